@@ -1,0 +1,228 @@
+/**
+ * Every error that a caller can see: one row per code, and what each wire says of it.
+ *
+ * A new code does not compile until every column is decided; `docs/errors.md` is checked against this table by a test.
+ * The statuses and types are OpenAI's where OpenAI has one, so that SDKs raise the class that their users expect.
+ */
+
+/** gRPC status codes by name. Connect uses the same numbers. */
+export const grpcStatus = {
+  CANCELLED: 1,
+  INVALID_ARGUMENT: 3,
+  DEADLINE_EXCEEDED: 4,
+  NOT_FOUND: 5,
+  PERMISSION_DENIED: 7,
+  RESOURCE_EXHAUSTED: 8,
+  ABORTED: 10,
+  UNIMPLEMENTED: 12,
+  INTERNAL: 13,
+  UNAVAILABLE: 14,
+  UNAUTHENTICATED: 16,
+} as const;
+
+export type OpenAiErrorType =
+  | "invalid_request_error"
+  | "authentication_error"
+  | "permission_error"
+  | "requests"
+  | "tokens"
+  | "insufficient_quota"
+  | "server_error"
+  | "service_unavailable_error";
+
+export interface ErrorRow {
+  /** HTTP status on `/v1`. */
+  readonly http: number;
+  /** `error.type` on `/v1`; `metadata.type` of google.rpc.ErrorInfo. */
+  readonly type: OpenAiErrorType;
+  /** gRPC and Connect status. */
+  readonly grpc: number;
+  /** Whether the same request can succeed later. 429 and 503 then carry `Retry-After`. */
+  readonly retryable: boolean;
+  /** Sent as `x-should-retry` where the status alone would mislead an SDK. */
+  readonly shouldRetry?: boolean;
+  /** When it is sent, for `docs/errors.md`. */
+  readonly when: string;
+}
+
+const badRequest = {
+  http: 400,
+  type: "invalid_request_error",
+  grpc: grpcStatus.INVALID_ARGUMENT,
+  retryable: false,
+} as const;
+const unavailable = {
+  http: 503,
+  type: "service_unavailable_error",
+  grpc: grpcStatus.UNAVAILABLE,
+  retryable: true,
+} as const;
+
+export const errors = {
+  missing_required_parameter: { ...badRequest, when: "A required field is absent or null." },
+  invalid_type: { ...badRequest, when: "A field has the wrong JSON type." },
+  invalid_value: { ...badRequest, when: "A field, header or identifier has a value that is not allowed." },
+  integer_above_max_value: { ...badRequest, when: "An integer is above its maximum." },
+  integer_below_min_value: { ...badRequest, when: "An integer is below its minimum." },
+  decimal_above_max_value: { ...badRequest, when: "A number is above its maximum." },
+  decimal_below_min_value: { ...badRequest, when: "A number is below its minimum." },
+  array_above_max_length: { ...badRequest, when: "A list has more items than allowed." },
+  empty_array: { ...badRequest, when: "A list that needs items has none." },
+  string_above_max_length: { ...badRequest, when: "A text is longer than allowed." },
+  invalid_json: {
+    ...badRequest,
+    when: "The body is not JSON, too deep, too large in tokens, or names a forbidden key.",
+  },
+  invalid_tool_messages: { ...badRequest, when: "Tool calls and tool messages of the conversation do not match." },
+  invalid_function_parameters: { ...badRequest, when: "A tool's JSON Schema cannot be used." },
+  invalid_json_schema: { ...badRequest, when: "The JSON Schema of response_format cannot be used." },
+  unsupported_parameter: { ...badRequest, when: "A known field that this service or model does not offer." },
+  unsupported_value: { ...badRequest, when: "A known value that this service or model does not offer." },
+  model_not_supported: {
+    ...badRequest,
+    when: "The model cannot do this operation, e.g. chat with an embedding model.",
+  },
+  token_input_not_supported: { ...badRequest, when: "Token ids as input for a model that does not allow them." },
+  context_length_exceeded: { ...badRequest, when: "The prompt alone is longer than the model's context." },
+  content_policy_violation: { ...badRequest, when: "A safety policy refused the request before generation." },
+  invalid_api_key: {
+    http: 401,
+    type: "authentication_error",
+    grpc: grpcStatus.UNAUTHENTICATED,
+    retryable: false,
+    when: "The key is missing, malformed, unknown, revoked, expired or in the wrong header.",
+  },
+  insufficient_permissions: {
+    http: 403,
+    type: "permission_error",
+    grpc: grpcStatus.PERMISSION_DENIED,
+    retryable: false,
+    when: "The key is valid but its scope does not cover the operation.",
+  },
+  model_not_found: {
+    http: 404,
+    type: "invalid_request_error",
+    grpc: grpcStatus.NOT_FOUND,
+    retryable: false,
+    when: "The model does not exist, or the key may not use it: the answers are equal.",
+  },
+  not_found: {
+    http: 404,
+    type: "invalid_request_error",
+    grpc: grpcStatus.NOT_FOUND,
+    retryable: false,
+    when: "No such object, or one of another account: the answers are equal.",
+  },
+  unknown_url: {
+    http: 404,
+    type: "invalid_request_error",
+    grpc: grpcStatus.UNIMPLEMENTED,
+    retryable: false,
+    when: "No such path.",
+  },
+  method_not_allowed: {
+    http: 405,
+    type: "invalid_request_error",
+    grpc: grpcStatus.UNIMPLEMENTED,
+    retryable: false,
+    when: "The path exists, the method does not; `Allow` lists those that do.",
+  },
+  request_timeout: {
+    http: 408,
+    type: "invalid_request_error",
+    grpc: grpcStatus.DEADLINE_EXCEEDED,
+    retryable: true,
+    when: "The request's headers or body arrived too slowly.",
+  },
+  conflict: {
+    http: 409,
+    type: "invalid_request_error",
+    grpc: grpcStatus.ABORTED,
+    retryable: true,
+    when: "Somebody else changed the object at the same moment.",
+  },
+  request_too_large: {
+    http: 413,
+    type: "invalid_request_error",
+    grpc: grpcStatus.RESOURCE_EXHAUSTED,
+    retryable: false,
+    when: "The body or message is larger than limits.body_bytes_max.",
+  },
+  unsupported_media_type: {
+    http: 415,
+    type: "invalid_request_error",
+    grpc: grpcStatus.INVALID_ARGUMENT,
+    retryable: false,
+    when: "Content-Type is not JSON, or the body is compressed.",
+  },
+  request_headers_too_large: {
+    http: 431,
+    type: "invalid_request_error",
+    grpc: grpcStatus.RESOURCE_EXHAUSTED,
+    retryable: false,
+    when: "The headers are larger or more than limits.header_bytes_max and limits.header_lines_max.",
+  },
+  rate_limit_exceeded: {
+    http: 429,
+    type: "requests",
+    grpc: grpcStatus.RESOURCE_EXHAUSTED,
+    retryable: true,
+    when: "A limit of the key, the account or the model is reached; the type is `requests` or `tokens`.",
+  },
+  insufficient_quota: {
+    http: 429,
+    type: "insufficient_quota",
+    grpc: grpcStatus.RESOURCE_EXHAUSTED,
+    retryable: false,
+    shouldRetry: false,
+    when: "A budget is used up and needs a person.",
+  },
+  client_closed_request: {
+    http: 499,
+    type: "service_unavailable_error",
+    grpc: grpcStatus.CANCELLED,
+    retryable: false,
+    when: "The client left. Seen in logs only.",
+  },
+  internal_error: {
+    http: 500,
+    type: "server_error",
+    grpc: grpcStatus.INTERNAL,
+    retryable: true,
+    when: "A fault of the service; the log has its cause under the request id.",
+  },
+  upstream_error: {
+    http: 502,
+    type: "server_error",
+    grpc: grpcStatus.UNAVAILABLE,
+    retryable: true,
+    when: "The engine died or answered rubbish.",
+  },
+  server_is_overloaded: { ...unavailable, when: "No slot became free in time, or the queue is full." },
+  model_loading: { ...unavailable, when: "The model is still being loaded." },
+  model_not_loaded: { ...unavailable, when: "The model is in the catalog but its weights are not here." },
+  server_shutting_down: { ...unavailable, when: "The service is stopping." },
+  storage_unavailable: {
+    ...unavailable,
+    retryable: false,
+    shouldRetry: false,
+    when: "The store cannot be written, so the request cannot be accounted for.",
+  },
+  upstream_timeout: {
+    http: 504,
+    type: "server_error",
+    grpc: grpcStatus.DEADLINE_EXCEEDED,
+    retryable: true,
+    when: "The deadline passed before the answer was complete.",
+  },
+} as const satisfies Record<string, ErrorRow>;
+
+export type ErrorCode = keyof typeof errors;
+
+/** The row of a code, as the type that all rows share. */
+export function errorRow(code: ErrorCode): ErrorRow {
+  return errors[code];
+}
+
+/** `google.rpc.ErrorInfo.domain` of every error of this service. */
+export const errorDomain = "unified-inference";

@@ -1,0 +1,51 @@
+import type { Scope } from "./principal.js";
+
+/** What is kept of an API key: never the secret (KEY-3). Immutable; a change is a new record. */
+export interface ApiKeyRecord {
+  /** `key_` and 24 characters. */
+  readonly id: string;
+  readonly name: string;
+  readonly account: string;
+  readonly scope: Scope;
+  /** SHA-256 of the whole secret, lower-case hex: how the key is found. */
+  readonly hash: string;
+  /** First 10 characters of the secret. */
+  readonly prefix: string;
+  /** Last 4 characters of the secret. */
+  readonly last4: string;
+  readonly models: readonly string[];
+  readonly createdAtMs: number;
+  /** `first_start`, `bootstrap` or `administrator`. */
+  readonly createdBy: string;
+  readonly expiresAtMs: number | null;
+  readonly revokedAtMs: number | null;
+  readonly lastUsedAtMs: number | null;
+}
+
+export interface ApiKeyPage {
+  readonly records: readonly ApiKeyRecord[];
+  /** Cursor of the next page; null when this was the last. */
+  readonly next: string | null;
+}
+
+/**
+ * Where API keys are kept. Every promise resolves when the write is as durable as the store promises; a store that
+ * cannot be reached or written rejects with ServiceError `storage_unavailable`.
+ */
+export interface KeyStore {
+  findByHash(hash: string): Promise<ApiKeyRecord | null>;
+  /** Rejects with ServiceError `conflict` when the hash or id is taken. */
+  insert(record: ApiKeyRecord): Promise<void>;
+  /** Inserts only into a store without any key, in one atomic step; false when there was one (one replica wins). */
+  insertFirst(record: ApiKeyRecord): Promise<boolean>;
+  /** Newest first, revoked ones included; `after` is the cursor of the page before. */
+  list(page: {
+    readonly account: string | null;
+    readonly limit: number;
+    readonly after: string | null;
+  }): Promise<ApiKeyPage>;
+  /** Marks the key revoked and returns it; keeps the first instant when it was revoked before; null: no such id. */
+  revoke(id: string, atMs: number): Promise<ApiKeyRecord | null>;
+  /** Notes a use; a later instant wins. */
+  touch(id: string, atMs: number): Promise<void>;
+}

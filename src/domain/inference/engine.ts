@@ -1,0 +1,230 @@
+import type { Message, Tool } from "../../../gen/unified/inference/v1/chat_pb.js";
+
+/**
+ * The port to whatever runs a model: `llama` (embedded child process), `openai` (an upstream server), `scripted`
+ * (deterministic). Queueing is the domain's; an engine refuses above its slots with `overloaded`. Every wait of an
+ * engine takes the signal.
+ */
+export interface Engine {
+  readonly kind: string;
+  probe(): Promise<EngineHealth>;
+  /** Rejects with EngineError. */
+  load(spec: ModelSpec, onProgress: (progress: LoadProgress) => void, signal: AbortSignal): Promise<LoadedModel>;
+}
+
+export interface EngineHealth {
+  readonly up: boolean;
+  readonly version: string;
+  readonly detail?: string;
+}
+
+/** One deployment of the configuration, as the engine needs it. */
+export interface ModelSpec {
+  /** Catalog id. */
+  readonly id: string;
+  readonly contextLength: number;
+  readonly slots: number;
+  /** The engine's own options, checked by the configuration. */
+  readonly options: unknown;
+}
+
+export interface LoadProgress {
+  readonly stage: "fetching" | "loading";
+  /** 0 to 1. */
+  readonly share: number;
+}
+
+export interface LoadedModel {
+  readonly id: string;
+  readonly caps: Capabilities;
+  /** Changes whenever the engine, the weights or the sampling code does (RESP-11). Printable ASCII. */
+  readonly fingerprint: string;
+  /** Tokens of the prompt; null when the engine cannot know before it runs. */
+  countTokens(input: GenerateInput, signal: AbortSignal): Promise<number | null>;
+  /**
+   * Runs one prompt. Events of one choice are in order; the last event is `usage`, after one `finish` per choice.
+   * Throws EngineError; after an abort its `usage` says what was produced.
+   */
+  generate(request: GenerateRequest, signal: AbortSignal): AsyncIterable<GenEvent>;
+  embed(request: EmbedRequest, signal: AbortSignal): Promise<EmbedResult>;
+  stats(): EngineStats;
+  unload(graceMs: number): Promise<void>;
+}
+
+export interface Capabilities {
+  readonly chat: boolean;
+  readonly completion: boolean;
+  readonly embeddings: boolean;
+  /** Tokens of prompt and answer together. */
+  readonly contextLength: number;
+  readonly maxOutput: number;
+  readonly embeddingDims?: number;
+  /** Whether vectors may be shortened to fewer dimensions (EMB-8). */
+  readonly shortenableEmbeddings?: boolean;
+  readonly maxEmbedTokens?: number;
+  readonly tools: "none" | "forced-only" | "auto";
+  readonly parallelTools: boolean;
+  readonly jsonSchema: "none" | "subset" | "full";
+  readonly grammar: boolean;
+  /** Alternatives per position at most; 0: no log probabilities. */
+  readonly logprobs: number;
+  readonly echoLogprobs: boolean;
+  readonly logitBias: boolean;
+  readonly penalties: boolean;
+  readonly seed: "exact" | "best-effort" | "none";
+  /** Whether one call can generate several choices. */
+  readonly nativeN: boolean;
+  readonly prefixCache: boolean;
+  readonly exactUsage: boolean;
+  /** Whether prompts and inputs may be token ids. */
+  readonly tokenInput: boolean;
+  readonly infill: boolean;
+  readonly vision: boolean;
+}
+
+export type ToolChoiceSpec =
+  | { readonly mode: "none" | "auto" | "required" }
+  | { readonly mode: "named"; readonly name: string };
+
+export type GenerateInput =
+  | {
+      readonly messages: readonly Message[];
+      /** Only those that may be called; empty when none may. */
+      readonly tools: readonly Tool[];
+      readonly toolChoice: ToolChoiceSpec;
+      readonly parallelToolCalls: boolean;
+    }
+  | { readonly prompt: string | readonly number[] };
+
+export interface GenerateRequest {
+  readonly requestId: string;
+  readonly input: GenerateInput;
+  /** Choices; 1 unless caps.nativeN. */
+  readonly n: number;
+  /** Per choice; already clamped to what the request may use, the engine clamps it to what is left of its context. */
+  readonly maxTokens: number | null;
+  /** None empty. */
+  readonly stop: readonly string[];
+  readonly temperature: number;
+  readonly topP: number;
+  readonly topK?: number;
+  readonly minP?: number;
+  readonly repetitionPenalty?: number;
+  readonly seed?: bigint;
+  readonly frequencyPenalty: number;
+  readonly presencePenalty: number;
+  readonly logitBias?: ReadonlyMap<number, number>;
+  /** Alternatives per position; absent: no log probabilities. */
+  readonly logprobs?: number;
+  readonly echo?: boolean;
+  readonly format?:
+    | { readonly type: "json_object" }
+    | { readonly type: "json_schema"; readonly name: string; readonly schemaJson: string; readonly strict: boolean };
+  readonly reasoningEffort?: string;
+  readonly chatTemplateKwargsJson?: string;
+  readonly deadlineAtMs: number;
+  /** Tenant of the prefix cache: never share KV across them. */
+  readonly cacheKey: string;
+  /** `joined`: nobody reads along, so text events of one choice may be joined into few. */
+  readonly deltas: "each" | "joined";
+}
+
+export interface TokenLogprobInfo {
+  readonly token: string;
+  /** Finite; -9999.0 stands for "never" (RESP-9). */
+  readonly logprob: number;
+  readonly top: readonly { readonly token: string; readonly logprob: number }[];
+}
+
+/** outTokens are cumulative per choice and include text that is held back. */
+export type GenEvent =
+  | { readonly type: "accepted"; readonly promptTokens: number | null; readonly cachedTokens: number }
+  /** Whole code points, never a stop string. */
+  | {
+      readonly type: "text";
+      readonly choice: number;
+      readonly text: string;
+      readonly outTokens: number;
+      readonly logprobs?: readonly TokenLogprobInfo[];
+    }
+  | { readonly type: "reasoning"; readonly choice: number; readonly text: string; readonly outTokens: number }
+  /** `id` and `name` in the first event of a call only; `index` counts from 0 without gaps, one call after the other. */
+  | {
+      readonly type: "tool";
+      readonly choice: number;
+      readonly index: number;
+      readonly outTokens: number;
+      readonly id?: string;
+      readonly name?: string;
+      readonly argsDelta?: string;
+    }
+  | { readonly type: "finish"; readonly choice: number; readonly reason: FinishReason; readonly outTokens: number }
+  | {
+      readonly type: "usage";
+      readonly promptTokens: number;
+      readonly outTokens: number;
+      readonly cachedTokens: number;
+      readonly reasoningTokens: number;
+    };
+
+export type FinishReason = "stop" | "length" | "tool_calls" | "content_filter";
+
+export interface EmbedRequest {
+  readonly inputs: readonly (string | readonly number[])[];
+  readonly dimensions?: number;
+}
+
+export interface EmbedResult {
+  /** One vector per input, in order; finite numbers. */
+  readonly vectors: readonly Float32Array[];
+  readonly promptTokens: number;
+}
+
+export interface EngineStats {
+  readonly slotsBusy: number;
+  readonly producedTokens: number;
+  readonly restarts: number;
+}
+
+/** Inside names; clients see the codes of `contract/errors.ts`. */
+export type EngineErrorCode =
+  | "overloaded"
+  | "context_overflow"
+  | "unsupported"
+  | "bad_schema"
+  | "bad_input"
+  | "model_not_loaded"
+  | "model_loading"
+  | "engine_restarted"
+  | "upstream_error"
+  | "internal"
+  | "timeout"
+  | "aborted";
+
+/** Thrown by engines. The message is public for `context_overflow`, `unsupported`, `bad_schema` and `bad_input`. */
+export class EngineError extends Error {
+  override readonly name = "EngineError";
+  readonly code: EngineErrorCode;
+  /** Whether another deployment, or this one later, may succeed. */
+  readonly retryable: boolean;
+  readonly param: string | null;
+  /** What was produced before an abort or failure. */
+  readonly usage: { readonly promptTokens: number; readonly outTokens: number; readonly cachedTokens: number } | null;
+
+  constructor(
+    code: EngineErrorCode,
+    message: string,
+    options: {
+      retryable?: boolean;
+      param?: string;
+      usage?: { promptTokens: number; outTokens: number; cachedTokens: number };
+      cause?: unknown;
+    } = {},
+  ) {
+    super(message, options.cause === undefined ? undefined : { cause: options.cause });
+    this.code = code;
+    this.retryable = options.retryable ?? false;
+    this.param = options.param ?? null;
+    this.usage = options.usage ?? null;
+  }
+}

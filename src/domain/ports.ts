@@ -1,0 +1,27 @@
+/** What the domain needs of the world outside, beside stores and engines. Each has a real and a test implementation. */
+
+/** Time. Nothing in the domain asks the system for it. */
+export interface Clock {
+  /** Wall-clock milliseconds since 1970. */
+  now(): number;
+  /** Milliseconds that never go back, for durations. */
+  monotonic(): number;
+  /** Calls `run` once after `ms`; the returned function cancels it. Does not keep the process alive. */
+  after(ms: number, run: () => void): () => void;
+}
+
+/** Random ids. `text` is drawn from a-z, A-Z, 0-9 with at least 5.9 bits per character. */
+export interface IdSource {
+  /** `req_` and 32 hex digits (HDR-1). */
+  requestId(): string;
+  /** `prefix` and `length` characters; default 24. */
+  text(prefix: string, length?: number): string;
+}
+
+/** Structured log, in pino's argument order. */
+export interface Logger {
+  debug(fields: object, message: string): void;
+  info(fields: object, message: string): void;
+  warn(fields: object, message: string): void;
+  error(fields: object, message: string): void;
+}

@@ -1,0 +1,17 @@
+import { defineConfig } from "vitest/config";
+
+const project = (name: string, settings: object = {}) => ({
+  test: { name, include: [`test/${name}/**/*.test.ts`], ...settings },
+});
+
+export default defineConfig({
+  test: {
+    projects: [
+      project("unit"),
+      project("suites"),
+      project("conformance", { testTimeout: 30_000, hookTimeout: 60_000 }),
+      project("integration", { testTimeout: 60_000, hookTimeout: 60_000 }),
+      project("e2e", { testTimeout: 120_000, hookTimeout: 300_000 }),
+    ],
+  },
+});
