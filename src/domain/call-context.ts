@@ -34,6 +34,11 @@ export function leaving(deadlineAtMs: number, nowMs: number): Ended {
   return new Ended(nowMs >= deadlineAtMs - deadlineSlackMs ? "deadline" : "client_left");
 }
 
+/** Why an aborted signal ended its request. */
+export function endReasonOf(signal: AbortSignal): EndReason {
+  return signal.reason instanceof Ended ? signal.reason.why : "failed";
+}
+
 /** What the caller is told when its request was ended from outside, in case it still listens. */
 export function errorOfEnd(reason: unknown): ServiceError {
   const why = reason instanceof Ended ? reason.why : "failed";
@@ -68,6 +73,8 @@ export interface Caller {
   readonly address: string;
   /** What the door can do with an answer: see CallContext. */
   readonly wants: "messages" | "openai_bytes";
+  /** The id that the door already gave the call, so that refusals carry it too; the core makes one otherwise. */
+  readonly requestId?: string | undefined;
   /** The client's own id of the request, for the log (HDR-5). */
   readonly clientRequestId?: string | undefined;
   /** How often the client's SDK has tried before, for the log (RETRY-5). */

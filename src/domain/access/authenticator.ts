@@ -1,0 +1,78 @@
+import { isSameSecret } from "../../lib/digest.js";
+import type { Clock, Logger } from "../ports.js";
+import { ServiceError } from "../service-error.js";
+import { hashApiKey, isMistypedApiKey, isPresentable } from "./api-key-format.js";
+import { KeyCache } from "./key-cache.js";
+import type { ApiKeyRecord, KeyStore } from "./key-store.js";
+import { LastUsed } from "./last-used.js";
+import type { Principal } from "./principal.js";
+
+/** The scheme in any case, exactly one space, then the key and nothing else (KEY-4, GEN-3). */
+const authorizationForm = /^bearer ([^ ]+)$/i;
+
+const administrator: Principal = { kind: "administrator", keyId: null, account: "default" };
+
+export interface AuthenticatorDeps {
+  readonly keys: Pick<KeyStore, "findByHash" | "touch">;
+  readonly clock: Clock;
+  /** The credential of the administrator as it is now; null when there is none. */
+  readonly adminToken: () => string | null;
+  readonly log: Logger;
+}
+
+/** Turns an `authorization` header into who calls. Keys and tokens are compared as digests only and are never logged. */
+export class Authenticator {
+  readonly #deps: AuthenticatorDeps;
+  readonly #cache: KeyCache;
+  readonly #lastUsed: LastUsed;
+
+  constructor(deps: AuthenticatorDeps) {
+    this.#deps = deps;
+    this.#cache = new KeyCache(deps);
+    this.#lastUsed = new LastUsed(deps);
+  }
+
+  /**
+   * Rejects with ServiceError `invalid_api_key`, in the same words for every kind of bad key (KEY-5), or with
+   * `storage_unavailable` when the key is not known here and the store cannot be asked (KEY-14).
+   */
+  async authenticate(authorization: string | undefined): Promise<Principal> {
+    const presented = authorizationForm.exec(authorization ?? "")?.[1];
+    if (presented === undefined || !isPresentable(presented)) throw invalidApiKey();
+    if (this.#isAdminToken(presented)) return administrator;
+    if (isMistypedApiKey(presented)) throw invalidApiKey();
+
+    const record = await this.#cache.find(hashApiKey(presented));
+    if (record === null || !isValid(record, this.#deps.clock.now())) throw invalidApiKey();
+    this.#lastUsed.note(record);
+    return {
+      kind: "api_key",
+      keyId: record.id,
+      account: record.account,
+      scope: record.scope,
+      models: record.models,
+    };
+  }
+
+  /** Call it when a key was changed or revoked: its next use reads the store. */
+  forget(keyId: string): void {
+    this.#cache.forget(keyId);
+  }
+
+  #isAdminToken(presented: string): boolean {
+    const token = this.#deps.adminToken();
+    return token !== null && isSameSecret(presented, token);
+  }
+}
+
+function isValid(record: ApiKeyRecord, nowMs: number): boolean {
+  if (record.revokedAtMs !== null) return false;
+  return record.expiresAtMs === null || nowMs < record.expiresAtMs;
+}
+
+function invalidApiKey(): ServiceError {
+  return new ServiceError(
+    "invalid_api_key",
+    "The API key is missing or not valid. Send a valid one as: Authorization: Bearer <key>.",
+  );
+}

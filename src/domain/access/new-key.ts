@@ -1,0 +1,89 @@
+import { fixedLimits } from "../../contract/limits.js";
+import { ServiceError } from "../service-error.js";
+import type { Scope } from "./principal.js";
+
+/** What an administrator asks for; an absent or empty account is `default`, absent models are all. */
+export interface NewKey {
+  readonly name: string;
+  readonly scope: Scope | null;
+  readonly account?: string | null | undefined;
+  readonly models?: readonly string[] | undefined;
+  readonly expiresAtMs?: number | null | undefined;
+}
+
+/** The same, complete and within bounds. */
+export interface CheckedNewKey {
+  readonly name: string;
+  readonly scope: Scope;
+  readonly account: string;
+  readonly models: readonly string[];
+  readonly expiresAtMs: number | null;
+}
+
+export const defaultAccount = "default";
+
+const nameCharsMax = 128;
+const modelsMax = 100;
+const accountForm = /^[a-z0-9-]{1,64}$/;
+const controlCharacter = /\p{Cc}/u;
+/** A model id as MODEL-6 has them; the `*` of a prefix is taken off before. */
+const modelIdForm = /^(?!\/)[^\s\p{Cc}?#%*]+$/u;
+
+/** Throws ServiceError naming the field at fault. */
+export function checkNewKey(input: NewKey, nowMs: number): CheckedNewKey {
+  if (input.scope === null) throw missing("scope");
+  return {
+    name: checkName(input.name),
+    scope: input.scope,
+    account: checkAccount(input.account || defaultAccount),
+    models: checkModels(input.models ?? []),
+    expiresAtMs: checkExpiry(input.expiresAtMs ?? null, nowMs),
+  };
+}
+
+function checkName(name: string): string {
+  if (name === "") throw missing("name");
+  if (name.length > nameCharsMax) {
+    throw new ServiceError(
+      "string_above_max_length",
+      `'name' has ${name.length} characters; at most ${nameCharsMax} are allowed.`,
+      { param: "name" },
+    );
+  }
+  if (controlCharacter.test(name)) throw invalid("name", "'name' holds a control character.");
+  return name;
+}
+
+function checkAccount(account: string): string {
+  if (accountForm.test(account)) return account;
+  throw invalid("account", "'account' must be 1 to 64 of a-z, 0-9 and -.");
+}
+
+function checkModels(models: readonly string[]): readonly string[] {
+  if (models.length > modelsMax) {
+    throw new ServiceError(
+      "array_above_max_length",
+      `'models' has ${models.length} items; at most ${modelsMax} are allowed.`,
+      { param: "models" },
+    );
+  }
+  models.forEach((model, position) => {
+    const id = model.endsWith("*") ? model.slice(0, -1) : model;
+    const ok = id.length <= fixedLimits.modelIdCharsMax && (modelIdForm.test(id) || model === "*");
+    if (!ok) throw invalid(`models[${position}]`, "A model must be a model id, or the start of one followed by '*'.");
+  });
+  return models;
+}
+
+function checkExpiry(expiresAtMs: number | null, nowMs: number): number | null {
+  if (expiresAtMs === null || (Number.isSafeInteger(expiresAtMs) && expiresAtMs > nowMs)) return expiresAtMs;
+  throw invalid("expires_at", "'expires_at' must be a time in the future.");
+}
+
+function missing(param: string): ServiceError {
+  return new ServiceError("missing_required_parameter", `'${param}' is required.`, { param });
+}
+
+function invalid(param: string, message: string): ServiceError {
+  return new ServiceError("invalid_value", message, { param });
+}

@@ -1,0 +1,140 @@
+import type { ErrorCode } from "../contract/errors.js";
+import type { Operation } from "../contract/operations.js";
+import type { Principal } from "./access/principal.js";
+import { type CallContext, type Caller, Ended, type EndReason, endReasonOf } from "./call-context.js";
+import type { LiveRequest, LiveRequests, Stage } from "./live-requests.js";
+import type { Clock, Logger } from "./ports.js";
+import { RequestLog } from "./request-log.js";
+import type { UsageTotal } from "./usage/usage-tally.js";
+
+/** What a call is made of: decided by `core.open`. */
+export interface CallFacts {
+  readonly requestId: string;
+  readonly operation: Operation;
+  readonly principal: Principal;
+  readonly caller: Caller;
+  readonly receivedAtMs: number;
+  readonly deadlineAtMs: number;
+}
+
+interface Outcome {
+  readonly why: EndReason;
+  readonly error: ErrorCode | null;
+  readonly usage: UsageTotal | null;
+}
+
+/** One call between `open` and `close`: the context that doors hold, and the entry in the list of live requests. */
+export class Call implements CallContext, LiveRequest {
+  readonly requestId: string;
+  readonly operation: Operation;
+  readonly principal: Principal;
+  readonly signal: AbortSignal;
+  readonly receivedAtMs: number;
+  readonly deadlineAtMs: number;
+  readonly wants: "messages" | "openai_bytes";
+  readonly log: Logger;
+  readonly #caller: Caller;
+  readonly #clock: Clock;
+  readonly #live: LiveRequests;
+  readonly #requestLog: Logger;
+  readonly #cancelDeadline: () => void;
+  #stage: Stage = "receiving";
+  #model: string | null = null;
+  #outcome: Outcome | null = null;
+  #queueMs = 0;
+  #closed = false;
+
+  constructor(deps: { clock: Clock; live: LiveRequests; log: Logger }, facts: CallFacts) {
+    this.requestId = facts.requestId;
+    this.operation = facts.operation;
+    this.principal = facts.principal;
+    this.signal = facts.caller.abort.signal;
+    this.receivedAtMs = facts.receivedAtMs;
+    this.deadlineAtMs = facts.deadlineAtMs;
+    this.wants = facts.caller.wants;
+    this.log = new RequestLog(deps.log, facts.requestId);
+    this.#caller = facts.caller;
+    this.#clock = deps.clock;
+    this.#live = deps.live;
+    this.#requestLog = deps.log;
+    this.#cancelDeadline = deps.clock.after(Math.max(0, facts.deadlineAtMs - facts.receivedAtMs), () =>
+      this.abort("deadline"),
+    );
+    deps.live.add(this);
+  }
+
+  get id(): string {
+    return this.requestId;
+  }
+
+  get account(): string {
+    return this.principal.account;
+  }
+
+  get keyId(): string | null {
+    return this.principal.keyId;
+  }
+
+  get model(): string | null {
+    return this.#model;
+  }
+
+  get stage(): Stage {
+    return this.#stage;
+  }
+
+  enter(stage: Stage): void {
+    this.#stage = stage;
+  }
+
+  chose(model: string): void {
+    this.#model = model;
+  }
+
+  waited(queueMs: number): void {
+    this.#queueMs = queueMs;
+  }
+
+  abort(why: EndReason): void {
+    this.#caller.abort.abort(new Ended(why));
+  }
+
+  /** Notes how the call went, for its line in the log; the first outcome counts. */
+  ended(why: EndReason, error: ErrorCode | null, usage: UsageTotal | null): void {
+    this.#outcome ??= { why, error, usage };
+  }
+
+  close(): void {
+    if (this.#closed) return;
+    this.#closed = true;
+    this.#cancelDeadline();
+    this.#live.remove(this.requestId);
+    this.#writeLogLine();
+  }
+
+  /** One line per call: who, what, how it ended. No content, no key (SEC-18). */
+  #writeLogLine(): void {
+    const why = this.signal.aborted ? endReasonOf(this.signal) : "completed";
+    const outcome = this.#outcome ?? { why, error: null, usage: null };
+    this.#requestLog.info(
+      {
+        request_id: this.requestId,
+        operation: this.operation,
+        transport: this.#caller.transport,
+        account: this.principal.account,
+        key_id: this.principal.keyId,
+        model: this.#model,
+        outcome: outcome.why,
+        error: outcome.error,
+        prompt_tokens: outcome.usage?.promptTokens,
+        completion_tokens: outcome.usage?.completionTokens,
+        queue_ms: Math.round(this.#queueMs),
+        duration_ms: this.#clock.now() - this.receivedAtMs,
+        client_request_id: this.#caller.clientRequestId,
+        retry_count: this.#caller.retryCount,
+        address: this.#caller.address,
+      },
+      "request",
+    );
+  }
+}

@@ -1,0 +1,57 @@
+import { create } from "@bufbuild/protobuf";
+import { type Model, ModelSchema } from "../../../gen/unified/catalog/v1/model_pb.js";
+import type { Capabilities } from "../inference/engine.js";
+import type { Deployment } from "./deployment.js";
+import type { Capability, ModelDefinition } from "./model-definition.js";
+
+/** A catalog entry with its deployments. */
+export class CatalogModel {
+  readonly id: string;
+  readonly ownedBy: string;
+  readonly createdAtMs: number;
+  readonly deployments: readonly Deployment[];
+  readonly #configured: readonly Capability[] | null;
+
+  constructor(definition: ModelDefinition, createdAtMs: number, deployments: readonly Deployment[]) {
+    this.id = definition.id;
+    this.ownedBy = definition.ownedBy;
+    this.createdAtMs = createdAtMs;
+    this.deployments = deployments;
+    this.#configured = definition.capabilities;
+  }
+
+  /** What the engine can do; null while no deployment is loaded. */
+  get caps(): Capabilities | null {
+    return this.deployments.find((deployment) => deployment.model !== null)?.model?.caps ?? null;
+  }
+
+  /** What the model offers: the configured capabilities, else those of its engine. */
+  get capabilities(): readonly Capability[] {
+    const { caps } = this;
+    if (this.#configured !== null || caps === null) return this.#configured ?? [];
+    const offered: Capability[] = [];
+    if (caps.chat) offered.push("chat");
+    if (caps.completion) offered.push("completions");
+    if (caps.embeddings) offered.push("embeddings");
+    return offered;
+  }
+
+  /** Deployments that can be tried, the least loaded first. */
+  byLoad(): readonly Deployment[] {
+    if (this.deployments.length === 1) return this.deployments;
+    return [...this.deployments].sort((a, b) => a.load - b.load);
+  }
+
+  toMessage(): Model {
+    const { caps } = this;
+    const contextLength = caps?.contextLength ?? this.deployments[0]?.contextLength ?? 0;
+    return create(ModelSchema, {
+      id: this.id,
+      created: BigInt(Math.floor(this.createdAtMs / 1000)),
+      ownedBy: this.ownedBy,
+      contextLength,
+      capabilities: [...this.capabilities],
+      ...(caps?.embeddings && caps.embeddingDims !== undefined ? { dimensions: caps.embeddingDims } : {}),
+    });
+  }
+}

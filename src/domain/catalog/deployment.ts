@@ -1,0 +1,86 @@
+import { EngineError, type LoadedModel } from "../inference/engine.js";
+import type { Clock, Logger } from "../ports.js";
+import { ModelQueue } from "../scheduling/model-queue.js";
+import type { DeploymentDefinition } from "./model-definition.js";
+
+type LoadState =
+  | { readonly stage: "loading" }
+  | { readonly stage: "loaded"; readonly model: LoadedModel }
+  | { readonly stage: "failed"; readonly error: EngineError };
+
+/** How long running requests of a deployment that left the catalog may go on. */
+const unloadGraceMs = 120_000;
+
+/** One way to run a model: its engine's loaded form and the queue before it. */
+export class Deployment {
+  /** `<model>/<position>`, for logs and headers. */
+  readonly id: string;
+  readonly queue: ModelQueue;
+  readonly weight: number;
+  readonly contextLength: number;
+  /** Settles, never rejects, when the load is over. */
+  readonly loadEnded: Promise<void>;
+  readonly #abortLoad = new AbortController();
+  readonly #log: Logger;
+  #state: LoadState = { stage: "loading" };
+
+  constructor(
+    deps: { clock: Clock; log: Logger; queueWaitMs: number },
+    modelId: string,
+    position: number,
+    definition: DeploymentDefinition,
+  ) {
+    this.id = `${modelId}/${position}`;
+    this.weight = definition.weight;
+    this.contextLength = definition.contextLength;
+    this.#log = deps.log;
+    this.queue = new ModelQueue(deps.clock, {
+      slots: definition.slots,
+      waitingMax: definition.queueMax,
+      waitMs: deps.queueWaitMs,
+    });
+    this.loadEnded = this.#load(modelId, definition);
+  }
+
+  /** The loaded model; null while it loads or when that failed. */
+  get model(): LoadedModel | null {
+    return this.#state.stage === "loaded" ? this.#state.model : null;
+  }
+
+  /** Why there is no loaded model; null while loading and when loaded. */
+  get failure(): EngineError | null {
+    return this.#state.stage === "failed" ? this.#state.error : null;
+  }
+
+  /** Busy and waiting requests per slot and weight. */
+  get load(): number {
+    return this.queue.load / this.weight;
+  }
+
+  /** Lets running requests finish, then frees the engine's memory. */
+  async retire(): Promise<void> {
+    this.#abortLoad.abort(new EngineError("aborted", "the deployment left the catalog"));
+    await this.loadEnded;
+    await this.model?.unload(unloadGraceMs);
+  }
+
+  async #load(modelId: string, definition: DeploymentDefinition): Promise<void> {
+    const spec = {
+      id: modelId,
+      contextLength: definition.contextLength,
+      slots: definition.slots,
+      options: definition.options,
+    };
+    try {
+      const model = await definition.engine.load(spec, () => {}, this.#abortLoad.signal);
+      this.#state = { stage: "loaded", model };
+    } catch (cause) {
+      const error =
+        cause instanceof EngineError
+          ? cause
+          : new EngineError("internal", "the engine failed to load the model", { cause });
+      this.#state = { stage: "failed", error };
+      this.#log.error({ deployment: this.id, err: cause }, "model failed to load");
+    }
+  }
+}

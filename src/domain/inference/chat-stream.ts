@@ -1,0 +1,106 @@
+import {
+  type ChatChunkChoice,
+  type ChatCompletionChunk,
+  type ChatDelta,
+  Role,
+  type ToolCallDelta,
+} from "../../../gen/unified/inference/v1/chat_pb.js";
+import type { Logprobs } from "../../../gen/unified/inference/v1/logprobs_pb.js";
+import type { UsageTotal } from "../usage/usage-tally.js";
+import type { AnswerIdentity } from "./answer-identity.js";
+import type { StreamAssembly } from "./assembly.js";
+import type { GenEvent } from "./engine.js";
+import { chatLogprobs } from "./logprob-messages.js";
+import { usageMessage } from "./usage-message.js";
+
+type DeltaFields = Omit<ChatDelta, "$typeName" | "toolCalls"> & { toolCalls?: ToolCallDelta[] };
+
+/**
+ * The chunks of a streamed chat completion. Messages are built as literals: a chunk per token is the hot path, and
+ * `create` costs more than the rest of it.
+ */
+export class ChatStream implements StreamAssembly<ChatCompletionChunk> {
+  readonly #identity: AnswerIdentity;
+  readonly #choices: number;
+  readonly #serviceTier: string | undefined;
+  #begun = false;
+
+  constructor(identity: AnswerIdentity, choices: number, serviceTier: string | undefined) {
+    this.#identity = identity;
+    this.#choices = choices;
+    this.#serviceTier = serviceTier;
+  }
+
+  take(choice: number, event: GenEvent): readonly ChatCompletionChunk[] {
+    const chunk = this.#chunkOf(choice, event);
+    if (chunk === null) return [];
+    if (this.#begun) return [chunk];
+    this.#begun = true;
+    return [...this.#firstChunks(event), chunk];
+  }
+
+  last(usage: UsageTotal): ChatCompletionChunk {
+    return { ...this.#chunk([]), usage: usageMessage(usage) };
+  }
+
+  /** Every choice begins with its role, in the order of the choices, before any content (STRM-1, STRM-4). */
+  #firstChunks(event: GenEvent): ChatCompletionChunk[] {
+    const toolsOnly = event.type === "tool";
+    return Array.from({ length: this.#choices }, (_, index) =>
+      this.#choiceChunk(index, toolsOnly ? { role: Role.ASSISTANT } : { role: Role.ASSISTANT, content: "" }),
+    );
+  }
+
+  #chunkOf(choice: number, event: GenEvent): ChatCompletionChunk | null {
+    switch (event.type) {
+      case "text":
+        return this.#choiceChunk(
+          choice,
+          { content: event.text },
+          undefined,
+          event.logprobs && chatLogprobs(event.logprobs),
+        );
+      case "reasoning":
+        return this.#choiceChunk(choice, { reasoningContent: event.text });
+      case "tool":
+        return this.#choiceChunk(choice, { toolCalls: [toolCallDelta(event)] });
+      case "finish":
+        return this.#choiceChunk(choice, {}, event.reason);
+      default:
+        return null;
+    }
+  }
+
+  #choiceChunk(index: number, fields: DeltaFields, finishReason?: string, logprobs?: Logprobs): ChatCompletionChunk {
+    const choice: ChatChunkChoice = {
+      $typeName: "unified.inference.v1.ChatChunkChoice",
+      index,
+      delta: { $typeName: "unified.inference.v1.ChatDelta", ...fields, toolCalls: fields.toolCalls ?? [] },
+    };
+    if (finishReason !== undefined) choice.finishReason = finishReason;
+    if (logprobs !== undefined) choice.logprobs = logprobs;
+    return this.#chunk([choice]);
+  }
+
+  #chunk(choices: ChatChunkChoice[]): ChatCompletionChunk {
+    const chunk: ChatCompletionChunk = {
+      $typeName: "unified.inference.v1.ChatCompletionChunk",
+      id: this.#identity.id,
+      created: this.#identity.created,
+      model: this.#identity.model,
+      choices,
+      systemFingerprint: this.#identity.fingerprint,
+    };
+    if (this.#serviceTier !== undefined) chunk.serviceTier = this.#serviceTier;
+    return chunk;
+  }
+}
+
+/** A call's id and name are in its first part only (STRM-7). */
+function toolCallDelta(event: Extract<GenEvent, { type: "tool" }>): ToolCallDelta {
+  const delta: ToolCallDelta = { $typeName: "unified.inference.v1.ToolCallDelta", index: event.index };
+  if (event.id !== undefined) delta.id = event.id;
+  if (event.name !== undefined) delta.name = event.name;
+  if (event.argsDelta !== undefined) delta.argumentsJson = event.argsDelta;
+  return delta;
+}

@@ -1,0 +1,97 @@
+import { create } from "@bufbuild/protobuf";
+import { type ChatCompletion, ChatCompletionSchema, Role } from "../../../gen/unified/inference/v1/chat_pb.js";
+import type { UsageTotal } from "../usage/usage-tally.js";
+import type { AnswerIdentity } from "./answer-identity.js";
+import type { WholeAssembly } from "./assembly.js";
+import type { GenEvent, TokenLogprobInfo } from "./engine.js";
+import { chatLogprobs } from "./logprob-messages.js";
+import { usageMessage } from "./usage-message.js";
+
+interface Call {
+  id: string;
+  name: string;
+  args: string;
+}
+
+interface Choice {
+  text: string;
+  reasoning: string;
+  calls: Call[];
+  finishReason: string;
+  logprobs: TokenLogprobInfo[] | null;
+}
+
+/** A chat completion from all its events. */
+export class ChatWhole implements WholeAssembly<ChatCompletion> {
+  readonly #identity: AnswerIdentity;
+  readonly #serviceTier: string | undefined;
+  readonly #choices: Choice[];
+
+  constructor(identity: AnswerIdentity, choices: number, serviceTier: string | undefined) {
+    this.#identity = identity;
+    this.#serviceTier = serviceTier;
+    this.#choices = Array.from({ length: choices }, () => ({
+      text: "",
+      reasoning: "",
+      calls: [],
+      finishReason: "",
+      logprobs: null,
+    }));
+  }
+
+  take(index: number, event: GenEvent): void {
+    const choice = this.#choices[index];
+    if (choice === undefined) return;
+    if (event.type === "text") {
+      choice.text += event.text;
+      if (event.logprobs !== undefined) choice.logprobs = [...(choice.logprobs ?? []), ...event.logprobs];
+    } else if (event.type === "reasoning") choice.reasoning += event.text;
+    else if (event.type === "tool") takeCall(choice.calls, event);
+    else if (event.type === "finish") choice.finishReason = event.reason;
+  }
+
+  build(usage: UsageTotal): ChatCompletion {
+    return create(ChatCompletionSchema, {
+      id: this.#identity.id,
+      created: this.#identity.created,
+      model: this.#identity.model,
+      choices: this.#choices.map(chatChoice),
+      usage: usageMessage(usage),
+      systemFingerprint: this.#identity.fingerprint,
+      ...(this.#serviceTier === undefined ? {} : { serviceTier: this.#serviceTier }),
+    });
+  }
+}
+
+function takeCall(calls: Call[], event: Extract<GenEvent, { type: "tool" }>): void {
+  calls[event.index] ??= { id: "", name: "", args: "" };
+  const call = calls[event.index];
+  if (call === undefined) return;
+  if (event.id !== undefined) call.id = event.id;
+  if (event.name !== undefined) call.name = event.name;
+  call.args += event.argsDelta ?? "";
+}
+
+function chatChoice(choice: Choice, index: number) {
+  const onlyCalls = choice.calls.length > 0 && choice.text === "";
+  return {
+    index,
+    message: {
+      role: Role.ASSISTANT,
+      // Absent beside tool calls (RESP-5), otherwise a string, be it empty.
+      ...(onlyCalls ? {} : { content: choice.text }),
+      ...(choice.reasoning === "" ? {} : { reasoningContent: choice.reasoning }),
+      toolCalls: choice.calls.map((call) => ({
+        id: call.id,
+        function: { name: call.name, argumentsJson: completeArguments(call, choice) },
+      })),
+    },
+    finishReason: choice.finishReason,
+    ...(choice.logprobs === null ? {} : { logprobs: chatLogprobs(choice.logprobs) }),
+  };
+}
+
+/** A call without arguments is `{}` (TOOL-11), unless it was cut before it had any. */
+function completeArguments(call: Call, choice: Choice): string {
+  return call.args === "" && choice.finishReason !== "length" ? "{}" : call.args;
+}

@@ -1,0 +1,123 @@
+import { Outbox } from "../../lib/outbox.js";
+import type { Call } from "../call.js";
+import { endReasonOf, errorOfEnd } from "../call-context.js";
+import type { Answer, StreamAnswer } from "../core.js";
+import type { Clock } from "../ports.js";
+import type { Run } from "../run.js";
+import { type ServiceError, toServiceError } from "../service-error.js";
+import type { StreamAssembly, WholeAssembly } from "./assembly.js";
+import type { EventSink, Generation } from "./generation.js";
+
+/** Starts the engine's part of a request with a sink for its events. */
+export type StartGeneration = (sink: EventSink) => Generation;
+
+export interface StreamSettings {
+  readonly clock: Clock;
+  readonly streamBufferBytesMax: number;
+  readonly stallMs: number;
+}
+
+/** What a chunk weighs beside its text: ids, names and frames. */
+const chunkBytes = 256;
+
+/**
+ * Streams an answer. The engine pushes into a bounded outbox and waits when it is full; a reader that leaves it full
+ * for `stallMs` ends the request, so that nobody holds a slot by not reading. The last item follows the settlement.
+ */
+export async function streamWhole<M>(
+  settings: StreamSettings,
+  call: Call,
+  run: Run,
+  assembly: StreamAssembly<M>,
+  start: StartGeneration,
+): Promise<StreamAnswer<M>> {
+  const outbox = new Outbox<M>(settings.streamBufferBytesMax);
+  const generation = start((choice, event) => {
+    const textBytes = event.type === "text" ? event.text.length : 0;
+    for (const piece of assembly.take(choice, event)) outbox.push(piece, chunkBytes + textBytes);
+    return outbox.full ? roomOrStall(settings, call, outbox) : undefined;
+  });
+  void finishStream(call, run, assembly, generation, outbox);
+  const head = await generation.committed;
+  return { head, items: outbox };
+}
+
+async function finishStream<M>(
+  call: Call,
+  run: Run,
+  assembly: StreamAssembly<M>,
+  generation: Generation,
+  outbox: Outbox<M>,
+): Promise<void> {
+  try {
+    await endWith(call, run, generation);
+    outbox.push(assembly.last(run.tally.total()), chunkBytes);
+    outbox.close();
+  } catch (error) {
+    outbox.close(error);
+  }
+}
+
+/** Collects a whole answer. */
+export async function collectWhole<M>(
+  call: Call,
+  run: Run,
+  assembly: WholeAssembly<M>,
+  start: StartGeneration,
+): Promise<Answer<M>> {
+  const generation = start((choice, event) => {
+    assembly.take(choice, event);
+    return undefined;
+  });
+  await endWith(call, run, generation);
+  return { head: generation.head, body: assembly.build(run.tally.total()) };
+}
+
+/** Waits for the engine's end or the call's, whichever is first, and settles; rejects with what the caller is told. */
+async function endWith(call: Call, run: Run, generation: Generation): Promise<void> {
+  const ending = endOnAbort(call, run);
+  try {
+    await Promise.race([generation.done, ending.aborted]);
+  } catch (thrown) {
+    throw await settleFailure(call, run, thrown);
+  } finally {
+    ending.stop();
+  }
+  call.enter("delivering");
+  await run.end("completed");
+}
+
+async function settleFailure(call: Call, run: Run, thrown: unknown): Promise<ServiceError> {
+  const { signal } = call;
+  if (signal.aborted) {
+    await run.end(endReasonOf(signal), errorOfEnd(signal.reason));
+    return errorOfEnd(signal.reason);
+  }
+  const error = toServiceError(thrown);
+  if (error.code === "internal_error") call.log.error({ err: error.cause }, "request failed");
+  await run.end("failed", error);
+  return error;
+}
+
+/** Settles as soon as the call's signal aborts, whatever the engine is doing. */
+function endOnAbort(call: Call, run: Run): { readonly aborted: Promise<never>; stop(): void } {
+  const { signal } = call;
+  let onAbort = (): void => {};
+  const aborted = new Promise<never>((_resolve, reject) => {
+    onAbort = () => {
+      run.end(endReasonOf(signal), errorOfEnd(signal.reason)).then(() => reject(errorOfEnd(signal.reason)), reject);
+    };
+    if (signal.aborted) onAbort();
+    else signal.addEventListener("abort", onAbort, { once: true });
+  });
+  return { aborted, stop: () => signal.removeEventListener("abort", onAbort) };
+}
+
+async function roomOrStall<M>(settings: StreamSettings, call: Call, outbox: Outbox<M>): Promise<void> {
+  const cancelTimer = settings.clock.after(settings.stallMs, () => call.abort("stalled"));
+  const onAbort = (): void => outbox.close(errorOfEnd(call.signal.reason));
+  call.signal.addEventListener("abort", onAbort, { once: true });
+  await outbox.room();
+  cancelTimer();
+  call.signal.removeEventListener("abort", onAbort);
+}

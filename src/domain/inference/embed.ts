@@ -1,0 +1,127 @@
+import { create } from "@bufbuild/protobuf";
+import { type EmbeddingList, EmbeddingListSchema } from "../../../gen/unified/inference/v1/embedding_pb.js";
+import type { ServiceLimits } from "../../contract/limits.js";
+import type { Call } from "../call.js";
+import { endReasonOf, errorOfEnd } from "../call-context.js";
+import type { CatalogModel } from "../catalog/catalog-model.js";
+import type { Answer } from "../core.js";
+import type { Admission } from "../ledger.js";
+import type { Clock } from "../ports.js";
+import type { Run } from "../run.js";
+import { invariant, ServiceError } from "../service-error.js";
+import { type EmbedRequest, EngineError, type LoadedModel } from "./engine.js";
+import { serviceErrorOf } from "./engine-error.js";
+import { waitForModel } from "./wait-for-model.js";
+
+/** Inputs per engine call: a batch of 2,048 is cut, so that an abort is seen and others get their turn (EMB-11). */
+const inputsPerCall = 128;
+
+export interface EmbedDeps {
+  readonly clock: Clock;
+  readonly limits: ServiceLimits;
+}
+
+export interface EmbedPlan {
+  readonly call: Call;
+  readonly run: Run;
+  readonly model: CatalogModel;
+  readonly request: EmbedRequest;
+  readonly admission: Extract<Admission, { admitted: true }>;
+}
+
+/** Runs an admitted embeddings request and settles it. */
+export async function embed(deps: EmbedDeps, plan: EmbedPlan): Promise<Answer<EmbeddingList>> {
+  const { call, run, model, admission } = plan;
+  const deployment = model.byLoad()[0];
+  invariant(deployment !== undefined, "a catalog model has a deployment");
+  try {
+    call.enter("queued");
+    const queueWaitMs = deps.limits.queueWaitMs;
+    const loaded =
+      deployment.model ?? (await waitForModel(deployment, { clock: deps.clock, queueWaitMs }, call.signal));
+    const slot = await deployment.queue.acquire({ account: call.account, keyId: call.keyId }, call.signal);
+    call.enter("running");
+    call.waited(slot.queueMs);
+    const vectors = await embedInSlices(deps, plan, loaded).finally(() => slot.release());
+    run.engineEnded();
+    call.enter("delivering");
+    await run.end("completed");
+    return {
+      head: { degraded: admission.degraded, deployment: deployment.id, attempts: 1, queueMs: slot.queueMs },
+      body: embeddingList(model.id, vectors, run),
+    };
+  } catch (thrown) {
+    run.engineEnded();
+    throw await settleFailure(call, run, thrown);
+  }
+}
+
+async function embedInSlices(deps: EmbedDeps, plan: EmbedPlan, loaded: LoadedModel): Promise<Float32Array[]> {
+  const { call, run, request } = plan;
+  const vectors: Float32Array[] = [];
+  let promptTokens = 0;
+  for (let from = 0; from < request.inputs.length; from += inputsPerCall) {
+    if (call.signal.aborted) throw errorOfEnd(call.signal.reason);
+    const slice = { ...request, inputs: request.inputs.slice(from, from + inputsPerCall) };
+    const result = await embedSlice(loaded, slice, from, call.signal);
+    vectors.push(...result.vectors);
+    promptTokens += result.promptTokens;
+    run.tally.prompt(0, promptTokens, 0);
+    refuseAbove(deps.limits.embeddingTokensMax, promptTokens);
+  }
+  for (const vector of vectors) requireFinite(vector);
+  return vectors;
+}
+
+/** An engine names an input by its place in the slice; the caller knows it by its place in the request. */
+async function embedSlice(loaded: LoadedModel, slice: EmbedRequest, from: number, signal: AbortSignal) {
+  try {
+    return await loaded.embed(slice, signal);
+  } catch (thrown) {
+    if (from === 0 || !(thrown instanceof EngineError) || thrown.param === null) throw thrown;
+    const shift = (text: string): string =>
+      text.replace(/input\[(\d+)\]/g, (_, index) => `input[${Number(index) + from}]`);
+    throw new EngineError(thrown.code, shift(thrown.message), {
+      param: shift(thrown.param),
+      retryable: thrown.retryable,
+      cause: thrown,
+    });
+  }
+}
+
+function refuseAbove(tokensMax: number, tokens: number): void {
+  if (tokens <= tokensMax) return;
+  throw new ServiceError(
+    "invalid_value",
+    `'input' has more than ${tokensMax} tokens in all, the most that one request may have. Send it in several requests.`,
+    { param: "input" },
+  );
+}
+
+/** A NaN would reach clients as null (EMB-5). */
+function requireFinite(vector: Float32Array): void {
+  for (const value of vector)
+    if (!Number.isFinite(value)) throw new Error("the engine made a vector with a number that is not finite");
+}
+
+async function settleFailure(call: Call, run: Run, thrown: unknown): Promise<ServiceError> {
+  const { signal } = call;
+  const error = signal.aborted ? errorOfEnd(signal.reason) : serviceErrorOf(thrown);
+  if (error.code === "internal_error") call.log.error({ err: error.cause }, "request failed");
+  await run.end(signal.aborted ? endReasonOf(signal) : "failed", error);
+  return error;
+}
+
+function embeddingList(model: string, vectors: readonly Float32Array[], run: Run): EmbeddingList {
+  const { promptTokens } = run.tally.total();
+  return create(EmbeddingListSchema, {
+    model,
+    data: vectors.map((vector, index) => ({ index, vector: littleEndian(vector) })),
+    usage: { promptTokens, totalTokens: promptTokens },
+  });
+}
+
+/** The numbers' bytes in the order that the contract names; every platform of Node is little-endian already. */
+function littleEndian(vector: Float32Array): Uint8Array {
+  return new Uint8Array(vector.buffer, vector.byteOffset, vector.byteLength);
+}

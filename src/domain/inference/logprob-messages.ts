@@ -1,0 +1,52 @@
+import { create } from "@bufbuild/protobuf";
+import {
+  type CompletionLogprobs,
+  CompletionLogprobsSchema,
+  TokenAlternativesSchema,
+} from "../../../gen/unified/inference/v1/completion_pb.js";
+import { type Logprobs, LogprobsSchema } from "../../../gen/unified/inference/v1/logprobs_pb.js";
+import type { TokenLogprobInfo } from "./engine.js";
+
+const utf8 = new TextEncoder();
+
+/** Log probabilities in chat's form (RESP-9). */
+export function chatLogprobs(tokens: readonly TokenLogprobInfo[]): Logprobs {
+  return create(LogprobsSchema, {
+    content: tokens.map(({ token, logprob, top }) => ({
+      token,
+      logprob,
+      tokenBytes: utf8.encode(token),
+      topLogprobs: top.map((other) => ({
+        token: other.token,
+        logprob: other.logprob,
+        tokenBytes: utf8.encode(other.token),
+      })),
+    })),
+  });
+}
+
+/** Log probabilities in the form of text completions (CMPL-7); `offset` is where the first token begins, in characters. */
+export function completionLogprobs(tokens: readonly TokenLogprobInfo[], offset: number): CompletionLogprobs {
+  let position = offset;
+  return create(CompletionLogprobsSchema, {
+    tokens: tokens.map(({ token }) => token),
+    tokenLogprobs: tokens.map(({ logprob }) => logprob),
+    topLogprobs: tokens.map(({ token, logprob, top }) =>
+      create(TokenAlternativesSchema, {
+        logprobs: Object.fromEntries([...top.map((other) => [other.token, other.logprob]), [token, logprob]]),
+      }),
+    ),
+    textOffset: tokens.map(({ token }) => {
+      const start = position;
+      position += characters(token);
+      return start;
+    }),
+  });
+}
+
+/** Length in characters as a reader counts them: code points, not UTF-16 units. */
+export function characters(text: string): number {
+  let count = 0;
+  for (const _ of text) count += 1;
+  return count;
+}

@@ -1,0 +1,61 @@
+/** Tokens of one request. Integers, 0 or more. */
+export interface UsageTotal {
+  readonly promptTokens: number;
+  readonly completionTokens: number;
+  readonly cachedTokens: number;
+  readonly reasoningTokens: number;
+}
+
+interface PromptUsage {
+  promptTokens: number;
+  cachedTokens: number;
+  reasoningTokens: number;
+}
+
+/**
+ * Counts what a request used, from an engine's events: prompt tokens once per prompt, completion tokens over all
+ * choices (CHAT-3, CMPL-13). The engine's own closing figures replace what was seen on the way.
+ */
+export class UsageTally {
+  readonly #prompts = new Map<number, PromptUsage>();
+  readonly #completionByChoice: number[] = [];
+  /** Closing figures of a prompt whose choices the engine counted together: first choice to tokens. */
+  readonly #closedPrompts = new Map<number, { choices: number; outTokens: number }>();
+
+  /** The prompt whose first choice is `base` was accepted. */
+  prompt(base: number, promptTokens: number, cachedTokens: number, reasoningTokens = 0): void {
+    this.#prompts.set(base, { promptTokens, cachedTokens, reasoningTokens });
+  }
+
+  /** Tokens of a choice so far. */
+  produced(choice: number, outTokens: number): void {
+    this.#completionByChoice[choice] = outTokens;
+  }
+
+  /** The engine's last word on the `choices` choices from `base` on. */
+  close(base: number, choices: number, outTokens: number): void {
+    this.#closedPrompts.set(base, { choices, outTokens });
+  }
+
+  total(): UsageTotal {
+    let promptTokens = 0;
+    let cachedTokens = 0;
+    let reasoningTokens = 0;
+    for (const prompt of this.#prompts.values()) {
+      promptTokens += prompt.promptTokens;
+      cachedTokens += prompt.cachedTokens;
+      reasoningTokens += prompt.reasoningTokens;
+    }
+    return { promptTokens, cachedTokens, reasoningTokens, completionTokens: this.#completionTokens() };
+  }
+
+  #completionTokens(): number {
+    const byChoice = [...this.#completionByChoice];
+    let closed = 0;
+    for (const [base, { choices, outTokens }] of this.#closedPrompts) {
+      closed += outTokens;
+      for (let choice = base; choice < base + choices; choice++) byChoice[choice] = 0;
+    }
+    return byChoice.reduce((sum, tokens) => sum + (tokens ?? 0), closed);
+  }
+}

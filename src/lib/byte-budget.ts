@@ -1,0 +1,26 @@
+/** A sum of bytes that many holders share. */
+export interface ByteBudget {
+  /** Takes `bytes`, or nothing and answers false when that would pass the maximum. */
+  take(bytes: number): boolean;
+  /** Returns what was taken before. */
+  give(bytes: number): void;
+  readonly used: number;
+}
+
+/** A budget of `bytesMax` bytes, e.g. for all request bodies that are being received at one moment. */
+export function createByteBudget(bytesMax: number): ByteBudget {
+  let used = 0;
+  return {
+    take(bytes) {
+      if (used + bytes > bytesMax) return false;
+      used += bytes;
+      return true;
+    },
+    give(bytes) {
+      used -= bytes;
+    },
+    get used() {
+      return used;
+    },
+  };
+}

@@ -1,0 +1,45 @@
+/** A set whose members are looked at in turn by one timer. */
+export interface Sampler<T> {
+  add(member: T): void;
+  delete(member: T): void;
+  readonly size: number;
+  /** Forgets all members and stops the timer. */
+  close(): void;
+}
+
+/**
+ * Calls `look` for every member each `intervalMs`, from one timer however many members there are. The timer runs while
+ * there are members and does not keep the process alive.
+ */
+export function createSampler<T>(intervalMs: number, look: (member: T) => void): Sampler<T> {
+  const members = new Set<T>();
+  let timer: NodeJS.Timeout | undefined;
+
+  function stop(): void {
+    clearInterval(timer);
+    timer = undefined;
+  }
+
+  function tick(): void {
+    // Stopped here and not in `delete`: a server with one request at a time would start a timer per request.
+    if (members.size === 0) stop();
+    for (const member of members) look(member);
+  }
+
+  return {
+    add(member) {
+      members.add(member);
+      timer ??= setInterval(tick, intervalMs).unref();
+    },
+    delete(member) {
+      members.delete(member);
+    },
+    get size() {
+      return members.size;
+    },
+    close() {
+      members.clear();
+      stop();
+    },
+  };
+}
