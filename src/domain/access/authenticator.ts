@@ -15,8 +15,8 @@ const administrator: Principal = { kind: "administrator", keyId: null, account: 
 export interface AuthenticatorDeps {
   readonly keys: Pick<KeyStore, "findByHash" | "touch">;
   readonly clock: Clock;
-  /** The credential of the administrator as it is now; null when there is none. */
-  readonly adminToken: () => string | null;
+  /** The credentials of the administrator as they are now: the operator's own, and that of this process. */
+  readonly adminTokens: () => readonly string[];
   readonly log: Logger;
 }
 
@@ -60,8 +60,7 @@ export class Authenticator {
   }
 
   #isAdminToken(presented: string): boolean {
-    const token = this.#deps.adminToken();
-    return token !== null && isSameSecret(presented, token);
+    return this.#deps.adminTokens().some((token) => isSameSecret(presented, token));
   }
 }
 

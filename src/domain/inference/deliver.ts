@@ -37,24 +37,32 @@ export async function streamWhole<M>(
     for (const piece of assembly.take(choice, event)) outbox.push(piece, chunkBytes + textBytes);
     return outbox.full ? roomOrStall(settings, call, outbox) : undefined;
   });
-  void finishStream(call, run, assembly, generation, outbox);
-  const head = await generation.committed;
-  return { head, items: outbox };
+  const finished = finishStream(call, run, assembly, generation, outbox);
+  try {
+    return { head: await generation.committed, items: outbox };
+  } catch {
+    // The generation failed before anything was said: the caller is answered when that is settled, with the settled error.
+    throw await finished;
+  }
 }
 
+/** Ends the outbox when the request is settled; resolves to the error that it ended with, if any. Never rejects. */
 async function finishStream<M>(
   call: Call,
   run: Run,
   assembly: StreamAssembly<M>,
   generation: Generation,
   outbox: Outbox<M>,
-): Promise<void> {
+): Promise<ServiceError | null> {
   try {
     await endWith(call, run, generation);
     outbox.push(assembly.last(run.tally.total()), chunkBytes);
     outbox.close();
-  } catch (error) {
+    return null;
+  } catch (thrown) {
+    const error = toServiceError(thrown);
     outbox.close(error);
+    return error;
   }
 }
 

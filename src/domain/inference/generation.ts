@@ -125,31 +125,26 @@ export class Generation {
   async #runPrompts(): Promise<void> {
     const { prompts } = this.#plan;
     let next = 0;
-    const runNext = async (continuing: boolean): Promise<void> => {
-      const prompt = prompts[next++];
-      if (prompt === undefined) return;
-      await this.#runPrompt(prompt, continuing, startHelpers);
-      await runNext(true);
+    let failure: { readonly thrown: unknown } | null = null;
+    const runRest = async (continuing: boolean): Promise<void> => {
+      try {
+        for (let prompt = prompts[next++]; prompt !== undefined; prompt = prompts[next++]) {
+          await this.#runPrompt(prompt, continuing, startHelpers);
+          continuing = true;
+        }
+      } catch (thrown) {
+        failure ??= { thrown };
+        this.#abort?.abort(new Ended("failed"));
+      }
     };
-    const helpers: Promise<void>[] = [];
-    let started = false;
+    let helpers: Promise<void>[] | null = null;
     const startHelpers = (deployment: Deployment): void => {
-      if (started) return;
-      started = true;
       const count = Math.min(prompts.length, deployment.queue.slots) - 1;
-      for (let i = 0; i < count; i++) helpers.push(this.#stopOthersOnFailure(runNext(true)));
+      helpers ??= Array.from({ length: count }, () => runRest(true));
     };
-    await this.#stopOthersOnFailure(runNext(false));
-    await Promise.all(helpers);
-  }
-
-  async #stopOthersOnFailure(work: Promise<void>): Promise<void> {
-    try {
-      await work;
-    } catch (error) {
-      this.#abort?.abort(new Ended("failed"));
-      throw error;
-    }
+    await runRest(false);
+    await Promise.all(helpers ?? []);
+    throwIfFailed(failure);
   }
 
   /** Tries the model's deployments in turn, the least loaded first. */
@@ -257,6 +252,11 @@ export class Generation {
     this.#cancelCommitTimer?.();
     this.#commit(this.head);
   }
+}
+
+/** A function, because the compiler does not see that a closure assigned the variable. */
+function throwIfFailed(failure: { readonly thrown: unknown } | null): void {
+  if (failure !== null) throw failure.thrown;
 }
 
 /** Whether another deployment may succeed where this one failed. */

@@ -1,0 +1,26 @@
+import type { CompletionParams } from "../../../gen/unified/inference/v1/completion_pb.js";
+import type { Capabilities } from "./engine.js";
+import type { GenerateBase } from "./generate-base.js";
+import { refuseUnlessAble, refuseValueUnlessAble, toSampling } from "./sampling-request.js";
+import { refuseUnlessTokenInput } from "./token-input.js";
+
+/**
+ * What the engine is asked for a valid completions request, one request per prompt in their order. Refuses what this
+ * model cannot do.
+ */
+export function toCompletionRequests(params: CompletionParams, caps: Capabilities): readonly GenerateBase[] {
+  const { model, logprobs, echo } = params;
+  refuseUnlessTokenInput(caps.tokenInput || params.promptTokens.length === 0, "prompt", model);
+  // No engine fills gaps yet, and the port has no field for it: whatever a model says of itself, the suffix would be lost.
+  refuseUnlessAble(params.suffix === undefined || params.suffix === "", "suffix", model);
+  refuseUnlessAble(caps.echoLogprobs || echo !== true || logprobs === undefined, "logprobs together with echo", model);
+  refuseValueUnlessAble(
+    caps.logprobs === 0 || (logprobs ?? 0) <= caps.logprobs,
+    `More than ${caps.logprobs} alternatives per token are`,
+    "logprobs",
+    model,
+  );
+  const sampling = toSampling(params, { maxTokens: params.maxTokens, logprobs }, caps);
+  const prompts = params.prompt.length > 0 ? params.prompt : params.promptTokens.map((list) => list.ids);
+  return prompts.map((prompt) => ({ input: { prompt }, ...sampling, ...(echo === true ? { echo } : {}) }));
+}

@@ -1,0 +1,50 @@
+import type { CompletionParams } from "../../../gen/unified/inference/v1/completion_pb.js";
+import { fixedLimits, type ServiceLimits } from "../../contract/limits.js";
+import { checkCount, checkInteger, checkLength, checkPresent, refuse } from "./field-checks.js";
+import { validateSampling } from "./validate-sampling.js";
+import { validateTokenLists } from "./validate-token-lists.js";
+
+const logprobsMax = 5;
+const bestOfMax = 20;
+
+/**
+ * The rules of a completions request that hold for every model. What depends on the model is `toCompletionRequests`'s.
+ * Throws ServiceError.
+ */
+export function validateCompletion(params: CompletionParams, limits: ServiceLimits): void {
+  checkPresent(params.model, "model");
+  validateSampling(params, limits);
+  validatePrompts(params, limits);
+  checkInteger(params.maxTokens, "max_tokens", 0, fixedLimits.int32Max);
+  if (params.maxTokens === 0 && params.echo !== true) {
+    refuse("integer_below_min_value", "max_tokens", "'max_tokens' must be at least 1 without 'echo', but is 0.");
+  }
+  checkInteger(params.logprobs, "logprobs", 0, logprobsMax);
+  validateBestOf(params);
+  checkLength(params.user, "user", fixedLimits.userCharsMax);
+}
+
+function validatePrompts({ prompt, promptTokens, n }: CompletionParams, limits: ServiceLimits): void {
+  const count = prompt.length + promptTokens.length;
+  if (count === 0) refuse("missing_required_parameter", "prompt", "'prompt' is required, but is missing or empty.");
+  if (prompt.length > 0 && promptTokens.length > 0) {
+    refuse("invalid_value", "prompt", "'prompt' must be texts or token ids, but is both.");
+  }
+  checkCount(count, "prompt", limits.choicesMax);
+  validateTokenLists(promptTokens, "prompt");
+  const choices = count * (n ?? 1);
+  if (choices > limits.choicesMax) {
+    refuse(
+      "integer_above_max_value",
+      "n",
+      `'n' times the number of prompts may be at most ${limits.choicesMax}, but is ${choices}.`,
+    );
+  }
+}
+
+/** Ranking several candidates is not offered, so only values that ask for none pass (CMPL-10). */
+function validateBestOf({ bestOf, n }: CompletionParams): void {
+  checkInteger(bestOf, "best_of", 0, bestOfMax);
+  if (bestOf === undefined || bestOf === 1 || bestOf === (n ?? 1)) return;
+  refuse("unsupported_parameter", "best_of", `'best_of' may only be 1 or the value of 'n' here, but is ${bestOf}.`);
+}

@@ -1,0 +1,82 @@
+import { type ContentPart, type Message, Role } from "../../../gen/unified/inference/v1/chat_pb.js";
+import { fixedLimits, type ServiceLimits } from "../../contract/limits.js";
+import { checkCount, checkLength, checkNotEmpty, checkOneOf, checkPresent, quote, refuse } from "./field-checks.js";
+import { validateToolMessages } from "./validate-tool-messages.js";
+
+const roles = "'system', 'developer', 'user', 'assistant', 'tool', 'function'";
+const knownRoles = new Set<number>(Object.values(Role).filter((role) => role !== Role.UNSPECIFIED));
+const parts = "'text', 'image_url', 'input_audio', 'file', 'refusal'";
+const imageUrl = /^(?:data:|https?:\/\/)/i;
+
+/** The rules of a conversation: each message by itself, then calls and their answers. */
+export function validateMessages(messages: readonly Message[], limits: ServiceLimits): void {
+  checkNotEmpty(messages.length, "messages");
+  for (const [i, message] of messages.entries()) validateMessage(message, `messages[${i}]`, limits);
+  validateToolMessages(messages);
+}
+
+function validateMessage(message: Message, at: string, limits: ServiceLimits): void {
+  const { role } = message;
+  if (!knownRoles.has(role)) {
+    const given = role === Role.UNSPECIFIED ? "not given" : `the number ${role}`;
+    refuse("invalid_value", `${at}.role`, `'${at}.role' must be one of ${roles}, but is ${given}.`);
+  }
+  checkLength(message.name, `${at}.name`, fixedLimits.nameCharsMax);
+  for (const [j, part] of message.content.entries()) validatePart(part, role, `${at}.content[${j}]`);
+  validateToolCalls(message, at, limits);
+  if (message.content.length === 0 && message.toolCalls.length === 0) {
+    const unless = role === Role.ASSISTANT ? " unless the message has tool_calls" : "";
+    refuse("missing_required_parameter", `${at}.content`, `'${at}.content' is required${unless}, but is missing.`);
+  }
+  if (role === Role.TOOL) {
+    checkPresent(message.toolCallId, `${at}.tool_call_id`);
+    checkLength(message.toolCallId, `${at}.tool_call_id`, fixedLimits.toolCallIdCharsMax);
+  }
+  if (role === Role.FUNCTION) checkPresent(message.name, `${at}.name`);
+}
+
+function validatePart({ part }: ContentPart, role: Role, at: string): void {
+  switch (part.case) {
+    case "text":
+      break;
+    case "imageUrl":
+      if (!imageUrl.test(part.value.url)) {
+        const url = `${at}.image_url.url`;
+        refuse(
+          "invalid_value",
+          url,
+          `'${url}' must begin with data:, http:// or https://, but is ${quote(part.value.url)}.`,
+        );
+      }
+      checkOneOf(part.value.detail, `${at}.image_url.detail`, ["auto", "low", "high"]);
+      break;
+    case "inputAudio":
+      checkPresent(part.value.data, `${at}.input_audio.data`);
+      checkOneOf(part.value.format, `${at}.input_audio.format`, ["wav", "mp3"]);
+      break;
+    case "file":
+      break;
+    case "refusal":
+      if (role !== Role.ASSISTANT) {
+        refuse("invalid_value", at, `'${at}' may be a refusal in messages with the role 'assistant' only.`);
+      }
+      break;
+    default:
+      refuse("invalid_value", at, `'${at}' must be one of ${parts}, but no part is set.`);
+  }
+}
+
+function validateToolCalls(message: Message, at: string, limits: ServiceLimits): void {
+  if (message.toolCalls.length === 0) return;
+  const param = `${at}.tool_calls`;
+  if (message.role !== Role.ASSISTANT) {
+    refuse("invalid_value", param, `'${param}' may be given in messages with the role 'assistant' only.`);
+  }
+  checkCount(message.toolCalls.length, param, limits.toolsMax);
+  for (const [k, call] of message.toolCalls.entries()) {
+    checkPresent(call.id, `${param}[${k}].id`);
+    checkLength(call.id, `${param}[${k}].id`, fixedLimits.toolCallIdCharsMax);
+    checkPresent(call.function?.name, `${param}[${k}].function.name`);
+    checkLength(call.function?.name, `${param}[${k}].function.name`, fixedLimits.nameCharsMax);
+  }
+}

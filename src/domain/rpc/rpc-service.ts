@@ -1,0 +1,56 @@
+import type {
+  DescMethod,
+  DescMethodServerStreaming,
+  DescMethodUnary,
+  DescService,
+  Message,
+  MessageShape,
+} from "@bufbuild/protobuf";
+import type { CallContext } from "../call-context.js";
+
+/** A streamed answer. It is committed: headers can be sent. */
+export interface RpcStream<O> {
+  readonly items: AsyncIterable<O>;
+  /** One message that says what both say, for readers that are slower than the engine; null: keep both. */
+  readonly merge?: (waiting: O, next: O) => O | null;
+}
+
+/** The implementation of one RPC: complete request in, answer out. Rejects with ServiceError. */
+export type RpcMethod<M extends DescMethod> =
+  M extends DescMethodUnary<infer I, infer O>
+    ? (request: MessageShape<I>, ctx: CallContext) => Promise<MessageShape<O>>
+    : M extends DescMethodServerStreaming<infer I, infer O>
+      ? (request: MessageShape<I>, ctx: CallContext) => Promise<RpcStream<MessageShape<O>>>
+      : never;
+
+export type RpcMethods<S extends DescService> = { readonly [K in keyof S["method"]]: RpcMethod<S["method"][K]> };
+
+/** An RPC without its message types: what a door needs to serve any of them in the same way. */
+export type RpcHandler =
+  | {
+      readonly kind: "unary";
+      readonly method: DescMethodUnary;
+      readonly call: (request: Message, ctx: CallContext) => Promise<Message>;
+    }
+  | {
+      readonly kind: "server_streaming";
+      readonly method: DescMethodServerStreaming;
+      readonly call: (request: Message, ctx: CallContext) => Promise<RpcStream<Message>>;
+    };
+
+/** A service that every door can serve. */
+export interface RpcService {
+  readonly desc: DescService;
+  /** One per method of the descriptor, in its order. */
+  readonly handlers: readonly RpcHandler[];
+}
+
+/** Binds implementations to a descriptor; the compiler checks that none is missing and that each fits its messages. */
+export function rpcService<S extends DescService>(desc: S, methods: RpcMethods<S>): RpcService {
+  const calls: Readonly<Record<string, unknown>> = methods;
+  const handlers = desc.methods.map((method) => {
+    // The types were checked against the descriptor above; here they are given up for all RPCs at once.
+    return { kind: method.methodKind, method, call: calls[method.localName] } as RpcHandler;
+  });
+  return { desc, handlers };
+}

@@ -1,0 +1,51 @@
+import type { DescMethod } from "@bufbuild/protobuf";
+import { durationFromMs } from "@bufbuild/protobuf/wkt";
+import { BadRequestSchema, ErrorInfoSchema, RetryInfoSchema } from "../../../gen/google/rpc/error_details_pb.js";
+import { errorDomain, errorRow } from "../../contract/errors.js";
+import { headers } from "../../contract/headers.js";
+import type { StatusDetail, StatusParts } from "../../lib/connect-error.js";
+import type { ServiceError } from "../service-error.js";
+import { retryAdvice, retryHeaders } from "./retry-advice.js";
+
+/**
+ * An error as every RPC protocol tells it: the status code, google.rpc.ErrorInfo with the error code as its reason,
+ * BadRequest for the field at fault, RetryInfo for a wait, and the request id and retry advice as metadata.
+ */
+export function rpcStatus(error: ServiceError, method: DescMethod, requestId: string): StatusParts {
+  const advice = retryAdvice(error);
+  const details: StatusDetail[] = [errorInfo(error)];
+  if (error.param !== null) details.push(badRequest(fieldPath(method, error.param), error.message));
+  if (advice.waitMs !== null) details.push(retryInfo(advice.waitMs));
+  return {
+    code: errorRow(error.code).grpc,
+    message: wellFormed(error.message),
+    details,
+    metadata: { [headers.requestId]: requestId, ...retryHeaders(advice) },
+  };
+}
+
+function errorInfo({ code, type, param }: ServiceError): StatusDetail<typeof ErrorInfoSchema> {
+  const metadata = { type, ...(param === null ? {} : { param: wellFormed(param) }) };
+  return { desc: ErrorInfoSchema, value: { domain: errorDomain, reason: code.toUpperCase(), metadata } };
+}
+
+function badRequest(field: string, message: string): StatusDetail<typeof BadRequestSchema> {
+  return {
+    desc: BadRequestSchema,
+    value: { fieldViolations: [{ field: wellFormed(field), description: wellFormed(message) }] },
+  };
+}
+
+function retryInfo(waitMs: number): StatusDetail<typeof RetryInfoSchema> {
+  return { desc: RetryInfoSchema, value: { retryDelay: durationFromMs(waitMs) } };
+}
+
+/** OpenAI's name of a field as a path from the request message: inference requests hold their fields in `params`. */
+function fieldPath(method: DescMethod, param: string): string {
+  return method.input.fields.some((field) => field.name === "params") ? `params.${param}` : param;
+}
+
+/** Half a surrogate pair, which JSON can carry, breaks the percent encoding of grpc-message. */
+function wellFormed(text: string): string {
+  return text.replace(/\p{Surrogate}/gu, "\u{fffd}");
+}

@@ -1,0 +1,90 @@
+import { defaultLimits, type ServiceLimits } from "../../src/contract/limits.js";
+import type { Operation } from "../../src/contract/operations.js";
+import { Authenticator } from "../../src/domain/access/authenticator.js";
+import type { CallContext, EndReason } from "../../src/domain/call-context.js";
+import { Ended } from "../../src/domain/call-context.js";
+import { Catalog } from "../../src/domain/catalog/catalog.js";
+import type { DeploymentDefinition } from "../../src/domain/catalog/model-definition.js";
+import type { Engine } from "../../src/domain/inference/engine.js";
+import type { Settlement } from "../../src/domain/ledger.js";
+import { LiveRequests } from "../../src/domain/live-requests.js";
+import type { Logger } from "../../src/domain/ports.js";
+import { ServiceCore } from "../../src/domain/service-core.js";
+import { createRandomIds } from "../../src/lib/ids.js";
+import { createVolatileLedger } from "../../src/state/volatile/volatile-ledger.js";
+import { createVolatileState } from "../../src/state/volatile/volatile-state.js";
+import { FakeClock } from "./fake-clock.js";
+
+export const adminToken = "administrator-of-the-harness";
+
+export const silentLog: Logger = { debug: () => {}, info: () => {}, warn: () => {}, error: () => {} };
+
+export interface HarnessCall {
+  readonly ctx: CallContext;
+  /** Ends the call from outside, as a door would. */
+  end(why: EndReason): void;
+}
+
+/** A real core over volatile state and a clock that the test moves; every model `m` runs on the given engines. */
+export async function createCoreHarness(options: {
+  engines: readonly Engine[];
+  limits?: Partial<ServiceLimits>;
+  deployment?: Partial<DeploymentDefinition>;
+}) {
+  const clock = new FakeClock();
+  const limits = { ...defaultLimits, ...options.limits };
+  const state = createVolatileState();
+  const ledger = createVolatileLedger({ clock });
+  const settlements: Settlement[] = [];
+  const live = new LiveRequests();
+  const catalog = new Catalog({ clock, log: silentLog, store: state.catalog, queueWaitMs: limits.queueWaitMs });
+  await catalog.replace([
+    {
+      id: "m",
+      ownedBy: "test",
+      capabilities: null,
+      deployments: options.engines.map((engine) => ({
+        engine,
+        contextLength: 4096,
+        slots: 4,
+        queueMax: 16,
+        weight: 1,
+        options: {},
+        ...options.deployment,
+      })),
+    },
+  ]);
+  const core = new ServiceCore({
+    authenticator: new Authenticator({ keys: state.keys, clock, adminTokens: () => [adminToken], log: silentLog }),
+    catalog,
+    ledger: {
+      ...ledger,
+      settle: (settlement) => {
+        settlements.push(settlement);
+        return ledger.settle(settlement);
+      },
+    },
+    live,
+    limits,
+    clock,
+    ids: createRandomIds(),
+    log: silentLog,
+  });
+  const open = async (
+    operation: Operation = "create_chat_completion",
+    deadlineAtMs = Number.POSITIVE_INFINITY,
+  ): Promise<HarnessCall> => {
+    const abort = new AbortController();
+    const caller = {
+      authorization: `Bearer ${adminToken}`,
+      deadlineAtMs,
+      abort,
+      transport: "openai",
+      address: "127.0.0.1",
+      wants: "messages",
+    } as const;
+    const ctx = await core.open(operation, caller);
+    return { ctx, end: (why) => abort.abort(new Ended(why)) };
+  };
+  return { core, clock, live, ledger, catalog, state, settlements, open };
+}

@@ -1,0 +1,137 @@
+import {
+  type Capabilities,
+  type Engine,
+  EngineError,
+  type GenEvent,
+  type GenerateRequest,
+  type LoadedModel,
+} from "../../src/domain/inference/engine.js";
+
+const caps: Capabilities = {
+  chat: true,
+  completion: true,
+  embeddings: false,
+  contextLength: 4096,
+  maxOutput: 4096,
+  tools: "auto",
+  parallelTools: true,
+  jsonSchema: "full",
+  grammar: true,
+  logprobs: 20,
+  echoLogprobs: true,
+  logitBias: true,
+  penalties: true,
+  seed: "exact",
+  nativeN: true,
+  prefixCache: false,
+  exactUsage: true,
+  tokenInput: true,
+  infill: false,
+  vision: false,
+};
+
+/** One run of the engine, steered by the test: events go out when `say` is called. */
+export class HandRun {
+  readonly request: GenerateRequest;
+  readonly signal: AbortSignal;
+  #queue: GenEvent[] = [];
+  #error: unknown;
+  #over = false;
+  #wake: () => void = () => {};
+
+  constructor(request: GenerateRequest, signal: AbortSignal) {
+    this.request = request;
+    this.signal = signal;
+    signal.addEventListener("abort", () => this.fail(new EngineError("aborted", "aborted", { usage: this.usage })), {
+      once: true,
+    });
+  }
+
+  /** What an aborted run says it had produced. */
+  usage = { promptTokens: 3, outTokens: 0, cachedTokens: 0 };
+
+  say(...events: GenEvent[]): void {
+    this.#queue.push(...events);
+    this.#wake();
+  }
+
+  /** A whole answer of one choice. */
+  answer(text: string): void {
+    this.say(
+      { type: "accepted", promptTokens: 3, cachedTokens: 0 },
+      { type: "text", choice: 0, text, outTokens: 1 },
+      { type: "finish", choice: 0, reason: "stop", outTokens: 1 },
+      { type: "usage", promptTokens: 3, outTokens: 1, cachedTokens: 0, reasoningTokens: 0 },
+    );
+    this.end();
+  }
+
+  end(): void {
+    this.#over = true;
+    this.#wake();
+  }
+
+  fail(error: unknown): void {
+    this.#error = error;
+    this.end();
+  }
+
+  async *events(): AsyncIterable<GenEvent> {
+    for (;;) {
+      const event = this.#queue.shift();
+      if (event !== undefined) yield event;
+      else if (this.#over) {
+        if (this.#error !== undefined) throw this.#error;
+        return;
+      } else
+        await new Promise<void>((resolve) => {
+          this.#wake = resolve;
+        });
+    }
+  }
+}
+
+/** An engine that does what the test says, to show what the domain makes of it. */
+export class HandEngine implements Engine {
+  readonly kind = "hand";
+  readonly runs: HandRun[] = [];
+  readonly #caps: Partial<Capabilities>;
+  #awaited: (() => void) | null = null;
+
+  constructor(caps: Partial<Capabilities> = {}) {
+    this.#caps = caps;
+  }
+
+  probe() {
+    return Promise.resolve({ up: true, version: "0" });
+  }
+
+  load(spec: { id: string }): Promise<LoadedModel> {
+    return Promise.resolve({
+      id: spec.id,
+      caps: { ...caps, ...this.#caps },
+      fingerprint: "hand",
+      countTokens: () => Promise.resolve(null),
+      generate: (request, signal) => {
+        const run = new HandRun(request, signal);
+        this.runs.push(run);
+        this.#awaited?.();
+        return run.events();
+      },
+      embed: () => Promise.reject(new EngineError("unsupported", "not an embedding model")),
+      stats: () => ({ slotsBusy: 0, producedTokens: 0, restarts: 0 }),
+      unload: () => Promise.resolve(),
+    });
+  }
+
+  /** The run of this position, as soon as it began. */
+  async run(position = 0): Promise<HandRun> {
+    for (;;) {
+      const run = this.runs[position];
+      if (run !== undefined) return run;
+      await new Promise<void>((resolve) => {
+        this.#awaited = resolve;
+      });
+    }
+  }
+}

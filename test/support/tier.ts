@@ -1,0 +1,8 @@
+/**
+ * How many rounds a repeated test runs: the full count in the tier `long`, a tenth of it and at least three otherwise.
+ * `npm test` sets the tier; a test file that is run by hand runs the short count.
+ */
+export function rounds(longCount: number): number {
+  if (process.env["UIS_TEST_TIER"] === "long") return longCount;
+  return Math.min(longCount, Math.max(3, Math.ceil(longCount / 10)));
+}

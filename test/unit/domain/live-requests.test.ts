@@ -1,0 +1,55 @@
+import { describe, expect, it } from "vitest";
+import type { EndReason } from "../../../src/domain/call-context.js";
+import { type LiveRequest, LiveRequests, type Stage } from "../../../src/domain/live-requests.js";
+
+function call(id: string, keyId: string | null, stage: Stage, ends: string[]): LiveRequest {
+  return {
+    id,
+    account: "default",
+    keyId,
+    model: null,
+    stage,
+    abort: (why: EndReason) => void ends.push(`${id}:${why}`),
+  };
+}
+
+describe("LiveRequests", () => {
+  it("KEY-13: ends the calls of one key and no others", () => {
+    const ends: string[] = [];
+    const live = new LiveRequests();
+    live.add(call("r1", "k1", "running", ends));
+    live.add(call("r2", "k2", "running", ends));
+    live.add(call("r3", "k1", "queued", ends));
+    live.abortKey("k1");
+    expect(ends).toEqual(["r1:key_revoked", "r3:key_revoked"]);
+  });
+
+  it("counts by stage, and tells when it is empty", async () => {
+    const live = new LiveRequests();
+    await live.emptied();
+    live.add(call("r1", "k", "running", []));
+    live.add(call("r2", "k", "running", []));
+    live.add(call("r3", "k", "watching", []));
+    expect(live.countByStage()).toEqual({ running: 2, watching: 1 });
+    let empty = false;
+    const emptied = live.emptied().then(() => {
+      empty = true;
+    });
+    live.remove("r1");
+    live.remove("r2");
+    await Promise.resolve();
+    expect(empty).toBe(false);
+    live.remove("r3");
+    await emptied;
+    expect(live.size).toBe(0);
+  });
+
+  it("REL-10: ends watches when the service begins to stop, and lets requests run", () => {
+    const ends: string[] = [];
+    const live = new LiveRequests();
+    live.add(call("w", "k", "watching", ends));
+    live.add(call("r", "k", "running", ends));
+    live.abortWatches();
+    expect(ends).toEqual(["w:shutting_down"]);
+  });
+});
