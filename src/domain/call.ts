@@ -43,6 +43,7 @@ export class Call implements CallContext, LiveRequest {
   #outcome: Outcome | null = null;
   #queueMs = 0;
   #closed = false;
+  #holds = 0;
 
   constructor(deps: { clock: Clock; live: LiveRequests; log: Logger }, facts: CallFacts) {
     this.requestId = facts.requestId;
@@ -104,10 +105,24 @@ export class Call implements CallContext, LiveRequest {
     this.#outcome ??= { why, error, usage };
   }
 
+  /** An admitted run keeps the call among the live ones until it is settled; the returned function lets go. */
+  hold(): () => void {
+    this.#holds += 1;
+    return () => {
+      this.#holds -= 1;
+      this.#finishIfOver();
+    };
+  }
+
   close(): void {
     if (this.#closed) return;
     this.#closed = true;
     this.#cancelDeadline();
+    this.#finishIfOver();
+  }
+
+  #finishIfOver(): void {
+    if (!this.#closed || this.#holds > 0) return;
     this.#live.remove(this.requestId);
     this.#writeLogLine();
   }

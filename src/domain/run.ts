@@ -22,6 +22,7 @@ export class Run {
   readonly tally = new UsageTally();
   readonly #ledger: Ledger;
   readonly #clock: Clock;
+  readonly #letGo: () => void;
   #settled: Promise<void> | undefined;
   #engineDone: () => void = () => {};
   readonly #engine = new Promise<void>((resolve) => {
@@ -33,6 +34,7 @@ export class Run {
     this.#clock = deps.clock;
     this.call = call;
     this.model = model;
+    this.#letGo = call.hold();
   }
 
   /** Tokens of a choice so far, held-back text included. */
@@ -47,7 +49,7 @@ export class Run {
 
   /** Ends and settles. Idempotent: later calls wait for the same settlement and change nothing. */
   end(why: EndReason, error?: ServiceError): Promise<void> {
-    this.#settled ??= this.#settle(why, error);
+    this.#settled ??= this.#settle(why, error).finally(this.#letGo);
     return this.#settled;
   }
 

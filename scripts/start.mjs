@@ -1,0 +1,43 @@
+// What `npm start` runs. Plain Node, because a fresh clone has nothing else yet: builds when dist/ is missing or older
+// than its sources, then becomes `uis serve`. Only the service itself writes to stdout.
+import { spawnSync } from "node:child_process";
+import { existsSync, readdirSync, statSync } from "node:fs";
+import { join } from "node:path";
+import { fileURLToPath, pathToFileURL } from "node:url";
+
+const root = fileURLToPath(new URL("..", import.meta.url));
+const sources = ["src", "proto", "gen", "tsconfig.json", "tsconfig.build.json", "package.json"];
+const cli = join(root, "dist/app/cli.js");
+/** Written last by the build, so that a build which was cut short is done again. */
+const buildStamp = join(root, "dist/.built");
+
+function newestMs(path) {
+  const found = statSync(path);
+  if (!found.isDirectory()) return found.mtimeMs;
+  const inside = readdirSync(path).map((name) => newestMs(join(path, name)));
+  return Math.max(found.mtimeMs, ...inside);
+}
+
+function isBuilt() {
+  if (!existsSync(cli) || !existsSync(buildStamp)) return false;
+  const builtMs = statSync(buildStamp).mtimeMs;
+  return sources.every((source) => newestMs(join(root, source)) <= builtMs);
+}
+
+if (!isBuilt()) {
+  const tsx = join(root, "node_modules/tsx/dist/cli.mjs");
+  if (!existsSync(tsx)) {
+    process.stderr.write("The packages are not installed: run npm ci first.\n");
+    process.exit(2);
+  }
+  process.stderr.write("Building (once after a change) …\n");
+  const build = spawnSync(process.execPath, [tsx, join(root, "scripts/build.ts")], {
+    cwd: root,
+    stdio: ["ignore", 2, 2],
+  });
+  if (build.status !== 0) process.exit(build.status ?? 1);
+}
+
+// In this very process: signals reach the service without anybody passing them on.
+process.argv = [process.execPath, cli, "serve", ...process.argv.slice(2)];
+await import(pathToFileURL(cli).href);

@@ -1,0 +1,34 @@
+import { resolve } from "node:path";
+import type { Step } from "./steps.js";
+
+/** Where vitest leaves one JSON report for each run; ignored by git. */
+export const reportsFolder = "test-results";
+
+/**
+ * A run of vitest over some of its projects.
+ *
+ * @param name names the step and its report.
+ * @param projects names of the projects in vitest.config.ts.
+ * @param node the binary that runs vitest and, through `process.execPath`, the services that tests start.
+ */
+export function vitestStep(name: string, projects: readonly string[], node = process.execPath): Step {
+  const args = [
+    resolve("node_modules/vitest/vitest.mjs"),
+    "run",
+    ...projects.flatMap((project) => ["--project", project]),
+    "--reporter=default",
+    "--reporter=json",
+    `--outputFile.json=${reportsFolder}/${name.replaceAll(/[^a-z0-9]+/gi, "-")}.json`,
+  ];
+  return { name, command: node, args };
+}
+
+/** What `npm run check` and `npm test` have in common. */
+export function checkSteps(): Step[] {
+  return [
+    { name: "generated code", command: process.execPath, args: ["--import", "tsx", "scripts/generated.ts"] },
+    { name: "lint", command: "npm", args: ["run", "--silent", "lint"] },
+    { name: "types", command: "npm", args: ["run", "--silent", "types"] },
+    vitestStep("unit and suites", ["unit", "suites"]),
+  ];
+}

@@ -1,0 +1,37 @@
+import type { Variables } from "./config/expand.js";
+
+export interface TextOutput {
+  write(text: string): unknown;
+}
+
+/** What a command sees of the world around it. */
+export interface CliIo {
+  /** The command's answer and nothing else. */
+  readonly stdout: TextOutput;
+  /** People's text, progress and logs. */
+  readonly stderr: TextOutput;
+  readonly env: Variables;
+  readonly cwd: string;
+}
+
+/** How a command ended. */
+export const exitCode = { done: 0, failed: 1, wrongUsage: 2 } as const;
+
+/** The command line asks for something that cannot be. Exit code 2. */
+export class UsageError extends Error {
+  override readonly name = "UsageError";
+}
+
+/** The command did not reach its aim; the message says what to do. Exit code 1. */
+export class CommandError extends Error {
+  override readonly name = "CommandError";
+}
+
+/** One JSON document, as `--json` prints it. */
+export function printJson(io: CliIo, document: unknown): void {
+  io.stdout.write(`${JSON.stringify(document)}\n`);
+}
+
+export function printLine(io: CliIo, line: string): void {
+  io.stdout.write(`${line}\n`);
+}

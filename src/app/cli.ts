@@ -1,0 +1,15 @@
+#!/usr/bin/env node
+import { processEnvironment } from "./config/environment.js";
+import { runCli } from "./run-cli.js";
+
+// A reader that has seen enough (`uis keys list | head`) is no failure.
+process.stdout.on("error", (error: NodeJS.ErrnoException) => {
+  if (error.code !== "EPIPE") throw error;
+});
+
+process.exitCode = await runCli(process.argv.slice(2), {
+  stdout: process.stdout,
+  stderr: process.stderr,
+  env: processEnvironment(),
+  cwd: process.cwd(),
+});

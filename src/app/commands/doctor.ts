@@ -1,0 +1,57 @@
+import { resolve } from "node:path";
+import { type CliIo, exitCode, printJson, printLine } from "../cli-io.js";
+import { ConfigError, formatProblem } from "../config/problem.js";
+import type { Config } from "../config/schema.js";
+import { type Check, fail, ok } from "../doctor/check.js";
+import { openFilesCheck, runtimeCheck, sqliteCheck } from "../doctor/machine.js";
+import { redisChecks } from "../doctor/redis.js";
+import { certificateCheck, dataFolderCheck, portChecks, warningChecks } from "../doctor/settings.js";
+import { type ConfigOptions, loadForCommand } from "./load-for-command.js";
+
+interface Options extends ConfigOptions {
+  readonly json?: boolean;
+}
+
+/** `uis doctor`: looks at everything that a start needs. Exit code 1 when something would fail. */
+export async function doctor(io: CliIo, options: Options): Promise<number> {
+  const { config, check } = await loadAndCheck(io, options);
+  const checks: Check[] = [
+    runtimeCheck(process.versions.node),
+    sqliteCheck(),
+    await openFilesCheck(),
+    check,
+    ...(config === null ? [] : await checksOf(config, io)),
+    ...(await redisChecks(io.env["UIS_STATE_REDIS_URL"] || io.env["REDIS_URL"])),
+  ];
+  if (options.json) printJson(io, checks);
+  else for (const found of checks) printLine(io, formatCheck(found));
+  return checks.some(({ status }) => status === "fail") ? exitCode.failed : exitCode.done;
+}
+
+async function checksOf(config: Config, io: CliIo): Promise<Check[]> {
+  return [
+    await dataFolderCheck(resolve(io.cwd, config.data_dir)),
+    ...(await portChecks(config)),
+    await certificateCheck(config, Date.now()),
+    ...warningChecks(config, io.env),
+  ];
+}
+
+async function loadAndCheck(io: CliIo, options: Options): Promise<{ config: Config | null; check: Check }> {
+  try {
+    const { config, file } = await loadForCommand(io, options);
+    return { config, check: ok("config", file ?? "no file; defaults") };
+  } catch (error) {
+    if (!(error instanceof ConfigError)) throw error;
+    const faults = error.problems.map((problem) => formatProblem(problem, error.file));
+    return {
+      config: null,
+      check: fail("config", faults.join("; "), 'correct it; "uis config check" lists every fault'),
+    };
+  }
+}
+
+function formatCheck({ check, status, detail, fix }: Check): string {
+  const line = `${status.padEnd(4)}  ${check.padEnd(16)}  ${detail}`;
+  return fix === null ? line : `${line}\n${" ".repeat(24)}-> ${fix}`;
+}

@@ -1,0 +1,51 @@
+import { Role } from "../../../gen/unified/inference/v1/chat_pb.js";
+import { InferenceService } from "../../../gen/unified/inference/v1/inference_service_pb.js";
+import { type CliIo, CommandError } from "../cli-io.js";
+import type { ConfigOptions } from "./load-for-command.js";
+import { callerTarget, type ServiceTarget, serviceClient, toCommandError } from "./service-client.js";
+
+interface Options extends ConfigOptions {
+  readonly json?: boolean;
+}
+
+/** `uis run MODEL "prompt"`: the answer as text while it comes in, or as the chat completion object. */
+export async function run(io: CliIo, model: string, prompt: string, options: Options): Promise<void> {
+  const target = await callerTarget(io, options);
+  try {
+    if (options.json) io.stdout.write(`${await completionObject(target, model, prompt)}\n`);
+    else await streamText(io, target, model, prompt);
+  } catch (error) {
+    throw error instanceof CommandError ? error : toCommandError(error, target);
+  }
+}
+
+async function streamText(io: CliIo, target: ServiceTarget, model: string, prompt: string): Promise<void> {
+  const messages = [{ role: Role.USER, content: [{ part: { case: "text" as const, value: prompt } }] }];
+  const answers = serviceClient(InferenceService, target).streamChatCompletion({ params: { model, messages } });
+  for await (const { chunk } of answers) {
+    for (const { delta } of chunk?.choices ?? []) io.stdout.write(delta?.content ?? "");
+  }
+  io.stdout.write("\n");
+}
+
+/** The object of the REST API, byte for byte: what it looks like is part of the interface. */
+async function completionObject({ url, credential }: ServiceTarget, model: string, prompt: string): Promise<string> {
+  const response = await fetch(`${url}/v1/chat/completions`, {
+    method: "POST",
+    headers: { authorization: `Bearer ${credential}`, "content-type": "application/json" },
+    body: JSON.stringify({ model, messages: [{ role: "user", content: prompt }] }),
+  });
+  const body = await response.text();
+  if (response.ok) return body;
+  throw new CommandError(messageOf(body) ?? `${url} answered with status ${response.status}`);
+}
+
+function messageOf(body: string): string | null {
+  try {
+    const { error } = JSON.parse(body) as { error?: { message?: unknown } };
+    return typeof error?.message === "string" ? error.message : null;
+  } catch {
+    // Not ours: a proxy's page, for example. The status says enough.
+    return null;
+  }
+}

@@ -1,0 +1,79 @@
+import { resolve } from "node:path";
+import type { Logger } from "../../domain/ports.js";
+import { createLogger, openStderrSink } from "../../telemetry/logger.js";
+import { type CliIo, printJson } from "../cli-io.js";
+import type { Config } from "../config/schema.js";
+import { readSecrets } from "../config/secrets.js";
+import { type Service, startService } from "../service.js";
+import { warningsOf } from "../start-warnings.js";
+import { type ConfigOptions, loadForCommand } from "./load-for-command.js";
+import { readyLine, readyText } from "./ready-text.js";
+
+export interface ServeOptions extends ConfigOptions {
+  readonly json?: boolean;
+}
+
+/** `uis serve`: resolves when the service has stopped in order. */
+export async function serve(io: CliIo, options: ServeOptions): Promise<void> {
+  const load = async (): Promise<Config> => {
+    const { config } = await loadForCommand(io, options);
+    return { ...config, data_dir: resolve(io.cwd, config.data_dir) };
+  };
+  const config = await load();
+  const secrets = await readSecrets(io.env);
+  const sink = openStderrSink();
+  const log = createLogger({ level: config.log.level, sink });
+  endOnFaults(log, () => sink.flush());
+  const stop = onStopSignal(log, () => sink.flush());
+  try {
+    const service = await startService({ config, secrets, log });
+    for (const warning of warningsOf(config, io.env)) log.warn({}, warning);
+    onReloadSignal(service, load, log);
+    if (options.json) printJson(io, readyLine(service));
+    else io.stdout.write(readyText(service));
+    await stop;
+    await service.stop();
+  } finally {
+    sink.flush();
+  }
+}
+
+/** Resolves at the first SIGTERM or SIGINT. The second one ends the process at once. */
+function onStopSignal(log: Logger, flush: () => void): Promise<void> {
+  return new Promise((resolve) => {
+    let asked = false;
+    const onSignal = (signal: NodeJS.Signals): void => {
+      if (asked) {
+        log.error({ signal }, "stopped at once by a second signal");
+        flush();
+        process.exit(1);
+      }
+      asked = true;
+      log.info({ signal }, "asked to stop");
+      resolve();
+    };
+    process.on("SIGTERM", onSignal);
+    process.on("SIGINT", onSignal);
+  });
+}
+
+/** SIGHUP reads the configuration again. What is wrong with it is logged; the service goes on as it was. */
+function onReloadSignal(service: Service, load: () => Promise<Config>, log: Logger): void {
+  let turn = Promise.resolve();
+  process.on("SIGHUP", () => {
+    turn = turn
+      .then(async () => service.reload.apply(await load()))
+      .catch((cause: unknown) => log.error({ err: cause }, "the configuration was not reloaded"));
+  });
+}
+
+/** A fault that nobody handled: the state of the process is unknown, so it ends after saying why. */
+function endOnFaults(log: Logger, flush: () => void): void {
+  const end = (cause: unknown): never => {
+    log.error({ err: cause }, "the process ends: nobody handled this fault");
+    flush();
+    process.exit(1);
+  };
+  process.on("uncaughtException", end);
+  process.on("unhandledRejection", end);
+}

@@ -1,0 +1,102 @@
+import { parse } from "yaml";
+import type { Variables } from "./expand.js";
+import { nearestName } from "./nearest-name.js";
+import type { ConfigProblem, SettingPath } from "./problem.js";
+import { listSettings, type Setting, type SettingSchema } from "./setting-list.js";
+
+/** The process's own environment. Everything else of the program gets it handed over. */
+export function processEnvironment(): Variables {
+  return { ...process.env };
+}
+
+/** Short names that people try first. The long form of the same setting wins over them. */
+export const wellKnownNames: Readonly<Record<string, SettingPath>> = {
+  PORT: ["server", "port"],
+  HOST: ["server", "host"],
+  UIS_GRPC_PORT: ["server", "grpc_port"],
+  UIS_OPS_PORT: ["server", "ops_port"],
+  REDIS_URL: ["state", "redis_url"],
+  LOG_LEVEL: ["log", "level"],
+};
+
+/** Names that are read elsewhere: secrets, and what commands use to reach a running service. */
+export const otherNames = [
+  "UIS_CONFIG",
+  "UIS_URL",
+  "UIS_API_KEY",
+  "UIS_ADMIN_TOKEN",
+  "UIS_BOOTSTRAP_API_KEY",
+  "UIS_MASTER_KEY",
+] as const;
+
+/** A setting that did not come from the file. */
+export interface SettingValue {
+  readonly path: SettingPath;
+  readonly value: unknown;
+  /** `PORT`, `--port` */
+  readonly from: string;
+}
+
+/** Settings of the environment, weakest first. */
+export function settingsOfEnvironment(variables: Variables): {
+  readonly values: readonly SettingValue[];
+  readonly problems: readonly ConfigProblem[];
+} {
+  const values: SettingValue[] = [];
+  const problems: ConfigProblem[] = [];
+  const settings = listSettings();
+  const take = (name: string, setting: Setting | undefined) => {
+    const text = variables[name];
+    if (setting === undefined || text === undefined || text === "") return;
+    try {
+      values.push({ path: setting.path, value: valueOfText(text, setting.schema), from: name });
+    } catch {
+      problems.push({
+        line: null,
+        column: null,
+        path: setting.path.join("."),
+        message: `${name} is not YAML`,
+        hint: null,
+      });
+    }
+  };
+  for (const [name, path] of Object.entries(wellKnownNames)) {
+    take(
+      name,
+      settings.find((setting) => setting.path.join() === path.join()),
+    );
+  }
+  for (const setting of settings) take(setting.environmentName, setting);
+  return { values, problems };
+}
+
+/**
+ * Names with our prefix that nothing reads but that are one slip away from a name that is read. Others are left alone:
+ * a container platform invents names such as `UIS_SERVICE_HOST` by itself.
+ */
+export function misspeltNames(variables: Variables): readonly { readonly name: string; readonly meant: string }[] {
+  const known = new Set<string>([
+    ...listSettings().map((setting) => setting.environmentName),
+    ...Object.keys(wellKnownNames),
+    ...otherNames.flatMap((name) => [name, `${name}_FILE`]),
+  ]);
+  return Object.keys(variables).flatMap((name) => {
+    if (!name.startsWith("UIS_") || known.has(name)) return [];
+    const meant = nearestName(name, [...known]);
+    return meant === null ? [] : [{ name, meant }];
+  });
+}
+
+function valueOfText(text: string, schema: SettingSchema): unknown {
+  if (schema.enum !== undefined) return text.toLowerCase();
+  if (isText(schema)) return text;
+  if (schema.type === "array" && !text.trimStart().startsWith("[") && !text.includes("\n")) {
+    return text.split(",").map((item) => item.trim());
+  }
+  return parse(text) as unknown;
+}
+
+function isText(schema: SettingSchema): boolean {
+  if (schema.anyOf === undefined) return schema.type === "string";
+  return schema.anyOf.every(({ type }) => type === "string" || type === "null");
+}

@@ -1,0 +1,77 @@
+import * as z from "zod";
+import { scriptedSettings } from "./scripted-settings.js";
+import { notYet, oneOf, text, wholeNumber } from "./setting-types.js";
+
+const modelId = z
+  .string({ error: "must be text" })
+  .regex(/^[A-Za-z0-9._:/-]{1,128}$/, { error: "must be 1 to 128 of a-z, A-Z, 0-9 and . _ : / -" })
+  .describe("What requests name as model. 1 to 128 of a-z, A-Z, 0-9 and . _ : / -; unique.");
+
+const engine = oneOf(["scripted", "llama", "openai"])
+  .refine((name) => name === "scripted", { error: "this version has the scripted engine only" })
+  .describe("Which engine runs it. This version has `scripted` only.");
+
+const contextLength = wholeNumber(1, 100_000_000).describe("Tokens of prompt and answer together. Default 4096.");
+const slots = wholeNumber(1, 4096).describe("Requests that run at once. Default 64.");
+const queueMax = wholeNumber(0, 512).describe("Requests that may wait for a slot. Default 4 x slots, at most 512.");
+
+const deployment = z.strictObject({
+  engine,
+  scripted: scriptedSettings.optional(),
+  context_length: contextLength.optional(),
+  slots: slots.optional(),
+  queue_max: queueMax.optional(),
+  weight: wholeNumber(1, 1000).prefault(1).describe("Share of the model's requests, beside its other deployments."),
+  upstream: notYet(null),
+  model: notYet(null),
+});
+
+/** The settings with which a model with one deployment says how it runs. */
+const shorthand = ["engine", "scripted", "context_length", "slots", "queue_max"] as const;
+
+/** One entry of `models:`. */
+export const modelSettings = z
+  .strictObject({
+    id: modelId,
+    owned_by: text("the owning organisation").prefault("unified-inference").describe("Owning organisation."),
+    capabilities: z
+      .array(oneOf(["chat", "completions", "embeddings"]))
+      .min(1)
+      .optional()
+      .describe("What it does. Default: what the engine reports."),
+    engine: engine.optional(),
+    scripted: scriptedSettings.optional(),
+    context_length: contextLength.optional(),
+    slots: slots.optional(),
+    queue_max: queueMax.optional(),
+    deployments: z
+      .array(deployment, { error: "must be a list of deployments" })
+      .min(1, { error: "must have at least one deployment" })
+      .optional()
+      .describe(
+        "Where it runs, when in more than one way: each entry has engine, scripted, context_length, slots, queue_max, and " +
+          "weight (1 to 1000, default 1), its share of the requests.",
+      ),
+    source: notYet(null),
+    sha256: notYet(null),
+    prices: notYet({ input: 0, cached_input: 0, output: 0 }),
+    fallbacks: notYet([]),
+  })
+  .check(({ value: model, issues }) => {
+    const complain = (path: string, message: string) =>
+      issues.push({ code: "custom", input: model, path: [path], message });
+    const does = model.capabilities ?? [];
+    if (does.includes("embeddings") && does.length > 1) {
+      complain("capabilities", "a model makes either embeddings or texts: use one model for each");
+    }
+    if (model.deployments === undefined) {
+      if (model.engine === undefined) complain("engine", "is required: a model needs an engine or deployments");
+      return;
+    }
+    for (const name of shorthand) {
+      if (model[name] !== undefined) complain(name, "belongs to the entries of deployments, which this model has");
+    }
+  });
+
+export type ModelSettings = z.output<typeof modelSettings>;
+export type DeploymentSettings = z.output<typeof deployment>;

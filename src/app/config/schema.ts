@@ -1,0 +1,146 @@
+import { isIPv6 } from "node:net";
+import * as z from "zod";
+import { limitsSettings } from "./limits-settings.js";
+import { modelSettings } from "./model-settings.js";
+import { duration, notYet, oneOf, text, trueOrFalse, wholeNumber } from "./setting-types.js";
+
+const port = wholeNumber(0, 65_535);
+const file = text("the path of a file").nullable().prefault(null);
+const hostName = z
+  .string({ error: "must be text" })
+  .refine((name) => isHostName(name), { error: "must be a host name without scheme and port" });
+const origin = z.string({ error: "must be text" }).refine((value) => value === "*" || isOrigin(value), {
+  error: 'must be an origin such as https://example.com, or "*"',
+});
+
+const tls = z.strictObject({
+  cert_file: file.describe("Certificate chain, PEM. Set: both listeners speak TLS."),
+  key_file: file.describe("Its private key, PEM."),
+  client_ca_file: file.describe("Set: clients must present a certificate that one of these issued."),
+});
+
+const server = z.strictObject({
+  host: text("an address or host name").prefault("127.0.0.1").describe("Address of the HTTP and gRPC listeners."),
+  port: port.prefault(8080).describe("HTTP: REST, Connect and gRPC-Web. 0 picks a free port."),
+  grpc_port: port.prefault(50_051).describe("gRPC. 0 picks a free port."),
+  ops_port: port.prefault(9464).describe("Health and state for operators, on 127.0.0.1 only. 0 picks a free port."),
+  role: oneOf(["all", "core", "gateway"])
+    .refine((role) => role === "all", { error: "this version has the role all only" })
+    .prefault("all")
+    .describe("What this process is. This version has `all` only."),
+  cors_origins: z
+    .array(origin, { error: "must be a list of origins" })
+    .prefault([])
+    .describe("Web origins that may call the HTTP listener; empty: none."),
+  allowed_hosts: z
+    .array(hostName, { error: "must be a list of host names" })
+    .prefault([])
+    .describe("Host names that requests may name; empty: all."),
+  drain_delay: duration(0, 3_600_000)
+    .nullable()
+    .prefault(null)
+    .describe("How long to keep accepting after a stop signal. Null: 0s on a loopback host, 5s otherwise."),
+  tls: tls.prefault({}),
+});
+
+const state = z.strictObject({
+  redis_url: notYet(null),
+  durability: oneOf(["every-write", "none"])
+    .prefault("every-write")
+    .describe("`every-write`: an embedded database file. `none`: everything in memory, lost at the end."),
+});
+
+/** The whole configuration. Defaults are filled in; unknown names are refused. */
+export const configSchema = z
+  .strictObject({
+    server: server.prefault({}),
+    data_dir: text("the path of a folder")
+      .prefault("./data")
+      .describe("Folder for everything that is kept. Made with mode 0700."),
+    log: z
+      .strictObject({
+        level: oneOf(["trace", "debug", "info", "warn", "error", "fatal", "silent"])
+          .prefault("info")
+          .describe("The least that is written to stderr."),
+      })
+      .prefault({}),
+    state: state.prefault({}),
+    models: z
+      .array(modelSettings, { error: "must be a list of models" })
+      .prefault([])
+      .describe("The catalog. Empty: no model."),
+    sse: z
+      .strictObject({
+        keep_alive: oneOf(["comment", "chunk", "off"])
+          .prefault("comment")
+          .describe("What is sent on a silent event stream: a comment line, an empty chunk, or nothing."),
+      })
+      .prefault({}),
+    grpc: z
+      .strictObject({ reflection: trueOrFalse.prefault(false).describe("Offer gRPC server reflection.") })
+      .prefault({}),
+    limits: limitsSettings.prefault({}),
+    core: z.strictObject({ addresses: notYet([]), token: notYet(null) }).prefault({}),
+    upstreams: notYet({}),
+    engine: z.strictObject({ stall: notYet("30s"), circuit_crashes: notYet(5), threads: notYet(null) }).prefault({}),
+    rate_limits: z
+      .strictObject({ default_key: notYet({}), default_account: notYet({}), models: notYet({}) })
+      .prefault({}),
+    webhooks: z
+      .strictObject({
+        allow_http: notYet(false),
+        allow_private_cidrs: notYet([]),
+        allow_ports: notYet([]),
+        dns_servers: notYet([]),
+        endpoints_max: notYet(20),
+        attempt_timeout: notYet("5s"),
+        retry_delays: notYet(["30s", "2m", "10m", "30m", "2h"]),
+      })
+      .prefault({}),
+  })
+  .check(({ value: config, issues }) => {
+    const complain = (path: (string | number)[], message: string) =>
+      issues.push({ code: "custom", input: config, path, message });
+    checkTls(config.server.tls, complain);
+    checkPorts(config.server, complain);
+    checkModelIds(config.models, complain);
+  });
+
+export type Config = z.output<typeof configSchema>;
+
+type Complain = (path: (string | number)[], message: string) => void;
+
+function checkTls(settings: z.output<typeof tls>, complain: Complain): void {
+  if ((settings.cert_file === null) !== (settings.key_file === null)) {
+    const missing = settings.cert_file === null ? "cert_file" : "key_file";
+    complain(["server", "tls", missing], "is required: a certificate and its key belong together");
+  } else if (settings.cert_file === null && settings.client_ca_file !== null) {
+    complain(["server", "tls", "client_ca_file"], "needs cert_file and key_file");
+  }
+}
+
+function checkPorts(settings: z.output<typeof server>, complain: Complain): void {
+  const seen = new Map<number, string>();
+  for (const name of ["port", "grpc_port", "ops_port"] as const) {
+    const taken = seen.get(settings[name]);
+    if (taken !== undefined) complain(["server", name], `is the same as ${taken}: each listener needs its own port`);
+    if (settings[name] !== 0) seen.set(settings[name], name);
+  }
+}
+
+function checkModelIds(models: readonly { id: string }[], complain: Complain): void {
+  const seen = new Set<string>();
+  models.forEach(({ id }, i) => {
+    if (seen.has(id)) complain(["models", i, "id"], `"${id}" is used by another model`);
+    seen.add(id);
+  });
+}
+
+function isOrigin(text: string): boolean {
+  return URL.canParse(text) && new URL(text).origin === text;
+}
+
+function isHostName(name: string): boolean {
+  const bare = name.startsWith("[") && name.endsWith("]") ? name.slice(1, -1) : name;
+  return isIPv6(bare) || /^[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?$/.test(bare);
+}

@@ -1,0 +1,59 @@
+import * as z from "zod";
+import { configSchema } from "./schema.js";
+
+/** What JSON Schema says of one setting or group. */
+export interface SettingSchema {
+  readonly type?: string;
+  readonly description?: string;
+  readonly default?: unknown;
+  readonly const?: unknown;
+  readonly enum?: readonly unknown[];
+  readonly minimum?: number;
+  readonly maximum?: number;
+  readonly anyOf?: readonly SettingSchema[];
+  readonly properties?: Readonly<Record<string, SettingSchema>>;
+  readonly items?: SettingSchema;
+}
+
+/** One setting outside of `models`. */
+export interface Setting {
+  readonly path: readonly string[];
+  /** `UIS_LIMITS_BODY_BYTES_MAX` */
+  readonly environmentName: string;
+  readonly schema: SettingSchema;
+}
+
+let cached: { readonly schema: SettingSchema; readonly settings: readonly Setting[] } | null = null;
+
+/** JSON Schema of the configuration file, for editors and `uis config schema`. */
+export function configJsonSchema(): SettingSchema {
+  return schemaAndSettings().schema;
+}
+
+/** Every setting that has an environment name, in the order of the schema. */
+export function listSettings(): readonly Setting[] {
+  return schemaAndSettings().settings;
+}
+
+function schemaAndSettings() {
+  if (cached === null) {
+    const schema = z.toJSONSchema(configSchema, { io: "input" }) as SettingSchema;
+    cached = { schema, settings: [...leaves(schema, [])] };
+  }
+  return cached;
+}
+
+function* leaves(schema: SettingSchema, path: readonly string[]): Iterable<Setting> {
+  if (schema.properties === undefined) {
+    yield { path, environmentName: `UIS_${path.join("_").toUpperCase()}`, schema };
+    return;
+  }
+  for (const [name, inner] of Object.entries(schema.properties)) yield* leaves(inner, [...path, name]);
+}
+
+/** Names that the group at `path` knows; empty where any name goes. */
+export function knownNamesAt(path: readonly (string | number)[]): readonly string[] {
+  let schema: SettingSchema | undefined = configJsonSchema();
+  for (const part of path) schema = typeof part === "number" ? schema?.items : schema?.properties?.[part];
+  return Object.keys(schema?.properties ?? {});
+}

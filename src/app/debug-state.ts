@@ -1,0 +1,45 @@
+import type { Catalog } from "../domain/catalog/catalog.js";
+import type { CatalogModel } from "../domain/catalog/catalog-model.js";
+import type { Ledger } from "../domain/ledger.js";
+import type { LiveRequests } from "../domain/live-requests.js";
+
+export interface DebugStateDeps {
+  readonly live: LiveRequests;
+  readonly catalog: Catalog;
+  readonly ledger: Ledger;
+  readonly httpConnections: () => number;
+  readonly grpcConnections: () => number;
+  /** Event streams of the HTTP listener that are being written. */
+  readonly streams: () => number;
+  /** Timers of requests that have neither fired nor been cancelled. */
+  readonly timers: () => number;
+}
+
+/** `/debug/state`: what is going on in this process. At rest all counts of requests, streams and leases are zero. */
+export async function debugState(deps: DebugStateDeps): Promise<object> {
+  const stages = deps.live.countByStage();
+  return {
+    requests: {
+      running: (stages.running ?? 0) + (stages.delivering ?? 0),
+      waiting: stages.queued ?? 0,
+      by_stage: stages,
+    },
+    models: deps.catalog.all().map(modelState),
+    connections: { http: deps.httpConnections(), grpc: deps.grpcConnections() },
+    streams: deps.streams(),
+    timers: deps.timers(),
+    deliveries: { due: 0, in_flight: 0 },
+    live_leases: await deps.ledger.liveLeases(),
+  };
+}
+
+function modelState(model: CatalogModel): object {
+  const total = { slots: 0, busy: 0, waiting: 0, produced_tokens: 0 };
+  for (const { queue, model: loaded } of model.deployments) {
+    total.slots += queue.slots;
+    total.busy += queue.busy;
+    total.waiting += queue.waiting;
+    total.produced_tokens += loaded?.stats().producedTokens ?? 0;
+  }
+  return { id: model.id, ...total };
+}

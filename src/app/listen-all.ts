@@ -1,0 +1,77 @@
+import { isIPv6 } from "node:net";
+import type { Parts } from "./compose.js";
+import type { Config } from "./config/schema.js";
+import { StartError } from "./start-error.js";
+
+/** Where the listeners are, as a client on this machine reaches them. */
+export interface ListenAddresses {
+  /** `http://127.0.0.1:8080` */
+  readonly http: string;
+  /** `127.0.0.1:50051` */
+  readonly grpc: string;
+  /** `http://127.0.0.1:9464` */
+  readonly ops: string;
+}
+
+/** Operators' pages show what nobody else should see, and ask for no credential. */
+const opsHost = "127.0.0.1";
+
+/** Starts all listeners. Rejects with StartError when one cannot have its port. */
+export async function listenAll(
+  { http, grpc, ops }: Pick<Parts, "http" | "grpc" | "ops">,
+  server: Config["server"],
+): Promise<ListenAddresses> {
+  const opsPort = await listening(ops.listen(opsHost, server.ops_port), opsHost, server.ops_port, "ops");
+  const grpcPort = await listening(grpc.listen(server.host, server.grpc_port), server.host, server.grpc_port, "grpc");
+  const httpPort = await listening(http.listen(server.host, server.port), server.host, server.port, "http");
+  const host = reachable(server.host);
+  const scheme = server.tls.cert_file === null ? "http" : "https";
+  return {
+    http: `${scheme}://${host}:${httpPort}`,
+    grpc: `${host}:${grpcPort}`,
+    ops: `http://${opsHost}:${opsPort}`,
+  };
+}
+
+/** How the setting of each listener's port is named. */
+const portNames = {
+  http: "--port (PORT, server.port)",
+  grpc: "--grpc-port (UIS_GRPC_PORT, server.grpc_port)",
+  ops: "--ops-port (UIS_OPS_PORT, server.ops_port)",
+} as const;
+
+async function listening(
+  started: Promise<number>,
+  host: string,
+  port: number,
+  listener: keyof typeof portNames,
+): Promise<number> {
+  try {
+    return await started;
+  } catch (cause) {
+    const reason = cause instanceof Error ? cause.message : String(cause);
+    throw new StartError(
+      `port ${port} on ${host} cannot be used: ${whyNot(reason)}`,
+      /EADDRNOTAVAIL|ENOTFOUND/.test(reason)
+        ? "choose an address of this machine with --host (HOST, server.host)"
+        : `stop what uses it, or choose another with ${portNames[listener]}`,
+      { cause },
+    );
+  }
+}
+
+/** grpc-js wraps the system's error in a sentence of its own, so the code is looked for in the text. */
+function whyNot(reason: string): string {
+  if (reason.includes("EADDRINUSE")) return "it is already in use";
+  if (reason.includes("EACCES")) return "this user may not listen on it";
+  if (reason.includes("EADDRNOTAVAIL") || reason.includes("ENOTFOUND")) return "this machine has no such address";
+  return reason;
+}
+
+/** "All addresses" is no address to call; loopback is one of them. */
+function reachable(host: string): string {
+  if (host === "0.0.0.0") return "127.0.0.1";
+  const bare = host.replace(/^\[(.*)\]$/, "$1");
+  if (bare === "::") return "[::1]";
+  return isIPv6(bare) ? `[${bare}]` : host;
+}

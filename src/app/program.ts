@@ -1,0 +1,156 @@
+import { Command, InvalidArgumentError, Option } from "commander";
+import { version } from "../contract/version.js";
+import type { CliIo } from "./cli-io.js";
+
+/** Tells how a command ended; commands that do not call it have done what was asked. */
+export type SetExitCode = (code: number) => void;
+
+/**
+ * The `uis` command line. Every command loads its own code when it is called, so that a small one does not wait for the
+ * whole server.
+ */
+export function createProgram(io: CliIo, setExitCode: SetExitCode): Command {
+  const program = new Command("uis")
+    .description("Unified Inference: a self-hosted, OpenAI-compatible inference service.")
+    .version(version, "-V, --version")
+    .helpCommand(true)
+    .exitOverride()
+    .configureOutput({
+      writeOut: (text) => io.stdout.write(text),
+      writeErr: (text) => io.stderr.write(text),
+    });
+  addServe(program, io);
+  addKeys(program, io);
+  addRun(program, io);
+  addConfig(program, io, setExitCode);
+  addDoctor(program, io, setExitCode);
+  return program;
+}
+
+function addServe(program: Command, io: CliIo): void {
+  program
+    .command("serve")
+    .description("start the service")
+    .addOption(configOption())
+    .option("--port <number>", "HTTP port; 0 picks a free one", parsePort)
+    .option("--grpc-port <number>", "gRPC port; 0 picks a free one", parsePort)
+    .option("--ops-port <number>", "port of health and state for operators; 0 picks a free one", parsePort)
+    .option("--host <address>", "address of the HTTP and gRPC listeners")
+    .addOption(dataDirOption())
+    .addOption(new Option("--role <role>", "what this process is").choices(["all", "core", "gateway"]))
+    .addOption(jsonOption("print exactly one line of JSON on stdout when the service is ready"))
+    .addHelpText("after", examples("uis serve", "uis serve --config uis.yaml --port 8000", "uis serve --json"))
+    .action(async (options) => (await import("./commands/serve.js")).serve(io, options));
+}
+
+function addKeys(program: Command, io: CliIo): void {
+  const keys = program.command("keys").description("API keys of a running service");
+  keys
+    .command("create")
+    .description("make a key; its secret is shown once")
+    .requiredOption("--name <name>", "a name for people")
+    .addOption(new Option("--scope <scope>", "what it permits").choices(["read", "read_write"]).makeOptionMandatory())
+    .option("--account <account>", "the account it belongs to; made by first use")
+    .option("--models <ids>", "models it may use, separated by commas; an id may end in *", parseList)
+    .option("--expires <time>", "30d, 12h, 90s or a date; default: never")
+    .addOption(configOption())
+    .addOption(dataDirOption())
+    .addOption(jsonOption())
+    .addHelpText("after", examples("uis keys create --name ci --scope read_write --expires 30d"))
+    .action(async (options) => (await import("./commands/keys.js")).createKey(io, options));
+  keys
+    .command("list")
+    .description("list keys, newest first")
+    .option("--account <account>", "only keys of this account")
+    .addOption(configOption())
+    .addOption(dataDirOption())
+    .addOption(jsonOption())
+    .action(async (options) => (await import("./commands/keys.js")).listKeys(io, options));
+  keys
+    .command("revoke")
+    .description("revoke a key; its running streams end")
+    .argument("<id>", "id of the key")
+    .addOption(configOption())
+    .addOption(dataDirOption())
+    .addOption(jsonOption())
+    .addHelpText("after", examples("uis keys revoke key_abcdefghijklmnopqrstuvwx"))
+    .action(async (id: string, options) => (await import("./commands/keys.js")).revokeKey(io, id, options));
+}
+
+function addRun(program: Command, io: CliIo): void {
+  program
+    .command("run")
+    .description("ask a model of a running service")
+    .argument("<model>", "id of the model")
+    .argument("<prompt>", "what to say to it")
+    .addOption(configOption())
+    .addOption(dataDirOption())
+    .addOption(jsonOption("print the chat completion object"))
+    .addHelpText("after", examples('uis run test-chat "Say hello."'))
+    .action(async (model: string, prompt: string, options) =>
+      (await import("./commands/run.js")).run(io, model, prompt, options),
+    );
+}
+
+function addConfig(program: Command, io: CliIo, setExitCode: SetExitCode): void {
+  const config = program.command("config").description("the configuration");
+  config
+    .command("check")
+    .description("find faults in the configuration")
+    .argument("[file]", "configuration file, instead of --config")
+    .addOption(configOption())
+    .addOption(jsonOption())
+    .action(async (file: string | undefined, options) =>
+      setExitCode(await (await import("./commands/config.js")).checkConfig(io, file, options)),
+    );
+  config
+    .command("schema")
+    .description("print the JSON Schema of the configuration file")
+    .addOption(jsonOption())
+    .addHelpText("after", examples("uis config schema > uis.schema.json"))
+    .action(async (options) => (await import("./commands/config.js")).printSchema(io, options));
+  config
+    .command("show")
+    .description("print the configuration as it is resolved")
+    .addOption(configOption())
+    .addOption(jsonOption())
+    .action(async (options) => (await import("./commands/config.js")).showConfig(io, options));
+}
+
+function addDoctor(program: Command, io: CliIo, setExitCode: SetExitCode): void {
+  program
+    .command("doctor")
+    .description("check this machine and the configuration")
+    .addOption(configOption())
+    .addOption(dataDirOption())
+    .addOption(jsonOption())
+    .action(async (options) => setExitCode(await (await import("./commands/doctor.js")).doctor(io, options)));
+}
+
+function configOption(): Option {
+  return new Option("--config <file>", "configuration file (UIS_CONFIG); default: uis.yaml, if it is there");
+}
+
+function dataDirOption(): Option {
+  return new Option("--data-dir <folder>", "folder for everything that is kept (UIS_DATA_DIR)");
+}
+
+function jsonOption(description = "print JSON on stdout"): Option {
+  return new Option("--json", description);
+}
+
+function parsePort(text: string): number {
+  if (/^\d{1,5}$/.test(text) && Number(text) <= 65_535) return Number(text);
+  throw new InvalidArgumentError("It must be a whole number between 0 and 65535.");
+}
+
+function parseList(text: string): string[] {
+  return text
+    .split(",")
+    .map((item) => item.trim())
+    .filter((item) => item !== "");
+}
+
+function examples(...lines: string[]): string {
+  return `\nExamples:\n${lines.map((line) => `  $ ${line}`).join("\n")}`;
+}

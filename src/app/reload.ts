@@ -1,0 +1,88 @@
+import { isDeepStrictEqual } from "node:util";
+import type { Logger } from "../domain/ports.js";
+import type { Parts } from "./compose.js";
+import type { Config } from "./config/schema.js";
+import { toModelDefinitions } from "./model-definitions.js";
+import { loadTls, type TlsSettings, watchTlsFiles } from "./tls-loader.js";
+
+export interface ReloadDeps {
+  /** As it was at the start. */
+  readonly config: Config;
+  readonly parts: Pick<Parts, "catalog" | "engines" | "http" | "grpc">;
+  readonly log: Logger;
+  /** Takes over a promise that nobody awaits. */
+  readonly track: (what: string, promise: Promise<unknown>) => void;
+}
+
+/** Takes over a changed configuration while the service runs. */
+export interface Reload {
+  /** Swaps models and TLS files, and logs which other settings wait for a restart. Rejects when the TLS files are bad. */
+  apply(next: Config): Promise<void>;
+  close(): void;
+}
+
+/** Settings that are swapped; all others are read once, at the start. */
+const swapped = ["models", "server.tls"];
+
+export function createReload({ config, parts, log, track }: ReloadDeps): Reload {
+  let current = config;
+  let unwatch = watch(config.server.tls);
+
+  function watch(settings: TlsSettings): () => void {
+    return watchTlsFiles(settings, () => track("reloading the TLS files", swapTls(settings)));
+  }
+
+  async function swapTls(settings: TlsSettings): Promise<void> {
+    const tls = await loadTls(settings);
+    if (tls === null) return;
+    parts.http.reloadTls(tls);
+    parts.grpc.reloadTls(tls);
+    log.info({ cert_file: settings.cert_file }, "TLS files reloaded");
+  }
+
+  return {
+    async apply(next) {
+      const waiting = changedSettings(current, next).filter((name) => !isSwapped(name, current, next));
+      await swapTls(next.server.tls);
+      if (!isDeepStrictEqual(current.models, next.models)) {
+        track("loading the models", parts.catalog.replace(toModelDefinitions(next.models, parts.engines)));
+        log.info({ models: next.models.map((model) => model.id) }, "models reloaded");
+      }
+      if (waiting.length > 0) log.warn({ settings: waiting }, "changed settings wait for a restart");
+      unwatch();
+      unwatch = watch(next.server.tls);
+      current = next;
+    },
+    close: () => unwatch(),
+  };
+}
+
+/** TLS can be renewed, but a listener cannot begin or cease to speak it. */
+function isSwapped(name: string, before: Config, after: Config): boolean {
+  if (!swapped.some((prefix) => name.startsWith(prefix))) return false;
+  const isOn = ({ server }: Config) => server.tls.cert_file !== null;
+  return !name.startsWith("server.tls") || isOn(before) === isOn(after);
+}
+
+/** Names of the settings that differ: `server.port`, `models`. */
+function changedSettings(before: Config, after: Config): string[] {
+  const changed: string[] = [];
+  for (const [group, value] of Object.entries(after)) {
+    const old = (before as Record<string, unknown>)[group];
+    if (isDeepStrictEqual(old, value)) continue;
+    if (isGroup(value) && isGroup(old)) changed.push(...changedNames(group, old, value));
+    else changed.push(group);
+  }
+  return changed;
+}
+
+function changedNames(group: string, before: object, after: object): string[] {
+  const old = new Map(Object.entries(before));
+  return Object.entries(after).flatMap(([name, value]) =>
+    isDeepStrictEqual(old.get(name), value) ? [] : [`${group}.${name}`],
+  );
+}
+
+function isGroup(value: unknown): value is object {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}

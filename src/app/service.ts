@@ -1,0 +1,126 @@
+import type { CreatedKey } from "../domain/access/api-keys.js";
+import type { Logger } from "../domain/ports.js";
+import { ServiceError } from "../domain/service-error.js";
+import { newAdminToken, writeAdminToken } from "./admin-token-file.js";
+import { compose, type Parts } from "./compose.js";
+import { toServiceLimits } from "./config/limits-settings.js";
+import type { Config } from "./config/schema.js";
+import type { Secrets } from "./config/secrets.js";
+import { openDataDir } from "./data-dir.js";
+import { endGraceMs, Lifecycle, type Phase, type Stoppable } from "./lifecycle.js";
+import { type ListenAddresses, listenAll } from "./listen-all.js";
+import { toModelDefinitions } from "./model-definitions.js";
+import { createReload, type Reload } from "./reload.js";
+import { StartError } from "./start-error.js";
+import { isLoopback } from "./start-warnings.js";
+import { loadTls } from "./tls-loader.js";
+
+export interface ServiceInput {
+  readonly config: Config;
+  readonly secrets: Secrets;
+  readonly log: Logger;
+}
+
+/** A service that runs. */
+export interface Service {
+  readonly config: Config;
+  readonly addresses: ListenAddresses;
+  /** The key of a first start; null when the store had keys or the operator brought one. */
+  readonly firstKey: CreatedKey | null;
+  /** Valid as long as this process runs. */
+  readonly adminToken: string;
+  readonly parts: Parts;
+  readonly reload: Reload;
+  phase(): Phase;
+  /** Drains and closes; never rejects. A second call gets the first one's promise. */
+  stop(): Promise<void>;
+}
+
+/** How long balancers get to notice a stop, when the listeners can be reached from outside. */
+const drainDelayMs = 5_000;
+
+/**
+ * Opens the state, wires the parts, listens. When it resolves the service is ready; when it rejects (StartError,
+ * StateOpenError) everything that was opened is closed again.
+ */
+export async function startService({ config, secrets, log }: ServiceInput): Promise<Service> {
+  const { host, drain_delay: configured } = config.server;
+  const lifecycle = new Lifecycle({
+    drainDelayMs: configured ?? (isLoopback(host) ? 0 : drainDelayMs),
+    drainMs: toServiceLimits(config.limits).drainMs,
+    log,
+  });
+  try {
+    return await open({ config, secrets, log }, lifecycle);
+  } catch (error) {
+    await lifecycle.close();
+    throw error;
+  }
+}
+
+async function open({ config, secrets, log }: ServiceInput, lifecycle: Lifecycle): Promise<Service> {
+  const tls = await loadTls(config.server.tls);
+  await openDataDir(config.data_dir);
+  const adminToken = newAdminToken();
+  const adminTokens = secrets.adminToken === null ? [adminToken] : [adminToken, secrets.adminToken];
+  const parts = await compose({ config, tls, adminTokens, log, lifecycle });
+
+  const firstKey = await registerKeys(parts, secrets);
+  await fillCatalog(parts, config, lifecycle);
+  const addresses = await listenAll(parts, config.server);
+  const tokenFile = await writeAdminToken(config.data_dir, adminToken);
+  lifecycle.onClose("admin token", () => tokenFile.remove());
+  const reload = createReload({ config, parts, log, track: (what, promise) => lifecycle.track(what, promise) });
+  lifecycle.onClose("reload", () => reload.close());
+
+  parts.grpc.setServing(true);
+  lifecycle.started();
+  const stoppable = toStoppable(parts, lifecycle, toServiceLimits(config.limits).drainMs + endGraceMs);
+  return {
+    config,
+    addresses,
+    firstKey,
+    adminToken,
+    parts,
+    reload,
+    phase: () => lifecycle.phase,
+    stop: () => lifecycle.stop(stoppable),
+  };
+}
+
+async function registerKeys({ apiKeys }: Parts, { bootstrapApiKey }: Secrets): Promise<CreatedKey | null> {
+  if (bootstrapApiKey === null) return apiKeys.ensureFirst();
+  try {
+    await apiKeys.registerBootstrap(bootstrapApiKey);
+    return null;
+  } catch (cause) {
+    if (!(cause instanceof ServiceError)) throw cause;
+    throw new StartError(`UIS_BOOTSTRAP_API_KEY: ${cause.message}`, "choose another text", { cause });
+  }
+}
+
+/** Resolves when the models are in the catalog; they load behind it, for that may take long. */
+async function fillCatalog({ catalog, engines }: Parts, config: Config, lifecycle: Lifecycle): Promise<void> {
+  const listed = new Promise<void>((resolve) => {
+    const unsubscribe = catalog.onChange(() => {
+      unsubscribe();
+      resolve();
+    });
+  });
+  const loaded = catalog.replace(toModelDefinitions(config.models, engines));
+  await Promise.race([listed, loaded]);
+  lifecycle.track("loading the models", loaded);
+}
+
+function toStoppable({ core, live, http, grpc }: Parts, lifecycle: Lifecycle, graceMs: number): Stoppable {
+  return {
+    announceStop: () => grpc.setServing(false),
+    refuseNew() {
+      core.refuseNewCalls();
+      http.beginDrain();
+      lifecycle.track("draining the gRPC listener", grpc.drain(graceMs));
+    },
+    emptied: () => live.emptied(),
+    endCalls: () => live.abortAll("shutting_down"),
+  };
+}

@@ -1,0 +1,224 @@
+import { createHash } from "node:crypto";
+import { version } from "../../contract/version.js";
+import { contextOverflow, inputOverflow } from "../../domain/inference/context-overflow.js";
+import {
+  type Capabilities,
+  type EmbedRequest,
+  type EmbedResult,
+  EngineError,
+  type EngineStats,
+  type GenEvent,
+  type GenerateInput,
+  type GenerateRequest,
+  type LoadedModel,
+  type ModelSpec,
+} from "../../domain/inference/engine.js";
+import type { Clock, IdSource } from "../../domain/ports.js";
+import { CallChoice } from "./call-choice.js";
+import { scriptedCapabilities } from "./capabilities.js";
+import type { Choice } from "./choice.js";
+import { Failures, failureError, type ProducedUsage } from "./failure.js";
+import { Generation, type Interruption } from "./generation.js";
+import { nextTurn, Pace } from "./pace.js";
+import { promptText, promptTokensOf, Replies } from "./reply.js";
+import type { ScriptedOptions } from "./scripted-options.js";
+import { TextChoice } from "./text-choice.js";
+import { countTokens } from "./tokens.js";
+import { vectorOf } from "./vectors.js";
+
+/** Nobody reads along: a choice's text comes in one event, or in several when it is very long. */
+const joinedTokensPerStep = 4096;
+/** Inputs embedded before the event loop gets its turn. */
+const inputsPerTurn = 64;
+
+/** A model that does what its options say. */
+export class ScriptedModel implements LoadedModel {
+  readonly id: string;
+  readonly caps: Capabilities;
+  readonly fingerprint: string;
+  readonly #clock: Clock;
+  readonly #ids: IdSource;
+  readonly #slots: number;
+  readonly #options: ScriptedOptions;
+  readonly #replies: Replies;
+  readonly #failures: Failures;
+  readonly #running = new Set<Pace>();
+  #producedTokens = 0;
+  #unloaded = false;
+  readonly #whenIdle: (() => void)[] = [];
+
+  constructor(deps: { readonly clock: Clock; readonly ids: IdSource }, spec: ModelSpec, options: ScriptedOptions) {
+    this.id = spec.id;
+    this.#clock = deps.clock;
+    this.#ids = deps.ids;
+    this.#slots = spec.slots;
+    this.#options = options;
+    this.caps = scriptedCapabilities(options, options.context_length ?? spec.contextLength);
+    this.fingerprint = fingerprintOf(options);
+    this.#replies = new Replies(options);
+    this.#failures = new Failures(options.fail);
+  }
+
+  async countTokens(input: GenerateInput): Promise<number> {
+    return promptTokensOf(input);
+  }
+
+  async *generate(request: GenerateRequest, signal: AbortSignal): AsyncGenerator<GenEvent, void, undefined> {
+    const pace = this.#enter(signal);
+    try {
+      yield* this.#generation(request, pace, signal).events();
+    } finally {
+      this.#leave(pace);
+    }
+  }
+
+  async embed(request: EmbedRequest, signal: AbortSignal): Promise<EmbedResult> {
+    const pace = this.#enter(signal);
+    try {
+      return await this.#embed(request, pace, signal);
+    } finally {
+      this.#leave(pace);
+    }
+  }
+
+  stats(): EngineStats {
+    return { slotsBusy: this.#running.size, producedTokens: this.#producedTokens, restarts: 0 };
+  }
+
+  async unload(graceMs: number): Promise<void> {
+    this.#unloaded = true;
+    if (this.#running.size === 0) return;
+    const idle = new Promise<void>((resolve) => {
+      this.#whenIdle.push(resolve);
+    });
+    const cancel = this.#clock.after(graceMs, () => {
+      for (const pace of this.#running) pace.stop();
+    });
+    await idle;
+    cancel();
+  }
+
+  #enter(signal: AbortSignal): Pace {
+    if (this.#unloaded) throw new EngineError("model_not_loaded", "the model was unloaded", { retryable: true });
+    if (this.#running.size >= this.#slots) {
+      throw new EngineError("overloaded", "all slots are busy", { retryable: true });
+    }
+    const pace = new Pace(this.#clock, signal);
+    this.#running.add(pace);
+    return pace;
+  }
+
+  #leave(pace: Pace): void {
+    pace.close();
+    this.#running.delete(pace);
+    if (this.#running.size > 0) return;
+    for (const resolve of this.#whenIdle.splice(0)) resolve();
+  }
+
+  #generation(request: GenerateRequest, pace: Pace, signal: AbortSignal): Generation {
+    const { contextLength } = this.caps;
+    const promptTokens = promptTokensOf(request.input);
+    if (promptTokens > contextLength) throw this.#promptTooLong(request, promptTokens);
+    const delayed = (this.#options.token_delay_ms ?? 0) > 0;
+    return new Generation(
+      {
+        promptTokens,
+        contextLength,
+        choices: this.#choices(request, contextLength - promptTokens),
+        firstTokenDelayMs: this.#options.first_token_delay_ms ?? 0,
+        tokenDelayMs: this.#options.token_delay_ms ?? 0,
+        tokensPerStep: request.deltas === "joined" && !delayed ? joinedTokensPerStep : 1,
+        interruption: this.#interruption(),
+      },
+      {
+        pace,
+        onProduced: (tokens) => {
+          this.#producedTokens += tokens;
+        },
+        stopError: (usage) => stopError(signal, usage),
+      },
+    );
+  }
+
+  #choices(request: GenerateRequest, contextLeft: number): readonly Choice[] {
+    const tokensMax = Math.min(request.maxTokens ?? Number.POSITIVE_INFINITY, contextLeft);
+    const reply = this.#replies.to(request.input);
+    const echo = request.echo === true && "prompt" in request.input ? promptText(request.input.prompt) : "";
+    return Array.from({ length: request.n }, (_, index) =>
+      reply.type === "calls"
+        ? new CallChoice(index, reply.calls, tokensMax, () => this.#ids.text("call_"))
+        : new TextChoice({
+            index,
+            script: reply.script,
+            tokensMax,
+            stop: request.stop,
+            logprobs: request.logprobs,
+            echo,
+            reason: this.#options.finish_reason ?? "stop",
+          }),
+    );
+  }
+
+  /** What the options make happen to the call that begins now. */
+  #interruption(): Interruption | null {
+    const failure = this.#failures.next();
+    const hangAfter = this.#options.hang_after_tokens ?? Number.POSITIVE_INFINITY;
+    if (failure !== null && failure.afterTokens <= hangAfter) return failure;
+    return hangAfter === Number.POSITIVE_INFINITY ? null : { afterTokens: hangAfter, code: null };
+  }
+
+  #promptTooLong(request: GenerateRequest, promptTokens: number): EngineError {
+    return contextOverflow({
+      contextLength: this.caps.contextLength,
+      promptTokens,
+      maxTokens: request.maxTokens,
+      param: "messages" in request.input ? "messages" : "prompt",
+    });
+  }
+
+  async #embed(request: EmbedRequest, pace: Pace, signal: AbortSignal): Promise<EmbedResult> {
+    const native = this.caps.embeddingDims;
+    if (native === undefined) throw new EngineError("unsupported", `The model '${this.id}' makes no embeddings.`);
+    const dimensions = Math.min(request.dimensions ?? native, native);
+    const promptTokens = this.#inputTokens(request);
+    const usage = { promptTokens, outTokens: 0, cachedTokens: 0 };
+    const interruption = this.#interruption();
+    await pace.wait(this.#options.first_token_delay_ms ?? 0);
+    if (interruption?.code === null) await pace.wait(Number.POSITIVE_INFINITY);
+    const vectors: Float32Array[] = [];
+    for (const input of request.inputs) {
+      if (pace.stopped) throw stopError(signal, usage);
+      vectors.push(vectorOf(promptText(input), native, dimensions));
+      if (vectors.length % inputsPerTurn === 0) await nextTurn();
+    }
+    if (pace.stopped) throw stopError(signal, usage);
+    if (interruption !== null && interruption.code !== null) {
+      throw failureError(interruption.code, this.caps.contextLength, usage);
+    }
+    return { vectors, promptTokens };
+  }
+
+  #inputTokens(request: EmbedRequest): number {
+    let total = 0;
+    for (const [index, input] of request.inputs.entries()) {
+      const inputTokens = typeof input === "string" ? countTokens(input) : input.length;
+      const { contextLength } = this.caps;
+      if (inputTokens > contextLength) throw inputOverflow({ contextLength, index, inputTokens });
+      total += inputTokens;
+    }
+    return total;
+  }
+}
+
+/** Twelve hex digits of a hash of all that determines the output. */
+function fingerprintOf(options: ScriptedOptions): string {
+  return createHash("sha256")
+    .update(`scripted ${version} ${JSON.stringify(options)}`)
+    .digest("hex")
+    .slice(0, 12);
+}
+
+function stopError(signal: AbortSignal, usage: ProducedUsage): EngineError {
+  if (signal.aborted) return new EngineError("aborted", "the call was aborted", { usage, cause: signal.reason });
+  return new EngineError("engine_restarted", "the model was unloaded", { retryable: true, usage });
+}

@@ -1,0 +1,53 @@
+/**
+ * What a scripted model does, under `scripted:` of a deployment. The keys are spelled as in the configuration file,
+ * which checks them. Times are milliseconds.
+ */
+export interface ScriptedOptions {
+  /** What it says. Default: repeats the last user message, or the prompt. */
+  readonly text?: string | undefined;
+  /** Repeats or cuts the text to this many tokens. At least 0. */
+  readonly tokens?: number | undefined;
+  /** Wait before the first token, and before the vectors of an embedding model. Default 0. */
+  readonly first_token_delay_ms?: number | undefined;
+  /** Wait before every later token. Default 0. */
+  readonly token_delay_ms?: number | undefined;
+  /**
+   * Calls that it makes when their tools are offered and the choice is `auto`. A required or named call takes its
+   * arguments from here, or `{}`.
+   */
+  readonly tool_calls?: readonly ScriptedToolCall[] | undefined;
+  /** The same for a single call. */
+  readonly tool_call?: ScriptedToolCall | undefined;
+  /** How its texts end, in place of `stop`. */
+  readonly finish_reason?: "content_filter" | undefined;
+  readonly fail?: ScriptedFailure | undefined;
+  /** Says no more after this many tokens of all choices together, until it is aborted. 0: before the first. */
+  readonly hang_after_tokens?: number | undefined;
+  /** Length of its vectors. Makes it an embedding model and nothing else. At least 1. */
+  readonly dimensions?: number | undefined;
+  /** Tokens of prompt and answer together. Default: the deployment's. */
+  readonly context_length?: number | undefined;
+  /** Whether prompts and inputs may be token ids; any id counts as one token. Default false. */
+  readonly token_input?: boolean | undefined;
+}
+
+export interface ScriptedToolCall {
+  readonly name: string;
+  /** An object, or JSON text that is passed on as it is. Default `{}`. */
+  readonly arguments?: string | object | undefined;
+}
+
+export interface ScriptedFailure {
+  /** Fails after this many tokens of all choices together; never when the answer is shorter. Default 0: before the first. */
+  readonly after_tokens?: number | undefined;
+  readonly code: ScriptedFailureCode;
+  /** Only the first so many calls fail. Default: all. */
+  readonly times?: number | undefined;
+}
+
+export type ScriptedFailureCode =
+  | "internal_error"
+  | "upstream_error"
+  | "server_is_overloaded"
+  | "upstream_timeout"
+  | "context_length_exceeded";

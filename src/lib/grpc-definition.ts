@@ -1,0 +1,33 @@
+import { type DescMethod, type DescService, fromBinary, type MessageShape, toBinary } from "@bufbuild/protobuf";
+import type { MethodDefinition, ServiceDefinition } from "@grpc/grpc-js";
+
+/**
+ * The grpc-js definition of a protobuf-es service, for servers and clients: one entry per RPC under its lower-camel
+ * name. Serializers throw when a message does not fit its descriptor.
+ */
+export function grpcDefinition(service: DescService): ServiceDefinition {
+  return Object.fromEntries(service.methods.map((method) => [method.localName, methodDefinition(method)]));
+}
+
+/** `/package.Service/Method`. */
+export function grpcPath(method: DescMethod): string {
+  return `/${method.parent.typeName}/${method.name}`;
+}
+
+function methodDefinition(method: DescMethod): MethodDefinition<MessageShape<DescMethod["input"]>, object> {
+  const { input, output, methodKind } = method;
+  return {
+    path: grpcPath(method),
+    requestStream: methodKind === "client_streaming" || methodKind === "bidi_streaming",
+    responseStream: methodKind === "server_streaming" || methodKind === "bidi_streaming",
+    requestSerialize: (message) => bufferView(toBinary(input, message)),
+    requestDeserialize: (bytes) => fromBinary(input, bytes),
+    responseSerialize: (message) => bufferView(toBinary(output, message as MessageShape<typeof output>)),
+    responseDeserialize: (bytes) => fromBinary(output, bytes),
+  };
+}
+
+/** grpc-js wants a Buffer; this is one over the same memory. */
+function bufferView(bytes: Uint8Array): Buffer {
+  return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+}

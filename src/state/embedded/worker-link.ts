@@ -1,0 +1,160 @@
+/**
+ * The main thread's end of the store's worker. One batch is under way at a time; what is asked for meanwhile waits and
+ * becomes the next one, so batches grow with the load and with the slowness of the disk.
+ */
+import { once } from "node:events";
+import type { Worker } from "node:worker_threads";
+import type { Logger } from "../../domain/ports.js";
+import { ServiceError } from "../../domain/service-error.js";
+import { StateOpenError } from "../../domain/state.js";
+import type { Outcome, Request } from "./batch.js";
+import { sqliteCodes, storageFault } from "./sqlite-codes.js";
+import type { Reads, Writes } from "./verbs.js";
+import type { FromWorker, ToWorker } from "./worker-messages.js";
+
+/** Requests that may wait; beyond it the disk does not keep up and new ones are refused. */
+const waitingMax = 10_000;
+/** Keeps one transaction to some milliseconds of work. */
+const batchMax = 1_000;
+
+interface Waiting {
+  readonly request: Request;
+  readonly isWrite: boolean;
+  resolve(value: unknown): void;
+  reject(error: Error): void;
+}
+
+export class WorkerLink {
+  /** What the worker found questionable when it opened the file. */
+  readonly openWarnings: readonly string[];
+  readonly #worker: Worker;
+  readonly #log: Logger;
+  readonly #exited: Promise<void>;
+  #waiting: Waiting[] = [];
+  #underWay: readonly Waiting[] = [];
+  /** Why nothing more is taken; null while the link is in use. */
+  #refusal: string | null = null;
+  #onIdle: () => void = () => {};
+  #writeFault: string | null = null;
+
+  /** Waits until the worker has opened the file. Rejects with StateOpenError when it could not. */
+  static async open(worker: Worker, log: Logger): Promise<WorkerLink> {
+    const exited = new Promise<void>((resolve) => worker.once("exit", () => resolve()));
+    const silent = exited.then(() => Promise.reject(new Error("the store's thread ended before it opened the file")));
+    const [first] = (await Promise.race([once(worker, "message"), silent])) as [FromWorker];
+    if (first.kind === "opened") return new WorkerLink(worker, exited, first.warnings, log);
+    await exited;
+    if (first.kind === "refused") throw new StateOpenError(first.message, first.fix);
+    throw new Error(`the store's thread began with ${first.kind}`);
+  }
+
+  private constructor(worker: Worker, exited: Promise<void>, openWarnings: readonly string[], log: Logger) {
+    this.#worker = worker;
+    this.#log = log;
+    this.#exited = exited;
+    this.openWarnings = openWarnings;
+    worker.on("message", (message: FromWorker) => {
+      if (message.kind === "outcomes") this.#finishBatch(message.outcomes);
+    });
+    worker.on("error", (error) => {
+      log.error({ err: error }, "the store's thread has died");
+      this.#fail(error);
+    });
+    // The usual end after close(), and then nothing is left to fail.
+    worker.on("exit", () => this.#fail(new Error("the store's thread ended")));
+  }
+
+  /** Why the last write failed; null when it did not. */
+  get writeFault(): string | null {
+    return this.#writeFault;
+  }
+
+  read<V extends keyof Reads>(verb: V, ...values: Parameters<Reads[V]>): Promise<ReturnType<Reads[V]>> {
+    return this.#ask({ verb, values }, false) as Promise<ReturnType<Reads[V]>>;
+  }
+
+  /** Resolves after the commit: the write then survives a power cut. */
+  write<V extends keyof Writes>(verb: V, ...values: Parameters<Writes[V]>): Promise<ReturnType<Writes[V]>> {
+    return this.#ask({ verb, values }, true) as Promise<ReturnType<Writes[V]>>;
+  }
+
+  /** Resolves when everything asked for is done, the file is closed and the thread has ended. */
+  async close(): Promise<void> {
+    if (this.#refusal === null) {
+      this.#refusal = "it is closed";
+      await this.#idle();
+      this.#say({ kind: "close" });
+    }
+    await this.#exited;
+  }
+
+  #ask(request: Request, isWrite: boolean): Promise<unknown> {
+    return new Promise((resolve, reject) => {
+      if (this.#refusal !== null) return reject(unavailable(this.#refusal));
+      if (this.#waiting.length >= waitingMax) return reject(unavailable(`${waitingMax} requests wait for it`));
+      this.#waiting.push({ request, isWrite, resolve, reject });
+      this.#startBatch();
+    });
+  }
+
+  #startBatch(): void {
+    if (this.#underWay.length > 0) return;
+    this.#underWay = this.#waiting.splice(0, batchMax);
+    if (this.#underWay.length === 0) this.#onIdle();
+    else this.#say({ kind: "batch", requests: this.#underWay.map(({ request }) => request) });
+  }
+
+  #finishBatch(outcomes: readonly Outcome[]): void {
+    const done = this.#underWay;
+    this.#underWay = [];
+    done.forEach(({ resolve, reject, isWrite }, position) => {
+      const outcome = outcomes[position] ?? { ok: false, message: "the store gave no answer", sqlite: null };
+      if (isWrite) this.#noteWrite(outcome.ok ? null : storageFault(outcome.sqlite));
+      if (outcome.ok) resolve(outcome.value);
+      else reject(errorOf(outcome));
+    });
+    this.#startBatch();
+  }
+
+  /** One line when writing begins to fail and one when it works again, not one for each write. */
+  #noteWrite(fault: string | null): void {
+    if (fault === this.#writeFault) return;
+    this.#writeFault = fault;
+    if (fault === null) this.#log.info({}, "the store can be written again");
+    else this.#log.error({ fault }, "the store cannot be written");
+  }
+
+  /** The thread is gone: nobody will answer any more. */
+  #fail(cause: Error): void {
+    this.#refusal ??= "its thread has died; the service must be restarted";
+    const left = [...this.#underWay, ...this.#waiting];
+    this.#underWay = [];
+    this.#waiting = [];
+    for (const { reject } of left) reject(unavailable(this.#refusal, cause));
+    this.#onIdle();
+  }
+
+  #idle(): Promise<void> {
+    if (this.#underWay.length === 0) return Promise.resolve();
+    return new Promise((resolve) => {
+      this.#onIdle = resolve;
+    });
+  }
+
+  #say(message: ToWorker): void {
+    this.#worker.postMessage(message);
+  }
+}
+
+function errorOf({ message, sqlite }: Outcome & { ok: false }): Error {
+  const fault = storageFault(sqlite);
+  if (fault !== null) return unavailable(fault, new Error(message));
+  if (sqlite === sqliteCodes.CONSTRAINT) {
+    return new ServiceError("conflict", "An object with this id or secret exists.", { cause: new Error(message) });
+  }
+  return new Error(`the store failed: ${message}`);
+}
+
+function unavailable(why: string, cause?: unknown): ServiceError {
+  return new ServiceError("storage_unavailable", `The store cannot be used: ${why}.`, { cause });
+}

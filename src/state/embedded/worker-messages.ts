@@ -1,0 +1,13 @@
+/** What the main thread and the worker say to each other. All of it is copied between threads: plain values only. */
+import type { Outcome, Request } from "./batch.js";
+
+export interface WorkerStart {
+  readonly dataDir: string;
+}
+
+export type ToWorker = { readonly kind: "batch"; readonly requests: readonly Request[] } | { readonly kind: "close" };
+
+export type FromWorker =
+  | { readonly kind: "opened"; readonly warnings: readonly string[] }
+  | { readonly kind: "refused"; readonly message: string; readonly fix: string }
+  | { readonly kind: "outcomes"; readonly outcomes: readonly Outcome[] };

@@ -1,0 +1,84 @@
+import { pino } from "pino";
+import type { Logger } from "../domain/ports.js";
+
+export type LogLevel = "trace" | "debug" | "info" | "warn" | "error" | "fatal" | "silent";
+
+/** Where lines go. Each line is one JSON object and ends with a line break. */
+export interface LogSink {
+  write(line: string): void;
+}
+
+export interface LoggerOptions {
+  /** The least that is written. */
+  readonly level: LogLevel;
+  readonly sink: LogSink;
+}
+
+/** Fields that hold secrets wherever they turn up, whatever the caller meant by them. */
+const secretFields = [
+  "authorization",
+  "proxy-authorization",
+  "cookie",
+  "set-cookie",
+  "x-api-key",
+  "api_key",
+  "apiKey",
+  "secret",
+  "password",
+  "admin_token",
+  "adminToken",
+];
+
+const redactedPaths = secretFields.flatMap((name) => [`["${name}"]`, `*["${name}"]`, `*.*["${name}"]`]);
+
+/** The text of a key or bearer credential inside of other text, e.g. of an error's message. */
+const credentialText = /\b(sk-uis-|bearer\s+)[^\s"'\\]+/gi;
+
+/** JSON lines for machines: `level` by name, `time` as ISO 8601, no secret (SEC-18, KEY-18). */
+export function createLogger({ level, sink }: LoggerOptions): Logger {
+  return pino(
+    {
+      level,
+      base: null,
+      timestamp: pino.stdTimeFunctions.isoTime,
+      formatters: { level: (label) => ({ level: label }) },
+      redact: { paths: redactedPaths, censor: "[redacted]" },
+    },
+    { write: (line: string) => sink.write(line.replace(credentialText, "$1[redacted]")) },
+  );
+}
+
+/** Lines that may wait for a slow reader of stderr; what comes beyond is dropped, for it must not take the memory. */
+const pendingBytesMax = 16 * 1024 * 1024;
+
+export interface StderrSink extends LogSink {
+  /** Writes what is pending, before the process ends. Gives up on a reader that does not read. */
+  flush(): void;
+}
+
+/** How often a last write is tried, 100 ms apart, while stderr's reader does not read. */
+const lastTries = 10;
+
+/** Writes to stderr in the background, in order. */
+export function openStderrSink(): StderrSink {
+  let triesLeft = Number.POSITIVE_INFINITY;
+  const destination = pino.destination({
+    fd: 2,
+    sync: false,
+    maxLength: pendingBytesMax,
+    retryEAGAIN: () => triesLeft-- > 0,
+  });
+  // A closed stderr must not take the service down, and there is nowhere left to tell it.
+  destination.on("error", () => {});
+  return {
+    write: (line) => destination.write(line),
+    flush() {
+      triesLeft = lastTries;
+      try {
+        destination.flushSync();
+      } catch {
+        // The reader is stuck or gone: the process ends without these lines.
+      }
+    },
+  };
+}

@@ -1,0 +1,122 @@
+import type { IncomingMessage, ServerResponse } from "node:http";
+import type { UniversalHandler } from "@connectrpc/connect/protocol";
+import { errorRow } from "../../contract/errors.js";
+import { headers } from "../../contract/headers.js";
+import type { ServiceLimits } from "../../contract/limits.js";
+import { type Operation, operationByRpcPath } from "../../contract/operations.js";
+import type { Caller } from "../../domain/call-context.js";
+import type { Core } from "../../domain/core.js";
+import type { IdSource } from "../../domain/ports.js";
+import { rpcStatus } from "../../domain/rpc/rpc-status.js";
+import { createRpcServices, type RpcServicesDeps } from "../../domain/rpc/services.js";
+import { ServiceError } from "../../domain/service-error.js";
+import type { ByteBudget } from "../../lib/byte-budget.js";
+import { createUploadWatch } from "../../lib/upload-watch.js";
+import { MessageReader } from "./message-reader.js";
+import { refuse } from "./refusal.js";
+import { RpcCall, type RpcCallDeps } from "./rpc-call.js";
+import { answer, createRpcHandlers } from "./rpc-handlers.js";
+import { protocolOf, type RpcProtocol, timeoutMsOf } from "./rpc-protocol.js";
+
+export type RequestListener = (req: IncomingMessage, res: ServerResponse) => void;
+
+export interface ConnectDoorDeps extends RpcCallDeps, Pick<RpcServicesDeps, "apiKeys"> {
+  readonly core: Core;
+  readonly limits: ServiceLimits;
+  readonly ids: IdSource;
+  /** All bodies that the HTTP listener is receiving. */
+  readonly bodies: ByteBudget;
+  /** Serves every path that is no RPC. */
+  readonly fallback: RequestListener;
+}
+
+interface Rpc {
+  readonly handler: UniversalHandler;
+  readonly operation: Operation;
+}
+
+/** How often uploads are looked at, at most. */
+const uploadIntervalMsMax = 1_000;
+
+/**
+ * The door for Connect and gRPC-Web on the HTTP listener. Order of checks as on REST: unknown path, then credential and
+ * scope by `core.open`, then method, content type and size, then the body. What is refused before Connect's own handler
+ * begins is refused in the request's protocol.
+ */
+export function createConnectDoor(deps: ConnectDoorDeps): RequestListener {
+  const { core, limits, clock, ids, bodies, fallback } = deps;
+  const rpcs = new Map<string, Rpc>();
+  for (const [path, handler] of createRpcHandlers(createRpcServices(deps), limits.bodyBytesMax)) {
+    rpcs.set(path, { handler, operation: operationOf(path) });
+  }
+  const uploads = createUploadWatch({
+    intervalMs: Math.min(uploadIntervalMsMax, limits.bodyRateGraceMs),
+    bytesPerSecondMin: limits.bodyRateMin,
+    graceMs: limits.bodyRateGraceMs,
+    now: () => clock.monotonic(),
+  });
+  const messages = new MessageReader({ limits, budget: bodies, uploads });
+
+  async function serve({ handler, operation }: Rpc, req: IncomingMessage, res: ServerResponse): Promise<void> {
+    const requestId = ids.requestId();
+    res.setHeader(headers.requestId, requestId);
+    const { method } = handler;
+    const protocol = req.method === "POST" ? protocolOf(method, req.headers["content-type"]) : null;
+    const timeoutMs = protocol === null ? Number.POSITIVE_INFINITY : timeoutMsOf(protocol, req.headers);
+    const call = new RpcCall(deps, { method, res, requestId, deadlineAtMs: clock.now() + timeoutMs });
+    try {
+      if (!call.opened(await core.open(operation, callerOf(call, req, protocol)))) return;
+      if (protocol === null) throw wrongRequest(req, res);
+      const body = await messages.read(req, res, protocol, call.abort.signal);
+      await answer(handler, call, req, res, body);
+    } catch (thrown) {
+      const error = call.errorOf(thrown);
+      if (res.headersSent) res.destroy();
+      else refuse(req, res, protocol, rpcStatus(error, method), errorRow(error.code).http);
+    }
+  }
+
+  return (req, res) => {
+    const rpc = rpcs.get(pathOf(req));
+    if (rpc === undefined) fallback(req, res);
+    else void serve(rpc, req, res);
+  };
+}
+
+function operationOf(path: string): Operation {
+  const operation = operationByRpcPath.get(path);
+  if (operation === undefined) throw new Error(`${path} is in no row of the table of operations`);
+  return operation;
+}
+
+function pathOf({ url = "/" }: IncomingMessage): string {
+  const query = url.indexOf("?");
+  return query === -1 ? url : url.slice(0, query);
+}
+
+function callerOf(call: RpcCall, { headers: sent, socket }: IncomingMessage, protocol: RpcProtocol | null): Caller {
+  return {
+    authorization: sent.authorization,
+    deadlineAtMs: call.deadlineAtMs,
+    abort: call.abort,
+    transport: protocol === "grpc_web" ? "grpc_web" : "connect",
+    address: socket.remoteAddress ?? "",
+    wants: "messages",
+    requestId: call.requestId,
+    clientRequestId: textOf(sent[headers.clientRequestId]),
+    retryCount: textOf(sent[headers.stainlessRetryCount]),
+  };
+}
+
+function textOf(value: string | string[] | undefined): string | undefined {
+  return typeof value === "string" ? value : undefined;
+}
+
+function wrongRequest(req: IncomingMessage, res: ServerResponse): ServiceError {
+  if (req.method === "POST") {
+    const given = req.headers["content-type"] ?? "none";
+    return new ServiceError("unsupported_media_type", `This RPC cannot be called with the content type ${given}.`);
+  }
+  res.setHeader("allow", "POST");
+  return new ServiceError("method_not_allowed", `RPCs are called with POST, not ${req.method}.`);
+}

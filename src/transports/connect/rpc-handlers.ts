@@ -1,0 +1,98 @@
+import { once } from "node:events";
+import type { IncomingMessage, ServerResponse } from "node:http";
+import type { Message } from "@bufbuild/protobuf";
+import {
+  type ConnectRouter,
+  createConnectRouter,
+  createContextValues,
+  type HandlerContext,
+  type ServiceImpl,
+} from "@connectrpc/connect";
+import { createAsyncIterable, type UniversalHandler, type UniversalServerResponse } from "@connectrpc/connect/protocol";
+import { universalRequestFromNodeRequest } from "@connectrpc/connect-node";
+import type { RpcHandler, RpcService } from "../../domain/rpc/rpc-service.js";
+import { type RpcCall, rpcCallKey } from "./rpc-call.js";
+import { timeoutMsMax } from "./rpc-protocol.js";
+
+/**
+ * Connect's handlers of the services, by request path, for Connect and gRPC-Web. gRPC itself has its own listener, and
+ * messages are not compressed: inference answers are small or are streamed.
+ */
+export function createRpcHandlers(
+  services: readonly RpcService[],
+  messageBytesMax: number,
+): Map<string, UniversalHandler> {
+  const router = createConnectRouter({
+    grpc: false,
+    acceptCompression: [],
+    readMaxBytes: messageBytesMax,
+    maxTimeoutMs: timeoutMsMax,
+  });
+  for (const service of services) addService(router, service);
+  return new Map(router.handlers.map((handler) => [handler.requestPath, handler]));
+}
+
+function addService(router: ConnectRouter, { desc, handlers }: RpcService): void {
+  const methods = handlers.map((handler) => [
+    handler.method.localName,
+    handler.kind === "unary" ? unary(handler) : streaming(handler),
+  ]);
+  router.service(desc, Object.fromEntries(methods) as ServiceImpl<typeof desc>);
+}
+
+function unary({ call: answer }: Extract<RpcHandler, { kind: "unary" }>) {
+  return async (request: Message, context: HandlerContext): Promise<Message> => {
+    const call = callOf(context);
+    try {
+      return await answer(request, call.ctx);
+    } catch (thrown) {
+      throw call.connectErrorOf(thrown);
+    }
+  };
+}
+
+function streaming({ call: answer }: Extract<RpcHandler, { kind: "server_streaming" }>) {
+  return async function* (request: Message, context: HandlerContext): AsyncIterable<Message> {
+    const call = callOf(context);
+    try {
+      yield* (await answer(request, call.ctx)).items;
+    } catch (thrown) {
+      throw call.connectErrorOf(thrown);
+    }
+  };
+}
+
+function callOf({ values }: HandlerContext): RpcCall {
+  const call = values.get(rpcCallKey);
+  if (call === undefined) throw new Error("a request reached its handler unopened");
+  return call;
+}
+
+/**
+ * Gives a call to its handler and writes what it answers, never faster than it is read. This is what Connect's own
+ * adapter for Node does, which however reads the request itself, writes to the console, and cannot be told that a
+ * request is over.
+ */
+export async function answer(
+  handler: UniversalHandler,
+  call: RpcCall,
+  req: IncomingMessage,
+  res: ServerResponse,
+  body: Uint8Array,
+): Promise<void> {
+  const values = createContextValues().set(rpcCallKey, call);
+  const request = universalRequestFromNodeRequest(req, res, undefined, values);
+  await write(await handler({ ...request, body: createAsyncIterable([body]) }), res, call.abort.signal);
+}
+
+async function write(
+  { status, header, body }: UniversalServerResponse,
+  res: ServerResponse,
+  signal: AbortSignal,
+): Promise<void> {
+  res.writeHead(status, Object.fromEntries(header ?? []));
+  for await (const bytes of body ?? []) {
+    if (!res.write(bytes)) await once(res, "drain", { signal });
+  }
+  res.end();
+}

@@ -1,0 +1,89 @@
+import { Server, type ServerOptions } from "@grpc/grpc-js";
+import type { ServiceLimits } from "../../contract/limits.js";
+import { createRpcServices, type RpcServicesDeps } from "../../domain/rpc/services.js";
+import { grpcDefinition } from "../../lib/grpc-definition.js";
+import type { TlsFiles } from "../../lib/tls-files.js";
+import { GrpcListener } from "./grpc-listener.js";
+import { grpcHandlers } from "./handlers.js";
+import { addHealth } from "./health.js";
+import { OpenCalls } from "./open-calls.js";
+import { createOpenInterceptor, type OpenInterceptorDeps } from "./open-interceptor.js";
+import { PassingCalls } from "./passing-calls.js";
+import { addReflection } from "./reflection.js";
+
+export interface GrpcDoorDeps extends OpenInterceptorDeps, Pick<RpcServicesDeps, "apiKeys"> {
+  readonly core: OpenInterceptorDeps["core"] & RpcServicesDeps["core"];
+  readonly limits: ServiceLimits;
+  /** Whether clients may ask for the descriptors of the services. */
+  readonly reflection: boolean;
+  /** Null: plain text. */
+  readonly tls: TlsFiles | null;
+}
+
+export interface GrpcDoor {
+  /** Resolves with the port; rejects as node:net does, e.g. with EADDRINUSE. */
+  listen(host: string, port: number): Promise<number>;
+  connections(): number;
+  /** What `grpc.health.v1.Health` says of the server and each of its services; at first they do not serve. */
+  setServing(on: boolean): void;
+  /**
+   * Refuses new connections and lets running calls finish for `graceMs`; then they end as UNAVAILABLE. Resolves when
+   * the last connection is gone.
+   */
+  drain(graceMs: number): Promise<void>;
+  /** New connections use the new files. Throws, and changes nothing, when they cannot be used. */
+  reloadTls(tls: TlsFiles): void;
+}
+
+/** The gRPC door: the protobuf services over HTTP/2. */
+export function createGrpcDoor(deps: GrpcDoorDeps): GrpcDoor {
+  const services = createRpcServices(deps);
+  const calls = new OpenCalls();
+  const passing = new PassingCalls();
+  const server = new Server({
+    ...serverOptions(deps.limits),
+    interceptors: [createOpenInterceptor(deps, services, calls, passing)],
+  });
+  for (const service of services) server.addService(grpcDefinition(service.desc), grpcHandlers(service, calls));
+  const health = addHealth(
+    server,
+    services.map(({ desc }) => desc.typeName),
+  );
+  if (deps.reflection) {
+    addReflection(
+      server,
+      services.map(({ desc }) => desc),
+    );
+  }
+  const listener = new GrpcListener(server, deps.tls, deps.clock);
+
+  return {
+    listen: (host, port) => listener.listen(host, port),
+    connections: () => listener.connections,
+    setServing: (on) => health.setServing(on),
+    async drain(graceMs) {
+      health.setServing(false);
+      passing.endAll();
+      await listener.drain(graceMs, () => calls.abortAll("shutting_down"));
+    },
+    reloadTls: (tls) => listener.reloadTls(tls),
+  };
+}
+
+const keepAlive = { timeMs: 30_000, timeoutMs: 10_000 } as const;
+/** Connections are renewed, so that clients behind a name see new replicas. */
+const connectionAgeMs = 5 * 60_000;
+
+function serverOptions(limits: ServiceLimits): ServerOptions {
+  return {
+    "grpc.enable_channelz": 0,
+    "grpc.max_receive_message_length": limits.bodyBytesMax,
+    "grpc.max_send_message_length": -1,
+    "grpc.max_concurrent_streams": limits.grpcStreamsMax,
+    "grpc.keepalive_time_ms": keepAlive.timeMs,
+    "grpc.keepalive_timeout_ms": keepAlive.timeoutMs,
+    "grpc.max_connection_age_ms": connectionAgeMs,
+    // The longest call that may run on a connection that is being renewed.
+    "grpc.max_connection_age_grace_ms": limits.deadlineMs,
+  };
+}

@@ -1,0 +1,96 @@
+import { createServer, type Socket } from "node:net";
+import { type ConnectionInjector, type Server, ServerCredentials } from "@grpc/grpc-js";
+import type { Clock } from "../../domain/ports.js";
+import type { TlsFiles } from "../../lib/tls-files.js";
+import { TlsCredentials } from "./tls-credentials.js";
+
+/** After the grace of a drain: how long clients have to take their last status. */
+const lastWordsMs = 1_000;
+
+/**
+ * The sockets of a grpc-js server. They are accepted here and injected, because grpc-js' own listening hides why a port
+ * cannot be had, does not count connections and cannot tell when the last one is gone.
+ */
+export class GrpcListener {
+  readonly #grpc: Server;
+  readonly #clock: Clock;
+  readonly #tls: TlsCredentials | null;
+  readonly #injector: ConnectionInjector;
+  readonly #sockets = new Set<Socket>();
+  readonly #tcp = createServer({ noDelay: true }, (socket) => this.#accept(socket));
+  readonly #onGone: (() => void)[] = [];
+
+  constructor(grpc: Server, tls: TlsFiles | null, clock: Clock) {
+    this.#grpc = grpc;
+    this.#clock = clock;
+    this.#tls = tls === null ? null : new TlsCredentials(tls);
+    this.#injector = grpc.createConnectionInjector(this.#tls ?? ServerCredentials.createInsecure());
+  }
+
+  get connections(): number {
+    return this.#sockets.size;
+  }
+
+  /** Resolves with the port. */
+  listen(host: string, port: number): Promise<number> {
+    return new Promise((resolve, reject) => {
+      this.#tcp.once("error", reject);
+      this.#tcp.listen(port, host, () => {
+        this.#tcp.off("error", reject);
+        const address = this.#tcp.address();
+        resolve(typeof address === "object" && address !== null ? address.port : port);
+      });
+    });
+  }
+
+  /**
+   * `graceOver` must end the calls that are still running. Resolves when the last connection is gone. Draining again
+   * with a shorter grace hurries.
+   */
+  async drain(graceMs: number, graceOver: () => void): Promise<void> {
+    const gone = this.#stopAccepting();
+    // GOAWAY: clients finish their calls here and make new ones elsewhere.
+    this.#injector.drain(graceMs + lastWordsMs);
+    if (!(await this.#within(graceMs, gone))) {
+      graceOver();
+      if (!(await this.#within(lastWordsMs, gone))) for (const socket of this.#sockets) socket.destroy();
+    }
+    await gone;
+    this.#grpc.forceShutdown();
+  }
+
+  reloadTls(files: TlsFiles): void {
+    if (this.#tls === null) throw new Error("the gRPC listener was started without TLS");
+    this.#tls.reload(files);
+  }
+
+  #accept(socket: Socket): void {
+    this.#sockets.add(socket);
+    socket.once("close", () => {
+      this.#sockets.delete(socket);
+      if (this.#isGone()) for (const gone of this.#onGone.splice(0)) gone();
+    });
+    this.#injector.injectConnection(socket);
+  }
+
+  #isGone(): boolean {
+    return !this.#tcp.listening && this.#sockets.size === 0;
+  }
+
+  /** Resolves when the last connection is gone. */
+  #stopAccepting(): Promise<void> {
+    if (this.#tcp.listening) this.#tcp.close();
+    if (this.#isGone()) return Promise.resolve();
+    return new Promise((resolve) => this.#onGone.push(resolve));
+  }
+
+  async #within(ms: number, event: Promise<void>): Promise<boolean> {
+    let cancel = (): void => {};
+    const late = new Promise<false>((resolve) => {
+      cancel = this.#clock.after(ms, () => resolve(false));
+    });
+    const inTime = await Promise.race([event.then(() => true), late]);
+    cancel();
+    return inTime;
+  }
+}

@@ -1,0 +1,175 @@
+import type { DescMethod } from "@bufbuild/protobuf";
+import { Metadata, type ServerInterceptingCallInterface, type StatusObject, status as statusCode } from "@grpc/grpc-js";
+import { headers } from "../../contract/headers.js";
+import type { ServiceLimits } from "../../contract/limits.js";
+import { type CallContext, Ended, errorOfEnd, leaving } from "../../domain/call-context.js";
+import type { Clock, Logger } from "../../domain/ports.js";
+import { rpcStatus } from "../../domain/rpc/rpc-status.js";
+import { ServiceError, toServiceError } from "../../domain/service-error.js";
+import { grpcStatusObject } from "./grpc-status.js";
+import { closeHalfOpen, cutOff, isGone } from "./http2-stream.js";
+
+export interface OpenCallDeps {
+  readonly limits: Pick<ServiceLimits, "bodyBytesMax" | "requestTimeoutMs" | "stallMs">;
+  readonly clock: Clock;
+  readonly log: Logger;
+}
+
+type PartialStatus = Parameters<ServerInterceptingCallInterface["sendStatus"]>[0];
+
+/**
+ * One call from its metadata to its end: who ended it, and what the client is told.
+ *
+ * grpc-js signals "cancelled" at the end of every call, good ones too. So a call counts as left only when it ended
+ * before our status was handed over.
+ */
+export class OpenCall {
+  readonly requestId: string;
+  readonly abort = new AbortController();
+  /** The client's, on our clock; Infinity when it set none. */
+  readonly deadlineAtMs: number;
+  readonly #deps: OpenCallDeps;
+  readonly #method: DescMethod;
+  readonly #call: ServerInterceptingCallInterface;
+  #ctx: CallContext | undefined;
+  #requestComplete = false;
+  #finishing = false;
+  #answered = false;
+  #over = false;
+  #cancelUploadTimer: (() => void) | undefined;
+  #cancelStallTimer: (() => void) | undefined;
+
+  constructor(deps: OpenCallDeps, method: DescMethod, call: ServerInterceptingCallInterface, requestId: string) {
+    this.#deps = deps;
+    this.#method = method;
+    this.#call = call;
+    this.requestId = requestId;
+    this.deadlineAtMs = Number(call.getDeadline());
+    this.#explainOwnStatuses();
+    this.#cancelUploadTimer = deps.clock.after(deps.limits.requestTimeoutMs, () => {
+      this.refuse(new ServiceError("request_timeout", "The request took too long to arrive."));
+    });
+  }
+
+  get ctx(): CallContext {
+    if (this.#ctx === undefined) throw new Error("the call was not opened");
+    return this.#ctx;
+  }
+
+  /** The core let the call in. False when the client had left meanwhile. */
+  opened(ctx: CallContext): boolean {
+    if (this.#over) {
+      ctx.close();
+      return false;
+    }
+    this.#ctx = ctx;
+    // While the request comes in nobody else looks at the signal; afterwards the operation does.
+    ctx.signal.addEventListener("abort", () => this.refuse(errorOfEnd(ctx.signal.reason)), { once: true });
+    return true;
+  }
+
+  /** Answers with an error unless the request is complete: then its operation answers. */
+  refuse(thrown: unknown): void {
+    if (this.#requestComplete || this.#answered || this.#over) return;
+    this.#answered = true;
+    this.#call.sendStatus(this.statusOf(thrown));
+    this.abort.abort(new Ended("failed"));
+  }
+
+  /** The whole request is here: from now on its operation answers. */
+  requestComplete(): void {
+    this.#requestComplete = true;
+    this.#cancelUploadTimer?.();
+  }
+
+  /** The operation has said its last word; the reader must take it within limits.stall. */
+  finishing(): void {
+    this.#finishing = true;
+    this.waitsForReader();
+  }
+
+  /** A status is on its way. grpc-js sends some without asking a handler, e.g. for a request without a message. */
+  statusPassed(): void {
+    if (this.#finishing) this.#answered = true;
+  }
+
+  /** The stream is closed, whoever closed it. */
+  over(): void {
+    this.#over = true;
+    this.#cancelUploadTimer?.();
+    this.#cancelStallTimer?.();
+    if (!this.#answered) this.abort.abort(leaving(this.deadlineAtMs, this.#deps.clock.now()));
+    this.#ctx?.close();
+  }
+
+  /** The reader must take something before more can be sent: from now on it has limits.stall. */
+  waitsForReader(): void {
+    if (this.#over) return;
+    this.#cancelStallTimer?.();
+    this.#cancelStallTimer = this.#deps.clock.after(this.#deps.limits.stallMs, () => {
+      this.abort.abort(new Ended("stalled"));
+      cutOff(this.#call);
+    });
+  }
+
+  /** The reader took what waited. */
+  readerTook(): void {
+    this.#cancelStallTimer?.();
+    this.#cancelStallTimer = undefined;
+  }
+
+  /** Metadata of a good answer. */
+  head(): Metadata {
+    const metadata = new Metadata();
+    metadata.set(headers.requestId, this.requestId);
+    return metadata;
+  }
+
+  /** What the client is told of anything that was thrown; what it may not see goes to the log. */
+  statusOf(thrown: unknown): StatusObject {
+    const status = grpcStatusObject(rpcStatus(this.#errorOf(thrown), this.#method));
+    status.metadata.set(headers.requestId, this.requestId);
+    return status;
+  }
+
+  #errorOf(thrown: unknown): ServiceError {
+    if (thrown instanceof ServiceError) return thrown;
+    const { signal } = this.abort;
+    if (signal.aborted) return errorOfEnd(signal.reason);
+    this.#deps.log.error({ request_id: this.requestId, err: thrown }, "request failed");
+    return toServiceError(thrown);
+  }
+
+  /**
+   * grpc-js ends calls by itself on a deadline, an oversized or an unreadable message, on the innermost call and without
+   * details. Seen here, its statuses get ours, so that 8 for a large message can be told from 8 for a rate limit.
+   */
+  #explainOwnStatuses(): void {
+    const call = this.#call;
+    const send = call.sendStatus.bind(call);
+    call.sendStatus = (status) => {
+      if (this.#answered) {
+        send(status);
+      } else if (!isGone(call)) {
+        send(this.#explain(status));
+        this.abort.abort(new Ended(status.code === statusCode.DEADLINE_EXCEEDED ? "deadline" : "failed"));
+      }
+      if (!this.#requestComplete) closeHalfOpen(call);
+    };
+  }
+
+  #explain(status: PartialStatus): PartialStatus {
+    switch (status.code) {
+      case statusCode.DEADLINE_EXCEEDED:
+        return this.statusOf(errorOfEnd(new Ended("deadline")));
+      case statusCode.RESOURCE_EXHAUSTED: {
+        const { bodyBytesMax } = this.#deps.limits;
+        return this.statusOf(
+          new ServiceError("request_too_large", `A message may have at most ${bodyBytesMax} bytes.`),
+        );
+      }
+      default:
+        return { ...status, metadata: this.head() };
+    }
+  }
+}

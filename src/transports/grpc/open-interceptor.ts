@@ -1,0 +1,118 @@
+import type { DescMethod } from "@bufbuild/protobuf";
+import {
+  type Metadata,
+  ServerInterceptingCall,
+  type ServerInterceptingCallInterface,
+  type ServerInterceptor,
+  ServerListenerBuilder,
+} from "@grpc/grpc-js";
+import { headers } from "../../contract/headers.js";
+import type { ServiceLimits } from "../../contract/limits.js";
+import { type Operation, operationByRpcPath } from "../../contract/operations.js";
+import type { Core } from "../../domain/core.js";
+import type { IdSource } from "../../domain/ports.js";
+import type { RpcService } from "../../domain/rpc/rpc-service.js";
+import { ServiceError } from "../../domain/service-error.js";
+import { grpcPath } from "../../lib/grpc-definition.js";
+import { metadataBytes } from "./metadata-size.js";
+import { OpenCall, type OpenCallDeps } from "./open-call.js";
+import type { OpenCalls } from "./open-calls.js";
+import type { PassingCalls } from "./passing-calls.js";
+
+export interface OpenInterceptorDeps extends OpenCallDeps {
+  readonly core: Pick<Core, "open">;
+  readonly ids: IdSource;
+  readonly limits: OpenCallDeps["limits"] & Pick<ServiceLimits, "http2HeaderBytesMax">;
+}
+
+/**
+ * Opens each call of our services on its metadata, before a byte of its message is read. Other services of the server
+ * (health, reflection) pass without a credential.
+ */
+export function createOpenInterceptor(
+  deps: OpenInterceptorDeps,
+  services: readonly RpcService[],
+  calls: OpenCalls,
+  passing: PassingCalls,
+): ServerInterceptor {
+  const rpcs = new Map<string, { method: DescMethod; operation: Operation }>();
+  for (const { handlers } of services) {
+    for (const { method } of handlers) {
+      const path = grpcPath(method);
+      const operation = operationByRpcPath.get(path);
+      if (operation === undefined) throw new Error(`${path} is in no row of the table of operations`);
+      rpcs.set(path, { method, operation });
+    }
+  }
+  return ({ path }, call) => {
+    const rpc = rpcs.get(path);
+    return rpc === undefined ? passing.pass(call) : openOnMetadata(deps, rpc.method, rpc.operation, call, calls);
+  };
+}
+
+function openOnMetadata(
+  deps: OpenInterceptorDeps,
+  method: DescMethod,
+  operation: Operation,
+  call: ServerInterceptingCallInterface,
+  calls: OpenCalls,
+): ServerInterceptingCall {
+  const open = new OpenCall(deps, method, call, deps.ids.requestId());
+  calls.add(open);
+
+  async function letIn(metadata: Metadata, deliver: (metadata: Metadata) => void): Promise<void> {
+    try {
+      checkMetadataSize(metadata, deps.limits.http2HeaderBytesMax);
+      const ctx = await deps.core.open(operation, {
+        authorization: textOf(metadata, "authorization"),
+        deadlineAtMs: open.deadlineAtMs,
+        abort: open.abort,
+        transport: "grpc",
+        address: call.getConnectionInfo().remoteAddress ?? "",
+        wants: "messages",
+        requestId: open.requestId,
+        clientRequestId: textOf(metadata, headers.clientRequestId),
+        retryCount: textOf(metadata, headers.stainlessRetryCount),
+      });
+      if (!open.opened(ctx)) return;
+    } catch (thrown) {
+      open.refuse(thrown);
+      return;
+    }
+    calls.bind(metadata, open);
+    deliver(metadata);
+  }
+
+  const listener = new ServerListenerBuilder()
+    .withOnReceiveMetadata((metadata, deliver) => void letIn(metadata, deliver))
+    .withOnReceiveHalfClose((deliver) => {
+      open.requestComplete();
+      deliver();
+    })
+    .withOnCancel(() => {
+      calls.remove(open);
+      open.over();
+    })
+    .build();
+  return new ServerInterceptingCall(call, {
+    start: (next) => next(listener),
+    sendStatus: (status, next) => {
+      open.statusPassed();
+      next(status);
+    },
+  });
+}
+
+function checkMetadataSize(metadata: Metadata, bytesMax: number): void {
+  const bytes = metadataBytes(metadata);
+  if (bytes <= bytesMax) return;
+  throw new ServiceError(
+    "request_headers_too_large",
+    `The metadata has ${bytes} bytes; at most ${bytesMax} are allowed.`,
+  );
+}
+
+function textOf(metadata: Metadata, name: string): string | undefined {
+  const [value] = metadata.get(name);
+  return typeof value === "string" ? value : undefined;
+}

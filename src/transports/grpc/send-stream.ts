@@ -1,0 +1,86 @@
+import { once } from "node:events";
+import type { Writable } from "node:stream";
+import type { RpcStream } from "../../domain/rpc/rpc-service.js";
+
+/** Who must know whether the reader keeps up. */
+export interface ReaderWatch {
+  readonly abort: AbortController;
+  waitsForReader(): void;
+  readerTook(): void;
+}
+
+/**
+ * Sends all items of a stream, never faster than they are read: while the reader does not take what was sent, what
+ * follows is merged into one message as far as it can be, and then no more is asked for. Rejects when the items fail or
+ * the call is aborted.
+ */
+export async function sendStream<O>(call: Writable, stream: RpcStream<O>, watch: ReaderWatch): Promise<void> {
+  const source = new Lookahead(stream.items);
+  for (let next = await source.take(); !next.done; ) {
+    if (call.write(next.value)) {
+      next = await source.take();
+    } else {
+      watch.waitsForReader();
+      next = await nextAfterDrain(call, source, stream.merge, watch.abort.signal);
+      watch.readerTook();
+    }
+  }
+}
+
+/** Resolves once the call takes messages again, with all that came until then in one, or with what comes next. */
+async function nextAfterDrain<O>(
+  call: Writable,
+  source: Lookahead<O>,
+  merge: RpcStream<O>["merge"],
+  signal: AbortSignal,
+): Promise<IteratorResult<O>> {
+  const drained = once(call, "drain", { signal }).then(() => null);
+  let merged: IteratorResult<O> | null = null;
+  for (;;) {
+    const seen = await Promise.race([drained, source.peek()]);
+    if (seen === null) break;
+    const longer: IteratorResult<O> | null = seen.done ? null : joined(merged, seen.value, merge);
+    if (longer === null) {
+      await drained;
+      break;
+    }
+    merged = longer;
+    source.drop();
+  }
+  return merged ?? source.take();
+}
+
+function joined<O>(
+  merged: IteratorResult<O> | null,
+  next: O,
+  merge: RpcStream<O>["merge"],
+): IteratorResult<O, never> | null {
+  if (merged === null) return { done: false, value: next };
+  const value = merge?.(merged.value, next) ?? null;
+  return value === null ? null : { done: false, value };
+}
+
+/** An iteration whose next result can be seen before it is taken. */
+class Lookahead<O> {
+  readonly #source: AsyncIterator<O>;
+  #next: Promise<IteratorResult<O>> | null = null;
+
+  constructor(items: AsyncIterable<O>) {
+    this.#source = items[Symbol.asyncIterator]();
+  }
+
+  peek(): Promise<IteratorResult<O>> {
+    this.#next ??= this.#source.next();
+    return this.#next;
+  }
+
+  drop(): void {
+    this.#next = null;
+  }
+
+  take(): Promise<IteratorResult<O>> {
+    const next = this.peek();
+    this.#next = null;
+    return next;
+  }
+}

@@ -1,0 +1,111 @@
+import { create } from "@bufbuild/protobuf";
+import { ListModelsRequestSchema } from "../../../gen/unified/catalog/v1/catalog_service_pb.js";
+import type { Model } from "../../../gen/unified/catalog/v1/model_pb.js";
+import type { ServiceLimits } from "../../contract/limits.js";
+import { version } from "../../contract/version.js";
+import { type Core, OpenAiBytes } from "../../domain/core.js";
+import type { BodyReader } from "./body-reader.js";
+import type { Call } from "./call.js";
+import { ChatFrames } from "./chat-frames.js";
+import { CompletionFrames } from "./completion-frames.js";
+import { parseJsonBody } from "./json-body.js";
+import type { JsonObject } from "./json-object.js";
+import { checkMediaType } from "./media-type.js";
+import { chatFields, readChat } from "./read-chat.js";
+import { completionFields, readCompletion } from "./read-completion.js";
+import { embeddingFields, readEmbedding } from "./read-embedding.js";
+import { decodeId, type RestOperation } from "./router.js";
+import { type KeepAlive, streamAnswer } from "./stream-answer.js";
+import type { UnknownFields } from "./unknown-fields.js";
+import { chatCompletionToJson } from "./write-chat.js";
+import { completionToJson } from "./write-completion.js";
+import { writeEmbeddings } from "./write-embedding.js";
+import { modelToJson } from "./write-model.js";
+
+export interface HandlerDeps {
+  readonly core: Core;
+  readonly limits: ServiceLimits;
+  readonly bodies: BodyReader;
+  readonly unknownFields: UnknownFields;
+  readonly keepAlive: KeepAlive;
+}
+
+/** Serves one operation: reads the message, asks the core, writes the answer. `rawId` is the end of the path. */
+export type Handler = (call: Call, rawId: string) => Promise<void>;
+
+/** All operations of this door. */
+export function createHandlers(deps: HandlerDeps): Readonly<Record<RestOperation, Handler>> {
+  const { core, keepAlive } = deps;
+  return {
+    async create_chat_completion(call) {
+      const { params, stream, includeUsage } = await readRequest(deps, call, readChat, chatFields);
+      if (stream) {
+        const { items } = await core.streamChatCompletion(params, call.ctx);
+        await streamAnswer(call, items, new ChatFrames(includeUsage), keepAlive);
+      } else {
+        const { body } = await core.createChatCompletion(params, call.ctx);
+        call.exchange.json(200, body instanceof OpenAiBytes ? body.bytes : chatCompletionToJson(body));
+      }
+    },
+
+    async create_completion(call) {
+      const { params, stream, includeUsage } = await readRequest(deps, call, readCompletion, completionFields);
+      if (stream) {
+        const { items } = await core.streamCompletion(params, call.ctx);
+        await streamAnswer(call, items, new CompletionFrames(includeUsage), keepAlive);
+      } else {
+        const { body } = await core.createCompletion(params, call.ctx);
+        call.exchange.json(200, body instanceof OpenAiBytes ? body.bytes : completionToJson(body));
+      }
+    },
+
+    async create_embeddings(call) {
+      const { params, encoding } = await readRequest(deps, call, readEmbedding, embeddingFields);
+      const { body } = await core.createEmbeddings(params, call.ctx);
+      if (body instanceof OpenAiBytes) call.exchange.json(200, body.bytes);
+      else await writeEmbeddings(call, body, encoding);
+    },
+
+    async list_models(call) {
+      const models = await allModels(core, call);
+      call.exchange.json(200, { object: "list", data: models.map(modelToJson) });
+    },
+
+    async get_model(call, rawId) {
+      call.exchange.json(200, modelToJson(await core.getModel(decodeId(rawId), call.ctx)));
+    },
+
+    async get_version(call) {
+      call.exchange.json(200, { version });
+    },
+  };
+}
+
+/** The message of a POST: 413 and 415 by the headers, then the body. */
+async function readRequest<T>(
+  { limits, bodies, unknownFields }: HandlerDeps,
+  call: Call,
+  read: (body: JsonObject) => T,
+  known: ReadonlySet<string>,
+): Promise<T> {
+  const { req, res, path } = call.exchange;
+  bodies.checkAnnouncedSize(req);
+  checkMediaType(req);
+  return await bodies.read(req, res, call.signal, (bytes) => {
+    const body = parseJsonBody(bytes, limits);
+    unknownFields.note(body, known, path);
+    return read(body);
+  });
+}
+
+/** REST has no pages (MODEL-1). */
+async function allModels(core: Core, call: Call): Promise<Model[]> {
+  const models: Model[] = [];
+  let pageToken = "";
+  do {
+    const page = await core.listModels(create(ListModelsRequestSchema, { pageToken }), call.ctx);
+    models.push(...page.models);
+    pageToken = page.nextPageToken;
+  } while (pageToken !== "");
+  return models;
+}

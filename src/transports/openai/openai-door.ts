@@ -1,0 +1,98 @@
+import type { IncomingMessage, ServerResponse } from "node:http";
+import type { ServiceLimits } from "../../contract/limits.js";
+import type { Core } from "../../domain/core.js";
+import { quote } from "../../domain/inference/field-checks.js";
+import type { Clock, IdSource, Logger } from "../../domain/ports.js";
+import { ServiceError, toServiceError } from "../../domain/service-error.js";
+import type { ByteBudget } from "../../lib/byte-budget.js";
+import type { ResponseWatch } from "../../lib/response-watch.js";
+import { createUploadWatch } from "../../lib/upload-watch.js";
+import { BodyReader } from "./body-reader.js";
+import { type Call, runCall } from "./call.js";
+import { Exchange } from "./exchange.js";
+import { createHandlers } from "./handlers.js";
+import { type Page, rootPage } from "./root-page.js";
+import { allowedMethods, findRoute, type Route } from "./router.js";
+import type { KeepAlive } from "./stream-answer.js";
+import { UnknownFields } from "./unknown-fields.js";
+import { unknownUrl } from "./unknown-url.js";
+
+export type { Page } from "./root-page.js";
+
+export interface OpenAiDoorDeps {
+  readonly core: Core;
+  readonly limits: ServiceLimits;
+  readonly clock: Clock;
+  readonly ids: IdSource;
+  readonly log: Logger;
+  /** All bodies that the HTTP listener is receiving. */
+  readonly bodies: ByteBudget;
+  readonly watch: ResponseWatch;
+  readonly keepAlive: KeepAlive;
+  /** By path, for GET and HEAD; `/v1` is the door's own. */
+  readonly pages: ReadonlyMap<string, () => Page>;
+}
+
+/** How often uploads are looked at, at most. */
+const uploadIntervalMsMax = 1_000;
+
+/**
+ * The REST door: `/v1/*`, `/version` and the pages. Order of checks: unknown path 404, then credential and scope by
+ * `core.open`, then 405, 413, 415 and the body.
+ */
+export function createOpenAiDoor(deps: OpenAiDoorDeps): (req: IncomingMessage, res: ServerResponse) => void {
+  const { limits, clock, ids, log } = deps;
+  const pages = new Map([["/v1", rootPage], ["/v1/", rootPage], ...deps.pages]);
+  const uploads = createUploadWatch({
+    intervalMs: Math.min(uploadIntervalMsMax, limits.bodyRateGraceMs),
+    bytesPerSecondMin: limits.bodyRateMin,
+    graceMs: limits.bodyRateGraceMs,
+    now: () => clock.monotonic(),
+  });
+  const bodies = new BodyReader({ limits, bodies: deps.bodies, uploads });
+  const handlers = createHandlers({ ...deps, bodies, unknownFields: new UnknownFields(log) });
+
+  async function serve(exchange: Exchange): Promise<void> {
+    const { path, req } = exchange;
+    const method = req.method ?? "GET";
+    const page = pages.get(path);
+    if (page !== undefined) return servePage(exchange, method, page);
+    const route = findRoute(path);
+    if (route === null) throw unknownUrl(method, path);
+    await serveRoute(exchange, method, route);
+  }
+
+  async function serveRoute(exchange: Exchange, method: string, route: Route): Promise<void> {
+    const operation = route.methods.get(method === "HEAD" ? "GET" : method);
+    // Who may not call what is there is not told how to call it.
+    const [anyOperation] = route.methods.values();
+    await runCall(deps, exchange, operation ?? anyOperation ?? "get_version", async (call: Call) => {
+      if (operation === undefined) throw methodNotAllowed(exchange, method, route.methods.keys());
+      await handlers[operation](call, route.rawId ?? "");
+    });
+  }
+
+  return (req, res) => {
+    const exchange = new Exchange(req, res, ids.requestId(), () => clock.monotonic());
+    serve(exchange).catch((thrown: unknown) => {
+      const error = toServiceError(thrown);
+      if (error !== thrown) log.error({ err: thrown, request_id: exchange.requestId }, "a request failed unexpectedly");
+      exchange.error(error);
+    });
+  };
+}
+
+function servePage(exchange: Exchange, method: string, page: () => Page): void {
+  if (method !== "GET" && method !== "HEAD") throw methodNotAllowed(exchange, method, ["GET"]);
+  const { status, body } = page();
+  exchange.json(status, body);
+}
+
+function methodNotAllowed(exchange: Exchange, method: string, methods: Iterable<string>): ServiceError {
+  const allowed = allowedMethods(methods);
+  exchange.res.setHeader("allow", allowed);
+  return new ServiceError(
+    "method_not_allowed",
+    `${quote(exchange.path)} does not allow ${method}; it allows ${allowed}.`,
+  );
+}

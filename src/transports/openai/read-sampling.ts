@@ -1,0 +1,42 @@
+import { asNumber, type JsonObject } from "./json-object.js";
+
+/**
+ * What chat and text completions are asked for alike, as fields of both protobuf messages. Types only: ranges are the
+ * core's, for all doors.
+ */
+export function readSampling(body: JsonObject) {
+  return {
+    model: body.requiredString("model"),
+    temperature: body.number("temperature"),
+    topP: body.number("top_p"),
+    n: body.int32("n"),
+    maxTokens: body.int32("max_tokens"),
+    stop: body.stringOrStrings("stop") ?? [],
+    seed: body.int64("seed"),
+    frequencyPenalty: body.number("frequency_penalty"),
+    presencePenalty: body.number("presence_penalty"),
+    logitBias: body.map("logit_bias", asNumber) ?? {},
+    user: body.string("user"),
+    topK: body.int32("top_k"),
+    minP: body.number("min_p"),
+    repetitionPenalty: body.number("repetition_penalty"),
+  };
+}
+
+/** Fields that readSampling reads. */
+export const samplingFields = [
+  "model",
+  "temperature",
+  "top_p",
+  "n",
+  "max_tokens",
+  "stop",
+  "seed",
+  "frequency_penalty",
+  "presence_penalty",
+  "logit_bias",
+  "user",
+  "top_k",
+  "min_p",
+  "repetition_penalty",
+] as const;

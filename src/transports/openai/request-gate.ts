@@ -1,0 +1,68 @@
+import type { IncomingMessage } from "node:http";
+import type { ServiceLimits } from "../../contract/limits.js";
+import { ServiceError } from "../../domain/service-error.js";
+
+/** Headers that decide who calls and where the request ends: two of them mean two things to two readers. */
+const onceOnly = new Set(["host", "authorization", "content-type", "content-length"]);
+
+export interface RequestGateOptions {
+  readonly limits: Pick<ServiceLimits, "headerLinesMax" | "urlBytesMax">;
+  /** Host names, with or without port, lower case; empty: all. */
+  readonly allowedHosts: readonly string[];
+}
+
+/**
+ * Finds what is ambiguous or too large in the head of a request, on the header lines as they came: Node's parsed
+ * headers hide repetitions (SEC-4, SEC-5). Undefined: nothing.
+ */
+export function findHeadFault(
+  req: IncomingMessage,
+  { limits, allowedHosts }: RequestGateOptions,
+): ServiceError | undefined {
+  const lines = req.rawHeaders.length / 2;
+  if (lines > limits.headerLinesMax) {
+    return tooLarge(`The request has ${lines} header lines; at most ${limits.headerLinesMax} are allowed.`);
+  }
+  const url = req.url ?? "";
+  if (Buffer.byteLength(url) > limits.urlBytesMax) {
+    return tooLarge(`The request's URL is longer than ${limits.urlBytesMax} bytes.`);
+  }
+  if (!url.startsWith("/") && !(url === "*" && req.method === "OPTIONS")) {
+    return bad("The request's target must be a path that begins with '/'.");
+  }
+  return findHeaderFault(req) ?? findHostFault(req, allowedHosts);
+}
+
+function findHeaderFault(req: IncomingMessage): ServiceError | undefined {
+  const seen = new Set<string>();
+  for (let i = 0; i < req.rawHeaders.length; i += 2) {
+    const name = req.rawHeaders[i]?.toLowerCase() ?? "";
+    // Proxies and gateways turn it into a hyphen, and so into another header.
+    if (name.includes("_")) return bad("Header names with an underscore are not allowed.");
+    if (!onceOnly.has(name)) continue;
+    if (seen.has(name)) return bad(`The header '${name}' is there twice.`);
+    seen.add(name);
+  }
+  const encoding = req.headers["transfer-encoding"];
+  if (encoding !== undefined && encoding.toLowerCase() !== "chunked") {
+    return bad("The Transfer-Encoding must be chunked.");
+  }
+  return undefined;
+}
+
+function findHostFault(req: IncomingMessage, allowedHosts: readonly string[]): ServiceError | undefined {
+  const host = req.headers.host?.toLowerCase();
+  if (host === undefined) return req.httpVersion === "1.0" ? undefined : bad("The Host header is missing.");
+  if (allowedHosts.length === 0) return undefined;
+  const withoutPort = host.replace(/:\d*$/, "");
+  const isAllowed = allowedHosts.includes(host) || allowedHosts.includes(withoutPort);
+  return isAllowed ? undefined : bad("The Host header names a host that is not served here.");
+}
+
+function bad(message: string): ServiceError {
+  return new ServiceError("invalid_value", message);
+}
+
+function tooLarge(message: string): ServiceError {
+  return new ServiceError("request_headers_too_large", message);
+}

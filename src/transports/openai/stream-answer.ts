@@ -1,0 +1,43 @@
+import { OpenAiBytes, type StreamAnswer } from "../../domain/core.js";
+import { SseWriter, sseDone, sseEvent, sseKeepAliveComment } from "../../lib/sse.js";
+import type { Call } from "./call.js";
+import type { ChunkFrames } from "./chunk-frames.js";
+import { errorToJson } from "./error-response.js";
+
+/** What is sent on a silent stream (SSE-9). */
+export type KeepAlive = "comment" | "chunk" | "off";
+
+/**
+ * Writes a committed answer as server-sent events. From here on a failure is an event in the stream, and the stream
+ * then ends without its end marker (SERR-1, SERR-4). Bytes of upstream are whole events.
+ */
+export async function streamAnswer<C extends object>(
+  call: Call,
+  items: StreamAnswer<C>["items"],
+  frames: ChunkFrames<C>,
+  keepAlive: KeepAlive,
+): Promise<void> {
+  const { exchange, signal } = call;
+  exchange.res.writeHead(200, {
+    "content-type": "text/event-stream; charset=utf-8",
+    "cache-control": "no-cache",
+    "x-accel-buffering": "no",
+    ...exchange.headers(),
+  });
+  exchange.res.flushHeaders();
+  const sse = new SseWriter(exchange.res, () => call.touched());
+  if (keepAlive !== "off") {
+    call.whenSilent(() => sse.keepAlive((keepAlive === "chunk" ? frames.keepAlive() : null) ?? sseKeepAliveComment));
+  }
+  try {
+    for await (const item of items) {
+      if (item instanceof OpenAiBytes) sse.writeBytes(item.bytes);
+      else sse.write(frames.frame(item) ?? "");
+      if (sse.isBehind) await sse.drained(signal);
+      if (exchange.res.destroyed) return;
+    }
+    sse.end(sseDone);
+  } catch (thrown) {
+    sse.end(sseEvent(JSON.stringify(errorToJson(call.toError(thrown)))));
+  }
+}

@@ -1,0 +1,68 @@
+import { once } from "node:events";
+import { setImmediate as nextTurn } from "node:timers/promises";
+import type { Embedding, EmbeddingList } from "../../../gen/unified/inference/v1/embedding_pb.js";
+import { ServiceError } from "../../domain/service-error.js";
+import { float32Text } from "../../lib/float32-text.js";
+import type { Call } from "./call.js";
+import type { EncodingFormat } from "./read-embedding.js";
+
+/** Rows that are turned into text before other requests get their turn. */
+const rowsPerSlice = 64;
+const bytesPerNumber = 4;
+
+/**
+ * Writes the vectors slice by slice (EMB-11): 2,048 vectors are tens of megabytes of text, and making them at once
+ * would hold up everybody else.
+ */
+export async function writeEmbeddings(call: Call, list: EmbeddingList, encoding: EncodingFormat): Promise<void> {
+  const { exchange, signal } = call;
+  for (const row of list.data) checkFinite(row);
+  exchange.res.writeHead(200, exchange.jsonHeaders());
+  const rowToJson = encoding === "base64" ? base64Row : floatRow;
+  let text = '{"object":"list","data":[';
+  for (let at = 0; at < list.data.length; at += rowsPerSlice) {
+    if (at > 0) {
+      if (!exchange.res.write(`${text},`)) await once(exchange.res, "drain", { signal });
+      await nextTurn(undefined, { signal });
+      text = "";
+    }
+    text += list.data
+      .slice(at, at + rowsPerSlice)
+      .map(rowToJson)
+      .join(",");
+  }
+  exchange.res.end(`${text}],${tailJson(list)}`);
+}
+
+function tailJson(list: EmbeddingList): string {
+  const usage = { prompt_tokens: list.usage?.promptTokens ?? 0, total_tokens: list.usage?.totalTokens ?? 0 };
+  return JSON.stringify({ model: list.model, usage }).slice(1);
+}
+
+function base64Row({ index, vector }: Embedding): string {
+  const text = Buffer.from(vector.buffer, vector.byteOffset, vector.byteLength).toString("base64");
+  return `{"object":"embedding","index":${index},"embedding":"${text}"}`;
+}
+
+function floatRow({ index, vector }: Embedding): string {
+  const view = viewOf(vector);
+  let numbers = "";
+  for (let at = 0; at < view.byteLength; at += bytesPerNumber) {
+    numbers += (at === 0 ? "" : ",") + float32Text(view.getFloat32(at, true));
+  }
+  return `{"object":"embedding","index":${index},"embedding":[${numbers}]}`;
+}
+
+/** JSON has no such numbers, and null in their place would be silently wrong (EMB-5). */
+function checkFinite({ index, vector }: Embedding): void {
+  const view = viewOf(vector);
+  for (let at = 0; at < view.byteLength; at += bytesPerNumber) {
+    if (!Number.isFinite(view.getFloat32(at, true))) {
+      throw new ServiceError("internal_error", `The model gave a vector that is not finite, for input ${index}.`);
+    }
+  }
+}
+
+function viewOf(vector: Uint8Array): DataView {
+  return new DataView(vector.buffer, vector.byteOffset, vector.byteLength);
+}

@@ -1,0 +1,88 @@
+import { createServer, type Server, type ServerResponse } from "node:http";
+import type { AddressInfo } from "node:net";
+import type { Logger } from "../../domain/ports.js";
+
+export interface OpsDoorDeps {
+  readonly ready: () => { readonly ready: boolean; readonly detail: object };
+  readonly debugState: () => Promise<object>;
+  readonly log: Logger;
+}
+
+/** The listener for operators: no credential, so it belongs on loopback. */
+export interface OpsDoor {
+  /** Resolves with the port; rejects when it cannot be had. Port 0 picks a free one. */
+  listen(host: string, port: number): Promise<number>;
+  close(): Promise<void>;
+}
+
+interface Page {
+  readonly status: number;
+  readonly body: object;
+}
+
+const notFound: Page = { status: 404, body: { error: "No such path. Try /health, /ready or /debug/state." } };
+const wrongMethod: Page = { status: 405, body: { error: "Only GET and HEAD." } };
+
+/** `/health`, `/ready` with detail and `/debug/state`. */
+export function createOpsDoor({ ready, debugState, log }: OpsDoorDeps): OpsDoor {
+  const health = async (): Promise<Page> => ({ status: 200, body: { status: "ok" } });
+  const readiness = async (): Promise<Page> => {
+    const { ready: isReady, detail } = ready();
+    return { status: isReady ? 200 : 503, body: detail };
+  };
+  const pages = new Map<string, () => Promise<Page>>([
+    ["/health", health],
+    ["/healthz", health],
+    ["/livez", health],
+    ["/ready", readiness],
+    ["/readyz", readiness],
+    ["/debug/state", async () => ({ status: 200, body: await debugState() })],
+  ]);
+
+  async function pageOf(method: string | undefined, url: string | undefined): Promise<Page> {
+    const page = pages.get((url ?? "").split("?", 1)[0] ?? "");
+    if (page === undefined) return notFound;
+    return method === "GET" || method === "HEAD" ? page() : wrongMethod;
+  }
+
+  const server = createServer({ requestTimeout: 10_000 }, (req, res) => {
+    req.resume();
+    pageOf(req.method, req.url)
+      .catch((cause: unknown): Page => {
+        log.error({ err: cause, path: req.url }, "an operations page failed");
+        return { status: 500, body: { error: "The page failed; the log has the cause." } };
+      })
+      .then((page) => answer(res, page, req.method === "HEAD"))
+      .catch((cause: unknown) => log.error({ err: cause, path: req.url }, "an operations answer was not sent"));
+  });
+
+  return {
+    listen: (host, port) => listen(server, host, port),
+    close: () =>
+      new Promise((resolve) => {
+        server.close(() => resolve());
+        server.closeAllConnections();
+      }),
+  };
+}
+
+function answer(res: ServerResponse, { status, body }: Page, headOnly: boolean): void {
+  const bytes = Buffer.from(JSON.stringify(body));
+  res.writeHead(status, {
+    "content-type": "application/json",
+    "content-length": bytes.length,
+    "cache-control": "no-store",
+    ...(status === 405 ? { allow: "GET, HEAD" } : {}),
+  });
+  res.end(headOnly ? undefined : bytes);
+}
+
+function listen(server: Server, host: string, port: number): Promise<number> {
+  return new Promise((resolve, reject) => {
+    server.once("error", reject);
+    server.listen(port, host, () => {
+      server.off("error", reject);
+      resolve((server.address() as AddressInfo).port);
+    });
+  });
+}

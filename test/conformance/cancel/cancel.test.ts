@@ -1,0 +1,138 @@
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { eventually } from "../../support/eventually.js";
+import { type RunningService, startService } from "../../support/start-service.js";
+import { rounds } from "../../support/tier.js";
+import { expectQuick, type Figures, figuresOf, writeFigures } from "./latencies.js";
+import { allWays, type Kind, type Sent, type Way } from "./ways.js";
+
+const wayNames = ["REST", "Connect", "gRPC-Web", "gRPC"] as const;
+
+/** Where a request stands when its client leaves, and what it takes to get it there. */
+const stages: readonly { readonly name: string; readonly model: string; readonly kind: Kind }[] = [
+  { name: "in the queue", model: "busy", kind: "stream" },
+  { name: "before the first token", model: "slow-start", kind: "stream" },
+  { name: "in mid-stream", model: "endless", kind: "stream" },
+  { name: "in a non-streamed answer", model: "hanging", kind: "unary" },
+  { name: "in embeddings", model: "slow-embed", kind: "embeddings" },
+];
+
+const forever = "1h";
+const models = [
+  { id: "busy", engine: "scripted", slots: 1, scripted: { hang_after_tokens: 0 } },
+  { id: "slow-start", engine: "scripted", slots: 8, scripted: { text: "Late.", first_token_delay_ms: 3_600_000 } },
+  {
+    id: "endless",
+    engine: "scripted",
+    slots: 8,
+    context_length: 1_000_000,
+    scripted: { tokens: 900_000, token_delay_ms: 2, context_length: 1_000_000 },
+  },
+  { id: "hanging", engine: "scripted", slots: 8, scripted: { text: "one two three four", hang_after_tokens: 3 } },
+  { id: "slow-embed", engine: "scripted", slots: 8, scripted: { dimensions: 8, first_token_delay_ms: 3_600_000 } },
+];
+
+let service: RunningService;
+let ways: ReadonlyMap<string, Way>;
+const figures: Record<string, Figures> = {};
+
+beforeAll(async () => {
+  service = await startService({
+    config: { models, limits: { deadline: forever, queue_wait: forever, commit: "20ms" } },
+  });
+  ways = new Map(allWays(service).map((way) => [way.name, way]));
+});
+
+afterAll(async () => {
+  writeFigures(figures);
+  await service.close();
+});
+
+const wayOf = (name: string): Way => {
+  const way = ways.get(name);
+  if (way === undefined) throw new Error(`no way ${name}`);
+  return way;
+};
+
+async function modelState(id: string) {
+  const model = (await service.debugState()).models.find((state) => state.id === id);
+  if (model === undefined) throw new Error(`no model ${id}`);
+  return model;
+}
+
+/** Brings a request to its stage. */
+async function reach(stage: (typeof stages)[number], sent: Sent, producedBefore: number): Promise<void> {
+  switch (stage.name) {
+    case "in the queue":
+      return eventually(async () => (await modelState(stage.model)).waiting === 1);
+    case "in mid-stream":
+      return sent.firstItem;
+    case "in a non-streamed answer":
+      return eventually(async () => (await modelState(stage.model)).produced_tokens === producedBefore + 3);
+    default:
+      return eventually(async () => (await modelState(stage.model)).busy === 1);
+  }
+}
+
+/** One request that is left at its stage; the time until the engine or the queue was free of it. */
+async function leaveOnce(way: Way, stage: (typeof stages)[number]): Promise<number> {
+  const before = await modelState(stage.model);
+  const sent = way.send({ model: stage.model, kind: stage.kind });
+  await reach(stage, sent, before.produced_tokens);
+  const leftMs = performance.now();
+  sent.leave();
+  await eventually(async () => {
+    const { busy, waiting } = await modelState(stage.model);
+    return busy === before.busy && waiting === before.waiting;
+  }, "the end of the engine's work");
+  const latencyMs = performance.now() - leftMs;
+  await sent.over;
+  return latencyMs;
+}
+
+const ended = (outcome: string) =>
+  service.logs.filter((line) => line["msg"] === "request" && line["outcome"] === outcome);
+
+async function expectAtRest(): Promise<void> {
+  await eventually(async () => {
+    const { requests, streams, timers, live_leases: leases } = await service.debugState();
+    return requests.running === 0 && requests.waiting === 0 && streams === 0 && timers === 0 && leases === 0;
+  }, "the service at rest");
+}
+
+describe.each(wayNames)("a client that leaves over %s", (name) => {
+  it.each(stages)(
+    "REL-2 SSE-14 RETRY-6: $name ends the work at once, and what was produced is counted",
+    { timeout: 600_000 },
+    async (stage) => {
+      const way = wayOf(name);
+      const blocker = stage.name === "in the queue" ? way.send({ model: stage.model, kind: stage.kind }) : null;
+      if (blocker !== null) await eventually(async () => (await modelState(stage.model)).busy === 1);
+      const producedBefore = (await modelState(stage.model)).produced_tokens;
+      const leftBefore = ended("client_left").length;
+
+      const latenciesMs: number[] = [];
+      for (let i = 0; i < rounds(1_000); i++) latenciesMs.push(await leaveOnce(way, stage));
+      figures[`${name} ${stage.name}`] = figuresOf(latenciesMs);
+      expectQuick(figuresOf(latenciesMs));
+
+      blocker?.leave();
+      await blocker?.over;
+      await expectAtRest();
+      const left = ended("client_left").slice(leftBefore);
+      expect(left).toHaveLength(latenciesMs.length + (blocker === null ? 0 : 1));
+      const counted = left.reduce((sum, line) => sum + Number(line["completion_tokens"] ?? 0), 0);
+      expect(counted).toBe((await modelState(stage.model)).produced_tokens - producedBefore);
+    },
+  );
+
+  it("REL-7: a client's own deadline ends the work, and is counted as a deadline", async () => {
+    const way = wayOf(name);
+    for (const kind of ["stream", "unary"] as const) {
+      const before = ended("deadline").length;
+      const sent = way.send({ model: kind === "stream" ? "endless" : "hanging", kind, timeoutMs: 100 });
+      await sent.over;
+      await eventually(() => ended("deadline").length === before + 1, `a deadline in the log after ${kind}`);
+    }
+    await expectAtRest();
+  });
+});

@@ -1,0 +1,105 @@
+import { type ClientRequest, request } from "node:http";
+import { createClient, type Transport } from "@connectrpc/connect";
+import { createConnectTransport, createGrpcTransport, createGrpcWebTransport } from "@connectrpc/connect-node";
+import { Role } from "../../../gen/unified/inference/v1/chat_pb.js";
+import { InferenceService } from "../../../gen/unified/inference/v1/inference_service_pb.js";
+import type { RunningService } from "../../support/start-service.js";
+
+/** What a client asks for: the three shapes of an answer. */
+export type Kind = "stream" | "unary" | "embeddings";
+
+/** A request that a client has sent and can leave. */
+export interface Sent {
+  /** Resolves with the first message or event of a stream. */
+  readonly firstItem: Promise<void>;
+  /** Closes the socket or cancels the call. */
+  leave(): void;
+  /** Settles when the client is done with it. */
+  readonly over: Promise<void>;
+}
+
+export interface SendOptions {
+  readonly model: string;
+  readonly kind: Kind;
+  /** The client's own deadline. */
+  readonly timeoutMs?: number;
+}
+
+/** One protocol as its clients use it. */
+export interface Way {
+  readonly name: string;
+  send(options: SendOptions): Sent;
+}
+
+/** The four protocols of a started service. */
+export function allWays(service: RunningService): readonly Way[] {
+  const interceptors = [
+    (next: Parameters<NonNullable<Parameters<typeof createConnectTransport>[0]["interceptors"]>[number]>[0]) =>
+      (call: Parameters<typeof next>[0]) => {
+        call.header.set("authorization", `Bearer ${service.key}`);
+        return next(call);
+      },
+  ];
+  const http = { baseUrl: service.http, httpVersion: "1.1", interceptors } as const;
+  return [
+    { name: "REST", send: (options) => sendRest(service, options) },
+    rpcWay("Connect", createConnectTransport(http)),
+    rpcWay("gRPC-Web", createGrpcWebTransport(http)),
+    rpcWay("gRPC", createGrpcTransport({ baseUrl: `http://${service.grpc}`, interceptors })),
+  ];
+}
+
+const paths: Record<Kind, string> = {
+  stream: "/v1/chat/completions",
+  unary: "/v1/chat/completions",
+  embeddings: "/v1/embeddings",
+};
+
+function sendRest(service: RunningService, { model, kind, timeoutMs }: SendOptions): Sent {
+  const body =
+    kind === "embeddings"
+      ? { model, input: "Hi" }
+      : { model, messages: [{ role: "user", content: "Hi" }], stream: kind === "stream" };
+  const sent: ClientRequest = request(service.http + paths[kind], {
+    method: "POST",
+    agent: false,
+    headers: {
+      authorization: `Bearer ${service.key}`,
+      "content-type": "application/json",
+      ...(timeoutMs === undefined ? {} : { "x-request-timeout": String(timeoutMs / 1000) }),
+    },
+  });
+  const firstItem = new Promise<void>((resolve) =>
+    sent.once("response", (response) => response.once("data", () => resolve())),
+  );
+  const over = new Promise<void>((resolve) => sent.once("close", () => resolve()));
+  sent.on("error", () => {});
+  sent.end(JSON.stringify(body));
+  return { firstItem, over, leave: () => sent.destroy() };
+}
+
+function rpcWay(name: string, transport: Transport): Way {
+  const client = createClient(InferenceService, transport);
+  return {
+    name,
+    send({ model, kind, timeoutMs }) {
+      const abort = new AbortController();
+      const options = { signal: abort.signal, ...(timeoutMs === undefined ? {} : { timeoutMs }) };
+      const params = {
+        model,
+        messages: [{ role: Role.USER, content: [{ part: { case: "text" as const, value: "Hi" } }] }],
+      };
+      let gotFirst = (): void => {};
+      const firstItem = new Promise<void>((resolve) => {
+        gotFirst = resolve;
+      });
+      const run = async (): Promise<void> => {
+        if (kind === "unary") await client.createChatCompletion({ params }, options);
+        else if (kind === "embeddings") await client.createEmbeddings({ params: { model, input: ["Hi"] } }, options);
+        else for await (const _ of client.streamChatCompletion({ params }, options)) gotFirst();
+      };
+      // The client's own error is no part of these tests: they ask what the service did.
+      return { firstItem, leave: () => abort.abort(), over: run().catch(() => {}) };
+    },
+  };
+}

@@ -1,0 +1,95 @@
+import { expect } from "vitest";
+import type { ErrorCode } from "../../../src/contract/errors.js";
+import type { RunningService } from "../../support/start-service.js";
+
+export interface Reply {
+  readonly status: number;
+  readonly headers: Headers;
+  readonly text: string;
+  /** The body, parsed. Loosely typed on purpose: the tests say what is in it. */
+  // biome-ignore lint/suspicious/noExplicitAny: what a client that trusts nobody sees
+  readonly json: any;
+}
+
+export type Changes = Readonly<Record<string, string>>;
+
+/** A plain client of one service. */
+export interface Api {
+  get(path: string, changes?: Changes): Promise<Reply>;
+  send(method: string, path: string, body: string | undefined, changes?: Changes): Promise<Reply>;
+  post(path: string, body: object, changes?: Changes): Promise<Reply>;
+  /** `POST /v1/chat/completions` for the model `test-chat`, unless the fields say otherwise. */
+  chat(fields?: object, changes?: Changes): Promise<Reply>;
+  completion(fields?: object): Promise<Reply>;
+  embeddings(fields?: object): Promise<Reply>;
+}
+
+export const user = { role: "user", content: "Hi" };
+
+export function createApi(service: Pick<RunningService, "http" | "key">): Api {
+  const send = async (
+    method: string,
+    path: string,
+    body: string | undefined,
+    changes: Changes = {},
+  ): Promise<Reply> => {
+    const headers = new Headers({ authorization: `Bearer ${service.key}`, "content-type": "application/json" });
+    for (const [name, value] of Object.entries(changes)) {
+      if (value === "") headers.delete(name);
+      else headers.set(name, value);
+    }
+    const response = await fetch(service.http + path, {
+      method,
+      headers,
+      redirect: "manual",
+      ...(body !== undefined && { body }),
+    });
+    const text = await response.text();
+    const isJson = response.headers.get("content-type")?.startsWith("application/json");
+    return {
+      status: response.status,
+      headers: response.headers,
+      text,
+      json: isJson && text !== "" ? JSON.parse(text) : null,
+    };
+  };
+  const post = (path: string, body: object, changes?: Changes) => send("POST", path, JSON.stringify(body), changes);
+  return {
+    send,
+    post,
+    get: (path, changes) => send("GET", path, undefined, { "content-type": "", ...changes }),
+    chat: (fields = {}, changes = {}) =>
+      post("/v1/chat/completions", { model: "test-chat", messages: [user], ...fields }, changes),
+    completion: (fields = {}) => post("/v1/completions", { model: "test-chat", prompt: "a b", ...fields }),
+    embeddings: (fields = {}) => post("/v1/embeddings", { model: "test-embed", input: "a b", ...fields }),
+  };
+}
+
+/** Expects an error envelope with these words, and everything that every error has (ERR-1, DEC-2). */
+export function expectError(reply: Reply, status: number, code: ErrorCode, param: string | null = null): void {
+  expect({
+    status: reply.status,
+    code: reply.json?.error?.code,
+    param: reply.json?.error?.param,
+    text: reply.text,
+  }).toEqual({
+    status,
+    code,
+    param,
+    text: reply.text,
+  });
+  expect(Object.keys(reply.json)).toEqual(["error"]);
+  expect(Object.keys(reply.json.error).sort()).toEqual(["code", "message", "param", "type"]);
+  expect(typeof reply.json.error.message).toBe("string");
+  expect(reply.headers.get("x-request-id")).toMatch(/^req_[0-9a-f]{32}$/);
+}
+
+/** The payloads of a stream's events, in order; the end marker as text. */
+// biome-ignore lint/suspicious/noExplicitAny: as Reply.json
+export function eventsOf(text: string): any[] {
+  return text
+    .split("\n\n")
+    .filter((event) => event !== "")
+    .map((event) => event.replace(/^(: keep-alive\n)+/, "").slice("data: ".length))
+    .map((payload) => (payload === "[DONE]" ? payload : JSON.parse(payload)));
+}

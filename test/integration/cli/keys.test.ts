@@ -1,0 +1,103 @@
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { uis } from "../../support/cli-run.js";
+import { type RunningService, startService } from "../../support/start-service.js";
+
+let service: RunningService;
+let env: Record<string, string>;
+
+beforeAll(async () => {
+  service = await startService();
+  env = { UIS_URL: service.http, UIS_DATA_DIR: service.dataDir };
+});
+
+afterAll(async () => {
+  await service.close();
+});
+
+const json = async (args: string[], more: Record<string, string> = {}) => {
+  const { code, stdout, stderr } = await uis([...args, "--json"], { env: { ...env, ...more } });
+  expect(stderr).toBe("");
+  expect(code).toBe(0);
+  return JSON.parse(stdout) as Record<string, unknown>;
+};
+
+const modelsWith = async (secret: unknown) =>
+  (await fetch(`${service.api}/models`, { headers: { authorization: `Bearer ${String(secret)}` } })).status;
+
+const keyFields = ["id", "name", "account", "scope", "prefix", "last4", "models", "limits"];
+const keyTimes = ["created_at", "expires_at", "revoked_at", "last_used_at"];
+
+describe("uis keys", () => {
+  it("makes a key that works, shows its secret once, lists and revokes it", async () => {
+    const args = ["keys", "create", "--name", "ci", "--scope", "read", "--account", "team-a", "--models", "a,b*"];
+    const created = await json([...args, "--expires", "30d"]);
+    expect(Object.keys(created)).toEqual([...keyFields, ...keyTimes, "secret"]);
+    expect(created).toMatchObject({
+      name: "ci",
+      scope: "read",
+      account: "team-a",
+      models: ["a", "b*"],
+      revoked_at: null,
+    });
+    const lifeMs = Date.parse(String(created["expires_at"])) - Date.parse(String(created["created_at"]));
+    expect(Math.abs(lifeMs - 30 * 86_400_000)).toBeLessThan(60_000);
+    expect(await modelsWith(created["secret"])).toBe(200);
+
+    const list = (await json(["keys", "list", "--account", "team-a"])) as unknown as Record<string, unknown>[];
+    expect(list.map((key) => key["id"])).toEqual([created["id"]]);
+    expect(Object.keys(list[0] ?? {})).toEqual([...keyFields, ...keyTimes]);
+
+    const revoked = await json(["keys", "revoke", String(created["id"])]);
+    expect(revoked["revoked_at"]).not.toBeNull();
+    expect(await modelsWith(created["secret"])).toBe(401);
+  });
+
+  it("uses UIS_ADMIN_TOKEN before the token in the data folder", async () => {
+    const listing = await uis(["keys", "list"], { env: { ...env, UIS_ADMIN_TOKEN: "not-the-token-of-this-service" } });
+    expect(listing.code).toBe(1);
+    expect(listing.stderr).toContain("does not accept the credential");
+    const { UIS_DATA_DIR: _, ...withoutFolder } = env;
+    const given = await uis(["keys", "list", "--json"], {
+      env: { ...withoutFolder, UIS_ADMIN_TOKEN: service.adminToken },
+    });
+    expect(given.code).toBe(0);
+  });
+
+  it("says what is wrong: no credential, no service, no such key, a date that is past", async () => {
+    const none = await uis(["keys", "list"], { env: { UIS_URL: service.http }, cwd: "/" });
+    expect(none).toMatchObject({ code: 1, stdout: "" });
+    expect(none.stderr).toContain("UIS_ADMIN_TOKEN");
+    const nobody = await uis(["keys", "list"], { env: { ...env, UIS_URL: "http://127.0.0.1:1" } });
+    expect(nobody.code).toBe(1);
+    expect(nobody.stderr).toContain("no service answers");
+    expect(await uis(["keys", "revoke", "key_unknown"], { env })).toMatchObject({ code: 1, stdout: "" });
+    for (const expires of ["2020-01-01", "soon", "0s"]) {
+      const past = await uis(["keys", "create", "--name", "x", "--scope", "read", "--expires", expires], { env });
+      expect(past.code).toBe(2);
+    }
+  });
+});
+
+describe("uis run", () => {
+  it("streams the answer as text, with an API key or as the administrator", async () => {
+    expect(await uis(["run", "test-chat", "Hi"], { env })).toMatchObject({
+      code: 0,
+      stdout: "Hello from the script.\n",
+    });
+    const asCaller = { UIS_URL: service.http, UIS_API_KEY: service.key };
+    expect((await uis(["run", "test-chat", "Hi"], { env: asCaller })).stdout).toBe("Hello from the script.\n");
+  });
+
+  it("prints the chat completion object with --json", async () => {
+    const completion = await json(["run", "test-chat", "Hi"]);
+    expect(completion).toMatchObject({ object: "chat.completion", model: "test-chat" });
+  });
+
+  it("exits 1 with the service's own words for an unknown model", async () => {
+    for (const extra of [[], ["--json"]]) {
+      const { code, stdout, stderr } = await uis(["run", "no-such-model", "Hi", ...extra], { env });
+      expect({ code, stdout }).toEqual({ code: 1, stdout: "" });
+      expect(stderr).toContain("no-such-model");
+    }
+  });
+});

@@ -1,0 +1,227 @@
+import { chmod, mkdtemp, readdir, rm, stat, writeFile } from "node:fs/promises";
+import type { AddressInfo } from "node:net";
+import { createServer } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { version } from "../../../src/contract/version.js";
+import { type ServeProcess, type SpawnOptions, spawnServe } from "../../support/spawn-serve.js";
+
+let cwd: string;
+const started: ServeProcess[] = [];
+
+beforeEach(async () => {
+  cwd = await mkdtemp(join(tmpdir(), "uis-serve-"));
+});
+
+afterEach(async () => {
+  for (const { child, exited } of started.splice(0)) {
+    child.kill("SIGKILL");
+    await exited;
+  }
+  await rm(cwd, { recursive: true, force: true });
+});
+
+function serve(options: Partial<SpawnOptions> = {}): ServeProcess {
+  const running = spawnServe({ cwd, ...options, env: { UIS_STATE_DURABILITY: "none", ...options.env } });
+  started.push(running);
+  return running;
+}
+
+const slowModel = `models:
+  - id: slow
+    engine: scripted
+    scripted: { text: "tick", tokens: 100000, token_delay_ms: 20 }
+`;
+
+/** Starts a stream, and resolves when its first chunk is there. */
+async function startStream(api: string, key: string) {
+  const response = await fetch(`${api}/chat/completions`, {
+    method: "POST",
+    headers: { authorization: `Bearer ${key}`, "content-type": "application/json" },
+    body: JSON.stringify({ model: "slow", stream: true, messages: [{ role: "user", content: "x" }] }),
+  });
+  const reader = (response.body as ReadableStream<Uint8Array>).getReader();
+  const decoder = new TextDecoder();
+  let text = decoder.decode((await reader.read()).value);
+  const rest = async (): Promise<string> => {
+    for (;;) {
+      const { done, value } = await reader.read();
+      if (done) return text;
+      text += decoder.decode(value);
+    }
+  };
+  return { rest };
+}
+
+describe("uis serve --json", () => {
+  it("prints exactly one line with the documented keys, and what it says is true", async () => {
+    await writeFile(join(cwd, "uis.yaml"), slowModel);
+    const service = serve();
+    const line = await service.ready;
+    expect(Object.keys(line)).toEqual([
+      "event",
+      "version",
+      "api",
+      "grpc",
+      "ops",
+      "dashboard",
+      "api_key",
+      "models",
+      "data_dir",
+      "state",
+    ]);
+    expect(line).toMatchObject({ event: "ready", version, dashboard: null, models: ["slow"], state: "volatile" });
+    expect(line.api_key).toMatchObject({ name: "default", scope: "read_write" });
+    const models = await fetch(`${line.api}/models`, { headers: { authorization: `Bearer ${line.api_key?.secret}` } });
+    expect(models.status).toBe(200);
+    expect((await fetch(`${line.ops}/ready`)).status).toBe(200);
+    expect((await stat(join(cwd, "data"))).mode & 0o777).toBe(0o700);
+    expect(await readdir(line.data_dir)).toEqual(["admin.token"]);
+
+    service.child.kill("SIGTERM");
+    expect(await service.exited).toBe(0);
+    expect(service.stdout().split("\n")).toHaveLength(2);
+    expect(await readdir(line.data_dir)).toEqual([]);
+  });
+
+  it("shows no key when the operator brought one, and that one works", async () => {
+    const service = serve({ env: { UIS_BOOTSTRAP_API_KEY: "an-own-key-of-mine" } });
+    const line = await service.ready;
+    expect(line.api_key).toBeNull();
+    expect(line.models).toEqual([]);
+    const models = await fetch(`${line.api}/models`, { headers: { authorization: "Bearer an-own-key-of-mine" } });
+    expect(models.status).toBe(200);
+    expect(service.stdout() + service.stderr()).not.toContain("an-own-key-of-mine");
+  });
+});
+
+it("uis serve tells people the same, with a curl line that works as it stands", async () => {
+  await writeFile(join(cwd, "uis.yaml"), "models: [{ id: it's, engine: scripted }]\n".replace("it's", "test-chat"));
+  const service = serve({ args: [] });
+  await expect.poll(() => service.stdout(), { timeout: 30_000 }).toContain("Ctrl-C");
+  const curl = /^ {2}curl (\S+) -H "(.+?): (.+?)" -H "(.+?): (.+?)" -d '(.+)'$/m.exec(service.stdout());
+  const [, url = "", name1 = "", value1 = "", name2 = "", value2 = "", body = ""] = curl ?? [];
+  const answer = await fetch(url, { method: "POST", headers: { [name1]: value1, [name2]: value2 }, body });
+  expect(answer.status).toBe(200);
+  expect(await answer.text()).toContain("Hello!");
+});
+
+describe("stopping", () => {
+  it("REL-10: lets a running stream finish when it can, refuses new calls meanwhile, and exits 0", async () => {
+    await writeFile(join(cwd, "uis.yaml"), slowModel.replace("100000", "50"));
+    const service = serve();
+    const line = await service.ready;
+    const stream = await startStream(line.api, line.api_key?.secret ?? "");
+    service.child.kill("SIGTERM");
+    await expect.poll(async () => (await fetch(`${line.ops}/ready`)).status).toBe(503);
+    expect(await stream.rest()).toContain("data: [DONE]");
+    expect(await service.exited).toBe(0);
+  });
+
+  it("REL-10: ends what does not finish in time with an error event and without [DONE]", async () => {
+    await writeFile(join(cwd, "uis.yaml"), slowModel);
+    const service = serve({ env: { UIS_LIMITS_DRAIN: "200ms" } });
+    const line = await service.ready;
+    const stream = await startStream(line.api, line.api_key?.secret ?? "");
+    service.child.kill("SIGINT");
+    const text = await stream.rest();
+    expect(text).toContain("server_shutting_down");
+    expect(text).not.toContain("[DONE]");
+    expect(await service.exited).toBe(0);
+  });
+
+  it("REL-10: exits 1 at once at the second signal", async () => {
+    await writeFile(join(cwd, "uis.yaml"), slowModel);
+    const service = serve();
+    const line = await service.ready;
+    await startStream(line.api, line.api_key?.secret ?? "");
+    service.child.kill("SIGTERM");
+    await expect.poll(() => service.stderr()).toContain('"stopping"');
+    service.child.kill("SIGTERM");
+    expect(await service.exited).toBe(1);
+  });
+
+  it("keeps accepting for server.drain_delay", async () => {
+    await writeFile(join(cwd, "uis.yaml"), slowModel);
+    const service = serve({ env: { UIS_SERVER_DRAIN_DELAY: "1s" } });
+    const line = await service.ready;
+    service.child.kill("SIGTERM");
+    await expect.poll(() => service.stderr()).toContain('"stopping"');
+    const headers = { authorization: `Bearer ${line.api_key?.secret}` };
+    expect((await fetch(`${line.api}/models`, { headers })).status).toBe(200);
+    expect(await service.exited).toBe(0);
+  });
+});
+
+describe("a start that cannot be", () => {
+  const failed = async (options: Partial<SpawnOptions>) => {
+    const service = serve(options);
+    const code = await service.exited;
+    expect(service.stdout()).toBe("");
+    const lines = service.stderr().trimEnd().split("\n");
+    return { code, lines };
+  };
+
+  it("exits 2 with one line for a port in use, on every listener", async () => {
+    const other = createServer().listen(0, "127.0.0.1");
+    await new Promise((resolve) => other.once("listening", resolve));
+    const port = String((other.address() as AddressInfo).port);
+    for (const [name, flag] of [
+      ["PORT", "--port"],
+      ["UIS_GRPC_PORT", "--grpc-port"],
+      ["UIS_OPS_PORT", "--ops-port"],
+    ] as const) {
+      const { code, lines } = await failed({ env: { [name]: port } });
+      expect(code).toBe(2);
+      expect(lines).toHaveLength(1);
+      expect(lines[0]).toContain(`port ${port} on 127.0.0.1 cannot be used: it is already in use`);
+      expect(lines[0]).toContain(flag);
+    }
+    other.close();
+  });
+
+  it("exits 2 with the place of a fault in the configuration", async () => {
+    await writeFile(join(cwd, "uis.yaml"), "server:\n  prt: 1\n");
+    const { code, lines } = await failed({});
+    expect(code).toBe(2);
+    expect(lines).toEqual([`uis: ${join(cwd, "uis.yaml")}:2:3: server.prt: unknown setting (did you mean "port"?)`]);
+  });
+
+  it("exits 2 for a secret of wrong form, a data folder that is a file and TLS files that are not there", async () => {
+    await writeFile(join(cwd, "file"), "");
+    await chmod(join(cwd, "file"), 0o600);
+    const starts: Partial<SpawnOptions>[] = [
+      { env: { UIS_ADMIN_TOKEN: "too-short" } },
+      { env: { UIS_DATA_DIR: "file" } },
+      { env: { UIS_SERVER_TLS_CERT_FILE: "gone.pem", UIS_SERVER_TLS_KEY_FILE: "gone.pem" } },
+      { env: { UIS_BOOTSTRAP_API_KEY: "sk-uis-0000000000000000000000000000000000000000000000000" } },
+    ];
+    for (const options of starts) {
+      const { code, lines } = await failed(options);
+      expect(code).toBe(2);
+      expect(lines).toHaveLength(1);
+    }
+  });
+});
+
+it("SIGHUP swaps models, names what waits for a restart, and keeps what runs when the file is wrong", async () => {
+  const file = join(cwd, "uis.yaml");
+  await writeFile(file, slowModel);
+  const service = serve();
+  const line = await service.ready;
+  const headers = { authorization: `Bearer ${line.api_key?.secret}` };
+  const models = async () => {
+    const response = await fetch(`${line.api}/models`, { headers });
+    const list = (await response.json()) as { data: { id: string }[] };
+    return list.data.map((model) => model.id);
+  };
+  await writeFile(file, "models: [{ id: other, engine: scripted }]\nlimits: { stall: 1s }\n");
+  service.child.kill("SIGHUP");
+  await expect.poll(models, { timeout: 5_000 }).toEqual(["other"]);
+  await expect.poll(() => service.stderr()).toContain('"settings":["limits.stall"]');
+  await writeFile(file, "models: [{ id: third }]\n");
+  service.child.kill("SIGHUP");
+  await expect.poll(() => service.stderr()).toContain("the configuration was not reloaded");
+  expect(await models()).toEqual(["other"]);
+});

@@ -1,0 +1,66 @@
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { createRunBatch, type RunBatch } from "../../../src/state/embedded/batch.js";
+import type { SqliteDatabase } from "../../../src/state/embedded/sqlite-binding.js";
+import { sqliteCodes } from "../../../src/state/embedded/sqlite-codes.js";
+import { openStateFile } from "../../../src/state/embedded/state-file.js";
+import { createVerbs } from "../../../src/state/embedded/verbs.js";
+import { keyRecord } from "../../suites/api-key-records.js";
+
+let dataDir: string;
+let db: SqliteDatabase;
+let runBatch: RunBatch;
+const executed: string[] = [];
+
+beforeEach(async () => {
+  dataDir = await mkdtemp(join(tmpdir(), "uis-batch-"));
+  db = openStateFile(dataDir).db;
+  const exec = (sql: string) => {
+    executed.push(sql);
+    db.exec(sql);
+  };
+  const seen: SqliteDatabase = { exec, prepare: (sql) => db.prepare(sql), close: () => db.close() };
+  runBatch = createRunBatch(seen, createVerbs(db));
+  executed.length = 0;
+});
+afterEach(async () => {
+  db.close();
+  await rm(dataDir, { recursive: true });
+});
+
+const insert = (number: number) => ({ verb: "insertKey", values: [keyRecord(number)] }) as const;
+const find = (number: number) => ({ verb: "findKey", values: [keyRecord(number).hash] }) as const;
+
+describe("a batch of the embedded state", () => {
+  it("commits all its writes at once, and reads without a transaction", () => {
+    const numbers = Array.from({ length: 50 }, (_, position) => position);
+    expect(runBatch(numbers.map(insert)).every(({ ok }) => ok)).toBe(true);
+    expect(executed.filter((sql) => sql === "COMMIT")).toHaveLength(1);
+    executed.length = 0;
+    expect(runBatch(numbers.map(find)).every(({ ok }) => ok)).toBe(true);
+    expect(executed).toEqual([]);
+  });
+
+  it("refuses one write and keeps the others", () => {
+    const outcomes = runBatch([insert(1), insert(1), insert(2), find(2)]);
+    expect(outcomes.map(({ ok }) => ok)).toEqual([true, false, true, true]);
+    expect(outcomes[1]).toMatchObject({ sqlite: sqliteCodes.CONSTRAINT });
+  });
+
+  it("on a full disk fails all its writes, goes on reading, and writes again when there is room", () => {
+    const large = { ...keyRecord(3), name: "x".repeat(100_000) };
+    expect(runBatch([insert(1)])).toEqual([{ ok: true, value: undefined }]);
+    db.exec("PRAGMA max_page_count = 1");
+    const full = { ok: false, sqlite: sqliteCodes.FULL };
+    expect(runBatch([insert(2), find(1), { verb: "insertKey", values: [large] }, find(2)])).toMatchObject([
+      full,
+      { ok: true, value: keyRecord(1) },
+      full,
+      { ok: true, value: null },
+    ]);
+    db.exec("PRAGMA max_page_count = 100000");
+    expect(runBatch([insert(2), find(2)])).toMatchObject([{ ok: true }, { ok: true, value: keyRecord(2) }]);
+  });
+});

@@ -1,0 +1,48 @@
+import { type ChildProcess, fork } from "node:child_process";
+import { once } from "node:events";
+import { fileURLToPath } from "node:url";
+import type { FromChild, ToChild } from "./state-child.js";
+
+interface Hearing {
+  readonly condition: (message: FromChild) => boolean;
+  resolve(message: FromChild): void;
+  reject(error: Error): void;
+}
+
+/** A state-child process and what it has said. Whoever starts it kills it. */
+export class StateChild {
+  readonly process: ChildProcess;
+  readonly said: FromChild[] = [];
+  #hearing: Hearing | null = null;
+
+  constructor(dataDir: string) {
+    const file = fileURLToPath(new URL("./state-child.ts", import.meta.url));
+    this.process = fork(file, [dataDir], { execArgv: ["--import", "tsx"] });
+    this.process.on("message", (message: FromChild) => {
+      this.said.push(message);
+      if (this.#hearing?.condition(message)) this.#hearing.resolve(message);
+    });
+    this.process.on("disconnect", () => this.#hearing?.reject(new Error("the child ended without saying it")));
+  }
+
+  tell(message: ToChild): void {
+    this.process.send(message);
+  }
+
+  /** Resolves with the first message, said before or later, that satisfies the condition; rejects when the child ends. */
+  hear(condition: (message: FromChild) => boolean): Promise<FromChild> {
+    const heard = this.said.find(condition);
+    if (heard !== undefined) return Promise.resolve(heard);
+    return new Promise((resolve, reject) => {
+      this.#hearing = { condition, resolve, reject };
+    });
+  }
+
+  /** kill -9, and wait until everything that it had said has arrived. */
+  async kill(): Promise<void> {
+    if (this.process.exitCode !== null || this.process.signalCode !== null) return;
+    const closed = once(this.process, "close");
+    this.process.kill("SIGKILL");
+    await closed;
+  }
+}

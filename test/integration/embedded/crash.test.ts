@@ -1,0 +1,72 @@
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { openEmbeddedState } from "../../../src/state/embedded/embedded-state.js";
+import { keyRecord } from "../../suites/api-key-records.js";
+import { rounds } from "../../support/tier.js";
+import { StateChild } from "./child-process.js";
+
+const log = { debug() {}, info() {}, warn() {}, error() {} };
+
+let dataDir: string;
+beforeEach(async () => {
+  dataDir = await mkdtemp(join(tmpdir(), "uis-crash-"));
+});
+afterEach(() => rm(dataDir, { recursive: true }));
+
+/** Lets a child insert keys from `from` on, kills it after so many answers and returns the numbers that were acknowledged. */
+async function floodAndKill(from: number, answersMin: number): Promise<number[]> {
+  const child = new StateChild(dataDir);
+  try {
+    expect(await child.hear(() => true)).toEqual({ kind: "opened" });
+    child.tell({ kind: "flood", from });
+    await child.hear(() => child.said.length > answersMin);
+  } finally {
+    await child.kill();
+  }
+  return child.said.flatMap((message) => (message.kind === "answer" && message.said === "done" ? message.number : []));
+}
+
+describe("embedded state under kill -9", () => {
+  it("keeps every acknowledged key, whole, and opens again each time", { timeout: 240_000 }, async () => {
+    const acknowledged: number[] = [];
+    const count = rounds(50);
+    for (let round = 0; round < count; round++) {
+      acknowledged.push(...(await floodAndKill(round * 1_000_000 + 1, 1 + Math.floor(Math.random() * 500))));
+    }
+    expect(acknowledged.length).toBeGreaterThan(count);
+
+    const state = await openEmbeddedState({ dataDir, log });
+    const found: number[] = [];
+    let after: string | null = null;
+    do {
+      const page = await state.keys.list({ account: null, limit: 1_000, after });
+      for (const record of page.records) {
+        const number = Number(record.id.slice("key_".length));
+        // Also those that were in flight: they are there as they were written, or not at all.
+        expect(record).toEqual(keyRecord(number));
+        found.push(number);
+      }
+      after = page.next;
+    } while (after !== null);
+    await state.close();
+    const there = new Set(found);
+    expect(acknowledged.filter((number) => !there.has(number))).toEqual([]);
+    expect(there.size).toBe(found.length);
+  });
+
+  it("loses nothing of what waits when it is closed", async () => {
+    const state = await openEmbeddedState({ dataDir, log });
+    const numbers = Array.from({ length: 3_000 }, (_, position) => position);
+    const inserts = Promise.all(numbers.map((number) => state.keys.insert(keyRecord(number))));
+    await state.close();
+    await inserts;
+    await expect(state.keys.insert(keyRecord(9_999))).rejects.toMatchObject({ code: "storage_unavailable" });
+
+    const again = await openEmbeddedState({ dataDir, log });
+    const { records } = await again.keys.list({ account: null, limit: 10_000, after: null });
+    await again.close();
+    expect(records).toHaveLength(numbers.length);
+  });
+});

@@ -1,0 +1,136 @@
+import { randomBytes } from "node:crypto";
+import { existsSync } from "node:fs";
+import { chmod, mkdir, mkdtemp, readdir, readFile, rm, stat, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { ApiKeys } from "../../../src/domain/access/api-keys.js";
+import type { State } from "../../../src/domain/state.js";
+import { createSystemClock } from "../../../src/lib/clock.js";
+import { createRandomIds } from "../../../src/lib/ids.js";
+import { openEmbeddedState } from "../../../src/state/embedded/embedded-state.js";
+import { openSqlite } from "../../../src/state/embedded/sqlite-binding.js";
+import { openStateFile } from "../../../src/state/embedded/state-file.js";
+import { StateChild } from "./child-process.js";
+
+const inUse = {
+  kind: "refused",
+  message: expect.stringContaining("in use"),
+  fix: expect.stringContaining("--data-dir"),
+};
+
+let root: string;
+let dataDir: string;
+const warnings: string[] = [];
+const log = { debug() {}, info() {}, error() {}, warn: (_: object, message: string) => void warnings.push(message) };
+
+beforeEach(async () => {
+  root = await mkdtemp(join(tmpdir(), "uis-file-"));
+  dataDir = join(root, "a", "data");
+  warnings.length = 0;
+});
+afterEach(() => rm(root, { recursive: true }));
+
+function open(): Promise<State> {
+  return openEmbeddedState({ dataDir, log });
+}
+
+async function modeOf(path: string): Promise<string> {
+  return ((await stat(path)).mode & 0o777).toString(8);
+}
+
+describe("the file of the embedded state", () => {
+  it("SEC-31: makes a directory of mode 0700 and files of mode 0600, whatever the umask", async () => {
+    const child = new StateChild(dataDir);
+    try {
+      expect(await child.hear(() => true)).toEqual({ kind: "opened" });
+      child.tell({ kind: "insert", number: 1 });
+      await child.hear(({ kind }) => kind === "answer");
+      expect(await modeOf(dataDir)).toBe("700");
+      const files = await readdir(dataDir);
+      expect(files).toContain("uis.db-wal");
+      for (const file of files) expect([file, await modeOf(join(dataDir, file))]).toEqual([file, "600"]);
+    } finally {
+      await child.kill();
+    }
+  });
+
+  it("SEC-31: closes a file that is open to others, and says so of a directory that was there before", async () => {
+    await (await open()).close();
+    await chmod(join(dataDir, "uis.db"), 0o644);
+    await chmod(dataDir, 0o755);
+    const state = await open();
+    expect(await modeOf(join(dataDir, "uis.db"))).toBe("600");
+    expect(warnings).toEqual([expect.stringContaining("chmod 700")]);
+    expect((await state.health()).warnings).toEqual(warnings);
+    await state.close();
+  });
+
+  it("refuses a second process at once, naming the cause and the fix, and the first one goes on", async () => {
+    const state = await open();
+    for (let attempt = 0; attempt < 2; attempt++) {
+      const child = new StateChild(dataDir);
+      expect(await child.hear(() => true)).toMatchObject(inUse);
+      await child.kill();
+      // A second opening in this process must be refused, too, and must not cost the first one its lock.
+      await expect(open()).rejects.toMatchObject({ name: "StateOpenError", message: inUse.message, fix: inUse.fix });
+    }
+    expect(await state.catalog.firstSeen(["m"], 5)).toEqual([5]);
+    await state.close();
+    await (await open()).close();
+  });
+
+  it("MODEL-2: models keep the instant at which they were first seen over a restart", async () => {
+    const first = await open();
+    await first.catalog.firstSeen(["a", "b"], 1_000);
+    await first.close();
+    const second = await open();
+    expect(await second.catalog.firstSeen(["b", "c", "a"], 2_000)).toEqual([1_000, 2_000, 1_000]);
+    await second.close();
+  });
+
+  it("KEY-3: holds no secret, nor any part of one that matters", async () => {
+    const state = await open();
+    const deps = { clock: createSystemClock(), ids: createRandomIds(), random: randomBytes, onRevoked: () => {} };
+    const apiKeys = new ApiKeys({ keys: state.keys, ...deps });
+    const { record, secret } = await apiKeys.create({ name: "needle", scope: "read" });
+    await apiKeys.registerBootstrap("operators-own-key");
+    const bytes = Buffer.concat(
+      await Promise.all(["uis.db", "uis.db-wal"].map((file) => readFile(join(dataDir, file)))),
+    );
+    await state.close();
+    expect(bytes.includes("needle")).toBe(true);
+    expect(bytes.includes(record.hash)).toBe(true);
+    expect(bytes.includes(secret.slice(10, 18))).toBe(false);
+    expect(bytes.includes("operators-own")).toBe(false);
+  });
+
+  it("writes with a log, a full sync and an exclusive lock", () => {
+    const { db } = openStateFile(dataDir);
+    expect(db.prepare("PRAGMA journal_mode").get()?.["journal_mode"]).toBe("wal");
+    expect(db.prepare("PRAGMA synchronous").get()?.["synchronous"]).toBe(2);
+    expect(db.prepare("PRAGMA locking_mode").get()?.["locking_mode"]).toBe("exclusive");
+    expect(existsSync(join(dataDir, "uis.db-shm"))).toBe(false);
+    db.close();
+  });
+
+  it("leaves a file of a newer version alone and says which version it is", async () => {
+    await (await open()).close();
+    const db = openSqlite(join(dataDir, "uis.db"));
+    db.exec("INSERT INTO migrations (number, applied_at_ms) VALUES (99, 0)");
+    db.close();
+    await expect(open()).rejects.toMatchObject({
+      name: "StateOpenError",
+      message: expect.stringContaining("step 99"),
+      fix: expect.stringContaining("start the version that wrote it"),
+    });
+  });
+
+  it("refuses what is no database, and a directory that cannot be made", async () => {
+    await mkdir(dataDir, { recursive: true, mode: 0o700 });
+    await writeFile(join(dataDir, "uis.db"), "certainly not a database".repeat(100));
+    await expect(open()).rejects.toMatchObject({ message: expect.stringContaining("not a sound database") });
+    dataDir = join(dataDir, "uis.db", "below-a-file");
+    await expect(open()).rejects.toMatchObject({ name: "StateOpenError", fix: expect.stringContaining("writable") });
+  });
+});

@@ -1,0 +1,57 @@
+import { afterEach, describe, expect, it } from "vitest";
+import { createOpsDoor, type OpsDoor } from "../../../src/transports/ops/ops-door.js";
+import { silentLog } from "../../support/core-harness.js";
+
+let door: OpsDoor | null = null;
+
+afterEach(async () => {
+  await door?.close();
+  door = null;
+});
+
+async function open(deps: { ready?: boolean; debugState?: () => Promise<object> } = {}): Promise<string> {
+  const { ready = true, debugState = async () => ({ requests: {} }) } = deps;
+  door = createOpsDoor({
+    ready: () => ({ ready, detail: { status: ready ? "ready" : "draining" } }),
+    debugState,
+    log: silentLog,
+  });
+  return `http://127.0.0.1:${await door.listen("127.0.0.1", 0)}`;
+}
+
+const get = async (url: string, init: RequestInit = {}) => {
+  const response = await fetch(url, init);
+  return { status: response.status, body: await response.text(), headers: response.headers };
+};
+
+describe("the operations listener", () => {
+  it("is alive whether it is ready or not", async () => {
+    const url = await open({ ready: false });
+    for (const path of ["/health", "/healthz", "/livez"]) expect((await get(url + path)).status).toBe(200);
+  });
+
+  it("REL-11: says ready with its detail, and 503 before and after", async () => {
+    const url = await open();
+    expect(await get(`${url}/ready?x=1`)).toMatchObject({ status: 200, body: '{"status":"ready"}' });
+    await door?.close();
+    const draining = await open({ ready: false });
+    expect(await get(`${draining}/readyz`)).toMatchObject({ status: 503, body: '{"status":"draining"}' });
+  });
+
+  it("answers HEAD without a body, other methods and paths with what would work", async () => {
+    const url = await open();
+    expect(await get(`${url}/health`, { method: "HEAD" })).toMatchObject({ status: 200, body: "" });
+    const post = await get(`${url}/health`, { method: "POST", body: "x" });
+    expect(post.status).toBe(405);
+    expect(post.headers.get("allow")).toBe("GET, HEAD");
+    expect((await get(`${url}/metrics`)).status).toBe(404);
+    expect((await get(`${url}/__proto__`)).status).toBe(404);
+  });
+
+  it("tells nobody but the log why a page failed", async () => {
+    const url = await open({ debugState: () => Promise.reject(new Error("the inner cause")) });
+    const page = await get(`${url}/debug/state`);
+    expect(page.status).toBe(500);
+    expect(page.body).not.toContain("inner cause");
+  });
+});

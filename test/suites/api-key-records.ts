@@ -1,0 +1,24 @@
+import type { ApiKeyRecord } from "../../src/domain/access/key-store.js";
+
+const firstAtMs = Date.UTC(2026, 0, 1);
+
+/** A key record that is distinct by its number; a higher number was made later. */
+export function keyRecord(number: number, changes: Partial<ApiKeyRecord> = {}): ApiKeyRecord {
+  const digits = String(number).padStart(8, "0");
+  return {
+    id: `key_${digits}`,
+    name: `key number ${number}`,
+    account: "default",
+    scope: "read_write",
+    hash: digits.repeat(8),
+    prefix: "sk-uis-abc",
+    last4: "wxyz",
+    models: [],
+    createdAtMs: firstAtMs + number,
+    createdBy: "administrator",
+    expiresAtMs: null,
+    revokedAtMs: null,
+    lastUsedAtMs: null,
+    ...changes,
+  };
+}

@@ -1,0 +1,238 @@
+import { create } from "@bufbuild/protobuf";
+import { describe, expect, it } from "vitest";
+import { MessageSchema, Role } from "../../gen/unified/inference/v1/chat_pb.js";
+import {
+  EngineError,
+  type GenEvent,
+  type GenerateRequest,
+  type LoadedModel,
+} from "../../src/domain/inference/engine.js";
+
+/** What an engine must bring to be tested. Every call loads a fresh model. */
+export interface EngineHarness {
+  /** A chat model with 2 slots and a context of at most 4,096 tokens that answers with at least 20 tokens, at once. */
+  chat(): Promise<LoadedModel>;
+  /** The same, but it takes at least 5 s for its answer, with a token at least every 50 ms. */
+  slowChat(): Promise<LoadedModel>;
+  /** An embedding model; a string says why there is none. */
+  embeddings: (() => Promise<LoadedModel>) | string;
+}
+
+const never = new AbortController().signal;
+/** Far above what an abort takes, so that a busy machine does not decide the result. */
+const abortWithinMs = 1_000;
+
+function request(changes: Partial<GenerateRequest> = {}): GenerateRequest {
+  const message = create(MessageSchema, {
+    role: Role.USER,
+    content: [{ part: { case: "text", value: "Tell me a story" } }],
+  });
+  return {
+    requestId: "req_1",
+    input: { messages: [message], tools: [], toolChoice: { mode: "none" }, parallelToolCalls: true },
+    n: 1,
+    maxTokens: 60,
+    stop: [],
+    temperature: 0,
+    topP: 1,
+    frequencyPenalty: 0,
+    presencePenalty: 0,
+    deadlineAtMs: Number.POSITIVE_INFINITY,
+    cacheKey: "default",
+    deltas: "each",
+    ...changes,
+  };
+}
+
+async function all(events: AsyncIterable<GenEvent>): Promise<GenEvent[]> {
+  const seen: GenEvent[] = [];
+  for await (const event of events) seen.push(event);
+  return seen;
+}
+
+function textOf(events: readonly GenEvent[], choice = 0): string {
+  return events.map((event) => (event.type === "text" && event.choice === choice ? event.text : "")).join("");
+}
+
+async function engineError(promise: Promise<unknown>): Promise<EngineError> {
+  const thrown = await promise.then(
+    () => null,
+    (error: unknown) => error,
+  );
+  if (thrown instanceof EngineError) return thrown;
+  throw new Error("expected an EngineError", { cause: thrown });
+}
+
+/** What every engine promises behind the port. */
+export function describeEngine(name: string, harness: EngineHarness): void {
+  describe(`${name}: generate`, () => {
+    it("says accepted first and usage last, and finishes every choice once", async () => {
+      const model = await harness.chat();
+      const events = await all(model.generate(request(), never));
+      expect(events[0]?.type).toBe("accepted");
+      expect(events.at(-1)?.type).toBe("usage");
+      expect(events.filter((event) => event.type === "finish")).toHaveLength(1);
+      expect(events.at(-2)?.type).toBe("finish");
+    });
+
+    it("counts tokens upwards, and the usage is what the choices finished with", async () => {
+      const model = await harness.chat();
+      const events = await all(model.generate(request(), never));
+      const counts = events.flatMap((event) =>
+        event.type === "text" || event.type === "finish" ? [event.outTokens] : [],
+      );
+      expect(counts).toEqual(counts.toSorted((a, b) => a - b));
+      const usage = events.at(-1);
+      expect(usage).toMatchObject({ type: "usage", outTokens: counts.at(-1) });
+      expect(model.stats().producedTokens).toBe(counts.at(-1));
+    });
+
+    it("CHAT-6: ends with length when the budget is used up, at exactly that many tokens", async () => {
+      const model = await harness.chat();
+      const events = await all(model.generate(request({ maxTokens: 5 }), never));
+      expect(events.find((event) => event.type === "finish")).toMatchObject({ reason: "length", outTokens: 5 });
+    });
+
+    it("STRM-18: joined and single deltas give the same text", async () => {
+      const model = await harness.chat();
+      const each = await all(model.generate(request({ deltas: "each" }), never));
+      const joined = await all(model.generate(request({ deltas: "joined" }), never));
+      expect(textOf(joined)).toBe(textOf(each));
+      expect(joined.length).toBeLessThanOrEqual(each.length);
+    });
+
+    it("CHAT-8: ends before a stop string, which is in no delta", async () => {
+      const model = await harness.chat();
+      const whole = textOf(await all(model.generate(request(), never)));
+      const middle = Math.floor(whole.length / 2);
+      const stop = whole.slice(middle, middle + 5);
+      for (const deltas of ["each", "joined"] as const) {
+        const events = await all(model.generate(request({ stop: [stop], deltas }), never));
+        expect(textOf(events)).toBe(whole.slice(0, whole.indexOf(stop)));
+        expect(events.find((event) => event.type === "finish")).toMatchObject({ reason: "stop" });
+      }
+    });
+
+    it("CHAT-3: a model that makes several choices counts the prompt once and all their tokens", async () => {
+      const model = await harness.chat();
+      if (!model.caps.nativeN) return;
+      const one = (await all(model.generate(request({ maxTokens: 5 }), never))).at(-1);
+      const three = await all(model.generate(request({ maxTokens: 5, n: 3 }), never));
+      expect(three.at(-1)).toMatchObject({
+        outTokens: 15,
+        promptTokens: one?.type === "usage" ? one.promptTokens : null,
+      });
+      const finished = three.flatMap((event) => (event.type === "finish" ? [event.choice] : []));
+      expect(finished.toSorted()).toEqual([0, 1, 2]);
+    });
+
+    it("ERR-26: refuses a prompt above its context with the limit in the words that clients look for", async () => {
+      const model = await harness.chat();
+      const long = create(MessageSchema, {
+        role: Role.USER,
+        content: [{ part: { case: "text", value: "word ".repeat(model.caps.contextLength + 10) } }],
+      });
+      const input = { messages: [long], tools: [], toolChoice: { mode: "none" }, parallelToolCalls: true } as const;
+      const error = await engineError(all(model.generate(request({ input }), never)));
+      expect(error.code).toBe("context_overflow");
+      expect(error.message).toContain(`maximum context length is ${model.caps.contextLength} tokens`);
+      expect(model.stats().slotsBusy).toBe(0);
+    });
+
+    it("refuses above its slots, and takes the next call when one is free", async () => {
+      const model = await harness.slowChat();
+      const aborts = [new AbortController(), new AbortController()];
+      const running = aborts.map(async (abort) => engineError(all(model.generate(request(), abort.signal))));
+      await expect.poll(() => model.stats().slotsBusy).toBe(2);
+      const refused = await engineError(all(model.generate(request(), never)));
+      expect(refused).toMatchObject({ code: "overloaded", retryable: true });
+      for (const abort of aborts) abort.abort();
+      await Promise.all(running);
+      expect(model.stats().slotsBusy).toBe(0);
+    });
+  });
+
+  describe(`${name}: abort`, () => {
+    it("stops in the middle, says what was produced and frees the slot", async () => {
+      const model = await harness.slowChat();
+      const abort = new AbortController();
+      let seen = 0;
+      let abortedAtMs = 0;
+      const reading = (async () => {
+        for await (const event of model.generate(request(), abort.signal)) {
+          if (event.type !== "text") continue;
+          seen = event.outTokens;
+          if (seen < 3 || abort.signal.aborted) continue;
+          abortedAtMs = performance.now();
+          setImmediate(() => abort.abort());
+        }
+      })();
+      const error = await engineError(reading);
+      expect(performance.now() - abortedAtMs).toBeLessThan(abortWithinMs);
+      expect(error.code).toBe("aborted");
+      expect(error.usage?.outTokens).toBeGreaterThanOrEqual(seen);
+      expect(error.usage?.promptTokens).toBeGreaterThan(0);
+      expect(model.stats().slotsBusy).toBe(0);
+    });
+
+    it("does nothing for a signal that is aborted already", async () => {
+      const model = await harness.chat();
+      const error = await engineError(all(model.generate(request(), AbortSignal.abort())));
+      expect(error).toMatchObject({ code: "aborted", usage: { outTokens: 0 } });
+      expect(model.stats()).toMatchObject({ slotsBusy: 0, producedTokens: 0 });
+    });
+
+    it("frees the slot of a reader that leaves", async () => {
+      const model = await harness.slowChat();
+      for await (const event of model.generate(request(), never)) if (event.type === "text") break;
+      await expect.poll(() => model.stats().slotsBusy).toBe(0);
+    });
+  });
+
+  describe(`${name}: unload`, () => {
+    it("lets running calls go on for the grace, then ends them and takes no more", async () => {
+      const model = await harness.slowChat();
+      const running = engineError(all(model.generate(request(), never)));
+      await expect.poll(() => model.stats().slotsBusy).toBe(1);
+      await model.unload(20);
+      expect((await running).code).toBe("engine_restarted");
+      expect((await engineError(all(model.generate(request(), never)))).code).toBe("model_not_loaded");
+    });
+  });
+
+  const { embeddings } = harness;
+  if (typeof embeddings === "string") {
+    describe(`${name}: embed`, () => {
+      it.skip(`left out: ${embeddings}`, () => {});
+    });
+    return;
+  }
+  describe(`${name}: embed`, () => {
+    it("EMB-4 EMB-9: gives one unit vector per input, in their order, the same each time", async () => {
+      const model = await embeddings();
+      const inputs = ["a cat", "a dog", "a cat"];
+      const { vectors, promptTokens } = await model.embed({ inputs }, never);
+      expect(vectors).toHaveLength(3);
+      expect(promptTokens).toBeGreaterThan(0);
+      for (const vector of vectors) {
+        expect(vector).toHaveLength(model.caps.embeddingDims ?? 0);
+        expect(Math.hypot(...vector)).toBeCloseTo(1, 5);
+      }
+      expect(vectors[0]).toEqual(vectors[2]);
+      expect(vectors[0]).not.toEqual(vectors[1]);
+    });
+
+    it("EMB-1: names the input that is above the context", async () => {
+      const model = await embeddings();
+      const inputs = ["short", "word ".repeat((model.caps.maxEmbedTokens ?? 0) + 10)];
+      const error = await engineError(model.embed({ inputs }, never));
+      expect(error).toMatchObject({ code: "context_overflow", param: "input[1]" });
+    });
+
+    it("stops for a signal that is aborted already", async () => {
+      const model = await embeddings();
+      expect((await engineError(model.embed({ inputs: ["a"] }, AbortSignal.abort()))).code).toBe("aborted");
+      expect(model.stats().slotsBusy).toBe(0);
+    });
+  });
+}

@@ -1,0 +1,27 @@
+import { runCli } from "../../src/app/run-cli.js";
+
+export interface CliResult {
+  readonly code: number;
+  readonly stdout: string;
+  readonly stderr: string;
+}
+
+/** Runs a `uis` command in this process. `serve` does not end by itself: use `spawnServe` for it. */
+export async function uis(
+  args: readonly string[],
+  options: { env?: Readonly<Record<string, string>>; cwd?: string } = {},
+): Promise<CliResult> {
+  const written = { stdout: "", stderr: "" };
+  const collect = (name: keyof typeof written) => ({
+    write: (text: string) => {
+      written[name] += text;
+    },
+  });
+  const code = await runCli(args, {
+    stdout: collect("stdout"),
+    stderr: collect("stderr"),
+    env: options.env ?? {},
+    cwd: options.cwd ?? process.cwd(),
+  });
+  return { code, ...written };
+}

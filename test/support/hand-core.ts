@@ -1,0 +1,130 @@
+import { create } from "@bufbuild/protobuf";
+import {
+  ListModelsResponseSchema,
+  WatchModelsResponseSchema,
+} from "../../gen/unified/catalog/v1/catalog_service_pb.js";
+import { ModelSchema } from "../../gen/unified/catalog/v1/model_pb.js";
+import {
+  type ChatCompletionChunk,
+  ChatCompletionChunkSchema,
+  type ChatCompletionParams,
+  ChatCompletionSchema,
+} from "../../gen/unified/inference/v1/chat_pb.js";
+import { CompletionSchema } from "../../gen/unified/inference/v1/completion_pb.js";
+import { EmbeddingListSchema } from "../../gen/unified/inference/v1/embedding_pb.js";
+import type { Operation } from "../../src/contract/operations.js";
+import { type CallContext, type Caller, Ended, type EndReason, errorOfEnd } from "../../src/domain/call-context.js";
+import type { AnswerHead, Core } from "../../src/domain/core.js";
+import { silentLog } from "./core-harness.js";
+
+export const handCredential = "Bearer good";
+
+const head: AnswerHead = { degraded: false, deployment: "m/0", attempts: 1, queueMs: 0 };
+
+/** A chunk that holds text and nothing else. */
+export function textChunk(content: string, index = 0): ChatCompletionChunk {
+  return create(ChatCompletionChunkSchema, { id: "chatcmpl-1", model: "m", choices: [{ index, delta: { content } }] });
+}
+
+/** One opened call, as a test looks at it. */
+export interface HandCall {
+  readonly operation: Operation;
+  readonly caller: Caller;
+  closed: number;
+}
+
+/** A core whose answers the test decides; for tests of doors. */
+export class HandCore implements Core {
+  readonly calls: HandCall[] = [];
+  /** Runs before a call is let in; what it throws is the refusal. */
+  beforeOpen: (caller: Caller) => Promise<void> | void = () => {};
+  /** Text of chat answers. */
+  chat: (params: ChatCompletionParams, ctx: CallContext) => Promise<string> | string = () => "Hello.";
+  chunks: (params: ChatCompletionParams, ctx: CallContext) => AsyncIterable<ChatCompletionChunk> = async function* () {
+    yield textChunk("Hel");
+    yield textChunk("lo.");
+  };
+  readonly #waiting: (() => void)[] = [];
+
+  get last(): HandCall {
+    const call = this.calls.at(-1);
+    if (call === undefined) throw new Error("no call was opened");
+    return call;
+  }
+
+  /** Why a call's signal aborted; null: it did not. */
+  whyEnded({ caller }: HandCall): EndReason | null {
+    const { signal } = caller.abort;
+    if (!signal.aborted) return null;
+    return signal.reason instanceof Ended ? signal.reason.why : "failed";
+  }
+
+  /** Resolves when so many calls were opened. */
+  async opened(count = 1): Promise<HandCall> {
+    while (this.calls.length < count) await new Promise<void>((resolve) => this.#waiting.push(resolve));
+    return this.last;
+  }
+
+  async open(operation: Operation, caller: Caller): Promise<CallContext> {
+    await this.beforeOpen(caller);
+    const call: HandCall = { operation, caller, closed: 0 };
+    this.calls.push(call);
+    for (const wake of this.#waiting.splice(0)) wake();
+    return {
+      requestId: caller.requestId ?? "req_none",
+      principal: { kind: "administrator", keyId: null, account: "default" },
+      operation,
+      signal: caller.abort.signal,
+      deadlineAtMs: caller.deadlineAtMs,
+      receivedAtMs: 0,
+      log: silentLog,
+      wants: caller.wants,
+      close() {
+        call.closed += 1;
+      },
+    };
+  }
+
+  async createChatCompletion(params: ChatCompletionParams, ctx: CallContext) {
+    const content = await this.chat(params, ctx);
+    return { head, body: create(ChatCompletionSchema, { model: params.model, choices: [{ message: { content } }] }) };
+  }
+
+  async streamChatCompletion(params: ChatCompletionParams, ctx: CallContext) {
+    return { head, items: this.chunks(params, ctx) };
+  }
+
+  async createCompletion() {
+    return { head, body: create(CompletionSchema, { choices: [{ text: "Hello." }] }) };
+  }
+
+  async streamCompletion() {
+    return { head, items: (async function* () {})() };
+  }
+
+  async createEmbeddings() {
+    return { head, body: create(EmbeddingListSchema, { model: "m" }) };
+  }
+
+  async listModels() {
+    return create(ListModelsResponseSchema, { models: [{ id: "m" }] });
+  }
+
+  async getModel(id: string) {
+    return create(ModelSchema, { id });
+  }
+
+  async *watchModels(ctx: CallContext) {
+    yield create(WatchModelsResponseSchema, { models: [{ id: "m" }] });
+    await untilAborted(ctx.signal);
+  }
+}
+
+/** Never resolves; rejects as the core does once the signal aborts. */
+export function untilAborted(signal: AbortSignal): Promise<never> {
+  return new Promise((_, reject) => {
+    const end = (): void => reject(errorOfEnd(signal.reason));
+    if (signal.aborted) end();
+    else signal.addEventListener("abort", end, { once: true });
+  });
+}

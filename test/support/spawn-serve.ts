@@ -1,0 +1,75 @@
+import { type ChildProcess, spawn } from "node:child_process";
+import { once } from "node:events";
+import { fileURLToPath } from "node:url";
+
+/** What `uis serve --json` prints. */
+export interface ReadyLine {
+  readonly event: "ready";
+  readonly version: string;
+  readonly api: string;
+  readonly grpc: string;
+  readonly ops: string;
+  readonly dashboard: string | null;
+  readonly api_key: {
+    readonly id: string;
+    readonly name: string;
+    readonly scope: string;
+    readonly secret: string;
+  } | null;
+  readonly models: readonly string[];
+  readonly data_dir: string;
+  readonly state: string;
+}
+
+/** `uis serve` in a process of its own. */
+export interface ServeProcess {
+  readonly child: ChildProcess;
+  readonly stdout: () => string;
+  readonly stderr: () => string;
+  /** Resolves with the first line of stdout; rejects when the process ends before. */
+  readonly ready: Promise<ReadyLine>;
+  /** Exit code, or the signal that ended it. */
+  readonly exited: Promise<number | string>;
+}
+
+const root = fileURLToPath(new URL("../..", import.meta.url));
+
+export interface SpawnOptions {
+  readonly args?: readonly string[];
+  readonly env?: Readonly<Record<string, string>>;
+  readonly cwd: string;
+  /** What to run; default: the sources, through tsx. */
+  readonly command?: readonly string[];
+}
+
+/** Ports are free ones unless `args` or `env` say otherwise. The caller ends the process. */
+export function spawnServe({ args = ["--json"], env = {}, cwd, command }: SpawnOptions): ServeProcess {
+  const [program = "", ...rest] = command ?? [
+    process.execPath,
+    "--import",
+    `${root}/node_modules/tsx/dist/loader.mjs`,
+    `${root}/src/app/cli.ts`,
+    "serve",
+  ];
+  const child = spawn(program, [...rest, ...args], {
+    cwd,
+    env: { PATH: process.env["PATH"], PORT: "0", UIS_GRPC_PORT: "0", UIS_OPS_PORT: "0", ...env },
+    stdio: ["ignore", "pipe", "pipe"],
+  });
+  const written = { stdout: "", stderr: "" };
+  const exited = once(child, "close").then(([code, signal]: (number | string | null)[]) => code ?? signal ?? "unknown");
+  const ready = new Promise<ReadyLine>((resolve, reject) => {
+    child.stdout.on("data", (data: Buffer) => {
+      written.stdout += data;
+      const [line, end] = written.stdout.split("\n", 2);
+      if (end !== undefined && line?.startsWith("{")) resolve(JSON.parse(line) as ReadyLine);
+    });
+    exited.then((how) => reject(new Error(`serve ended with ${how}: ${written.stderr}`)), reject);
+  });
+  // Tests of a failing start look at `exited` only.
+  ready.catch(() => {});
+  child.stderr.on("data", (data: Buffer) => {
+    written.stderr += data;
+  });
+  return { child, ready, exited, stdout: () => written.stdout, stderr: () => written.stderr };
+}

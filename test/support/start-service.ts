@@ -1,0 +1,130 @@
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { loadConfig } from "../../src/app/config/load-config.js";
+import type { SettingPath } from "../../src/app/config/problem.js";
+import { readSecrets } from "../../src/app/config/secrets.js";
+import { type Service, startService as start } from "../../src/app/service.js";
+import { createLogger, type LogLevel } from "../../src/telemetry/logger.js";
+
+export interface StartOptions {
+  /**
+   * Settings as in the configuration file, by group: `{ models: [...], limits: { stall: "200ms" } }`. Laid over: all ports
+   * 0, state in memory, a data folder of its own. Default models: `test-chat` and `test-embed`, both scripted.
+   */
+  readonly config?: object;
+  /** Variables: UIS_BOOTSTRAP_API_KEY and the like. */
+  readonly env?: Readonly<Record<string, string>>;
+  readonly logLevel?: LogLevel;
+}
+
+/** What `/debug/state` says. */
+export interface DebugState {
+  readonly requests: { readonly running: number; readonly waiting: number; readonly by_stage: Record<string, number> };
+  readonly models: readonly {
+    readonly id: string;
+    readonly slots: number;
+    readonly busy: number;
+    readonly waiting: number;
+    readonly produced_tokens: number;
+  }[];
+  readonly connections: { readonly http: number; readonly grpc: number };
+  readonly streams: number;
+  readonly timers: number;
+  readonly deliveries: { readonly due: number; readonly in_flight: number };
+  readonly live_leases: number;
+}
+
+/** A whole service in this process. */
+export interface RunningService {
+  /** `http://127.0.0.1:<port>/v1` */
+  readonly api: string;
+  /** `http://127.0.0.1:<port>` */
+  readonly http: string;
+  /** `127.0.0.1:<port>` */
+  readonly grpc: string;
+  /** `http://127.0.0.1:<port>` */
+  readonly ops: string;
+  /** Secret of a key with the scope read_write. */
+  readonly key: string;
+  /** Secret of a key with the scope read. */
+  readonly readKey: string;
+  readonly adminToken: string;
+  readonly dataDir: string;
+  /** Lines of the log so far, parsed. */
+  readonly logs: readonly Record<string, unknown>[];
+  readonly service: Service;
+  debugState(): Promise<DebugState>;
+  /** Drains and closes; limits.drain bounds how long running requests may take. */
+  close(): Promise<void>;
+}
+
+/** Chat and embeddings without a delay: enough for most tests. */
+const defaultModels = [
+  { id: "test-chat", engine: "scripted", scripted: { text: "Hello from the script." } },
+  { id: "test-embed", engine: "scripted", scripted: { dimensions: 8 } },
+];
+
+const baseSettings: readonly { readonly path: SettingPath; readonly value: unknown }[] = [
+  { path: ["server", "port"], value: 0 },
+  { path: ["server", "grpc_port"], value: 0 },
+  { path: ["server", "ops_port"], value: 0 },
+  { path: ["state", "durability"], value: "none" },
+  { path: ["limits", "drain"], value: "500ms" },
+  { path: ["models"], value: defaultModels },
+];
+
+/** Starts a service on free ports with its state in memory, unless the configuration says otherwise. */
+export async function startService({
+  config = {},
+  env = {},
+  logLevel = "info",
+}: StartOptions = {}): Promise<RunningService> {
+  const folder = await mkdtemp(join(tmpdir(), "uis-test-"));
+  const dataDir = join(folder, "data");
+  const given = [...settingsOf(config)];
+  const { config: settings } = await loadConfig({
+    env,
+    cwd: folder,
+    flags: [...baseSettings, { path: ["data_dir"], value: dataDir }, ...given].map((flag) => ({
+      ...flag,
+      from: "test",
+    })),
+  });
+  const logs: Record<string, unknown>[] = [];
+  const log = createLogger({
+    level: logLevel,
+    sink: { write: (line) => logs.push(JSON.parse(line) as Record<string, unknown>) },
+  });
+  const service = await start({ config: settings, secrets: await readSecrets(env), log });
+  const { apiKeys, debugState } = service.parts;
+  const key = service.firstKey ?? (await apiKeys.create({ name: "test", scope: "read_write" }));
+  const readKey = await apiKeys.create({ name: "test-read", scope: "read" });
+  const { addresses } = service;
+  return {
+    api: `${addresses.http}/v1`,
+    http: addresses.http,
+    grpc: addresses.grpc,
+    ops: addresses.ops,
+    key: key.secret,
+    readKey: readKey.secret,
+    adminToken: service.adminToken,
+    dataDir: settings.data_dir,
+    logs,
+    service,
+    debugState: async () => (await debugState()) as DebugState,
+    async close() {
+      await service.stop();
+      await rm(folder, { recursive: true, force: true });
+    },
+  };
+}
+
+/** One entry per setting, so that a test's groups are merged with the base and not put in their place. */
+function* settingsOf(value: object, path: SettingPath = []): Iterable<{ path: SettingPath; value: unknown }> {
+  for (const [name, inner] of Object.entries(value)) {
+    const isGroup = typeof inner === "object" && inner !== null && !Array.isArray(inner);
+    if (isGroup) yield* settingsOf(inner, [...path, name]);
+    else yield { path: [...path, name], value: inner as unknown };
+  }
+}

@@ -1,0 +1,22 @@
+import { describe, expect, it } from "vitest";
+import { misspeltNames } from "../../../../src/app/config/environment.js";
+
+describe("misspeltNames", () => {
+  it("finds names that are one slip away from one that is read", () => {
+    expect(misspeltNames({ UIS_GRPC_PRT: "1", UIS_ADMIN_TOKN: "x" })).toEqual([
+      { name: "UIS_GRPC_PRT", meant: "UIS_GRPC_PORT" },
+      { name: "UIS_ADMIN_TOKN", meant: "UIS_ADMIN_TOKEN" },
+    ]);
+  });
+
+  it("leaves alone what is read, what is not ours and what a container platform makes up", () => {
+    const env = {
+      UIS_LIMITS_STALL: "1s",
+      UIS_ADMIN_TOKEN_FILE: "f",
+      UIS_URL: "u",
+      PATH: "p",
+      UIS_SVC_PORT_80_TCP_ADDR: "a",
+    };
+    expect(misspeltNames(env)).toEqual([]);
+  });
+});

@@ -1,0 +1,35 @@
+import { describe, expect, it } from "vitest";
+import { limitSettingName, limitsSettings, toServiceLimits } from "../../../../src/app/config/limits-settings.js";
+import { defaultLimits, type ServiceLimits } from "../../../../src/contract/limits.js";
+
+const names = Object.keys(defaultLimits) as (keyof ServiceLimits)[];
+
+describe("limits", () => {
+  it("are the contract's when nothing is set", () => {
+    expect(toServiceLimits(limitsSettings.parse({}))).toEqual(defaultLimits);
+  });
+
+  it("carry the unit of a time in the value and not in the name", () => {
+    expect(names.map(limitSettingName)).toEqual(Object.keys(limitsSettings.shape));
+    expect(limitSettingName("bodyBytesMax")).toBe("body_bytes_max");
+    expect(limitSettingName("http2HeaderBytesMax")).toBe("http2_header_bytes_max");
+    expect(limitSettingName("stallMs")).toBe("stall");
+    expect(limitSettingName("nMax")).toBe("n_max");
+  });
+
+  it.each(names)("can each be set: %s", (name) => {
+    const [written, meant] = name.endsWith("Ms")
+      ? ["1234ms", 1234]
+      : name.includes("Bytes")
+        ? ["2KiB", 2048]
+        : [100, 100];
+    const limits = toServiceLimits(limitsSettings.parse({ [limitSettingName(name)]: written }));
+    expect(limits).toEqual({ ...defaultLimits, [name]: meant });
+  });
+
+  it("refuse what is out of range", () => {
+    expect(limitsSettings.safeParse({ stall: "2h" }).success).toBe(false);
+    expect(limitsSettings.safeParse({ body_bytes_max: 1 }).success).toBe(false);
+    expect(limitsSettings.safeParse({ n_max: 0 }).success).toBe(false);
+  });
+});

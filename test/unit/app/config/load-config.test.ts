@@ -1,0 +1,180 @@
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { type ConfigSources, loadConfig } from "../../../../src/app/config/load-config.js";
+import { ConfigError, type ConfigProblem } from "../../../../src/app/config/problem.js";
+
+let folder: string;
+
+beforeEach(async () => {
+  folder = await mkdtemp(join(tmpdir(), "uis-config-"));
+});
+
+afterEach(async () => {
+  await rm(folder, { recursive: true });
+});
+
+async function load(text: string | null, rest: Partial<ConfigSources> = {}) {
+  if (text !== null) await writeFile(join(folder, "uis.yaml"), text);
+  return (await loadConfig({ env: {}, cwd: folder, ...rest })).config;
+}
+
+async function problemsOf(text: string | null, rest: Partial<ConfigSources> = {}): Promise<readonly ConfigProblem[]> {
+  const error: unknown = await load(text, rest).catch((thrown: unknown) => thrown);
+  if (error instanceof ConfigError) return error.problems;
+  throw new Error("the configuration was accepted");
+}
+
+const flag = (path: string[], value: unknown) => ({ path, value, from: `--${path.at(-1)}` });
+
+describe("precedence", () => {
+  const file = "server: { port: 1001, host: 127.0.0.2 }\n";
+
+  it("is defaults, then the file", async () => {
+    expect((await load(null)).server).toMatchObject({
+      host: "127.0.0.1",
+      port: 8080,
+      grpc_port: 50051,
+      ops_port: 9464,
+    });
+    expect((await load(file)).server).toMatchObject({ port: 1001, host: "127.0.0.2", grpc_port: 50051 });
+  });
+
+  it("is the environment over the file, its long names over the short ones", async () => {
+    expect((await load(file, { env: { PORT: "1002" } })).server.port).toBe(1002);
+    expect((await load(file, { env: { PORT: "1002", UIS_SERVER_PORT: "1003" } })).server.port).toBe(1003);
+    expect((await load(file, { env: { PORT: "" } })).server.port).toBe(1001);
+  });
+
+  it("is flags over everything", async () => {
+    const sources = {
+      env: { PORT: "1002" },
+      flags: [flag(["server", "port"], 1004), flag(["server", "host"], undefined)],
+    };
+    expect((await load(file, sources)).server).toMatchObject({ port: 1004, host: "127.0.0.2" });
+  });
+
+  it("takes the file from --config, else from UIS_CONFIG", async () => {
+    await writeFile(join(folder, "a.yaml"), "server: { port: 1 }\n");
+    await writeFile(join(folder, "b.yaml"), "server: { port: 2 }\n");
+    expect((await load(file, { env: { UIS_CONFIG: "a.yaml" } })).server.port).toBe(1);
+    expect((await load(file, { env: { UIS_CONFIG: "a.yaml" }, file: "b.yaml" })).server.port).toBe(2);
+  });
+});
+
+describe("the environment", () => {
+  it("reaches every kind of setting", async () => {
+    const env = {
+      UIS_LIMITS_BODY_BYTES_MAX: "5MiB",
+      UIS_LIMITS_JSON_DEPTH_MAX: "10",
+      UIS_LIMITS_STALL: "2s",
+      UIS_GRPC_REFLECTION: "true",
+      UIS_SERVER_CORS_ORIGINS: "https://a.example, https://b.example",
+      UIS_SERVER_TLS_CERT_FILE: "1.pem",
+      UIS_SERVER_TLS_KEY_FILE: "2.pem",
+      UIS_MODELS: "[{ id: m, engine: scripted }]",
+      UIS_DATA_DIR: "/somewhere",
+      LOG_LEVEL: "WARN",
+    };
+    const config = await load(null, { env });
+    expect(config.limits).toMatchObject({ body_bytes_max: 5 * 1024 ** 2, json_depth_max: 10, stall: 2000 });
+    expect(config.grpc.reflection).toBe(true);
+    expect(config.server.cors_origins).toEqual(["https://a.example", "https://b.example"]);
+    expect(config.server.tls).toMatchObject({ cert_file: "1.pem", key_file: "2.pem" });
+    expect(config.models.map((model) => model.id)).toEqual(["m"]);
+    expect(config.data_dir).toBe("/somewhere");
+    expect(config.log.level).toBe("warn");
+  });
+
+  it("is named when its value is wrong, and has no line", async () => {
+    expect(await problemsOf(null, { env: { PORT: "eighty" } })).toEqual([
+      {
+        line: null,
+        column: null,
+        path: "server.port",
+        message: "must be a whole number between 0 and 65535 (set by PORT)",
+        hint: null,
+      },
+    ]);
+  });
+});
+
+describe("faults", () => {
+  it("are found all at once, each with line, column, path and hint", async () => {
+    const text = "server: { prt: 1 }\nmodels:\n  - id: a\n    engine: scripted\n    slot: 3\n    slots: none\n";
+    expect(await problemsOf(text)).toEqual([
+      { line: 1, column: 11, path: "server.prt", message: "unknown setting", hint: 'did you mean "port"?' },
+      {
+        line: 6,
+        column: 5,
+        path: "models[0].slots",
+        message: "must be a whole number between 1 and 4096",
+        hint: null,
+      },
+      { line: 5, column: 5, path: "models[0].slot", message: "unknown setting", hint: 'did you mean "slots"?' },
+    ]);
+  });
+
+  it("include a file that was named and is not there", async () => {
+    const [problem] = await problemsOf(null, { file: "gone.yaml" });
+    expect(problem?.message).toBe(`the configuration file ${join(folder, "gone.yaml")} does not exist`);
+  });
+
+  it("include values that do not go together", async () => {
+    const paths = async (text: string) => (await problemsOf(text)).map((problem) => problem.path);
+    expect(await paths("server: { tls: { cert_file: a } }\n")).toEqual(["server.tls.key_file"]);
+    expect(await paths("server: { tls: { client_ca_file: a } }\n")).toEqual(["server.tls.client_ca_file"]);
+    expect(await paths("server: { port: 7, grpc_port: 7 }\n")).toEqual(["server.grpc_port"]);
+    const twice = "models: [{ id: a, engine: scripted }, { id: a, engine: scripted }]\n";
+    expect(await paths(twice)).toEqual(["models[1].id"]);
+    expect(await paths("models: [{ id: a }]\n")).toEqual(["models[0].engine"]);
+    const both = "models: [{ id: a, engine: scripted, deployments: [{ engine: scripted }] }]\n";
+    expect(await paths(both)).toEqual(["models[0].engine"]);
+    const mixed = "models: [{ id: a, engine: scripted, capabilities: [chat, embeddings] }]\n";
+    expect(await paths(mixed)).toEqual(["models[0].capabilities"]);
+  });
+});
+
+describe("settings of a later version", () => {
+  const contractExample = `
+state: { redis_url: null, durability: every-write }
+core: { addresses: [], token: null }
+engine: { stall: 30s, circuit_crashes: 5, threads: null }
+rate_limits: { default_key: {}, default_account: {}, models: {} }
+webhooks: { allow_http: false, allow_private_cidrs: [], allow_ports: [], dns_servers: [], endpoints_max: 20,
+            attempt_timeout: 5s, retry_delays: [30s, 2m, 10m, 30m, 2h] }
+models: [{ id: a, engine: scripted, prices: { input: 0, cached_input: 0, output: 0 }, fallbacks: [] }]
+`;
+
+  it("accept their default", async () => {
+    expect((await load(contractExample)).models).toHaveLength(1);
+  });
+
+  it.each([
+    ["state: { redis_url: redis://h }", "state.redis_url"],
+    ["upstreams: { a: { base_url: http://h } }", "upstreams"],
+    ["core: { token: secret-of-the-core }", "core.token"],
+    ["rate_limits: { default_key: { concurrency: 1 } }", "rate_limits.default_key"],
+    ["webhooks: { allow_http: true }", "webhooks.allow_http"],
+    ["engine: { threads: 2 }", "engine.threads"],
+    ["server: { role: gateway }", "server.role"],
+    ["models: [{ id: a, engine: llama }]", "models[0].engine"],
+    ["models: [{ id: a, engine: scripted, source: x }]", "models[0].source"],
+  ])("refuse every other value: %s", async (text, path) => {
+    const problems = await problemsOf(`${text}\n`);
+    expect(problems.map((problem) => problem.path)).toEqual([path]);
+    expect(problems[0]?.message).toContain("this version");
+    expect(JSON.stringify(problems)).not.toContain("secret-of-the-core");
+  });
+
+  it("are refused from the environment, too", async () => {
+    expect(await problemsOf(null, { env: { REDIS_URL: "redis://h" } })).toMatchObject([{ path: "state.redis_url" }]);
+  });
+});
+
+it("the loaded configuration cannot be changed", async () => {
+  const config = await load("models: [{ id: a, engine: scripted }]\n");
+  expect(() => Object.assign(config.server, { port: 1 })).toThrow(TypeError);
+  expect(() => Object.assign(config.models[0] ?? {}, { id: "b" })).toThrow(TypeError);
+});

@@ -1,0 +1,17 @@
+import { describe, expect, it } from "vitest";
+import { nearestName } from "../../../../src/app/config/nearest-name.js";
+
+const known = ["slots", "queue_max", "context_length", "owned_by"];
+
+describe("nearestName", () => {
+  it("finds the name that a slip of the keyboard away was meant", () => {
+    expect(nearestName("slot", known)).toBe("slots");
+    expect(nearestName("qeue_max", known)).toBe("queue_max");
+    expect(nearestName("Context_Lenght", known)).toBe("context_length");
+  });
+
+  it("offers nothing when no name is near", () => {
+    expect(nearestName("temperature", known)).toBeNull();
+    expect(nearestName("x", [])).toBeNull();
+  });
+});

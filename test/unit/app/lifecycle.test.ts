@@ -1,0 +1,107 @@
+import { describe, expect, it } from "vitest";
+import { Lifecycle, type Stoppable } from "../../../src/app/lifecycle.js";
+import { silentLog } from "../../support/core-harness.js";
+
+/** Something to stop, that notes what it is asked and is empty when told so. */
+function createStoppable(options: { emptyAt?: "once" | "when ended" } = {}) {
+  const steps: string[] = [];
+  let empty = () => {};
+  const emptied = new Promise<void>((resolve) => {
+    empty = resolve;
+  });
+  if (options.emptyAt === "once") empty();
+  const stoppable: Stoppable = {
+    announceStop: () => steps.push("announce"),
+    refuseNew: () => steps.push("refuse"),
+    emptied: () => emptied,
+    endCalls: () => {
+      steps.push("end calls");
+      empty();
+    },
+  };
+  return { steps, stoppable, empty };
+}
+
+function createLifecycle(options: { drainDelayMs?: number; drainMs?: number } = {}): Lifecycle {
+  return new Lifecycle({ drainDelayMs: 0, drainMs: 60_000, log: silentLog, ...options });
+}
+
+describe("Lifecycle", () => {
+  it("REL-11: is not ready before the start is over, nor after the stop began", async () => {
+    const lifecycle = createLifecycle();
+    const { stoppable } = createStoppable({ emptyAt: "once" });
+    expect(lifecycle.phase).toBe("starting");
+    lifecycle.started();
+    expect(lifecycle.phase).toBe("ready");
+    const stopped = lifecycle.stop(stoppable);
+    expect(lifecycle.phase).toBe("draining");
+    await stopped;
+    expect(lifecycle.phase).toBe("stopped");
+    lifecycle.started();
+    expect(lifecycle.phase).toBe("stopped");
+  });
+
+  it("announces the stop before it refuses, and closes only when no call is left", async () => {
+    const lifecycle = createLifecycle();
+    const { steps, stoppable, empty } = createStoppable();
+    lifecycle.onClose("listener", () => void steps.push("close listener"));
+    const stopped = lifecycle.stop(stoppable);
+    await new Promise(setImmediate);
+    expect(steps).toEqual(["announce", "refuse"]);
+    empty();
+    await stopped;
+    expect(steps).toEqual(["announce", "refuse", "close listener"]);
+  });
+
+  it("keeps accepting for the drain delay", async () => {
+    const lifecycle = createLifecycle({ drainDelayMs: 20 });
+    const { steps, stoppable } = createStoppable({ emptyAt: "once" });
+    const stopped = lifecycle.stop(stoppable);
+    await new Promise(setImmediate);
+    expect(steps).toEqual(["announce"]);
+    await stopped;
+    expect(steps).toEqual(["announce", "refuse"]);
+  });
+
+  it("ends the calls that are left when limits.drain is over", async () => {
+    const lifecycle = createLifecycle({ drainMs: 5 });
+    const { steps, stoppable } = createStoppable({ emptyAt: "when ended" });
+    await lifecycle.stop(stoppable);
+    expect(steps).toEqual(["announce", "refuse", "end calls"]);
+  });
+
+  it("closes in reverse order of opening, whatever fails to close", async () => {
+    const lifecycle = createLifecycle();
+    const closed: string[] = [];
+    lifecycle.onClose("first", () => void closed.push("first"));
+    lifecycle.onClose("second", () => Promise.reject(new Error("stuck")));
+    lifecycle.onClose("third", async () => void closed.push("third"));
+    await lifecycle.close();
+    expect(closed).toEqual(["third", "first"]);
+  });
+
+  it("waits for what it tracks and survives its failure", async () => {
+    const lifecycle = createLifecycle();
+    let finish = () => {};
+    const slow = new Promise<void>((resolve) => {
+      finish = resolve;
+    });
+    lifecycle.track("slow work", slow);
+    lifecycle.track("bad work", Promise.reject(new Error("broken")));
+    let closed = false;
+    const closing = lifecycle.close().then(() => {
+      closed = true;
+    });
+    await new Promise(setImmediate);
+    expect(closed).toBe(false);
+    finish();
+    await closing;
+  });
+
+  it("stops once, however often it is asked", async () => {
+    const lifecycle = createLifecycle();
+    const { steps, stoppable } = createStoppable({ emptyAt: "once" });
+    await Promise.all([lifecycle.stop(stoppable), lifecycle.stop(stoppable)]);
+    expect(steps).toEqual(["announce", "refuse"]);
+  });
+});

@@ -1,0 +1,57 @@
+import { describe, expect, it } from "vitest";
+import { configSchema } from "../../../src/app/config/schema.js";
+import { toModelDefinitions } from "../../../src/app/model-definitions.js";
+import type { Engine } from "../../../src/domain/inference/engine.js";
+
+const scripted: Engine = {
+  kind: "scripted",
+  probe: async () => ({ up: true, version: "0" }),
+  load: () => Promise.reject(new Error("not asked for")),
+};
+
+const definitionsOf = (models: object[]) => toModelDefinitions(configSchema.parse({ models }).models, { scripted });
+
+describe("toModelDefinitions", () => {
+  it("makes one deployment of the shorthand, with the documented defaults", () => {
+    expect(definitionsOf([{ id: "m", engine: "scripted", scripted: { text: "x" } }])).toEqual([
+      {
+        id: "m",
+        ownedBy: "unified-inference",
+        capabilities: null,
+        deployments: [
+          { engine: scripted, contextLength: 4096, slots: 64, queueMax: 256, weight: 1, options: { text: "x" } },
+        ],
+      },
+    ]);
+  });
+
+  it("lets four times as many wait as run, at most 512, unless the setting says otherwise", () => {
+    const queueMax = (settings: object) =>
+      definitionsOf([{ id: "m", engine: "scripted", ...settings }])[0]?.deployments[0]?.queueMax;
+    expect([queueMax({ slots: 1 }), queueMax({ slots: 1000 }), queueMax({ queue_max: 0 })]).toEqual([4, 512, 0]);
+  });
+
+  it("takes the context length of the model before that of the script", () => {
+    const contextLength = (settings: object) =>
+      definitionsOf([{ id: "m", engine: "scripted", ...settings }])[0]?.deployments[0]?.contextLength;
+    expect(contextLength({ scripted: { context_length: 10 } })).toBe(10);
+    expect(contextLength({ context_length: 20, scripted: { context_length: 10 } })).toBe(20);
+  });
+
+  it("gives vectors of length 8 to a model that is only said to make embeddings", () => {
+    const [model] = definitionsOf([{ id: "m", engine: "scripted", capabilities: ["embeddings"] }]);
+    expect(model).toMatchObject({ capabilities: ["embeddings"], deployments: [{ options: { dimensions: 8 } }] });
+  });
+
+  it("keeps every deployment with its own settings", () => {
+    const deployments = [
+      { engine: "scripted", weight: 2, slots: 3 },
+      { engine: "scripted", scripted: { text: "b" } },
+    ];
+    const [model] = definitionsOf([{ id: "m", deployments }]);
+    expect(model?.deployments).toMatchObject([
+      { weight: 2, slots: 3, queueMax: 12 },
+      { weight: 1, slots: 64, options: { text: "b" } },
+    ]);
+  });
+});

@@ -1,0 +1,36 @@
+import { describe, expect, it } from "vitest";
+import { configSchema } from "../../../src/app/config/schema.js";
+import { isLoopback, warningsOf } from "../../../src/app/start-warnings.js";
+
+const warningsFor = (settings: object, env = {}) => warningsOf(configSchema.parse(settings), env);
+
+describe("warnings at start", () => {
+  it("are none with the defaults", () => {
+    expect(warningsFor({})).toEqual([]);
+  });
+
+  it("name a listener that others can reach without TLS", () => {
+    expect(warningsFor({ server: { host: "0.0.0.0" } })).toHaveLength(1);
+    const tls = { cert_file: "c", key_file: "k" };
+    expect(warningsFor({ server: { host: "0.0.0.0", tls } })).toEqual([]);
+  });
+
+  it("name state that is lost at the end, and misspelt variables", () => {
+    expect(warningsFor({ state: { durability: "none" } })).toHaveLength(1);
+    expect(warningsFor({}, { UIS_GRPC_PRT: "1" })[0]).toContain("UIS_GRPC_PORT");
+  });
+});
+
+it.each([
+  ["127.0.0.1", true],
+  ["127.9.9.9", true],
+  ["localhost", true],
+  ["::1", true],
+  ["[::1]", true],
+  ["0.0.0.0", false],
+  ["::", false],
+  ["10.0.0.1", false],
+  ["127.example.com", false],
+])("isLoopback(%s) is %s", (host, expected) => {
+  expect(isLoopback(host)).toBe(expected);
+});

@@ -1,0 +1,76 @@
+import { createHash, randomBytes } from "node:crypto";
+import { describe, expect, it } from "vitest";
+import {
+  apiKeyPattern,
+  hashApiKey,
+  isApiKeySecret,
+  isMistypedApiKey,
+  isPresentable,
+  last4Of,
+  newApiKeySecret,
+  prefixOf,
+} from "../../../../src/domain/access/api-key-format.js";
+
+const alphabet = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
+const fixed = newApiKeySecret(() => new Uint8Array(32).fill(255));
+
+describe("API key format", () => {
+  it("KEY-1: is sk-uis-, 43 base62 of 256 random bits and 6 of their checksum", () => {
+    const asked: number[] = [];
+    const secret = newApiKeySecret((count) => {
+      asked.push(count);
+      return randomBytes(count);
+    });
+    expect(asked).toEqual([32]);
+    expect(secret).toMatch(/^sk-uis-[0-9A-Za-z]{49}$/);
+    expect(secret).toMatch(new RegExp(`^${apiKeyPattern}$`));
+    expect(isApiKeySecret(secret)).toBe(true);
+    // Written down, because keys outlive versions: prefix, alphabet, order and checksum must never change.
+    expect(fixed).toBe("sk-uis-yhjskwdA6OZ1AL1YmHWZWm8LLG7HjnuCA2j5rOw8Xp11K8jLh");
+  });
+
+  it("KEY-1: every change of one character is noticed", () => {
+    const missed: string[] = [];
+    for (let position = 7; position < fixed.length; position++) {
+      for (const character of alphabet) {
+        const typo = fixed.slice(0, position) + character + fixed.slice(position + 1);
+        if (typo !== fixed && (isApiKeySecret(typo) || !isMistypedApiKey(typo))) missed.push(typo);
+      }
+    }
+    expect(missed).toEqual([]);
+  });
+
+  it("KEY-1: every swap of two neighbours that differ is noticed", () => {
+    for (let position = 7; position < fixed.length - 1; position++) {
+      const swapped = fixed.slice(0, position) + fixed[position + 1] + fixed[position] + fixed.slice(position + 2);
+      if (swapped !== fixed) expect(isApiKeySecret(swapped)).toBe(false);
+    }
+  });
+
+  it("takes no text of another form for one of our keys, mistyped or not", () => {
+    for (const text of ["", "sk-uis-", `${fixed}0`, fixed.slice(1), ` ${fixed}`, `${fixed}\n`, fixed.toUpperCase()]) {
+      expect(isApiKeySecret(text)).toBe(false);
+      expect(isMistypedApiKey(text)).toBe(false);
+    }
+    expect(isMistypedApiKey(fixed)).toBe(false);
+  });
+
+  it("an operator's own key is 8 to 256 printable characters without spaces", () => {
+    for (const text of ["12345678", "~".repeat(256), fixed]) expect(isPresentable(text)).toBe(true);
+    for (const text of ["1234567", "~".repeat(257), "1234 5678", "1234567\n", "schlüssel", "12345678\u0000"]) {
+      expect(isPresentable(text)).toBe(false);
+    }
+  });
+
+  it("KEY-3: is kept as SHA-256 with its first 10 and last 4 characters", () => {
+    expect(hashApiKey(fixed)).toBe(createHash("sha256").update(fixed, "utf8").digest("hex"));
+    expect(prefixOf(fixed)).toBe(fixed.slice(0, 10));
+    expect(last4Of(fixed)).toBe(fixed.slice(-4));
+  });
+
+  it("KEY-3: shows nothing of a key so short that it could be guessed from there", () => {
+    const short = "x".repeat(31);
+    expect(prefixOf(short) + last4Of(short)).toBe("");
+    expect(prefixOf("0123456789".repeat(4)) + last4Of("0123456789".repeat(4))).toBe("01234567896789");
+  });
+});

@@ -1,0 +1,150 @@
+import { describe, expect, it } from "vitest";
+import type { ApiKeyRecord } from "../../../../src/domain/access/key-store.js";
+import { createAccess } from "./access-fixture.js";
+
+const readWrite = { name: "test", scope: "read_write" } as const;
+const all = { account: null, pageSize: 0, pageToken: "" };
+
+describe("ApiKeys", () => {
+  it("KEY-2: the secret leaves with the answer that makes the key and never again", async () => {
+    const { apiKeys, keys } = createAccess();
+    const { record, secret } = await apiKeys.create({ ...readWrite, account: "team", models: ["a*"] });
+    const later = [
+      record,
+      await apiKeys.list(all),
+      await keys.findByHash(record.hash),
+      await apiKeys.revoke(record.id),
+    ];
+    expect(JSON.stringify(later)).not.toContain(secret.slice(10, -4));
+    expect(record).toMatchObject({ name: "test", scope: "read_write", account: "team", models: ["a*"] });
+    expect(record.id).toMatch(/^key_[0-9A-Za-z]{24}$/);
+  });
+
+  it("KEY-3: keeps the hash, the first 10 and the last 4 characters, and nothing else of the secret", async () => {
+    const { apiKeys, keys } = createAccess();
+    const { record, secret } = await apiKeys.create(readWrite);
+    const kept = (await keys.findByHash(record.hash)) as ApiKeyRecord;
+    expect(kept).toMatchObject({ prefix: secret.slice(0, 10), last4: secret.slice(-4) });
+    expect(Object.keys(kept).toSorted()).toEqual(
+      [
+        "account createdAtMs createdBy expiresAtMs hash id last4 lastUsedAtMs models name prefix revokedAtMs scope",
+      ].flatMap((names) => names.split(" ")),
+    );
+  });
+
+  it("gives the account default where none is named", async () => {
+    const { apiKeys } = createAccess();
+    for (const account of [undefined, null, ""]) {
+      expect((await apiKeys.create({ ...readWrite, account })).record.account).toBe("default");
+    }
+  });
+
+  it.each([
+    ["name", { ...readWrite, name: "" }, "missing_required_parameter"],
+    ["name", { ...readWrite, name: "x".repeat(129) }, "string_above_max_length"],
+    ["name", { ...readWrite, name: "a\u001b[31mred" }, "invalid_value"],
+    ["scope", { name: "x", scope: null }, "missing_required_parameter"],
+    ["account", { ...readWrite, account: "Team" }, "invalid_value"],
+    ["account", { ...readWrite, account: "a".repeat(65) }, "invalid_value"],
+    ["models", { ...readWrite, models: Array.from({ length: 101 }, () => "m") }, "array_above_max_length"],
+    ["models[1]", { ...readWrite, models: ["ok", ""] }, "invalid_value"],
+    ["models[0]", { ...readWrite, models: ["a*b"] }, "invalid_value"],
+    ["models[0]", { ...readWrite, models: ["/a"] }, "invalid_value"],
+    ["models[0]", { ...readWrite, models: ["a b"] }, "invalid_value"],
+    ["models[0]", { ...readWrite, models: ["m".repeat(129)] }, "invalid_value"],
+    ["expires_at", { ...readWrite, expiresAtMs: Date.UTC(2025, 0, 1) }, "invalid_value"],
+    ["expires_at", { ...readWrite, expiresAtMs: Number.NaN }, "invalid_value"],
+  ] as const)("names the field at fault: %s of %j is %s", async (param, input, code) => {
+    const { apiKeys } = createAccess();
+    await expect(apiKeys.create(input)).rejects.toMatchObject({ code, param });
+    expect((await apiKeys.list(all)).records).toEqual([]);
+  });
+
+  it("takes every value at its bound", async () => {
+    const { apiKeys, clock } = createAccess();
+    const models = [...Array.from({ length: 98 }, (_, number) => `org/m${number}`), `${"m".repeat(128)}*`, "*"];
+    const input = { name: "ü".repeat(128), scope: "read", account: "a".repeat(64), models } as const;
+    const { record } = await apiKeys.create({ ...input, expiresAtMs: clock.now() + 1 });
+    expect(record.models).toEqual(models);
+  });
+
+  it("lists newest first in pages of an opaque token, 100 where no size is named", async () => {
+    const { apiKeys, clock } = createAccess();
+    for (let number = 1; number <= 101; number++) {
+      await apiKeys.create({ ...readWrite, name: `key ${number}` });
+      clock.advance(1);
+    }
+    const first = await apiKeys.list(all);
+    expect(first.records).toHaveLength(100);
+    expect(first.records[0]?.name).toBe("key 101");
+    expect(first.nextPageToken).toMatch(/^[A-Za-z0-9_-]+$/);
+    const second = await apiKeys.list({ ...all, pageToken: first.nextPageToken });
+    expect(second.records.map(({ name }) => name)).toEqual(["key 1"]);
+    expect(second.nextPageToken).toBe("");
+  });
+
+  it.each([
+    ["page_size", { ...all, pageSize: -1 }, "integer_below_min_value"],
+    ["page_size", { ...all, pageSize: 1_001 }, "integer_above_max_value"],
+    ["page_token", { ...all, pageToken: "made-up" }, "invalid_value"],
+  ] as const)("refuses a page that cannot be: %s", async (param, page, code) => {
+    await expect(createAccess().apiKeys.list(page)).rejects.toMatchObject({ code, param });
+  });
+
+  it("revokes once and for all, and says which key does not exist", async () => {
+    const { apiKeys, clock } = createAccess();
+    const { record } = await apiKeys.create(readWrite);
+    const revoked = await apiKeys.revoke(record.id);
+    expect(revoked.revokedAtMs).toBe(clock.now());
+    clock.advance(1_000);
+    expect(await apiKeys.revoke(record.id)).toEqual(revoked);
+    await expect(apiKeys.revoke("key_nobody")).rejects.toMatchObject({ code: "not_found", param: "id" });
+  });
+
+  it("does not say that a key is revoked when the store could not write it", async () => {
+    const { apiKeys, keys, use } = createAccess();
+    const { record, secret } = await apiKeys.create(readWrite);
+    keys.down = true;
+    await expect(apiKeys.revoke(record.id)).rejects.toMatchObject({ code: "storage_unavailable" });
+    keys.down = false;
+    expect(await use(secret)).toMatchObject({ keyId: record.id });
+  });
+
+  it("makes the first key of an empty store, and only that one", async () => {
+    const { apiKeys, use } = createAccess();
+    const first = await apiKeys.ensureFirst();
+    expect(first?.record).toMatchObject({ name: "default", scope: "read_write", createdBy: "first_start" });
+    expect(await use(first?.secret ?? "")).toMatchObject({ scope: "read_write", account: "default" });
+    expect(await apiKeys.ensureFirst()).toBeNull();
+  });
+
+  it("KEY-1: registers a key of the operator's own form, at every start the same", async () => {
+    const { apiKeys, use } = createAccess();
+    const own = "my-own-key-8+";
+    const [one, two] = await Promise.all([apiKeys.registerBootstrap(own), apiKeys.registerBootstrap(own)]);
+    expect(two).toEqual(one);
+    expect(await apiKeys.registerBootstrap(own)).toEqual(one);
+    expect(await use(own)).toMatchObject({ keyId: one.id, scope: "read_write", account: "default" });
+    expect(JSON.stringify(await apiKeys.list(all))).not.toContain(own);
+  });
+
+  it("a bootstrap key that was revoked stays revoked at the next start", async () => {
+    const { apiKeys, use } = createAccess();
+    const { id } = await apiKeys.registerBootstrap("my-own-key-8+");
+    await apiKeys.revoke(id);
+    expect((await apiKeys.registerBootstrap("my-own-key-8+")).revokedAtMs).not.toBeNull();
+    await expect(use("my-own-key-8+")).rejects.toMatchObject({ code: "invalid_api_key" });
+  });
+
+  it("refuses a bootstrap key that could never be presented", async () => {
+    const { apiKeys } = createAccess();
+    const { secret } = await createAccess().apiKeys.create(readWrite);
+    const mistyped = secret.slice(0, -1) + (secret.endsWith("0") ? "1" : "0");
+    for (const bad of ["short", "with a space", "x".repeat(257), mistyped]) {
+      const refusal = apiKeys.registerBootstrap(bad);
+      await expect(refusal).rejects.toMatchObject({ code: "invalid_value" });
+      await expect(refusal).rejects.not.toThrow(bad);
+    }
+    expect((await apiKeys.registerBootstrap(secret)).prefix).toBe(secret.slice(0, 10));
+  });
+});

@@ -1,0 +1,127 @@
+import { describe, expect, it } from "vitest";
+import { KeyCache } from "../../../../src/domain/access/key-cache.js";
+import { keyRecord } from "../../../suites/api-key-records.js";
+import { FakeClock } from "../../../support/fake-clock.js";
+import { ScriptedKeyStore } from "./scripted-key-store.js";
+
+const { id, hash } = keyRecord(1);
+const unknownHash = keyRecord(2).hash;
+
+async function createCache() {
+  const clock = new FakeClock();
+  const keys = new ScriptedKeyStore();
+  await keys.insert(keyRecord(1));
+  return { clock, keys, cache: new KeyCache({ keys, clock }) };
+}
+
+function createGate() {
+  let open = () => {};
+  const gate = new Promise<void>((resolve) => {
+    open = resolve;
+  });
+  return { gate, open };
+}
+
+describe("KeyCache", () => {
+  it("asks the store for a known key every 30 s", async () => {
+    const { cache, clock, keys } = await createCache();
+    for (const [afterMs, lookUps] of [
+      [0, 1],
+      [29_999, 1],
+      [1, 2],
+    ] as const) {
+      clock.advance(afterMs);
+      expect(await cache.find(hash)).toMatchObject({ id });
+      expect(keys.lookUps).toHaveLength(lookUps);
+    }
+  });
+
+  it("asks the store for an unknown key every 5 s, so that a new key works soon", async () => {
+    const { cache, clock, keys } = await createCache();
+    expect(await cache.find(unknownHash)).toBeNull();
+    await keys.insert(keyRecord(2));
+    clock.advance(4_999);
+    expect(await cache.find(unknownHash)).toBeNull();
+    expect(keys.lookUps).toHaveLength(1);
+    clock.advance(1);
+    expect(await cache.find(unknownHash)).toMatchObject({ id: keyRecord(2).id });
+  });
+
+  it("asks once for many requests at the same moment", async () => {
+    const { cache, keys } = await createCache();
+    await Promise.all(Array.from({ length: 50 }, () => cache.find(hash)));
+    expect(keys.lookUps).toHaveLength(1);
+  });
+
+  it("hands out records that nobody can change", async () => {
+    const { cache } = await createCache();
+    const record = await cache.find(hash);
+    expect(Object.isFrozen(record)).toBe(true);
+    expect(Object.isFrozen(record?.models)).toBe(true);
+  });
+
+  it("KEY-12: does not remember what a look-up saw before the key was forgotten", async () => {
+    const { cache, keys } = await createCache();
+    const { gate, open } = createGate();
+    keys.gate = gate;
+    const early = cache.find(hash);
+    await keys.revoke(id, 1_000);
+    cache.forget(id);
+    keys.gate = null;
+    // A request after the revocation does not join the look-up from before it.
+    expect(await cache.find(hash)).toMatchObject({ revokedAtMs: 1_000 });
+    open();
+    await early;
+    expect(await cache.find(hash)).toMatchObject({ revokedAtMs: 1_000 });
+  });
+
+  it("forgets one key and keeps the others", async () => {
+    const { cache, keys } = await createCache();
+    await keys.insert(keyRecord(2));
+    await cache.find(hash);
+    await cache.find(unknownHash);
+    cache.forget(id);
+    keys.lookUps.length = 0;
+    await cache.find(hash);
+    await cache.find(unknownHash);
+    expect(keys.lookUps).toEqual([hash]);
+  });
+
+  it("KEY-14: while the store is out of reach, known keys go on for 5 min and others are told of the outage", async () => {
+    const { cache, clock, keys } = await createCache();
+    await cache.find(hash);
+    keys.down = true;
+    clock.advance(299_999);
+    expect(await cache.find(hash)).toMatchObject({ id });
+    await expect(cache.find(unknownHash)).rejects.toMatchObject({ code: "storage_unavailable" });
+    clock.advance(1);
+    await expect(cache.find(hash)).rejects.toMatchObject({ code: "storage_unavailable" });
+    keys.down = false;
+    expect(await cache.find(hash)).toMatchObject({ id });
+  });
+
+  it("KEY-14: a key that was unknown before the outage is not called bad during it", async () => {
+    const { cache, clock, keys } = await createCache();
+    expect(await cache.find(unknownHash)).toBeNull();
+    keys.down = true;
+    clock.advance(5_000);
+    await expect(cache.find(unknownHash)).rejects.toMatchObject({ code: "storage_unavailable" });
+  });
+
+  it("holds 10,000 entries at most, and a flood of made-up keys pushes no known key out", async () => {
+    const { cache, keys } = await createCache();
+    await cache.find(hash);
+    for (let number = 0; number < 11_000; number++) await cache.find(`made-up ${number}`);
+    for (let number = 10; number < 9_500; number++) {
+      await keys.insert(keyRecord(number));
+      await cache.find(keyRecord(number).hash);
+      if (number === 10) {
+        keys.lookUps.length = 0;
+        await cache.find(hash);
+        expect(keys.lookUps).toEqual([]);
+      }
+    }
+    expect(cache.size).toBeLessThanOrEqual(10_000);
+    expect(cache.size).toBeGreaterThan(4_500);
+  });
+});

@@ -1,0 +1,49 @@
+import type { ApiKeyRecord, KeyStore } from "../../../../src/domain/access/key-store.js";
+import { ServiceError } from "../../../../src/domain/service-error.js";
+import { createVolatileState } from "../../../../src/state/volatile/volatile-state.js";
+
+/** The volatile store, with its look-ups counted, and able to be slow or out of reach. */
+export class ScriptedKeyStore implements KeyStore {
+  readonly #keys = createVolatileState().keys;
+  /** Hashes that were looked up. */
+  readonly lookUps: string[] = [];
+  readonly touches: { readonly id: string; readonly atMs: number }[] = [];
+  down = false;
+  /** While set, look-ups answer what they saw only after it resolves. */
+  gate: Promise<void> | null = null;
+
+  async findByHash(hash: string): Promise<ApiKeyRecord | null> {
+    this.lookUps.push(hash);
+    this.#refuseWhenDown();
+    const seen = await this.#keys.findByHash(hash);
+    await this.gate;
+    return seen;
+  }
+
+  async touch(id: string, atMs: number): Promise<void> {
+    this.#refuseWhenDown();
+    this.touches.push({ id, atMs });
+    await this.#keys.touch(id, atMs);
+  }
+
+  insert(record: ApiKeyRecord): Promise<void> {
+    return this.#keys.insert(record);
+  }
+
+  insertFirst(record: ApiKeyRecord): Promise<boolean> {
+    return this.#keys.insertFirst(record);
+  }
+
+  list(page: Parameters<KeyStore["list"]>[0]): ReturnType<KeyStore["list"]> {
+    return this.#keys.list(page);
+  }
+
+  async revoke(id: string, atMs: number): Promise<ApiKeyRecord | null> {
+    this.#refuseWhenDown();
+    return this.#keys.revoke(id, atMs);
+  }
+
+  #refuseWhenDown(): void {
+    if (this.down) throw new ServiceError("storage_unavailable", "The store cannot be used: this is a test.");
+  }
+}

@@ -1,0 +1,171 @@
+import { describe, expect, it } from "vitest";
+import { Role, ToolChoice_Mode } from "../../../../gen/unified/inference/v1/chat_pb.js";
+import { toChatRequest } from "../../../../src/domain/inference/chat-request.js";
+import { caps, chat, outcome, refusal, says, text } from "./params.js";
+
+const build = (changes: Parameters<typeof chat>[0] = {}, able: Parameters<typeof caps>[0] = {}) =>
+  toChatRequest(chat(changes), caps(able));
+const check = (changes: Parameters<typeof chat>[0], able: Parameters<typeof caps>[0]): string =>
+  outcome(() => build(changes, able));
+const tools = ["f", "g"].map((name) => ({ function: { name } }));
+
+/** The tools and the choice that reach the engine. */
+function offered(changes: Parameters<typeof chat>[0]) {
+  const { input } = build(changes);
+  if (!("messages" in input)) throw new Error("a chat request has messages");
+  const { toolChoice, parallelToolCalls } = input;
+  return { names: input.tools.map((tool) => tool.function?.name), toolChoice, parallelToolCalls };
+}
+
+describe("toChatRequest", () => {
+  it("CHAT-1 CHAT-2 CHAT-3 CHAT-10: fills in the defaults", () => {
+    expect(build()).toMatchObject({
+      temperature: 1,
+      topP: 1,
+      n: 1,
+      maxTokens: null,
+      stop: [],
+      frequencyPenalty: 0,
+      presencePenalty: 0,
+    });
+    expect(build()).not.toHaveProperty("logprobs");
+    expect(build()).not.toHaveProperty("seed");
+    expect(build()).not.toHaveProperty("format");
+  });
+
+  it("CHAT-1 CHAT-9 CHAT-28: passes on what was asked for", () => {
+    const asked = { temperature: 0, topP: 0, n: 3, topK: 5, minP: 0.1, repetitionPenalty: 1.1, seed: -(2n ** 63n) };
+    expect(build(asked)).toMatchObject(asked);
+  });
+
+  it("CHAT-5: of both names of the budget the newer wins", () => {
+    expect(build({ maxTokens: 10 }).maxTokens).toBe(10);
+    expect(build({ maxTokens: 10, maxCompletionTokens: 20 }).maxTokens).toBe(20);
+  });
+
+  it("CHAT-6: the budget is cut to what the model can say", () => {
+    expect(build({ maxTokens: 1_000_000 }, { maxOutput: 100 }).maxTokens).toBe(100);
+  });
+
+  it("CHAT-7: empty stop strings are none", () => {
+    expect(build({ stop: ["", "a", ""] }).stop).toEqual(["a"]);
+  });
+
+  it("CHAT-11: logit_bias reaches the engine by number, and a model without it refuses", () => {
+    expect(build({ logitBias: { "7": -100 } }).logitBias).toEqual(new Map([[7, -100]]));
+    expect(check({ logitBias: { "7": 1 } }, { logitBias: false })).toBe("unsupported_parameter logit_bias");
+    expect(check({}, { logitBias: false })).toBe("accepted");
+  });
+
+  it("CHAT-12 CHAT-13: alternatives are as many as asked for, and no more than the model gives", () => {
+    expect(build({ logprobs: true }).logprobs).toBe(0);
+    expect(build({ logprobs: true, topLogprobs: 5 }).logprobs).toBe(5);
+    expect(build({ logprobs: false }).logprobs).toBeUndefined();
+    expect(check({ logprobs: true }, { logprobs: 0 })).toBe("unsupported_parameter logprobs");
+    expect(check({ logprobs: true, topLogprobs: 6 }, { logprobs: 5 })).toBe("unsupported_value top_logprobs");
+  });
+
+  it("CHAT-10: penalties need a model that has them, unless they are 0", () => {
+    expect(check({ frequencyPenalty: 1 }, { penalties: false })).toBe("unsupported_parameter frequency_penalty");
+    expect(check({ presencePenalty: 1 }, { penalties: false })).toBe("unsupported_parameter presence_penalty");
+    expect(check({ frequencyPenalty: 0, presencePenalty: 0 }, { penalties: false })).toBe("accepted");
+  });
+
+  it("MSG-1: developer messages reach the engine with their role", () => {
+    const { input } = build({ messages: [{ role: Role.DEVELOPER, content: [text("Be brief.")] }] });
+    expect("messages" in input && input.messages[0]?.role).toBe(Role.DEVELOPER);
+  });
+
+  it("MSG-4: an image for a model without vision is refused at its place", () => {
+    const content = [
+      text("Look:"),
+      { part: { case: "imageUrl" as const, value: { url: "data:image/png;base64,AA" } } },
+    ];
+    const messages = [says("Hi"), { role: Role.USER, content }];
+    expect(check({ messages }, { vision: false })).toBe("unsupported_value messages[1].content[1]");
+    expect(check({ messages }, { vision: true })).toBe("accepted");
+  });
+
+  it("MSG-3: sounds and files are refused at their place", () => {
+    const sound = { part: { case: "inputAudio" as const, value: { data: "AA==", format: "wav" } } };
+    const file = { part: { case: "file" as const, value: { fileId: "x" } } };
+    for (const part of [sound, file]) {
+      const messages = [{ role: Role.USER, content: [part] }];
+      expect(check({ messages }, {})).toBe("unsupported_value messages[0].content[0]");
+    }
+  });
+
+  it("TOOL-2 TOOL-3: the choice is auto with tools and none without", () => {
+    expect(offered({ tools })).toMatchObject({ names: ["f", "g"], toolChoice: { mode: "auto" } });
+    expect(offered({})).toMatchObject({ names: [], toolChoice: { mode: "none" } });
+  });
+
+  it("TOOL-4: with none no tool reaches the engine", () => {
+    const toolChoice = { choice: { case: "mode" as const, value: ToolChoice_Mode.NONE } };
+    expect(offered({ tools, toolChoice })).toMatchObject({ names: [], toolChoice: { mode: "none" } });
+  });
+
+  it("TOOL-5: required offers all, a named function only itself", () => {
+    const required = { choice: { case: "mode" as const, value: ToolChoice_Mode.REQUIRED } };
+    expect(offered({ tools, toolChoice: required })).toMatchObject({
+      names: ["f", "g"],
+      toolChoice: { mode: "required" },
+    });
+    const named = { choice: { case: "function" as const, value: "g" } };
+    expect(offered({ tools, toolChoice: named })).toMatchObject({
+      names: ["g"],
+      toolChoice: { mode: "named", name: "g" },
+    });
+  });
+
+  it("TOOL-6: allowed tools are a subset", () => {
+    const value = { mode: ToolChoice_Mode.REQUIRED, names: ["g"] };
+    expect(offered({ tools, toolChoice: { choice: { case: "allowed", value } } })).toMatchObject({
+      names: ["g"],
+      toolChoice: { mode: "required" },
+    });
+  });
+
+  it("TOOL-9: several calls are allowed unless the request or the model says no", () => {
+    expect(offered({ tools }).parallelToolCalls).toBe(true);
+    expect(offered({ tools, parallelToolCalls: false }).parallelToolCalls).toBe(false);
+    const { input } = build({ tools }, { parallelTools: false });
+    expect("messages" in input && input.parallelToolCalls).toBe(false);
+  });
+
+  it("ERR-8: tools need a model that calls them", () => {
+    expect(check({ tools }, { tools: "none" })).toBe("unsupported_parameter tools");
+    expect(check({ tools }, { tools: "forced-only" })).toBe("unsupported_value tool_choice");
+    const none = { choice: { case: "mode" as const, value: ToolChoice_Mode.NONE } };
+    expect(check({ tools, toolChoice: none }, { tools: "none" })).toBe("accepted");
+  });
+
+  it("TOOL-14: strict needs a model that can be held to a grammar", () => {
+    const strict = [{ function: { name: "f" } }, { function: { name: "g", strict: true } }];
+    expect(check({ tools: strict }, { grammar: false })).toBe("unsupported_parameter tools[1].function.strict");
+    expect(check({ tools: strict }, {})).toBe("accepted");
+  });
+
+  it("RF-1 RF-2: formats reach the engine, text is none", () => {
+    expect(build({ responseFormat: { format: { case: "text", value: {} } } })).not.toHaveProperty("format");
+    expect(build({ responseFormat: { format: { case: "jsonObject", value: {} } } }).format).toEqual({
+      type: "json_object",
+    });
+    const value = { name: "r", schemaJson: '{"type":"object"}', strict: true };
+    expect(build({ responseFormat: { format: { case: "jsonSchema", value } } }).format).toEqual({
+      type: "json_schema",
+      ...value,
+    });
+  });
+
+  it("RF-1: a model without JSON refuses the format", () => {
+    const responseFormat = { format: { case: "jsonObject" as const, value: {} } };
+    expect(check({ responseFormat }, { jsonSchema: "none" })).toBe("unsupported_value response_format");
+  });
+
+  it("ERR-2: a refusal names the field and the model", () => {
+    const error = refusal(() => build({ tools }, { tools: "none" }));
+    expect(error?.message).toContain("'tools'");
+    expect(error?.message).toContain("'m'");
+  });
+});

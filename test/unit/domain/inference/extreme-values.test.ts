@@ -1,0 +1,71 @@
+import { describe, expect, it } from "vitest";
+import { defaultLimits } from "../../../../src/contract/limits.js";
+import { validateChatCompletion } from "../../../../src/domain/inference/validate-chat.js";
+import { validateCompletion } from "../../../../src/domain/inference/validate-completion.js";
+import { validateEmbeddings } from "../../../../src/domain/inference/validate-embedding.js";
+import { chat, completion, embedding, refusal } from "./params.js";
+
+/**
+ * Values that no rule allows, for every number of a request. Messages are made in the process here, so that values
+ * appear that only some wires can carry: NaN and Infinity come in through gRPC, fractions and 2^31 through JSON.
+ */
+const never = [-1e308, -(2 ** 31), -3, 2 ** 31, 1e308, Number.NaN, Infinity, -Infinity];
+const neverIntegers = [...never, 1.5, 0.1];
+
+const chatNumbers = [
+  "temperature",
+  "topP",
+  "frequencyPenalty",
+  "presencePenalty",
+  "minP",
+  "repetitionPenalty",
+] as const;
+const chatIntegers = ["n", "maxTokens", "maxCompletionTokens", "topLogprobs", "topK"] as const;
+const completionIntegers = ["n", "maxTokens", "logprobs", "bestOf", "topK"] as const;
+const snake = (name: string): string => name.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
+
+interface Case {
+  readonly name: string;
+  readonly param: string;
+  readonly validate: () => void;
+}
+
+function cases<Field extends string>(
+  kind: string,
+  fields: readonly Field[],
+  values: readonly number[],
+  validate: (changes: { [field in Field]?: number }) => void,
+): Case[] {
+  return fields.flatMap((field) =>
+    values.map((value) => ({
+      name: `${kind} ${snake(field)}: ${value}`,
+      param: snake(field),
+      validate: () => validate({ [field]: value } as { [field in Field]?: number }),
+    })),
+  );
+}
+
+const table: readonly Case[] = [
+  ...cases("chat", chatNumbers, never, (changes) => validateChatCompletion({ ...chat(), ...changes }, defaultLimits)),
+  ...cases("chat", chatIntegers, neverIntegers, (changes) =>
+    validateChatCompletion({ ...chat({ logprobs: true }), ...changes }, defaultLimits),
+  ),
+  ...cases("completion", completionIntegers, neverIntegers, (changes) =>
+    validateCompletion({ ...completion(), ...changes }, defaultLimits),
+  ),
+  ...cases("embedding", ["dimensions"], neverIntegers, (changes) =>
+    validateEmbeddings({ ...embedding(), ...changes }, defaultLimits),
+  ),
+];
+
+describe("extreme values", () => {
+  it("the table has at least 120", () => {
+    expect(table.length).toBeGreaterThanOrEqual(120);
+  });
+
+  it.each(table)("SEC-8: refused with its param: $name", ({ validate, param }) => {
+    const error = refusal(validate);
+    expect(error?.param).toBe(param);
+    expect(error?.message).not.toMatch(/rate.?limit|maximum context length/i);
+  });
+});

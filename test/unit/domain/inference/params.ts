@@ -1,0 +1,80 @@
+import { create, type MessageInitShape } from "@bufbuild/protobuf";
+import {
+  type ChatCompletionParams,
+  ChatCompletionParamsSchema,
+  type ContentPartSchema,
+  Role,
+} from "../../../../gen/unified/inference/v1/chat_pb.js";
+import { type CompletionParams, CompletionParamsSchema } from "../../../../gen/unified/inference/v1/completion_pb.js";
+import { type EmbeddingParams, EmbeddingParamsSchema } from "../../../../gen/unified/inference/v1/embedding_pb.js";
+import type { Capabilities } from "../../../../src/domain/inference/engine.js";
+import { ServiceError } from "../../../../src/domain/service-error.js";
+
+/** One text part. */
+export function text(value: string): MessageInitShape<typeof ContentPartSchema> {
+  return { part: { case: "text", value } };
+}
+
+/** A user's message. */
+export function says(value: string) {
+  return { role: Role.USER, content: [text(value)] };
+}
+
+/** A valid chat request with some fields changed. */
+export function chat(changes: MessageInitShape<typeof ChatCompletionParamsSchema> = {}): ChatCompletionParams {
+  return create(ChatCompletionParamsSchema, { model: "m", messages: [says("Hi")], ...changes });
+}
+
+/** A valid completions request with some fields changed. */
+export function completion(changes: MessageInitShape<typeof CompletionParamsSchema> = {}): CompletionParams {
+  return create(CompletionParamsSchema, { model: "m", prompt: ["Once"], ...changes });
+}
+
+/** A valid embeddings request with some fields changed. */
+export function embedding(changes: MessageInitShape<typeof EmbeddingParamsSchema> = {}): EmbeddingParams {
+  return create(EmbeddingParamsSchema, { model: "m", input: ["a"], ...changes });
+}
+
+/** The ServiceError that `run` throws; null when it throws nothing. Anything else that is thrown passes through. */
+export function refusal(run: () => unknown): ServiceError | null {
+  try {
+    run();
+    return null;
+  } catch (error) {
+    if (error instanceof ServiceError) return error;
+    throw error;
+  }
+}
+
+/** `code param` of a refusal, or "accepted": what most tests compare. */
+export function outcome(run: () => unknown): string {
+  const error = refusal(run);
+  return error === null ? "accepted" : `${error.code} ${error.param}`;
+}
+
+/** A model that can do everything, less what a test takes away. */
+export function caps(changes: Partial<Capabilities> = {}): Capabilities {
+  return {
+    chat: true,
+    completion: true,
+    embeddings: true,
+    contextLength: 4096,
+    maxOutput: 4096,
+    tools: "auto",
+    parallelTools: true,
+    jsonSchema: "full",
+    grammar: true,
+    logprobs: 20,
+    echoLogprobs: true,
+    logitBias: true,
+    penalties: true,
+    seed: "exact",
+    nativeN: true,
+    prefixCache: false,
+    exactUsage: true,
+    tokenInput: true,
+    infill: true,
+    vision: true,
+    ...changes,
+  };
+}

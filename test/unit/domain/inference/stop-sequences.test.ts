@@ -1,0 +1,68 @@
+import fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import { StopSequences } from "../../../../src/domain/inference/stop-sequences.js";
+
+/** What is shown of a text that arrives in these pieces. */
+function shown(stops: readonly string[], pieces: readonly string[]): string {
+  const sequences = new StopSequences(stops);
+  let out = "";
+  for (const piece of pieces) {
+    const { emit, stopped } = sequences.push(piece);
+    out += emit;
+    if (stopped) return out;
+  }
+  return out + sequences.flush();
+}
+
+/** The slow and obvious way: the match that is complete first, and of those the one that began first. */
+function beforeFirstMatch(stops: readonly string[], text: string): string {
+  for (let end = 1; end <= text.length; end++) {
+    const matched = stops.filter((stop) => text.slice(0, end).endsWith(stop)).map((stop) => stop.length);
+    if (matched.length > 0) return text.slice(0, end - Math.max(...matched));
+  }
+  return text;
+}
+
+/** Few letters, so that stop strings overlap with themselves and each other. */
+const letters = fc.string({ unit: fc.constantFrom("a", "b", "🙂"), minLength: 0, maxLength: 40 });
+const stopStrings = fc.array(fc.string({ unit: fc.constantFrom("a", "b", "🙂"), minLength: 1, maxLength: 5 }), {
+  minLength: 1,
+  maxLength: 4,
+});
+
+describe("StopSequences", () => {
+  it("CHAT-8: shows the text up to the first match, however it is cut", () => {
+    fc.assert(
+      fc.property(stopStrings, fc.array(letters, { maxLength: 8 }), (stops, pieces) => {
+        expect(shown(stops, pieces)).toBe(beforeFirstMatch(stops, pieces.join("")));
+      }),
+      { numRuns: 2_000 },
+    );
+  });
+
+  it("CHAT-8: never shows a stop string, not even across pieces", () => {
+    fc.assert(
+      fc.property(stopStrings, fc.array(letters, { maxLength: 8 }), (stops, pieces) => {
+        const out = shown(stops, pieces);
+        expect(stops.filter((stop) => out.includes(stop))).toEqual([]);
+      }),
+      { numRuns: 2_000 },
+    );
+  });
+
+  it("CHAT-8: holds back no more than what could begin a stop string", () => {
+    const sequences = new StopSequences(["END"]);
+    expect(sequences.push("the E")).toEqual({ emit: "the ", stopped: false });
+    expect(sequences.push("N")).toEqual({ emit: "", stopped: false });
+    expect(sequences.push("T")).toEqual({ emit: "ENT", stopped: false });
+    expect(sequences.push(" END and more")).toEqual({ emit: " ", stopped: true });
+    expect(sequences.push("more")).toEqual({ emit: "", stopped: true });
+  });
+
+  it("CHAT-8: gives back what was held when the text ends without a match", () => {
+    const sequences = new StopSequences(["END"]);
+    sequences.push("EN");
+    expect(sequences.flush()).toBe("EN");
+    expect(sequences.flush()).toBe("");
+  });
+});

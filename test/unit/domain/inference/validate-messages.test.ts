@@ -1,0 +1,128 @@
+import type { MessageInitShape } from "@bufbuild/protobuf";
+import { describe, expect, it } from "vitest";
+import { type MessageSchema, Role } from "../../../../gen/unified/inference/v1/chat_pb.js";
+import { defaultLimits } from "../../../../src/contract/limits.js";
+import { validateChatCompletion } from "../../../../src/domain/inference/validate-chat.js";
+import { chat, outcome, refusal, says, text } from "./params.js";
+
+type MessageInit = MessageInitShape<typeof MessageSchema>;
+
+const check = (...messages: MessageInit[]): string =>
+  outcome(() => validateChatCompletion(chat({ messages }), defaultLimits));
+const calls = (...ids: string[]): MessageInit => ({
+  role: Role.ASSISTANT,
+  toolCalls: ids.map((id) => ({ id, function: { name: "f", argumentsJson: "{}" } })),
+});
+const answers = (toolCallId: string): MessageInit => ({ role: Role.TOOL, toolCallId, content: [text("42")] });
+
+describe("validateMessages", () => {
+  it("MSG-1: every role of the contract is accepted, others are refused at their place", () => {
+    for (const role of [Role.SYSTEM, Role.DEVELOPER, Role.USER, Role.ASSISTANT]) {
+      expect(check({ role, content: [text("x")] })).toBe("accepted");
+    }
+    expect(check({ role: Role.FUNCTION, name: "f", content: [text("x")] })).toBe("accepted");
+    expect(check(says("x"), { content: [text("x")] })).toBe("invalid_value messages[1].role");
+    expect(check({ role: 99 as Role, content: [text("x")] })).toBe("invalid_value messages[0].role");
+  });
+
+  it("MSG-2: several text parts work for every role", () => {
+    expect(check({ role: Role.SYSTEM, content: [text("a"), text("b")] }, says("x"))).toBe("accepted");
+  });
+
+  it("MSG-3: refusals are the assistant's, and a part that holds nothing is refused", () => {
+    const refused: MessageInit["content"] = [{ part: { case: "refusal", value: "no" } }];
+    expect(check({ role: Role.ASSISTANT, content: refused })).toBe("accepted");
+    expect(check({ role: Role.USER, content: refused })).toBe("invalid_value messages[0].content[0]");
+    expect(check({ role: Role.USER, content: [text("a"), {}] })).toBe("invalid_value messages[0].content[1]");
+  });
+
+  it("MSG-3: details and formats of media are from their lists", () => {
+    const image = (url: string, detail?: string): string =>
+      check({
+        role: Role.USER,
+        content: [{ part: { case: "imageUrl", value: detail === undefined ? { url } : { url, detail } } }],
+      });
+    expect(image("data:image/png;base64,AA==", "low")).toBe("accepted");
+    expect(image("https://example.com/a.png")).toBe("accepted");
+    expect(image("data:image/png;base64,AA==", "huge")).toBe("invalid_value messages[0].content[0].image_url.detail");
+    const sound: MessageInit["content"] = [{ part: { case: "inputAudio", value: { data: "AA==", format: "ogg" } } }];
+    expect(check({ role: Role.USER, content: sound })).toBe("invalid_value messages[0].content[0].input_audio.format");
+  });
+
+  it("MSG-4: an image is a data: or an http(s) address", () => {
+    for (const url of ["file:///etc/passwd", "", "ftp://x/y"]) {
+      const content: MessageInit["content"] = [{ part: { case: "imageUrl", value: { url } } }];
+      expect(check({ role: Role.USER, content })).toBe("invalid_value messages[0].content[0].image_url.url");
+    }
+  });
+
+  it("MSG-5: content may be left out beside tool_calls only, and empty text is content", () => {
+    expect(check(calls("c1"), answers("c1"))).toBe("accepted");
+    expect(check({ role: Role.ASSISTANT })).toBe("missing_required_parameter messages[0].content");
+    expect(check({ role: Role.USER })).toBe("missing_required_parameter messages[0].content");
+    expect(check(says(""))).toBe("accepted");
+  });
+
+  it("MSG-6: arguments of earlier calls may be anything, their ids and names may not be missing", () => {
+    const broken: MessageInit = {
+      role: Role.ASSISTANT,
+      toolCalls: [{ id: "c", function: { name: "f", argumentsJson: "{not json" } }],
+    };
+    expect(check(broken, answers("c"))).toBe("accepted");
+    expect(check({ role: Role.ASSISTANT, toolCalls: [{ id: "", function: { name: "f" } }] })).toBe(
+      "missing_required_parameter messages[0].tool_calls[0].id",
+    );
+    expect(check({ role: Role.ASSISTANT, toolCalls: [{ id: "c" }] })).toBe(
+      "missing_required_parameter messages[0].tool_calls[0].function.name",
+    );
+    expect(check({ ...says("x"), ...{ toolCalls: [{ id: "c", function: { name: "f" } }] } })).toBe(
+      "invalid_value messages[0].tool_calls",
+    );
+  });
+
+  it("MSG-7: a tool message names the call that it answers", () => {
+    expect(check(calls("c1"), { role: Role.TOOL, content: [text("x")] })).toBe(
+      "missing_required_parameter messages[1].tool_call_id",
+    );
+    expect(check(calls("c1"), answers("c2"))).toBe("invalid_tool_messages messages[1].tool_call_id");
+    expect(check(says("x"), answers("c1"))).toBe("invalid_tool_messages messages[1].tool_call_id");
+  });
+
+  it("MSG-7: every call is answered before the next message", () => {
+    expect(check(says("x"), calls("c1", "c2"), answers("c2"), answers("c1"), says("y"))).toBe("accepted");
+    expect(check(calls("c1", "c2"), answers("c1"), says("y"))).toBe("invalid_tool_messages messages[0].tool_calls");
+    expect(check(says("x"), calls("c1"))).toBe("invalid_tool_messages messages[1].tool_calls");
+  });
+
+  it("MSG-7: an answer to a call of an earlier turn is no answer", () => {
+    expect(check(calls("c1"), answers("c1"), says("y"), answers("c1"))).toBe(
+      "invalid_tool_messages messages[3].tool_call_id",
+    );
+  });
+
+  it("MSG-7: both messages hold the word tool_calls", () => {
+    for (const messages of [
+      [calls("c1"), says("y")],
+      [calls("c1"), answers("c2")],
+    ]) {
+      expect(refusal(() => validateChatCompletion(chat({ messages }), defaultLimits))?.message).toContain("tool_calls");
+    }
+  });
+
+  it("MSG-8: ids of calls may have 256 characters", () => {
+    const id = (chars: number): string => "c".repeat(chars);
+    expect(check(calls(id(256)), answers(id(256)))).toBe("accepted");
+    expect(check(calls(id(257)), answers(id(257)))).toBe("string_above_max_length messages[0].tool_calls[0].id");
+  });
+
+  it("MSG-9: a name is optional, at most 512 characters, and required for a function's message", () => {
+    expect(check({ ...says("x"), name: "Ada" })).toBe("accepted");
+    expect(check({ ...says("x"), name: "n".repeat(513) })).toBe("string_above_max_length messages[0].name");
+    expect(check({ role: Role.FUNCTION, content: [text("x")] })).toBe("missing_required_parameter messages[0].name");
+  });
+
+  it("MSG-10: several system messages, in any place, are accepted", () => {
+    const system: MessageInit = { role: Role.SYSTEM, content: [text("s")] };
+    expect(check(says("x"), system, system)).toBe("accepted");
+  });
+});

@@ -1,0 +1,86 @@
+import { describe, expect, it } from "vitest";
+import { answerOf, load, offers, run } from "./run-model.js";
+
+const weather = { name: "weather", arguments: { city: "Oslo" } };
+const clock = { name: "clock", arguments: '{ "zone": "UTC" }' };
+
+describe("scripted model: tool calls", () => {
+  it("TOOL-10: makes its calls when they are offered and the choice is auto", async () => {
+    const model = await load({ text: "Hello.", tool_calls: [weather, clock] });
+    const answer = answerOf(await run(model, offers(["clock", "weather"], { mode: "auto" })));
+    expect(answer.calls.map(({ name, args }) => [name, args])).toEqual([
+      ["weather", '{"city":"Oslo"}'],
+      ["clock", '{ "zone": "UTC" }'],
+    ]);
+    expect(answer).toMatchObject({ text: "", reason: "tool_calls", usage: [1, 5] });
+  });
+
+  it("never calls what is not offered", async () => {
+    const model = await load({ text: "Hello.", tool_calls: [weather, clock] });
+    expect(answerOf(await run(model, offers(["clock"], { mode: "auto" }))).calls).toHaveLength(1);
+    expect(answerOf(await run(model, offers(["other"], { mode: "auto" })))).toMatchObject({
+      text: "Hello.",
+      calls: [],
+    });
+    expect(answerOf(await run(model, offers([], { mode: "none" })))).toMatchObject({ text: "Hello.", calls: [] });
+  });
+
+  it("TOOL-12: every call has an id of its own", async () => {
+    const model = await load({ tool_calls: [weather, clock] });
+    const ids: string[] = [];
+    for (let i = 0; i < 20; i++) {
+      const answer = answerOf(await run(model, offers(["clock", "weather"], { mode: "auto" }, { n: 2 })), i % 2);
+      ids.push(...answer.calls.map(({ id }) => id));
+    }
+    expect(new Set(ids).size).toBe(40);
+    for (const id of ids) expect(id).toMatch(/^call_[A-Za-z0-9]{24}$/);
+  });
+
+  it("TOOL-5 TOOL-11: required and named calls take their entry's arguments, or {}", async () => {
+    const model = await load({ tool_calls: [weather] });
+    const called = async (...args: Parameters<typeof offers>) =>
+      answerOf(await run(model, offers(...args))).calls.map(({ name, args }) => [name, args]);
+    expect(await called(["weather"], { mode: "required" })).toEqual([["weather", '{"city":"Oslo"}']]);
+    expect(await called(["other", "more"], { mode: "required" })).toEqual([["other", "{}"]]);
+    expect(await called(["weather"], { mode: "named", name: "weather" })).toEqual([["weather", '{"city":"Oslo"}']]);
+    expect(await called(["other"], { mode: "named", name: "other" })).toEqual([["other", "{}"]]);
+  });
+
+  it("TOOL-11 STRM-9: a call without arguments delivers {}", async () => {
+    for (const call of [{ name: "f" }, { name: "f", arguments: "" }]) {
+      const answer = answerOf(await run(await load({ tool_call: call }), offers(["f"], { mode: "auto" })));
+      expect(answer.calls.map(({ args }) => args)).toEqual(["{}"]);
+    }
+  });
+
+  it("TOOL-9: makes one call at most when several are not allowed", async () => {
+    const model = await load({ tool_calls: [weather, clock] });
+    const request = offers(["clock", "weather"], { mode: "auto" }, { parallelToolCalls: false });
+    expect(answerOf(await run(model, request)).calls).toHaveLength(1);
+  });
+
+  it("STRM-6 STRM-7 STRM-8: a call ends before the next begins, and has its id and name in its first event only", async () => {
+    const model = await load({ tool_calls: [clock, weather] });
+    const events = await run(model, offers(["clock", "weather"], { mode: "auto" }));
+    const calls = events.filter((event) => event.type === "tool");
+    expect(calls.map((event) => [event.index, event.name ?? null, event.argsDelta ?? null])).toEqual([
+      [0, "clock", null],
+      [0, null, "{"],
+      [0, null, ' "zone":'],
+      [0, null, ' "UTC"'],
+      [0, null, " }"],
+      [1, "weather", null],
+      [1, null, '{"city":"Oslo"}'],
+    ]);
+    expect(calls.map((event) => event.id !== undefined)).toEqual([true, false, false, false, false, true, false]);
+  });
+
+  it("TOOL-15: a call that is cut ends with length and still delivers what there is", async () => {
+    const model = await load({ tool_call: clock });
+    for (const deltas of ["each", "joined"] as const) {
+      const answer = answerOf(await run(model, offers(["clock"], { mode: "auto" }, { maxTokens: 2, deltas })));
+      expect(answer).toMatchObject({ reason: "length", usage: [1, 2] });
+      expect(answer.calls.map(({ args }) => args)).toEqual(['{ "zone":']);
+    }
+  });
+});

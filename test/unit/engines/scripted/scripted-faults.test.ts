@@ -1,0 +1,110 @@
+import { describe, expect, it } from "vitest";
+import type { GenEvent } from "../../../../src/domain/inference/engine.js";
+import type { ScriptedFailureCode } from "../../../../src/engines/scripted/scripted-options.js";
+import { answerOf, asks, load, neverAborted, run } from "./run-model.js";
+
+describe("scripted model: failures", () => {
+  const codes: readonly [ScriptedFailureCode, string][] = [
+    ["internal_error", "internal"],
+    ["upstream_error", "upstream_error"],
+    ["server_is_overloaded", "overloaded"],
+    ["upstream_timeout", "timeout"],
+    ["context_length_exceeded", "context_overflow"],
+  ];
+  it.each(codes)("fails with %s before the first token", async (code, inside) => {
+    const model = await load({ text: "a b", fail: { code } });
+    await expect(run(model, asks("Hi"))).rejects.toMatchObject({ code: inside, usage: { outTokens: 0 } });
+    expect(model.stats().slotsBusy).toBe(0);
+  });
+
+  it("fails after exactly so many tokens of all choices, in both kinds of deltas", async () => {
+    const model = await load({ text: "a b c d", fail: { after_tokens: 3, code: "upstream_error" } });
+    for (const deltas of ["each", "joined"] as const) {
+      const seen: GenEvent[] = [];
+      const reading = (async () => {
+        for await (const event of model.generate(asks("Hi", { n: 2, deltas }), neverAborted)) seen.push(event);
+      })();
+      await expect(reading).rejects.toMatchObject({ code: "upstream_error", usage: { promptTokens: 1, outTokens: 3 } });
+      const words = `${answerOf(seen, 0).text}${answerOf(seen, 1).text}`.replaceAll(" ", "");
+      expect(words).toHaveLength(3);
+      expect(seen.some((event) => event.type === "finish")).toBe(false);
+    }
+  });
+
+  it("fails instead of finishing when the answer has exactly so many tokens, not when it has fewer", async () => {
+    const model = await load({ text: "a b", fail: { after_tokens: 2, code: "internal_error" } });
+    const types: string[] = [];
+    const reading = (async () => {
+      for await (const event of model.generate(asks("Hi"), neverAborted)) types.push(event.type);
+    })();
+    await expect(reading).rejects.toMatchObject({ code: "internal" });
+    expect(types).toEqual(["accepted", "text", "text"]);
+    expect(answerOf(await run(model, asks("Hi", { maxTokens: 1 }))).reason).toBe("length");
+  });
+
+  it("fails only as many times as told", async () => {
+    const model = await load({ text: "a", fail: { after_tokens: 0, code: "server_is_overloaded", times: 2 } });
+    await expect(run(model, asks("Hi"))).rejects.toMatchObject({ code: "overloaded" });
+    await expect(run(model, asks("Hi"))).rejects.toMatchObject({ code: "overloaded" });
+    expect(answerOf(await run(model, asks("Hi"))).text).toBe("a");
+  });
+
+  it("hangs until it is aborted, and then says what it had produced, held-back text included", async () => {
+    const model = await load({ text: "one two three", hang_after_tokens: 2 });
+    const abort = new AbortController();
+    const seen: GenEvent[] = [];
+    const reading = (async () => {
+      for await (const event of model.generate(asks("Hi", { stop: [" two four"] }), abort.signal)) seen.push(event);
+    })();
+    await expect.poll(() => model.stats().producedTokens).toBe(2);
+    expect(answerOf(seen).text).toBe("one");
+    abort.abort(new Error("left"));
+    await expect(reading).rejects.toMatchObject({ code: "aborted", usage: { promptTokens: 1, outTokens: 2 } });
+    expect(model.stats().slotsBusy).toBe(0);
+  });
+
+  it("waits before the first token and before every later one", async () => {
+    const waits: number[] = [];
+    const clock = {
+      now: () => 0,
+      monotonic: () => 0,
+      after: (ms: number, done: () => void) => {
+        waits.push(ms);
+        queueMicrotask(done);
+        return () => {};
+      },
+    };
+    const model = await load({ text: "a b c", first_token_delay_ms: 50, token_delay_ms: 7 }, clock);
+    await run(model, asks("Hi"));
+    expect(waits).toEqual([50, 7, 7]);
+    await run(await load({ text: "a b c" }, clock), asks("Hi"));
+    expect(waits).toEqual([50, 7, 7]);
+  });
+
+  it("gives the event loop its turn while it produces without a pause", async () => {
+    const model = await load({ text: "a", tokens: 2_000 });
+    const abort = new AbortController();
+    setImmediate(() => abort.abort());
+    await expect(run(model, asks("Hi"), abort.signal)).rejects.toMatchObject({ code: "aborted" });
+    expect(model.stats().producedTokens).toBeLessThan(200);
+  });
+
+  it("leaves no listener on the signal", async () => {
+    const model = await load({ text: "a b", token_delay_ms: 1 });
+    const abort = new AbortController();
+    let listeners = 0;
+    const { signal } = abort;
+    const add = signal.addEventListener.bind(signal);
+    const remove = signal.removeEventListener.bind(signal);
+    signal.addEventListener = ((...args: Parameters<typeof add>) => {
+      listeners++;
+      add(...args);
+    }) as typeof signal.addEventListener;
+    signal.removeEventListener = ((...args: Parameters<typeof remove>) => {
+      listeners--;
+      remove(...args);
+    }) as typeof signal.removeEventListener;
+    await run(model, asks("Hi"), signal);
+    expect(listeners).toBe(0);
+  });
+});

@@ -1,0 +1,57 @@
+import fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import { Script } from "../../../../src/engines/scripted/script.js";
+import { countTokens, splitTokens } from "../../../../src/engines/scripted/tokens.js";
+
+const anyText = fc.string({ unit: fc.constantFrom("a", "é", "🙂", " ", "\n", "\u2003", "."), maxLength: 60 });
+
+describe("tokens of the scripted engine", () => {
+  it("are runs of non-space characters with the spaces before them, the last with those after it", () => {
+    expect(splitTokens("Hello there,  friend. ")).toEqual(["Hello", " there,", "  friend. "]);
+    expect(splitTokens("  one")).toEqual(["  one"]);
+    expect(splitTokens("")).toEqual([]);
+    expect(splitTokens("   ")).toEqual(["   "]);
+  });
+
+  it("are as many as there are words, and joined they are the text", () => {
+    fc.assert(
+      fc.property(anyText, (text) => {
+        const tokens = splitTokens(text);
+        expect(tokens.join("")).toBe(text);
+        expect(countTokens(text)).toBe(tokens.length);
+        const words = text.split(/\s+/).filter((word) => word !== "").length;
+        expect(tokens.length).toBe(words === 0 && text !== "" ? 1 : words);
+      }),
+    );
+  });
+
+  it("SEC-13: are counted in linear time, spaces included", () => {
+    const spaces = " ".repeat(4_000_000);
+    const startedAt = performance.now();
+    countTokens(spaces);
+    expect(performance.now() - startedAt).toBeLessThan(1_000);
+  });
+});
+
+describe("Script", () => {
+  it("repeats or cuts a text to a number of tokens, each still a token of its own", () => {
+    expect(new Script("a b", 5).text(0, 5)).toBe("a b a b a");
+    expect(new Script("a b c", 2).text(0, 2)).toBe("a b");
+    expect(new Script("Hello.", 3).text(0, 3)).toBe("Hello. Hello. Hello.");
+    expect(new Script("a ", 2).text(0, 2)).toBe("a a");
+    expect(new Script("", 5).length).toBe(0);
+    expect(new Script("a b", 0).length).toBe(0);
+  });
+
+  it("has as many tokens as asked for, however they are taken", () => {
+    fc.assert(
+      fc.property(anyText, fc.nat(50), fc.nat(50), (text, tokens, cut) => {
+        const script = new Script(text, tokens);
+        const at = Math.min(cut, script.length);
+        const whole = script.text(0, script.length);
+        expect(script.text(0, at) + script.text(at, script.length)).toBe(whole);
+        expect(countTokens(whole)).toBe(text.trim() === "" ? 0 : tokens);
+      }),
+    );
+  });
+});

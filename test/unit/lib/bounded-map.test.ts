@@ -1,0 +1,60 @@
+import { describe, expect, it } from "vitest";
+import { BoundedMap } from "../../../src/lib/bounded-map.js";
+
+function keysOf<K>(map: BoundedMap<K, unknown>): K[] {
+  return [...map.entries()].map(([key]) => key).sort();
+}
+
+describe("BoundedMap", () => {
+  it("never holds more than its bound, and keeps what was used in the last half of it", () => {
+    const map = new BoundedMap<number, number>(10);
+    for (let i = 0; i < 100; i++) {
+      map.set(i, i);
+      expect(map.size).toBeLessThanOrEqual(10);
+      for (let recent = Math.max(0, i - 4); recent <= i; recent++) expect(map.has(recent)).toBe(true);
+    }
+  });
+
+  it("keeps an entry that is read again and again", () => {
+    const map = new BoundedMap<string, number>(4);
+    map.set("kept", 1);
+    for (let i = 0; i < 50; i++) {
+      map.set(`other${i}`, i);
+      expect(map.get("kept")).toBe(1);
+    }
+  });
+
+  it("does not take a question whether an entry exists for a use", () => {
+    const map = new BoundedMap<string, number>(4);
+    map.set("asked", 1);
+    for (let i = 0; i < 4; i++) {
+      map.has("asked");
+      map.set(`other${i}`, i);
+    }
+    expect(map.has("asked")).toBe(false);
+  });
+
+  it("has one value per key, the last that was set, wherever the entry was", () => {
+    const map = new BoundedMap<string, number>(4);
+    map.set("a", 1);
+    map.set("b", 1);
+    map.set("c", 1);
+    map.set("a", 2);
+    expect(map.get("a")).toBe(2);
+    expect(map.delete("a")).toBe(true);
+    expect(map.get("a")).toBeUndefined();
+    expect(map.delete("a")).toBe(false);
+  });
+
+  it("lets entries be deleted while they are walked through", () => {
+    const map = new BoundedMap<string, number>(8);
+    for (const key of ["a", "b", "c"]) map.set(key, 1);
+    for (const [key] of map.entries()) if (key !== "b") map.delete(key);
+    expect(keysOf(map)).toEqual(["b"]);
+  });
+
+  it("refuses a bound that is none", () => {
+    expect(() => new BoundedMap(0)).toThrow(RangeError);
+    expect(() => new BoundedMap(Number.POSITIVE_INFINITY)).toThrow(RangeError);
+  });
+});

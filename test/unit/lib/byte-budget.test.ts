@@ -1,0 +1,21 @@
+import { describe, expect, it } from "vitest";
+import { createByteBudget } from "../../../src/lib/byte-budget.js";
+
+describe("byte budget", () => {
+  it("gives out exactly its maximum and takes nothing when it refuses", () => {
+    const budget = createByteBudget(100);
+    expect(budget.take(60)).toBe(true);
+    expect(budget.take(41)).toBe(false);
+    expect(budget.used).toBe(60);
+    expect(budget.take(40)).toBe(true);
+    expect(budget.take(1)).toBe(false);
+  });
+
+  it("can give out again what was given back", () => {
+    const budget = createByteBudget(100);
+    budget.take(100);
+    budget.give(30);
+    expect(budget.take(31)).toBe(false);
+    expect(budget.take(30)).toBe(true);
+  });
+});

@@ -1,0 +1,97 @@
+import { EventEmitter } from "node:events";
+import type { ServerResponse } from "node:http";
+import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+import { createResponseWatch } from "../../../src/lib/response-watch.js";
+
+/** The part of a response that the watch looks at. */
+class ResponseState extends EventEmitter {
+  writableNeedDrain = false;
+  writableEnded = false;
+  writableFinished = false;
+
+  asResponse(): ServerResponse {
+    return this as unknown as ServerResponse;
+  }
+}
+
+function setUp() {
+  const watch = createResponseWatch({ intervalMs: 10, stallMs: 100, keepAliveMs: 50, now: () => Date.now() });
+  const response = new ResponseState();
+  const stalled = vi.fn();
+  const silent = vi.fn();
+  const watched = watch.watch(response.asResponse(), { stalled, silent });
+  return { watch, response, watched, stalled, silent };
+}
+
+describe("response watch", () => {
+  beforeEach(() => void vi.useFakeTimers());
+  afterEach(() => void vi.useRealTimers());
+
+  it("REL-1: a reader that takes nothing for the stall time is reported once", () => {
+    const { response, stalled, watch } = setUp();
+    response.writableNeedDrain = true;
+    vi.advanceTimersByTime(100);
+    expect(stalled).not.toHaveBeenCalled();
+    vi.advanceTimersByTime(200);
+    expect(stalled).toHaveBeenCalledTimes(1);
+    expect(watch.size).toBe(0);
+  });
+
+  it("a reader that drains now and then is slow, not stalled", () => {
+    const { response, stalled } = setUp();
+    response.writableNeedDrain = true;
+    for (let i = 0; i < 10; i += 1) {
+      vi.advanceTimersByTime(90);
+      response.emit("drain");
+    }
+    expect(stalled).not.toHaveBeenCalled();
+  });
+
+  it("REL-1: an ended answer whose last bytes nobody takes is stalled as well", () => {
+    const { response, stalled } = setUp();
+    response.writableEnded = true;
+    vi.advanceTimersByTime(300);
+    expect(stalled).toHaveBeenCalledTimes(1);
+  });
+
+  it("an answer that was taken is not stalled however long it is kept", () => {
+    const { response, stalled } = setUp();
+    response.writableEnded = true;
+    response.writableFinished = true;
+    vi.advanceTimersByTime(1_000);
+    expect(stalled).not.toHaveBeenCalled();
+  });
+
+  it("SSE-8: silence is reported after the keep-alive time, and again after each more of it", () => {
+    const { silent, watched } = setUp();
+    vi.advanceTimersByTime(40);
+    watched.touched();
+    vi.advanceTimersByTime(40);
+    expect(silent).not.toHaveBeenCalled();
+    vi.advanceTimersByTime(10);
+    expect(silent).toHaveBeenCalledTimes(1);
+    vi.advanceTimersByTime(50);
+    expect(silent).toHaveBeenCalledTimes(2);
+  });
+
+  it("says nothing of a response whose watch has ended, and stops its timer", () => {
+    const { response, silent, stalled, watched, watch } = setUp();
+    response.writableNeedDrain = true;
+    watched.done();
+    expect(watch.size).toBe(0);
+    expect(response.listenerCount("drain")).toBe(0);
+    vi.advanceTimersByTime(500);
+    expect(silent).not.toHaveBeenCalled();
+    expect(stalled).not.toHaveBeenCalled();
+    expect(vi.getTimerCount()).toBe(0);
+  });
+
+  it("has one timer for any number of responses", () => {
+    const { watch } = setUp();
+    for (let i = 0; i < 100; i += 1) watch.watch(new ResponseState().asResponse(), { stalled: () => {} });
+    expect(watch.size).toBe(101);
+    expect(vi.getTimerCount()).toBe(1);
+    watch.close();
+    expect(vi.getTimerCount()).toBe(0);
+  });
+});

@@ -1,0 +1,93 @@
+import { Worker } from "node:worker_threads";
+import { afterEach, describe, expect, it } from "vitest";
+import { WorkerLink } from "../../../../src/state/embedded/worker-link.js";
+
+const lines: string[] = [];
+const note = (_: object, message: string) => void lines.push(message);
+const log = { debug: note, info: note, warn: note, error: note };
+
+const workers: Worker[] = [];
+afterEach(async () => {
+  lines.length = 0;
+  await Promise.all(workers.splice(0).map((worker) => worker.terminate()));
+});
+
+/** A thread that says it has opened the file and then does with each batch what the script says. */
+function workerThat(onBatch: string, first = '{ kind: "opened", warnings: [] }'): Worker {
+  const script = `
+    const { parentPort } = require("node:worker_threads");
+    const answer = (outcome) => (message) =>
+      parentPort.postMessage({ kind: "outcomes", outcomes: message.requests.map(() => outcome) });
+    parentPort.on("message", (message) => (message.kind === "close" ? parentPort.close() : (${onBatch})(message)));
+    parentPort.postMessage(${first});`;
+  const worker = new Worker(script, { eval: true });
+  workers.push(worker);
+  return worker;
+}
+
+describe("WorkerLink", () => {
+  it("refuses everything as storage_unavailable when the thread dies, once logged", async () => {
+    const link = await WorkerLink.open(workerThat('() => { throw new Error("a fault"); }'), log);
+    const asked = await Promise.allSettled([link.read("ping"), link.read("ping"), link.write("touchKey", "key_1", 1)]);
+    const later = await Promise.allSettled([link.read("ping")]);
+    for (const outcome of [...asked, ...later]) {
+      expect(outcome).toMatchObject({ status: "rejected", reason: { code: "storage_unavailable" } });
+    }
+    await link.close();
+    expect(lines).toEqual(["the store's thread has died"]);
+  });
+
+  it("refuses what is asked for when the thread ends without a word", async () => {
+    const link = await WorkerLink.open(workerThat("() => process.exit(0)"), log);
+    await expect(link.read("ping")).rejects.toMatchObject({ code: "storage_unavailable" });
+    await expect(link.read("ping")).rejects.toMatchObject({ code: "storage_unavailable" });
+    await link.close();
+  });
+
+  it("lets a bounded number wait for a store that does not keep up", async () => {
+    const worker = workerThat("() => {}");
+    const link = await WorkerLink.open(worker, log);
+    const asked = Promise.allSettled(Array.from({ length: 10_001 }, () => link.read("ping")));
+    await expect(link.read("ping")).rejects.toMatchObject({ code: "storage_unavailable" });
+    await worker.terminate();
+    expect((await asked).every(({ status }) => status === "rejected")).toBe(true);
+  });
+
+  it("tells a full disk from a record that exists, and both from its own faults", async () => {
+    const answers = [
+      [13, { code: "storage_unavailable", message: expect.stringContaining("the disk is full") }],
+      [19, { code: "conflict" }],
+      [null, { name: "Error", message: expect.stringContaining("rubbish") }],
+    ] as const;
+    for (const [sqlite, error] of answers) {
+      const outcome = JSON.stringify({ ok: false, message: "rubbish", sqlite });
+      const link = await WorkerLink.open(workerThat(`answer(${outcome})`), log);
+      await expect(link.write("touchKey", "key_1", 1)).rejects.toMatchObject(error);
+      await link.close();
+    }
+  });
+
+  it("logs one line while writing fails and remembers why", async () => {
+    const link = await WorkerLink.open(workerThat('answer({ ok: false, message: "full", sqlite: 13 })'), log);
+    for (let round = 0; round < 3; round++) await expect(link.write("touchKey", "key_1", 1)).rejects.toThrow();
+    expect(link.writeFault).toBe("the disk is full");
+    expect(lines).toEqual(["the store cannot be written"]);
+    await link.close();
+  });
+
+  it("passes on why the file could not be opened", async () => {
+    const worker = workerThat("() => {}", '{ kind: "refused", message: "in use", fix: "stop it" }');
+    setImmediate(() => worker.postMessage({ kind: "close" }));
+    await expect(WorkerLink.open(worker, log)).rejects.toMatchObject({
+      name: "StateOpenError",
+      message: "in use",
+      fix: "stop it",
+    });
+  });
+
+  it("does not wait for ever for a thread that ends before it has opened the file", async () => {
+    const worker = new Worker("process.exit(3)", { eval: true });
+    workers.push(worker);
+    await expect(WorkerLink.open(worker, log)).rejects.toThrow("ended before it opened the file");
+  });
+});

@@ -1,0 +1,44 @@
+import { describe, expect, it } from "vitest";
+import { createLogger, type LogLevel } from "../../../src/telemetry/logger.js";
+
+function logTo(level: LogLevel = "trace") {
+  const lines: string[] = [];
+  return { lines, log: createLogger({ level, sink: { write: (line) => lines.push(line) } }) };
+}
+
+const secret = "sk-uis-q3Tq2bXW1c0aPLANTEDSECRETfE5kN9mJr7VwYz0Dh4Gs6";
+
+describe("the logger", () => {
+  it("writes one JSON object per line, with level by name and time in ISO 8601", () => {
+    const { lines, log } = logTo();
+    log.warn({ model: "m" }, "something\nhappened");
+    expect(lines).toHaveLength(1);
+    expect(lines[0]?.indexOf("\n")).toBe((lines[0]?.length ?? 0) - 1);
+    const line = JSON.parse(lines[0] ?? "") as Record<string, unknown>;
+    expect(line).toMatchObject({ level: "warn", model: "m", msg: "something\nhappened" });
+    expect(line["time"]).toMatch(/^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}\.\d{3}Z$/);
+  });
+
+  it("leaves out what is below its level", () => {
+    const { lines, log } = logTo("warn");
+    log.debug({}, "a");
+    log.info({}, "b");
+    log.error({}, "c");
+    expect(lines).toHaveLength(1);
+  });
+
+  it.each([
+    { authorization: `Bearer ${secret}` },
+    { headers: { authorization: `Bearer ${secret}`, cookie: secret } },
+    { request: { headers: { "x-api-key": secret } } },
+    { api_key: secret, secret, password: secret },
+    { err: new Error(`upstream said: Bearer ${secret}`) },
+    { err: new Error("outer", { cause: new Error(`key ${secret} is not valid`) }) },
+    { text: `curl -H "Authorization: Bearer ${secret}"` },
+  ])("SEC-18 KEY-18: shows no credential, wherever it turns up (%#)", (fields) => {
+    const { lines, log } = logTo();
+    log.error(fields, `failed for ${secret}`);
+    expect(lines.join("")).not.toContain("PLANTEDSECRET");
+    expect(lines.join("")).toContain("[redacted]");
+  });
+});

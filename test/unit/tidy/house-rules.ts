@@ -1,0 +1,162 @@
+/** One house rule that a pattern can see: where it holds, what breaks it, and a text that must be caught. */
+export interface HouseRule {
+  readonly name: string;
+  /** What to do instead. */
+  readonly instead: string;
+  readonly in: RegExp;
+  readonly except?: RegExp;
+  readonly pattern: RegExp;
+  /** `code` leaves comments out. */
+  readonly looksAt: "text" | "code";
+  /** A violation, to show that the rule can fail. Spelled in pieces, so that this file keeps the rule itself. */
+  readonly canary: { readonly path: string; readonly text: string };
+}
+
+const typescript = /\.(ts|mjs)$/;
+const domain = /^src\/domain\/.*\.ts$/;
+const tests = /^test\/.*\.ts$/;
+
+export const houseRules: readonly HouseRule[] = [
+  {
+    name: "no leftover markers",
+    instead: "do it, or write an issue",
+    in: typescript,
+    pattern: /\b(FIX(?:ME)|TO(?:DO)|X(?:XX))\b/,
+    looksAt: "text",
+    canary: { path: "src/lib/x.ts", text: `// ${"TO"}${"DO"}: later` },
+  },
+  {
+    name: "no word of many meanings",
+    instead: "say engine, upstream, store or server",
+    in: /^(src|test|scripts|docs|proto)\/|^[A-Z]+\.md$/,
+    pattern: new RegExp(`back[-\\s]?${"end"}`, "i"),
+    looksAt: "text",
+    canary: { path: "docs/x.md", text: `the ${"back"}${"end"} answers` },
+  },
+  {
+    name: "src/domain reads no clock",
+    instead: "take Clock from deps",
+    in: domain,
+    pattern: /\bDate\.now\b|\bnew Date\(\)|\bperformance\.now\b/,
+    looksAt: "code",
+    canary: { path: "src/domain/x.ts", text: "const now = Date.now();" },
+  },
+  {
+    name: "src/domain sets no timer",
+    instead: "take Clock from deps",
+    in: domain,
+    pattern: /\b(setTimeout|setInterval|setImmediate)\b/,
+    looksAt: "code",
+    canary: { path: "src/domain/x.ts", text: "setTimeout(stop, 10);" },
+  },
+  {
+    name: "src/domain makes no randomness",
+    instead: "take IdSource or Random from deps",
+    in: domain,
+    pattern: /\bMath\.random\b|\brandomUUID\b|\brandomBytes\b|\bgetRandomValues\b/,
+    looksAt: "code",
+    canary: { path: "src/domain/x.ts", text: "const id = crypto.randomUUID();" },
+  },
+  {
+    name: "src/domain runs without Node",
+    instead: "declare a port, or put the one idea into src/lib",
+    in: domain,
+    pattern: /["']node:/,
+    looksAt: "code",
+    canary: { path: "src/domain/x.ts", text: 'import { createHash } from "node:crypto";' },
+  },
+  {
+    name: "only src/app/config reads the environment",
+    instead: "add a setting to src/app/config",
+    in: /^src\//,
+    except: /^src\/app\/config\//,
+    pattern: /\bprocess\s*\.\s*env\b|\bprocess\s*\[\s*["']env["']|\{[^}]*\benv\b[^}]*\}\s*=\s*process\b/,
+    looksAt: "code",
+    canary: { path: "src/app/compose.ts", text: "const { env } = process;" },
+  },
+  {
+    name: "no file runs one test only",
+    instead: "take .only away",
+    in: tests,
+    pattern: /\b(it|test|describe)(\.\w+)*\.only\b/,
+    looksAt: "code",
+    canary: { path: "test/unit/x.test.ts", text: `it${".only"}("works", run);` },
+  },
+  {
+    name: "no test is a plan",
+    instead: "write the test",
+    in: tests,
+    pattern: /\b(it|test|describe)(\.\w+)*\.todo\b/,
+    looksAt: "code",
+    canary: { path: "test/unit/x.test.ts", text: `it${".todo"}("works");` },
+  },
+  {
+    name: "no lint rule is switched off without a reason",
+    instead: "write the reason after the colon",
+    in: typescript,
+    pattern: /biome-ignore[^:]*(:\s*)?$/,
+    looksAt: "text",
+    canary: { path: "src/lib/x.ts", text: `// ${"biome"}-ignore lint/style/noProcessEnv` },
+  },
+  {
+    name: "no path of a machine",
+    instead: "write paths relative to the repository",
+    in: /./,
+    except: /^package-lock\.json$/,
+    pattern: /(^|[\s"'`(=:])\/(work|home|root|Users)\/[a-z.]/i,
+    looksAt: "text",
+    canary: { path: "docs/x.md", text: `see ${"/ho"}me/someone/notes` },
+  },
+  {
+    name: "no address of a package registry",
+    instead: "leave registries to npm's configuration",
+    in: /./,
+    pattern: /https?:\/\/[^\s"'/]*(registry|artifactory|nexus|verdaccio|pypi|npmjs)[^\s"'/]*|"resolved": "https?:/i,
+    looksAt: "text",
+    canary: { path: "package-lock.json", text: `"resolved": "${"https:"}//example.org/x.tgz"` },
+  },
+];
+
+/** What a file breaks of a rule, as `path:line: text`. */
+export function violations(rule: HouseRule, path: string, text: string): string[] {
+  if (!rule.in.test(path) || rule.except?.test(path)) return [];
+  const looked = rule.looksAt === "code" ? withoutComments(text) : text;
+  return looked
+    .split("\n")
+    .flatMap((line, index) => (rule.pattern.test(line) ? [`${path}:${index + 1}: ${line.trim()}`] : []));
+}
+
+/** Comments become empty, lines stay where they are. Good enough for code that a formatter has passed. */
+function withoutComments(text: string): string {
+  return text
+    .replaceAll(/\/\*[\s\S]*?\*\//g, (comment) => comment.replaceAll(/[^\n]/g, ""))
+    .replaceAll(/(^|[^:"'`])\/\/[^\n]*/g, "$1");
+}
+
+/** Skipped tests whose reason stands neither in the call, nor in a title `left out: …`, nor in a comment before it. */
+export function unexplainedSkips(path: string, text: string): string[] {
+  const lines = text.split("\n");
+  return lines.flatMap((line, index) => {
+    if (!/\.(skip|skipIf|runIf)\(/.test(line)) return [];
+    const titled = /\.skip\(["'`]left out: /.test(line);
+    const explained = /\bskip\((.*,\s*)?["'`]/.test(line) && /\b(ctx|context|t)\.skip/.test(line);
+    const commented = /^\s*\/\/|\*\/\s*$/.test(lines[index - 1] ?? "") || /\/\/ \S/.test(line);
+    return titled || explained || commented ? [] : [`${path}:${index + 1}: ${line.trim()}`];
+  });
+}
+
+/** Not written by hand, or not by us: their length is nobody's choice. */
+export const uncounted = /^(gen|test\/fixtures)\/|(^|\/)package-lock\.json$|^docs\/(config\.md|uis\..+)$|^LICENSE$/;
+
+/** Files that may be longer than 400 lines, each with the reason. */
+export const longFiles: Readonly<Record<string, string>> = {
+  "biome.json": "one block for each folder of a floor",
+};
+export const linesMax = 400;
+
+/** Names that say nothing about the idea of a file. */
+const emptyName = /(^|[-./])(utils?|helpers?|common|misc|manager)(?=[-./])/;
+
+export function emptyNames(paths: readonly string[]): string[] {
+  return paths.filter((path) => /^(src|scripts|test)\//.test(path) && emptyName.test(path));
+}

@@ -1,0 +1,283 @@
+import { create, toBinary, toJsonString } from "@bufbuild/protobuf";
+import { Code } from "@connectrpc/connect";
+import { findTrailerError } from "@connectrpc/connect/protocol-grpc";
+import { describe, expect, it } from "vitest";
+import { ErrorInfoSchema } from "../../../../gen/google/rpc/error_details_pb.js";
+import {
+  CreateChatCompletionRequestSchema,
+  InferenceService,
+} from "../../../../gen/unified/inference/v1/inference_service_pb.js";
+import { Ended } from "../../../../src/domain/call-context.js";
+import { ServiceError } from "../../../../src/domain/service-error.js";
+import { grpcPath } from "../../../../src/lib/grpc-definition.js";
+import {
+  type ConnectErrorFacts,
+  connectErrorOf,
+  envelope,
+  type HttpAnswer,
+  request,
+  startRequest,
+} from "../../../support/connect-http.js";
+import { eventually } from "../../../support/eventually.js";
+import { handCredential, textChunk, untilAborted } from "../../../support/hand-core.js";
+import { startDoor } from "./start-door.js";
+
+const unaryPath = grpcPath(InferenceService.method.createChatCompletion);
+const streamPath = grpcPath(InferenceService.method.streamChatCompletion);
+const bodyBytesMax = 64 * 1024;
+
+/** A request of exactly so many encoded bytes. */
+function messageOf(bytes: number, encode: (text: string) => Uint8Array): Uint8Array {
+  const overhead = encode("m".repeat(bytes)).length - bytes;
+  return encode("m".repeat(bytes - overhead));
+}
+const asJson = (model: string) =>
+  Buffer.from(
+    toJsonString(CreateChatCompletionRequestSchema, create(CreateChatCompletionRequestSchema, { params: { model } })),
+  );
+const asBinary = (model: string) =>
+  toBinary(CreateChatCompletionRequestSchema, create(CreateChatCompletionRequestSchema, { params: { model } }));
+
+function grpcWebErrorOf({ headers, body }: HttpAnswer): ConnectErrorFacts {
+  const trailers = new Headers();
+  const source =
+    headers["grpc-status"] === undefined
+      ? body.subarray(body.indexOf("grpc-status")).toString()
+      : Object.entries(headers)
+          .map(([name, value]) => `${name}: ${value}`)
+          .join("\r\n");
+  for (const line of source.split("\r\n").filter((text) => text.includes(":"))) {
+    trailers.append(line.slice(0, line.indexOf(":")), line.slice(line.indexOf(":") + 1).trim());
+  }
+  const error = findTrailerError(trailers);
+  return { code: error?.code, message: error?.rawMessage, reason: error?.findDetails(ErrorInfoSchema)[0]?.reason };
+}
+
+/** The ways in, as raw requests. */
+const ways = [
+  {
+    name: "connect json",
+    path: unaryPath,
+    type: "application/json",
+    frame: (m: Uint8Array) => m,
+    encode: asJson,
+    errorOf: connectErrorOf,
+  },
+  {
+    name: "connect binary",
+    path: unaryPath,
+    type: "application/proto",
+    frame: (m: Uint8Array) => m,
+    encode: asBinary,
+    errorOf: connectErrorOf,
+  },
+  {
+    name: "connect stream",
+    path: streamPath,
+    type: "application/connect+proto",
+    frame: envelope,
+    encode: asBinary,
+    errorOf: connectErrorOf,
+  },
+  {
+    name: "grpc-web",
+    path: unaryPath,
+    type: "application/grpc-web+proto",
+    frame: envelope,
+    encode: asBinary,
+    errorOf: grpcWebErrorOf,
+  },
+] as const;
+
+describe.each(ways)("$name", ({ path, type, frame, encode, errorOf }) => {
+  const headers = { "content-type": type, authorization: handCredential };
+
+  it("SEC-5: a refusal reaches a client that has sent its headers only, and its upload is not asked for", async () => {
+    const { core, url } = await startDoor();
+    core.beforeOpen = () => {
+      throw new ServiceError("invalid_api_key", "No such key.");
+    };
+    const { req, answer } = startRequest(url + path, {
+      ...headers,
+      "content-length": 1_000_000,
+      expect: "100-continue",
+    });
+    let asked = false;
+    req.on("continue", () => {
+      asked = true;
+    });
+    expect(errorOf(await answer)).toMatchObject({ code: Code.Unauthenticated, reason: "INVALID_API_KEY" });
+    expect((await answer).headers["x-request-id"]).toMatch(/^req_/);
+    expect(asked).toBe(false);
+    req.destroy();
+  });
+
+  it("a body that was asked for is read", async () => {
+    const { url } = await startDoor();
+    const body = frame(encode("m"));
+    const { req, answer } = startRequest(url + path, {
+      ...headers,
+      "content-length": body.length,
+      expect: "100-continue",
+    });
+    req.once("continue", () => req.end(body));
+    expect((await answer).status).toBe(200);
+  });
+
+  it("SEC-5: a message of exactly the limit passes, an announced byte more is refused before it is sent", async () => {
+    const { url } = await startDoor({ limits: { bodyBytesMax } });
+    const fits = frame(messageOf(bodyBytesMax, encode));
+    expect((await request(url + path, headers, fits)).status).toBe(200);
+    const { req, answer } = startRequest(url + path, { ...headers, "content-length": fits.length + 1 });
+    expect(errorOf(await answer)).toMatchObject({ code: Code.ResourceExhausted, reason: "REQUEST_TOO_LARGE" });
+    req.destroy();
+  });
+
+  it("SEC-5: a body without a length is cut at the limit", async () => {
+    const { core, url, bodies } = await startDoor({ limits: { bodyBytesMax } });
+    const { req, answer } = startRequest(url + path, { ...headers, "transfer-encoding": "chunked" });
+    req.on("error", () => {});
+    req.end(frame(messageOf(bodyBytesMax + 1, encode)));
+    expect(errorOf(await answer)).toMatchObject({ code: Code.ResourceExhausted, reason: "REQUEST_TOO_LARGE" });
+    await eventually(() => core.last.closed === 1, "the context is closed");
+    expect(bodies.used).toBe(0);
+  });
+
+  it("bodies that are received together stay within limits.bodies", async () => {
+    const { url, bodies } = await startDoor({ limits: { bodiesBytesMax: 100_000 } });
+    const { req } = startRequest(url + path, { ...headers, "content-length": 90_000 });
+    await eventually(() => bodies.used === 90_000, "the first body has its share");
+    const second = await request(url + path, headers, frame(messageOf(20_000, encode)));
+    expect(errorOf(second)).toMatchObject({ code: Code.Unavailable, reason: "SERVER_IS_OVERLOADED" });
+    req.destroy();
+    await eventually(() => bodies.used === 0, "the share is given back");
+    expect((await request(url + path, headers, frame(messageOf(20_000, encode)))).status).toBe(200);
+  });
+
+  it("SEC-6: a body that comes too slowly is refused", async () => {
+    const { url } = await startDoor({ limits: { bodyRateGraceMs: 50 } });
+    const { req, answer } = startRequest(url + path, { ...headers, "content-length": 1_000 });
+    req.on("error", () => {});
+    req.write("{");
+    expect(errorOf(await answer)).toMatchObject({ code: Code.DeadlineExceeded, reason: "REQUEST_TIMEOUT" });
+  });
+
+  it("an end while the body comes in is answered at once", async () => {
+    const { core, url } = await startDoor();
+    const { req, answer } = startRequest(url + path, { ...headers, "content-length": 1_000 });
+    req.on("error", () => {});
+    const call = await core.opened();
+    call.caller.abort.abort(new Ended("shutting_down"));
+    expect(errorOf(await answer)).toMatchObject({ code: Code.Unavailable, reason: "SERVER_SHUTTING_DOWN" });
+    await eventually(() => call.closed === 1, "the context is closed");
+  });
+
+  it("a client that leaves while its body comes in leaves nothing behind", async () => {
+    const { core, url, bodies } = await startDoor();
+    const { req } = startRequest(url + path, { ...headers, "content-length": 1_000 });
+    req.on("error", () => {});
+    const call = await core.opened();
+    req.destroy();
+    await eventually(() => call.closed === 1, "the context is closed");
+    expect(core.whyEnded(call)).toBe("client_left");
+    expect(bodies.used).toBe(0);
+  });
+
+  it("a message that cannot be decoded is refused, and its context closed", async () => {
+    const { core, url } = await startDoor();
+    const answer = await request(url + path, headers, frame(Buffer.from("ffffffff", "hex")));
+    expect([Code.InvalidArgument, Code.Internal]).toContain(errorOf(answer).code);
+    expect(answer.headers["x-request-id"]).toMatch(/^req_/);
+    await eventually(() => core.last.closed === 1, "the context is closed");
+  });
+
+  it("ERR-25: a deadline that passes while the answer is made is told in our words", async () => {
+    const { core, url } = await startDoor();
+    core.chat = (_params, ctx) => untilAborted(ctx.signal);
+    core.chunks = async function* (_params, ctx) {
+      await untilAborted(ctx.signal);
+    };
+    const timeout = type.includes("grpc-web") ? { "grpc-timeout": "50m" } : { "connect-timeout-ms": "50" };
+    const pending = request(url + path, { ...headers, ...timeout }, frame(encode("m")));
+    const call = await core.opened();
+    expect(call.caller.deadlineAtMs).toBeLessThan(Date.now() + 1_000);
+    call.caller.abort.abort(new Ended("deadline"));
+    expect(errorOf(await pending)).toMatchObject({ code: Code.DeadlineExceeded, reason: "UPSTREAM_TIMEOUT" });
+  });
+});
+
+describe("what is no call", () => {
+  it("other paths go to the fallback", async () => {
+    const { core, url } = await startDoor();
+    for (const path of [
+      "/v1/models",
+      "/unified.inference.v1.InferenceService/Nothing",
+      "/unified.inference.v1.InferenceService",
+    ]) {
+      expect((await request(url + path, { "content-type": "application/json" })).body.toString(), path).toBe(
+        "fallback",
+      );
+    }
+    expect(core.calls).toHaveLength(0);
+  });
+
+  it("GET is 405 with Allow, after the credential", async () => {
+    const { core, url } = await startDoor();
+    const answer = await request(url + unaryPath, { authorization: handCredential }, "", "GET");
+    expect(answer.status).toBe(405);
+    expect(answer.headers.allow).toBe("POST");
+    expect(connectErrorOf(answer).reason).toBe("METHOD_NOT_ALLOWED");
+    core.beforeOpen = () => {
+      throw new ServiceError("invalid_api_key", "No such key.");
+    };
+    expect((await request(url + unaryPath, {}, "", "GET")).status).toBe(401);
+  });
+
+  it.each([
+    ["text/plain", unaryPath],
+    ["", unaryPath],
+    ["application/grpc", unaryPath],
+    ["application/grpc-web-text", unaryPath],
+    ["application/connect+json", unaryPath],
+    ["application/json", streamPath],
+  ])("content type '%s' for %s is 415", async (type, path) => {
+    const { core, url } = await startDoor();
+    const answer = await request(url + path, { "content-type": type, authorization: handCredential }, "{}");
+    expect(answer.status).toBe(415);
+    expect(connectErrorOf(answer).reason).toBe("UNSUPPORTED_MEDIA_TYPE");
+    await eventually(() => core.last.closed === 1, "the context is closed");
+  });
+
+  it("a timeout that cannot be read is refused", async () => {
+    const { url } = await startDoor();
+    const headers = { "content-type": "application/json", authorization: handCredential, "connect-timeout-ms": "soon" };
+    expect(connectErrorOf(await request(url + unaryPath, headers, "{}")).code).toBe(Code.InvalidArgument);
+  });
+});
+
+describe("a reader that does not read", () => {
+  it.each(["application/connect+proto", "application/grpc-web+proto"])(
+    "REL-1: %s: holds the engine back and is cut after limits.stall",
+    async (type) => {
+      const { core, url } = await startDoor({ limits: { stallMs: 200 } });
+      let pieces = 0;
+      core.chunks = async function* () {
+        for (; pieces < 8 * 1024; pieces += 1) yield textChunk("x".repeat(8 * 1024));
+      };
+      const body = envelope(asBinary("m"));
+      const { req } = startRequest(url + streamPath, {
+        "content-type": type,
+        authorization: handCredential,
+        "content-length": body.length,
+      });
+      req.on("error", () => {});
+      req.on("response", (res) => res.pause());
+      req.end(body);
+      const call = await core.opened();
+      await eventually(() => call.closed === 1, "the context is closed");
+      expect(core.whyEnded(call)).toBe("stalled");
+      expect(pieces).toBeLessThan(8 * 1024);
+      req.destroy();
+    },
+  );
+});

@@ -1,0 +1,77 @@
+import http from "node:http";
+import type { AddressInfo } from "node:net";
+import { createClient, type Interceptor } from "@connectrpc/connect";
+import { createConnectTransport, createGrpcWebTransport } from "@connectrpc/connect-node";
+import { onTestFinished } from "vitest";
+import { InferenceService } from "../../../../gen/unified/inference/v1/inference_service_pb.js";
+import { defaultLimits, type ServiceLimits } from "../../../../src/contract/limits.js";
+import { createByteBudget } from "../../../../src/lib/byte-budget.js";
+import { createSystemClock } from "../../../../src/lib/clock.js";
+import { createRandomIds } from "../../../../src/lib/ids.js";
+import { createResponseWatch } from "../../../../src/lib/response-watch.js";
+import { type ConnectDoorDeps, createConnectDoor } from "../../../../src/transports/connect/connect-door.js";
+import { silentLog } from "../../../support/core-harness.js";
+import { HandCore, handCredential } from "../../../support/hand-core.js";
+
+const noApiKeys: ConnectDoorDeps["apiKeys"] = {
+  create: () => Promise.reject(new Error("no API keys here")),
+  list: () => Promise.reject(new Error("no API keys here")),
+  revoke: () => Promise.reject(new Error("no API keys here")),
+};
+
+/** All ways into the door. */
+export const protocols = ["connect json", "connect binary", "grpc-web"] as const;
+export type ProtocolName = (typeof protocols)[number];
+
+const authorize: Interceptor = (next) => (req) => {
+  req.header.set("authorization", handCredential);
+  return next(req);
+};
+
+export function clientOf(protocol: ProtocolName, baseUrl: string) {
+  const options = { baseUrl, httpVersion: "1.1" as const, interceptors: [authorize] };
+  const transport =
+    protocol === "grpc-web"
+      ? createGrpcWebTransport(options)
+      : createConnectTransport({ ...options, useBinaryFormat: protocol === "connect binary" });
+  return createClient(InferenceService, transport);
+}
+
+/** A Connect door on a hand-made core behind a plain HTTP server; ends with the test. */
+export async function startDoor(
+  options: Partial<Omit<ConnectDoorDeps, "limits">> & { limits?: Partial<ServiceLimits> } = {},
+) {
+  const core = new HandCore();
+  const clock = createSystemClock();
+  const limits = { ...defaultLimits, ...options.limits };
+  const bodies = createByteBudget(limits.bodiesBytesMax);
+  const watch = createResponseWatch({
+    intervalMs: 5,
+    stallMs: limits.stallMs,
+    keepAliveMs: limits.sseKeepAliveMs,
+    now: () => clock.monotonic(),
+  });
+  const door = createConnectDoor({
+    core,
+    apiKeys: noApiKeys,
+    clock,
+    ids: createRandomIds(),
+    log: silentLog,
+    bodies,
+    watch,
+    fallback: (_req, res) => {
+      res.writeHead(404).end("fallback");
+    },
+    ...options,
+    limits,
+  });
+  const server = http.createServer(door).on("checkContinue", door);
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  onTestFinished(async () => {
+    watch.close();
+    server.closeAllConnections();
+    await new Promise((resolve) => server.close(resolve));
+  });
+  return { core, url, bodies, watch, server, client: (protocol: ProtocolName) => clientOf(protocol, url) };
+}

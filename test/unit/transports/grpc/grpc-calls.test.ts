@@ -1,0 +1,203 @@
+import { create } from "@bufbuild/protobuf";
+import { status } from "@grpc/grpc-js";
+import { describe, expect, it } from "vitest";
+import {
+  CreateChatCompletionRequestSchema,
+  type CreateChatCompletionResponse,
+  StreamChatCompletionRequestSchema,
+  type StreamChatCompletionResponse,
+} from "../../../../gen/unified/inference/v1/inference_service_pb.js";
+import { type Caller, Ended } from "../../../../src/domain/call-context.js";
+import { ServiceError } from "../../../../src/domain/service-error.js";
+import { eventually } from "../../../support/eventually.js";
+import { errorFacts, metadataOf } from "../../../support/grpc-client.js";
+import { textChunk, untilAborted } from "../../../support/hand-core.js";
+import { good, startDoor } from "./start-door.js";
+
+const chat = create(CreateChatCompletionRequestSchema, { params: { model: "m" } });
+const streamed = create(StreamChatCompletionRequestSchema, { params: { model: "m" } });
+const requestId = /^req_[0-9a-f]{32}$/;
+
+describe("answers", () => {
+  it("KEY-17: a unary call carries the credential of its metadata to the core and answers with the request id", async () => {
+    const { core, client } = await startDoor();
+    const {
+      messages,
+      headers,
+      status: end,
+    } = await client.unary<CreateChatCompletionResponse>(
+      "createChatCompletion",
+      chat,
+      metadataOf({ authorization: "Bearer good", "x-client-request-id": "mine", "x-stainless-retry-count": "1" }),
+    );
+    expect(end.code).toBe(status.OK);
+    expect(messages[0]?.completion?.choices[0]?.message?.content).toBe("Hello.");
+    expect(headers?.get("x-request-id")[0]).toMatch(requestId);
+    expect(core.last.operation).toBe("create_chat_completion");
+    expect(core.last.caller).toMatchObject({
+      authorization: "Bearer good",
+      transport: "grpc",
+      address: "127.0.0.1",
+      wants: "messages",
+      deadlineAtMs: Number.POSITIVE_INFINITY,
+      clientRequestId: "mine",
+      retryCount: "1",
+      requestId: headers?.get("x-request-id")[0],
+    });
+  });
+
+  it("a stream sends every item and the request id", async () => {
+    const { client } = await startDoor();
+    const {
+      messages,
+      headers,
+      status: end,
+    } = await client.collect<StreamChatCompletionResponse>("streamChatCompletion", streamed, good());
+    expect(end.code).toBe(status.OK);
+    expect(messages.map(({ chunk }) => chunk?.choices[0]?.delta?.content)).toEqual(["Hel", "lo."]);
+    expect(headers?.get("x-request-id")[0]).toMatch(requestId);
+  });
+
+  it("a good end closes the context once and is no leave of the client", async () => {
+    const { core, client } = await startDoor();
+    await client.unary("createChatCompletion", chat, good());
+    await client.collect("streamChatCompletion", streamed, good());
+    await eventually(() => core.calls.every(({ closed }) => closed === 1), "both contexts are closed");
+    expect(core.calls.map((call) => core.whyEnded(call))).toEqual([null, null]);
+  });
+
+  it("a request without params reaches the core as one with empty params", async () => {
+    const { core, client } = await startDoor();
+    let model: string | undefined;
+    core.chat = (params) => {
+      model = params.model;
+      return "";
+    };
+    await client.unary("createChatCompletion", create(CreateChatCompletionRequestSchema), good());
+    expect(model).toBe("");
+  });
+});
+
+describe("errors", () => {
+  it("ERR-7: an error has its code, ErrorInfo, and the path of the field from the request message", async () => {
+    const { core, client } = await startDoor();
+    core.chat = () => {
+      throw new ServiceError("invalid_value", "'messages[0].role' is wrong.", { param: "messages[0].role" });
+    };
+    const { status: end } = await client.unary("createChatCompletion", chat, good());
+    expect(errorFacts(end)).toEqual({
+      code: status.INVALID_ARGUMENT,
+      message: "'messages[0].role' is wrong.",
+      reason: "INVALID_VALUE",
+      info: { type: "invalid_request_error", param: "messages[0].role" },
+      fields: ["params.messages[0].role"],
+      retryDelayMs: null,
+    });
+    expect(end.metadata.get("x-request-id")[0]).toBe(core.last.caller.requestId);
+  });
+
+  it("RETRY-1: a wait is told as RetryInfo and as metadata", async () => {
+    const { core, client } = await startDoor();
+    core.beforeOpen = () => {
+      throw new ServiceError("server_is_overloaded", "No slot.", { retryAfterMs: 1500 });
+    };
+    const { status: end } = await client.unary("createChatCompletion", chat, good());
+    expect(errorFacts(end)).toMatchObject({ code: status.UNAVAILABLE, retryDelayMs: 1500 });
+    expect(end.metadata.get("retry-after-ms")).toEqual(["1500"]);
+    expect(end.metadata.get("retry-after")).toEqual(["2"]);
+  });
+
+  it("what is no ServiceError is masked, before and after the first message", async () => {
+    const { core, client } = await startDoor();
+    core.chat = () => {
+      throw new Error("secret of the house");
+    };
+    core.chunks = async function* () {
+      yield textChunk("Hel");
+      throw new Error("secret of the house");
+    };
+    const unary = await client.unary("createChatCompletion", chat, good());
+    const stream = await client.collect("streamChatCompletion", streamed, good());
+    expect(stream.messages).toHaveLength(1);
+    for (const { status: end } of [unary, stream]) {
+      expect(errorFacts(end)).toMatchObject({ code: status.INTERNAL, reason: "INTERNAL_ERROR" });
+      expect(JSON.stringify(end)).not.toContain("secret");
+    }
+  });
+
+  it("an error in a stream comes after the items before it", async () => {
+    const { core, client } = await startDoor();
+    core.chunks = async function* () {
+      yield textChunk("Hel");
+      throw new ServiceError("upstream_error", "The engine died.");
+    };
+    const { messages, status: end } = await client.collect("streamChatCompletion", streamed, good());
+    expect(messages).toHaveLength(1);
+    expect(errorFacts(end)).toMatchObject({ code: status.UNAVAILABLE, reason: "UPSTREAM_ERROR" });
+  });
+
+  it("half a surrogate pair in a message does not break the status", async () => {
+    const { core, client } = await startDoor();
+    core.chat = () => {
+      throw new ServiceError("invalid_value", "not \ud800 this", { param: "\udc00" });
+    };
+    const { status: end } = await client.unary("createChatCompletion", chat, good());
+    expect(errorFacts(end)).toMatchObject({ code: status.INVALID_ARGUMENT, message: "not \ufffd this" });
+  });
+});
+
+describe("ends", () => {
+  it("a client that cancels ends its call, in a unary call and in mid-stream", async () => {
+    const { core, client } = await startDoor();
+    core.chunks = async function* (_params, ctx) {
+      yield textChunk("Hel");
+      await untilAborted(ctx.signal);
+    };
+    const stream = client.stream("streamChatCompletion", streamed, good());
+    stream.once("data", () => stream.cancel());
+    const call = await core.opened();
+    await eventually(() => call.closed === 1, "the context is closed");
+    expect(core.whyEnded(call)).toBe("client_left");
+  });
+
+  it("a client that cancels while it is being let in leaves nothing behind", async () => {
+    const { core, client } = await startDoor();
+    let letIn = (): void => {};
+    let caller: Caller | undefined;
+    core.beforeOpen = (seen) => {
+      caller = seen;
+      return new Promise((resolve) => {
+        letIn = resolve;
+      });
+    };
+    const stream = client.stream("streamChatCompletion", streamed, good());
+    await eventually(() => caller !== undefined, "the call arrives");
+    stream.cancel();
+    await eventually(() => caller?.abort.signal.aborted === true, "the leave is seen");
+    letIn();
+    const call = await core.opened();
+    await eventually(() => call.closed === 1, "the context is closed");
+    expect(core.whyEnded(call)).toBe("client_left");
+  });
+
+  it("a client's deadline ends its call as `deadline`", async () => {
+    const { core, client } = await startDoor();
+    core.chat = (_params, ctx) => untilAborted(ctx.signal);
+    const { status: end } = await client.unary("createChatCompletion", chat, good(), { deadline: Date.now() + 100 });
+    expect(end.code).toBe(status.DEADLINE_EXCEEDED);
+    expect(core.last.caller.deadlineAtMs).toBeLessThan(Date.now() + 1000);
+    await eventually(() => core.last.closed === 1, "the context is closed");
+    expect(core.whyEnded(core.last)).toBe("deadline");
+  });
+
+  it("an end that the core decided reaches the client as its error", async () => {
+    const { core, client } = await startDoor();
+    core.chunks = async function* (_params, ctx) {
+      yield textChunk("Hel");
+      await untilAborted(ctx.signal);
+    };
+    void core.opened().then((call) => call.caller.abort.abort(new Ended("key_revoked")));
+    const { status: end } = await client.collect("streamChatCompletion", streamed, good());
+    expect(errorFacts(end)).toMatchObject({ code: status.UNAUTHENTICATED, reason: "INVALID_API_KEY" });
+  });
+});

@@ -1,0 +1,187 @@
+import { gzipSync } from "node:zlib";
+import { create, toBinary } from "@bufbuild/protobuf";
+import { status } from "@grpc/grpc-js";
+import { describe, expect, it, onTestFinished } from "vitest";
+import {
+  CreateChatCompletionRequestSchema,
+  InferenceService,
+} from "../../../../gen/unified/inference/v1/inference_service_pb.js";
+import { ServiceError } from "../../../../src/domain/service-error.js";
+import { grpcPath } from "../../../../src/lib/grpc-definition.js";
+import { eventually } from "../../../support/eventually.js";
+import { errorFacts, metadataOf } from "../../../support/grpc-client.js";
+import { handCredential, untilAborted } from "../../../support/hand-core.js";
+import { answerOf, grpcFrame, RawGrpc, statusOf } from "../../../support/raw-grpc.js";
+import { good, startDoor } from "./start-door.js";
+
+const path = grpcPath(InferenceService.method.createChatCompletion);
+const credential = { authorization: handCredential };
+const bodyBytesMax = 64 * 1024;
+
+function requestOf(bytes: number): Uint8Array {
+  return toBinary(
+    CreateChatCompletionRequestSchema,
+    create(CreateChatCompletionRequestSchema, { params: { model: "m".repeat(bytes) } }),
+  );
+}
+
+async function startRaw(...args: Parameters<typeof startDoor>) {
+  const started = await startDoor(...args);
+  const raw = new RawGrpc(started.address);
+  onTestFinished(() => raw.close());
+  return { ...started, raw };
+}
+
+describe("before the body", () => {
+  it("SEC-5: a refusal reaches a client that has sent its headers only", async () => {
+    const { core, raw } = await startRaw();
+    core.beforeOpen = () => {
+      throw new ServiceError("invalid_api_key", "No such key.");
+    };
+    const answer = await answerOf(raw.start(path));
+    expect(errorFacts(statusOf(answer))).toMatchObject({ code: status.UNAUTHENTICATED, reason: "INVALID_API_KEY" });
+    expect(statusOf(answer).metadata.get("x-request-id")[0]).toMatch(/^req_/);
+  });
+
+  it("SEC-5: a refused upload is not received: its stream is closed with NO_ERROR after the status", async () => {
+    const { core, raw } = await startRaw();
+    core.beforeOpen = () => {
+      throw new ServiceError("invalid_api_key", "No such key.");
+    };
+    const stream = raw.start(path);
+    const answer = answerOf(stream);
+    const chunk = Buffer.alloc(1024 * 1024);
+    let sent = 0;
+    const send = (): void => {
+      if (stream.writable) stream.write(chunk, () => send());
+      sent += 1;
+    };
+    send();
+    const { rstCode, ...rest } = await answer;
+    expect(errorFacts(statusOf({ rstCode, ...rest })).code).toBe(status.UNAUTHENTICATED);
+    expect(rstCode).toBe(0);
+    expect(sent).toBeLessThan(20);
+  });
+
+  it("metadata above limits.http2_header_bytes is RESOURCE_EXHAUSTED with our reason, and costs no credential check", async () => {
+    const { core, client } = await startDoor();
+    const { status: end } = await client.unary(
+      "createChatCompletion",
+      create(CreateChatCompletionRequestSchema),
+      metadataOf({ ...credential, "x-large": "a".repeat(40 * 1024) }),
+    );
+    expect(errorFacts(end)).toMatchObject({ code: status.RESOURCE_EXHAUSTED, reason: "REQUEST_HEADERS_TOO_LARGE" });
+    expect(core.calls).toHaveLength(0);
+  });
+
+  it("metadata that not even HTTP/2 takes ends the call with a status, and the connection serves others", async () => {
+    const { client } = await startDoor();
+    const request = create(CreateChatCompletionRequestSchema);
+    const large = metadataOf({ ...credential, "x-large": "a".repeat(200 * 1024) });
+    const { status: end } = await client.unary("createChatCompletion", request, large);
+    expect(end.code).not.toBe(status.OK);
+    expect((await client.unary("createChatCompletion", request, good())).status.code).toBe(status.OK);
+  });
+});
+
+describe("the message", () => {
+  it("SEC-5: one of exactly the limit passes, one byte more is RESOURCE_EXHAUSTED with our reason", async () => {
+    const { client } = await startDoor({ limits: { bodyBytesMax } });
+    const overhead = requestOf(bodyBytesMax).length - bodyBytesMax;
+    const call = (bytes: number) =>
+      client.unary(
+        "createChatCompletion",
+        create(CreateChatCompletionRequestSchema, { params: { model: "m".repeat(bytes - overhead) } }),
+        good(),
+      );
+    expect((await call(bodyBytesMax)).status.code).toBe(status.OK);
+    const { status: end } = await call(bodyBytesMax + 1);
+    expect(errorFacts(end)).toMatchObject({ code: status.RESOURCE_EXHAUSTED, reason: "REQUEST_TOO_LARGE" });
+    expect(end.metadata.get("x-request-id")[0]).toMatch(/^req_/);
+  });
+
+  it("SEC-5: the limit holds after inflating, too", async () => {
+    const { core, raw } = await startRaw({ limits: { bodyBytesMax } });
+    const bomb = grpcFrame(gzipSync(requestOf(bodyBytesMax * 100)), true);
+    expect(bomb.length).toBeLessThan(bodyBytesMax);
+    const answer = await raw.call(path, bomb, { ...credential, "grpc-encoding": "gzip" });
+    expect(errorFacts(statusOf(answer))).toMatchObject({
+      code: status.RESOURCE_EXHAUSTED,
+      reason: "REQUEST_TOO_LARGE",
+    });
+    await eventually(() => core.last.closed === 1, "the context is closed");
+  });
+
+  it("a compressed message within the limit is read", async () => {
+    const { raw } = await startRaw();
+    const answer = await raw.call(path, grpcFrame(gzipSync(requestOf(100)), true), {
+      ...credential,
+      "grpc-encoding": "gzip",
+    });
+    expect(statusOf(answer).code).toBe(status.OK);
+  });
+
+  it("one that cannot be decoded is INTERNAL, and its context is closed", async () => {
+    const { core, raw } = await startRaw();
+    const answer = await raw.call(path, grpcFrame(Buffer.from("ffffffffff", "hex")), credential);
+    expect(statusOf(answer).code).toBe(status.INTERNAL);
+    expect(statusOf(answer).metadata.get("x-request-id")[0]).toMatch(/^req_/);
+    await eventually(() => core.last.closed === 1, "the context is closed");
+    expect(core.whyEnded(core.last)).toBe("failed");
+  });
+
+  it("a request without a message is refused, and its context is closed", async () => {
+    const { core, raw } = await startRaw();
+    const answer = await raw.call(path, Buffer.alloc(0), credential);
+    expect(statusOf(answer).code).toBe(status.UNIMPLEMENTED);
+    await eventually(() => core.last.closed === 1, "the context is closed");
+    expect(core.whyEnded(core.last)).toBe("failed");
+  });
+
+  it("one that never comes is answered after limits.request_timeout", async () => {
+    const { core, raw } = await startRaw({ limits: { requestTimeoutMs: 50 } });
+    const answer = await answerOf(raw.start(path, credential));
+    expect(errorFacts(statusOf(answer))).toMatchObject({ code: status.DEADLINE_EXCEEDED, reason: "REQUEST_TIMEOUT" });
+    await eventually(() => core.last.closed === 1, "the context is closed");
+  });
+});
+
+describe("while the message comes in", () => {
+  it("ERR-25: the client's deadline is answered in our words", async () => {
+    const { core, raw } = await startRaw();
+    const answer = await answerOf(raw.start(path, { ...credential, "grpc-timeout": "50m" }));
+    expect(errorFacts(statusOf(answer))).toMatchObject({ code: status.DEADLINE_EXCEEDED, reason: "UPSTREAM_TIMEOUT" });
+    await eventually(() => core.last.closed === 1, "the context is closed");
+    expect(core.whyEnded(core.last)).toBe("deadline");
+  });
+
+  it("an end that the core decided is answered at once", async () => {
+    const { core, door, raw } = await startRaw();
+    const answer = answerOf(raw.start(path, credential));
+    await core.opened();
+    const drained = door.drain(0);
+    expect(errorFacts(statusOf(await answer))).toMatchObject({
+      code: status.UNAVAILABLE,
+      reason: "SERVER_SHUTTING_DOWN",
+    });
+    await drained;
+  });
+
+  it("a client that leaves leaves nothing behind", async () => {
+    const { core, raw } = await startRaw();
+    raw.start(path, credential);
+    const call = await core.opened();
+    raw.close();
+    await eventually(() => call.closed === 1, "the context is closed");
+    expect(core.whyEnded(call)).toBe("client_left");
+  });
+});
+
+describe("while the answer is made", () => {
+  it("ERR-25: the client's deadline is answered in our words", async () => {
+    const { core, raw } = await startRaw();
+    core.chat = (_params, ctx) => untilAborted(ctx.signal);
+    const answer = await raw.call(path, grpcFrame(requestOf(1)), { ...credential, "grpc-timeout": "50m" });
+    expect(errorFacts(statusOf(answer))).toMatchObject({ code: status.DEADLINE_EXCEEDED, reason: "UPSTREAM_TIMEOUT" });
+  });
+});

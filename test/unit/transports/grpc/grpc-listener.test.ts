@@ -1,0 +1,120 @@
+import { create } from "@bufbuild/protobuf";
+import { status } from "@grpc/grpc-js";
+import { describe, expect, it, onTestFinished } from "vitest";
+import {
+  CreateChatCompletionRequestSchema,
+  InferenceService,
+  StreamChatCompletionRequestSchema,
+} from "../../../../gen/unified/inference/v1/inference_service_pb.js";
+import { grpcDefinition } from "../../../../src/lib/grpc-definition.js";
+import { eventually } from "../../../support/eventually.js";
+import { errorFacts, GrpcClient } from "../../../support/grpc-client.js";
+import { textChunk, untilAborted } from "../../../support/hand-core.js";
+import { RawGrpc, statusOf } from "../../../support/raw-grpc.js";
+import { good, startDoor } from "./start-door.js";
+
+const chat = create(CreateChatCompletionRequestSchema, { params: { model: "m" } });
+const streamed = create(StreamChatCompletionRequestSchema, { params: { model: "m" } });
+
+describe("listening", () => {
+  it("a port in use is told as what it is", async () => {
+    const { port } = await startDoor();
+    await expect(startDoor({ port })).rejects.toMatchObject({ code: "EADDRINUSE" });
+  });
+
+  it("connections are counted", async () => {
+    const { client, door } = await startDoor();
+    expect(door.connections()).toBe(0);
+    await client.unary("createChatCompletion", chat, good());
+    expect(door.connections()).toBe(1);
+    client.close();
+    await eventually(() => door.connections() === 0, "the connection is gone");
+  });
+
+  it("SEC-3: a method that does not exist is UNIMPLEMENTED, without a credential", async () => {
+    const { address, core } = await startDoor();
+    const raw = new RawGrpc(address);
+    onTestFinished(() => raw.close());
+    const answer = await raw.call("/unified.inference.v1.InferenceService/Nothing", Buffer.alloc(5));
+    expect(statusOf(answer).code).toBe(status.UNIMPLEMENTED);
+    expect(core.calls).toHaveLength(0);
+  });
+});
+
+describe("drain", () => {
+  it("REL-10: lets running calls finish, refuses new connections, and resolves when the last is gone", async () => {
+    const { core, client, door, address } = await startDoor();
+    let finish = (): void => {};
+    const running = new Promise<void>((resolve) => {
+      core.chunks = async function* () {
+        yield textChunk("Hel");
+        resolve();
+        await new Promise<void>((finished) => {
+          finish = finished;
+        });
+        yield textChunk("lo.");
+      };
+    });
+    const outcome = client.collect("streamChatCompletion", streamed, good());
+    await running;
+    const drained = door.drain(10_000);
+
+    const late = new GrpcClient(grpcDefinition(InferenceService), address);
+    onTestFinished(() => late.close());
+    expect((await late.unary("createChatCompletion", chat, good())).status.code).toBe(status.UNAVAILABLE);
+
+    finish();
+    expect((await outcome).messages).toHaveLength(2);
+    expect((await outcome).status.code).toBe(status.OK);
+    await drained;
+    expect(door.connections()).toBe(0);
+  });
+
+  it("REL-10: calls that do not finish in time end as UNAVAILABLE with our reason", async () => {
+    const { core, client, door } = await startDoor();
+    core.chunks = async function* (_params, ctx) {
+      yield textChunk("Hel");
+      await untilAborted(ctx.signal);
+    };
+    const outcome = client.collect("streamChatCompletion", streamed, good());
+    await core.opened();
+    await door.drain(20);
+    expect(errorFacts((await outcome).status)).toMatchObject({
+      code: status.UNAVAILABLE,
+      reason: "SERVER_SHUTTING_DOWN",
+    });
+    expect(core.whyEnded(core.last)).toBe("shutting_down");
+  });
+
+  it("a second drain with a shorter grace hurries the first", async () => {
+    const { core, client, door } = await startDoor();
+    core.chat = (_params, ctx) => untilAborted(ctx.signal);
+    const outcome = client.unary("createChatCompletion", chat, good());
+    await core.opened();
+    const patient = door.drain(120_000);
+    await door.drain(0);
+    await patient;
+    expect((await outcome).status.code).toBe(status.UNAVAILABLE);
+  });
+
+  it("a client that does not take its status is cut off", async () => {
+    const { core, client, door } = await startDoor();
+    core.chunks = async function* (_params, ctx) {
+      for (;;) {
+        yield textChunk("x".repeat(8192));
+        await new Promise((resolve) => setImmediate(resolve));
+        if (ctx.signal.aborted) return;
+      }
+    };
+    const stream = client.stream("streamChatCompletion", streamed, good());
+    await new Promise<void>((resolve) =>
+      stream.once("data", () => {
+        stream.pause();
+        resolve();
+      }),
+    );
+    await door.drain(0);
+    expect(door.connections()).toBe(0);
+    expect(core.whyEnded(core.last)).toBe("shutting_down");
+  });
+});

@@ -1,0 +1,113 @@
+import { create } from "@bufbuild/protobuf";
+import { status } from "@grpc/grpc-js";
+import { describe, expect, it } from "vitest";
+import {
+  StreamChatCompletionRequestSchema,
+  type StreamChatCompletionResponse,
+} from "../../../../gen/unified/inference/v1/inference_service_pb.js";
+import { eventually } from "../../../support/eventually.js";
+import { FakeClock } from "../../../support/fake-clock.js";
+import type { GrpcClient } from "../../../support/grpc-client.js";
+import { type HandCore, textChunk, untilAborted } from "../../../support/hand-core.js";
+import { good, startDoor } from "./start-door.js";
+
+const request = create(StreamChatCompletionRequestSchema, { params: { model: "m" } });
+const piece = "x".repeat(8 * 1024);
+
+/** An engine that would say 64 MiB, and a count of what it was asked for. */
+function endless(core: HandCore, pieces = 8 * 1024) {
+  const said = { pieces: 0 };
+  core.chunks = async function* () {
+    for (; said.pieces < pieces; said.pieces += 1) {
+      yield textChunk(piece);
+      await new Promise((resolve) => setImmediate(resolve));
+    }
+  };
+  return said;
+}
+
+/** A stream whose reader takes one message and then no more. A grpc-js client that never asked would read on forever. */
+function stuckStream(client: GrpcClient) {
+  const stream = client.stream("streamChatCompletion", request, good());
+  stream.once("data", () => stream.pause());
+  return stream;
+}
+
+async function standsStill(count: () => number): Promise<void> {
+  let before = -1;
+  let same = 0;
+  await eventually(() => {
+    same = count() === before ? same + 1 : 0;
+    before = count();
+    return same > 50 && before > 0;
+  }, "the engine is held back");
+}
+
+describe("a reader that does not read", () => {
+  it("REL-1: holds the engine back, and takes all once it reads", async () => {
+    const { core, client } = await startDoor();
+    const pieces = 512;
+    const said = endless(core, pieces);
+    const stream = stuckStream(client);
+    await standsStill(() => said.pieces);
+    expect(said.pieces).toBeLessThan(pieces);
+
+    let chars = piece.length;
+    let messages = 1;
+    stream.on("data", ({ chunk }: StreamChatCompletionResponse) => {
+      messages += 1;
+      chars += chunk?.choices[0]?.delta?.content?.length ?? 0;
+    });
+    stream.resume();
+    const end = await new Promise<{ code: number }>((resolve) => stream.once("status", resolve));
+    expect(end.code).toBe(status.OK);
+    expect(chars).toBe(pieces * piece.length);
+    expect(messages, "what waited was merged").toBeLessThan(pieces);
+  });
+
+  it("is cut off after limits.stall, and its call ends as `stalled`", async () => {
+    const clock = new FakeClock();
+    const { core, client } = await startDoor({ clock, limits: { stallMs: 30_000 } });
+    const said = endless(core);
+    const stream = stuckStream(client);
+    const ended = new Promise<{ code: number }>((resolve) => stream.once("status", resolve));
+    await standsStill(() => said.pieces);
+    clock.advance(29_000);
+    expect(core.whyEnded(core.last)).toBe(null);
+    clock.advance(1_000);
+    expect(core.whyEnded(core.last)).toBe("stalled");
+    await eventually(() => core.last.closed === 1, "the context is closed");
+    stream.resume();
+    expect((await ended).code).not.toBe(status.OK);
+  });
+
+  it("is cut off when it does not even take the end", async () => {
+    const clock = new FakeClock();
+    const { core, client } = await startDoor({ clock, limits: { stallMs: 30_000 } });
+    core.chunks = async function* () {
+      yield textChunk("Hel");
+      yield textChunk("x".repeat(1024 * 1024));
+    };
+    stuckStream(client);
+    const call = await core.opened();
+    await eventually(() => clock.pending === 1, "the end waits for the reader");
+    expect(call.closed).toBe(0);
+    clock.advance(30_000);
+    await eventually(() => call.closed === 1, "the context is closed");
+    expect(clock.pending).toBe(0);
+  });
+
+  it("a silent engine is no stalled reader", async () => {
+    const clock = new FakeClock();
+    const { core, client } = await startDoor({ clock, limits: { stallMs: 30_000 } });
+    core.chunks = async function* (_params, ctx) {
+      yield textChunk("Hel");
+      await untilAborted(ctx.signal);
+    };
+    const stream = client.stream("streamChatCompletion", request, good());
+    await new Promise((resolve) => stream.once("data", resolve));
+    clock.advance(120_000);
+    expect(core.whyEnded(core.last)).toBe(null);
+    stream.cancel();
+  });
+});

@@ -1,0 +1,47 @@
+import { onTestFinished } from "vitest";
+import { InferenceService } from "../../../../gen/unified/inference/v1/inference_service_pb.js";
+import { defaultLimits, type ServiceLimits } from "../../../../src/contract/limits.js";
+import { createSystemClock } from "../../../../src/lib/clock.js";
+import { grpcDefinition } from "../../../../src/lib/grpc-definition.js";
+import { createRandomIds } from "../../../../src/lib/ids.js";
+import { createGrpcDoor, type GrpcDoorDeps } from "../../../../src/transports/grpc/grpc-door.js";
+import { silentLog } from "../../../support/core-harness.js";
+import { GrpcClient, metadataOf } from "../../../support/grpc-client.js";
+import { HandCore, handCredential } from "../../../support/hand-core.js";
+
+const noApiKeys: GrpcDoorDeps["apiKeys"] = {
+  create: () => Promise.reject(new Error("no API keys here")),
+  list: () => Promise.reject(new Error("no API keys here")),
+  revoke: () => Promise.reject(new Error("no API keys here")),
+};
+
+/** A gRPC door on a hand-made core, and a client of it; both end with the test. */
+export async function startDoor({
+  port: wantedPort = 0,
+  ...options
+}: Partial<Omit<GrpcDoorDeps, "limits">> & { limits?: Partial<ServiceLimits>; port?: number } = {}) {
+  const core = new HandCore();
+  const clock = createSystemClock();
+  const door = createGrpcDoor({
+    core,
+    apiKeys: noApiKeys,
+    clock,
+    ids: createRandomIds(),
+    log: silentLog,
+    reflection: false,
+    tls: null,
+    ...options,
+    limits: { ...defaultLimits, ...options.limits },
+  });
+  door.setServing(true);
+  const port = await door.listen("127.0.0.1", wantedPort);
+  const address = `127.0.0.1:${port}`;
+  const client = new GrpcClient(grpcDefinition(InferenceService), address);
+  onTestFinished(async () => {
+    client.close();
+    await door.drain(0);
+  });
+  return { core, door, client, address, port };
+}
+
+export const good = () => metadataOf({ authorization: handCredential });

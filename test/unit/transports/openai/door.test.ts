@@ -1,0 +1,317 @@
+import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+import { defaultLimits, type ServiceLimits } from "../../../../src/contract/limits.js";
+import type { Logger } from "../../../../src/domain/ports.js";
+import { ServiceError } from "../../../../src/domain/service-error.js";
+import { createByteBudget } from "../../../../src/lib/byte-budget.js";
+import { createSystemClock } from "../../../../src/lib/clock.js";
+import { createRandomIds } from "../../../../src/lib/ids.js";
+import { createResponseWatch } from "../../../../src/lib/response-watch.js";
+import { createHttpListener, type HttpListener } from "../../../../src/transports/openai/http-listener.js";
+import { createOpenAiDoor } from "../../../../src/transports/openai/openai-door.js";
+import { silentLog } from "../../../support/core-harness.js";
+import { eventually } from "../../../support/eventually.js";
+import { HandCore, handCredential, textChunk, untilAborted } from "../../../support/hand-core.js";
+import { connectRaw, parseAnswer, postText } from "../../../support/raw-connection.js";
+
+const clock = createSystemClock();
+const ids = createRandomIds();
+const body = JSON.stringify({ model: "m", messages: [{ role: "user", content: "Hi" }] });
+const streamBody = JSON.stringify({ model: "m", messages: [{ role: "user", content: "Hi" }], stream: true });
+const path = "/v1/chat/completions";
+
+/** A place at which somebody waits until the test lets it go on. */
+function createGate() {
+  let open = (): void => {};
+  let reach = (): void => {};
+  const opened = new Promise<void>((resolve) => {
+    open = resolve;
+  });
+  const reached = new Promise<void>((resolve) => {
+    reach = resolve;
+  });
+  return {
+    reached,
+    open: () => open(),
+    pass(): Promise<void> {
+      reach();
+      return opened;
+    },
+  };
+}
+
+async function open(core: HandCore, changes: Partial<ServiceLimits> = {}, log: Logger = silentLog) {
+  const limits = { ...defaultLimits, ...changes };
+  const bodies = createByteBudget(limits.bodiesBytesMax);
+  const watch = createResponseWatch({
+    intervalMs: 10,
+    stallMs: limits.stallMs,
+    keepAliveMs: limits.sseKeepAliveMs,
+    now: () => clock.monotonic(),
+  });
+  const handle = createOpenAiDoor({
+    core,
+    limits,
+    clock,
+    ids,
+    log,
+    bodies,
+    watch,
+    keepAlive: "comment",
+    pages: new Map(),
+  });
+  const listener = createHttpListener({ limits, corsOrigins: [], allowedHosts: [], tls: null, ids, log, handle });
+  const base = `http://127.0.0.1:${await listener.listen("127.0.0.1", 0)}`;
+  return { base, bodies, watch, listener };
+}
+
+describe("a call of the REST door", () => {
+  let core: HandCore;
+  let listener: HttpListener;
+  let base: string;
+  let bodies: { readonly used: number };
+  let watch: { readonly size: number };
+
+  beforeEach(async () => {
+    core = new HandCore();
+    ({ base, listener, bodies, watch } = await open(core));
+  });
+  afterEach(() => listener.close());
+
+  /** Whatever happened: the context was closed once, and nothing of the call is left. */
+  async function expectNothingLeft(): Promise<void> {
+    await eventually(() => core.calls.every(({ closed }) => closed === 1), "every context is closed once");
+    await eventually(() => watch.size === 0 && bodies.used === 0 && listener.connections() === 0, "nothing is left");
+  }
+
+  it("opens on the headers and closes its context after a good answer, which is no leave", async () => {
+    const connection = await connectRaw(base);
+    connection.send(postText(path, handCredential, body, ["Connection: close"]));
+    expect(parseAnswer(await connection.closed()).status).toBe(200);
+    expect(core.whyEnded(core.last)).toBeNull();
+    expect(core.last.caller).toMatchObject({
+      transport: "openai",
+      authorization: handCredential,
+      address: "127.0.0.1",
+    });
+    await expectNothingLeft();
+  });
+
+  it("SSE-14: a client that leaves during open leaves nothing behind", async () => {
+    const opening = createGate();
+    core.beforeOpen = () => opening.pass();
+    const connection = await connectRaw(base);
+    connection.send(postText(path, handCredential, body));
+    await opening.reached;
+    connection.destroy();
+    await eventually(() => listener.connections() === 0);
+    opening.open();
+    expect(core.whyEnded(await core.opened())).toBe("client_left");
+    await expectNothingLeft();
+  });
+
+  it("SSE-14: a client that leaves while its body comes in ends the call", async () => {
+    const connection = await connectRaw(base);
+    connection.send(postText(path, handCredential, body).slice(0, -10));
+    const call = await core.opened();
+    connection.destroy();
+    await eventually(() => core.whyEnded(call) === "client_left");
+    await expectNothingLeft();
+  });
+
+  it.each(["chat", "chunks"] as const)(
+    "SSE-14 RETRY-6: a client that leaves during the answer ends the call (%s)",
+    async (kind) => {
+      core.chat = (_, ctx) => untilAborted(ctx.signal);
+      core.chunks = async function* (_, ctx) {
+        yield textChunk("Hel");
+        await untilAborted(ctx.signal);
+      };
+      const connection = await connectRaw(base);
+      connection.send(postText(path, handCredential, kind === "chat" ? body : streamBody));
+      if (kind === "chunks") await connection.until("Hel");
+      const call = await core.opened();
+      connection.destroy();
+      await eventually(() => core.whyEnded(call) === "client_left");
+      await expectNothingLeft();
+    },
+  );
+
+  it("a leave at the client's own deadline is the deadline", async () => {
+    core.chat = (_, ctx) => untilAborted(ctx.signal);
+    const connection = await connectRaw(base);
+    connection.send(postText(path, handCredential, body, ["X-Request-Timeout: 0.02"]));
+    const call = await core.opened();
+    expect(call.caller.deadlineAtMs).toBeLessThanOrEqual(clock.now() + 20);
+    connection.destroy();
+    await eventually(() => core.whyEnded(call) === "deadline");
+  });
+
+  it("a request whose end comes while its body is still on the way is answered at once", async () => {
+    const connection = await connectRaw(base);
+    connection.send(postText(path, handCredential, body).slice(0, -10));
+    const call = await core.opened();
+    const { Ended } = await import("../../../../src/domain/call-context.js");
+    call.caller.abort.abort(new Ended("key_revoked"));
+    const answer = parseAnswer(await connection.until("invalid_api_key"));
+    expect(answer.status).toBe(401);
+    expect(answer.headers["connection"]).toBe("close");
+    connection.destroy();
+    await expectNothingLeft();
+  });
+
+  it("CONN-6: 100-continue is said only after the call was opened", async () => {
+    const opening = createGate();
+    core.beforeOpen = () => opening.pass();
+    const connection = await connectRaw(base);
+    const whole = postText(path, handCredential, body, ["Expect: 100-continue", "Connection: close"]);
+    connection.send(whole.slice(0, -body.length));
+    await opening.reached;
+    expect(connection.received).toBe("");
+    opening.open();
+    await connection.until("HTTP/1.1 100 Continue\r\n\r\n");
+    connection.send(body);
+    expect(await connection.closed()).toContain("HTTP/1.1 200 OK");
+    await expectNothingLeft();
+  });
+
+  it("CONN-6: who expects to continue and is refused is not told to continue", async () => {
+    core.beforeOpen = () => {
+      throw new ServiceError("invalid_api_key", "No.");
+    };
+    const connection = await connectRaw(base);
+    const whole = postText(path, "Bearer bad", body, ["Expect: 100-continue"]);
+    connection.send(whole.slice(0, -body.length));
+    const raw = await connection.closed();
+    expect(raw).not.toContain("100 Continue");
+    expect(parseAnswer(raw).status).toBe(401);
+  });
+
+  it("CONN-5: a refusal reaches a client that sends all of its body before it reads", async () => {
+    core.beforeOpen = () => {
+      throw new ServiceError("invalid_api_key", "No.");
+    };
+    const connection = await connectRaw(base);
+    connection.pause();
+    connection.send(postText(path, "Bearer bad", "x".repeat(8 * 1024 * 1024)));
+    await eventually(() => connection.socket.writableLength === 0, "all is sent");
+    connection.resume();
+    expect(parseAnswer(await connection.closed()).status).toBe(401);
+    await expectNothingLeft();
+  });
+
+  it("ERR-22 ERR-2: what nobody expected is a 500 without its cause, and the log has it under the request id", async () => {
+    await listener.close();
+    const error = vi.fn();
+    ({ base, listener } = await open(core, {}, { ...silentLog, error }));
+    core.chat = () => {
+      throw new Error("password of the database");
+    };
+    const connection = await connectRaw(base);
+    connection.send(postText(path, handCredential, body, ["Connection: close"]));
+    const answer = parseAnswer(await connection.closed());
+    expect(answer.status).toBe(500);
+    expect(JSON.parse(answer.body).error.code).toBe("internal_error");
+    expect(answer.body).not.toContain("password");
+    const requestId = answer.headers["x-request-id"];
+    expect(error).toHaveBeenCalledWith(expect.objectContaining({ request_id: requestId }), expect.any(String));
+  });
+
+  it("SERR-1 SERR-4: an unexpected fault in a stream is one error event and the end", async () => {
+    core.chunks = async function* () {
+      yield textChunk("Hel");
+      throw new ServiceError("upstream_error", "The engine stopped.");
+    };
+    const connection = await connectRaw(base);
+    connection.send(postText(path, handCredential, streamBody, ["Connection: close"]));
+    const { body: events } = parseAnswer(await connection.closed());
+    expect(events.split("\n\n").slice(1)).toEqual([
+      'data: {"error":{"message":"The engine stopped.","type":"server_error","param":null,"code":"upstream_error"}}',
+      "",
+    ]);
+    await expectNothingLeft();
+  });
+
+  it("REL-1: a reader that does not read is cut after the stall time, and little was kept for it", async () => {
+    await listener.close();
+    ({ base, listener, watch, bodies } = await open(core, { stallMs: 100 }));
+    let produced = 0;
+    core.chunks = async function* (_, ctx) {
+      while (!ctx.signal.aborted) {
+        produced += 1;
+        yield textChunk("x".repeat(8 * 1024));
+      }
+    };
+    const connection = await connectRaw(base);
+    connection.pause();
+    connection.send(postText(path, handCredential, streamBody));
+    const call = await core.opened();
+    await eventually(() => core.whyEnded(call) === "stalled");
+    // Kernel buffers take megabytes; without back-pressure it would be gigabytes by now.
+    expect(produced).toBeLessThan(4_000);
+    connection.destroy();
+    await expectNothingLeft();
+  });
+
+  it("REL-1: a whole answer that nobody reads is cut as well", async () => {
+    await listener.close();
+    ({ base, listener, watch, bodies } = await open(core, { stallMs: 100 }));
+    core.chat = () => "x".repeat(64 * 1024 * 1024);
+    const connection = await connectRaw(base);
+    connection.pause();
+    connection.send(postText(path, handCredential, body));
+    await core.opened();
+    await eventually(() => core.calls[0]?.closed === 1);
+    connection.destroy();
+    await expectNothingLeft();
+  });
+
+  it("SSE-8 CONN-2: a silent stream gets comments with one line feed, between events only", async () => {
+    await listener.close();
+    ({ base, listener } = await open(core, { sseKeepAliveMs: 30 }));
+    const silence = createGate();
+    core.chunks = async function* () {
+      await silence.pass();
+      yield textChunk("late");
+    };
+    const connection = await connectRaw(base);
+    connection.send(postText(path, handCredential, streamBody, ["Connection: close"]));
+    await connection.until(/keep-alive[\s\S]*: keep-alive/);
+    silence.open();
+    const { body: events } = parseAnswer(await connection.closed());
+    expect(events).toMatch(/^(: keep-alive\n){2,}data: \{[^\n]*late[^\n]*\n\ndata: \[DONE\]\n\n$/);
+  });
+
+  it("503 instead of more bodies than the budget holds, and room again afterwards", async () => {
+    await listener.close();
+    ({ base, listener, watch, bodies } = await open(core, { bodiesBytesMax: 1_000 }));
+    const large = await connectRaw(base);
+    large.send(postText(path, handCredential, "x".repeat(900)).slice(0, -1));
+    await eventually(() => bodies.used > 800);
+    const refused = await connectRaw(base);
+    refused.send(postText(path, handCredential, body + " ".repeat(300), ["Connection: close"]));
+    expect(parseAnswer(await refused.closed())).toMatchObject({ status: 503, headers: { "retry-after": "1" } });
+    large.destroy();
+    await eventually(() => bodies.used === 0);
+    const served = await connectRaw(base);
+    served.send(postText(path, handCredential, body, ["Connection: close"]));
+    expect(parseAnswer(await served.closed()).status).toBe(200);
+    await expectNothingLeft();
+  });
+
+  it("draining closes idle connections at once and others after their answer", async () => {
+    const idle = await connectRaw(base);
+    idle.send(postText(path, handCredential, body));
+    await idle.until("chat.completion");
+    const work = createGate();
+    core.chat = () => work.pass().then(() => "Done.");
+    const busy = await connectRaw(base);
+    busy.send(postText(path, handCredential, body));
+    await work.reached;
+    listener.beginDrain();
+    await idle.closed();
+    work.open();
+    const answer = parseAnswer(await busy.closed());
+    expect(answer).toMatchObject({ status: 200, headers: { connection: "close" } });
+    await expectNothingLeft();
+  });
+});

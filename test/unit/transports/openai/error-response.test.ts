@@ -1,0 +1,53 @@
+import { describe, expect, it } from "vitest";
+import { type ErrorCode, errorRow, errors } from "../../../../src/contract/errors.js";
+import { ServiceError, type ServiceErrorOptions } from "../../../../src/domain/service-error.js";
+import { errorResponse } from "../../../../src/transports/openai/error-response.js";
+
+const respond = (code: ErrorCode, options: ServiceErrorOptions = {}) =>
+  errorResponse(new ServiceError(code, "Said to the caller.", options));
+
+describe("error response", () => {
+  it.each(Object.keys(errors) as ErrorCode[])("ERR-1 DEC-2: %s has its status and the whole envelope", (code) => {
+    const { status, body } = respond(code, { param: "messages[0]" });
+    expect(status).toBe(errorRow(code).http);
+    expect(JSON.parse(body)).toEqual({
+      error: { message: "Said to the caller.", type: errorRow(code).type, param: "messages[0]", code },
+    });
+    expect(JSON.parse(respond(code).body).error.param).toBeNull();
+  });
+
+  it.each([
+    [1, "1", "1"],
+    [0, "1", "1"],
+    [1_000, "1", "1000"],
+    [12_500.4, "13", "12501"],
+    [60_000, "60", "60000"],
+  ])("RETRY-1: a wait of %d ms is said in both headers", (retryAfterMs, seconds, milliseconds) => {
+    for (const code of ["rate_limit_exceeded", "server_is_overloaded"] as const) {
+      expect(respond(code, { retryAfterMs }).headers).toEqual({
+        "retry-after": seconds,
+        "retry-after-ms": milliseconds,
+      });
+    }
+  });
+
+  it.each(["server_is_overloaded", "model_loading", "model_not_loaded", "server_shutting_down"] as const)(
+    "RETRY-1: %s says when to come back also where nobody knows better",
+    (code) => {
+      expect(respond(code).headers).toEqual({ "retry-after": "1", "retry-after-ms": "1000" });
+    },
+  );
+
+  it("RETRY-2: a wait above a minute is advice not to wait", () => {
+    expect(respond("rate_limit_exceeded", { retryAfterMs: 60_001 }).headers).toEqual({ "x-should-retry": "false" });
+  });
+
+  it("RETRY-3: what would fail again says so, and waits for nothing", () => {
+    expect(respond("insufficient_quota").headers).toEqual({ "x-should-retry": "false" });
+    expect(respond("storage_unavailable").headers).toEqual({ "x-should-retry": "false" });
+    expect(respond("upstream_error", { shouldRetry: false, retryAfterMs: 5 }).headers).toEqual({
+      "x-should-retry": "false",
+    });
+    expect(respond("invalid_type").headers).toEqual({});
+  });
+});

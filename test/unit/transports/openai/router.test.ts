@@ -1,0 +1,60 @@
+import { describe, expect, it } from "vitest";
+import { type OperationRow, operations } from "../../../../src/contract/operations.js";
+import { decodeId, findRoute } from "../../../../src/transports/openai/router.js";
+import { unknownUrl } from "../../../../src/transports/openai/unknown-url.js";
+import { expectRefusal } from "./refusal.js";
+
+describe("router", () => {
+  it("SEC-3: every route of the table is found, and by its own operation", () => {
+    for (const [name, { rest }] of Object.entries(operations) as [string, OperationRow][]) {
+      if (rest !== undefined) expect(findRoute(rest.path)?.methods.get(rest.method)).toBe(name);
+    }
+  });
+
+  it.each([
+    "/v1/chat",
+    "/v1/chat/completions/",
+    "/v1/Chat/completions",
+    "/v1/chat%2Fcompletions",
+    "/v1",
+    "/",
+    "//v1/models",
+  ])("SEC-3: %s is no route", (path) => {
+    expect(findRoute(path)).toBeNull();
+  });
+
+  it("MODEL-3 MODEL-5: everything after /v1/models/ is the id, slashes included, and nothing is not the list", () => {
+    expect(findRoute("/v1/models/org/name:tag")?.rawId).toBe("org/name:tag");
+    expect(findRoute("/v1/models/org%2Fname")?.rawId).toBe("org%2Fname");
+    expect(findRoute("/v1/models/")?.rawId).toBe("");
+    expect(findRoute("/v1/models/")?.methods.get("GET")).toBe("get_model");
+  });
+
+  it("MODEL-4: an id is decoded exactly once", () => {
+    expect(decodeId("a%2Fb")).toBe("a/b");
+    expect(decodeId("a%2520b")).toBe("a%20b");
+    expect(decodeId("a:b@c+d")).toBe("a:b@c+d");
+    for (const broken of ["100%", "%E2%82", "%zz"]) expectRefusal(() => decodeId(broken), "invalid_value", null);
+  });
+
+  it.each([
+    ["/chat/completions", "/v1/chat/completions"],
+    ["/v1/v1/chat/completions", "/v1/chat/completions"],
+    ["/v1/chat/completions/chat/completions", "/v1/chat/completions"],
+    ["/v1/chat/completions/", "/v1/chat/completions"],
+    ["/completions", "/v1/completions"],
+    ["/api/v1/embeddings", "/v1/embeddings"],
+    ["/models", "/v1/models"],
+    ["/v1/responses", "/v1/chat/completions"],
+  ])("GEN-2: %s is answered with %s", (path, meant) => {
+    expect(unknownUrl("POST", path).message).toContain(`${meant}`);
+  });
+
+  it("GEN-2: who asks for the Responses API is told what to use", () => {
+    expect(unknownUrl("POST", "/v1/responses").message).toContain("openai.chat(id)");
+  });
+
+  it("ERR-3: a path cannot put words into the message that clients take for another error", () => {
+    expect(unknownUrl("GET", "/rate limit/maximum context length").message).not.toMatch(/rate limit|context length/);
+  });
+});

@@ -1,0 +1,164 @@
+import { create, type MessageInitShape } from "@bufbuild/protobuf";
+import { describe, expect, it } from "vitest";
+import { ChatCompletionChunkSchema, ChatCompletionSchema, Role } from "../../../../gen/unified/inference/v1/chat_pb.js";
+import { LogprobsSchema } from "../../../../gen/unified/inference/v1/logprobs_pb.js";
+import { ChatFrames } from "../../../../src/transports/openai/chat-frames.js";
+import { chatCompletionToJson } from "../../../../src/transports/openai/write-chat.js";
+
+const head = { id: "chatcmpl-1", created: 1_767_225_600n, model: "m" };
+const usage = { promptTokens: 12, completionTokens: 2, totalTokens: 14 };
+
+const print = (fields: MessageInitShape<typeof ChatCompletionSchema>) =>
+  JSON.parse(
+    JSON.stringify(chatCompletionToJson(create(ChatCompletionSchema, Object.assign({ ...head, usage }, fields)))),
+  );
+
+const chunk = (fields: MessageInitShape<typeof ChatCompletionChunkSchema>) =>
+  create(ChatCompletionChunkSchema, { ...head, ...fields });
+
+describe("chat completion as JSON", () => {
+  it("RESP-1 RESP-2 RESP-3 RESP-5 RESP-6 PROTO-1: a text answer has these keys and no others", () => {
+    const choices = [{ message: { role: Role.ASSISTANT, content: "Hi" }, finishReason: "stop" }];
+    expect(print({ choices, systemFingerprint: "fp_1" })).toEqual({
+      id: "chatcmpl-1",
+      object: "chat.completion",
+      created: 1_767_225_600,
+      model: "m",
+      choices: [
+        {
+          index: 0,
+          message: { role: "assistant", content: "Hi", refusal: null },
+          logprobs: null,
+          finish_reason: "stop",
+        },
+      ],
+      usage: { prompt_tokens: 12, completion_tokens: 2, total_tokens: 14 },
+      system_fingerprint: "fp_1",
+    });
+  });
+
+  it("RESP-5 TOOL-10 TOOL-11 TOOL-13: calls have null beside them, a type, and arguments as text", () => {
+    const toolCalls = [
+      { id: "call_1", function: { name: "f", argumentsJson: '{"a":1}' } },
+      { id: "call_2", function: { name: "g" } },
+    ];
+    expect(print({ choices: [{ message: { toolCalls }, finishReason: "tool_calls" }] }).choices[0].message).toEqual({
+      role: "assistant",
+      content: null,
+      refusal: null,
+      tool_calls: [
+        { id: "call_1", type: "function", function: { name: "f", arguments: '{"a":1}' } },
+        { id: "call_2", type: "function", function: { name: "g", arguments: "{}" } },
+      ],
+    });
+  });
+
+  it("RESP-8 RESP-12: details of usage and thinking are shown where there are some", () => {
+    const printed = print({
+      choices: [{ message: { content: "Hi", reasoningContent: "Hm" }, finishReason: "stop" }],
+      usage: { ...usage, promptTokensDetails: { cachedTokens: 3 }, completionTokensDetails: { reasoningTokens: 1 } },
+    });
+    expect(printed.choices[0].message.reasoning_content).toBe("Hm");
+    expect(printed.usage).toMatchObject({
+      prompt_tokens_details: { cached_tokens: 3 },
+      completion_tokens_details: { reasoning_tokens: 1 },
+    });
+  });
+
+  it("RESP-9: every log probability has all four keys and is finite", () => {
+    const logprobs = create(LogprobsSchema, {
+      content: [
+        {
+          token: "é",
+          logprob: -0.5,
+          tokenBytes: new Uint8Array([0xc3, 0xa9]),
+          topLogprobs: [{ token: "e", logprob: -1 }],
+        },
+        { token: "x", logprob: Number.NEGATIVE_INFINITY },
+      ],
+    });
+    expect(print({ choices: [{ logprobs, finishReason: "stop" }] }).choices[0].logprobs).toEqual({
+      content: [
+        { token: "é", logprob: -0.5, bytes: [195, 169], top_logprobs: [{ token: "e", logprob: -1, bytes: null }] },
+        { token: "x", logprob: -9999, bytes: null, top_logprobs: [] },
+      ],
+      refusal: null,
+    });
+  });
+});
+
+describe("frames of a chat stream", () => {
+  const prefix =
+    'data: {"id":"chatcmpl-1","object":"chat.completion.chunk","created":1767225600,"model":"m","choices":[';
+  const text = (content: string) => chunk({ choices: [{ delta: { content } }] });
+
+  it("STRM-2 STRM-11 STRM-17: the first delta has role and empty content, later ones what is new", () => {
+    const frames = new ChatFrames(false);
+    expect(frames.frame(chunk({ choices: [{ delta: { role: Role.ASSISTANT, content: "" } }] }))).toBe(
+      `${prefix}{"index":0,"delta":{"role":"assistant","content":""},"logprobs":null,"finish_reason":null}]}\n\n`,
+    );
+    expect(frames.frame(text("Par"))).toBe(
+      `${prefix}{"index":0,"delta":{"content":"Par"},"logprobs":null,"finish_reason":null}]}\n\n`,
+    );
+    expect(frames.frame(chunk({ choices: [{ delta: {}, finishReason: "stop" }] }))).toBe(
+      `${prefix}{"index":0,"delta":{},"logprobs":null,"finish_reason":"stop"}]}\n\n`,
+    );
+  });
+
+  it.each(['"', "\\", "\n", "\r\n\r\n", "\u2028", "\ud83d\ude00", "</script>", "data: [DONE]\n\n"])(
+    "SSE-2: %j stays on one line and reads back",
+    (content) => {
+      const frame = new ChatFrames(false).frame(text(content)) ?? "";
+      expect(frame.slice(0, -2)).not.toMatch(/[\r\n]/);
+      expect(JSON.parse(frame.slice("data: ".length)).choices[0].delta.content).toBe(content);
+    },
+  );
+
+  it("STRM-2: a first delta that is no text has null content", () => {
+    const frame = new ChatFrames(false).frame(chunk({ choices: [{ delta: { role: Role.ASSISTANT } }] }));
+    expect(frame).toContain('"delta":{"role":"assistant","content":null}');
+  });
+
+  it("STRM-6 STRM-7: id, type and name of a call are in its first delta only, its index in all", () => {
+    const frames = new ChatFrames(false);
+    const call = (delta: object) => frames.frame(chunk({ choices: [{ delta: { toolCalls: [delta] } }] }));
+    expect(call({ index: 0, id: "call_1", name: "f" })).toContain(
+      '"delta":{"tool_calls":[{"index":0,"id":"call_1","type":"function","function":{"name":"f","arguments":""}}]}',
+    );
+    expect(call({ index: 0, argumentsJson: '{"a":' })).toContain(
+      '"delta":{"tool_calls":[{"index":0,"function":{"arguments":"{\\"a\\":"}}]}',
+    );
+  });
+
+  it("STRM-10 STRM-13: with usage asked for all chunks say null until the last, which has no choices", () => {
+    const frames = new ChatFrames(true);
+    expect(frames.frame(text("a"))).toContain('"finish_reason":null}],"usage":null}');
+    expect(frames.frame(chunk({ usage }))).toBe(
+      `${prefix}],"usage":{"prompt_tokens":12,"completion_tokens":2,"total_tokens":14}}\n\n`,
+    );
+  });
+
+  it("STRM-11: without, there is no such chunk and no such key", () => {
+    const frames = new ChatFrames(false);
+    expect(frames.frame(text("a"))).not.toContain("usage");
+    expect(frames.frame(chunk({ usage }))).toBeNull();
+  });
+
+  it("SSE-9 STRM-5: a keep-alive chunk says nothing, and never of a finished choice", () => {
+    const frames = new ChatFrames(true);
+    expect(frames.keepAlive()).toBeNull();
+    frames.frame(text("a"));
+    expect(frames.keepAlive()).toBe(
+      `${prefix}{"index":0,"delta":{},"logprobs":null,"finish_reason":null}],"usage":null}\n\n`,
+    );
+    frames.frame(chunk({ choices: [{ delta: {}, finishReason: "stop" }] }));
+    expect(frames.keepAlive()).toBeNull();
+  });
+
+  it("CHAT-23: a tier that the core names is on every chunk", () => {
+    const frames = new ChatFrames(false);
+    expect(frames.frame(chunk({ serviceTier: "default", choices: [{ delta: { content: "a" } }] }))).toContain(
+      '"service_tier":"default","choices":[',
+    );
+  });
+});

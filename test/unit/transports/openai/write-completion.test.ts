@@ -1,0 +1,76 @@
+import { create, type MessageInitShape } from "@bufbuild/protobuf";
+import { describe, expect, it } from "vitest";
+import { CompletionChunkSchema, CompletionSchema } from "../../../../gen/unified/inference/v1/completion_pb.js";
+import { CompletionFrames } from "../../../../src/transports/openai/completion-frames.js";
+import { completionToJson } from "../../../../src/transports/openai/write-completion.js";
+
+const head = { id: "cmpl-1", created: 1_767_225_600n, model: "m" };
+const usage = { promptTokens: 1, completionTokens: 2, totalTokens: 3 };
+const chunk = (fields: MessageInitShape<typeof CompletionChunkSchema>) =>
+  create(CompletionChunkSchema, { ...head, ...fields });
+
+describe("text completion as JSON", () => {
+  it("CMPL-4 CMPL-5: a document has these keys", () => {
+    const completion = create(CompletionSchema, { ...head, usage, choices: [{ text: "is", finishReason: "stop" }] });
+    expect(completionToJson(completion)).toEqual({
+      id: "cmpl-1",
+      object: "text_completion",
+      created: 1_767_225_600,
+      model: "m",
+      choices: [{ text: "is", index: 0, logprobs: null, finish_reason: "stop" }],
+      usage: { prompt_tokens: 1, completion_tokens: 2, total_tokens: 3 },
+    });
+  });
+
+  it("CMPL-7 CMPL-8 CMPL-9: log probabilities are four lists, null where a prompt's first token has none", () => {
+    const logprobs = {
+      tokens: ["a", " b"],
+      tokenLogprobs: [Number.NaN, -0.5],
+      topLogprobs: [{}, { logprobs: { " b": -0.5, " c": Number.NEGATIVE_INFINITY } }],
+      textOffset: [0, 1],
+    };
+    const completion = create(CompletionSchema, { choices: [{ text: "a b", finishReason: "stop", logprobs }] });
+    expect(completionToJson(completion)).toMatchObject({
+      choices: [
+        {
+          logprobs: {
+            tokens: ["a", " b"],
+            token_logprobs: [null, -0.5],
+            top_logprobs: [null, { " b": -0.5, " c": -9999 }],
+            text_offset: [0, 1],
+          },
+        },
+      ],
+    });
+  });
+});
+
+describe("frames of a completion stream", () => {
+  const prefix = 'data: {"id":"cmpl-1","object":"text_completion","created":1767225600,"model":"m","choices":[';
+
+  it("CMPL-6: a chunk has text and no delta", () => {
+    const frames = new CompletionFrames(false);
+    expect(frames.frame(chunk({ choices: [{ text: 'i"s', index: 1 }] }))).toBe(
+      `${prefix}{"text":"i\\"s","index":1,"logprobs":null,"finish_reason":null}]}\n\n`,
+    );
+    expect(frames.frame(chunk({ choices: [{ text: "", index: 1, finishReason: "length" }] }))).toBe(
+      `${prefix}{"text":"","index":1,"logprobs":null,"finish_reason":"length"}]}\n\n`,
+    );
+    expect(frames.frame(chunk({ usage }))).toBeNull();
+  });
+
+  it("CMPL-6 STRM-10: usage follows the rules of chat", () => {
+    const frames = new CompletionFrames(true);
+    expect(frames.frame(chunk({ choices: [{ text: "a" }] }))).toContain('],"usage":null}');
+    expect(frames.frame(chunk({ usage }))).toBe(
+      `${prefix}],"usage":{"prompt_tokens":1,"completion_tokens":2,"total_tokens":3}}\n\n`,
+    );
+  });
+
+  it("SSE-9: a keep-alive chunk is an empty text of a choice that goes on", () => {
+    const frames = new CompletionFrames(false);
+    expect(frames.keepAlive()).toBeNull();
+    frames.frame(chunk({ choices: [{ text: "a", index: 2 }] }));
+    expect(frames.keepAlive()).toContain('{"text":"","index":2,"logprobs":null,"finish_reason":null}');
+  });
+});
