@@ -1,16 +1,18 @@
 /** `npm run build`: compiles src/ to dist/. The generated messages in gen/ are JavaScript already and stay where they are. */
 import { spawnSync } from "node:child_process";
-import { chmodSync, rmSync, writeFileSync } from "node:fs";
+import { chmodSync, rmSync, utimesSync, writeFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 
 const root = new URL("..", import.meta.url);
 const at = (path: string) => fileURLToPath(new URL(path, root));
 
+const startedAt = new Date();
 rmSync(at("dist"), { recursive: true, force: true });
 const compiled = spawnSync(process.execPath, [at("node_modules/typescript/bin/tsc"), "-p", at("tsconfig.build.json")], {
   stdio: "inherit",
 });
 if (compiled.status !== 0) process.exit(compiled.status ?? 1);
 chmodSync(at("dist/app/cli.js"), 0o755);
-// Last: `npm start` trusts a build that has it.
+// Last, because `npm start` trusts a build that has it; dated by the start, because a source may change during the build.
 writeFileSync(at("dist/.built"), "");
+utimesSync(at("dist/.built"), startedAt, startedAt);

@@ -23,8 +23,25 @@ export async function load(port: number, request: Buffer, connections: number, s
   const totals = { answers: 0, events: 0, bytes: 0, failures: 0 };
   const startedMs = performance.now();
   const stopAtMs = startedMs + seconds * 1000;
+  const stopSpinning = spin();
   await Promise.all(Array.from({ length: connections }, () => oneConnection(port, request, stopAtMs, totals)));
+  stopSpinning();
   return { ...totals, seconds: (performance.now() - startedMs) / 1000 };
+}
+
+/**
+ * Keeps this process awake. A client that sleeps between answers must be woken by the server's writes, and on a virtual
+ * machine the wake-up costs the server 20 µs a request: more than all else, and nothing that the server can change.
+ */
+function spin(): () => void {
+  let spinning = true;
+  const turn = (): void => {
+    if (spinning) setImmediate(turn);
+  };
+  turn();
+  return () => {
+    spinning = false;
+  };
 }
 
 type Totals = { answers: number; events: number; bytes: number; failures: number };

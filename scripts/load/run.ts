@@ -88,6 +88,7 @@ try {
     echo_requests_per_second: Math.round(median(rows.map((row) => perSecond(row.echo)))),
     chat_requests_per_second: Math.round(median(rows.map((row) => perSecond(row.chat)))),
     chat_over_echo: Number(median(rows.map((row) => perSecond(row.chat) / perSecond(row.echo))).toFixed(3)),
+    echo_cpu_us_per_request: Math.round(median(rows.map((row) => (row.echo.cpuMs * 1000) / row.echo.answers))),
     chat_cpu_us_per_request: Math.round(median(rows.map((row) => (row.chat.cpuMs * 1000) / row.chat.answers))),
     stream_chunks_per_second: Math.round(median(rows.map((row) => row.stream.events / row.stream.seconds))),
     stream_cpu_us_per_chunk: Number(

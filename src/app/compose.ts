@@ -32,6 +32,7 @@ import { debugState } from "./debug-state.js";
 import type { Lifecycle } from "./lifecycle.js";
 import type { Engines } from "./model-definitions.js";
 import { publicPages } from "./public-pages.js";
+import { readiness } from "./readiness.js";
 
 export interface ComposeInput {
   readonly config: Config;
@@ -134,7 +135,7 @@ async function composeDoors(
       timers: () => clock.pending,
     });
   const ops = createOpsDoor({
-    ready: () => ({ ready: lifecycle.phase === "ready", detail: { status: lifecycle.phase, state: state.kind } }),
+    ready: () => readiness(lifecycle.phase, state),
     debugState: currentState,
     log,
   });

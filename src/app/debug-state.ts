@@ -9,7 +9,7 @@ export interface DebugStateDeps {
   readonly ledger: Ledger;
   readonly httpConnections: () => number;
   readonly grpcConnections: () => number;
-  /** Event streams of the HTTP listener that are being written. */
+  /** Answers of the HTTP listener that are watched for readers that stall: streams, from their request on. */
   readonly streams: () => number;
   /** Timers of requests that have neither fired nor been cancelled. */
   readonly timers: () => number;

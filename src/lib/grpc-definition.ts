@@ -21,13 +21,18 @@ function methodDefinition(method: DescMethod): MethodDefinition<MessageShape<Des
     requestStream: methodKind === "client_streaming" || methodKind === "bidi_streaming",
     responseStream: methodKind === "server_streaming" || methodKind === "bidi_streaming",
     requestSerialize: (message) => bufferView(toBinary(input, message)),
-    requestDeserialize: (bytes) => fromBinary(input, bytes),
+    requestDeserialize: (bytes) => fromBinary(input, plainView(bytes)),
     responseSerialize: (message) => bufferView(toBinary(output, message as MessageShape<typeof output>)),
-    responseDeserialize: (bytes) => fromBinary(output, bytes),
+    responseDeserialize: (bytes) => fromBinary(output, plainView(bytes)),
   };
 }
 
 /** grpc-js wants a Buffer; this is one over the same memory. */
 function bufferView(bytes: Uint8Array): Buffer {
   return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+}
+
+/** Fields of type bytes become views of what is decoded; of a Buffer they would be Buffers, whose slice() does not copy. */
+function plainView(bytes: Buffer): Uint8Array {
+  return new Uint8Array(bytes.buffer, bytes.byteOffset, bytes.byteLength);
 }

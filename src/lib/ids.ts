@@ -26,9 +26,8 @@ export function createRandomIds(): { requestId(): string; text(prefix: string, l
     requestId: () => `req_${Buffer.from(take(16)).toString("hex")}`,
     text(prefix, length = 24) {
       let id = prefix;
-      while (id.length < prefix.length + length) {
-        const byte = take(1)[0] ?? 0;
-        if (byte < unbiasedMax) id += alphabet[byte % alphabet.length];
+      for (let missing = length; missing > 0; missing = prefix.length + length - id.length) {
+        for (const byte of take(missing)) if (byte < unbiasedMax) id += alphabet[byte % alphabet.length];
       }
       return id;
     },

@@ -29,7 +29,11 @@ const secretFields = [
   "adminToken",
 ];
 
-const redactedPaths = secretFields.flatMap((name) => [`["${name}"]`, `*["${name}"]`, `*.*["${name}"]`]);
+/**
+ * A secret field with its value, a string or a list, at any depth of a line. Looked for in the finished line, because
+ * pino's own redaction by path costs 35 µs a line with wildcards, on the path of every request.
+ */
+const secretField = new RegExp(`"(${secretFields.join("|")})":(?:"(?:[^"\\\\]|\\\\.)*"|\\[[^\\]]*\\])`, "gi");
 
 /** The text of a key or bearer credential inside of other text, e.g. of an error's message. */
 const credentialText = /\b(sk-uis-|bearer\s+)[^\s"'\\]+/gi;
@@ -42,10 +46,13 @@ export function createLogger({ level, sink }: LoggerOptions): Logger {
       base: null,
       timestamp: pino.stdTimeFunctions.isoTime,
       formatters: { level: (label) => ({ level: label }) },
-      redact: { paths: redactedPaths, censor: "[redacted]" },
     },
-    { write: (line: string) => sink.write(line.replace(credentialText, "$1[redacted]")) },
+    { write: (line: string) => sink.write(withoutSecrets(line)) },
   );
+}
+
+function withoutSecrets(line: string): string {
+  return line.replace(secretField, '"$1":"[redacted]"').replace(credentialText, "$1[redacted]");
 }
 
 /** Lines that may wait for a slow reader of stderr; what comes beyond is dropped, for it must not take the memory. */
@@ -56,6 +63,10 @@ export interface StderrSink extends LogSink {
   flush(): void;
 }
 
+/** Lines are written together, when there are this many bytes or when the time is over. */
+const togetherBytes = 4 * 1024;
+const togetherMs = 100;
+
 /** How often a last write is tried, 100 ms apart, while stderr's reader does not read. */
 const lastTries = 10;
 
@@ -65,6 +76,8 @@ export function openStderrSink(): StderrSink {
   const destination = pino.destination({
     fd: 2,
     sync: false,
+    minLength: togetherBytes,
+    periodicFlush: togetherMs,
     maxLength: pendingBytesMax,
     retryEAGAIN: () => triesLeft-- > 0,
   });

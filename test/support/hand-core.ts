@@ -128,3 +128,8 @@ export function untilAborted(signal: AbortSignal): Promise<never> {
     else signal.addEventListener("abort", end, { once: true });
   });
 }
+
+/** A stream that says nothing until the signal aborts. */
+export function silentUntilAborted(signal: AbortSignal): AsyncIterable<never> {
+  return { [Symbol.asyncIterator]: () => ({ next: () => untilAborted(signal) }) };
+}

@@ -75,32 +75,37 @@ const baseSettings: readonly { readonly path: SettingPath; readonly value: unkno
 ];
 
 /** Starts a service on free ports with its state in memory, unless the configuration says otherwise. */
-export async function startService({
-  config = {},
-  env = {},
-  logLevel = "info",
-}: StartOptions = {}): Promise<RunningService> {
+export async function startService(options: StartOptions = {}): Promise<RunningService> {
   const folder = await mkdtemp(join(tmpdir(), "uis-test-"));
-  const dataDir = join(folder, "data");
-  const given = [...settingsOf(config)];
-  const { config: settings } = await loadConfig({
-    env,
-    cwd: folder,
-    flags: [...baseSettings, { path: ["data_dir"], value: dataDir }, ...given].map((flag) => ({
-      ...flag,
-      from: "test",
-    })),
-  });
-  const logs: Record<string, unknown>[] = [];
-  const log = createLogger({
-    level: logLevel,
-    sink: { write: (line) => logs.push(JSON.parse(line) as Record<string, unknown>) },
-  });
-  const service = await start({ config: settings, secrets: await readSecrets(env), log });
-  const { apiKeys, debugState } = service.parts;
-  const key = service.firstKey ?? (await apiKeys.create({ name: "test", scope: "read_write" }));
-  const readKey = await apiKeys.create({ name: "test-read", scope: "read" });
-  const { addresses } = service;
+  const removeFolder = () => rm(folder, { recursive: true, force: true });
+  try {
+    const { service, logs } = await startIn(folder, options);
+    return await toRunningService(service, logs, removeFolder);
+  } catch (error) {
+    await removeFolder();
+    throw error;
+  }
+}
+
+type LogLines = Record<string, unknown>[];
+
+async function startIn(folder: string, { config = {}, env = {}, logLevel = "info" }: StartOptions) {
+  const settings = [...baseSettings, { path: ["data_dir"], value: join(folder, "data") }, ...settingsOf(config)];
+  const loaded = await loadConfig({ env, cwd: folder, flags: settings.map((flag) => ({ ...flag, from: "test" })) });
+  const logs: LogLines = [];
+  const sink = { write: (line: string) => logs.push(JSON.parse(line) as Record<string, unknown>) };
+  const log = createLogger({ level: logLevel, sink });
+  return { service: await start({ config: loaded.config, secrets: await readSecrets(env), log }), logs };
+}
+
+async function toRunningService(
+  service: Service,
+  logs: LogLines,
+  removeFolder: () => Promise<void>,
+): Promise<RunningService> {
+  const { addresses, config, parts } = service;
+  const key = service.firstKey ?? (await parts.apiKeys.create({ name: "test", scope: "read_write" }));
+  const readKey = await parts.apiKeys.create({ name: "test-read", scope: "read" });
   return {
     api: `${addresses.http}/v1`,
     http: addresses.http,
@@ -109,13 +114,13 @@ export async function startService({
     key: key.secret,
     readKey: readKey.secret,
     adminToken: service.adminToken,
-    dataDir: settings.data_dir,
+    dataDir: config.data_dir,
     logs,
     service,
-    debugState: async () => (await debugState()) as DebugState,
+    debugState: async () => (await parts.debugState()) as DebugState,
     async close() {
       await service.stop();
-      await rm(folder, { recursive: true, force: true });
+      await removeFolder();
     },
   };
 }

@@ -72,6 +72,3 @@ export const modelSettings = z
       if (model[name] !== undefined) complain(name, "belongs to the entries of deployments, which this model has");
     }
   });
-
-export type ModelSettings = z.output<typeof modelSettings>;
-export type DeploymentSettings = z.output<typeof deployment>;

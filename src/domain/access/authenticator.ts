@@ -13,6 +13,9 @@ const authorizationForm = /^bearer ([^ ]+)$/i;
 
 const administrator: Principal = { kind: "administrator", keyId: null, account: "default" };
 
+/** Keys whose digest is remembered: twice as many are held as are sure to be there. */
+const keyHashesMax = 10_000;
+
 export interface AuthenticatorDeps {
   readonly keys: Pick<KeyStore, "findByHash" | "touch">;
   readonly clock: Clock;
@@ -29,6 +32,9 @@ export class Authenticator {
   /** Digests of the administrator's tokens by token: hashing them anew would cost every request microseconds. */
   readonly #tokenHashes = new BoundedMap<string, string>(16);
 
+  /** Digests of keys that were good, by key. Whether a key still is good, the cache of records says. */
+  readonly #keyHashes = new BoundedMap<string, string>(keyHashesMax);
+
   constructor(deps: AuthenticatorDeps) {
     this.#deps = deps;
     this.#cache = new KeyCache(deps);
@@ -42,12 +48,14 @@ export class Authenticator {
   async authenticate(authorization: string | undefined): Promise<Principal> {
     const presented = authorizationForm.exec(authorization ?? "")?.[1];
     if (presented === undefined || !isPresentable(presented)) throw invalidApiKey();
-    const hash = hashApiKey(presented);
-    if (this.#isAdminToken(hash)) return administrator;
-    if (isMistypedApiKey(presented)) throw invalidApiKey();
-
+    const hash = this.#keyHashes.get(presented) ?? hashApiKey(presented);
+    if (!this.#keyHashes.has(presented)) {
+      if (this.#isAdminToken(hash)) return administrator;
+      if (isMistypedApiKey(presented)) throw invalidApiKey();
+    }
     const record = await this.#cache.find(hash);
     if (record === null || !isValid(record, this.#deps.clock.now())) throw invalidApiKey();
+    this.#keyHashes.set(presented, hash);
     this.#lastUsed.note(record);
     return {
       kind: "api_key",

@@ -83,16 +83,30 @@ export async function collectWhole<M>(
 
 /** Waits for the engine's end or the call's, whichever is first, and settles; rejects with what the caller is told. */
 async function endWith(call: Call, run: Run, generation: Generation): Promise<void> {
-  const ending = endOnAbort(call, run);
   try {
-    await Promise.race([generation.done, ending.aborted]);
+    await endOfEither(generation, call.signal);
   } catch (thrown) {
     throw await settleFailure(call, run, thrown);
-  } finally {
-    ending.stop();
   }
   call.enter("delivering");
   await run.end("completed");
+}
+
+/** Does not wait for an engine that does not heed its signal. */
+function endOfEither(generation: Generation, signal: AbortSignal): Promise<void> {
+  return new Promise((resolve, reject) => {
+    const onAbort = (): void => reject(errorOfEnd(signal.reason));
+    if (signal.aborted) return onAbort();
+    signal.addEventListener("abort", onAbort, { once: true });
+    const settled = (settle: (reason?: unknown) => void) => (reason?: unknown) => {
+      signal.removeEventListener("abort", onAbort);
+      settle(reason);
+    };
+    generation.done.then(
+      settled(() => resolve()),
+      settled(reject),
+    );
+  });
 }
 
 async function settleFailure(call: Call, run: Run, thrown: unknown): Promise<ServiceError> {
@@ -105,20 +119,6 @@ async function settleFailure(call: Call, run: Run, thrown: unknown): Promise<Ser
   if (error.code === "internal_error") call.log.error({ err: error.cause }, "request failed");
   await run.end("failed", error);
   return error;
-}
-
-/** Settles as soon as the call's signal aborts, whatever the engine is doing. */
-function endOnAbort(call: Call, run: Run): { readonly aborted: Promise<never>; stop(): void } {
-  const { signal } = call;
-  let onAbort = (): void => {};
-  const aborted = new Promise<never>((_resolve, reject) => {
-    onAbort = () => {
-      run.end(endReasonOf(signal), errorOfEnd(signal.reason)).then(() => reject(errorOfEnd(signal.reason)), reject);
-    };
-    if (signal.aborted) onAbort();
-    else signal.addEventListener("abort", onAbort, { once: true });
-  });
-  return { aborted, stop: () => signal.removeEventListener("abort", onAbort) };
 }
 
 async function roomOrStall<M>(settings: StreamSettings, call: Call, outbox: Outbox<M>): Promise<void> {

@@ -124,6 +124,8 @@ export class Generation {
    */
   async #runPrompts(): Promise<void> {
     const { prompts } = this.#plan;
+    const [only] = prompts;
+    if (prompts.length === 1 && only !== undefined) return this.#runPrompt(only, false, () => {});
     let next = 0;
     let failure: { readonly thrown: unknown } | null = null;
     const runRest = async (continuing: boolean): Promise<void> => {

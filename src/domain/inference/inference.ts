@@ -27,9 +27,9 @@ import { CompletionWhole } from "./completion-whole.js";
 import { collectWhole, type StartGeneration, streamWhole } from "./deliver.js";
 import { embed } from "./embed.js";
 import { toEmbedRequest } from "./embedding-request.js";
-import type { Capabilities } from "./engine.js";
+import type { Capabilities, EmbedRequest, LoadedModel } from "./engine.js";
 import type { GenerateBase } from "./generate-base.js";
-import { Generation } from "./generation.js";
+import { Generation, type Prompt } from "./generation.js";
 import { planPrompts } from "./plan-prompts.js";
 import { validateChatCompletion } from "./validate-chat.js";
 import { validateCompletion } from "./validate-completion.js";
@@ -52,6 +52,12 @@ interface Prepared extends AdmittedRun {
   readonly choices: number;
   /** `joined` when nobody reads along. */
   readonly start: (deltas: "each" | "joined") => StartGeneration;
+}
+
+interface Checked {
+  readonly model: CatalogModel;
+  readonly prompts: readonly Prompt[];
+  readonly choices: number;
 }
 
 /** What differs between chat and text completions before the engine. */
@@ -92,12 +98,19 @@ export class Inference {
   }
 
   async createEmbeddings(params: EmbeddingParams, call: Call): Promise<Answer<EmbeddingList>> {
-    const { request, model } = await this.#charged(call, async () => {
+    const { request, model } = await this.#checkEmbeddings(params, call);
+    return embed(this.#deps, { call, model, request, ...(await admitRun(this.#deps, call, model)) });
+  }
+
+  async #checkEmbeddings(params: EmbeddingParams, call: Call): Promise<{ model: CatalogModel; request: EmbedRequest }> {
+    try {
       validateEmbeddings(params, this.#deps.limits);
       const model = this.#model(call, params.model, "embeddings");
-      return { model, request: toEmbedRequest(params, await this.#capsOf(model, call)) };
-    });
-    return embed(this.#deps, { call, model, request, ...(await admitRun(this.#deps, call, model)) });
+      return { model, request: toEmbedRequest(params, model.caps ?? (await this.#capsOnceLoaded(model, call))) };
+    } catch (refusal) {
+      this.#chargeRefused(call);
+      throw refusal;
+    }
   }
 
   #prepareChat(params: ChatCompletionParams, call: Call): Promise<Prepared> {
@@ -121,30 +134,31 @@ export class Inference {
   }
 
   async #prepare(call: Call, kind: RequestKind): Promise<Prepared> {
-    const { model, prompts, choices } = await this.#charged(call, async () => {
-      kind.validate();
-      const model = this.#model(call, kind.model, kind.capability);
-      const caps = await this.#capsOf(model, call);
-      const requests = kind.build(caps);
-      return { model, prompts: planPrompts(requests, caps), choices: requests.reduce((sum, { n }) => sum + n, 0) };
-    });
+    const { model, prompts, choices } = await this.#check(call, kind);
     const admitted = await admitRun(this.#deps, call, model);
     const { clock, ids, limits } = this.#deps;
     const identity = new AnswerIdentity(ids.text(kind.idPrefix), clock.now(), model.id);
     const settings = { clock, commitMs: limits.commitMs, queueWaitMs: limits.queueWaitMs };
+    const answeredBy = (loaded: LoadedModel): void => identity.answeredBy(loaded);
     const start =
       (deltas: "each" | "joined"): StartGeneration =>
       (sink) =>
-        new Generation(settings, {
-          call,
-          model,
-          prompts,
-          deltas,
-          sink,
-          answeredBy: (loaded) => identity.answeredBy(loaded),
-          ...admitted,
-        });
+        new Generation(settings, { call, model, prompts, deltas, sink, answeredBy, ...admitted });
     return { call, identity, choices, start, ...admitted };
+  }
+
+  /** All that can be wrong with a request. A refusal here has cost no engine anything. */
+  async #check(call: Call, kind: RequestKind): Promise<Checked> {
+    try {
+      kind.validate();
+      const model = this.#model(call, kind.model, kind.capability);
+      const caps = model.caps ?? (await this.#capsOnceLoaded(model, call));
+      const requests = kind.build(caps);
+      return { model, prompts: planPrompts(requests, caps), choices: requests.reduce((sum, { n }) => sum + n, 0) };
+    } catch (refusal) {
+      this.#chargeRefused(call);
+      throw refusal;
+    }
   }
 
   #whole<M>({ call, run, start }: Prepared, assembly: WholeAssembly<M>): Promise<Answer<M>> {
@@ -164,26 +178,20 @@ export class Inference {
     return model;
   }
 
-  /** What the model's engine can do; waits while it loads. */
-  async #capsOf(model: CatalogModel, call: Call): Promise<Capabilities> {
-    if (model.caps !== null) return model.caps;
+  /** What the model's engine can do, as soon as it is loaded. */
+  async #capsOnceLoaded(model: CatalogModel, call: Call): Promise<Capabilities> {
     const deployment = model.byLoad()[0];
     invariant(deployment !== undefined, "a catalog model has a deployment");
     const { clock, limits } = this.#deps;
     return (await waitForModel(deployment, { clock, queueWaitMs: limits.queueWaitMs }, call.signal)).caps;
   }
 
-  /** Runs what may refuse a request before it is admitted; a refusal is charged one request, not awaited (state RL-14). */
-  async #charged<T>(call: Call, check: () => Promise<T>): Promise<T> {
-    try {
-      return await check();
-    } catch (error) {
-      const { requestId, account, keyId } = call;
-      this.#deps.ledger
-        .chargeRefused({ requestId, account, keyId })
-        .catch((err: unknown) => call.log.warn({ err }, "a refused request could not be charged"));
-      throw error;
-    }
+  /** A request that is refused before it is admitted is charged one request, not awaited (state RL-14). */
+  #chargeRefused(call: Call): void {
+    const { requestId, account, keyId } = call;
+    this.#deps.ledger
+      .chargeRefused({ requestId, account, keyId })
+      .catch((err: unknown) => call.log.warn({ err }, "a refused request could not be charged"));
   }
 }
 

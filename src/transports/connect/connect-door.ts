@@ -16,7 +16,7 @@ import { MessageReader } from "./message-reader.js";
 import { refuse } from "./refusal.js";
 import { RpcCall, type RpcCallDeps } from "./rpc-call.js";
 import { answer, createRpcHandlers } from "./rpc-handlers.js";
-import { protocolOf, type RpcProtocol, timeoutMsOf } from "./rpc-protocol.js";
+import { protocolOf, type RpcProtocol, timeoutHeaders, timeoutMsOf } from "./rpc-protocol.js";
 
 export type RequestListener = (req: IncomingMessage, res: ServerResponse) => void;
 
@@ -63,10 +63,12 @@ export function createConnectDoor(deps: ConnectDoorDeps): RequestListener {
     const { method } = handler;
     const protocol = req.method === "POST" ? protocolOf(method, req.headers["content-type"]) : null;
     const timeoutMs = protocol === null ? Number.POSITIVE_INFINITY : timeoutMsOf(protocol, req.headers);
-    const call = new RpcCall(deps, { method, res, requestId, deadlineAtMs: clock.now() + timeoutMs });
+    const deadlineAtMs = clock.now() + (timeoutMs ?? Number.POSITIVE_INFINITY);
+    const call = new RpcCall(deps, { method, res, requestId, deadlineAtMs });
     try {
       if (!call.opened(await core.open(operation, callerOf(call, req, protocol)))) return;
       if (protocol === null) throw wrongRequest(req, res);
+      if (timeoutMs === null) throw wrongTimeout(protocol);
       const body = await messages.read(req, res, protocol, call.abort.signal);
       await answer(handler, call, req, res, body);
     } catch (thrown) {
@@ -119,4 +121,8 @@ function wrongRequest(req: IncomingMessage, res: ServerResponse): ServiceError {
   }
   res.setHeader("allow", "POST");
   return new ServiceError("method_not_allowed", `RPCs are called with POST, not ${req.method}.`);
+}
+
+function wrongTimeout(protocol: RpcProtocol): ServiceError {
+  return new ServiceError("invalid_value", `The header '${timeoutHeaders[protocol]}' does not hold a timeout.`);
 }

@@ -12,7 +12,7 @@ import { createAsyncIterable, type UniversalHandler, type UniversalServerRespons
 import { universalRequestFromNodeRequest } from "@connectrpc/connect-node";
 import type { RpcHandler, RpcService } from "../../domain/rpc/rpc-service.js";
 import { type RpcCall, rpcCallKey } from "./rpc-call.js";
-import { timeoutMsMax } from "./rpc-protocol.js";
+import { timeoutHeaders } from "./rpc-protocol.js";
 
 /**
  * Connect's handlers of the services, by request path, for Connect and gRPC-Web. gRPC itself has its own listener, and
@@ -22,12 +22,7 @@ export function createRpcHandlers(
   services: readonly RpcService[],
   messageBytesMax: number,
 ): Map<string, UniversalHandler> {
-  const router = createConnectRouter({
-    grpc: false,
-    acceptCompression: [],
-    readMaxBytes: messageBytesMax,
-    maxTimeoutMs: timeoutMsMax,
-  });
+  const router = createConnectRouter({ grpc: false, acceptCompression: [], readMaxBytes: messageBytesMax });
   for (const service of services) addService(router, service);
   return new Map(router.handlers.map((handler) => [handler.requestPath, handler]));
 }
@@ -82,6 +77,8 @@ export async function answer(
 ): Promise<void> {
   const values = createContextValues().set(rpcCallKey, call);
   const request = universalRequestFromNodeRequest(req, res, undefined, values);
+  // The core keeps the deadline; a second timer would only end the handler's own signal, which nobody looks at.
+  for (const name of Object.values(timeoutHeaders)) request.header.delete(name);
   await write(await handler({ ...request, body: createAsyncIterable([body]) }), res, call.abort.signal);
 }
 

@@ -6,16 +6,12 @@ import {
 } from "@connectrpc/connect/protocol-connect";
 import { parseTimeout as parseGrpcTimeout } from "@connectrpc/connect/protocol-grpc";
 import { parseContentType as parseGrpcWebType } from "@connectrpc/connect/protocol-grpc-web";
-import { fixedLimits } from "../../contract/limits.js";
 
 /** How a request wants to be answered. */
 export type RpcProtocol = "connect_unary" | "connect_stream" | "grpc_web";
 
 /** Bytes around the one message of an enveloped request: a flag and the message's length. */
 const envelopeBytes = 5;
-
-/** Longest timeout that a timer can keep. Longer ones are refused by the protocol's handler. */
-export const timeoutMsMax = fixedLimits.int32Max;
 
 /** The protocol that a content type stands for; null when the method is not served in it. */
 export function protocolOf(method: DescMethod, contentType: string | undefined): RpcProtocol | null {
@@ -32,15 +28,18 @@ export function bodyBytesMax(protocol: RpcProtocol, messageBytesMax: number): nu
   return protocol === "connect_unary" ? messageBytesMax : messageBytesMax + envelopeBytes;
 }
 
-/** The client's own deadline as a length; Infinity when it set none, or none that can be read: the handler refuses that. */
-export function timeoutMsOf(protocol: RpcProtocol, headers: IncomingHttpHeaders): number {
-  const parsed =
-    protocol === "grpc_web"
-      ? parseGrpcTimeout(textOf(headers["grpc-timeout"]), timeoutMsMax)
-      : parseConnectTimeout(textOf(headers["connect-timeout-ms"]), timeoutMsMax);
-  return parsed.error === undefined && parsed.timeoutMs !== undefined ? parsed.timeoutMs : Number.POSITIVE_INFINITY;
-}
+/** Names of the headers with the client's own deadline. */
+export const timeoutHeaders: Readonly<Record<RpcProtocol, string>> = {
+  connect_unary: "connect-timeout-ms",
+  connect_stream: "connect-timeout-ms",
+  grpc_web: "grpc-timeout",
+};
 
-function textOf(value: string | string[] | undefined): string | null {
-  return typeof value === "string" ? value : null;
+/** The client's own deadline as a length in milliseconds; Infinity when it set none, null when it cannot be read. */
+export function timeoutMsOf(protocol: RpcProtocol, headers: IncomingHttpHeaders): number | null {
+  const value = headers[timeoutHeaders[protocol]];
+  if (value === undefined) return Number.POSITIVE_INFINITY;
+  const parse = protocol === "grpc_web" ? parseGrpcTimeout : parseConnectTimeout;
+  const { timeoutMs, error } = parse(String(value), Number.MAX_SAFE_INTEGER);
+  return error === undefined && timeoutMs !== undefined ? timeoutMs : null;
 }

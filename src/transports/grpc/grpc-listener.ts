@@ -2,6 +2,7 @@ import { createServer, type Socket } from "node:net";
 import { type ConnectionInjector, type Server, ServerCredentials } from "@grpc/grpc-js";
 import type { Clock } from "../../domain/ports.js";
 import type { TlsFiles } from "../../lib/tls-files.js";
+import { beforeHeaders, clampTimeout } from "./request-headers.js";
 import { TlsCredentials } from "./tls-credentials.js";
 
 /** After the grace of a drain: how long clients have to take their last status. */
@@ -25,6 +26,7 @@ export class GrpcListener {
     this.#clock = clock;
     this.#tls = tls === null ? null : new TlsCredentials(tls);
     this.#injector = grpc.createConnectionInjector(this.#tls ?? ServerCredentials.createInsecure());
+    beforeHeaders(grpc, clampTimeout);
   }
 
   get connections(): number {

@@ -77,11 +77,12 @@ export class BodyReader {
       const onEnd = (): void => settle();
       const onAbort = (): void => settle(errorOfEnd(signal.reason));
       const onClose = (): void => settle(new ServiceError("client_closed_request", "The client left."));
-      // Most bodies are complete before anybody reads them.
-      const stopWatching = isBodyPending(req) ? this.#deps.uploads.watch(req, () => settle(this.#tooSlow())) : () => {};
+      // Most bodies are complete before anybody reads them: nothing can happen to those.
+      const isPending = isBodyPending(req);
+      const stopWatching = isPending ? this.#deps.uploads.watch(req, () => settle(this.#tooSlow())) : () => {};
       if (signal.aborted) onAbort();
       else {
-        signal.addEventListener("abort", onAbort);
+        if (isPending) signal.addEventListener("abort", onAbort);
         req.on("data", onData).on("end", onEnd).on("error", settle).on("close", onClose);
       }
     });

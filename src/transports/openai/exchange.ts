@@ -39,8 +39,9 @@ export class Exchange {
   /** Answers with a whole JSON body. */
   json(status: number, body: object | Uint8Array): void {
     if (this.res.headersSent || this.res.destroyed) return;
-    const content = body instanceof Uint8Array ? body : Buffer.from(JSON.stringify(body));
-    this.res.writeHead(status, { ...this.jsonHeaders(), "content-length": content.length });
+    // Text and not bytes: Node then sends head and body in one write, which is half of the cost of a short answer.
+    const content = body instanceof Uint8Array ? body : JSON.stringify(body);
+    this.res.writeHead(status, { ...this.jsonHeaders(), "content-length": Buffer.byteLength(content) });
     this.res.end(this.req.method === "HEAD" ? "" : content);
   }
 

@@ -5,7 +5,7 @@ import type { Duplex } from "node:stream";
 import { headers } from "../../contract/headers.js";
 import type { ServiceLimits } from "../../contract/limits.js";
 import type { IdSource, Logger } from "../../domain/ports.js";
-import { ServiceError } from "../../domain/service-error.js";
+import type { ServiceError } from "../../domain/service-error.js";
 import { answerAndLinger } from "../../lib/lingering-answer.js";
 import type { TlsFiles } from "../../lib/tls-files.js";
 import { createCors } from "./cors.js";
@@ -80,7 +80,9 @@ export function createHttpListener(deps: HttpListenerDeps): HttpListener {
       res.shouldKeepAlive = false;
       refusedSockets.add(req.socket);
     }
-    if (fault !== undefined && serves(pathOf(req))) refuse(req, res, fault);
+    const path = pathOf(req);
+    // What is no path cannot be unknown either.
+    if (fault !== undefined && (serves(path) || !path.startsWith("/"))) refuse(req, res, fault);
     else if (cors.preflight(req, res)) res.writeHead(204, { [headers.requestId]: ids.requestId() }).end();
     else deps.handle(req, res);
   }
@@ -122,11 +124,9 @@ export function createHttpListener(deps: HttpListenerDeps): HttpListener {
   // Node would drop the lines above its maximum silently; the gate counts them.
   server.maxHeadersCount = 0;
   server.on("request", onRequest);
-  // The door says "continue" once it is sure that it wants the body.
+  // The door says "continue" once it is sure that it wants the body; the gate refuses other expectations.
   server.on("checkContinue", onRequest);
-  server.on("checkExpectation", (req, res) =>
-    refuse(req, res, new ServiceError("invalid_value", "The only expectation that can be met is 100-continue.")),
-  );
+  server.on("checkExpectation", onRequest);
   server.on("clientError", onClientError);
   server.on("connection", (socket: Socket) => {
     sockets.add(socket);

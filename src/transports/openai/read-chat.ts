@@ -1,6 +1,7 @@
 import { create } from "@bufbuild/protobuf";
 import { type ChatCompletionParams, ChatCompletionParamsSchema } from "../../../gen/unified/inference/v1/chat_pb.js";
 import { ServiceError } from "../../domain/service-error.js";
+import { mergeFields } from "../../lib/merge-fields.js";
 import { asString, type JsonObject, unknownValue } from "./json-object.js";
 import { readMessages } from "./read-message.js";
 import { readResponseFormat } from "./read-response-format.js";
@@ -15,8 +16,7 @@ export interface ChatCall extends Streaming {
 /** Reads the body of `POST /v1/chat/completions`. Throws ServiceError. */
 export function readChat(body: JsonObject): ChatCall {
   refuseUnsupported(body);
-  const params = create(ChatCompletionParamsSchema, {
-    ...readSampling(body),
+  const chat = {
     messages: readMessages(body),
     maxCompletionTokens: body.int32("max_completion_tokens"),
     logprobs: body.boolean("logprobs"),
@@ -34,7 +34,8 @@ export function readChat(body: JsonObject): ChatCall {
     verbosity: body.string("verbosity"),
     modalities: readModalities(body),
     chatTemplateKwargsJson: body.objectAsText("chat_template_kwargs"),
-  });
+  };
+  const params = create(ChatCompletionParamsSchema, mergeFields(readSampling(body), chat));
   return { params, ...readStreaming(body) };
 }
 

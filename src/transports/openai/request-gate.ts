@@ -30,7 +30,7 @@ export function findHeadFault(
   if (!url.startsWith("/") && !(url === "*" && req.method === "OPTIONS")) {
     return bad("The request's target must be a path that begins with '/'.");
   }
-  return findHeaderFault(req) ?? findHostFault(req, allowedHosts);
+  return findHeaderFault(req) ?? findExpectationFault(req) ?? findHostFault(req, allowedHosts);
 }
 
 function findHeaderFault(req: IncomingMessage): ServiceError | undefined {
@@ -48,6 +48,12 @@ function findHeaderFault(req: IncomingMessage): ServiceError | undefined {
     return bad("The Transfer-Encoding must be chunked.");
   }
   return undefined;
+}
+
+function findExpectationFault(req: IncomingMessage): ServiceError | undefined {
+  const { expect } = req.headers;
+  if (expect === undefined || expect.toLowerCase() === "100-continue") return undefined;
+  return bad("The only expectation that can be met is 100-continue.");
 }
 
 function findHostFault(req: IncomingMessage, allowedHosts: readonly string[]): ServiceError | undefined {

@@ -1,9 +1,9 @@
-import { createServer, type Server, type ServerResponse } from "node:http";
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import type { Logger } from "../../domain/ports.js";
 
 export interface OpsDoorDeps {
-  readonly ready: () => { readonly ready: boolean; readonly detail: object };
+  readonly ready: () => Promise<{ readonly ready: boolean; readonly detail: object }>;
   readonly debugState: () => Promise<object>;
   readonly log: Logger;
 }
@@ -20,14 +20,18 @@ interface Page {
   readonly body: object;
 }
 
+/** A web page whose host name was pointed at this machine must not read what is for operators. */
+const localHost = /^(127\.0\.0\.1|localhost|\[::1\])(:\d+)?$/i;
+
 const notFound: Page = { status: 404, body: { error: "No such path. Try /health, /ready or /debug/state." } };
+const wrongHost: Page = { status: 403, body: { error: "Only for this machine: use 127.0.0.1 or localhost." } };
 const wrongMethod: Page = { status: 405, body: { error: "Only GET and HEAD." } };
 
 /** `/health`, `/ready` with detail and `/debug/state`. */
 export function createOpsDoor({ ready, debugState, log }: OpsDoorDeps): OpsDoor {
   const health = async (): Promise<Page> => ({ status: 200, body: { status: "ok" } });
   const readiness = async (): Promise<Page> => {
-    const { ready: isReady, detail } = ready();
+    const { ready: isReady, detail } = await ready();
     return { status: isReady ? 200 : 503, body: detail };
   };
   const pages = new Map<string, () => Promise<Page>>([
@@ -39,15 +43,16 @@ export function createOpsDoor({ ready, debugState, log }: OpsDoorDeps): OpsDoor 
     ["/debug/state", async () => ({ status: 200, body: await debugState() })],
   ]);
 
-  async function pageOf(method: string | undefined, url: string | undefined): Promise<Page> {
+  async function pageOf({ method, url, headers }: IncomingMessage): Promise<Page> {
     const page = pages.get((url ?? "").split("?", 1)[0] ?? "");
     if (page === undefined) return notFound;
+    if (!localHost.test(headers.host ?? "")) return wrongHost;
     return method === "GET" || method === "HEAD" ? page() : wrongMethod;
   }
 
   const server = createServer({ requestTimeout: 10_000 }, (req, res) => {
     req.resume();
-    pageOf(req.method, req.url)
+    pageOf(req)
       .catch((cause: unknown): Page => {
         log.error({ err: cause, path: req.url }, "an operations page failed");
         return { status: 500, body: { error: "The page failed; the log has the cause." } };

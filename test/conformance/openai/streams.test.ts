@@ -91,6 +91,12 @@ describe("streams of /v1, byte by byte", () => {
     }
   });
 
+  it("STRM-19: continuous usage is not offered: the one chunk with numbers is the last", async () => {
+    const options = { include_usage: true, continuous_usage_stats: true };
+    const chunks = await chunksOf({ stream_options: options });
+    expect(chunks.map(({ usage }) => usage !== null)).toEqual([...Array(chunks.length - 1).fill(false), true]);
+  });
+
   it("STRM-2 STRM-6 STRM-7 STRM-8 STRM-9 STRM-15: two calls are exactly these", async () => {
     const calls = (json: string) => chunk(delta(`{"tool_calls":[${json}]}`));
     const expected = [

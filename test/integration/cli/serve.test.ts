@@ -115,6 +115,10 @@ describe("stopping", () => {
     const stream = await startStream(line.api, line.api_key?.secret ?? "");
     service.child.kill("SIGTERM");
     await expect.poll(async () => (await fetch(`${line.ops}/ready`)).status).toBe(503);
+    const headers = { authorization: `Bearer ${line.api_key?.secret}` };
+    const late = await fetch(`${line.api}/models`, { headers });
+    expect([late.status, late.headers.get("connection")]).toEqual([503, "close"]);
+    expect(await late.text()).toContain("server_shutting_down");
     expect(await stream.rest()).toContain("data: [DONE]");
     expect(await service.exited).toBe(0);
   });

@@ -1,3 +1,4 @@
+import { request } from "node:http";
 import { afterEach, describe, expect, it } from "vitest";
 import { createOpsDoor, type OpsDoor } from "../../../src/transports/ops/ops-door.js";
 import { silentLog } from "../../support/core-harness.js";
@@ -12,7 +13,7 @@ afterEach(async () => {
 async function open(deps: { ready?: boolean; debugState?: () => Promise<object> } = {}): Promise<string> {
   const { ready = true, debugState = async () => ({ requests: {} }) } = deps;
   door = createOpsDoor({
-    ready: () => ({ ready, detail: { status: ready ? "ready" : "draining" } }),
+    ready: async () => ({ ready, detail: { status: ready ? "ready" : "draining" } }),
     debugState,
     log: silentLog,
   });
@@ -46,6 +47,17 @@ describe("the operations listener", () => {
     expect(post.headers.get("allow")).toBe("GET, HEAD");
     expect((await get(`${url}/metrics`)).status).toBe(404);
     expect((await get(`${url}/__proto__`)).status).toBe(404);
+  });
+
+  it("refuses a host name that somebody pointed at this machine", async () => {
+    const { port } = new URL(await open());
+    const status = await new Promise<number | undefined>((resolve, reject) => {
+      const headers = { host: `evil.example:${port}` };
+      request({ host: "127.0.0.1", port, path: "/debug/state", headers }, (res) => resolve(res.resume().statusCode))
+        .on("error", reject)
+        .end();
+    });
+    expect(status).toBe(403);
   });
 
   it("tells nobody but the log why a page failed", async () => {

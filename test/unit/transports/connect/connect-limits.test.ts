@@ -19,7 +19,7 @@ import {
   startRequest,
 } from "../../../support/connect-http.js";
 import { eventually } from "../../../support/eventually.js";
-import { handCredential, textChunk, untilAborted } from "../../../support/hand-core.js";
+import { handCredential, silentUntilAborted, textChunk, untilAborted } from "../../../support/hand-core.js";
 import { startDoor } from "./start-door.js";
 
 const unaryPath = grpcPath(InferenceService.method.createChatCompletion);
@@ -92,7 +92,7 @@ const ways = [
 describe.each(ways)("$name", ({ path, type, frame, encode, errorOf }) => {
   const headers = { "content-type": type, authorization: handCredential };
 
-  it("SEC-5: a refusal reaches a client that has sent its headers only, and its upload is not asked for", async () => {
+  it("SEC-5 GRPC-5 GRPC-21 GRPC-22: a refusal reaches a client that has sent its headers only, and its upload is not asked for", async () => {
     const { core, url } = await startDoor();
     core.beforeOpen = () => {
       throw new ServiceError("invalid_api_key", "No such key.");
@@ -124,7 +124,7 @@ describe.each(ways)("$name", ({ path, type, frame, encode, errorOf }) => {
     expect((await answer).status).toBe(200);
   });
 
-  it("SEC-5: a message of exactly the limit passes, an announced byte more is refused before it is sent", async () => {
+  it("SEC-5 GRPC-12: a message of exactly the limit passes, an announced byte more is refused before it is sent", async () => {
     const { url } = await startDoor({ limits: { bodyBytesMax } });
     const fits = frame(messageOf(bodyBytesMax, encode));
     expect((await request(url + path, headers, fits)).status).toBe(200);
@@ -133,7 +133,7 @@ describe.each(ways)("$name", ({ path, type, frame, encode, errorOf }) => {
     req.destroy();
   });
 
-  it("SEC-5: a body without a length is cut at the limit", async () => {
+  it("SEC-5 GRPC-12: a body without a length is cut at the limit", async () => {
     const { core, url, bodies } = await startDoor({ limits: { bodyBytesMax } });
     const { req, answer } = startRequest(url + path, { ...headers, "transfer-encoding": "chunked" });
     req.on("error", () => {});
@@ -162,7 +162,7 @@ describe.each(ways)("$name", ({ path, type, frame, encode, errorOf }) => {
     expect(errorOf(await answer)).toMatchObject({ code: Code.DeadlineExceeded, reason: "REQUEST_TIMEOUT" });
   });
 
-  it("an end while the body comes in is answered at once", async () => {
+  it("GRPC-11: an end while the body comes in is answered at once", async () => {
     const { core, url } = await startDoor();
     const { req, answer } = startRequest(url + path, { ...headers, "content-length": 1_000 });
     req.on("error", () => {});
@@ -183,7 +183,7 @@ describe.each(ways)("$name", ({ path, type, frame, encode, errorOf }) => {
     expect(bodies.used).toBe(0);
   });
 
-  it("a message that cannot be decoded is refused, and its context closed", async () => {
+  it("GRPC-13: a message that cannot be decoded is refused, and its context closed", async () => {
     const { core, url } = await startDoor();
     const answer = await request(url + path, headers, frame(Buffer.from("ffffffff", "hex")));
     expect([Code.InvalidArgument, Code.Internal]).toContain(errorOf(answer).code);
@@ -194,9 +194,7 @@ describe.each(ways)("$name", ({ path, type, frame, encode, errorOf }) => {
   it("ERR-25: a deadline that passes while the answer is made is told in our words", async () => {
     const { core, url } = await startDoor();
     core.chat = (_params, ctx) => untilAborted(ctx.signal);
-    core.chunks = async function* (_params, ctx) {
-      await untilAborted(ctx.signal);
-    };
+    core.chunks = (_params, ctx) => silentUntilAborted(ctx.signal);
     const timeout = type.includes("grpc-web") ? { "grpc-timeout": "50m" } : { "connect-timeout-ms": "50" };
     const pending = request(url + path, { ...headers, ...timeout }, frame(encode("m")));
     const call = await core.opened();
@@ -251,13 +249,21 @@ describe("what is no call", () => {
   it("a timeout that cannot be read is refused", async () => {
     const { url } = await startDoor();
     const headers = { "content-type": "application/json", authorization: handCredential, "connect-timeout-ms": "soon" };
-    expect(connectErrorOf(await request(url + unaryPath, headers, "{}")).code).toBe(Code.InvalidArgument);
+    const error = connectErrorOf(await request(url + unaryPath, headers, "{}"));
+    expect(error).toMatchObject({ code: Code.InvalidArgument, reason: "INVALID_VALUE" });
+  });
+
+  it("GRPC-23: a timeout that no timer can hold does not end the call", async () => {
+    const { url } = await startDoor();
+    const headers = { "content-type": "application/json", authorization: handCredential };
+    const long = { ...headers, "connect-timeout-ms": "9999999999" };
+    expect((await request(url + unaryPath, long, "{}")).status).toBe(200);
   });
 });
 
 describe("a reader that does not read", () => {
   it.each(["application/connect+proto", "application/grpc-web+proto"])(
-    "REL-1: %s: holds the engine back and is cut after limits.stall",
+    "REL-1 GRPC-14: %s: holds the engine back and is cut after limits.stall",
     async (type) => {
       const { core, url } = await startDoor({ limits: { stallMs: 200 } });
       let pieces = 0;

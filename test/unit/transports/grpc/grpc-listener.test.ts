@@ -42,7 +42,7 @@ describe("listening", () => {
 });
 
 describe("drain", () => {
-  it("REL-10: lets running calls finish, refuses new connections, and resolves when the last is gone", async () => {
+  it("REL-10 GRPC-16: lets running calls finish, refuses new connections, and resolves when the last is gone", async () => {
     const { core, client, door, address } = await startDoor();
     let finish = (): void => {};
     const running = new Promise<void>((resolve) => {
@@ -70,7 +70,7 @@ describe("drain", () => {
     expect(door.connections()).toBe(0);
   });
 
-  it("REL-10: calls that do not finish in time end as UNAVAILABLE with our reason", async () => {
+  it("REL-10 GRPC-11 GRPC-16: calls that do not finish in time end as UNAVAILABLE with our reason", async () => {
     const { core, client, door } = await startDoor();
     core.chunks = async function* (_params, ctx) {
       yield textChunk("Hel");

@@ -44,7 +44,7 @@ async function standsStill(count: () => number): Promise<void> {
 }
 
 describe("a reader that does not read", () => {
-  it("REL-1: holds the engine back, and takes all once it reads", async () => {
+  it("REL-1 GRPC-6: holds the engine back, and takes all once it reads", async () => {
     const { core, client } = await startDoor();
     const pieces = 512;
     const said = endless(core, pieces);
@@ -65,7 +65,7 @@ describe("a reader that does not read", () => {
     expect(messages, "what waited was merged").toBeLessThan(pieces);
   });
 
-  it("is cut off after limits.stall, and its call ends as `stalled`", async () => {
+  it("REL-1 GRPC-14: is cut off after limits.stall, and its call ends as `stalled`", async () => {
     const clock = new FakeClock();
     const { core, client } = await startDoor({ clock, limits: { stallMs: 30_000 } });
     const said = endless(core);
@@ -81,7 +81,7 @@ describe("a reader that does not read", () => {
     expect((await ended).code).not.toBe(status.OK);
   });
 
-  it("is cut off when it does not even take the end", async () => {
+  it("GRPC-14: is cut off when it does not even take the end", async () => {
     const clock = new FakeClock();
     const { core, client } = await startDoor({ clock, limits: { stallMs: 30_000 } });
     core.chunks = async function* () {

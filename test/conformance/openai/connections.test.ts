@@ -1,0 +1,359 @@
+import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
+import { eventually } from "../../support/eventually.js";
+import { connectRaw, parseAnswer, postText } from "../../support/raw-connection.js";
+import { type RunningService, startService } from "../../support/start-service.js";
+import { type Api, createApi, expectError, user } from "./api.js";
+
+const chatPath = "/v1/chat/completions";
+const chatBody = JSON.stringify({ model: "test-chat", messages: [user] });
+
+let service: RunningService;
+let api: Api;
+
+/** Sends bytes and gives what the server answered until it closed. */
+async function exchange(...pieces: readonly (string | Uint8Array)[]) {
+  const connection = await connectRaw(service.http);
+  for (const piece of pieces) connection.send(piece);
+  const raw = await connection.closed();
+  return { raw, ...parseAnswer(raw), answers: raw.split("HTTP/1.1 ").length - 1 };
+}
+
+function expectRawError(
+  answer: { status: number; headers: Readonly<Record<string, string>>; body: string },
+  status: number,
+  code: string,
+) {
+  expect({ status: answer.status, code: JSON.parse(answer.body).error.code }).toEqual({ status, code });
+  expect(Object.keys(JSON.parse(answer.body).error).sort()).toEqual(["code", "message", "param", "type"]);
+  expect(answer.headers).toMatchObject({
+    connection: "close",
+    "content-type": "application/json",
+    "content-length": String(Buffer.byteLength(answer.body)),
+    "x-request-id": expect.stringMatching(/^req_[0-9a-f]{32}$/),
+    "x-content-type-options": "nosniff",
+  });
+}
+
+/** Whoever is refused, nobody else notices, and nothing is left of it. */
+async function expectHealthy(): Promise<void> {
+  expect((await api.chat()).status).toBe(200);
+  await eventually(async () => {
+    const { requests } = await service.debugState();
+    return requests.running === 0 && requests.waiting === 0;
+  }, "no request is left");
+}
+
+describe("heads of requests", () => {
+  beforeAll(async () => {
+    service = await startService();
+    api = createApi(service);
+  });
+  afterAll(() => service.close());
+  afterEach(() => expectHealthy());
+
+  const host = "Host: localhost";
+  const key = () => `Authorization: Bearer ${service.key}`;
+  const get = (...lines: string[]) => [`GET /v1/models HTTP/1.1`, ...lines, "", ""].join("\r\n");
+  const post = (...lines: string[]) =>
+    [`POST ${chatPath} HTTP/1.1`, ...lines, `Content-Length: ${chatBody.length}`, "", chatBody].join("\r\n");
+
+  it.each([
+    ["two Host headers", () => get(host, host, key())],
+    ["two different Host headers", () => get(host, "Host: evil.example", key())],
+    ["two Authorization headers", () => get(host, key(), key())],
+    ["two Authorization headers, one of them bad", () => get(host, key(), "Authorization: Bearer x")],
+    ["two Content-Type headers", () => post(host, key(), "Content-Type: application/json", "content-type: text/plain")],
+    [
+      "two Content-Length headers",
+      () => post(host, key(), "Content-Type: application/json", `Content-Length: ${chatBody.length}`),
+    ],
+    [
+      "length and chunks at once",
+      () => post(host, key(), "Content-Type: application/json", "Transfer-Encoding: chunked"),
+    ],
+    ["an unknown transfer encoding", () => get(host, key(), "Transfer-Encoding: xchunked")],
+    ["a stacked transfer encoding", () => get(host, key(), "Transfer-Encoding: gzip, chunked")],
+    ["no Host header", () => get(key())],
+    ["a header name with an underscore", () => get(host, key(), "x_request_id: 1")],
+    ["a folded header", () => get(host, key(), "X-A: 1\r\n  2")],
+    ["a blank before the colon", () => get(host, key(), "X-A : 1")],
+    ["a bare line feed", () => get(host, key(), "X-A: 1\nX-B: 2")],
+    ["a target with a foreign host", () => `GET http://evil.example/v1/models HTTP/1.1\r\n${host}\r\n${key()}\r\n\r\n`],
+    ["another protocol", () => "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"],
+    ["no HTTP at all", () => "\x16\x03\x01\x00\xf0hello\r\n\r\n"],
+  ])("SEC-4 ERR-1: %s is 400 and the end of the connection, and what follows is not answered", async (_, text) => {
+    const answer = await exchange(text(), get(host, key()));
+    expectRawError(answer, 400, "invalid_value");
+    expect(answer.answers).toBe(1);
+  });
+
+  it("SEC-4: a refused head never reaches the core, nor does what follows it", async () => {
+    const before = service.logs.length;
+    await exchange(get(host, key(), key()) + get(host, key()));
+    expect(service.logs.slice(before).filter((line) => line["operation"] !== undefined)).toEqual([]);
+  });
+
+  it("HDR-7 SEC-5 ERR-1: 30 KiB of headers pass and 40 KiB are 431", async () => {
+    const filler = (bytes: number) => Array.from({ length: bytes / 1024 }, (_, i) => `X-${i}: ${"a".repeat(1010)}`);
+    const served = await exchange(get(host, key(), "Connection: close", ...filler(30 * 1024)));
+    expect(served.status).toBe(200);
+    expectRawError(await exchange(get(host, key(), ...filler(40 * 1024))), 431, "request_headers_too_large");
+    expectRawError(
+      await exchange(get(host, key(), `X-A: ${"a".repeat(1024 * 1024)}`)),
+      431,
+      "request_headers_too_large",
+    );
+  });
+
+  it("SEC-5: 100 header lines pass and 101 are 431, without dropping one silently", async () => {
+    const lines = (count: number) =>
+      get(host, key(), "Connection: close", ...Array.from({ length: count - 3 }, (_, i) => `X-${i}: 1`));
+    expect((await exchange(lines(100))).status).toBe(200);
+    expectRawError(await exchange(lines(101)), 431, "request_headers_too_large");
+  });
+
+  it("SEC-5: a URL of 8 KiB passes and a longer one is 431", async () => {
+    const path = (bytes: number) => `/v1/models?${"a".repeat(bytes - 11)}`;
+    const ask = (bytes: number) =>
+      exchange(`GET ${path(bytes)} HTTP/1.1\r\n${host}\r\n${key()}\r\nConnection: close\r\n\r\n`);
+    expect((await ask(8 * 1024)).status).toBe(200);
+    expectRawError(await ask(8 * 1024 + 1), 431, "request_headers_too_large");
+  });
+
+  it("an unknown path is 404 whatever else is wrong with the head, and no key is asked for", async () => {
+    const answer = await exchange(["GET /nothing HTTP/1.1", host, "Connection: close", "", ""].join("\r\n"));
+    expectRawError(answer, 404, "unknown_url");
+  });
+
+  it("an expectation that nobody can meet is 400", async () => {
+    expectRawError(
+      await exchange(post(host, key(), "Content-Type: application/json", "Expect: miracles")),
+      400,
+      "invalid_value",
+    );
+  });
+
+  it("CONN-6: 100-continue is honoured", async () => {
+    const connection = await connectRaw(service.http);
+    const whole = postText(chatPath, `Bearer ${service.key}`, chatBody, ["Expect: 100-continue", "Connection: close"]);
+    connection.send(whole.slice(0, -chatBody.length));
+    await connection.until("HTTP/1.1 100 Continue\r\n\r\n");
+    connection.send(chatBody);
+    expect(await connection.closed()).toContain("HTTP/1.1 200 OK");
+  });
+
+  it("CONN-6: 100-continue is not said to who is refused: bad key, too large, wrong type", async () => {
+    const expecting = (changes: { key?: string; length?: number; type?: string }) =>
+      [
+        `POST ${chatPath} HTTP/1.1`,
+        host,
+        `Authorization: Bearer ${changes.key ?? service.key}`,
+        `Content-Type: ${changes.type ?? "application/json"}`,
+        `Content-Length: ${changes.length ?? 10}`,
+        "Expect: 100-continue",
+        "",
+        "",
+      ].join("\r\n");
+    const refusals = [
+      [expecting({ key: "bad" }), 401],
+      [expecting({ length: 2 ** 30 }), 413],
+      [expecting({ type: "text/plain" }), 415],
+    ] as const;
+    for (const [text, status] of refusals) {
+      const { raw } = await exchange(text);
+      expect(raw).toMatch(new RegExp(`^HTTP/1.1 ${status} `));
+    }
+  });
+
+  it("CONN-6: bodies may come in chunks, split anywhere", async () => {
+    const pieces = Array.from(chatBody, (character) => `1\r\n${character}\r\n`);
+    const head = [
+      `POST ${chatPath} HTTP/1.1`,
+      host,
+      key(),
+      "Content-Type: application/json",
+      "Transfer-Encoding: chunked",
+      "Connection: close",
+      "",
+      "",
+    ];
+    expect((await exchange(head.join("\r\n"), ...pieces, "0\r\n\r\n")).status).toBe(200);
+  });
+
+  it("SEC-4: a chunk of a size that is none is 400", async () => {
+    const head = [
+      `POST ${chatPath} HTTP/1.1`,
+      host,
+      key(),
+      "Content-Type: application/json",
+      "Transfer-Encoding: chunked",
+      "",
+      "",
+    ];
+    expectRawError(await exchange(head.join("\r\n"), "zz\r\n{}\r\n"), 400, "invalid_value");
+  });
+
+  it("CONN-1: a connection is kept, is said to be kept for 65 s, and serves the next request", async () => {
+    const connection = await connectRaw(service.http);
+    connection.send(get(host, key()));
+    await connection.until('"data"');
+    expect(parseAnswer(connection.received).headers["keep-alive"]).toBe("timeout=65");
+    connection.send(get(host, key(), "Connection: close"));
+    expect((await connection.closed()).split("HTTP/1.1 200 OK")).toHaveLength(3);
+  });
+});
+
+describe("sizes of bodies", () => {
+  const limit = 64 * 1024;
+
+  beforeAll(async () => {
+    service = await startService({ config: { limits: { body_bytes_max: "64KiB", bodies_bytes_max: "256KiB" } } });
+    api = createApi(service);
+  });
+  afterAll(() => service.close());
+  afterEach(() => expectHealthy());
+
+  const padded = (bytes: number) => chatBody + " ".repeat(bytes - chatBody.length);
+
+  it("GEN-9 ERR-16 SEC-5: a body of the limit passes and one byte more is 413", async () => {
+    expect((await api.send("POST", chatPath, padded(limit))).status).toBe(200);
+    expectError(await api.send("POST", chatPath, padded(limit + 1)), 413, "request_too_large");
+  });
+
+  it("SEC-5 CONN-5: an announced size is refused before the body is sent, and a bad key before that", async () => {
+    const head = (credential: string) =>
+      postText(chatPath, credential, "").replace("Content-Length: 0", `Content-Length: ${2 ** 30}`);
+    const early = await connectRaw(service.http);
+    early.send(head(`Bearer ${service.key}`));
+    expectRawError(parseAnswer(await early.until("request_too_large")), 413, "request_too_large");
+    early.destroy();
+    const bad = await connectRaw(service.http);
+    bad.send(head("Bearer bad"));
+    expectRawError(parseAnswer(await bad.until("invalid_api_key")), 401, "invalid_api_key");
+    bad.destroy();
+  });
+
+  it("GEN-9: a body without an announced size is counted while it comes", async () => {
+    const head = postText(chatPath, `Bearer ${service.key}`, "").replace(
+      "Content-Length: 0",
+      "Transfer-Encoding: chunked",
+    );
+    const chunk = `1000\r\n${" ".repeat(0x1000)}\r\n`;
+    expectRawError(await exchange(head, chunk.repeat(17)), 413, "request_too_large");
+  });
+
+  it("CONN-5: a client that sends everything before it reads still reads the refusal", async () => {
+    const connection = await connectRaw(service.http);
+    connection.pause();
+    connection.send(postText(chatPath, `Bearer ${service.key}`, " ".repeat(20 * 1024 * 1024)));
+    await eventually(() => connection.socket.writableLength === 0, "all is sent");
+    connection.resume();
+    expectRawError(parseAnswer(await connection.closed()), 413, "request_too_large");
+  });
+
+  it("ERR-24: more than all bodies together may weigh is 503, and passes when there is room again", async () => {
+    const holders = await Promise.all(Array.from({ length: 4 }, () => connectRaw(service.http)));
+    for (const holder of holders) holder.send(postText(chatPath, `Bearer ${service.key}`, padded(limit)).slice(0, -1));
+    await eventually(async () => (await api.chat()).status === 503, "the budget is used");
+    const reply = await api.chat();
+    expectError(reply, 503, "server_is_overloaded");
+    expect(reply.headers.get("retry-after")).toBe("1");
+    for (const holder of holders) holder.destroy();
+    await eventually(async () => (await api.chat()).status === 200, "there is room again");
+  });
+});
+
+describe("slow clients", () => {
+  beforeAll(async () => {
+    service = await startService({
+      config: {
+        limits: {
+          headers_timeout: "150ms",
+          request_timeout: "600ms",
+          body_rate_grace: "200ms",
+          keep_alive_timeout: "2s",
+        },
+        models: [
+          { id: "test-chat", engine: "scripted", scripted: { text: "Hello." } },
+          { id: "slow", engine: "scripted", scripted: { text: "a b", first_token_delay_ms: 1_000 } },
+        ],
+      },
+    });
+    api = createApi(service);
+  });
+  afterAll(() => service.close());
+  afterEach(() => expectHealthy());
+
+  const slowly = (text: string) => postText(chatPath, `Bearer ${service.key}`, text);
+
+  it("SEC-6 ERR-14: a head that does not end in time is 408, while others are served", async () => {
+    const connection = await connectRaw(service.http);
+    connection.send(`GET /v1/models HTTP/1.1\r\nHost: localhost\r\n`);
+    const beside = Promise.all(Array.from({ length: 20 }, () => api.chat()));
+    expectRawError(parseAnswer(await connection.closed()), 408, "request_timeout");
+    expect((await beside).every(({ status }) => status === 200)).toBe(true);
+  });
+
+  it("SEC-6 ERR-14: a body that comes in drops is 408, while others are served", async () => {
+    const connection = await connectRaw(service.http);
+    connection.send(slowly(chatBody).slice(0, -20));
+    const drops = setInterval(() => connection.send(" "), 20);
+    const beside = Promise.all(Array.from({ length: 20 }, () => api.chat()));
+    expectRawError(parseAnswer(await connection.closed()), 408, "request_timeout");
+    clearInterval(drops);
+    expect((await beside).every(({ status }) => status === 200)).toBe(true);
+  });
+
+  it("SEC-6 ERR-14: a body that comes fast enough but never ends is 408 as well", async () => {
+    const connection = await connectRaw(service.http);
+    connection.send(slowly(" ".repeat(10_000_000)).slice(0, 1_000));
+    const stream = setInterval(() => connection.send(" ".repeat(2_000)), 20);
+    expectRawError(parseAnswer(await connection.until("request_timeout")), 408, "request_timeout");
+    clearInterval(stream);
+    connection.destroy();
+  });
+
+  it("CONN-9 CONN-3: an answer that takes longer than a request may, comes, and nothing is sent ahead of it", async () => {
+    const connection = await connectRaw(service.http);
+    const body = JSON.stringify({ model: "slow", messages: [user] });
+    connection.send(postText(chatPath, `Bearer ${service.key}`, body, ["Connection: close"]));
+    const answer = parseAnswer(await connection.closed());
+    expect(answer.status).toBe(200);
+    expect(answer.body.startsWith('{"id"')).toBe(true);
+  });
+
+  it("CONN-1: the limit on slow heads does not cut an idle connection", async () => {
+    const connection = await connectRaw(service.http);
+    const ask = `GET /health HTTP/1.1\r\nHost: localhost\r\n`;
+    connection.send(`${ask}\r\n`);
+    await connection.until('"ok"');
+    const body = JSON.stringify({ model: "slow", messages: [user] });
+    // One slow answer elsewhere is the clock: longer than every limit on receiving.
+    expect((await api.send("POST", chatPath, body)).status).toBe(200);
+    connection.send(`${ask}Connection: close\r\n\r\n`);
+    expect((await connection.closed()).split("HTTP/1.1 200 OK")).toHaveLength(3);
+  });
+
+  it("CONN-4: connections are accepted and served while an engine works", async () => {
+    const work = Promise.all(Array.from({ length: 4 }, () => api.chat({ model: "slow" })));
+    const startedAtMs = performance.now();
+    expect((await api.get("/v1/models")).status).toBe(200);
+    expect(performance.now() - startedAtMs).toBeLessThan(900);
+    expect((await work).every(({ status }) => status === 200)).toBe(true);
+  });
+});
+
+describe("allowed hosts", () => {
+  beforeAll(async () => {
+    service = await startService({ config: { server: { allowed_hosts: ["api.example", "localhost"] } } });
+    api = createApi(service);
+  });
+  afterAll(() => service.close());
+
+  it("SEC-4: a Host that is not listed is 400", async () => {
+    const ask = (name: string) => exchange(`GET /health HTTP/1.1\r\nHost: ${name}\r\nConnection: close\r\n\r\n`);
+    expect((await ask("api.example")).status).toBe(200);
+    expect((await ask("API.example:8080")).status).toBe(200);
+    expectRawError(await ask("evil.example"), 400, "invalid_value");
+  });
+});

@@ -1,0 +1,230 @@
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { type RunningService, startService } from "../../support/start-service.js";
+import { type Api, createApi, expectError, user } from "./api.js";
+
+const chatPath = "/v1/chat/completions";
+const chatBody = JSON.stringify({ model: "test-chat", messages: [user] });
+
+describe("requests in general", () => {
+  let service: RunningService;
+  let api: Api;
+
+  beforeAll(async () => {
+    service = await startService();
+    api = createApi(service);
+  });
+  afterAll(() => service.close());
+
+  it("GEN-1: the API is where a client puts it, whether or not its base address ends with a slash", async () => {
+    /** As the SDKs of OpenAI join a base address and a path. */
+    const join = (base: string, path: string) => base + (base.endsWith("/") ? path.slice(1) : path);
+    for (const base of ["/v1", "/v1/"]) {
+      expect((await api.get(join(base, "/models"))).status).toBe(200);
+      expect((await api.send("POST", join(base, "/chat/completions"), chatBody)).status).toBe(200);
+    }
+    expectError(await api.send("POST", "/V1/chat/completions", chatBody), 404, "unknown_url");
+  });
+
+  it.each([
+    ["/chat/completions", "/v1/chat/completions"],
+    ["/v1/v1/chat/completions", "/v1/chat/completions"],
+    ["/v1/chat/completions/chat/completions", "/v1/chat/completions"],
+    ["/v1/chat/completions/", "/v1/chat/completions"],
+    ["/embeddings", "/v1/embeddings"],
+    ["/v1/responses", "/v1/chat/completions"],
+    ["/v1/nothing", "/v1"],
+    ["/.env", "/v1"],
+  ])("GEN-2 ERR-6: %s is 404 without a key, and names %s", async (path, meant) => {
+    const reply = await api.send("POST", path, chatBody, { authorization: "" });
+    expectError(reply, 404, "unknown_url");
+    expect(reply.json.error.message).toContain(meant);
+  });
+
+  it("GEN-3 ERR-11 DEC-1 DEC-12: every kind of wrong credential gets the same 401, whatever the body is", async () => {
+    const wrong = [
+      { authorization: "" },
+      { authorization: "Bearer" },
+      { authorization: "Bearer sk-uis-nothing" },
+      { authorization: `Bearer  ${service.key}` },
+      { authorization: `Basic ${service.key}` },
+      { authorization: service.key },
+      { authorization: "", "x-api-key": service.key },
+      { authorization: "", "api-key": service.key },
+      { authorization: `Bearer ${service.key}x` },
+    ];
+    const bodies = new Set<string>();
+    for (const changes of wrong) {
+      for (const body of [chatBody, "no json", '{"model":"nowhere"}']) {
+        const reply = await api.send("POST", chatPath, body, changes);
+        expectError(reply, 401, "invalid_api_key");
+        expect(reply.json.error.type).toBe("authentication_error");
+        bodies.add(reply.text);
+      }
+    }
+    expect(bodies.size).toBe(1);
+  });
+
+  it("GEN-3: the scheme may be spelled in any case", async () => {
+    for (const scheme of ["bearer", "BEARER", "bEaReR"]) {
+      expect((await api.get("/v1/models", { authorization: `${scheme} ${service.key}` })).status).toBe(200);
+    }
+  });
+
+  it("GEN-4: headers of SDKs and unknown queries change nothing", async () => {
+    const headers = {
+      "openai-organization": "org",
+      "openai-project": "p",
+      "openai-beta": "assistants=v2",
+      "x-stainless-lang": "js",
+      "x-stainless-retry-count": "1",
+      "user-agent": "OpenAI/JS 6.49.0",
+      "idempotency-key": "k",
+    };
+    expect((await api.send("POST", `${chatPath}?api-version=1&limit=20`, chatBody, headers)).status).toBe(200);
+  });
+
+  it("GEN-6 SEC-7 ERR-17: JSON types are taken with any parameters, others are 415", async () => {
+    for (const type of [
+      "application/json",
+      "application/json; charset=utf-8",
+      "application/vnd.x+json",
+      "APPLICATION/JSON;a=b",
+    ]) {
+      expect((await api.send("POST", chatPath, chatBody, { "content-type": type })).status).toBe(200);
+    }
+    for (const type of [
+      "text/plain",
+      "application/x-www-form-urlencoded",
+      "application/json, x",
+      "multipart/form-data",
+    ]) {
+      expectError(await api.send("POST", chatPath, chatBody, { "content-type": type }), 415, "unsupported_media_type");
+    }
+  });
+
+  it("GEN-6: who forgets the type with curl is told what to add", async () => {
+    const form = { "content-type": "application/x-www-form-urlencoded" };
+    const { json } = await api.send("POST", chatPath, chatBody, form);
+    expect(json.error.message).toContain("-H 'Content-Type: application/json'");
+  });
+
+  it("SEC-5 ERR-17: a compressed body is 415", async () => {
+    expectError(
+      await api.send("POST", chatPath, chatBody, { "content-encoding": "gzip" }),
+      415,
+      "unsupported_media_type",
+    );
+    expect((await api.send("POST", chatPath, chatBody, { "content-encoding": "identity" })).status).toBe(200);
+  });
+
+  it("GEN-10 DEC-9: unknown fields are ignored, and each name is logged once", async () => {
+    await api.chat({ field_of_the_future: 1 });
+    await api.chat({ field_of_the_future: 2, another: 1 });
+    const names = service.logs.map(({ field }) => field).filter((field) => field !== undefined);
+    expect(names).toEqual(["field_of_the_future", "another"]);
+  });
+
+  it("GEN-11 ERR-7: what is no JSON is 400 in our envelope, and of a repeated key the last one counts", async () => {
+    for (const body of ["", "{", "nope", "{'a':1}", '{"model":"test-chat",}', "\u0000"]) {
+      expectError(await api.send("POST", chatPath, body), 400, "invalid_json");
+    }
+    for (const body of ["[]", "1", "null"]) expectError(await api.send("POST", chatPath, body), 400, "invalid_type");
+    const repeated = chatBody.replace("{", '{"model":"nowhere",');
+    expect((await api.send("POST", chatPath, repeated)).status).toBe(200);
+  });
+
+  it("GEN-11 SEC-9: 64 levels pass; 65, and more tokens than the limit, do not", async () => {
+    const nested = (levels: number) =>
+      chatBody.replace("{", `{"x":${"[".repeat(levels - 1)}${"]".repeat(levels - 1)},`);
+    expect((await api.send("POST", chatPath, nested(64))).status).toBe(200);
+    for (const levels of [65, 1_000, 1_000_000]) {
+      expectError(await api.send("POST", chatPath, nested(levels)), 400, "invalid_json");
+    }
+    const manyTokens = chatBody.replace("{", `{"x":[${"1,".repeat(250_000)}1],`);
+    expectError(await api.send("POST", chatPath, manyTokens), 400, "invalid_json");
+  });
+
+  it.each([
+    '{"__proto__":{"model":"test-chat"},',
+    '{"x":[{"\\u005f_proto__":1}],',
+    '{"metadata":{"__proto__":"x"},',
+    '{"x":{"constructor":{"prototype":{"admin":true}}},',
+  ])("SEC-11: %s is refused, and the next request is served as ever", async (start) => {
+    const reply = await api.send("POST", chatPath, chatBody.replace("{", start));
+    expectError(reply, 400, "invalid_json");
+    expect(reply.json.error.message).toMatch(/__proto__|constructor/);
+    expect(({} as Record<string, unknown>)["admin"]).toBeUndefined();
+    expect((await api.chat()).status).toBe(200);
+  });
+
+  it("GEN-13 ERR-8: a model of the other kind is 400 and says which", async () => {
+    expectError(await api.chat({ model: "test-embed" }), 400, "model_not_supported", "model");
+    expectError(await api.embeddings({ model: "test-chat" }), 400, "model_not_supported", "model");
+  });
+
+  it("GEN-14: seeds beyond 2^53 are taken", async () => {
+    for (const seed of ["9007199254740993", "9223372036854775807", "9223372036854775808", "-1e40"]) {
+      const { status } = await api.send("POST", chatPath, chatBody.replace("{", `{"seed":${seed},`));
+      expect(status).toBe(200);
+    }
+  });
+
+  it("PROTO-4: schemas of any spelling pass as they are", async () => {
+    const tool =
+      '{"type":"function","function":{"name":"f","parameters":{"type":"object","maximum":9007199254740993,"2":{},"1":{}}}}';
+    const { status } = await api.send("POST", chatPath, chatBody.replace("{", `{"tools":[${tool}],`));
+    expect(status).toBe(200);
+  });
+
+  it("PROTO-5: the same listener serves Connect from the same core", async () => {
+    const rpc = "/unified.inference.v1.InferenceService/CreateChatCompletion";
+    const params = { model: "test-chat", messages: [{ role: "ROLE_USER", content: [{ text: "Hi" }] }] };
+    const [overRest, overConnect] = await Promise.all([api.chat(), api.post(rpc, { params })]);
+    expect(overConnect.status).toBe(200);
+    const said = overConnect.json.completion.choices[0].message.content;
+    expect(said).toBe(overRest.json.choices[0].message.content);
+  });
+
+  it("PROTO-6: nothing under /v1 speaks Connect, whatever the request looks like", async () => {
+    const connect = { "connect-protocol-version": "1", "connect-timeout-ms": "1000" };
+    for (const path of [chatPath, "/v1/completions", "/v1/embeddings", "/v1/nothing", "/v1/webhooks"]) {
+      const { json, headers } = await api.send("POST", path, "{}", connect);
+      expect(Object.keys(json)).toEqual(["error"]);
+      expect(headers.get("content-type")).toBe("application/json");
+    }
+  });
+
+  it("CONN-8: / and /v1 answer a small JSON document that points to the API", async () => {
+    for (const path of ["/", "/v1", "/v1/"]) {
+      const { status, text, headers } = await api.get(path, { authorization: "" });
+      expect(status).toBe(200);
+      expect(headers.get("content-type")).toBe("application/json");
+      expect(text).toContain("/v1/models");
+      expect(text.length).toBeLessThan(2_000);
+    }
+  });
+
+  it("CONN-7: no answer is a redirect", async () => {
+    const paths = [
+      "/",
+      "/v1",
+      "/v1/",
+      "/v1/models",
+      "/v1/models/",
+      "//v1/models",
+      "/v1/chat/completions/",
+      "/docs",
+      "/dashboard/",
+    ];
+    for (const path of paths) {
+      const { status, headers } = await api.get(path);
+      expect(Math.floor(status / 100)).not.toBe(3);
+      expect(headers.get("location")).toBeNull();
+    }
+  });
+
+  it("/version says the version to who has a credential", async () => {
+    expect((await api.get("/version")).json).toEqual({ version: expect.stringMatching(/^\d+\.\d+\.\d+/) });
+    expectError(await api.get("/version", { authorization: "" }), 401, "invalid_api_key");
+  });
+});

@@ -1,0 +1,165 @@
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { eventually } from "../../support/eventually.js";
+import { connectRaw, parseAnswer, postText, type RawConnection } from "../../support/raw-connection.js";
+import { type RunningService, startService } from "../../support/start-service.js";
+import { createApi, eventsOf, user } from "./api.js";
+
+const models = [
+  { id: "test-chat", engine: "scripted", scripted: { text: "Hello." } },
+  { id: "paced", engine: "scripted", scripted: { text: "a b c d e f g h", token_delay_ms: 20 } },
+  { id: "hangs", engine: "scripted", scripted: { text: "a b c", hang_after_tokens: 1 } },
+  { id: "silent", engine: "scripted", scripted: { text: "a b c", hang_after_tokens: 0 } },
+  { id: "late", engine: "scripted", scripted: { text: "a b", first_token_delay_ms: 600 } },
+  { id: "one-slot", engine: "scripted", slots: 1, scripted: { text: "a b c", hang_after_tokens: 1 } },
+  { id: "endless", engine: "scripted", scripted: { text: "x".repeat(8 * 1024), tokens: 100_000 } },
+];
+
+const body = (model: string, fields: object = {}) =>
+  JSON.stringify({ model, messages: [user], stream: true, ...fields });
+
+async function streamFrom(service: RunningService, model: string, fields: object = {}): Promise<RawConnection> {
+  const connection = await connectRaw(service.http);
+  connection.send(
+    postText("/v1/chat/completions", `Bearer ${service.key}`, body(model, fields), ["Connection: close"]),
+  );
+  return connection;
+}
+
+async function expectIdle(service: RunningService): Promise<void> {
+  await eventually(async () => {
+    const { requests, models: all, streams } = await service.debugState();
+    return requests.running === 0 && requests.waiting === 0 && streams === 0 && all.every(({ busy }) => busy === 0);
+  }, "nothing of the requests is left");
+}
+
+describe("streams while they run", () => {
+  let service: RunningService;
+
+  beforeAll(async () => {
+    service = await startService({
+      config: { models, limits: { sse_keep_alive: "100ms", commit: "100ms", stall: "300ms", drain: "300ms" } },
+    });
+  });
+  afterAll(() => service.close());
+
+  it("SSE-10 SSE-13: headers and each event leave when they are there", async () => {
+    const connection = await streamFrom(service, "paced");
+    await connection.until('"content":"a"');
+    expect(connection.received).not.toContain('" c"');
+    await connection.until('" c"');
+    expect(connection.received).not.toContain("[DONE]");
+    expect(await connection.closed()).toContain("data: [DONE]\n\n");
+  });
+
+  it("SSE-8 SSE-13 CONN-2: an engine that says nothing costs the status at the commit time, then comments only", async () => {
+    const connection = await streamFrom(service, "silent");
+    await connection.until(/: keep-alive\n[\s\S]*: keep-alive\n/);
+    const { status, headers } = parseAnswer(connection.received);
+    expect(status).toBe(200);
+    expect(headers["content-type"]).toContain("text/event-stream");
+    expect(connection.received).not.toContain("data:");
+    connection.destroy();
+    await expectIdle(service);
+  });
+
+  it("SSE-8: comments stand between events, with one line feed, and change nothing of the stream", async () => {
+    const connection = await streamFrom(service, "late");
+    const { body: text } = parseAnswer(await connection.closed());
+    expect(text).toMatch(/^(: keep-alive\n)+data: /);
+    expect(text.replaceAll(": keep-alive\n", "")).toMatch(/^(data: [^\n]+\n\n)+$/);
+    expect(eventsOf(text).at(-1)).toBe("[DONE]");
+  });
+
+  it("SSE-13: while a request waits for a slot nothing is sent", async () => {
+    const holder = await streamFrom(service, "one-slot");
+    await holder.until('"content":"a"');
+    const waiting = await streamFrom(service, "one-slot");
+    await eventually(async () => (await service.debugState()).requests.waiting === 1);
+    // Longer than commit and keep-alive together.
+    await holder.until(/(: keep-alive\n[\s\S]*){4}/);
+    expect(waiting.received).toBe("");
+    holder.destroy();
+    await waiting.until('"content":"a"');
+    waiting.destroy();
+    await expectIdle(service);
+  });
+
+  it.each(["hangs", "silent", "late"])(
+    "SSE-14 RETRY-6: a client that leaves a stream of %s stops the engine and frees its slot",
+    async (model) => {
+      const connection = await streamFrom(service, model);
+      await eventually(async () => ((await service.debugState()).models.find(({ id }) => id === model)?.busy ?? 0) > 0);
+      connection.destroy();
+      await expectIdle(service);
+    },
+  );
+
+  it("SSE-14: what was produced until then is counted", async () => {
+    const connection = await streamFrom(service, "hangs");
+    await connection.until('"content":"a"');
+    const requestId = parseAnswer(connection.received).headers["x-request-id"];
+    connection.destroy();
+    const line = () =>
+      service.logs.find((entry) => entry["request_id"] === requestId && entry["outcome"] !== undefined);
+    await eventually(() => line() !== undefined);
+    expect(line()).toMatchObject({ outcome: "client_left", prompt_tokens: 1, completion_tokens: 1 });
+  });
+
+  it("REL-1: a reader that does not read is cut after the stall time, and its slot is free", async () => {
+    const connection = await streamFrom(service, "endless");
+    connection.pause();
+    await eventually(
+      async () => ((await service.debugState()).models.find(({ id }) => id === "endless")?.busy ?? 0) > 0,
+    );
+    await expectIdle(service);
+    expect(service.logs.some((line) => line["outcome"] === "stalled")).toBe(true);
+    connection.destroy();
+  });
+
+  it("SERR-1 SERR-4: a key that is revoked while its stream runs ends it with the reason", async () => {
+    const { apiKeys } = service.service.parts;
+    const { record, secret } = await apiKeys.create({ name: "short-lived", scope: "read_write" });
+    const connection = await streamFrom({ ...service, key: secret }, "hangs");
+    await connection.until('"content":"a"');
+    await apiKeys.revoke(record.id);
+    const { body: text } = parseAnswer(await connection.closed());
+    expect(eventsOf(text).at(-1)).toMatchObject({ error: { type: "authentication_error", code: "invalid_api_key" } });
+    expect(text).not.toContain("[DONE]");
+    await expectIdle(service);
+  });
+});
+
+describe("keep-alives by setting", () => {
+  it.each(["chunk", "off"])("SSE-9: the setting %s", async (keepAlive) => {
+    const service = await startService({
+      config: { models, sse: { keep_alive: keepAlive }, limits: { sse_keep_alive: "50ms" } },
+    });
+    const text = (
+      await createApi(service).post("/v1/chat/completions", JSON.parse(body("paced")), { "x-request-timeout": "5" })
+    ).text;
+    const connection = await streamFrom(service, "hangs");
+    await connection.until('"content":"a"');
+    const empty = '"choices":[{"index":0,"delta":{},"logprobs":null,"finish_reason":null}]';
+    if (keepAlive === "chunk") await connection.until(empty);
+    else expect(connection.received).not.toContain(empty);
+    expect(connection.received + text).not.toContain(": keep-alive");
+    connection.destroy();
+    await service.close();
+  });
+});
+
+describe("streams of a service that stops", () => {
+  it("SERR-7 SERR-5: what cannot finish in time ends with server_shutting_down, what can is finished", async () => {
+    const service = await startService({ config: { models, limits: { drain: "600ms" } } });
+    const [hanging, finishing] = await Promise.all([streamFrom(service, "hangs"), streamFrom(service, "paced")]);
+    await Promise.all([hanging.until('"content":"a"'), finishing.until('"content":"a"')]);
+    const stopped = service.close();
+    const cut = parseAnswer(await hanging.closed()).body;
+    expect(eventsOf(cut).at(-1)).toMatchObject({
+      error: { type: "service_unavailable_error", code: "server_shutting_down" },
+    });
+    expect(cut).not.toContain("[DONE]");
+    expect(eventsOf(parseAnswer(await finishing.closed()).body).at(-1)).toBe("[DONE]");
+    await stopped;
+  });
+});

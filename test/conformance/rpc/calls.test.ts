@@ -1,0 +1,130 @@
+import { status } from "@grpc/grpc-js";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { errorRow } from "../../../src/contract/errors.js";
+import { eventually } from "../../support/eventually.js";
+import { type RunningService, startService } from "../../support/start-service.js";
+import {
+  chatMethods,
+  chatOf,
+  createChatCompletion,
+  createCompletion,
+  createEmbeddings,
+  streamChatCompletion,
+  streamCompletion,
+} from "./chat-requests.js";
+import { openWay, type RpcWay, wayNames } from "./ways.js";
+
+const models = [
+  { id: "m", engine: "scripted", scripted: { text: "One two three.", token_delay_ms: 1 } },
+  { id: "e", engine: "scripted", scripted: { dimensions: 4 } },
+  { id: "hangs", engine: "scripted", slots: 4, scripted: { text: "One two three.", hang_after_tokens: 1 } },
+  { id: "slow", engine: "scripted", scripted: { text: "One two three four five.", token_delay_ms: 40 } },
+];
+const requestId = /^req_[0-9a-f]{32}$/;
+/** Five times the aim for the time from a client's leave to the abort of its engine. */
+const abortBoundMs = 250;
+
+describe.each(wayNames)("calls over %s", (name) => {
+  let service: RunningService;
+  let way: RpcWay;
+  beforeAll(async () => {
+    service = await startService({ config: { models, limits: { drain: "300ms" } } });
+    way = openWay(name, service);
+  });
+  afterAll(async () => {
+    way.close();
+    await service.close();
+  });
+
+  async function isIdle(): Promise<boolean> {
+    const { requests, models: states, live_leases } = await service.debugState();
+    const busy = states.reduce((sum, model) => sum + model.busy + model.waiting, 0);
+    return requests.running + requests.waiting + busy + live_leases === 0;
+  }
+  async function busySlots(id: string): Promise<number> {
+    return (await service.debugState()).models.find((model) => model.id === id)?.busy ?? 0;
+  }
+
+  it("GRPC-2 GRPC-22: unary: an answer with its usage and the request id", async () => {
+    const { messages, requestId: id, failure } = await way.call(createChatCompletion, chatOf("m"));
+    expect(failure).toBeNull();
+    expect(messages[0]?.completion).toMatchObject({
+      model: "m",
+      choices: [{ message: { content: "One two three." }, finishReason: "stop" }],
+      usage: { promptTokens: 2, completionTokens: 3, totalTokens: 5 },
+    });
+    expect(id).toMatch(requestId);
+  });
+
+  it("GRPC-2 GRPC-22: stream: the role first, then the text, then the finish reason, and the usage in a chunk of its own", async () => {
+    const { messages, requestId: id, failure } = await way.call(streamChatCompletion, chatOf("m"));
+    expect(failure).toBeNull();
+    expect(id).toMatch(requestId);
+    const chunks = messages.map(({ chunk }) => chunk);
+    expect(chunks[0]?.choices[0]?.delta?.role).toBeDefined();
+    expect(chunks.map((chunk) => chunk?.choices[0]?.delta?.content ?? "").join("")).toBe("One two three.");
+    expect(chunks.at(-2)?.choices[0]?.finishReason).toBe("stop");
+    expect(chunks.at(-1)).toMatchObject({ choices: [], usage: { totalTokens: 5 } });
+    expect(new Set(chunks.map((chunk) => chunk?.id)).size).toBe(1);
+  });
+
+  it("GRPC-2: text completions and embeddings answer, too", async () => {
+    const request = { params: { model: "m", prompt: ["Go on."] } };
+    const whole = await way.call(createCompletion, request);
+    expect(whole.messages[0]?.completion?.choices[0]?.text).toBe("One two three.");
+    const streamed = await way.call(streamCompletion, request);
+    expect(streamed.messages.map(({ chunk }) => chunk?.choices[0]?.text ?? "").join("")).toBe("One two three.");
+    const { messages } = await way.call(createEmbeddings, { params: { model: "e", input: ["One"] } });
+    expect(messages[0]?.embeddings?.data[0]?.vector).toHaveLength(4 * 4);
+  });
+
+  for (const method of chatMethods) {
+    it(`GRPC-4: deadline: ${method.localName} ends as DEADLINE_EXCEEDED and frees its slot`, async () => {
+      const { failure } = await way.call(method, chatOf("hangs"), { timeoutMs: 150 });
+      expect(failure?.code).toBe(status.DEADLINE_EXCEEDED);
+      await eventually(isIdle, "nothing is left");
+    });
+
+    it(`GRPC-3 GRPC-7: cancel: ${method.localName} frees its slot at once`, async () => {
+      const leave = new AbortController();
+      const outcome = way.call(method, chatOf("hangs"), { signal: leave.signal });
+      await eventually(async () => (await busySlots("hangs")) === 1, "the engine runs");
+      const leftAtMs = performance.now();
+      leave.abort();
+      await eventually(async () => (await busySlots("hangs")) === 0, "the slot is free");
+      expect(performance.now() - leftAtMs).toBeLessThan(abortBoundMs);
+      expect((await outcome).failure?.code).toBe(status.CANCELLED);
+      await eventually(isIdle, "nothing is left");
+    });
+  }
+
+  it("GRPC-7: cancel: a client that waits for a slot leaves the queue", async () => {
+    const holders = new AbortController();
+    const held = [1, 2, 3, 4].map(() => way.call(createChatCompletion, chatOf("hangs"), { signal: holders.signal }));
+    await eventually(async () => (await busySlots("hangs")) === 4, "all slots are taken");
+    const leave = new AbortController();
+    const waiting = way.call(createChatCompletion, chatOf("hangs"), { signal: leave.signal });
+    await eventually(async () => (await service.debugState()).requests.waiting === 1, "the fifth waits");
+    leave.abort();
+    expect((await waiting).failure?.code).toBe(status.CANCELLED);
+    await eventually(async () => (await service.debugState()).requests.waiting === 0, "the queue is empty");
+    holders.abort();
+    await Promise.all(held);
+    await eventually(isIdle, "nothing is left");
+  });
+
+  it("REL-10 GRPC-11 GRPC-16: drain: what runs finishes, what does not is told that the service stops, and nothing new gets in", async () => {
+    const slow = way.call(streamChatCompletion, chatOf("slow"));
+    const hung = chatMethods.map((method) => way.call(method, chatOf("hangs")));
+    await eventually(async () => (await busySlots("slow")) + (await busySlots("hangs")) === 3, "all run");
+    const closed = service.close();
+    const late = way.call(createChatCompletion, chatOf("m"));
+    expect((await slow).failure).toBeNull();
+    expect((await late).failure?.code).toBe(status.UNAVAILABLE);
+    for (const { failure } of await Promise.all(hung)) {
+      const { grpc, type } = errorRow("server_shutting_down");
+      expect(failure).toMatchObject({ code: grpc, reason: "SERVER_SHUTTING_DOWN", type });
+    }
+    await closed;
+  });
+});

@@ -1,0 +1,157 @@
+import { createOpenAI } from "@ai-sdk/openai";
+import { createOpenAICompatible } from "@ai-sdk/openai-compatible";
+import {
+  APICallError,
+  embedMany,
+  generateText,
+  jsonSchema,
+  type LanguageModel,
+  Output,
+  stepCountIs,
+  streamText,
+  tool,
+} from "ai";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { type RunningService, startService } from "../../support/start-service.js";
+import { collect } from "./collect.js";
+import { sayings, sdkService } from "./models.js";
+
+const place = jsonSchema<{ city: string; mild: boolean }>({
+  type: "object",
+  properties: { city: { type: "string" }, mild: { type: "boolean" } },
+  required: ["city", "mild"],
+  additionalProperties: false,
+});
+
+const prompt = "What is the capital of France?";
+
+/** How each provider package makes its models. */
+interface Provider {
+  chat(id: string, apiKey?: string): LanguageModel;
+  completion(id: string): LanguageModel;
+  vectors(): Parameters<typeof embedMany>[0]["model"];
+}
+
+let service: RunningService;
+beforeAll(async () => {
+  service = await startService(sdkService);
+});
+afterAll(() => service.close());
+
+const openAi = (apiKey = service.key) => createOpenAI({ baseURL: service.api, apiKey });
+const compatible = (apiKey = service.key) =>
+  createOpenAICompatible({
+    name: "unified",
+    baseURL: service.api,
+    apiKey,
+    includeUsage: true,
+    supportsStructuredOutputs: true,
+  });
+
+const providers: Readonly<Record<string, Provider & { readonly agents: readonly [string, string] }>> = {
+  "@ai-sdk/openai": {
+    agents: ["agent", "streaming-agent"],
+    chat: (id, apiKey) => openAi(apiKey).chat(id),
+    completion: (id) => openAi().completion(id),
+    vectors: () => openAi().embedding("vectors"),
+  },
+  "@ai-sdk/openai-compatible": {
+    agents: ["agent-2", "streaming-agent-2"],
+    chat: (id, apiKey) => compatible(apiKey).chatModel(id),
+    completion: (id) => compatible().completionModel(id),
+    vectors: () => compatible().embeddingModel("vectors"),
+  },
+};
+
+describe.each(Object.entries(providers))("ai with %s", (_, { chat, completion, vectors, agents }) => {
+  const usage = { inputTokens: 6, outputTokens: 6, totalTokens: 12 };
+
+  it("RESP-3 RESP-7 RESP-8: generateText gives text, finish reason and usage", async () => {
+    const result = await generateText({ model: chat("org/chat:tag"), prompt, maxRetries: 0 });
+    expect(result.text).toBe(sayings.chat);
+    expect(result.finishReason).toBe("stop");
+    expect(result.usage).toMatchObject(usage);
+    expect(result.response.modelId).toBe("org/chat:tag");
+  });
+
+  it("STRM-5 STRM-10 STRM-13: streamText gives the text in parts, the finish reason and the usage", async () => {
+    const result = streamText({ model: chat("org/chat:tag"), prompt, maxRetries: 0 });
+    const parts = await collect(result.fullStream);
+    expect(parts.filter(({ type }) => type === "error")).toEqual([]);
+    expect(parts.filter(({ type }) => type === "text-delta").length).toBeGreaterThan(1);
+    expect(await result.text).toBe(sayings.chat);
+    expect(await result.finishReason).toBe("stop");
+    expect(await result.usage).toMatchObject(usage);
+  });
+
+  it("TOOL-10 TOOL-12 TOOL-13: a tool is called, and its result answered, without a stream and with one", async () => {
+    const round = (model: string) => {
+      const asked: string[] = [];
+      const weather = tool({
+        inputSchema: jsonSchema<{ city: string }>({ type: "object", properties: { city: { type: "string" } } }),
+        execute({ city }) {
+          asked.push(city);
+          return { celsius: 12 };
+        },
+      });
+      return {
+        asked,
+        settings: { model: chat(model), prompt, tools: { weather }, stopWhen: stepCountIs(3), maxRetries: 0 },
+      };
+    };
+    const whole = round(agents[0]);
+    expect((await generateText(whole.settings)).text).toBe(sayings.afterTools);
+    const streamed = round(agents[1]);
+    expect(await streamText(streamed.settings).text).toBe(sayings.afterTools);
+    expect([whole.asked, streamed.asked]).toEqual([["Oslo"], ["Oslo"]]);
+  });
+
+  it("an object is asked for by its schema, whole and in a stream", async () => {
+    const settings = { model: chat("json"), prompt, output: Output.object({ schema: place }), maxRetries: 0 };
+    const expected = JSON.parse(sayings.json);
+    expect((await generateText(settings)).output).toEqual(expected);
+    expect(await streamText(settings).output).toEqual(expected);
+  });
+
+  it("EMB-4 EMB-5: vectors come as numbers, one for each value", async () => {
+    const { embeddings, usage } = await embedMany({ model: vectors(), values: ["red", "green"], maxRetries: 0 });
+    expect(embeddings.map((vector) => vector.length)).toEqual([8, 8]);
+    expect(embeddings[0]).not.toEqual(embeddings[1]);
+    expect(usage.tokens).toBe(2);
+  });
+
+  it("CMPL-5 CMPL-6: legacy completions, whole and in a stream", async () => {
+    const settings = { model: completion("org/chat:tag"), prompt, maxRetries: 0 };
+    expect(await generateText(settings)).toMatchObject({ text: sayings.chat, finishReason: "stop" });
+    const streamed = streamText(settings);
+    expect(await streamed.text).toBe(sayings.chat);
+    expect(await streamed.finishReason).toBe("stop");
+  });
+
+  it("ERR-5 ERR-7 ERR-11 ERR-23: errors carry status, message and whether to ask again", async () => {
+    const failure = async (model: LanguageModel, settings: { temperature?: number } = {}) => {
+      const error: unknown = await generateText({ model, prompt, maxRetries: 0, ...settings }).catch((e: unknown) => e);
+      if (!APICallError.isInstance(error)) throw error;
+      return { status: error.statusCode, retry: error.isRetryable, code: codeOf(error.data) };
+    };
+    const final = { retry: false };
+    expect(await failure(chat("org/chat:tag", "sk-wrong"))).toEqual({ ...final, status: 401, code: "invalid_api_key" });
+    expect(await failure(chat("nobody"))).toEqual({ ...final, status: 404, code: "model_not_found" });
+    const hot = await failure(chat("org/chat:tag"), { temperature: 9 });
+    expect(hot).toEqual({ ...final, status: 400, code: "decimal_above_max_value" });
+    expect(await failure(chat("fails-always"))).toEqual({ status: 502, code: "upstream_error", retry: true });
+  });
+});
+
+it("RESP-9: log probabilities pass the schema of @ai-sdk/openai", async () => {
+  const { providerMetadata } = await generateText({
+    model: openAi().chat("org/chat:tag"),
+    prompt,
+    providerOptions: { openai: { logprobs: 2 } },
+  });
+  expect(providerMetadata?.["openai"]?.["logprobs"]).toHaveLength(6);
+});
+
+function codeOf(data: unknown): unknown {
+  return (data as { error?: { code?: unknown } } | undefined)?.error?.code;
+}

@@ -1,0 +1,111 @@
+import { HumanMessage, ToolMessage } from "@langchain/core/messages";
+import { ChatOpenAI, type ChatOpenAIFields, OpenAI, OpenAIEmbeddings } from "@langchain/openai";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { type RunningService, startService } from "../../support/start-service.js";
+import { collect } from "./collect.js";
+import { sayings, sdkService } from "./models.js";
+
+const question = "How is the weather in Oslo?";
+const weather = {
+  type: "function",
+  function: { name: "weather", parameters: { type: "object", properties: { city: { type: "string" } } } },
+} as const;
+const clock = { type: "function", function: { name: "clock" } } as const;
+
+describe("@langchain/openai", () => {
+  let service: RunningService;
+  const connection = (apiKey = service.key) => ({ apiKey, configuration: { baseURL: service.api }, maxRetries: 0 });
+  const chat = (model: string, fields: ChatOpenAIFields = {}) => new ChatOpenAI({ model, ...connection(), ...fields });
+
+  beforeAll(async () => {
+    service = await startService(sdkService);
+  });
+  afterAll(() => service.close());
+
+  it("RESP-4 RESP-7 RESP-8: invoke gives the message with its metadata", async () => {
+    const message = await chat("org/chat:tag").invoke(question);
+    expect(message.content).toBe(sayings.chat);
+    expect(message.response_metadata).toMatchObject({ finish_reason: "stop" });
+    expect(message.usage_metadata).toMatchObject({ input_tokens: 6, output_tokens: 6, total_tokens: 12 });
+  });
+
+  it("STRM-1 STRM-10: chunks add up to an assistant's message with usage", async () => {
+    const chunks = await collect(await chat("org/chat:tag").stream(question));
+    const whole = chunks.reduce((sum, chunk) => sum.concat(chunk));
+    expect(chunks.length).toBeGreaterThan(3);
+    expect(whole.type).toBe("ai");
+    expect(whole.content).toBe(sayings.chat);
+    expect(whole.usage_metadata).toMatchObject({ input_tokens: 6, output_tokens: 6 });
+  });
+
+  it("STRM-1 STRM-6 TOOL-11 TOOL-12: bound tools are called, without a stream and with one", async () => {
+    const model = chat("tools").bindTools([weather, clock]);
+    const calls = [
+      { name: "weather", args: { city: "Oslo" }, id: expect.stringMatching(/^call_/), type: "tool_call" },
+      { name: "clock", args: {}, id: expect.stringMatching(/^call_/), type: "tool_call" },
+    ];
+    const whole = await model.invoke(question);
+    expect(whole.tool_calls).toEqual(calls);
+    expect(whole.invalid_tool_calls).toEqual([]);
+    const chunks = await collect(await model.stream(question));
+    const streamed = chunks.reduce((sum, chunk) => sum.concat(chunk));
+    expect(streamed.tool_calls).toEqual(calls);
+    expect(streamed.invalid_tool_calls).toEqual([]);
+  });
+
+  it("the results of tools are answered", async () => {
+    const model = chat("agent").bindTools([weather]);
+    const asked = new HumanMessage(question);
+    const called = await model.invoke([asked]);
+    const result = new ToolMessage({ tool_call_id: String(called.tool_calls?.[0]?.id), content: "12 degrees" });
+    expect((await model.invoke([asked, called, result])).content).toBe(sayings.afterTools);
+  });
+
+  it("withStructuredOutput gives the object", async () => {
+    const schema = { title: "place", type: "object", properties: { city: { type: "string" } } };
+    const model = chat("json").withStructuredOutput(schema, { method: "jsonSchema" });
+    expect(await model.invoke(question)).toEqual(JSON.parse(sayings.json));
+  });
+
+  it("EMB-4 EMB-6: documents have one vector each, in their order", async () => {
+    const embeddings = new OpenAIEmbeddings({ model: "vectors", batchSize: 2, ...connection() });
+    const texts = ["red", "green", "blue"];
+    const vectors = await embeddings.embedDocuments(texts);
+    expect(vectors.map((vector) => vector.length)).toEqual([8, 8, 8]);
+    expect(vectors).toEqual(await Promise.all(texts.map((text) => embeddings.embedQuery(text))));
+  });
+
+  it("CMPL-5 CMPL-6: legacy completions, whole and in a stream", async () => {
+    const model = new OpenAI({ model: "org/chat:tag", ...connection() });
+    expect(await model.invoke(question)).toBe(sayings.chat);
+    expect((await collect(await model.stream(question))).join("")).toBe(sayings.chat);
+  });
+
+  it("ERR-5 ERR-11 ERR-12: errors have their status and code, and never show a key", async () => {
+    const failure = async (model: string, apiKey: string) => {
+      const error: unknown = await chat(model, connection(apiKey))
+        .invoke(question)
+        .catch((e: unknown) => e);
+      return error as Error & { status: number; code: string };
+    };
+    const wrongKey = `${service.key}x`;
+    const errors = [
+      await failure("org/chat:tag", wrongKey),
+      await failure("org/chat:tag", service.readKey),
+      await failure("nobody", service.key),
+    ];
+    expect(errors.map(({ status, code }) => [status, code])).toEqual([
+      [401, "invalid_api_key"],
+      [403, "insufficient_permissions"],
+      [404, "model_not_found"],
+    ]);
+    for (const { message } of errors) expect(message).not.toContain("sk-uis-");
+  });
+
+  it("ERR-9: an overlong prompt is recognised as such", async () => {
+    const error: unknown = await chat("org/chat:tag")
+      .invoke("word ".repeat(5_000))
+      .catch((e: unknown) => e);
+    expect(error).toMatchObject({ name: "ContextOverflowError" });
+  });
+});

@@ -1,0 +1,61 @@
+import type { RunningService, StartOptions } from "../../support/start-service.js";
+
+/** Where a client finds the service, and with which keys. */
+export interface Target {
+  readonly api: string;
+  /** Scope read_write. */
+  readonly key: string;
+  /** Scope read. */
+  readonly readKey: string;
+}
+
+export function targetOf({ api, key, readKey }: RunningService): Target {
+  return { api, key, readKey };
+}
+
+export const sayings = {
+  chat: "Paris is the capital of France.",
+  json: '{"city": "Oslo", "mild": true}',
+  afterTools: "It is mild in Oslo.",
+} as const;
+
+const scripted = (id: string, options: object, settings: object = {}) => ({
+  id,
+  engine: "scripted",
+  scripted: options,
+  ...settings,
+});
+
+const weatherCall = { name: "weather", arguments: { city: "Oslo" } };
+
+/**
+ * Calls the tool `weather` when it is asked for the first time, and says what it learned from then on: its first
+ * deployment fails once, before its first token, so that the first request is answered by the second one.
+ */
+const agent = (id: string) => ({
+  id,
+  deployments: [
+    { engine: "scripted", scripted: { text: sayings.afterTools, fail: { code: "upstream_error", times: 1 } } },
+    { engine: "scripted", scripted: { tool_call: weatherCall } },
+  ],
+});
+
+/** The models of the SDK tests. Those that fail a number of times or call tools once need a service of their own. */
+export const sdkModels: readonly object[] = [
+  scripted("org/chat:tag", { text: sayings.chat }),
+  scripted("json", { text: sayings.json }),
+  scripted("tools", { tool_calls: [weatherCall, { name: "clock" }] }),
+  agent("agent"),
+  agent("streaming-agent"),
+  agent("agent-2"),
+  agent("streaming-agent-2"),
+  scripted("endless", { text: "on and", tokens: 1_000_000, token_delay_ms: 5 }),
+  scripted("one-slot", { text: "Holding on", hang_after_tokens: 1 }, { slots: 1, queue_max: 0 }),
+  scripted("fails-once", { text: sayings.chat, fail: { code: "internal_error", times: 1 } }),
+  scripted("fails-always", { fail: { code: "upstream_error" } }),
+  scripted("dies-late", { text: sayings.chat, fail: { after_tokens: 2, code: "upstream_error" } }),
+  scripted("vectors", { dimensions: 8 }),
+];
+
+/** Configuration of a service with these models, and a body limit that is quick to pass. */
+export const sdkService: StartOptions = { config: { models: sdkModels, limits: { body_bytes_max: "64KiB" } } };

@@ -1,0 +1,98 @@
+import { mkdirSync, writeFileSync } from "node:fs";
+import { setTimeout as delay } from "node:timers/promises";
+import { afterEach, describe, expect, it } from "vitest";
+import { eventually } from "../../support/eventually.js";
+import { type ServiceProcess, startServiceProcess } from "../../support/service-process.js";
+import { stuckReader, timesToFirstToken } from "./readers.js";
+
+const readers = 200;
+const growthMaxBytes = 100 * 1024 * 1024;
+const stallMs = 8_000;
+/** Aim: a healthy client's p99 beside stuck readers is at most twice what it is alone; a busy machine may triple that. */
+const slowdownAim = 2;
+const slack = 5;
+
+const config = {
+  limits: { stall: `${stallMs}ms` },
+  models: [
+    // 8 KiB per token, 64 MiB per stream.
+    {
+      id: "flood",
+      engine: "scripted",
+      slots: readers,
+      scripted: { text: `${"x".repeat(8191)} `, tokens: 8192, context_length: 20_000 },
+    },
+    { id: "healthy", engine: "scripted", slots: 4, scripted: { text: "one two three" } },
+  ],
+};
+
+let service: ServiceProcess | undefined;
+afterEach(async () => {
+  await service?.kill();
+  service = undefined;
+});
+
+/** Lets 200 clients ask for a flood and read nothing, until the engine has stopped producing for them. */
+async function floodUntilStill(running: ServiceProcess) {
+  const stuck = Array.from({ length: readers }, () => stuckReader(running.port, running.key, "flood"));
+  let produced = -1;
+  await eventually(async () => {
+    await delay(100);
+    const before = produced;
+    produced = (await running.debugState()).models.find(({ id }) => id === "flood")?.produced_tokens ?? 0;
+    return produced === before && produced > readers;
+  }, "an engine that waits for its readers");
+  return stuck;
+}
+
+const p99 = (sorted: readonly number[]): number => sorted[Math.floor(sorted.length * 0.99)] ?? 0;
+
+describe("200 clients that never read", () => {
+  it("REL-1: cost little memory, slow nobody down, and are cut after the stall limit", {
+    timeout: 120_000,
+  }, async () => {
+    service = await startServiceProcess(config);
+    const { port, key } = service;
+    await timesToFirstToken(100, port, key, "healthy");
+    const alone = p99(await timesToFirstToken(200, port, key, "healthy"));
+    const rssBefore = service.rssBytes();
+
+    const stuck = await floodUntilStill(service);
+    const beside = p99(await timesToFirstToken(200, port, key, "healthy"));
+    const growth = service.rssBytes() - rssBefore;
+    expect((await service.debugState()).models.find(({ id }) => id === "flood")?.busy).toBe(readers);
+    mkdirSync("test-results", { recursive: true });
+    const figures = {
+      readers,
+      growth_mib: Math.round(growth / 1024 / 1024),
+      ttft_p99_alone_ms: alone,
+      ttft_p99_beside_ms: beside,
+    };
+    writeFileSync(`test-results/slow-readers-${process.version}.figures.json`, `${JSON.stringify(figures, null, 2)}\n`);
+
+    expect(growth).toBeLessThan(growthMaxBytes);
+    expect(beside).toBeLessThan(Math.max(alone, 1) * slowdownAim * slack);
+
+    // Only the service can tell: a client that does not read sees neither the end nor the reset of its connection.
+    const running = service;
+    const cutWithinMs = stallMs * slack;
+    await eventually(
+      async () => {
+        const { requests, streams, connections, models } = await running.debugState();
+        return requests.running + streams + connections.http === 0 && models.every(({ busy }) => busy === 0);
+      },
+      "an end of all connections",
+      cutWithinMs,
+    );
+    for (const socket of stuck) socket.destroy();
+  });
+
+  it("canary: the same test is red when the service does not wait for its readers", { timeout: 60_000 }, async () => {
+    const running = await startServiceProcess(config, ["--import", "./test/conformance/slow-readers/ignore-drain.mjs"]);
+    service = running;
+    const rssBefore = running.rssBytes();
+    const stuck = Array.from({ length: readers }, () => stuckReader(running.port, running.key, "flood"));
+    await eventually(() => running.rssBytes() - rssBefore > growthMaxBytes, "memory without a bound");
+    for (const socket of stuck) socket.destroy();
+  });
+});

@@ -1,0 +1,110 @@
+import { execFile } from "node:child_process";
+import { existsSync } from "node:fs";
+import { mkdir, mkdtemp, rm, utimes, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { promisify } from "node:util";
+import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
+import { type ServeProcess, type SpawnOptions, spawnServe } from "../support/spawn-serve.js";
+
+const run = promisify(execFile);
+const root = fileURLToPath(new URL("../..", import.meta.url));
+let folder: string;
+const started: ServeProcess[] = [];
+
+beforeAll(async () => {
+  folder = await mkdtemp(join(tmpdir(), "uis-e2e-"));
+  const models = "models:\n  - id: test-chat\n    engine: scripted\n    scripted: { text: It works. }\n";
+  await writeFile(join(folder, "uis.yaml"), models);
+});
+
+afterEach(async () => {
+  for (const { child, exited } of started.splice(0)) {
+    child.kill("SIGTERM");
+    await exited;
+  }
+});
+
+afterAll(async () => {
+  await rm(folder, { recursive: true, force: true });
+});
+
+/** Starts with the test's configuration and a data folder of its own. */
+function serve(dataDir: string, options: Omit<SpawnOptions, "env">): ServeProcess {
+  const env = {
+    HOME: process.env["HOME"] ?? folder,
+    UIS_CONFIG: join(folder, "uis.yaml"),
+    UIS_DATA_DIR: join(folder, dataDir),
+  };
+  const service = spawnServe({ ...options, env });
+  started.push(service);
+  return service;
+}
+
+/** Runs the curl line of the start's text as a person would: pasted into a shell. */
+async function pasteCurl(service: ServeProcess): Promise<string> {
+  await expect.poll(() => service.stdout(), { timeout: 60_000 }).toContain("Ctrl-C");
+  const line =
+    service
+      .stdout()
+      .split("\n")
+      .find((candidate) => candidate.startsWith("  curl ")) ?? "";
+  return (await run("sh", ["-c", line])).stdout;
+}
+
+describe("in the repository", () => {
+  it("npm start builds when sources are newer, and prints exactly the ready line on stdout", async () => {
+    const now = new Date();
+    await utimes(join(root, "tsconfig.build.json"), now, now);
+    const command = ["npm", "start", "--silent", "--", "--json"];
+    const service = serve("repository", { cwd: root, command, args: [] });
+    const line = await service.ready;
+    expect(service.stderr()).toContain("Building");
+    expect(service.stdout()).toBe(`${JSON.stringify(line)}\n`);
+    expect(line.state).toBe("embedded");
+    const models = await fetch(`${line.api}/models`, { headers: { authorization: `Bearer ${line.api_key?.secret}` } });
+    expect(models.status).toBe(200);
+    service.child.kill("SIGTERM");
+    expect(await service.exited).toBe(0);
+  });
+
+  it("a second start builds nothing and shows no key", async () => {
+    const command = [process.execPath, "scripts/start.mjs"];
+    const service = serve("repository", { cwd: root, command });
+    const line = await service.ready;
+    expect(service.stderr()).not.toContain("Building");
+    expect(line.api_key).toBeNull();
+  });
+});
+
+describe("the packed tarball, installed in an empty folder", () => {
+  const install = () => join(folder, "installed");
+  const uis = () => join(install(), "node_modules/.bin/uis");
+
+  beforeAll(async () => {
+    await mkdir(install());
+    await writeFile(join(install(), "package.json"), '{ "private": true }\n');
+    const packed = await run("npm", ["pack", "--json", "--pack-destination", folder], { cwd: root });
+    const [{ filename }] = JSON.parse(packed.stdout) as [{ filename: string }];
+    const quiet = ["--ignore-scripts", "--no-audit", "--no-fund", "--prefer-offline"];
+    await run("npm", ["install", ...quiet, join(folder, filename)], { cwd: install() });
+  });
+
+  it("has what it needs and none of the sources", async () => {
+    const packaged = join(install(), "node_modules/unified-inference");
+    for (const path of ["dist/app/cli.js", "gen", "proto", "docs/config.md", "README.md"]) {
+      expect(existsSync(join(packaged, path)), path).toBe(true);
+    }
+    for (const path of ["src", "test", "scripts"]) expect(existsSync(join(packaged, path)), path).toBe(false);
+    expect((await run(uis(), ["--version"])).stdout).toBe("0.1.0\n");
+  });
+
+  it("serves, and its curl line works as it stands", async () => {
+    const service = serve("installed-data", { cwd: install(), command: [uis(), "serve"], args: [] });
+    const answer = JSON.parse(await pasteCurl(service)) as { choices: { message: { content: string } }[] };
+    expect(answer.choices[0]?.message.content).toBe("It works.");
+    service.child.kill("SIGTERM");
+    expect(await service.exited).toBe(0);
+  });
+});

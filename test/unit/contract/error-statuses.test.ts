@@ -1,0 +1,43 @@
+import { describe, expect, it } from "vitest";
+import { type ErrorCode, errorRow, errors, grpcStatus } from "../../../src/contract/errors.js";
+
+/** What HTTP may say where gRPC says this. */
+const httpOfGrpc: Readonly<Record<keyof typeof grpcStatus, readonly number[]>> = {
+  CANCELLED: [499],
+  INVALID_ARGUMENT: [400, 415],
+  DEADLINE_EXCEEDED: [504, 408],
+  NOT_FOUND: [404],
+  PERMISSION_DENIED: [403],
+  // 429 where it is a limit of the caller, else a size.
+  RESOURCE_EXHAUSTED: [429, 413, 431],
+  ABORTED: [409],
+  UNIMPLEMENTED: [404, 405],
+  INTERNAL: [500],
+  UNAVAILABLE: [503, 502],
+  UNAUTHENTICATED: [401],
+};
+const codes = Object.keys(errors) as ErrorCode[];
+
+describe("error table", () => {
+  it("ERR-29: the statuses of both protocols belong together in every row", () => {
+    for (const [name, status] of Object.entries(grpcStatus) as [keyof typeof grpcStatus, number][]) {
+      const rows = codes.map(errorRow).filter(({ grpc }) => grpc === status);
+      for (const { http } of rows) expect(httpOfGrpc[name]).toContain(http);
+    }
+  });
+
+  it("ERR-29 ERR-8: what is not offered is 400 and never 501, which SDKs would send again", () => {
+    expect(codes.map((code) => errorRow(code).http)).not.toContain(501);
+    for (const code of ["unsupported_parameter", "unsupported_value", "model_not_supported"] as const) {
+      expect(errorRow(code)).toMatchObject({ http: 400, retryable: false });
+    }
+  });
+
+  it("RETRY-3: what would fail again has a status that SDKs do not retry, or says so", () => {
+    const retriedBySdks = (http: number) => [408, 409, 429].includes(http) || http >= 500;
+    for (const code of codes) {
+      const { http, retryable, shouldRetry } = errorRow(code);
+      if (!retryable && retriedBySdks(http)) expect({ code, shouldRetry }).toEqual({ code, shouldRetry: false });
+    }
+  });
+});

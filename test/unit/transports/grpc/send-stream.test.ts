@@ -1,0 +1,110 @@
+import { Writable } from "node:stream";
+import { describe, expect, it } from "vitest";
+import type { RpcStream } from "../../../../src/domain/rpc/rpc-service.js";
+import { sendStream } from "../../../../src/transports/grpc/send-stream.js";
+import { eventually } from "../../../support/eventually.js";
+
+/** A call that takes one message at a time, when the test says so. */
+function createCall() {
+  const taken: string[] = [];
+  let take: (() => void) | null = null;
+  const call = new Writable({
+    objectMode: true,
+    highWaterMark: 1,
+    write(message: string, _encoding, done) {
+      taken.push(message);
+      take = () => done();
+    },
+  });
+  return {
+    call,
+    taken,
+    takeOne: async () => {
+      await eventually(() => take !== null, "a message is there");
+      const now = take;
+      take = null;
+      now?.();
+    },
+  };
+}
+
+function createWatch() {
+  const seen: string[] = [];
+  return {
+    seen,
+    abort: new AbortController(),
+    waitsForReader: () => seen.push("waits"),
+    readerTook: () => seen.push("took"),
+  };
+}
+
+/** Items that are there already; `asked` counts how many were pulled. */
+function createItems(items: readonly string[], merge?: RpcStream<string>["merge"]) {
+  const asked = { count: 0 };
+  async function* pull() {
+    for (const item of items) {
+      asked.count += 1;
+      yield item;
+    }
+  }
+  return { asked, stream: { items: pull(), ...(merge === undefined ? {} : { merge }) } };
+}
+
+const join = (a: string, b: string) => (a.length + b.length <= 4 && !`${a}${b}`.includes("!") ? a + b : null);
+
+describe("sendStream", () => {
+  it("GRPC-6: merges what waits while the reader is slow, in order, and loses nothing", async () => {
+    const { call, taken, takeOne } = createCall();
+    const { asked, stream } = createItems(["a", "b", "c", "d", "!", "e"], join);
+    const sent = sendStream(call, stream, createWatch());
+    await eventually(() => asked.count === 5, "all that can be merged was asked for");
+    for (let i = 0; i < 4; i++) await takeOne();
+    await sent;
+    expect(taken).toEqual(["a", "bcd", "!", "e"]);
+  });
+
+  it("GRPC-6: asks for no more than one item ahead of what can be merged", async () => {
+    const { call, taken } = createCall();
+    const { asked, stream } = createItems([..."abcdefghij"], join);
+    const watch = createWatch();
+    const sent = sendStream(call, stream, watch);
+    await eventually(() => asked.count === 6, "the merged message is full");
+    await new Promise((resolve) => setImmediate(resolve));
+    expect(asked.count).toBe(6);
+    expect(taken).toEqual(["a"]);
+    watch.abort.abort();
+    await expect(sent).rejects.toThrow();
+  });
+
+  it("without a merge every item is a message", async () => {
+    const { call, taken, takeOne } = createCall();
+    const sent = sendStream(call, createItems(["a", "b", "c"]).stream, createWatch());
+    for (let i = 0; i < 3; i++) await takeOne();
+    await sent;
+    expect(taken).toEqual(["a", "b", "c"]);
+  });
+
+  it("tells the watch when it waits for the reader and when the reader took", async () => {
+    const { call, takeOne } = createCall();
+    const watch = createWatch();
+    const sent = sendStream(call, createItems(["a"]).stream, watch);
+    await takeOne();
+    await sent;
+    expect(watch.seen).toEqual(["waits", "took"]);
+  });
+
+  it("an error of the items comes after what was said before it", async () => {
+    const { call, taken, takeOne } = createCall();
+    async function* items() {
+      yield "a";
+      yield "b";
+      throw new Error("the engine died");
+    }
+    const sent = sendStream(call, { items: items(), merge: join }, createWatch());
+    const failed = expect(sent).rejects.toThrow("the engine died");
+    await eventually(() => taken.length === 1, "the first is sent");
+    await takeOne();
+    await failed;
+    expect(taken[0]).toBe("a");
+  });
+});
