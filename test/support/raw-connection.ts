@@ -6,7 +6,7 @@ export interface RawConnection {
   /** All that has come so far, as latin-1 text: one character per byte. */
   readonly received: string;
   /** Resolves when what has come matches; rejects when the server closes before. */
-  until(pattern: RegExp | string): Promise<string>;
+  until(pattern: RegExp | string | ((received: string) => boolean)): Promise<string>;
   /** Resolves with all that came, when the server has closed. */
   closed(): Promise<string>;
   pause(): void;
@@ -63,7 +63,10 @@ export async function connectRaw(base: string): Promise<RawConnection> {
     },
     until: (pattern) =>
       when(
-        () => (typeof pattern === "string" ? received.includes(pattern) : pattern.test(received)),
+        () => {
+          if (typeof pattern === "function") return pattern(received);
+          return typeof pattern === "string" ? received.includes(pattern) : pattern.test(received);
+        },
         () => isClosed,
       ),
     closed: () =>

@@ -89,7 +89,16 @@ async function write(
 ): Promise<void> {
   res.writeHead(status, Object.fromEntries(header ?? []));
   for await (const bytes of body ?? []) {
-    if (!res.write(bytes)) await once(res, "drain", { signal });
+    if (!res.write(bytes)) await drainOrAbort(res, signal);
   }
   res.end();
+}
+
+/** After an abort the body ends by itself, with an error that a reader who is merely slow still gets. */
+async function drainOrAbort(res: ServerResponse, signal: AbortSignal): Promise<void> {
+  try {
+    await once(res, "drain", { signal });
+  } catch (thrown) {
+    if (!signal.aborted) throw thrown;
+  }
 }

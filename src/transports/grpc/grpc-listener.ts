@@ -1,5 +1,6 @@
 import { createServer, type Socket } from "node:net";
 import { type ConnectionInjector, type Server, ServerCredentials } from "@grpc/grpc-js";
+import { fixedLimits } from "../../contract/limits.js";
 import type { Clock } from "../../domain/ports.js";
 import type { TlsFiles } from "../../lib/tls-files.js";
 import { beforeHeaders, clampTimeout } from "./request-headers.js";
@@ -51,8 +52,8 @@ export class GrpcListener {
    */
   async drain(graceMs: number, graceOver: () => void): Promise<void> {
     const gone = this.#stopAccepting();
-    // GOAWAY: clients finish their calls here and make new ones elsewhere.
-    this.#injector.drain(graceMs + lastWordsMs);
+    // GOAWAY: clients finish their calls here and make new ones elsewhere. Until when is decided below.
+    this.#injector.drain(fixedLimits.int32Max);
     if (!(await this.#within(graceMs, gone))) {
       graceOver();
       if (!(await this.#within(lastWordsMs, gone))) for (const socket of this.#sockets) socket.destroy();

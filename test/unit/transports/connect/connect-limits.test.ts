@@ -1,3 +1,4 @@
+import type { IncomingMessage } from "node:http";
 import { create, toBinary, toJsonString } from "@bufbuild/protobuf";
 import { Code } from "@connectrpc/connect";
 import { findTrailerError } from "@connectrpc/connect/protocol-grpc";
@@ -286,4 +287,31 @@ describe("a reader that does not read", () => {
       req.destroy();
     },
   );
+
+  it("gets the error of its call when it reads again", async () => {
+    const { core, url } = await startDoor();
+    let pieces = 0;
+    core.chunks = async function* (_params, ctx) {
+      for (; !ctx.signal.aborted; pieces += 1) yield textChunk("x".repeat(8 * 1024));
+      await untilAborted(ctx.signal);
+    };
+    const body = envelope(asBinary("m"));
+    const { req, answer } = startRequest(url + streamPath, {
+      "content-type": "application/connect+proto",
+      authorization: handCredential,
+      "content-length": body.length,
+    });
+    const response = new Promise<IncomingMessage>((resolve) => req.once("response", resolve));
+    req.end(body);
+    (await response).pause();
+    let before = -1;
+    await eventually(() => {
+      const stuck = pieces === before;
+      before = pieces;
+      return stuck;
+    }, "the engine is held back");
+    core.last.caller.abort.abort(new Ended("key_revoked"));
+    (await response).resume();
+    expect(connectErrorOf(await answer)).toMatchObject({ code: Code.Unauthenticated, reason: "INVALID_API_KEY" });
+  });
 });

@@ -1,14 +1,17 @@
-import { create } from "@bufbuild/protobuf";
+import { create, toBinary } from "@bufbuild/protobuf";
 import { status } from "@grpc/grpc-js";
-import { describe, expect, it } from "vitest";
+import { describe, expect, it, onTestFinished } from "vitest";
 import {
+  InferenceService,
   StreamChatCompletionRequestSchema,
   type StreamChatCompletionResponse,
 } from "../../../../gen/unified/inference/v1/inference_service_pb.js";
+import { grpcPath } from "../../../../src/lib/grpc-definition.js";
 import { eventually } from "../../../support/eventually.js";
 import { FakeClock } from "../../../support/fake-clock.js";
 import type { GrpcClient } from "../../../support/grpc-client.js";
-import { type HandCore, textChunk, untilAborted } from "../../../support/hand-core.js";
+import { type HandCore, handCredential, textChunk, untilAborted } from "../../../support/hand-core.js";
+import { grpcFrame, RawGrpc } from "../../../support/raw-grpc.js";
 import { good, startDoor } from "./start-door.js";
 
 const request = create(StreamChatCompletionRequestSchema, { params: { model: "m" } });
@@ -83,17 +86,21 @@ describe("a reader that does not read", () => {
 
   it("GRPC-14: is cut off when it does not even take the end", async () => {
     const clock = new FakeClock();
-    const { core, client } = await startDoor({ clock, limits: { stallMs: 30_000 } });
+    const { core, address } = await startDoor({ clock, limits: { stallMs: 30_000 } });
     core.chunks = async function* () {
-      yield textChunk("Hel");
       yield textChunk("x".repeat(1024 * 1024));
     };
-    stuckStream(client);
-    const call = await core.opened();
+    const raw = new RawGrpc(address);
+    onTestFinished(() => raw.close());
+    const stream = raw.start(grpcPath(InferenceService.method.streamChatCompletion), { authorization: handCredential });
+    const answered = new Promise((resolve) => stream.once("response", resolve));
+    stream.end(grpcFrame(toBinary(StreamChatCompletionRequestSchema, request)));
+    await answered;
     await eventually(() => clock.pending === 1, "the end waits for the reader");
-    expect(call.closed).toBe(0);
+    expect(core.last.closed).toBe(0);
     clock.advance(30_000);
-    await eventually(() => call.closed === 1, "the context is closed");
+    await eventually(() => core.last.closed === 1, "the context is closed");
+    expect(core.whyEnded(core.last)).toBe("stalled");
     expect(clock.pending).toBe(0);
   });
 
