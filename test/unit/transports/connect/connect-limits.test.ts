@@ -268,8 +268,8 @@ describe("a reader that does not read", () => {
     async (type) => {
       const { core, url } = await startDoor({ limits: { stallMs: 200 } });
       let pieces = 0;
-      core.chunks = async function* () {
-        for (; pieces < 8 * 1024; pieces += 1) yield textChunk("x".repeat(8 * 1024));
+      core.chunks = async function* (_params, ctx) {
+        for (; !ctx.signal.aborted && pieces < 8 * 1024; pieces += 1) yield textChunk("x".repeat(8 * 1024));
       };
       const body = envelope(asBinary("m"));
       const { req } = startRequest(url + streamPath, {

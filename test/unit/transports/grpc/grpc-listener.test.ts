@@ -1,4 +1,4 @@
-import { create } from "@bufbuild/protobuf";
+import { create, toBinary } from "@bufbuild/protobuf";
 import { status } from "@grpc/grpc-js";
 import { describe, expect, it, onTestFinished } from "vitest";
 import {
@@ -6,11 +6,11 @@ import {
   InferenceService,
   StreamChatCompletionRequestSchema,
 } from "../../../../gen/unified/inference/v1/inference_service_pb.js";
-import { grpcDefinition } from "../../../../src/lib/grpc-definition.js";
+import { grpcDefinition, grpcPath } from "../../../../src/lib/grpc-definition.js";
 import { eventually } from "../../../support/eventually.js";
 import { errorFacts, GrpcClient } from "../../../support/grpc-client.js";
-import { textChunk, untilAborted } from "../../../support/hand-core.js";
-import { RawGrpc, statusOf } from "../../../support/raw-grpc.js";
+import { handCredential, textChunk, untilAborted } from "../../../support/hand-core.js";
+import { grpcFrame, RawGrpc, statusOf } from "../../../support/raw-grpc.js";
 import { good, startDoor } from "./start-door.js";
 
 const chat = create(CreateChatCompletionRequestSchema, { params: { model: "m" } });
@@ -97,22 +97,18 @@ describe("drain", () => {
     expect((await outcome).status.code).toBe(status.UNAVAILABLE);
   });
 
-  it("a client that does not take its status is cut off", async () => {
-    const { core, client, door } = await startDoor();
+  it("GRPC-16: a client that does not take its status is cut off", async () => {
+    const { core, door, address } = await startDoor();
     core.chunks = async function* (_params, ctx) {
-      for (;;) {
-        yield textChunk("x".repeat(8192));
-        await new Promise((resolve) => setImmediate(resolve));
-        if (ctx.signal.aborted) return;
-      }
+      yield textChunk("x".repeat(1024 * 1024));
+      await untilAborted(ctx.signal);
     };
-    const stream = client.stream("streamChatCompletion", streamed, good());
-    await new Promise<void>((resolve) =>
-      stream.once("data", () => {
-        stream.pause();
-        resolve();
-      }),
-    );
+    const raw = new RawGrpc(address);
+    onTestFinished(() => raw.close());
+    const stream = raw.start(grpcPath(InferenceService.method.streamChatCompletion), { authorization: handCredential });
+    const answered = new Promise((resolve) => stream.once("response", resolve));
+    stream.end(grpcFrame(toBinary(StreamChatCompletionRequestSchema, streamed)));
+    await answered;
     await door.drain(0);
     expect(door.connections()).toBe(0);
     expect(core.whyEnded(core.last)).toBe("shutting_down");
