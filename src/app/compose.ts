@@ -121,7 +121,7 @@ async function composeDoors(
   lifecycle.onClose("response watch", () => watch.close());
   const http = createHttpDoors({ config, tls, lifecycle }, { ...tools, core, apiKeys, watch });
   lifecycle.onClose("HTTP listener", () => http.close());
-  const grpc = await createGrpcDoor({ ...tools, core, apiKeys, reflection: config.grpc.reflection, tls });
+  const grpc = createGrpcDoor({ ...tools, core, apiKeys, reflection: config.grpc.reflection, tls });
   lifecycle.onClose("gRPC listener", () => grpc.drain(0));
 
   const currentState = () =>

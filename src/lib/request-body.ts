@@ -25,33 +25,35 @@ export class BodyError extends Error {
 }
 
 /**
- * Reads a whole request body; rejects with BodyError. A body of announced length takes its share of the budget before
- * its first byte, so that bodies which were begun can be finished; others take it as they come.
+ * Gives a whole request body to `use`; rejects with BodyError. The body takes its share of the budget as its bytes come,
+ * because a share for what is only announced could be held by who never sends it, and keeps it until `use` returns.
  */
-export async function readRequestBody(
+export async function readRequestBody<T>(
   req: IncomingMessage,
   res: ServerResponse,
   { bytesMax, budget, uploads }: RequestBodyLimits,
   signal: AbortSignal,
-): Promise<Buffer> {
-  const announced = Number(req.headers["content-length"] ?? 0);
-  if (announced > bytesMax) throw new BodyError("too_large");
-  if (!budget.take(announced)) throw new BodyError("no_room");
-  let taken = announced;
-  let received = 0;
+  use: (body: Buffer) => T,
+): Promise<T> {
+  if (isAnnouncedTooLarge(req, bytesMax)) throw new BodyError("too_large");
+  let taken = 0;
   try {
     continueIfAsked(req, res);
     const chunks = await collect(req, uploads, signal, (bytes) => {
-      received += bytes;
-      if (received > bytesMax) throw new BodyError("too_large");
-      if (received <= taken) return;
-      if (!budget.take(received - taken)) throw new BodyError("no_room");
-      taken = received;
+      if (!budget.take(bytes)) throw new BodyError("no_room");
+      taken += bytes;
+      if (taken > bytesMax) throw new BodyError("too_large");
     });
-    return Buffer.concat(chunks, received);
+    const [only] = chunks;
+    return use(chunks.length === 1 && only !== undefined ? only : Buffer.concat(chunks, taken));
   } finally {
     budget.give(taken);
   }
+}
+
+/** Whether the headers say that the body is larger than allowed: it then can be refused before a byte of it is read. */
+export function isAnnouncedTooLarge(req: IncomingMessage, bytesMax: number): boolean {
+  return Number(req.headers["content-length"] ?? 0) > bytesMax;
 }
 
 /** Tells a client that asked whether its body is wanted. From then on it sends, whatever is answered. */
@@ -87,13 +89,14 @@ function collect(
     const onEnd = (): void => settle();
     const onLeft = (): void => settle(new BodyError("left"));
     const onAbort = (): void => settle(new BodyError("aborted"));
-    // Most bodies are complete before anybody reads them.
     const tooSlow = (): void => settle(new BodyError("too_slow"));
-    const stopWatching = isBodyPending(req) ? uploads.watch(req, tooSlow) : () => {};
+    // Most bodies are complete before anybody reads them: nothing can happen to those.
+    const isPending = isBodyPending(req);
+    const stopWatching = isPending ? uploads.watch(req, tooSlow) : () => {};
     if (signal.aborted) onAbort();
     else if (req.destroyed) onLeft();
     else {
-      signal.addEventListener("abort", onAbort, { once: true });
+      if (isPending) signal.addEventListener("abort", onAbort, { once: true });
       req.on("data", onData).on("end", onEnd).on("error", onLeft).on("close", onLeft);
     }
   });

@@ -89,7 +89,7 @@ async function readRequest<T>(
   known: ReadonlySet<string>,
 ): Promise<T> {
   const { req, res, path } = call.exchange;
-  bodies.checkAnnouncedSize(req);
+  bodies.checkAnnouncedSize(req, call.signal);
   checkMediaType(req);
   return await bodies.read(req, res, call.signal, (bytes) => {
     const body = parseJsonBody(bytes, limits);

@@ -1,6 +1,6 @@
-import { errorRow } from "../../contract/errors.js";
-import { headers } from "../../contract/headers.js";
-import type { ServiceError } from "../service-error.js";
+import { errorRow } from "../contract/errors.js";
+import { headers } from "../contract/headers.js";
+import type { ServiceError } from "./service-error.js";
 
 /** What is advised where the thrower knew no better. */
 const retryAfterDefaultMs = 1_000;
