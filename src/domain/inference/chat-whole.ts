@@ -83,15 +83,10 @@ function chatChoice(choice: Choice, index: number) {
       ...(choice.reasoning === "" ? {} : { reasoningContent: choice.reasoning }),
       toolCalls: choice.calls.map((call) => ({
         id: call.id,
-        function: { name: call.name, argumentsJson: completeArguments(call, choice) },
+        function: { name: call.name, argumentsJson: call.args },
       })),
     },
     finishReason: choice.finishReason,
     ...(choice.logprobs === null ? {} : { logprobs: chatLogprobs(choice.logprobs) }),
   };
-}
-
-/** A call without arguments is `{}` (TOOL-11), unless it was cut before it had any. */
-function completeArguments(call: Call, choice: Choice): string {
-  return call.args === "" && choice.finishReason !== "length" ? "{}" : call.args;
 }

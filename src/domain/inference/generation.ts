@@ -8,6 +8,7 @@ import type { Admission } from "../ledger.js";
 import type { Clock } from "../ports.js";
 import type { Run } from "../run.js";
 import type { ServiceError } from "../service-error.js";
+import { CompleteCalls } from "./complete-calls.js";
 import { EngineError, type GenEvent, type LoadedModel } from "./engine.js";
 import { serviceErrorOf } from "./engine-error.js";
 import type { GenerateBase } from "./generate-base.js";
@@ -209,11 +210,14 @@ export class Generation {
       cacheKey: call.principal.account,
       deltas: this.#plan.deltas,
     };
+    const calls = new CompleteCalls();
     let finished = 0;
     for await (const event of model.generate(request, this.#signal)) {
       this.#count(prompt, event);
       if (event.type === "accepted" || event.type === "usage") continue;
       if (event.type === "finish") finished += 1;
+      const missing = calls.before(event);
+      if (missing !== null) await sink(prompt.base + missing.choice, missing);
       const wait = sink(prompt.base + event.choice, event);
       this.#commitNow();
       if (wait !== undefined) await wait;

@@ -11,6 +11,7 @@ import type { TlsFiles } from "../../lib/tls-files.js";
 import { createCors } from "./cors.js";
 import { errorResponse } from "./error-response.js";
 import { pathOf } from "./exchange.js";
+import { oneAtATime } from "./one-at-a-time.js";
 import { answerRaw, errorOfParser } from "./raw-answer.js";
 import { findHeadFault } from "./request-gate.js";
 
@@ -60,12 +61,11 @@ export function createHttpListener(deps: HttpListenerDeps): HttpListener {
   const sockets = new Set<Socket>();
   /** Answers that are not complete. */
   const answers = new Set<ServerResponse>();
+  /** Connections that get no further answer: the parser's complaints about what still comes in are of no interest. */
   const refusedSockets = new WeakSet<Duplex>();
   let isDraining = false;
 
-  function onRequest(req: IncomingMessage, res: ServerResponse): void {
-    // What follows a refused request on its connection may be a part of that request.
-    if (refusedSockets.has(req.socket)) return;
+  const onRequest = oneAtATime((req, res) => {
     answers.add(res);
     res.once("close", () => {
       answers.delete(res);
@@ -85,7 +85,7 @@ export function createHttpListener(deps: HttpListenerDeps): HttpListener {
     if (fault !== undefined && (serves(path) || !path.startsWith("/"))) refuse(req, res, fault);
     else if (cors.preflight(req, res)) res.writeHead(204, { [headers.requestId]: ids.requestId() }).end();
     else deps.handle(req, res);
-  }
+  });
 
   function refuse(req: IncomingMessage, res: ServerResponse, error: ServiceError): void {
     const { status, headers: extra, body } = errorResponse(error);
@@ -94,7 +94,6 @@ export function createHttpListener(deps: HttpListenerDeps): HttpListener {
   }
 
   function onClientError(error: NodeJS.ErrnoException, socket: Duplex): void {
-    // The parser complains again about everything that comes after.
     if (refusedSockets.has(socket)) return;
     refusedSockets.add(socket);
     const refusal = errorOfParser(error.code);

@@ -30,6 +30,9 @@ describe("ApiKeys", () => {
         "account createdAtMs createdBy expiresAtMs hash id last4 lastUsedAtMs models name prefix revokedAtMs scope",
       ].flatMap((names) => names.split(" ")),
     );
+    const hidden = secret.slice(10, -4);
+    const pieces = Array.from({ length: hidden.length - 5 }, (_, at) => hidden.slice(at, at + 6));
+    expect(pieces.filter((piece) => JSON.stringify(kept).includes(piece))).toEqual([]);
   });
 
   it("gives the account default where none is named", async () => {

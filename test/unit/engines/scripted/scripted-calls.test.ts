@@ -25,14 +25,14 @@ describe("scripted model: tool calls", () => {
     expect(answerOf(await run(model, offers([], { mode: "none" })))).toMatchObject({ text: "Hello.", calls: [] });
   });
 
-  it("TOOL-12: every call has an id of its own", async () => {
+  it("TOOL-12: every call has an id of its own, in every choice of every answer", async () => {
     const model = await load({ tool_calls: [weather, clock] });
     const ids: string[] = [];
     for (let i = 0; i < 20; i++) {
-      const answer = answerOf(await run(model, offers(["clock", "weather"], { mode: "auto" }, { n: 2 })), i % 2);
-      ids.push(...answer.calls.map(({ id }) => id));
+      const events = await run(model, offers(["clock", "weather"], { mode: "auto" }, { n: 2 }));
+      for (const choice of [0, 1]) ids.push(...answerOf(events, choice).calls.map(({ id }) => id));
     }
-    expect(new Set(ids).size).toBe(40);
+    expect(new Set(ids).size).toBe(80);
     for (const id of ids) expect(id).toMatch(/^call_[A-Za-z0-9]{24}$/);
   });
 

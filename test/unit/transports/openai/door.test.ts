@@ -136,6 +136,34 @@ describe("a call of the REST door", () => {
     },
   );
 
+  it("SSE-14: a request that was sent ahead is served in its turn, and not at all when the client has left", async () => {
+    const work = createGate();
+    core.chat = () => work.pass().then(() => "Done.");
+    const patient = await connectRaw(base);
+    patient.send(postText(path, handCredential, body) + postText(path, handCredential, body, ["Connection: close"]));
+    await work.reached;
+    expect(core.calls).toHaveLength(1);
+    work.open();
+    expect((await patient.closed()).split("HTTP/1.1 200 OK")).toHaveLength(3);
+    expect(core.calls).toHaveLength(2);
+
+    core.chat = (_, ctx) => untilAborted(ctx.signal);
+    const leaving = await connectRaw(base);
+    leaving.send(postText(path, handCredential, body).repeat(3));
+    await core.opened(3);
+    leaving.destroy();
+    await expectNothingLeft();
+    expect(core.calls).toHaveLength(3);
+  });
+
+  it("SEC-6: who sends ahead without end is cut", async () => {
+    core.chat = (_, ctx) => untilAborted(ctx.signal);
+    const connection = await connectRaw(base);
+    connection.send(postText(path, handCredential, body).repeat(100));
+    expect(await connection.closed()).toBe("");
+    await expectNothingLeft();
+  });
+
   it("a leave at the client's own deadline is the deadline", async () => {
     core.chat = (_, ctx) => untilAborted(ctx.signal);
     const connection = await connectRaw(base);

@@ -176,6 +176,16 @@ describe("chat request", () => {
       { tool_choice: { type: "allowed_tools", allowed_tools: { mode: "none", tools: [] } } },
       "'auto'",
     ],
+    [
+      "tool_choice.allowed_tools.tools[0].type",
+      { tool_choice: { type: "allowed_tools", allowed_tools: { mode: "auto", tools: [{ ...tool, type: "any" }] } } },
+      "'function'",
+    ],
+    [
+      "messages[0].tool_calls[0].type",
+      { messages: [{ role: "assistant", tool_calls: [{ type: "any" }] }] },
+      "'function'",
+    ],
     ["response_format.type", { response_format: { type: "xml" } }, "'json_schema'"],
     ["modalities[0]", { modalities: ["smell"] }, "'text'"],
   ])("GEN-10: an unknown word at %s is refused with those that exist", (param, fields, supported) => {

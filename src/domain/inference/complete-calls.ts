@@ -1,0 +1,39 @@
+import type { GenEvent } from "./engine.js";
+
+type ToolEvent = Extract<GenEvent, { type: "tool" }>;
+
+/**
+ * Gives a tool call without arguments the text `{}` (TOOL-11, STRM-9): engines differ in whether they say it. A call
+ * that was cut keeps what it has. Calls of a choice come one after the other, so that one per choice is remembered.
+ */
+export class CompleteCalls {
+  /** The open call of each choice, while it has no arguments. */
+  readonly #bare = new Map<number, ToolEvent>();
+
+  /** What has to be said before the event, if anything. */
+  before(event: GenEvent): ToolEvent | null {
+    if (event.type !== "tool" && event.type !== "finish") return null;
+    const bare = this.#bare.get(event.choice);
+    this.#note(event);
+    if (bare === undefined || goesOn(bare, event) || isCut(event)) return null;
+    const { choice, index, outTokens } = bare;
+    return { type: "tool", choice, index, outTokens, argsDelta: "{}" };
+  }
+
+  #note(event: ToolEvent | Extract<GenEvent, { type: "finish" }>): void {
+    const open = event.type === "tool" ? this.#bare.get(event.choice) : undefined;
+    const isNew = event.type === "tool" && open?.index !== event.index && event.id !== undefined;
+    const hasArguments = event.type === "tool" && (event.argsDelta ?? "") !== "";
+    if (event.type === "tool" && isNew && !hasArguments) this.#bare.set(event.choice, event);
+    else if (event.type === "finish" || isNew || hasArguments) this.#bare.delete(event.choice);
+  }
+}
+
+/** Whether the event is a further part of the same call. */
+function goesOn(call: ToolEvent, event: GenEvent): boolean {
+  return event.type === "tool" && event.index === call.index;
+}
+
+function isCut(event: GenEvent): boolean {
+  return event.type === "finish" && event.reason === "length";
+}

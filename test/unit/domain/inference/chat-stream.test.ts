@@ -1,0 +1,37 @@
+import { describe, expect, it } from "vitest";
+import { AnswerIdentity } from "../../../../src/domain/inference/answer-identity.js";
+import { ChatStream } from "../../../../src/domain/inference/chat-stream.js";
+import type { GenEvent } from "../../../../src/domain/inference/engine.js";
+
+type ToolEvent = Extract<GenEvent, { type: "tool" }>;
+
+const tool = (index: number, fields: Pick<ToolEvent, "id" | "name" | "argsDelta">): ToolEvent => ({
+  type: "tool",
+  choice: 0,
+  index,
+  outTokens: 1,
+  ...fields,
+});
+
+/** The arguments of each call, as a reader of the stream joins them. */
+function joinedArguments(events: readonly ToolEvent[]): string[] {
+  const stream = new ChatStream(new AnswerIdentity("chatcmpl-1", 0, "m"), 1, undefined);
+  const joined: string[] = [];
+  for (const { choices } of events.flatMap((event) => stream.take(0, event)))
+    for (const { index, argumentsJson } of choices[0]?.delta?.toolCalls ?? [])
+      joined[index] = (joined[index] ?? "") + (argumentsJson ?? "");
+  return joined;
+}
+
+describe("a streamed chat answer", () => {
+  it("STRM-9: the joined arguments are whole, be the first fragment beside the call's name or after it", () => {
+    const events = [
+      tool(0, { id: "call_a", name: "weather", argsDelta: '{"city":' }),
+      tool(0, { argsDelta: '"Oslo"}' }),
+      tool(1, { id: "call_b", name: "clock" }),
+      tool(1, { argsDelta: '{"zone":"UTC"}' }),
+      tool(2, { id: "call_c", name: "ring", argsDelta: "{}" }),
+    ];
+    expect(joinedArguments(events)).toEqual(['{"city":"Oslo"}', '{"zone":"UTC"}', "{}"]);
+  });
+});

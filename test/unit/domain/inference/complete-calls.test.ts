@@ -1,0 +1,64 @@
+import { describe, expect, it } from "vitest";
+import { CompleteCalls } from "../../../../src/domain/inference/complete-calls.js";
+import type { GenEvent } from "../../../../src/domain/inference/engine.js";
+
+const start = (index: number, argsDelta?: string, choice = 0): GenEvent => ({
+  type: "tool",
+  choice,
+  index,
+  outTokens: 1,
+  id: `call_${choice}_${index}`,
+  name: "f",
+  ...(argsDelta === undefined ? {} : { argsDelta }),
+});
+const more = (index: number, argsDelta: string): GenEvent => ({
+  type: "tool",
+  choice: 0,
+  index,
+  outTokens: 2,
+  argsDelta,
+});
+const finish = (reason: "tool_calls" | "length" = "tool_calls", choice = 0): GenEvent => ({
+  type: "finish",
+  choice,
+  reason,
+  outTokens: 2,
+});
+
+/** The arguments of each call as a client joins them. */
+function argumentsOf(...events: GenEvent[]): Record<string, string> {
+  const calls = new CompleteCalls();
+  const joined: Record<string, string> = {};
+  for (const event of events) {
+    for (const said of [calls.before(event), event]) {
+      if (said?.type !== "tool") continue;
+      const key = `${said.choice}.${said.index}`;
+      joined[key] = (joined[key] ?? "") + (said.argsDelta ?? "");
+    }
+  }
+  return joined;
+}
+
+describe("CompleteCalls", () => {
+  it("TOOL-11 STRM-9: a call without arguments gets {}, whether another call or the end follows", () => {
+    expect(argumentsOf(start(0), start(1, ""), finish())).toEqual({ "0.0": "{}", "0.1": "{}" });
+  });
+
+  it("STRM-9: a call with arguments is left as it is, however they come", () => {
+    expect(argumentsOf(start(0, '{"a"'), more(0, ":1}"), start(1), more(1, ""), more(1, "[]"), finish())).toEqual({
+      "0.0": '{"a":1}',
+      "0.1": "[]",
+    });
+  });
+
+  it("TOOL-15: a call that was cut keeps what it has", () => {
+    expect(argumentsOf(start(0), start(1, ""), finish("length"))).toEqual({ "0.0": "{}", "0.1": "" });
+  });
+
+  it("keeps the choices of an answer apart", () => {
+    expect(argumentsOf(start(0), start(0, "{}", 1), finish("tool_calls", 1), finish())).toEqual({
+      "0.0": "{}",
+      "1.0": "{}",
+    });
+  });
+});
