@@ -64,6 +64,9 @@ async function engineError(promise: Promise<unknown>): Promise<EngineError> {
 }
 
 /** What every engine promises behind the port. */
+/** An engine may refuse at the call or at its first event. */
+const attempt = async <T>(run: () => Promise<T>): Promise<T> => run();
+
 export function describeEngine(name: string, harness: EngineHarness): void {
   describe(`${name}: generate`, () => {
     it("says accepted first and usage last, and finishes every choice once", async () => {
@@ -133,7 +136,7 @@ export function describeEngine(name: string, harness: EngineHarness): void {
         content: [{ part: { case: "text", value: "word ".repeat(model.caps.contextLength + 10) } }],
       });
       const input = { messages: [long], tools: [], toolChoice: { mode: "none" }, parallelToolCalls: true } as const;
-      const error = await engineError(all(model.generate(request({ input }), never)));
+      const error = await engineError(attempt(() => all(model.generate(request({ input }), never))));
       expect(error.code).toBe("context_overflow");
       expect(error.message).toContain(`maximum context length is ${model.caps.contextLength} tokens`);
       expect(model.stats().slotsBusy).toBe(0);
@@ -142,9 +145,11 @@ export function describeEngine(name: string, harness: EngineHarness): void {
     it("refuses above its slots, and takes the next call when one is free", async () => {
       const model = await harness.slowChat();
       const aborts = [new AbortController(), new AbortController()];
-      const running = aborts.map(async (abort) => engineError(all(model.generate(request(), abort.signal))));
+      const running = aborts.map(async (abort) =>
+        engineError(attempt(() => all(model.generate(request(), abort.signal)))),
+      );
       await expect.poll(() => model.stats().slotsBusy).toBe(2);
-      const refused = await engineError(all(model.generate(request(), never)));
+      const refused = await engineError(attempt(() => all(model.generate(request(), never))));
       expect(refused).toMatchObject({ code: "overloaded", retryable: true });
       for (const abort of aborts) abort.abort();
       await Promise.all(running);
@@ -177,7 +182,7 @@ export function describeEngine(name: string, harness: EngineHarness): void {
 
     it("does nothing for a signal that is aborted already", async () => {
       const model = await harness.chat();
-      const error = await engineError(all(model.generate(request(), AbortSignal.abort())));
+      const error = await engineError(attempt(() => all(model.generate(request(), AbortSignal.abort()))));
       expect(error).toMatchObject({ code: "aborted", usage: { outTokens: 0 } });
       expect(model.stats()).toMatchObject({ slotsBusy: 0, producedTokens: 0 });
     });
@@ -192,11 +197,11 @@ export function describeEngine(name: string, harness: EngineHarness): void {
   describe(`${name}: unload`, () => {
     it("lets running calls go on for the grace, then ends them and takes no more", async () => {
       const model = await harness.slowChat();
-      const running = engineError(all(model.generate(request(), never)));
+      const running = engineError(attempt(() => all(model.generate(request(), never))));
       await expect.poll(() => model.stats().slotsBusy).toBe(1);
       await model.unload(20);
       expect((await running).code).toBe("engine_restarted");
-      expect((await engineError(all(model.generate(request(), never)))).code).toBe("model_not_loaded");
+      expect((await engineError(attempt(() => all(model.generate(request(), never))))).code).toBe("model_not_loaded");
     });
   });
 

@@ -78,13 +78,13 @@ function chatChoice(choice: Choice, index: number) {
     index,
     message: {
       role: Role.ASSISTANT,
-      // Absent beside tool calls (RESP-5), otherwise a string, be it empty.
-      ...(onlyCalls ? {} : { content: choice.text }),
-      ...(choice.reasoning === "" ? {} : { reasoningContent: choice.reasoning }),
       toolCalls: choice.calls.map((call) => ({
         id: call.id,
         function: { name: call.name, argumentsJson: call.args },
       })),
+      // Absent beside tool calls (RESP-5), otherwise a string, be it empty.
+      ...(onlyCalls ? {} : { content: choice.text }),
+      ...(choice.reasoning === "" ? {} : { reasoningContent: choice.reasoning }),
     },
     finishReason: choice.finishReason,
     ...(choice.logprobs === null ? {} : { logprobs: chatLogprobs(choice.logprobs) }),

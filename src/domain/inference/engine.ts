@@ -43,7 +43,7 @@ export interface LoadedModel {
   countTokens(input: GenerateInput, signal: AbortSignal): Promise<number | null>;
   /**
    * Runs one prompt. Events of one choice are in order; the last event is `usage`, after one `finish` per choice.
-   * Throws EngineError; after an abort its `usage` says what was produced.
+   * Throws EngineError, at the call or while it is iterated; after an abort its `usage` says what was produced.
    */
   generate(request: GenerateRequest, signal: AbortSignal): AsyncIterable<GenEvent>;
   embed(request: EmbedRequest, signal: AbortSignal): Promise<EmbedResult>;

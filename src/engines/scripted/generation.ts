@@ -24,6 +24,8 @@ export interface Interruption {
 
 export interface GenerationDeps {
   readonly pace: Pace;
+  /** Told once, when the iteration is over. */
+  readonly onEnd: () => void;
   /** Told of the tokens of every step. */
   readonly onProduced: (tokens: number) => void;
   /** Why the call was stopped, as the error of that. */
@@ -45,23 +47,25 @@ export class Generation {
 
   /** Ends with `usage`; throws EngineError. One generator and no promise that is not needed: this is run per token. */
   async *events(): AsyncGenerator<GenEvent, void, undefined> {
-    const { promptTokens, firstTokenDelayMs, tokenDelayMs, tokensPerStep } = this.#spec;
-    const { pace } = this.#deps;
-    this.#throwIfStopped();
-    yield { type: "accepted", promptTokens, cachedTokens: 0 };
-    let delayMs = firstTokenDelayMs;
-    while (this.#open.length > 0) {
-      const wait = pace.beforeTokens(tokensPerStep * this.#open.length, delayMs);
-      if (wait !== undefined) await wait;
-      delayMs = tokenDelayMs;
+    try {
       this.#throwIfStopped();
-      for (const event of this.#round()) {
-        yield event;
+      yield { type: "accepted", promptTokens: this.#spec.promptTokens, cachedTokens: 0 };
+      let delayMs = this.#spec.firstTokenDelayMs;
+      while (this.#open.length > 0) {
+        const wait = this.#deps.pace.beforeTokens(this.#spec.tokensPerStep * this.#open.length, delayMs);
+        if (wait !== undefined) await wait;
+        delayMs = this.#spec.tokenDelayMs;
         this.#throwIfStopped();
+        for (const event of this.#round()) {
+          yield event;
+          this.#throwIfStopped();
+        }
+        if (this.#interruptionIsDue) await this.#interrupt();
       }
-      if (this.#interruptionIsDue) await this.#interrupt();
+      yield { type: "usage", reasoningTokens: 0, ...this.#usage() };
+    } finally {
+      this.#deps.onEnd();
     }
-    yield { type: "usage", ...this.#usage(), reasoningTokens: 0 };
   }
 
   /** One step of every open choice; ends early when the interruption is due. */

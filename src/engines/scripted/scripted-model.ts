@@ -63,12 +63,14 @@ export class ScriptedModel implements LoadedModel {
     return promptTokensOf(input);
   }
 
-  async *generate(request: GenerateRequest, signal: AbortSignal): AsyncGenerator<GenEvent, void, undefined> {
+  /** Takes a slot at the call; it is free again when the iteration ends. */
+  generate(request: GenerateRequest, signal: AbortSignal): AsyncGenerator<GenEvent, void, undefined> {
     const pace = this.#enter(signal);
     try {
-      yield* this.#generation(request, pace, signal).events();
-    } finally {
+      return this.#generation(request, pace, signal).events();
+    } catch (error) {
       this.#leave(pace);
+      throw error;
     }
   }
 
@@ -132,6 +134,7 @@ export class ScriptedModel implements LoadedModel {
       },
       {
         pace,
+        onEnd: () => this.#leave(pace),
         onProduced: (tokens) => {
           this.#producedTokens += tokens;
         },

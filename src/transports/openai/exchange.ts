@@ -41,7 +41,7 @@ export class Exchange {
     if (this.res.headersSent || this.res.destroyed) return;
     // Text and not bytes: Node then sends head and body in one write, which is half of the cost of a short answer.
     const content = body instanceof Uint8Array ? body : JSON.stringify(body);
-    this.res.writeHead(status, { ...this.jsonHeaders(), "content-length": Buffer.byteLength(content) });
+    this.res.writeHead(status, { "content-length": Buffer.byteLength(content), ...this.jsonHeaders() });
     this.res.end(this.req.method === "HEAD" ? "" : content);
   }
 

@@ -1,7 +1,6 @@
 import { create } from "@bufbuild/protobuf";
 import { type ChatCompletionParams, ChatCompletionParamsSchema } from "../../../gen/unified/inference/v1/chat_pb.js";
 import { ServiceError } from "../../domain/service-error.js";
-import { mergeFields } from "../../lib/merge-fields.js";
 import { asString, type JsonObject, unknownValue } from "./json-object.js";
 import { readMessages } from "./read-message.js";
 import { readResponseFormat } from "./read-response-format.js";
@@ -16,7 +15,7 @@ export interface ChatCall extends Streaming {
 /** Reads the body of `POST /v1/chat/completions`. Throws ServiceError. */
 export function readChat(body: JsonObject): ChatCall {
   refuseUnsupported(body);
-  const chat = {
+  const params = create(ChatCompletionParamsSchema, {
     messages: readMessages(body),
     maxCompletionTokens: body.int32("max_completion_tokens"),
     logprobs: body.boolean("logprobs"),
@@ -34,8 +33,9 @@ export function readChat(body: JsonObject): ChatCall {
     verbosity: body.string("verbosity"),
     modalities: readModalities(body),
     chatTemplateKwargsJson: body.objectAsText("chat_template_kwargs"),
-  };
-  const params = create(ChatCompletionParamsSchema, mergeFields(readSampling(body), chat));
+    // Last: with fields after a spread V8 builds so large an object by a path that takes 26 µs.
+    ...readSampling(body),
+  });
   return { params, ...readStreaming(body) };
 }
 

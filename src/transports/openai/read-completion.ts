@@ -1,6 +1,5 @@
 import { create } from "@bufbuild/protobuf";
 import { type CompletionParams, CompletionParamsSchema } from "../../../gen/unified/inference/v1/completion_pb.js";
-import { mergeFields } from "../../lib/merge-fields.js";
 import type { JsonObject } from "./json-object.js";
 import { readSampling, samplingFields } from "./read-sampling.js";
 import { readStreaming, type Streaming, streamingFields } from "./read-streaming.js";
@@ -14,15 +13,15 @@ export interface CompletionCall extends Streaming {
 export function readCompletion(body: JsonObject): CompletionCall {
   const sampling = readSampling(body);
   const { texts, tokens } = readTextOrTokens(body, "prompt");
-  const completion = {
+  const params = create(CompletionParamsSchema, {
     prompt: texts,
     promptTokens: tokens,
     logprobs: body.int32("logprobs"),
     echo: body.boolean("echo"),
     bestOf: body.int32("best_of"),
     suffix: body.string("suffix"),
-  };
-  const params = create(CompletionParamsSchema, mergeFields(sampling, completion));
+    ...sampling,
+  });
   return { params, ...readStreaming(body) };
 }
 
