@@ -95,6 +95,11 @@ export interface CallContext {
   readonly log: Logger;
   /** `openai_bytes`: the door can pass on untouched bytes of an OpenAI-shaped upstream. */
   readonly wants: "messages" | "openai_bytes";
+  /**
+   * The door refuses the request before an operation runs, e.g. for its JSON: noted in the log, and charged like a
+   * refusal of the core's own validation. Without effect once an operation has answered or refused.
+   */
+  refused(error: ServiceError): void;
   /** The door calls it at the end of every call, also when no operation ran: frees the gate and the deadline's timer. */
   close(): void;
 }

@@ -1,10 +1,11 @@
-import type { ErrorCode } from "../contract/errors.js";
+import { type ErrorCode, errorRow } from "../contract/errors.js";
 import type { Operation } from "../contract/operations.js";
 import type { Principal } from "./access/principal.js";
 import { type CallContext, type Caller, Ended, type EndReason, endReasonOf } from "./call-context.js";
 import type { LiveRequest, LiveRequests, Stage } from "./live-requests.js";
 import type { Clock, Logger } from "./ports.js";
 import { RequestLog } from "./request-log.js";
+import type { ServiceError } from "./service-error.js";
 import type { UsageTotal } from "./usage/usage-tally.js";
 
 /** What a call is made of: decided by `core.open`. */
@@ -15,6 +16,14 @@ export interface CallFacts {
   readonly caller: Caller;
   readonly receivedAtMs: number;
   readonly deadlineAtMs: number;
+}
+
+export interface CallDeps {
+  readonly clock: Clock;
+  readonly live: LiveRequests;
+  readonly log: Logger;
+  /** Charges a refused request one request, in the background (state RL-14). */
+  readonly chargeRefused: (call: Call) => void;
 }
 
 interface Outcome {
@@ -38,6 +47,7 @@ export class Call implements CallContext, LiveRequest {
   readonly #live: LiveRequests;
   readonly #requestLog: Logger;
   readonly #cancelDeadline: () => void;
+  readonly #charge: (call: Call) => void;
   #stage: Stage = "receiving";
   #model: string | null = null;
   #outcome: Outcome | null = null;
@@ -45,7 +55,7 @@ export class Call implements CallContext, LiveRequest {
   #closed = false;
   #holds = 0;
 
-  constructor(deps: { clock: Clock; live: LiveRequests; log: Logger }, facts: CallFacts) {
+  constructor(deps: CallDeps, facts: CallFacts) {
     this.requestId = facts.requestId;
     this.operation = facts.operation;
     this.principal = facts.principal;
@@ -58,6 +68,7 @@ export class Call implements CallContext, LiveRequest {
     this.#clock = deps.clock;
     this.#live = deps.live;
     this.#requestLog = deps.log;
+    this.#charge = deps.chargeRefused;
     this.#cancelDeadline = deps.clock.after(Math.max(0, facts.deadlineAtMs - facts.receivedAtMs), () =>
       this.abort("deadline"),
     );
@@ -98,6 +109,12 @@ export class Call implements CallContext, LiveRequest {
 
   abort(why: EndReason): void {
     this.#caller.abort.abort(new Ended(why));
+  }
+
+  refused(error: ServiceError): void {
+    if (this.#outcome !== null) return;
+    this.ended("failed", error.code, null);
+    if (isChargeable(error)) this.#charge(this);
   }
 
   /** Notes how the call went, for its line in the log; the first outcome counts. */
@@ -152,4 +169,10 @@ export class Call implements CallContext, LiveRequest {
       "request",
     );
   }
+}
+
+/** Whether a refusal is the request's own fault. */
+function isChargeable(error: ServiceError): boolean {
+  const { http } = errorRow(error.code);
+  return http === 400 || http === 404 || http === 413 || http === 415;
 }

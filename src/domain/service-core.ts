@@ -14,7 +14,7 @@ import type { EmbeddingList, EmbeddingParams } from "../../gen/unified/inference
 import { type Operation, operations } from "../contract/operations.js";
 import type { Authenticator } from "./access/authenticator.js";
 import { mayDo, type Principal } from "./access/principal.js";
-import { Call } from "./call.js";
+import { Call, type CallDeps } from "./call.js";
 import { type CallContext, type Caller, errorOfEnd } from "./call-context.js";
 import { listModels } from "./catalog/list-models.js";
 import { requireModel } from "./catalog/require-model.js";
@@ -35,11 +35,19 @@ export interface ServiceCoreDeps extends InferenceDeps {
 export class ServiceCore implements Core {
   readonly #deps: ServiceCoreDeps;
   readonly #inference: Inference;
+  readonly #callDeps: CallDeps;
   #draining = false;
 
   constructor(deps: ServiceCoreDeps) {
     this.#deps = deps;
     this.#inference = new Inference(deps);
+    const { clock, live, log, ledger } = deps;
+    const chargeRefused = ({ requestId, account, keyId }: Call): void => {
+      ledger
+        .chargeRefused({ requestId, account, keyId })
+        .catch((err: unknown) => log.warn({ request_id: requestId, err }, "a refused request could not be charged"));
+    };
+    this.#callDeps = { clock, live, log, chargeRefused };
   }
 
   /** From now on every new call is refused with `server_shutting_down`, and watches end; running requests go on. */
@@ -54,7 +62,7 @@ export class ServiceCore implements Core {
     try {
       const principal = await this.#pass(operation, caller);
       const deadlineAtMs = Math.min(caller.deadlineAtMs, receivedAtMs + this.#deps.limits.deadlineMs);
-      return new Call(this.#deps, { requestId, operation, principal, caller, receivedAtMs, deadlineAtMs });
+      return new Call(this.#callDeps, { requestId, operation, principal, caller, receivedAtMs, deadlineAtMs });
     } catch (thrown) {
       const error = toServiceError(thrown);
       if (error !== thrown) this.#deps.log.error({ request_id: requestId, err: thrown }, "request failed");

@@ -30,6 +30,7 @@ export async function createCoreHarness(options: {
   engines: readonly Engine[];
   limits?: Partial<ServiceLimits>;
   deployment?: Partial<DeploymentDefinition>;
+  log?: Logger;
 }) {
   const clock = new FakeClock();
   const limits = { ...defaultLimits, ...options.limits };
@@ -68,7 +69,7 @@ export async function createCoreHarness(options: {
     limits,
     clock,
     ids: createRandomIds(),
-    log: silentLog,
+    log: options.log ?? silentLog,
   });
   const open = async (
     operation: Operation = "create_chat_completion",

@@ -79,6 +79,7 @@ export class HandCore implements Core {
       receivedAtMs: 0,
       log: silentLog,
       wants: caller.wants,
+      refused() {},
       close() {
         call.closed += 1;
       },

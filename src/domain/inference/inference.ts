@@ -15,7 +15,7 @@ import { requireCapability, requireModel } from "../catalog/require-model.js";
 import type { Answer, StreamAnswer } from "../core.js";
 import type { Ledger } from "../ledger.js";
 import type { Clock, IdSource } from "../ports.js";
-import { invariant } from "../service-error.js";
+import { invariant, ServiceError } from "../service-error.js";
 import { AnswerIdentity } from "./answer-identity.js";
 import type { StreamAssembly, WholeAssembly } from "./assembly.js";
 import { toChatRequest } from "./chat-request.js";
@@ -107,9 +107,9 @@ export class Inference {
       validateEmbeddings(params, this.#deps.limits);
       const model = this.#model(call, params.model, "embeddings");
       return { model, request: toEmbedRequest(params, model.caps ?? (await this.#capsOnceLoaded(model, call))) };
-    } catch (refusal) {
-      this.#chargeRefused(call);
-      throw refusal;
+    } catch (thrown) {
+      if (thrown instanceof ServiceError) call.refused(thrown);
+      throw thrown;
     }
   }
 
@@ -155,9 +155,9 @@ export class Inference {
       const caps = model.caps ?? (await this.#capsOnceLoaded(model, call));
       const requests = kind.build(caps);
       return { model, prompts: planPrompts(requests, caps), choices: requests.reduce((sum, { n }) => sum + n, 0) };
-    } catch (refusal) {
-      this.#chargeRefused(call);
-      throw refusal;
+    } catch (thrown) {
+      if (thrown instanceof ServiceError) call.refused(thrown);
+      throw thrown;
     }
   }
 
@@ -184,14 +184,6 @@ export class Inference {
     invariant(deployment !== undefined, "a catalog model has a deployment");
     const { clock, limits } = this.#deps;
     return (await waitForModel(deployment, { clock, queueWaitMs: limits.queueWaitMs }, call.signal)).caps;
-  }
-
-  /** A request that is refused before it is admitted is charged one request, not awaited (state RL-14). */
-  #chargeRefused(call: Call): void {
-    const { requestId, account, keyId } = call;
-    this.#deps.ledger
-      .chargeRefused({ requestId, account, keyId })
-      .catch((err: unknown) => call.log.warn({ err }, "a refused request could not be charged"));
   }
 }
 

@@ -73,6 +73,7 @@ export function createConnectDoor(deps: ConnectDoorDeps): RequestListener {
       await answer(handler, call, req, res, body);
     } catch (thrown) {
       const error = call.errorOf(thrown);
+      call.refused(error);
       if (res.headersSent) res.destroy();
       else refuse(req, res, protocol, rpcStatus(error, method), errorRow(error.code).http);
     }

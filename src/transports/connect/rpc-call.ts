@@ -72,6 +72,11 @@ export class RpcCall {
     return toServiceError(thrown);
   }
 
+  /** The door refuses the request before the core sees its message. */
+  refused(error: ServiceError): void {
+    this.#ctx?.refused(error);
+  }
+
   connectErrorOf(thrown: unknown): ConnectError {
     return toConnectError(rpcStatus(this.errorOf(thrown), this.#method));
   }

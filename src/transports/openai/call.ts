@@ -85,6 +85,7 @@ export async function runCall(
     });
   } catch (thrown) {
     const error = toError(thrown);
+    ctx?.refused(error);
     if (res.headersSent) res.destroy();
     else exchange.error(error);
   }

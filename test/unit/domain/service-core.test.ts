@@ -9,7 +9,7 @@ import { CompletionParamsSchema } from "../../../gen/unified/inference/v1/comple
 import type { StreamAnswer } from "../../../src/domain/core.js";
 import { EngineError } from "../../../src/domain/inference/engine.js";
 import { ServiceError } from "../../../src/domain/service-error.js";
-import { createCoreHarness } from "../../support/core-harness.js";
+import { createCoreHarness, silentLog } from "../../support/core-harness.js";
 import { HandEngine } from "../../support/hand-engine.js";
 
 const chat = (fields: object = {}) =>
@@ -298,6 +298,27 @@ describe("deployments and prompts", () => {
     expect(engine.runs[0]?.signal.aborted).toBe(true);
     expect([engine.runs.length, queue?.busy]).toEqual([2, 0]);
     expect(settlements).toHaveLength(1);
+  });
+});
+
+describe("a refusal of a door", () => {
+  it("state RL-14: is charged once, and stands in the log as what it was", async () => {
+    const lines: Record<string, unknown>[] = [];
+    const log = { ...silentLog, info: (fields: object) => void lines.push({ ...fields }) };
+    const { open, ledger } = await createCoreHarness({ engines: [new HandEngine()], log });
+    const { ctx } = await open();
+    ctx.refused(new ServiceError("invalid_json", "The body is not JSON."));
+    ctx.refused(new ServiceError("invalid_type", "Again."));
+    ctx.close();
+    expect(ledger.usageTotals("default")).toMatchObject({ refused: 1, requests: 0 });
+    expect(lines).toMatchObject([{ outcome: "failed", error: "invalid_json" }]);
+  });
+
+  it("state RL-14: costs nothing when it is not the request's own fault", async () => {
+    const { open, ledger } = await createCoreHarness({ engines: [new HandEngine()] });
+    const { ctx } = await open();
+    ctx.refused(new ServiceError("request_timeout", "Too slow."));
+    expect(ledger.usageTotals("default")).toMatchObject({ refused: 0 });
   });
 });
 
