@@ -27,6 +27,6 @@ export function expectQuick(figures: Figures): void {
 
 /** Leaves the figures of a run beside the test reports. */
 export function writeFigures(figures: Readonly<Record<string, Figures>>): void {
-  mkdirSync("test-results", { recursive: true });
-  writeFileSync(`test-results/cancellation-${process.version}.figures.json`, `${JSON.stringify(figures, null, 2)}\n`);
+  mkdirSync("test-results/figures", { recursive: true });
+  writeFileSync(`test-results/figures/cancellation-${process.version}.json`, `${JSON.stringify(figures, null, 2)}\n`);
 }

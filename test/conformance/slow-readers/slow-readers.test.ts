@@ -61,14 +61,14 @@ describe("200 clients that never read", () => {
     const beside = p99(await timesToFirstToken(200, port, key, "healthy"));
     const growth = service.rssBytes() - rssBefore;
     expect((await service.debugState()).models.find(({ id }) => id === "flood")?.busy).toBe(readers);
-    mkdirSync("test-results", { recursive: true });
+    mkdirSync("test-results/figures", { recursive: true });
     const figures = {
       readers,
       growth_mib: Math.round(growth / 1024 / 1024),
       ttft_p99_alone_ms: alone,
       ttft_p99_beside_ms: beside,
     };
-    writeFileSync(`test-results/slow-readers-${process.version}.figures.json`, `${JSON.stringify(figures, null, 2)}\n`);
+    writeFileSync(`test-results/figures/slow-readers-${process.version}.json`, `${JSON.stringify(figures, null, 2)}\n`);
 
     expect(growth).toBeLessThan(growthMaxBytes);
     expect(beside).toBeLessThan(Math.max(alone, 1) * slowdownAim * slack);
