@@ -32,7 +32,7 @@ export class Authenticator {
   /** Digests of the administrator's tokens by token: hashing them anew would cost every request microseconds. */
   readonly #tokenHashes = new BoundedMap<string, string>(16);
 
-  /** Digests of keys that were good, by key. Whether a key still is good, the cache of records says. */
+  /** Digests of keys that were good, by the header that they came in. Whether a key still is good, the cache of records says. */
   readonly #keyHashes = new BoundedMap<string, string>(keyHashesMax);
 
   constructor(deps: AuthenticatorDeps) {
@@ -46,16 +46,12 @@ export class Authenticator {
    * `storage_unavailable` when the key is not known here and the store cannot be asked (KEY-14).
    */
   async authenticate(authorization: string | undefined): Promise<Principal> {
-    const presented = authorizationForm.exec(authorization ?? "")?.[1];
-    if (presented === undefined || !isPresentable(presented)) throw invalidApiKey();
-    const hash = this.#keyHashes.get(presented) ?? hashApiKey(presented);
-    if (!this.#keyHashes.has(presented)) {
-      if (this.#isAdminToken(hash)) return administrator;
-      if (isMistypedApiKey(presented)) throw invalidApiKey();
-    }
+    const header = authorization ?? "";
+    const hash = this.#keyHashes.get(header) ?? this.#hashOf(header);
+    if (hash === null) return administrator;
     const record = await this.#cache.find(hash);
     if (record === null || !isValid(record, this.#deps.clock.now())) throw invalidApiKey();
-    this.#keyHashes.set(presented, hash);
+    this.#keyHashes.set(header, hash);
     this.#lastUsed.note(record);
     return {
       kind: "api_key",
@@ -64,6 +60,16 @@ export class Authenticator {
       scope: record.scope,
       models: record.models,
     };
+  }
+
+  /** Digest of the key in a header that was not seen before; null: it is the administrator's. Throws for what is no key. */
+  #hashOf(header: string): string | null {
+    const presented = authorizationForm.exec(header)?.[1];
+    if (presented === undefined || !isPresentable(presented)) throw invalidApiKey();
+    const hash = hashApiKey(presented);
+    if (this.#isAdminToken(hash)) return null;
+    if (isMistypedApiKey(presented)) throw invalidApiKey();
+    return hash;
   }
 
   /** Call it when a key was changed or revoked: its next use reads the store. */

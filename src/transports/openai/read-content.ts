@@ -1,16 +1,16 @@
-import type { MessageInitShape } from "@bufbuild/protobuf";
-import type { ContentPartSchema } from "../../../gen/unified/inference/v1/chat_pb.js";
+import { create, type MessageInitShape } from "@bufbuild/protobuf";
+import { type ContentPart, ContentPartSchema } from "../../../gen/unified/inference/v1/chat_pb.js";
 import { ServiceError } from "../../domain/service-error.js";
 import { type JsonObject, unknownValue, wrongType } from "./json-object.js";
 
 type ContentInit = MessageInitShape<typeof ContentPartSchema>;
 
 /** The content of a message: a text is a list of one part; absent is a list of none. */
-export function readContent(message: JsonObject): ContentInit[] {
+export function readContent(message: JsonObject): ContentPart[] {
   const content = message.value("content");
   const path = message.pathOf("content");
   if (content === undefined) return [];
-  if (typeof content === "string") return [{ part: { case: "text", value: content } }];
+  if (typeof content === "string") return [textPart(content)];
   if (!Array.isArray(content)) throw wrongType(path, "a string or an array of parts", content);
   const parts = message.objects("content") ?? [];
   if (parts.length === 0) {
@@ -19,7 +19,12 @@ export function readContent(message: JsonObject): ContentInit[] {
       param: path,
     });
   }
-  return parts.map((part) => ({ part: readPart(part) }));
+  return parts.map((part) => create(ContentPartSchema, { part: readPart(part) }));
+}
+
+/** A literal, because nearly every message is one text. */
+function textPart(text: string): ContentPart {
+  return { $typeName: "unified.inference.v1.ContentPart", part: { case: "text", value: text } };
 }
 
 const partTypes = ["text", "image_url", "input_audio", "file", "refusal"];

@@ -1,17 +1,15 @@
-import { create, type MessageInitShape } from "@bufbuild/protobuf";
+import { create } from "@bufbuild/protobuf";
 import {
-  type ContentPartSchema,
+  type ContentPart,
+  ContentPartSchema,
   type Message,
-  MessageSchema,
   Role,
-  type ToolCallSchema,
+  type ToolCall,
+  ToolCallSchema,
 } from "../../../gen/unified/inference/v1/chat_pb.js";
 import { ServiceError } from "../../domain/service-error.js";
 import { type JsonObject, missingField, unknownValue } from "./json-object.js";
 import { readContent } from "./read-content.js";
-
-type ToolCallInit = MessageInitShape<typeof ToolCallSchema>;
-type ContentInit = MessageInitShape<typeof ContentPartSchema>;
 
 const roles: ReadonlyMap<string, Role> = new Map([
   ["developer", Role.DEVELOPER],
@@ -27,22 +25,38 @@ export function readMessages(body: JsonObject): Message[] {
   const messages = body.objects("messages");
   if (messages === undefined) throw missingField("messages");
   /** The legacy call that the next message may answer. */
-  let openCall: ToolCallInit | undefined;
+  let openCall: ToolCall | undefined;
   return messages.map((message, i) => {
     const role = readRole(message);
     const legacyCall = role === Role.ASSISTANT ? readLegacyCall(message, i) : undefined;
     const answered = role === Role.FUNCTION ? openCall : undefined;
     openCall = legacyCall;
     const toolCalls = readToolCalls(message);
-    return create(MessageSchema, {
+    return messageOf({
       // A legacy call and its result are the same thing as a tool call and its result, without an id.
       role: answered === undefined ? role : Role.TOOL,
       content: readMessageContent(message, role),
-      name: message.string("name"),
       toolCalls: legacyCall === undefined ? toolCalls : [...toolCalls, legacyCall],
+      name: message.string("name"),
       toolCallId: answered === undefined ? message.string("tool_call_id") : answered.id,
     });
   });
+}
+
+interface MessageParts {
+  readonly role: Role;
+  readonly content: ContentPart[];
+  readonly toolCalls: ToolCall[];
+  readonly name: string | undefined;
+  readonly toolCallId: string | undefined;
+}
+
+/** A literal: a conversation has many messages, and `create` would look through each of them. */
+function messageOf({ role, content, toolCalls, name, toolCallId }: MessageParts): Message {
+  const message: Message = { $typeName: "unified.inference.v1.Message", role, content, toolCalls };
+  if (name !== undefined) message.name = name;
+  if (toolCallId !== undefined) message.toolCallId = toolCallId;
+  return message;
 }
 
 function readRole(message: JsonObject): Role {
@@ -53,13 +67,15 @@ function readRole(message: JsonObject): Role {
 }
 
 /** SDKs hand an answer back as the next message, with what was refused in a field of its own. */
-function readMessageContent(message: JsonObject, role: Role): ContentInit[] {
+function readMessageContent(message: JsonObject, role: Role): ContentPart[] {
   const content = readContent(message);
   const refusal = role === Role.ASSISTANT ? message.string("refusal") : undefined;
-  return refusal === undefined ? content : [...content, { part: { case: "refusal", value: refusal } }];
+  return refusal === undefined
+    ? content
+    : [...content, create(ContentPartSchema, { part: { case: "refusal", value: refusal } })];
 }
 
-function readToolCalls(message: JsonObject): ToolCallInit[] {
+function readToolCalls(message: JsonObject): ToolCall[] {
   return (message.objects("tool_calls") ?? []).map((call) => {
     const type = call.requiredString("type");
     if (type === "custom") {
@@ -68,13 +84,17 @@ function readToolCalls(message: JsonObject): ToolCallInit[] {
       });
     }
     if (type !== "function") throw unknownValue(call.pathOf("type"), type, ["function"]);
-    return { id: call.requiredString("id"), function: readFunctionCall(call.requiredObject("function")) };
+    return create(ToolCallSchema, {
+      id: call.requiredString("id"),
+      function: readFunctionCall(call.requiredObject("function")),
+    });
   });
 }
 
-function readLegacyCall(message: JsonObject, index: number): ToolCallInit | undefined {
+function readLegacyCall(message: JsonObject, index: number): ToolCall | undefined {
   const call = message.object("function_call");
-  return call === undefined ? undefined : { id: `call_legacy_${index}`, function: readFunctionCall(call) };
+  if (call === undefined) return undefined;
+  return create(ToolCallSchema, { id: `call_legacy_${index}`, function: readFunctionCall(call) });
 }
 
 /** Arguments stay text: they are the model's own words and need not be JSON (MSG-6). */

@@ -42,3 +42,20 @@ export async function timesToFirstToken(count: number, port: number, key: string
   for (let i = 0; i < count; i++) timesMs.push(await timeToFirstToken(port, key, model));
   return timesMs.sort((a, b) => a - b);
 }
+
+/** Reads one whole stream as fast as it comes; resolves with its bytes. */
+export function readAll(port: number, key: string, model: string): Promise<number> {
+  return new Promise((resolve, reject) => {
+    const socket = connect(port, "127.0.0.1", () => socket.write(requestText(port, key, model)));
+    let bytes = 0;
+    let tail = "";
+    socket.on("data", (data: Buffer) => {
+      bytes += data.length;
+      tail = (tail + data.subarray(-64).toString("latin1")).slice(-64);
+      if (!tail.includes("data: [DONE]")) return;
+      resolve(bytes);
+      socket.destroy();
+    });
+    socket.once("error", reject);
+  });
+}
