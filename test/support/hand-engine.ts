@@ -1,5 +1,6 @@
 import {
   type Capabilities,
+  type EmbedResult,
   type Engine,
   EngineError,
   type GenEvent,
@@ -118,11 +119,15 @@ export class HandEngine implements Engine {
         this.#awaited?.();
         return run.events();
       },
-      embed: () => Promise.reject(new EngineError("unsupported", "not an embedding model")),
+      embed: ({ inputs }) => this.embed(inputs.length),
       stats: () => ({ slotsBusy: 0, producedTokens: 0, restarts: 0 }),
       unload: () => Promise.resolve(),
     });
   }
+
+  /** What an embedding call answers; a test puts its own in its place. */
+  embed = (_inputs: number): Promise<EmbedResult> =>
+    Promise.reject(new EngineError("unsupported", "not an embedding model"));
 
   /** The run of this position, as soon as it began. */
   async run(position = 0): Promise<HandRun> {

@@ -1,5 +1,11 @@
 import { create } from "@bufbuild/protobuf";
-import { type ChatCompletion, ChatCompletionSchema, Role } from "../../../gen/unified/inference/v1/chat_pb.js";
+import {
+  type AssistantMessage,
+  type ChatChoice,
+  type ChatCompletion,
+  Role,
+  ToolCallSchema,
+} from "../../../gen/unified/inference/v1/chat_pb.js";
 import type { UsageTotal } from "../usage/usage-tally.js";
 import type { AnswerIdentity } from "./answer-identity.js";
 import type { WholeAssembly } from "./assembly.js";
@@ -21,7 +27,7 @@ interface Choice {
   logprobs: TokenLogprobInfo[] | null;
 }
 
-/** A chat completion from all its events. */
+/** A chat completion from all its events. Messages are literals where every answer has them, as in ChatStream. */
 export class ChatWhole implements WholeAssembly<ChatCompletion> {
   readonly #identity: AnswerIdentity;
   readonly #serviceTier: string | undefined;
@@ -51,15 +57,17 @@ export class ChatWhole implements WholeAssembly<ChatCompletion> {
   }
 
   build(usage: UsageTotal): ChatCompletion {
-    return create(ChatCompletionSchema, {
+    const completion: ChatCompletion = {
+      $typeName: "unified.inference.v1.ChatCompletion",
       id: this.#identity.id,
       created: this.#identity.created,
       model: this.#identity.model,
       choices: this.#choices.map(chatChoice),
       usage: usageMessage(usage),
       systemFingerprint: this.#identity.fingerprint,
-      ...(this.#serviceTier === undefined ? {} : { serviceTier: this.#serviceTier }),
-    });
+    };
+    if (this.#serviceTier !== undefined) completion.serviceTier = this.#serviceTier;
+    return completion;
   }
 }
 
@@ -72,21 +80,27 @@ function takeCall(calls: Call[], event: Extract<GenEvent, { type: "tool" }>): vo
   call.args += event.argsDelta ?? "";
 }
 
-function chatChoice(choice: Choice, index: number) {
-  const onlyCalls = choice.calls.length > 0 && choice.text === "";
-  return {
+function chatChoice(choice: Choice, index: number): ChatChoice {
+  const made: ChatChoice = {
+    $typeName: "unified.inference.v1.ChatChoice",
     index,
-    message: {
-      role: Role.ASSISTANT,
-      toolCalls: choice.calls.map((call) => ({
-        id: call.id,
-        function: { name: call.name, argumentsJson: call.args },
-      })),
-      // Absent beside tool calls (RESP-5), otherwise a string, be it empty.
-      ...(onlyCalls ? {} : { content: choice.text }),
-      ...(choice.reasoning === "" ? {} : { reasoningContent: choice.reasoning }),
-    },
+    message: assistantMessage(choice),
     finishReason: choice.finishReason,
-    ...(choice.logprobs === null ? {} : { logprobs: chatLogprobs(choice.logprobs) }),
   };
+  if (choice.logprobs !== null) made.logprobs = chatLogprobs(choice.logprobs);
+  return made;
+}
+
+function assistantMessage({ text, reasoning, calls }: Choice): AssistantMessage {
+  const message: AssistantMessage = {
+    $typeName: "unified.inference.v1.AssistantMessage",
+    role: Role.ASSISTANT,
+    toolCalls: calls.map(({ id, name, args }) =>
+      create(ToolCallSchema, { id, function: { name, argumentsJson: args } }),
+    ),
+  };
+  // Absent beside tool calls (RESP-5), otherwise a string, be it empty.
+  if (calls.length === 0 || text !== "") message.content = text;
+  if (reasoning !== "") message.reasoningContent = reasoning;
+  return message;
 }

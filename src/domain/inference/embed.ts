@@ -67,12 +67,12 @@ async function embedInSlices(deps: EmbedDeps, plan: EmbedPlan, loaded: LoadedMod
       if (thrown instanceof EngineError) run.tally.prompt(0, promptTokens + (thrown.usage?.promptTokens ?? 0), 0);
       throw thrown;
     });
+    for (const vector of result.vectors) requireFinite(vector);
     vectors.push(...result.vectors);
     promptTokens += result.promptTokens;
     run.tally.prompt(0, promptTokens, 0);
     refuseAbove(deps.limits.embeddingTokensMax, promptTokens);
   }
-  for (const vector of vectors) requireFinite(vector);
   return vectors;
 }
 

@@ -1,14 +1,20 @@
-import { create } from "@bufbuild/protobuf";
-import { type Usage, UsageSchema } from "../../../gen/unified/inference/v1/usage_pb.js";
+import type { Usage } from "../../../gen/unified/inference/v1/usage_pb.js";
 import type { UsageTotal } from "../usage/usage-tally.js";
 
-/** The usage of a generated answer (RESP-8). */
+/** The usage of a generated answer (RESP-8). A literal: every answer has one. */
 export function usageMessage(total: UsageTotal): Usage {
-  return create(UsageSchema, {
+  return {
+    $typeName: "unified.inference.v1.Usage",
     promptTokens: total.promptTokens,
     completionTokens: total.completionTokens,
     totalTokens: total.promptTokens + total.completionTokens,
-    promptTokensDetails: { cachedTokens: total.cachedTokens },
-    completionTokensDetails: { reasoningTokens: total.reasoningTokens },
-  });
+    promptTokensDetails: {
+      $typeName: "unified.inference.v1.PromptTokensDetails",
+      cachedTokens: total.cachedTokens,
+    },
+    completionTokensDetails: {
+      $typeName: "unified.inference.v1.CompletionTokensDetails",
+      reasoningTokens: total.reasoningTokens,
+    },
+  };
 }

@@ -1,0 +1,58 @@
+import { create } from "@bufbuild/protobuf";
+import { describe, expect, it } from "vitest";
+import { EmbeddingParamsSchema } from "../../../../gen/unified/inference/v1/embedding_pb.js";
+import { EngineError } from "../../../../src/domain/inference/engine.js";
+import { createCoreHarness } from "../../../support/core-harness.js";
+import { HandEngine } from "../../../support/hand-engine.js";
+
+const caps = { chat: false, completion: false, embeddings: true, embeddingDims: 2 };
+const params = (inputs: number) =>
+  create(EmbeddingParamsSchema, { model: "m", input: Array.from({ length: inputs }, (_, i) => `text ${i}`) });
+
+describe("embed", () => {
+  it("EMB-5: a vector with a number that is not finite is a fault, never an answer", async () => {
+    const engine = new HandEngine(caps);
+    engine.embed = async () => ({ vectors: [new Float32Array([1, Number.NaN])], promptTokens: 2 });
+    const { core, open, settlements } = await createCoreHarness({ engines: [engine] });
+    const { ctx } = await open("create_embeddings");
+    await expect(core.createEmbeddings(params(1), ctx)).rejects.toMatchObject({ code: "internal_error" });
+    expect(settlements).toMatchObject([{ why: "failed", promptTokens: 2 }]);
+  });
+
+  it("EMB-11: a large batch runs in slices, in order, and is one request", async () => {
+    const engine = new HandEngine(caps);
+    const slices: number[] = [];
+    engine.embed = async (inputs) => {
+      const first = slices.reduce((sum, count) => sum + count, 0);
+      slices.push(inputs);
+      const vectors = Array.from({ length: inputs }, (_, i) => new Float32Array([first + i, 0]));
+      return { vectors, promptTokens: inputs * 2 };
+    };
+    const { core, open, settlements } = await createCoreHarness({ engines: [engine] });
+    const { body } = await core.createEmbeddings(params(300), (await open("create_embeddings")).ctx);
+    expect(slices).toEqual([128, 128, 44]);
+    const list = "data" in body ? body : null;
+    expect(list?.data.map(({ vector }) => new Float32Array(vector.buffer, vector.byteOffset, 2)[0])).toEqual(
+      Array.from({ length: 300 }, (_, i) => i),
+    );
+    expect(list?.usage).toMatchObject({ promptTokens: 600, totalTokens: 600 });
+    expect(settlements).toMatchObject([{ why: "completed", promptTokens: 600 }]);
+  });
+
+  it("EMB-1: names an input by its place in the request, whichever slice it was in", async () => {
+    const engine = new HandEngine(caps);
+    let calls = 0;
+    engine.embed = async (inputs) => {
+      calls += 1;
+      if (calls === 2) throw new EngineError("context_overflow", "input[3] is too long", { param: "input[3]" });
+      return { vectors: Array.from({ length: inputs }, () => new Float32Array(2)), promptTokens: inputs };
+    };
+    const { core, open } = await createCoreHarness({ engines: [engine] });
+    const answering = core.createEmbeddings(params(200), (await open("create_embeddings")).ctx);
+    await expect(answering).rejects.toMatchObject({
+      code: "context_length_exceeded",
+      param: "input[131]",
+      message: "input[131] is too long",
+    });
+  });
+});
