@@ -67,10 +67,10 @@ async function embedInSlices(deps: EmbedDeps, plan: EmbedPlan, loaded: LoadedMod
       if (thrown instanceof EngineError) run.tally.prompt(0, promptTokens + (thrown.usage?.promptTokens ?? 0), 0);
       throw thrown;
     });
-    for (const vector of result.vectors) requireFinite(vector);
-    vectors.push(...result.vectors);
     promptTokens += result.promptTokens;
     run.tally.prompt(0, promptTokens, 0);
+    for (const vector of result.vectors) requireFinite(vector);
+    vectors.push(...result.vectors);
     refuseAbove(deps.limits.embeddingTokensMax, promptTokens);
   }
   return vectors;
