@@ -15,6 +15,7 @@ import { createSystemClock } from "../lib/clock.js";
 import { createRandomIds } from "../lib/ids.js";
 import { createResponseWatch, type ResponseWatch } from "../lib/response-watch.js";
 import type { TlsFiles } from "../lib/tls-files.js";
+import { createUploadWatch } from "../lib/upload-watch.js";
 import { openEmbeddedState } from "../state/embedded/embedded-state.js";
 import { openSqlite } from "../state/embedded/sqlite-binding.js";
 import { createVolatileLedger } from "../state/volatile/volatile-ledger.js";
@@ -22,8 +23,7 @@ import { createVolatileState } from "../state/volatile/volatile-state.js";
 import { createConnectDoor } from "../transports/connect/connect-door.js";
 import { createGrpcDoor, type GrpcDoor } from "../transports/grpc/grpc-door.js";
 import { createHttpListener, type HttpListener } from "../transports/openai/http-listener.js";
-import { createOpenAiDoor } from "../transports/openai/openai-door.js";
-import { findRoute } from "../transports/openai/router.js";
+import { createOpenAiDoor, isRestPath } from "../transports/openai/openai-door.js";
 import { createOpsDoor, type OpsDoor } from "../transports/ops/ops-door.js";
 import { toServiceLimits } from "./config/limits-settings.js";
 import type { Config } from "./config/schema.js";
@@ -149,7 +149,14 @@ function createHttpDoors(
   deps: Tools & { readonly core: ServiceCore; readonly apiKeys: ApiKeys; readonly watch: ResponseWatch },
 ): HttpListener {
   const pages = publicPages(() => lifecycle.phase === "ready");
-  const shared = { ...deps, bodies: createByteBudget(deps.limits.bodiesBytesMax) };
+  const { limits, clock } = deps;
+  const uploads = createUploadWatch({
+    bytesPerSecondMin: limits.bodyRateMin,
+    graceMs: limits.bodyRateGraceMs,
+    now: () => clock.monotonic(),
+  });
+  lifecycle.onClose("upload watch", () => uploads.close());
+  const shared = { ...deps, bodies: createByteBudget(limits.bodiesBytesMax), uploads };
   const openAi = createOpenAiDoor({ ...shared, keepAlive: config.sse.keep_alive, pages });
   const { cors_origins: corsOrigins, allowed_hosts: allowedHosts } = config.server;
   return createHttpListener({
@@ -160,10 +167,6 @@ function createHttpDoors(
     handle: createConnectDoor({ ...shared, fallback: openAi }),
     serves: (path) => operationByRpcPath.has(path) || pages.has(path) || isRestPath(path),
   });
-}
-
-function isRestPath(path: string): boolean {
-  return path === "/v1" || path === "/v1/" || findRoute(path) !== null;
 }
 
 async function openState(config: Config, log: Logger): Promise<State> {

@@ -13,7 +13,8 @@ export interface UploadWatch {
 }
 
 export interface UploadWatchOptions {
-  readonly intervalMs: number;
+  /** How often all bodies are looked at; default: once a second, or more often when the grace is shorter. */
+  readonly intervalMs?: number;
   /** Bytes per second that must arrive. */
   readonly bytesPerSecondMin: number;
   /** Length of the spans over which the rate is judged, and so the time until the first judgement. */
@@ -22,8 +23,15 @@ export interface UploadWatchOptions {
   readonly now: () => number;
 }
 
+const intervalMsMax = 1_000;
+
 /** Finds bodies that arrive drop by drop. Sampled from the socket's byte counter: nothing is done per chunk. */
-export function createUploadWatch({ intervalMs, bytesPerSecondMin, graceMs, now }: UploadWatchOptions): UploadWatch {
+export function createUploadWatch({
+  bytesPerSecondMin,
+  graceMs,
+  now,
+  intervalMs = Math.min(intervalMsMax, graceMs),
+}: UploadWatchOptions): UploadWatch {
   interface Upload {
     readonly req: IncomingMessage;
     readonly tooSlow: () => void;

@@ -7,29 +7,7 @@ import {
   type GenerateRequest,
   type LoadedModel,
 } from "../../src/domain/inference/engine.js";
-
-const caps: Capabilities = {
-  chat: true,
-  completion: true,
-  embeddings: false,
-  contextLength: 4096,
-  maxOutput: 4096,
-  tools: "auto",
-  parallelTools: true,
-  jsonSchema: "full",
-  grammar: true,
-  logprobs: 20,
-  echoLogprobs: true,
-  logitBias: true,
-  penalties: true,
-  seed: "exact",
-  nativeN: true,
-  prefixCache: false,
-  exactUsage: true,
-  tokenInput: true,
-  infill: false,
-  vision: false,
-};
+import { caps } from "./capabilities.js";
 
 /** One run of the engine, steered by the test: events go out when `say` is called. */
 export class HandRun {
@@ -110,7 +88,7 @@ export class HandEngine implements Engine {
   load(spec: { id: string }): Promise<LoadedModel> {
     return Promise.resolve({
       id: spec.id,
-      caps: { ...caps, ...this.#caps },
+      caps: caps({ infill: false, vision: false, ...this.#caps }),
       fingerprint: "hand",
       countTokens: () => Promise.resolve(null),
       generate: (request, signal) => {

@@ -38,14 +38,17 @@ export interface SpawnOptions {
   readonly args?: readonly string[];
   readonly env?: Readonly<Record<string, string>>;
   readonly cwd: string;
+  /** Arguments of Node itself, when the sources are run. */
+  readonly nodeArgs?: readonly string[];
   /** What to run; default: the sources, through tsx. */
   readonly command?: readonly string[];
 }
 
 /** Ports are free ones unless `args` or `env` say otherwise. The caller ends the process. */
-export function spawnServe({ args = ["--json"], env = {}, cwd, command }: SpawnOptions): ServeProcess {
+export function spawnServe({ args = ["--json"], env = {}, cwd, nodeArgs = [], command }: SpawnOptions): ServeProcess {
   const [program = "", ...rest] = command ?? [
     process.execPath,
+    ...nodeArgs,
     "--import",
     `${root}/node_modules/tsx/dist/loader.mjs`,
     `${root}/src/app/cli.ts`,

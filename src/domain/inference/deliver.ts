@@ -1,12 +1,13 @@
 import { Outbox } from "../../lib/outbox.js";
 import type { Call } from "../call.js";
-import { endReasonOf, errorOfEnd } from "../call-context.js";
+import { errorOfEnd } from "../call-context.js";
 import type { Answer, StreamAnswer } from "../core.js";
 import type { Clock } from "../ports.js";
 import type { Run } from "../run.js";
 import { type ServiceError, toServiceError } from "../service-error.js";
 import type { StreamAssembly, WholeAssembly } from "./assembly.js";
 import type { EventSink, Generation } from "./generation.js";
+import { settleFailure } from "./settle-failure.js";
 
 /** Starts the engine's part of a request with a sink for its events. */
 export type StartGeneration = (sink: EventSink) => Generation;
@@ -107,18 +108,6 @@ function endOfEither(generation: Generation, signal: AbortSignal): Promise<void>
       settled(reject),
     );
   });
-}
-
-async function settleFailure(call: Call, run: Run, thrown: unknown): Promise<ServiceError> {
-  const { signal } = call;
-  if (signal.aborted) {
-    await run.end(endReasonOf(signal), errorOfEnd(signal.reason));
-    return errorOfEnd(signal.reason);
-  }
-  const error = toServiceError(thrown);
-  if (error.code === "internal_error") call.log.error({ err: error.cause }, "request failed");
-  await run.end("failed", error);
-  return error;
 }
 
 async function roomOrStall<M>(settings: StreamSettings, call: Call, outbox: Outbox<M>): Promise<void> {

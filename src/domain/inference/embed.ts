@@ -2,7 +2,7 @@ import { create } from "@bufbuild/protobuf";
 import { type EmbeddingList, EmbeddingListSchema } from "../../../gen/unified/inference/v1/embedding_pb.js";
 import type { ServiceLimits } from "../../contract/limits.js";
 import type { Call } from "../call.js";
-import { endReasonOf, errorOfEnd } from "../call-context.js";
+import { errorOfEnd } from "../call-context.js";
 import type { CatalogModel } from "../catalog/catalog-model.js";
 import type { Answer } from "../core.js";
 import type { Admission } from "../ledger.js";
@@ -10,7 +10,7 @@ import type { Clock } from "../ports.js";
 import type { Run } from "../run.js";
 import { invariant, ServiceError } from "../service-error.js";
 import { type EmbedRequest, type EmbedResult, EngineError, type LoadedModel } from "./engine.js";
-import { serviceErrorOf } from "./engine-error.js";
+import { settleFailure } from "./settle-failure.js";
 import { waitForModel } from "./wait-for-model.js";
 
 /** Inputs per engine call: a batch of 2,048 is cut, so that an abort is seen and others get their turn (EMB-11). */
@@ -112,14 +112,6 @@ function refuseAbove(tokensMax: number, tokens: number): void {
 function requireFinite(vector: Float32Array): void {
   for (const value of vector)
     if (!Number.isFinite(value)) throw new Error("the engine made a vector with a number that is not finite");
-}
-
-async function settleFailure(call: Call, run: Run, thrown: unknown): Promise<ServiceError> {
-  const { signal } = call;
-  const error = signal.aborted ? errorOfEnd(signal.reason) : serviceErrorOf(thrown);
-  if (error.code === "internal_error") call.log.error({ err: error.cause }, "request failed");
-  await run.end(signal.aborted ? endReasonOf(signal) : "failed", error);
-  return error;
 }
 
 function embeddingList(model: string, vectors: readonly Float32Array[], run: Run): EmbeddingList {

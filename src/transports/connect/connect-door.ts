@@ -11,7 +11,8 @@ import { rpcStatus } from "../../domain/rpc/rpc-status.js";
 import { createRpcServices, type RpcServicesDeps } from "../../domain/rpc/services.js";
 import { ServiceError } from "../../domain/service-error.js";
 import type { ByteBudget } from "../../lib/byte-budget.js";
-import { createUploadWatch } from "../../lib/upload-watch.js";
+import { pathOf } from "../../lib/request-path.js";
+import type { UploadWatch } from "../../lib/upload-watch.js";
 import { MessageReader } from "./message-reader.js";
 import { refuse } from "./refusal.js";
 import { RpcCall, type RpcCallDeps } from "./rpc-call.js";
@@ -26,6 +27,7 @@ export interface ConnectDoorDeps extends RpcCallDeps, Pick<RpcServicesDeps, "api
   readonly ids: IdSource;
   /** All bodies that the HTTP listener is receiving. */
   readonly bodies: ByteBudget;
+  readonly uploads: UploadWatch;
   /** Serves every path that is no RPC. */
   readonly fallback: RequestListener;
 }
@@ -35,26 +37,17 @@ interface Rpc {
   readonly operation: Operation;
 }
 
-/** How often uploads are looked at, at most. */
-const uploadIntervalMsMax = 1_000;
-
 /**
  * The door for Connect and gRPC-Web on the HTTP listener. Order of checks as on REST: unknown path, then credential and
  * scope by `core.open`, then method, content type and size, then the body. What is refused before Connect's own handler
  * begins is refused in the request's protocol.
  */
 export function createConnectDoor(deps: ConnectDoorDeps): RequestListener {
-  const { core, limits, clock, ids, bodies, fallback } = deps;
+  const { core, limits, clock, ids, bodies, uploads, fallback } = deps;
   const rpcs = new Map<string, Rpc>();
   for (const [path, handler] of createRpcHandlers(createRpcServices(deps), limits.bodyBytesMax)) {
     rpcs.set(path, { handler, operation: operationOf(path) });
   }
-  const uploads = createUploadWatch({
-    intervalMs: Math.min(uploadIntervalMsMax, limits.bodyRateGraceMs),
-    bytesPerSecondMin: limits.bodyRateMin,
-    graceMs: limits.bodyRateGraceMs,
-    now: () => clock.monotonic(),
-  });
   const messages = new MessageReader({ limits, budget: bodies, uploads });
 
   async function serve({ handler, operation }: Rpc, req: IncomingMessage, res: ServerResponse): Promise<void> {
@@ -90,11 +83,6 @@ function operationOf(path: string): Operation {
   const operation = operationByRpcPath.get(path);
   if (operation === undefined) throw new Error(`${path} is in no row of the table of operations`);
   return operation;
-}
-
-function pathOf({ url = "/" }: IncomingMessage): string {
-  const query = url.indexOf("?");
-  return query === -1 ? url : url.slice(0, query);
 }
 
 function callerOf(call: RpcCall, { headers: sent, socket }: IncomingMessage, protocol: RpcProtocol | null): Caller {

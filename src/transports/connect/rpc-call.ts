@@ -1,10 +1,11 @@
 import type { ServerResponse } from "node:http";
 import type { DescMethod } from "@bufbuild/protobuf";
 import { type ConnectError, createContextKey } from "@connectrpc/connect";
-import { type CallContext, Ended, errorOfEnd, leaving } from "../../domain/call-context.js";
+import { type CallContext, Ended, leaving } from "../../domain/call-context.js";
 import type { Clock, Logger } from "../../domain/ports.js";
 import { rpcStatus } from "../../domain/rpc/rpc-status.js";
-import { ServiceError, toServiceError } from "../../domain/service-error.js";
+import type { ServiceError } from "../../domain/service-error.js";
+import { errorOfThrown } from "../../domain/thrown-error.js";
 import { toConnectError } from "../../lib/connect-error.js";
 import type { ResponseWatch } from "../../lib/response-watch.js";
 
@@ -65,11 +66,7 @@ export class RpcCall {
 
   /** What the client is told of anything that was thrown; what it may not see goes to the log. */
   errorOf(thrown: unknown): ServiceError {
-    if (thrown instanceof ServiceError) return thrown;
-    const { signal } = this.abort;
-    if (signal.aborted) return errorOfEnd(signal.reason);
-    this.#log.error({ request_id: this.requestId, err: thrown }, "request failed");
-    return toServiceError(thrown);
+    return errorOfThrown(thrown, { signal: this.abort.signal, log: this.#log, requestId: this.requestId });
   }
 
   /** The door refuses the request before the core sees its message. */

@@ -5,7 +5,8 @@ import type { ServiceLimits } from "../../contract/limits.js";
 import { type CallContext, Ended, errorOfEnd, leaving } from "../../domain/call-context.js";
 import type { Clock, Logger } from "../../domain/ports.js";
 import { rpcStatus } from "../../domain/rpc/rpc-status.js";
-import { ServiceError, toServiceError } from "../../domain/service-error.js";
+import { ServiceError } from "../../domain/service-error.js";
+import { errorOfThrown } from "../../domain/thrown-error.js";
 import { grpcStatusObject } from "./grpc-status.js";
 import { closeHalfOpen, cutOff, isGone } from "./http2-stream.js";
 
@@ -127,17 +128,11 @@ export class OpenCall {
 
   /** What the client is told of anything that was thrown; what it may not see goes to the log. */
   statusOf(thrown: unknown): StatusObject {
-    const status = grpcStatusObject(rpcStatus(this.#errorOf(thrown), this.#method));
+    const { log } = this.#deps;
+    const error = errorOfThrown(thrown, { signal: this.abort.signal, log, requestId: this.requestId });
+    const status = grpcStatusObject(rpcStatus(error, this.#method));
     status.metadata.set(headers.requestId, this.requestId);
     return status;
-  }
-
-  #errorOf(thrown: unknown): ServiceError {
-    if (thrown instanceof ServiceError) return thrown;
-    const { signal } = this.abort;
-    if (signal.aborted) return errorOfEnd(signal.reason);
-    this.#deps.log.error({ request_id: this.requestId, err: thrown }, "request failed");
-    return toServiceError(thrown);
   }
 
   /**

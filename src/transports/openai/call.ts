@@ -1,9 +1,10 @@
 import { headers } from "../../contract/headers.js";
 import type { Operation } from "../../contract/operations.js";
-import { type CallContext, type Caller, Ended, errorOfEnd, leaving } from "../../domain/call-context.js";
+import { type CallContext, type Caller, Ended, leaving } from "../../domain/call-context.js";
 import type { Core } from "../../domain/core.js";
 import type { Clock, Logger } from "../../domain/ports.js";
-import { ServiceError, toServiceError } from "../../domain/service-error.js";
+import { ServiceError } from "../../domain/service-error.js";
+import { errorOfThrown } from "../../domain/thrown-error.js";
 import type { ResponseWatch } from "../../lib/response-watch.js";
 import type { Exchange } from "./exchange.js";
 import { readRequestTimeout } from "./request-timeout.js";
@@ -60,12 +61,8 @@ export async function runCall(
     if (!res.writableFinished) abort.abort(leaving(ctx?.deadlineAtMs ?? deadlineAtMs, clock.now()));
     ctx?.close();
   });
-  function toError(thrown: unknown): ServiceError {
-    if (thrown instanceof ServiceError) return thrown;
-    if (abort.signal.aborted) return errorOfEnd(abort.signal.reason);
-    log.error({ err: thrown, request_id: exchange.requestId }, "a request failed unexpectedly");
-    return toServiceError(thrown);
-  }
+  const { requestId } = exchange;
+  const toError = (thrown: unknown): ServiceError => errorOfThrown(thrown, { signal: abort.signal, log, requestId });
   try {
     ctx = await core.open(operation, callerOf(exchange, deadlineAtMs, abort));
     if (isClosed) {

@@ -2,6 +2,7 @@ import type { IncomingMessage, OutgoingHttpHeaders, ServerResponse } from "node:
 import { headers } from "../../contract/headers.js";
 import type { ServiceError } from "../../domain/service-error.js";
 import { answerAndLinger } from "../../lib/lingering-answer.js";
+import { pathOf } from "../../lib/request-path.js";
 import { errorResponse } from "./error-response.js";
 
 /** Version of OpenAI's API whose shapes are spoken here (HDR-3). */
@@ -54,11 +55,4 @@ export class Exchange {
   jsonHeaders(): OutgoingHttpHeaders {
     return { "content-type": "application/json", ...this.headers() };
   }
-}
-
-/** Path without query. */
-export function pathOf(req: IncomingMessage): string {
-  const url = req.url ?? "/";
-  const query = url.indexOf("?");
-  return query === -1 ? url : url.slice(0, query);
 }

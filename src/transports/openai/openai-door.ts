@@ -6,7 +6,7 @@ import type { Clock, IdSource, Logger } from "../../domain/ports.js";
 import { ServiceError, toServiceError } from "../../domain/service-error.js";
 import type { ByteBudget } from "../../lib/byte-budget.js";
 import type { ResponseWatch } from "../../lib/response-watch.js";
-import { createUploadWatch } from "../../lib/upload-watch.js";
+import type { UploadWatch } from "../../lib/upload-watch.js";
 import { BodyReader } from "./body-reader.js";
 import { type Call, runCall } from "./call.js";
 import { Exchange } from "./exchange.js";
@@ -16,6 +16,14 @@ import { allowedMethods, findRoute, type Route } from "./router.js";
 import type { KeepAlive } from "./stream-answer.js";
 import { UnknownFields } from "./unknown-fields.js";
 import { unknownUrl } from "./unknown-url.js";
+
+/** Where this door says what it offers. */
+const rootPaths: readonly string[] = ["/v1", "/v1/"];
+
+/** Whether the door serves a path itself, whatever pages it is given. */
+export function isRestPath(path: string): boolean {
+  return rootPaths.includes(path) || findRoute(path) !== null;
+}
 
 export type { Page } from "./root-page.js";
 
@@ -27,29 +35,21 @@ export interface OpenAiDoorDeps {
   readonly log: Logger;
   /** All bodies that the HTTP listener is receiving. */
   readonly bodies: ByteBudget;
+  readonly uploads: UploadWatch;
   readonly watch: ResponseWatch;
   readonly keepAlive: KeepAlive;
   /** By path, for GET and HEAD; `/v1` is the door's own. */
   readonly pages: ReadonlyMap<string, () => Page>;
 }
 
-/** How often uploads are looked at, at most. */
-const uploadIntervalMsMax = 1_000;
-
 /**
  * The REST door: `/v1/*`, `/version` and the pages. Order of checks: unknown path 404, then credential and scope by
  * `core.open`, then 405, 413, 415 and the body.
  */
 export function createOpenAiDoor(deps: OpenAiDoorDeps): (req: IncomingMessage, res: ServerResponse) => void {
-  const { limits, clock, ids, log } = deps;
-  const pages = new Map([["/v1", rootPage], ["/v1/", rootPage], ...deps.pages]);
-  const uploads = createUploadWatch({
-    intervalMs: Math.min(uploadIntervalMsMax, limits.bodyRateGraceMs),
-    bytesPerSecondMin: limits.bodyRateMin,
-    graceMs: limits.bodyRateGraceMs,
-    now: () => clock.monotonic(),
-  });
-  const bodies = new BodyReader({ limits, bodies: deps.bodies, uploads });
+  const { clock, ids, log } = deps;
+  const pages = new Map([...rootPaths.map((path) => [path, rootPage] as const), ...deps.pages]);
+  const bodies = new BodyReader(deps);
   const handlers = createHandlers({ ...deps, bodies, unknownFields: new UnknownFields(log) });
 
   async function serve(exchange: Exchange): Promise<void> {

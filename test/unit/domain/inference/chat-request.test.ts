@@ -1,7 +1,8 @@
 import { describe, expect, it } from "vitest";
 import { Role, ToolChoice_Mode } from "../../../../gen/unified/inference/v1/chat_pb.js";
 import { toChatRequest } from "../../../../src/domain/inference/chat-request.js";
-import { caps, chat, outcome, refusal, says, text } from "./params.js";
+import { caps } from "../../../support/capabilities.js";
+import { chat, outcome, refusal, says, text } from "./params.js";
 
 const build = (changes: Parameters<typeof chat>[0] = {}, able: Parameters<typeof caps>[0] = {}) =>
   toChatRequest(chat(changes), caps(able));

@@ -1,6 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { toCompletionRequests } from "../../../../src/domain/inference/completion-request.js";
-import { caps, completion, outcome } from "./params.js";
+import { caps } from "../../../support/capabilities.js";
+import { completion, outcome } from "./params.js";
 
 const build = (changes: Parameters<typeof completion>[0] = {}, able: Parameters<typeof caps>[0] = {}) =>
   toCompletionRequests(completion(changes), caps(able));

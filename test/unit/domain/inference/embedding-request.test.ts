@@ -1,6 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { toEmbedRequest } from "../../../../src/domain/inference/embedding-request.js";
-import { caps, embedding, outcome, refusal } from "./params.js";
+import { caps } from "../../../support/capabilities.js";
+import { embedding, outcome, refusal } from "./params.js";
 
 const build = (changes: Parameters<typeof embedding>[0], able: Parameters<typeof caps>[0] = {}) =>
   toEmbedRequest(embedding(changes), caps({ embeddingDims: 8, ...able }));

@@ -7,7 +7,6 @@ import {
 } from "../../../../gen/unified/inference/v1/chat_pb.js";
 import { type CompletionParams, CompletionParamsSchema } from "../../../../gen/unified/inference/v1/completion_pb.js";
 import { type EmbeddingParams, EmbeddingParamsSchema } from "../../../../gen/unified/inference/v1/embedding_pb.js";
-import type { Capabilities } from "../../../../src/domain/inference/engine.js";
 import { ServiceError } from "../../../../src/domain/service-error.js";
 
 /** One text part. */
@@ -50,31 +49,4 @@ export function refusal(run: () => unknown): ServiceError | null {
 export function outcome(run: () => unknown): string {
   const error = refusal(run);
   return error === null ? "accepted" : `${error.code} ${error.param}`;
-}
-
-/** A model that can do everything, less what a test takes away. */
-export function caps(changes: Partial<Capabilities> = {}): Capabilities {
-  return {
-    chat: true,
-    completion: true,
-    embeddings: true,
-    contextLength: 4096,
-    maxOutput: 4096,
-    tools: "auto",
-    parallelTools: true,
-    jsonSchema: "full",
-    grammar: true,
-    logprobs: 20,
-    echoLogprobs: true,
-    logitBias: true,
-    penalties: true,
-    seed: "exact",
-    nativeN: true,
-    prefixCache: false,
-    exactUsage: true,
-    tokenInput: true,
-    infill: true,
-    vision: true,
-    ...changes,
-  };
 }

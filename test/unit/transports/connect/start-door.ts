@@ -9,6 +9,7 @@ import { createByteBudget } from "../../../../src/lib/byte-budget.js";
 import { createSystemClock } from "../../../../src/lib/clock.js";
 import { createRandomIds } from "../../../../src/lib/ids.js";
 import { createResponseWatch } from "../../../../src/lib/response-watch.js";
+import { createUploadWatch } from "../../../../src/lib/upload-watch.js";
 import { type ConnectDoorDeps, createConnectDoor } from "../../../../src/transports/connect/connect-door.js";
 import { silentLog } from "../../../support/core-harness.js";
 import { HandCore, handCredential } from "../../../support/hand-core.js";
@@ -51,6 +52,11 @@ export async function startDoor(
     keepAliveMs: limits.sseKeepAliveMs,
     now: () => clock.monotonic(),
   });
+  const uploads = createUploadWatch({
+    bytesPerSecondMin: limits.bodyRateMin,
+    graceMs: limits.bodyRateGraceMs,
+    now: () => clock.monotonic(),
+  });
   const door = createConnectDoor({
     core,
     apiKeys: noApiKeys,
@@ -58,6 +64,7 @@ export async function startDoor(
     ids: createRandomIds(),
     log: silentLog,
     bodies,
+    uploads,
     watch,
     fallback: (_req, res) => {
       res.writeHead(404).end("fallback");

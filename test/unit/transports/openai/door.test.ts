@@ -6,6 +6,7 @@ import { createByteBudget } from "../../../../src/lib/byte-budget.js";
 import { createSystemClock } from "../../../../src/lib/clock.js";
 import { createRandomIds } from "../../../../src/lib/ids.js";
 import { createResponseWatch } from "../../../../src/lib/response-watch.js";
+import { createUploadWatch } from "../../../../src/lib/upload-watch.js";
 import { createHttpListener, type HttpListener } from "../../../../src/transports/openai/http-listener.js";
 import { createOpenAiDoor } from "../../../../src/transports/openai/openai-door.js";
 import { silentLog } from "../../../support/core-harness.js";
@@ -48,6 +49,11 @@ async function open(core: HandCore, changes: Partial<ServiceLimits> = {}, log: L
     keepAliveMs: limits.sseKeepAliveMs,
     now: () => clock.monotonic(),
   });
+  const uploads = createUploadWatch({
+    bytesPerSecondMin: limits.bodyRateMin,
+    graceMs: limits.bodyRateGraceMs,
+    now: () => clock.monotonic(),
+  });
   const handle = createOpenAiDoor({
     core,
     limits,
@@ -55,6 +61,7 @@ async function open(core: HandCore, changes: Partial<ServiceLimits> = {}, log: L
     ids,
     log,
     bodies,
+    uploads,
     watch,
     keepAlive: "comment",
     pages: new Map(),

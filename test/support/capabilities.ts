@@ -1,0 +1,28 @@
+import type { Capabilities } from "../../src/domain/inference/engine.js";
+
+/** A model that can do everything, less what a test takes away. */
+export function caps(changes: Partial<Capabilities> = {}): Capabilities {
+  return {
+    chat: true,
+    completion: true,
+    embeddings: true,
+    contextLength: 4096,
+    maxOutput: 4096,
+    tools: "auto",
+    parallelTools: true,
+    jsonSchema: "full",
+    grammar: true,
+    logprobs: 20,
+    echoLogprobs: true,
+    logitBias: true,
+    penalties: true,
+    seed: "exact",
+    nativeN: true,
+    prefixCache: false,
+    exactUsage: true,
+    tokenInput: true,
+    infill: true,
+    vision: true,
+    ...changes,
+  };
+}
