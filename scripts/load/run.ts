@@ -17,6 +17,9 @@ const connections = 32;
 const tokens = 200;
 /** The gate of the first load run: ours over the echo's requests per second. */
 const gate = 0.5;
+/** Makes a request of about 720 bytes with its head: a short turn of a conversation, as in the published comparisons. */
+const question =
+  "Explain how a queue in front of a model keeps one busy customer from slowing down all others. ".repeat(4);
 
 const { values } = parseArgs({
   options: { seconds: { type: "string", default: "5" }, repeats: { type: "string", default: "3" } },
@@ -65,8 +68,8 @@ try {
     model: "test-chat",
     temperature: 0.7,
     messages: [
-      { role: "system", content: "You are brief." },
-      { role: "user", content: "Hello there." },
+      { role: "system", content: "You are a helpful assistant. Answer in short sentences and name your sources." },
+      { role: "user", content: question },
     ],
   };
   const chat = httpRequest("/v1/chat/completions", key, message);
