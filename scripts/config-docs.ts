@@ -6,7 +6,7 @@ import { writeFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { stringify } from "yaml";
 import { wellKnownNames } from "../src/app/config/environment.js";
-import { configJsonSchema, listSettings, type Setting, type SettingSchema } from "../src/app/config/setting-list.js";
+import { listSettings, modelJsonSchema, type Setting, type SettingSchema } from "../src/app/config/setting-list.js";
 
 /** The generated files by path from the repository's root. */
 export function renderConfigFiles(): ReadonlyMap<string, string> {
@@ -75,12 +75,12 @@ function shortNames(path: readonly string[]): string[] {
 
 /** The catalog: its entries are lists, so its settings have no environment names of their own. */
 function renderModels(): string {
-  const model = configJsonSchema().properties?.["models"]?.items;
+  const model = modelJsonSchema();
   const rows = [...settingsWithin(model, "")].map(
     ([name, schema]) => `| \`${name}\` | ${defaultOf(schema)} | ${meaningOf(schema)} |`,
   );
   return (
-    "## models\n\nA list; also `UIS_MODELS` with YAML as its text. One entry:\n\n" +
+    "## models\n\nA list. Without it the catalog is what was pulled and imported, else the default models; `[]` is none. Also `UIS_MODELS` with YAML as its text. One entry:\n\n" +
     `| setting | default | meaning |\n| --- | --- | --- |\n${rows.join("\n")}\n`
   );
 }
@@ -95,7 +95,7 @@ function* settingsWithin(schema: SettingSchema | undefined, prefix: string): Ite
 }
 
 function renderLater(): string {
-  const model = configJsonSchema().properties?.["models"]?.items?.properties ?? {};
+  const model = modelJsonSchema().properties ?? {};
   const names = [
     ...listSettings().flatMap(({ path, schema }) => (isLater(schema) ? [path.join(".")] : [])),
     ...Object.entries(model).flatMap(([name, schema]) => (isLater(schema) ? [`models[].${name}`] : [])),

@@ -19,6 +19,12 @@ const programs: readonly Program[] = [
     packages: ["python3", "python3-venv"],
     use: "conformance with clients of other languages",
   },
+  {
+    name: "pip",
+    probe: ["python3", "-m", "pip", "--version"],
+    packages: ["python3-pip"],
+    use: "real models, which come from a package index",
+  },
   { name: "openssl", probe: ["openssl", "version"], packages: ["openssl"], use: "TLS listeners" },
   { name: "curl", probe: ["curl", "--version"], packages: ["curl"], use: "the documented curl lines" },
 ];

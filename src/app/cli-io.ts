@@ -2,6 +2,8 @@ import type { Variables } from "./config/expand.js";
 
 export interface TextOutput {
   write(text: string): unknown;
+  /** Whether people look on. */
+  readonly isTTY?: boolean | undefined;
 }
 
 /** What a command sees of the world around it. */

@@ -1,14 +1,20 @@
 import { randomBytes } from "node:crypto";
+import { join } from "node:path";
 import type { ServiceLimits } from "../contract/limits.js";
 import { operationByRpcPath } from "../contract/operations.js";
 import { ApiKeys } from "../domain/access/api-keys.js";
 import { Authenticator } from "../domain/access/authenticator.js";
 import { Catalog } from "../domain/catalog/catalog.js";
+import { ModelAdmin } from "../domain/catalog/model-admin.js";
+import type { ModelStore } from "../domain/catalog/model-store.js";
 import type { Ledger } from "../domain/ledger.js";
 import { LiveRequests } from "../domain/live-requests.js";
-import type { IdSource, Logger } from "../domain/ports.js";
+import type { Clock, IdSource, Logger } from "../domain/ports.js";
+import type { RpcService } from "../domain/rpc/rpc-service.js";
+import { createRpcServices } from "../domain/rpc/services.js";
 import { ServiceCore } from "../domain/service-core.js";
 import type { State } from "../domain/state.js";
+import { createLlamaEngine } from "../engines/llama/llama-engine.js";
 import { createScriptedEngine } from "../engines/scripted/scripted-engine.js";
 import { createByteBudget } from "../lib/byte-budget.js";
 import { createSystemClock } from "../lib/clock.js";
@@ -16,6 +22,13 @@ import { createRandomIds } from "../lib/ids.js";
 import { createResponseWatch, type ResponseWatch } from "../lib/response-watch.js";
 import type { TlsFiles } from "../lib/tls-files.js";
 import { createUploadWatch } from "../lib/upload-watch.js";
+import { type GgufHeader, readGgufHeader } from "../model-store/gguf/gguf-header.js";
+import { type ModelKind, modelKind } from "../model-store/gguf/model-kind.js";
+import { createKeptModels } from "../model-store/kept-models.js";
+import { createModelSources, type ModelSources } from "../model-store/model-sources.js";
+import { defaultPullOptions, type PullOptions } from "../model-store/pull-options.js";
+import { ModelPuller } from "../model-store/puller.js";
+import { ModelStore as KeptFiles } from "../model-store/store.js";
 import { openEmbeddedState } from "../state/embedded/embedded-state.js";
 import { openSqlite } from "../state/embedded/sqlite-binding.js";
 import { createVolatileLedger } from "../state/volatile/volatile-ledger.js";
@@ -25,12 +38,15 @@ import { createGrpcDoor, type GrpcDoor } from "../transports/grpc/grpc-door.js";
 import { createHttpListener, type HttpListener } from "../transports/openai/http-listener.js";
 import { createOpenAiDoor, isRestPath } from "../transports/openai/openai-door.js";
 import { createOpsDoor, type OpsDoor } from "../transports/ops/ops-door.js";
+import { readDownloadSettings } from "./config/download-settings.js";
+import type { Variables } from "./config/expand.js";
 import { toServiceLimits } from "./config/limits-settings.js";
 import type { Config } from "./config/schema.js";
 import { type CountedClock, countTimers } from "./counted-clock.js";
 import { debugState } from "./debug-state.js";
 import type { Lifecycle } from "./lifecycle.js";
-import type { Engines } from "./model-definitions.js";
+import { type Engines, toKeptModelDefinition } from "./model-definitions.js";
+import { createModelFiles } from "./model-files.js";
 import { publicPages } from "./public-pages.js";
 import { readiness } from "./readiness.js";
 
@@ -39,6 +55,8 @@ export interface ComposeInput {
   readonly tls: TlsFiles | null;
   /** Credentials of the administrator. */
   readonly adminTokens: readonly string[];
+  /** Variables of the process, for downloads and for the engine's own processes. */
+  readonly environment: Variables;
   readonly log: Logger;
   readonly lifecycle: Lifecycle;
 }
@@ -50,6 +68,7 @@ export interface Parts {
   readonly live: LiveRequests;
   readonly catalog: Catalog;
   readonly engines: Engines;
+  readonly modelStore: ModelStore;
   readonly apiKeys: ApiKeys;
   readonly http: HttpListener;
   readonly grpc: GrpcDoor;
@@ -80,9 +99,13 @@ interface Tools {
   readonly log: Logger;
 }
 
-type Domain = Omit<Parts, "http" | "grpc" | "ops" | "debugState"> & { readonly ledger: Ledger };
+type Domain = Omit<Parts, "http" | "grpc" | "ops" | "debugState"> & {
+  readonly ledger: Ledger;
+  readonly services: readonly RpcService[];
+};
 
-async function composeDomain({ config, adminTokens, lifecycle }: ComposeInput, tools: Tools): Promise<Domain> {
+async function composeDomain(input: ComposeInput, tools: Tools): Promise<Domain> {
+  const { config, adminTokens, lifecycle } = input;
   const { clock, ids, limits, log } = tools;
   const state = await openState(config, log);
   lifecycle.onClose("state", () => state.close());
@@ -99,17 +122,41 @@ async function composeDomain({ config, adminTokens, lifecycle }: ComposeInput, t
       live.abortKey(keyId);
     },
   });
-  const engines: Engines = { scripted: createScriptedEngine({ clock, ids }) };
+  const modelStore = await openModelStore(config, input.environment, clock);
+  lifecycle.onClose("downloads", () => modelStore.close());
+  for (const { model, reason } of modelStore.damaged) log.error({ model: model.id, reason }, "a kept model is damaged");
+  const engines = composeEngines(input, tools, modelStore);
   const catalog = new Catalog({ clock, log, store: state.catalog, queueWaitMs: limits.queueWaitMs });
   lifecycle.onClose("models", () => catalog.replace([]));
   const core = new ServiceCore({ ...tools, authenticator, live, catalog, ledger });
-  return { state, ledger, live, apiKeys, engines, catalog, core };
+  const modelAdmin = new ModelAdmin({
+    store: modelStore,
+    catalog,
+    define: (model) => toKeptModelDefinition(model, engines),
+  });
+  const services = createRpcServices({ core, apiKeys, modelAdmin, limits });
+  return { state, ledger, live, apiKeys, engines, modelStore, catalog, core, services };
+}
+
+function composeEngines({ config, environment, log }: ComposeInput, { clock, ids }: Tools, store: ModelStore): Engines {
+  const { stall, circuit_crashes, threads, module_dir } = config.engine;
+  return {
+    scripted: createScriptedEngine({ clock, ids }),
+    llama: createLlamaEngine({
+      // Heartbeats are no timers of requests, so they are not counted among them.
+      clock: createSystemClock(),
+      log,
+      files: createModelFiles({ store, log }),
+      settings: { stallMs: stall, circuitCrashes: circuit_crashes, threads, moduleDir: module_dir },
+      environment,
+    }),
+  };
 }
 
 async function composeDoors(
   { config, tls, lifecycle }: ComposeInput,
   tools: Tools,
-  { core, apiKeys, live, catalog, ledger, state }: Domain,
+  { core, services, live, catalog, ledger, state }: Domain,
 ): Promise<Pick<Parts, "http" | "grpc" | "ops" | "debugState">> {
   const { clock, limits, log } = tools;
   const watch = createResponseWatch({
@@ -119,9 +166,9 @@ async function composeDoors(
     now: () => clock.monotonic(),
   });
   lifecycle.onClose("response watch", () => watch.close());
-  const http = createHttpDoors({ config, tls, lifecycle }, { ...tools, core, apiKeys, watch });
+  const http = createHttpDoors({ config, tls, lifecycle }, { ...tools, core, services, watch });
   lifecycle.onClose("HTTP listener", () => http.close());
-  const grpc = createGrpcDoor({ ...tools, core, apiKeys, reflection: config.grpc.reflection, tls });
+  const grpc = createGrpcDoor({ ...tools, core, services, reflection: config.grpc.reflection, tls });
   lifecycle.onClose("gRPC listener", () => grpc.drain(0));
 
   const currentState = () =>
@@ -146,7 +193,7 @@ async function composeDoors(
 /** One listener for three protocols: what is no RPC of ours goes on to the REST door. */
 function createHttpDoors(
   { config, tls, lifecycle }: Pick<ComposeInput, "config" | "tls" | "lifecycle">,
-  deps: Tools & { readonly core: ServiceCore; readonly apiKeys: ApiKeys; readonly watch: ResponseWatch },
+  deps: Tools & Pick<Domain, "core" | "services"> & { readonly watch: ResponseWatch },
 ): HttpListener {
   const pages = publicPages(() => lifecycle.phase === "ready");
   const { limits, clock } = deps;
@@ -167,6 +214,51 @@ function createHttpDoors(
     handle: createConnectDoor({ ...shared, fallback: openAi }),
     serves: (path) => operationByRpcPath.has(path) || pages.has(path) || isRestPath(path),
   });
+}
+
+export interface OpenModelStore extends ModelStore {
+  /** Models whose file does not look as it did when it was added; they are not listed. */
+  readonly damaged: readonly { readonly model: { readonly id: string }; readonly reason: string }[];
+  close(): Promise<void>;
+}
+
+/** The models on this machine and where more of them come from. Whoever opens it closes it. */
+export async function openModelStore(
+  config: Pick<Config, "data_dir" | "offline">,
+  environment: Variables,
+  clock: Pick<Clock, "now">,
+): Promise<OpenModelStore> {
+  const store = await KeptFiles.open(join(config.data_dir, "models"), clock);
+  const puller = new ModelPuller(store, toPullOptions(config, environment));
+  return { ...createKeptModels(store, puller), damaged: store.damaged, close: () => puller.close() };
+}
+
+function toPullOptions({ offline }: Pick<Config, "offline">, environment: Variables): PullOptions {
+  const { hubEndpoint, hubToken, httpProxy, httpsProxy, noProxy } = readDownloadSettings(environment);
+  return {
+    ...defaultPullOptions,
+    offline,
+    ...(hubEndpoint === null ? {} : { hubEndpoint }),
+    hubToken: hubToken ?? "",
+    httpProxy: httpProxy ?? "",
+    httpsProxy: httpsProxy ?? "",
+    noProxy: noProxy ?? "",
+    pipEnvironment: environment,
+  };
+}
+
+/** The hub and the programs that models come from. */
+export function modelSources(config: Pick<Config, "offline">, environment: Variables): ModelSources {
+  return createModelSources(toPullOptions(config, environment));
+}
+
+/** What a GGUF file says of itself. */
+export type GgufFacts = GgufHeader & { readonly kind: ModelKind };
+
+/** Reads a GGUF file's header, nothing else. Rejects with ModelFileError when it is not well formed. */
+export async function inspectModelFile(path: string): Promise<GgufFacts> {
+  const header = await readGgufHeader(path);
+  return { ...header, kind: modelKind(header) };
 }
 
 async function openState(config: Config, log: Logger): Promise<State> {

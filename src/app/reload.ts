@@ -44,7 +44,7 @@ export function createReload({ config, parts, log, track }: ReloadDeps): Reload 
     async apply(next) {
       const waiting = changedSettings(current, next).filter((name) => !isSwapped(name, current, next));
       await swapTls(next.server.tls);
-      if (!isDeepStrictEqual(current.models, next.models)) {
+      if (current.models !== null && next.models !== null && !isDeepStrictEqual(current.models, next.models)) {
         track("loading the models", parts.catalog.replace(toModelDefinitions(next.models, parts.engines)));
         log.info({ models: next.models.map((model) => model.id) }, "models reloaded");
       }
@@ -57,9 +57,13 @@ export function createReload({ config, parts, log, track }: ReloadDeps): Reload 
   };
 }
 
-/** TLS can be renewed, but a listener cannot begin or cease to speak it. */
+/**
+ * TLS can be renewed, but a listener cannot begin or cease to speak it; and the default models are looked for at the
+ * start only.
+ */
 function isSwapped(name: string, before: Config, after: Config): boolean {
   if (!swapped.some((prefix) => name.startsWith(prefix))) return false;
+  if (name === "models") return before.models !== null && after.models !== null;
   const isOn = ({ server }: Config) => server.tls.cert_file !== null;
   return !name.startsWith("server.tls") || isOn(before) === isOn(after);
 }

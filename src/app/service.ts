@@ -1,12 +1,15 @@
+import { setTimeout as delay } from "node:timers/promises";
 import type { CreatedKey } from "../domain/access/api-keys.js";
 import type { Logger } from "../domain/ports.js";
 import { ServiceError } from "../domain/service-error.js";
 import { newAdminToken, writeAdminToken } from "./admin-token-file.js";
 import { compose, type Parts } from "./compose.js";
+import type { Variables } from "./config/expand.js";
 import { toServiceLimits } from "./config/limits-settings.js";
 import type { Config } from "./config/schema.js";
 import type { Secrets } from "./config/secrets.js";
 import { openDataDir } from "./data-dir.js";
+import { fillDefaultCatalog } from "./default-catalog.js";
 import { endGraceMs, Lifecycle, type Phase, type Stoppable } from "./lifecycle.js";
 import { type ListenAddresses, listenAll } from "./listen-all.js";
 import { toModelDefinitions } from "./model-definitions.js";
@@ -19,6 +22,10 @@ export interface ServiceInput {
   readonly config: Config;
   readonly secrets: Secrets;
   readonly log: Logger;
+  /** Variables for what is fetched and for the engine's processes: proxies, PATH, HF_ENDPOINT and the like. */
+  readonly environment: Variables;
+  /** Source of a chat model in the place of the default one; of use only without `models` in the configuration. */
+  readonly chatModel?: string | undefined;
 }
 
 /** A service that runs. */
@@ -27,6 +34,8 @@ export interface Service {
   readonly addresses: ListenAddresses;
   /** The key of a first start; null when the store had keys or the operator brought one. */
   readonly firstKey: CreatedKey | null;
+  /** Settles when it is known which chat model there will be, which may take as long as its download. */
+  readonly chatChosen: Promise<void>;
   /** Valid as long as this process runs. */
   readonly adminToken: string;
   readonly parts: Parts;
@@ -43,7 +52,8 @@ const drainDelayMs = 5_000;
  * Opens the state, wires the parts, listens. When it resolves the service is ready; when it rejects (StartError,
  * StateOpenError) everything that was opened is closed again.
  */
-export async function startService({ config, secrets, log }: ServiceInput): Promise<Service> {
+export async function startService(input: ServiceInput): Promise<Service> {
+  const { config, log } = input;
   const { host, drain_delay: configured } = config.server;
   const lifecycle = new Lifecycle({
     drainDelayMs: configured ?? (isLoopback(host) ? 0 : drainDelayMs),
@@ -51,23 +61,27 @@ export async function startService({ config, secrets, log }: ServiceInput): Prom
     log,
   });
   try {
-    return await open({ config, secrets, log }, lifecycle);
+    return await open(input, lifecycle);
   } catch (error) {
     await lifecycle.close();
     throw error;
   }
 }
 
-async function open({ config, secrets, log }: ServiceInput, lifecycle: Lifecycle): Promise<Service> {
+async function open(input: ServiceInput, lifecycle: Lifecycle): Promise<Service> {
+  const { config, secrets, log, environment } = input;
   const tls = await loadTls(config.server.tls);
   await openDataDir(config.data_dir);
   const adminToken = newAdminToken();
   const adminTokens = secrets.adminToken === null ? [adminToken] : [adminToken, secrets.adminToken];
-  const parts = await compose({ config, tls, adminTokens, log, lifecycle });
+  const parts = await compose({ config, tls, adminTokens, environment, log, lifecycle });
 
   const firstKey = await registerKeys(parts, secrets);
-  await fillCatalog(parts, config, lifecycle);
+  // Nothing is loaded for a service that cannot listen.
+  const listed = parts.catalog.beginListing();
   const addresses = await listenAll(parts, config.server);
+  const { chatChosen } = await fillCatalog(parts, input, lifecycle);
+  listed();
   const tokenFile = await writeAdminToken(config.data_dir, adminToken);
   lifecycle.onClose("admin token", () => tokenFile.remove());
   const reload = createReload({ config, parts, log, track: (what, promise) => lifecycle.track(what, promise) });
@@ -80,6 +94,7 @@ async function open({ config, secrets, log }: ServiceInput, lifecycle: Lifecycle
     config,
     addresses,
     firstKey,
+    chatChosen,
     adminToken,
     parts,
     reload,
@@ -99,8 +114,25 @@ async function registerKeys({ apiKeys }: Parts, { bootstrapApiKey }: Secrets): P
   }
 }
 
-/** Resolves when the models are in the catalog; they load behind it, for that may take long. */
-async function fillCatalog({ catalog, engines }: Parts, config: Config, lifecycle: Lifecycle): Promise<void> {
+/** How long the start waits to see whether a model's source can be reached at all. */
+const choiceMs = 500;
+
+/**
+ * Resolves when the models are in the catalog, with the promise of the choice among the default chat models. Models load
+ * behind it, for that may take long.
+ */
+async function fillCatalog(
+  parts: Parts,
+  { config, chatModel, log }: ServiceInput,
+  lifecycle: Lifecycle,
+): Promise<{ readonly chatChosen: Promise<void> }> {
+  const { catalog, engines, modelStore: store } = parts;
+  if (config.models === null) {
+    const { chosen, loaded } = fillDefaultCatalog({ catalog, engines, store, chatSource: chatModel ?? null, log });
+    lifecycle.track("loading the default models", loaded);
+    await Promise.race([chosen, delay(choiceMs, undefined, { ref: false })]);
+    return { chatChosen: chosen };
+  }
   const listed = new Promise<void>((resolve) => {
     const unsubscribe = catalog.onChange(() => {
       unsubscribe();
@@ -110,6 +142,7 @@ async function fillCatalog({ catalog, engines }: Parts, config: Config, lifecycl
   const loaded = catalog.replace(toModelDefinitions(config.models, engines));
   await Promise.race([listed, loaded]);
   lifecycle.track("loading the models", loaded);
+  return { chatChosen: Promise.resolve() };
 }
 
 function toStoppable({ core, live, http, grpc }: Parts, lifecycle: Lifecycle, graceMs: number): Stoppable {

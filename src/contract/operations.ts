@@ -20,6 +20,7 @@ export interface OperationRow {
 const inference = "unified.inference.v1.InferenceService";
 const catalog = "unified.catalog.v1.CatalogService";
 const apiKeys = "unified.admin.v1.ApiKeyService";
+const modelAdmin = "unified.admin.v1.ModelAdminService";
 
 export const operations = {
   create_chat_completion: {
@@ -43,6 +44,12 @@ export const operations = {
   create_api_key: { need: "administrator", rpcs: [`${apiKeys}/CreateApiKey`] },
   list_api_keys: { need: "administrator", rpcs: [`${apiKeys}/ListApiKeys`] },
   revoke_api_key: { need: "administrator", rpcs: [`${apiKeys}/RevokeApiKey`] },
+  pull_model: { need: "administrator", rpcs: [`${modelAdmin}/PullModel`] },
+  import_model: { need: "administrator", rpcs: [`${modelAdmin}/ImportModel`] },
+  list_stored_models: { need: "administrator", rpcs: [`${modelAdmin}/ListStoredModels`] },
+  remove_model: { need: "administrator", rpcs: [`${modelAdmin}/RemoveModel`] },
+  load_model: { need: "administrator", rpcs: [`${modelAdmin}/LoadModel`] },
+  unload_model: { need: "administrator", rpcs: [`${modelAdmin}/UnloadModel`] },
   /** `/version` on the public listener. */
   get_version: { need: "read", rpcs: [] },
 } as const satisfies Record<string, OperationRow>;

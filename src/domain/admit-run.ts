@@ -1,3 +1,4 @@
+import { andThen } from "../lib/and-then.js";
 import type { Call } from "./call.js";
 import { errorOfEnd } from "./call-context.js";
 import type { CatalogModel } from "./catalog/catalog-model.js";
@@ -14,14 +15,14 @@ export interface AdmittedRun {
   readonly admission: Extract<Admission, { admitted: true }>;
 }
 
-/** Admits a validated request in one atomic call. Rejects with 429 when a limit refuses it. */
-export async function admitRun(
+/** Admits a validated request in one atomic call. Throws or rejects with 429 when a limit refuses it. */
+export function admitRun(
   deps: { ledger: Ledger; clock: Clock },
   call: Call,
   model: CatalogModel,
-): Promise<AdmittedRun> {
-  if (call.signal.aborted) throw errorOfEnd(call.signal.reason);
-  const admission = await deps.ledger.admit({
+): AdmittedRun | Promise<AdmittedRun> {
+  if (call.stop.aborted) throw errorOfEnd(call.stop.reason);
+  const asked = deps.ledger.admit({
     requestId: call.requestId,
     account: call.principal.account,
     keyId: call.principal.keyId,
@@ -29,8 +30,10 @@ export async function admitRun(
     tokens: 0,
     leaseMs,
   });
-  if (!admission.admitted) throw refusal(admission);
-  return { run: new Run(deps, call, model.id), admission };
+  return andThen(asked, (admission) => {
+    if (!admission.admitted) throw refusal(admission);
+    return { run: new Run(deps, call, model.id), admission };
+  });
 }
 
 function refusal(refused: Extract<Admission, { admitted: false }>): ServiceError {

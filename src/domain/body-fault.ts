@@ -1,4 +1,5 @@
 import type { ServiceLimits } from "../contract/limits.js";
+import type { StopSignal } from "../lib/lazy-abort.js";
 import type { BodyFault } from "../lib/request-body.js";
 import { errorOfEnd } from "./call-context.js";
 import { ServiceError } from "./service-error.js";
@@ -7,7 +8,7 @@ import { ServiceError } from "./service-error.js";
 export function errorOfBodyFault(
   fault: BodyFault,
   limits: Pick<ServiceLimits, "bodyBytesMax" | "bodyRateMin">,
-  signal: AbortSignal,
+  signal: StopSignal,
 ): ServiceError {
   switch (fault) {
     case "too_large":

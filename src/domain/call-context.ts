@@ -1,4 +1,5 @@
 import type { Operation } from "../contract/operations.js";
+import type { LazyAbort, StopSignal } from "../lib/lazy-abort.js";
 import type { Principal } from "./access/principal.js";
 import type { Logger } from "./ports.js";
 import { ServiceError } from "./service-error.js";
@@ -35,7 +36,7 @@ export function leaving(deadlineAtMs: number, nowMs: number): Ended {
 }
 
 /** Why an aborted signal ended its request. */
-export function endReasonOf(signal: AbortSignal): EndReason {
+export function endReasonOf(signal: StopSignal): EndReason {
   return signal.reason instanceof Ended ? signal.reason.why : "failed";
 }
 
@@ -67,7 +68,7 @@ export interface Caller {
   /** The client's own deadline on our clock; Infinity when it set none. */
   readonly deadlineAtMs: number;
   /** Aborted by the door when the peer leaves, by the core for every other reason: the first abort wins. */
-  readonly abort: AbortController;
+  readonly abort: LazyAbort;
   readonly transport: "openai" | "connect" | "grpc_web" | "grpc";
   /** Peer address without port, for the log. */
   readonly address: string;
@@ -87,7 +88,10 @@ export interface CallContext {
   readonly requestId: string;
   readonly principal: Principal;
   readonly operation: Operation;
-  /** Aborted with an Ended when the request must end. Never a library's signal: those abort on success, too. */
+  /**
+   * Aborted with an Ended when the request must end. Never a library's signal: those abort on success, too. Made when it
+   * is asked for: who only needs to know uses the caller's `abort`.
+   */
   readonly signal: AbortSignal;
   /** The earlier of the client's deadline and limits.deadline. */
   readonly deadlineAtMs: number;

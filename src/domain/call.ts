@@ -1,5 +1,6 @@
 import { type ErrorCode, errorRow } from "../contract/errors.js";
 import type { Operation } from "../contract/operations.js";
+import type { StopSignal } from "../lib/lazy-abort.js";
 import type { Principal } from "./access/principal.js";
 import { type CallContext, type Caller, Ended, type EndReason, endReasonOf } from "./call-context.js";
 import type { LiveRequest, LiveRequests, Stage } from "./live-requests.js";
@@ -37,17 +38,14 @@ export class Call implements CallContext, LiveRequest {
   readonly requestId: string;
   readonly operation: Operation;
   readonly principal: Principal;
-  readonly signal: AbortSignal;
+  /** The call's end for whoever only needs to know of it; `signal` makes an AbortSignal of it. */
+  readonly stop: StopSignal;
   readonly receivedAtMs: number;
   readonly deadlineAtMs: number;
   readonly wants: "messages" | "openai_bytes";
-  readonly log: Logger;
+  readonly #deps: CallDeps;
   readonly #caller: Caller;
-  readonly #clock: Clock;
-  readonly #live: LiveRequests;
-  readonly #requestLog: Logger;
   readonly #cancelDeadline: () => void;
-  readonly #charge: (call: Call) => void;
   #stage: Stage = "receiving";
   #model: string | null = null;
   #outcome: Outcome | null = null;
@@ -59,20 +57,24 @@ export class Call implements CallContext, LiveRequest {
     this.requestId = facts.requestId;
     this.operation = facts.operation;
     this.principal = facts.principal;
-    this.signal = facts.caller.abort.signal;
+    this.stop = facts.caller.abort;
     this.receivedAtMs = facts.receivedAtMs;
     this.deadlineAtMs = facts.deadlineAtMs;
     this.wants = facts.caller.wants;
-    this.log = new RequestLog(deps.log, facts.requestId);
+    this.#deps = deps;
     this.#caller = facts.caller;
-    this.#clock = deps.clock;
-    this.#live = deps.live;
-    this.#requestLog = deps.log;
-    this.#charge = deps.chargeRefused;
     this.#cancelDeadline = deps.clock.after(Math.max(0, facts.deadlineAtMs - facts.receivedAtMs), () =>
       this.abort("deadline"),
     );
     deps.live.add(this);
+  }
+
+  get signal(): AbortSignal {
+    return this.#caller.abort.signal;
+  }
+
+  get log(): Logger {
+    return new RequestLog(this.#deps.log, this.requestId);
   }
 
   get id(): string {
@@ -114,7 +116,7 @@ export class Call implements CallContext, LiveRequest {
   refused(error: ServiceError): void {
     if (this.#outcome !== null) return;
     this.ended("failed", error.code, null);
-    if (isChargeable(error)) this.#charge(this);
+    if (isChargeable(error)) this.#deps.chargeRefused(this);
   }
 
   /** Notes how the call went, for its line in the log; the first outcome counts. */
@@ -122,13 +124,14 @@ export class Call implements CallContext, LiveRequest {
     this.#outcome ??= { why, error, usage };
   }
 
-  /** An admitted run keeps the call among the live ones until it is settled; the returned function lets go. */
-  hold(): () => void {
+  /** An admitted run keeps the call among the live ones until it is settled and lets go. */
+  hold(): void {
     this.#holds += 1;
-    return () => {
-      this.#holds -= 1;
-      this.#finishIfOver();
-    };
+  }
+
+  letGo(): void {
+    this.#holds -= 1;
+    this.#finishIfOver();
   }
 
   close(): void {
@@ -140,15 +143,15 @@ export class Call implements CallContext, LiveRequest {
 
   #finishIfOver(): void {
     if (!this.#closed || this.#holds > 0) return;
-    this.#live.remove(this.requestId);
+    this.#deps.live.remove(this.requestId);
     this.#writeLogLine();
   }
 
   /** One line per call: who, what, how it ended. No content, no key (SEC-18). */
   #writeLogLine(): void {
-    const why = this.signal.aborted ? endReasonOf(this.signal) : "completed";
+    const why = this.stop.aborted ? endReasonOf(this.stop) : "completed";
     const outcome = this.#outcome ?? { why, error: null, usage: null };
-    this.#requestLog.info(
+    this.#deps.log.info(
       {
         request_id: this.requestId,
         operation: this.operation,
@@ -161,7 +164,7 @@ export class Call implements CallContext, LiveRequest {
         prompt_tokens: outcome.usage?.promptTokens,
         completion_tokens: outcome.usage?.completionTokens,
         queue_ms: Math.round(this.#queueMs),
-        duration_ms: this.#clock.now() - this.receivedAtMs,
+        duration_ms: this.#deps.clock.now() - this.receivedAtMs,
         client_request_id: this.#caller.clientRequestId,
         retry_count: this.#caller.retryCount,
         address: this.#caller.address,

@@ -20,8 +20,11 @@ import type { LimitSnapshot } from "./ledger.js";
  * `ctx.close()`. All methods reject with ServiceError for everything a caller may be told.
  */
 export interface Core {
-  /** Authenticates, authorizes and passes the gate, from headers alone: a refusal costs no body. */
-  open(operation: Operation, caller: Caller): Promise<CallContext>;
+  /**
+   * Authenticates, authorizes and passes the gate, from headers alone: a refusal costs no body. Answers at once when
+   * nothing has to be looked up; never throws, but rejects.
+   */
+  open(operation: Operation, caller: Caller): CallContext | Promise<CallContext>;
   createChatCompletion(params: ChatCompletionParams, ctx: CallContext): Promise<Answer<ChatCompletion>>;
   streamChatCompletion(params: ChatCompletionParams, ctx: CallContext): Promise<StreamAnswer<ChatCompletionChunk>>;
   createCompletion(params: CompletionParams, ctx: CallContext): Promise<Answer<Completion>>;

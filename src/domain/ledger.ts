@@ -61,6 +61,12 @@ export interface Settlement {
 
 export type ThresholdId = string;
 
+export interface Settled {
+  /** The id was settled before. */
+  readonly duplicate: boolean;
+  readonly crossed: readonly ThresholdId[];
+}
+
 export interface LostRequest {
   readonly requestId: string;
   readonly account: string;
@@ -69,9 +75,11 @@ export interface LostRequest {
 /**
  * Accounts for requests: who may run, what runs, what was used. Each verb is one atomic step; all are idempotent by
  * request id. Drivers: embedded, redis, volatile.
+ *
+ * `admit` and `settle` stand in the way of every request, so a driver that need not wait answers them at once.
  */
 export interface Ledger {
-  admit(request: AdmitRequest): Promise<Admission>;
+  admit(request: AdmitRequest): Admission | Promise<Admission>;
   /** Charges one request and no tokens for a request that validation refused (state RL-14). */
   chargeRefused(request: {
     readonly requestId: string;
@@ -80,8 +88,8 @@ export interface Ledger {
   }): Promise<void>;
   /** Extends the leases of running requests. */
   renew(requestIds: readonly string[]): Promise<void>;
-  /** Usage, thresholds, events and deliveries in one step; `duplicate` when the id was settled before. */
-  settle(settlement: Settlement): Promise<{ readonly duplicate: boolean; readonly crossed: readonly ThresholdId[] }>;
+  /** Usage, thresholds, events and deliveries in one step. */
+  settle(settlement: Settlement): Settled | Promise<Settled>;
   /** Settles requests whose lease ran out, at most `max`. */
   sweepLost(max: number): Promise<readonly LostRequest[]>;
   /** Requests whose lease is held, for `/debug/state`. */

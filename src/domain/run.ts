@@ -22,19 +22,16 @@ export class Run {
   readonly tally = new UsageTally();
   readonly #ledger: Ledger;
   readonly #clock: Clock;
-  readonly #letGo: () => void;
   #settled: Promise<void> | undefined;
-  #engineDone: () => void = () => {};
-  readonly #engine = new Promise<void>((resolve) => {
-    this.#engineDone = resolve;
-  });
+  #engineHasEnded = false;
+  #onEngineEnd: () => void = () => {};
 
   constructor(deps: { ledger: Ledger; clock: Clock }, call: Call, model: string) {
     this.#ledger = deps.ledger;
     this.#clock = deps.clock;
     this.call = call;
     this.model = model;
-    this.#letGo = call.hold();
+    call.hold();
   }
 
   /** Tokens of a choice so far, held-back text included. */
@@ -44,41 +41,48 @@ export class Run {
 
   /** The engine will add nothing to the tally. */
   engineEnded(): void {
-    this.#engineDone();
+    this.#engineHasEnded = true;
+    this.#onEngineEnd();
   }
 
   /** Ends and settles. Idempotent: later calls wait for the same settlement and change nothing. */
   end(why: EndReason, error?: ServiceError): Promise<void> {
-    this.#settled ??= this.#settle(why, error).finally(this.#letGo);
+    this.#settled ??= this.#settle(why, error);
     return this.#settled;
   }
 
   async #settle(why: EndReason, error: ServiceError | undefined): Promise<void> {
-    if (why !== "completed") await this.#lastWords();
+    if (why !== "completed" && !this.#engineHasEnded) await this.#lastWords();
     const { call, tally } = this;
     const usage = tally.total();
     call.ended(why, error?.code ?? null, usage);
-    await this.#ledger.settle({
-      requestId: call.requestId,
-      account: call.principal.account,
-      keyId: call.principal.keyId,
-      model: this.model,
-      operation: call.operation,
-      why,
-      error: error?.code ?? null,
-      promptTokens: usage.promptTokens,
-      completionTokens: usage.completionTokens,
-      cachedTokens: usage.cachedTokens,
-      latencyMs: this.#clock.now() - call.receivedAtMs,
-    });
+    try {
+      const settling = this.#ledger.settle({
+        requestId: call.requestId,
+        account: call.principal.account,
+        keyId: call.principal.keyId,
+        model: this.model,
+        operation: call.operation,
+        why,
+        error: error?.code ?? null,
+        promptTokens: usage.promptTokens,
+        completionTokens: usage.completionTokens,
+        cachedTokens: usage.cachedTokens,
+        latencyMs: this.#clock.now() - call.receivedAtMs,
+      });
+      if (settling instanceof Promise) await settling;
+    } finally {
+      call.letGo();
+    }
   }
 
+  /** Waits until the engine has ended, but not for long. */
   async #lastWords(): Promise<void> {
     let cancelTimer = (): void => {};
-    const late = new Promise<void>((resolve) => {
+    await new Promise<void>((resolve) => {
+      this.#onEngineEnd = resolve;
       cancelTimer = this.#clock.after(lastWordsMs, resolve);
     });
-    await Promise.race([this.#engine, late]);
     cancelTimer();
   }
 }

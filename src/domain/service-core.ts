@@ -14,7 +14,7 @@ import type { EmbeddingList, EmbeddingParams } from "../../gen/unified/inference
 import { type Operation, operations } from "../contract/operations.js";
 import type { Authenticator } from "./access/authenticator.js";
 import { mayDo, type Principal } from "./access/principal.js";
-import { Call, type CallDeps } from "./call.js";
+import { Call, type CallDeps, type CallFacts } from "./call.js";
 import { type CallContext, type Caller, errorOfEnd } from "./call-context.js";
 import { listModels } from "./catalog/list-models.js";
 import { requireModel } from "./catalog/require-model.js";
@@ -30,6 +30,9 @@ export interface ServiceCoreDeps extends InferenceDeps {
   readonly live: LiveRequests;
   readonly log: Logger;
 }
+
+/** A call whose caller is not known yet. */
+type Arrival = Omit<CallFacts, "principal" | "deadlineAtMs">;
 
 /** The service in one process. Doors call it directly. */
 export class ServiceCore implements Core {
@@ -56,35 +59,39 @@ export class ServiceCore implements Core {
     this.#deps.live.abortWatches();
   }
 
-  async open(operation: Operation, caller: Caller): Promise<CallContext> {
+  open(operation: Operation, caller: Caller): CallContext | Promise<CallContext> {
     const receivedAtMs = this.#deps.clock.now();
     const requestId = caller.requestId ?? this.#deps.ids.requestId();
+    const arrival = { requestId, operation, caller, receivedAtMs };
     try {
-      const principal = await this.#pass(operation, caller);
-      const deadlineAtMs = Math.min(caller.deadlineAtMs, receivedAtMs + this.#deps.limits.deadlineMs);
-      return new Call(this.#callDeps, { requestId, operation, principal, caller, receivedAtMs, deadlineAtMs });
+      if (this.#draining) throw shuttingDown();
+      const principal = this.#deps.authenticator.authenticate(caller.authorization);
+      return principal instanceof Promise ? this.#openOnceKnown(arrival, principal) : this.#letIn(arrival, principal);
     } catch (thrown) {
-      const error = toServiceError(thrown);
-      if (error !== thrown) this.#deps.log.error({ request_id: requestId, err: thrown }, "request failed");
-      const { transport, address } = caller;
-      this.#deps.log.info({ request_id: requestId, operation, transport, address, error: error.code }, "refused");
-      throw error;
+      return Promise.reject(this.#refusal(arrival, thrown));
     }
   }
 
-  /** Authenticates, authorizes and passes the gate. */
-  async #pass(operation: Operation, caller: Caller): Promise<Principal> {
-    if (this.#draining) {
-      throw new ServiceError("server_shutting_down", "The service is stopping. Send the request again.", {
-        retryAfterMs: 1000,
-      });
+  async #openOnceKnown(arrival: Arrival, principal: Promise<Principal>): Promise<Call> {
+    try {
+      return this.#letIn(arrival, await principal);
+    } catch (thrown) {
+      throw this.#refusal(arrival, thrown);
     }
-    const principal = await this.#deps.authenticator.authenticate(caller.authorization);
-    const { signal } = caller.abort;
-    if (signal.aborted) throw errorOfEnd(signal.reason);
-    const { need } = operations[operation];
-    if (mayDo(principal, need)) return principal;
-    throw new ServiceError("insufficient_permissions", `This API key may not do this: it needs ${needText[need]}.`);
+  }
+
+  #letIn({ requestId, operation, caller, receivedAtMs }: Arrival, principal: Principal): Call {
+    requireOpen(operation, caller, principal);
+    const deadlineAtMs = Math.min(caller.deadlineAtMs, receivedAtMs + this.#deps.limits.deadlineMs);
+    return new Call(this.#callDeps, { requestId, operation, principal, caller, receivedAtMs, deadlineAtMs });
+  }
+
+  /** What a caller is told who is not let in. Its line in the log is written here: there is no call that would do it. */
+  #refusal({ requestId, operation, caller: { transport, address } }: Arrival, thrown: unknown): ServiceError {
+    const error = toServiceError(thrown);
+    if (error !== thrown) this.#deps.log.error({ request_id: requestId, err: thrown }, "request failed");
+    this.#deps.log.info({ request_id: requestId, operation, transport, address, error: error.code }, "refused");
+    return error;
   }
 
   createChatCompletion(params: ChatCompletionParams, ctx: CallContext): Promise<Answer<ChatCompletion>> {
@@ -128,16 +135,33 @@ const needText = {
   administrator: "the administrator's credential",
 } as const;
 
+function shuttingDown(): ServiceError {
+  return new ServiceError("server_shutting_down", "The service is stopping. Send the request again.", {
+    retryAfterMs: 1000,
+  });
+}
+
+/** Refuses an operation that the principal may not do, and a call that ended while its key was looked up. */
+function requireOpen(operation: Operation, { abort }: Caller, principal: Principal): void {
+  if (abort.aborted) throw errorOfEnd(abort.reason);
+  const { need } = operations[operation];
+  if (mayDo(principal, need)) return;
+  throw new ServiceError("insufficient_permissions", `This API key may not do this: it needs ${needText[need]}.`);
+}
+
 /** Runs an operation and notes on its call how it failed, for the log. Masks what no caller may see. */
-async function noting<T>(ctx: CallContext, operate: (call: Call) => Promise<T>): Promise<T> {
+function noting<T>(ctx: CallContext, operate: (call: Call) => Promise<T>): Promise<T> {
   const call = callOf(ctx);
-  try {
-    return await operate(call);
-  } catch (thrown) {
+  const note = (thrown: unknown): Promise<never> => {
     const error = toServiceError(thrown);
     if (error !== thrown) call.log.error({ err: thrown }, "request failed");
     call.ended("failed", error.code, null);
-    throw error;
+    return Promise.reject(error);
+  };
+  try {
+    return operate(call).catch(note);
+  } catch (thrown) {
+    return note(thrown);
   }
 }
 

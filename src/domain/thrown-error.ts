@@ -1,3 +1,4 @@
+import type { StopSignal } from "../lib/lazy-abort.js";
 import { errorOfEnd } from "./call-context.js";
 import type { Logger } from "./ports.js";
 import { ServiceError, toServiceError } from "./service-error.js";
@@ -8,7 +9,7 @@ import { ServiceError, toServiceError } from "./service-error.js";
  */
 export function errorOfThrown(
   thrown: unknown,
-  call: { readonly signal: AbortSignal; readonly log: Logger; readonly requestId: string },
+  call: { readonly signal: StopSignal; readonly log: Logger; readonly requestId: string },
 ): ServiceError {
   if (thrown instanceof ServiceError) return thrown;
   if (call.signal.aborted) return errorOfEnd(call.signal.reason);

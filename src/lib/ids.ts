@@ -1,35 +1,29 @@
 import { randomBytes } from "node:crypto";
 
-const alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789";
-/** Bytes at or above this are drawn again, so that every character is equally likely. */
-const unbiasedMax = 256 - (256 % alphabet.length);
-const poolBytes = 4096;
+/** A multiple of 3, so that base64 needs no padding. */
+const blockBytes = 3072;
 
-/** Random bytes in order of use; refilled in blocks, because one system call per id is what costs. */
-function createPool(): (count: number) => Uint8Array {
-  let pool = randomBytes(poolBytes);
-  let used = 0;
-  return (count) => {
-    if (used + count > pool.length) {
-      pool = randomBytes(Math.max(poolBytes, count));
-      used = 0;
-    }
-    used += count;
-    return pool.subarray(used - count, used);
+/** Random ids from the system's secure random numbers. */
+export function createRandomIds(): { requestId(): string; text(prefix: string, length?: number): string } {
+  const takeHex = createPool(() => randomBytes(blockBytes).toString("hex"));
+  // Each character of base64 is equally likely, and stays so among letters and digits when the other two are left out.
+  const takeText = createPool(() => randomBytes(blockBytes).toString("base64").replace(/[+/]/g, ""));
+  return {
+    requestId: () => `req_${takeHex(32)}`,
+    text: (prefix, length = 24) => prefix + takeText(length),
   };
 }
 
-/** Ids from the system's secure random numbers. */
-export function createRandomIds(): { requestId(): string; text(prefix: string, length?: number): string } {
-  const take = createPool();
-  return {
-    requestId: () => `req_${Buffer.from(take(16)).toString("hex")}`,
-    text(prefix, length = 24) {
-      let id = prefix;
-      for (let missing = length; missing > 0; missing = prefix.length + length - id.length) {
-        for (const byte of take(missing)) if (byte < unbiasedMax) id += alphabet[byte % alphabet.length];
-      }
-      return id;
-    },
+/** Random text in order of use; made in blocks, because one system call and one buffer per id is what costs. */
+function createPool(makeBlock: () => string): (length: number) => string {
+  let block = "";
+  let used = 0;
+  return (length) => {
+    while (block.length - used < length) {
+      block = block.slice(used) + makeBlock();
+      used = 0;
+    }
+    used += length;
+    return block.slice(used - length, used);
   };
 }

@@ -12,7 +12,7 @@ const quoteOrBracket = /["[\]{}]/g;
 export class JsonSource {
   readonly #text: string;
   /** Members of objects and items of arrays, by where those begin. Each container is walked once. */
-  readonly #children = new Map<number, ReadonlyMap<string, Span>>();
+  #children: Map<number, ReadonlyMap<string, Span>> | null = null;
 
   constructor(text: string) {
     this.#text = text;
@@ -33,6 +33,8 @@ export class JsonSource {
   }
 
   #childrenAt(start: number): ReadonlyMap<string, Span> {
+    // Made when it is needed: the texts of most bodies are never asked for.
+    this.#children ??= new Map();
     let children = this.#children.get(start);
     if (children === undefined) {
       children = this.#walk(start);

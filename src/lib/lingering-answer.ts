@@ -1,10 +1,10 @@
-import type { IncomingMessage, OutgoingHttpHeaders, ServerResponse } from "node:http";
+import type { IncomingMessage, OutgoingHttpHeader, OutgoingHttpHeaders, ServerResponse } from "node:http";
 
 /** What is thrown away of a body that nobody wants, before the connection is closed under a client that still sends. */
 export const lingerLimits = { ms: 1_000, bytes: 32 * 1024 * 1024 } as const;
 
 /** Whether the client has announced a body that has not arrived in full. */
-export function isBodyPending(req: IncomingMessage): boolean {
+function isBodyPending(req: IncomingMessage): boolean {
   // A request without a body is not `complete` yet while its own listener runs.
   return !req.complete && (req.headers["transfer-encoding"] !== undefined || Number(req.headers["content-length"]) > 0);
 }
@@ -18,14 +18,18 @@ export function answerAndLinger(
   req: IncomingMessage,
   res: ServerResponse,
   status: number,
-  headers: OutgoingHttpHeaders,
+  headers: OutgoingHttpHeaders | OutgoingHttpHeader[],
   body: string | Uint8Array,
 ): void {
   if (res.destroyed || res.headersSent) return;
   const pending = isBodyPending(req);
   const content = req.method === "HEAD" ? "" : body;
   if (pending) res.shouldKeepAlive = false;
-  res.writeHead(status, { ...headers, "content-length": Buffer.byteLength(body) });
+  const length = Buffer.byteLength(body);
+  res.writeHead(
+    status,
+    Array.isArray(headers) ? [...headers, "content-length", length] : { ...headers, "content-length": length },
+  );
   // Who was not told to continue does not send.
   const sending = pending && req.headers.expect === undefined;
   if (!sending) {

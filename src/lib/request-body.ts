@@ -1,6 +1,6 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { ByteBudget } from "./byte-budget.js";
-import { isBodyPending } from "./lingering-answer.js";
+import type { StopSignal } from "./lazy-abort.js";
 import type { UploadWatch } from "./upload-watch.js";
 
 export interface RequestBodyLimits {
@@ -25,29 +25,74 @@ export class BodyError extends Error {
 }
 
 /**
- * Gives a whole request body to `use`; rejects with BodyError. The body takes its share of the budget as its bytes come,
- * because a share for what is only announced could be held by who never sends it, and keeps it until `use` returns.
+ * Gives a whole request body to `use`, at once when it has arrived; throws or rejects with BodyError. The body takes its
+ * share of the budget as its bytes come, because a share for what is only announced could be held by who never sends it,
+ * and keeps it until `use` returns.
  */
-export async function readRequestBody<T>(
+export function readRequestBody<T>(
   req: IncomingMessage,
   res: ServerResponse,
-  { bytesMax, budget, uploads }: RequestBodyLimits,
-  signal: AbortSignal,
+  limits: RequestBodyLimits,
+  signal: StopSignal,
+  use: (body: Buffer) => T,
+): T | Promise<T> {
+  if (isAnnouncedTooLarge(req, limits.bytesMax)) throw new BodyError("too_large");
+  continueIfAsked(req, res);
+  if (signal.aborted) throw new BodyError("aborted");
+  if (req.destroyed) throw new BodyError("left");
+  return hasArrived(req) ? useArrived(req, limits, use) : useArriving(req, limits, signal, use);
+}
+
+/** Most bodies come with their head. Node says `complete` a moment after it has the last byte. */
+function hasArrived(req: IncomingMessage): boolean {
+  return req.complete || req.readableLength === Number(req.headers["content-length"]);
+}
+
+function useArrived<T>(req: IncomingMessage, limits: RequestBodyLimits, use: (body: Buffer) => T): T {
+  const body: Buffer = req.read() ?? Buffer.alloc(0);
+  // Lets the request come to its end, which is nobody's business any more.
+  req.resume();
+  const share = new Share(limits);
+  try {
+    share.add(body.length);
+    return use(body);
+  } finally {
+    share.giveBack();
+  }
+}
+
+async function useArriving<T>(
+  req: IncomingMessage,
+  limits: RequestBodyLimits,
+  signal: StopSignal,
   use: (body: Buffer) => T,
 ): Promise<T> {
-  if (isAnnouncedTooLarge(req, bytesMax)) throw new BodyError("too_large");
-  let taken = 0;
+  const share = new Share(limits);
   try {
-    continueIfAsked(req, res);
-    const chunks = await collect(req, uploads, signal, (bytes) => {
-      if (!budget.take(bytes)) throw new BodyError("no_room");
-      taken += bytes;
-      if (taken > bytesMax) throw new BodyError("too_large");
-    });
-    const [only] = chunks;
-    return use(chunks.length === 1 && only !== undefined ? only : Buffer.concat(chunks, taken));
+    return use(Buffer.concat(await collect(req, limits.uploads, signal, (bytes) => share.add(bytes))));
   } finally {
-    budget.give(taken);
+    share.giveBack();
+  }
+}
+
+/** What one body has of the budget. */
+class Share {
+  readonly #limits: RequestBodyLimits;
+  #bytes = 0;
+
+  constructor(limits: RequestBodyLimits) {
+    this.#limits = limits;
+  }
+
+  /** Throws BodyError when there is no room, or when the body is larger than allowed. */
+  add(bytes: number): void {
+    if (!this.#limits.budget.take(bytes)) throw new BodyError("no_room");
+    this.#bytes += bytes;
+    if (this.#bytes > this.#limits.bytesMax) throw new BodyError("too_large");
+  }
+
+  giveBack(): void {
+    this.#limits.budget.give(this.#bytes);
   }
 }
 
@@ -66,7 +111,7 @@ function continueIfAsked(req: IncomingMessage, res: ServerResponse): void {
 function collect(
   req: IncomingMessage,
   uploads: UploadWatch,
-  signal: AbortSignal,
+  signal: StopSignal,
   account: (bytes: number) => void,
 ): Promise<Buffer[]> {
   return new Promise((resolve, reject) => {
@@ -90,14 +135,8 @@ function collect(
     const onLeft = (): void => settle(new BodyError("left"));
     const onAbort = (): void => settle(new BodyError("aborted"));
     const tooSlow = (): void => settle(new BodyError("too_slow"));
-    // Most bodies are complete before anybody reads them: nothing can happen to those.
-    const isPending = isBodyPending(req);
-    const stopWatching = isPending ? uploads.watch(req, tooSlow) : () => {};
-    if (signal.aborted) onAbort();
-    else if (req.destroyed) onLeft();
-    else {
-      if (isPending) signal.addEventListener("abort", onAbort, { once: true });
-      req.on("data", onData).on("end", onEnd).on("error", onLeft).on("close", onLeft);
-    }
+    const stopWatching = uploads.watch(req, tooSlow);
+    signal.addEventListener("abort", onAbort);
+    req.on("data", onData).on("end", onEnd).on("error", onLeft).on("close", onLeft);
   });
 }

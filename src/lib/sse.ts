@@ -1,4 +1,5 @@
 import type { ServerResponse } from "node:http";
+import type { StopSignal } from "./lazy-abort.js";
 
 /** What an event begins and ends with. Data is one line: clients that split by hand expect exactly this. */
 export const sseEventStart = "data: ";
@@ -65,7 +66,7 @@ export class SseWriter {
   }
 
   /** Resolves when the reader is no longer behind, when the response is gone, or when `signal` aborts. */
-  async drained(signal: AbortSignal): Promise<void> {
+  async drained(signal: StopSignal): Promise<void> {
     this.#flush();
     while (this.#res.writableNeedDrain && !signal.aborted && !this.#res.destroyed) {
       await drainOrEnd(this.#res, signal);
@@ -89,7 +90,7 @@ export class SseWriter {
   }
 }
 
-function drainOrEnd(res: ServerResponse, signal: AbortSignal): Promise<void> {
+function drainOrEnd(res: ServerResponse, signal: StopSignal): Promise<void> {
   return new Promise((resolve) => {
     const done = (): void => {
       res.off("drain", done).off("close", done);

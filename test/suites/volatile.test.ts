@@ -41,7 +41,7 @@ describe("volatile state", () => {
       cachedTokens: 0,
       latencyMs: 1,
     } as const;
-    await expect(ledger.settle(settlement)).rejects.toThrow("promptTokens is a count");
+    expect(() => ledger.settle(settlement)).toThrow("promptTokens is a count");
     expect(ledger.usageTotals("a").requests).toBe(0);
   });
 
@@ -50,8 +50,8 @@ describe("volatile state", () => {
     const admit = (number: number) =>
       ledger.admit({ requestId: `req_${number}`, account: "a", keyId: null, model: "m", tokens: 0, leaseMs: 1_000 });
     for (let number = 0; number < 100_000; number++) await admit(number);
-    await expect(admit(100_000)).rejects.toMatchObject({ code: "server_is_overloaded" });
+    expect(() => admit(100_000)).toThrow(expect.objectContaining({ code: "server_is_overloaded" }));
     await ledger.chargeRefused({ requestId: "req_0", account: "a", keyId: null });
-    await expect(admit(100_000)).resolves.toMatchObject({ admitted: true });
+    expect(admit(100_000)).toMatchObject({ admitted: true });
   });
 });

@@ -11,6 +11,7 @@ import { LiveRequests } from "../../src/domain/live-requests.js";
 import type { Logger } from "../../src/domain/ports.js";
 import { ServiceCore } from "../../src/domain/service-core.js";
 import { createRandomIds } from "../../src/lib/ids.js";
+import { LazyAbort } from "../../src/lib/lazy-abort.js";
 import { createVolatileLedger } from "../../src/state/volatile/volatile-ledger.js";
 import { createVolatileState } from "../../src/state/volatile/volatile-state.js";
 import { FakeClock } from "./fake-clock.js";
@@ -75,7 +76,7 @@ export async function createCoreHarness(options: {
     operation: Operation = "create_chat_completion",
     deadlineAtMs = Number.POSITIVE_INFINITY,
   ): Promise<HarnessCall> => {
-    const abort = new AbortController();
+    const abort = new LazyAbort();
     const caller = {
       authorization: `Bearer ${adminToken}`,
       deadlineAtMs,

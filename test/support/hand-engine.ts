@@ -7,23 +7,22 @@ import {
   type GenerateRequest,
   type LoadedModel,
 } from "../../src/domain/inference/engine.js";
+import type { StopSignal } from "../../src/lib/lazy-abort.js";
 import { caps } from "./capabilities.js";
 
 /** One run of the engine, steered by the test: events go out when `say` is called. */
 export class HandRun {
   readonly request: GenerateRequest;
-  readonly signal: AbortSignal;
+  readonly signal: StopSignal;
   #queue: GenEvent[] = [];
   #error: unknown;
   #over = false;
   #wake: () => void = () => {};
 
-  constructor(request: GenerateRequest, signal: AbortSignal) {
+  constructor(request: GenerateRequest, signal: StopSignal) {
     this.request = request;
     this.signal = signal;
-    signal.addEventListener("abort", () => this.fail(new EngineError("aborted", "aborted", { usage: this.usage })), {
-      once: true,
-    });
+    signal.addEventListener("abort", () => this.fail(new EngineError("aborted", "aborted", { usage: this.usage })));
   }
 
   /** What an aborted run says it had produced. */

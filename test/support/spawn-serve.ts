@@ -56,7 +56,7 @@ export function spawnServe({ args = ["--json"], env = {}, cwd, nodeArgs = [], co
   ];
   const child = spawn(program, [...rest, ...args], {
     cwd,
-    env: { PATH: process.env["PATH"], PORT: "0", UIS_GRPC_PORT: "0", UIS_OPS_PORT: "0", ...env },
+    env: { PATH: process.env["PATH"], PORT: "0", UIS_GRPC_PORT: "0", UIS_OPS_PORT: "0", UIS_OFFLINE: "1", ...env },
     stdio: ["ignore", "pipe", "pipe"],
   });
   const written = { stdout: "", stderr: "" };

@@ -95,7 +95,8 @@ async function startIn(folder: string, { config = {}, env = {}, logLevel = "info
   const logs: LogLines = [];
   const sink = { write: (line: string) => logs.push(JSON.parse(line) as Record<string, unknown>) };
   const log = createLogger({ level: logLevel, sink });
-  return { service: await start({ config: loaded.config, secrets: await readSecrets(env), log }), logs };
+  const environment = { PATH: process.env["PATH"], ...env };
+  return { service: await start({ config: loaded.config, secrets: await readSecrets(env), log, environment }), logs };
 }
 
 async function toRunningService(

@@ -6,3 +6,8 @@ export function rounds(longCount: number): number {
   if (process.env["UIS_TEST_TIER"] === "long") return longCount;
   return Math.min(longCount, Math.max(3, Math.ceil(longCount / 10)));
 }
+
+/** For what does not scale by ten, such as how long a soak takes. */
+export function byTier<T>(values: { readonly ci: T; readonly long: T }): T {
+  return process.env["UIS_TEST_TIER"] === "long" ? values.long : values.ci;
+}

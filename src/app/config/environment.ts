@@ -90,6 +90,7 @@ export function misspeltNames(variables: Variables): readonly { readonly name: s
 function valueOfText(text: string, schema: SettingSchema): unknown {
   if (schema.enum !== undefined) return text.toLowerCase();
   if (isText(schema)) return text;
+  if (schema.type === "boolean" && (text === "1" || text === "0")) return text === "1";
   if (schema.type === "array" && !text.trimStart().startsWith("[") && !text.includes("\n")) {
     return text.split(",").map((item) => item.trim());
   }

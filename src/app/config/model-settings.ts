@@ -8,11 +8,22 @@ const modelId = z
   .describe("What requests name as model. 1 to 128 of a-z, A-Z, 0-9 and . _ : / -; unique.");
 
 const engine = oneOf(["scripted", "llama", "openai"])
-  .refine((name) => name === "scripted", { error: "this version has the scripted engine only" })
-  .describe("Which engine runs it. This version has `scripted` only.");
+  .refine((name) => name !== "openai", { error: "this version has the engines scripted and llama only" })
+  .describe("Which engine runs it: `llama`, the embedded one, or `scripted`, which says what it is told to.");
 
-const contextLength = wholeNumber(1, 100_000_000).describe("Tokens of prompt and answer together. Default 4096.");
-const slots = wholeNumber(1, 4096).describe("Requests that run at once. Default 64.");
+const contextLength = wholeNumber(1, 100_000_000).describe(
+  "Tokens of prompt and answer together. Default 4096, or what the model was trained for when that is less.",
+);
+const slots = wholeNumber(1, 4096).describe("Requests that run at once. Default 64; llama: 4, at most 256.");
+/** Sequences that llama.cpp can keep in one context. */
+const llamaSlotsMax = 256;
+const source = text("a source of a model")
+  .regex(/^(hf:|https?:|pypi:|file:)./, { error: "must begin with hf:, https:, pypi: or file:" })
+  .describe("Where the embedded engine's model comes from. Default: what is kept under this id.");
+const sha256 = z
+  .string({ error: "must be text" })
+  .regex(/^[0-9a-fA-F]{64}$/, { error: "must be 64 hex digits" })
+  .describe("What the fetched file must have.");
 const queueMax = wholeNumber(0, 512).describe("Requests that may wait for a slot. Default 4 x slots, at most 512.");
 
 const deployment = z.strictObject({
@@ -21,13 +32,15 @@ const deployment = z.strictObject({
   context_length: contextLength.optional(),
   slots: slots.optional(),
   queue_max: queueMax.optional(),
+  source: source.optional(),
+  sha256: sha256.optional(),
   weight: wholeNumber(1, 1000).prefault(1).describe("Share of the model's requests, beside its other deployments."),
   upstream: notYet(null),
   model: notYet(null),
 });
 
 /** The settings with which a model with one deployment says how it runs. */
-const shorthand = ["engine", "scripted", "context_length", "slots", "queue_max"] as const;
+const shorthand = ["engine", "scripted", "context_length", "slots", "queue_max", "source", "sha256"] as const;
 
 /** One entry of `models:`. */
 export const modelSettings = z
@@ -49,26 +62,53 @@ export const modelSettings = z
       .min(1, { error: "must have at least one deployment" })
       .optional()
       .describe(
-        "Where it runs, when in more than one way: each entry has engine, scripted, context_length, slots, queue_max, and " +
-          "weight (1 to 1000, default 1), its share of the requests.",
+        "Where it runs, when in more than one way: each entry has engine, scripted, context_length, slots, queue_max, " +
+          "source, sha256, and weight (1 to 1000, default 1), its share of the requests.",
       ),
-    source: notYet(null),
-    sha256: notYet(null),
+    source: source.optional(),
+    sha256: sha256.optional(),
     prices: notYet({ input: 0, cached_input: 0, output: 0 }),
     fallbacks: notYet([]),
   })
   .check(({ value: model, issues }) => {
-    const complain = (path: string, message: string) =>
-      issues.push({ code: "custom", input: model, path: [path], message });
+    const complain = (path: (string | number)[], message: string) =>
+      issues.push({ code: "custom", input: model, path, message });
     const does = model.capabilities ?? [];
     if (does.includes("embeddings") && does.length > 1) {
-      complain("capabilities", "a model makes either embeddings or texts: use one model for each");
+      complain(["capabilities"], "a model makes either embeddings or texts: use one model for each");
+    }
+    for (const [path, entry] of entriesOf(model)) {
+      if (entry.engine === "llama" && (entry.slots ?? 0) > llamaSlotsMax) {
+        complain([...path, "slots"], `must be at most ${llamaSlotsMax} for the engine llama`);
+      }
+      for (const name of foreignSettings(entry))
+        complain([...path, name], `is no setting of the engine ${entry.engine}`);
     }
     if (model.deployments === undefined) {
-      if (model.engine === undefined) complain("engine", "is required: a model needs an engine or deployments");
+      if (model.engine === undefined) complain(["engine"], "is required: a model needs an engine or deployments");
       return;
     }
     for (const name of shorthand) {
-      if (model[name] !== undefined) complain(name, "belongs to the entries of deployments, which this model has");
+      if (model[name] !== undefined) complain([name], "belongs to the entries of deployments, which this model has");
     }
   });
+
+/** What of an entry says how one engine is used. */
+const engineSettings = { scripted: ["scripted"], llama: ["source", "sha256"] } as const;
+
+type Entry = Pick<z.output<typeof deployment>, "scripted" | "source" | "sha256" | "slots"> & {
+  readonly engine?: string | undefined;
+};
+
+function entriesOf(model: Entry & { readonly deployments?: readonly Entry[] | undefined }) {
+  const below = (model.deployments ?? []).map(
+    (entry, i) => [["deployments", i] as (string | number)[], entry] as const,
+  );
+  return [[[] as (string | number)[], model] as const, ...below];
+}
+
+function foreignSettings(entry: Entry): readonly string[] {
+  return Object.entries(engineSettings).flatMap(([engine, names]) =>
+    engine === entry.engine || entry.engine === undefined ? [] : names.filter((name) => entry[name] !== undefined),
+  );
+}

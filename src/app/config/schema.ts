@@ -1,5 +1,6 @@
 import { isIPv6 } from "node:net";
 import * as z from "zod";
+import { engineSettings } from "./engine-settings.js";
 import { limitsSettings } from "./limits-settings.js";
 import { modelSettings } from "./model-settings.js";
 import { duration, notYet, oneOf, text, trueOrFalse, wholeNumber } from "./setting-types.js";
@@ -67,8 +68,12 @@ export const configSchema = z
     state: state.prefault({}),
     models: z
       .array(modelSettings, { error: "must be a list of models" })
-      .prefault([])
-      .describe("The catalog. Empty: no model."),
+      .nullable()
+      .prefault(null)
+      .describe("The catalog. Empty: no model. Null: what was pulled and imported, else the default models."),
+    offline: trueOrFalse
+      .prefault(false)
+      .describe("Whether no model is fetched from anywhere; models on this machine are used."),
     sse: z
       .strictObject({
         keep_alive: oneOf(["comment", "chunk", "off"])
@@ -82,7 +87,7 @@ export const configSchema = z
     limits: limitsSettings.prefault({}),
     core: z.strictObject({ addresses: notYet([]), token: notYet(null) }).prefault({}),
     upstreams: notYet({}),
-    engine: z.strictObject({ stall: notYet("30s"), circuit_crashes: notYet(5), threads: notYet(null) }).prefault({}),
+    engine: engineSettings.prefault({}),
     rate_limits: z
       .strictObject({ default_key: notYet({}), default_account: notYet({}), models: notYet({}) })
       .prefault({}),
@@ -103,7 +108,7 @@ export const configSchema = z
       issues.push({ code: "custom", input: config, path, message });
     checkTls(config.server.tls, complain);
     checkPorts(config.server, complain);
-    checkModelIds(config.models, complain);
+    checkModelIds(config.models ?? [], complain);
   });
 
 export type Config = z.output<typeof configSchema>;

@@ -54,6 +54,18 @@ function* leaves(schema: SettingSchema, path: readonly string[]): Iterable<Setti
 /** Names that the group at `path` knows; empty where any name goes. */
 export function knownNamesAt(path: readonly (string | number)[]): readonly string[] {
   let schema: SettingSchema | undefined = configJsonSchema();
-  for (const part of path) schema = typeof part === "number" ? schema?.items : schema?.properties?.[part];
+  for (const part of path) {
+    schema = typeof part === "number" ? listSchema(schema)?.items : schema?.properties?.[part];
+  }
   return Object.keys(schema?.properties ?? {});
+}
+
+/** JSON Schema of an entry of `models`. */
+export function modelJsonSchema(): SettingSchema {
+  return listSchema(configJsonSchema().properties?.["models"])?.items ?? {};
+}
+
+/** A list that may also be null is one of several forms. */
+function listSchema(schema: SettingSchema | undefined): SettingSchema | undefined {
+  return schema?.anyOf?.find((form) => form.items !== undefined) ?? schema;
 }

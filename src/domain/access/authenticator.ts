@@ -13,8 +13,14 @@ const authorizationForm = /^bearer ([^ ]+)$/i;
 
 const administrator: Principal = { kind: "administrator", keyId: null, account: "default" };
 
-/** Keys whose digest is remembered: twice as many are held as are sure to be there. */
-const keyHashesMax = 10_000;
+/** Keys that are remembered by their header: twice as many are held as are sure to be there. */
+const seenMax = 10_000;
+
+interface SeenKey {
+  readonly record: ApiKeyRecord;
+  /** Made of the record. */
+  readonly principal: Principal;
+}
 
 export interface AuthenticatorDeps {
   readonly keys: Pick<KeyStore, "findByHash" | "touch">;
@@ -32,8 +38,8 @@ export class Authenticator {
   /** Digests of the administrator's tokens by token: hashing them anew would cost every request microseconds. */
   readonly #tokenHashes = new BoundedMap<string, string>(16);
 
-  /** Digests of keys that were good, by the header that they came in. Whether a key still is good, the cache of records says. */
-  readonly #keyHashes = new BoundedMap<string, string>(keyHashesMax);
+  /** Keys that were good, by the header that they came in. Whether a key still is good, the cache of records says. */
+  readonly #seen = new BoundedMap<string, SeenKey>(seenMax);
 
   constructor(deps: AuthenticatorDeps) {
     this.#deps = deps;
@@ -42,24 +48,33 @@ export class Authenticator {
   }
 
   /**
-   * Rejects with ServiceError `invalid_api_key`, in the same words for every kind of bad key (KEY-5), or with
-   * `storage_unavailable` when the key is not known here and the store cannot be asked (KEY-14).
+   * Answers at once when the key was seen before and its record is fresh. Rejects with ServiceError `invalid_api_key`, in
+   * the same words for every kind of bad key (KEY-5), or with `storage_unavailable` when the key is not known here and
+   * the store cannot be asked (KEY-14).
    */
-  async authenticate(authorization: string | undefined): Promise<Principal> {
+  authenticate(authorization: string | undefined): Principal | Promise<Principal> {
     const header = authorization ?? "";
-    const hash = this.#keyHashes.get(header) ?? this.#hashOf(header);
+    const seen = this.#seen.get(header);
+    if (seen !== undefined) {
+      const nowMs = this.#deps.clock.monotonic();
+      const isSame = this.#cache.fresh(seen.record.hash, nowMs) === seen.record;
+      if (isSame && isValid(seen.record, this.#deps.clock.now())) {
+        this.#lastUsed.note(seen.record, nowMs);
+        return seen.principal;
+      }
+    }
+    return this.#find(header, seen?.record.hash);
+  }
+
+  async #find(header: string, seenHash: string | undefined): Promise<Principal> {
+    const hash = seenHash ?? this.#hashOf(header);
     if (hash === null) return administrator;
     const record = await this.#cache.find(hash);
     if (record === null || !isValid(record, this.#deps.clock.now())) throw invalidApiKey();
-    this.#keyHashes.set(header, hash);
-    this.#lastUsed.note(record);
-    return {
-      kind: "api_key",
-      keyId: record.id,
-      account: record.account,
-      scope: record.scope,
-      models: record.models,
-    };
+    const principal = principalOf(record);
+    this.#seen.set(header, { record, principal });
+    this.#lastUsed.note(record, this.#deps.clock.monotonic());
+    return principal;
   }
 
   /** Digest of the key in a header that was not seen before; null: it is the administrator's. Throws for what is no key. */
@@ -88,6 +103,10 @@ export class Authenticator {
     this.#tokenHashes.set(token, hash);
     return hash;
   }
+}
+
+function principalOf({ id, account, scope, models }: ApiKeyRecord): Principal {
+  return Object.freeze({ kind: "api_key", keyId: id, account, scope, models });
 }
 
 function isValid(record: ApiKeyRecord, nowMs: number): boolean {

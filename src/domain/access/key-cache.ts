@@ -41,11 +41,17 @@ export class KeyCache {
     return this.#known.size + this.#unknownSinceMs.size;
   }
 
+  /** The record of a known key, revoked and expired ones included, when the store need not be asked at `nowMs` (monotonic). */
+  fresh(hash: string, nowMs: number): ApiKeyRecord | undefined {
+    const known = this.#known.get(hash);
+    return known !== undefined && nowMs - known.readAtMs < knownFreshMs ? known.record : undefined;
+  }
+
   /** The record, revoked and expired ones included; null when there is no such key. Rejects with `storage_unavailable`. */
   async find(hash: string): Promise<ApiKeyRecord | null> {
     const nowMs = this.#clock.monotonic();
-    const known = this.#known.get(hash);
-    if (known !== undefined && nowMs - known.readAtMs < knownFreshMs) return known.record;
+    const fresh = this.fresh(hash, nowMs);
+    if (fresh !== undefined) return fresh;
     const unknownSinceMs = this.#unknownSinceMs.get(hash);
     if (unknownSinceMs !== undefined && nowMs - unknownSinceMs < unknownFreshMs) return null;
     try {

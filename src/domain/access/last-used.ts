@@ -19,10 +19,12 @@ export class LastUsed {
     this.#log = deps.log;
   }
 
-  /** Never throws and is not awaited: a use that cannot be noted is logged once until noting works again. */
-  note({ id }: ApiKeyRecord): void {
+  /**
+   * `nowMs` is the monotonic time. Never throws and is not awaited: a use that cannot be noted is logged once until
+   * noting works again.
+   */
+  note({ id }: ApiKeyRecord, nowMs: number): void {
     const touchedAtMs = this.#touchedAtMs.get(id);
-    const nowMs = this.#clock.monotonic();
     if (touchedAtMs !== undefined && nowMs - touchedAtMs < touchEveryMs) return;
     this.#touchedAtMs.set(id, nowMs);
     this.#keys.touch(id, this.#clock.now()).then(

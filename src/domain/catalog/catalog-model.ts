@@ -25,6 +25,11 @@ export class CatalogModel {
     return this.deployments.find((deployment) => deployment.model !== null)?.model?.caps ?? null;
   }
 
+  /** Whether no deployment of it could be loaded: it is not listed, and its requests are told so. */
+  get hasFailed(): boolean {
+    return this.deployments.every((deployment) => deployment.failure !== null);
+  }
+
   /** What the model offers: the configured capabilities, else those of its engine. */
   get capabilities(): readonly Capability[] {
     const { caps } = this;
@@ -52,6 +57,7 @@ export class CatalogModel {
       contextLength,
       capabilities: [...this.capabilities],
       ...(caps?.embeddings && caps.embeddingDims !== undefined ? { dimensions: caps.embeddingDims } : {}),
+      ...(caps?.chat ? { toolCalling: caps.tools } : {}),
     });
   }
 }

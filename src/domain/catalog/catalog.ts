@@ -1,5 +1,6 @@
 import { mayUseModel, type Principal } from "../access/principal.js";
 import type { Clock, Logger } from "../ports.js";
+import { invariant } from "../service-error.js";
 import { CatalogModel } from "./catalog-model.js";
 import type { CatalogStore } from "./catalog-store.js";
 import { Deployment } from "./deployment.js";
@@ -17,9 +18,23 @@ export class Catalog {
   readonly #deps: CatalogDeps;
   readonly #listeners = new Set<() => void>();
   #models: ReadonlyMap<string, CatalogModel> = new Map();
+  #isComplete = true;
 
   constructor(deps: CatalogDeps) {
     this.#deps = deps;
+  }
+
+  /** Whether a model that is not listed does not exist. While a service starts it may be on its way. */
+  get isComplete(): boolean {
+    return this.#isComplete;
+  }
+
+  /** Models are about to be listed, until the returned function is called. */
+  beginListing(): () => void {
+    this.#isComplete = false;
+    return () => {
+      this.#isComplete = true;
+    };
   }
 
   /** All models, by id. */
@@ -27,9 +42,9 @@ export class Catalog {
     return [...this.#models.values()];
   }
 
-  /** The models that the principal may use, by id (MODEL-9, KEY-8). */
+  /** The models that the principal may use, by id (MODEL-9, KEY-8), those that could not be loaded left out. */
   visibleTo(principal: Principal): readonly CatalogModel[] {
-    return this.all().filter((model) => mayUseModel(principal, model.id));
+    return this.all().filter((model) => mayUseModel(principal, model.id) && !model.hasFailed);
   }
 
   /** The model, or null when it does not exist or the principal may not use it: a caller cannot tell which (GEN-13). */
@@ -45,33 +60,79 @@ export class Catalog {
   }
 
   /**
-   * Puts these models in the place of all there are. New ones load first and the old ones keep answering until then;
-   * requests that run on an old one finish there.
+   * Puts these models in the place of all there are. Resolves when all of them are loaded or have failed; requests that
+   * run on a model that leaves finish there.
    */
   async replace(definitions: readonly ModelDefinition[]): Promise<void> {
-    const sorted = [...definitions].sort((a, b) => (a.id < b.id ? -1 : 1));
-    const createdAtMs = await this.#deps.store.firstSeen(
-      sorted.map((definition) => definition.id),
-      this.#deps.clock.now(),
-    );
-    const models = sorted.map((definition, i) => this.#open(definition, createdAtMs[i] ?? this.#deps.clock.now()));
-    const old = this.#models;
-    const next = new Map(models.map((model) => [model.id, model]));
-    if (old.size === 0) this.#swap(next);
-    await Promise.all(models.flatMap((model) => model.deployments.map((deployment) => deployment.loadEnded)));
-    this.#swap(next);
-    await Promise.all([...old.values()].flatMap((model) => model.deployments.map((deployment) => deployment.retire())));
+    const kept = new Set(definitions.map((definition) => definition.id));
+    const gone = [...this.#models.keys()].filter((id) => !kept.has(id));
+    const opened = await this.#open(definitions);
+    await Promise.all(opened.map((model) => this.#takeOver(model)));
+    await Promise.all(gone.map((id) => this.remove(id)));
   }
 
-  #open(definition: ModelDefinition, createdAtMs: number): CatalogModel {
+  /** Adds a model, or puts it in the place of the one with its id. Resolves when it is loaded or has failed. */
+  async put(definition: ModelDefinition): Promise<CatalogModel> {
+    const opened = await this.#open([definition]);
+    await Promise.all(opened.map((model) => this.#takeOver(model)));
+    const model = this.#models.get(definition.id) ?? opened[0];
+    invariant(model !== undefined, "one definition makes one model");
+    return model;
+  }
+
+  /** Takes a model out; its running requests finish. False: there is none with this id. */
+  async remove(id: string): Promise<boolean> {
+    const model = this.#models.get(id);
+    if (model === undefined) return false;
+    this.#change((models) => models.delete(id));
+    await retire(model);
+    return true;
+  }
+
+  /** Begins to load models. Those whose id is new are listed at once, so that their requests wait and are not refused. */
+  async #open(definitions: readonly ModelDefinition[]): Promise<readonly CatalogModel[]> {
+    const nowMs = this.#deps.clock.now();
+    const ids = definitions.map((definition) => definition.id);
+    const createdAtMs = await this.#deps.store.firstSeen(ids, nowMs);
+    const opened = definitions.map((definition, i) => this.#openOne(definition, createdAtMs[i] ?? nowMs));
+    this.#change((models) => {
+      for (const model of opened) if (!models.has(model.id)) models.set(model.id, model);
+    });
+    return opened;
+  }
+
+  #openOne(definition: ModelDefinition, createdAtMs: number): CatalogModel {
     const deployments = definition.deployments.map(
       (deployment, position) => new Deployment(this.#deps, definition.id, position, deployment),
     );
     return new CatalogModel(definition, createdAtMs, deployments);
   }
 
-  #swap(models: ReadonlyMap<string, CatalogModel>): void {
-    this.#models = models;
+  /** Lets a new model answer once it is loaded; until then, and for good when it does not load, the old one answers. */
+  async #takeOver(model: CatalogModel): Promise<void> {
+    await Promise.all(model.deployments.map((deployment) => deployment.loadEnded));
+    const old = this.#models.get(model.id);
+    if (old === model) return this.#change(() => {});
+    const loaded = model.caps !== null;
+    if (!loaded && old !== undefined) {
+      this.#deps.log.error({ model: model.id }, "the new form of a model did not load: the one before goes on");
+    }
+    if (loaded && old !== undefined) {
+      this.#change((models) => models.set(model.id, model));
+      await retire(old);
+    } else {
+      await retire(model);
+    }
+  }
+
+  #change(edit: (models: Map<string, CatalogModel>) => void): void {
+    const models = new Map(this.#models);
+    edit(models);
+    this.#models = new Map([...models].sort(([a], [b]) => (a < b ? -1 : 1)));
     for (const changed of [...this.#listeners]) changed();
   }
+}
+
+async function retire(model: CatalogModel): Promise<void> {
+  await Promise.all(model.deployments.map((deployment) => deployment.retire()));
 }

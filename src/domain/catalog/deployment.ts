@@ -1,10 +1,10 @@
-import { EngineError, type LoadedModel } from "../inference/engine.js";
+import { EngineError, type LoadedModel, type LoadProgress } from "../inference/engine.js";
 import type { Clock, Logger } from "../ports.js";
 import { ModelQueue } from "../scheduling/model-queue.js";
 import type { DeploymentDefinition } from "./model-definition.js";
 
 type LoadState =
-  | { readonly stage: "loading" }
+  | { readonly stage: "loading"; readonly progress: LoadProgress }
   | { readonly stage: "loaded"; readonly model: LoadedModel }
   | { readonly stage: "failed"; readonly error: EngineError };
 
@@ -22,7 +22,7 @@ export class Deployment {
   readonly loadEnded: Promise<void>;
   readonly #abortLoad = new AbortController();
   readonly #log: Logger;
-  #state: LoadState = { stage: "loading" };
+  #state: LoadState = { stage: "loading", progress: { stage: "loading", share: 0 } };
 
   constructor(
     deps: { clock: Clock; log: Logger; queueWaitMs: number },
@@ -45,6 +45,11 @@ export class Deployment {
   /** The loaded model; null while it loads or when that failed. */
   get model(): LoadedModel | null {
     return this.#state.stage === "loaded" ? this.#state.model : null;
+  }
+
+  /** How far the load is; null when it is over. */
+  get progress(): LoadProgress | null {
+    return this.#state.stage === "loading" ? this.#state.progress : null;
   }
 
   /** Why there is no loaded model; null while loading and when loaded. */
@@ -71,8 +76,11 @@ export class Deployment {
       slots: definition.slots,
       options: definition.options,
     };
+    const onProgress = (progress: LoadProgress): void => {
+      if (this.#state.stage === "loading") this.#state = { stage: "loading", progress };
+    };
     try {
-      const model = await definition.engine.load(spec, () => {}, this.#abortLoad.signal);
+      const model = await definition.engine.load(spec, onProgress, this.#abortLoad.signal);
       this.#state = { stage: "loaded", model };
     } catch (cause) {
       const error =

@@ -6,18 +6,20 @@ import {
 } from "../../../gen/unified/inference/v1/chat_pb.js";
 import type { Capabilities, GenerateRequest, ToolChoiceSpec } from "./engine.js";
 import type { GenerateBase } from "./generate-base.js";
-import { refuseUnlessAble, refuseValueUnlessAble, toSampling } from "./sampling-request.js";
+import { type Mutable, refuseUnlessAble, refuseValueUnlessAble, toSampling } from "./sampling-request.js";
 
 /**
  * What the engine is asked for a valid chat request. Refuses with `unsupported_parameter` or `unsupported_value` what
  * this model cannot do.
  */
 export function toChatRequest(params: ChatCompletionParams, caps: Capabilities): GenerateBase {
-  for (const [i, message] of params.messages.entries())
-    for (const [j, part] of message.content.entries())
-      refuseUnlessPartAble(part, caps, `messages[${i}].content[${j}]`, params.model);
-  const { tools, toolChoice } = toolsToOffer(params);
-  refuseUnlessToolsAble(tools, toolChoice, params, caps);
+  params.messages.forEach(({ content }, i) => {
+    content.forEach((part, j) => {
+      if (part.part.case !== "text") refuseUnlessPartAble(part, caps, `messages[${i}].content[${j}]`, params.model);
+    });
+  });
+  const { tools, toolChoice } = toolsToOffer(params, caps);
+  refuseUnlessToolsAble(tools, params, caps);
   const logprobs = params.logprobs === true ? (params.topLogprobs ?? 0) : undefined;
   refuseValueUnlessAble(
     caps.logprobs === 0 || (logprobs ?? 0) <= caps.logprobs,
@@ -26,7 +28,7 @@ export function toChatRequest(params: ChatCompletionParams, caps: Capabilities):
     params.model,
   );
   const format = toFormat(params, caps);
-  return {
+  const request: Mutable<GenerateBase> = {
     input: {
       messages: params.messages,
       tools,
@@ -34,10 +36,11 @@ export function toChatRequest(params: ChatCompletionParams, caps: Capabilities):
       parallelToolCalls: caps.parallelTools && (params.parallelToolCalls ?? true),
     },
     ...toSampling(params, { maxTokens: params.maxCompletionTokens ?? params.maxTokens, logprobs }, caps),
-    ...(format === undefined ? {} : { format }),
-    ...(params.reasoningEffort === undefined ? {} : { reasoningEffort: params.reasoningEffort }),
-    ...(params.chatTemplateKwargsJson === undefined ? {} : { chatTemplateKwargsJson: params.chatTemplateKwargsJson }),
   };
+  if (format !== undefined) request.format = format;
+  if (params.reasoningEffort !== undefined) request.reasoningEffort = params.reasoningEffort;
+  if (params.chatTemplateKwargsJson !== undefined) request.chatTemplateKwargsJson = params.chatTemplateKwargsJson;
+  return request;
 }
 
 function refuseUnlessPartAble({ part }: ContentPart, caps: Capabilities, param: string, model: string): void {
@@ -46,11 +49,20 @@ function refuseUnlessPartAble({ part }: ContentPart, caps: Capabilities, param: 
   if (part.case === "file") refuseValueUnlessAble(false, "Files are", param, model);
 }
 
-/** The tools that may be called, and how; none when the choice is `none` (TOOL-3, TOOL-4, TOOL-6). */
-function toolsToOffer({ tools, toolChoice }: ChatCompletionParams): {
+interface Offer {
   readonly tools: readonly Tool[];
   readonly toolChoice: ToolChoiceSpec;
-} {
+}
+
+/** A model that calls tools only when it is forced to answers an `auto` request as text: nothing is offered to it. */
+function toolsToOffer(params: ChatCompletionParams, caps: Capabilities): Offer {
+  const asked = toolsAskedFor(params);
+  const isIgnored = caps.tools === "forced-only" && asked.toolChoice.mode === "auto";
+  return isIgnored ? { tools: [], toolChoice: { mode: "none" } } : asked;
+}
+
+/** The tools that may be called, and how; none when the choice is `none` (TOOL-3, TOOL-4, TOOL-6). */
+function toolsAskedFor({ tools, toolChoice }: ChatCompletionParams): Offer {
   const named = (names: readonly string[]): Tool[] => tools.filter((tool) => names.includes(tool.function?.name ?? ""));
   const choice = toolChoice?.choice;
   switch (choice?.case) {
@@ -70,19 +82,8 @@ function modeOf(mode: ToolChoice_Mode): "none" | "auto" | "required" {
   return mode === ToolChoice_Mode.REQUIRED ? "required" : "auto";
 }
 
-function refuseUnlessToolsAble(
-  offered: readonly Tool[],
-  choice: ToolChoiceSpec,
-  params: ChatCompletionParams,
-  caps: Capabilities,
-): void {
+function refuseUnlessToolsAble(offered: readonly Tool[], params: ChatCompletionParams, caps: Capabilities): void {
   refuseUnlessAble(caps.tools !== "none" || offered.length === 0, "tools", params.model);
-  refuseValueUnlessAble(
-    caps.tools !== "forced-only" || choice.mode !== "auto",
-    "Tool calls that the model may leave out (tool_choice 'auto') are",
-    "tool_choice",
-    params.model,
-  );
   for (const tool of offered) {
     const param = `tools[${params.tools.indexOf(tool)}].function.strict`;
     refuseUnlessAble(caps.grammar || tool.function?.strict !== true, param, params.model);

@@ -31,18 +31,13 @@ interface Choice {
 export class ChatWhole implements WholeAssembly<ChatCompletion> {
   readonly #identity: AnswerIdentity;
   readonly #serviceTier: string | undefined;
-  readonly #choices: Choice[];
+  readonly #choices: Choice[] = [];
 
   constructor(identity: AnswerIdentity, choices: number, serviceTier: string | undefined) {
     this.#identity = identity;
     this.#serviceTier = serviceTier;
-    this.#choices = Array.from({ length: choices }, () => ({
-      text: "",
-      reasoning: "",
-      calls: [],
-      finishReason: "",
-      logprobs: null,
-    }));
+    for (let i = 0; i < choices; i++)
+      this.#choices.push({ text: "", reasoning: "", calls: [], finishReason: "", logprobs: null });
   }
 
   take(index: number, event: GenEvent): void {

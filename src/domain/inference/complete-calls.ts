@@ -7,13 +7,13 @@ type ToolEvent = Extract<GenEvent, { type: "tool" }>;
  * that was cut keeps what it has. Calls of a choice come one after the other, so that one per choice is remembered.
  */
 export class CompleteCalls {
-  /** The open call of each choice, while it has no arguments. */
-  readonly #bare = new Map<number, ToolEvent>();
+  /** The open call of each choice, while it has no arguments; null while there never was one, as in most answers. */
+  #bare: Map<number, ToolEvent> | null = null;
 
   /** What has to be said before the event, if anything. */
   before(event: GenEvent): ToolEvent | null {
     if (event.type !== "tool" && event.type !== "finish") return null;
-    const bare = this.#bare.get(event.choice);
+    const bare = this.#bare?.get(event.choice);
     this.#note(event);
     if (bare === undefined || goesOn(bare, event) || isCut(event)) return null;
     const { choice, index, outTokens } = bare;
@@ -21,11 +21,13 @@ export class CompleteCalls {
   }
 
   #note(event: ToolEvent | Extract<GenEvent, { type: "finish" }>): void {
-    const open = event.type === "tool" ? this.#bare.get(event.choice) : undefined;
+    const open = event.type === "tool" ? this.#bare?.get(event.choice) : undefined;
     const isNew = event.type === "tool" && open?.index !== event.index && event.id !== undefined;
     const hasArguments = event.type === "tool" && (event.argsDelta ?? "") !== "";
-    if (event.type === "tool" && isNew && !hasArguments) this.#bare.set(event.choice, event);
-    else if (event.type === "finish" || isNew || hasArguments) this.#bare.delete(event.choice);
+    if (event.type === "tool" && isNew && !hasArguments) {
+      this.#bare ??= new Map();
+      this.#bare.set(event.choice, event);
+    } else if (event.type === "finish" || isNew || hasArguments) this.#bare?.delete(event.choice);
   }
 }
 

@@ -6,11 +6,11 @@ import type { Clock } from "../ports.js";
 import type { Run } from "../run.js";
 import { type ServiceError, toServiceError } from "../service-error.js";
 import type { StreamAssembly, WholeAssembly } from "./assembly.js";
-import type { EventSink, Generation } from "./generation.js";
+import type { EventSink, Generation, GenerationReader } from "./generation.js";
 import { settleFailure } from "./settle-failure.js";
 
-/** Starts the engine's part of a request with a sink for its events. */
-export type StartGeneration = (sink: EventSink) => Generation;
+/** The engine's part of a request for whoever takes its events. Not yet running. */
+export type ToGeneration = (reader: GenerationReader) => Generation;
 
 export interface StreamSettings {
   readonly clock: Clock;
@@ -25,26 +25,26 @@ const chunkBytes = 256;
  * Streams an answer. The engine pushes into a bounded outbox and waits when it is full; a reader that leaves it full
  * for `stallMs` ends the request, so that nobody holds a slot by not reading. The last item follows the settlement.
  */
-export async function streamWhole<M>(
+export function streamWhole<M>(
   settings: StreamSettings,
   call: Call,
   run: Run,
   assembly: StreamAssembly<M>,
-  start: StartGeneration,
+  toGeneration: ToGeneration,
 ): Promise<StreamAnswer<M>> {
   const outbox = new Outbox<M>(settings.streamBufferBytesMax);
-  const generation = start((choice, event) => {
+  const sink: EventSink = (choice, event) => {
     const textBytes = event.type === "text" ? event.text.length : 0;
     for (const piece of assembly.take(choice, event)) outbox.push(piece, chunkBytes + textBytes);
     return outbox.full ? roomOrStall(settings, call, outbox) : undefined;
+  };
+  return new Promise((resolve, reject) => {
+    const generation = toGeneration({ sink, commit: (head) => resolve({ head, items: outbox }) });
+    // One that failed before anything was said is answered when that is settled, with the settled error.
+    void finishStream(call, run, assembly, generation, outbox).then((error) => {
+      if (error !== null) reject(error);
+    });
   });
-  const finished = finishStream(call, run, assembly, generation, outbox);
-  try {
-    return { head: await generation.committed, items: outbox };
-  } catch {
-    // The generation failed before anything was said: the caller is answered when that is settled, with the settled error.
-    throw await finished;
-  }
 }
 
 /** Ends the outbox when the request is settled; resolves to the error that it ended with, if any. Never rejects. */
@@ -68,24 +68,29 @@ async function finishStream<M>(
 }
 
 /** Collects a whole answer. */
-export async function collectWhole<M>(
+export function collectWhole<M>(
   call: Call,
   run: Run,
   assembly: WholeAssembly<M>,
-  start: StartGeneration,
+  toGeneration: ToGeneration,
 ): Promise<Answer<M>> {
-  const generation = start((choice, event) => {
-    assembly.take(choice, event);
-    return undefined;
+  const generation = toGeneration({
+    sink(choice, event) {
+      assembly.take(choice, event);
+      return undefined;
+    },
+    commit: null,
   });
-  await endWith(call, run, generation);
-  return { head: generation.head, body: assembly.build(run.tally.total()) };
+  return endWith(call, run, generation).then(() => ({
+    head: generation.head,
+    body: assembly.build(run.tally.total()),
+  }));
 }
 
-/** Waits for the engine's end or the call's, whichever is first, and settles; rejects with what the caller is told. */
+/** Runs until the engine's end or the call's, whichever is first, and settles; rejects with what the caller is told. */
 async function endWith(call: Call, run: Run, generation: Generation): Promise<void> {
   try {
-    await endOfEither(generation, call.signal);
+    await generation.run();
   } catch (thrown) {
     throw await settleFailure(call, run, thrown);
   }
@@ -93,28 +98,11 @@ async function endWith(call: Call, run: Run, generation: Generation): Promise<vo
   await run.end("completed");
 }
 
-/** Does not wait for an engine that does not heed its signal. */
-function endOfEither(generation: Generation, signal: AbortSignal): Promise<void> {
-  return new Promise((resolve, reject) => {
-    const onAbort = (): void => reject(errorOfEnd(signal.reason));
-    if (signal.aborted) return onAbort();
-    signal.addEventListener("abort", onAbort, { once: true });
-    const settled = (settle: (reason?: unknown) => void) => (reason?: unknown) => {
-      signal.removeEventListener("abort", onAbort);
-      settle(reason);
-    };
-    generation.done.then(
-      settled(() => resolve()),
-      settled(reject),
-    );
-  });
-}
-
 async function roomOrStall<M>(settings: StreamSettings, call: Call, outbox: Outbox<M>): Promise<void> {
   const cancelTimer = settings.clock.after(settings.stallMs, () => call.abort("stalled"));
-  const onAbort = (): void => outbox.close(errorOfEnd(call.signal.reason));
-  call.signal.addEventListener("abort", onAbort, { once: true });
+  const onAbort = (): void => outbox.close(errorOfEnd(call.stop.reason));
+  call.stop.addEventListener("abort", onAbort);
   await outbox.room();
   cancelTimer();
-  call.signal.removeEventListener("abort", onAbort);
+  call.stop.removeEventListener("abort", onAbort);
 }

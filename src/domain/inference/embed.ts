@@ -1,6 +1,7 @@
 import { create } from "@bufbuild/protobuf";
 import { type EmbeddingList, EmbeddingListSchema } from "../../../gen/unified/inference/v1/embedding_pb.js";
 import type { ServiceLimits } from "../../contract/limits.js";
+import type { StopSignal } from "../../lib/lazy-abort.js";
 import type { Call } from "../call.js";
 import { errorOfEnd } from "../call-context.js";
 import type { CatalogModel } from "../catalog/catalog-model.js";
@@ -37,12 +38,12 @@ export async function embed(deps: EmbedDeps, plan: EmbedPlan): Promise<Answer<Em
   try {
     call.enter("queued");
     const queueWaitMs = deps.limits.queueWaitMs;
-    const loaded =
-      deployment.model ?? (await waitForModel(deployment, { clock: deps.clock, queueWaitMs }, call.signal));
-    const slot = await deployment.queue.acquire({ account: call.account, keyId: call.keyId }, call.signal);
+    const loaded = deployment.model ?? (await waitForModel(deployment, { clock: deps.clock, queueWaitMs }, call.stop));
+    const slot = await deployment.queue.acquire({ account: call.account, keyId: call.keyId }, call.stop);
     call.enter("running");
     call.waited(slot.queueMs);
-    const vectors = await embedInSlices(deps, plan, loaded).finally(() => slot.release());
+    const request = { ...plan.request, queueMs: slot.queueMs };
+    const vectors = await embedInSlices(deps, { ...plan, request }, loaded).finally(() => slot.release());
     run.engineEnded();
     call.enter("delivering");
     await run.end("completed");
@@ -61,9 +62,9 @@ async function embedInSlices(deps: EmbedDeps, plan: EmbedPlan, loaded: LoadedMod
   const vectors: Float32Array[] = [];
   let promptTokens = 0;
   for (let from = 0; from < request.inputs.length; from += inputsPerCall) {
-    if (call.signal.aborted) throw errorOfEnd(call.signal.reason);
+    if (call.stop.aborted) throw errorOfEnd(call.stop.reason);
     const slice = { ...request, inputs: request.inputs.slice(from, from + inputsPerCall) };
-    const result = await embedSlice(loaded, slice, from, call.signal).catch((thrown: unknown) => {
+    const result = await embedSlice(loaded, slice, from, call.stop).catch((thrown: unknown) => {
       if (thrown instanceof EngineError) run.tally.prompt(0, promptTokens + (thrown.usage?.promptTokens ?? 0), 0);
       throw thrown;
     });
@@ -81,7 +82,7 @@ async function embedSlice(
   loaded: LoadedModel,
   slice: EmbedRequest,
   from: number,
-  signal: AbortSignal,
+  signal: StopSignal,
 ): Promise<EmbedResult> {
   try {
     return await loaded.embed(slice, signal);

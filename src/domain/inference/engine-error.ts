@@ -27,17 +27,17 @@ function translate(error: EngineError): ServiceError {
     case "overloaded":
       return new ServiceError("server_is_overloaded", "The model has no free slot. Try again in a moment.", {
         ...options,
-        retryAfterMs: overloadedRetryMs,
+        retryAfterMs: error.retryAfterMs ?? overloadedRetryMs,
       });
     case "model_loading":
       return new ServiceError("model_loading", "The model is still being loaded.", {
         ...options,
-        retryAfterMs: loadingRetryMs,
+        retryAfterMs: error.retryAfterMs ?? loadingRetryMs,
       });
     case "model_not_loaded":
       return new ServiceError("model_not_loaded", "The model's weights are not loaded.", {
         ...options,
-        retryAfterMs: loadingRetryMs,
+        retryAfterMs: error.retryAfterMs ?? loadingRetryMs,
       });
     case "engine_restarted":
     case "upstream_error":

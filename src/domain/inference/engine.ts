@@ -1,4 +1,5 @@
 import type { Message, Tool } from "../../../gen/unified/inference/v1/chat_pb.js";
+import type { StopSignal } from "../../lib/lazy-abort.js";
 
 /**
  * The port to whatever runs a model: `llama` (embedded child process), `openai` (an upstream server), `scripted`
@@ -39,14 +40,17 @@ export interface LoadedModel {
   readonly caps: Capabilities;
   /** Changes whenever the engine, the weights or the sampling code does (RESP-11). Printable ASCII. */
   readonly fingerprint: string;
-  /** Tokens of the prompt; null when the engine cannot know before it runs. */
-  countTokens(input: GenerateInput, signal: AbortSignal): Promise<number | null>;
+  /**
+   * Tokens of the prompt; null when the engine cannot know before it runs. `options` as in the request that is counted
+   * for, because they can change its prompt.
+   */
+  countTokens(input: GenerateInput, signal: StopSignal, options?: PromptOptions): Promise<number | null>;
   /**
    * Runs one prompt. Events of one choice are in order; the last event is `usage`, after one `finish` per choice.
    * Throws EngineError, at the call or while it is iterated; after an abort its `usage` says what was produced.
    */
-  generate(request: GenerateRequest, signal: AbortSignal): AsyncIterable<GenEvent>;
-  embed(request: EmbedRequest, signal: AbortSignal): Promise<EmbedResult>;
+  generate(request: GenerateRequest, signal: StopSignal): AsyncIterable<GenEvent>;
+  embed(request: EmbedRequest, signal: StopSignal): Promise<EmbedResult>;
   stats(): EngineStats;
   unload(graceMs: number): Promise<void>;
 }
@@ -96,6 +100,9 @@ export type GenerateInput =
     }
   | { readonly prompt: string | readonly number[] };
 
+/** What of a request can change its prompt, beside the input. */
+export type PromptOptions = Pick<GenerateRequest, "format" | "reasoningEffort" | "chatTemplateKwargsJson">;
+
 export interface GenerateRequest {
   readonly requestId: string;
   readonly input: GenerateInput;
@@ -123,17 +130,24 @@ export interface GenerateRequest {
   readonly reasoningEffort?: string;
   readonly chatTemplateKwargsJson?: string;
   readonly deadlineAtMs: number;
+  /** How long the caller waited for its slot: an engine that has to wait as well takes it off its own limit. Default 0. */
+  readonly queueMs?: number;
   /** Tenant of the prefix cache: never share KV across them. */
   readonly cacheKey: string;
   /** `joined`: nobody reads along, so text events of one choice may be joined into few. */
   readonly deltas: "each" | "joined";
 }
 
-export interface TokenLogprobInfo {
+export interface TokenLogprobInfo extends TokenLogprob {
+  readonly top: readonly TokenLogprob[];
+}
+
+export interface TokenLogprob {
   readonly token: string;
   /** Finite; -9999.0 stands for "never" (RESP-9). */
   readonly logprob: number;
-  readonly top: readonly { readonly token: string; readonly logprob: number }[];
+  /** Set when the token is no whole text by itself, but a part of a character; else they are those of `token`. */
+  readonly bytes?: readonly number[];
 }
 
 /** outTokens are cumulative per choice and include text that is held back. */
@@ -172,6 +186,8 @@ export type FinishReason = "stop" | "length" | "tool_calls" | "content_filter";
 export interface EmbedRequest {
   readonly inputs: readonly (string | readonly number[])[];
   readonly dimensions?: number;
+  /** As in GenerateRequest. */
+  readonly queueMs?: number;
 }
 
 export interface EmbedResult {
@@ -208,6 +224,8 @@ export class EngineError extends Error {
   /** Whether another deployment, or this one later, may succeed. */
   readonly retryable: boolean;
   readonly param: string | null;
+  /** Wait after which the same call can succeed; null: the engine cannot say. */
+  readonly retryAfterMs: number | null;
   /** What was produced before an abort or failure. */
   readonly usage: { readonly promptTokens: number; readonly outTokens: number; readonly cachedTokens: number } | null;
 
@@ -217,6 +235,7 @@ export class EngineError extends Error {
     options: {
       retryable?: boolean;
       param?: string;
+      retryAfterMs?: number;
       usage?: { promptTokens: number; outTokens: number; cachedTokens: number };
       cause?: unknown;
     } = {},
@@ -225,6 +244,7 @@ export class EngineError extends Error {
     this.code = code;
     this.retryable = options.retryable ?? false;
     this.param = options.param ?? null;
+    this.retryAfterMs = options.retryAfterMs ?? null;
     this.usage = options.usage ?? null;
   }
 }

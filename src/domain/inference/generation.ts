@@ -1,4 +1,5 @@
 import { errorRow } from "../../contract/errors.js";
+import { LazyAbort, type StopSignal } from "../../lib/lazy-abort.js";
 import type { Call } from "../call.js";
 import { Ended, errorOfEnd } from "../call-context.js";
 import type { CatalogModel } from "../catalog/catalog-model.js";
@@ -9,7 +10,7 @@ import type { Clock } from "../ports.js";
 import type { Run } from "../run.js";
 import type { ServiceError } from "../service-error.js";
 import { CompleteCalls } from "./complete-calls.js";
-import { EngineError, type GenEvent, type LoadedModel } from "./engine.js";
+import { EngineError, type GenEvent, type GenerateRequest, type LoadedModel } from "./engine.js";
 import { serviceErrorOf } from "./engine-error.js";
 import type { GenerateBase } from "./generate-base.js";
 import { waitForModel } from "./wait-for-model.js";
@@ -37,45 +38,41 @@ export interface GenerationPlan {
   readonly model: CatalogModel;
   readonly prompts: readonly Prompt[];
   readonly admission: Extract<Admission, { admitted: true }>;
-  readonly deltas: "each" | "joined";
-  readonly sink: EventSink;
   /** Told which model answers, before its first event. */
   answeredBy(model: LoadedModel): void;
 }
 
+/** Who takes what a generation makes. */
+export interface GenerationReader {
+  readonly sink: EventSink;
+  /**
+   * Told once: at the first content, `commitMs` after a slot was granted, or at a good end without content. Null: nobody
+   * reads along, and a failure may go to another deployment until there is content.
+   */
+  readonly commit: ((head: AnswerHead) => void) | null;
+}
+
 /**
  * The engine's part of one admitted request: for each prompt a slot of the model's queue and one run of the engine.
- *
- * `committed` resolves at the first content, or `commitMs` after a slot was granted; until then a failure may go to
- * another deployment and reaches the caller as a status. `done` settles when all prompts are through.
+ * Until it is committed a failure may go to another deployment and reaches the caller as a status.
  */
 export class Generation {
-  readonly committed: Promise<AnswerHead>;
-  readonly done: Promise<void>;
   readonly #deps: GenerationDeps;
   readonly #plan: GenerationPlan;
+  readonly #reader: GenerationReader;
   /** Ends the other prompts when one fails; a request with one prompt needs none of its own. */
-  readonly #abort: AbortController | null;
-  #commit: (head: AnswerHead) => void = () => {};
-  #refuse: (error: unknown) => void = () => {};
+  readonly #abort: LazyAbort | null;
   #isCommitted = false;
   #cancelCommitTimer: (() => void) | null = null;
   #deployment: Deployment | null = null;
   #attempts = 0;
   #queueMs = 0;
 
-  constructor(deps: GenerationDeps, plan: GenerationPlan) {
+  constructor(deps: GenerationDeps, plan: GenerationPlan, reader: GenerationReader) {
     this.#deps = deps;
     this.#plan = plan;
-    this.#abort = plan.prompts.length > 1 ? new AbortController() : null;
-    this.committed = new Promise((resolve, reject) => {
-      this.#commit = resolve;
-      this.#refuse = reject;
-    });
-    this.done = this.#runAll();
-    // Both promises fail together, and a caller may await only one of them.
-    this.committed.catch(() => {});
-    this.done.catch(() => {});
+    this.#reader = reader;
+    this.#abort = plan.prompts.length > 1 ? new LazyAbort() : null;
   }
 
   get head(): AnswerHead {
@@ -89,44 +86,69 @@ export class Generation {
     };
   }
 
-  get #signal(): AbortSignal {
-    return this.#abort?.signal ?? this.#plan.call.signal;
+  get #signal(): StopSignal {
+    return this.#abort ?? this.#plan.call.stop;
   }
 
-  async #runAll(): Promise<void> {
-    const stopFollowing = this.#followCall();
-    try {
-      await this.#runPrompts();
-      this.#commitNow();
-    } catch (thrown) {
-      const { signal } = this.#plan.call;
-      const error = signal.aborted ? errorOfEnd(signal.reason) : serviceErrorOf(thrown);
-      this.#refuse(error);
-      throw error;
-    } finally {
-      this.#cancelCommitTimer?.();
-      stopFollowing();
-      this.#plan.run.engineEnded();
+  /**
+   * Resolves when all prompts are through; rejects with what an engine threw, or with the end's own error at the call's
+   * end: an engine that does not heed its signal is not waited for. Called once.
+   */
+  run(): Promise<void> {
+    const { stop } = this.#plan.call;
+    if (stop.aborted) {
+      this.#over();
+      return Promise.reject(errorOfEnd(stop.reason));
     }
+    // A promise by hand and no async function over another: this is on the path of every request.
+    return new Promise((resolve, reject) => {
+      const onAbort = (): void => reject(errorOfEnd(stop.reason));
+      stop.addEventListener("abort", onAbort);
+      const over = (): void => {
+        stop.removeEventListener("abort", onAbort);
+        this.#over();
+      };
+      this.#runPrompts().then(
+        () => {
+          this.#commitNow();
+          over();
+          resolve();
+        },
+        (thrown: unknown) => {
+          over();
+          reject(thrown);
+        },
+      );
+    });
   }
 
-  #followCall(): () => void {
-    const { signal } = this.#plan.call;
-    const abort = this.#abort;
-    if (abort === null) return () => {};
-    const follow = (): void => abort.abort(signal.reason);
-    signal.addEventListener("abort", follow, { once: true });
-    return () => signal.removeEventListener("abort", follow);
+  /** The engine has said its last word. */
+  #over(): void {
+    this.#cancelCommitTimer?.();
+    this.#plan.run.engineEnded();
+  }
+
+  #runPrompts(): Promise<void> {
+    const [first, second] = this.#plan.prompts;
+    return first !== undefined && second === undefined ? this.#runPrompt(first, false, null) : this.#runBatch();
   }
 
   /**
    * The first prompt waits for its slot like any request. The others then run beside and after it, on as many slots as
    * the deployment has, and wait their turn for each: a batch never holds a slot that somebody else waits for.
    */
-  async #runPrompts(): Promise<void> {
-    const { prompts } = this.#plan;
-    const [only] = prompts;
-    if (prompts.length === 1 && only !== undefined) return this.#runPrompt(only, false, () => {});
+  async #runBatch(): Promise<void> {
+    const { call, prompts } = this.#plan;
+    const follow = (): void => this.#abort?.abort(call.stop.reason);
+    call.stop.addEventListener("abort", follow);
+    try {
+      await this.#runAll(prompts);
+    } finally {
+      call.stop.removeEventListener("abort", follow);
+    }
+  }
+
+  async #runAll(prompts: readonly Prompt[]): Promise<void> {
     let next = 0;
     let failure: { readonly thrown: unknown } | null = null;
     const runRest = async (continuing: boolean): Promise<void> => {
@@ -141,7 +163,7 @@ export class Generation {
       }
     };
     let helpers: Promise<void>[] | null = null;
-    const startHelpers = (deployment: Deployment): void => {
+    const startHelpers: Granted = (deployment) => {
       const count = Math.min(prompts.length, deployment.queue.slots) - 1;
       helpers ??= Array.from({ length: count }, () => runRest(true));
     };
@@ -151,15 +173,15 @@ export class Generation {
   }
 
   /** Tries the model's deployments in turn, the least loaded first. */
-  async #runPrompt(prompt: Prompt, continuing: boolean, granted: (deployment: Deployment) => void): Promise<void> {
+  async #runPrompt(prompt: Prompt, continuing: boolean, granted: Granted | null): Promise<void> {
     const deployments = this.#plan.model.byLoad();
-    for (const [i, deployment] of deployments.entries()) {
+    for (const deployment of deployments) {
       try {
         await this.#runOn(deployment, prompt, continuing, granted);
         return;
       } catch (thrown) {
         const error = this.#noteFailure(prompt, thrown);
-        const last = i === deployments.length - 1;
+        const last = deployment === deployments.at(-1);
         if (last || this.#isCommitted || this.#signal.aborted || !mayGoElsewhere(error)) throw error;
         this.#plan.call.log.warn(
           { deployment: deployment.id, error: error.code },
@@ -169,22 +191,27 @@ export class Generation {
     }
   }
 
-  async #runOn(
-    deployment: Deployment,
-    prompt: Prompt,
-    continuing: boolean,
-    granted: (deployment: Deployment) => void,
-  ): Promise<void> {
+  async #runOn(deployment: Deployment, prompt: Prompt, continuing: boolean, granted: Granted | null): Promise<void> {
     const { call } = this.#plan;
     this.#attempts += 1;
+    if (this.#signal.aborted) throw errorOfEnd(this.#signal.reason);
     if (!continuing) call.enter("queued");
     const model = deployment.model ?? (await waitForModel(deployment, this.#deps, this.#signal));
-    const who = { account: call.principal.account, keyId: call.principal.keyId };
-    const slot = await deployment.queue.acquire(who, this.#signal, continuing);
+    const { queue } = deployment;
+    // Further prompts of a batch wait a moment even for a free slot, so that the first one begins first.
+    const free = continuing ? null : queue.tryAcquire();
+    const slot = free ?? (await queue.acquire(call, this.#signal, continuing));
     try {
       if (!continuing) this.#granted(deployment, model, slot.queueMs);
-      granted(deployment);
-      await this.#pump(model, prompt);
+      granted?.(deployment);
+      const calls = new CompleteCalls();
+      let finished = 0;
+      for await (const event of model.generate(this.#toRequest(prompt, slot.queueMs), this.#signal)) {
+        if (event.type === "finish") finished += 1;
+        const wait = this.#take(prompt, event, calls);
+        if (wait !== undefined) await wait;
+      }
+      if (finished < prompt.request.n) throw new EngineError("upstream_error", "the engine ended before it finished");
     } finally {
       slot.release();
     }
@@ -196,34 +223,41 @@ export class Generation {
     this.#queueMs += queueMs;
     this.#plan.call.enter("running");
     this.#plan.call.waited(this.#queueMs);
-    if (this.#plan.deltas === "each") {
+    if (this.#reader.commit !== null) {
       this.#cancelCommitTimer ??= this.#deps.clock.after(this.#deps.commitMs, () => this.#commitNow());
     }
   }
 
-  async #pump(model: LoadedModel, prompt: Prompt): Promise<void> {
-    const { call, sink } = this.#plan;
+  #toRequest(prompt: Prompt, queueMs: number): GenerateRequest {
+    const { call } = this.#plan;
     // The spread comes last: with fields after it V8 builds the object by a path that takes 3 µs.
-    const request = {
+    return {
       requestId: call.requestId,
       deadlineAtMs: call.deadlineAtMs,
-      cacheKey: call.principal.account,
-      deltas: this.#plan.deltas,
+      queueMs,
+      cacheKey: call.account,
+      deltas: this.#reader.commit === null ? "joined" : "each",
       ...prompt.request,
     };
-    const calls = new CompleteCalls();
-    let finished = 0;
-    for await (const event of model.generate(request, this.#signal)) {
-      this.#count(prompt, event);
-      if (event.type === "accepted" || event.type === "usage") continue;
-      if (event.type === "finish") finished += 1;
-      const missing = calls.before(event);
-      if (missing !== null) await sink(prompt.base + missing.choice, missing);
-      const wait = sink(prompt.base + event.choice, event);
-      this.#commitNow();
-      if (wait !== undefined) await wait;
-    }
-    if (finished < prompt.request.n) throw new EngineError("upstream_error", "the engine ended before it finished");
+  }
+
+  /** Counts an event and passes it on; a promise asks the engine to wait. */
+  #take(prompt: Prompt, event: GenEvent, calls: CompleteCalls): Promise<void> | undefined {
+    this.#count(prompt, event);
+    if (event.type === "accepted" || event.type === "usage") return undefined;
+    const missing = calls.before(event);
+    return missing === null ? this.#passOn(prompt, event) : this.#passOnBoth(prompt, missing, event);
+  }
+
+  async #passOnBoth(prompt: Prompt, first: ChoiceEvent, second: ChoiceEvent): Promise<void> {
+    await this.#reader.sink(prompt.base + first.choice, first);
+    await this.#passOn(prompt, second);
+  }
+
+  #passOn(prompt: Prompt, event: ChoiceEvent): Promise<void> | undefined {
+    const wait = this.#reader.sink(prompt.base + event.choice, event);
+    this.#commitNow();
+    return wait;
   }
 
   #count(prompt: Prompt, event: GenEvent): void {
@@ -257,9 +291,15 @@ export class Generation {
     if (this.#isCommitted) return;
     this.#isCommitted = true;
     this.#cancelCommitTimer?.();
-    this.#commit(this.head);
+    this.#reader.commit?.(this.head);
   }
 }
+
+/** What a choice says. */
+type ChoiceEvent = Exclude<GenEvent, { type: "accepted" | "usage" }>;
+
+/** Told of a slot that was granted. */
+type Granted = (deployment: Deployment) => void;
 
 /** A function, because the compiler does not see that a closure assigned the variable. */
 function throwIfFailed(failure: { readonly thrown: unknown } | null): void {

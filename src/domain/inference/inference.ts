@@ -6,6 +6,7 @@ import type {
 import type { Completion, CompletionChunk, CompletionParams } from "../../../gen/unified/inference/v1/completion_pb.js";
 import type { EmbeddingList, EmbeddingParams } from "../../../gen/unified/inference/v1/embedding_pb.js";
 import type { ServiceLimits } from "../../contract/limits.js";
+import { andThen } from "../../lib/and-then.js";
 import { type AdmittedRun, admitRun } from "../admit-run.js";
 import type { Call } from "../call.js";
 import type { Catalog } from "../catalog/catalog.js";
@@ -15,6 +16,7 @@ import { requireCapability, requireModel } from "../catalog/require-model.js";
 import type { Answer, StreamAnswer } from "../core.js";
 import type { Ledger } from "../ledger.js";
 import type { Clock, IdSource } from "../ports.js";
+import type { Run } from "../run.js";
 import { invariant, ServiceError } from "../service-error.js";
 import { AnswerIdentity } from "./answer-identity.js";
 import type { StreamAssembly, WholeAssembly } from "./assembly.js";
@@ -24,10 +26,10 @@ import { ChatWhole } from "./chat-whole.js";
 import { toCompletionRequests } from "./completion-request.js";
 import { CompletionStream } from "./completion-stream.js";
 import { CompletionWhole } from "./completion-whole.js";
-import { collectWhole, type StartGeneration, streamWhole } from "./deliver.js";
+import { collectWhole, streamWhole, type ToGeneration } from "./deliver.js";
 import { embed } from "./embed.js";
 import { toEmbedRequest } from "./embedding-request.js";
-import type { Capabilities, EmbedRequest, LoadedModel } from "./engine.js";
+import type { Capabilities, LoadedModel } from "./engine.js";
 import type { GenerateBase } from "./generate-base.js";
 import { Generation, type Prompt } from "./generation.js";
 import { planPrompts } from "./plan-prompts.js";
@@ -45,19 +47,12 @@ export interface InferenceDeps {
 }
 
 /** A request that is validated and admitted, and whose generation can be started. */
-interface Prepared extends AdmittedRun {
-  readonly call: Call;
+interface Prepared {
+  readonly run: Run;
   readonly identity: AnswerIdentity;
   /** Choices of the whole request. */
   readonly choices: number;
-  /** `joined` when nobody reads along. */
-  readonly start: (deltas: "each" | "joined") => StartGeneration;
-}
-
-interface Checked {
-  readonly model: CatalogModel;
-  readonly prompts: readonly Prompt[];
-  readonly choices: number;
+  readonly toGeneration: ToGeneration;
 }
 
 /** What differs between chat and text completions before the engine. */
@@ -77,98 +72,112 @@ export class Inference {
     this.#deps = deps;
   }
 
-  async createChatCompletion(params: ChatCompletionParams, call: Call): Promise<Answer<ChatCompletion>> {
-    const prepared = await this.#prepareChat(params, call);
-    return this.#whole(prepared, new ChatWhole(prepared.identity, prepared.choices, serviceTier(params)));
+  createChatCompletion(params: ChatCompletionParams, call: Call): Promise<Answer<ChatCompletion>> {
+    return this.#whole(
+      call,
+      this.#chat(params),
+      ({ identity, choices }) => new ChatWhole(identity, choices, serviceTier(params)),
+    );
   }
 
-  async streamChatCompletion(params: ChatCompletionParams, call: Call): Promise<StreamAnswer<ChatCompletionChunk>> {
-    const prepared = await this.#prepareChat(params, call);
-    return this.#stream(prepared, new ChatStream(prepared.identity, prepared.choices, serviceTier(params)));
+  streamChatCompletion(params: ChatCompletionParams, call: Call): Promise<StreamAnswer<ChatCompletionChunk>> {
+    return this.#stream(
+      call,
+      this.#chat(params),
+      ({ identity, choices }) => new ChatStream(identity, choices, serviceTier(params)),
+    );
   }
 
-  async createCompletion(params: CompletionParams, call: Call): Promise<Answer<Completion>> {
-    const prepared = await this.#prepareCompletion(params, call);
-    return this.#whole(prepared, new CompletionWhole(prepared.identity, prepared.choices));
+  createCompletion(params: CompletionParams, call: Call): Promise<Answer<Completion>> {
+    return this.#whole(
+      call,
+      this.#completion(params),
+      ({ identity, choices }) => new CompletionWhole(identity, choices),
+    );
   }
 
-  async streamCompletion(params: CompletionParams, call: Call): Promise<StreamAnswer<CompletionChunk>> {
-    const prepared = await this.#prepareCompletion(params, call);
-    return this.#stream(prepared, new CompletionStream(prepared.identity));
+  streamCompletion(params: CompletionParams, call: Call): Promise<StreamAnswer<CompletionChunk>> {
+    return this.#stream(call, this.#completion(params), ({ identity }) => new CompletionStream(identity));
   }
 
   async createEmbeddings(params: EmbeddingParams, call: Call): Promise<Answer<EmbeddingList>> {
-    const { request, model } = await this.#checkEmbeddings(params, call);
-    return embed(this.#deps, { call, model, request, ...(await admitRun(this.#deps, call, model)) });
-  }
-
-  async #checkEmbeddings(params: EmbeddingParams, call: Call): Promise<{ model: CatalogModel; request: EmbedRequest }> {
-    try {
+    const model = orRefused(call, () => {
       validateEmbeddings(params, this.#deps.limits);
-      const model = this.#model(call, params.model, "embeddings");
-      return { model, request: toEmbedRequest(params, model.caps ?? (await this.#capsOnceLoaded(model, call))) };
-    } catch (thrown) {
-      if (thrown instanceof ServiceError) call.refused(thrown);
-      throw thrown;
-    }
+      return this.#model(call, params.model, "embeddings");
+    });
+    const caps = model.caps ?? (await this.#capsOnceLoaded(model, call));
+    const request = orRefused(call, () => toEmbedRequest(params, caps));
+    return await embed(this.#deps, { call, model, request, ...(await admitRun(this.#deps, call, model)) });
   }
 
-  #prepareChat(params: ChatCompletionParams, call: Call): Promise<Prepared> {
-    return this.#prepare(call, {
+  #chat(params: ChatCompletionParams): RequestKind {
+    return {
       idPrefix: "chatcmpl-",
       capability: "chat",
       model: params.model,
       validate: () => validateChatCompletion(params, this.#deps.limits),
       build: (caps) => [toChatRequest(params, caps)],
-    });
+    };
   }
 
-  #prepareCompletion(params: CompletionParams, call: Call): Promise<Prepared> {
-    return this.#prepare(call, {
+  #completion(params: CompletionParams): RequestKind {
+    return {
       idPrefix: "cmpl-",
       capability: "completions",
       model: params.model,
       validate: () => validateCompletion(params, this.#deps.limits),
       build: (caps) => toCompletionRequests(params, caps),
+    };
+  }
+
+  /** Throws or rejects with ServiceError. */
+  #prepare(call: Call, kind: RequestKind): Prepared | Promise<Prepared> {
+    const model = orRefused(call, () => {
+      kind.validate();
+      return this.#model(call, kind.model, kind.capability);
+    });
+    return andThen(model.caps ?? this.#capsOnceLoaded(model, call), (caps) => {
+      const prompts = orRefused(call, () => planPrompts(kind.build(caps), caps));
+      return andThen(admitRun(this.#deps, call, model), (admitted) =>
+        this.#prepared(call, kind.idPrefix, model, prompts, admitted),
+      );
     });
   }
 
-  async #prepare(call: Call, kind: RequestKind): Promise<Prepared> {
-    const { model, prompts, choices } = await this.#check(call, kind);
-    const admitted = await admitRun(this.#deps, call, model);
+  #prepared(
+    call: Call,
+    idPrefix: string,
+    model: CatalogModel,
+    prompts: readonly Prompt[],
+    { run, admission }: AdmittedRun,
+  ): Prepared {
     const { clock, ids, limits } = this.#deps;
-    const identity = new AnswerIdentity(ids.text(kind.idPrefix), clock.now(), model.id);
+    const identity = new AnswerIdentity(ids.text(idPrefix), clock.now(), model.id);
     const settings = { clock, commitMs: limits.commitMs, queueWaitMs: limits.queueWaitMs };
     const answeredBy = (loaded: LoadedModel): void => identity.answeredBy(loaded);
-    const start =
-      (deltas: "each" | "joined"): StartGeneration =>
-      (sink) =>
-        new Generation(settings, { call, model, prompts, deltas, sink, answeredBy, ...admitted });
-    return { call, identity, choices, start, ...admitted };
+    const plan = { call, run, model, prompts, admission, answeredBy };
+    const toGeneration: ToGeneration = (reader) => new Generation(settings, plan, reader);
+    return { run, identity, choices: choicesOf(prompts), toGeneration };
   }
 
-  /** All that can be wrong with a request. A refusal here has cost no engine anything. */
-  async #check(call: Call, kind: RequestKind): Promise<Checked> {
-    try {
-      kind.validate();
-      const model = this.#model(call, kind.model, kind.capability);
-      const caps = model.caps ?? (await this.#capsOnceLoaded(model, call));
-      const requests = kind.build(caps);
-      return { model, prompts: planPrompts(requests, caps), choices: requests.reduce((sum, { n }) => sum + n, 0) };
-    } catch (thrown) {
-      if (thrown instanceof ServiceError) call.refused(thrown);
-      throw thrown;
-    }
+  /** Throws or rejects with ServiceError, like #prepare. */
+  #whole<M>(call: Call, kind: RequestKind, toAssembly: (prepared: Prepared) => WholeAssembly<M>): Promise<Answer<M>> {
+    const deliver = (prepared: Prepared): Promise<Answer<M>> =>
+      collectWhole(call, prepared.run, toAssembly(prepared), prepared.toGeneration);
+    const preparing = this.#prepare(call, kind);
+    return preparing instanceof Promise ? preparing.then(deliver) : deliver(preparing);
   }
 
-  #whole<M>({ call, run, start }: Prepared, assembly: WholeAssembly<M>): Promise<Answer<M>> {
-    return collectWhole(call, run, assembly, start("joined"));
-  }
-
-  #stream<M>({ call, run, start }: Prepared, assembly: StreamAssembly<M>): Promise<StreamAnswer<M>> {
+  async #stream<M>(
+    call: Call,
+    kind: RequestKind,
+    toAssembly: (prepared: Prepared) => StreamAssembly<M>,
+  ): Promise<StreamAnswer<M>> {
     const { clock, limits } = this.#deps;
     const { streamBufferBytesMax, stallMs } = limits;
-    return streamWhole({ clock, streamBufferBytesMax, stallMs }, call, run, assembly, start("each"));
+    const prepared = await this.#prepare(call, kind);
+    const settings = { clock, streamBufferBytesMax, stallMs };
+    return await streamWhole(settings, call, prepared.run, toAssembly(prepared), prepared.toGeneration);
   }
 
   #model(call: Call, id: string, capability: Capability): CatalogModel {
@@ -183,8 +192,22 @@ export class Inference {
     const deployment = model.byLoad()[0];
     invariant(deployment !== undefined, "a catalog model has a deployment");
     const { clock, limits } = this.#deps;
-    return (await waitForModel(deployment, { clock, queueWaitMs: limits.queueWaitMs }, call.signal)).caps;
+    return (await waitForModel(deployment, { clock, queueWaitMs: limits.queueWaitMs }, call.stop)).caps;
   }
+}
+
+/** Notes on the call what `check` refuses. A refusal has cost no engine anything. */
+function orRefused<T>(call: Call, check: () => T): T {
+  try {
+    return check();
+  } catch (thrown) {
+    if (thrown instanceof ServiceError) call.refused(thrown);
+    throw thrown;
+  }
+}
+
+function choicesOf(prompts: readonly Prompt[]): number {
+  return prompts.reduce((sum, { request }) => sum + request.n, 0);
 }
 
 /** Named in the answer only when the request named one (CHAT-23). */

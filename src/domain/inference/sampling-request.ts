@@ -34,6 +34,9 @@ type SamplingRequest = Pick<
   | "logprobs"
 >;
 
+/** For an object under construction: what is not asked for is left out, and spreads would cost every request. */
+export type Mutable<T> = { -readonly [K in keyof T]: T[K] };
+
 /**
  * The sampling part of an engine request, defaults filled in. `logprobs` undefined: none are asked for. Refuses what
  * the model cannot do.
@@ -48,7 +51,7 @@ export function toSampling(
   refuseUnlessAble(caps.penalties || !params.frequencyPenalty, "frequency_penalty", params.model);
   refuseUnlessAble(caps.penalties || !params.presencePenalty, "presence_penalty", params.model);
   refuseUnlessAble(caps.logprobs > 0 || asked.logprobs === undefined, "logprobs", params.model);
-  return {
+  const request: Mutable<SamplingRequest> = {
     n: params.n ?? 1,
     maxTokens: asked.maxTokens === undefined ? null : Math.min(asked.maxTokens, caps.maxOutput),
     stop: params.stop.filter((text) => text !== ""),
@@ -56,13 +59,14 @@ export function toSampling(
     topP: params.topP ?? 1,
     frequencyPenalty: params.frequencyPenalty ?? 0,
     presencePenalty: params.presencePenalty ?? 0,
-    ...(params.topK === undefined ? {} : { topK: params.topK }),
-    ...(params.minP === undefined ? {} : { minP: params.minP }),
-    ...(params.repetitionPenalty === undefined ? {} : { repetitionPenalty: params.repetitionPenalty }),
-    ...(params.seed === undefined ? {} : { seed: params.seed }),
-    ...(logitBias.length === 0 ? {} : { logitBias: new Map(logitBias) }),
-    ...(asked.logprobs === undefined ? {} : { logprobs: asked.logprobs }),
   };
+  if (params.topK !== undefined) request.topK = params.topK;
+  if (params.minP !== undefined) request.minP = params.minP;
+  if (params.repetitionPenalty !== undefined) request.repetitionPenalty = params.repetitionPenalty;
+  if (params.seed !== undefined) request.seed = params.seed;
+  if (logitBias.length > 0) request.logitBias = new Map(logitBias);
+  if (asked.logprobs !== undefined) request.logprobs = asked.logprobs;
+  return request;
 }
 
 /** Refuses a known field that the model does not offer (ERR-8), instead of dropping it silently. */

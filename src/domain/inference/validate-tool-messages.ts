@@ -43,8 +43,9 @@ function answer(open: OpenCalls | null, id: string, param: string): void {
 }
 
 function refuseUnanswered(open: OpenCalls | null): void {
-  const [first] = open?.unanswered ?? [];
-  if (open === null || first === undefined) return;
+  if (open === null) return;
+  const [first] = open.unanswered;
+  if (first === undefined) return;
   refuse(
     "invalid_tool_messages",
     open.param,

@@ -1,3 +1,4 @@
+import type { StopSignal } from "../../lib/lazy-abort.js";
 import { errorOfEnd } from "../call-context.js";
 import type { Deployment } from "../catalog/deployment.js";
 import type { Clock } from "../ports.js";
@@ -14,20 +15,32 @@ const loadingRetryMs = 10_000;
 export async function waitForModel(
   deployment: Deployment,
   deps: { readonly clock: Clock; readonly queueWaitMs: number },
-  signal: AbortSignal,
+  signal: StopSignal,
 ): Promise<LoadedModel> {
-  await raceAgainst(deployment.loadEnded, deps, signal);
+  await raceAgainst(deployment, deps, signal);
   if (deployment.model !== null) return deployment.model;
-  throw new ServiceError("model_not_loaded", "The model's engine could not load it. The service's log says why.", {
+  throw new ServiceError("model_not_loaded", notLoadedText, {
     cause: deployment.failure,
     retryAfterMs: loadingRetryMs,
   });
 }
 
+/** Names the three ways to a model; which of them failed, and where, is for the log and not for callers. */
+const notLoadedText =
+  "The model could not be fetched or loaded; the service's log says why, and GET /v1/models lists what can be used. " +
+  "Its operator can fetch it from a mirror " +
+  "(uis models pull SOURCE --id ID), import a file (uis models import FILE --id ID), or configure another engine.";
+
+function stillLoadingText({ progress }: Deployment): string {
+  if (progress === null || progress.share <= 0) return "The model is still being loaded.";
+  const percent = Math.floor(progress.share * 100);
+  return `The model is still being ${progress.stage === "fetching" ? "fetched" : "loaded"}: ${percent} % are done.`;
+}
+
 function raceAgainst(
-  loaded: Promise<void>,
+  deployment: Deployment,
   deps: { readonly clock: Clock; readonly queueWaitMs: number },
-  signal: AbortSignal,
+  signal: StopSignal,
 ): Promise<void> {
   return new Promise((resolve, reject) => {
     if (signal.aborted) return reject(errorOfEnd(signal.reason));
@@ -37,10 +50,10 @@ function raceAgainst(
     };
     const cancelTimer = deps.clock.after(deps.queueWaitMs, () => {
       signal.removeEventListener("abort", onAbort);
-      reject(new ServiceError("model_loading", "The model is still being loaded.", { retryAfterMs: loadingRetryMs }));
+      reject(new ServiceError("model_loading", stillLoadingText(deployment), { retryAfterMs: loadingRetryMs }));
     });
-    signal.addEventListener("abort", onAbort, { once: true });
-    void loaded.then(() => {
+    signal.addEventListener("abort", onAbort);
+    void deployment.loadEnded.then(() => {
       cancelTimer();
       signal.removeEventListener("abort", onAbort);
       resolve();

@@ -1,3 +1,4 @@
+import type { StopSignal } from "../../lib/lazy-abort.js";
 import { errorOfEnd } from "../call-context.js";
 import type { Clock } from "../ports.js";
 import { ServiceError } from "../service-error.js";
@@ -66,15 +67,22 @@ export class ModelQueue {
     return (this.#busy + this.waiting) / this.#options.slots;
   }
 
+  /** A slot that nobody waits for; null when there is none now. */
+  tryAcquire(): Slot | null {
+    if (this.#busy >= this.#options.slots || this.waiting > 0) return null;
+    return this.#take(0);
+  }
+
   /**
    * Waits for a slot. Rejects with `server_is_overloaded` when the queue is full or the wait was too long, and with the
    * end's own error when the signal aborts. `continuing` is for the next prompt of a request that ran before: it waits
    * its turn like the others, but is not refused half-way.
    */
-  acquire(who: Who, signal: AbortSignal, continuing = false): Promise<Slot> {
+  acquire(who: Who, signal: StopSignal, continuing = false): Promise<Slot> {
     const sinceMs = this.#clock.monotonic();
     if (signal.aborted) return Promise.reject(errorOfEnd(signal.reason));
-    if (this.#busy < this.#options.slots && this.waiting === 0) return Promise.resolve(this.#take(sinceMs));
+    const free = this.tryAcquire();
+    if (free !== null) return Promise.resolve(free);
     if (!continuing && this.waiting >= this.#options.waitingMax && !this.#makeRoomFor(who)) {
       return Promise.reject(this.#overloaded("The model's queue is full."));
     }
@@ -92,7 +100,7 @@ export class ModelQueue {
       const waiter: Waiter = {
         grant: () => {
           settled();
-          resolve(this.#take(sinceMs));
+          resolve(this.#take(this.#clock.monotonic() - sinceMs));
         },
         refuse: (error) => {
           settled();
@@ -103,17 +111,17 @@ export class ModelQueue {
         this.#waiting.remove(who, waiter);
         waiter.refuse(error);
       };
-      signal.addEventListener("abort", onAbort, { once: true });
+      signal.addEventListener("abort", onAbort);
       this.#waiting.add(who, waiter);
     });
   }
 
-  #take(sinceMs: number): Slot {
+  #take(queueMs: number): Slot {
     this.#busy += 1;
     const grantedMs = this.#clock.monotonic();
     let held = true;
     return {
-      queueMs: grantedMs - sinceMs,
+      queueMs,
       release: () => {
         if (!held) return;
         held = false;

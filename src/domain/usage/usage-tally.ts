@@ -17,14 +17,15 @@ interface PromptUsage {
  * choices (CHAT-3, CMPL-13). The engine's own closing figures replace what was seen on the way.
  */
 export class UsageTally {
-  readonly #prompts = new Map<number, PromptUsage>();
+  /** By the first choice of a prompt, as below; a list with gaps where prompts have several choices. */
+  readonly #prompts: PromptUsage[] = [];
   readonly #completionByChoice: number[] = [];
-  /** Closing figures of a prompt whose choices the engine counted together: first choice to tokens. */
-  readonly #closedPrompts = new Map<number, { choices: number; outTokens: number }>();
+  /** Closing figures of prompts whose choices the engine counted together. */
+  readonly #closedPrompts: { base: number; choices: number; outTokens: number }[] = [];
 
   /** The prompt whose first choice is `base` was accepted. */
   prompt(base: number, promptTokens: number, cachedTokens: number, reasoningTokens = 0): void {
-    this.#prompts.set(base, { promptTokens, cachedTokens, reasoningTokens });
+    this.#prompts[base] = { promptTokens, cachedTokens, reasoningTokens };
   }
 
   /** Tokens of a choice so far. */
@@ -34,28 +35,29 @@ export class UsageTally {
 
   /** The engine's last word on the `choices` choices from `base` on. */
   close(base: number, choices: number, outTokens: number): void {
-    this.#closedPrompts.set(base, { choices, outTokens });
+    this.#closedPrompts[base] = { base, choices, outTokens };
   }
 
   total(): UsageTotal {
     let promptTokens = 0;
     let cachedTokens = 0;
     let reasoningTokens = 0;
-    for (const prompt of this.#prompts.values()) {
+    // `forEach` leaves out the gaps.
+    this.#prompts.forEach((prompt) => {
       promptTokens += prompt.promptTokens;
       cachedTokens += prompt.cachedTokens;
       reasoningTokens += prompt.reasoningTokens;
-    }
+    });
     return { promptTokens, cachedTokens, reasoningTokens, completionTokens: this.#completionTokens() };
   }
 
   #completionTokens(): number {
-    const byChoice = [...this.#completionByChoice];
-    let closed = 0;
-    for (const [base, { choices, outTokens }] of this.#closedPrompts) {
-      closed += outTokens;
-      for (let choice = base; choice < base + choices; choice++) byChoice[choice] = 0;
-    }
-    return byChoice.reduce((sum, tokens) => sum + (tokens ?? 0), closed);
+    let sum = 0;
+    for (const tokens of this.#completionByChoice) sum += tokens ?? 0;
+    this.#closedPrompts.forEach(({ base, choices, outTokens }) => {
+      sum += outTokens;
+      for (let choice = base; choice < base + choices; choice++) sum -= this.#completionByChoice[choice] ?? 0;
+    });
+    return sum;
   }
 }

@@ -41,7 +41,7 @@ export class CallChoice implements Choice {
     return this.#produced === this.#total ? "tool_calls" : "length";
   }
 
-  take(count: number): readonly GenEvent[] {
+  take(count: number): GenEvent[] {
     const events: GenEvent[] = [];
     const to = this.#produced + Math.min(count, this.left);
     while (this.#produced < to) events.push(...this.#takeOfCall(to - this.#produced));

@@ -9,6 +9,6 @@ export interface Choice {
   readonly left: number;
   /** Why it ended, once nothing is left. */
   readonly reason: FinishReason;
-  /** Produces up to `count` tokens and returns the events that they cause. */
-  take(count: number): readonly GenEvent[];
+  /** Produces up to `count` tokens and returns the events that they cause, in a list of the caller's own. */
+  take(count: number): GenEvent[];
 }

@@ -32,56 +32,108 @@ export interface GenerationDeps {
   readonly stopError: (usage: ProducedUsage) => EngineError;
 }
 
-/** One call: its choices take turns until all have ended, the script interrupts them, or the call is stopped. */
-export class Generation {
+/**
+ * One call: its choices take turns until all have ended, the script interrupts them, or the call is stopped. Ends with
+ * `usage`; throws EngineError.
+ *
+ * An iterator by hand and no generator: this is run per token, and a step that has nothing to wait for makes one promise.
+ */
+export class Generation implements AsyncIterableIterator<GenEvent, void, undefined> {
   readonly #spec: GenerationSpec;
   readonly #deps: GenerationDeps;
+  /** Events that were made, and how many of them were taken. */
+  #made: readonly GenEvent[];
+  #taken = 0;
+  /** Choices that have not ended, and whose turn it is among them. */
   #open: readonly Choice[];
+  #turn = 0;
+  #delayMs: number;
   #produced = 0;
+  #over = false;
 
   constructor(spec: GenerationSpec, deps: GenerationDeps) {
     this.#spec = spec;
     this.#deps = deps;
+    this.#made = [{ type: "accepted", promptTokens: spec.promptTokens, cachedTokens: 0 }];
     this.#open = spec.choices;
+    this.#delayMs = spec.firstTokenDelayMs;
   }
 
-  /** Ends with `usage`; throws EngineError. One generator and no promise that is not needed: this is run per token. */
-  async *events(): AsyncGenerator<GenEvent, void, undefined> {
+  [Symbol.asyncIterator](): this {
+    return this;
+  }
+
+  next(): Promise<IteratorResult<GenEvent, void>> {
     try {
-      this.#throwIfStopped();
-      yield { type: "accepted", promptTokens: this.#spec.promptTokens, cachedTokens: 0 };
-      let delayMs = this.#spec.firstTokenDelayMs;
-      while (this.#open.length > 0) {
-        const wait = this.#deps.pace.beforeTokens(this.#spec.tokensPerStep * this.#open.length, delayMs);
-        if (wait !== undefined) await wait;
-        delayMs = this.#spec.tokenDelayMs;
+      while (!this.#isComplete) {
         this.#throwIfStopped();
-        for (const event of this.#round()) {
-          yield event;
-          this.#throwIfStopped();
-        }
-        if (this.#interruptionIsDue) await this.#interrupt();
+        const value = this.#made[this.#taken++];
+        if (value !== undefined) return Promise.resolve({ done: false, value });
+        const wait = this.#beforeStep();
+        if (wait !== undefined || this.#interruptionIsDue) return this.#nextAfter(wait);
+        this.#step();
       }
-      yield { type: "usage", reasoningTokens: 0, ...this.#usage() };
-    } finally {
-      this.#deps.onEnd();
+      return Promise.resolve(this.#end());
+    } catch (thrown) {
+      this.#end();
+      return Promise.reject(thrown);
     }
   }
 
-  /** One step of every open choice; ends early when the interruption is due. */
-  *#round(): Generator<GenEvent, void, undefined> {
-    for (const choice of this.#open) {
-      if (this.#interruptionIsDue) return;
-      const before = choice.produced;
-      const events = choice.take(Math.min(this.#spec.tokensPerStep, this.#untilInterruption));
-      this.#produced += choice.produced - before;
-      this.#deps.onProduced(choice.produced - before);
-      yield* events;
-      if (choice.left > 0) continue;
-      if (this.#interruptionIsDue) return;
-      this.#open = this.#open.filter((open) => open !== choice);
-      yield { type: "finish", choice: choice.index, reason: choice.reason, outTokens: choice.produced };
+  /** The next event when something has to be waited for. */
+  async #nextAfter(wait: Promise<void> | undefined): Promise<IteratorResult<GenEvent, void>> {
+    try {
+      await wait;
+      this.#throwIfStopped();
+      if (this.#interruptionIsDue) await this.#interrupt();
+      this.#step();
+    } catch (thrown) {
+      this.#end();
+      throw thrown;
     }
+    return this.next();
+  }
+
+  async return(): Promise<IteratorResult<GenEvent, void>> {
+    return this.#end();
+  }
+
+  #end(): IteratorResult<GenEvent, void> {
+    if (!this.#over) this.#deps.onEnd();
+    this.#over = true;
+    return { done: true, value: undefined };
+  }
+
+  get #isComplete(): boolean {
+    return this.#over || (this.#open.length === 0 && this.#taken >= this.#made.length);
+  }
+
+  /** A round of all open choices begins with a wait, but nothing waits after the last token before an interruption. */
+  #beforeStep(): Promise<void> | undefined {
+    if (this.#turn > 0 || (this.#interruptionIsDue && this.#produced > 0)) return undefined;
+    const wait = this.#deps.pace.beforeTokens(this.#spec.tokensPerStep * this.#open.length, this.#delayMs);
+    this.#delayMs = this.#spec.tokenDelayMs;
+    return wait;
+  }
+
+  /** Makes what the choice whose turn it is says next, and `usage` after the end of the last. */
+  #step(): void {
+    const choice = this.#open[this.#turn];
+    if (choice === undefined) return;
+    const before = choice.produced;
+    const made = choice.take(Math.min(this.#spec.tokensPerStep, this.#untilInterruption));
+    this.#produced += choice.produced - before;
+    this.#deps.onProduced(choice.produced - before);
+    this.#turn += 1;
+    if (choice.left === 0 && !this.#interruptionIsDue) {
+      made.push({ type: "finish", choice: choice.index, reason: choice.reason, outTokens: choice.produced });
+      this.#open = this.#open.filter((open) => open !== choice);
+      this.#turn -= 1;
+    }
+    if (this.#open.length === 0) made.push({ type: "usage", reasoningTokens: 0, ...this.#usage() });
+    if (this.#turn >= this.#open.length) this.#turn = 0;
+    this.#made = made;
+    this.#taken = 0;
   }
 
   get #untilInterruption(): number {

@@ -1,4 +1,5 @@
 import type { Clock } from "../../domain/ports.js";
+import type { StopSignal } from "../../lib/lazy-abort.js";
 
 /** Tokens that a call may produce without a pause before the event loop gets its turn. */
 const tokensPerTurn = 64;
@@ -12,25 +13,23 @@ export function nextTurn(): Promise<void> {
 
 /**
  * The rhythm of one call. Every wait ends at once when the call is stopped; the caller looks at `stopped` after each.
- * One listener on the signal for the whole call, one timer for a wait, none where there is nothing to wait for.
+ * A listener on the signal and a timer for as long as there is something to wait for, and none for a call that never waits.
  */
 export class Pace {
   readonly #clock: Clock;
-  readonly #signal: AbortSignal;
-  readonly #stop = (): void => this.stop();
-  #stopped: boolean;
+  readonly #signal: StopSignal;
+  #stopped = false;
   #wake: (() => void) | null = null;
   #sinceTurn = 0;
+  readonly #onAbort = (): void => this.#wake?.();
 
-  constructor(clock: Clock, signal: AbortSignal) {
+  constructor(clock: Clock, signal: StopSignal) {
     this.#clock = clock;
     this.#signal = signal;
-    this.#stopped = signal.aborted;
-    signal.addEventListener("abort", this.#stop, { once: true });
   }
 
   get stopped(): boolean {
-    return this.#stopped;
+    return this.#stopped || this.#signal.aborted;
   }
 
   /** Ends the running wait and all later ones. */
@@ -52,18 +51,16 @@ export class Pace {
 
   /** Waits `ms`; Infinity: until stopped. */
   async wait(ms: number): Promise<void> {
-    if (this.#stopped || ms <= 0) return;
-    let cancel = (): void => {};
+    if (this.stopped || ms <= 0) return;
     await new Promise<void>((resolve) => {
-      this.#wake = resolve;
-      if (ms !== Number.POSITIVE_INFINITY) cancel = this.#clock.after(ms, resolve);
+      const cancel = ms === Number.POSITIVE_INFINITY ? null : this.#clock.after(ms, () => this.#wake?.());
+      this.#wake = () => {
+        cancel?.();
+        this.#signal.removeEventListener("abort", this.#onAbort);
+        this.#wake = null;
+        resolve();
+      };
+      this.#signal.addEventListener("abort", this.#onAbort);
     });
-    cancel();
-    this.#wake = null;
-  }
-
-  /** Lets go of the signal. */
-  close(): void {
-    this.#signal.removeEventListener("abort", this.#stop);
   }
 }

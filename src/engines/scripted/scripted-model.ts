@@ -14,6 +14,7 @@ import {
   type ModelSpec,
 } from "../../domain/inference/engine.js";
 import type { Clock, IdSource } from "../../domain/ports.js";
+import type { StopSignal } from "../../lib/lazy-abort.js";
 import { CallChoice } from "./call-choice.js";
 import { scriptedCapabilities } from "./capabilities.js";
 import type { Choice } from "./choice.js";
@@ -64,17 +65,17 @@ export class ScriptedModel implements LoadedModel {
   }
 
   /** Takes a slot at the call; it is free again when the iteration ends. */
-  generate(request: GenerateRequest, signal: AbortSignal): AsyncGenerator<GenEvent, void, undefined> {
+  generate(request: GenerateRequest, signal: StopSignal): AsyncIterable<GenEvent> {
     const pace = this.#enter(signal);
     try {
-      return this.#generation(request, pace, signal).events();
+      return this.#generation(request, pace, signal);
     } catch (error) {
       this.#leave(pace);
       throw error;
     }
   }
 
-  async embed(request: EmbedRequest, signal: AbortSignal): Promise<EmbedResult> {
+  async embed(request: EmbedRequest, signal: StopSignal): Promise<EmbedResult> {
     const pace = this.#enter(signal);
     try {
       return await this.#embed(request, pace, signal);
@@ -100,7 +101,7 @@ export class ScriptedModel implements LoadedModel {
     cancel();
   }
 
-  #enter(signal: AbortSignal): Pace {
+  #enter(signal: StopSignal): Pace {
     if (this.#unloaded) throw new EngineError("model_not_loaded", "the model was unloaded", { retryable: true });
     if (this.#running.size >= this.#slots) {
       throw new EngineError("overloaded", "all slots are busy", { retryable: true });
@@ -111,13 +112,12 @@ export class ScriptedModel implements LoadedModel {
   }
 
   #leave(pace: Pace): void {
-    pace.close();
     this.#running.delete(pace);
     if (this.#running.size > 0) return;
     for (const resolve of this.#whenIdle.splice(0)) resolve();
   }
 
-  #generation(request: GenerateRequest, pace: Pace, signal: AbortSignal): Generation {
+  #generation(request: GenerateRequest, pace: Pace, signal: StopSignal): Generation {
     const { contextLength } = this.caps;
     const promptTokens = promptTokensOf(request.input);
     if (promptTokens > contextLength) throw this.#promptTooLong(request, promptTokens);
@@ -147,19 +147,23 @@ export class ScriptedModel implements LoadedModel {
     const tokensMax = Math.min(request.maxTokens ?? Number.POSITIVE_INFINITY, contextLeft);
     const reply = this.#replies.to(request.input);
     const echo = request.echo === true && "prompt" in request.input ? promptText(request.input.prompt) : "";
-    return Array.from({ length: request.n }, (_, index) =>
-      reply.type === "calls"
-        ? new CallChoice(index, reply.calls, tokensMax, () => this.#ids.text("call_"))
-        : new TextChoice({
-            index,
-            script: reply.script,
-            tokensMax,
-            stop: request.stop,
-            logprobs: request.logprobs,
-            echo,
-            reason: this.#options.finish_reason ?? "stop",
-          }),
-    );
+    const choices: Choice[] = [];
+    for (let index = 0; index < request.n; index++) {
+      choices.push(
+        reply.type === "calls"
+          ? new CallChoice(index, reply.calls, tokensMax, () => this.#ids.text("call_"))
+          : new TextChoice({
+              index,
+              script: reply.script,
+              tokensMax,
+              stop: request.stop,
+              logprobs: request.logprobs,
+              echo,
+              reason: this.#options.finish_reason ?? "stop",
+            }),
+      );
+    }
+    return choices;
   }
 
   /** What the options make happen to the call that begins now. */
@@ -179,7 +183,7 @@ export class ScriptedModel implements LoadedModel {
     });
   }
 
-  async #embed(request: EmbedRequest, pace: Pace, signal: AbortSignal): Promise<EmbedResult> {
+  async #embed(request: EmbedRequest, pace: Pace, signal: StopSignal): Promise<EmbedResult> {
     const native = this.caps.embeddingDims;
     if (native === undefined) throw new EngineError("unsupported", `The model '${this.id}' makes no embeddings.`);
     const dimensions = Math.min(request.dimensions ?? native, native);
@@ -221,7 +225,7 @@ function fingerprintOf(options: ScriptedOptions): string {
     .slice(0, 12);
 }
 
-function stopError(signal: AbortSignal, usage: ProducedUsage): EngineError {
+function stopError(signal: StopSignal, usage: ProducedUsage): EngineError {
   if (signal.aborted) return new EngineError("aborted", "the call was aborted", { usage, cause: signal.reason });
   return new EngineError("engine_restarted", "the model was unloaded", { retryable: true, usage });
 }

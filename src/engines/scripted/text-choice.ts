@@ -52,7 +52,7 @@ export class TextChoice implements Choice {
     return this.#produced === this.#spec.script.length ? this.#spec.reason : "length";
   }
 
-  take(count: number): readonly GenEvent[] {
+  take(count: number): GenEvent[] {
     const text = this.#takeEcho() + this.#takeTokens(this.#produced + Math.min(count, this.left));
     if (text === "") return [];
     const event = { type: "text", choice: this.index, text, outTokens: this.#produced } as const;

@@ -5,7 +5,13 @@
 
 /** Every character that `\s` matches. A loop and not an expression: `\s*\S+` takes quadratic time on spaces. */
 function isSpace(code: number): boolean {
-  if (code < 0x80) return code === 0x20 || (code >= 0x09 && code <= 0x0d);
+  if (code > 0x20 && code < 0xa0) return false;
+  if (code <= 0x20) return code === 0x20 || (code >= 0x09 && code <= 0x0d);
+  return isSpaceBeyondLatin(code);
+}
+
+/** From U+00A0 on. */
+function isSpaceBeyondLatin(code: number): boolean {
   return (
     code === 0xa0 ||
     code === 0x1680 ||
@@ -19,23 +25,19 @@ function isSpace(code: number): boolean {
   );
 }
 
-/** Calls `found` with the end of every run of non-space characters, in UTF-16 code units. */
-function eachRunEnd(text: string, found: (end: number) => void): void {
-  let inRun = false;
-  for (let i = 0; i < text.length; i++) {
-    const space = isSpace(text.charCodeAt(i));
-    if (inRun && space) found(i);
-    inRun = !space;
-  }
-  if (inRun) found(text.length);
+/** The end of the first run of non-space characters from `start` on, in UTF-16 code units; -1: only spaces are left. */
+function nextRunEnd(text: string, start: number): number {
+  let i = start;
+  while (i < text.length && isSpace(text.charCodeAt(i))) i++;
+  if (i === text.length) return -1;
+  while (i < text.length && !isSpace(text.charCodeAt(i))) i++;
+  return i;
 }
 
 /** Number of tokens; 0 for the empty text only. */
 export function countTokens(text: string): number {
   let count = 0;
-  eachRunEnd(text, () => {
-    count++;
-  });
+  for (let end = nextRunEnd(text, 0); end >= 0; end = nextRunEnd(text, end)) count++;
   return count === 0 && text.length > 0 ? 1 : count;
 }
 
@@ -43,10 +45,10 @@ export function countTokens(text: string): number {
 export function splitTokens(text: string): readonly string[] {
   const tokens: string[] = [];
   let start = 0;
-  eachRunEnd(text, (end) => {
+  for (let end = nextRunEnd(text, 0); end >= 0; end = nextRunEnd(text, end)) {
     tokens.push(text.slice(start, end));
     start = end;
-  });
+  }
   if (start === text.length) return tokens;
   const rest = text.slice(start);
   return tokens.length === 0 ? [rest] : [...tokens.slice(0, -1), `${tokens.at(-1)}${rest}`];

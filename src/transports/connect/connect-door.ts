@@ -7,8 +7,8 @@ import { type Operation, operationByRpcPath } from "../../contract/operations.js
 import type { Caller } from "../../domain/call-context.js";
 import type { Core } from "../../domain/core.js";
 import type { IdSource } from "../../domain/ports.js";
+import type { RpcService } from "../../domain/rpc/rpc-service.js";
 import { rpcStatus } from "../../domain/rpc/rpc-status.js";
-import { createRpcServices, type RpcServicesDeps } from "../../domain/rpc/services.js";
 import { ServiceError } from "../../domain/service-error.js";
 import type { ByteBudget } from "../../lib/byte-budget.js";
 import { pathOf } from "../../lib/request-path.js";
@@ -21,7 +21,8 @@ import { protocolOf, type RpcProtocol, timeoutHeaders, timeoutMsOf } from "./rpc
 
 export type RequestListener = (req: IncomingMessage, res: ServerResponse) => void;
 
-export interface ConnectDoorDeps extends RpcCallDeps, Pick<RpcServicesDeps, "apiKeys"> {
+export interface ConnectDoorDeps extends RpcCallDeps {
+  readonly services: readonly RpcService[];
   readonly core: Core;
   readonly limits: ServiceLimits;
   readonly ids: IdSource;
@@ -45,7 +46,7 @@ interface Rpc {
 export function createConnectDoor(deps: ConnectDoorDeps): RequestListener {
   const { core, limits, clock, ids, bodies, uploads, fallback } = deps;
   const rpcs = new Map<string, Rpc>();
-  for (const [path, handler] of createRpcHandlers(createRpcServices(deps), limits.bodyBytesMax)) {
+  for (const [path, handler] of createRpcHandlers(deps.services, limits.bodyBytesMax)) {
     rpcs.set(path, { handler, operation: operationOf(path) });
   }
   const messages = new MessageReader({ limits, budget: bodies, uploads });
@@ -62,7 +63,7 @@ export function createConnectDoor(deps: ConnectDoorDeps): RequestListener {
       if (!call.opened(await core.open(operation, callerOf(call, req, protocol)))) return;
       if (protocol === null) throw wrongRequest(req, res);
       if (timeoutMs === null) throw wrongTimeout(protocol);
-      const body = await messages.read(req, res, protocol, call.abort.signal);
+      const body = await messages.read(req, res, protocol, call.abort);
       await answer(handler, call, req, res, body);
     } catch (thrown) {
       const error = call.errorOf(thrown);

@@ -1,6 +1,7 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { ServiceLimits } from "../../contract/limits.js";
 import { errorOfBodyFault } from "../../domain/body-fault.js";
+import type { StopSignal } from "../../lib/lazy-abort.js";
 import { BodyError, type RequestBodyLimits, readRequestBody } from "../../lib/request-body.js";
 import { bodyBytesMax, type RpcProtocol } from "./rpc-protocol.js";
 
@@ -24,7 +25,7 @@ export class MessageReader {
     req: IncomingMessage,
     res: ServerResponse,
     protocol: RpcProtocol,
-    signal: AbortSignal,
+    signal: StopSignal,
   ): Promise<Uint8Array> {
     const { limits, budget, uploads } = this.#deps;
     const bytesMax = bodyBytesMax(protocol, limits.bodyBytesMax);

@@ -7,6 +7,7 @@ import { rpcStatus } from "../../domain/rpc/rpc-status.js";
 import type { ServiceError } from "../../domain/service-error.js";
 import { errorOfThrown } from "../../domain/thrown-error.js";
 import { toConnectError } from "../../lib/connect-error.js";
+import { LazyAbort } from "../../lib/lazy-abort.js";
 import type { ResponseWatch } from "../../lib/response-watch.js";
 
 export interface RpcCallDeps {
@@ -20,7 +21,7 @@ export interface RpcCallDeps {
  * never through the signal of Connect's handlers: that one aborts on success, too.
  */
 export class RpcCall {
-  readonly abort = new AbortController();
+  readonly abort = new LazyAbort();
   readonly requestId: string;
   readonly deadlineAtMs: number;
   readonly #method: DescMethod;
@@ -66,7 +67,7 @@ export class RpcCall {
 
   /** What the client is told of anything that was thrown; what it may not see goes to the log. */
   errorOf(thrown: unknown): ServiceError {
-    return errorOfThrown(thrown, { signal: this.abort.signal, log: this.#log, requestId: this.requestId });
+    return errorOfThrown(thrown, { signal: this.abort, log: this.#log, requestId: this.requestId });
   }
 
   /** The door refuses the request before the core sees its message. */

@@ -1,6 +1,6 @@
 import { Server, type ServerOptions } from "@grpc/grpc-js";
 import type { ServiceLimits } from "../../contract/limits.js";
-import { createRpcServices, type RpcServicesDeps } from "../../domain/rpc/services.js";
+import type { RpcService } from "../../domain/rpc/rpc-service.js";
 import { grpcDefinition } from "../../lib/grpc-definition.js";
 import type { TlsFiles } from "../../lib/tls-files.js";
 import { GrpcListener } from "./grpc-listener.js";
@@ -11,8 +11,8 @@ import { createOpenInterceptor, type OpenInterceptorDeps } from "./open-intercep
 import { PassingCalls } from "./passing-calls.js";
 import { addReflection } from "./reflection.js";
 
-export interface GrpcDoorDeps extends OpenInterceptorDeps, Pick<RpcServicesDeps, "apiKeys"> {
-  readonly core: OpenInterceptorDeps["core"] & RpcServicesDeps["core"];
+export interface GrpcDoorDeps extends OpenInterceptorDeps {
+  readonly services: readonly RpcService[];
   readonly limits: ServiceLimits;
   /** Whether clients may ask for the descriptors of the services. */
   readonly reflection: boolean;
@@ -37,7 +37,7 @@ export interface GrpcDoor {
 
 /** The gRPC door: the protobuf services over HTTP/2. */
 export function createGrpcDoor(deps: GrpcDoorDeps): GrpcDoor {
-  const services = createRpcServices(deps);
+  const { services } = deps;
   const calls = new OpenCalls();
   const passing = new PassingCalls();
   const server = new Server({

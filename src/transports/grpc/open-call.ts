@@ -7,6 +7,7 @@ import type { Clock, Logger } from "../../domain/ports.js";
 import { rpcStatus } from "../../domain/rpc/rpc-status.js";
 import { ServiceError } from "../../domain/service-error.js";
 import { errorOfThrown } from "../../domain/thrown-error.js";
+import { LazyAbort } from "../../lib/lazy-abort.js";
 import { grpcStatusObject } from "./grpc-status.js";
 import { closeHalfOpen, cutOff, isGone } from "./http2-stream.js";
 
@@ -26,7 +27,7 @@ type PartialStatus = Parameters<ServerInterceptingCallInterface["sendStatus"]>[0
  */
 export class OpenCall {
   readonly requestId: string;
-  readonly abort = new AbortController();
+  readonly abort = new LazyAbort();
   /** The client's, on our clock; Infinity when it set none. */
   readonly deadlineAtMs: number;
   readonly #deps: OpenCallDeps;
@@ -65,7 +66,7 @@ export class OpenCall {
     }
     this.#ctx = ctx;
     // While the request comes in nobody else looks at the signal; afterwards the operation does.
-    ctx.signal.addEventListener("abort", () => this.refuse(errorOfEnd(ctx.signal.reason)), { once: true });
+    this.abort.addEventListener("abort", () => this.refuse(errorOfEnd(this.abort.reason)));
     return true;
   }
 
@@ -129,7 +130,7 @@ export class OpenCall {
   /** What the client is told of anything that was thrown; what it may not see goes to the log. */
   statusOf(thrown: unknown): StatusObject {
     const { log } = this.#deps;
-    const error = errorOfThrown(thrown, { signal: this.abort.signal, log, requestId: this.requestId });
+    const error = errorOfThrown(thrown, { signal: this.abort, log, requestId: this.requestId });
     const status = grpcStatusObject(rpcStatus(error, this.#method));
     status.metadata.set(headers.requestId, this.requestId);
     return status;

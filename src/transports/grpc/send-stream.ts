@@ -1,10 +1,11 @@
 import { once } from "node:events";
 import type { Writable } from "node:stream";
 import type { RpcStream } from "../../domain/rpc/rpc-service.js";
+import type { LazyAbort } from "../../lib/lazy-abort.js";
 
 /** Who must know whether the reader keeps up. */
 export interface ReaderWatch {
-  readonly abort: AbortController;
+  readonly abort: LazyAbort;
   waitsForReader(): void;
   readerTook(): void;
 }

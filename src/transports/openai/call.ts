@@ -5,22 +5,10 @@ import type { Core } from "../../domain/core.js";
 import type { Clock, Logger } from "../../domain/ports.js";
 import { ServiceError } from "../../domain/service-error.js";
 import { errorOfThrown } from "../../domain/thrown-error.js";
-import type { ResponseWatch } from "../../lib/response-watch.js";
+import { LazyAbort, type StopSignal } from "../../lib/lazy-abort.js";
+import type { ResponseWatch, Watched } from "../../lib/response-watch.js";
 import type { Exchange } from "./exchange.js";
 import { readRequestTimeout } from "./request-timeout.js";
-
-/** One call of the core that was opened, and the HTTP exchange that it answers. */
-export interface Call {
-  readonly exchange: Exchange;
-  readonly ctx: CallContext;
-  readonly signal: AbortSignal;
-  /** To be called after every write of a stream. */
-  touched(): void;
-  /** Sets what is done when nothing was written for the keep-alive time. */
-  whenSilent(run: () => void): void;
-  /** What the caller is told of anything that was thrown while it was served; faults of ours are logged. */
-  toError(thrown: unknown): ServiceError;
-}
 
 export interface CallDeps {
   readonly core: Pick<Core, "open">;
@@ -30,69 +18,131 @@ export interface CallDeps {
 }
 
 /**
- * Runs one call from its headers to the end of its answer. There is one AbortController per call, and a leave of the
+ * One call of the core, from its headers to the end of its answer, and the HTTP exchange that it answers. A leave of the
  * client is seen through the response's `close`, which is listened to before `open`: during it the event would be
- * missed. Whatever happens, the call is answered once and its context closed.
+ * missed.
  */
+export class Call {
+  readonly exchange: Exchange;
+  readonly abort = new LazyAbort();
+  /** The client's own deadline; Infinity when it set none, or none that can be read. */
+  readonly deadlineAtMs: number;
+  /** What is wrong with the client's deadline. */
+  readonly #timeoutFault: ServiceError | null;
+  readonly #deps: CallDeps;
+  #ctx: CallContext | undefined;
+  #watched: Watched | undefined;
+  #onSilence: (() => void) | undefined;
+  #isClosed = false;
+
+  constructor(deps: CallDeps, exchange: Exchange) {
+    const timeout = readRequestTimeout(onlyValue(exchange.req.headers[headers.requestTimeout]));
+    this.#timeoutFault = timeout instanceof ServiceError ? timeout : null;
+    this.deadlineAtMs =
+      timeout instanceof ServiceError || timeout === Number.POSITIVE_INFINITY
+        ? Number.POSITIVE_INFINITY
+        : deps.clock.now() + timeout;
+    this.#deps = deps;
+    this.exchange = exchange;
+    exchange.res.on("close", () => this.#closed());
+  }
+
+  get ctx(): CallContext {
+    if (this.#ctx === undefined) throw new Error("the call was not opened");
+    return this.#ctx;
+  }
+
+  /** Aborted when the call must end. Libraries take `ctx.signal`. */
+  get signal(): StopSignal {
+    return this.abort;
+  }
+
+  /** The core let the call in. False when the client had left meanwhile. Throws ServiceError for the client's deadline. */
+  opened(ctx: CallContext): boolean {
+    this.#ctx = ctx;
+    if (this.#isClosed) ctx.close();
+    else if (this.#timeoutFault !== null) throw this.#timeoutFault;
+    return !this.#isClosed;
+  }
+
+  /** To be called before an answer is written in parts: from now on somebody looks whether it is read. */
+  watch(): void {
+    const { res } = this.exchange;
+    if (this.#isClosed || this.#watched !== undefined) return;
+    this.#watched = this.#deps.watch.watch(res, {
+      stalled: () => {
+        this.abort.abort(new Ended("stalled"));
+        res.destroy();
+      },
+      silent: () => this.#onSilence?.(),
+    });
+  }
+
+  /** To be called after every write of a stream. */
+  touched(): void {
+    this.#watched?.touched();
+  }
+
+  /** Sets what is done when nothing was written for the keep-alive time. */
+  whenSilent(run: () => void): void {
+    this.#onSilence = run;
+  }
+
+  /** An answer was written as a whole. It needs a look only if it waits for its reader. */
+  written(): void {
+    if (!this.exchange.res.writableFinished) this.watch();
+  }
+
+  /** What the caller is told of anything that was thrown while it was served; faults of ours are logged. */
+  toError(thrown: unknown): ServiceError {
+    const { requestId } = this.exchange;
+    return errorOfThrown(thrown, { signal: this.abort, log: this.#deps.log, requestId });
+  }
+
+  /** Answers with what was thrown, unless an answer has begun. */
+  failed(thrown: unknown): void {
+    const { res } = this.exchange;
+    const error = this.toError(thrown);
+    this.#ctx?.refused(error);
+    if (res.headersSent) res.destroy();
+    else this.exchange.error(error);
+  }
+
+  #closed(): void {
+    this.#isClosed = true;
+    this.#watched?.done();
+    // `close` follows a good end, too.
+    if (!this.exchange.res.writableFinished) {
+      this.abort.abort(leaving(this.#ctx?.deadlineAtMs ?? this.deadlineAtMs, this.#deps.clock.now()));
+    }
+    this.#ctx?.close();
+  }
+}
+
+/** Runs one call. Whatever happens, it is answered once and its context closed. */
 export async function runCall(
-  { core, clock, log, watch }: CallDeps,
+  deps: CallDeps,
   exchange: Exchange,
   operation: Operation,
   serve: (call: Call) => Promise<void>,
 ): Promise<void> {
-  const { req, res } = exchange;
-  const abort = new AbortController();
-  const timeout = readRequestTimeout(onlyValue(req.headers[headers.requestTimeout]));
-  const deadlineAtMs = timeout instanceof ServiceError ? Number.POSITIVE_INFINITY : clock.now() + timeout;
-  let ctx: CallContext | undefined;
-  let isClosed = false;
-  let onSilence = (): void => {};
-  const watched = watch.watch(res, {
-    stalled() {
-      abort.abort(new Ended("stalled"));
-      res.destroy();
-    },
-    silent: () => onSilence(),
-  });
-  res.once("close", () => {
-    isClosed = true;
-    watched.done();
-    // `close` follows a good end, too.
-    if (!res.writableFinished) abort.abort(leaving(ctx?.deadlineAtMs ?? deadlineAtMs, clock.now()));
-    ctx?.close();
-  });
-  const { requestId } = exchange;
-  const toError = (thrown: unknown): ServiceError => errorOfThrown(thrown, { signal: abort.signal, log, requestId });
+  const call = new Call(deps, exchange);
   try {
-    ctx = await core.open(operation, callerOf(exchange, deadlineAtMs, abort));
-    if (isClosed) {
-      ctx.close();
-      return;
-    }
-    if (timeout instanceof ServiceError) throw timeout;
-    await serve({
-      exchange,
-      ctx,
-      signal: abort.signal,
-      touched: () => watched.touched(),
-      whenSilent(run) {
-        onSilence = run;
-      },
-      toError,
-    });
+    // Waited for in any case: meanwhile Node hands over the body that came with the head, and it can be read at once.
+    if (!call.opened(await deps.core.open(operation, callerOf(call)))) return;
+    await serve(call);
   } catch (thrown) {
-    const error = toError(thrown);
-    ctx?.refused(error);
-    if (res.headersSent) res.destroy();
-    else exchange.error(error);
+    call.failed(thrown);
   }
+  call.written();
 }
 
 /** Printable ASCII, as HDR-5 asks of what is logged. */
 const loggable = /^[\x20-\x7e]{1,512}$/;
 const retryCount = /^\d{1,3}$/;
 
-function callerOf({ req, requestId }: Exchange, deadlineAtMs: number, abort: AbortController): Caller {
+function callerOf({ exchange, deadlineAtMs, abort }: Call): Caller {
+  const { req, requestId } = exchange;
   return {
     authorization: req.headers.authorization,
     deadlineAtMs,

@@ -4,6 +4,7 @@ import type {
   ChatDelta,
   ToolCallDelta,
 } from "../../../gen/unified/inference/v1/chat_pb.js";
+import { jsonString } from "../../lib/json-string.js";
 import { type ChunkFrames, FrameTemplate } from "./chunk-frames.js";
 import { chatLogprobsToJson } from "./write-logprobs.js";
 
@@ -43,10 +44,10 @@ function choiceJson(choice: ChatChunkChoice): string {
       finish_reason: choice.finishReason ?? null,
     });
   }
-  return deltaJson(choice.index, `{"content":${JSON.stringify(delta.content)}}`, choice.finishReason);
+  return deltaJson(choice.index, `{"content":${jsonString(delta.content)}}`, choice.finishReason);
 }
 
-function isPlainText(delta: ChatDelta): boolean {
+function isPlainText(delta: ChatDelta): delta is ChatDelta & { content: string } {
   return (
     delta.content !== undefined &&
     delta.role === undefined &&
@@ -57,7 +58,7 @@ function isPlainText(delta: ChatDelta): boolean {
 }
 
 function deltaJson(index: number, delta: string, finishReason?: string): string {
-  const reason = finishReason === undefined ? "null" : JSON.stringify(finishReason);
+  const reason = finishReason === undefined ? "null" : jsonString(finishReason);
   return `{"index":${index},"delta":${delta},"logprobs":null,"finish_reason":${reason}}`;
 }
 

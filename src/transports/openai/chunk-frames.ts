@@ -1,6 +1,6 @@
 import type { Usage } from "../../../gen/unified/inference/v1/usage_pb.js";
 import { sseEventEnd, sseEventStart } from "../../lib/sse.js";
-import { usageToJson } from "./write-usage.js";
+import { usageJson } from "./write-usage.js";
 
 /** Turns the chunks of one stream into SSE events. */
 export interface ChunkFrames<C> {
@@ -52,6 +52,6 @@ export class FrameTemplate {
   /** The core always ends with the usage; it is shown when it was asked for. */
   usage(usage: Usage | undefined): string | null {
     if (!this.#includeUsage || usage === undefined) return null;
-    return `${this.#prefix}],"usage":${JSON.stringify(usageToJson(usage))}}${sseEventEnd}`;
+    return `${this.#prefix}],"usage":${usageJson(usage)}}${sseEventEnd}`;
   }
 }

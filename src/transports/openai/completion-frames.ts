@@ -1,4 +1,5 @@
-import type { CompletionChunk } from "../../../gen/unified/inference/v1/completion_pb.js";
+import type { CompletionChunk, CompletionLogprobs } from "../../../gen/unified/inference/v1/completion_pb.js";
+import { jsonString } from "../../lib/json-string.js";
 import { type ChunkFrames, FrameTemplate } from "./chunk-frames.js";
 import { completionLogprobsToJson } from "./write-logprobs.js";
 
@@ -18,17 +19,25 @@ export class CompletionFrames implements ChunkFrames<CompletionChunk> {
     const [choice] = chunk.choices;
     if (choice === undefined) return this.#template.usage(chunk.usage);
     this.#openChoice = choice.finishReason === undefined ? choice.index : undefined;
-    const logprobs = JSON.stringify(completionLogprobsToJson(choice.logprobs));
-    return this.#template.choice(choiceJson(choice.text, choice.index, logprobs, choice.finishReason));
+    return this.#template.choice(completionChoiceJson(choice));
   }
 
   keepAlive(): string | null {
     if (this.#template === undefined || this.#openChoice === undefined) return null;
-    return this.#template.choice(choiceJson("", this.#openChoice, "null"));
+    return this.#template.choice(completionChoiceJson({ text: "", index: this.#openChoice }));
   }
 }
 
-function choiceJson(text: string, index: number, logprobs: string, finishReason?: string): string {
-  const reason = finishReason === undefined ? "null" : JSON.stringify(finishReason);
-  return `{"text":${JSON.stringify(text)},"index":${index},"logprobs":${logprobs},"finish_reason":${reason}}`;
+interface AnyChoice {
+  readonly text: string;
+  readonly index: number;
+  readonly logprobs?: CompletionLogprobs | undefined;
+  readonly finishReason?: string | undefined;
+}
+
+/** A choice of a chunk or of a whole text completion: they look alike. */
+export function completionChoiceJson({ text, index, logprobs, finishReason }: AnyChoice): string {
+  const logprobsJson = logprobs === undefined ? "null" : JSON.stringify(completionLogprobsToJson(logprobs));
+  const reason = finishReason === undefined ? "null" : jsonString(finishReason);
+  return `{"text":${jsonString(text)},"index":${index},"logprobs":${logprobsJson},"finish_reason":${reason}}`;
 }

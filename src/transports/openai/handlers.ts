@@ -17,8 +17,8 @@ import { embeddingFields, readEmbedding } from "./read-embedding.js";
 import { decodeId, type RestOperation } from "./router.js";
 import { type KeepAlive, streamAnswer } from "./stream-answer.js";
 import type { UnknownFields } from "./unknown-fields.js";
-import { chatCompletionToJson } from "./write-chat.js";
-import { completionToJson } from "./write-completion.js";
+import { chatCompletionJson } from "./write-chat.js";
+import { completionJson } from "./write-completion.js";
 import { writeEmbeddings } from "./write-embedding.js";
 import { modelToJson } from "./write-model.js";
 
@@ -38,13 +38,14 @@ export function createHandlers(deps: HandlerDeps): Readonly<Record<RestOperation
   const { core, keepAlive } = deps;
   return {
     async create_chat_completion(call) {
-      const { params, stream, includeUsage } = await readRequest(deps, call, readChat, chatFields);
+      const request = readRequest(deps, call, readChat, chatFields);
+      const { params, stream, includeUsage } = request instanceof Promise ? await request : request;
       if (stream) {
         const { items } = await core.streamChatCompletion(params, call.ctx);
         await streamAnswer(call, items, new ChatFrames(includeUsage), keepAlive);
       } else {
         const { body } = await core.createChatCompletion(params, call.ctx);
-        call.exchange.json(200, body instanceof OpenAiBytes ? body.bytes : chatCompletionToJson(body));
+        call.exchange.json(200, body instanceof OpenAiBytes ? body.bytes : chatCompletionJson(body));
       }
     },
 
@@ -55,7 +56,7 @@ export function createHandlers(deps: HandlerDeps): Readonly<Record<RestOperation
         await streamAnswer(call, items, new CompletionFrames(includeUsage), keepAlive);
       } else {
         const { body } = await core.createCompletion(params, call.ctx);
-        call.exchange.json(200, body instanceof OpenAiBytes ? body.bytes : completionToJson(body));
+        call.exchange.json(200, body instanceof OpenAiBytes ? body.bytes : completionJson(body));
       }
     },
 
@@ -81,17 +82,17 @@ export function createHandlers(deps: HandlerDeps): Readonly<Record<RestOperation
   };
 }
 
-/** The message of a POST: 413 and 415 by the headers, then the body. */
-async function readRequest<T>(
+/** The message of a POST: 413 and 415 by the headers, then the body. Throws or rejects with ServiceError. */
+function readRequest<T>(
   { limits, bodies, unknownFields }: HandlerDeps,
   call: Call,
   read: (body: JsonObject) => T,
   known: ReadonlySet<string>,
-): Promise<T> {
+): T | Promise<T> {
   const { req, res, path } = call.exchange;
   bodies.checkAnnouncedSize(req, call.signal);
   checkMediaType(req);
-  return await bodies.read(req, res, call.signal, (bytes) => {
+  return bodies.read(req, res, call.signal, (bytes) => {
     const body = parseJsonBody(bytes, limits);
     unknownFields.note(body, known, path);
     return read(body);

@@ -11,7 +11,8 @@ import { pathOf } from "../../lib/request-path.js";
 import type { TlsFiles } from "../../lib/tls-files.js";
 import { createCors } from "./cors.js";
 import { errorResponse } from "./error-response.js";
-import { oneAtATime } from "./one-at-a-time.js";
+import { MarkedResponse } from "./marked-response.js";
+import { OneAtATime } from "./one-at-a-time.js";
 import { answerRaw, errorOfParser } from "./raw-answer.js";
 import { findHeadFault } from "./request-gate.js";
 
@@ -57,35 +58,43 @@ const leavingCodes: ReadonlySet<string> = new Set(["ECONNRESET", "HPE_INVALID_EO
 export function createHttpListener(deps: HttpListenerDeps): HttpListener {
   const { limits, ids, log, tls, serves = () => true } = deps;
   const cors = createCors(deps.corsOrigins);
+  const hasCors = deps.corsOrigins.length > 0;
   const gate = { limits, allowedHosts: deps.allowedHosts.map((host) => host.toLowerCase()) };
+  const security = ["x-content-type-options", "nosniff"];
+  if (tls !== null) security.push("strict-transport-security", strictTransportSecurity);
   const sockets = new Set<Socket>();
-  /** Answers that are not complete. */
-  const answers = new Set<ServerResponse>();
   /** Connections that get no further answer: the parser's complaints about what still comes in are of no interest. */
   const refusedSockets = new WeakSet<Duplex>();
   let isDraining = false;
-
-  const onRequest = oneAtATime((req, res) => {
-    answers.add(res);
-    res.once("close", () => {
-      answers.delete(res);
+  const turns = new OneAtATime<MarkedResponse>({
+    serve,
+    closed() {
       if (isDraining) setImmediate(() => server.closeIdleConnections());
-    });
-    res.setHeader("x-content-type-options", "nosniff");
-    if (tls !== null) res.setHeader("strict-transport-security", strictTransportSecurity);
+    },
+  });
+
+  function serve(req: IncomingMessage, res: MarkedResponse): void {
+    res.marks = hasCors ? [...security, ...cors.marks(req)] : security;
     if (isDraining) res.shouldKeepAlive = false;
-    cors.mark(req, res);
     const fault = findHeadFault(req, gate);
     if (fault !== undefined) {
       res.shouldKeepAlive = false;
       refusedSockets.add(req.socket);
+      const path = pathOf(req);
+      // What is no path cannot be unknown either.
+      if (serves(path) || !path.startsWith("/")) {
+        refuse(req, res, fault);
+        return;
+      }
     }
-    const path = pathOf(req);
-    // What is no path cannot be unknown either.
-    if (fault !== undefined && (serves(path) || !path.startsWith("/"))) refuse(req, res, fault);
-    else if (cors.preflight(req, res)) res.writeHead(204, { [headers.requestId]: ids.requestId() }).end();
-    else deps.handle(req, res);
-  });
+    const preflight = cors.preflight(req);
+    if (preflight === null) {
+      deps.handle(req, res);
+      return;
+    }
+    res.marks = [...security, ...preflight];
+    res.writeHead(204, { [headers.requestId]: ids.requestId() }).end();
+  }
 
   function refuse(req: IncomingMessage, res: ServerResponse, error: ServiceError): void {
     const { status, headers: extra, body } = errorResponse(error);
@@ -97,7 +106,7 @@ export function createHttpListener(deps: HttpListenerDeps): HttpListener {
     if (refusedSockets.has(socket)) return;
     refusedSockets.add(socket);
     const refusal = errorOfParser(error.code);
-    const current = [...answers].find((res) => res.socket === socket);
+    const current = turns.on(socket);
     const isGone = leavingCodes.has(error.code ?? "") || !socket.writable;
     if (isGone || current?.headersSent || current?.req.complete) {
       socket.destroy(error);
@@ -110,7 +119,8 @@ export function createHttpListener(deps: HttpListenerDeps): HttpListener {
     }
   }
 
-  const options: http.ServerOptions = {
+  const options: http.ServerOptions<typeof IncomingMessage, typeof MarkedResponse> = {
+    ServerResponse: MarkedResponse,
     maxHeaderSize: limits.headerBytesMax,
     headersTimeout: limits.headersTimeoutMs,
     requestTimeout: limits.requestTimeoutMs,
@@ -119,6 +129,7 @@ export function createHttpListener(deps: HttpListenerDeps): HttpListener {
     // Node would answer 400 without a body; the gate looks at it.
     requireHostHeader: false,
   };
+  const onRequest = (req: IncomingMessage, res: MarkedResponse): void => turns.take(req, res);
   const server = tls === null ? http.createServer(options) : https.createServer({ ...options, ...secureContext(tls) });
   // Node would drop the lines above its maximum silently; the gate counts them.
   server.maxHeadersCount = 0;
@@ -148,7 +159,7 @@ export function createHttpListener(deps: HttpListenerDeps): HttpListener {
 
     beginDrain() {
       isDraining = true;
-      for (const res of answers) if (!res.headersSent) res.shouldKeepAlive = false;
+      for (const res of turns.current()) if (!res.headersSent) res.shouldKeepAlive = false;
       server.closeIdleConnections();
     },
 

@@ -1,36 +1,42 @@
-import { isUtf8 } from "node:buffer";
+import { isAscii, isUtf8 } from "node:buffer";
 import type { ServiceLimits } from "../../contract/limits.js";
 import { ServiceError } from "../../domain/service-error.js";
-import { scanJson } from "../../lib/json-scan.js";
+import { isPlainlySmall, type JsonMax, scanJson } from "../../lib/json-scan.js";
 import { JsonObject } from "./json-object.js";
 
-const byteOrderMark = Buffer.from([0xef, 0xbb, 0xbf]);
-
 /**
- * The JSON object that a request body holds. Size is measured on the raw bytes before anything is built (SEC-9), and
+ * The JSON object that a request body holds. Size is measured before anything is built from it (SEC-9), and
  * keys that could reach a prototype are refused wherever they stand (SEC-11). Throws ServiceError `invalid_json`, or
  * `invalid_type` when the body is JSON but no object.
  */
 export function parseJsonBody(body: Buffer, limits: Pick<ServiceLimits, "jsonDepthMax" | "jsonTokensMax">): JsonObject {
-  const bytes = body.subarray(0, 3).equals(byteOrderMark) ? body.subarray(3) : body;
+  const bytes = hasByteOrderMark(body) ? body.subarray(3) : body;
   if (bytes.length === 0) throw new ServiceError("invalid_json", "The body is empty; a JSON object is needed.");
-  if (!isUtf8(bytes)) throw new ServiceError("invalid_json", "The body is not valid UTF-8.");
-  checkSize(bytes, limits);
-  const text = bytes.toString("utf8");
+  const text = decode(bytes);
+  const max = { depth: limits.jsonDepthMax, tokens: limits.jsonTokensMax };
+  if (!isPlainlySmall(text, max)) checkSize(bytes, max);
   const value = parse(text);
   if (maySpellForbiddenKey(text)) refuseForbiddenKeys(value);
   return JsonObject.ofBody(value, text);
 }
 
-function checkSize(bytes: Buffer, limits: Pick<ServiceLimits, "jsonDepthMax" | "jsonTokensMax">): void {
-  switch (scanJson(bytes, { depth: limits.jsonDepthMax, tokens: limits.jsonTokensMax })) {
+/** ASCII is most bodies, and is copied instead of decoded. */
+function decode(bytes: Buffer): string {
+  if (isAscii(bytes)) return bytes.toString("latin1");
+  if (isUtf8(bytes)) return bytes.toString("utf8");
+  throw new ServiceError("invalid_json", "The body is not valid UTF-8.");
+}
+
+function hasByteOrderMark(body: Buffer): boolean {
+  return body[0] === 0xef && body[1] === 0xbb && body[2] === 0xbf;
+}
+
+function checkSize(bytes: Buffer, max: JsonMax): void {
+  switch (scanJson(bytes, max)) {
     case "too_deep":
-      throw new ServiceError("invalid_json", `The body is nested deeper than ${limits.jsonDepthMax} levels.`);
+      throw new ServiceError("invalid_json", `The body is nested deeper than ${max.depth} levels.`);
     case "too_many_tokens":
-      throw new ServiceError(
-        "invalid_json",
-        `The body has more than ${limits.jsonTokensMax} JSON values, keys and brackets.`,
-      );
+      throw new ServiceError("invalid_json", `The body has more than ${max.tokens} JSON values, keys and brackets.`);
     case "ok":
   }
 }

@@ -41,7 +41,8 @@ export class JsonObject {
 
   string(key: string): string | undefined {
     const value = this.value(key);
-    return value === undefined ? undefined : asString(value, this.pathOf(key));
+    if (value === undefined || typeof value === "string") return value;
+    throw wrongType(this.pathOf(key), "a string", value);
   }
 
   requiredString(key: string): string {

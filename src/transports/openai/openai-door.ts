@@ -8,7 +8,7 @@ import type { ByteBudget } from "../../lib/byte-budget.js";
 import type { ResponseWatch } from "../../lib/response-watch.js";
 import type { UploadWatch } from "../../lib/upload-watch.js";
 import { BodyReader } from "./body-reader.js";
-import { type Call, runCall } from "./call.js";
+import { runCall } from "./call.js";
 import { Exchange } from "./exchange.js";
 import { createHandlers } from "./handlers.js";
 import { type Page, rootPage } from "./root-page.js";
@@ -52,33 +52,41 @@ export function createOpenAiDoor(deps: OpenAiDoorDeps): (req: IncomingMessage, r
   const bodies = new BodyReader(deps);
   const handlers = createHandlers({ ...deps, bodies, unknownFields: new UnknownFields(log) });
 
-  async function serve(exchange: Exchange): Promise<void> {
+  function serve(exchange: Exchange): void {
     const { path, req } = exchange;
     const method = req.method ?? "GET";
     const page = pages.get(path);
-    if (page !== undefined) return servePage(exchange, method, page);
+    if (page !== undefined) {
+      servePage(exchange, method, page);
+      return;
+    }
     const route = findRoute(path);
     if (route === null) throw unknownUrl(method, path);
-    await serveRoute(exchange, method, route);
+    serveRoute(exchange, method, route).catch((thrown: unknown) => fail(exchange, thrown));
   }
 
-  async function serveRoute(exchange: Exchange, method: string, route: Route): Promise<void> {
-    const operation = route.methods.get(method === "HEAD" ? "GET" : method);
+  function serveRoute(exchange: Exchange, method: string, { methods, anyOperation, rawId }: Route): Promise<void> {
+    const operation = methods.get(method === "HEAD" ? "GET" : method);
     // Who may not call what is there is not told how to call it.
-    const [anyOperation] = route.methods.values();
-    await runCall(deps, exchange, operation ?? anyOperation ?? "get_version", async (call: Call) => {
-      if (operation === undefined) throw methodNotAllowed(exchange, method, route.methods.keys());
-      await handlers[operation](call, route.rawId ?? "");
+    return runCall(deps, exchange, operation ?? anyOperation, (call) => {
+      if (operation === undefined) throw methodNotAllowed(exchange, method, methods.keys());
+      return handlers[operation](call, rawId ?? "");
     });
+  }
+
+  function fail(exchange: Exchange, thrown: unknown): void {
+    const error = toServiceError(thrown);
+    if (error !== thrown) log.error({ err: thrown, request_id: exchange.requestId }, "a request failed unexpectedly");
+    exchange.error(error);
   }
 
   return (req, res) => {
-    const exchange = new Exchange(req, res, ids.requestId(), () => clock.monotonic());
-    serve(exchange).catch((thrown: unknown) => {
-      const error = toServiceError(thrown);
-      if (error !== thrown) log.error({ err: thrown, request_id: exchange.requestId }, "a request failed unexpectedly");
-      exchange.error(error);
-    });
+    const exchange = new Exchange(req, res, ids.requestId(), clock);
+    try {
+      serve(exchange);
+    } catch (thrown) {
+      fail(exchange, thrown);
+    }
   };
 }
 

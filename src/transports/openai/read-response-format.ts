@@ -1,13 +1,16 @@
-import type { MessageInitShape } from "@bufbuild/protobuf";
-import type { ResponseFormatSchema } from "../../../gen/unified/inference/v1/chat_pb.js";
+import { create, type MessageInitShape } from "@bufbuild/protobuf";
+import { type ResponseFormat, ResponseFormatSchema } from "../../../gen/unified/inference/v1/chat_pb.js";
 import { type JsonObject, unknownValue } from "./json-object.js";
 
 type FormatInit = MessageInitShape<typeof ResponseFormatSchema>;
 
 /** The form that the text must have; undefined: free text. */
-export function readResponseFormat(body: JsonObject): FormatInit | undefined {
+export function readResponseFormat(body: JsonObject): ResponseFormat | undefined {
   const format = body.object("response_format");
-  if (format === undefined) return undefined;
+  return format === undefined ? undefined : create(ResponseFormatSchema, readFormat(format));
+}
+
+function readFormat(format: JsonObject): FormatInit {
   const type = format.requiredString("type");
   switch (type) {
     case "text":

@@ -1,13 +1,14 @@
-import type { MessageInitShape } from "@bufbuild/protobuf";
+import { create, type MessageInitShape } from "@bufbuild/protobuf";
 import {
   ToolChoice_Mode as Mode,
-  type ToolChoiceSchema,
-  type ToolSchema,
+  type Tool,
+  type ToolChoice,
+  ToolChoiceSchema,
+  ToolSchema,
 } from "../../../gen/unified/inference/v1/chat_pb.js";
 import { ServiceError } from "../../domain/service-error.js";
 import { type JsonObject, unknownValue, wrongType } from "./json-object.js";
 
-type ToolInit = MessageInitShape<typeof ToolSchema>;
 type ToolChoiceInit = MessageInitShape<typeof ToolChoiceSchema>;
 
 const modes: ReadonlyMap<string, Mode> = new Map([
@@ -21,28 +22,32 @@ const allowedModes: ReadonlyMap<string, Mode> = new Map([
 ]);
 
 /** The tools that are offered; an empty list is none (TOOL-2). */
-export function readTools(body: JsonObject): ToolInit[] {
+export function readTools(body: JsonObject): Tool[] {
   return (body.objects("tools") ?? []).map((tool) => {
     refuseOtherKinds(tool, ["function"]);
     const definition = tool.requiredObject("function");
-    return {
+    return create(ToolSchema, {
       function: {
         name: definition.requiredString("name"),
         description: definition.string("description"),
         parametersJson: definition.objectAsText("parameters"),
         strict: definition.boolean("strict"),
       },
-    };
+    });
   });
 }
 
 /** Which tools may or must be called. Whether the named ones are offered is for the core to say. */
-export function readToolChoice(body: JsonObject): ToolChoiceInit | undefined {
+export function readToolChoice(body: JsonObject): ToolChoice | undefined {
   const value = body.value("tool_choice");
-  if (typeof value === "string") return { choice: { case: "mode", value: readMode(modes, value, "tool_choice") } };
+  if (typeof value === "string") return choiceOf({ case: "mode", value: readMode(modes, value, "tool_choice") });
   if (typeof value !== "object" && value !== undefined) throw wrongType("tool_choice", "a string or an object", value);
   const choice = body.object("tool_choice");
-  return choice === undefined ? undefined : { choice: readChoiceObject(choice) };
+  return choice === undefined ? undefined : choiceOf(readChoiceObject(choice));
+}
+
+function choiceOf(choice: NonNullable<ToolChoiceInit["choice"]>): ToolChoice {
+  return create(ToolChoiceSchema, { choice });
 }
 
 function readChoiceObject(choice: JsonObject): NonNullable<ToolChoiceInit["choice"]> {

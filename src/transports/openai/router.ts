@@ -10,13 +10,19 @@ export type RestOperation = WithRest | "get_version";
 export interface Route {
   /** By method; HEAD is answered as GET. */
   readonly methods: ReadonlyMap<string, RestOperation>;
+  /** The first of them: what a caller must be allowed to do to be told which methods there are. */
+  readonly anyOperation: RestOperation;
   /** The rest of the path as it came, where the path ends in `{id}`. */
   readonly rawId: string | null;
 }
 
+interface MutableRoute extends Route {
+  readonly methods: Map<string, RestOperation>;
+}
+
 const idPlaceholder = "{id}";
-const exact = new Map<string, Map<string, RestOperation>>();
-const prefixed = new Map<string, Map<string, RestOperation>>();
+const exact = new Map<string, MutableRoute>();
+const prefixed = new Map<string, MutableRoute>();
 
 for (const [name, row] of Object.entries(operations) as [RestOperation, OperationRow][]) {
   if (row.rest !== undefined) addRoute(row.rest.method, row.rest.path, name);
@@ -27,16 +33,17 @@ function addRoute(method: string, path: string, operation: RestOperation): void 
   const isPrefix = path.endsWith(idPlaceholder);
   const table = isPrefix ? prefixed : exact;
   const key = isPrefix ? path.slice(0, -idPlaceholder.length) : path;
-  const methods = table.get(key) ?? new Map<string, RestOperation>();
-  table.set(key, methods.set(method, operation));
+  const route = table.get(key) ?? { methods: new Map<string, RestOperation>(), anyOperation: operation, rawId: null };
+  route.methods.set(method, operation);
+  table.set(key, route);
 }
 
 /** The route of a path without query; null when there is none. Paths are compared as they came, byte for byte. */
 export function findRoute(path: string): Route | null {
-  const methods = exact.get(path);
-  if (methods !== undefined) return { methods, rawId: null };
+  const route = exact.get(path);
+  if (route !== undefined) return route;
   for (const [prefix, ofPrefix] of prefixed) {
-    if (path.startsWith(prefix)) return { methods: ofPrefix, rawId: path.slice(prefix.length) };
+    if (path.startsWith(prefix)) return { ...ofPrefix, rawId: path.slice(prefix.length) };
   }
   return null;
 }

@@ -7,6 +7,12 @@ import { errorToJson } from "./error-response.js";
 /** What is sent on a silent stream (SSE-9). */
 export type KeepAlive = "comment" | "chunk" | "off";
 
+const eventStream: readonly string[] = [
+  ...["content-type", "text/event-stream; charset=utf-8"],
+  ...["cache-control", "no-cache"],
+  ...["x-accel-buffering", "no"],
+];
+
 /**
  * Writes a committed answer as server-sent events. From here on a failure is an event in the stream, and the stream
  * then ends without its end marker (SERR-1, SERR-4). Bytes of upstream are whole events.
@@ -18,12 +24,8 @@ export async function streamAnswer<C extends object>(
   keepAlive: KeepAlive,
 ): Promise<void> {
   const { exchange, signal } = call;
-  exchange.res.writeHead(200, {
-    "content-type": "text/event-stream; charset=utf-8",
-    "cache-control": "no-cache",
-    "x-accel-buffering": "no",
-    ...exchange.headers(),
-  });
+  call.watch();
+  exchange.res.writeHead(200, exchange.headers(...eventStream));
   exchange.res.flushHeaders();
   const sse = new SseWriter(exchange.res, () => call.touched());
   if (keepAlive !== "off") {

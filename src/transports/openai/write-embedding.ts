@@ -17,7 +17,9 @@ const bytesPerNumber = 4;
  * would hold up everybody else. The core has seen to it that all numbers are finite (EMB-5).
  */
 export async function writeEmbeddings(call: Call, list: EmbeddingList, encoding: EncodingFormat): Promise<void> {
-  const { exchange, signal } = call;
+  const { exchange } = call;
+  const { signal } = call.ctx;
+  call.watch();
   exchange.res.writeHead(200, exchange.jsonHeaders());
   const rowToJson = encoding === "base64" ? base64Row : floatRow;
   const numbersPerRow = (list.data[0]?.vector.byteLength ?? 0) / bytesPerNumber;

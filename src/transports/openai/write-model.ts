@@ -10,5 +10,6 @@ export function modelToJson(model: Model): object {
     context_length: model.contextLength,
     capabilities: model.capabilities,
     ...(model.dimensions !== undefined && { dimensions: model.dimensions }),
+    ...(model.toolCalling !== undefined && { tool_calling: model.toolCalling }),
   };
 }

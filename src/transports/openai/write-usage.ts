@@ -1,16 +1,15 @@
 import type { Usage } from "../../../gen/unified/inference/v1/usage_pb.js";
 
-/** Tokens of a completion, with their parts where the core knows them. */
-export function usageToJson(usage: Usage): object {
-  return {
-    prompt_tokens: usage.promptTokens,
-    completion_tokens: usage.completionTokens,
-    total_tokens: usage.totalTokens,
-    ...(usage.promptTokensDetails && {
-      prompt_tokens_details: { cached_tokens: usage.promptTokensDetails.cachedTokens },
-    }),
-    ...(usage.completionTokensDetails && {
-      completion_tokens_details: { reasoning_tokens: usage.completionTokensDetails.reasoningTokens },
-    }),
-  };
+/** The JSON of a completion's tokens, with their parts where the core knows them. */
+export function usageJson(usage: Usage): string {
+  const { promptTokensDetails: prompt, completionTokensDetails: completion } = usage;
+  return (
+    `{"prompt_tokens":${usage.promptTokens},"completion_tokens":${usage.completionTokens}` +
+    `,"total_tokens":${usage.totalTokens}` +
+    (prompt === undefined ? "" : `,"prompt_tokens_details":{"cached_tokens":${prompt.cachedTokens}}`) +
+    (completion === undefined
+      ? ""
+      : `,"completion_tokens_details":{"reasoning_tokens":${completion.reasoningTokens}}`) +
+    "}"
+  );
 }

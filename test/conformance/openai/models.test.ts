@@ -44,6 +44,7 @@ describe("models", () => {
       created: expect.any(Number),
       owned_by: "org",
       context_length: 2048,
+      tool_calling: "auto",
       capabilities: ["chat", "completions"],
     });
     expect(json.data.find(({ id }: { id: string }) => id === "embed")).toMatchObject({

@@ -1,4 +1,6 @@
-import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { once } from "node:events";
+import { access, mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
+import { createServer as createHttpServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { createServer } from "node:net";
 import { tmpdir } from "node:os";
@@ -6,9 +8,12 @@ import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import type { Check } from "../../../src/app/doctor/check.js";
 import { uis } from "../../support/cli-run.js";
+import { writeRandomGguf } from "../../support/gguf/random-gguf.js";
 
 let cwd: string;
 const freePorts = { PORT: "0", UIS_GRPC_PORT: "0", UIS_OPS_PORT: "0" };
+/** What the engine and pip are looked for with; nothing is asked over the network unless a test says so. */
+const surroundings = { PATH: process.env["PATH"] ?? "", UIS_OFFLINE: "1" };
 
 beforeEach(async () => {
   cwd = await mkdtemp(join(tmpdir(), "uis-doctor-"));
@@ -19,11 +24,12 @@ afterEach(async () => {
 });
 
 async function doctor(env: Record<string, string> = {}): Promise<{ code: number; checks: readonly Check[] }> {
-  const { code, stdout } = await uis(["doctor", "--json"], { cwd, env: { ...freePorts, ...env } });
+  const { code, stdout } = await uis(["doctor", "--json"], { cwd, env: { ...freePorts, ...surroundings, ...env } });
   return { code, checks: JSON.parse(stdout) as Check[] };
 }
 
-const statusOf = (checks: readonly Check[], name: string) => checks.find(({ check }) => check === name)?.status;
+const find = (checks: readonly Check[], name: string) => checks.find(({ check }) => check === name);
+const statusOf = (checks: readonly Check[], name: string) => find(checks, name)?.status;
 
 describe("uis doctor", () => {
   it("exits 0 where a service could start, and every finding has its four fields", async () => {
@@ -59,6 +65,69 @@ describe("uis doctor", () => {
     expect(statusOf(checks, "settings")).toBe("warn");
     const broken = await doctor({ UIS_SERVER_TLS_CERT_FILE: "gone.pem", UIS_SERVER_TLS_KEY_FILE: "gone.pem" });
     expect(statusOf(broken.checks, "tls")).toBe("fail");
+  });
+
+  it("loads the embedded engine's binary, or says which build is missing", async () => {
+    const { checks } = await doctor();
+    expect(find(checks, "engine")).toMatchObject({ status: "ok", detail: expect.stringContaining("3.21.1") });
+    const elsewhere = await doctor({ UIS_ENGINE_MODULE_DIR: cwd });
+    expect(elsewhere.code).toBe(1);
+    expect(find(elsewhere.checks, "engine")).toMatchObject({ status: "fail", detail: expect.stringContaining(cwd) });
+  });
+
+  it("warns when there is no chat model, with the ways to one, and makes no data folder", async () => {
+    const { code, checks } = await doctor();
+    expect(code).toBe(0);
+    const models = find(checks, "models");
+    expect(models?.status).toBe("warn");
+    for (const way of ["uis models pull", "uis models import", "uis.yaml"]) expect(models?.fix).toContain(way);
+    await expect(access(join(cwd, "data"))).rejects.toThrow("ENOENT");
+
+    await writeRandomGguf(join(cwd, "chat.gguf"));
+    const imported = await uis(["models", "import", "chat.gguf"], { cwd });
+    expect(imported.code).toBe(0);
+    expect(statusOf((await doctor()).checks, "models")).toBe("ok");
+  });
+
+  it("leaves models to a configuration that names its own", async () => {
+    await writeFile(join(cwd, "uis.yaml"), "models: [{ id: m, engine: scripted }]\n");
+    expect(statusOf((await doctor()).checks, "models")).toBe("ok");
+  });
+
+  it("fails when what is kept cannot be understood", async () => {
+    await mkdir(join(cwd, "data", "models"), { recursive: true });
+    await writeFile(join(cwd, "data", "models", "index.json"), "[]");
+    const { code, checks } = await doctor();
+    expect(code).toBe(1);
+    expect(find(checks, "models")).toMatchObject({ status: "fail", detail: expect.stringContaining("index.json") });
+  });
+
+  it("asks the hub, unless it is offline", async () => {
+    expect(find((await doctor()).checks, "hub")).toMatchObject({ status: "ok", detail: "not asked: offline" });
+    const hub = createHttpServer((_, res) => res.end()).listen(0, "127.0.0.1");
+    await once(hub, "listening");
+    const endpoint = `http://127.0.0.1:${(hub.address() as AddressInfo).port}`;
+    const online = { UIS_OFFLINE: "0", HF_ENDPOINT: endpoint };
+    expect(statusOf((await doctor(online)).checks, "hub")).toBe("ok");
+    hub.close();
+    hub.closeAllConnections();
+    const { code, checks } = await doctor(online);
+    expect(code).toBe(0);
+    expect(find(checks, "hub")).toMatchObject({ status: "warn", fix: expect.stringContaining("HF_ENDPOINT") });
+  });
+
+  it("looks for pip on the PATH, which only matters where something may be fetched", async () => {
+    const bin = join(cwd, "bin");
+    await mkdir(bin);
+    const online = { PATH: bin, UIS_OFFLINE: "0", HF_ENDPOINT: "http://127.0.0.1:1" };
+    expect(statusOf((await doctor(online)).checks, "pip")).toBe("warn");
+    expect(statusOf((await doctor({ PATH: bin })).checks, "pip")).toBe("ok");
+    await writeFile(join(bin, "pip"), "", { mode: 0o755 });
+    expect(find((await doctor(online)).checks, "pip")).toMatchObject({ status: "ok", detail: join(bin, "pip") });
+  });
+
+  it("says how much room there is", async () => {
+    expect(find((await doctor()).checks, "disk")?.detail).toMatch(/^[\d.]+ (MB|GB|TB) free for /);
   });
 
   it("looks at a Redis server when one is named", async () => {

@@ -9,7 +9,10 @@ const scripted: Engine = {
   load: () => Promise.reject(new Error("not asked for")),
 };
 
-const definitionsOf = (models: object[]) => toModelDefinitions(configSchema.parse({ models }).models, { scripted });
+const llama: Engine = { ...scripted, kind: "llama" };
+
+const definitionsOf = (models: object[]) =>
+  toModelDefinitions(configSchema.parse({ models }).models ?? [], { scripted, llama });
 
 describe("toModelDefinitions", () => {
   it("makes one deployment of the shorthand, with the documented defaults", () => {
@@ -52,6 +55,34 @@ describe("toModelDefinitions", () => {
     expect(model?.deployments).toMatchObject([
       { weight: 2, slots: 3, queueMax: 12 },
       { weight: 1, slots: 64, options: { text: "b" } },
+    ]);
+  });
+
+  it("runs a model of the embedded engine in four slots, and tells it where the file is to be had", () => {
+    const sha256 = "AB".repeat(32);
+    expect(definitionsOf([{ id: "m", engine: "llama", source: "file:/m.gguf", sha256 }])[0]?.deployments).toEqual([
+      {
+        engine: llama,
+        contextLength: 4096,
+        slots: 4,
+        queueMax: 16,
+        weight: 1,
+        options: { id: "m", source: "file:/m.gguf", sha256: sha256.toLowerCase() },
+      },
+    ]);
+  });
+
+  it("refuses settings of one engine beside another", () => {
+    const problem = (model: object) =>
+      configSchema.safeParse({ models: [{ id: "m", ...model }] }).error?.issues[0]?.path;
+    expect(problem({ engine: "scripted", source: "file:/m.gguf" })).toEqual(["models", 0, "source"]);
+    expect(problem({ engine: "llama", scripted: {} })).toEqual(["models", 0, "scripted"]);
+    expect(problem({ deployments: [{ engine: "llama", scripted: {} }] })).toEqual([
+      "models",
+      0,
+      "deployments",
+      0,
+      "scripted",
     ]);
   });
 });

@@ -9,6 +9,7 @@ import { CompletionParamsSchema } from "../../../gen/unified/inference/v1/comple
 import type { StreamAnswer } from "../../../src/domain/core.js";
 import { EngineError } from "../../../src/domain/inference/engine.js";
 import { ServiceError } from "../../../src/domain/service-error.js";
+import { LazyAbort } from "../../../src/lib/lazy-abort.js";
 import { createCoreHarness, silentLog } from "../../support/core-harness.js";
 import { HandEngine } from "../../support/hand-engine.js";
 
@@ -19,8 +20,8 @@ const chat = (fields: object = {}) =>
     ...fields,
   });
 
-const failure = (promise: Promise<unknown>): Promise<ServiceError> =>
-  promise.then(
+const failure = (promise: unknown): Promise<ServiceError> =>
+  Promise.resolve(promise).then(
     () => Promise.reject(new Error("succeeded")),
     (error: unknown) => (error instanceof ServiceError ? error : Promise.reject(error)),
   );
@@ -332,7 +333,7 @@ describe("open", () => {
       address: "",
       wants: "messages",
     } as const;
-    const refused = await failure(core.open("list_models", { ...caller, abort: new AbortController() }));
+    const refused = await failure(core.open("list_models", { ...caller, abort: new LazyAbort() }));
     expect(refused.code).toBe("invalid_api_key");
     core.refuseNewCalls();
     expect((await failure(open())).code).toBe("server_shutting_down");

@@ -1,3 +1,4 @@
+import { pino } from "pino";
 import { describe, expect, it } from "vitest";
 import { createLogger, type LogLevel } from "../../../src/telemetry/logger.js";
 
@@ -28,6 +29,23 @@ describe("the logger", () => {
   });
 
   it.each([
+    {},
+    { only: undefined },
+    { text: 'a "b" \\ \u2028 \ud800', number: 1.5, nan: Number.NaN, yes: true, none: null, left_out: undefined },
+    { list: [1, { a: null }], big: 1n, nothing: () => {} },
+    { err: new TypeError("outer", { cause: new Error("inner") }) },
+    new Error("itself"),
+  ])("writes fields of any kind as pino does (%#)", (fields) => {
+    const { lines, log } = logTo();
+    log.info(fields, "100 % done");
+    const expected: string[] = [];
+    pino({ base: null, timestamp: false }, { write: (line: string) => expected.push(line) }).info(fields, "100 % done");
+    const { time: _, ...written } = JSON.parse(lines[0] ?? "") as Record<string, unknown>;
+    expect(written).toEqual({ ...(JSON.parse(expected[0] ?? "") as object), level: "info" });
+  });
+
+  it.each([
+    { model: secret, client_request_id: `Bearer ${secret}` },
     { authorization: `Bearer ${secret}` },
     { headers: { authorization: `Bearer ${secret}`, cookie: secret } },
     { request: { headers: { "x-api-key": secret } } },

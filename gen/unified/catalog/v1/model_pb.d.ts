@@ -57,6 +57,14 @@ export declare type Model = Message<"unified.catalog.v1.Model"> & {
    * @generated from field: optional int32 dimensions = 6;
    */
   dimensions?: number | undefined;
+
+  /**
+   * How it calls tools: "auto" as it decides or as it is told, "forced-only" when tool_choice says so, "none". Chat models
+   * that are loaded.
+   *
+   * @generated from field: optional string tool_calling = 7;
+   */
+  toolCalling?: string | undefined;
 };
 
 /**

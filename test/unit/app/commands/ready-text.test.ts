@@ -1,47 +1,57 @@
 import { describe, expect, it } from "vitest";
-import { readyText } from "../../../../src/app/commands/ready-text.js";
+import { nextStepText, readyText } from "../../../../src/app/commands/ready-text.js";
 import { configSchema } from "../../../../src/app/config/schema.js";
 import type { Service } from "../../../../src/app/service.js";
 
+interface Listed {
+  readonly id: string;
+  readonly capabilities?: readonly string[];
+  readonly hasFailed?: boolean;
+}
+
 /** As much of a service as the text tells of. */
-function serviceWith(settings: object, secret: string | null = "the-secret"): Service {
+function serviceWith(models: readonly Listed[], settings: object = {}, secret: string | null = "the-secret"): Service {
+  const all = models.map((model) => ({ capabilities: ["chat"], hasFailed: false, ...model }));
   const told = {
     config: configSchema.parse(settings),
+    parts: { catalog: { all: () => all } },
     addresses: { http: "http://127.0.0.1:8080", grpc: "127.0.0.1:50051", ops: "http://127.0.0.1:9464" },
     firstKey: secret === null ? null : { secret },
   };
   return told as unknown as Service;
 }
 
-const scripted = { engine: "scripted" };
-
-describe("readyText", () => {
+describe("what people are told at the start", () => {
   it("takes the first model that can chat for its curl line", () => {
-    const models = [
-      { id: "vectors", ...scripted, scripted: { dimensions: 4 } },
-      { id: "completes", ...scripted, capabilities: ["completions"] },
-      { id: "org/chat", ...scripted },
-    ];
-    const text = readyText(serviceWith({ models }));
+    const text = nextStepText(
+      serviceWith([
+        { id: "vectors", capabilities: ["embeddings"] },
+        { id: "completes", capabilities: ["completions"] },
+        { id: "not-to-be-had", hasFailed: true },
+        { id: "org/chat" },
+      ]),
+    );
     expect(text).toContain('"model":"org/chat"');
     expect(text).toContain("Bearer the-secret");
   });
 
-  it("shows how to configure a model where none can chat", () => {
-    expect(readyText(serviceWith({}))).toContain("engine: scripted");
-    expect(readyText(serviceWith({}))).not.toContain("curl");
+  it("takes a model that is not loaded yet for one that can chat", () => {
+    expect(nextStepText(serviceWith([{ id: "loads", capabilities: [] }]))).toContain('"model":"loads"');
+  });
+
+  it("shows three ways to a model where none can chat", () => {
+    const text = nextStepText(serviceWith([]));
+    for (const way of ["uis models pull", "uis models import", "uis.yaml"]) expect(text).toContain(way);
+    expect(text).not.toContain("curl");
   });
 
   it("shows the key on the first start only", () => {
-    const models = [{ id: "m", ...scripted }];
-    expect(readyText(serviceWith({ models }))).toContain("shown this once");
-    expect(readyText(serviceWith({ models }, null))).toContain("$UIS_API_KEY");
+    expect(readyText(serviceWith([{ id: "m" }]))).toContain("shown this once");
+    expect(nextStepText(serviceWith([{ id: "m" }], {}, null))).toContain("$UIS_API_KEY");
   });
 
   it("makes the curl line trust the configured certificate", () => {
     const tls = { cert_file: "it's.pem", key_file: "k.pem" };
-    expect(readyText(serviceWith({ models: [{ id: "m", ...scripted }], server: { tls } }))).toContain(
-      "curl --cacert 'it'\\''s.pem' ",
-    );
+    expect(nextStepText(serviceWith([{ id: "m" }], { server: { tls } }))).toContain("curl -N --cacert 'it'\\''s.pem' ");
   });
 });

@@ -82,7 +82,7 @@ describe("the environment", () => {
     expect(config.grpc.reflection).toBe(true);
     expect(config.server.cors_origins).toEqual(["https://a.example", "https://b.example"]);
     expect(config.server.tls).toMatchObject({ cert_file: "1.pem", key_file: "2.pem" });
-    expect(config.models.map((model) => model.id)).toEqual(["m"]);
+    expect(config.models?.map((model) => model.id)).toEqual(["m"]);
     expect(config.data_dir).toBe("/somewhere");
     expect(config.log.level).toBe("warn");
   });
@@ -157,10 +157,8 @@ models: [{ id: a, engine: scripted, prices: { input: 0, cached_input: 0, output:
     ["core: { token: secret-of-the-core }", "core.token"],
     ["rate_limits: { default_key: { concurrency: 1 } }", "rate_limits.default_key"],
     ["webhooks: { allow_http: true }", "webhooks.allow_http"],
-    ["engine: { threads: 2 }", "engine.threads"],
     ["server: { role: gateway }", "server.role"],
-    ["models: [{ id: a, engine: llama }]", "models[0].engine"],
-    ["models: [{ id: a, engine: scripted, source: x }]", "models[0].source"],
+    ["models: [{ id: a, engine: openai }]", "models[0].engine"],
   ])("refuse every other value: %s", async (text, path) => {
     const problems = await problemsOf(`${text}\n`);
     expect(problems.map((problem) => problem.path)).toEqual([path]);
@@ -176,5 +174,5 @@ models: [{ id: a, engine: scripted, prices: { input: 0, cached_input: 0, output:
 it("the loaded configuration cannot be changed", async () => {
   const config = await load("models: [{ id: a, engine: scripted }]\n");
   expect(() => Object.assign(config.server, { port: 1 })).toThrow(TypeError);
-  expect(() => Object.assign(config.models[0] ?? {}, { id: "b" })).toThrow(TypeError);
+  expect(() => Object.assign(config.models?.[0] ?? {}, { id: "b" })).toThrow(TypeError);
 });

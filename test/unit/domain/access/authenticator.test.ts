@@ -4,8 +4,8 @@ import { adminTokens, createAccess } from "./access-fixture.js";
 
 const readWrite = { name: "test", scope: "read_write" } as const;
 
-async function refusalOf(attempt: Promise<unknown>): Promise<ServiceError> {
-  const thrown = await attempt.then(
+async function refusalOf(attempt: unknown): Promise<ServiceError> {
+  const thrown = await Promise.resolve(attempt).then(
     () => null,
     (error: unknown) => error,
   );
@@ -66,7 +66,7 @@ describe("Authenticator", () => {
         use(mistyped(stranger.secret)),
         use(revoked.secret),
         use(expired.secret),
-      ].map(refusalOf),
+      ].map((attempt) => refusalOf(attempt)),
     );
     const said = refusals.map(({ code, message, param, type }) => JSON.stringify({ code, message, param, type }));
     expect(new Set(said).size).toBe(1);

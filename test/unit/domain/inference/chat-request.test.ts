@@ -136,9 +136,18 @@ describe("toChatRequest", () => {
 
   it("ERR-8: tools need a model that calls them", () => {
     expect(check({ tools }, { tools: "none" })).toBe("unsupported_parameter tools");
-    expect(check({ tools }, { tools: "forced-only" })).toBe("unsupported_value tool_choice");
     const none = { choice: { case: "mode" as const, value: ToolChoice_Mode.NONE } };
     expect(check({ tools, toolChoice: none }, { tools: "none" })).toBe("accepted");
+  });
+
+  it("TOOL-3: a model that calls tools only when it is forced to gets none to decide about", () => {
+    const forcedOnly = { tools: "forced-only" } as const;
+    const { input } = build({ tools }, forcedOnly);
+    expect(input).toMatchObject({ tools: [], toolChoice: { mode: "none" } });
+    const required = { choice: { case: "mode" as const, value: ToolChoice_Mode.REQUIRED } };
+    expect(build({ tools, toolChoice: required }, forcedOnly).input).toMatchObject({
+      toolChoice: { mode: "required" },
+    });
   });
 
   it("TOOL-14: strict needs a model that can be held to a grammar", () => {

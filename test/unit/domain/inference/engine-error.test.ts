@@ -30,6 +30,12 @@ describe("serviceErrorOf", () => {
     expect(serviceErrorOf(new EngineError("overloaded", "x")).retryAfterMs).toBe(1_000);
   });
 
+  it("RETRY-1: an engine that knows when to try again is believed", () => {
+    for (const code of ["overloaded", "model_loading", "model_not_loaded"] as const) {
+      expect(serviceErrorOf(new EngineError(code, "x", { retryAfterMs: 42_000 })).retryAfterMs).toBe(42_000);
+    }
+  });
+
   it("TOOL-14 RF-4: a schema's error code follows where the schema stood", () => {
     const tool = new EngineError("bad_schema", "x", { param: "tools[0].function.parameters" });
     const format = new EngineError("bad_schema", "x", { param: "response_format" });

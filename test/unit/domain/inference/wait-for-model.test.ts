@@ -15,7 +15,12 @@ function setUp() {
   const loadEnded = new Promise<void>((resolve) => {
     endLoad = resolve;
   });
-  const deployment = { loadEnded, model: null as LoadedModel | null, failure: null as Error | null };
+  const deployment = {
+    loadEnded,
+    model: null as LoadedModel | null,
+    failure: null as Error | null,
+    progress: { stage: "fetching", share: 0.426 },
+  };
   const waiting = waitForModel(deployment as unknown as Deployment, { clock, queueWaitMs }, abort.signal);
   return { clock, abort, deployment, endLoad, waiting };
 }
@@ -33,7 +38,11 @@ describe("waiting for a model", () => {
   it("RETRY-4 ERR-24: after the time that a request may wait it is 503 with a time to come back", async () => {
     const { clock, waiting } = setUp();
     clock.advance(queueWaitMs);
-    await expect(waiting).rejects.toMatchObject({ code: "model_loading", retryAfterMs: expect.any(Number) });
+    await expect(waiting).rejects.toMatchObject({
+      code: "model_loading",
+      message: expect.stringContaining("42 %"),
+      retryAfterMs: expect.any(Number),
+    });
   });
 
   it("ERR-24: a model that could not be loaded is 503, and the reason is not the caller's", async () => {

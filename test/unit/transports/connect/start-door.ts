@@ -5,6 +5,8 @@ import { createConnectTransport, createGrpcWebTransport } from "@connectrpc/conn
 import { onTestFinished } from "vitest";
 import { InferenceService } from "../../../../gen/unified/inference/v1/inference_service_pb.js";
 import { defaultLimits, type ServiceLimits } from "../../../../src/contract/limits.js";
+import { createCatalogService } from "../../../../src/domain/rpc/catalog-service.js";
+import { createInferenceService } from "../../../../src/domain/rpc/inference-service.js";
 import { createByteBudget } from "../../../../src/lib/byte-budget.js";
 import { createSystemClock } from "../../../../src/lib/clock.js";
 import { createRandomIds } from "../../../../src/lib/ids.js";
@@ -13,12 +15,6 @@ import { createUploadWatch } from "../../../../src/lib/upload-watch.js";
 import { type ConnectDoorDeps, createConnectDoor } from "../../../../src/transports/connect/connect-door.js";
 import { silentLog } from "../../../support/core-harness.js";
 import { HandCore, handCredential } from "../../../support/hand-core.js";
-
-const noApiKeys: ConnectDoorDeps["apiKeys"] = {
-  create: () => Promise.reject(new Error("no API keys here")),
-  list: () => Promise.reject(new Error("no API keys here")),
-  revoke: () => Promise.reject(new Error("no API keys here")),
-};
 
 /** All ways into the door. */
 export const protocols = ["connect json", "connect binary", "grpc-web"] as const;
@@ -59,7 +55,7 @@ export async function startDoor(
   });
   const door = createConnectDoor({
     core,
-    apiKeys: noApiKeys,
+    services: [createInferenceService(core, limits.streamBufferBytesMax), createCatalogService(core)],
     clock,
     ids: createRandomIds(),
     log: silentLog,

@@ -1,6 +1,7 @@
 import { Writable } from "node:stream";
 import { describe, expect, it } from "vitest";
 import type { RpcStream } from "../../../../src/domain/rpc/rpc-service.js";
+import { LazyAbort } from "../../../../src/lib/lazy-abort.js";
 import { sendStream } from "../../../../src/transports/grpc/send-stream.js";
 import { eventually } from "../../../support/eventually.js";
 
@@ -32,7 +33,7 @@ function createWatch() {
   const seen: string[] = [];
   return {
     seen,
-    abort: new AbortController(),
+    abort: new LazyAbort(),
     waitsForReader: () => seen.push("waits"),
     readerTook: () => seen.push("took"),
   };
@@ -72,7 +73,7 @@ describe("sendStream", () => {
     await new Promise((resolve) => setImmediate(resolve));
     expect(asked.count).toBe(6);
     expect(taken).toEqual(["a"]);
-    watch.abort.abort();
+    watch.abort.abort(undefined);
     await expect(sent).rejects.toThrow();
   });
 

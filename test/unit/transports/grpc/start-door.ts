@@ -1,6 +1,8 @@
 import { onTestFinished } from "vitest";
 import { InferenceService } from "../../../../gen/unified/inference/v1/inference_service_pb.js";
 import { defaultLimits, type ServiceLimits } from "../../../../src/contract/limits.js";
+import { createCatalogService } from "../../../../src/domain/rpc/catalog-service.js";
+import { createInferenceService } from "../../../../src/domain/rpc/inference-service.js";
 import { createSystemClock } from "../../../../src/lib/clock.js";
 import { grpcDefinition } from "../../../../src/lib/grpc-definition.js";
 import { createRandomIds } from "../../../../src/lib/ids.js";
@@ -9,12 +11,6 @@ import { silentLog } from "../../../support/core-harness.js";
 import { GrpcClient, metadataOf } from "../../../support/grpc-client.js";
 import { HandCore, handCredential } from "../../../support/hand-core.js";
 
-const noApiKeys: GrpcDoorDeps["apiKeys"] = {
-  create: () => Promise.reject(new Error("no API keys here")),
-  list: () => Promise.reject(new Error("no API keys here")),
-  revoke: () => Promise.reject(new Error("no API keys here")),
-};
-
 /** A gRPC door on a hand-made core, and a client of it; both end with the test. */
 export async function startDoor({
   port: wantedPort = 0,
@@ -22,16 +18,17 @@ export async function startDoor({
 }: Partial<Omit<GrpcDoorDeps, "limits">> & { limits?: Partial<ServiceLimits>; port?: number } = {}) {
   const core = new HandCore();
   const clock = createSystemClock();
+  const limits = { ...defaultLimits, ...options.limits };
   const door = createGrpcDoor({
     core,
-    apiKeys: noApiKeys,
+    services: [createInferenceService(core, limits.streamBufferBytesMax), createCatalogService(core)],
     clock,
     ids: createRandomIds(),
     log: silentLog,
     reflection: false,
     tls: null,
     ...options,
-    limits: { ...defaultLimits, ...options.limits },
+    limits,
   });
   door.setServing(true);
   const port = await door.listen("127.0.0.1", wantedPort);

@@ -1,17 +1,16 @@
 import { create, type MessageInitShape } from "@bufbuild/protobuf";
+import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { ChatCompletionChunkSchema, ChatCompletionSchema, Role } from "../../../../gen/unified/inference/v1/chat_pb.js";
 import { LogprobsSchema } from "../../../../gen/unified/inference/v1/logprobs_pb.js";
 import { ChatFrames } from "../../../../src/transports/openai/chat-frames.js";
-import { chatCompletionToJson } from "../../../../src/transports/openai/write-chat.js";
+import { chatCompletionJson } from "../../../../src/transports/openai/write-chat.js";
 
 const head = { id: "chatcmpl-1", created: 1_767_225_600n, model: "m" };
 const usage = { promptTokens: 12, completionTokens: 2, totalTokens: 14 };
 
 const print = (fields: MessageInitShape<typeof ChatCompletionSchema>) =>
-  JSON.parse(
-    JSON.stringify(chatCompletionToJson(create(ChatCompletionSchema, Object.assign({ ...head, usage }, fields)))),
-  );
+  JSON.parse(chatCompletionJson(create(ChatCompletionSchema, Object.assign({ ...head, usage }, fields))));
 
 const chunk = (fields: MessageInitShape<typeof ChatCompletionChunkSchema>) =>
   create(ChatCompletionChunkSchema, { ...head, ...fields });
@@ -63,6 +62,28 @@ describe("chat completion as JSON", () => {
       prompt_tokens_details: { cached_tokens: 3 },
       completion_tokens_details: { reasoning_tokens: 1 },
     });
+  });
+
+  it("is printed as JSON.stringify prints it, with its keys in the interface's order", () => {
+    const text = fc.string({ unit: "binary" });
+    const orAbsent = fc.option(text, { nil: undefined });
+    const call = fc.record({ id: text, function: fc.record({ name: text, argumentsJson: text }) });
+    const message = fc.record({
+      content: orAbsent,
+      refusal: orAbsent,
+      reasoningContent: orAbsent,
+      toolCalls: fc.array(call, { maxLength: 2 }),
+    });
+    const choices = fc.array(fc.record({ index: fc.nat(), message, finishReason: text }), { maxLength: 2 });
+    const answers = fc.record({ id: text, model: text, choices, serviceTier: orAbsent, systemFingerprint: text });
+    fc.assert(
+      fc.property(answers, (answer) => {
+        const json = chatCompletionJson(create(ChatCompletionSchema, { ...head, usage, ...answer }));
+        expect(JSON.stringify(JSON.parse(json))).toBe(json);
+        const { message } = JSON.parse(json).choices[0] ?? {};
+        expect(message?.content ?? undefined).toBe(answer.choices[0]?.message.content);
+      }),
+    );
   });
 
   it("RESP-9: every log probability has all four keys and is finite", () => {

@@ -2,7 +2,7 @@ import { create, type MessageInitShape } from "@bufbuild/protobuf";
 import { describe, expect, it } from "vitest";
 import { CompletionChunkSchema, CompletionSchema } from "../../../../gen/unified/inference/v1/completion_pb.js";
 import { CompletionFrames } from "../../../../src/transports/openai/completion-frames.js";
-import { completionToJson } from "../../../../src/transports/openai/write-completion.js";
+import { completionJson } from "../../../../src/transports/openai/write-completion.js";
 
 const head = { id: "cmpl-1", created: 1_767_225_600n, model: "m" };
 const usage = { promptTokens: 1, completionTokens: 2, totalTokens: 3 };
@@ -12,7 +12,7 @@ const chunk = (fields: MessageInitShape<typeof CompletionChunkSchema>) =>
 describe("text completion as JSON", () => {
   it("CMPL-4 CMPL-5: a document has these keys", () => {
     const completion = create(CompletionSchema, { ...head, usage, choices: [{ text: "is", finishReason: "stop" }] });
-    expect(completionToJson(completion)).toEqual({
+    expect(JSON.parse(completionJson(completion))).toEqual({
       id: "cmpl-1",
       object: "text_completion",
       created: 1_767_225_600,
@@ -30,7 +30,7 @@ describe("text completion as JSON", () => {
       textOffset: [0, 1],
     };
     const completion = create(CompletionSchema, { choices: [{ text: "a b", finishReason: "stop", logprobs }] });
-    expect(completionToJson(completion)).toMatchObject({
+    expect(JSON.parse(completionJson(completion))).toMatchObject({
       choices: [
         {
           logprobs: {

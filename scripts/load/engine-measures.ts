@@ -1,0 +1,136 @@
+import type { DirectProcess } from "./direct-process.js";
+import type { EngineService } from "./engine-service.js";
+import type { RoundResult, StreamRound } from "./stream-round.js";
+
+/** Tokens of prompt and answer together, of each slot. */
+export const contextLength = 2_048;
+/** Of the model `many`; the model `one` has one. */
+export const slots = 8;
+const promptTokens = 32;
+const longPromptTokens = 1_000;
+const nextTurnTokens = 20;
+const firstTokenRepeats = 20;
+const mebibyte = 2 ** 20;
+
+/** What is compared: one model in the service, as `one` and as `many`, and in the binding alone. */
+export interface Side {
+  readonly service: EngineService;
+  readonly direct: DirectProcess;
+  /** Never drawn: what ends an answer, and in the generated model what is no letter by itself. */
+  readonly muted: readonly number[];
+}
+
+let drawn = 0;
+
+/** Token ids of plain letters and words, other ones each time. */
+function prompt(length: number): readonly number[] {
+  drawn += 1;
+  return Array.from({ length }, (_, place) => 256 + ((drawn * 7_919 + place * 104_729 + place * place) % 200));
+}
+
+export function round(streams: number, answerTokens: number, muted: readonly number[]): StreamRound {
+  const tasks = Array.from({ length: streams }, () => ({ prompt: prompt(promptTokens), seed: drawn }));
+  return { tasks, tokens: answerTokens, muted };
+}
+
+const median = (numbers: readonly number[]): number =>
+  [...numbers].sort((a, b) => a - b)[Math.floor(numbers.length / 2)] ?? 0;
+const rounded = (number: number, digits = 1): number => Number(number.toFixed(digits));
+const perSecond = ({ tokens: made, ms }: RoundResult): number => (made * 1_000) / ms;
+const perCpuSecond = ({ tokens: made, cpuMs }: RoundResult): number => (made * 1_000) / cpuMs;
+
+export interface Rounds {
+  readonly streams: number;
+  /** Of each answer. */
+  readonly tokens: number;
+  readonly repeats: number;
+}
+
+export interface Throughput {
+  readonly streams: number;
+  readonly direct_tokens_per_second: number;
+  readonly service_tokens_per_second: number;
+  readonly service_over_direct: number;
+  /**
+   * The same of tokens for each second of processor time, doors and all: what is left of the speed where one core does
+   * everything.
+   */
+  readonly per_cpu_second_over_direct: number;
+  readonly server_loop_delay_p99_ms: number;
+  readonly server_loop_delay_max_ms: number;
+}
+
+/** The same rounds on both sides in turn, so that whatever else the machine does meets both. */
+export async function throughput(
+  { service, direct, muted }: Side,
+  { streams, tokens, repeats }: Rounds,
+): Promise<Throughput> {
+  const pairs: { readonly ours: RoundResult; readonly bare: RoundResult }[] = [];
+  await service.loopDelay();
+  for (let i = 0; i < repeats; i += 1) {
+    const asked = round(streams, tokens, muted);
+    pairs.push({ bare: await direct.run(asked), ours: await service.run("many", asked) });
+  }
+  const delay = await service.loopDelay();
+  return {
+    streams,
+    direct_tokens_per_second: rounded(median(pairs.map(({ bare }) => perSecond(bare)))),
+    service_tokens_per_second: rounded(median(pairs.map(({ ours }) => perSecond(ours)))),
+    service_over_direct: rounded(median(pairs.map(({ ours, bare }) => perSecond(ours) / perSecond(bare))), 3),
+    per_cpu_second_over_direct: rounded(
+      median(pairs.map(({ ours, bare }) => perCpuSecond(ours) / perCpuSecond(bare))),
+      3,
+    ),
+    server_loop_delay_p99_ms: rounded(delay.p99Ms),
+    server_loop_delay_max_ms: rounded(delay.maxMs),
+  };
+}
+
+/** Time to the first token of a short prompt, of one stream at a time. */
+export async function firstToken({ service, direct, muted }: Side): Promise<object> {
+  const bare: number[] = [];
+  const ours: number[] = [];
+  for (let i = 0; i < firstTokenRepeats; i += 1) {
+    const asked = round(1, 4, muted);
+    bare.push(...(await direct.run(asked)).firstMs);
+    ours.push(...(await service.run("many", asked)).firstMs);
+  }
+  return {
+    direct_p50_ms: rounded(median(bare), 2),
+    service_p50_ms: rounded(median(ours), 2),
+    added_p50_ms: rounded(median(ours) - median(bare), 2),
+  };
+}
+
+/** A long first turn, and a second that goes on from it. */
+export async function prefixReuse({ service, muted }: Side, repeats: number): Promise<object> {
+  const asked = { tasks: [], tokens: 4, muted };
+  const first: number[] = [];
+  const second: number[] = [];
+  let cachedTokens = 0;
+  for (let i = 0; i < repeats; i += 1) {
+    const turn = prompt(longPromptTokens);
+    first.push((await service.stream("many", { prompt: turn, seed: 1 }, asked)).firstMs);
+    const next = await service.stream("many", { prompt: [...turn, ...prompt(nextTurnTokens)], seed: 1 }, asked);
+    second.push(next.firstMs);
+    cachedTokens = next.cachedTokens;
+  }
+  return {
+    prompt_tokens: longPromptTokens,
+    first_turn_p50_ms: rounded(median(first)),
+    second_turn_p50_ms: rounded(median(second)),
+    cached_tokens: cachedTokens,
+  };
+}
+
+/** What a slot more costs, from two processes with the same model and work. */
+export async function slotMemory({ service, muted }: Side): Promise<object> {
+  for (const model of ["one", "many"]) await service.run(model, round(1, 32, muted));
+  const [one = 0, many = 0] = service.engineRssBytes();
+  return {
+    context_length: contextLength,
+    one_slot_mib: rounded(one / mebibyte),
+    [`${slots}_slots_mib`]: rounded(many / mebibyte),
+    each_slot_mib: rounded((many - one) / (slots - 1) / mebibyte, 2),
+  };
+}

@@ -1,0 +1,29 @@
+/** One prompt of a round, and how its answer is drawn. */
+export interface StreamTask {
+  readonly prompt: readonly number[];
+  readonly seed: number;
+}
+
+/** Streams that begin together. Both sides get the same tokens, sampling and lengths. */
+export interface StreamRound {
+  readonly tasks: readonly StreamTask[];
+  /** Tokens of each answer. */
+  readonly tokens: number;
+  /** Token ids that are never drawn. */
+  readonly muted: readonly number[];
+}
+
+export interface RoundResult {
+  /** Of all answers. */
+  readonly tokens: number;
+  /** From the start of the round to the end of its last answer. */
+  readonly ms: number;
+  /** From the start to the first token, for each stream. */
+  readonly firstMs: readonly number[];
+  /** Processor time of all processes that had a part in it, without the client's. */
+  readonly cpuMs: number;
+}
+
+/** What the service makes of a request with this temperature and nothing else. */
+export const sampling = { temperature: 0.8, topK: 200, topP: 1, minP: 0 } as const;
+export const mutedBias = -100;

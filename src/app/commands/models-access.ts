@@ -1,0 +1,51 @@
+import type { PullProgress, PullRequest, StoredModel } from "../../domain/catalog/model-store.js";
+import type { CliIo } from "../cli-io.js";
+import type { ConfigOptions } from "./load-for-command.js";
+import { openFolderModels } from "./models-in-folder.js";
+import { openServiceModels } from "./models-of-service.js";
+import { administratorTarget, defaultUrl } from "./service-client.js";
+
+/** A kept model as commands show it. */
+export type ListedModel = Omit<StoredModel, "path"> & {
+  /** Whether a running service has loaded it. */
+  readonly loaded: boolean;
+};
+
+/** The kept models, reached in one of two ways. Methods reject with CommandError, or with the signal's reason. */
+export interface ModelAccess {
+  /** Whether a running service does the work, and loads what is added. */
+  readonly isService: boolean;
+  list(): Promise<readonly ListedModel[]>;
+  pull(
+    request: PullRequest,
+    onProgress: (progress: PullProgress) => void,
+    signal: AbortSignal,
+  ): Promise<{ readonly model: ListedModel; readonly warnings: readonly string[] }>;
+  /** `path` absolute. */
+  import(path: string, id: string | null, signal: AbortSignal): Promise<ListedModel>;
+  remove(id: string): Promise<ListedModel>;
+  close(): Promise<void>;
+}
+
+const probeTimeoutMs = 2_000;
+
+/**
+ * The models of the service at UIS_URL. When that is not set and none of our services answers at the default address, those
+ * of the data folder, so that models can be fetched before the first start.
+ */
+export async function openModels(io: CliIo, options: ConfigOptions): Promise<ModelAccess> {
+  if (io.env["UIS_URL"] || (await isServiceAt(defaultUrl))) {
+    return openServiceModels(await administratorTarget(io, options));
+  }
+  return openFolderModels(io, options);
+}
+
+async function isServiceAt(url: string): Promise<boolean> {
+  try {
+    const page = await fetch(`${url}/`, { signal: AbortSignal.timeout(probeTimeoutMs) });
+    return ((await page.json()) as { service?: unknown }).service === "unified-inference";
+  } catch {
+    // Nobody is there, or somebody else: no service of ours runs here.
+    return false;
+  }
+}

@@ -1,0 +1,83 @@
+import { stat } from "node:fs/promises";
+import { resolve } from "node:path";
+import { byteText } from "../../lib/byte-text.js";
+import { printable, printableLine } from "../../lib/printable.js";
+import { type CliIo, CommandError, printJson, printLine } from "../cli-io.js";
+import { type GgufFacts, inspectModelFile } from "../compose.js";
+import type { ModelsOptions } from "./models.js";
+import { openModels } from "./models-access.js";
+import { fileTypeName } from "./models-file-type.js";
+import { openStoreOfFolder } from "./models-in-folder.js";
+import { alignColumns, toModelObject } from "./models-text.js";
+
+/** What is known of a model, by the names that JSON shows. */
+type Findings = Readonly<Record<string, string | number | boolean | null>>;
+
+/** `uis models inspect`: a file of this machine when there is one of that name, else a kept model. */
+export async function inspectModel(io: CliIo, subject: string, options: ModelsOptions): Promise<void> {
+  const path = resolve(io.cwd, subject);
+  const isFile = await stat(path).then(
+    (found) => found.isFile(),
+    () => false,
+  );
+  const findings = isFile ? await findingsOfFile(path) : await findingsOfKept(io, subject, options);
+  if (options.json) printJson(io, findings);
+  else for (const line of textOf(findings)) printLine(io, line);
+}
+
+async function findingsOfFile(path: string): Promise<Findings> {
+  const { size: bytes } = await stat(path);
+  const facts = await headerOf(path);
+  const { kind, contextLength: context_length, license } = facts;
+  return { path, bytes, kind, context_length, license, ...toFindings(facts) };
+}
+
+async function findingsOfKept(io: CliIo, id: string, options: ModelsOptions): Promise<Findings> {
+  const access = await openModels(io, options);
+  const model = (await access.list().finally(() => access.close())).find((kept) => kept.id === id);
+  if (model === undefined) throw new CommandError(`there is no file ${id}, and no model is kept under this id`);
+  const store = await openStoreOfFolder(io, options);
+  const here = await store.find(id).finally(() => store.close());
+  if (here === null || here.sha256 !== model.sha256) {
+    throw new CommandError(`${id} is kept by the service, but not in the data folder: name its folder with --data-dir`);
+  }
+  return { ...toModelObject(model), path: here.path, ...toFindings(await headerOf(here.path)) };
+}
+
+async function headerOf(path: string): Promise<GgufFacts> {
+  try {
+    return await inspectModelFile(path);
+  } catch (cause) {
+    const reason = cause instanceof Error ? cause.message : String(cause);
+    throw new CommandError(printableLine(`${path} cannot be inspected: ${reason}`), { cause });
+  }
+}
+
+/** What only the file says. */
+function toFindings(facts: GgufFacts): Findings {
+  return {
+    architecture: facts.architecture,
+    name: facts.name,
+    embedding_length: facts.embeddingLength,
+    tokenizer: facts.tokenizer,
+    tensor_count: facts.tensorCount,
+    parameter_count: facts.parameterCount,
+    file_type: facts.fileType === null ? null : fileTypeName(facts.fileType),
+    chat_template: facts.chatTemplate,
+  };
+}
+
+/** The findings below each other, and the chat template, which has many lines, after them. */
+function textOf({ chat_template: template, ...findings }: Findings): readonly string[] {
+  const rows = Object.entries(findings).map(([name, value]) => [
+    name.replaceAll("_", " "),
+    name === "bytes" && typeof value === "number" ? `${value} (${byteText(value)})` : cellOf(value),
+  ]);
+  const end = typeof template === "string" ? ["", "chat template:", "", printable(template)] : ["", "no chat template"];
+  return [...alignColumns(rows), ...end];
+}
+
+function cellOf(value: Findings[string]): string {
+  if (value === null || value === undefined) return "not stated";
+  return printableLine(typeof value === "boolean" ? (value ? "yes" : "no") : String(value));
+}

@@ -1,0 +1,83 @@
+import { create } from "@bufbuild/protobuf";
+import { timestampFromMs } from "@bufbuild/protobuf/wkt";
+import {
+  ImportModelResponseSchema,
+  ListStoredModelsResponseSchema,
+  LoadModelResponseSchema,
+  ModelAdminService,
+  type PullModelResponse,
+  PullModelResponseSchema,
+  RemoveModelResponseSchema,
+  UnloadModelResponseSchema,
+} from "../../../gen/unified/admin/v1/model_admin_service_pb.js";
+import {
+  type StoredModel as Message,
+  StoredModelKind,
+  StoredModelSchema,
+} from "../../../gen/unified/admin/v1/stored_model_pb.js";
+import { Outbox } from "../../lib/outbox.js";
+import type { ModelAdmin } from "../catalog/model-admin.js";
+import type { StoredModel } from "../catalog/model-store.js";
+import { type RpcService, rpcService } from "./rpc-service.js";
+
+/** Progress messages that may wait for a slow reader; those that come then are left out, for the next one says more. */
+const progressWaitingMax = 16;
+
+/** `unified.admin.v1.ModelAdminService`: models by the administrator, who was checked when the call was opened. */
+export function createModelAdminService(admin: ModelAdmin): RpcService {
+  const message = (model: StoredModel): Message => storedModelMessage(model, admin.isLoaded(model.id));
+  return rpcService(ModelAdminService, {
+    async pullModel({ source, id, sha256 }, { signal }) {
+      const outbox = new Outbox<PullModelResponse>(progressWaitingMax);
+      const request = { source: source || null, id: id || null, sha256: sha256.toLowerCase() || null };
+      const pulled = admin.pull(
+        request,
+        ({ receivedBytes, totalBytes }) => {
+          if (outbox.full) return;
+          const progress = { receivedBytes: BigInt(receivedBytes), totalBytes: BigInt(totalBytes ?? 0) };
+          outbox.push(create(PullModelResponseSchema, progress), 1);
+        },
+        signal,
+      );
+      pulled.then(
+        ({ model, warnings }) => {
+          const bytes = BigInt(model.bytes);
+          const last = { receivedBytes: bytes, totalBytes: bytes, model: message(model), warnings: [...warnings] };
+          outbox.push(create(PullModelResponseSchema, last), 1);
+          outbox.close();
+        },
+        (error: unknown) => outbox.close(error),
+      );
+      return { items: outbox };
+    },
+    async importModel({ path, id }, { signal }) {
+      return create(ImportModelResponseSchema, { model: message(await admin.import(path, id || null, signal)) });
+    },
+    async listStoredModels() {
+      return create(ListStoredModelsResponseSchema, { models: (await admin.list()).map(message) });
+    },
+    async removeModel({ id }) {
+      return create(RemoveModelResponseSchema, { model: message(await admin.remove(id)) });
+    },
+    async loadModel({ id }) {
+      return create(LoadModelResponseSchema, { model: message(await admin.load(id)) });
+    },
+    async unloadModel({ id }) {
+      return create(UnloadModelResponseSchema, { model: message(await admin.unload(id)) });
+    },
+  });
+}
+
+function storedModelMessage(model: StoredModel, loaded: boolean): Message {
+  return create(StoredModelSchema, {
+    id: model.id,
+    sha256: model.sha256,
+    sizeBytes: BigInt(model.bytes),
+    source: model.source,
+    kind: model.kind === "chat" ? StoredModelKind.CHAT : StoredModelKind.EMBEDDING,
+    contextLength: model.contextLength,
+    license: model.license ?? "",
+    addedAt: timestampFromMs(model.addedAtMs),
+    loaded,
+  });
+}

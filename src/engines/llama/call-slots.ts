@@ -1,0 +1,89 @@
+import { EngineError } from "../../domain/inference/engine.js";
+import type { StopSignal } from "../../lib/lazy-abort.js";
+import { abortedError } from "./call-errors.js";
+
+/** Called once, when the child has ended the call. */
+export type GiveBack = () => void;
+
+/**
+ * The slots of a child as the server counts them. A slot is taken until the child has ended its call, which can be after
+ * the caller has gone: an aborted call ends for its caller a second later at most, for the child when its step is over.
+ */
+export class CallSlots {
+  readonly #slots: number;
+  readonly #waiting = new Set<() => void>();
+  readonly #whenIdle: (() => void)[] = [];
+  #busy = 0;
+  /** Slots of aborted calls: nobody has to wait long for them. */
+  #leaving = 0;
+
+  constructor(slots: number) {
+    this.#slots = slots;
+  }
+
+  get busy(): number {
+    return this.#busy;
+  }
+
+  /**
+   * Takes a slot, at once where one is free, and gives the function that gives it back. Waits for slots of aborted calls
+   * only, so no longer than a child may take to end one before it counts as hung. Rejects with EngineError `overloaded`
+   * when other calls have all slots, and with `aborted`.
+   */
+  take(signal: StopSignal): GiveBack | Promise<GiveBack> {
+    if (this.#busy >= this.#slots) return this.#next(signal).then(() => this.#hold(signal));
+    this.#busy += 1;
+    return this.#hold(signal);
+  }
+
+  /** Calls back when no slot is taken, once. */
+  whenIdle(callback: () => void): void {
+    if (this.#busy === 0) callback();
+    else this.#whenIdle.push(callback);
+  }
+
+  #hold(signal: StopSignal): GiveBack {
+    let isLeaving = false;
+    const leave = (): void => {
+      isLeaving = true;
+      this.#leaving += 1;
+    };
+    signal.addEventListener("abort", leave);
+    return () => {
+      signal.removeEventListener("abort", leave);
+      if (isLeaving) this.#leaving -= 1;
+      this.#free();
+    };
+  }
+
+  #next(signal: StopSignal): Promise<void> {
+    if (this.#waiting.size >= this.#leaving) {
+      return Promise.reject(new EngineError("overloaded", "all slots are busy", { retryable: true }));
+    }
+    return new Promise((resolve, reject) => {
+      const onAbort = (): void => {
+        this.#waiting.delete(grant);
+        reject(abortedError(signal));
+      };
+      const grant = (): void => {
+        signal.removeEventListener("abort", onAbort);
+        resolve();
+      };
+      signal.addEventListener("abort", onAbort);
+      this.#waiting.add(grant);
+    });
+  }
+
+  /** A slot that somebody waits for stays taken. */
+  #free(): void {
+    const [grant] = this.#waiting;
+    if (grant !== undefined) {
+      this.#waiting.delete(grant);
+      grant();
+      return;
+    }
+    this.#busy -= 1;
+    if (this.#busy > 0) return;
+    for (const callback of this.#whenIdle.splice(0)) callback();
+  }
+}

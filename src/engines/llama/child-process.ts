@@ -1,0 +1,137 @@
+import { type ForkOptions, fork, type ChildProcess as NodeChild } from "node:child_process";
+import { existsSync } from "node:fs";
+import { fileURLToPath } from "node:url";
+import type { Logger } from "../../domain/ports.js";
+import { childEnvironment } from "./child-environment.js";
+import type { FromChild, ToChild } from "./protocol.js";
+import { StderrLog } from "./stderr-log.js";
+
+/** What a process that runs one model is to the server: a channel, and a life that ends. */
+export interface ChildProcess {
+  /** Undefined when it could not be started. */
+  readonly pid: number | undefined;
+  /** Does nothing when the channel is closed: the end of the process is about to be told. */
+  send(message: ToChild): void;
+  /** Closes the channel, which asks the process to end. */
+  disconnect(): void;
+  /** Ends it at once, even when it is stopped. */
+  kill(): void;
+}
+
+export interface ChildProcessListener {
+  onMessage(message: FromChild): void;
+  /** Called once, after the last message. */
+  onExit(exit: ChildExit): void;
+}
+
+export interface ChildExit {
+  /** How it ended, in words. */
+  readonly how: string;
+  /** What it wrote last to its standard error. */
+  readonly lastLines: readonly string[];
+}
+
+export type StartChild = (listener: ChildProcessListener) => ChildProcess;
+
+export interface ChildProcessDeps {
+  readonly log: Logger;
+  /** Of the server; the child gets the few variables that it needs. */
+  readonly environment: Readonly<Record<string, string | undefined>>;
+  /** File that a child runs, instead of the engine's own. */
+  readonly entry?: string;
+}
+
+/**
+ * Starts the processes of one engine. None outlives the server: a child ends itself when the channel closes, and those
+ * still alive are killed when the server exits.
+ */
+export function createChildStarter(deps: ChildProcessDeps): StartChild {
+  const alive = new Set<NodeChild>();
+  const killAll = (): void => {
+    for (const child of alive) child.kill("SIGKILL");
+  };
+  const options = forkOptions(deps.environment);
+  return (listener) => {
+    const { file, execArgv } = program(deps.entry);
+    let child: NodeChild;
+    try {
+      child = fork(file, [], { ...options, execArgv });
+    } catch (error) {
+      queueMicrotask(() => listener.onExit({ how: `could not be started: ${String(error)}`, lastLines: [] }));
+      return { pid: undefined, send: () => {}, disconnect: () => {}, kill: () => {} };
+    }
+    if (alive.size === 0) process.on("exit", killAll);
+    alive.add(child);
+    const { disconnect } = follow(child, deps.log, {
+      onMessage: listener.onMessage,
+      onExit(exit) {
+        alive.delete(child);
+        if (alive.size === 0) process.off("exit", killAll);
+        listener.onExit(exit);
+      },
+    });
+    return {
+      pid: child.pid,
+      send(message) {
+        // A channel that breaks while a message is on its way is an exit, which has its own event.
+        if (child.connected) child.send(message, () => {});
+      },
+      disconnect,
+      kill: () => child.kill("SIGKILL"),
+    };
+  };
+}
+
+function follow(child: NodeChild, log: Logger, listener: ChildProcessListener): Pick<ChildProcess, "disconnect"> {
+  const stderr = new StderrLog(log, { pid: child.pid });
+  let exited = false;
+  let isLeft = false;
+  const exit = (how: string): void => {
+    if (exited) return;
+    exited = true;
+    stderr.end();
+    listener.onExit({ how, lastLines: stderr.lastLines });
+  };
+  child.stderr?.setEncoding("utf8").on("data", (text: string) => stderr.push(text));
+  child.on("message", (message) => listener.onMessage(message as FromChild));
+  child.on("error", (error) => {
+    if (child.pid === undefined) exit(`could not be started: ${error.message}`);
+    else log.warn({ pid: child.pid, err: error }, "engine process could not be reached");
+  });
+  // Unlike `exit`, `close` comes after the channel was read to its end. It never comes when we closed the channel.
+  child.on("close", () => exit(howItEnded(child)));
+  child.on("exit", () => {
+    if (isLeft) exit(howItEnded(child));
+  });
+  return {
+    disconnect() {
+      isLeft = true;
+      if (child.connected) child.disconnect();
+      if (hasEnded(child)) exit(howItEnded(child));
+    },
+  };
+}
+
+function hasEnded({ exitCode, signalCode }: NodeChild): boolean {
+  return exitCode !== null || signalCode !== null;
+}
+
+function howItEnded({ exitCode, signalCode }: NodeChild): string {
+  return signalCode === null ? `exited with code ${exitCode}` : `was ended by ${signalCode}`;
+}
+
+function forkOptions(environment: ChildProcessDeps["environment"]): ForkOptions {
+  return {
+    env: childEnvironment(environment),
+    serialization: "advanced",
+    // Libraries print to the standard output, which is the server's.
+    stdio: ["ignore", "ignore", "pipe", "ipc"],
+  };
+}
+
+/** What lies beside this file: the compiled program, or in the repository its source, which tsx reads. */
+function program(entry: string | undefined): { file: string; execArgv: string[] } {
+  const compiled = fileURLToPath(new URL("./child/main.js", import.meta.url));
+  const file = entry ?? (existsSync(compiled) ? compiled : fileURLToPath(new URL("./child/main.ts", import.meta.url)));
+  return { file, execArgv: file.endsWith(".ts") ? ["--import", import.meta.resolve("tsx")] : [] };
+}

@@ -1,0 +1,54 @@
+import type { GenEvent } from "../../../domain/inference/engine.js";
+import type { FromChild } from "../protocol.js";
+
+/**
+ * The shortest time between two messages, about that between two pictures on a screen. Each message wakes the server and
+ * the client, which takes a good part of the time that a small model needs for a token.
+ */
+const betweenMs = 15;
+
+/**
+ * Gathers the events of all calls and sends those of one turn of the engine in one message. Where turns are very short,
+ * a message takes those of several; the beginning of an answer never waits.
+ */
+export class EventBatch {
+  readonly #send: (message: FromChild) => void;
+  readonly #atTurnEnd: (callback: () => void) => void;
+  #events: (readonly [call: number, event: GenEvent])[] = [];
+  #isUrgent = false;
+  #sentAtMs = Number.NEGATIVE_INFINITY;
+  #timer: NodeJS.Timeout | null = null;
+
+  constructor(send: (message: FromChild) => void, atTurnEnd: (callback: () => void) => void) {
+    this.#send = send;
+    this.#atTurnEnd = atTurnEnd;
+  }
+
+  add(call: number, event: GenEvent): void {
+    this.#isUrgent ||= isBeginning(event);
+    if (this.#events.length === 0 || this.#isUrgent) this.#atTurnEnd(() => this.#flushInTime());
+    this.#events.push([call, event]);
+  }
+
+  /** For the message after a call's last event. */
+  flush(): void {
+    if (this.#events.length === 0) return;
+    if (this.#timer !== null) clearTimeout(this.#timer);
+    this.#timer = null;
+    const events = this.#events;
+    this.#events = [];
+    this.#isUrgent = false;
+    this.#sentAtMs = performance.now();
+    this.#send({ type: "events", events });
+  }
+
+  #flushInTime(): void {
+    const leftMs = this.#isUrgent ? 0 : this.#sentAtMs + betweenMs - performance.now();
+    if (leftMs <= 0) this.flush();
+    else this.#timer ??= setTimeout(() => this.flush(), leftMs);
+  }
+}
+
+function isBeginning(event: GenEvent): boolean {
+  return event.type === "accepted" || event.outTokens <= 1;
+}

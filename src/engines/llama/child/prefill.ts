@@ -1,0 +1,74 @@
+import type { NativeSequence } from "./native-model.js";
+import type { Turns } from "./turns.js";
+
+/** A piece of a prompt holds up running streams, and an abort, for about this long. */
+const pieceMs = 50;
+const pieceTokensMin = 8;
+
+/**
+ * How many tokens of a prompt are evaluated at once. Powers of two, so that a machine comes to rest at one size: pieces
+ * of different sizes round differently, and answers would not repeat.
+ */
+export class PrefillPace {
+  readonly #pieceTokensMax: number;
+  #tokensPerMs = 0;
+  #pieceTokens = pieceTokensMin;
+
+  constructor(pieceTokensMax: number) {
+    this.#pieceTokensMax = pieceTokensMax;
+  }
+
+  get pieceTokens(): number {
+    return this.#pieceTokens;
+  }
+
+  /** Runs the evaluation of so many tokens and learns from the time that it takes, other calls' share included. */
+  async measure(tokens: number, run: () => Promise<void>): Promise<void> {
+    const startedAtMs = performance.now();
+    await run();
+    if (tokens >= pieceTokensMin) this.#learn(tokens / Math.max(performance.now() - startedAtMs, 0.01));
+  }
+
+  #learn(tokensPerMs: number): void {
+    this.#tokensPerMs = this.#tokensPerMs === 0 ? tokensPerMs : (this.#tokensPerMs + tokensPerMs) / 2;
+    const wanted = 2 ** Math.floor(Math.log2(this.#tokensPerMs * pieceMs));
+    const most = Math.min(2 * this.#pieceTokens, this.#pieceTokensMax);
+    this.#pieceTokens = Math.max(Math.min(wanted, most), pieceTokensMin);
+  }
+}
+
+/**
+ * Finds the size of pieces before the first prompt comes, which would be evaluated slowly otherwise. Takes the time of
+ * the smallest piece, or about twice that of a piece where larger ones are quick. The sequence is empty before and after.
+ */
+export async function findPace(pace: PrefillPace, sequence: NativeSequence, contextLength: number): Promise<void> {
+  for (let tried = 0; tried < pace.pieceTokens && pace.pieceTokens < contextLength; ) {
+    tried = pace.pieceTokens;
+    const anyTokens = new Array<number>(tried).fill(0);
+    await pace.measure(tried, () => sequence.evaluate(anyTokens));
+    await sequence.cutTo(0);
+  }
+}
+
+/**
+ * Evaluates all but the last piece of the tokens and returns that piece: at least one token, from which to decode.
+ * `check` is called before each piece and may throw.
+ */
+export async function prefill(
+  sequence: NativeSequence,
+  tokens: readonly number[],
+  { turns, pace }: { readonly turns: Turns; readonly pace: PrefillPace },
+  check: () => void,
+): Promise<readonly number[]> {
+  let done = 0;
+  while (tokens.length - done > pace.pieceTokens) {
+    const piece = tokens.slice(done, done + pace.pieceTokens);
+    const evaluate = async (): Promise<void> => {
+      check();
+      await pace.measure(piece.length, () => sequence.evaluate(piece));
+    };
+    await turns.step(evaluate, { isLong: true });
+    done += piece.length;
+  }
+  return tokens.slice(done);
+}

@@ -1,0 +1,153 @@
+import {
+  type Capabilities,
+  type EmbedRequest,
+  type EmbedResult,
+  EngineError,
+  type EngineStats,
+  type GenEvent,
+  type GenerateInput,
+  type GenerateRequest,
+  type LoadedModel,
+  type PromptOptions,
+} from "../../domain/inference/engine.js";
+import { LazyAbort, type StopSignal } from "../../lib/lazy-abort.js";
+import { abortedError, unloadedError } from "./call-errors.js";
+import { CallProgress } from "./call-progress.js";
+import { CallSlots } from "./call-slots.js";
+import { toChildGenerate, toChildInput } from "./child-request.js";
+import { splitVectors } from "./embedding-vectors.js";
+import { EventStream } from "./event-stream.js";
+import { type CallAnswer, type CallDeps, type ChildCall, runOnChild } from "./run-on-child.js";
+import { templateVariables } from "./text/template-input.js";
+
+export interface LlamaModelOptions {
+  readonly id: string;
+  readonly caps: Capabilities;
+  readonly fingerprint: string;
+  /** Calls that may run at once. */
+  readonly slots: number;
+}
+
+/** A model that runs in a child process, which the supervisor keeps alive. */
+export class LlamaModel implements LoadedModel {
+  readonly id: string;
+  readonly caps: Capabilities;
+  readonly fingerprint: string;
+  readonly #deps: CallDeps;
+  readonly #slots: CallSlots;
+  #producedTokens = 0;
+  #isUnloaded = false;
+
+  constructor(deps: CallDeps, { id, caps, fingerprint, slots }: LlamaModelOptions) {
+    this.id = id;
+    this.caps = caps;
+    this.fingerprint = fingerprint;
+    this.#deps = deps;
+    this.#slots = new CallSlots(slots);
+  }
+
+  async countTokens(input: GenerateInput, signal: StopSignal, options: PromptOptions = {}): Promise<number | null> {
+    if (!this.caps.completion) return null;
+    if (this.#isUnloaded) throw unloadedError(this.id);
+    const { format } = options;
+    const request = { type: "count", input: toChildInput(input, templateVariables(options)), format } as const;
+    const answer = await runOnChild(this.#deps, quietCall(request), signal);
+    if (answer.type !== "counted") throw unexpectedAnswer(answer);
+    return answer.tokens;
+  }
+
+  /** Takes a slot, which is free again when the child has ended the call. Waits for one that an aborted call still holds. */
+  generate(request: GenerateRequest, signal: StopSignal): AsyncIterableIterator<GenEvent> {
+    if (!this.caps.completion) throw new EngineError("unsupported", `The model '${this.id}' makes embeddings only.`);
+    const childRequest = toChildGenerate(request);
+    const stop = new LazyAbort();
+    const follow = (): void => stop.abort(signal.reason);
+    if (signal.aborted) follow();
+    signal.addEventListener("abort", follow);
+    const stream = new EventStream(() => stop.abort("the reader left"));
+    const progress = new CallProgress();
+    const call: SlotCall = {
+      request: { type: "generate", request: childRequest },
+      queueMs: request.queueMs ?? 0,
+      progress,
+      onEvent(event) {
+        const isRepeated = event.type === "accepted" && progress.isAccepted;
+        progress.note(event);
+        if (!isRepeated) stream.push(event);
+      },
+    };
+    const end = (error: EngineError | null): void => {
+      signal.removeEventListener("abort", follow);
+      this.#producedTokens += progress.produced.outTokens;
+      stream.end(error);
+    };
+    void this.#runOnSlot(call, stop).then(
+      () => end(null),
+      (thrown: unknown) => end(toEngineError(thrown)),
+    );
+    return stream;
+  }
+
+  async embed(request: EmbedRequest, signal: StopSignal): Promise<EmbedResult> {
+    const native = this.caps.embeddingDims;
+    if (native === undefined) throw new EngineError("unsupported", `The model '${this.id}' makes no embeddings.`);
+    const call = quietCall({ type: "embed", request: { inputs: request.inputs } }, request.queueMs);
+    const answer = await this.#runOnSlot(call, signal);
+    if (answer.type !== "embedded") throw unexpectedAnswer(answer);
+    const dimensions = Math.min(request.dimensions ?? native, native);
+    return { vectors: splitVectors(answer.vectors, native, dimensions), promptTokens: answer.promptTokens };
+  }
+
+  stats(): EngineStats {
+    return {
+      slotsBusy: this.#slots.busy,
+      producedTokens: this.#producedTokens,
+      restarts: this.#deps.supervisor.restarts,
+    };
+  }
+
+  async unload(graceMs: number): Promise<void> {
+    this.#isUnloaded = true;
+    await this.#idle(graceMs);
+    await this.#deps.supervisor.stop();
+  }
+
+  /** Resolves when no call runs, after `withinMs` at most. */
+  #idle(withinMs: number): Promise<void> {
+    return new Promise((resolve) => {
+      const cancelTimer = this.#deps.clock.after(withinMs, resolve);
+      this.#slots.whenIdle(() => {
+        cancelTimer();
+        resolve();
+      });
+    });
+  }
+
+  async #runOnSlot(call: SlotCall, signal: StopSignal): Promise<CallAnswer> {
+    if (this.#isUnloaded) throw unloadedError(this.id);
+    if (signal.aborted) throw abortedError(signal);
+    const { clock } = this.#deps;
+    const sinceMs = clock.monotonic();
+    const slot = this.#slots.take(signal);
+    const onLeft = slot instanceof Promise ? await slot : slot;
+    const queueMs = call.queueMs + clock.monotonic() - sinceMs;
+    return runOnChild(this.#deps, { ...call, queueMs, onLeft }, signal);
+  }
+}
+
+/** A call that needs a slot and has none yet. */
+type SlotCall = Omit<ChildCall, "onLeft">;
+
+/** A call that has an answer, but no events. */
+function quietCall(request: ChildCall["request"], queueMs = 0): ChildCall {
+  return { request, queueMs, progress: new CallProgress(), onEvent: () => {}, onLeft: () => {} };
+}
+
+function unexpectedAnswer(answer: CallAnswer): EngineError {
+  return new EngineError("internal", `the child answered '${answer.type}' to a call of another kind`);
+}
+
+function toEngineError(thrown: unknown): EngineError {
+  if (thrown instanceof EngineError) return thrown;
+  return new EngineError("internal", "the call failed in the server", { cause: thrown });
+}

@@ -1,0 +1,57 @@
+import { existsSync } from "node:fs";
+import { rm } from "node:fs/promises";
+import { fileURLToPath } from "node:url";
+import { Worker } from "node:worker_threads";
+import type { WrittenFile } from "../gguf/gguf-writer.js";
+import { ModelFileError } from "../model-errors.js";
+import type { ConversionOutcome } from "./conversion-messages.js";
+import type { BertConversion } from "./convert-bert.js";
+
+/**
+ * Runs `convertBert` in a thread of its own. Rejects with ModelFileError or the system's error; on abort the thread is
+ * ended and the reason thrown. Whenever it rejects, the file it was writing is gone.
+ */
+export async function runConversion(conversion: BertConversion, signal: AbortSignal): Promise<WrittenFile> {
+  signal.throwIfAborted();
+  const worker = startThread(conversion);
+  const end = () => void worker.terminate();
+  signal.addEventListener("abort", end, { once: true });
+  try {
+    const outcome = await outcomeOf(worker);
+    if (outcome.kind === "written") return outcome.file;
+    throw toError(outcome);
+  } catch (error) {
+    await worker.terminate();
+    await rm(conversion.out, { force: true });
+    signal.throwIfAborted();
+    throw error;
+  } finally {
+    signal.removeEventListener("abort", end);
+  }
+}
+
+function outcomeOf(worker: Worker): Promise<ConversionOutcome> {
+  return new Promise((resolve, reject) => {
+    worker.once("message", resolve);
+    worker.once("error", reject);
+    worker.once("exit", () => reject(new Error("the conversion ended without a word")));
+  });
+}
+
+function toError({ fault, code, message }: Extract<ConversionOutcome, { kind: "failed" }>): Error {
+  if (fault !== null) return new ModelFileError(fault, message);
+  return Object.assign(new Error(`the model could not be converted: ${message}`), code === null ? {} : { code });
+}
+
+/**
+ * The compiled `worker.js` beside this file, or in the repository `worker.ts`: a new thread does not inherit the loader
+ * of vitest or tsx, so a line of JavaScript asks tsx for the file.
+ */
+function startThread(workerData: BertConversion): Worker {
+  const compiled = new URL("./worker.js", import.meta.url);
+  if (existsSync(fileURLToPath(compiled))) return new Worker(compiled, { workerData });
+  const source = new URL("./worker.ts", import.meta.url).href;
+  const tsx = import.meta.resolve("tsx/esm/api");
+  const script = `import { tsImport } from "${tsx}"; await tsImport("${source}", "${source}");`;
+  return new Worker(new URL(`data:text/javascript,${encodeURIComponent(script)}`), { workerData, execArgv: [] });
+}

@@ -1,0 +1,17 @@
+/** The thread that converts one model: seconds of work that would hold up the server's event loop. */
+import { parentPort, workerData } from "node:worker_threads";
+import { ModelFileError } from "../model-errors.js";
+import type { ConversionOutcome } from "./conversion-messages.js";
+import { type BertConversion, convertBert } from "./convert-bert.js";
+
+function toFailure(error: unknown): ConversionOutcome {
+  const code = error instanceof Error && "code" in error && typeof error.code === "string" ? error.code : null;
+  const message = error instanceof Error ? error.message : String(error);
+  return { kind: "failed", fault: error instanceof ModelFileError ? error.fault : null, code, message };
+}
+
+const outcome: ConversionOutcome = await convertBert(workerData as BertConversion).then(
+  (file) => ({ kind: "written", file }),
+  toFailure,
+);
+parentPort?.postMessage(outcome);

@@ -1,0 +1,69 @@
+/** What a GGUF file is made of, shared by the reader and the writer. Numbers are those of the format. */
+
+/** The first four bytes, "GGUF", read as a little-endian number. */
+export const ggufMagic = 0x46554747;
+
+/** The bytes a tensor's data starts at are a multiple of this, unless `general.alignment` says otherwise. */
+export const defaultAlignment = 32;
+
+/** How the type of a metadata value is spelled in the file. */
+export const valueTypes = {
+  uint8: 0,
+  int8: 1,
+  uint16: 2,
+  int16: 3,
+  uint32: 4,
+  int32: 5,
+  float32: 6,
+  bool: 7,
+  string: 8,
+  array: 9,
+  uint64: 10,
+  int64: 11,
+  float64: 12,
+} as const;
+
+/** A tensor type: its values come in blocks of `blockLength` values that take `blockBytes` bytes. */
+export interface TensorType {
+  name: string;
+  blockLength: number;
+  blockBytes: number;
+}
+
+const type = (name: string, blockLength: number, blockBytes: number): TensorType => ({ name, blockLength, blockBytes });
+
+/** The tensor types the engine can read, by the number they have in the file. Withdrawn types are absent. */
+export const tensorTypes: ReadonlyMap<number, TensorType> = new Map([
+  [0, type("F32", 1, 4)],
+  [1, type("F16", 1, 2)],
+  [2, type("Q4_0", 32, 18)],
+  [3, type("Q4_1", 32, 20)],
+  [6, type("Q5_0", 32, 22)],
+  [7, type("Q5_1", 32, 24)],
+  [8, type("Q8_0", 32, 34)],
+  [9, type("Q8_1", 32, 36)],
+  [10, type("Q2_K", 256, 84)],
+  [11, type("Q3_K", 256, 110)],
+  [12, type("Q4_K", 256, 144)],
+  [13, type("Q5_K", 256, 176)],
+  [14, type("Q6_K", 256, 210)],
+  [15, type("Q8_K", 256, 292)],
+  [16, type("IQ2_XXS", 256, 66)],
+  [17, type("IQ2_XS", 256, 74)],
+  [18, type("IQ3_XXS", 256, 98)],
+  [19, type("IQ1_S", 256, 50)],
+  [20, type("IQ4_NL", 32, 18)],
+  [21, type("IQ3_S", 256, 110)],
+  [22, type("IQ2_S", 256, 82)],
+  [23, type("IQ4_XS", 256, 136)],
+  [24, type("I8", 1, 1)],
+  [25, type("I16", 1, 2)],
+  [26, type("I32", 1, 4)],
+  [27, type("I64", 1, 8)],
+  [28, type("F64", 1, 8)],
+  [29, type("IQ1_M", 256, 56)],
+  [30, type("BF16", 1, 2)],
+  [34, type("TQ1_0", 256, 54)],
+  [35, type("TQ2_0", 256, 66)],
+  [39, type("MXFP4", 32, 17)],
+]);

@@ -1,0 +1,157 @@
+import { createHash } from "node:crypto";
+import { open } from "node:fs/promises";
+import { defaultAlignment, ggufMagic, tensorTypes, valueTypes } from "./format.js";
+import { tensorBytes, type WritableType } from "./tensor-bytes.js";
+
+interface PlannedTensor {
+  name: string;
+  dims: readonly number[];
+  type: WritableType;
+  typeNumber: number;
+  values: number;
+  bytes: number;
+  make: () => Float32Array;
+}
+
+/** What a written file measures: its length in bytes and its SHA-256 in lower-case hex. */
+export interface WrittenFile {
+  bytes: number;
+  sha256: string;
+}
+
+/**
+ * Writes a GGUF file of version 3. Metadata keys and tensors stand in the file in the order in which they were given,
+ * so the same calls make the same bytes. Tensors are made one at a time while the file is written: memory holds one.
+ */
+export class GgufWriter {
+  readonly #metadata: { key: string; type: number; bytes: Buffer }[] = [];
+  readonly #tensors: PlannedTensor[] = [];
+
+  setString(key: string, value: string): this {
+    return this.#set(key, valueTypes.string, stringBytes(value));
+  }
+
+  setUint32(key: string, value: number): this {
+    return this.#set(key, valueTypes.uint32, uint32Bytes(value));
+  }
+
+  setFloat32(key: string, value: number): this {
+    return this.#set(key, valueTypes.float32, viewBytes(Float32Array.of(value)));
+  }
+
+  setBool(key: string, value: boolean): this {
+    return this.#set(key, valueTypes.bool, Buffer.of(value ? 1 : 0));
+  }
+
+  setStringArray(key: string, values: readonly string[]): this {
+    return this.#setArray(key, valueTypes.string, values.length, Buffer.concat(values.map(stringBytes)));
+  }
+
+  setInt32Array(key: string, values: readonly number[]): this {
+    return this.#setArray(key, valueTypes.int32, values.length, viewBytes(Int32Array.from(values)));
+  }
+
+  setFloat32Array(key: string, values: readonly number[]): this {
+    return this.#setArray(key, valueTypes.float32, values.length, viewBytes(Float32Array.from(values)));
+  }
+
+  /**
+   * Adds a tensor. `dims` counts values, the innermost dimension first (the order of the file, reverse of safetensors);
+   * `make` is called once while writing and returns as many values as the dims multiply to. The innermost dimension of
+   * a Q8_0 tensor is a multiple of 32.
+   */
+  tensor(name: string, dims: readonly number[], type: WritableType, make: () => Float32Array): this {
+    const [typeNumber, layout] = layoutOf(type);
+    const values = dims.reduce((product, dim) => product * dim, 1);
+    if ((dims[0] ?? 0) % layout.blockLength !== 0) {
+      throw new Error(
+        `tensor ${name}: rows of ${dims[0]} values do not fill blocks of ${layout.blockLength} (${type})`,
+      );
+    }
+    const bytes = (values / layout.blockLength) * layout.blockBytes;
+    this.#tensors.push({ name, dims, type, typeNumber, values, bytes, make });
+    return this;
+  }
+
+  /** Writes the file (mode 0600), replacing one of that name. A failure leaves a half file, which the caller removes. */
+  async write(path: string): Promise<WrittenFile> {
+    const hash = createHash("sha256");
+    const file = await open(path, "w", 0o600);
+    let bytes = 0;
+    try {
+      const put = async (chunk: Uint8Array) => {
+        const padded = chunk.byteLength + padding(chunk.byteLength);
+        for (const part of [chunk, new Uint8Array(padded - chunk.byteLength)]) {
+          hash.update(part);
+          await file.writeFile(part);
+        }
+        bytes += padded;
+      };
+      await put(this.#header());
+      for (const tensor of this.#tensors) await put(madeBytes(tensor));
+    } finally {
+      await file.close();
+    }
+    return { bytes, sha256: hash.digest("hex") };
+  }
+
+  #set(key: string, type: number, bytes: Buffer): this {
+    this.#metadata.push({ key, type, bytes });
+    return this;
+  }
+
+  #setArray(key: string, itemType: number, count: number, items: Buffer): this {
+    return this.#set(key, valueTypes.array, Buffer.concat([uint32Bytes(itemType), uint64Bytes(count), items]));
+  }
+
+  #header(): Buffer {
+    const parts = [
+      uint32Bytes(ggufMagic),
+      uint32Bytes(3),
+      uint64Bytes(this.#tensors.length),
+      uint64Bytes(this.#metadata.length),
+    ];
+    for (const { key, type, bytes } of this.#metadata) parts.push(stringBytes(key), uint32Bytes(type), bytes);
+    let offset = 0;
+    for (const { name, dims, typeNumber, bytes } of this.#tensors) {
+      parts.push(stringBytes(name), uint32Bytes(dims.length), ...dims.map(uint64Bytes));
+      parts.push(uint32Bytes(typeNumber), uint64Bytes(offset));
+      offset += bytes + padding(bytes);
+    }
+    return Buffer.concat(parts);
+  }
+}
+
+function layoutOf(type: WritableType) {
+  for (const entry of tensorTypes) if (entry[1].name === type) return entry;
+  throw new Error(`no tensor type ${type}`);
+}
+
+function madeBytes(tensor: PlannedTensor): Uint8Array {
+  const values = tensor.make();
+  if (values.length !== tensor.values) {
+    throw new Error(`tensor ${tensor.name}: ${values.length} values were made, its dims say ${tensor.values}`);
+  }
+  return tensorBytes(values, tensor.type);
+}
+
+const padding = (bytes: number): number => (defaultAlignment - (bytes % defaultAlignment)) % defaultAlignment;
+
+const viewBytes = (view: Float32Array | Int32Array): Buffer => Buffer.from(view.buffer);
+
+function uint32Bytes(value: number): Buffer {
+  const bytes = Buffer.alloc(4);
+  bytes.writeUInt32LE(value);
+  return bytes;
+}
+
+function uint64Bytes(value: number): Buffer {
+  const bytes = Buffer.alloc(8);
+  bytes.writeBigUInt64LE(BigInt(value));
+  return bytes;
+}
+
+function stringBytes(text: string): Buffer {
+  const utf8 = Buffer.from(text, "utf8");
+  return Buffer.concat([uint64Bytes(utf8.byteLength), utf8]);
+}

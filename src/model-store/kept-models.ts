@@ -1,0 +1,127 @@
+import type { ModelStore as ModelStorePort, PullProgress, StoredModel } from "../domain/catalog/model-store.js";
+import { ServiceError } from "../domain/service-error.js";
+import { defaultChatModels, defaultEmbeddingModel, findDefaultSource } from "./default-models.js";
+import { ModelFileError, SourceUnavailable } from "./model-errors.js";
+import type { ModelPuller, PullProgress as PullerProgress } from "./puller.js";
+import { InvalidSource } from "./source.js";
+import type { ModelStore } from "./store.js";
+import type { StoredModel as KeptModel } from "./stored-model.js";
+
+/** Tokens of a model whose file does not say for how many it was trained. */
+const unknownContextLength = 2_048;
+const idForm = /^[A-Za-z0-9._:/-]{1,128}$/;
+const idCharsMax = 128;
+
+/** The models folder and its sources as the domain's port. */
+export function createKeptModels(store: ModelStore, puller: ModelPuller): ModelStorePort {
+  const toStored = (model: KeptModel): StoredModel => ({
+    id: model.id,
+    path: store.path(model),
+    sha256: model.sha256,
+    bytes: model.bytes,
+    source: model.source,
+    kind: model.kind,
+    contextLength: model.contextLength ?? unknownContextLength,
+    license: model.license,
+    addedAtMs: model.addedAtMs,
+  });
+
+  return {
+    defaults: { chat: defaultChatModels.map(({ id }) => id), embedding: defaultEmbeddingModel.id },
+
+    idOf: modelIdOf,
+
+    async list() {
+      return store
+        .list()
+        .map(toStored)
+        .sort((a, b) => (a.id < b.id ? -1 : 1));
+    },
+
+    async find(id) {
+      const model = store.find(id);
+      return model === undefined ? null : toStored(model);
+    },
+
+    async pull({ source, id, sha256 }, onProgress, signal) {
+      const report = reporter(onProgress);
+      if (source === null) {
+        const known = findDefault(id);
+        const model = await translated(puller.pullDefault(known, report, signal));
+        return { model: toStored(model), warnings: [] };
+      }
+      const request = { source, id: checkedId(id ?? modelIdOf(source)), onProgress: report, signal };
+      const pulled = await translated(puller.pull({ ...request, ...(sha256 === null ? {} : { sha256 }) }));
+      return { model: toStored(pulled.model), warnings: pulled.warnings };
+    },
+
+    async importFile(path, id, signal) {
+      return toStored(await translated(puller.importFile(path, checkedId(id ?? modelIdOf(path)), signal)));
+    },
+
+    async remove(id) {
+      // One whose file was damaged is not listed any more, but can still be removed.
+      const model = store.find(id) ?? store.damaged.find((damaged) => damaged.model.id === id)?.model;
+      if (model === undefined) return null;
+      await store.remove(id);
+      return toStored(model);
+    },
+  };
+}
+
+/**
+ * A name for requests: the default model's own for one of its sources, else made of the file's name:
+ * `hf:owner/repo/Some-Model-Q8_0.gguf@main` is `some-model-q8_0`.
+ */
+export function modelIdOf(source: string): string {
+  const known = findDefaultSource(source);
+  if (known !== undefined) return known.model.id;
+  const [file = ""] = (
+    source
+      .split("/")
+      .filter((part) => part !== "")
+      .at(-1) ?? ""
+  ).split(/[@?#]/);
+  const id = file
+    .replace(/\.(gguf|whl|zip)$/i, "")
+    .toLowerCase()
+    .replace(/[^a-z0-9._-]+/g, "-");
+  return id.slice(0, idCharsMax) || "model";
+}
+
+function checkedId(id: string): string {
+  if (idForm.test(id)) return id;
+  throw new ServiceError("invalid_value", "'id' must be 1 to 128 of a-z, A-Z, 0-9 and . _ : / -.", { param: "id" });
+}
+
+function findDefault(id: string | null) {
+  const known = [...defaultChatModels, defaultEmbeddingModel].find((model) => model.id === id);
+  if (known !== undefined) return known;
+  throw new ServiceError(
+    "not_found",
+    `No model is kept under the id '${id}', and it is none of the default models: name a source.`,
+    { param: "source" },
+  );
+}
+
+/** While a file is converted nothing comes in any more, and there is no share to tell. */
+function reporter(onProgress: (progress: PullProgress) => void): (progress: PullerProgress) => void {
+  return ({ stage, receivedBytes, totalBytes }) => {
+    if (stage === "fetching") onProgress({ receivedBytes, totalBytes });
+  };
+}
+
+/** The store's own failures as what an administrator may be told: all of it. */
+async function translated<T>(work: Promise<T>): Promise<T> {
+  try {
+    return await work;
+  } catch (cause) {
+    if (cause instanceof InvalidSource) {
+      throw new ServiceError("invalid_value", cause.message, { param: "source", cause });
+    }
+    if (cause instanceof SourceUnavailable) throw new ServiceError("upstream_error", cause.message, { cause });
+    if (!(cause instanceof ModelFileError)) throw cause;
+    if (cause.fault === "no_space") throw new ServiceError("storage_unavailable", cause.message, { cause });
+    throw new ServiceError("invalid_value", cause.message, { param: "source", cause });
+  }
+}

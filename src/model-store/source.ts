@@ -1,0 +1,133 @@
+import { isAbsolute, resolve } from "node:path";
+import { fileURLToPath } from "node:url";
+
+/** Where a model comes from. */
+export type ModelSource = HubSource | HttpsSource | PypiSource | FileSource;
+
+/** A file of a model hub's repository, or (no path) the sentence encoder that its top folder holds. */
+export interface HubSource {
+  kind: "hub";
+  /** `owner/name`. */
+  repository: string;
+  path: string | null;
+  /** A commit, tag or branch. */
+  revision: string;
+}
+
+export interface HttpsSource {
+  kind: "https";
+  url: string;
+}
+
+/** A member of a wheel: a file, a zip, or a folder (then it ends with a slash). */
+export interface PypiSource {
+  kind: "pypi";
+  name: string;
+  version: string;
+  member: string;
+}
+
+/** A GGUF, a wheel, or a folder with an encoder's files, on this machine. */
+export interface FileSource {
+  kind: "file";
+  /** Absolute. */
+  path: string;
+}
+
+/** A text that names no source. The message says what was expected. */
+export class InvalidSource extends Error {
+  override readonly name = "InvalidSource";
+}
+
+const sourceLengthMax = 2_048;
+const hubPattern = /^([\w.-]+\/[\w.-]+)(?:\/([^@]+))?(?:@([\w./-]+))?$/;
+const pypiPattern = /^([A-Za-z0-9][\w.-]*)==([A-Za-z0-9][\w.!+-]*)\/(.+)$/;
+
+/**
+ * Reads `hf:owner/repo/file@revision`, `https://…`, `pypi:name==version/member` or `file:…`. Without a revision the
+ * hub's `main` is meant. Plain http is for this machine only. Throws InvalidSource.
+ */
+export function parseSource(text: string): ModelSource {
+  if (text.length > sourceLengthMax) throw new InvalidSource(`a source has at most ${sourceLengthMax} characters`);
+  const scheme = /^([a-z]+):/.exec(text)?.[1];
+  const rest = text.slice((scheme?.length ?? 0) + 1);
+  switch (scheme) {
+    case "hf":
+      return parseHub(text, rest);
+    case "https":
+    case "http":
+      return parseHttps(text);
+    case "pypi":
+      return parsePypi(text, rest);
+    case "file":
+      return parseFile(text, rest);
+    default:
+      throw new InvalidSource(
+        `${quoted(text)} names no source: hf:owner/repo/file@revision, https://…, pypi:name==version/member or file:PATH`,
+      );
+  }
+}
+
+/** The source as text, fit for an index and a log: an address loses its query, which may hold a signature. */
+export function formatSource(source: ModelSource): string {
+  switch (source.kind) {
+    case "hub":
+      return `hf:${source.repository}${source.path === null ? "" : `/${source.path}`}@${source.revision}`;
+    case "https":
+      return source.url.replace(/[?#].*$/, "");
+    case "pypi":
+      return `pypi:${source.name}==${source.version}/${source.member}`;
+    case "file":
+      return `file:${source.path}`;
+  }
+}
+
+/** Whether the address may be asked in the clear: it is this machine's own. */
+export function isLoopback(url: URL): boolean {
+  return /^(localhost|127(\.\d{1,3}){3}|\[::1\])$/.test(url.hostname);
+}
+
+function parseHub(text: string, rest: string): HubSource {
+  const [, repository, path, revision] = hubPattern.exec(rest) ?? [];
+  if (repository === undefined || !isInside(path ?? "file") || !isInside(revision ?? "main")) {
+    throw new InvalidSource(`${quoted(text)} is not of the form hf:owner/repo/file@revision`);
+  }
+  return { kind: "hub", repository, path: path ?? null, revision: revision ?? "main" };
+}
+
+function parseHttps(text: string): HttpsSource {
+  if (!URL.canParse(text)) throw new InvalidSource(`${quoted(text)} is no address`);
+  const url = new URL(text);
+  if (url.username !== "" || url.password !== "") {
+    throw new InvalidSource("an address with a password in it would be kept and shown: leave the password out");
+  }
+  if (url.protocol !== "https:" && !isLoopback(url)) {
+    throw new InvalidSource(`${quoted(text)} is not encrypted: use https, or download the file and import it`);
+  }
+  return { kind: "https", url: url.href };
+}
+
+function parsePypi(text: string, rest: string): PypiSource {
+  const [, name, version, member] = pypiPattern.exec(rest) ?? [];
+  if (name === undefined || version === undefined || member === undefined || !isInside(member.replace(/\/$/, ""))) {
+    throw new InvalidSource(`${quoted(text)} is not of the form pypi:name==version/member`);
+  }
+  return { kind: "pypi", name, version, member };
+}
+
+function parseFile(text: string, rest: string): FileSource {
+  if (rest === "") throw new InvalidSource(`${quoted(text)} names no file`);
+  if (!rest.startsWith("//")) return { kind: "file", path: isAbsolute(rest) ? rest : resolve(rest) };
+  try {
+    return { kind: "file", path: fileURLToPath(text) };
+  } catch (cause) {
+    throw new InvalidSource(`${quoted(text)} names no file on this machine`, { cause });
+  }
+}
+
+/** Whether a path stays below the folder it is relative to. */
+function isInside(path: string): boolean {
+  return path.split("/").every((segment) => segment !== "" && segment !== "." && segment !== "..");
+}
+
+const quoted = (text: string): string => JSON.stringify(text.slice(0, 200));

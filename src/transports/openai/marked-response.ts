@@ -1,0 +1,35 @@
+import {
+  type IncomingMessage,
+  ServerResponse as NodeResponse,
+  type OutgoingHttpHeader,
+  type OutgoingHttpHeaders,
+} from "node:http";
+
+/**
+ * A response that carries certain headers whoever writes it. They join the head when it is written: `setHeader` would
+ * send every answer through Node's slow way of merging two sets of headers.
+ */
+export class MarkedResponse<R extends IncomingMessage = IncomingMessage> extends NodeResponse<R> {
+  /** Names and values in turn; none that a door sets itself: both lines would go out. */
+  marks: readonly OutgoingHttpHeader[] = [];
+
+  override writeHead(
+    status: number,
+    message?: string | OutgoingHttpHeaders | OutgoingHttpHeader[],
+    headers?: OutgoingHttpHeaders | OutgoingHttpHeader[],
+  ): this {
+    if (typeof message === "string") return super.writeHead(status, message, this.#marked(headers));
+    return super.writeHead(status, this.#marked(message ?? headers));
+  }
+
+  #marked(headers: OutgoingHttpHeaders | OutgoingHttpHeader[] | undefined): OutgoingHttpHeader[] {
+    if (headers === undefined) return [...this.marks];
+    return this.marks.concat(Array.isArray(headers) ? headers : listOf(headers));
+  }
+}
+
+function listOf(headers: OutgoingHttpHeaders): OutgoingHttpHeader[] {
+  const list: OutgoingHttpHeader[] = [];
+  for (const [name, value] of Object.entries(headers)) if (value !== undefined) list.push(name, value);
+  return list;
+}

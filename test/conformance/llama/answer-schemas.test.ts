@@ -1,0 +1,138 @@
+import { Ajv2020 } from "ajv/dist/2020.js";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { writeRandomGguf } from "../../support/gguf/random-gguf.js";
+import { type LlamaService, startLlamaService } from "../../support/llama-service.js";
+import { randomSchema } from "../../support/schemas/random-schema.js";
+import { rounds } from "../../support/tier.js";
+import { hermesTemplate } from "../../unit/engines/llama/text/templates.js";
+import { type Api, createApi, expectError } from "../openai/api.js";
+import { type ChatAnswer, streamedAnswer, streaming, wholeAnswer } from "./chat-answer.js";
+
+const schemas = rounds(200);
+
+let service: LlamaService;
+let api: Api;
+
+beforeAll(async () => {
+  const settings = { contextLength: 8_192, slots: 2 };
+  service = await startLlamaService([
+    {
+      id: "m",
+      ...settings,
+      write: (path) => writeRandomGguf(path, { ...settings, chatTemplate: hermesTemplate }),
+    },
+  ]);
+  api = createApi(service);
+}, 180_000);
+afterAll(() => service.close());
+
+const schemaFormat = (schema: object, strict: boolean) => ({
+  response_format: { type: "json_schema", json_schema: { name: "answer", schema, strict } },
+});
+
+const both = async (fields: object): Promise<readonly ChatAnswer[]> => {
+  const asked = { model: "m", ...fields };
+  return [wholeAnswer(await api.chat(asked)), streamedAnswer(await api.chat({ ...asked, ...streaming }))];
+};
+
+const validator = (schema: object) =>
+  new Ajv2020({ strict: false, validateFormats: false, ownProperties: true }).compile(schema);
+
+describe("a JSON Schema for the answer", () => {
+  it("RF-3 RF-8: holds every answer, streamed or not, for random schemas", {
+    timeout: 120_000 + schemas * 15_000,
+  }, async () => {
+    for (let seed = 0; seed < schemas; seed++) {
+      const { schema, longestBytes } = randomSchema(seed);
+      const validate = validator(schema);
+      for (const { content, finishReason } of await both({
+        ...schemaFormat(schema, seed % 4 > 0),
+        seed,
+        max_tokens: longestBytes + 10,
+      })) {
+        expect([seed, finishReason]).toEqual([seed, "stop"]);
+        expect([seed, content, validate(JSON.parse(content))]).toEqual([seed, content, true]);
+        expect(content).toBe(content.trim());
+      }
+    }
+    expect({ restarts: service.restarts("m"), processes: service.pids("m").length }).toEqual({
+      restarts: 0,
+      processes: 1,
+    });
+  });
+
+  it("RF-3: lets an answer that is cut finish with length and without a claim", async () => {
+    const schema = { type: "object", properties: { a: { type: "string", minLength: 50 } }, required: ["a"] };
+    for (const answer of await both({ ...schemaFormat(schema, true), seed: 1, max_tokens: 5 })) {
+      expect(answer).toMatchObject({ finishReason: "length", usage: { completion_tokens: 5 } });
+    }
+  });
+
+  it.each([
+    ["pattern", { type: "string", pattern: "^a+$" }],
+    ["not", { not: { type: "string" } }],
+    ["if", { if: { type: "string" }, else: { minLength: 1 } }],
+    ["uniqueItems", { type: "array", uniqueItems: true }],
+    ["multipleOf", { type: "number", multipleOf: 0.01 }],
+    ["propertyNames", { type: "object", propertyNames: { pattern: "^a" } }],
+    ["dependentRequired", { type: "object", dependentRequired: { a: ["b"] } }],
+  ])(
+    "RF-4: that uses %s is refused with the reason when it is strict, and bound as far as it goes otherwise",
+    async (keyword, a) => {
+      const schema = { type: "object", properties: { a }, required: ["a"], additionalProperties: false };
+      const reply = await api.chat({ model: "m", ...schemaFormat(schema, true) });
+      expectError(reply, 400, "invalid_json_schema", "response_format");
+      expect(reply.json.error.message).toContain(`'${keyword}'`);
+      const lenient = wholeAnswer(await api.chat({ model: "m", ...schemaFormat(schema, false), max_tokens: 20 }));
+      expect(lenient.content).toMatch(/^\{/);
+    },
+  );
+});
+
+describe("json_object", () => {
+  it("RF-1: gives one JSON object with nothing around it, while text is the default", async () => {
+    let finished = 0;
+    for (let seed = 0; seed < rounds(50) + 5; seed++) {
+      const asked = { response_format: { type: "json_object" }, seed, max_tokens: 600 };
+      for (const { content, finishReason } of await both(asked)) {
+        expect(content).toMatch(/^\{/);
+        if (finishReason === "length") continue;
+        finished++;
+        const value: unknown = JSON.parse(content);
+        expect(typeof value === "object" && value !== null && !Array.isArray(value)).toBe(true);
+      }
+    }
+    expect(finished).toBeGreaterThan(0);
+    const asked = { model: "m", seed: 3, temperature: 0, max_tokens: 12 };
+    const plain = wholeAnswer(await api.chat(asked));
+    expect(wholeAnswer(await api.chat({ ...asked, response_format: { type: "text" } })).content).toBe(plain.content);
+  });
+});
+
+describe("tools beside a format", () => {
+  it("RF-6: leave the model to call or to answer under the schema", { timeout: 120_000 }, async () => {
+    const parameters = {
+      type: "object",
+      properties: { on: { type: "boolean" } },
+      required: ["on"],
+      additionalProperties: false,
+    };
+    const schema = { type: "object", properties: { ok: { enum: ["yes", "no"] } }, required: ["ok"] };
+    const strictSchema = { ...schema, additionalProperties: false };
+    const tools = [{ type: "function", function: { name: "turn", parameters, strict: true } }];
+    const callIsValid = validator(parameters);
+    const textIsValid = validator(strictSchema);
+    const seen = new Set<string>();
+    for (let seed = 0; seed < 20; seed++) {
+      const asked = { tools, ...schemaFormat(strictSchema, true), seed, max_tokens: 1_500 };
+      for (const { calls, content, finishReason } of await both(asked)) {
+        seen.add(finishReason);
+        for (const call of calls) expect(callIsValid(JSON.parse(call.arguments))).toBe(true);
+        expect(finishReason).toBe(calls.length > 0 ? "tool_calls" : "stop");
+        if (calls.length === 0) expect([content, textIsValid(JSON.parse(content))]).toEqual([content, true]);
+        else expect(content).toBe("");
+      }
+    }
+    expect([...seen].sort()).toEqual(["stop", "tool_calls"]);
+  });
+});

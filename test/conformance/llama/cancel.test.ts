@@ -1,0 +1,198 @@
+import { mkdirSync, writeFileSync } from "node:fs";
+import { type ClientRequest, request } from "node:http";
+import { setTimeout as delay } from "node:timers/promises";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { eventually } from "../../support/eventually.js";
+import { writeRandomGguf } from "../../support/gguf/random-gguf.js";
+import { type LlamaService, startLlamaService } from "../../support/llama-service.js";
+import { rounds } from "../../support/tier.js";
+
+/** Within which the slot is free again, for 99 of 100 clients; the test allows five times as much. */
+const aimMs = 100;
+const slack = 5;
+const count = rounds(125);
+const wideSlots = 4;
+const promptTokens = 2_000;
+/** Makes an answer that only ends with its context: the letter a, for ever. */
+const endless = { logit_bias: { 97: 100 } };
+
+/** A request that was sent. */
+interface Sent {
+  /** Resolves with the first event of the answer. */
+  readonly firstEvent: Promise<void>;
+  leave(): void;
+}
+
+let service: LlamaService;
+/** Time from the request to its first token, for a prompt of `promptTokens`. */
+let prefillMs = 0;
+let asked = 0;
+const figures: Record<string, object> = {};
+
+beforeAll(async () => {
+  const write = (path: string) => writeRandomGguf(path);
+  service = await startLlamaService([
+    { id: "narrow", write, contextLength: 4_096, slots: 1 },
+    { id: "wide", write, contextLength: 4_096, slots: wideSlots },
+  ]);
+  const sinceMs = performance.now();
+  const first = send("wide", promptTokens);
+  await first.firstEvent;
+  prefillMs = performance.now() - sinceMs;
+  first.leave();
+  await atRest();
+});
+
+afterAll(async () => {
+  mkdirSync("test-results/figures", { recursive: true });
+  writeFileSync(`test-results/figures/llama-cancel-${process.version}.json`, `${JSON.stringify(figures, null, 2)}\n`);
+  await service.close();
+});
+
+/** Asks for a stream. No two prompts begin alike, so that nothing of them is known already. */
+function send(model: string, length: number, options: object = {}): Sent {
+  asked += 1;
+  const marks = [97 + (asked % 26), 97 + (Math.floor(asked / 26) % 26), 97 + Math.floor(asked / 676)];
+  const prompt = [...marks, ...Array.from({ length: length - marks.length }, (_, place) => 97 + (place % 26))];
+  const sent: ClientRequest = request(`${service.api}/completions`, {
+    method: "POST",
+    agent: false,
+    headers: { authorization: `Bearer ${service.key}`, "content-type": "application/json" },
+  });
+  const firstEvent = new Promise<void>((resolve) => {
+    sent.once("response", (response) => response.once("data", () => resolve()));
+  });
+  sent.on("error", () => {});
+  sent.end(JSON.stringify({ model, prompt, stream: true, ...endless, ...options }));
+  return { firstEvent, leave: () => sent.destroy() };
+}
+
+async function stateOf(id: string) {
+  const model = (await service.debugState()).models.find((state) => state.id === id);
+  if (model === undefined) throw new Error(`no model ${id}`);
+  return model;
+}
+
+async function atRest(): Promise<void> {
+  await eventually(async () => {
+    const { models, requests, streams, timers, live_leases: leases } = await service.debugState();
+    const busy = models.reduce((sum, model) => sum + model.busy + model.waiting, 0);
+    return busy + requests.running + requests.waiting + streams + timers + leases === 0;
+  }, "the service at rest");
+}
+
+/** Leaves a request; the milliseconds until the model has so many calls on its slots and in its queue. */
+async function leave(sent: Sent, model: string, left: { busy: number; waiting: number }): Promise<number> {
+  const leftAtMs = performance.now();
+  sent.leave();
+  await eventually(async () => {
+    const { busy, waiting } = await stateOf(model);
+    return busy === left.busy && waiting === left.waiting;
+  }, "a free slot");
+  return performance.now() - leftAtMs;
+}
+
+const stages: readonly { name: string; model: string; calls: number; once: (round: number) => Promise<number> }[] = [
+  {
+    name: "in the queue",
+    model: "narrow",
+    calls: 2,
+    async once() {
+      const running = send("narrow", 10);
+      await running.firstEvent;
+      const queued = send("narrow", 10);
+      await eventually(async () => (await stateOf("narrow")).waiting === 1, "a request in the queue");
+      const latencyMs = await leave(queued, "narrow", { busy: 1, waiting: 0 });
+      return Math.max(latencyMs, await leave(running, "narrow", { busy: 0, waiting: 0 }));
+    },
+  },
+  {
+    name: "in the prefill of a long prompt",
+    model: "wide",
+    calls: 1,
+    async once(round) {
+      const sent = send("wide", promptTokens);
+      await eventually(async () => (await stateOf("wide")).busy === 1, "a slot that is taken");
+      // Somewhere in its first half, elsewhere each time.
+      await delay((prefillMs / 2) * (round / count));
+      return leave(sent, "wide", { busy: 0, waiting: 0 });
+    },
+  },
+  {
+    name: "in decode",
+    model: "wide",
+    calls: 1,
+    async once() {
+      const sent = send("wide", 10);
+      await sent.firstEvent;
+      return leave(sent, "wide", { busy: 0, waiting: 0 });
+    },
+  },
+  {
+    name: "with four choices",
+    model: "wide",
+    calls: 1,
+    async once() {
+      const sent = send("wide", 10, { n: 4 });
+      await sent.firstEvent;
+      await eventually(async () => (await stateOf("wide")).busy === wideSlots, "four choices at once");
+      return leave(sent, "wide", { busy: 0, waiting: 0 });
+    },
+  },
+];
+
+describe("a client of the embedded engine that leaves", () => {
+  it.each(stages)(
+    "REL-2 state RL-7: $name frees its slots at once, and what was produced is counted",
+    { timeout: 600_000 },
+    async ({ name, model, calls, once }) => {
+      const linesBefore = service.logs.length;
+      const producedBefore = (await stateOf(model)).produced_tokens;
+      const latenciesMs: number[] = [];
+      for (let round = 0; round < count; round += 1) latenciesMs.push(await once(round));
+      await atRest();
+
+      const quantiles = quantilesOf(latenciesMs);
+      const left = service.logs.slice(linesBefore).filter(({ outcome }) => outcome === "client_left");
+      figures[name] = { rounds: count, ...quantiles };
+      expect(quantiles.p99Ms).toBeLessThan(aimMs * slack);
+      expect(left).toHaveLength(calls * count);
+      const counted = left.reduce((sum, line) => sum + Number(line["completion_tokens"] ?? 0), 0);
+      expect(counted).toBe((await stateOf(model)).produced_tokens - producedBefore);
+      if (name.startsWith("in the prefill")) {
+        const unanswered = left.filter((line) => line["completion_tokens"] === 0);
+        expect(unanswered.length).toBeGreaterThan(count / 2);
+      }
+    },
+  );
+
+  it("REL-2: takes no slot with it: each answers again, and no engine process was restarted", async () => {
+    const whole = { max_tokens: 5, stream: false };
+    for (const [model, slots] of [
+      ["narrow", 1],
+      ["wide", wideSlots],
+    ] as const) {
+      const answers = await Promise.all(Array.from({ length: slots }, () => answerOf(model, whole)));
+      expect(answers).toEqual(answers.map(() => 5));
+      expect(service.restarts(model)).toBe(0);
+    }
+    await atRest();
+  });
+});
+
+/** Tokens of a whole answer. */
+async function answerOf(model: string, options: object): Promise<unknown> {
+  const response = await fetch(`${service.api}/completions`, {
+    method: "POST",
+    headers: { authorization: `Bearer ${service.key}`, "content-type": "application/json" },
+    body: JSON.stringify({ model, prompt: "Hello", ...endless, ...options }),
+  });
+  const { usage } = (await response.json()) as { usage?: { completion_tokens: number } };
+  return usage?.completion_tokens;
+}
+
+function quantilesOf(latenciesMs: readonly number[]): { p50Ms: number; p99Ms: number; maxMs: number } {
+  const sorted = [...latenciesMs].sort((a, b) => a - b);
+  const at = (share: number): number => Math.round((sorted[Math.ceil(share * sorted.length) - 1] ?? 0) * 10) / 10;
+  return { p50Ms: at(0.5), p99Ms: at(0.99), maxMs: at(1) };
+}

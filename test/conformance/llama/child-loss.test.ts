@@ -1,0 +1,222 @@
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
+import { eventually } from "../../support/eventually.js";
+import { writeRandomBertGguf, writeRandomGguf } from "../../support/gguf/random-gguf.js";
+import { type RunningService, startService } from "../../support/start-service.js";
+import { rounds } from "../../support/tier.js";
+
+/** One request and how it ended for the client. */
+interface Ending {
+  readonly model: ModelId;
+  readonly beganAtMs: number;
+  readonly endedAtMs: number;
+  readonly status: number;
+  /** `whole`: an answer to its end; `error`: a body or event with an error; `cut`: neither. */
+  readonly kind: "whole" | "error" | "cut";
+  readonly code: string | null;
+  readonly retryAfter: string | null;
+}
+
+type ModelId = "chat" | "embed";
+const modelIds: readonly ModelId[] = ["chat", "embed"];
+
+const stallMs = 5_000;
+/** Within which a lost process is replaced by one that begins to load. */
+const recoveryMs = 10_000;
+/** What healthy runs may take longer on a machine that is busy with other tests. */
+const slack = 5;
+const folder = mkdtempSync(join(tmpdir(), "child-loss-"));
+let service: RunningService | null = null;
+
+beforeAll(async () => {
+  await writeRandomGguf(join(folder, "chat.gguf"), { layers: 4, heads: 12 });
+  await writeRandomBertGguf(join(folder, "embed.gguf"));
+});
+afterEach(async () => {
+  await service?.close();
+  service = null;
+});
+afterAll(() => rmSync(folder, { recursive: true, force: true }));
+
+async function serve(ids: readonly ModelId[], engine: object): Promise<RunningService> {
+  const models = ids.map((id) => {
+    return { id, engine: "llama", source: `file:${join(folder, id)}.gguf`, slots: 2, context_length: 512 };
+  });
+  service = await startService({ config: { models, engine: { threads: 1, ...engine } } });
+  return service;
+}
+
+function lines({ logs }: RunningService, message: string, model: ModelId) {
+  return logs.filter((line) => line["msg"] === message && line["model"] === model);
+}
+
+/** The process of the model's life with this number, counted from 1, as soon as it has loaded. */
+async function child(running: RunningService, model: ModelId, life: number): Promise<number> {
+  const loads = () => lines(running, "engine process has loaded its model", model);
+  await eventually(() => loads().length >= life, `the load of child ${life} of ${model}`, 120_000);
+  return Number(loads()[life - 1]?.["pid"]);
+}
+
+/** From each kill to the start of the next process, which then has to load its model. */
+function restartTimes(running: RunningService, kills: readonly Kill[]): readonly number[] {
+  return modelIds.flatMap((id) => {
+    const starts = lines(running, "engine process is started again", id);
+    const killed = kills.filter(({ model }) => model === id);
+    return killed.map(({ atMs }, i) => Date.parse(String(starts[i]?.["time"])) - performance.timeOrigin - atMs);
+  });
+}
+
+async function ask({ api, key }: RunningService, model: ModelId, stream = false): Promise<Ending> {
+  const beganAtMs = performance.now();
+  const input = model === "embed" ? { input: ["Hello", "there"] } : { stream, max_tokens: 100, messages };
+  const response = await fetch(`${api}/${model === "embed" ? "embeddings" : "chat/completions"}`, {
+    method: "POST",
+    headers: { authorization: `Bearer ${key}`, "content-type": "application/json" },
+    body: JSON.stringify({ model, ...input }),
+  });
+  const body = await response.text();
+  const code = /"error":\{.*"code":"(\w+)"/.exec(body)?.[1] ?? null;
+  const isWhole = stream ? body.endsWith("data: [DONE]\n\n") : body.endsWith("}");
+  return {
+    model,
+    beganAtMs,
+    endedAtMs: performance.now(),
+    status: response.status,
+    kind: code !== null ? "error" : isWhole ? "whole" : "cut",
+    code,
+    retryAfter: response.headers.get("retry-after"),
+  };
+}
+
+const messages = [{ role: "user", content: "Hello" }];
+
+interface Load {
+  readonly endings: readonly Ending[];
+  /** Resolves when this many more answers of each model have come. */
+  answered(more: number): Promise<void>;
+  stop(): Promise<void>;
+}
+
+/** Clients that ask one thing after the other until they are told to stop; more of them than there are slots. */
+function load(running: RunningService): Load {
+  const endings: Ending[] = [];
+  let isOver = false;
+  const client = async (model: ModelId, stream: boolean): Promise<void> => {
+    while (!isOver) endings.push(await ask(running, model, stream));
+  };
+  const whole = (id: ModelId) => endings.filter(({ model, kind }) => model === id && kind === "whole").length;
+  const clients = [
+    ...[true, false, true].map((stream) => client("chat", stream)),
+    ...[1, 2, 3].map(() => client("embed", false)),
+  ];
+  return {
+    endings,
+    async answered(more) {
+      const seen = modelIds.map(whole);
+      await eventually(() => modelIds.every((id, i) => whole(id) >= (seen[i] ?? 0) + more), "new answers", 60_000);
+    },
+    async stop() {
+      isOver = true;
+      await Promise.all(clients);
+    },
+  };
+}
+
+interface Kill {
+  readonly model: ModelId;
+  readonly atMs: number;
+}
+
+function kill(model: ModelId, pid: number, signal: NodeJS.Signals): Kill {
+  process.kill(pid, signal);
+  return { model, atMs: performance.now() };
+}
+
+/** How long the client had to wait after the last loss that it lived through, or after it came while one lasted. */
+function afterLoss({ model, beganAtMs, endedAtMs }: Ending, kills: readonly Kill[]): number {
+  const lived = kills.filter((one) => one.model === model && one.atMs < endedAtMs).map(({ atMs }) => atMs);
+  return endedAtMs - Math.max(beganAtMs, ...lived);
+}
+
+describe("a service whose engine processes are lost", () => {
+  const count = rounds(30);
+
+  it("REL-4: ends every request within the stall limit after its process is killed or stopped under load, and recovers", {
+    timeout: 60_000 + count * 60_000,
+  }, async () => {
+    const running = await serve(modelIds, { stall: `${stallMs / 1_000}s`, circuit_crashes: 1_000 });
+    for (const model of modelIds) await ask(running, model);
+    const clients = load(running);
+    await clients.answered(10);
+    const healthyMs = Math.max(...clients.endings.map(({ beganAtMs, endedAtMs }) => endedAtMs - beganAtMs));
+
+    const kills: Kill[] = [];
+    for (let round = 1; round <= count; round += 1) {
+      const pids = await Promise.all(modelIds.map((model) => child(running, model, round)));
+      await clients.answered(1);
+      const [first, second] = round % 2 === 0 ? (["SIGSTOP", "SIGKILL"] as const) : (["SIGKILL", "SIGSTOP"] as const);
+      kills.push(kill("chat", pids[0] ?? 0, first), kill("embed", pids[1] ?? 0, second));
+    }
+    await Promise.all(modelIds.map((model) => child(running, model, count + 1)));
+    await clients.stop();
+
+    const { endings } = clients;
+    const waitsMs = endings.map((ending) => afterLoss(ending, kills));
+    const restartsMs = restartTimes(running, kills);
+    writeFigures({ kills: kills.length, endings, healthyMs, waitsMs, restartsMs });
+    expect(endings.filter(({ kind }) => kind === "cut")).toEqual([]);
+    expect(endings.filter(({ status }) => ![200, 502, 503].includes(status))).toEqual([]);
+    const isFailure = endings.map(({ kind }) => kind === "error");
+    expect(Math.max(0, ...waitsMs.filter((_, i) => isFailure[i]))).toBeLessThan(stallMs);
+    expect(Math.max(...waitsMs)).toBeLessThan(stallMs + slack * healthyMs);
+    expect(Math.max(...restartsMs)).toBeLessThan(recoveryMs);
+    for (const model of modelIds) expect((await ask(running, model)).kind).toBe("whole");
+    const { models } = await running.debugState();
+    expect(models).toMatchObject(modelIds.map((id) => ({ id, busy: 0, waiting: 0 })));
+  });
+
+  it("REL-4 RETRY-1: is refused with 503 and a wait after the sixth crash, and answers again after a probe", {
+    timeout: 180_000,
+  }, async () => {
+    const crashes = 6;
+    const running = await serve(["chat"], {});
+    await ask(running, "chat");
+    for (let life = 1; life <= crashes; life += 1) process.kill(await child(running, "chat", life), "SIGKILL");
+    await eventually(() => running.logs.some((line) => line["cool_down_ms"] === 10_000), "the open circuit", 60_000);
+    const refused = await ask(running, "chat", true);
+    expect(refused).toMatchObject({ status: 503, code: "model_not_loaded" });
+    expect(Number(refused.retryAfter)).toBeGreaterThan(0);
+    expect(Number(refused.retryAfter)).toBeLessThanOrEqual(10);
+    await child(running, "chat", crashes + 1);
+    expect((await ask(running, "chat", true)).kind).toBe("whole");
+  });
+});
+
+interface LossFigures {
+  readonly kills: number;
+  readonly endings: readonly Ending[];
+  readonly healthyMs: number;
+  readonly waitsMs: readonly number[];
+  readonly restartsMs: readonly number[];
+}
+
+/** Leaves the figures of a run beside the test reports. */
+function writeFigures({ kills, endings, healthyMs, waitsMs, restartsMs }: LossFigures): void {
+  const counts: Record<string, number> = {};
+  for (const { model, kind, status, code } of endings) {
+    const what = `${model} ${status} ${code ?? kind}`;
+    counts[what] = (counts[what] ?? 0) + 1;
+  }
+  const figures = {
+    kills,
+    counts,
+    healthyMs,
+    waitMaxMs: Math.max(...waitsMs),
+    durationMaxMs: Math.max(...endings.map(({ beganAtMs, endedAtMs }) => endedAtMs - beganAtMs)),
+    restartMaxMs: Math.max(...restartsMs),
+  };
+  mkdirSync("test-results/figures", { recursive: true });
+  writeFileSync("test-results/figures/child-loss.json", `${JSON.stringify(figures, null, 2)}\n`);
+}

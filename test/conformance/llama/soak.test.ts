@@ -1,0 +1,150 @@
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { request } from "node:http";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { eventually } from "../../support/eventually.js";
+import { writeRandomBertGguf, writeRandomGguf } from "../../support/gguf/random-gguf.js";
+import { seededPick } from "../../support/random-numbers.js";
+import { type ServeProcess, spawnServe } from "../../support/spawn-serve.js";
+import type { DebugState } from "../../support/start-service.js";
+import { byTier } from "../../support/tier.js";
+import { enginePids, type MemorySample, memorySlopes, sampleMemory } from "./soak-memory.js";
+
+const soakMs = byTier({ ci: 20_000, long: 20 * 60_000 });
+/** Caches fill and the collectors find their pace. */
+const warmUpMs = byTier({ ci: 8_000, long: 4 * 60_000 });
+/** Mebibytes a minute. Twelve seconds show a leak only if it is a big one. */
+const slopeMax = byTier({ ci: 300, long: 1 });
+const sampleMs = byTier({ ci: 500, long: 5_000 });
+/** Of a hundred clients that read a stream, which are five of seven. */
+const leaving = 7;
+const slots = 2;
+
+const folder = mkdtempSync(join(tmpdir(), "soak-"));
+const pick = seededPick(7);
+let serve: ServeProcess;
+let http: { readonly api: string; readonly ops: string; readonly key: string };
+
+beforeAll(async () => {
+  const [chat, encoder] = [join(folder, "chat.gguf"), join(folder, "encoder.gguf")];
+  await writeRandomGguf(chat);
+  await writeRandomBertGguf(encoder);
+  const config = {
+    state: { durability: "none" },
+    engine: { threads: 1 },
+    models: [
+      { id: "chat", engine: "llama", source: `file:${chat}`, slots, context_length: 1024 },
+      { id: "embed", engine: "llama", source: `file:${encoder}`, slots, context_length: 256 },
+    ],
+  };
+  // JSON is YAML.
+  writeFileSync(join(folder, "uis.yaml"), JSON.stringify(config));
+  serve = spawnServe({ cwd: folder, env: { LOG_LEVEL: "warn" } });
+  const { api, ops, api_key: key } = await serve.ready;
+  http = { api, ops, key: key?.secret ?? "" };
+});
+
+afterAll(async () => {
+  serve.child.kill("SIGKILL");
+  await serve.exited;
+  rmSync(folder, { recursive: true, force: true });
+});
+
+/** Sends a request; resolves with its status when the answer has ended, or with null when it was left before. */
+function send(path: string, body: object, leaveAfterChunks: number | null = null): Promise<number | null> {
+  return new Promise((resolve, reject) => {
+    const sent = request(`${http.api}${path}`, {
+      method: "POST",
+      agent: false,
+      headers: { authorization: `Bearer ${http.key}`, "content-type": "application/json" },
+    });
+    sent.once("response", (response) => {
+      let chunks = 0;
+      response.on("data", () => {
+        chunks += 1;
+        if (chunks === leaveAfterChunks) sent.destroy();
+      });
+      response.once("end", () => resolve(response.statusCode ?? 0));
+    });
+    sent.once("error", reject);
+    sent.once("close", () => resolve(null));
+    sent.end(JSON.stringify(body));
+  });
+}
+
+const words = (count: number): string => Array.from({ length: count }, () => pick(1_000_000).toString(36)).join(" ");
+
+/** What clients ask for in turn: every path of the engine that keeps native memory for a call. */
+const kinds: readonly ((leaves: boolean) => Promise<number | null>)[] = [
+  (leaves) => chat({}, leaves),
+  (leaves) => chat({ logprobs: true, top_logprobs: 5 }, leaves),
+  (leaves) => chat({ response_format: { type: "json_object" } }, leaves),
+  (leaves) => chat({ frequency_penalty: 0.5, logit_bias: { 300: 5 }, seed: 3 }, leaves),
+  (leaves) => chat({ n: 2 }, leaves),
+  () => chat({ stream: false }, false),
+  () => send("/embeddings", { model: "embed", input: [words(5), words(20)] }),
+];
+
+function chat(options: object, leaves: boolean): Promise<number | null> {
+  const messages = [
+    { role: "system", content: "Answer in short sentences." },
+    { role: "user", content: words(1 + pick(60)) },
+  ];
+  const leaveAfter = leaves ? 1 + pick(10) : null;
+  const body = { model: "chat", messages, max_tokens: 48, stream: true, ...options };
+  return send("/chat/completions", body, leaveAfter);
+}
+
+async function debugState(): Promise<DebugState> {
+  return (await (await fetch(`${http.ops}/debug/state`)).json()) as DebugState;
+}
+
+describe("a service under load for a long time", () => {
+  it("REL-2: keeps its memory and loses no slot while one client in twenty leaves", {
+    timeout: soakMs + 180_000,
+  }, async () => {
+    expect(await chat({}, false)).toBe(200);
+    expect(await send("/embeddings", { model: "embed", input: "Hi" })).toBe(200);
+    const serverPid = serve.child.pid ?? 0;
+    const engines = enginePids(serverPid);
+    expect(engines).toHaveLength(2);
+
+    const samples: MemorySample[] = [];
+    const statuses = new Map<number | null, number>();
+    const sinceMs = performance.now();
+    for (let asked = 0; performance.now() - sinceMs < soakMs; asked += 1) {
+      const status = await kinds[asked % kinds.length]?.(pick(100) < leaving);
+      statuses.set(status ?? null, (statuses.get(status ?? null) ?? 0) + 1);
+      const isDue = performance.now() - sinceMs >= warmUpMs + samples.length * sampleMs;
+      if (isDue) samples.push(sampleMemory(serverPid, engines));
+    }
+
+    writeFigures(statuses, samples);
+    expect([...statuses.keys()].filter((status) => status !== 200 && status !== null)).toEqual([]);
+    expect(statuses.get(null)).toBeGreaterThan(0);
+    for (const slope of Object.values(memorySlopes(samples))) expect(slope).toBeLessThan(slopeMax);
+    expect(enginePids(serverPid)).toEqual(engines);
+    await eventually(async () => {
+      const { models, requests, streams, timers, live_leases: leases } = await debugState();
+      const busy = models.reduce((sum, model) => sum + model.busy + model.waiting, 0);
+      return busy + requests.running + requests.waiting + streams + timers + leases === 0;
+    }, "the service at rest");
+    const atOnce = Array.from({ length: slots }, () => chat({}, false));
+    expect(await Promise.all(atOnce)).toEqual(atOnce.map(() => 200));
+  });
+});
+
+/** Leaves the figures of a run beside the test reports. */
+function writeFigures(statuses: ReadonlyMap<number | null, number>, samples: readonly MemorySample[]): void {
+  const figures = {
+    seconds: soakMs / 1_000,
+    answers: statuses.get(200) ?? 0,
+    left: statuses.get(null) ?? 0,
+    mebibytesPerMinute: memorySlopes(samples),
+    first: samples[0]?.rss,
+    last: samples.at(-1)?.rss,
+  };
+  mkdirSync("test-results/figures", { recursive: true });
+  writeFileSync("test-results/figures/soak.json", `${JSON.stringify(figures, null, 2)}\n`);
+}

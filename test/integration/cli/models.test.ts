@@ -1,0 +1,264 @@
+import { spawn } from "node:child_process";
+import { createHash } from "node:crypto";
+import { once } from "node:events";
+import { access, copyFile, mkdtemp, readdir, readFile, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { uis } from "../../support/cli-run.js";
+import { eventually } from "../../support/eventually.js";
+import { writeRandomBertGguf } from "../../support/gguf/random-gguf.js";
+import { writeScriptedGguf } from "../../support/gguf/scripted-gguf.js";
+import { HubServer } from "../../support/hub-server.js";
+import { type RunningService, startService } from "../../support/start-service.js";
+
+let folder: string;
+let chatFile: string;
+let encoderFile: string;
+let chatSum: string;
+let hub: HubServer;
+
+beforeAll(async () => {
+  folder = await mkdtemp(join(tmpdir(), "uis-models-"));
+  chatFile = join(folder, "chat.gguf");
+  encoderFile = join(folder, "encoder.gguf");
+  await writeScriptedGguf(chatFile, { text: "It works.", chatTemplate: "\u001b[31m{{ 'a' }}\r\n\u0007{{ 'b' }}" });
+  await writeRandomBertGguf(encoderFile);
+  const bytes = await readFile(chatFile);
+  chatSum = createHash("sha256").update(bytes).digest("hex");
+  hub = await HubServer.start();
+  hub.put("owner/repo", "Some-Model.gguf", bytes);
+});
+
+afterAll(async () => {
+  await hub.close();
+  await rm(folder, { recursive: true });
+});
+
+const modelFields = ["id", "kind", "bytes", "sha256", "source", "context_length", "license", "added_at", "loaded"];
+const headerFields = [
+  ...["architecture", "name", "embedding_length", "tokenizer"],
+  ...["tensor_count", "parameter_count", "file_type", "chat_template"],
+];
+
+type Model = Record<string, unknown>;
+
+/** A command in a process of its own, for what only a process can do. */
+function spawnCli(args: readonly string[], env: Record<string, string>, cwd: string) {
+  const root = fileURLToPath(new URL("../../..", import.meta.url));
+  const program = ["--import", `${root}/node_modules/tsx/dist/loader.mjs`, `${root}/src/app/cli.ts`];
+  const child = spawn(process.execPath, [...program, ...args], { cwd, env, stdio: ["ignore", "ignore", "pipe"] });
+  let stderr = "";
+  child.stderr.setEncoding("utf8").on("data", (text: string) => {
+    stderr += text;
+  });
+  return { child, stderr: () => stderr, exited: once(child, "close").then(([code]: (number | null)[]) => code) };
+}
+
+/** The file by its address, and as the hub names it. */
+const address = () => `${hub.endpoint}/owner/repo/resolve/main/Some-Model.gguf`;
+const hubSource = "hf:owner/repo/Some-Model.gguf@main";
+
+describe("uis models with a running service", () => {
+  let service: RunningService;
+  let env: Record<string, string>;
+
+  beforeAll(async () => {
+    service = await startService({ config: { engine: { threads: 1 } } });
+    env = { UIS_URL: service.http, UIS_DATA_DIR: service.dataDir };
+  });
+
+  afterAll(async () => {
+    await service.close();
+  });
+
+  const models = (...args: string[]) => uis(["models", ...args], { env, cwd: folder });
+
+  it("imports a file, which answers requests until it is removed", async () => {
+    const imported = await models("import", "chat.gguf", "--id", "imported", "--json");
+    expect(imported).toMatchObject({ code: 0, stderr: "" });
+    const model = JSON.parse(imported.stdout) as Model;
+    expect(Object.keys(model)).toEqual(modelFields);
+    expect(model).toMatchObject({
+      id: "imported",
+      kind: "chat",
+      sha256: chatSum,
+      source: `file:${chatFile}`,
+      context_length: 2048,
+      license: null,
+      loaded: true,
+    });
+    expect(await uis(["run", "imported", "Hi"], { env })).toMatchObject({ code: 0, stdout: "It works.\n" });
+
+    expect(JSON.parse((await models("list", "--json")).stdout)).toEqual([model]);
+    const inspected = JSON.parse((await models("inspect", "imported", "--json")).stdout) as Model;
+    expect(Object.keys(inspected)).toEqual([...modelFields, "path", ...headerFields]);
+    expect(inspected).toMatchObject({ ...model, architecture: "llama", name: "scripted", tokenizer: "gpt2" });
+
+    const removed = await models("rm", "imported", "--json");
+    expect(JSON.parse(removed.stdout)).toEqual({ ...model, loaded: false });
+    expect(JSON.parse((await models("list", "--json")).stdout)).toEqual([]);
+    expect((await uis(["run", "imported", "Hi"], { env })).code).toBe(1);
+  });
+
+  it("pulls over HTTP: a line per ten percent and the warning on stderr, the model on stdout", async () => {
+    const { code, stdout, stderr } = await models("pull", address(), "--json");
+    expect(code).toBe(0);
+    expect(JSON.parse(stdout)).toMatchObject({ id: "some-model", sha256: chatSum, loaded: true });
+    const lines = stderr.trimEnd().split("\n");
+    expect(lines.at(-1)).toContain("warning: ");
+    const progress = lines.slice(0, -1);
+    expect(progress.length).toBeGreaterThanOrEqual(1);
+    expect(progress.length).toBeLessThanOrEqual(11);
+    expect(progress.at(-1)).toMatch(/^fetching: 100 %/);
+    expect(await models("rm", "some-model")).toMatchObject({ code: 0, stdout: "some-model is removed.\n" });
+  });
+
+  it("says nothing of trust where the sum is given", async () => {
+    const { code, stdout, stderr } = await models("pull", address(), "--id", "m", "--sha256", chatSum);
+    expect(code).toBe(0);
+    expect(stdout).toContain("m is kept and loaded");
+    expect(stderr).not.toContain("warning");
+    await models("rm", "m");
+  });
+
+  it("exits 1 with the cause, and keeps nothing, where a model cannot be had", async () => {
+    await writeFile(join(folder, "no-model.gguf"), "GGUF, they said");
+    const failures: readonly (readonly [readonly string[], string])[] = [
+      [["pull", address(), "--sha256", "0".repeat(64)], "SHA-256 is"],
+      [["pull", "http://127.0.0.1:1/x.gguf"], "cannot be reached"],
+      [["pull", "http://example.test/x.gguf"], "not encrypted"],
+      [["pull", "ftp:x"], "names no source"],
+      [["pull", "no-default"], "none of the default models"],
+      [["import", "gone.gguf"], "gone.gguf"],
+      [["import", "no-model.gguf"], "GGUF"],
+      [["rm", "unknown"], "unknown"],
+      [["inspect", "unknown"], "no model is kept"],
+      [["inspect", "no-model.gguf"], "GGUF"],
+    ];
+    for (const [args, cause] of failures) {
+      const { code, stdout, stderr } = await models(...args);
+      expect({ args, code, stdout }).toEqual({ args, code: 1, stdout: "" });
+      expect(stderr.toLowerCase()).toContain(cause.toLowerCase());
+    }
+    expect(JSON.parse((await models("list", "--json")).stdout)).toEqual([]);
+  });
+
+  it("exits 2 for a wrong use, without asking the service", async () => {
+    const nowhere = { UIS_URL: "http://127.0.0.1:1", UIS_DATA_DIR: service.dataDir };
+    for (const args of [
+      ["pull"],
+      ["pull", "hf:a/b/c.gguf", "--sha256", "abc"],
+      ["pull", "hf:a/b/c.gguf", "--id", "two words"],
+      ["pull", "qwen3-0.6b", "--id", "mine"],
+      ["import"],
+      ["rm"],
+      ["inspect"],
+      ["fetch"],
+    ]) {
+      const { code, stdout } = await uis(["models", ...args], { env: nowhere });
+      expect({ args, code, stdout }).toEqual({ args, code: 2, stdout: "" });
+    }
+    const unreachable = await uis(["models", "list"], { env: nowhere });
+    expect(unreachable.code).toBe(1);
+    expect(unreachable.stderr).toContain("no service answers");
+  });
+});
+
+describe("uis models without a service", () => {
+  const models = (args: readonly string[], env: Record<string, string> = {}) =>
+    uis(["models", ...args], { env: { UIS_DATA_DIR: "data", ...env }, cwd: folder });
+  const pullFromHub = (...args: string[]) => models(["pull", hubSource, ...args], { HF_ENDPOINT: hub.endpoint });
+
+  it("works on the data folder with the same results, and nothing counts as loaded", async () => {
+    expect(await models(["list"])).toMatchObject({ code: 0, stdout: "" });
+    const pulled = JSON.parse((await pullFromHub("--id", "a", "--json")).stdout) as Model;
+    expect(Object.keys(pulled)).toEqual(modelFields);
+    expect(pulled).toMatchObject({ id: "a", kind: "chat", sha256: chatSum, loaded: false });
+    const imported = JSON.parse((await models(["import", encoderFile, "--json"])).stdout) as Model;
+    expect(imported).toMatchObject({ id: "encoder", kind: "embedding", loaded: false });
+
+    expect(JSON.parse((await models(["list", "--json"])).stdout)).toEqual([pulled, imported]);
+    const { stdout } = await models(["list"]);
+    expect(stdout.split("\n").map((line) => line.split(/\s+/)[0])).toEqual(["a", "encoder", ""]);
+    expect(JSON.parse((await models(["inspect", "a", "--json"])).stdout)).toMatchObject({
+      ...pulled,
+      architecture: "llama",
+    });
+
+    expect(JSON.parse((await models(["rm", "a", "--json"])).stdout)).toEqual(pulled);
+    await expect(access(join(folder, "data", "models", `${chatSum}.gguf`))).rejects.toThrow("ENOENT");
+    const again = await models(["rm", "a"]);
+    expect(again).toMatchObject({ code: 1, stdout: "" });
+    expect(again.stderr).toContain("'a'");
+  });
+
+  it("fetches nothing when it is offline, and imports all the same", async () => {
+    const refused = await models(["pull", hubSource], { UIS_OFFLINE: "1" });
+    expect(refused).toMatchObject({ code: 1, stdout: "" });
+    expect(refused.stderr).toContain("UIS_OFFLINE");
+    expect((await models(["import", "chat.gguf", "--id", "b"], { UIS_OFFLINE: "1" })).code).toBe(0);
+    await models(["rm", "b"]);
+  });
+});
+
+describe("uis models pull, interrupted", () => {
+  async function interruptAndRepeat(env: Record<string, string>, dataDir: string): Promise<void> {
+    hub.play({ stallAfterBytes: 500_000 });
+    const command = spawnCli(["models", "pull", address()], env, folder);
+    await eventually(() => /fetching: +[2-9]\d %/.test(command.stderr()), "a fifth of the file");
+    command.child.kill("SIGINT");
+    expect(await command.exited).toBe(1);
+    expect(command.stderr()).toContain("cancelled: ");
+    expect(command.stderr()).toContain("goes on from there");
+    const left = async () => (await readdir(join(dataDir, "models"))).some((name) => name.endsWith(".part"));
+    await eventually(left, "the part that is left");
+    const again = await uis(["models", "pull", address(), "--json"], { env, cwd: folder });
+    expect(JSON.parse(again.stdout)).toMatchObject({ id: "some-model", sha256: chatSum });
+    expect(hub.requests.at(-1)?.range).toMatch(/^bytes=[1-9]\d+-$/);
+  }
+
+  it("says that a repeat goes on from there, and a repeat does", async () => {
+    const dataDir = join(folder, "interrupted");
+    await interruptAndRepeat({ UIS_DATA_DIR: dataDir }, dataDir);
+  });
+
+  it("cancels the pull of a service, too", async () => {
+    const service = await startService({ config: { engine: { threads: 1 } } });
+    try {
+      await interruptAndRepeat({ UIS_URL: service.http, UIS_DATA_DIR: service.dataDir }, service.dataDir);
+    } finally {
+      await service.close();
+    }
+  });
+});
+
+describe("uis models inspect FILE", () => {
+  it("reads the file's own words without loading or keeping it", async () => {
+    const { code, stdout } = await uis(["models", "inspect", "encoder.gguf", "--json"], { cwd: folder });
+    expect(code).toBe(0);
+    expect(JSON.parse(stdout)).toMatchObject({
+      path: encoderFile,
+      kind: "embedding",
+      context_length: 512,
+      license: null,
+      architecture: "bert",
+      name: "random-encoder",
+      embedding_length: 64,
+      tokenizer: "bert",
+      tensor_count: 37,
+      file_type: null,
+      chat_template: null,
+    });
+  });
+
+  it("SEC-24: shows people the template at the end, without what would steer their terminal", async () => {
+    await copyFile(chatFile, join(folder, "copy.gguf"));
+    const { stdout } = await uis(["models", "inspect", "copy.gguf"], { cwd: folder });
+    expect(stdout.endsWith("chat template:\n\n[31m{{ 'a' }}\n{{ 'b' }}\n")).toBe(true);
+    expect(stdout).not.toMatch(/(?!\n)\p{Cc}/u);
+    const { stdout: json } = await uis(["models", "inspect", "copy.gguf", "--json"], { cwd: folder });
+    expect(JSON.parse(json)).toMatchObject({ chat_template: "\u001b[31m{{ 'a' }}\r\n\u0007{{ 'b' }}" });
+  });
+});

@@ -1,0 +1,48 @@
+import { spawnSync } from "node:child_process";
+import { readFile } from "node:fs/promises";
+import { join } from "node:path";
+import { describe, expect, it, onTestFinished } from "vitest";
+import type { PullOptions } from "../../../src/model-store/pull-options.js";
+import { writeTinyGguf } from "../../support/model-files/tiny-gguf.js";
+import { freshFolder, openStore, startHub } from "./open-store.js";
+
+const diskBytes = 1_048_576;
+
+/** A folder on a disk of 1 MiB of its own. Null where this user may not mount one. */
+async function smallDisk(): Promise<string | null> {
+  const folder = await freshFolder();
+  const mounted = spawnSync("mount", ["-t", "tmpfs", "-o", `size=${diskBytes}`, "tmpfs", folder]);
+  if (mounted.status !== 0) return null;
+  onTestFinished(() => void spawnSync("umount", [folder]));
+  return folder;
+}
+
+/** Pulls a file of twice the disk's size to it; resolves with the requests that it took. */
+async function pullTooMuch(disk: string, options: Partial<PullOptions>): Promise<number> {
+  const hub = await startHub();
+  const path = join(await freshFolder(), "large.gguf");
+  await writeTinyGguf(path, "large", (2 * diskBytes) / 4);
+  hub.put("owner/repo", "large.gguf", await readFile(path));
+  const { pull, leftovers } = await openStore({ hubEndpoint: hub.endpoint, ...options }, join(disk, "models"));
+  await expect(pull("hf:owner/repo/large.gguf")).rejects.toMatchObject({
+    name: "ModelFileError",
+    fault: "no_space",
+    message: expect.stringMatching(/bytes are needed in .* are free/),
+  });
+  expect(await leftovers()).toEqual([]);
+  return hub.requests.length;
+}
+
+describe("a disk that is too small", () => {
+  it("is found when the file's length is known, and nothing is left on it", async (ctx) => {
+    const disk = await smallDisk();
+    if (disk === null) return ctx.skip("this user may not mount a disk");
+    expect(await pullTooMuch(disk, {})).toBe(1);
+  });
+
+  it("that fills up while a file is fetched ends the pull, and nothing is left on it", async (ctx) => {
+    const disk = await smallDisk();
+    if (disk === null) return ctx.skip("this user may not mount a disk");
+    expect(await pullTooMuch(disk, { freeBytes: async () => Number.MAX_SAFE_INTEGER })).toBe(1);
+  });
+});

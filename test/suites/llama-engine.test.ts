@@ -1,0 +1,67 @@
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, afterEach, beforeAll, vi } from "vitest";
+import { EngineError, type LoadedModel } from "../../src/domain/inference/engine.js";
+import { createLlamaEngine } from "../../src/engines/llama/llama-engine.js";
+import type { ModelFile } from "../../src/engines/llama/model-files.js";
+import { createSystemClock } from "../../src/lib/clock.js";
+import { writeRandomBertGguf, writeRandomGguf } from "../support/gguf/random-gguf.js";
+import { writeScriptedGguf } from "../support/gguf/scripted-gguf.js";
+import { describeEngine } from "./engine.suite.js";
+
+// Each test starts processes, which takes long on a machine that is busy with other tests.
+vi.setConfig({ testTimeout: 60_000, hookTimeout: 60_000 });
+
+/** No word comes twice. */
+const text =
+  "Once upon a time there was small fox who lived 🦊 under the hill and every morning it ran down to " +
+  "drink from cold river, 河の水 because nothing else tasted quite so good after long night without any dreams at all";
+
+const folder = mkdtempSync(join(tmpdir(), "llama-suite-"));
+const files: Readonly<Record<string, ModelFile>> = {
+  scripted: { path: join(folder, "scripted.gguf"), kind: "chat", trainedContext: 2048 },
+  slow: { path: join(folder, "slow.gguf"), kind: "chat", trainedContext: 2048 },
+  embedding: { path: join(folder, "bert.gguf"), kind: "embedding", trainedContext: 512 },
+};
+
+const engine = createLlamaEngine({
+  clock: createSystemClock(),
+  log: { debug: () => {}, info: () => {}, warn: () => {}, error: () => {} },
+  files: {
+    async locate(options) {
+      const file = files[String(options)];
+      if (file === undefined) throw new EngineError("model_not_loaded", "there is no such file");
+      return file;
+    },
+  },
+  settings: { stallMs: 30_000, circuitCrashes: 5, threads: 1, moduleDir: null },
+  environment: process.env,
+});
+
+const models: LoadedModel[] = [];
+
+async function load(name: string): Promise<LoadedModel> {
+  const spec = { id: name, contextLength: 1024, slots: 2, options: name };
+  const model = await engine.load(spec, () => {}, new AbortController().signal);
+  models.push(model);
+  return model;
+}
+
+beforeAll(async () => {
+  await writeScriptedGguf(join(folder, "scripted.gguf"), { text });
+  await writeRandomGguf(join(folder, "slow.gguf"), { layers: 4, heads: 12 });
+  await writeRandomBertGguf(join(folder, "bert.gguf"));
+});
+
+afterEach(async () => {
+  await Promise.all(models.splice(0).map((model) => model.unload(0)));
+});
+
+afterAll(() => rmSync(folder, { recursive: true, force: true }));
+
+describeEngine("llama", {
+  chat: () => load("scripted"),
+  slowChat: () => load("slow"),
+  embeddings: () => load("embedding"),
+});

@@ -1,0 +1,116 @@
+import { createHash } from "node:crypto";
+import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
+import type { AddressInfo } from "node:net";
+
+/** What the hub does with one request instead of serving the file. */
+export type HubTrick =
+  /** An empty answer of that status. */
+  | { readonly status: number }
+  /** A redirect. */
+  | { readonly redirectTo: string }
+  /** No answer at all; the connection stays open. */
+  | "silence"
+  /** So many bytes, then silence. */
+  | { readonly stallAfterBytes: number }
+  /** So many bytes, then the connection is torn down. Readers may lose what they had buffered, about 128 KiB. */
+  | { readonly cutAfterBytes: number }
+  /** The right length, one byte wrong. */
+  | "wrong bytes"
+  /** The whole file, whatever range was asked for. */
+  | "no ranges"
+  /** No length is announced. */
+  | "no length"
+  /** The file as it is, as without a trick. */
+  | "none";
+
+/** A request as the hub saw it. */
+export interface HubRequest {
+  readonly path: string;
+  readonly range: string | undefined;
+  readonly authorization: string | undefined;
+}
+
+/**
+ * A model hub on this machine: set HF_ENDPOINT to its `endpoint`. It serves whatever was `put`, with ranges and entity
+ * tags, and misbehaves for as many requests as `play` was given tricks.
+ */
+export class HubServer {
+  /** Address without a slash at its end. */
+  readonly endpoint: string;
+  /** Every request so far, in order. */
+  readonly requests: HubRequest[] = [];
+  readonly #files: Map<string, Buffer>;
+  readonly #tricks: HubTrick[] = [];
+  readonly #close: () => Promise<void>;
+
+  private constructor(endpoint: string, files: Map<string, Buffer>, close: () => Promise<void>) {
+    this.endpoint = endpoint;
+    this.#files = files;
+    this.#close = close;
+  }
+
+  static async start(): Promise<HubServer> {
+    const files = new Map<string, Buffer>();
+    const server = createServer((request, response) => hub.#answer(request, response));
+    await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+    const { port } = server.address() as AddressInfo;
+    const hub = new HubServer(`http://127.0.0.1:${port}`, files, async () => {
+      server.closeAllConnections();
+      await new Promise((resolve) => server.close(resolve));
+    });
+    return hub;
+  }
+
+  /** Publishes a file of a repository (`owner/name`) at a revision. */
+  put(repository: string, path: string, bytes: Uint8Array, revision = "main"): void {
+    this.#files.set(`/${repository}/resolve/${revision}/${path}`, Buffer.from(bytes));
+  }
+
+  /** The next requests meet these tricks, one each; the ones after them are served. */
+  play(...tricks: readonly HubTrick[]): void {
+    this.#tricks.push(...tricks);
+  }
+
+  close(): Promise<void> {
+    return this.#close();
+  }
+
+  #answer(request: IncomingMessage, response: ServerResponse): void {
+    const { range, authorization } = request.headers;
+    const path = decodeURIComponent(new URL(request.url ?? "", this.endpoint).pathname);
+    this.requests.push({ path, range, authorization });
+    const trick = this.#tricks.shift() ?? "none";
+    if (trick === "silence") return;
+    if (typeof trick === "object" && "status" in trick) return void response.writeHead(trick.status).end();
+    if (typeof trick === "object" && "redirectTo" in trick) {
+      return void response.writeHead(302, { location: trick.redirectTo }).end();
+    }
+    const file = this.#files.get(path);
+    if (!file) return void response.writeHead(404).end();
+    serve(file, request, response, trick);
+  }
+}
+
+type ServingTrick = Exclude<HubTrick, "silence" | { status: number } | { redirectTo: string }>;
+
+function serve(file: Buffer, request: IncomingMessage, response: ServerResponse, trick: ServingTrick): void {
+  const etag = `"${createHash("sha256").update(file).digest("hex")}"`;
+  const start = trick === "no ranges" ? 0 : startOf(request, etag);
+  if (start >= file.length) return void response.writeHead(416).end();
+  const body = Buffer.from(file.subarray(start));
+  if (trick === "wrong bytes") body[body.length - 1] = (body.at(-1) ?? 0) ^ 1;
+  response.writeHead(start > 0 ? 206 : 200, {
+    etag,
+    ...(start > 0 ? { "content-range": `bytes ${start}-${file.length - 1}/${file.length}` } : {}),
+    ...(trick === "no length" ? {} : { "content-length": body.length }),
+  });
+  if (typeof trick !== "object") return void response.end(body);
+  if ("stallAfterBytes" in trick) return void response.write(body.subarray(0, trick.stallAfterBytes));
+  response.write(body.subarray(0, trick.cutAfterBytes), () => response.destroy());
+}
+
+/** Where the asked range begins; 0 without one, or when it is of another version. */
+function startOf({ headers }: IncomingMessage, etag: string): number {
+  if (headers["if-range"] !== undefined && headers["if-range"] !== etag) return 0;
+  return Number(/^bytes=(\d+)-$/.exec(headers.range ?? "")?.[1] ?? 0);
+}

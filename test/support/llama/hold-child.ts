@@ -1,0 +1,7 @@
+/** A server in small: loads a model on a fake child, tells the child's process id to its parent, and lives until it is ended. */
+import { FakeLlama, outcome, textOf } from "./fake-llama.js";
+
+const model = await new FakeLlama().load();
+process.on("SIGTERM", () => process.exit(1));
+process.on("message", () => {});
+process.send?.(Number(textOf((await outcome(model, "pid")).events)));

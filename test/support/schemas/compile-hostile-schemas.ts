@@ -1,0 +1,50 @@
+import { getLlama, LlamaGrammar, LlamaLogLevel } from "node-llama-cpp";
+import { jsonSchemaGrammar } from "../../../src/engines/llama/structure/response-grammar.js";
+import { SchemaUnsupported } from "../../../src/engines/llama/structure/schema-unsupported.js";
+import { hostileSchemas } from "./hostile-schemas.js";
+import { randomSchema } from "./random-schema.js";
+
+/**
+ * Program of a child process: compiles hostile and random schemas in both modes, hands each grammar to the engine's own
+ * parser and tells its parent about every one. A crash of the parser ends this process and nothing else.
+ */
+export interface CompiledSchema {
+  readonly json: string;
+  readonly strict: boolean;
+  readonly outcome: "accepted" | "refused" | string;
+  /** Of our compiler with the check, and of the engine's parser. */
+  readonly compileMs: number;
+  readonly parseMs: number;
+}
+
+const randomSchemas = Number(process.argv[2]);
+const llama = await getLlama({
+  build: "never",
+  gpu: false,
+  skipDownload: true,
+  logLevel: LlamaLogLevel.disabled,
+});
+const random = Array.from({ length: randomSchemas }, (_, seed) => randomSchema(seed).schema);
+for (const schema of [...hostileSchemas(), ...random]) {
+  for (const strict of [true, false]) process.send?.(compiled(JSON.stringify(schema), strict));
+}
+process.disconnect();
+
+function compiled(json: string, strict: boolean): CompiledSchema {
+  const startedAt = performance.now();
+  let gbnf: string;
+  try {
+    gbnf = jsonSchemaGrammar(json, strict).gbnf;
+  } catch (error) {
+    const outcome = error instanceof SchemaUnsupported ? "refused" : String(error);
+    return { json, strict, outcome, compileMs: performance.now() - startedAt, parseMs: 0 };
+  }
+  const compiledAt = performance.now();
+  let outcome = "accepted";
+  try {
+    new LlamaGrammar(llama, { grammar: gbnf });
+  } catch (error) {
+    outcome = String(error);
+  }
+  return { json, strict, outcome, compileMs: compiledAt - startedAt, parseMs: performance.now() - compiledAt };
+}

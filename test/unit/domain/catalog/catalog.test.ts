@@ -1,0 +1,127 @@
+import { describe, expect, it } from "vitest";
+import type { Principal } from "../../../../src/domain/access/principal.js";
+import { Catalog } from "../../../../src/domain/catalog/catalog.js";
+import type { ModelDefinition } from "../../../../src/domain/catalog/model-definition.js";
+import { requireModel } from "../../../../src/domain/catalog/require-model.js";
+import { type Engine, EngineError, type LoadedModel } from "../../../../src/domain/inference/engine.js";
+import { createVolatileState } from "../../../../src/state/volatile/volatile-state.js";
+import { caps } from "../../../support/capabilities.js";
+import { silentLog } from "../../../support/core-harness.js";
+import { FakeClock } from "../../../support/fake-clock.js";
+
+const administrator: Principal = { kind: "administrator", keyId: null, account: "default" };
+
+/** An engine whose loads end when the test says so, and which remembers what was unloaded. */
+function slowEngine() {
+  const loads: { end(fingerprint: string): void; fail(): void }[] = [];
+  const unloaded: string[] = [];
+  const engine: Engine = {
+    kind: "slow",
+    probe: async () => ({ up: true, version: "0" }),
+    load: () =>
+      new Promise<LoadedModel>((resolve, reject) => {
+        loads.push({
+          end: (fingerprint) =>
+            resolve({
+              id: "m",
+              caps: caps(),
+              fingerprint,
+              unload: async () => void unloaded.push(fingerprint),
+            } as unknown as LoadedModel),
+          fail: () => reject(new EngineError("model_not_loaded", "no such file")),
+        });
+      }),
+  };
+  return { engine, loads, unloaded };
+}
+
+function setUp() {
+  const slow = slowEngine();
+  const clock = new FakeClock();
+  const catalog = new Catalog({ clock, log: silentLog, store: createVolatileState().catalog, queueWaitMs: 1_000 });
+  const definition = (id: string): ModelDefinition => ({
+    id,
+    ownedBy: "test",
+    capabilities: ["chat"],
+    deployments: [{ engine: slow.engine, contextLength: 100, slots: 1, queueMax: 1, weight: 1, options: {} }],
+  });
+  const begun = (count: number) => expect.poll(() => slow.loads.length).toBe(count);
+  const fingerprint = () => catalog.find("m", administrator)?.deployments[0]?.model?.fingerprint ?? null;
+  return { ...slow, catalog, definition, begun, fingerprint };
+}
+
+describe("Catalog", () => {
+  it("lists a new model at once and loads it behind", async () => {
+    const { catalog, definition, begun, loads, fingerprint } = setUp();
+    const put = catalog.put(definition("m"));
+    await begun(1);
+    expect(catalog.visibleTo(administrator).map(({ id }) => id)).toEqual(["m"]);
+    expect(fingerprint()).toBeNull();
+    loads[0]?.end("first");
+    await put;
+    expect(fingerprint()).toBe("first");
+  });
+
+  it("lets the old form of a model answer until the new one is loaded, then frees it", async () => {
+    const { catalog, definition, begun, loads, unloaded, fingerprint } = setUp();
+    const first = catalog.put(definition("m"));
+    await begun(1);
+    loads[0]?.end("first");
+    await first;
+    const second = catalog.replace([definition("m")]);
+    await begun(2);
+    expect(fingerprint()).toBe("first");
+    loads[1]?.end("second");
+    await second;
+    expect(fingerprint()).toBe("second");
+    expect(unloaded).toEqual(["first"]);
+  });
+
+  it("keeps the old form of a model whose new one does not load", async () => {
+    const { catalog, definition, begun, loads, unloaded, fingerprint } = setUp();
+    const first = catalog.put(definition("m"));
+    await begun(1);
+    loads[0]?.end("first");
+    await first;
+    const second = catalog.put(definition("m"));
+    await begun(2);
+    loads[1]?.fail();
+    await second;
+    expect(fingerprint()).toBe("first");
+    expect(unloaded).toEqual([]);
+  });
+
+  it("does not list what could not be loaded, but still finds it, so that its requests are told so", async () => {
+    const { catalog, definition, begun, loads } = setUp();
+    const put = catalog.put(definition("m"));
+    await begun(1);
+    loads[0]?.fail();
+    await put;
+    expect(catalog.visibleTo(administrator)).toEqual([]);
+    expect(catalog.find("m", administrator)?.hasFailed).toBe(true);
+  });
+
+  it("takes models out that a new list does not name", async () => {
+    const { catalog, definition, begun, loads, unloaded } = setUp();
+    const put = catalog.put(definition("m"));
+    await begun(1);
+    loads[0]?.end("first");
+    await put;
+    await catalog.replace([]);
+    expect(catalog.all()).toEqual([]);
+    expect(unloaded).toEqual(["first"]);
+    expect(await catalog.remove("m")).toBe(false);
+  });
+
+  it("ERR-5: while models are being listed an unknown one may be on its way; afterwards it does not exist", () => {
+    const { catalog } = setUp();
+    const listed = catalog.beginListing();
+    expect(() => requireModel(catalog, "m", administrator)).toThrow(
+      expect.objectContaining({ code: "model_loading", retryAfterMs: 1_000 }),
+    );
+    listed();
+    expect(() => requireModel(catalog, "m", administrator)).toThrow(
+      expect.objectContaining({ code: "model_not_found" }),
+    );
+  });
+});

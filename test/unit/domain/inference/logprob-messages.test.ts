@@ -1,0 +1,33 @@
+import { describe, expect, it } from "vitest";
+import { chatLogprobs, completionLogprobs } from "../../../../src/domain/inference/logprob-messages.js";
+
+/** `日` from two tokens, between ordinary ones. */
+const split = [
+  { token: "é", logprob: -1, top: [] },
+  { token: "bytes:\\xe6\\x97", bytes: [0xe6, 0x97], logprob: -2, top: [] },
+  {
+    token: "bytes:\\xa5",
+    bytes: [0xa5],
+    logprob: -3,
+    top: [
+      { token: "bytes:\\xa5", bytes: [0xa5], logprob: -3 },
+      { token: "x", logprob: -4 },
+    ],
+  },
+  { token: "!", logprob: -5, top: [] },
+];
+
+describe("chatLogprobs", () => {
+  it("RESP-9: has the bytes of each token, of parts of a character too, which together are the text", () => {
+    const { content } = chatLogprobs(split);
+    const bytes = content.flatMap(({ tokenBytes }) => [...(tokenBytes ?? [])]);
+    expect(Buffer.from(bytes).toString()).toBe("é日!");
+    expect(content[2]?.topLogprobs.map(({ tokenBytes }) => [...(tokenBytes ?? [])])).toEqual([[0xa5], [0x78]]);
+  });
+});
+
+describe("completionLogprobs", () => {
+  it("counts a character of several tokens once", () => {
+    expect(completionLogprobs(split, 5).textOffset.map(Number)).toEqual([5, 6, 7, 7]);
+  });
+});

@@ -1,0 +1,70 @@
+import { type ChildProcess, fork } from "node:child_process";
+import { once } from "node:events";
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { afterAll, describe, expect, it } from "vitest";
+import { createChildStarter } from "../../../../src/engines/llama/child-process.js";
+import { eventually } from "../../../support/eventually.js";
+
+const holder = fileURLToPath(new URL("../../../support/llama/hold-child.ts", import.meta.url));
+/** The holder cannot clean up when it is killed. */
+const folder = mkdtempSync(join(tmpdir(), "hold-child-"));
+const quiet = { debug: () => {}, info: () => {}, warn: () => {}, error: () => {} };
+
+afterAll(() => rmSync(folder, { recursive: true, force: true }));
+
+/** A server with one child, whose process id comes with it. */
+async function startServer(): Promise<{ server: ChildProcess; pid: number }> {
+  const execArgv = ["--import", import.meta.resolve("tsx")];
+  const server = fork(holder, { execArgv, stdio: "inherit", env: { ...process.env, TMPDIR: folder } });
+  const [pid] = (await once(server, "message")) as [number];
+  return { server, pid };
+}
+
+function isAlive(pid: number): boolean {
+  try {
+    return process.kill(pid, 0);
+  } catch {
+    return false;
+  }
+}
+
+// Starts a program in TypeScript, which takes long on a machine that is busy with other tests.
+describe("a child whose server ends", { timeout: 60_000 }, () => {
+  it.each(["SIGTERM", "SIGKILL"] as const)("REL-4: ends with it, also when that is by %s", async (signal) => {
+    const { server, pid } = await startServer();
+    expect(isAlive(pid)).toBe(true);
+    server.kill(signal);
+    await eventually(() => !isAlive(pid), "the end of the child");
+  });
+
+  it("REL-4: is killed when it is stopped and the server exits", async () => {
+    const { server, pid } = await startServer();
+    process.kill(pid, "SIGSTOP");
+    server.kill("SIGTERM");
+    await eventually(() => !isAlive(pid), "the end of the child");
+  });
+});
+
+describe("createChildStarter", () => {
+  it("tells the end of a program that does not exist, like that of any other", async () => {
+    const startChild = createChildStarter({ log: quiet, environment: {}, entry: "/nonexistent/program.mjs" });
+    const how = await new Promise<string>((resolve) => {
+      startChild({ onMessage: () => {}, onExit: (exit) => resolve(exit.how) });
+    });
+    expect(how).toBe("exited with code 1");
+  });
+
+  it("tells the end also when the channel was closed after it", async () => {
+    const startChild = createChildStarter({ log: quiet, environment: {}, entry: "/nonexistent/program.mjs" });
+    let exits = 0;
+    const child = startChild({ onMessage: () => {}, onExit: () => exits++ });
+    process.kill(child.pid ?? 0, "SIGKILL");
+    await eventually(() => !isAlive(child.pid ?? 0), "the end of the child");
+    child.disconnect();
+    child.send({ type: "ping", ping: 1 });
+    await eventually(() => exits === 1, "the news of it");
+  });
+});

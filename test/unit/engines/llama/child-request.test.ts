@@ -1,0 +1,37 @@
+import { create } from "@bufbuild/protobuf";
+import { describe, expect, it } from "vitest";
+import { MessageSchema, Role } from "../../../../gen/unified/inference/v1/chat_pb.js";
+import { toChildGenerate, toChildInput } from "../../../../src/engines/llama/child-request.js";
+import { tell } from "../../../support/llama/fake-llama.js";
+
+describe("toChildGenerate", () => {
+  it("keeps what the child works with and drops what only the server needs", () => {
+    const { n, deadlineAtMs, ...kept } = tell("Hello");
+    const request = {
+      ...kept,
+      n,
+      deadlineAtMs,
+      queueMs: 5,
+      reasoningEffort: "high",
+      chatTemplateKwargsJson: "{}",
+      seed: 7n,
+    };
+    expect(toChildGenerate(request)).toEqual({ ...kept, seed: 7n, input: { type: "text", text: "Hello" } });
+  });
+
+  it("is made of plain values, which structured cloning takes", () => {
+    const message = create(MessageSchema, { role: Role.USER, content: [{ part: { case: "text", value: "Hi" } }] });
+    const input = { messages: [message], tools: [], toolChoice: { mode: "none" }, parallelToolCalls: true } as const;
+    const request = toChildGenerate({ ...tell(""), input, reasoningEffort: "high", logitBias: new Map([[1, -100]]) });
+    expect(structuredClone(request)).toEqual(request);
+    expect(request.input).toMatchObject({
+      type: "chat",
+      messages: [{ role: "user", content: "Hi" }],
+      templateVariables: { enable_thinking: true },
+    });
+  });
+
+  it("passes token ids on as they are", () => {
+    expect(toChildInput({ prompt: [1, 2] }, {})).toEqual({ type: "tokens", tokens: [1, 2] });
+  });
+});

@@ -1,0 +1,89 @@
+import { describe, expect, it } from "vitest";
+import type { GenEvent } from "../../../../../src/domain/inference/engine.js";
+import { ChoiceOutput } from "../../../../../src/engines/llama/child/choice-output.js";
+import type { NativeVocabulary } from "../../../../../src/engines/llama/child/native-model.js";
+import { TokenSpelling } from "../../../../../src/engines/llama/child/token-spelling.js";
+import type { OutputReader } from "../../../../../src/engines/llama/tools/output-reader.js";
+import { PlainReader } from "../../../../../src/engines/llama/tools/plain-reader.js";
+import { ThinkingReader } from "../../../../../src/engines/llama/tools/thinking-reader.js";
+
+/** Tokens of the vocabulary are the given texts. */
+function output(texts: readonly string[], reader: OutputReader, options: { stop?: string[]; logprobs?: number } = {}) {
+  const detokenize = (tokens: readonly number[]): string => tokens.map((token) => texts[token] ?? "").join("");
+  const vocabulary: NativeVocabulary = {
+    family: "words",
+    size: texts.length,
+    tokens: [],
+    controlTexts: [],
+    hidden: new Set(),
+    begin: null,
+    endText: "",
+  };
+  return new ChoiceOutput({
+    reader,
+    stop: options.stop ?? [],
+    logprobs: options.logprobs ?? null,
+    spelling: new TokenSpelling(vocabulary, (token) => detokenize([token])),
+    detokenize,
+  });
+}
+
+function say(choice: ChoiceOutput, tokens: number): readonly GenEvent[] {
+  return Array.from({ length: tokens }, (_, token) =>
+    choice.push({ token, probabilities: new Map([[token, 0.5]]) }),
+  ).flat();
+}
+
+function shown(events: readonly GenEvent[]): readonly (readonly [string, readonly string[]])[] {
+  return events.flatMap((event) =>
+    event.type === "text" ? [[event.text, event.logprobs?.map(({ token }) => token) ?? []] as const] : [],
+  );
+}
+
+describe("ChoiceOutput", () => {
+  it("RESP-12: keeps thoughts, their tokens and their log probabilities out of the content", () => {
+    const texts = ["<think>", "so", " so", "</think>", "\n", "Yes", "."];
+    const choice = output(texts, new ThinkingReader(new PlainReader(), false), { logprobs: 0 });
+    const events = say(choice, texts.length);
+    const { events: last, reason } = choice.end(false);
+    expect(events.map((event) => event.type)).toEqual(["reasoning", "reasoning", "text", "text"]);
+    expect(shown([...events, ...last])).toEqual([
+      ["Yes", ["Yes"]],
+      [".", ["."]],
+    ]);
+    expect(choice.reasoningTokens).toBeGreaterThanOrEqual(2);
+    expect(choice.reasoningTokens).toBeLessThanOrEqual(5);
+    expect(reason).toBe("stop");
+  });
+
+  it("CHAT-8: looks for stop sequences in the content only", () => {
+    const texts = ["<think>", "STOP", "</think>", "a", "STOP", "b"];
+    const choice = output(texts, new ThinkingReader(new PlainReader(), false), { stop: ["STOP"] });
+    const events = say(choice, 5);
+    expect(choice.isOver).toBe(true);
+    expect(shown(events)).toEqual([["a", []]]);
+    expect(choice.end(false)).toEqual({ events: [], reason: "stop", fault: null });
+    expect(choice.tokens).toHaveLength(5);
+  });
+
+  it("STRM-16: gives log probabilities with the event that completes their text, one for each token", () => {
+    const texts = ["a", "bx", "yc", "", "d"];
+    const choice = output(texts, new PlainReader(), { stop: ["xyz"], logprobs: 0 });
+    expect(shown(say(choice, texts.length))).toEqual([
+      ["a", ["a"]],
+      ["b", []],
+      ["xyc", ["bx", "yc"]],
+      ["d", ["", "d"]],
+    ]);
+    expect(choice.end(false).events).toEqual([]);
+  });
+
+  it("STRM-16: gives at the end what is owed, of tokens without text too", () => {
+    const choice = output(["a", "x", ""], new PlainReader(), { stop: ["xyz"], logprobs: 0 });
+    expect(shown(say(choice, 3))).toEqual([["a", ["a"]]]);
+    expect(shown(choice.end(true).events)).toEqual([
+      ["x", ["x"]],
+      ["", [""]],
+    ]);
+  });
+});

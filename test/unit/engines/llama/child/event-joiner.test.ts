@@ -1,0 +1,56 @@
+import { describe, expect, it } from "vitest";
+import type { GenEvent } from "../../../../../src/domain/inference/engine.js";
+import { EventJoiner } from "../../../../../src/engines/llama/child/event-joiner.js";
+
+function joined(events: readonly GenEvent[]): readonly GenEvent[] {
+  const sent: GenEvent[] = [];
+  const joiner = new EventJoiner((event) => sent.push(event));
+  for (const event of events) joiner.push(event);
+  return sent;
+}
+
+const text = (outTokens: number): GenEvent => ({ type: "text", choice: 0, text: `${outTokens} `, outTokens });
+
+describe("EventJoiner", () => {
+  it("joins text until another kind of event comes, and counts up to the last of it", () => {
+    const finish: GenEvent = { type: "finish", choice: 0, reason: "stop", outTokens: 3 };
+    expect(joined([text(1), text(2), text(3), finish])).toEqual([
+      { type: "text", choice: 0, text: "1 2 3 ", outTokens: 3 },
+      finish,
+    ]);
+  });
+
+  it("sends what it has every 64 tokens", () => {
+    const sent = joined(Array.from({ length: 130 }, (_, i) => text(i + 1)));
+    expect(sent.map((event) => (event.type === "text" ? event.outTokens : 0))).toEqual([64, 128]);
+  });
+
+  it("joins the arguments of one call, and keeps calls apart", () => {
+    const call = (index: number, outTokens: number, fields: object): GenEvent => ({
+      type: "tool",
+      choice: 0,
+      index,
+      outTokens,
+      ...fields,
+    });
+    const end: GenEvent = { type: "finish", choice: 0, reason: "tool_calls", outTokens: 5 };
+    const sent = joined([
+      call(0, 1, { id: "a", name: "f" }),
+      call(0, 2, { argsDelta: "{" }),
+      call(0, 3, { argsDelta: "}" }),
+      call(1, 4, { id: "b", name: "g" }),
+      call(1, 5, { argsDelta: "{}" }),
+      end,
+    ]);
+    expect(sent).toEqual([
+      call(0, 3, { id: "a", name: "f", argsDelta: "{}" }),
+      call(1, 5, { id: "b", name: "g", argsDelta: "{}" }),
+      end,
+    ]);
+  });
+
+  it("holds nothing back that is no text", () => {
+    const accepted: GenEvent = { type: "accepted", promptTokens: 1, cachedTokens: 0 };
+    expect(joined([accepted])).toEqual([accepted]);
+  });
+});

@@ -1,0 +1,104 @@
+import { describe, expect, it, vi } from "vitest";
+import type { NativeSequence } from "../../../../../src/engines/llama/child/native-model.js";
+import { findPace, PrefillPace, prefill } from "../../../../../src/engines/llama/child/prefill.js";
+import { Turns } from "../../../../../src/engines/llama/child/turns.js";
+
+/** Evaluates so many tokens per millisecond of a clock that stands still otherwise. */
+function paced(tokensPerMs: number): { readonly evaluate: (tokens: number) => Promise<void>; end(): void } {
+  let nowMs = 0;
+  const clock = vi.spyOn(performance, "now").mockImplementation(() => nowMs);
+  return {
+    evaluate: async (tokens) => {
+      nowMs += tokens / tokensPerMs;
+    },
+    end: () => clock.mockRestore(),
+  };
+}
+
+async function rest(tokensPerMs: number, from = new PrefillPace(256)): Promise<PrefillPace> {
+  const { evaluate, end } = paced(tokensPerMs);
+  for (let i = 0; i < 20; i++) {
+    const { pieceTokens } = from;
+    await from.measure(pieceTokens, () => evaluate(pieceTokens));
+  }
+  end();
+  return from;
+}
+
+describe("PrefillPace", () => {
+  it("comes to rest at the power of two that takes 50 ms at most", async () => {
+    expect((await rest(1)).pieceTokens).toBe(32);
+    expect((await rest(2.6)).pieceTokens).toBe(128);
+  });
+
+  it("stays between 8 tokens and its share of a batch", async () => {
+    expect((await rest(0.01)).pieceTokens).toBe(8);
+    expect((await rest(1000)).pieceTokens).toBe(256);
+  });
+
+  it("follows a machine that becomes slower", async () => {
+    const pace = await rest(10);
+    expect((await rest(0.5, pace)).pieceTokens).toBe(16);
+  });
+});
+
+/** Keeps what it has to evaluate. */
+function sequence(evaluated: number[][], evaluate: (tokens: number) => Promise<void> = async () => {}): NativeSequence {
+  const tokens: number[] = [];
+  return {
+    tokens,
+    keepsPrefixes: true,
+    cutTo: async (kept) => {
+      tokens.length = kept;
+    },
+    evaluate: async (piece) => {
+      evaluated.push([...piece]);
+      tokens.push(...piece);
+      await evaluate(piece.length);
+    },
+    decode: () => {
+      throw new Error("not in these tests");
+    },
+  };
+}
+
+describe("findPace", () => {
+  it.each([
+    { tokensPerMs: 2.6, contextLength: 2048, sizes: [8, 16, 32, 64, 128] },
+    { tokensPerMs: 0.01, contextLength: 2048, sizes: [8] },
+    { tokensPerMs: 1000, contextLength: 64, sizes: [8, 16, 32] },
+  ])("tries larger pieces while they are quick enough and fit: $sizes", async (on) => {
+    const { evaluate, end } = paced(on.tokensPerMs);
+    const evaluated: number[][] = [];
+    const empty = sequence(evaluated, evaluate);
+    await findPace(new PrefillPace(256), empty, on.contextLength);
+    end();
+    expect(evaluated.map(({ length }) => length)).toEqual(on.sizes);
+    expect(empty.tokens).toEqual([]);
+  });
+});
+
+describe("prefill", () => {
+  it("evaluates all but the last piece, which has one token at least", async () => {
+    const prompt = Array.from({ length: 40 }, (_, i) => i);
+    for (const length of [1, 8, 9, 16, 17, 40]) {
+      const evaluated: number[][] = [];
+      const deps = { turns: new Turns(), pace: new PrefillPace(8) };
+      const last = await prefill(sequence(evaluated), prompt.slice(0, length), deps, () => {});
+      expect([...evaluated.flat(), ...last]).toEqual(prompt.slice(0, length));
+      expect(last.length).toBeGreaterThanOrEqual(1);
+      expect(Math.max(last.length, ...evaluated.map((piece) => piece.length))).toBeLessThanOrEqual(8);
+    }
+  });
+
+  it("asks before each piece whether it may go on", async () => {
+    const evaluated: number[][] = [];
+    const deps = { turns: new Turns(), pace: new PrefillPace(8) };
+    const check = (): void => {
+      if (evaluated.length === 2) throw new Error("enough");
+    };
+    const prompt = Array.from({ length: 100 }, (_, i) => i);
+    await expect(prefill(sequence(evaluated), prompt, deps, check)).rejects.toThrow("enough");
+    expect(evaluated).toHaveLength(2);
+  });
+});

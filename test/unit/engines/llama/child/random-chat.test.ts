@@ -1,0 +1,239 @@
+import { rm } from "node:fs/promises";
+import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
+import { writeRandomGguf } from "../../../../support/gguf/random-gguf.js";
+import { rounds } from "../../../../support/tier.js";
+import { chat, EngineChild, modelPath, startMs } from "./engine-child.js";
+
+const path = modelPath("random");
+const slots = 3;
+let child: EngineChild;
+/** Bans the tokens that end an answer. */
+let endless: ReadonlyMap<number, number>;
+
+vi.setConfig({ testTimeout: startMs });
+
+beforeAll(async () => {
+  await writeRandomGguf(path, { layers: 4, heads: 4 });
+  child = await EngineChild.load({ path, kind: "chat", contextLength: 4096, slots });
+  const { vocabSize } = child.facts;
+  endless = new Map([vocabSize - 3, vocabSize - 2, vocabSize - 1].map((token) => [token, -100]));
+}, startMs);
+
+afterAll(async () => {
+  await child.stop();
+  await rm(path, { force: true });
+});
+
+const longPrompt = (seed: number): readonly number[] => Array.from({ length: 3500 }, (_, i) => (i * seed) % 200);
+
+describe("sampling", () => {
+  it("CHAT-9: repeats itself for a seed, differs for another, and never repeats without one", async () => {
+    const say = async (seed?: bigint): Promise<string> => {
+      const asked = { temperature: 1, maxTokens: 20, logitBias: endless, ...(seed === undefined ? {} : { seed }) };
+      return (await child.generate(asked).answer()).text;
+    };
+    expect(await say(7n)).toBe(await say(7n));
+    expect(await say(7n)).not.toBe(await say(8n));
+    expect(await say(7n)).not.toBe(await say(7n + 2n ** 40n));
+    expect(await say()).not.toBe(await say());
+  });
+
+  it("CHAT-2: keeps only the most likely token at top_p 0", async () => {
+    const greedy = await child.generate({ maxTokens: 20, logitBias: endless }).answer();
+    const narrow = await child.generate({ maxTokens: 20, logitBias: endless, temperature: 2, topP: 0 }).answer();
+    expect(narrow.text).toBe(greedy.text);
+  });
+
+  it("chooses the same tokens at temperature 0 with and without log probabilities", async () => {
+    const asked = { maxTokens: 30, logitBias: endless, frequencyPenalty: 1 };
+    const plain = await child.generate(asked).answer();
+    const reported = await child.generate({ ...asked, logprobs: 5 }).answer();
+    expect(reported.text).toBe(plain.text);
+    expect(reported.logprobs).toHaveLength(30);
+    for (const { token, top } of reported.logprobs) expect(top[0]?.token).toBe(token);
+  });
+
+  it("CHAT-11: adds the bias to a token's logit, the one that ends an answer included", async () => {
+    const { vocabSize } = child.facts;
+    const letter = 64;
+    const biased = await child.generate({ temperature: 1, maxTokens: 5, logitBias: new Map([[letter, 100]]) }).answer();
+    expect(new Set(biased.text)).toHaveLength(1);
+    const ended = await child.generate({ temperature: 1, logitBias: new Map([[vocabSize - 1, 100]]) }).answer();
+    expect(ended).toMatchObject({ text: "", outTokens: 0, reason: "stop" });
+  });
+
+  it("CHAT-10: penalties make tokens that were said less likely, over the whole answer", async () => {
+    const letter = 64;
+    const asked = { maxTokens: 150, logitBias: new Map([...endless, [letter, 30]]) };
+    const plain = await child.generate(asked).answer();
+    expect(new Set(plain.text)).toHaveLength(1);
+    const punished = await child.generate({ ...asked, frequencyPenalty: 0.25 }).answer();
+    // Only a memory of far more than 64 tokens brings a penalty of 30.
+    const before = /^(.)\1*/u.exec(punished.text)?.[0].length ?? 0;
+    expect(before).toBeGreaterThan(64);
+    expect(before).toBeLessThan(150);
+  });
+
+  it("RESP-9: gives the bytes of tokens that are a part of a character only", async () => {
+    const byte = 0xe6;
+    const { logprobs, text } = await child
+      .generate({ maxTokens: 2, logprobs: 1, logitBias: new Map([[byte, 100]]) })
+      .answer();
+    expect(text).toBe("\ufffd\ufffd");
+    expect(logprobs).toMatchObject([
+      { token: "bytes:\\xe6", bytes: [0xe6] },
+      { token: "bytes:\\xe6", bytes: [0xe6] },
+    ]);
+  });
+});
+
+describe("a grammar", () => {
+  const schemaJson = JSON.stringify({
+    type: "object",
+    properties: { ok: { type: "boolean" }, kind: { enum: ["left", "right"] } },
+    required: ["ok", "kind"],
+    additionalProperties: false,
+  });
+
+  it("RF-3: holds the answer to the schema and ends it, whatever the model would say", async () => {
+    const format = { type: "json_schema", name: "answer", schemaJson, strict: true } as const;
+    for (let seed = 0; seed < rounds(50); seed++) {
+      const { text, reason } = await child
+        .generate({ input: chat("Answer"), format, temperature: 1, seed: BigInt(seed), logprobs: 2 })
+        .answer();
+      expect(reason).toBe("stop");
+      expect(JSON.parse(text)).toEqual({ ok: expect.any(Boolean), kind: expect.stringMatching(/^(left|right)$/) });
+    }
+  });
+
+  it("RF-3: holds texts to their length, whatever bytes and control tokens the model would say", async () => {
+    const { vocabSize } = child.facts;
+    const leads = [0xc0, 0xc1, 0xe0, 0xed, 0xf0, 0xf4, 0xf5, 0xf8, 0xfc];
+    const start = vocabSize - 2;
+    const logitBias = new Map([...leads, ...leads.map((byte) => byte - 0x40), start].map((token) => [token, 4]));
+    const schemaJson = JSON.stringify({ type: "string", minLength: 4, maxLength: 8 });
+    const format = { type: "json_schema", name: "text", schemaJson, strict: true } as const;
+    let strange = 0;
+    for (let seed = 0; seed < rounds(300); seed++) {
+      const { text, reason } = await child
+        .generate({ input: chat("Write"), format, temperature: 1, seed: BigInt(seed), logitBias })
+        .answer();
+      const value = String(JSON.parse(text));
+      if (/[^\x20-\x7e]/.test(value)) strange++;
+      expect([seed, text.includes("\ufffd"), reason]).toEqual([seed, false, "stop"]);
+      expect([4, 5, 6, 7, 8]).toContain([...value].length);
+    }
+    expect(strange).toBeGreaterThan(rounds(300) / 2);
+  });
+
+  it("keeps its texts well-formed against any bias", async () => {
+    const format = {
+      type: "json_schema",
+      name: "text",
+      schemaJson: JSON.stringify({ type: "string", maxLength: 3 }),
+      strict: true,
+    } as const;
+    const { text } = await child
+      .generate({ input: chat("Write"), format, logitBias: new Map([0xe0, 0x82].map((token) => [token, 100])) })
+      .answer();
+    expect(text).not.toContain("\ufffd");
+    expect(String(JSON.parse(text))).toMatch(/^[\u0800-\u0fff]{3}$/);
+  });
+
+  it("does not cut code points that several tokens make", async () => {
+    const text = "日本 🙂 é";
+    const format = {
+      type: "json_schema",
+      name: "word",
+      schemaJson: JSON.stringify({ enum: [text] }),
+      strict: true,
+    } as const;
+    const { events, outTokens, ...answer } = await child.generate({ input: chat("Say"), format, logprobs: 0 }).answer();
+    expect(answer.text).toBe(JSON.stringify(text));
+    const pieces = events.flatMap((event) => (event.type === "text" ? [event.text] : []));
+    expect(pieces.join("")).not.toContain("\ufffd");
+    expect(outTokens).toBeGreaterThan(pieces.length);
+    expect(answer.logprobs).toHaveLength(outTokens);
+  });
+
+  it("TOOL-5: makes exactly the call that was named", async () => {
+    const parameters: object = JSON.parse(schemaJson);
+    const tool = { type: "function", function: { name: "turn", parameters, strict: true } } as const;
+    const input = { ...chat("Turn"), tools: [tool], toolChoice: { mode: "named", name: "turn" } } as const;
+    const { events, reason } = await child.generate({ input, temperature: 1, seed: 1n }).answer();
+    const calls = events.flatMap((event) => (event.type === "tool" ? [event] : []));
+    expect(calls[0]).toMatchObject({ index: 0, name: "turn", id: expect.stringMatching(/^call_[A-Za-z0-9]{24}$/) });
+    expect(JSON.parse(calls.map(({ argsDelta }) => argsDelta ?? "").join(""))).toMatchObject({ ok: expect.anything() });
+    expect(reason).toBe("tool_calls");
+  });
+});
+
+describe("calls beside each other", () => {
+  it("are refused above the slots", async () => {
+    const running = Array.from({ length: slots }, () => child.generate({ logitBias: endless, maxTokens: 3000 }));
+    await Promise.all(running.map((run) => run.begun()));
+    expect(await child.slotsBusy()).toBe(slots);
+    expect(await child.generate().error()).toMatchObject({ code: "overloaded", retryable: true });
+    for (const run of running) run.abort();
+    for (const run of running) expect(await run.error()).toMatchObject({ code: "aborted" });
+    expect(await child.slotsBusy()).toBe(0);
+  });
+
+  it("do not keep one waiting that has to clear its slot first", async () => {
+    const streams = ["a", "b"].map((cacheKey) => child.generate({ cacheKey, logitBias: endless, maxTokens: 3900 }));
+    await Promise.all(streams.map((run) => run.begun()));
+    for (const cacheKey of ["c", "d", "e"]) await child.generate({ cacheKey, maxTokens: 2 }).answer();
+    expect(await child.slotsBusy()).toBe(2);
+    for (const run of streams) run.abort();
+    for (const run of streams) await run.end;
+  });
+
+  it("go on while another's long prompt is evaluated", async () => {
+    const stream = child.generate({ cacheKey: "stream", logitBias: endless, maxTokens: 3900 });
+    await stream.begun();
+    const before = stream.events.length;
+    const input = { type: "tokens", tokens: longPrompt(7).slice(0, 2000) } as const;
+    await child.generate({ cacheKey: "long", input, maxTokens: 1 }).answer();
+    expect(stream.events.length - before).toBeGreaterThanOrEqual(5);
+    stream.abort();
+    expect((await stream.error()).code).toBe("aborted");
+  });
+
+  it("send the events of one turn in one message", async () => {
+    const seen = child.messages.length;
+    const asked = { logitBias: endless, maxTokens: 40 };
+    const both = await Promise.all([child.generate(asked).answer(), child.generate(asked).answer()]);
+    const texts = both.flatMap(({ events }) => events.filter(({ type }) => type === "text")).length;
+    const sent = child.messages.slice(seen).filter(({ type }) => type === "events").length;
+    expect(sent).toBeLessThan(0.75 * texts);
+  });
+});
+
+describe("an abort", () => {
+  it("in the middle of a long prompt frees the slot, and the next answer is right", async () => {
+    const fresh = await child.generate({ cacheKey: "fresh", maxTokens: 10, logitBias: endless }).answer();
+    for (let i = 0; i < rounds(30); i++) {
+      const input = { type: "tokens", tokens: longPrompt(i + 11) } as const;
+      const run = child.generate({ cacheKey: "aborted", input, maxTokens: 500, logitBias: endless });
+      await child.hear((message) => message.type === "events" && run.events.length > 0);
+      run.abort();
+      const error = await run.error();
+      expect(error).toMatchObject({ code: "aborted", usage: { promptTokens: 3500, outTokens: 0 } });
+      expect(await child.slotsBusy()).toBe(0);
+    }
+    const next = await child.generate({ cacheKey: "aborted", maxTokens: 10, logitBias: endless }).answer();
+    expect(next.text).toBe(fresh.text);
+  });
+
+  it("in the middle of an answer counts what was produced", async () => {
+    const run = child.generate({ logitBias: endless, maxTokens: 3000 });
+    await run.begun();
+    run.abort();
+    const { code, usage } = await run.error();
+    expect(code).toBe("aborted");
+    const shown = Math.max(...run.events.map((event) => (event.type === "text" ? event.outTokens : 0)));
+    expect(usage?.outTokens).toBeGreaterThanOrEqual(shown);
+    expect(usage?.outTokens).toBeLessThan(3000);
+    expect(await child.slotsBusy()).toBe(0);
+  });
+});

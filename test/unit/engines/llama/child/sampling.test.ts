@@ -1,0 +1,68 @@
+import { describe, expect, it } from "vitest";
+import { toChoiceSampling } from "../../../../../src/engines/llama/child/sampling.js";
+import type { ChildGenerate } from "../../../../../src/engines/llama/protocol.js";
+
+const request: ChildGenerate = {
+  requestId: "req_1",
+  input: { type: "text", text: "" },
+  maxTokens: null,
+  stop: [],
+  temperature: 0.7,
+  topP: 1,
+  frequencyPenalty: 0,
+  presencePenalty: 0,
+  cacheKey: "default",
+  deltas: "each",
+};
+
+function sampling(changes: Partial<ChildGenerate>): ReturnType<typeof toChoiceSampling> {
+  return toChoiceSampling(
+    { ...request, ...changes },
+    { vocabSize: 100, contextLength: 512 },
+    { grammar: null, banned: null, produced: () => [] },
+  );
+}
+
+describe("toChoiceSampling", () => {
+  it("leaves nothing to the binding's defaults", () => {
+    const { native } = sampling({ minP: 0.1, topP: 0.5, topK: 7 });
+    expect(native).toMatchObject({ temperature: 0.7, minP: 0.1, topP: 0.5, topK: 7, probabilities: false });
+    expect(sampling({}).native).toMatchObject({ minP: 0, topP: 1, penalties: null });
+  });
+
+  it("looks at 200 tokens unless the caller says how many, or a nucleus that needs all", () => {
+    expect(sampling({}).native.topK).toBe(200);
+    expect(sampling({ topK: 1000 }).native.topK).toBe(1000);
+    expect(sampling({ topP: 0.9 }).native.topK).toBe(0);
+    expect(sampling({ topP: 0.9, logprobs: 1 }).native.topK).toBe(200);
+    expect(sampling({ topK: 1000, logprobs: 1 }).native.topK).toBe(200);
+  });
+
+  it("CHAT-9: folds 64 bits of a seed, keeps small ones, and never uses the one that means any", () => {
+    const seed = (value: bigint): number => sampling({ seed: value }).native.seed;
+    expect(seed(42n)).toBe(42);
+    expect(seed(42n + 2n ** 32n)).not.toBe(42);
+    for (const value of [0xffff_ffffn, -1n, 2n ** 63n - 1n, -(2n ** 63n)]) {
+      expect(seed(value)).toBeGreaterThanOrEqual(0);
+      expect(seed(value)).toBeLessThan(0xffff_ffff);
+    }
+  });
+
+  it("gives each answer without a seed one of its own", () => {
+    expect(new Set(Array.from({ length: 20 }, () => sampling({}).native.seed)).size).toBeGreaterThan(15);
+  });
+
+  it("CHAT-10: counts penalties over as many tokens as the context holds", () => {
+    expect(sampling({ presencePenalty: -2 }).native.penalties).toMatchObject({
+      repetition: 1,
+      frequency: 0,
+      presence: -2,
+      tokensMax: 512,
+    });
+  });
+
+  it("CHAT-11: refuses a biased token outside of the vocabulary", () => {
+    expect(sampling({ logitBias: new Map([[99, -100]]) }).native.logitBias.get(99)).toBe(-100);
+    expect(() => sampling({ logitBias: new Map([[100, 1]]) })).toThrow("from 0 to 99, but one is 100");
+  });
+});

@@ -1,0 +1,158 @@
+import { rm } from "node:fs/promises";
+import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
+import { writeScriptedGguf } from "../../../../support/gguf/scripted-gguf.js";
+import { chat, EngineChild, modelPath, startMs } from "./engine-child.js";
+
+const said = "The quick brown fox jumps over a lazy dog. 日本 🙂 done!";
+const words = 12;
+const path = modelPath("scripted");
+let child: EngineChild;
+
+vi.setConfig({ testTimeout: startMs });
+
+beforeAll(async () => {
+  await writeScriptedGguf(path, { text: said, contextLength: 256 });
+  child = await EngineChild.load({ path, kind: "chat", contextLength: 512 });
+}, startMs);
+
+afterAll(async () => {
+  await child.stop();
+  await rm(path, { force: true });
+});
+
+describe("an answer", () => {
+  it("is the exact text of the model, in whole code points, one event per token", async () => {
+    const { text, events, outTokens, reason } = await child.generate({ input: chat("Hi") }).answer();
+    expect(text).toBe(said);
+    expect({ outTokens, reason }).toEqual({ outTokens: words, reason: "stop" });
+    const texts = events.flatMap((event) => (event.type === "text" ? [event.outTokens] : []));
+    expect(texts).toEqual(Array.from({ length: words }, (_, i) => i + 1));
+    expect(events.map(({ type }) => type).filter((type) => type !== "text")).toEqual(["accepted", "finish", "usage"]);
+  });
+
+  it("counts the tokens of the prompt as they were counted before", async () => {
+    const input = chat("How many tokens?");
+    const { promptTokens, events } = await child.generate({ input }).answer();
+    expect(await child.count(input)).toBe(promptTokens);
+    expect(events[0]).toMatchObject({ type: "accepted", promptTokens });
+  });
+
+  it("CMPL-8: is the prompt alone when no tokens are asked", async () => {
+    const { events } = await child
+      .generate({ input: { type: "text", text: "日本 🙂" }, echo: true, maxTokens: 0 })
+      .answer();
+    expect(events).toMatchObject([
+      { type: "accepted" },
+      { type: "text", text: "日本 🙂", outTokens: 0 },
+      { type: "finish", reason: "length", outTokens: 0 },
+      { type: "usage", outTokens: 0 },
+    ]);
+  });
+
+  it("CHAT-6: ends with length at exactly the budget, and at the end of the context", async () => {
+    const short = await child.generate({ maxTokens: 5 }).answer();
+    expect(short).toMatchObject({ text: "The quick brown fox jumps", outTokens: 5, reason: "length" });
+    const prompt = Array.from({ length: 250 }, () => 32);
+    const full = await child.generate({ input: { type: "tokens", tokens: prompt } }).answer();
+    expect(full).toMatchObject({ promptTokens: 250, outTokens: 6, reason: "length" });
+  });
+
+  it("CMPL-8: begins with the prompt when it is echoed, which counts nothing", async () => {
+    const { text, outTokens } = await child.generate({ echo: true, input: { type: "text", text: "Once" } }).answer();
+    expect({ text, outTokens }).toEqual({ text: `Once${said}`, outTokens: words });
+  });
+
+  it("STRM-18: has the same text in fewer events when nobody reads along", async () => {
+    const { text, events, logprobs } = await child.generate({ deltas: "joined", logprobs: 0 }).answer();
+    expect(text).toBe(said);
+    expect(events.filter(({ type }) => type === "text")).toHaveLength(1);
+    expect(logprobs).toHaveLength(words);
+  });
+
+  it("leaves nothing on the standard output", () => {
+    expect(child.stdout).toBe("");
+  });
+});
+
+describe("a stop sequence", () => {
+  it("CHAT-8: ends the text before it, and the tokens that made it count", async () => {
+    const { text, reason, outTokens } = await child.generate({ stop: ["x jum"] }).answer();
+    expect({ text, reason, outTokens }).toEqual({ text: "The quick brown fo", reason: "stop", outTokens: 5 });
+  });
+
+  it("CHAT-8: gives back what only looked like one", async () => {
+    expect((await child.generate({ stop: ["done!!"] }).answer()).text).toBe(said);
+  });
+});
+
+describe("log probabilities", () => {
+  it("STRM-16 RESP-9: come with the text of their tokens, one finite entry for each token", async () => {
+    const { events, logprobs } = await child.generate({ logprobs: 3 }).answer();
+    for (const event of events) {
+      if (event.type === "text") expect(event.logprobs?.map(({ token }) => token)).toEqual([event.text]);
+    }
+    expect(logprobs.map(({ token }) => token).join("")).toBe(said);
+    for (const { logprob, top } of logprobs) {
+      expect([logprob, ...top.map((other) => other.logprob)].every(Number.isFinite)).toBe(true);
+      expect(top.length).toBeLessThanOrEqual(3);
+    }
+  });
+
+  it("STRM-16: of text that is held back come with it, and those of a stop sequence never", async () => {
+    const held = await child.generate({ logprobs: 0, stop: ["jumps over b"] }).answer();
+    expect(held.logprobs).toHaveLength(words);
+    const stopped = await child.generate({ logprobs: 0, stop: ["jumps over a"] }).answer();
+    expect(stopped.logprobs.map(({ token }) => token)).toEqual(["The", " quick", " brown", " fox"]);
+  });
+});
+
+describe("a refusal", () => {
+  it("ERR-26: names the context's length for a prompt that alone is longer", async () => {
+    const tokens = Array.from({ length: 257 }, () => 32);
+    const error = await child.generate({ input: { type: "tokens", tokens } }).error();
+    expect(error).toMatchObject({ code: "context_overflow", param: "prompt" });
+    expect(error.message).toContain("maximum context length is 256 tokens");
+  });
+
+  it("CHAT-11: names a biased token that is not in the vocabulary", async () => {
+    const { vocabSize } = child.facts;
+    const error = await child.generate({ logitBias: new Map([[vocabSize, 1]]) }).error();
+    expect(error).toMatchObject({ code: "bad_input", param: "logit_bias" });
+  });
+
+  it("names prompt tokens that are not in the vocabulary", async () => {
+    const error = await child.generate({ input: { type: "tokens", tokens: [1, 4_000_000_000] } }).error();
+    expect(error).toMatchObject({ code: "bad_input", param: "prompt" });
+  });
+
+  it("answers an embeddings call to a chat model", async () => {
+    expect(await child.embed(["a"]).error()).toMatchObject({ code: "unsupported" });
+  });
+
+  it("takes an empty prompt as the token that begins a text", async () => {
+    const { promptTokens, text } = await child.generate({ input: { type: "text", text: "" } }).answer();
+    expect({ promptTokens, text }).toEqual({ promptTokens: 1, text: said });
+  });
+});
+
+describe("what an earlier prompt left", () => {
+  it("SEC-23: is reused for the same account, and for nobody else", async () => {
+    const cacheKey = "account-a";
+    const first = await child.generate({ input: chat("One question"), cacheKey }).answer();
+    expect(first.cachedTokens).toBe(0);
+    const next = chat("One question", said, "And another one");
+    const second = await child.generate({ input: next, cacheKey }).answer();
+    expect(second.cachedTokens).toBeGreaterThanOrEqual(first.promptTokens);
+    expect(second.text).toBe(said);
+    for (const other of ["account-b", "account-c", "account-d"]) {
+      expect((await child.generate({ input: next, cacheKey: other }).answer()).cachedTokens).toBe(0);
+    }
+  });
+
+  it("leaves a token to evaluate when the prompt is the same again", async () => {
+    const cacheKey = "account-e";
+    const { promptTokens } = await child.generate({ cacheKey }).answer();
+    const again = await child.generate({ cacheKey }).answer();
+    expect(again).toMatchObject({ text: said, cachedTokens: promptTokens - 1 });
+  });
+});

@@ -1,0 +1,92 @@
+import { describe, expect, it } from "vitest";
+import { Turns } from "../../../../../src/engines/llama/child/turns.js";
+
+/** A step that ends when the test says so. */
+function openStep(): { readonly run: () => Promise<void>; end(): void; readonly begun: boolean } {
+  let end = (): void => {};
+  const ended = new Promise<void>((resolve) => {
+    end = resolve;
+  });
+  const step = {
+    begun: false,
+    run: () => {
+      step.begun = true;
+      return ended;
+    },
+    end: () => end(),
+  };
+  return step;
+}
+
+const nextTask = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
+
+async function tasks(count: number): Promise<void> {
+  for (let i = 0; i < count; i++) await nextTask();
+}
+
+describe("Turns", () => {
+  it("begins the steps of all calls together, and the next ones when all are done", async () => {
+    const turns = new Turns();
+    const [slow, quick, next] = [openStep(), openStep(), openStep()];
+    const both = [turns.step(slow.run), turns.step(quick.run)];
+    await tasks(2);
+    expect([slow.begun, quick.begun]).toEqual([true, true]);
+    quick.end();
+    await both[1];
+    const third = turns.step(next.run);
+    await tasks(3);
+    expect(next.begun).toBe(false);
+    slow.end();
+    await tasks(3);
+    expect(next.begun).toBe(true);
+    next.end();
+    await Promise.all([...both, third]);
+  });
+
+  it("runs one long step in a turn, beside all short ones, and the calls that have some by turns", async () => {
+    const turns = new Turns();
+    const [short, first, second, third] = [openStep(), openStep(), openStep(), openStep()];
+    const long = { isLong: true };
+    const all = [turns.step(first.run, long), turns.step(second.run, long), turns.step(short.run)];
+    await tasks(2);
+    expect([first.begun, second.begun, short.begun]).toEqual([true, false, true]);
+    all.push(turns.step(third.run, long));
+    first.end();
+    short.end();
+    await tasks(3);
+    expect([second.begun, third.begun]).toEqual([true, false]);
+    second.end();
+    await tasks(3);
+    expect(third.begun).toBe(true);
+    third.end();
+    await Promise.all(all);
+  });
+
+  it("goes on after a step that fails", async () => {
+    const turns = new Turns();
+    await expect(turns.step(() => Promise.reject(new Error("broken")))).rejects.toThrow("broken");
+    expect(await turns.step(async () => "fine")).toBe("fine");
+  });
+
+  it("calls back once after a turn, when the next one has begun", async () => {
+    const turns = new Turns();
+    const seen: string[] = [];
+    await turns.step(async () => {
+      turns.atEnd(() => seen.push("after the first"));
+      seen.push("first");
+    });
+    await turns.step(async () => {
+      seen.push("second");
+      await tasks(2);
+    });
+    await turns.step(async () => {
+      await tasks(2);
+    });
+    expect(seen).toEqual(["first", "second", "after the first"]);
+  });
+
+  it("calls back when no turn follows", async () => {
+    const turns = new Turns();
+    await new Promise<void>((resolve) => turns.atEnd(resolve));
+  });
+});

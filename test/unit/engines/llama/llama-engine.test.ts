@@ -1,0 +1,77 @@
+import { afterEach, describe, expect, it } from "vitest";
+import { eventually } from "../../../support/eventually.js";
+import { FakeLlama, type FakeLlamaOptions, outcome, textOf } from "../../../support/llama/fake-llama.js";
+
+let fake: FakeLlama;
+
+afterEach(() => fake.close());
+
+function prepare(options: FakeLlamaOptions = {}): FakeLlama {
+  fake = new FakeLlama(options);
+  return fake;
+}
+
+describe("createLlamaEngine", () => {
+  it("resolves when the child has loaded the model, and reports how far it is", async () => {
+    await prepare().load();
+    expect(fake.progress).toEqual([{ stage: "loading", share: 0.5 }]);
+    expect(fake.lives).toBe(1);
+  });
+
+  it("a model that cannot be loaded is an error that says why, and no child is left", async () => {
+    await expect(prepare({ loads: ["fail"] }).load()).rejects.toMatchObject({
+      code: "model_not_loaded",
+      message: "the model 'm' could not be loaded: bad magic",
+    });
+    expect(fake.clock.pending).toBe(0);
+    expect(fake.lives).toBe(1);
+  });
+
+  it("a child that dies while it loads is an error with what it wrote last", async () => {
+    await expect(prepare({ loads: ["die"] }).load()).rejects.toMatchObject({
+      code: "model_not_loaded",
+      message:
+        "the model 'm' could not be loaded: the process that loads it was ended by SIGKILL; it wrote last: GGML_ASSERT(x) failed",
+    });
+  });
+
+  it("REL-4: a child that hangs while it loads is killed within the stall limit", async () => {
+    const loading = prepare({ loads: ["hang"] }).load();
+    const failed = expect(loading).rejects.toMatchObject({ code: "model_not_loaded" });
+    await eventually(() => fake.lives === 1);
+    fake.clock.advance(30_000);
+    await failed;
+  });
+
+  it("an aborted load ends the child", async () => {
+    const abort = new AbortController();
+    const loading = prepare({ loads: ["hang"] }).load(abort.signal);
+    await eventually(() => fake.lives === 1);
+    abort.abort();
+    await expect(loading).rejects.toMatchObject({ code: "aborted" });
+    expect(fake.clock.pending).toBe(0);
+    await expect(fake.load(AbortSignal.abort())).rejects.toMatchObject({ code: "aborted" });
+  });
+
+  it("the child's environment holds nothing that it does not need", async () => {
+    const environment = { PATH: "/bin", HOME: "/h", LANG: "C", UIS_MASTER_KEY: "secret", NODE_OPTIONS: "--inspect" };
+    const model = await prepare({ environment }).load();
+    const seen = JSON.parse(textOf((await outcome(model, "env")).events)) as Record<string, string>;
+    expect(Object.keys(seen).filter((name) => !name.startsWith("NODE_CHANNEL_"))).toEqual([
+      "PATH",
+      "HOME",
+      "LANG",
+      "UV_THREADPOOL_SIZE",
+    ]);
+  });
+
+  it("logs what the child writes, without control characters", async () => {
+    const model = await prepare().load();
+    await outcome(model, "warn");
+    await eventually(() => fake.lines("engine process wrote").length === 2);
+    expect(fake.lines("engine process wrote").map(({ level, fields }) => [level, fields["line"]])).toEqual([
+      ["debug", "plain line"],
+      ["warn", "ERROR: bad thing"],
+    ]);
+  });
+});

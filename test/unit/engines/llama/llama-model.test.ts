@@ -1,0 +1,122 @@
+import { afterEach, describe, expect, it } from "vitest";
+import type { GenEvent, LoadedModel } from "../../../../src/domain/inference/engine.js";
+import { eventually } from "../../../support/eventually.js";
+import { FakeLlama, type FakeLlamaOptions, outcome, tell, textOf } from "../../../support/llama/fake-llama.js";
+
+const never = new AbortController().signal;
+let fake: FakeLlama;
+
+afterEach(() => fake.close());
+
+async function loadFake(options: FakeLlamaOptions = {}): Promise<LoadedModel> {
+  fake = new FakeLlama(options);
+  return fake.load();
+}
+
+describe("LlamaModel", () => {
+  it("gives all events of a message in order, however slowly they are read", async () => {
+    const model = await loadFake();
+    const events: GenEvent[] = [];
+    for await (const event of model.generate(tell("say 2000"), never)) {
+      events.push(event);
+      if (events.length % 100 === 0) await new Promise((resolve) => setImmediate(resolve));
+    }
+    expect(textOf(events)).toBe(Array.from({ length: 2000 }, (_, i) => `t${i + 1} `).join(""));
+    expect(events.at(-1)).toMatchObject({ type: "usage", outTokens: 2000 });
+    expect(model.stats()).toEqual({ slotsBusy: 0, producedTokens: 2000, restarts: 0 });
+  });
+
+  it("passes a refusal of the child on, with its code and field", async () => {
+    const model = await loadFake();
+    const { error } = await outcome(model, "refuse");
+    expect(error).toMatchObject({ code: "bad_schema", param: "response_format", message: "no", retryable: false });
+  });
+
+  it("refuses above its slots, for generation and embeddings alike", async () => {
+    const model = await loadFake();
+    const abort = new AbortController();
+    const running = [outcome(model, "endless", abort.signal), outcome(model, "endless", abort.signal)];
+    expect(model.stats().slotsBusy).toBe(2);
+    expect((await outcome(model, "say 1")).error).toMatchObject({ code: "overloaded", retryable: true });
+    abort.abort();
+    await Promise.all(running);
+    expect((await outcome(model, "say 1")).error).toBeNull();
+  });
+
+  it("counts tokens without a slot", async () => {
+    const model = await loadFake();
+    expect(await model.countTokens({ prompt: [1, 2, 3] }, never)).toBe(7);
+    expect(model.stats().slotsBusy).toBe(0);
+  });
+
+  it("says what the loaded model can do", async () => {
+    const chat = await loadFake();
+    expect(chat).toMatchObject({ id: "m", fingerprint: "0123456789ab" });
+    expect(chat.caps).toMatchObject({
+      chat: true,
+      embeddings: false,
+      contextLength: 512,
+      maxOutput: 512,
+      tools: "auto",
+    });
+    await fake.close();
+    const embedding = await loadFake({ kind: "embedding" });
+    expect(embedding.caps).toMatchObject({ chat: false, completion: false, embeddings: true, embeddingDims: 4 });
+    expect(embedding.caps).toMatchObject({ shortenableEmbeddings: true, maxEmbedTokens: 512, tools: "none" });
+  });
+
+  it("EMB-8: shortens vectors and makes them units again", async () => {
+    const model = await loadFake({ kind: "embedding" });
+    const whole = await model.embed({ inputs: ["a", "b"] }, never);
+    expect(whole.vectors).toEqual([new Float32Array([0.5, 0.5, 0.5, 0.5]), new Float32Array([0.5, 0.5, 0.5, 0.5])]);
+    const short = await model.embed({ inputs: ["a", "b"], dimensions: 2 }, never);
+    expect(short.promptTokens).toBe(2);
+    expect(short.vectors).toHaveLength(2);
+    for (const vector of short.vectors) {
+      expect(vector).toHaveLength(2);
+      expect(Math.hypot(...vector)).toBeCloseTo(1, 6);
+    }
+    expect((await outcome(model, "say 1")).error).toMatchObject({ code: "unsupported" });
+    expect(await model.countTokens({ prompt: "a" }, never)).toBeNull();
+  });
+
+  it("unload waits for running calls, then ends the child and takes no more", async () => {
+    const model = await loadFake();
+    const pid = Number(textOf((await outcome(model, "pid")).events));
+    const abort = new AbortController();
+    const running = outcome(model, "endless", abort.signal);
+    let isUnloaded = false;
+    const unloaded = model.unload(60_000).then(() => {
+      isUnloaded = true;
+    });
+    expect((await outcome(model, "say 1")).error).toMatchObject({ code: "model_not_loaded", retryable: true });
+    await expect(model.countTokens({ prompt: "" }, never)).rejects.toMatchObject({ code: "model_not_loaded" });
+    expect(isUnloaded).toBe(false);
+    abort.abort();
+    expect((await running).error?.code).toBe("aborted");
+    await unloaded;
+    expect(() => process.kill(pid, 0)).toThrow("ESRCH");
+    expect(fake.lines("engine process ended")).toEqual([]);
+  });
+
+  it("unload cuts what still runs after the grace", async () => {
+    const model = await loadFake();
+    const running = outcome(model, "endless");
+    const unloaded = model.unload(500);
+    fake.clock.advance(500);
+    await unloaded;
+    expect((await running).error?.code).toBe("engine_restarted");
+    expect(model.stats().slotsBusy).toBe(0);
+  });
+
+  it("unload of a child that does not end by itself kills it after two seconds", async () => {
+    const model = await loadFake();
+    const pid = Number(textOf((await outcome(model, "pid")).events));
+    process.kill(pid, "SIGSTOP");
+    const unloaded = model.unload(0);
+    await eventually(() => fake.clock.pending > 0);
+    fake.clock.advance(2_000);
+    await unloaded;
+    expect(() => process.kill(pid, 0)).toThrow("ESRCH");
+  });
+});

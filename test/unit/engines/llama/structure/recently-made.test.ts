@@ -1,0 +1,62 @@
+import { describe, expect, it } from "vitest";
+import { RecentlyMade } from "../../../../../src/engines/llama/structure/recently-made.js";
+import { jsonSchemaGrammar } from "../../../../../src/engines/llama/structure/response-grammar.js";
+import { compileCheck } from "../../../../../src/engines/llama/structure/schema-check.js";
+
+function counted(): { made: string[]; get(key: unknown): string } {
+  const recent = new RecentlyMade<string>();
+  const made: string[] = [];
+  const get = (key: unknown): string =>
+    recent.get(key, () => {
+      made.push(String(key));
+      return `made of ${String(key)}`;
+    });
+  return { made, get };
+}
+
+describe("RecentlyMade", () => {
+  it("makes a thing once for equal keys", () => {
+    const { made, get } = counted();
+    expect([get(["a", 1]), get(["a", 1]), get(["a", 2])]).toEqual(["made of a,1", "made of a,1", "made of a,2"]);
+    expect(made).toHaveLength(2);
+  });
+
+  it("SEC-10: keeps the 64 that were used last, and a million characters of keys", () => {
+    const { made, get } = counted();
+    for (let key = 0; key < 64; key++) get(key);
+    get(0);
+    get(64);
+    expect(made).toHaveLength(65);
+    get(0);
+    expect(made).toHaveLength(65);
+    get(1);
+    expect(made).toHaveLength(66);
+    for (const letter of "abc") get(letter.repeat(400_000));
+    get("a".repeat(400_000));
+    expect(made).toHaveLength(70);
+    get("long".repeat(300_000));
+    get("long".repeat(300_000));
+    expect(made).toHaveLength(72);
+  });
+
+  it("keeps no failure, and does without a key that cannot be written", () => {
+    const recent = new RecentlyMade<string>();
+    const fail = (): never => {
+      throw new Error("no");
+    };
+    expect(() => recent.get("a", fail)).toThrow("no");
+    expect(recent.get("a", () => "b")).toBe("b");
+    let deep: unknown = [];
+    for (let level = 0; level < 100_000; level++) deep = [deep];
+    expect(recent.get(deep, () => "c")).toBe("c");
+  });
+});
+
+describe("the grammar and the check of a schema", () => {
+  it("are made once for the same text and mode", () => {
+    const json = JSON.stringify({ type: "object", properties: { city: { type: "string" } } });
+    expect(jsonSchemaGrammar(json, true)).toBe(jsonSchemaGrammar(json, true));
+    expect(jsonSchemaGrammar(json, true)).not.toBe(jsonSchemaGrammar(json, false));
+    expect(compileCheck(JSON.parse(json), "strict")).toBe(compileCheck(JSON.parse(json), "strict"));
+  });
+});

@@ -1,0 +1,90 @@
+import { create, type MessageInitShape } from "@bufbuild/protobuf";
+import { describe, expect, it } from "vitest";
+import { MessageSchema, Role, ToolSchema } from "../../../../../gen/unified/inference/v1/chat_pb.js";
+import {
+  templateVariables,
+  toTemplateMessages,
+  toTemplateTools,
+} from "../../../../../src/engines/llama/text/template-input.js";
+
+function message(init: MessageInitShape<typeof MessageSchema>) {
+  return create(MessageSchema, init);
+}
+
+function text(value: string) {
+  return { part: { case: "text", value } } as const;
+}
+
+describe("toTemplateMessages", () => {
+  it("MSG-1 MSG-2: knows every role, and joins text parts with nothing between them", () => {
+    const roles = [Role.SYSTEM, Role.DEVELOPER, Role.USER, Role.ASSISTANT, Role.TOOL, Role.FUNCTION];
+    const messages = toTemplateMessages(roles.map((role) => message({ role, content: [text("a "), text("b")] })));
+    expect(messages.map(({ role }) => role)).toEqual(["system", "system", "user", "assistant", "tool", "tool"]);
+    expect(new Set(messages.map(({ content }) => content))).toEqual(new Set(["a b"]));
+  });
+
+  it("MSG-6: gives calls with their arguments as values, and as text where they are no JSON object", () => {
+    const call = (id: string, argumentsJson: string) => ({ id, function: { name: "f", argumentsJson } });
+    const [first] = toTemplateMessages([
+      message({
+        role: Role.ASSISTANT,
+        toolCalls: [call("a", '{"x":1}'), call("b", "{x"), call("c", "[1]"), call("d", "")],
+      }),
+    ]);
+    expect(first?.content).toBe("");
+    expect(first?.tool_calls?.map((made) => made.function.arguments)).toEqual([{ x: 1 }, "{x", "[1]", {}]);
+  });
+
+  it("MSG-9: keeps names and the ids of answered calls", () => {
+    expect(
+      toTemplateMessages([message({ role: Role.TOOL, content: [text("4")], toolCallId: "a", name: "f" })]),
+    ).toEqual([{ role: "tool", content: "4", name: "f", tool_call_id: "a" }]);
+  });
+
+  it("refuses parts that are no text and names them", () => {
+    const image = { part: { case: "imageUrl", value: { url: "data:," } } } as const;
+    const messages = [message({ role: Role.USER, content: [text("a"), image] })];
+    expect(() => toTemplateMessages(messages)).toThrow(
+      expect.objectContaining({ code: "unsupported", param: "messages[0].content[1]" }),
+    );
+  });
+});
+
+describe("toTemplateTools", () => {
+  it("TOOL-1: a tool without parameters takes no arguments", () => {
+    expect(toTemplateTools([create(ToolSchema, { function: { name: "f", description: "d", strict: true } })])).toEqual([
+      {
+        type: "function",
+        function: { name: "f", description: "d", parameters: { type: "object", properties: {} }, strict: true },
+      },
+    ]);
+  });
+
+  it("refuses parameters that are no object", () => {
+    const tools = [create(ToolSchema, { function: { name: "f", parametersJson: "[]" } })];
+    expect(() => toTemplateTools(tools)).toThrow(
+      expect.objectContaining({ code: "bad_schema", param: "tools[0].function.parameters" }),
+    );
+  });
+});
+
+describe("templateVariables", () => {
+  it("CHAT-24: reasoning_effort switches thinking, which is off without it", () => {
+    expect(templateVariables({})).toEqual({ enable_thinking: false });
+    expect(templateVariables({ reasoningEffort: "none" })).toEqual({
+      enable_thinking: false,
+      reasoning_effort: "none",
+    });
+    expect(templateVariables({ reasoningEffort: "minimal" })).toMatchObject({ enable_thinking: false });
+    expect(templateVariables({ reasoningEffort: "low" })).toMatchObject({ enable_thinking: true });
+    expect(templateVariables({ reasoningEffort: "high" })).toMatchObject({ enable_thinking: true });
+  });
+
+  it("what the caller names goes before", () => {
+    const variables = templateVariables({
+      reasoningEffort: "none",
+      chatTemplateKwargsJson: '{"enable_thinking":true,"x":[1]}',
+    });
+    expect(variables).toEqual({ enable_thinking: true, reasoning_effort: "none", x: [1] });
+  });
+});

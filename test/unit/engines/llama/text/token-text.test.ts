@@ -1,0 +1,76 @@
+import fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import { TokenText } from "../../../../../src/engines/llama/text/token-text.js";
+import { rounds } from "../../../../support/tier.js";
+
+/** A vocabulary in which a token stands for some bytes. */
+function reader(tokens: readonly Uint8Array[]): TokenText {
+  return new TokenText((ids) => Buffer.concat(ids.map((id) => tokens[id] ?? new Uint8Array())).toString("utf8"));
+}
+
+function outputs(tokens: readonly Uint8Array[]): readonly string[] {
+  const text = reader(tokens);
+  return [...tokens.map((_, id) => text.push(id)), text.flush()];
+}
+
+function bytesOf(text: string): readonly Uint8Array[] {
+  return [...Buffer.from(text)].map((byte) => Uint8Array.of(byte));
+}
+
+describe("TokenText", () => {
+  it("gives code points whole, however their bytes are spread over tokens", () => {
+    expect(outputs(bytesOf("a€😀"))).toEqual(["a", "", "", "€", "", "", "", "😀", ""]);
+  });
+
+  it("gives text at once where nothing is pending", () => {
+    expect(outputs([Buffer.from("Hello"), Buffer.from(" Wörld")])).toEqual(["Hello", " Wörld", ""]);
+  });
+
+  it("gives what stands before half a code point at once", () => {
+    expect(outputs([Buffer.from([0x61, 0xe2]), Buffer.from([0x82, 0xac])])).toEqual(["a", "€", ""]);
+  });
+
+  it("lets U+FFFD of the model through, in the middle, at the end and in long runs", () => {
+    const own = Buffer.from("\uFFFD");
+    expect(outputs([own, Buffer.from("x"), own]).join("")).toBe("\uFFFDx\uFFFD");
+    expect(outputs(Array.from({ length: 50 }, () => own)).join("")).toBe("\uFFFD".repeat(50));
+  });
+
+  it("holds back 16 tokens at most, whatever the model writes", () => {
+    const outs = outputs(Array.from({ length: 33 }, () => Uint8Array.of(0x82)));
+    expect(outs.filter((out) => out !== "").map(({ length }) => length)).toEqual([16, 16, 1]);
+  });
+
+  it("gives half a code point at the end as U+FFFD", () => {
+    expect(outputs([Buffer.from([0x61, 0xf0, 0x9f])])).toEqual(["a", "\uFFFD"]);
+  });
+
+  it("any text in any tokens comes out as it is, in whole code points", () => {
+    const text = fc.string({ unit: "binary", maxLength: 30 });
+    fc.assert(
+      fc.property(text, fc.array(fc.integer({ min: 1, max: 5 }), { minLength: 1 }), (written, sizes) => {
+        const bytes = Buffer.from(written);
+        const tokens: Uint8Array[] = [];
+        for (let at = 0, i = 0; at < bytes.length; i++) {
+          const size = sizes[i % sizes.length] ?? 1;
+          tokens.push(bytes.subarray(at, at + size));
+          at += size;
+        }
+        const outs = outputs(tokens);
+        expect(outs.join("")).toBe(bytes.toString("utf8"));
+        for (const out of outs) expect(Buffer.from(out).toString()).toBe(out);
+      }),
+      { numRuns: rounds(2_000) },
+    );
+  });
+
+  it("tells which tokens came before", () => {
+    const asked: (readonly number[])[] = [];
+    const text = new TokenText((ids, before) => {
+      asked.push(before);
+      return "x".repeat(ids.length);
+    });
+    for (const id of [1, 2, 3, 4, 5]) text.push(id);
+    expect(asked).toEqual([[], [1], [1, 2], [1, 2, 3], [2, 3, 4]]);
+  });
+});

@@ -1,0 +1,35 @@
+import { describe, expect, it } from "vitest";
+import { jsonSchemaGrammar } from "../../../../../src/engines/llama/structure/response-grammar.js";
+import { argumentsSchema } from "../../../../../src/engines/llama/tools/arguments-schema.js";
+import { Matcher } from "../../../../support/gbnf/match.js";
+import { parseGbnf } from "../../../../support/gbnf/parse-gbnf.js";
+
+function schemaOf(parameters: object, strict: boolean): object {
+  return argumentsSchema({ type: "function", function: { name: "f", parameters, strict } });
+}
+
+/** Which of the texts may be the arguments. */
+function accepted(parameters: object, texts: readonly string[]): readonly string[] {
+  const { gbnf } = jsonSchemaGrammar(JSON.stringify(schemaOf(parameters, true)), true);
+  const matcher = new Matcher(parseGbnf(gbnf));
+  return texts.filter((text) => matcher.match(text).matches);
+}
+
+const point = { type: "object", properties: { x: { type: "boolean" } }, required: ["x"], additionalProperties: false };
+
+describe("the schema of a tool's arguments", () => {
+  it("TOOL-5: allows objects only, whatever else its combined schemas allow", () => {
+    const texts = ['{"x": true}', "5", "[]", "null"];
+    expect(accepted({ anyOf: [point, { type: "integer" }, { type: "array" }] }, texts)).toEqual(['{"x": true}']);
+    expect(accepted({ $ref: "#/$defs/a", $defs: { a: { oneOf: [{ type: "null" }, point] } } }, texts)).toEqual([
+      '{"x": true}',
+    ]);
+    expect(accepted({ properties: point.properties, additionalProperties: false }, texts)).toEqual(['{"x": true}']);
+  });
+
+  it("TOOL-14: is refused when it is strict and allows no object", () => {
+    expect(() => schemaOf({ type: "array" }, true)).toThrow("arguments are an object");
+    expect(() => accepted({ anyOf: [{ type: "integer" }, { const: "a" }] }, [])).toThrow("no finite value");
+    expect(schemaOf({ type: "array" }, false)).toEqual({ type: "object" });
+  });
+});

@@ -1,0 +1,71 @@
+import fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import { PlainReader } from "../../../../../src/engines/llama/tools/plain-reader.js";
+import { ThinkingReader } from "../../../../../src/engines/llama/tools/thinking-reader.js";
+import { rounds } from "../../../../support/tier.js";
+import { type ReadOutput, readOutput } from "./read-output.js";
+
+/** Reads the text in one piece and by characters, which must not differ. */
+function read(text: string, options: { inThoughts?: boolean; cut?: boolean } = {}): ReadOutput {
+  const newReader = () => new ThinkingReader(new PlainReader(), options.inThoughts ?? false);
+  const whole = readOutput(newReader(), [text], options.cut);
+  expect(readOutput(newReader(), [...text], options.cut)).toEqual(whole);
+  return whole;
+}
+
+describe("ThinkingReader", () => {
+  it("RESP-12: takes the thoughts off the start of an answer, without the white space around them", () => {
+    const answer = read("\n<think>\nFirst </thin, then\n</think>\n\nIt is <think>7</think>.\n");
+    expect(answer).toMatchObject({
+      reasoning: "First </thin, then",
+      text: "It is <think>7</think>.\n",
+      reason: "stop",
+    });
+  });
+
+  it("RESP-12: reads thoughts that the prompt opened", () => {
+    expect(read("Hm.\n</think>\nYes.", { inThoughts: true })).toMatchObject({ reasoning: "Hm.", text: "Yes." });
+    expect(read("</think>Yes.", { inThoughts: true })).toMatchObject({ reasoning: "", text: "Yes." });
+  });
+
+  it("leaves an answer without thoughts as it is", () => {
+    for (const text of [
+      "",
+      " Yes.",
+      "\n\n",
+      "<thin",
+      "<thinking>",
+      "Well, <think>no</think>",
+      `${" ".repeat(257)}<think>`,
+    ]) {
+      expect(read(text)).toMatchObject({ reasoning: "", text });
+    }
+  });
+
+  it("gives thoughts that are cut, or that never end, as thoughts", () => {
+    expect(read("<think>Hm, </thi", { cut: true })).toMatchObject({
+      reasoning: "Hm, </thi",
+      text: "",
+      reason: "length",
+    });
+    expect(read("<think>Hm")).toMatchObject({ reasoning: "Hm", text: "", reason: "stop" });
+  });
+
+  it("gives thoughts as they come", () => {
+    const reader = new ThinkingReader(new PlainReader(), false);
+    expect(reader.push("<think>Let me")).toEqual([{ type: "reasoning", text: "Let me" }]);
+    expect(reader.push(" see")).toEqual([{ type: "reasoning", text: " see" }]);
+  });
+
+  it("reads any mixture the same however it is split, and loses nothing but markers and white space", () => {
+    const unit = fc.constantFrom("<think>", "</think>", "a", "é😀", " ", "\n", "<", "think>", " ".repeat(300));
+    fc.assert(
+      fc.property(fc.array(unit, { maxLength: 10 }), fc.boolean(), fc.boolean(), (units, inThoughts, cut) => {
+        const whole = read(units.join(""), { inThoughts, cut });
+        const letters = (text: string) => text.replaceAll(/[^aé😀]/gu, "");
+        expect(letters(whole.reasoning + whole.text)).toBe(letters(units.join("")));
+      }),
+      { numRuns: rounds(3_000) },
+    );
+  });
+});

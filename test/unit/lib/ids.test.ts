@@ -1,0 +1,26 @@
+import { describe, expect, it } from "vitest";
+import { createRandomIds } from "../../../src/lib/ids.js";
+
+describe("random ids", () => {
+  const ids = createRandomIds();
+
+  it("HDR-1: a request id is `req_` and 32 hex digits, and no two are equal", () => {
+    const made = Array.from({ length: 1_000 }, () => ids.requestId());
+    for (const id of made) expect(id).toMatch(/^req_[0-9a-f]{32}$/);
+    expect(new Set(made).size).toBe(made.length);
+  });
+
+  it.each([1, 24, 10_000])("writes %i characters of letters and digits after the prefix", (length) => {
+    const made = Array.from({ length: 300 }, () => ids.text("key_", length));
+    for (const id of made) expect(id).toMatch(new RegExp(`^key_[A-Za-z0-9]{${length}}$`));
+    if (length > 1) expect(new Set(made).size).toBe(made.length);
+  });
+
+  it("draws every character about equally often", () => {
+    const text = ids.text("", 620_000);
+    const counts = new Map<string, number>();
+    for (const character of text) counts.set(character, (counts.get(character) ?? 0) + 1);
+    expect(counts.size).toBe(62);
+    for (const count of counts.values()) expect(Math.abs(count - 10_000)).toBeLessThan(700);
+  });
+});

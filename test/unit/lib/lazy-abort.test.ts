@@ -1,0 +1,38 @@
+import { describe, expect, it } from "vitest";
+import { LazyAbort } from "../../../src/lib/lazy-abort.js";
+
+describe("a lazy abort", () => {
+  it("tells every listener once, with the first reason", () => {
+    const abort = new LazyAbort();
+    const told: unknown[] = [];
+    abort.addEventListener("abort", () => told.push(abort.reason));
+    abort.abort("first");
+    abort.abort("second");
+    expect([abort.aborted, told]).toEqual([true, ["first"]]);
+  });
+
+  it("tells nobody who left before, also when that was by another listener's doing", () => {
+    const abort = new LazyAbort();
+    const told: string[] = [];
+    const late = (): void => void told.push("late");
+    abort.addEventListener("abort", () => abort.removeEventListener("abort", late));
+    abort.addEventListener("abort", late);
+    abort.abort("over");
+    abort.addEventListener("abort", late);
+    expect(told).toEqual([]);
+  });
+
+  it("makes one signal, which aborts with it", () => {
+    const abort = new LazyAbort();
+    const { signal } = abort;
+    expect([abort.signal === signal, signal.aborted]).toEqual([true, false]);
+    abort.abort("over");
+    expect([signal.aborted, signal.reason]).toEqual([true, "over"]);
+  });
+
+  it("makes an aborted signal after the abort", () => {
+    const abort = new LazyAbort();
+    abort.abort("over");
+    expect([abort.signal.aborted, abort.signal.reason]).toEqual([true, "over"]);
+  });
+});

@@ -1,0 +1,105 @@
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { monitorEventLoopDelay } from "node:perf_hooks";
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { type BertConversion, convertBert } from "../../../../src/model-store/bert/convert-bert.js";
+import { runConversion } from "../../../../src/model-store/bert/run-conversion.js";
+import { Vocabulary } from "../../../../src/model-store/bert/vocabulary.js";
+import { readGgufHeader } from "../../../../src/model-store/gguf/gguf-header.js";
+import { ModelFileError } from "../../../../src/model-store/model-errors.js";
+import { framed, safetensors, tinyEncoderFiles, writeTinyEncoder } from "../../../support/model-files/tiny-encoder.js";
+
+let folder = "";
+beforeEach(async () => {
+  folder = await mkdtemp(join(tmpdir(), "uis-bert-"));
+  await writeTinyEncoder(folder);
+});
+afterEach(() => rm(folder, { recursive: true, force: true }));
+
+const conversion = (more: Partial<BertConversion> = {}): BertConversion => ({
+  folder,
+  out: join(folder, "out.gguf"),
+  type: "Q8_0",
+  name: "tiny",
+  license: null,
+  ...more,
+});
+
+describe("convertBert", () => {
+  it("makes a file that the reader knows as an encoder", async () => {
+    await convertBert(conversion({ license: "apache-2.0" }));
+    expect(await readGgufHeader(join(folder, "out.gguf"))).toMatchObject({
+      architecture: "bert",
+      name: "tiny",
+      license: "apache-2.0",
+      contextLength: 16,
+      embeddingLength: 32,
+      poolingType: 1,
+      tokenizer: "bert",
+      fileType: 7,
+      tensorCount: 21,
+    });
+  });
+
+  it("makes the same bytes of the same files, whether the vocabulary is lines or JSON", async () => {
+    const first = await convertBert(conversion());
+    const words = tinyEncoderFiles()["vocab.txt"]?.toString().trimEnd().split("\n") ?? [];
+    await rm(join(folder, "vocab.txt"));
+    const vocab = Object.fromEntries(words.map((word, id) => [word, id]));
+    await writeFile(join(folder, "tokenizer.json"), JSON.stringify({ model: { vocab } }));
+    expect(await convertBert(conversion())).toEqual(first);
+  });
+
+  it.each([
+    ["config.json", "{", "malformed"],
+    ["config.json", '{"model_type":"roberta"}', "unsupported"],
+    ["vocab.txt", "a\nb\n", "malformed"],
+    ["model.safetensors", "short", "malformed"],
+    ["model.safetensors", framed("[]"), "malformed"],
+    ["model.safetensors", framed('{"a":{"dtype":"F32","shape":[4],"data_offsets":[0,16]}}'), "malformed"],
+    ["model.safetensors", framed('{"a":{"dtype":"F32","shape":[1e15,1e15],"data_offsets":[0,4]}}'), "malformed"],
+    ["model.safetensors", framed('{"a":{"dtype":"F32","shape":[-1],"data_offsets":[0,4]}}'), "malformed"],
+    ["model.safetensors", framed('{"a":{"dtype":"BF16","shape":[1],"data_offsets":[0,2]}}'), "unsupported"],
+    ["model.safetensors", Buffer.concat([Buffer.alloc(8, 0xff), Buffer.alloc(64)]), "malformed"],
+    ["model.safetensors", safetensors({ other: [4] }), "unsupported"],
+  ])("SEC-25: refuses a %s that is %s", async (name, content, fault) => {
+    await writeFile(join(folder, name), content);
+    await expect(convertBert(conversion())).rejects.toMatchObject({ name: "ModelFileError", fault });
+  });
+});
+
+describe("runConversion", () => {
+  it("does it in a thread, with the same result, while the event loop goes on", async () => {
+    const here = await convertBert(conversion());
+    const delay = monitorEventLoopDelay({ resolution: 5 });
+    delay.enable();
+    const there = await runConversion(conversion({ out: join(folder, "there.gguf") }), new AbortController().signal);
+    delay.disable();
+    expect(there).toEqual(here);
+    expect(delay.percentile(99) / 1e6).toBeLessThan(250);
+  });
+
+  it("hands an error over as it was and leaves no file", async () => {
+    await writeFile(join(folder, "vocab.txt"), "a\n");
+    const run = runConversion(conversion(), new AbortController().signal);
+    await expect(run).rejects.toBeInstanceOf(ModelFileError);
+    await expect(readGgufHeader(join(folder, "out.gguf"))).rejects.toThrow("ENOENT");
+  });
+
+  it("ends on abort, with the reason", async () => {
+    const leaving = new AbortController();
+    const run = runConversion(conversion(), leaving.signal);
+    leaving.abort(new Error("left"));
+    await expect(run).rejects.toThrow("left");
+    await expect(readGgufHeader(join(folder, "out.gguf"))).rejects.toThrow("ENOENT");
+  });
+});
+
+describe("Vocabulary", () => {
+  it("marks the starts of words, joins their continuations and leaves brackets alone", () => {
+    const vocabulary = new Vocabulary(["[PAD]", "[unused1]", "hello", "##s", "[x]", "["], 6);
+    expect(vocabulary.spelled()).toEqual(["[PAD]", "[unused1]", "▁hello", "s", "[x]", "▁["]);
+    expect(vocabulary.kinds()).toEqual([3, 5, 1, 1, 1, 1]);
+  });
+});

@@ -1,0 +1,46 @@
+import { describe, expect, it } from "vitest";
+import {
+  defaultChatModels,
+  defaultEmbeddingModel,
+  findDefaultSource,
+} from "../../../src/model-store/default-models.js";
+import { formatSource, parseSource } from "../../../src/model-store/source.js";
+
+const all = [...defaultChatModels, defaultEmbeddingModel];
+
+describe("the default models", () => {
+  it("SEC-25: are pinned by sum and size, whatever they are fetched as", () => {
+    const pins = all.flatMap(({ file, sources }) => [
+      file,
+      ...sources.flatMap(({ pins: { file: whole, encoder = {} } }) => [
+        ...(whole ? [whole] : []),
+        ...Object.values(encoder),
+      ]),
+    ]);
+    for (const { sha256, bytes } of pins) {
+      expect(sha256).toMatch(/^[0-9a-f]{64}$/);
+      expect(bytes).toBeGreaterThan(0);
+    }
+    for (const { sources } of all) {
+      for (const { pins: known } of sources) expect(known.file ?? known.encoder).toBeDefined();
+    }
+  });
+
+  it("have ids of their own and sources that are found again by their text", () => {
+    expect(new Set(all.map(({ id }) => id)).size).toBe(all.length);
+    for (const model of all) {
+      for (const { source, pins } of model.sources) {
+        expect(findDefaultSource(formatSource(parseSource(source)))).toEqual({ model, pins });
+      }
+    }
+  });
+
+  it("come from a commit, not from a branch that may move", () => {
+    for (const { sources } of all) {
+      for (const { source } of sources) {
+        const parsed = parseSource(source);
+        if (parsed.kind === "hub") expect(parsed.revision).toMatch(/^[0-9a-f]{40}$/);
+      }
+    }
+  });
+});
