@@ -1,4 +1,5 @@
 import { Command, InvalidArgumentError, Option } from "commander";
+import { modelIdForm, modelIdWords } from "../contract/model-id.js";
 import { version } from "../contract/version.js";
 import type { CliIo } from "./cli-io.js";
 
@@ -183,8 +184,8 @@ function modelIdOption(): Option {
 }
 
 function parseModelId(text: string): string {
-  if (/^[A-Za-z0-9._:/-]{1,128}$/.test(text)) return text;
-  throw new InvalidArgumentError("It must be 1 to 128 of a-z, A-Z, 0-9 and . _ : / -.");
+  if (modelIdForm.test(text)) return text;
+  throw new InvalidArgumentError(`It must be ${modelIdWords}.`);
 }
 
 function parseSha256(text: string): string {

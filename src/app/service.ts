@@ -2,6 +2,7 @@ import { setTimeout as delay } from "node:timers/promises";
 import type { CreatedKey } from "../domain/access/api-keys.js";
 import type { Logger } from "../domain/ports.js";
 import { ServiceError } from "../domain/service-error.js";
+import { isLoopback } from "../lib/loopback.js";
 import { newAdminToken, writeAdminToken } from "./admin-token-file.js";
 import { compose, type Parts } from "./compose.js";
 import type { Variables } from "./config/expand.js";
@@ -15,7 +16,6 @@ import { type ListenAddresses, listenAll } from "./listen-all.js";
 import { toModelDefinitions } from "./model-definitions.js";
 import { createReload, type Reload } from "./reload.js";
 import { StartError } from "./start-error.js";
-import { isLoopback } from "./start-warnings.js";
 import { loadTls } from "./tls-loader.js";
 
 export interface ServiceInput {

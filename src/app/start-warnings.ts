@@ -1,14 +1,7 @@
-import { isIP } from "node:net";
+import { isLoopback } from "../lib/loopback.js";
 import { misspeltNames } from "./config/environment.js";
 import type { Variables } from "./config/expand.js";
 import type { Config } from "./config/schema.js";
-
-/** Whether only programs on this machine can reach a listener on that address. */
-export function isLoopback(host: string): boolean {
-  const bare = host.replace(/^\[(.*)\]$/, "$1");
-  if (isIP(bare) === 4) return bare.startsWith("127.");
-  return bare === "::1" || bare === "localhost";
-}
 
 /** What is allowed but should be known, each with its remedy. Told at start and by `uis doctor`. */
 export function warningsOf(config: Config, env: Variables): readonly string[] {

@@ -1,3 +1,5 @@
+import { fixedLimits } from "../contract/limits.js";
+import { modelIdForm, modelIdWords } from "../contract/model-id.js";
 import type { ModelStore as ModelStorePort, PullProgress, StoredModel } from "../domain/catalog/model-store.js";
 import { ServiceError } from "../domain/service-error.js";
 import { defaultChatModels, defaultEmbeddingModel, findDefaultSource } from "./default-models.js";
@@ -9,8 +11,6 @@ import type { StoredModel as KeptModel } from "./stored-model.js";
 
 /** Tokens of a model whose file does not say for how many it was trained. */
 const unknownContextLength = 2_048;
-const idForm = /^[A-Za-z0-9._:/-]{1,128}$/;
-const idCharsMax = 128;
 
 /** The models folder and its sources as the domain's port. */
 export function createKeptModels(store: ModelStore, puller: ModelPuller): ModelStorePort {
@@ -86,12 +86,12 @@ export function modelIdOf(source: string): string {
     .replace(/\.(gguf|whl|zip)$/i, "")
     .toLowerCase()
     .replace(/[^a-z0-9._-]+/g, "-");
-  return id.slice(0, idCharsMax) || "model";
+  return id.slice(0, fixedLimits.modelIdCharsMax) || "model";
 }
 
 function checkedId(id: string): string {
-  if (idForm.test(id)) return id;
-  throw new ServiceError("invalid_value", "'id' must be 1 to 128 of a-z, A-Z, 0-9 and . _ : / -.", { param: "id" });
+  if (modelIdForm.test(id)) return id;
+  throw new ServiceError("invalid_value", `'id' must be ${modelIdWords}.`, { param: "id" });
 }
 
 function findDefault(id: string | null) {

@@ -1,5 +1,6 @@
 import { isAbsolute, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
+import { isLoopback } from "../lib/loopback.js";
 
 /** Where a model comes from. */
 export type ModelSource = HubSource | HttpsSource | PypiSource | FileSource;
@@ -82,11 +83,6 @@ export function formatSource(source: ModelSource): string {
   }
 }
 
-/** Whether the address may be asked in the clear: it is this machine's own. */
-export function isLoopback(url: URL): boolean {
-  return /^(localhost|127(\.\d{1,3}){3}|\[::1\])$/.test(url.hostname);
-}
-
 function parseHub(text: string, rest: string): HubSource {
   const [, repository, path, revision] = hubPattern.exec(rest) ?? [];
   if (repository === undefined || !isInside(path ?? "file") || !isInside(revision ?? "main")) {
@@ -101,7 +97,7 @@ function parseHttps(text: string): HttpsSource {
   if (url.username !== "" || url.password !== "") {
     throw new InvalidSource("an address with a password in it would be kept and shown: leave the password out");
   }
-  if (url.protocol !== "https:" && !isLoopback(url)) {
+  if (url.protocol !== "https:" && !isLoopback(url.hostname)) {
     throw new InvalidSource(`${quoted(text)} is not encrypted: use https, or download the file and import it`);
   }
   return { kind: "https", url: url.href };

@@ -1,11 +1,12 @@
 import * as z from "zod";
+import { modelIdForm, modelIdWords } from "../../contract/model-id.js";
 import { scriptedSettings } from "./scripted-settings.js";
 import { notYet, oneOf, text, wholeNumber } from "./setting-types.js";
 
 const modelId = z
   .string({ error: "must be text" })
-  .regex(/^[A-Za-z0-9._:/-]{1,128}$/, { error: "must be 1 to 128 of a-z, A-Z, 0-9 and . _ : / -" })
-  .describe("What requests name as model. 1 to 128 of a-z, A-Z, 0-9 and . _ : / -; unique.");
+  .regex(modelIdForm, { error: `must be ${modelIdWords}` })
+  .describe(`What requests name as model. ${modelIdWords}; unique.`);
 
 const engine = oneOf(["scripted", "llama", "openai"])
   .refine((name) => name !== "openai", { error: "this version has the engines scripted and llama only" })

@@ -1,7 +1,6 @@
-import { existsSync } from "node:fs";
 import { rm } from "node:fs/promises";
-import { fileURLToPath } from "node:url";
-import { Worker } from "node:worker_threads";
+import type { Worker } from "node:worker_threads";
+import { startWorker } from "../../lib/start-worker.js";
 import type { WrittenFile } from "../gguf/gguf-writer.js";
 import { ModelFileError } from "../model-errors.js";
 import type { ConversionOutcome } from "./conversion-messages.js";
@@ -13,7 +12,7 @@ import type { BertConversion } from "./convert-bert.js";
  */
 export async function runConversion(conversion: BertConversion, signal: AbortSignal): Promise<WrittenFile> {
   signal.throwIfAborted();
-  const worker = startThread(conversion);
+  const worker = startWorker(import.meta.url, conversion);
   const end = () => void worker.terminate();
   signal.addEventListener("abort", end, { once: true });
   try {
@@ -41,17 +40,4 @@ function outcomeOf(worker: Worker): Promise<ConversionOutcome> {
 function toError({ fault, code, message }: Extract<ConversionOutcome, { kind: "failed" }>): Error {
   if (fault !== null) return new ModelFileError(fault, message);
   return Object.assign(new Error(`the model could not be converted: ${message}`), code === null ? {} : { code });
-}
-
-/**
- * The compiled `worker.js` beside this file, or in the repository `worker.ts`: a new thread does not inherit the loader
- * of vitest or tsx, so a line of JavaScript asks tsx for the file.
- */
-function startThread(workerData: BertConversion): Worker {
-  const compiled = new URL("./worker.js", import.meta.url);
-  if (existsSync(fileURLToPath(compiled))) return new Worker(compiled, { workerData });
-  const source = new URL("./worker.ts", import.meta.url).href;
-  const tsx = import.meta.resolve("tsx/esm/api");
-  const script = `import { tsImport } from "${tsx}"; await tsImport("${source}", "${source}");`;
-  return new Worker(new URL(`data:text/javascript,${encodeURIComponent(script)}`), { workerData, execArgv: [] });
 }

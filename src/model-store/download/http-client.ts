@@ -1,6 +1,6 @@
 import { EnvHttpProxyAgent, request } from "undici";
+import { isLoopback } from "../../lib/loopback.js";
 import { SourceUnavailable } from "../model-errors.js";
-import { isLoopback } from "../source.js";
 
 /** How the network is reached. Empty texts mean "none". */
 export interface HttpClientOptions {
@@ -90,7 +90,10 @@ export class HttpClient {
 function redirectTarget(location: string, from: URL): URL {
   if (!URL.canParse(location, from)) throw new SourceUnavailable(`${from.host} redirects to no address`);
   const target = new URL(location, from);
-  if (target.protocol === "https:" || (target.protocol === "http:" && isLoopback(target) && isLoopback(from))) {
+  if (
+    target.protocol === "https:" ||
+    (target.protocol === "http:" && isLoopback(target.hostname) && isLoopback(from.hostname))
+  ) {
     return target;
   }
   throw new SourceUnavailable(`${from.host} redirects to ${target.origin}, which is not encrypted: use another source`);

@@ -1,7 +1,8 @@
 import type { Logger } from "../../domain/ports.js";
 import type { State, StateHealth } from "../../domain/state.js";
-import { startWorker } from "./start-worker.js";
+import { startWorker } from "../../lib/start-worker.js";
 import { WorkerLink } from "./worker-link.js";
+import type { WorkerStart } from "./worker-messages.js";
 
 /**
  * Opens the state kept in `<dataDir>/uis.db`: one file, one connection, one worker thread. One process at a time.
@@ -9,7 +10,7 @@ import { WorkerLink } from "./worker-link.js";
  */
 export async function openEmbeddedState(deps: { readonly dataDir: string; readonly log: Logger }): Promise<State> {
   const { dataDir, log } = deps;
-  const link = await WorkerLink.open(startWorker({ dataDir }), log);
+  const link = await WorkerLink.open(startWorker(import.meta.url, { dataDir } satisfies WorkerStart), log);
   for (const warning of link.openWarnings) log.warn({ data_dir: dataDir }, warning);
   return {
     kind: "embedded",

@@ -1,6 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { configSchema } from "../../../src/app/config/schema.js";
-import { isLoopback, warningsOf } from "../../../src/app/start-warnings.js";
+import { warningsOf } from "../../../src/app/start-warnings.js";
+import { isLoopback } from "../../../src/lib/loopback.js";
 
 const warningsFor = (settings: object, env = {}) => warningsOf(configSchema.parse(settings), env);
 

@@ -1,0 +1,5 @@
+/** What a model may be called: 1 to 128 characters. */
+export const modelIdForm = /^[A-Za-z0-9._:/-]{1,128}$/;
+
+/** The same in words, after "must be". */
+export const modelIdWords = "1 to 128 of a-z, A-Z, 0-9 and . _ : / -";
