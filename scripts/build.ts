@@ -1,6 +1,6 @@
-/** `npm run build`: compiles src/ to dist/. The generated messages in gen/ are JavaScript already and stay where they are. */
+/** `npm run build`: compiles src/ to dist/, Lua scripts beside. The generated messages in gen/ are JavaScript already and stay where they are. */
 import { spawnSync } from "node:child_process";
-import { chmodSync, rmSync, utimesSync, writeFileSync } from "node:fs";
+import { chmodSync, cpSync, rmSync, utimesSync, writeFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 
 const root = new URL("..", import.meta.url);
@@ -13,6 +13,8 @@ const compiled = spawnSync(process.execPath, [at("node_modules/typescript/bin/ts
 });
 if (compiled.status !== 0) process.exit(compiled.status ?? 1);
 chmodSync(at("dist/app/cli.js"), 0o755);
+// The compiler leaves them out; load-script.ts reads them beside itself.
+cpSync(at("src/state/redis/scripts"), at("dist/state/redis/scripts"), { recursive: true });
 // Last, because `npm start` trusts a build that has it; dated by the start, because a source may change during the build.
 writeFileSync(at("dist/.built"), "");
 utimesSync(at("dist/.built"), startedAt, startedAt);

@@ -26,6 +26,20 @@ const programs: readonly Program[] = [
     use: "real models, which come from a package index",
   },
   { name: "openssl", probe: ["openssl", "version"], packages: ["openssl"], use: "TLS listeners" },
+  {
+    name: "redis-server with redis-cli",
+    probe: ["sh", "-c", "redis-server --version && redis-cli --version"],
+    packages: ["redis-server", "redis-tools"],
+    use: "state in Redis: one server, Sentinel, a cluster",
+  },
+  {
+    name: "gcc",
+    probe: ["sh", "-c", "echo 'int main(void){return 0;}' | gcc -x c -o /dev/null -"],
+    packages: ["gcc", "libc6-dev"],
+    use: "power cuts of the embedded store",
+  },
+  { name: "strace", probe: ["strace", "--version"], packages: ["strace"], use: "the order of sync and answer" },
+  { name: "prlimit", probe: ["prlimit", "--version"], packages: ["util-linux"], use: "full disks" },
   { name: "curl", probe: ["curl", "--version"], packages: ["curl"], use: "the documented curl lines" },
 ];
 

@@ -1,25 +1,24 @@
-import { randomBytes } from "node:crypto";
 import { join } from "node:path";
 import type { ServiceLimits } from "../contract/limits.js";
 import { operationByRpcPath } from "../contract/operations.js";
-import { ApiKeys } from "../domain/access/api-keys.js";
-import { Authenticator } from "../domain/access/authenticator.js";
 import { Catalog } from "../domain/catalog/catalog.js";
 import { ModelAdmin } from "../domain/catalog/model-admin.js";
-import type { ModelStore } from "../domain/catalog/model-store.js";
-import type { Ledger } from "../domain/ledger.js";
+import type { ModelStore, StoredModel } from "../domain/catalog/model-store.js";
+import type { LimitBook } from "../domain/limits/limit-book.js";
 import { LiveRequests } from "../domain/live-requests.js";
 import type { Clock, IdSource, Logger } from "../domain/ports.js";
 import type { RpcService } from "../domain/rpc/rpc-service.js";
 import { createRpcServices } from "../domain/rpc/services.js";
 import { ServiceCore } from "../domain/service-core.js";
 import type { State } from "../domain/state.js";
+import type { UsageQuestions } from "../domain/usage/usage-questions.js";
 import { createLlamaEngine } from "../engines/llama/llama-engine.js";
 import { createScriptedEngine } from "../engines/scripted/scripted-engine.js";
 import { createByteBudget } from "../lib/byte-budget.js";
 import { createSystemClock } from "../lib/clock.js";
 import { createRandomIds } from "../lib/ids.js";
 import { createResponseWatch, type ResponseWatch } from "../lib/response-watch.js";
+import type { SecretBox } from "../lib/secret-box.js";
 import type { TlsFiles } from "../lib/tls-files.js";
 import { createUploadWatch } from "../lib/upload-watch.js";
 import { type GgufHeader, readGgufHeader } from "../model-store/gguf/gguf-header.js";
@@ -29,15 +28,16 @@ import { createModelSources, type ModelSources } from "../model-store/model-sour
 import { defaultPullOptions, type PullOptions } from "../model-store/pull-options.js";
 import { ModelPuller } from "../model-store/puller.js";
 import { ModelStore as KeptFiles } from "../model-store/store.js";
-import { openEmbeddedState } from "../state/embedded/embedded-state.js";
 import { openSqlite } from "../state/embedded/sqlite-binding.js";
-import { createVolatileLedger } from "../state/volatile/volatile-ledger.js";
-import { createVolatileState } from "../state/volatile/volatile-state.js";
 import { createConnectDoor } from "../transports/connect/connect-door.js";
 import { createGrpcDoor, type GrpcDoor } from "../transports/grpc/grpc-door.js";
 import { createHttpListener, type HttpListener } from "../transports/openai/http-listener.js";
 import { createOpenAiDoor, isRestPath } from "../transports/openai/openai-door.js";
 import { createOpsDoor, type OpsDoor } from "../transports/ops/ops-door.js";
+import { type Access, composeAccess } from "./compose-access.js";
+import { composeLimits } from "./compose-limits.js";
+import { composeLedger, type KeptLedger, openState } from "./compose-state.js";
+import { composeUsage } from "./compose-usage.js";
 import { readDownloadSettings } from "./config/download-settings.js";
 import type { Variables } from "./config/expand.js";
 import { toServiceLimits } from "./config/limits-settings.js";
@@ -45,6 +45,7 @@ import type { Config } from "./config/schema.js";
 import { type CountedClock, countTimers } from "./counted-clock.js";
 import { debugState } from "./debug-state.js";
 import type { Lifecycle } from "./lifecycle.js";
+import { loadMasterKey, openSecretBox } from "./master-key.js";
 import { type Engines, toKeptModelDefinition } from "./model-definitions.js";
 import { createModelFiles } from "./model-files.js";
 import { publicPages } from "./public-pages.js";
@@ -55,6 +56,8 @@ export interface ComposeInput {
   readonly tls: TlsFiles | null;
   /** Credentials of the administrator. */
   readonly adminTokens: readonly string[];
+  /** The operator's own; null: that of the data folder. */
+  readonly masterKey: Buffer | null;
   /** Variables of the process, for downloads and for the engine's own processes. */
   readonly environment: Variables;
   readonly log: Logger;
@@ -62,14 +65,16 @@ export interface ComposeInput {
 }
 
 /** The parts of one service, wired but not yet listening. */
-export interface Parts {
+export interface Parts extends Access {
   readonly state: State;
   readonly core: ServiceCore;
   readonly live: LiveRequests;
   readonly catalog: Catalog;
   readonly engines: Engines;
   readonly modelStore: ModelStore;
-  readonly apiKeys: ApiKeys;
+  readonly limitBook: LimitBook;
+  /** Encrypts what is kept secret. */
+  readonly secrets: SecretBox;
   readonly http: HttpListener;
   readonly grpc: GrpcDoor;
   readonly ops: OpsDoor;
@@ -100,42 +105,53 @@ interface Tools {
 }
 
 type Domain = Omit<Parts, "http" | "grpc" | "ops" | "debugState"> & {
-  readonly ledger: Ledger;
+  readonly kept: KeptLedger;
+  readonly usage: UsageQuestions;
   readonly services: readonly RpcService[];
 };
 
 async function composeDomain(input: ComposeInput, tools: Tools): Promise<Domain> {
-  const { config, adminTokens, lifecycle } = input;
-  const { clock, ids, limits, log } = tools;
-  const state = await openState(config, log);
+  const { config, adminTokens, masterKey, lifecycle } = input;
+  const { clock, limits, log } = tools;
+  const state = await openState(config, tools);
   lifecycle.onClose("state", () => state.close());
-  const ledger = createVolatileLedger({ clock });
+  const isShared = state.kind === "redis";
+  const secrets = await openSecretBox(
+    await loadMasterKey(masterKey, { dataDir: config.data_dir, isShared }),
+    state.settings,
+  );
+  const kept = await composeLedger(input, tools, state);
+  const { ledger } = kept;
   const live = new LiveRequests();
-  const authenticator = new Authenticator({ keys: state.keys, clock, adminTokens: () => adminTokens, log });
-  const apiKeys = new ApiKeys({
-    keys: state.keys,
-    clock,
-    ids,
-    random: randomBytes,
-    onRevoked(keyId) {
-      authenticator.forget(keyId);
-      live.abortKey(keyId);
-    },
-  });
+  const access = composeAccess({ ...tools, state, live, adminTokens, lifecycle });
+
   const modelStore = await openModelStore(config, input.environment, clock);
   lifecycle.onClose("downloads", () => modelStore.close());
   for (const { model, reason } of modelStore.damaged) log.error({ model: model.id, reason }, "a kept model is damaged");
   const engines = composeEngines(input, tools, modelStore);
   const catalog = new Catalog({ clock, log, store: state.catalog, queueWaitMs: limits.queueWaitMs });
   lifecycle.onClose("models", () => catalog.replace([]));
-  const core = new ServiceCore({ ...tools, authenticator, live, catalog, ledger });
-  const modelAdmin = new ModelAdmin({
-    store: modelStore,
-    catalog,
-    define: (model) => toKeptModelDefinition(model, engines),
+
+  const shared = { ...tools, ...access, config, state, ledger, live, catalog, lifecycle };
+  const limiting = await composeLimits(shared);
+  const accounts = await composeUsage(shared);
+  const core = new ServiceCore({ ...shared, ...limiting, ...accounts });
+  const define = (model: StoredModel) => toKeptModelDefinition(model, engines);
+  const modelAdmin = new ModelAdmin({ store: modelStore, catalog, define });
+  const { audit: auditLog, backup } = state;
+  const services = createRpcServices({
+    ...access,
+    ...limiting,
+    ...accounts,
+    core,
+    limits,
+    auditLog,
+    backup,
+    modelAdmin,
   });
-  const services = createRpcServices({ core, apiKeys, modelAdmin, limits });
-  return { state, ledger, live, apiKeys, engines, modelStore, catalog, core, services };
+  const { usage } = accounts;
+  const { limitBook } = limiting;
+  return { ...access, state, secrets, kept, live, engines, modelStore, catalog, core, usage, services, limitBook };
 }
 
 function composeEngines({ config, environment, log }: ComposeInput, { clock, ids }: Tools, store: ModelStore): Engines {
@@ -156,7 +172,7 @@ function composeEngines({ config, environment, log }: ComposeInput, { clock, ids
 async function composeDoors(
   { config, tls, lifecycle }: ComposeInput,
   tools: Tools,
-  { core, services, live, catalog, ledger, state }: Domain,
+  { core, services, usage, live, catalog, kept, state }: Domain,
 ): Promise<Pick<Parts, "http" | "grpc" | "ops" | "debugState">> {
   const { clock, limits, log } = tools;
   const watch = createResponseWatch({
@@ -166,7 +182,7 @@ async function composeDoors(
     now: () => clock.monotonic(),
   });
   lifecycle.onClose("response watch", () => watch.close());
-  const http = createHttpDoors({ config, tls, lifecycle }, { ...tools, core, services, watch });
+  const http = createHttpDoors({ config, tls, lifecycle }, { ...tools, core, services, usage, watch });
   lifecycle.onClose("HTTP listener", () => http.close());
   const grpc = createGrpcDoor({ ...tools, core, services, reflection: config.grpc.reflection, tls });
   lifecycle.onClose("gRPC listener", () => grpc.drain(0));
@@ -175,7 +191,8 @@ async function composeDoors(
     debugState({
       live,
       catalog,
-      ledger,
+      ledger: kept.ledger,
+      deliveries: state.deliveries,
       httpConnections: () => http.connections(),
       grpcConnections: () => grpc.connections(),
       streams: () => watch.size,
@@ -193,7 +210,7 @@ async function composeDoors(
 /** One listener for three protocols: what is no RPC of ours goes on to the REST door. */
 function createHttpDoors(
   { config, tls, lifecycle }: Pick<ComposeInput, "config" | "tls" | "lifecycle">,
-  deps: Tools & Pick<Domain, "core" | "services"> & { readonly watch: ResponseWatch },
+  deps: Tools & Pick<Domain, "core" | "services" | "usage"> & { readonly watch: ResponseWatch },
 ): HttpListener {
   const pages = publicPages(() => lifecycle.phase === "ready");
   const { limits, clock } = deps;
@@ -259,11 +276,6 @@ export type GgufFacts = GgufHeader & { readonly kind: ModelKind };
 export async function inspectModelFile(path: string): Promise<GgufFacts> {
   const header = await readGgufHeader(path);
   return { ...header, kind: modelKind(header) };
-}
-
-async function openState(config: Config, log: Logger): Promise<State> {
-  if (config.state.durability === "none") return createVolatileState();
-  return openEmbeddedState({ dataDir: config.data_dir, log });
 }
 
 /** Version of the embedded store's binding, tried on an empty database. Throws when there is no binding. */

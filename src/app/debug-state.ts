@@ -2,11 +2,13 @@ import type { Catalog } from "../domain/catalog/catalog.js";
 import type { CatalogModel } from "../domain/catalog/catalog-model.js";
 import type { Ledger } from "../domain/ledger.js";
 import type { LiveRequests } from "../domain/live-requests.js";
+import type { DeliveryQueue } from "../domain/webhooks/delivery-queue.js";
 
 export interface DebugStateDeps {
   readonly live: LiveRequests;
   readonly catalog: Catalog;
-  readonly ledger: Ledger;
+  readonly ledger: Pick<Ledger, "liveLeases">;
+  readonly deliveries: Pick<DeliveryQueue, "due">;
   readonly httpConnections: () => number;
   readonly grpcConnections: () => number;
   /** Answers of the HTTP listener that are watched for readers that stall: streams, from their request on. */
@@ -28,7 +30,7 @@ export async function debugState(deps: DebugStateDeps): Promise<object> {
     connections: { http: deps.httpConnections(), grpc: deps.grpcConnections() },
     streams: deps.streams(),
     timers: deps.timers(),
-    deliveries: { due: 0, in_flight: 0 },
+    deliveries: { due: await deps.deliveries.due(), in_flight: 0 },
     live_leases: await deps.ledger.liveLeases(),
   };
 }

@@ -1,6 +1,7 @@
 import type { Capability, ModelDefinition } from "../domain/catalog/model-definition.js";
 import type { StoredModel } from "../domain/catalog/model-store.js";
 import type { Engine } from "../domain/inference/engine.js";
+import type { PriceList } from "../domain/usage/prices.js";
 import type { Config } from "./config/schema.js";
 
 type ModelSettings = NonNullable<Config["models"]>[number];
@@ -36,6 +37,7 @@ export function toModelDefinitions(models: readonly ModelSettings[], engines: En
     id: model.id,
     ownedBy: model.owned_by,
     capabilities: model.capabilities ?? null,
+    prices: toPriceList(model.prices),
     deployments: deploymentsOf(model).map((deployment) => ({
       engine: engines[engineOf(deployment)],
       contextLength: deployment.context_length ?? deployment.scripted?.context_length ?? defaultContextLength,
@@ -44,6 +46,24 @@ export function toModelDefinitions(models: readonly ModelSettings[], engines: En
       options: optionsOf(model, deployment),
     })),
   }));
+}
+
+/** What the models of the configuration cost, by id. */
+export function toPrices(models: readonly ModelSettings[]): ReadonlyMap<string, PriceList> {
+  return new Map(models.map(({ id, prices }) => [id, toPriceList(prices)]));
+}
+
+function toPriceList(settings: ModelSettings["prices"]): PriceList {
+  const entries = Array.isArray(settings) ? settings : [{ from: 0, ...settings }];
+  return entries
+    .map(({ from, input, cached_input, output }) => ({
+      fromMs: from,
+      input,
+      cachedInput: cached_input ?? input,
+      output,
+    }))
+    .filter((entry, _, all) => all.length > 1 || entry.input + entry.cachedInput + entry.output > 0)
+    .sort((a, b) => a.fromMs - b.fromMs);
 }
 
 /** How a model that is kept on this machine is run. */
@@ -61,7 +81,7 @@ export function llamaDefinition(id: string, source: string | null, engines: Engi
   const { llama: slots } = defaultSlots;
   const contextLength = defaultContextLength;
   const deployment = { engine: engines.llama, contextLength, ...queueOf(slots, undefined), weight: 1, options };
-  return { id, ownedBy: ownOrganisation, capabilities: null, deployments: [deployment] };
+  return { id, ownedBy: ownOrganisation, capabilities: null, prices: [], deployments: [deployment] };
 }
 
 function queueOf(slots: number, queueMax: number | undefined): { readonly slots: number; readonly queueMax: number } {

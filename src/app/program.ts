@@ -22,6 +22,10 @@ export function createProgram(io: CliIo, setExitCode: SetExitCode): Command {
     });
   addServe(program, io);
   addKeys(program, io);
+  addAdmin(program, io);
+  addUsage(program, io);
+  addThresholds(program, io);
+  addBackup(program, io);
   addModels(program, io);
   addRun(program, io);
   addConfig(program, io, setExitCode);
@@ -55,11 +59,14 @@ function addKeys(program: Command, io: CliIo): void {
     .addOption(new Option("--scope <scope>", "what it permits").choices(["read", "read_write"]).makeOptionMandatory())
     .option("--account <account>", "the account it belongs to; made by first use")
     .option("--models <ids>", "models it may use, separated by commas; an id may end in *", parseList)
-    .option("--expires <time>", "30d, 12h, 90s or a date; default: never")
+    .addOption(expiresOption())
+    .option("--rpm <number>", "requests it may make in any 60 seconds", parseLimit)
+    .option("--tpm <number>", "tokens it may use in any 60 seconds", parseLimit)
+    .option("--concurrency <number>", "requests it may have running at the same time", parseLimit)
     .addOption(configOption())
     .addOption(dataDirOption())
     .addOption(jsonOption())
-    .addHelpText("after", examples("uis keys create --name ci --scope read_write --expires 30d"))
+    .addHelpText("after", examples("uis keys create --name ci --scope read_write --expires 30d --rpm 600"))
     .action(async (options) => (await import("./commands/keys.js")).createKey(io, options));
   keys
     .command("list")
@@ -78,6 +85,100 @@ function addKeys(program: Command, io: CliIo): void {
     .addOption(jsonOption())
     .addHelpText("after", examples("uis keys revoke key_abcdefghijklmnopqrstuvwx"))
     .action(async (id: string, options) => (await import("./commands/keys.js")).revokeKey(io, id, options));
+  keys
+    .command("rotate")
+    .description("make a successor of a key; the old one goes on working for a while")
+    .argument("<id>", "id of the key")
+    .option("--overlap <time>", "how long the old key still works, 0s to 7d; default: 24h")
+    .addOption(expiresOption())
+    .addOption(configOption())
+    .addOption(dataDirOption())
+    .addOption(jsonOption())
+    .addHelpText("after", examples("uis keys rotate key_abcdefghijklmnopqrstuvwx --overlap 24h"))
+    .action(async (id: string, options) => (await import("./commands/keys.js")).rotateKey(io, id, options));
+}
+
+function addAdmin(program: Command, io: CliIo): void {
+  program
+    .command("admin")
+    .description("the administrator of a running service")
+    .command("link")
+    .description("make a one-time link that sets the dashboard's password and signs in; the link before is void")
+    .addOption(configOption())
+    .addOption(dataDirOption())
+    .addOption(jsonOption())
+    .addHelpText("after", examples("uis admin link"))
+    .action(async (options) => (await import("./commands/admin.js")).adminLink(io, options));
+}
+
+function addUsage(program: Command, io: CliIo): void {
+  program
+    .command("usage")
+    .description("what was used, by UTC days")
+    .option("--from <day>", "first day, e.g. 2026-01-31; default: six days ago")
+    .option("--to <day>", "last day; default: today")
+    .option("--by <parts>", "what sums are kept apart by: day, model, key; default: day,model", parseList)
+    .option("--account <account>", "the account; default: the credential's own")
+    .addOption(configOption())
+    .addOption(dataDirOption())
+    .addOption(jsonOption())
+    .addHelpText("after", examples("uis usage", "uis usage --from 2026-01-01 --by model,key --json"))
+    .action(async (options) => (await import("./commands/usage.js")).usage(io, options));
+}
+
+function addThresholds(program: Command, io: CliIo): void {
+  const thresholds = program.command("thresholds").description("thresholds of usage, and budgets");
+  thresholds
+    .command("add")
+    .description("be told when usage reaches shares of a limit, or refuse what goes beyond it")
+    .addOption(new Option("--metric <metric>").choices(["tokens", "requests", "cost"]).makeOptionMandatory())
+    .addOption(new Option("--period <period>").choices(["day", "month"]).makeOptionMandatory())
+    .requiredOption("--limit <number>", "tokens, requests or nano-dollars", parseInteger)
+    .option("--percents <list>", "shares that are told; default: 50,80,100", parsePercents)
+    .addOption(new Option("--action <action>", "refuse makes it a budget").choices(["notify", "refuse"]))
+    .option("--account <account>", "whose usage; default: default")
+    .option("--key <id>", "one key's usage alone")
+    .addOption(configOption())
+    .addOption(dataDirOption())
+    .addOption(jsonOption())
+    .addHelpText("after", examples("uis thresholds add --metric tokens --period month --limit 5000000"))
+    .action(async (options) => (await import("./commands/thresholds.js")).addThreshold(io, options));
+  thresholds
+    .command("list")
+    .description("list thresholds and how far they are")
+    .option("--account <account>", "only those of this account")
+    .addOption(configOption())
+    .addOption(dataDirOption())
+    .addOption(jsonOption())
+    .action(async (options) => (await import("./commands/thresholds.js")).listThresholds(io, options));
+  thresholds
+    .command("rm")
+    .description("delete a threshold")
+    .argument("<id>", "id of the threshold")
+    .addOption(configOption())
+    .addOption(dataDirOption())
+    .addOption(jsonOption())
+    .action(async (id: string, options) => (await import("./commands/thresholds.js")).removeThreshold(io, id, options));
+}
+
+function addBackup(program: Command, io: CliIo): void {
+  program
+    .command("backup")
+    .description("write a consistent copy of the embedded state, while the service runs or stands")
+    .argument("<file>", "the copy; must not exist")
+    .addOption(configOption())
+    .addOption(dataDirOption())
+    .addOption(jsonOption())
+    .addHelpText("after", examples("uis backup /backups/uis-2026-01-31.db"))
+    .action(async (file: string, options) => (await import("./commands/backup.js")).backup(io, file, options));
+  program
+    .command("restore")
+    .description("put a copy in the place of the embedded state; the service must not run")
+    .argument("<file>", "a copy that uis backup wrote")
+    .addOption(configOption())
+    .addOption(dataDirOption())
+    .addOption(jsonOption())
+    .action(async (file: string, options) => (await import("./commands/backup.js")).restore(io, file, options));
 }
 
 function addModels(program: Command, io: CliIo): void {
@@ -175,6 +276,10 @@ function dataDirOption(): Option {
   return new Option("--data-dir <folder>", "folder for everything that is kept (UIS_DATA_DIR)");
 }
 
+function expiresOption(): Option {
+  return new Option("--expires <time>", "30d, 12h, 90s or a date; default: never");
+}
+
 function jsonOption(description = "print JSON on stdout"): Option {
   return new Option("--json", description);
 }
@@ -196,6 +301,22 @@ function parseSha256(text: string): string {
 function parsePort(text: string): number {
   if (/^\d{1,5}$/.test(text) && Number(text) <= 65_535) return Number(text);
   throw new InvalidArgumentError("It must be a whole number between 0 and 65535.");
+}
+
+function parseLimit(text: string): number {
+  if (/^[1-9]\d{0,11}$/.test(text)) return Number(text);
+  throw new InvalidArgumentError("It must be a whole number of 1 or more.");
+}
+
+function parseInteger(text: string): bigint {
+  if (/^\d{1,19}$/.test(text)) return BigInt(text);
+  throw new InvalidArgumentError("It must be a whole number.");
+}
+
+function parsePercents(text: string): number[] {
+  const percents = text.split(",").map((item) => Number(item.trim().replace(/%$/, "")));
+  if (percents.every((percent) => Number.isInteger(percent))) return percents;
+  throw new InvalidArgumentError("It must be whole numbers, separated by commas: 50,80,100.");
 }
 
 function parseList(text: string): string[] {

@@ -1,14 +1,15 @@
 import { isDeepStrictEqual } from "node:util";
 import type { Logger } from "../domain/ports.js";
 import type { Parts } from "./compose.js";
+import { toRateLimitDefaults } from "./config/rate-limit-settings.js";
 import type { Config } from "./config/schema.js";
-import { toModelDefinitions } from "./model-definitions.js";
+import { toModelDefinitions, toPrices } from "./model-definitions.js";
 import { loadTls, type TlsSettings, watchTlsFiles } from "./tls-loader.js";
 
 export interface ReloadDeps {
   /** As it was at the start. */
   readonly config: Config;
-  readonly parts: Pick<Parts, "catalog" | "engines" | "http" | "grpc">;
+  readonly parts: Pick<Parts, "catalog" | "engines" | "http" | "grpc" | "limitBook">;
   readonly log: Logger;
   /** Takes over a promise that nobody awaits. */
   readonly track: (what: string, promise: Promise<unknown>) => void;
@@ -16,13 +17,13 @@ export interface ReloadDeps {
 
 /** Takes over a changed configuration while the service runs. */
 export interface Reload {
-  /** Swaps models and TLS files, and logs which other settings wait for a restart. Rejects when the TLS files are bad. */
+  /** Swaps models, prices, rate limits and TLS files, and logs which other settings wait for a restart. Rejects when the TLS files are bad. */
   apply(next: Config): Promise<void>;
   close(): void;
 }
 
 /** Settings that are swapped; all others are read once, at the start. */
-const swapped = ["models", "server.tls"];
+const swapped = ["models", "server.tls", "rate_limits"];
 
 export function createReload({ config, parts, log, track }: ReloadDeps): Reload {
   let current = config;
@@ -44,9 +45,14 @@ export function createReload({ config, parts, log, track }: ReloadDeps): Reload 
     async apply(next) {
       const waiting = changedSettings(current, next).filter((name) => !isSwapped(name, current, next));
       await swapTls(next.server.tls);
-      if (current.models !== null && next.models !== null && !isDeepStrictEqual(current.models, next.models)) {
-        track("loading the models", parts.catalog.replace(toModelDefinitions(next.models, parts.engines)));
-        log.info({ models: next.models.map((model) => model.id) }, "models reloaded");
+      if (!isDeepStrictEqual(current.rate_limits, next.rate_limits)) {
+        parts.limitBook.setDefaults(toRateLimitDefaults(next.rate_limits));
+        log.info({}, "rate limits reloaded");
+      }
+      if (current.models !== null && next.models !== null) parts.catalog.reprice(toPrices(next.models));
+      if (changesModels(current, next)) {
+        track("loading the models", parts.catalog.replace(toModelDefinitions(next.models ?? [], parts.engines)));
+        log.info({ models: (next.models ?? []).map((model) => model.id) }, "models reloaded");
       }
       if (waiting.length > 0) log.warn({ settings: waiting }, "changed settings wait for a restart");
       unwatch();
@@ -55,6 +61,13 @@ export function createReload({ config, parts, log, track }: ReloadDeps): Reload 
     },
     close: () => unwatch(),
   };
+}
+
+/** Whether models must be loaded anew: a price alone is swapped in place. */
+function changesModels(before: Config, after: Config): boolean {
+  if (before.models === null || after.models === null) return false;
+  const withoutPrices = (models: NonNullable<Config["models"]>) => models.map(({ prices: _, ...model }) => model);
+  return !isDeepStrictEqual(withoutPrices(before.models), withoutPrices(after.models));
 }
 
 /**

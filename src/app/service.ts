@@ -1,5 +1,6 @@
 import { setTimeout as delay } from "node:timers/promises";
 import type { CreatedKey } from "../domain/access/api-keys.js";
+import { theService } from "../domain/access/audit.js";
 import type { Logger } from "../domain/ports.js";
 import { ServiceError } from "../domain/service-error.js";
 import { isLoopback } from "../lib/loopback.js";
@@ -74,7 +75,10 @@ async function open(input: ServiceInput, lifecycle: Lifecycle): Promise<Service>
   await openDataDir(config.data_dir);
   const adminToken = newAdminToken();
   const adminTokens = secrets.adminToken === null ? [adminToken] : [adminToken, secrets.adminToken];
-  const parts = await compose({ config, tls, adminTokens, environment, log, lifecycle });
+  const { masterKey } = secrets;
+  const parts = await compose({ config, tls, adminTokens, masterKey, environment, log, lifecycle });
+  // Hashing it takes long on purpose; who is signed in by another password need not be shut out before the start ends.
+  lifecycle.track("taking over the administrator's password", takeOverPassword(parts, secrets));
 
   const firstKey = await registerKeys(parts, secrets);
   // Nothing is loaded for a service that cannot listen.
@@ -101,6 +105,13 @@ async function open(input: ServiceInput, lifecycle: Lifecycle): Promise<Service>
     phase: () => lifecycle.phase,
     stop: () => lifecycle.stop(stoppable),
   };
+}
+
+/** The operator's password, when there is one: whoever was signed in with another has to sign in again. */
+async function takeOverPassword({ administrator, audit }: Parts, { adminPassword }: Secrets): Promise<void> {
+  if (adminPassword === null) return;
+  const isNew = await administrator.setPassword(adminPassword);
+  if (isNew) await audit.record(theService, "administrator.set_password", "admin");
 }
 
 async function registerKeys({ apiKeys }: Parts, { bootstrapApiKey }: Secrets): Promise<CreatedKey | null> {

@@ -5,12 +5,15 @@
 
 /**
  * What an operation needs. `read` and `read_write` are scopes of API keys (the administrator passes both, as account
- * `default`); `administrator` is never open to an API key.
+ * `default`); `administrator` is never open to an API key, `admin_token` not to somebody who is signed in either; `none`
+ * is open to whoever wants to sign in.
  */
-export type Need = "read" | "read_write" | "administrator";
+export type Need = "none" | "read" | "read_write" | "administrator" | "admin_token";
 
 export interface OperationRow {
   readonly need: Need;
+  /** Of the administrator's: it changes nothing, so a viewer may do it too. What needs `read` reads anyway. */
+  readonly isReading?: true;
   /** Method and path under `/v1`; `{id}` stands for the rest of the path, slashes included. */
   readonly rest?: { readonly method: "GET" | "POST" | "DELETE"; readonly path: string };
   /** Full names of the RPCs: `package.Service/Method`. */
@@ -20,6 +23,11 @@ export interface OperationRow {
 const inference = "unified.inference.v1.InferenceService";
 const catalog = "unified.catalog.v1.CatalogService";
 const apiKeys = "unified.admin.v1.ApiKeyService";
+const sessions = "unified.admin.v1.SessionService";
+const system = "unified.admin.v1.SystemService";
+const limits = "unified.admin.v1.LimitService";
+const usage = "unified.admin.v1.UsageService";
+const thresholds = "unified.admin.v1.ThresholdService";
 const modelAdmin = "unified.admin.v1.ModelAdminService";
 
 export const operations = {
@@ -42,11 +50,32 @@ export const operations = {
   get_model: { need: "read", rest: { method: "GET", path: "/v1/models/{id}" }, rpcs: [`${catalog}/GetModel`] },
   watch_models: { need: "read", rpcs: [`${catalog}/WatchModels`] },
   create_api_key: { need: "administrator", rpcs: [`${apiKeys}/CreateApiKey`] },
-  list_api_keys: { need: "administrator", rpcs: [`${apiKeys}/ListApiKeys`] },
+  list_api_keys: { need: "administrator", isReading: true, rpcs: [`${apiKeys}/ListApiKeys`] },
+  get_api_key: { need: "administrator", isReading: true, rpcs: [`${apiKeys}/GetApiKey`] },
+  update_api_key: { need: "administrator", rpcs: [`${apiKeys}/UpdateApiKey`] },
+  rotate_api_key: { need: "administrator", rpcs: [`${apiKeys}/RotateApiKey`] },
   revoke_api_key: { need: "administrator", rpcs: [`${apiKeys}/RevokeApiKey`] },
+  complete_setup: { need: "none", rpcs: [`${sessions}/CompleteSetup`] },
+  sign_in: { need: "none", rpcs: [`${sessions}/SignIn`] },
+  sign_out: { need: "administrator", isReading: true, rpcs: [`${sessions}/SignOut`] },
+  list_sessions: { need: "administrator", isReading: true, rpcs: [`${sessions}/ListSessions`] },
+  revoke_session: { need: "administrator", rpcs: [`${sessions}/RevokeSession`] },
+  change_password: { need: "administrator", rpcs: [`${sessions}/ChangePassword`] },
+  create_setup_link: { need: "admin_token", rpcs: [`${sessions}/CreateSetupLink`] },
+  create_backup: { need: "administrator", rpcs: [`${system}/CreateBackup`] },
+  list_audit_records: { need: "administrator", isReading: true, rpcs: [`${system}/ListAuditRecords`] },
+  get_limits: { need: "administrator", isReading: true, rpcs: [`${limits}/GetLimits`] },
+  update_limits: { need: "administrator", rpcs: [`${limits}/UpdateLimits`] },
+  reset_window: { need: "administrator", rpcs: [`${limits}/ResetWindow`] },
+  get_usage: { need: "read", rest: { method: "GET", path: "/v1/usage" }, rpcs: [`${usage}/QueryUsage`] },
+  watch_usage: { need: "read", rpcs: [`${usage}/WatchUsage`] },
+  create_threshold: { need: "administrator", rpcs: [`${thresholds}/CreateThreshold`] },
+  list_thresholds: { need: "administrator", isReading: true, rpcs: [`${thresholds}/ListThresholds`] },
+  update_threshold: { need: "administrator", rpcs: [`${thresholds}/UpdateThreshold`] },
+  delete_threshold: { need: "administrator", rpcs: [`${thresholds}/DeleteThreshold`] },
   pull_model: { need: "administrator", rpcs: [`${modelAdmin}/PullModel`] },
   import_model: { need: "administrator", rpcs: [`${modelAdmin}/ImportModel`] },
-  list_stored_models: { need: "administrator", rpcs: [`${modelAdmin}/ListStoredModels`] },
+  list_stored_models: { need: "administrator", isReading: true, rpcs: [`${modelAdmin}/ListStoredModels`] },
   remove_model: { need: "administrator", rpcs: [`${modelAdmin}/RemoveModel`] },
   load_model: { need: "administrator", rpcs: [`${modelAdmin}/LoadModel`] },
   unload_model: { need: "administrator", rpcs: [`${modelAdmin}/UnloadModel`] },
@@ -55,6 +84,18 @@ export const operations = {
 } as const satisfies Record<string, OperationRow>;
 
 export type Operation = keyof typeof operations;
+
+/** Operations that run a model: what limits and budgets are for. */
+export const inferenceOperations: ReadonlySet<Operation> = new Set([
+  "create_chat_completion",
+  "create_completion",
+  "create_embeddings",
+]);
+
+/** The row of an operation, as the type that all rows share. */
+export function operationRow(operation: Operation): OperationRow {
+  return operations[operation];
+}
 
 /** `/package.Service/Method` to its operation: the paths of gRPC, Connect and gRPC-Web. */
 export const operationByRpcPath: ReadonlyMap<string, Operation> = new Map(

@@ -2,44 +2,91 @@ import { andThen } from "../lib/and-then.js";
 import type { Call } from "./call.js";
 import { errorOfEnd } from "./call-context.js";
 import type { CatalogModel } from "./catalog/catalog-model.js";
-import type { Admission, Ledger } from "./ledger.js";
-import type { Clock } from "./ports.js";
-import { Run } from "./run.js";
-import { ServiceError } from "./service-error.js";
+import type { Admitted, Budget, Charge, Ledger } from "./ledger.js";
+import type { LimitBook } from "./limits/limit-book.js";
+import type { LimitGate } from "./limits/limit-gate.js";
+import { errorOfRefusal } from "./limits/limit-refusal.js";
+import type { LimitScope } from "./limits/rate-limits.js";
+import type { Reservation } from "./limits/reservation.js";
+import type { Observer } from "./observer.js";
+import { Run, type RunDeps } from "./run.js";
+import type { Accounting } from "./usage/accounting.js";
+
+export interface AdmissionDeps extends RunDeps {
+  readonly ledger: Pick<Ledger, "admit" | "settle">;
+  readonly accounting: Pick<Accounting, "settlementOf" | "budgetsOf" | "costOf">;
+  readonly limitBook: Pick<LimitBook, "scopesOf">;
+  /** Told of refusals. */
+  readonly gate: Pick<LimitGate, "note">;
+  readonly observer: Pick<Observer, "usageLost" | "limitHit">;
+}
+
+export interface AdmittedRun {
+  readonly run: Run;
+  readonly admission: Admitted;
+}
 
 /** How long an admitted request counts as live without being renewed (state RL-18). */
 const leaseMs = 60_000;
 
-export interface AdmittedRun {
-  readonly run: Run;
-  readonly admission: Extract<Admission, { admitted: true }>;
-}
-
-/** Admits a validated request in one atomic call. Throws or rejects with 429 when a limit refuses it. */
+/**
+ * Admits a validated request in one atomic call. What it can use at most is asked for when a limit of tokens or a budget
+ * applies: counting a prompt costs the engine a moment. Throws or rejects with 429 when a limit refuses it.
+ */
 export function admitRun(
-  deps: { ledger: Ledger; clock: Clock },
+  deps: AdmissionDeps,
   call: Call,
   model: CatalogModel,
+  reserve: () => Promise<Reservation>,
 ): AdmittedRun | Promise<AdmittedRun> {
   if (call.stop.aborted) throw errorOfEnd(call.stop.reason);
-  const asked = deps.ledger.admit({
-    requestId: call.requestId,
-    account: call.principal.account,
-    keyId: call.principal.keyId,
-    model: model.id,
-    tokens: 0,
-    leaseMs,
-  });
-  return andThen(asked, (admission) => {
-    if (!admission.admitted) throw refusal(admission);
-    return { run: new Run(deps, call, model.id), admission };
+  const scopes = deps.limitBook.scopesOf(call.principal, model.id);
+  const budgets = deps.accounting.budgetsOf(call.principal);
+  if (!countsTokens(scopes, budgets)) return admit(deps, call, model, { scopes, budgets, ...nothing });
+  return reserve().then((reservation) => {
+    if (call.stop.aborted) throw errorOfEnd(call.stop.reason);
+    return admit(deps, call, model, { scopes, budgets, ...demandOf(deps, model, reservation) });
   });
 }
 
-function refusal(refused: Extract<Admission, { admitted: false }>): ServiceError {
-  if (refused.which === "budget") return new ServiceError("insufficient_quota", refused.message);
-  return new ServiceError("rate_limit_exceeded", refused.message, {
-    type: refused.which === "tokens" ? "tokens" : "requests",
-    ...(refused.retryAfterMs === null ? { shouldRetry: false } : { retryAfterMs: refused.retryAfterMs }),
+/** What is reserved for a request, and what is known of its prompt. */
+interface Demand {
+  readonly reserve: Charge;
+  readonly promptTokens: number;
+}
+
+const nothing: Demand = Object.freeze({ reserve: Object.freeze({ tokens: 0, costNano: 0 }), promptTokens: 0 });
+
+function demandOf({ accounting }: AdmissionDeps, model: CatalogModel, reservation: Reservation): Demand {
+  const { promptTokens, outputTokens, isCounted } = reservation;
+  return {
+    reserve: {
+      tokens: promptTokens + outputTokens,
+      costNano: accounting.costOf(model, promptTokens, outputTokens),
+    },
+    promptTokens: isCounted ? promptTokens : 0,
+  };
+}
+
+function countsTokens(scopes: readonly LimitScope[], budgets: readonly Budget[]): boolean {
+  return (
+    scopes.some(({ limits }) => limits.tokensPerMinute !== null) || budgets.some(({ metric }) => metric !== "requests")
+  );
+}
+
+function admit(
+  deps: AdmissionDeps,
+  call: Call,
+  model: CatalogModel,
+  wanted: Demand & { readonly scopes: readonly LimitScope[]; readonly budgets: readonly Budget[] },
+): AdmittedRun | Promise<AdmittedRun> {
+  const { requestId, operation } = call;
+  const { account, keyId } = call.principal;
+  const request = { requestId, account, keyId, model: model.id, operation, leaseMs, ...wanted };
+  return andThen(deps.ledger.admit(request), (admission) => {
+    if (admission.admitted) return { run: new Run(deps, call, model, admission.degraded), admission };
+    deps.gate.note(admission);
+    deps.observer.limitHit(admission.refusal.which);
+    throw errorOfRefusal(admission);
   });
 }

@@ -1,5 +1,6 @@
 import type { Operation } from "../contract/operations.js";
 import type { LazyAbort, StopSignal } from "../lib/lazy-abort.js";
+import type { Browser } from "./access/browser.js";
 import type { Principal } from "./access/principal.js";
 import type { Logger } from "./ports.js";
 import { ServiceError } from "./service-error.js";
@@ -70,8 +71,10 @@ export interface Caller {
   /** Aborted by the door when the peer leaves, by the core for every other reason: the first abort wins. */
   readonly abort: LazyAbort;
   readonly transport: "openai" | "connect" | "grpc_web" | "grpc";
-  /** Peer address without port, for the log. */
+  /** Peer address without port. */
   readonly address: string;
+  /** Given by doors that sessions come through; the others know no cookies. */
+  readonly browser?: Browser | undefined;
   /** What the door can do with an answer: see CallContext. */
   readonly wants: "messages" | "openai_bytes";
   /** The id that the door already gave the call, so that refusals carry it too; the core makes one otherwise. */
@@ -80,6 +83,8 @@ export interface Caller {
   readonly clientRequestId?: string | undefined;
   /** How often the client's SDK has tried before, for the log (RETRY-5). */
   readonly retryCount?: string | undefined;
+  /** The header of W3C Trace Context as it came, for the log and for traces. */
+  readonly traceparent?: string | undefined;
 }
 
 /** One per call, made by `core.open`, passed explicitly and never global. */
@@ -87,6 +92,10 @@ export interface CallContext {
   /** `req_` and 32 hex digits; sent as `x-request-id` on every wire. */
   readonly requestId: string;
   readonly principal: Principal;
+  /** Peer address without port. */
+  readonly address: string;
+  /** The browser that calls; null for every other client. */
+  readonly browser: Browser | null;
   readonly operation: Operation;
   /**
    * Aborted with an Ended when the request must end. Never a library's signal: those abort on success, too. Made when it
@@ -104,6 +113,8 @@ export interface CallContext {
    * refusal of the core's own validation. Without effect once an operation has answered or refused.
    */
   refused(error: ServiceError): void;
+  /** It only watches and would never end by itself: a stop of the service ends it at once. */
+  watching(): void;
   /** The door calls it at the end of every call, also when no operation ran: frees the gate and the deadline's timer. */
   close(): void;
 }

@@ -1,13 +1,18 @@
 import { type ErrorCode, errorRow } from "../contract/errors.js";
 import type { Operation } from "../contract/operations.js";
 import type { StopSignal } from "../lib/lazy-abort.js";
+import type { Browser } from "./access/browser.js";
 import type { Principal } from "./access/principal.js";
-import { type CallContext, type Caller, Ended, type EndReason, endReasonOf } from "./call-context.js";
+import { type CallContext, type Caller, Ended, type EndReason, endReasonOf, errorOfEnd } from "./call-context.js";
+import { CallDetails } from "./call-details.js";
+import { CallTimes } from "./call-times.js";
 import type { LiveRequest, LiveRequests, Stage } from "./live-requests.js";
+import type { CallEnd, CallTracer, Observer } from "./observer.js";
 import type { Clock, Logger } from "./ports.js";
 import { RequestLog } from "./request-log.js";
 import type { ServiceError } from "./service-error.js";
-import type { UsageTotal } from "./usage/usage-tally.js";
+import { parseTraceparent } from "./traceparent.js";
+import type { UsageTally, UsageTotal } from "./usage/usage-tally.js";
 
 /** What a call is made of: decided by `core.open`. */
 export interface CallFacts {
@@ -16,6 +21,8 @@ export interface CallFacts {
   readonly principal: Principal;
   readonly caller: Caller;
   readonly receivedAtMs: number;
+  /** The same moment on the monotonic clock. */
+  readonly arrivedAtMs: number;
   readonly deadlineAtMs: number;
 }
 
@@ -23,6 +30,9 @@ export interface CallDeps {
   readonly clock: Clock;
   readonly live: LiveRequests;
   readonly log: Logger;
+  readonly observer: Pick<Observer, "callEnded">;
+  /** Null: calls are not traced. */
+  readonly tracer: CallTracer | null;
   /** Charges a refused request one request, in the background (state RL-14). */
   readonly chargeRefused: (call: Call) => void;
 }
@@ -43,15 +53,18 @@ export class Call implements CallContext, LiveRequest {
   readonly receivedAtMs: number;
   readonly deadlineAtMs: number;
   readonly wants: "messages" | "openai_bytes";
+  readonly times: CallTimes;
+  /** For its trace; null: it is not traced. */
+  readonly details: CallDetails | null;
   readonly #deps: CallDeps;
   readonly #caller: Caller;
   readonly #cancelDeadline: () => void;
   #stage: Stage = "receiving";
   #model: string | null = null;
   #outcome: Outcome | null = null;
-  #queueMs = 0;
   #closed = false;
   #holds = 0;
+  #tally: UsageTally | null = null;
 
   constructor(deps: CallDeps, facts: CallFacts) {
     this.requestId = facts.requestId;
@@ -61,6 +74,8 @@ export class Call implements CallContext, LiveRequest {
     this.receivedAtMs = facts.receivedAtMs;
     this.deadlineAtMs = facts.deadlineAtMs;
     this.wants = facts.caller.wants;
+    this.times = new CallTimes(facts.arrivedAtMs);
+    this.details = deps.tracer === null ? null : new CallDetails();
     this.#deps = deps;
     this.#caller = facts.caller;
     this.#cancelDeadline = deps.clock.after(Math.max(0, facts.deadlineAtMs - facts.receivedAtMs), () =>
@@ -71,6 +86,14 @@ export class Call implements CallContext, LiveRequest {
 
   get signal(): AbortSignal {
     return this.#caller.abort.signal;
+  }
+
+  get address(): string {
+    return this.#caller.address;
+  }
+
+  get browser(): Browser | null {
+    return this.#caller.browser ?? null;
   }
 
   get log(): Logger {
@@ -89,6 +112,10 @@ export class Call implements CallContext, LiveRequest {
     return this.principal.keyId;
   }
 
+  get sessionId(): string | null {
+    return this.principal.kind === "administrator" ? this.principal.sessionId : null;
+  }
+
   get model(): string | null {
     return this.#model;
   }
@@ -101,12 +128,17 @@ export class Call implements CallContext, LiveRequest {
     this.#stage = stage;
   }
 
+  watching(): void {
+    this.enter("watching");
+  }
+
   chose(model: string): void {
     this.#model = model;
   }
 
+  /** It has a slot, for which it waited so long in all. */
   waited(queueMs: number): void {
-    this.#queueMs = queueMs;
+    this.times.engineBegan(this.#deps.clock.monotonic(), queueMs);
   }
 
   abort(why: EndReason): void {
@@ -124,9 +156,15 @@ export class Call implements CallContext, LiveRequest {
     this.#outcome ??= { why, error, usage };
   }
 
+  /** What its admitted run has used so far; null: it has none. */
+  get usedSoFar(): UsageTotal | null {
+    return this.#holds > 0 && this.#tally !== null ? this.#tally.total() : null;
+  }
+
   /** An admitted run keeps the call among the live ones until it is settled and lets go. */
-  hold(): void {
+  hold(tally: UsageTally): void {
     this.#holds += 1;
+    this.#tally = tally;
   }
 
   letGo(): void {
@@ -144,13 +182,36 @@ export class Call implements CallContext, LiveRequest {
   #finishIfOver(): void {
     if (!this.#closed || this.#holds > 0) return;
     this.#deps.live.remove(this.requestId);
-    this.#writeLogLine();
+    this.#tellEnd();
+  }
+
+  #tellEnd(): void {
+    const { observer, tracer } = this.#deps;
+    const why = this.stop.aborted ? endReasonOf(this.stop) : "completed";
+    const outcome = this.#outcome ?? { why, error: null, usage: null };
+    const end: CallEnd = {
+      requestId: this.requestId,
+      operation: this.operation,
+      transport: this.#caller.transport,
+      model: this.#model,
+      why: outcome.why,
+      code: outcome.error ?? (outcome.why === "completed" ? "ok" : errorOfEnd(new Ended(outcome.why)).code),
+      stage: this.#stage,
+      clientLeft: why === "client_left",
+      usage: outcome.usage,
+      receivedAtMs: this.receivedAtMs,
+      durationMs: this.times.sinceArrival(this.#deps.clock.monotonic()),
+      times: this.times,
+      traceparent: this.#caller.traceparent,
+      details: this.details,
+    };
+    observer.callEnded(end);
+    const traceId = tracer === null ? parseTraceparent(end.traceparent)?.traceId : tracer.trace(end);
+    this.#writeLogLine(outcome, traceId);
   }
 
   /** One line per call: who, what, how it ended. No content, no key (SEC-18). */
-  #writeLogLine(): void {
-    const why = this.stop.aborted ? endReasonOf(this.stop) : "completed";
-    const outcome = this.#outcome ?? { why, error: null, usage: null };
+  #writeLogLine(outcome: Outcome, traceId: string | undefined): void {
     this.#deps.log.info(
       {
         request_id: this.requestId,
@@ -163,11 +224,12 @@ export class Call implements CallContext, LiveRequest {
         error: outcome.error,
         prompt_tokens: outcome.usage?.promptTokens,
         completion_tokens: outcome.usage?.completionTokens,
-        queue_ms: Math.round(this.#queueMs),
+        queue_ms: Math.round(this.times.queueMs),
         duration_ms: this.#deps.clock.now() - this.receivedAtMs,
         client_request_id: this.#caller.clientRequestId,
         retry_count: this.#caller.retryCount,
         address: this.#caller.address,
+        trace_id: traceId,
       },
       "request",
     );

@@ -1,4 +1,6 @@
 import type { EndReason } from "./call-context.js";
+import type { Progress } from "./ledger.js";
+import type { UsageTotal } from "./usage/usage-tally.js";
 
 /**
  * Where a call stands: its body comes in, it waits for a slot, an engine runs it, its answer is on the way to a client,
@@ -11,9 +13,13 @@ export interface LiveRequest {
   readonly id: string;
   readonly account: string;
   readonly keyId: string | null;
+  /** Of somebody who is signed in to the dashboard. */
+  readonly sessionId: string | null;
   /** Known once the request is validated. */
   readonly model: string | null;
   readonly stage: Stage;
+  /** What it has used so far; null while it is not admitted. */
+  readonly usedSoFar: UsageTotal | null;
   /** Ends the call; the first reason counts. */
   abort(why: EndReason): void;
 }
@@ -42,6 +48,36 @@ export class LiveRequests {
     const counts: Partial<Record<Stage, number>> = {};
     for (const call of this.#calls.values()) counts[call.stage] = (counts[call.stage] ?? 0) + 1;
     return counts;
+  }
+
+  /** How far the admitted calls are. */
+  progress(): readonly Progress[] {
+    const progress: Progress[] = [];
+    for (const { id, account, usedSoFar } of this.#calls.values()) {
+      if (usedSoFar === null) continue;
+      const { promptTokens, completionTokens } = usedSoFar;
+      progress.push({ requestId: id, account, promptTokens, completionTokens });
+    }
+    return progress;
+  }
+
+  /** Keys that calls are made with. */
+  keyIds(): ReadonlySet<string> {
+    const ids = new Set<string>();
+    for (const { keyId } of this.#calls.values()) if (keyId !== null) ids.add(keyId);
+    return ids;
+  }
+
+  /** Sessions that calls are made in. */
+  sessionIds(): ReadonlySet<string> {
+    const ids = new Set<string>();
+    for (const { sessionId } of this.#calls.values()) if (sessionId !== null) ids.add(sessionId);
+    return ids;
+  }
+
+  /** Ends every call of a session. */
+  abortSession(sessionId: string): void {
+    this.#abortWhere((call) => call.sessionId === sessionId, "key_revoked");
   }
 
   /** Ends every call of a key (KEY-13). */

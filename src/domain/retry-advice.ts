@@ -18,7 +18,9 @@ export interface RetryAdvice {
 export function retryAdvice({ code, retryAfterMs, shouldRetry }: ServiceError): RetryAdvice {
   const { http, retryable } = errorRow(code);
   const wanted = retryAfterMs ?? retryAfterDefaultMs;
-  if (!retryable || (http !== 429 && http !== 503) || shouldRetry === false) return { waitMs: null, shouldRetry };
+  // Some refusals may be retried although their code in general may not.
+  const isWelcome = shouldRetry ?? retryable;
+  if (!isWelcome || (http !== 429 && http !== 503)) return { waitMs: null, shouldRetry };
   if (wanted > retryAfterMaxMs) return { waitMs: null, shouldRetry: false };
   return { waitMs: Math.max(1, Math.ceil(wanted)), shouldRetry };
 }

@@ -1,9 +1,19 @@
 import type { Call } from "./call.js";
 import type { EndReason } from "./call-context.js";
+import type { CatalogModel } from "./catalog/catalog-model.js";
 import type { Ledger } from "./ledger.js";
+import type { Observer } from "./observer.js";
 import type { Clock } from "./ports.js";
 import type { ServiceError } from "./service-error.js";
+import type { Accounting } from "./usage/accounting.js";
 import { UsageTally } from "./usage/usage-tally.js";
+
+export interface RunDeps {
+  readonly ledger: Pick<Ledger, "settle">;
+  readonly accounting: Pick<Accounting, "settlementOf">;
+  readonly clock: Clock;
+  readonly observer: Pick<Observer, "usageLost">;
+}
 
 /**
  * How long an ended request waits for its engine to say what it had produced. An engine answers an abort within
@@ -18,20 +28,21 @@ const lastWordsMs = 1_000;
  */
 export class Run {
   readonly call: Call;
-  readonly model: string;
+  readonly model: CatalogModel;
   readonly tally = new UsageTally();
-  readonly #ledger: Ledger;
-  readonly #clock: Clock;
+  readonly #deps: RunDeps;
+  /** Its limits were decided without the shared store. */
+  readonly #degraded: boolean;
   #settled: Promise<void> | undefined;
   #engineHasEnded = false;
   #onEngineEnd: () => void = () => {};
 
-  constructor(deps: { ledger: Ledger; clock: Clock }, call: Call, model: string) {
-    this.#ledger = deps.ledger;
-    this.#clock = deps.clock;
+  constructor(deps: RunDeps, call: Call, model: CatalogModel, degraded: boolean) {
+    this.#deps = deps;
+    this.#degraded = degraded;
     this.call = call;
     this.model = model;
-    call.hold();
+    call.hold(this.tally);
   }
 
   /** Tokens of a choice so far, held-back text included. */
@@ -42,6 +53,7 @@ export class Run {
   /** The engine will add nothing to the tally. */
   engineEnded(): void {
     this.#engineHasEnded = true;
+    this.call.times.engineEnded(this.#deps.clock.monotonic());
     this.#onEngineEnd();
   }
 
@@ -54,23 +66,18 @@ export class Run {
   async #settle(why: EndReason, error: ServiceError | undefined): Promise<void> {
     if (why !== "completed" && !this.#engineHasEnded) await this.#lastWords();
     const { call, tally } = this;
+    const { clock, ledger, accounting } = this.#deps;
     const usage = tally.total();
     call.ended(why, error?.code ?? null, usage);
     try {
-      const settling = this.#ledger.settle({
-        requestId: call.requestId,
-        account: call.principal.account,
-        keyId: call.principal.keyId,
-        model: this.model,
-        operation: call.operation,
-        why,
-        error: error?.code ?? null,
-        promptTokens: usage.promptTokens,
-        completionTokens: usage.completionTokens,
-        cachedTokens: usage.cachedTokens,
-        latencyMs: this.#clock.now() - call.receivedAtMs,
-      });
+      const { requestId, account, keyId, operation } = call;
+      const request = { requestId, account, keyId, operation, model: this.model, degraded: this.#degraded };
+      const latencyMs = clock.now() - call.receivedAtMs;
+      const settling = ledger.settle(accounting.settlementOf(request, { why, error: error ?? null, usage, latencyMs }));
       if (settling instanceof Promise) await settling;
+    } catch (cause) {
+      this.#deps.observer.usageLost();
+      throw cause;
     } finally {
       call.letGo();
     }
@@ -81,7 +88,7 @@ export class Run {
     let cancelTimer = (): void => {};
     await new Promise<void>((resolve) => {
       this.#onEngineEnd = resolve;
-      cancelTimer = this.#clock.after(lastWordsMs, resolve);
+      cancelTimer = this.#deps.clock.after(lastWordsMs, resolve);
     });
     cancelTimer();
   }

@@ -11,24 +11,35 @@ import type {
 } from "../../gen/unified/inference/v1/chat_pb.js";
 import type { Completion, CompletionChunk, CompletionParams } from "../../gen/unified/inference/v1/completion_pb.js";
 import type { EmbeddingList, EmbeddingParams } from "../../gen/unified/inference/v1/embedding_pb.js";
-import { type Operation, operations } from "../contract/operations.js";
+import { inferenceOperations, type Operation, operationRow } from "../contract/operations.js";
 import type { Authenticator } from "./access/authenticator.js";
-import { mayDo, type Principal } from "./access/principal.js";
+import { nobody, type Principal } from "./access/principal.js";
+import { requireAllowed } from "./access/require-allowed.js";
 import { Call, type CallDeps, type CallFacts } from "./call.js";
 import { type CallContext, type Caller, errorOfEnd } from "./call-context.js";
+import { CallTimes } from "./call-times.js";
 import { listModels } from "./catalog/list-models.js";
 import { requireModel } from "./catalog/require-model.js";
 import { watchModels } from "./catalog/watch-models.js";
 import type { Answer, Core, StreamAnswer } from "./core.js";
 import { Inference, type InferenceDeps } from "./inference/inference.js";
+import type { Ledger } from "./ledger.js";
+import type { LimitGate } from "./limits/limit-gate.js";
 import type { LiveRequests } from "./live-requests.js";
+import type { CallEnd, CallTracer, Observer } from "./observer.js";
 import type { Logger } from "./ports.js";
 import { invariant, ServiceError, toServiceError } from "./service-error.js";
+import { parseTraceparent } from "./traceparent.js";
 
 export interface ServiceCoreDeps extends InferenceDeps {
   readonly authenticator: Authenticator;
   readonly live: LiveRequests;
+  readonly ledger: InferenceDeps["ledger"] & Pick<Ledger, "chargeRefused">;
+  readonly gate: Pick<LimitGate, "note" | "check">;
   readonly log: Logger;
+  readonly observer: Observer;
+  /** Null: calls are not traced. */
+  readonly tracer: CallTracer | null;
 }
 
 /** A call whose caller is not known yet. */
@@ -44,13 +55,16 @@ export class ServiceCore implements Core {
   constructor(deps: ServiceCoreDeps) {
     this.#deps = deps;
     this.#inference = new Inference(deps);
-    const { clock, live, log, ledger } = deps;
-    const chargeRefused = ({ requestId, account, keyId }: Call): void => {
+    const { clock, live, log, ledger, limitBook, observer, tracer } = deps;
+    const chargeRefused = ({ requestId, operation, principal, model }: Call): void => {
+      const scopes = inferenceOperations.has(operation) ? limitBook.scopesOf(principal, model) : [];
+      if (scopes.length === 0) return;
+      const { account, keyId } = principal;
       ledger
-        .chargeRefused({ requestId, account, keyId })
+        .chargeRefused({ requestId, account, keyId, scopes })
         .catch((err: unknown) => log.warn({ request_id: requestId, err }, "a refused request could not be charged"));
     };
-    this.#callDeps = { clock, live, log, chargeRefused };
+    this.#callDeps = { clock, live, log, observer, tracer, chargeRefused };
   }
 
   /** From now on every new call is refused with `server_shutting_down`, and watches end; running requests go on. */
@@ -60,16 +74,24 @@ export class ServiceCore implements Core {
   }
 
   open(operation: Operation, caller: Caller): CallContext | Promise<CallContext> {
-    const receivedAtMs = this.#deps.clock.now();
+    const { clock } = this.#deps;
+    const receivedAtMs = clock.now();
+    const arrivedAtMs = clock.monotonic();
     const requestId = caller.requestId ?? this.#deps.ids.requestId();
-    const arrival = { requestId, operation, caller, receivedAtMs };
+    const arrival = { requestId, operation, caller, receivedAtMs, arrivedAtMs };
     try {
       if (this.#draining) throw shuttingDown();
-      const principal = this.#deps.authenticator.authenticate(caller.authorization);
+      const principal = this.#identify(operation, caller);
       return principal instanceof Promise ? this.#openOnceKnown(arrival, principal) : this.#letIn(arrival, principal);
     } catch (thrown) {
       return Promise.reject(this.#refusal(arrival, thrown));
     }
+  }
+
+  #identify(operation: Operation, { authorization, address, browser }: Caller): Principal | Promise<Principal> {
+    // Who is about to sign in may carry the cookie of a session that has ended.
+    if (operationRow(operation).need === "none") return nobody;
+    return this.#deps.authenticator.authenticate(authorization, address, browser?.sessionToken);
   }
 
   async #openOnceKnown(arrival: Arrival, principal: Promise<Principal>): Promise<Call> {
@@ -80,17 +102,38 @@ export class ServiceCore implements Core {
     }
   }
 
-  #letIn({ requestId, operation, caller, receivedAtMs }: Arrival, principal: Principal): Call {
+  #letIn(arrival: Arrival, principal: Principal): Call {
+    const { requestId, operation, caller, receivedAtMs, arrivedAtMs } = arrival;
     requireOpen(operation, caller, principal);
+    this.#checkGate(operation, principal);
     const deadlineAtMs = Math.min(caller.deadlineAtMs, receivedAtMs + this.#deps.limits.deadlineMs);
-    return new Call(this.#callDeps, { requestId, operation, principal, caller, receivedAtMs, deadlineAtMs });
+    const facts = { requestId, operation, principal, caller, receivedAtMs, arrivedAtMs, deadlineAtMs };
+    return new Call(this.#callDeps, facts);
+  }
+
+  #checkGate(operation: Operation, principal: Principal): void {
+    try {
+      this.#deps.gate.check(operation, principal);
+    } catch (refusal) {
+      this.#deps.observer.limitHit("requests");
+      throw refusal;
+    }
   }
 
   /** What a caller is told who is not let in. Its line in the log is written here: there is no call that would do it. */
-  #refusal({ requestId, operation, caller: { transport, address } }: Arrival, thrown: unknown): ServiceError {
+  #refusal(arrival: Arrival, thrown: unknown): ServiceError {
+    const { requestId, operation, caller } = arrival;
+    const { log, clock, observer, tracer } = this.#deps;
+    const { transport, address, traceparent } = caller;
     const error = toServiceError(thrown);
-    if (error !== thrown) this.#deps.log.error({ request_id: requestId, err: thrown }, "request failed");
-    this.#deps.log.info({ request_id: requestId, operation, transport, address, error: error.code }, "refused");
+    if (error !== thrown) log.error({ request_id: requestId, err: thrown }, "request failed");
+    const end = refusedEnd(arrival, error, clock.monotonic());
+    observer.callEnded(end);
+    const traceId = tracer === null ? parseTraceparent(traceparent)?.traceId : tracer.trace(end);
+    log.info(
+      { request_id: requestId, operation, transport, address, error: error.code, trace_id: traceId },
+      "refused",
+    );
     return error;
   }
 
@@ -129,11 +172,28 @@ export class ServiceCore implements Core {
   }
 }
 
-const needText = {
-  read: "the scope `read`",
-  read_write: "the scope `read_write`",
-  administrator: "the administrator's credential",
-} as const;
+/** The end of a call that was not let in. */
+function refusedEnd(arrival: Arrival, { code }: ServiceError, nowMs: number): CallEnd {
+  const { requestId, operation, caller, receivedAtMs, arrivedAtMs } = arrival;
+  const { transport, traceparent } = caller;
+  const times = new CallTimes(arrivedAtMs);
+  return {
+    requestId,
+    operation,
+    transport,
+    model: null,
+    why: "failed",
+    code,
+    stage: "opening",
+    clientLeft: code === "client_closed_request",
+    usage: null,
+    receivedAtMs,
+    durationMs: times.sinceArrival(nowMs),
+    times,
+    traceparent,
+    details: null,
+  };
+}
 
 function shuttingDown(): ServiceError {
   return new ServiceError("server_shutting_down", "The service is stopping. Send the request again.", {
@@ -142,11 +202,9 @@ function shuttingDown(): ServiceError {
 }
 
 /** Refuses an operation that the principal may not do, and a call that ended while its key was looked up. */
-function requireOpen(operation: Operation, { abort }: Caller, principal: Principal): void {
+function requireOpen(operation: Operation, { abort, browser }: Caller, principal: Principal): void {
   if (abort.aborted) throw errorOfEnd(abort.reason);
-  const { need } = operations[operation];
-  if (mayDo(principal, need)) return;
-  throw new ServiceError("insufficient_permissions", `This API key may not do this: it needs ${needText[need]}.`);
+  requireAllowed(operation, principal, browser);
 }
 
 /** Runs an operation and notes on its call how it failed, for the log. Masks what no caller may see. */

@@ -1,4 +1,5 @@
 import { type ErrorCode, errorRow, type OpenAiErrorType } from "../contract/errors.js";
+import type { LimitSnapshot } from "./ledger.js";
 
 export interface ServiceErrorOptions {
   /** The field at fault, in OpenAI's notation: `messages[0].role`. */
@@ -9,6 +10,10 @@ export interface ServiceErrorOptions {
   readonly type?: OpenAiErrorType | undefined;
   /** Overrides the row: false when a retry of this very request is useless. */
   readonly shouldRetry?: boolean | undefined;
+  /** The caller's limits, when one of them refused. */
+  readonly limits?: LimitSnapshot | undefined;
+  /** They were decided without the shared store. */
+  readonly degraded?: boolean | undefined;
   /** For the log, never for the caller. */
   readonly cause?: unknown;
 }
@@ -24,6 +29,8 @@ export class ServiceError extends Error {
   readonly retryAfterMs: number | null;
   readonly type: OpenAiErrorType;
   readonly shouldRetry: boolean | null;
+  readonly limits: LimitSnapshot | undefined;
+  readonly degraded: boolean;
 
   constructor(code: ErrorCode, publicMessage: string, options: ServiceErrorOptions = {}) {
     super(publicMessage, options.cause === undefined ? undefined : { cause: options.cause });
@@ -33,6 +40,8 @@ export class ServiceError extends Error {
     this.retryAfterMs = options.retryAfterMs ?? null;
     this.type = options.type ?? row.type;
     this.shouldRetry = options.shouldRetry ?? row.shouldRetry ?? null;
+    this.limits = options.limits;
+    this.degraded = options.degraded ?? false;
   }
 }
 

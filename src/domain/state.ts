@@ -1,5 +1,14 @@
+import type { AuditLog } from "./access/audit-log.js";
 import type { KeyStore } from "./access/key-store.js";
+import type { SessionStore } from "./access/session-store.js";
+import type { SettingsStore } from "./access/settings-store.js";
 import type { CatalogStore } from "./catalog/catalog-store.js";
+import type { Ledger } from "./ledger.js";
+import type { LimitStore } from "./limits/limit-store.js";
+import type { ThresholdStore } from "./usage/threshold.js";
+import type { UsageReader } from "./usage/usage-store.js";
+import type { DeliveryQueue } from "./webhooks/delivery-queue.js";
+import type { EndpointStore } from "./webhooks/endpoint-store.js";
 
 /** How the kept state is doing, for `/ready` with detail and `uis doctor`. */
 export interface StateHealth {
@@ -13,11 +22,43 @@ export interface StateHealth {
   readonly warnings: readonly string[];
 }
 
-/** All ports of one driver over one connection. Whoever opened it closes it, after everything that writes has ended. */
+/** What changed in the store, whoever changed it. Whoever remembers such things reads them again before the next use. */
+export type StateChange =
+  | { readonly kind: "key" | "session" | "endpoint"; readonly id: string }
+  | { readonly kind: "limits" | "thresholds" | "settings" }
+  /** Changes may have been missed: nothing that is remembered may be believed unread. */
+  | { readonly kind: "lost_link" };
+
+export interface ChangeFeed {
+  /** The returned function ends it. A listener never throws. */
+  subscribe(listener: (change: StateChange) => void): () => void;
+  /** False while changes of others do not arrive: what is read is not to be remembered (KEY-11). */
+  readonly isLinked: boolean;
+}
+
+/** The ports that one driver implements over one connection; a caller gets one of them, not all. */
 export interface State {
-  readonly kind: "embedded" | "volatile";
+  readonly kind: "embedded" | "redis" | "volatile";
   readonly keys: KeyStore;
+  readonly sessions: SessionStore;
+  readonly settings: SettingsStore;
+  readonly audit: AuditLog;
   readonly catalog: CatalogStore;
+  readonly ledger: Ledger;
+  readonly limits: LimitStore;
+  readonly usage: UsageReader;
+  readonly thresholds: ThresholdStore;
+  readonly endpoints: EndpointStore;
+  readonly deliveries: DeliveryQueue;
+  readonly changes: ChangeFeed;
+  /** Wall-clock milliseconds of the store, which all replicas share; estimated between two answers of a shared store. */
+  now(): number;
+  /** How many processes share the store, as last known; 1 or more. */
+  replicas(): number;
+  /** Removes what is older than its time, at most `max` records; how many it removed. Rejects with `storage_unavailable`. */
+  purge(max: number): Promise<number>;
+  /** Writes a consistent copy while the service runs; null where the store has its own means. */
+  readonly backup: ((file: string) => Promise<void>) | null;
   /** Never rejects: a store that does not answer is `ok: false`. */
   health(): Promise<StateHealth>;
   /** Waits for the writes that were asked for; whatever comes later is refused as `storage_unavailable`. */

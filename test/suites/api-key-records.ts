@@ -1,4 +1,5 @@
 import type { ApiKeyRecord } from "../../src/domain/access/key-store.js";
+import { unlimited } from "../../src/domain/limits/rate-limits.js";
 
 const firstAtMs = Date.UTC(2026, 0, 1);
 
@@ -14,6 +15,7 @@ export function keyRecord(number: number, changes: Partial<ApiKeyRecord> = {}): 
     prefix: "sk-uis-abc",
     last4: "wxyz",
     models: [],
+    limits: unlimited,
     createdAtMs: firstAtMs + number,
     createdBy: "administrator",
     expiresAtMs: null,

@@ -1,28 +1,25 @@
-import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import type { State } from "../../src/domain/state.js";
+import { describe, expect, it } from "vitest";
+import { eachTest, type OpenState } from "./state-harness.js";
 
-/** What every driver's CatalogStore does. `open` gives an empty state, which the suite closes. */
-export function describeCatalogStore(name: string, open: () => Promise<State>): void {
-  describe(`CatalogStore: ${name}`, () => {
-    let state: State;
-    beforeEach(async () => {
-      state = await open();
-    });
-    afterEach(() => state.close());
+export function describeCatalogStore(open: OpenState): void {
+  describe("CatalogStore", () => {
+    const harness = eachTest(open);
 
     it("MODEL-2: a model keeps the instant at which it was first seen", async () => {
-      expect(await state.catalog.firstSeen(["a", "b"], 1_000)).toEqual([1_000, 1_000]);
-      expect(await state.catalog.firstSeen(["c", "b", "a"], 2_000)).toEqual([2_000, 1_000, 1_000]);
+      expect(await harness.state.catalog.firstSeen(["a", "b"], 1_000)).toEqual([1_000, 1_000]);
+      expect(await harness.state.catalog.firstSeen(["c", "b", "a"], 2_000)).toEqual([2_000, 1_000, 1_000]);
     });
 
     it("takes ids as they are: case, slashes and quotes tell models apart", async () => {
-      await state.catalog.firstSeen(["org/Model"], 1_000);
-      expect(await state.catalog.firstSeen(["org/model", "org/Model", "it's"], 2_000)).toEqual([2_000, 1_000, 2_000]);
-      expect(await state.catalog.firstSeen([], 3_000)).toEqual([]);
+      await harness.state.catalog.firstSeen(["org/Model"], 1_000);
+      expect(await harness.state.catalog.firstSeen(["org/model", "org/Model", "it's"], 2_000)).toEqual([
+        2_000, 1_000, 2_000,
+      ]);
+      expect(await harness.state.catalog.firstSeen([], 3_000)).toEqual([]);
     });
 
     it("answers the same instant to all who ask at the same moment", async () => {
-      const answers = await Promise.all([1, 2, 3, 4].map((nowMs) => state.catalog.firstSeen(["m"], nowMs)));
+      const answers = await Promise.all([1, 2, 3, 4].map((nowMs) => harness.state.catalog.firstSeen(["m"], nowMs)));
       expect(new Set(answers.flat()).size).toBe(1);
     });
   });

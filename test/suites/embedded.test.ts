@@ -3,10 +3,9 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll } from "vitest";
 import type { Logger } from "../../src/domain/ports.js";
-import type { State } from "../../src/domain/state.js";
 import { openEmbeddedState } from "../../src/state/embedded/embedded-state.js";
-import { describeCatalogStore } from "./catalog-store.suite.js";
-import { describeKeyStore } from "./key-store.suite.js";
+import { FakeClock } from "../support/fake-clock.js";
+import { describeState } from "./state.suite.js";
 
 const silent: Logger = { debug() {}, info() {}, warn() {}, error() {} };
 
@@ -17,10 +16,9 @@ beforeAll(async () => {
 });
 afterAll(() => rm(root, { recursive: true }));
 
-function openEmpty(): Promise<State> {
+describeState("embedded", async () => {
   opened += 1;
-  return openEmbeddedState({ dataDir: join(root, String(opened)), log: silent });
-}
-
-describeKeyStore("embedded", openEmpty);
-describeCatalogStore("embedded", openEmpty);
+  const clock = new FakeClock();
+  const state = await openEmbeddedState({ dataDir: join(root, String(opened)), log: silent, clock });
+  return { state, advance: async (ms) => clock.advance(ms), close: () => state.close() };
+});

@@ -1,18 +1,15 @@
-import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { beforeEach, describe, expect, it } from "vitest";
 import type { ApiKeyRecord, KeyStore } from "../../src/domain/access/key-store.js";
-import type { State } from "../../src/domain/state.js";
 import { keyRecord } from "./api-key-records.js";
+import { eachTest, type OpenState } from "./state-harness.js";
 
-/** What every driver's KeyStore does. `open` gives an empty state, which the suite closes. */
-export function describeKeyStore(name: string, open: () => Promise<State>): void {
-  describe(`KeyStore: ${name}`, () => {
-    let state: State;
+export function describeKeyStore(open: OpenState): void {
+  describe("KeyStore", () => {
+    const harness = eachTest(open);
     let keys: KeyStore;
-    beforeEach(async () => {
-      state = await open();
-      keys = state.keys;
+    beforeEach(() => {
+      keys = harness.state.keys;
     });
-    afterEach(() => state.close());
 
     it("gives back every field of a record, by the hash of its secret", async () => {
       const record = keyRecord(1, {
@@ -106,8 +103,67 @@ export function describeKeyStore(name: string, open: () => Promise<State>): void
       expect(await keys.findByHash(hash)).toEqual(keyRecord(1, { lastUsedAtMs: 3_000 }));
     });
 
-    it("reports that it answers", async () => {
-      expect(await state.health()).toMatchObject({ ok: true });
+    it("is found by its id, revoked or not", async () => {
+      await keys.insert(keyRecord(1));
+      expect(await keys.find(keyRecord(1).id)).toEqual(keyRecord(1));
+      await keys.revoke(keyRecord(1).id, 5);
+      expect(await keys.find(keyRecord(1).id)).toMatchObject({ revokedAtMs: 5 });
+      expect(await keys.find("key_nobody")).toBeNull();
+    });
+
+    it("changes what is named and leaves the rest", async () => {
+      await keys.insert(keyRecord(1, { models: ["a"], expiresAtMs: 5_000 }));
+      const { id, hash } = keyRecord(1);
+      const limits = { requestsPerMinute: 10, tokensPerMinute: null, concurrency: 2 };
+      const changed = keyRecord(1, { name: "new", models: ["a"], expiresAtMs: 5_000, limits });
+      expect(await keys.update(id, { name: "new", limits })).toEqual(changed);
+      expect(await keys.update(id, { models: [], expiresAtMs: null })).toEqual({
+        ...changed,
+        models: [],
+        expiresAtMs: null,
+      });
+      expect(await keys.findByHash(hash)).toEqual({ ...changed, models: [], expiresAtMs: null });
+      expect(await keys.update("key_nobody", { name: "new" })).toBeNull();
+    });
+
+    it("changes of the same moment lose nothing of each other", async () => {
+      await keys.insert(keyRecord(1));
+      const { id } = keyRecord(1);
+      await Promise.all([
+        keys.update(id, { name: "new" }),
+        keys.update(id, { models: ["m"] }),
+        keys.touch(id, 7),
+        keys.revoke(id, 9),
+      ]);
+      expect(await keys.find(id)).toMatchObject({ name: "new", models: ["m"], lastUsedAtMs: 7, revokedAtMs: 9 });
+    });
+
+    it("KEY-16: a rotated key has a successor and an end, in one step", async () => {
+      await keys.insert(keyRecord(1));
+      expect(await keys.rotate(keyRecord(1).id, keyRecord(2), 9_000)).toBe(true);
+      expect(await keys.find(keyRecord(1).id)).toMatchObject({ expiresAtMs: 9_000 });
+      expect(await keys.findByHash(keyRecord(2).hash)).toEqual(keyRecord(2));
+    });
+
+    it("KEY-16: rotating never lengthens the life of the old key", async () => {
+      await keys.insert(keyRecord(1, { expiresAtMs: 5_000 }));
+      expect(await keys.rotate(keyRecord(1).id, keyRecord(2), 9_000)).toBe(true);
+      expect(await keys.find(keyRecord(1).id)).toMatchObject({ expiresAtMs: 5_000 });
+    });
+
+    it("KEY-16: a key that is revoked or unknown is not rotated, and nothing is inserted", async () => {
+      await keys.insert(keyRecord(1, { revokedAtMs: 5 }));
+      expect(await keys.rotate(keyRecord(1).id, keyRecord(2), 9_000)).toBe(false);
+      expect(await keys.rotate("key_nobody", keyRecord(2), 9_000)).toBe(false);
+      expect(await namesOf(keys)).toEqual(["key number 1"]);
+    });
+
+    it("KEY-16: a successor whose id is taken leaves the old key as it is", async () => {
+      await keys.insert(keyRecord(1));
+      await keys.insert(keyRecord(2));
+      const rotating = keys.rotate(keyRecord(1).id, keyRecord(2), 9_000);
+      await expect(rotating).rejects.toMatchObject({ code: "conflict" });
+      expect(await keys.find(keyRecord(1).id)).toMatchObject({ expiresAtMs: null });
     });
   });
 }

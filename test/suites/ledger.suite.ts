@@ -1,67 +1,59 @@
-import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import type { AdmitRequest, Ledger, Settlement } from "../../src/domain/ledger.js";
+import { beforeEach, describe, expect, it } from "vitest";
+import type { Ledger } from "../../src/domain/ledger.js";
+import { periodAt } from "../../src/domain/usage/period.js";
+import type { UsageSums } from "../../src/domain/usage/usage-store.js";
+import { admission, leaseMs, scope, settlement } from "./ledger-records.js";
+import { eachTest, type OpenState } from "./state-harness.js";
 
-export interface LedgerHarness {
-  readonly ledger: Ledger;
-  /** Moves the store's time. */
-  advance(ms: number): Promise<void>;
-  usage(account: string): Promise<{
-    readonly requests: number;
-    readonly promptTokens: number;
-    readonly completionTokens: number;
-    readonly cachedTokens: number;
-  }>;
-  close(): Promise<void>;
-}
-
-const leaseMs = 60_000;
-
-/** What every driver's Ledger does without limits. `open` gives an empty one, which the suite closes. */
-export function describeLedger(name: string, open: () => Promise<LedgerHarness>): void {
-  describe(`Ledger: ${name}`, () => {
-    let harness: LedgerHarness;
+/** The life of a request: admitted, renewed, settled or lost. */
+export function describeLedger(open: OpenState): void {
+  describe("Ledger", () => {
+    const harness = eachTest(open);
     let ledger: Ledger;
-    beforeEach(async () => {
-      harness = await open();
-      ledger = harness.ledger;
+    beforeEach(() => {
+      ledger = harness.state.ledger;
     });
-    afterEach(() => harness.close());
-
-    it("adds up what settled requests used, per account", async () => {
-      await settleAll(ledger, [
-        settlement("req_1", { promptTokens: 10, completionTokens: 5, cachedTokens: 4 }),
-        settlement("req_2", { promptTokens: 1, completionTokens: 2, cachedTokens: 0 }),
-        settlement("req_3", { account: "other", promptTokens: 100, completionTokens: 0, cachedTokens: 0 }),
-      ]);
-      expect(await harness.usage("a")).toMatchObject({
-        requests: 2,
-        promptTokens: 11,
-        completionTokens: 7,
-        cachedTokens: 4,
-      });
-      expect(await harness.usage("other")).toMatchObject({ requests: 1, promptTokens: 100 });
-      expect(await harness.usage("nobody")).toMatchObject({ requests: 0, promptTokens: 0 });
-    });
+    const usedBy = (account: string): Promise<UsageSums> =>
+      harness.state.usage.used(account, { kind: "account", id: account }, periodAt("month", harness.state.now()));
 
     it("USE-1: counts a request once, however often its end is told, also at the same moment", async () => {
       await ledger.admit(admission("req_1"));
       const answers = await Promise.all([1, 2, 3].map(() => ledger.settle(settlement("req_1"))));
       expect(answers.map(({ duplicate }) => duplicate).toSorted()).toEqual([false, true, true]);
-      expect(await harness.usage("a")).toMatchObject({ requests: 1, promptTokens: 10 });
+      expect(await ledger.settle(settlement("req_1"))).toEqual({ duplicate: true, crossed: [] });
+      expect(await usedBy("a")).toMatchObject({ requests: 1n, promptTokens: 10n });
+    });
+
+    it("USE-1: counts each of many requests once when all ends are told twice at once", async () => {
+      const ids = Array.from({ length: 100 }, (_, number) => `req_${number}`);
+      await Promise.all(ids.map((id) => ledger.admit(admission(id))));
+      const answers = await Promise.all([...ids, ...ids].map((id) => ledger.settle(settlement(id))));
+      expect(answers.filter(({ duplicate }) => duplicate)).toHaveLength(100);
+      expect(await usedBy("a")).toMatchObject({ requests: 100n, promptTokens: 1_000n, completionTokens: 500n });
+    });
+
+    it("USE-1: counts a settlement whose admission was never seen, once", async () => {
+      expect(await ledger.settle(settlement("req_1"))).toMatchObject({ duplicate: false });
+      expect(await ledger.settle(settlement("req_1"))).toMatchObject({ duplicate: true });
+      expect(await usedBy("a")).toMatchObject({ requests: 1n });
+    });
+
+    it("USE-1: counts a request that was admitted without the store, once", async () => {
+      const degraded = settlement("req_1", { degraded: true });
+      expect(await ledger.settle(degraded)).toMatchObject({ duplicate: false });
+      expect(await ledger.settle(degraded)).toMatchObject({ duplicate: true });
+      expect(await usedBy("a")).toMatchObject({ requests: 1n, promptTokens: 10n });
     });
 
     it("admits a repeat as the first time, and does not revive a request that has ended", async () => {
-      const first = await ledger.admit(admission("req_1"));
-      expect(await ledger.admit(admission("req_1"))).toEqual(first);
+      const request = admission("req_1", { scopes: [scope("key", "key_1", { requestsPerMinute: 10 })] });
+      const first = await ledger.admit(request);
+      expect(await ledger.admit(request)).toMatchObject({ admitted: true, snapshot: { requests: { remaining: 9 } } });
+      expect(first).toMatchObject({ admitted: true, snapshot: { requests: { remaining: 9 } } });
       expect(await ledger.liveLeases()).toBe(1);
       await ledger.settle(settlement("req_1"));
-      expect(await ledger.admit(admission("req_1"))).toEqual(first);
+      expect(await ledger.admit(request)).toMatchObject({ admitted: true });
       expect(await ledger.liveLeases()).toBe(0);
-    });
-
-    it("counts a settlement whose admission was never seen", async () => {
-      expect(await ledger.settle(settlement("req_1"))).toMatchObject({ duplicate: false });
-      expect(await harness.usage("a")).toMatchObject({ requests: 1 });
     });
 
     it("holds a lease from the admission to the end", async () => {
@@ -72,66 +64,100 @@ export function describeLedger(name: string, open: () => Promise<LedgerHarness>)
       expect(await ledger.liveLeases()).toBe(1);
     });
 
-    it("finds requests that nobody renewed when their lease has run out, and no others", async () => {
-      await ledger.admit(admission("req_1"));
-      await ledger.admit(admission("req_2"));
-      await harness.advance(leaseMs - 1);
-      expect(await ledger.sweepLost(10)).toEqual([]);
-      await ledger.renew(["req_2", "req_unknown"]);
-      await harness.advance(1);
-      expect(await ledger.sweepLost(10)).toEqual([{ requestId: "req_1", account: "a" }]);
-      expect(await ledger.liveLeases()).toBe(1);
+    it("a refused request is no usage, holds no lease and may be told twice without harm", async () => {
+      const refused = { requestId: "req_1", account: "a", keyId: null, scopes: [] };
+      await ledger.chargeRefused(refused);
+      await ledger.chargeRefused(refused);
+      expect(await usedBy("a")).toMatchObject({ requests: 0n, promptTokens: 0n });
+      expect(await ledger.liveLeases()).toBe(0);
     });
 
-    it("counts a lost request once, whoever sweeps and whatever is told of it later", async () => {
+    it("state RL-18: finds requests that nobody renewed when their lease has run out, and no others", async () => {
+      await ledger.admit(admission("req_1"));
+      await ledger.admit(admission("req_2"));
+      await harness.advance(leaseMs - 10_000);
+      expect(await ledger.sweepLost(10, leaseMs)).toEqual([]);
+      const running = { account: "a", promptTokens: 0, completionTokens: 0 };
+      await ledger.renew(
+        [
+          { requestId: "req_2", ...running },
+          { requestId: "req_unknown", ...running },
+        ],
+        leaseMs,
+      );
+      await harness.advance(10_000);
+      expect(await ledger.sweepLost(10, leaseMs)).toMatchObject([{ requestId: "req_1", account: "a" }]);
+    });
+
+    it("USE-13: tells of a lost request who ran what, since when, and how far it was", async () => {
+      const atMs = harness.state.now();
+      await ledger.admit(admission("req_1", { operation: "create_embeddings", promptTokens: 7 }));
+      await ledger.admit(admission("req_2", { account: "b", keyId: null, model: "org/n", promptTokens: 8 }));
+      await ledger.renew([{ requestId: "req_2", account: "b", promptTokens: 9, completionTokens: 33 }], leaseMs);
+      await harness.advance(leaseMs);
+      const lost = await ledger.sweepLost(10, leaseMs);
+      expect(lost.toSorted((a, b) => (a.requestId < b.requestId ? -1 : 1))).toEqual([
+        {
+          requestId: "req_1",
+          account: "a",
+          keyId: "key_1",
+          model: "m",
+          operation: "create_embeddings",
+          admittedAtMs: expect.any(Number),
+          promptTokens: 7,
+          completionTokens: 0,
+        },
+        {
+          requestId: "req_2",
+          account: "b",
+          keyId: null,
+          model: "org/n",
+          operation: "create_chat_completion",
+          admittedAtMs: expect.any(Number),
+          promptTokens: 9,
+          completionTokens: 33,
+        },
+      ]);
+      for (const { admittedAtMs } of lost) expect(Math.abs(admittedAtMs - atMs)).toBeLessThan(leaseMs / 2);
+    });
+
+    it("USE-13: two sweepers get no request both, and who gets it has a lease's time to settle it", async () => {
+      const ids = Array.from({ length: 20 }, (_, number) => `req_${number}`);
+      for (const id of ids) await ledger.admit(admission(id));
+      await harness.advance(leaseMs);
+      const swept = await Promise.all([ledger.sweepLost(15, leaseMs), ledger.sweepLost(15, leaseMs)]);
+      expect(
+        swept
+          .flat()
+          .map(({ requestId }) => requestId)
+          .toSorted(),
+      ).toEqual(ids.toSorted());
+      expect(await ledger.sweepLost(100, leaseMs)).toEqual([]);
+      await harness.advance(leaseMs);
+      expect(await ledger.sweepLost(100, leaseMs)).toHaveLength(20);
+    });
+
+    it("USE-13: counts a lost request once, whatever its process tells of it later", async () => {
       await ledger.admit(admission("req_1"));
       await harness.advance(leaseMs);
-      const swept = await Promise.all([ledger.sweepLost(10), ledger.sweepLost(10)]);
-      expect(swept.flat()).toHaveLength(1);
+      const [lost] = await ledger.sweepLost(10, leaseMs);
+      expect(lost?.requestId).toBe("req_1");
+      const swept = settlement("req_1", {
+        why: "failed",
+        error: "internal_error",
+        promptTokens: 3,
+        completionTokens: 0,
+      });
+      expect(await ledger.settle(swept)).toMatchObject({ duplicate: false });
       expect(await ledger.settle(settlement("req_1"))).toMatchObject({ duplicate: true });
-      expect(await harness.usage("a")).toMatchObject({ requests: 1, promptTokens: 0 });
+      expect(await usedBy("a")).toMatchObject({ requests: 1n, promptTokens: 3n, completionTokens: 0n });
     });
 
     it("sweeps at most as many as asked for", async () => {
       for (const id of ["req_1", "req_2", "req_3"]) await ledger.admit(admission(id));
       await harness.advance(leaseMs);
-      expect(await ledger.sweepLost(2)).toHaveLength(2);
-      expect(await ledger.sweepLost(2)).toHaveLength(1);
-    });
-
-    it("a refused request is no usage and may be charged twice without harm", async () => {
-      const refused = { requestId: "req_1", account: "a", keyId: null };
-      await ledger.chargeRefused(refused);
-      await ledger.chargeRefused(refused);
-      expect(await harness.usage("a")).toMatchObject({ requests: 0, promptTokens: 0 });
+      expect(await ledger.sweepLost(2, leaseMs)).toHaveLength(2);
+      expect(await ledger.sweepLost(2, leaseMs)).toHaveLength(1);
     });
   });
-}
-
-function admission(requestId: string): AdmitRequest {
-  return { requestId, account: "a", keyId: "key_1", model: "m", tokens: 0, leaseMs };
-}
-
-function settlement(requestId: string, changes: Partial<Settlement> = {}): Settlement {
-  return {
-    requestId,
-    account: "a",
-    keyId: "key_1",
-    model: "m",
-    operation: "create_chat_completion",
-    why: "completed",
-    error: null,
-    promptTokens: 10,
-    completionTokens: 5,
-    cachedTokens: 0,
-    latencyMs: 1,
-    ...changes,
-  };
-}
-
-async function settleAll(ledger: Ledger, settlements: readonly Settlement[]): Promise<void> {
-  for (const each of settlements) {
-    await ledger.admit({ ...admission(each.requestId), account: each.account });
-    await ledger.settle(each);
-  }
 }

@@ -1,22 +1,13 @@
 import { describe, expect, it } from "vitest";
-import { createVolatileLedger } from "../../src/state/volatile/volatile-ledger.js";
 import { createVolatileState } from "../../src/state/volatile/volatile-state.js";
 import { FakeClock } from "../support/fake-clock.js";
-import { describeCatalogStore } from "./catalog-store.suite.js";
-import { describeKeyStore } from "./key-store.suite.js";
-import { describeLedger } from "./ledger.suite.js";
+import { admission, settlement } from "./ledger-records.js";
+import { describeState } from "./state.suite.js";
 
-describeKeyStore("volatile", async () => createVolatileState());
-describeCatalogStore("volatile", async () => createVolatileState());
-describeLedger("volatile", async () => {
+describeState("volatile", async () => {
   const clock = new FakeClock();
-  const ledger = createVolatileLedger({ clock });
-  return {
-    ledger,
-    advance: async (ms) => clock.advance(ms),
-    usage: async (account) => ledger.usageTotals(account),
-    close: async () => {},
-  };
+  const state = createVolatileState({ clock });
+  return { state, advance: async (ms) => clock.advance(ms), close: () => state.close() };
 });
 
 describe("volatile state", () => {
@@ -27,31 +18,19 @@ describe("volatile state", () => {
   });
 
   it("takes no sum that is not a count", async () => {
-    const ledger = createVolatileLedger({ clock: new FakeClock() });
-    const settlement = {
-      requestId: "req_1",
-      account: "a",
-      keyId: null,
-      model: "m",
-      operation: "create_embeddings",
-      why: "completed",
-      error: null,
-      promptTokens: 1.5,
-      completionTokens: 0,
-      cachedTokens: 0,
-      latencyMs: 1,
-    } as const;
-    expect(() => ledger.settle(settlement)).toThrow("promptTokens is a count");
-    expect(ledger.usageTotals("a").requests).toBe(0);
+    const { ledger, usage } = createVolatileState({ clock: new FakeClock() });
+    expect(() => ledger.settle(settlement("req_1", { promptTokens: 1.5 }))).toThrow("promptTokens is a count");
+    expect(() => ledger.settle(settlement("req_1", { costNano: -1 }))).toThrow("costNano is a count");
+    expect(await usage.accounts()).toEqual([]);
   });
 
   it("admits no more than it can hold, and again when one has ended", async () => {
-    const ledger = createVolatileLedger({ clock: new FakeClock() });
-    const admit = (number: number) =>
-      ledger.admit({ requestId: `req_${number}`, account: "a", keyId: null, model: "m", tokens: 0, leaseMs: 1_000 });
-    for (let number = 0; number < 100_000; number++) await admit(number);
-    expect(() => admit(100_000)).toThrow(expect.objectContaining({ code: "server_is_overloaded" }));
-    await ledger.chargeRefused({ requestId: "req_0", account: "a", keyId: null });
-    expect(admit(100_000)).toMatchObject({ admitted: true });
+    const { ledger } = createVolatileState({ clock: new FakeClock() });
+    for (let number = 0; number < 100_000; number++) await ledger.admit(admission(`req_${number}`));
+    expect(() => ledger.admit(admission("req_more"))).toThrow(
+      expect.objectContaining({ code: "server_is_overloaded" }),
+    );
+    await ledger.settle(settlement("req_0"));
+    expect(ledger.admit(admission("req_more"))).toMatchObject({ admitted: true });
   });
 });

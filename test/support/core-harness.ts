@@ -1,24 +1,35 @@
 import { defaultLimits, type ServiceLimits } from "../../src/contract/limits.js";
 import type { Operation } from "../../src/contract/operations.js";
 import { Authenticator } from "../../src/domain/access/authenticator.js";
+import { Sessions } from "../../src/domain/access/sessions.js";
 import type { CallContext, EndReason } from "../../src/domain/call-context.js";
 import { Ended } from "../../src/domain/call-context.js";
 import { Catalog } from "../../src/domain/catalog/catalog.js";
 import type { DeploymentDefinition } from "../../src/domain/catalog/model-definition.js";
 import type { Engine } from "../../src/domain/inference/engine.js";
 import type { Settlement } from "../../src/domain/ledger.js";
+import { LimitBook } from "../../src/domain/limits/limit-book.js";
+import { LimitGate } from "../../src/domain/limits/limit-gate.js";
+import { type RateLimitDefaults, unlimited } from "../../src/domain/limits/rate-limits.js";
 import { LiveRequests } from "../../src/domain/live-requests.js";
+import type { CallTracer, Observer } from "../../src/domain/observer.js";
 import type { Logger } from "../../src/domain/ports.js";
 import { ServiceCore } from "../../src/domain/service-core.js";
+import { Accounting } from "../../src/domain/usage/accounting.js";
+import type { PriceList } from "../../src/domain/usage/prices.js";
+import { ThresholdBook } from "../../src/domain/usage/threshold-book.js";
 import { createRandomIds } from "../../src/lib/ids.js";
 import { LazyAbort } from "../../src/lib/lazy-abort.js";
-import { createVolatileLedger } from "../../src/state/volatile/volatile-ledger.js";
 import { createVolatileState } from "../../src/state/volatile/volatile-state.js";
 import { FakeClock } from "./fake-clock.js";
 
 export const adminToken = "administrator-of-the-harness";
 
 export const silentLog: Logger = { debug: () => {}, info: () => {}, warn: () => {}, error: () => {} };
+
+export const blindObserver: Observer = { callEnded: () => {}, limitHit: () => {}, usageLost: () => {} };
+
+const noRateLimits: RateLimitDefaults = { key: unlimited, account: unlimited, models: new Map() };
 
 export interface HarnessCall {
   readonly ctx: CallContext;
@@ -31,12 +42,22 @@ export async function createCoreHarness(options: {
   engines: readonly Engine[];
   limits?: Partial<ServiceLimits>;
   deployment?: Partial<DeploymentDefinition>;
+  rateLimits?: RateLimitDefaults;
+  prices?: PriceList;
   log?: Logger;
+  observer?: Observer;
+  tracer?: CallTracer;
 }) {
   const clock = new FakeClock();
   const limits = { ...defaultLimits, ...options.limits };
-  const state = createVolatileState();
-  const ledger = createVolatileLedger({ clock });
+  const ids = createRandomIds();
+  const state = createVolatileState({ clock });
+  const { keys, ledger, changes } = state;
+  const now = () => state.now();
+  // On a clock of their own: their timers are none of a call.
+  const books = { changes, clock: new FakeClock(), log: silentLog };
+  const thresholdBook = new ThresholdBook({ ...books, store: state.thresholds });
+  const limitBook = new LimitBook({ ...books, store: state.limits }, options.rateLimits ?? noRateLimits);
   const settlements: Settlement[] = [];
   const live = new LiveRequests();
   const catalog = new Catalog({ clock, log: silentLog, store: state.catalog, queueWaitMs: limits.queueWaitMs });
@@ -45,6 +66,7 @@ export async function createCoreHarness(options: {
       id: "m",
       ownedBy: "test",
       capabilities: null,
+      prices: options.prices ?? [],
       deployments: options.engines.map((engine) => ({
         engine,
         contextLength: 4096,
@@ -57,7 +79,15 @@ export async function createCoreHarness(options: {
     },
   ]);
   const core = new ServiceCore({
-    authenticator: new Authenticator({ keys: state.keys, clock, adminTokens: () => [adminToken], log: silentLog }),
+    authenticator: new Authenticator({
+      keys,
+      sessions: new Sessions({ sessions: state.sessions, now, ids, log: silentLog }),
+      changes,
+      clock,
+      now,
+      adminTokens: () => [adminToken],
+      log: silentLog,
+    }),
     catalog,
     ledger: {
       ...ledger,
@@ -66,11 +96,16 @@ export async function createCoreHarness(options: {
         return ledger.settle(settlement);
       },
     },
+    accounting: new Accounting({ thresholds: thresholdBook, endpoints: state.endpoints, now }),
+    limitBook,
+    gate: new LimitGate(clock),
     live,
     limits,
     clock,
-    ids: createRandomIds(),
+    ids,
     log: options.log ?? silentLog,
+    observer: options.observer ?? blindObserver,
+    tracer: options.tracer ?? null,
   });
   const open = async (
     operation: Operation = "create_chat_completion",
@@ -88,5 +123,5 @@ export async function createCoreHarness(options: {
     const ctx = await core.open(operation, caller);
     return { ctx, end: (why) => abort.abort(new Ended(why)) };
   };
-  return { core, clock, live, ledger, catalog, state, settlements, open };
+  return { core, clock, live, ledger, catalog, state, limitBook, thresholdBook, settlements, open };
 }

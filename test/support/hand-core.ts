@@ -13,6 +13,7 @@ import {
 import { CompletionSchema } from "../../gen/unified/inference/v1/completion_pb.js";
 import { EmbeddingListSchema } from "../../gen/unified/inference/v1/embedding_pb.js";
 import type { Operation } from "../../src/contract/operations.js";
+import { tokenAdministrator } from "../../src/domain/access/principal.js";
 import { type CallContext, type Caller, Ended, type EndReason, errorOfEnd } from "../../src/domain/call-context.js";
 import type { AnswerHead, Core } from "../../src/domain/core.js";
 import { silentLog } from "./core-harness.js";
@@ -72,7 +73,9 @@ export class HandCore implements Core {
     for (const wake of this.#waiting.splice(0)) wake();
     return {
       requestId: caller.requestId ?? "req_none",
-      principal: { kind: "administrator", keyId: null, account: "default" },
+      principal: tokenAdministrator,
+      address: caller.address,
+      browser: caller.browser ?? null,
       operation,
       signal: caller.abort.signal,
       deadlineAtMs: caller.deadlineAtMs,
@@ -80,6 +83,7 @@ export class HandCore implements Core {
       log: silentLog,
       wants: caller.wants,
       refused() {},
+      watching() {},
       close() {
         call.closed += 1;
       },

@@ -23,7 +23,6 @@ export async function doctor(io: CliIo, options: Options): Promise<number> {
     await openFilesCheck(),
     check,
     ...(config === null ? [] : await checksOf(config, io)),
-    ...(await redisChecks(io.env["UIS_STATE_REDIS_URL"] || io.env["REDIS_URL"])),
   ];
   if (options.json) printJson(io, checks);
   else for (const found of checks) printLine(io, formatCheck(found));
@@ -38,6 +37,7 @@ async function checksOf(config: Config, io: CliIo): Promise<Check[]> {
     modelChecks({ ...config, data_dir: dataDir }, io.env),
     portChecks(config),
     certificateCheck(config, Date.now()),
+    redisChecks({ ...config, data_dir: dataDir }),
   ]);
   return [...checks.flat(), ...warningChecks(config, io.env)];
 }

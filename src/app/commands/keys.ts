@@ -1,7 +1,8 @@
-import { type Timestamp, timestampDate, timestampFromDate } from "@bufbuild/protobuf/wkt";
+import { durationFromMs, type Timestamp, timestampDate, timestampFromDate } from "@bufbuild/protobuf/wkt";
 import { type ApiKey, Scope } from "../../../gen/unified/admin/v1/api_key_pb.js";
 import { ApiKeyService } from "../../../gen/unified/admin/v1/api_key_service_pb.js";
-import { type CliIo, printJson, printLine } from "../cli-io.js";
+import { type CliIo, printJson, printLine, UsageError } from "../cli-io.js";
+import { parseDuration } from "../config/durations.js";
 import { parseExpiry } from "./expiry.js";
 import type { ConfigOptions } from "./load-for-command.js";
 import { administratorTarget, serviceClient, toCommandError } from "./service-client.js";
@@ -16,24 +17,37 @@ export interface CreateOptions extends Options {
   readonly scope: "read" | "read_write";
   readonly models?: string[];
   readonly expires?: string;
+  readonly rpm?: number;
+  readonly tpm?: number;
+  readonly concurrency?: number;
+}
+
+export interface RotateOptions extends Options {
+  readonly overlap?: string;
+  readonly expires?: string;
 }
 
 const pageSize = 1000;
 
 /** `uis keys create` */
 export async function createKey(io: CliIo, options: CreateOptions): Promise<void> {
-  const expiresAt = options.expires === undefined ? null : parseExpiry(options.expires, new Date());
+  const { rpm, tpm, concurrency } = options;
+  const expiry = expiryOf(options);
   const response = await callKeys(io, options, (client) =>
     client.createApiKey({
       name: options.name,
       scope: options.scope === "read" ? Scope.READ : Scope.READ_WRITE,
       account: options.account ?? "",
       models: options.models ?? [],
-      ...(expiresAt === null ? {} : { expiresAt: timestampFromDate(expiresAt) }),
+      limits: {
+        ...(rpm === undefined ? {} : { requestsPerMinute: BigInt(rpm) }),
+        ...(tpm === undefined ? {} : { tokensPerMinute: BigInt(tpm) }),
+        ...(concurrency === undefined ? {} : { concurrency }),
+      },
+      ...expiry,
     }),
   );
-  if (options.json) printJson(io, { ...toKeyObject(response.apiKey), secret: response.secret });
-  else printLine(io, `${response.apiKey?.id ?? ""}\n${response.secret}`);
+  printNewKey(io, options, response);
 }
 
 /** `uis keys list`: all pages. */
@@ -56,6 +70,33 @@ export async function revokeKey(io: CliIo, id: string, options: Options): Promis
   const { apiKey } = await callKeys(io, options, (client) => client.revokeApiKey({ id }));
   if (options.json) printJson(io, toKeyObject(apiKey));
   else printLine(io, `${id} is revoked.`);
+}
+
+/** `uis keys rotate` */
+export async function rotateKey(io: CliIo, id: string, options: RotateOptions): Promise<void> {
+  const overlap = options.overlap === undefined ? {} : { overlap: durationFromMs(parseOverlap(options.overlap)) };
+  const expiry = expiryOf(options);
+  printNewKey(io, options, await callKeys(io, options, (client) => client.rotateApiKey({ id, ...overlap, ...expiry })));
+}
+
+function parseOverlap(text: string): number {
+  const overlapMs = parseDuration(text);
+  if (overlapMs !== null) return overlapMs;
+  throw new UsageError(`--overlap: "${text}" is no length of time such as 24h, 30m or 0s`);
+}
+
+function expiryOf({ expires }: { readonly expires?: string }): { expiresAt?: Timestamp } {
+  return expires === undefined ? {} : { expiresAt: timestampFromDate(parseExpiry(expires, new Date())) };
+}
+
+/** The only place where a command shows a secret. */
+function printNewKey(
+  io: CliIo,
+  { json }: Options,
+  made: { readonly apiKey?: ApiKey | undefined; readonly secret: string },
+): void {
+  if (json) printJson(io, { ...toKeyObject(made.apiKey), secret: made.secret });
+  else printLine(io, `${made.apiKey?.id ?? ""}\n${made.secret}`);
 }
 
 type KeyClient = ReturnType<typeof serviceClient<typeof ApiKeyService>>;

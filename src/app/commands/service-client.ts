@@ -70,7 +70,7 @@ export function toCommandError(error: unknown, { url }: ServiceTarget): CommandE
   return new CommandError(failure.rawMessage || `${url} answered with ${Code[failure.code]}`, { cause: error });
 }
 
-function isUnreachable(error: unknown): boolean {
+export function isUnreachable(error: unknown): boolean {
   for (let cause = error; cause instanceof Error; cause = cause.cause) {
     if ("code" in cause && ["ECONNREFUSED", "ENOTFOUND", "EHOSTUNREACH", "ETIMEDOUT"].includes(String(cause.code))) {
       return true;

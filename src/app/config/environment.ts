@@ -25,6 +25,7 @@ export const otherNames = [
   "UIS_URL",
   "UIS_API_KEY",
   "UIS_ADMIN_TOKEN",
+  "UIS_ADMIN_PASSWORD",
   "UIS_BOOTSTRAP_API_KEY",
   "UIS_MASTER_KEY",
 ] as const;

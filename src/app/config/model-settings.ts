@@ -1,5 +1,6 @@
 import * as z from "zod";
 import { modelIdForm, modelIdWords } from "../../contract/model-id.js";
+import { priceSettings } from "./price-settings.js";
 import { scriptedSettings } from "./scripted-settings.js";
 import { notYet, oneOf, text, wholeNumber } from "./setting-types.js";
 
@@ -68,7 +69,7 @@ export const modelSettings = z
       ),
     source: source.optional(),
     sha256: sha256.optional(),
-    prices: notYet({ input: 0, cached_input: 0, output: 0 }),
+    prices: priceSettings.prefault({}),
     fallbacks: notYet([]),
   })
   .check(({ value: model, issues }) => {

@@ -3,7 +3,9 @@ import * as z from "zod";
 import { engineSettings } from "./engine-settings.js";
 import { limitsSettings } from "./limits-settings.js";
 import { modelSettings } from "./model-settings.js";
+import { rateLimitSettings } from "./rate-limit-settings.js";
 import { duration, notYet, oneOf, text, trueOrFalse, wholeNumber } from "./setting-types.js";
+import { stateSettings } from "./state-settings.js";
 
 const port = wholeNumber(0, 65_535);
 const file = text("the path of a file").nullable().prefault(null);
@@ -44,13 +46,6 @@ const server = z.strictObject({
   tls: tls.prefault({}),
 });
 
-const state = z.strictObject({
-  redis_url: notYet(null),
-  durability: oneOf(["every-write", "none"])
-    .prefault("every-write")
-    .describe("`every-write`: an embedded database file. `none`: everything in memory, lost at the end."),
-});
-
 /** The whole configuration. Defaults are filled in; unknown names are refused. */
 export const configSchema = z
   .strictObject({
@@ -65,7 +60,7 @@ export const configSchema = z
           .describe("The least that is written to stderr."),
       })
       .prefault({}),
-    state: state.prefault({}),
+    state: stateSettings.prefault({}),
     models: z
       .array(modelSettings, { error: "must be a list of models" })
       .nullable()
@@ -88,9 +83,7 @@ export const configSchema = z
     core: z.strictObject({ addresses: notYet([]), token: notYet(null) }).prefault({}),
     upstreams: notYet({}),
     engine: engineSettings.prefault({}),
-    rate_limits: z
-      .strictObject({ default_key: notYet({}), default_account: notYet({}), models: notYet({}) })
-      .prefault({}),
+    rate_limits: rateLimitSettings.prefault({}),
     webhooks: z
       .strictObject({
         allow_http: notYet(false),
@@ -108,6 +101,9 @@ export const configSchema = z
       issues.push({ code: "custom", input: config, path, message });
     checkTls(config.server.tls, complain);
     checkPorts(config.server, complain);
+    if (config.state.redis_url !== null && config.state.durability === "none") {
+      complain(["state", "durability"], "is none, but redis_url names a store: leave one of them out");
+    }
     checkModelIds(config.models ?? [], complain);
   });
 

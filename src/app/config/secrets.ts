@@ -8,6 +8,10 @@ export interface Secrets {
   readonly adminToken: string | null;
   /** An API key to register instead of making one at the first start. */
   readonly bootstrapApiKey: string | null;
+  /** What the administrator signs in with at the dashboard; null: chosen over the set-up link. */
+  readonly adminPassword: string | null;
+  /** 32 bytes that encrypt what is kept secret; null: made once in the data folder, where there is no shared store. */
+  readonly masterKey: Buffer | null;
 }
 
 interface Form {
@@ -23,6 +27,10 @@ const forms = {
   UIS_BOOTSTRAP_API_KEY: {
     matches: (text) => /^[\x21-\x7e]{8,256}$/.test(text),
     wanted: "must be 8 to 256 printable characters without spaces",
+  },
+  UIS_ADMIN_PASSWORD: {
+    matches: (text) => text.length >= 12 && text.length <= 1024,
+    wanted: "must be 12 to 1024 characters",
   },
   UIS_MASTER_KEY: {
     matches: (text) => /^[A-Za-z0-9+/]{43}=$/.test(text),
@@ -48,10 +56,11 @@ export async function readSecrets(variables: Variables): Promise<Secrets> {
   };
   const adminToken = await read("UIS_ADMIN_TOKEN");
   const bootstrapApiKey = await read("UIS_BOOTSTRAP_API_KEY");
-  // Nothing is encrypted in this version; a key of wrong form is still told at start, not when it is first needed.
-  await read("UIS_MASTER_KEY");
+  const adminPassword = await read("UIS_ADMIN_PASSWORD");
+  const masterKeyText = await read("UIS_MASTER_KEY");
   if (problems.length > 0) throw new ConfigError(problems, null);
-  return { adminToken, bootstrapApiKey };
+  const masterKey = masterKeyText === null ? null : Buffer.from(masterKeyText, "base64");
+  return { adminToken, bootstrapApiKey, adminPassword, masterKey };
 }
 
 type Found = { readonly secret: string | null } | { readonly path: string; readonly message: string };

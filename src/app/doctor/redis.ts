@@ -1,57 +1,24 @@
-import { Redis } from "ioredis";
+import type { Logger } from "../../domain/ports.js";
+import { StateOpenError } from "../../domain/state.js";
+import { createSystemClock } from "../../lib/clock.js";
+import { openState } from "../compose-state.js";
+import type { Config } from "../config/schema.js";
 import { type Check, fail, ok, warn } from "./check.js";
 
-const connectTimeoutMs = 2_000;
-const oldestVersion = 6;
+/** What a start would log is told by the checks. */
+const silent: Logger = { debug() {}, info() {}, warn() {}, error() {} };
 
-/** Whether a Redis server could hold the state; none of it when no URL is set. */
-export async function redisChecks(url: string | undefined): Promise<Check[]> {
-  if (url === undefined || url === "") return [];
-  const redis = new Redis(url, {
-    lazyConnect: true,
-    connectTimeout: connectTimeoutMs,
-    maxRetriesPerRequest: 0,
-    retryStrategy: () => null,
-  });
-  // Each command's own rejection says why.
-  redis.on("error", () => {});
+/** Whether the configured Redis would be accepted by a start, and how safe it is; none of it without one. */
+export async function redisChecks(config: Config): Promise<Check[]> {
+  if (config.state.redis_url === null) return [];
   try {
-    await redis.connect();
-    await redis.ping();
-    const info = fieldsOf(await redis.info());
-    return [versionCheck(info), evictionCheck(info), appendOnlyCheck(info)];
+    const state = await openState(config, { clock: createSystemClock(), log: silent });
+    const { latencyMs, durability, warnings } = await state.health();
+    await state.close();
+    const answers = ok("redis", `answers within ${latencyMs.toFixed(1)} ms; durability ${durability}`);
+    return [answers, ...warnings.map((warning) => warn("redis_durability", warning, "see docs/config.md, state"))];
   } catch (error) {
-    const reason = error instanceof Error ? error.message : String(error);
-    return [fail("redis", `no answer: ${reason}`, "check REDIS_URL and that the server runs")];
-  } finally {
-    redis.disconnect();
+    if (!(error instanceof StateOpenError)) throw error;
+    return [fail("redis", error.message, error.fix)];
   }
-}
-
-type Info = ReadonlyMap<string, string>;
-
-function fieldsOf(info: string): Info {
-  return new Map(
-    info.split("\r\n").flatMap((line) => {
-      const colon = line.indexOf(":");
-      return colon < 1 ? [] : [[line.slice(0, colon), line.slice(colon + 1)] as const];
-    }),
-  );
-}
-
-function versionCheck(info: Info): Check {
-  const version = info.get("redis_version") ?? "unknown";
-  if (Number.parseInt(version, 10) >= oldestVersion) return ok("redis", `Redis ${version}`);
-  return fail("redis", `Redis ${version}`, `use Redis ${oldestVersion} or newer`);
-}
-
-function evictionCheck(info: Info): Check {
-  const policy = info.get("maxmemory_policy") ?? "unknown";
-  if (policy === "noeviction") return ok("redis_eviction", policy);
-  return fail("redis_eviction", `maxmemory-policy is ${policy}: keys and usage can vanish`, "set it to noeviction");
-}
-
-function appendOnlyCheck(info: Info): Check {
-  if (info.get("aof_enabled") === "1") return ok("redis_durability", "append-only file is on");
-  return warn("redis_durability", "append-only file is off: a crash loses writes", "set appendonly yes");
 }

@@ -1,4 +1,5 @@
-import type { Clock, IdSource } from "../ports.js";
+import { unlimited } from "../limits/rate-limits.js";
+import type { IdSource } from "../ports.js";
 import { ServiceError } from "../service-error.js";
 import {
   hashApiKey,
@@ -10,16 +11,23 @@ import {
   type RandomBytes,
 } from "./api-key-format.js";
 import { parseCursor } from "./key-order.js";
-import type { ApiKeyRecord, KeyStore } from "./key-store.js";
-import { type CheckedNewKey, checkNewKey, defaultAccount, type NewKey } from "./new-key.js";
+import type { ApiKeyRecord, KeyChange, KeyStore } from "./key-store.js";
+import {
+  type CheckedNewKey,
+  checkExpiry,
+  checkKeyChange,
+  checkNewKey,
+  defaultAccount,
+  type NewKey,
+} from "./new-key.js";
+import { type PageRequest, toPageToken, toStorePage } from "./page-request.js";
 
 export interface ApiKeysDeps {
   readonly keys: KeyStore;
-  readonly clock: Clock;
+  /** The store's time. */
+  readonly now: () => number;
   readonly ids: IdSource;
   readonly random: RandomBytes;
-  /** Told after the store has it: caches must forget the key, its running requests must end. */
-  readonly onRevoked: (keyId: string) => void;
 }
 
 /** A key and its secret: this is the only place where the secret can be had. */
@@ -28,13 +36,23 @@ export interface CreatedKey {
   readonly secret: string;
 }
 
-export interface KeyListRequest {
+/** A key that took over from another. */
+export interface RotatedKey extends CreatedKey {
+  /** When the old one stops. */
+  readonly oldExpiresAtMs: number;
+}
+
+export interface RotateKey {
+  readonly id: string;
+  /** How long the old key still works, 0 to 7 days; null: 24 h. */
+  readonly overlapMs: number | null;
+  /** Of the new key; null: never. */
+  readonly expiresAtMs: number | null;
+}
+
+export interface KeyListRequest extends PageRequest {
   /** Null or empty: all accounts. */
   readonly account: string | null;
-  /** 0 to 1,000; 0 is 100. */
-  readonly pageSize: number;
-  /** `nextPageToken` of the page before; empty for the first. */
-  readonly pageToken: string;
 }
 
 export interface KeyList {
@@ -43,18 +61,22 @@ export interface KeyList {
   readonly nextPageToken: string;
 }
 
-const pageSizeDefault = 100;
-const pageSizeMax = 1_000;
+const overlapDefaultMs = 86_400_000;
+const overlapMaxMs = 7 * 86_400_000;
 
 const openToAll: CheckedNewKey = {
   name: "default",
   scope: "read_write",
   account: defaultAccount,
   models: [],
+  limits: unlimited,
   expiresAtMs: null,
 };
 
-/** Makes, lists and revokes API keys, for the administrator and for the first start. */
+/**
+ * Makes, changes and revokes API keys, for the administrator and for the first start. What changes here, caches and
+ * running requests hear of through the store's change feed, on this replica and on all others.
+ */
 export class ApiKeys {
   readonly #deps: ApiKeysDeps;
 
@@ -64,7 +86,7 @@ export class ApiKeys {
 
   /** Rejects with a ServiceError that names the field at fault, or with `storage_unavailable`. */
   async create(input: NewKey): Promise<CreatedKey> {
-    const checked = checkNewKey(input, this.#deps.clock.now());
+    const checked = checkNewKey(input, this.#deps.now());
     const secret = newApiKeySecret(this.#deps.random);
     const record = this.#recordOf(secret, checked, "administrator");
     await this.#deps.keys.insert(record);
@@ -72,21 +94,44 @@ export class ApiKeys {
   }
 
   /** Newest first, revoked keys included. */
-  async list({ account, pageSize, pageToken }: KeyListRequest): Promise<KeyList> {
-    const page = await this.#deps.keys.list({
-      account: account || null,
-      limit: checkPageSize(pageSize),
-      after: pageToken === "" ? null : cursorOfToken(pageToken),
-    });
-    return { records: page.records, nextPageToken: page.next === null ? "" : tokenOfCursor(page.next) };
+  async list({ account, ...request }: KeyListRequest): Promise<KeyList> {
+    const page = toStorePage(request, (text) => parseCursor(text) !== null);
+    const { records, next } = await this.#deps.keys.list({ account: account || null, ...page });
+    return { records, nextPageToken: toPageToken(next) };
+  }
+
+  /** Rejects with `not_found` for an id that never was. */
+  async get(id: string): Promise<ApiKeyRecord> {
+    return (await this.#deps.keys.find(id)) ?? notFound();
+  }
+
+  /** Changes what is there in `change`. Rejects as `create` does, and with `not_found`. */
+  async update(id: string, change: KeyChange): Promise<ApiKeyRecord> {
+    const checked = checkKeyChange(change, this.#deps.now());
+    return (await this.#deps.keys.update(id, checked)) ?? notFound();
   }
 
   /** Revoking again changes nothing. Rejects with `not_found` for an id that never was. */
   async revoke(id: string): Promise<ApiKeyRecord> {
-    const record = await this.#deps.keys.revoke(id, this.#deps.clock.now());
-    if (record === null) throw new ServiceError("not_found", "There is no API key with this id.", { param: "id" });
-    this.#deps.onRevoked(id);
-    return record;
+    return (await this.#deps.keys.revoke(id, this.#deps.now())) ?? notFound();
+  }
+
+  /**
+   * Makes a successor that takes over name, scope, account, models and limits; the old key works until the overlap is
+   * over, or until its own expiry (KEY-16). Rejects with `not_found`, and with `invalid_value` for a revoked key.
+   */
+  async rotate({ id, overlapMs, expiresAtMs }: RotateKey): Promise<RotatedKey> {
+    const nowMs = this.#deps.now();
+    const oldEndsAtMs = nowMs + checkOverlap(overlapMs ?? overlapDefaultMs);
+    checkExpiry(expiresAtMs, nowMs);
+    const old = await this.get(id);
+    const secret = newApiKeySecret(this.#deps.random);
+    const record = this.#recordOf(secret, { ...old, expiresAtMs }, "administrator");
+    const isDone = old.revokedAtMs === null && (await this.#deps.keys.rotate(id, record, oldEndsAtMs));
+    if (!isDone) {
+      throw new ServiceError("invalid_value", "The key is revoked: make a new one instead.", { param: "id" });
+    }
+    return { record, secret, oldExpiresAtMs: Math.min(oldEndsAtMs, old.expiresAtMs ?? oldEndsAtMs) };
   }
 
   /** Makes the key `default` in a store that has none; null when there is one, or when another replica was first. */
@@ -123,7 +168,8 @@ export class ApiKeys {
       prefix: prefixOf(secret),
       last4: last4Of(secret),
       models: key.models,
-      createdAtMs: this.#deps.clock.now(),
+      limits: key.limits,
+      createdAtMs: this.#deps.now(),
       createdBy,
       expiresAtMs: key.expiresAtMs,
       revokedAtMs: null,
@@ -142,28 +188,16 @@ function checkBootstrap(secret: string): void {
   }
 }
 
-function checkPageSize(pageSize: number): number {
-  if (pageSize < 0) {
-    throw new ServiceError("integer_below_min_value", `'page_size' must be 0 or more, not ${pageSize}.`, {
-      param: "page_size",
-    });
+function checkOverlap(overlapMs: number): number {
+  if (overlapMs < 0) {
+    throw new ServiceError("integer_below_min_value", "'overlap' must be 0 s or more.", { param: "overlap" });
   }
-  if (pageSize > pageSizeMax) {
-    throw new ServiceError("integer_above_max_value", `'page_size' must be ${pageSizeMax} or less, not ${pageSize}.`, {
-      param: "page_size",
-    });
+  if (overlapMs > overlapMaxMs) {
+    throw new ServiceError("integer_above_max_value", "'overlap' must be 7 days or less.", { param: "overlap" });
   }
-  return pageSize === 0 ? pageSizeDefault : pageSize;
+  return overlapMs;
 }
 
-function tokenOfCursor(cursor: string): string {
-  return Buffer.from(cursor).toString("base64url");
-}
-
-function cursorOfToken(token: string): string {
-  const cursor = Buffer.from(token, "base64url").toString();
-  if (parseCursor(cursor) !== null) return cursor;
-  throw new ServiceError("invalid_value", "'page_token' is not the next_page_token of an earlier page.", {
-    param: "page_token",
-  });
+function notFound(): never {
+  throw new ServiceError("not_found", "There is no API key with this id.", { param: "id" });
 }

@@ -2,16 +2,21 @@ import { BoundedMap } from "../../lib/bounded-map.js";
 import { isSameDigest } from "../../lib/digest.js";
 import type { Clock, Logger } from "../ports.js";
 import { ServiceError } from "../service-error.js";
+import type { ChangeFeed } from "../state.js";
+import { networkOf } from "./address-network.js";
 import { hashApiKey, isMistypedApiKey, isPresentable } from "./api-key-format.js";
+import { AttemptLimit } from "./attempt-limit.js";
 import { KeyCache } from "./key-cache.js";
 import type { ApiKeyRecord, KeyStore } from "./key-store.js";
 import { LastUsed } from "./last-used.js";
-import type { Principal } from "./principal.js";
+import { type Principal, tokenAdministrator } from "./principal.js";
+import type { Sessions } from "./sessions.js";
 
 /** The scheme in any case, exactly one space, then the key and nothing else (KEY-4, GEN-3). */
 const authorizationForm = /^bearer ([^ ]+)$/i;
 
-const administrator: Principal = { kind: "administrator", keyId: null, account: "default" };
+/** Bad credentials that an address may present in a minute (KEY-19). */
+const failuresPerMinute = 60;
 
 /** Keys that are remembered by their header: twice as many are held as are sure to be there. */
 const seenMax = 10_000;
@@ -24,17 +29,25 @@ interface SeenKey {
 
 export interface AuthenticatorDeps {
   readonly keys: Pick<KeyStore, "findByHash" | "touch">;
+  readonly sessions: Pick<Sessions, "authenticate">;
+  readonly changes: ChangeFeed;
   readonly clock: Clock;
+  /** The store's time, which decides what has expired. */
+  readonly now: () => number;
   /** The credentials of the administrator as they are now: the operator's own, and that of this process. */
   readonly adminTokens: () => readonly string[];
   readonly log: Logger;
 }
 
-/** Turns an `authorization` header into who calls. Keys and tokens are compared as digests only and are never logged. */
+/**
+ * Turns an `authorization` header or a session's cookie into who calls. Keys and tokens are compared as digests only and
+ * are never logged.
+ */
 export class Authenticator {
   readonly #deps: AuthenticatorDeps;
   readonly #cache: KeyCache;
   readonly #lastUsed: LastUsed;
+  readonly #failures = new AttemptLimit(failuresPerMinute);
   /** Digests of the administrator's tokens by token: hashing them anew would cost every request microseconds. */
   readonly #tokenHashes = new BoundedMap<string, string>(16);
 
@@ -45,36 +58,58 @@ export class Authenticator {
     this.#deps = deps;
     this.#cache = new KeyCache(deps);
     this.#lastUsed = new LastUsed(deps);
+    deps.changes.subscribe((change) => {
+      if (change.kind === "key") this.#cache.forget(change.id);
+      else if (change.kind === "lost_link") this.#cache.doubtAll();
+    });
   }
 
   /**
    * Answers at once when the key was seen before and its record is fresh. Rejects with ServiceError `invalid_api_key`, in
-   * the same words for every kind of bad key (KEY-5), or with `storage_unavailable` when the key is not known here and
-   * the store cannot be asked (KEY-14).
+   * the same words for every kind of bad key (KEY-5), with `rate_limit_exceeded` when `address` has presented too many of
+   * them (KEY-19), or with `storage_unavailable` when the key is not known here and the store cannot be asked (KEY-14).
+   * The token of a session counts only where there is no `authorization` header.
    */
-  authenticate(authorization: string | undefined): Principal | Promise<Principal> {
+  authenticate(
+    authorization: string | undefined,
+    address: string,
+    sessionToken?: string,
+  ): Principal | Promise<Principal> {
     const header = authorization ?? "";
     const seen = this.#seen.get(header);
     if (seen !== undefined) {
       const nowMs = this.#deps.clock.monotonic();
       const isSame = this.#cache.fresh(seen.record.hash, nowMs) === seen.record;
-      if (isSame && isValid(seen.record, this.#deps.clock.now())) {
+      if (isSame && isValid(seen.record, this.#deps.now())) {
         this.#lastUsed.note(seen.record, nowMs);
         return seen.principal;
       }
     }
-    return this.#find(header, seen?.record.hash);
+    const isSession = authorization === undefined && sessionToken !== undefined;
+    const found = isSession ? this.#deps.sessions.authenticate(sessionToken) : this.#find(header, seen?.record.hash);
+    return authorization === undefined && !isSession ? found : this.#countingFailure(found, address);
   }
 
   async #find(header: string, seenHash: string | undefined): Promise<Principal> {
     const hash = seenHash ?? this.#hashOf(header);
-    if (hash === null) return administrator;
+    if (hash === null) return tokenAdministrator;
     const record = await this.#cache.find(hash);
-    if (record === null || !isValid(record, this.#deps.clock.now())) throw invalidApiKey();
+    if (record === null || !isValid(record, this.#deps.now())) throw invalidApiKey();
     const principal = principalOf(record);
     this.#seen.set(header, { record, principal });
     this.#lastUsed.note(record, this.#deps.clock.monotonic());
     return principal;
+  }
+
+  /** A request without any credential guesses nothing and is not counted; it never gets here. */
+  async #countingFailure(found: Promise<Principal>, address: string): Promise<Principal> {
+    try {
+      return await found;
+    } catch (thrown) {
+      if (!(thrown instanceof ServiceError) || thrown.code !== "invalid_api_key") throw thrown;
+      const waitMs = this.#failures.take(networkOf(address), this.#deps.clock.monotonic());
+      throw waitMs === null ? thrown : tooManyFailures(waitMs);
+    }
   }
 
   /** Digest of the key in a header that was not seen before; null: it is the administrator's. Throws for what is no key. */
@@ -85,11 +120,6 @@ export class Authenticator {
     if (this.#isAdminToken(hash)) return null;
     if (isMistypedApiKey(presented)) throw invalidApiKey();
     return hash;
-  }
-
-  /** Call it when a key was changed or revoked: its next use reads the store. */
-  forget(keyId: string): void {
-    this.#cache.forget(keyId);
   }
 
   #isAdminToken(hash: string): boolean {
@@ -105,8 +135,8 @@ export class Authenticator {
   }
 }
 
-function principalOf({ id, account, scope, models }: ApiKeyRecord): Principal {
-  return Object.freeze({ kind: "api_key", keyId: id, account, scope, models });
+function principalOf({ id, account, scope, models, limits }: ApiKeyRecord): Principal {
+  return Object.freeze({ kind: "api_key", keyId: id, account, scope, models, limits });
 }
 
 function isValid(record: ApiKeyRecord, nowMs: number): boolean {
@@ -118,5 +148,13 @@ function invalidApiKey(): ServiceError {
   return new ServiceError(
     "invalid_api_key",
     "The API key is missing or not valid. Send a valid one as: Authorization: Bearer <key>.",
+  );
+}
+
+function tooManyFailures(retryAfterMs: number): ServiceError {
+  return new ServiceError(
+    "rate_limit_exceeded",
+    `More than ${failuresPerMinute} bad credentials came from this address within a minute. A valid one is served.`,
+    { retryAfterMs },
   );
 }

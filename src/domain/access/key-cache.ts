@@ -1,11 +1,13 @@
 /**
  * What the store said about keys, remembered by their hash (KEY-11, KEY-12, KEY-14): known keys for 30 s, unknown ones
- * for 5 s, so that a request costs no look-up. Nothing here is ever changed in place. While the store cannot be reached,
- * known keys go on for 5 min; for the others the caller hears of the outage, never that its key is bad.
+ * for 5 s, so that a request costs no look-up. Nothing here is ever changed in place. While changes of other replicas do
+ * not arrive, every key is read before it is believed. While the store cannot be reached, known keys go on for 5 min;
+ * for the others the caller hears of the outage, never that its key is bad.
  */
 import { BoundedMap } from "../../lib/bounded-map.js";
 import type { Clock } from "../ports.js";
 import { ServiceError } from "../service-error.js";
+import type { ChangeFeed } from "../state.js";
 import { frozenKey } from "./frozen-key.js";
 import type { ApiKeyRecord, KeyStore } from "./key-store.js";
 
@@ -15,25 +17,35 @@ const unknownMax = 1_000;
 const knownFreshMs = 30_000;
 const unknownFreshMs = 5_000;
 const outageMs = 300_000;
+/** When to come back during an outage. */
+const retryAfterMs = 1_000;
 
 interface Known {
   readonly record: ApiKeyRecord;
   readonly readAtMs: number;
+  /** The link's, at the read; null: there was no link, so nobody would have told of a change. */
+  readonly link: number | null;
+}
+
+export interface KeyCacheDeps {
+  readonly keys: Pick<KeyStore, "findByHash">;
+  readonly clock: Pick<Clock, "monotonic">;
+  readonly changes: Pick<ChangeFeed, "isLinked">;
 }
 
 export class KeyCache {
-  readonly #keys: Pick<KeyStore, "findByHash">;
-  readonly #clock: Clock;
+  readonly #deps: KeyCacheDeps;
   readonly #known = new BoundedMap<string, Known>(knownMax);
-  readonly #unknownSinceMs = new BoundedMap<string, number>(unknownMax);
+  #unknownSinceMs = new BoundedMap<string, number>(unknownMax);
   /** Reads under way: many requests with one key wait for one look-up. */
   readonly #reads = new Map<string, Promise<ApiKeyRecord | null>>();
   /** Counts forgets: a read that was under way meanwhile may have seen the key as it was before. */
   #generation = 0;
+  /** Counts links: what was read under an earlier one may have changed since. */
+  #link = 0;
 
-  constructor(deps: { readonly keys: Pick<KeyStore, "findByHash">; readonly clock: Clock }) {
-    this.#keys = deps.keys;
-    this.#clock = deps.clock;
+  constructor(deps: KeyCacheDeps) {
+    this.#deps = deps;
   }
 
   /** Keys that are remembered, the unknown ones included. */
@@ -44,12 +56,13 @@ export class KeyCache {
   /** The record of a known key, revoked and expired ones included, when the store need not be asked at `nowMs` (monotonic). */
   fresh(hash: string, nowMs: number): ApiKeyRecord | undefined {
     const known = this.#known.get(hash);
-    return known !== undefined && nowMs - known.readAtMs < knownFreshMs ? known.record : undefined;
+    if (known === undefined || known.link !== this.#link || nowMs - known.readAtMs >= knownFreshMs) return undefined;
+    return this.#deps.changes.isLinked ? known.record : undefined;
   }
 
   /** The record, revoked and expired ones included; null when there is no such key. Rejects with `storage_unavailable`. */
   async find(hash: string): Promise<ApiKeyRecord | null> {
-    const nowMs = this.#clock.monotonic();
+    const nowMs = this.#deps.clock.monotonic();
     const fresh = this.fresh(hash, nowMs);
     if (fresh !== undefined) return fresh;
     const unknownSinceMs = this.#unknownSinceMs.get(hash);
@@ -62,17 +75,31 @@ export class KeyCache {
       if (last !== undefined && nowMs - last.readAtMs < outageMs) return last.record;
       throw new ServiceError("storage_unavailable", "API keys cannot be checked now: the store does not answer.", {
         cause,
+        // Nothing was done yet, so the same request is welcome once the store is back.
+        retryAfterMs,
+        shouldRetry: true,
       });
     }
   }
 
-  /** From now on the key is read from the store, also by requests that are under way. */
+  /** From now on the key is read from the store, also by requests that are under way. A new key is looked for at once. */
   forget(keyId: string): void {
-    this.#generation += 1;
-    this.#reads.clear();
+    this.#overtakeReads();
     for (const [hash, { record }] of this.#known.entries()) {
       if (record.id === keyId) this.#known.delete(hash);
     }
+  }
+
+  /** Changes may have been missed: from now on every key is read before it is believed, or until the store is away. */
+  doubtAll(): void {
+    this.#overtakeReads();
+    this.#link += 1;
+  }
+
+  #overtakeReads(): void {
+    this.#generation += 1;
+    this.#reads.clear();
+    if (this.#unknownSinceMs.size > 0) this.#unknownSinceMs = new BoundedMap(unknownMax);
   }
 
   #read(hash: string): Promise<ApiKeyRecord | null> {
@@ -85,20 +112,21 @@ export class KeyCache {
 
   async #readAndRemember(hash: string): Promise<ApiKeyRecord | null> {
     const generation = this.#generation;
-    const found = await this.#keys.findByHash(hash);
+    const link = this.#deps.changes.isLinked ? this.#link : null;
+    const found = await this.#deps.keys.findByHash(hash);
     const record = found === null ? null : frozenKey(found);
-    if (generation === this.#generation) this.#remember(hash, record);
+    if (generation === this.#generation) this.#remember(hash, record, link);
     return record;
   }
 
-  #remember(hash: string, record: ApiKeyRecord | null): void {
-    const nowMs = this.#clock.monotonic();
-    if (record === null) {
-      this.#known.delete(hash);
-      this.#unknownSinceMs.set(hash, nowMs);
-    } else {
+  #remember(hash: string, record: ApiKeyRecord | null, link: number | null): void {
+    const nowMs = this.#deps.clock.monotonic();
+    if (record !== null) {
       this.#unknownSinceMs.delete(hash);
-      this.#known.set(hash, { record, readAtMs: nowMs });
+      this.#known.set(hash, { record, readAtMs: nowMs, link });
+      return;
     }
+    this.#known.delete(hash);
+    if (link !== null) this.#unknownSinceMs.set(hash, nowMs);
   }
 }

@@ -1,3 +1,4 @@
+import type { RateLimits } from "../limits/rate-limits.js";
 import type { Scope } from "./principal.js";
 
 /** What is kept of an API key: never the secret (KEY-3). Immutable; a change is a new record. */
@@ -14,6 +15,8 @@ export interface ApiKeyRecord {
   /** Last 4 characters of the secret. */
   readonly last4: string;
   readonly models: readonly string[];
+  /** Its own limits; what is null here is the configuration's default for keys. */
+  readonly limits: RateLimits;
   readonly createdAtMs: number;
   /** `first_start`, `bootstrap` or `administrator`. */
   readonly createdBy: string;
@@ -28,12 +31,21 @@ export interface ApiKeyPage {
   readonly next: string | null;
 }
 
+/** What can be changed of a key; what is absent stays. */
+export interface KeyChange {
+  readonly name?: string;
+  readonly models?: readonly string[];
+  readonly limits?: RateLimits;
+  readonly expiresAtMs?: number | null;
+}
+
 /**
- * Where API keys are kept. Every promise resolves when the write is as durable as the store promises; a store that
+ * Where API keys are kept. Every change but a touch is told through the state's change feed. Every promise resolves when the write is as durable as the store promises; a store that
  * cannot be reached or written rejects with ServiceError `storage_unavailable`.
  */
 export interface KeyStore {
   findByHash(hash: string): Promise<ApiKeyRecord | null>;
+  find(id: string): Promise<ApiKeyRecord | null>;
   /** Rejects with ServiceError `conflict` when the hash or id is taken. */
   insert(record: ApiKeyRecord): Promise<void>;
   /** Inserts only into a store without any key, in one atomic step; false when there was one (one replica wins). */
@@ -46,6 +58,13 @@ export interface KeyStore {
   }): Promise<ApiKeyPage>;
   /** Marks the key revoked and returns it; keeps the first instant when it was revoked before; null: no such id. */
   revoke(id: string, atMs: number): Promise<ApiKeyRecord | null>;
+  /** Changes a key and returns it; null: no such id. */
+  update(id: string, change: KeyChange): Promise<ApiKeyRecord | null>;
+  /**
+   * Inserts the successor of a key and sets when the old one expires (or leaves an earlier expiry), in one atomic step
+   * (KEY-16). False, with nothing changed, when the old one does not exist or is revoked.
+   */
+  rotate(id: string, successor: ApiKeyRecord, oldExpiresAtMs: number): Promise<boolean>;
   /** Notes a use; a later instant wins. */
   touch(id: string, atMs: number): Promise<void>;
 }

@@ -1,5 +1,5 @@
 import { BoundedMap } from "../../lib/bounded-map.js";
-import type { Clock, Logger } from "../ports.js";
+import type { Logger } from "../ports.js";
 import type { ApiKeyRecord, KeyStore } from "./key-store.js";
 
 const touchEveryMs = 60_000;
@@ -8,14 +8,14 @@ const keysMax = 10_000;
 /** Notes when keys are used: at most once a minute each, beside the request, never in its way (KEY-15). */
 export class LastUsed {
   readonly #keys: Pick<KeyStore, "touch">;
-  readonly #clock: Clock;
+  readonly #now: () => number;
   readonly #log: Logger;
   readonly #touchedAtMs = new BoundedMap<string, number>(keysMax);
   #failing = false;
 
-  constructor(deps: { readonly keys: Pick<KeyStore, "touch">; readonly clock: Clock; readonly log: Logger }) {
+  constructor(deps: { readonly keys: Pick<KeyStore, "touch">; readonly now: () => number; readonly log: Logger }) {
     this.#keys = deps.keys;
-    this.#clock = deps.clock;
+    this.#now = deps.now;
     this.#log = deps.log;
   }
 
@@ -27,7 +27,7 @@ export class LastUsed {
     const touchedAtMs = this.#touchedAtMs.get(id);
     if (touchedAtMs !== undefined && nowMs - touchedAtMs < touchEveryMs) return;
     this.#touchedAtMs.set(id, nowMs);
-    this.#keys.touch(id, this.#clock.now()).then(
+    this.#keys.touch(id, this.#now()).then(
       () => {
         this.#failing = false;
       },

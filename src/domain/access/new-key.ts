@@ -1,13 +1,17 @@
 import { fixedLimits } from "../../contract/limits.js";
+import { type RateLimits, unlimited } from "../limits/rate-limits.js";
 import { ServiceError } from "../service-error.js";
+import { checkLimits } from "./check-limits.js";
+import type { KeyChange } from "./key-store.js";
 import type { Scope } from "./principal.js";
 
-/** What an administrator asks for; an absent or empty account is `default`, absent models are all. */
+/** What an administrator asks for; an absent or empty account is `default`, absent models are all, absent limits none. */
 export interface NewKey {
   readonly name: string;
   readonly scope: Scope | null;
   readonly account?: string | null | undefined;
   readonly models?: readonly string[] | undefined;
+  readonly limits?: RateLimits | undefined;
   readonly expiresAtMs?: number | null | undefined;
 }
 
@@ -17,6 +21,7 @@ export interface CheckedNewKey {
   readonly scope: Scope;
   readonly account: string;
   readonly models: readonly string[];
+  readonly limits: RateLimits;
   readonly expiresAtMs: number | null;
 }
 
@@ -37,8 +42,19 @@ export function checkNewKey(input: NewKey, nowMs: number): CheckedNewKey {
     scope: input.scope,
     account: checkAccount(input.account || defaultAccount),
     models: checkModels(input.models ?? []),
+    limits: checkLimits(input.limits ?? unlimited),
     expiresAtMs: checkExpiry(input.expiresAtMs ?? null, nowMs),
   };
+}
+
+/** The same change. Throws ServiceError naming the field at fault. */
+export function checkKeyChange(change: KeyChange, nowMs: number): KeyChange {
+  const { name, models, limits, expiresAtMs } = change;
+  if (name !== undefined) checkName(name);
+  if (models !== undefined) checkModels(models);
+  if (limits !== undefined) checkLimits(limits);
+  if (expiresAtMs !== undefined) checkExpiry(expiresAtMs, nowMs);
+  return change;
 }
 
 function checkName(name: string): string {
@@ -75,7 +91,8 @@ function checkModels(models: readonly string[]): readonly string[] {
   return models;
 }
 
-function checkExpiry(expiresAtMs: number | null, nowMs: number): number | null {
+/** Null is never. Throws ServiceError for an instant that has passed. */
+export function checkExpiry(expiresAtMs: number | null, nowMs: number): number | null {
   if (expiresAtMs === null || (Number.isSafeInteger(expiresAtMs) && expiresAtMs > nowMs)) return expiresAtMs;
   throw invalid("expires_at", "'expires_at' must be a time in the future.");
 }

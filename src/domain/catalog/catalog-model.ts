@@ -1,6 +1,7 @@
 import { create } from "@bufbuild/protobuf";
 import { type Model, ModelSchema } from "../../../gen/unified/catalog/v1/model_pb.js";
-import type { Capabilities } from "../inference/engine.js";
+import type { Capabilities, LoadedModel } from "../inference/engine.js";
+import type { PriceList } from "../usage/prices.js";
 import type { Deployment } from "./deployment.js";
 import type { Capability, ModelDefinition } from "./model-definition.js";
 
@@ -10,6 +11,7 @@ export class CatalogModel {
   readonly ownedBy: string;
   readonly createdAtMs: number;
   readonly deployments: readonly Deployment[];
+  #prices: PriceList;
   readonly #configured: readonly Capability[] | null;
 
   constructor(definition: ModelDefinition, createdAtMs: number, deployments: readonly Deployment[]) {
@@ -17,12 +19,27 @@ export class CatalogModel {
     this.ownedBy = definition.ownedBy;
     this.createdAtMs = createdAtMs;
     this.deployments = deployments;
+    this.#prices = definition.prices;
     this.#configured = definition.capabilities;
+  }
+
+  get prices(): PriceList {
+    return this.#prices;
+  }
+
+  /** From now on its requests cost this; what is settled stays as it is (USE-8). */
+  reprice(prices: PriceList): void {
+    this.#prices = prices;
   }
 
   /** What the engine can do; null while no deployment is loaded. */
   get caps(): Capabilities | null {
-    return this.deployments.find((deployment) => deployment.model !== null)?.model?.caps ?? null;
+    return this.loaded?.caps ?? null;
+  }
+
+  /** The model of its first deployment that is loaded; null while there is none. */
+  get loaded(): LoadedModel | null {
+    return this.deployments.find((deployment) => deployment.model !== null)?.model ?? null;
   }
 
   /** Whether no deployment of it could be loaded: it is not listed, and its requests are told so. */

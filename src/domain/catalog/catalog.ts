@@ -1,6 +1,7 @@
 import { mayUseModel, type Principal } from "../access/principal.js";
 import type { Clock, Logger } from "../ports.js";
 import { invariant } from "../service-error.js";
+import type { PriceList } from "../usage/prices.js";
 import { CatalogModel } from "./catalog-model.js";
 import type { CatalogStore } from "./catalog-store.js";
 import { Deployment } from "./deployment.js";
@@ -78,6 +79,16 @@ export class Catalog {
     const model = this.#models.get(definition.id) ?? opened[0];
     invariant(model !== undefined, "one definition makes one model");
     return model;
+  }
+
+  /** Changes what models cost, by id, while they go on as they are. Ids that there are not have no effect. */
+  reprice(pricesById: ReadonlyMap<string, PriceList>): void {
+    for (const [id, prices] of pricesById) this.#models.get(id)?.reprice(prices);
+  }
+
+  /** What a model costs; null: there is none with this id. */
+  pricesOf(id: string): Pick<CatalogModel, "prices"> | null {
+    return this.#models.get(id) ?? null;
   }
 
   /** Takes a model out; its running requests finish. False: there is none with this id. */

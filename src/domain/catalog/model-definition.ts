@@ -1,4 +1,5 @@
 import type { Engine } from "../inference/engine.js";
+import type { PriceList } from "../usage/prices.js";
 
 export type Capability = "chat" | "completions" | "embeddings";
 
@@ -23,6 +24,7 @@ export interface ModelDefinition {
   readonly ownedBy: string;
   /** Null: whatever the engine reports. */
   readonly capabilities: readonly Capability[] | null;
+  readonly prices: PriceList;
   /** At least one. */
   readonly deployments: readonly DeploymentDefinition[];
 }

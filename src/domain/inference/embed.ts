@@ -6,7 +6,8 @@ import type { Call } from "../call.js";
 import { errorOfEnd } from "../call-context.js";
 import type { CatalogModel } from "../catalog/catalog-model.js";
 import type { Answer } from "../core.js";
-import type { Admission } from "../ledger.js";
+import type { Admitted } from "../ledger.js";
+import { limitNews } from "../limits/limit-headers.js";
 import type { Clock } from "../ports.js";
 import type { Run } from "../run.js";
 import { invariant, ServiceError } from "../service-error.js";
@@ -27,7 +28,7 @@ export interface EmbedPlan {
   readonly run: Run;
   readonly model: CatalogModel;
   readonly request: EmbedRequest;
-  readonly admission: Extract<Admission, { admitted: true }>;
+  readonly admission: Admitted;
 }
 
 /** Runs an admitted embeddings request and settles it. */
@@ -48,7 +49,7 @@ export async function embed(deps: EmbedDeps, plan: EmbedPlan): Promise<Answer<Em
     call.enter("delivering");
     await run.end("completed");
     return {
-      head: { degraded: admission.degraded, deployment: deployment.id, attempts: 1, queueMs: slot.queueMs },
+      head: { deployment: deployment.id, attempts: 1, queueMs: slot.queueMs, ...limitNews(admission) },
       body: embeddingList(model.id, vectors, run),
     };
   } catch (thrown) {

@@ -5,7 +5,8 @@ import { Ended, errorOfEnd } from "../call-context.js";
 import type { CatalogModel } from "../catalog/catalog-model.js";
 import type { Deployment } from "../catalog/deployment.js";
 import type { AnswerHead } from "../core.js";
-import type { Admission } from "../ledger.js";
+import type { Admitted } from "../ledger.js";
+import { limitNews } from "../limits/limit-headers.js";
 import type { Clock } from "../ports.js";
 import type { Run } from "../run.js";
 import type { ServiceError } from "../service-error.js";
@@ -37,7 +38,7 @@ export interface GenerationPlan {
   readonly run: Run;
   readonly model: CatalogModel;
   readonly prompts: readonly Prompt[];
-  readonly admission: Extract<Admission, { admitted: true }>;
+  readonly admission: Admitted;
   /** Told which model answers, before its first event. */
   answeredBy(model: LoadedModel): void;
 }
@@ -63,6 +64,7 @@ export class Generation {
   /** Ends the other prompts when one fails; a request with one prompt needs none of its own. */
   readonly #abort: LazyAbort | null;
   #isCommitted = false;
+  #hasContent = false;
   #cancelCommitTimer: (() => void) | null = null;
   #deployment: Deployment | null = null;
   #attempts = 0;
@@ -76,13 +78,11 @@ export class Generation {
   }
 
   get head(): AnswerHead {
-    const { admission } = this.#plan;
     return {
-      degraded: admission.degraded,
       deployment: this.#deployment?.id ?? "",
       attempts: this.#attempts,
       queueMs: this.#queueMs,
-      ...(admission.snapshot === undefined ? {} : { limits: admission.snapshot }),
+      ...limitNews(this.#plan.admission),
     };
   }
 
@@ -207,7 +207,10 @@ export class Generation {
       const calls = new CompleteCalls();
       let finished = 0;
       for await (const event of model.generate(this.#toRequest(prompt, slot.queueMs), this.#signal)) {
-        if (event.type === "finish") finished += 1;
+        if (event.type === "finish") {
+          finished += 1;
+          call.details?.finishReasons.push(event.reason);
+        }
         const wait = this.#take(prompt, event, calls);
         if (wait !== undefined) await wait;
       }
@@ -255,9 +258,15 @@ export class Generation {
   }
 
   #passOn(prompt: Prompt, event: ChoiceEvent): Promise<void> | undefined {
+    if (!this.#hasContent && event.type !== "finish") this.#noteFirstContent(event.outTokens);
     const wait = this.#reader.sink(prompt.base + event.choice, event);
     this.#commitNow();
     return wait;
+  }
+
+  #noteFirstContent(tokens: number): void {
+    this.#hasContent = true;
+    this.#plan.call.times.firstContent(this.#deps.clock.monotonic(), tokens, this.#reader.commit !== null);
   }
 
   #count(prompt: Prompt, event: GenEvent): void {

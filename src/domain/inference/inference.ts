@@ -7,15 +7,15 @@ import type { Completion, CompletionChunk, CompletionParams } from "../../../gen
 import type { EmbeddingList, EmbeddingParams } from "../../../gen/unified/inference/v1/embedding_pb.js";
 import type { ServiceLimits } from "../../contract/limits.js";
 import { andThen } from "../../lib/and-then.js";
-import { type AdmittedRun, admitRun } from "../admit-run.js";
+import { type AdmissionDeps, type AdmittedRun, admitRun } from "../admit-run.js";
 import type { Call } from "../call.js";
 import type { Catalog } from "../catalog/catalog.js";
 import type { CatalogModel } from "../catalog/catalog-model.js";
 import type { Capability } from "../catalog/model-definition.js";
 import { requireCapability, requireModel } from "../catalog/require-model.js";
 import type { Answer, StreamAnswer } from "../core.js";
-import type { Ledger } from "../ledger.js";
-import type { Clock, IdSource } from "../ports.js";
+import { reserveForInputs, reserveForPrompts } from "../limits/reservation.js";
+import type { IdSource } from "../ports.js";
 import type { Run } from "../run.js";
 import { invariant, ServiceError } from "../service-error.js";
 import { AnswerIdentity } from "./answer-identity.js";
@@ -38,11 +38,9 @@ import { validateCompletion } from "./validate-completion.js";
 import { validateEmbeddings } from "./validate-embedding.js";
 import { waitForModel } from "./wait-for-model.js";
 
-export interface InferenceDeps {
+export interface InferenceDeps extends AdmissionDeps {
   readonly catalog: Catalog;
-  readonly ledger: Ledger;
   readonly limits: ServiceLimits;
-  readonly clock: Clock;
   readonly ids: IdSource;
 }
 
@@ -107,7 +105,8 @@ export class Inference {
     });
     const caps = model.caps ?? (await this.#capsOnceLoaded(model, call));
     const request = orRefused(call, () => toEmbedRequest(params, caps));
-    return await embed(this.#deps, { call, model, request, ...(await admitRun(this.#deps, call, model)) });
+    const reserve = () => reserveForInputs(model.loaded, request, call.stop);
+    return await embed(this.#deps, { call, model, request, ...(await admitRun(this.#deps, call, model, reserve)) });
   }
 
   #chat(params: ChatCompletionParams): RequestKind {
@@ -138,7 +137,8 @@ export class Inference {
     });
     return andThen(model.caps ?? this.#capsOnceLoaded(model, call), (caps) => {
       const prompts = orRefused(call, () => planPrompts(kind.build(caps), caps));
-      return andThen(admitRun(this.#deps, call, model), (admitted) =>
+      const reserve = () => reserveForPrompts(model.loaded, prompts, call.stop);
+      return andThen(admitRun(this.#deps, call, model, reserve), (admitted) =>
         this.#prepared(call, kind.idPrefix, model, prompts, admitted),
       );
     });
@@ -157,7 +157,9 @@ export class Inference {
     const answeredBy = (loaded: LoadedModel): void => identity.answeredBy(loaded);
     const plan = { call, run, model, prompts, admission, answeredBy };
     const toGeneration: ToGeneration = (reader) => new Generation(settings, plan, reader);
-    return { run, identity, choices: choicesOf(prompts), toGeneration };
+    const choices = choicesOf(prompts);
+    call.details?.asked(prompts[0]?.request, choices, identity.id);
+    return { run, identity, choices, toGeneration };
   }
 
   /** Throws or rejects with ServiceError, like #prepare. */
@@ -175,6 +177,7 @@ export class Inference {
   ): Promise<StreamAnswer<M>> {
     const { clock, limits } = this.#deps;
     const { streamBufferBytesMax, stallMs } = limits;
+    call.details?.streams();
     const prepared = await this.#prepare(call, kind);
     const settings = { clock, streamBufferBytesMax, stallMs };
     return await streamWhole(settings, call, prepared.run, toAssembly(prepared), prepared.toGeneration);

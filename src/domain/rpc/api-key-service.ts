@@ -1,44 +1,91 @@
 import { create } from "@bufbuild/protobuf";
-import { timestampFromMs, timestampMs } from "@bufbuild/protobuf/wkt";
+import { durationMs, timestampFromMs, timestampMs } from "@bufbuild/protobuf/wkt";
 import { type ApiKey, ApiKeySchema, Scope as ScopeValue } from "../../../gen/unified/admin/v1/api_key_pb.js";
 import {
   ApiKeyService,
   CreateApiKeyResponseSchema,
+  GetApiKeyResponseSchema,
   ListApiKeysResponseSchema,
   RevokeApiKeyResponseSchema,
+  RotateApiKeyResponseSchema,
+  type UpdateApiKeyRequest,
+  UpdateApiKeyResponseSchema,
 } from "../../../gen/unified/admin/v1/api_key_service_pb.js";
 import type { ApiKeys } from "../access/api-keys.js";
-import type { ApiKeyRecord } from "../access/key-store.js";
+import type { Audit } from "../access/audit.js";
+import { changeDetails, keyDetails } from "../access/key-details.js";
+import type { ApiKeyRecord, KeyChange } from "../access/key-store.js";
 import type { Scope } from "../access/principal.js";
 import { ServiceError } from "../service-error.js";
+import { limitsMessage, limitsOf } from "./limits-message.js";
 import { type RpcService, rpcService } from "./rpc-service.js";
 
+export type ApiKeyAdmin = Pick<ApiKeys, "create" | "list" | "get" | "update" | "rotate" | "revoke">;
+
 /** `unified.admin.v1.ApiKeyService`: keys by the administrator, who was checked when the call was opened. */
-export function createApiKeyService(apiKeys: Pick<ApiKeys, "create" | "list" | "revoke">): RpcService {
+export function createApiKeyService(apiKeys: ApiKeyAdmin, audit: Pick<Audit, "record">): RpcService {
   return rpcService(ApiKeyService, {
-    async createApiKey({ name, scope, account, models, expiresAt, limits }) {
-      if (limits !== undefined) {
-        throw new ServiceError("unsupported_parameter", "'limits' of a key are not supported yet: leave it out.", {
-          param: "limits",
-        });
-      }
+    async createApiKey({ name, scope, account, models, expiresAt, limits }, ctx) {
       const { record, secret } = await apiKeys.create({
         name,
         scope: scopeOf(scope),
         account,
         models,
+        limits: limitsOf(limits),
         expiresAtMs: expiresAt === undefined ? null : timestampMs(expiresAt),
       });
+      await audit.record(ctx, "api_key.create", record.id, keyDetails(record));
       return create(CreateApiKeyResponseSchema, { apiKey: apiKeyMessage(record), secret });
     },
     async listApiKeys({ account, pageSize, pageToken }) {
       const { records, nextPageToken } = await apiKeys.list({ account, pageSize, pageToken });
       return create(ListApiKeysResponseSchema, { apiKeys: records.map(apiKeyMessage), nextPageToken });
     },
-    async revokeApiKey({ id }) {
-      return create(RevokeApiKeyResponseSchema, { apiKey: apiKeyMessage(await apiKeys.revoke(id)) });
+    async getApiKey({ id }) {
+      return create(GetApiKeyResponseSchema, { apiKey: apiKeyMessage(await apiKeys.get(id)) });
+    },
+    async updateApiKey(request, ctx) {
+      const change = changeOf(request);
+      const record = await apiKeys.update(request.id, change);
+      await audit.record(ctx, "api_key.update", record.id, changeDetails(change));
+      return create(UpdateApiKeyResponseSchema, { apiKey: apiKeyMessage(record) });
+    },
+    async rotateApiKey({ id, overlap, expiresAt }, ctx) {
+      const { record, secret, oldExpiresAtMs } = await apiKeys.rotate({
+        id,
+        overlapMs: overlap === undefined ? null : durationMs(overlap),
+        expiresAtMs: expiresAt === undefined ? null : timestampMs(expiresAt),
+      });
+      const details = { successor: record.id, old_expires_at: new Date(oldExpiresAtMs).toISOString() };
+      await audit.record(ctx, "api_key.rotate", id, details);
+      return create(RotateApiKeyResponseSchema, {
+        apiKey: apiKeyMessage(record),
+        secret,
+        oldExpiresAt: timestampFromMs(oldExpiresAtMs),
+      });
+    },
+    async revokeApiKey({ id }, ctx) {
+      const record = await apiKeys.revoke(id);
+      await audit.record(ctx, "api_key.revoke", record.id);
+      return create(RevokeApiKeyResponseSchema, { apiKey: apiKeyMessage(record) });
     },
   });
+}
+
+/** What the request names is changed, the rest is not there. */
+function changeOf({ name, models, limits, expiresAt, neverExpires }: UpdateApiKeyRequest): KeyChange {
+  if (neverExpires && expiresAt !== undefined) {
+    throw new ServiceError("invalid_value", "'never_expires' and 'expires_at' cannot both be set.", {
+      param: "never_expires",
+    });
+  }
+  return {
+    ...(name === undefined ? {} : { name }),
+    ...(models === undefined ? {} : { models: models.models }),
+    ...(limits === undefined ? {} : { limits: limitsOf(limits) }),
+    ...(expiresAt === undefined ? {} : { expiresAtMs: timestampMs(expiresAt) }),
+    ...(neverExpires ? { expiresAtMs: null } : {}),
+  };
 }
 
 /** Null when the request names none. Enums are open: a newer client may send a number that is not known here. */
@@ -67,6 +114,7 @@ function apiKeyMessage(record: ApiKeyRecord): ApiKey {
     prefix,
     last4,
     models: [...record.models],
+    limits: limitsMessage(record.limits),
     createdAt: timestampFromMs(record.createdAtMs),
     ...(record.expiresAtMs === null ? {} : { expiresAt: timestampFromMs(record.expiresAtMs) }),
     ...(record.revokedAtMs === null ? {} : { revokedAt: timestampFromMs(record.revokedAtMs) }),

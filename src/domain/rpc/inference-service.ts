@@ -11,6 +11,7 @@ import {
   StreamCompletionResponseSchema,
 } from "../../../gen/unified/inference/v1/inference_service_pb.js";
 import { type Core, OpenAiBytes } from "../core.js";
+import { limitHeaders } from "../limits/limit-headers.js";
 import { invariant } from "../service-error.js";
 import { mergeChatChunks, mergeCompletionChunks } from "./merge-chunks.js";
 import { type RpcService, rpcService } from "./rpc-service.js";
@@ -21,12 +22,14 @@ import { type RpcService, rpcService } from "./rpc-service.js";
  */
 export function createInferenceService(core: Core, mergedCharsMax: number): RpcService {
   return rpcService(InferenceService, {
-    async createChatCompletion({ params }, ctx) {
-      const { body } = await core.createChatCompletion(params ?? create(ChatCompletionParamsSchema), ctx);
+    async createChatCompletion({ params }, ctx, sendHead) {
+      const { head, body } = await core.createChatCompletion(params ?? create(ChatCompletionParamsSchema), ctx);
+      sendHead(limitHeaders(head));
       return create(CreateChatCompletionResponseSchema, { completion: messageOf(body) });
     },
-    async streamChatCompletion({ params }, ctx) {
-      const { items } = await core.streamChatCompletion(params ?? create(ChatCompletionParamsSchema), ctx);
+    async streamChatCompletion({ params }, ctx, sendHead) {
+      const { head, items } = await core.streamChatCompletion(params ?? create(ChatCompletionParamsSchema), ctx);
+      sendHead(limitHeaders(head));
       return {
         items: mapItems(items, (chunk) => create(StreamChatCompletionResponseSchema, { chunk })),
         merge: (waiting, next) => {
@@ -36,12 +39,14 @@ export function createInferenceService(core: Core, mergedCharsMax: number): RpcS
         },
       };
     },
-    async createCompletion({ params }, ctx) {
-      const { body } = await core.createCompletion(params ?? create(CompletionParamsSchema), ctx);
+    async createCompletion({ params }, ctx, sendHead) {
+      const { head, body } = await core.createCompletion(params ?? create(CompletionParamsSchema), ctx);
+      sendHead(limitHeaders(head));
       return create(CreateCompletionResponseSchema, { completion: messageOf(body) });
     },
-    async streamCompletion({ params }, ctx) {
-      const { items } = await core.streamCompletion(params ?? create(CompletionParamsSchema), ctx);
+    async streamCompletion({ params }, ctx, sendHead) {
+      const { head, items } = await core.streamCompletion(params ?? create(CompletionParamsSchema), ctx);
+      sendHead(limitHeaders(head));
       return {
         items: mapItems(items, (chunk) => create(StreamCompletionResponseSchema, { chunk })),
         merge: (waiting, next) => {
@@ -51,8 +56,9 @@ export function createInferenceService(core: Core, mergedCharsMax: number): RpcS
         },
       };
     },
-    async createEmbeddings({ params }, ctx) {
-      const { body } = await core.createEmbeddings(params ?? create(EmbeddingParamsSchema), ctx);
+    async createEmbeddings({ params }, ctx, sendHead) {
+      const { head, body } = await core.createEmbeddings(params ?? create(EmbeddingParamsSchema), ctx);
+      sendHead(limitHeaders(head));
       return create(CreateEmbeddingsResponseSchema, { embeddings: messageOf(body) });
     },
   });

@@ -15,12 +15,15 @@ export interface RpcStream<O> {
   readonly merge?: (waiting: O, next: O) => O | null;
 }
 
+/** Takes metadata that go before the answer; to be called before the implementation's promise resolves. */
+export type RpcHead = (metadata: Readonly<Record<string, string>>) => void;
+
 /** The implementation of one RPC: complete request in, answer out. Rejects with ServiceError. */
 export type RpcMethod<M extends DescMethod> =
   M extends DescMethodUnary<infer I, infer O>
-    ? (request: MessageShape<I>, ctx: CallContext) => Promise<MessageShape<O>>
+    ? (request: MessageShape<I>, ctx: CallContext, head: RpcHead) => Promise<MessageShape<O>>
     : M extends DescMethodServerStreaming<infer I, infer O>
-      ? (request: MessageShape<I>, ctx: CallContext) => Promise<RpcStream<MessageShape<O>>>
+      ? (request: MessageShape<I>, ctx: CallContext, head: RpcHead) => Promise<RpcStream<MessageShape<O>>>
       : never;
 
 export type RpcMethods<S extends DescService> = { readonly [K in keyof S["method"]]: RpcMethod<S["method"][K]> };
@@ -30,12 +33,12 @@ export type RpcHandler =
   | {
       readonly kind: "unary";
       readonly method: DescMethodUnary;
-      readonly call: (request: Message, ctx: CallContext) => Promise<Message>;
+      readonly call: (request: Message, ctx: CallContext, head: RpcHead) => Promise<Message>;
     }
   | {
       readonly kind: "server_streaming";
       readonly method: DescMethodServerStreaming;
-      readonly call: (request: Message, ctx: CallContext) => Promise<RpcStream<Message>>;
+      readonly call: (request: Message, ctx: CallContext, head: RpcHead) => Promise<RpcStream<Message>>;
     };
 
 /** A service that every door can serve. */

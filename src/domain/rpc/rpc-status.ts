@@ -3,12 +3,13 @@ import { durationFromMs } from "@bufbuild/protobuf/wkt";
 import { BadRequestSchema, ErrorInfoSchema, RetryInfoSchema } from "../../../gen/google/rpc/error_details_pb.js";
 import { errorDomain, errorRow } from "../../contract/errors.js";
 import type { StatusDetail, StatusParts } from "../../lib/connect-error.js";
+import { limitHeaders } from "../limits/limit-headers.js";
 import { retryAdvice, retryHeaders } from "../retry-advice.js";
 import type { ServiceError } from "../service-error.js";
 
 /**
  * An error as every RPC protocol tells it: the status code, google.rpc.ErrorInfo with the error code as its reason,
- * BadRequest for the field at fault, RetryInfo for a wait, and the retry advice as metadata.
+ * BadRequest for the field at fault, RetryInfo for a wait, and as metadata the retry advice and the caller's limits.
  */
 export function rpcStatus(error: ServiceError, method: DescMethod): StatusParts {
   const advice = retryAdvice(error);
@@ -19,7 +20,7 @@ export function rpcStatus(error: ServiceError, method: DescMethod): StatusParts 
     code: errorRow(error.code).grpc,
     message: wellFormed(error.message),
     details,
-    metadata: retryHeaders(advice),
+    metadata: { ...retryHeaders(advice), ...limitHeaders(error) },
   };
 }
 

@@ -1,26 +1,42 @@
 import type { ServiceLimits } from "../../contract/limits.js";
-import type { ApiKeys } from "../access/api-keys.js";
 import type { ModelAdmin } from "../catalog/model-admin.js";
 import type { Core } from "../core.js";
-import { createApiKeyService } from "./api-key-service.js";
+import type { LimitsAdmin } from "../limits/limits-admin.js";
+import type { ThresholdAdmin } from "../usage/threshold-admin.js";
+import type { UsageQuestions } from "../usage/usage-questions.js";
+import { type ApiKeyAdmin, createApiKeyService } from "./api-key-service.js";
 import { createCatalogService } from "./catalog-service.js";
 import { createInferenceService } from "./inference-service.js";
+import { createLimitService } from "./limit-service.js";
 import { createModelAdminService } from "./model-admin-service.js";
 import type { RpcService } from "./rpc-service.js";
+import { createSessionService, type SessionServiceDeps } from "./session-service.js";
+import { createSystemService, type SystemServiceDeps } from "./system-service.js";
+import { createThresholdService } from "./threshold-service.js";
+import { createUsageService } from "./usage-service.js";
 
-export interface RpcServicesDeps {
+export interface RpcServicesDeps extends SessionServiceDeps, SystemServiceDeps {
   readonly core: Core;
-  readonly apiKeys: Pick<ApiKeys, "create" | "list" | "revoke">;
+  readonly apiKeys: ApiKeyAdmin;
+  readonly usage: UsageQuestions;
+  readonly thresholds: ThresholdAdmin;
+  readonly limitsAdmin: LimitsAdmin;
   readonly modelAdmin: ModelAdmin;
   readonly limits: Pick<ServiceLimits, "streamBufferBytesMax">;
 }
 
 /** Every protobuf service of this process, written once for all RPC doors. */
-export function createRpcServices({ core, apiKeys, modelAdmin, limits }: RpcServicesDeps): readonly RpcService[] {
+export function createRpcServices(deps: RpcServicesDeps): readonly RpcService[] {
+  const { core, apiKeys, audit, usage, thresholds, limitsAdmin, modelAdmin, limits } = deps;
   return [
     createInferenceService(core, limits.streamBufferBytesMax),
     createCatalogService(core),
-    createApiKeyService(apiKeys),
+    createApiKeyService(apiKeys, audit),
+    createSessionService(deps),
+    createSystemService(deps),
+    createUsageService(usage),
+    createThresholdService(thresholds),
+    createLimitService(limitsAdmin),
     createModelAdminService(modelAdmin),
   ];
 }

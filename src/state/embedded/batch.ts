@@ -18,7 +18,7 @@ export type Outcome =
   | { readonly ok: false; readonly message: string; readonly sqlite: number | null };
 
 /** The outcomes in the order of the requests. */
-export type RunBatch = (requests: readonly Request[]) => readonly Outcome[];
+export type RunBatch = (requests: readonly Request[], isSynced: boolean) => readonly Outcome[];
 
 type Verb = (...values: readonly unknown[]) => unknown;
 
@@ -39,9 +39,18 @@ export function createRunBatch(db: SqliteDatabase, verbs: Verbs): RunBatch {
     }
   };
 
-  const writeAll = (batch: readonly Request[]): readonly Outcome[] => {
+  let wasSynced = true;
+  /** With NORMAL a commit is not synced, but the next one with FULL syncs all that was written before it. */
+  const setSynced = (isSynced: boolean): void => {
+    if (isSynced === wasSynced) return;
+    db.exec(`PRAGMA synchronous = ${isSynced ? "FULL" : "NORMAL"}`);
+    wasSynced = isSynced;
+  };
+
+  const writeAll = (batch: readonly Request[], isSynced: boolean): readonly Outcome[] => {
     if (batch.length === 0) return [];
     try {
+      setSynced(isSynced);
       db.exec("BEGIN IMMEDIATE");
       const outcomes = batch.map(write);
       db.exec("COMMIT");
@@ -60,9 +69,9 @@ export function createRunBatch(db: SqliteDatabase, verbs: Verbs): RunBatch {
     }
   };
 
-  return (requests) => {
+  return (requests, isSynced) => {
     const writing = requests.filter(({ verb }) => writes.has(verb));
-    const outcomes = writeAll(writing);
+    const outcomes = writeAll(writing, isSynced);
     const written = new Map(writing.map((request, position) => [request, outcomes[position]]));
     return requests.map((request) => written.get(request) ?? read(request));
   };

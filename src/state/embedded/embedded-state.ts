@@ -1,36 +1,84 @@
-import type { Logger } from "../../domain/ports.js";
+import type { Clock, Logger } from "../../domain/ports.js";
+import { ServiceError } from "../../domain/service-error.js";
 import type { State, StateHealth } from "../../domain/state.js";
+import { createSystemClock } from "../../lib/clock.js";
 import { startWorker } from "../../lib/start-worker.js";
+import { createAuditLog, createKeyStore, createSessionStore, createSettingsStore } from "./access-stores.js";
+import {
+  createDeliveryQueue,
+  createEndpointStore,
+  createLimitStore,
+  createThresholdStore,
+  createUsageReader,
+} from "./account-stores.js";
+import { EmbeddedLedger } from "./embedded-ledger.js";
+import { LocalChanges } from "./local-changes.js";
+import { StoreTime } from "./store-time.js";
 import { WorkerLink } from "./worker-link.js";
 import type { WorkerStart } from "./worker-messages.js";
+
+export interface EmbeddedStateDeps {
+  readonly dataDir: string;
+  readonly log: Logger;
+  /** Default: the system's. */
+  readonly clock?: Clock;
+}
+
+/** Ahead by more than this, the store's time is worth a warning: periods and expiries are late by as much. */
+const aheadWarnMs = 60_000;
 
 /**
  * Opens the state kept in `<dataDir>/uis.db`: one file, one connection, one worker thread. One process at a time.
  * Rejects with StateOpenError, which names the cause and the fix.
  */
-export async function openEmbeddedState(deps: { readonly dataDir: string; readonly log: Logger }): Promise<State> {
-  const { dataDir, log } = deps;
+export async function openEmbeddedState(deps: EmbeddedStateDeps): Promise<State> {
+  const { dataDir, log, clock = createSystemClock() } = deps;
   const link = await WorkerLink.open(startWorker(import.meta.url, { dataDir } satisfies WorkerStart), log);
   for (const warning of link.openWarnings) log.warn({ data_dir: dataDir }, warning);
+  const [newestSettlementAtMs, former, endpointCounts] = await Promise.all([
+    link.read("newestSettlementAtMs"),
+    link.read("liveRequests"),
+    link.read("endpointCounts"),
+  ]);
+  const time = new StoreTime(clock, newestSettlementAtMs);
+  const changes = new LocalChanges();
   return {
     kind: "embedded",
-    keys: {
-      findByHash: (hash) => link.read("findKey", hash),
-      insert: (record) => link.write("insertKey", record),
-      insertFirst: (record) => link.write("insertFirstKey", record),
-      list: (page) => link.read("listKeys", page),
-      revoke: (id, atMs) => link.write("revokeKey", id, atMs),
-      touch: (id, atMs) => link.write("touchKey", id, atMs),
-    },
-    catalog: {
-      firstSeen: (ids, nowMs) => link.write("firstSeen", ids, nowMs),
-    },
-    health: () => healthOf(link),
+    keys: createKeyStore(link, changes),
+    sessions: createSessionStore(link, changes),
+    settings: createSettingsStore(link, changes),
+    audit: createAuditLog(link),
+    catalog: { firstSeen: (ids, nowMs) => link.write("firstSeen", ids, nowMs) },
+    ledger: new EmbeddedLedger({ link, clock, time, former }),
+    limits: createLimitStore(link, changes),
+    usage: createUsageReader(link),
+    thresholds: createThresholdStore(link, changes),
+    endpoints: createEndpointStore(link, changes, endpointCounts),
+    deliveries: createDeliveryQueue(link, time),
+    changes,
+    now: () => time.now(),
+    replicas: () => 1,
+    purge: (max) => link.write("purge", max, time.now()),
+    backup: (file) => backUp(link, file),
+    health: () => healthOf(link, time),
     close: () => link.close(),
   };
 }
 
-async function healthOf(link: WorkerLink): Promise<StateHealth> {
+async function backUp(link: WorkerLink, file: string): Promise<void> {
+  const isWritten = await link.read("backUp", file).catch((cause: unknown) => {
+    throw new ServiceError("storage_unavailable", `The backup cannot be written to ${file}: ${reasonOf(cause)}`, {
+      cause,
+    });
+  });
+  if (!isWritten) throw new ServiceError("conflict", `${file} exists and is not overwritten. Name another file.`);
+}
+
+function reasonOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error);
+}
+
+async function healthOf(link: WorkerLink, time: StoreTime): Promise<StateHealth> {
   const askedAtMs = performance.now();
   const problem = await link.read("ping").then(
     () => null,
@@ -39,5 +87,12 @@ async function healthOf(link: WorkerLink): Promise<StateHealth> {
   const warnings = [...link.openWarnings];
   if (problem !== null) warnings.push(problem);
   if (link.writeFault !== null) warnings.push(`The last write failed: ${link.writeFault}.`);
+  const aheadMs = time.aheadMs();
+  if (aheadMs > aheadWarnMs) {
+    warnings.push(
+      `The store's time is ${Math.round(aheadMs / 1000)} s ahead of this machine's clock, which was set back. ` +
+        "Set the clock; if it is right, the difference shrinks by itself.",
+    );
+  }
   return { ok: problem === null, latencyMs: performance.now() - askedAtMs, durability: "every-write", warnings };
 }

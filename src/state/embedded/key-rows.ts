@@ -1,14 +1,18 @@
 import { cursorOf, parseCursor } from "../../domain/access/key-order.js";
-import type { ApiKeyPage, ApiKeyRecord } from "../../domain/access/key-store.js";
+import type { ApiKeyPage, ApiKeyRecord, KeyChange } from "../../domain/access/key-store.js";
+import { toRateLimits } from "./limit-rows.js";
+import { integer, integerOrNull, text } from "./sql-row.js";
 import type { SqliteDatabase, SqlRow, SqlValue } from "./sqlite-binding.js";
 
 const columns =
-  "id, name, account, scope, hash, prefix, last4, models_json, created_at_ms, created_by, expires_at_ms, revoked_at_ms, last_used_at_ms";
+  "id, name, account, scope, hash, prefix, last4, models_json, requests_per_minute, tokens_per_minute, concurrency, " +
+  "created_at_ms, created_by, expires_at_ms, revoked_at_ms, last_used_at_ms";
 const placeholders = columns.replace(/[^,]+/g, "?");
 
 /** API keys in the database: the verbs of KeyStore, synchronous, each one step. */
 export function createKeyRows(db: SqliteDatabase) {
   const byHash = db.prepare(`SELECT ${columns} FROM api_keys WHERE hash = ?`);
+  const byId = db.prepare(`SELECT ${columns} FROM api_keys WHERE id = ?`);
   const insert = db.prepare(`INSERT INTO api_keys (${columns}) VALUES (${placeholders})`);
   const insertFirst = db.prepare(
     `INSERT INTO api_keys (${columns}) SELECT ${placeholders} WHERE NOT EXISTS (SELECT 1 FROM api_keys)`,
@@ -21,13 +25,19 @@ export function createKeyRows(db: SqliteDatabase) {
   const revoke = db.prepare(
     `UPDATE api_keys SET revoked_at_ms = coalesce(revoked_at_ms, ?) WHERE id = ? RETURNING ${columns}`,
   );
+  const change = db.prepare(
+    `UPDATE api_keys SET name = ?, models_json = ?, requests_per_minute = ?, tokens_per_minute = ?, concurrency = ?,
+       expires_at_ms = ? WHERE id = ? RETURNING ${columns}`,
+  );
+  const shorten = db.prepare(
+    `UPDATE api_keys SET expires_at_ms = min(coalesce(expires_at_ms, ?1), ?1) WHERE id = ?2 AND revoked_at_ms IS NULL`,
+  );
   const touch = db.prepare("UPDATE api_keys SET last_used_at_ms = max(coalesce(last_used_at_ms, 0), ?) WHERE id = ?");
 
+  const find = (id: string): ApiKeyRecord | null => recordOrNull(byId.get(id));
   return {
-    findByHash(hash: string): ApiKeyRecord | null {
-      const row = byHash.get(hash);
-      return row === undefined ? null : toRecord(row);
-    },
+    find,
+    findByHash: (hash: string): ApiKeyRecord | null => recordOrNull(byHash.get(hash)),
     insert(record: ApiKeyRecord): void {
       insert.run(...toValues(record));
     },
@@ -42,9 +52,19 @@ export function createKeyRows(db: SqliteDatabase) {
       const last = records.at(-1);
       return { records, next: last !== undefined && rows.length > request.limit ? cursorOf(last) : null };
     },
-    revoke(id: string, atMs: number): ApiKeyRecord | null {
-      const row = revoke.get(atMs, id);
-      return row === undefined ? null : toRecord(row);
+    revoke: (id: string, atMs: number): ApiKeyRecord | null => recordOrNull(revoke.get(atMs, id)),
+    update(id: string, wanted: KeyChange): ApiKeyRecord | null {
+      const before = find(id);
+      if (before === null) return null;
+      const { name, models, limits, expiresAtMs } = { ...before, ...wanted };
+      const { requestsPerMinute, tokensPerMinute, concurrency } = limits;
+      const values = [name, JSON.stringify(models), requestsPerMinute, tokensPerMinute, concurrency, expiresAtMs, id];
+      return recordOrNull(change.get(...values));
+    },
+    rotate(id: string, successor: ApiKeyRecord, oldExpiresAtMs: number): boolean {
+      if (Number(shorten.run(oldExpiresAtMs, id).changes) === 0) return false;
+      insert.run(...toValues(successor));
+      return true;
     },
     touch(id: string, atMs: number): void {
       touch.run(atMs, id);
@@ -62,12 +82,19 @@ function toValues(record: ApiKeyRecord): SqlValue[] {
     record.prefix,
     record.last4,
     JSON.stringify(record.models),
+    record.limits.requestsPerMinute,
+    record.limits.tokensPerMinute,
+    record.limits.concurrency,
     record.createdAtMs,
     record.createdBy,
     record.expiresAtMs,
     record.revokedAtMs,
     record.lastUsedAtMs,
   ];
+}
+
+function recordOrNull(row: SqlRow | undefined): ApiKeyRecord | null {
+  return row === undefined ? null : toRecord(row);
 }
 
 function toRecord(row: SqlRow): ApiKeyRecord {
@@ -81,19 +108,11 @@ function toRecord(row: SqlRow): ApiKeyRecord {
     prefix: text(row, "prefix"),
     last4: text(row, "last4"),
     models: JSON.parse(text(row, "models_json")) as string[],
-    createdAtMs: Number(row["created_at_ms"]),
+    limits: toRateLimits(row),
+    createdAtMs: integer(row, "created_at_ms"),
     createdBy: text(row, "created_by"),
-    expiresAtMs: timeOrNull(row, "expires_at_ms"),
-    revokedAtMs: timeOrNull(row, "revoked_at_ms"),
-    lastUsedAtMs: timeOrNull(row, "last_used_at_ms"),
+    expiresAtMs: integerOrNull(row, "expires_at_ms"),
+    revokedAtMs: integerOrNull(row, "revoked_at_ms"),
+    lastUsedAtMs: integerOrNull(row, "last_used_at_ms"),
   };
-}
-
-function text(row: SqlRow, column: string): string {
-  return String(row[column]);
-}
-
-function timeOrNull(row: SqlRow, column: string): number | null {
-  const value = row[column] ?? null;
-  return value === null ? null : Number(value);
 }

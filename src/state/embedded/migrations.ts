@@ -23,7 +23,161 @@ const migrations: readonly string[] = [
      id TEXT NOT NULL PRIMARY KEY,
      first_seen_at_ms INTEGER NOT NULL
    ) STRICT, WITHOUT ROWID;`,
+  `ALTER TABLE api_keys ADD COLUMN requests_per_minute INTEGER;
+   ALTER TABLE api_keys ADD COLUMN tokens_per_minute INTEGER;
+   ALTER TABLE api_keys ADD COLUMN concurrency INTEGER;
+
+   CREATE TABLE sessions (
+     id TEXT NOT NULL PRIMARY KEY,
+     token_hash TEXT NOT NULL UNIQUE,
+     user TEXT NOT NULL,
+     role TEXT NOT NULL,
+     created_at_ms INTEGER NOT NULL,
+     last_seen_at_ms INTEGER NOT NULL,
+     expires_at_ms INTEGER NOT NULL,
+     address TEXT NOT NULL,
+     user_agent TEXT NOT NULL
+   ) STRICT, WITHOUT ROWID;
+   CREATE INDEX sessions_by_expiry ON sessions (expires_at_ms);
+
+   CREATE TABLE settings (
+     name TEXT NOT NULL PRIMARY KEY,
+     value TEXT NOT NULL,
+     version INTEGER NOT NULL
+   ) STRICT, WITHOUT ROWID;
+
+   CREATE TABLE audit (
+     id TEXT NOT NULL PRIMARY KEY,
+     at_ms INTEGER NOT NULL,
+     actor_kind TEXT NOT NULL,
+     actor_id TEXT NOT NULL,
+     address TEXT NOT NULL,
+     action TEXT NOT NULL,
+     target TEXT NOT NULL,
+     result TEXT NOT NULL,
+     details_json TEXT NOT NULL
+   ) STRICT, WITHOUT ROWID;
+   CREATE INDEX audit_by_newest ON audit (at_ms DESC, id DESC);
+
+   CREATE TABLE limits (
+     owner_kind TEXT NOT NULL,
+     owner_id TEXT NOT NULL,
+     requests_per_minute INTEGER,
+     tokens_per_minute INTEGER,
+     concurrency INTEGER,
+     updated_at_ms INTEGER NOT NULL,
+     PRIMARY KEY (owner_kind, owner_id)
+   ) STRICT, WITHOUT ROWID;
+
+   CREATE TABLE thresholds (
+     id TEXT NOT NULL PRIMARY KEY,
+     account TEXT NOT NULL,
+     api_key_id TEXT,
+     metric TEXT NOT NULL,
+     period TEXT NOT NULL,
+     limit_value INTEGER NOT NULL,
+     percents_json TEXT NOT NULL,
+     action TEXT NOT NULL,
+     created_at_ms INTEGER NOT NULL,
+     updated_at_ms INTEGER NOT NULL
+   ) STRICT, WITHOUT ROWID;
+
+   CREATE TABLE crossings (
+     mark TEXT NOT NULL PRIMARY KEY,
+     period_end_ms INTEGER NOT NULL
+   ) STRICT, WITHOUT ROWID;
+   CREATE INDEX crossings_by_end ON crossings (period_end_ms);
+
+   CREATE TABLE endpoints (
+     account TEXT NOT NULL,
+     id TEXT NOT NULL UNIQUE,
+     url TEXT NOT NULL,
+     description TEXT NOT NULL,
+     events_json TEXT NOT NULL,
+     status TEXT NOT NULL,
+     created_at_ms INTEGER NOT NULL,
+     updated_at_ms INTEGER NOT NULL,
+     PRIMARY KEY (account, id)
+   ) STRICT, WITHOUT ROWID;
+
+   CREATE TABLE deliveries (
+     number INTEGER PRIMARY KEY,
+     id TEXT NOT NULL UNIQUE,
+     account TEXT NOT NULL,
+     event_id TEXT NOT NULL,
+     event_type TEXT NOT NULL,
+     endpoint_id TEXT NOT NULL,
+     state TEXT NOT NULL,
+     created_at_ms INTEGER NOT NULL,
+     due_at_ms INTEGER,
+     body TEXT NOT NULL
+   ) STRICT;
+   CREATE INDEX deliveries_by_account ON deliveries (account, number);
+   CREATE INDEX deliveries_due ON deliveries (endpoint_id, due_at_ms) WHERE due_at_ms IS NOT NULL;
+
+   CREATE TABLE live_requests (
+     request_id TEXT NOT NULL PRIMARY KEY,
+     account TEXT NOT NULL,
+     key_id TEXT,
+     model TEXT NOT NULL,
+     operation TEXT NOT NULL,
+     prompt_tokens INTEGER NOT NULL,
+     completion_tokens INTEGER NOT NULL,
+     admitted_at_ms INTEGER NOT NULL
+   ) STRICT, WITHOUT ROWID;
+
+   CREATE TABLE settled (
+     request_id TEXT NOT NULL PRIMARY KEY,
+     at_ms INTEGER NOT NULL
+   ) STRICT, WITHOUT ROWID;
+   CREATE INDEX settled_by_time ON settled (at_ms);
+
+   -- Without a key: the administrator's requests.
+   CREATE TABLE usage_hours (
+     account TEXT NOT NULL,
+     start_ms INTEGER NOT NULL,
+     key_id TEXT NOT NULL DEFAULT '',
+     model TEXT NOT NULL,
+     requests INTEGER NOT NULL,
+     prompt_tokens INTEGER NOT NULL,
+     completion_tokens INTEGER NOT NULL,
+     cached_tokens INTEGER NOT NULL,
+     cost_nano INTEGER NOT NULL,
+     PRIMARY KEY (account, start_ms, key_id, model)
+   ) STRICT, WITHOUT ROWID;
+   CREATE INDEX usage_hours_by_start ON usage_hours (start_ms);
+   CREATE TABLE usage_days (
+     account TEXT NOT NULL,
+     start_ms INTEGER NOT NULL,
+     key_id TEXT NOT NULL DEFAULT '',
+     model TEXT NOT NULL,
+     requests INTEGER NOT NULL,
+     prompt_tokens INTEGER NOT NULL,
+     completion_tokens INTEGER NOT NULL,
+     cached_tokens INTEGER NOT NULL,
+     cost_nano INTEGER NOT NULL,
+     PRIMARY KEY (account, start_ms, key_id, model)
+   ) STRICT, WITHOUT ROWID;
+   CREATE INDEX usage_days_by_start ON usage_days (start_ms);
+
+   CREATE TABLE period_sums (
+     account TEXT NOT NULL,
+     scope_kind TEXT NOT NULL,
+     scope_id TEXT NOT NULL,
+     period_kind TEXT NOT NULL,
+     start_ms INTEGER NOT NULL,
+     requests INTEGER NOT NULL,
+     prompt_tokens INTEGER NOT NULL,
+     completion_tokens INTEGER NOT NULL,
+     cached_tokens INTEGER NOT NULL,
+     cost_nano INTEGER NOT NULL,
+     PRIMARY KEY (account, scope_kind, scope_id, period_kind, start_ms)
+   ) STRICT, WITHOUT ROWID;
+   CREATE INDEX period_sums_by_start ON period_sums (start_ms);`,
 ];
+
+/** The number of the last step that this version knows. */
+export const newestMigration = migrations.length;
 
 /** Brings the file up to this version, each step whole or not at all. Throws StateOpenError for a file of a newer version. */
 export function migrate(db: SqliteDatabase, nowMs: number): void {

@@ -7,7 +7,7 @@ import { createRequire } from "node:module";
 import process from "node:process";
 import { StateOpenError } from "../../domain/state.js";
 
-export type SqlValue = string | number | null;
+export type SqlValue = string | number | bigint | null;
 /** Columns by name. */
 export type SqlRow = Readonly<Record<string, SqlValue>>;
 
@@ -22,6 +22,20 @@ export interface SqliteDatabase {
   exec(sql: string): void;
   prepare(sql: string): SqliteStatement;
   close(): void;
+}
+
+/** What the bindings call the switch to bigint; each has one of the two. */
+interface ExactIntegers {
+  setReadBigInts?(on: boolean): void;
+  safeIntegers?(on: boolean): void;
+}
+
+/** From now on the statement gives all its integers as bigint: sums may be larger than a number can hold. */
+export function readExactly(statement: SqliteStatement): SqliteStatement {
+  const exact = statement as SqliteStatement & ExactIntegers;
+  if (exact.setReadBigInts !== undefined) exact.setReadBigInts(true);
+  else exact.safeIntegers?.(true);
+  return statement;
 }
 
 type SqliteConstructor = new (file: string) => SqliteDatabase;

@@ -1,20 +1,18 @@
 /** The file on disk: where it is, who may read it, and the settings under which SQLite writes it. */
-import { chmodSync, closeSync, existsSync, fsyncSync, mkdirSync, openSync, statSync } from "node:fs";
-import { join } from "node:path";
+import { chmodSync, closeSync, existsSync, mkdirSync, openSync, statSync } from "node:fs";
 import process from "node:process";
 import { StateOpenError } from "../../domain/state.js";
+import { databaseFile, syncDirectory } from "./data-files.js";
 import { migrate } from "./migrations.js";
 import { openSqlite, type SqliteDatabase } from "./sqlite-binding.js";
 import { sqliteCode, sqliteCodes } from "./sqlite-codes.js";
-
-const fileName = "uis.db";
 
 /**
  * Opens `<dataDir>/uis.db`, making both where they do not exist: mode 0700 and 0600 (SEC-31). Throws StateOpenError; what
  * others may read although they should not comes back as a warning when it is not ours to change.
  */
 export function openStateFile(dataDir: string): { db: SqliteDatabase; warnings: readonly string[] } {
-  const file = join(dataDir, fileName);
+  const file = databaseFile(dataDir);
   try {
     const warnings = prepareFiles(dataDir, file);
     const db = openSqlite(file);
@@ -36,14 +34,6 @@ function prepareFiles(dataDir: string, file: string): readonly string[] {
   // A directory that was there before may serve others, too (`--data-dir /tmp`): saying so is better than closing it.
   if (process.platform === "win32" || (statSync(dataDir).mode & 0o077) === 0) return [];
   return [`The data directory ${dataDir} is open to other users of this machine. Run: chmod 700 '${dataDir}'`];
-}
-
-/** Without it a power cut can take the name of the new file, and all acknowledged writes with it. */
-function syncDirectory(dataDir: string): void {
-  if (process.platform === "win32") return;
-  const directory = openSync(dataDir, "r");
-  fsyncSync(directory);
-  closeSync(directory);
 }
 
 /**

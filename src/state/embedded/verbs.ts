@@ -1,20 +1,84 @@
 /** Everything that can be asked of the worker: plain functions on the database, each one atomic step. */
+import { createAuditRows } from "./audit-rows.js";
+import { backUpTo } from "./backup-file.js";
 import { createCatalogRows } from "./catalog-rows.js";
+import { createDeliveryRows } from "./delivery-rows.js";
+import { createEndpointRows } from "./endpoint-rows.js";
 import { createKeyRows } from "./key-rows.js";
+import { createLimitRows } from "./limit-rows.js";
+import { createLiveRows } from "./live-rows.js";
+import { createPurgeRows } from "./purge-rows.js";
+import { createSessionRows } from "./session-rows.js";
+import { createSettingRows } from "./setting-rows.js";
+import { createSettlementRows } from "./settlement-rows.js";
 import type { SqliteDatabase } from "./sqlite-binding.js";
+import { createThresholdRows } from "./threshold-rows.js";
+import { createUsageRows } from "./usage-rows.js";
 
 export function createVerbs(db: SqliteDatabase) {
   const keys = createKeyRows(db);
-  const catalog = createCatalogRows(db);
+  const sessions = createSessionRows(db);
+  const settings = createSettingRows(db);
+  const audit = createAuditRows(db);
+  const limits = createLimitRows(db);
+  const thresholds = createThresholdRows(db);
+  const endpoints = createEndpointRows(db);
+  const deliveries = createDeliveryRows(db);
+  const usage = createUsageRows(db);
+  const live = createLiveRows(db);
+  const settlements = createSettlementRows(db, { live, usage, deliveries });
   const anyRow = db.prepare("SELECT number FROM migrations LIMIT 1");
   return {
-    reads: { findKey: keys.findByHash, listKeys: keys.list, ping: () => anyRow.get() !== undefined },
+    /** Run after the commit, outside of any transaction. */
+    reads: {
+      ping: () => anyRow.get() !== undefined,
+      newestSettlementAtMs: settlements.newestAtMs,
+      liveRequests: live.all,
+      endpointCounts: endpoints.counts,
+      findKey: keys.find,
+      findKeyByHash: keys.findByHash,
+      listKeys: keys.list,
+      findSession: sessions.findByHash,
+      listSessions: sessions.list,
+      getSetting: settings.get,
+      listAudit: audit.list,
+      listLimits: limits.list,
+      listThresholds: thresholds.list,
+      listEndpoints: endpoints.list,
+      listDeliveries: deliveries.list,
+      countDue: deliveries.countDue,
+      usageRows: usage.rows,
+      accounts: usage.accounts,
+      used: usage.used,
+      backUp: (file: string) => backUpTo(db, file),
+    },
     writes: {
       insertKey: keys.insert,
       insertFirstKey: keys.insertFirst,
       revokeKey: keys.revoke,
+      updateKey: keys.update,
+      rotateKey: keys.rotate,
       touchKey: keys.touch,
-      firstSeen: catalog.firstSeen,
+      firstSeen: createCatalogRows(db).firstSeen,
+      insertSession: sessions.insert,
+      touchSession: sessions.touch,
+      removeSession: sessions.remove,
+      removeOtherSessions: sessions.removeOthers,
+      putSetting: settings.put,
+      removeSetting: settings.remove,
+      appendAudit: audit.append,
+      putLimits: limits.put,
+      removeLimits: limits.remove,
+      insertThreshold: thresholds.insert,
+      replaceThreshold: thresholds.replace,
+      removeThreshold: thresholds.remove,
+      insertEndpoint: endpoints.insert,
+      replaceEndpoint: endpoints.replace,
+      removeEndpoint: endpoints.remove,
+      noteLive: live.insert,
+      noteProgress: live.progress,
+      settle: settlements.settle,
+      purge: createPurgeRows(db).purge,
     },
   };
 }

@@ -8,6 +8,7 @@ import type { Logger } from "../../domain/ports.js";
 import { ServiceError } from "../../domain/service-error.js";
 import { StateOpenError } from "../../domain/state.js";
 import type { Outcome, Request } from "./batch.js";
+import type { LiveRow } from "./live-rows.js";
 import { sqliteCodes, storageFault } from "./sqlite-codes.js";
 import type { Reads, Writes } from "./verbs.js";
 import type { FromWorker, ToWorker } from "./worker-messages.js";
@@ -20,6 +21,8 @@ const batchMax = 1_000;
 interface Waiting {
   readonly request: Request;
   readonly isWrite: boolean;
+  /** Whether somebody waits for it to be on the disk. */
+  readonly isSynced: boolean;
   resolve(value: unknown): void;
   reject(error: Error): void;
 }
@@ -35,6 +38,7 @@ export class WorkerLink {
   /** Why nothing more is taken; null while the link is in use. */
   #refusal: string | null = null;
   #onIdle: () => void = () => {};
+  #carried: () => readonly LiveRow[] | null = () => null;
   #writeFault: string | null = null;
 
   /** Waits until the worker has opened the file. Rejects with StateOpenError when it could not. */
@@ -78,9 +82,23 @@ export class WorkerLink {
     return this.#ask({ verb, values }, true) as Promise<ReturnType<Writes[V]>>;
   }
 
+  /**
+   * Rows of running requests that go first in every batch, as they are then; null: none. Nobody waits for them, and for
+   * them alone nothing is synced. Rows that cannot be written are lost: only a kill before the settlement would tell.
+   */
+  carry(take: () => readonly LiveRow[] | null): void {
+    this.#carried = take;
+  }
+
+  /** Starts a batch for what `carry` has, unless one is under way. */
+  nudge(): void {
+    if (this.#refusal === null) this.#startBatch();
+  }
+
   /** Resolves when everything asked for is done, the file is closed and the thread has ended. */
   async close(): Promise<void> {
     if (this.#refusal === null) {
+      this.#startBatch();
       this.#refusal = "it is closed";
       await this.#idle();
       this.#say({ kind: "close" });
@@ -92,16 +110,30 @@ export class WorkerLink {
     return new Promise((resolve, reject) => {
       if (this.#refusal !== null) return reject(unavailable(this.#refusal));
       if (this.#waiting.length >= waitingMax) return reject(unavailable(`${waitingMax} requests wait for it`));
-      this.#waiting.push({ request, isWrite, resolve, reject });
+      this.#waiting.push({ request, isWrite, isSynced: isWrite, resolve, reject });
       this.#startBatch();
     });
   }
 
   #startBatch(): void {
     if (this.#underWay.length > 0) return;
-    this.#underWay = this.#waiting.splice(0, batchMax);
-    if (this.#underWay.length === 0) this.#onIdle();
-    else this.#say({ kind: "batch", requests: this.#underWay.map(({ request }) => request) });
+    const next = this.#waiting.splice(0, batchMax);
+    const rows = this.#carried();
+    if (rows !== null) next.unshift(this.#unawaited({ verb: "noteLive", values: [rows] }));
+    this.#underWay = next;
+    if (next.length === 0) this.#onIdle();
+    else {
+      const isSynced = next.some((waiting) => waiting.isSynced);
+      this.#say({ kind: "batch", requests: next.map(({ request }) => request), isSynced });
+    }
+  }
+
+  /** A full disk is told by the writes that somebody waits for. */
+  #unawaited(request: Request): Waiting {
+    const reject = (err: Error): void => {
+      if (!(err instanceof ServiceError)) this.#log.error({ err }, "running requests cannot be noted in the store");
+    };
+    return { request, isWrite: true, isSynced: false, resolve: () => {}, reject };
   }
 
   #finishBatch(outcomes: readonly Outcome[]): void {

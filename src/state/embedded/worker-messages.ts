@@ -5,7 +5,10 @@ export interface WorkerStart {
   readonly dataDir: string;
 }
 
-export type ToWorker = { readonly kind: "batch"; readonly requests: readonly Request[] } | { readonly kind: "close" };
+export type ToWorker =
+  /** Without the sync, a power cut can take the writes of the batch until a later one is synced; a kill cannot. */
+  | { readonly kind: "batch"; readonly requests: readonly Request[]; readonly isSynced: boolean }
+  | { readonly kind: "close" };
 
 export type FromWorker =
   | { readonly kind: "opened"; readonly warnings: readonly string[] }

@@ -20,7 +20,7 @@ try {
   const runBatch = createRunBatch(db, createVerbs(db));
   port.on("message", (message: ToWorker) => {
     if (message.kind === "batch") {
-      say({ kind: "outcomes", outcomes: runBatch(message.requests) });
+      say({ kind: "outcomes", outcomes: runBatch(message.requests, message.isSynced) });
     } else {
       db.close();
       port.close();

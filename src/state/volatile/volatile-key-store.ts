@@ -2,27 +2,36 @@ import { frozenKey } from "../../domain/access/frozen-key.js";
 import { byNewest, cursorOf, parseCursor } from "../../domain/access/key-order.js";
 import type { ApiKeyRecord, KeyStore } from "../../domain/access/key-store.js";
 import { ServiceError } from "../../domain/service-error.js";
+import { isFull } from "./bounded.js";
+import type { VolatileChanges } from "./volatile-changes.js";
 
 const keysMax = 100_000;
 
+export interface VolatileKeyStore extends KeyStore {
+  accounts(): Iterable<string>;
+}
+
 /** API keys in memory: gone with the process. At most 100,000; one more is `storage_unavailable`. */
-export function createVolatileKeyStore(): KeyStore {
+export function createVolatileKeyStore(changes: VolatileChanges): VolatileKeyStore {
   const byId = new Map<string, ApiKeyRecord>();
   const idByHash = new Map<string, string>();
 
-  const put = (record: ApiKeyRecord): ApiKeyRecord => {
+  const keep = (record: ApiKeyRecord): ApiKeyRecord => {
     const kept = frozenKey(record);
     byId.set(kept.id, kept);
     idByHash.set(kept.hash, kept.id);
+    return kept;
+  };
+  const put = (record: ApiKeyRecord): ApiKeyRecord => {
+    const kept = keep(record);
+    changes.tell({ kind: "key", id: kept.id });
     return kept;
   };
   const insert = (record: ApiKeyRecord): void => {
     if (byId.has(record.id) || idByHash.has(record.hash)) {
       throw new ServiceError("conflict", "An API key with this id or secret exists.");
     }
-    if (byId.size >= keysMax) {
-      throw new ServiceError("storage_unavailable", `The volatile store holds its ${keysMax} API keys.`);
-    }
+    if (byId.size >= keysMax) throw isFull(keysMax, "API keys");
     put(record);
   };
 
@@ -30,6 +39,9 @@ export function createVolatileKeyStore(): KeyStore {
     async findByHash(hash) {
       const id = idByHash.get(hash);
       return id === undefined ? null : (byId.get(id) ?? null);
+    },
+    async find(id) {
+      return byId.get(id) ?? null;
     },
     async insert(record) {
       insert(record);
@@ -54,9 +66,23 @@ export function createVolatileKeyStore(): KeyStore {
       if (record === undefined) return null;
       return put({ ...record, revokedAtMs: record.revokedAtMs ?? atMs });
     },
+    async update(id, change) {
+      const record = byId.get(id);
+      return record === undefined ? null : put({ ...record, ...change });
+    },
+    async rotate(id, successor, oldExpiresAtMs) {
+      const old = byId.get(id);
+      if (old === undefined || old.revokedAtMs !== null) return false;
+      insert(successor);
+      put({ ...old, expiresAtMs: Math.min(old.expiresAtMs ?? oldExpiresAtMs, oldExpiresAtMs) });
+      return true;
+    },
     async touch(id, atMs) {
       const record = byId.get(id);
-      if (record !== undefined) put({ ...record, lastUsedAtMs: Math.max(record.lastUsedAtMs ?? 0, atMs) });
+      if (record !== undefined) keep({ ...record, lastUsedAtMs: Math.max(record.lastUsedAtMs ?? 0, atMs) });
+    },
+    *accounts() {
+      for (const { account } of byId.values()) yield account;
     },
   };
 }

@@ -1,114 +1,109 @@
-import type { Admission, Ledger, LostRequest, Settlement } from "../../domain/ledger.js";
+import type { Budget, Ledger, Settled, Settlement } from "../../domain/ledger.js";
+import { LocalAdmission } from "../../domain/limits/local-admission.js";
 import type { Clock } from "../../domain/ports.js";
-import { invariant, ServiceError } from "../../domain/service-error.js";
-import { BoundedMap } from "../../lib/bounded-map.js";
-
-/** What an account has used since the start. Integers only. */
-export interface UsageTotals {
-  /** Settled requests, lost ones included. */
-  readonly requests: number;
-  /** Requests that validation refused: they cost one request of a limit and are no usage. */
-  readonly refused: number;
-  readonly promptTokens: number;
-  readonly completionTokens: number;
-  readonly cachedTokens: number;
-}
-
-export interface VolatileLedger extends Ledger {
-  /** All zero for an account that was never seen. */
-  usageTotals(account: string): UsageTotals;
-}
-
-interface Lease {
-  readonly account: string;
-  readonly leaseMs: number;
-  /** On the monotonic clock: a step of the wall clock ends no lease. */
-  readonly endsAtMs: number;
-}
+import { invariant } from "../../domain/service-error.js";
+import { periodAt } from "../../domain/usage/period.js";
+import { type Threshold, usageScopeOf } from "../../domain/usage/threshold.js";
+import { crossingMark, sumOf, thresholdEvent, valuesOf } from "../../domain/usage/threshold-event.js";
+import type { EventDraft } from "../../domain/webhooks/event-draft.js";
+import { dropOldest } from "./bounded.js";
+import type { DeliveryTable } from "./delivery-table.js";
+import type { UsageTable } from "./usage-table.js";
+import type { VolatileEndpointStore } from "./volatile-endpoint-store.js";
 
 const leasesMax = 100_000;
-/**
- * Ids of ended requests: a repeat that comes after half as many others may be counted again. Repeats come at once if at
- * all, and a table that the processor's cache cannot hold would cost each request a microsecond.
- */
-const endedMax = 1_000;
-/** Beyond it, accounts that were used longest ago start from zero. */
-const accountsMax = 100_000;
+/** Crossings of thresholds that were told; beyond it the oldest are forgotten. */
+const marksMax = 200_000;
 
-const noUsage: UsageTotals = { requests: 0, refused: 0, promptTokens: 0, completionTokens: 0, cachedTokens: 0 };
-const oneRefused: UsageTotals = { ...noUsage, refused: 1 };
-const oneLost: UsageTotals = { ...noUsage, requests: 1 };
-const admitted: Admission = { admitted: true, degraded: false };
+const counted: Settled = Object.freeze({ duplicate: false, crossed: Object.freeze([]) });
+const duplicate: Settled = Object.freeze({ duplicate: true, crossed: Object.freeze([]) });
 
-/** A ledger in memory, without limits: everybody is admitted, usage is counted once per request id. Answers at once. */
-export function createVolatileLedger({ clock }: { readonly clock: Clock }): VolatileLedger {
-  const live = new Map<string, Lease>();
-  const ended = new BoundedMap<string, true>(endedMax);
-  const totals = new BoundedMap<string, UsageTotals>(accountsMax);
+export interface VolatileLedgerParts {
+  readonly clock: Clock;
+  readonly usage: UsageTable;
+  readonly endpoints: Pick<VolatileEndpointStore, "subscribed">;
+  readonly deliveries: DeliveryTable;
+}
 
-  const add = (account: string, usage: UsageTotals): void => {
-    const before = totals.get(account) ?? noUsage;
-    totals.set(account, {
-      requests: before.requests + counted("requests", usage.requests),
-      refused: before.refused + counted("refused", usage.refused),
-      promptTokens: before.promptTokens + counted("promptTokens", usage.promptTokens),
-      completionTokens: before.completionTokens + counted("completionTokens", usage.completionTokens),
-      cachedTokens: before.cachedTokens + counted("cachedTokens", usage.cachedTokens),
-    });
+/** A ledger in memory. Answers at once. At most 100,000 requests run; one more is `server_is_overloaded`. */
+export function createVolatileLedger({ clock, usage, endpoints, deliveries }: VolatileLedgerParts): Ledger {
+  const admission = new LocalAdmission({ clock, leasesMax });
+  const marks = new Map<string, true>();
+
+  const usedOf = (account: string, { metric, scope, period }: Budget): bigint =>
+    sumOf(metric, usage.used(account, scope, periodAt(period, clock.now())));
+
+  const emit = (account: string, event: EventDraft, atMs: number): void => {
+    deliveries.add(event, endpoints.subscribed(account, event.type), atMs);
   };
-  /** False when the request had ended before. */
-  const endOnce = (requestId: string, account: string, usage: UsageTotals): boolean => {
-    // One that is live has not ended: only the others need to be looked up.
-    if (!live.delete(requestId) && ended.has(requestId)) return false;
-    add(account, usage);
-    ended.set(requestId, true);
-    return true;
+
+  /** Tells every value of the threshold that its sum has reached and that was not told; how many. */
+  const tellReached = (threshold: Threshold, atMs: number): number => {
+    const { account, metric } = threshold;
+    const period = periodAt(threshold.period, atMs);
+    const sum = sumOf(metric, usage.used(account, usageScopeOf(threshold), period));
+    let told = 0;
+    for (const value of valuesOf(threshold)) {
+      if (sum < value.value) break;
+      const mark = crossingMark(threshold, value, period);
+      if (marks.has(mark)) continue;
+      marks.set(mark, true);
+      dropOldest(marks, marksMax);
+      const { id, type, prefix, suffix } = thresholdEvent(threshold, value, period, atMs);
+      emit(account, { id, type, body: `${prefix}${sum}${suffix}` }, atMs);
+      told += 1;
+    }
+    return told;
   };
 
   return {
-    admit({ requestId, account, leaseMs }) {
-      if (live.has(requestId) || ended.has(requestId)) return admitted;
-      if (live.size >= leasesMax) {
-        throw new ServiceError("server_is_overloaded", `${leasesMax} requests are running.`, { retryAfterMs: 1000 });
-      }
-      live.set(requestId, { account, leaseMs, endsAtMs: clock.monotonic() + leaseMs });
-      return admitted;
+    admit: (request) => admission.admit(request, (budget) => usedOf(request.account, budget)),
+    async chargeRefused(request) {
+      admission.chargeRefused(request);
     },
-    async chargeRefused({ requestId, account }) {
-      endOnce(requestId, account, oneRefused);
-    },
-    async renew(requestIds) {
-      for (const id of requestIds) {
-        const lease = live.get(id);
-        if (lease !== undefined) live.set(id, { ...lease, endsAtMs: clock.monotonic() + lease.leaseMs });
-      }
+    async renew(progress, leaseMs) {
+      admission.renew(progress, leaseMs);
     },
     settle(settlement) {
-      return { duplicate: !endOnce(settlement.requestId, settlement.account, usageOf(settlement)), crossed: [] };
+      checkCounts(settlement);
+      const { requestId, account, event, thresholds } = settlement;
+      const wasLive = admission.end(requestId, settlement.degraded ? null : chargeOf(settlement)) !== null;
+      if (!wasLive && !admission.noteEnded(requestId)) return duplicate;
+      const atMs = settlement.endedAtMs ?? clock.now();
+      usage.add(settlement, settlement, atMs);
+      if (event !== null) emit(account, event, atMs);
+      if (thresholds.length === 0) return counted;
+      const crossed = thresholds.flatMap((threshold) =>
+        new Array<string>(tellReached(threshold, atMs)).fill(threshold.id),
+      );
+      return { duplicate: false, crossed };
     },
-    async sweepLost(max) {
-      const nowMs = clock.monotonic();
-      const lost: LostRequest[] = [];
-      for (const [requestId, { account, endsAtMs }] of live) {
-        if (lost.length >= max) break;
-        if (endsAtMs > nowMs) continue;
-        endOnce(requestId, account, oneLost);
-        lost.push({ requestId, account });
-      }
-      return lost;
+    async sweepLost(max, leaseMs) {
+      return admission.sweep(max, leaseMs);
     },
     async liveLeases() {
-      return live.size;
+      return admission.live;
     },
-    usageTotals: (account) => totals.get(account) ?? noUsage,
+    async resetWindow(account, owner) {
+      admission.resetWindow(account, owner);
+    },
+    async inspect(account, scopes) {
+      return admission.inspect(account, scopes);
+    },
   };
 }
 
-function counted(name: keyof UsageTotals, delta: number): number {
-  invariant(Number.isSafeInteger(delta) && delta >= 0, `${name} is a count`);
-  return delta;
+function chargeOf({ promptTokens, completionTokens, costNano }: Settlement) {
+  return { tokens: promptTokens + completionTokens, costNano };
 }
 
-function usageOf({ promptTokens, completionTokens, cachedTokens }: Settlement): UsageTotals {
-  return { requests: 1, refused: 0, promptTokens, completionTokens, cachedTokens };
+function checkCounts({ promptTokens, completionTokens, cachedTokens, costNano }: Settlement): void {
+  invariant(isCount(promptTokens), "promptTokens is a count");
+  invariant(isCount(completionTokens), "completionTokens is a count");
+  invariant(isCount(cachedTokens), "cachedTokens is a count");
+  invariant(isCount(costNano), "costNano is a count");
+}
+
+function isCount(value: number): boolean {
+  return Number.isSafeInteger(value) && value >= 0;
 }

@@ -1,16 +1,54 @@
-import type { CatalogStore } from "../../domain/catalog/catalog-store.js";
-import { ServiceError } from "../../domain/service-error.js";
+import type { Clock } from "../../domain/ports.js";
 import type { State } from "../../domain/state.js";
-import { createVolatileKeyStore } from "./volatile-key-store.js";
+import type { UsageReader } from "../../domain/usage/usage-store.js";
+import { createSystemClock } from "../../lib/clock.js";
+import { DeliveryTable } from "./delivery-table.js";
+import { UsageTable } from "./usage-table.js";
+import { createVolatileAuditLog } from "./volatile-audit-log.js";
+import { createVolatileCatalogStore } from "./volatile-catalog-store.js";
+import { createVolatileChanges } from "./volatile-changes.js";
+import { createVolatileEndpointStore } from "./volatile-endpoint-store.js";
+import { createVolatileKeyStore, type VolatileKeyStore } from "./volatile-key-store.js";
+import { createVolatileLedger } from "./volatile-ledger.js";
+import { createVolatileLimitStore } from "./volatile-limit-store.js";
+import { createVolatileSessionStore } from "./volatile-session-store.js";
+import { createVolatileSettingsStore } from "./volatile-settings-store.js";
+import { createVolatileThresholdStore } from "./volatile-threshold-store.js";
 
-const modelsMax = 100_000;
+const accountsMax = 10_000;
 
 /** Everything in memory (`state.durability: none`): tests, demonstrations and the benchmark's baseline. */
-export function createVolatileState(): State {
+export function createVolatileState({ clock }: { readonly clock: Clock } = { clock: createSystemClock() }): State {
+  const changes = createVolatileChanges();
+  const keys = createVolatileKeyStore(changes);
+  const sessions = createVolatileSessionStore(changes);
+  const audit = createVolatileAuditLog();
+  const usage = new UsageTable();
+  const endpoints = createVolatileEndpointStore(changes);
+  const deliveries = new DeliveryTable();
   return {
     kind: "volatile",
-    keys: createVolatileKeyStore(),
+    keys,
+    sessions,
+    settings: createVolatileSettingsStore(changes),
+    audit,
     catalog: createVolatileCatalogStore(),
+    ledger: createVolatileLedger({ clock, usage, endpoints, deliveries }),
+    limits: createVolatileLimitStore(changes),
+    usage: usageReader(usage, keys),
+    thresholds: createVolatileThresholdStore(changes),
+    endpoints,
+    deliveries,
+    changes,
+    now: () => clock.now(),
+    replicas: () => 1,
+    async purge(max) {
+      const nowMs = clock.now();
+      let purged = sessions.purge(nowMs, max);
+      purged += audit.purge(nowMs, max - purged);
+      return purged + usage.purge(nowMs, max - purged);
+    },
+    backup: null,
     health: async () => ({
       ok: true,
       latencyMs: 0,
@@ -21,19 +59,10 @@ export function createVolatileState(): State {
   };
 }
 
-function createVolatileCatalogStore(): CatalogStore {
-  const firstSeenAtMs = new Map<string, number>();
+function usageReader(usage: UsageTable, keys: VolatileKeyStore): UsageReader {
   return {
-    async firstSeen(ids, nowMs) {
-      return ids.map((id) => {
-        const known = firstSeenAtMs.get(id);
-        if (known !== undefined) return known;
-        if (firstSeenAtMs.size >= modelsMax) {
-          throw new ServiceError("storage_unavailable", `The volatile store holds its ${modelsMax} model ids.`);
-        }
-        firstSeenAtMs.set(id, nowMs);
-        return nowMs;
-      });
-    },
+    rows: async (range) => usage.rows(range),
+    accounts: async () => [...new Set([...usage.accounts(), ...keys.accounts()])].sort().slice(0, accountsMax),
+    used: async (account, scope, period) => usage.used(account, scope, period),
   };
 }

@@ -18,6 +18,7 @@ import { refuse } from "./refusal.js";
 import { RpcCall, type RpcCallDeps } from "./rpc-call.js";
 import { answer, createRpcHandlers } from "./rpc-handlers.js";
 import { protocolOf, type RpcProtocol, timeoutHeaders, timeoutMsOf } from "./rpc-protocol.js";
+import { browserOf } from "./session-cookie.js";
 
 export type RequestListener = (req: IncomingMessage, res: ServerResponse) => void;
 
@@ -60,7 +61,7 @@ export function createConnectDoor(deps: ConnectDoorDeps): RequestListener {
     const deadlineAtMs = clock.now() + (timeoutMs ?? Number.POSITIVE_INFINITY);
     const call = new RpcCall(deps, { method, res, requestId, deadlineAtMs });
     try {
-      if (!call.opened(await core.open(operation, callerOf(call, req, protocol)))) return;
+      if (!call.opened(await core.open(operation, callerOf(call, req, res, protocol)))) return;
       if (protocol === null) throw wrongRequest(req, res);
       if (timeoutMs === null) throw wrongTimeout(protocol);
       const body = await messages.read(req, res, protocol, call.abort);
@@ -86,17 +87,20 @@ function operationOf(path: string): Operation {
   return operation;
 }
 
-function callerOf(call: RpcCall, { headers: sent, socket }: IncomingMessage, protocol: RpcProtocol | null): Caller {
+function callerOf(call: RpcCall, req: IncomingMessage, res: ServerResponse, protocol: RpcProtocol | null): Caller {
+  const { headers: sent, socket } = req;
   return {
     authorization: sent.authorization,
     deadlineAtMs: call.deadlineAtMs,
     abort: call.abort,
     transport: protocol === "grpc_web" ? "grpc_web" : "connect",
     address: socket.remoteAddress ?? "",
+    browser: browserOf(req, res),
     wants: "messages",
     requestId: call.requestId,
     clientRequestId: textOf(sent[headers.clientRequestId]),
     retryCount: textOf(sent[headers.stainlessRetryCount]),
+    traceparent: textOf(sent[headers.traceparent]),
   };
 }
 

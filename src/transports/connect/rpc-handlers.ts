@@ -10,7 +10,7 @@ import {
 } from "@connectrpc/connect";
 import { createAsyncIterable, type UniversalHandler, type UniversalServerResponse } from "@connectrpc/connect/protocol";
 import { universalRequestFromNodeRequest } from "@connectrpc/connect-node";
-import type { RpcHandler, RpcService } from "../../domain/rpc/rpc-service.js";
+import type { RpcHandler, RpcHead, RpcService } from "../../domain/rpc/rpc-service.js";
 import { type RpcCall, rpcCallKey } from "./rpc-call.js";
 import { timeoutHeaders } from "./rpc-protocol.js";
 
@@ -39,7 +39,7 @@ function unary({ call: answer }: Extract<RpcHandler, { kind: "unary" }>) {
   return async (request: Message, context: HandlerContext): Promise<Message> => {
     const call = callOf(context);
     try {
-      return await answer(request, call.ctx);
+      return await answer(request, call.ctx, headOf(context));
     } catch (thrown) {
       throw call.connectErrorOf(thrown);
     }
@@ -50,10 +50,16 @@ function streaming({ call: answer }: Extract<RpcHandler, { kind: "server_streami
   return async function* (request: Message, context: HandlerContext): AsyncIterable<Message> {
     const call = callOf(context);
     try {
-      yield* (await answer(request, call.ctx)).items;
+      yield* (await answer(request, call.ctx, headOf(context))).items;
     } catch (thrown) {
       throw call.connectErrorOf(thrown);
     }
+  };
+}
+
+function headOf({ responseHeader }: HandlerContext): RpcHead {
+  return (metadata) => {
+    for (const [name, value] of Object.entries(metadata)) responseHeader.set(name, value);
   };
 }
 

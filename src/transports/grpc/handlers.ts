@@ -1,6 +1,12 @@
 import type { Message } from "@bufbuild/protobuf";
-import type { ServerUnaryCall, ServerWritableStream, sendUnaryData, UntypedServiceImplementation } from "@grpc/grpc-js";
-import type { RpcHandler, RpcService } from "../../domain/rpc/rpc-service.js";
+import type {
+  Metadata,
+  ServerUnaryCall,
+  ServerWritableStream,
+  sendUnaryData,
+  UntypedServiceImplementation,
+} from "@grpc/grpc-js";
+import type { RpcHandler, RpcHead, RpcService } from "../../domain/rpc/rpc-service.js";
 import type { OpenCall } from "./open-call.js";
 import type { OpenCalls } from "./open-calls.js";
 import { sendStream } from "./send-stream.js";
@@ -27,15 +33,16 @@ async function answerUnary(
   call: ServerUnaryCall<Message, Message>,
   done: sendUnaryData<Message>,
 ): Promise<void> {
+  const head = open.head();
   let response: Message;
   try {
-    response = await handler.call(call.request, open.ctx);
+    response = await handler.call(call.request, open.ctx, intoMetadata(head));
   } catch (thrown) {
     open.finishing();
     done(open.statusOf(thrown));
     return;
   }
-  call.sendMetadata(open.head());
+  call.sendMetadata(head);
   open.finishing();
   done(null, response);
 }
@@ -46,8 +53,9 @@ async function answerStream(
   call: ServerWritableStream<Message, Message>,
 ): Promise<void> {
   try {
-    const stream = await handler.call(call.request, open.ctx);
-    call.sendMetadata(open.head());
+    const head = open.head();
+    const stream = await handler.call(call.request, open.ctx, intoMetadata(head));
+    call.sendMetadata(head);
     await sendStream(call, stream, open);
     open.finishing();
     call.end();
@@ -56,4 +64,10 @@ async function answerStream(
     // grpc-js' way to end a stream with a status: messages that wait are sent before it.
     call.emit("error", open.statusOf(thrown));
   }
+}
+
+function intoMetadata(head: Metadata): RpcHead {
+  return (metadata) => {
+    for (const [name, value] of Object.entries(metadata)) head.set(name, value);
+  };
 }

@@ -73,6 +73,7 @@ function openOnMetadata(
         requestId: open.requestId,
         clientRequestId: textOf(metadata, headers.clientRequestId),
         retryCount: textOf(metadata, headers.stainlessRetryCount),
+        traceparent: textOf(metadata, headers.traceparent),
       });
       if (!open.opened(ctx)) return;
     } catch (thrown) {

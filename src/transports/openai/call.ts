@@ -153,6 +153,7 @@ function callerOf({ exchange, deadlineAtMs, abort }: Call): Caller {
     requestId,
     clientRequestId: matching(loggable, onlyValue(req.headers[headers.clientRequestId])),
     retryCount: matching(retryCount, onlyValue(req.headers[headers.stainlessRetryCount])),
+    traceparent: onlyValue(req.headers[headers.traceparent]),
   };
 }
 

@@ -1,4 +1,5 @@
 import { errorRow } from "../../contract/errors.js";
+import { limitHeaders } from "../../domain/limits/limit-headers.js";
 import { retryAdvice, retryHeaders } from "../../domain/retry-advice.js";
 import type { ServiceError } from "../../domain/service-error.js";
 
@@ -13,7 +14,7 @@ export interface ErrorResponse {
 export function errorResponse(error: ServiceError): ErrorResponse {
   return {
     status: errorRow(error.code).http,
-    headers: retryHeaders(retryAdvice(error)),
+    headers: { ...retryHeaders(retryAdvice(error)), ...limitHeaders(error) },
     body: JSON.stringify(errorToJson(error)),
   };
 }

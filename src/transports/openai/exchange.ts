@@ -1,5 +1,6 @@
 import type { IncomingMessage, OutgoingHttpHeader, ServerResponse } from "node:http";
 import { headers } from "../../contract/headers.js";
+import { type LimitNews, limitHeaders } from "../../domain/limits/limit-headers.js";
 import type { Clock } from "../../domain/ports.js";
 import type { ServiceError } from "../../domain/service-error.js";
 import { answerAndLinger } from "../../lib/lingering-answer.js";
@@ -19,6 +20,8 @@ export class Exchange {
   readonly requestId: string;
   readonly #startedAtMs: number;
   readonly #clock: Clock;
+  /** Names and values in turn. */
+  #limits: readonly string[] = [];
 
   constructor(req: IncomingMessage, res: ServerResponse, requestId: string, clock: Clock) {
     this.req = req;
@@ -29,10 +32,16 @@ export class Exchange {
     this.#startedAtMs = clock.monotonic();
   }
 
+  /** To be called before the answer to an admitted request: its headers say how the caller's limits stand (wire RL-1). */
+  tellLimits(news: LimitNews): void {
+    if (news.limits !== undefined || news.degraded) this.#limits = Object.entries(limitHeaders(news)).flat();
+  }
+
   /** `own`, and the headers of every answer (HDR-1 to HDR-3); names and values in turn. Security headers are the listener's: they are on all doors' answers. */
   headers(...own: OutgoingHttpHeader[]): OutgoingHttpHeader[] {
     const processingMs = Math.max(0, Math.round(this.#clock.monotonic() - this.#startedAtMs));
     own.push(headers.requestId, this.requestId, headers.processingMs, processingMs, headers.version, openAiVersion);
+    if (this.#limits.length > 0) own.push(...this.#limits);
     return own;
   }
 

@@ -4,6 +4,7 @@ import type { Model } from "../../../gen/unified/catalog/v1/model_pb.js";
 import type { ServiceLimits } from "../../contract/limits.js";
 import { version } from "../../contract/version.js";
 import { type Core, OpenAiBytes } from "../../domain/core.js";
+import type { UsageQuestions } from "../../domain/usage/usage-questions.js";
 import type { BodyReader } from "./body-reader.js";
 import type { Call } from "./call.js";
 import { ChatFrames } from "./chat-frames.js";
@@ -14,6 +15,7 @@ import { checkMediaType } from "./media-type.js";
 import { chatFields, readChat } from "./read-chat.js";
 import { completionFields, readCompletion } from "./read-completion.js";
 import { embeddingFields, readEmbedding } from "./read-embedding.js";
+import { readUsageQuery } from "./read-usage-query.js";
 import { decodeId, type RestOperation } from "./router.js";
 import { type KeepAlive, streamAnswer } from "./stream-answer.js";
 import type { UnknownFields } from "./unknown-fields.js";
@@ -21,9 +23,11 @@ import { chatCompletionJson } from "./write-chat.js";
 import { completionJson } from "./write-completion.js";
 import { writeEmbeddings } from "./write-embedding.js";
 import { modelToJson } from "./write-model.js";
+import { usagePageJson } from "./write-usage-page.js";
 
 export interface HandlerDeps {
   readonly core: Core;
+  readonly usage: Pick<UsageQuestions, "query">;
   readonly limits: ServiceLimits;
   readonly bodies: BodyReader;
   readonly unknownFields: UnknownFields;
@@ -35,16 +39,18 @@ export type Handler = (call: Call, rawId: string) => Promise<void>;
 
 /** All operations of this door. */
 export function createHandlers(deps: HandlerDeps): Readonly<Record<RestOperation, Handler>> {
-  const { core, keepAlive } = deps;
+  const { core, usage, keepAlive } = deps;
   return {
     async create_chat_completion(call) {
       const request = readRequest(deps, call, readChat, chatFields);
       const { params, stream, includeUsage } = request instanceof Promise ? await request : request;
       if (stream) {
-        const { items } = await core.streamChatCompletion(params, call.ctx);
+        const { head, items } = await core.streamChatCompletion(params, call.ctx);
+        call.exchange.tellLimits(head);
         await streamAnswer(call, items, new ChatFrames(includeUsage), keepAlive);
       } else {
-        const { body } = await core.createChatCompletion(params, call.ctx);
+        const { head, body } = await core.createChatCompletion(params, call.ctx);
+        call.exchange.tellLimits(head);
         call.exchange.json(200, body instanceof OpenAiBytes ? body.bytes : chatCompletionJson(body));
       }
     },
@@ -52,17 +58,20 @@ export function createHandlers(deps: HandlerDeps): Readonly<Record<RestOperation
     async create_completion(call) {
       const { params, stream, includeUsage } = await readRequest(deps, call, readCompletion, completionFields);
       if (stream) {
-        const { items } = await core.streamCompletion(params, call.ctx);
+        const { head, items } = await core.streamCompletion(params, call.ctx);
+        call.exchange.tellLimits(head);
         await streamAnswer(call, items, new CompletionFrames(includeUsage), keepAlive);
       } else {
-        const { body } = await core.createCompletion(params, call.ctx);
+        const { head, body } = await core.createCompletion(params, call.ctx);
+        call.exchange.tellLimits(head);
         call.exchange.json(200, body instanceof OpenAiBytes ? body.bytes : completionJson(body));
       }
     },
 
     async create_embeddings(call) {
       const { params, encoding } = await readRequest(deps, call, readEmbedding, embeddingFields);
-      const { body } = await core.createEmbeddings(params, call.ctx);
+      const { head, body } = await core.createEmbeddings(params, call.ctx);
+      call.exchange.tellLimits(head);
       if (body instanceof OpenAiBytes) call.exchange.json(200, body.bytes);
       else await writeEmbeddings(call, body, encoding);
     },
@@ -74,6 +83,11 @@ export function createHandlers(deps: HandlerDeps): Readonly<Record<RestOperation
 
     async get_model(call, rawId) {
       call.exchange.json(200, modelToJson(await core.getModel(decodeId(rawId), call.ctx)));
+    },
+
+    async get_usage(call) {
+      const page = await usage.query(call.ctx.principal, readUsageQuery(call.exchange.req.url ?? ""));
+      call.exchange.json(200, usagePageJson(page));
     },
 
     async get_version(call) {

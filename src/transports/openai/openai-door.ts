@@ -4,6 +4,7 @@ import type { Core } from "../../domain/core.js";
 import { quote } from "../../domain/inference/field-checks.js";
 import type { Clock, IdSource, Logger } from "../../domain/ports.js";
 import { ServiceError, toServiceError } from "../../domain/service-error.js";
+import type { UsageQuestions } from "../../domain/usage/usage-questions.js";
 import type { ByteBudget } from "../../lib/byte-budget.js";
 import type { ResponseWatch } from "../../lib/response-watch.js";
 import type { UploadWatch } from "../../lib/upload-watch.js";
@@ -38,6 +39,7 @@ export interface OpenAiDoorDeps {
   readonly uploads: UploadWatch;
   readonly watch: ResponseWatch;
   readonly keepAlive: KeepAlive;
+  readonly usage: Pick<UsageQuestions, "query">;
   /** By path, for GET and HEAD; `/v1` is the door's own. */
   readonly pages: ReadonlyMap<string, () => Page>;
 }

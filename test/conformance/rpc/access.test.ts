@@ -1,23 +1,76 @@
+import type { DescMethod } from "@bufbuild/protobuf";
 import { status } from "@grpc/grpc-js";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { Scope } from "../../../gen/unified/admin/v1/api_key_pb.js";
 import { ApiKeyService } from "../../../gen/unified/admin/v1/api_key_service_pb.js";
+import { LimitService } from "../../../gen/unified/admin/v1/limit_service_pb.js";
+import { ModelAdminService } from "../../../gen/unified/admin/v1/model_admin_service_pb.js";
+import { SessionService } from "../../../gen/unified/admin/v1/session_service_pb.js";
+import { SystemService } from "../../../gen/unified/admin/v1/system_service_pb.js";
+import { ThresholdService } from "../../../gen/unified/admin/v1/threshold_service_pb.js";
+import { UsageService } from "../../../gen/unified/admin/v1/usage_service_pb.js";
 import { CatalogService } from "../../../gen/unified/catalog/v1/catalog_service_pb.js";
 import { InferenceService } from "../../../gen/unified/inference/v1/inference_service_pb.js";
-import { operationByRpcPath, operations } from "../../../src/contract/operations.js";
+import { type Need, operationByRpcPath, operationRow } from "../../../src/contract/operations.js";
 import { grpcPath } from "../../../src/lib/grpc-definition.js";
 import { eventually } from "../../support/eventually.js";
 import { type RunningService, startService } from "../../support/start-service.js";
 import { chatOf, createChatCompletion, streamChatCompletion } from "./chat-requests.js";
-import { openWay, type RpcWay, wayNames } from "./ways.js";
+import { type CallSettings, openWay, type RpcWay, wayNames } from "./ways.js";
 
-const methods = [InferenceService, CatalogService, ApiKeyService].flatMap((service) => service.methods);
+const methods = [
+  InferenceService,
+  CatalogService,
+  ApiKeyService,
+  SessionService,
+  SystemService,
+  LimitService,
+  UsageService,
+  ThresholdService,
+  ModelAdminService,
+].flatMap((service): DescMethod[] => service.methods);
 const config = {
   models: [
     { id: "a", engine: "scripted", scripted: { text: "One." } },
     { id: "b", engine: "scripted", scripted: { text: "One two.", hang_after_tokens: 1 } },
   ],
 };
+
+const mayDo: Readonly<Record<Exclude<Need, "none">, readonly string[]>> = {
+  read: ["read", "read_write", "session", "admin_token"],
+  read_write: ["read_write", "session", "admin_token"],
+  administrator: ["session", "admin_token"],
+  admin_token: ["admin_token"],
+};
+
+const bearer = (secret: string) => `Bearer ${secret}`;
+
+function needOf(method: DescMethod): Need {
+  const operation = operationByRpcPath.get(grpcPath(method));
+  if (operation === undefined) throw new Error(`${method.name} is in no row of the table of operations`);
+  return operationRow(operation).need;
+}
+
+/** The status of a caller who was not let in; null for every other end of a call. */
+function refusalOf(code: number | undefined): number | null {
+  return code === status.UNAUTHENTICATED || code === status.PERMISSION_DENIED ? code : null;
+}
+
+/** What a browser sends that has just signed in. */
+async function signedIn({ service, http }: RunningService): Promise<CallSettings> {
+  const { token } = await service.parts.sessions.begin("admin", { address: "", userAgent: "" });
+  return { authorization: null, headers: { cookie: `uis_session=${token}`, origin: http } };
+}
+
+async function badKey({ service }: RunningService, kind: "malformed" | "unknown" | "revoked" | "expired") {
+  const { apiKeys } = service.parts;
+  if (kind === "malformed") return "sk-uis-short";
+  const expiresAtMs = kind === "expired" ? Date.now() + 20 : null;
+  const { record, secret } = await apiKeys.create({ name: "bad", scope: "read_write", expiresAtMs });
+  if (kind === "revoked") await apiKeys.revoke(record.id);
+  if (kind === "expired") await eventually(() => Date.now() > Number(record.expiresAtMs), "the key has expired");
+  return kind === "unknown" ? `own-key-${secret.slice(-20)}` : secret;
+}
 
 describe.each(wayNames)("access over %s", (name) => {
   let service: RunningService;
@@ -30,34 +83,47 @@ describe.each(wayNames)("access over %s", (name) => {
     way.close();
     await service.close();
   });
-  const bearer = (secret: string) => `Bearer ${secret}`;
+  it("SEC-2: every RPC of the table is served, and no other", () => {
+    expect(methods.map(grpcPath).toSorted()).toEqual([...operationByRpcPath.keys()].toSorted());
+  });
 
   it("SEC-2: every RPC lets in exactly those that the table of operations names", async () => {
     const credentials = {
-      none: null,
-      malformed: "Bearer sk-uis-short",
-      read: bearer(service.readKey),
-      read_write: bearer(service.key),
-      administrator: bearer(service.adminToken),
-    };
-    const mayDo = {
-      read: ["read", "read_write", "administrator"],
-      read_write: ["read_write", "administrator"],
-      administrator: ["administrator"],
+      none: () => ({ authorization: null }),
+      read: () => ({ authorization: bearer(service.readKey) }),
+      read_write: () => ({ authorization: bearer(service.key) }),
+      session: () => signedIn(service),
+      admin_token: () => ({ authorization: bearer(service.adminToken) }),
     };
     for (const method of methods) {
-      const operation = operationByRpcPath.get(grpcPath(method));
-      const need = operation === undefined ? undefined : operations[operation].need;
-      expect(need, `${method.name} is in the table`).toBeDefined();
-      for (const [who, authorization] of Object.entries(credentials)) {
-        const { failure } = await way.call(method, {}, { authorization, stopAfter: 1 });
-        const allowed = need !== undefined && mayDo[need].includes(who);
-        const refusal = who === "none" || who === "malformed" ? status.UNAUTHENTICATED : status.PERMISSION_DENIED;
-        const refused = failure?.code === status.UNAUTHENTICATED || failure?.code === status.PERMISSION_DENIED;
-        expect(refused ? failure?.code : "let in", `${method.name} by ${who}`).toBe(allowed ? "let in" : refusal);
+      const need = needOf(method);
+      for (const [who, credential] of Object.entries(credentials)) {
+        const settings: CallSettings = await credential();
+        const { failure } = await way.call(method, {}, { ...settings, stopAfter: 1 });
+        // A cookie is no credential on the listener that has no browsers.
+        const isNobody = who === "none" || (who === "session" && name === "grpc");
+        const allowed = need === "none" || (!isNobody && mayDo[need].includes(who));
+        const refusal = isNobody ? status.UNAUTHENTICATED : status.PERMISSION_DENIED;
+        expect(refusalOf(failure?.code), `${method.name} by ${who}`).toBe(allowed ? null : refusal);
       }
     }
   });
+
+  it.each(["malformed", "unknown", "revoked", "expired"] as const)(
+    "SEC-2 KEY-4: a key that is %s is refused by every RPC that needs one",
+    async (kind) => {
+      const other = await startService({ config });
+      const otherWay = openWay(name, other);
+      const authorization = bearer(await badKey(other, kind));
+      for (const method of methods) {
+        const { failure } = await otherWay.call(method, {}, { authorization, stopAfter: 1 });
+        const refusal = needOf(method) === "none" ? null : status.UNAUTHENTICATED;
+        expect(refusalOf(failure?.code), method.name).toBe(refusal);
+      }
+      otherWay.close();
+      await other.close();
+    },
+  );
 
   it("KEY-7 KEY-9: the administrator makes a key, which works until it is revoked; its running stream ends, too", async () => {
     const authorization = bearer(service.adminToken);

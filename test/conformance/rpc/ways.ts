@@ -34,6 +34,8 @@ export interface RpcOutcome<O> {
   /** One for a good unary call, all that came for a stream. */
   readonly messages: readonly O[];
   readonly requestId: string | null;
+  /** Metadata that came before the answer; empty for a call that was refused. */
+  readonly head: ReadonlyMap<string, string>;
   /** Null: the call ended well. */
   readonly failure: RpcFailure | null;
 }
@@ -98,8 +100,10 @@ class GrpcWay implements RpcWay {
     const call = this.#client(method).stream(method.localName, input, metadata, options);
     settings.signal?.addEventListener("abort", () => call.cancel());
     let requestId: string | null = null;
+    let head: ReadonlyMap<string, string> = new Map();
     call.on("metadata", (received) => {
-      requestId = String(received.get("x-request-id")[0] ?? "");
+      head = new Map(Object.entries(received.getMap()).map(([key, value]) => [key, String(value)]));
+      requestId = head.get("x-request-id") ?? "";
     });
     call.on("data", (message: MessageShape<M["output"]>) => {
       messages.push(message);
@@ -109,11 +113,12 @@ class GrpcWay implements RpcWay {
     const end = await new Promise<Parameters<typeof errorFacts>[0]>((resolve) => call.once("status", resolve));
     const trailers = new Map(Object.entries(end.metadata.getMap()).map(([key, value]) => [key, String(value)]));
     requestId ??= trailers.get("x-request-id") ?? null;
-    if (end.code === status.OK) return { messages, requestId, failure: null };
+    if (end.code === status.OK) return { messages, requestId, head, failure: null };
     const { info, ...facts } = errorFacts(end);
     return {
       messages,
       requestId,
+      head,
       failure: { ...facts, type: info?.["type"], param: info?.["param"], metadata: trailers },
     };
   }
@@ -155,27 +160,30 @@ class ConnectWay implements RpcWay {
     const stop = new AbortController();
     const signal = settings.signal === undefined ? stop.signal : AbortSignal.any([stop.signal, settings.signal]);
     let requestId: string | null = null;
+    let head: ReadonlyMap<string, string> = new Map();
     try {
       if (method.methodKind === "unary") {
         const rpc = method as DescMethodUnary;
         const response = await this.#transport.unary(rpc, signal, settings.timeoutMs, header, request);
-        requestId = response.header.get("x-request-id");
+        head = new Map(response.header);
+        requestId = head.get("x-request-id") ?? null;
         messages.push(response.message);
       } else {
         const rpc = method as DescMethodServerStreaming;
         const response = await this.#transport.stream(rpc, signal, settings.timeoutMs, header, once(request));
-        requestId = response.header.get("x-request-id");
+        head = new Map(response.header);
+        requestId = head.get("x-request-id") ?? null;
         for await (const message of response.message) {
           messages.push(message);
           settings.onMessage?.(messages.length);
           if (messages.length === settings.stopAfter) stop.abort();
         }
       }
-      return { messages: messages as MessageShape<M["output"]>[], requestId, failure: null };
+      return { messages: messages as MessageShape<M["output"]>[], requestId, head, failure: null };
     } catch (thrown) {
       const failure = failureOf(ConnectError.from(thrown));
       requestId ??= failure.metadata.get("x-request-id") ?? null;
-      return { messages: messages as MessageShape<M["output"]>[], requestId, failure };
+      return { messages: messages as MessageShape<M["output"]>[], requestId, head, failure };
     }
   }
 

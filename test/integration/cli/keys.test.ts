@@ -52,6 +52,38 @@ describe("uis keys", () => {
     expect(await modelsWith(created["secret"])).toBe(401);
   });
 
+  it("gives a key limits of its own, and says so in every answer", async () => {
+    const args = ["keys", "create", "--name", "limited", "--scope", "read_write"];
+    const created = await json([...args, "--rpm", "600", "--tpm", "100000", "--concurrency", "4"]);
+    const limits = { requests_per_minute: 600, tokens_per_minute: 100_000, concurrency: 4 };
+    expect(created["limits"]).toEqual(limits);
+    const listed = (await json(["keys", "list"])) as unknown as Record<string, unknown>[];
+    expect(listed.find(({ id }) => id === created["id"])?.["limits"]).toEqual(limits);
+    const free = await json(args);
+    expect(free["limits"]).toEqual({ requests_per_minute: null, tokens_per_minute: null, concurrency: null });
+    for (const bad of ["0", "-1", "1.5", "many"]) {
+      expect((await uis([...args, "--rpm", bad], { env })).code).toBe(2);
+    }
+  });
+
+  it("KEY-16: rotates a key: the successor works at once, the old one until the overlap is over", async () => {
+    const args = ["keys", "create", "--name", "old", "--scope", "read", "--account", "team-r", "--models", "test*"];
+    const old = await json([...args, "--tpm", "5000"]);
+    const next = await json(["keys", "rotate", String(old["id"]), "--overlap", "1h"]);
+    expect(Object.keys(next)).toEqual([...keyFields, ...keyTimes, "secret"]);
+    const taken = ["name", "scope", "account", "models", "limits"].map((field) => [field, old[field]]);
+    expect(next).toMatchObject({ ...Object.fromEntries(taken), expires_at: null });
+    expect([await modelsWith(old["secret"]), await modelsWith(next["secret"])]).toEqual([200, 200]);
+    const [, ended] = (await json(["keys", "list", "--account", "team-r"])) as unknown as Record<string, unknown>[];
+    const restMs = Date.parse(String(ended?.["expires_at"])) - Date.now();
+    expect(Math.abs(restMs - 3_600_000)).toBeLessThan(60_000);
+
+    const last = await json(["keys", "rotate", String(next["id"]), "--overlap", "0s"]);
+    expect([await modelsWith(next["secret"]), await modelsWith(last["secret"])]).toEqual([401, 200]);
+    expect((await uis(["keys", "rotate", String(last["id"]), "--overlap", "8d"], { env })).code).toBe(1);
+    expect((await uis(["keys", "rotate", String(last["id"]), "--overlap", "soon"], { env })).code).toBe(2);
+  });
+
   it("uses UIS_ADMIN_TOKEN before the token in the data folder", async () => {
     const listing = await uis(["keys", "list"], { env: { ...env, UIS_ADMIN_TOKEN: "not-the-token-of-this-service" } });
     expect(listing.code).toBe(1);

@@ -2,7 +2,7 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { createRunBatch, type RunBatch } from "../../../src/state/embedded/batch.js";
+import { createRunBatch, type Outcome, type Request } from "../../../src/state/embedded/batch.js";
 import type { SqliteDatabase } from "../../../src/state/embedded/sqlite-binding.js";
 import { sqliteCodes } from "../../../src/state/embedded/sqlite-codes.js";
 import { openStateFile } from "../../../src/state/embedded/state-file.js";
@@ -11,7 +11,7 @@ import { keyRecord } from "../../suites/api-key-records.js";
 
 let dataDir: string;
 let db: SqliteDatabase;
-let runBatch: RunBatch;
+let runBatch: (requests: readonly Request[]) => readonly Outcome[];
 const executed: string[] = [];
 
 beforeEach(async () => {
@@ -22,7 +22,8 @@ beforeEach(async () => {
     db.exec(sql);
   };
   const seen: SqliteDatabase = { exec, prepare: (sql) => db.prepare(sql), close: () => db.close() };
-  runBatch = createRunBatch(seen, createVerbs(db));
+  const run = createRunBatch(seen, createVerbs(db));
+  runBatch = (requests) => run(requests, true);
   executed.length = 0;
 });
 afterEach(async () => {
@@ -31,7 +32,7 @@ afterEach(async () => {
 });
 
 const insert = (number: number) => ({ verb: "insertKey", values: [keyRecord(number)] }) as const;
-const find = (number: number) => ({ verb: "findKey", values: [keyRecord(number).hash] }) as const;
+const find = (number: number) => ({ verb: "findKeyByHash", values: [keyRecord(number).hash] }) as const;
 
 describe("a batch of the embedded state", () => {
   it("commits all its writes at once, and reads without a transaction", () => {

@@ -1,5 +1,6 @@
 import { type ChildProcess, fork } from "node:child_process";
 import { once } from "node:events";
+import process from "node:process";
 import { fileURLToPath } from "node:url";
 import type { FromChild, ToChild } from "./state-child.js";
 
@@ -9,15 +10,28 @@ interface Hearing {
   reject(error: Error): void;
 }
 
+export interface ChildOptions {
+  /** Beside those of this process. */
+  readonly env?: Readonly<Record<string, string>>;
+  /** Command line of a program that runs the child. */
+  readonly under?: readonly string[];
+}
+
 /** A state-child process and what it has said. Whoever starts it kills it. */
 export class StateChild {
   readonly process: ChildProcess;
   readonly said: FromChild[] = [];
   #hearing: Hearing | null = null;
 
-  constructor(dataDir: string) {
+  constructor(dataDir: string, { env = {}, under = [] }: ChildOptions = {}) {
     const file = fileURLToPath(new URL("./state-child.ts", import.meta.url));
-    this.process = fork(file, [dataDir], { execArgv: ["--import", "tsx"] });
+    const [execPath = process.execPath, ...args] = [...under, process.execPath];
+    this.process = fork(file, [dataDir], {
+      execPath,
+      execArgv: [...args, "--import", "tsx"],
+      env: { ...process.env, ...env },
+      stdio: ["ignore", "ignore", "inherit", "ipc"],
+    });
     this.process.on("message", (message: FromChild) => {
       this.said.push(message);
       if (this.#hearing?.condition(message)) this.#hearing.resolve(message);
@@ -36,6 +50,11 @@ export class StateChild {
     return new Promise((resolve, reject) => {
       this.#hearing = { condition, resolve, reject };
     });
+  }
+
+  /** Numbers of the verbs that were acknowledged. */
+  get acknowledged(): number[] {
+    return this.said.flatMap((message) => (message.kind === "answer" && message.said === "done" ? message.number : []));
   }
 
   /** kill -9, and wait until everything that it had said has arrived. */

@@ -4,6 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { StateChild } from "./child-process.js";
+import { needsProgram } from "./programs.js";
 
 let dataDir: string;
 beforeEach(async () => {
@@ -13,9 +14,9 @@ afterEach(() => rm(dataDir, { recursive: true }));
 
 describe("embedded state on a full disk", () => {
   it("a service whose file cannot grow answers storage_unavailable, reads, and recovers by itself", async (context) => {
-    if (!hasPrlimit()) context.skip("prlimit (util-linux) is not installed");
+    needsProgram(context, "prlimit", "util-linux");
     const child = new StateChild(dataDir);
-    const ask = async (kind: "insert" | "find", number: number) => {
+    const ask = async (kind: "insert" | "find" | "admit" | "settle" | "used", number: number) => {
       child.said.length = 0;
       child.tell({ kind, number });
       const heard = await child.hear((message) => message.kind === "answer" && message.number === number);
@@ -27,23 +28,19 @@ describe("embedded state on a full disk", () => {
       limitFileSize(child, "1:");
       expect(await ask("insert", 2)).toBe("storage_unavailable");
       expect(await ask("find", 1)).toBe("done");
+      expect(await ask("admit", 1)).toBe("done");
+      expect(await ask("settle", 1)).toBe("storage_unavailable");
+      expect(await ask("used", 0)).toBe("done");
       limitFileSize(child, "unlimited:");
       expect(await ask("insert", 2)).toBe("done");
       expect(await ask("find", 2)).toBe("done");
+      expect(await ask("settle", 1)).toBe("done");
+      expect(await ask("used", 1)).toBe("done");
     } finally {
       await child.kill();
     }
   });
 });
-
-function hasPrlimit(): boolean {
-  try {
-    execFileSync("prlimit", ["--version"], { stdio: "ignore" });
-    return true;
-  } catch {
-    return false;
-  }
-}
 
 /** The soft limit only, so that it can be raised again. */
 function limitFileSize(child: StateChild, limit: string): void {

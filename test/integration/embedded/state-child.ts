@@ -1,23 +1,29 @@
 /**
- * A process that opens the state in the directory of its first argument and does what its parent tells it: inserts one
- * key, or inserts without end, telling each key that was acknowledged.
+ * A process that opens the state in the directory of its first argument and does what its parent tells it: one verb at a
+ * time, or keys or requests without end, telling each one that was acknowledged.
  */
+import { writeSync } from "node:fs";
 import process from "node:process";
 import { ServiceError } from "../../../src/domain/service-error.js";
 import { StateOpenError } from "../../../src/domain/state.js";
 import { openEmbeddedState } from "../../../src/state/embedded/embedded-state.js";
 import { keyRecord } from "../../suites/api-key-records.js";
+import { admission, settlement, usedThisMonth } from "./ledger-requests.js";
 
 export type ToChild =
-  | { readonly kind: "insert"; readonly number: number }
-  | { readonly kind: "find"; readonly number: number }
-  | { readonly kind: "flood"; readonly from: number };
+  | { readonly kind: "insert" | "find" | "admit" | "settle" | "used"; readonly number: number }
+  /** Keys, or requests from their admission to their settlement, in 16 lanes. */
+  | { readonly kind: "flood" | "serve"; readonly from: number }
+  /** So many requests one after the other; each is written to the standard output when it is asked for and when it is settled. */
+  | { readonly kind: "tell"; readonly count: number };
 
 export type FromChild =
   | { readonly kind: "opened" }
   | { readonly kind: "refused"; readonly message: string; readonly fix: string }
-  | { readonly kind: "answer"; readonly number: number; readonly said: string };
+  | { readonly kind: "answer"; readonly number: number; readonly said: string }
+  | { readonly kind: "told" };
 
+const lanes = 16;
 const say = (message: FromChild): void => void process.send?.(message);
 
 async function saidBy(attempt: Promise<unknown>): Promise<string> {
@@ -33,18 +39,41 @@ process.umask(0);
 
 try {
   const log = { debug() {}, info() {}, warn() {}, error() {} };
-  const { keys } = await openEmbeddedState({ dataDir: String(process.argv[2]), log });
+  const state = await openEmbeddedState({ dataDir: String(process.argv[2]), log });
+  const { keys, ledger } = state;
+  const verbs = {
+    insert: (number: number) => keys.insert(keyRecord(number)),
+    find: (number: number) => keys.findByHash(keyRecord(number).hash),
+    admit: async (number: number) => ledger.admit(admission(number)),
+    settle: async (number: number) => ledger.settle(settlement(number)),
+    /** Done when that many requests are counted. */
+    used: async (number: number) => ((await usedThisMonth(state)).requests === BigInt(number) ? true : null),
+    serve: async (number: number) => {
+      await ledger.admit(admission(number));
+      await ledger.settle(settlement(number));
+    },
+  };
   const answer = async (number: number, attempt: Promise<unknown>): Promise<void> =>
     say({ kind: "answer", number, said: await saidBy(attempt) });
-
-  const flood = async (from: number, step: number): Promise<never> => {
-    for (let number = from; ; number += step) await answer(number, keys.insert(keyRecord(number)));
+  const repeat = async (verb: (number: number) => Promise<unknown>, from: number): Promise<never> => {
+    for (let number = from; ; number += lanes) await answer(number, verb(number));
+  };
+  const tell = async (count: number): Promise<void> => {
+    for (let number = 1; number <= count; number++) {
+      writeSync(1, `asked ${number}\n`);
+      await verbs.serve(number);
+      writeSync(1, `settled ${number}\n`);
+    }
+    say({ kind: "told" });
   };
 
   process.on("message", (message: ToChild) => {
-    if (message.kind === "insert") void answer(message.number, keys.insert(keyRecord(message.number)));
-    if (message.kind === "find") void answer(message.number, keys.findByHash(keyRecord(message.number).hash));
-    if (message.kind === "flood") for (let lane = 0; lane < 16; lane++) void flood(message.from + lane, 16);
+    if (message.kind === "tell") void tell(message.count);
+    else if ("number" in message) void answer(message.number, verbs[message.kind](message.number));
+    else {
+      const verb = message.kind === "flood" ? verbs.insert : verbs.serve;
+      for (let lane = 0; lane < lanes; lane++) void repeat(verb, message.from + lane);
+    }
   });
   say({ kind: "opened" });
 } catch (error) {

@@ -6,7 +6,6 @@ import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { ApiKeys } from "../../../src/domain/access/api-keys.js";
 import type { State } from "../../../src/domain/state.js";
-import { createSystemClock } from "../../../src/lib/clock.js";
 import { createRandomIds } from "../../../src/lib/ids.js";
 import { openEmbeddedState } from "../../../src/state/embedded/embedded-state.js";
 import { openSqlite } from "../../../src/state/embedded/sqlite-binding.js";
@@ -91,7 +90,7 @@ describe("the file of the embedded state", () => {
 
   it("KEY-3: holds no secret, nor any part of one that matters", async () => {
     const state = await open();
-    const deps = { clock: createSystemClock(), ids: createRandomIds(), random: randomBytes, onRevoked: () => {} };
+    const deps = { now: () => state.now(), ids: createRandomIds(), random: randomBytes };
     const apiKeys = new ApiKeys({ keys: state.keys, ...deps });
     const { record, secret } = await apiKeys.create({ name: "needle", scope: "read" });
     await apiKeys.registerBootstrap("operators-own-key");

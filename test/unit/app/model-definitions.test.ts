@@ -21,10 +21,21 @@ describe("toModelDefinitions", () => {
         id: "m",
         ownedBy: "unified-inference",
         capabilities: null,
+        prices: [],
         deployments: [
           { engine: scripted, contextLength: 4096, slots: 64, queueMax: 256, weight: 1, options: { text: "x" } },
         ],
       },
+    ]);
+  });
+
+  it("USE-8: a price holds always, or from its time on; what is read again costs as input unless it is said", () => {
+    const pricesOf = (prices: unknown) => definitionsOf([{ id: "m", engine: "scripted", prices } as object])[0]?.prices;
+    expect(pricesOf({ input: 10, output: 20 })).toEqual([{ fromMs: 0, input: 10, cachedInput: 10, output: 20 }]);
+    const later = { from: "2026-02-01T00:00:00Z", input: 5, cached_input: 1, output: 0 };
+    expect(pricesOf([later, { from: "2026-01-01T00:00:00Z", input: 9 }])).toEqual([
+      { fromMs: Date.UTC(2026, 0, 1), input: 9, cachedInput: 9, output: 0 },
+      { fromMs: Date.UTC(2026, 1, 1), input: 5, cachedInput: 1, output: 0 },
     ]);
   });
 

@@ -1,6 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { configSchema } from "../../../src/app/config/schema.js";
 import { createReload, type ReloadDeps } from "../../../src/app/reload.js";
+import type { PriceList } from "../../../src/domain/usage/prices.js";
 import { silentLog } from "../../support/core-harness.js";
 
 const configOf = (settings: object) => configSchema.parse(settings);
@@ -9,8 +10,13 @@ const model = (id: string) => ({ id, engine: "scripted" });
 /** A reload over parts that note what they are told. */
 function reloadFrom(settings: object) {
   const told: unknown[] = [];
+  const repriced: ReadonlyMap<string, PriceList>[] = [];
   const parts = {
-    catalog: { replace: async (models: readonly { id: string }[]) => void told.push(models.map(({ id }) => id)) },
+    catalog: {
+      replace: async (models: readonly { id: string }[]) => void told.push(models.map(({ id }) => id)),
+      reprice: (prices: ReadonlyMap<string, PriceList>) => repriced.push(prices),
+    },
+    limitBook: { setDefaults: () => {} },
     engines: { scripted: {} },
   };
   const reload = createReload({
@@ -22,7 +28,7 @@ function reloadFrom(settings: object) {
     },
     track: () => {},
   });
-  return { reload, told };
+  return { reload, told, repriced };
 }
 
 describe("reloading the configuration", () => {
@@ -34,6 +40,13 @@ describe("reloading the configuration", () => {
     expect(told).toEqual([["a", "b"]]);
     await reload.apply(configOf({ models: [model("a"), model("b")] }));
     expect(told).toEqual([["a", "b"]]);
+  });
+
+  it("USE-8: changes prices without loading a model anew", async () => {
+    const { reload, told, repriced } = reloadFrom({ models: [model("a")] });
+    await reload.apply(configOf({ models: [{ ...model("a"), prices: { input: 3 } }] }));
+    expect(told).toEqual([]);
+    expect(repriced.at(-1)?.get("a")).toMatchObject([{ input: 3 }]);
   });
 
   it("names the settings that wait for a restart", async () => {

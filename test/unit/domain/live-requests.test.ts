@@ -7,8 +7,10 @@ function call(id: string, keyId: string | null, stage: Stage, ends: string[]): L
     id,
     account: "default",
     keyId,
+    sessionId: null,
     model: null,
     stage,
+    usedSoFar: null,
     abort: (why: EndReason) => void ends.push(`${id}:${why}`),
   };
 }

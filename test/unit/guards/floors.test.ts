@@ -55,11 +55,11 @@ const forbidden: readonly { from: string; imports: string; hint: string }[] = [
   { from: "src/model-store/x.ts", imports: "../engines/llama/x.js", hint: "src/model-store imports contract" },
   { from: "src/model-store/gguf/x.ts", imports: "../../app/compose.js", hint: "src/model-store imports contract" },
   { from: "src/telemetry/x.ts", imports: "../transports/grpc/grpc-door.js", hint: "src/telemetry imports contract" },
-  { from: "src/app/lifecycle.ts", imports: "../state/embedded/embedded-state.js", hint: "compose.ts alone names" },
+  { from: "src/app/lifecycle.ts", imports: "../state/embedded/embedded-state.js", hint: "alone name concrete" },
   {
     from: "src/app/commands/x.ts",
     imports: "../../engines/scripted/scripted-engine.js",
-    hint: "compose.ts alone names",
+    hint: "alone name concrete",
   },
 ];
 

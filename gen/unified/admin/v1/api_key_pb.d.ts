@@ -67,7 +67,7 @@ export declare type ApiKey = Message<"unified.admin.v1.ApiKey"> & {
   models: string[];
 
   /**
-   * Its own limits.
+   * Its own limits; for what is absent here the service's default holds.
    *
    * @generated from field: unified.admin.v1.Limits limits = 8;
    */
@@ -109,7 +109,7 @@ export declare type ApiKey = Message<"unified.admin.v1.ApiKey"> & {
 export declare const ApiKeySchema: GenMessage<ApiKey>;
 
 /**
- * Limits of one key. An absent limit is unlimited.
+ * Limits of one key, account or model. An absent limit is not set here.
  *
  * @generated from message unified.admin.v1.Limits
  */

@@ -5,7 +5,7 @@
 import type { GenFile, GenMessage, GenService } from "@bufbuild/protobuf/codegenv2";
 import type { Message } from "@bufbuild/protobuf";
 import type { ApiKey, Limits, Scope } from "./api_key_pb.js";
-import type { Timestamp } from "@bufbuild/protobuf/wkt";
+import type { Duration, Timestamp } from "@bufbuild/protobuf/wkt";
 
 /**
  * Describes the file unified/admin/v1/api_key_service.proto.
@@ -156,6 +156,209 @@ export declare type ListApiKeysResponse = Message<"unified.admin.v1.ListApiKeysR
 export declare const ListApiKeysResponseSchema: GenMessage<ListApiKeysResponse>;
 
 /**
+ * Request of GetApiKey.
+ *
+ * @generated from message unified.admin.v1.GetApiKeyRequest
+ */
+export declare type GetApiKeyRequest = Message<"unified.admin.v1.GetApiKeyRequest"> & {
+  /**
+   * Id of the key. Required.
+   *
+   * @generated from field: string id = 1;
+   */
+  id: string;
+};
+
+/**
+ * Describes the message unified.admin.v1.GetApiKeyRequest.
+ * Use `create(GetApiKeyRequestSchema)` to create a new message.
+ */
+export declare const GetApiKeyRequestSchema: GenMessage<GetApiKeyRequest>;
+
+/**
+ * Response of GetApiKey.
+ *
+ * @generated from message unified.admin.v1.GetApiKeyResponse
+ */
+export declare type GetApiKeyResponse = Message<"unified.admin.v1.GetApiKeyResponse"> & {
+  /**
+   * The key.
+   *
+   * @generated from field: unified.admin.v1.ApiKey api_key = 1;
+   */
+  apiKey?: ApiKey | undefined;
+};
+
+/**
+ * Describes the message unified.admin.v1.GetApiKeyResponse.
+ * Use `create(GetApiKeyResponseSchema)` to create a new message.
+ */
+export declare const GetApiKeyResponseSchema: GenMessage<GetApiKeyResponse>;
+
+/**
+ * Request of UpdateApiKey.
+ *
+ * @generated from message unified.admin.v1.UpdateApiKeyRequest
+ */
+export declare type UpdateApiKeyRequest = Message<"unified.admin.v1.UpdateApiKeyRequest"> & {
+  /**
+   * Id of the key. Required.
+   *
+   * @generated from field: string id = 1;
+   */
+  id: string;
+
+  /**
+   * Its new name. 1 to 128 characters.
+   *
+   * @generated from field: optional string name = 2;
+   */
+  name?: string | undefined;
+
+  /**
+   * The models it may use from now on.
+   *
+   * @generated from field: unified.admin.v1.KeyModels models = 3;
+   */
+  models?: KeyModels | undefined;
+
+  /**
+   * Its new limits, all of them: one that is absent in here is removed.
+   *
+   * @generated from field: unified.admin.v1.Limits limits = 4;
+   */
+  limits?: Limits | undefined;
+
+  /**
+   * From when on it is refused; in the future.
+   *
+   * @generated from field: google.protobuf.Timestamp expires_at = 5;
+   */
+  expiresAt?: Timestamp | undefined;
+
+  /**
+   * True: it never expires. Not together with expires_at.
+   *
+   * @generated from field: bool never_expires = 6;
+   */
+  neverExpires: boolean;
+};
+
+/**
+ * Describes the message unified.admin.v1.UpdateApiKeyRequest.
+ * Use `create(UpdateApiKeyRequestSchema)` to create a new message.
+ */
+export declare const UpdateApiKeyRequestSchema: GenMessage<UpdateApiKeyRequest>;
+
+/**
+ * A list of models as a whole, so that an empty one can be told from none.
+ *
+ * @generated from message unified.admin.v1.KeyModels
+ */
+export declare type KeyModels = Message<"unified.admin.v1.KeyModels"> & {
+  /**
+   * Exact ids, or prefixes that end in *. At most 100. Empty: all models.
+   *
+   * @generated from field: repeated string models = 1;
+   */
+  models: string[];
+};
+
+/**
+ * Describes the message unified.admin.v1.KeyModels.
+ * Use `create(KeyModelsSchema)` to create a new message.
+ */
+export declare const KeyModelsSchema: GenMessage<KeyModels>;
+
+/**
+ * Response of UpdateApiKey.
+ *
+ * @generated from message unified.admin.v1.UpdateApiKeyResponse
+ */
+export declare type UpdateApiKeyResponse = Message<"unified.admin.v1.UpdateApiKeyResponse"> & {
+  /**
+   * The key as it is now.
+   *
+   * @generated from field: unified.admin.v1.ApiKey api_key = 1;
+   */
+  apiKey?: ApiKey | undefined;
+};
+
+/**
+ * Describes the message unified.admin.v1.UpdateApiKeyResponse.
+ * Use `create(UpdateApiKeyResponseSchema)` to create a new message.
+ */
+export declare const UpdateApiKeyResponseSchema: GenMessage<UpdateApiKeyResponse>;
+
+/**
+ * Request of RotateApiKey.
+ *
+ * @generated from message unified.admin.v1.RotateApiKeyRequest
+ */
+export declare type RotateApiKeyRequest = Message<"unified.admin.v1.RotateApiKeyRequest"> & {
+  /**
+   * Id of the key that is to be replaced. Required. It must not be revoked.
+   *
+   * @generated from field: string id = 1;
+   */
+  id: string;
+
+  /**
+   * How long the old key still works, 0 s to 7 days; an earlier expiry of its own stays. Default: 24 hours.
+   *
+   * @generated from field: google.protobuf.Duration overlap = 2;
+   */
+  overlap?: Duration | undefined;
+
+  /**
+   * From when on the new key is refused; in the future. Default: never.
+   *
+   * @generated from field: google.protobuf.Timestamp expires_at = 3;
+   */
+  expiresAt?: Timestamp | undefined;
+};
+
+/**
+ * Describes the message unified.admin.v1.RotateApiKeyRequest.
+ * Use `create(RotateApiKeyRequestSchema)` to create a new message.
+ */
+export declare const RotateApiKeyRequestSchema: GenMessage<RotateApiKeyRequest>;
+
+/**
+ * Response of RotateApiKey.
+ *
+ * @generated from message unified.admin.v1.RotateApiKeyResponse
+ */
+export declare type RotateApiKeyResponse = Message<"unified.admin.v1.RotateApiKeyResponse"> & {
+  /**
+   * The new key.
+   *
+   * @generated from field: unified.admin.v1.ApiKey api_key = 1;
+   */
+  apiKey?: ApiKey | undefined;
+
+  /**
+   * Its secret: shown once, kept as a hash only.
+   *
+   * @generated from field: string secret = 2;
+   */
+  secret: string;
+
+  /**
+   * When the old key stops.
+   *
+   * @generated from field: google.protobuf.Timestamp old_expires_at = 3;
+   */
+  oldExpiresAt?: Timestamp | undefined;
+};
+
+/**
+ * Describes the message unified.admin.v1.RotateApiKeyResponse.
+ * Use `create(RotateApiKeyResponseSchema)` to create a new message.
+ */
+export declare const RotateApiKeyResponseSchema: GenMessage<RotateApiKeyResponse>;
+
+/**
  * Request of RevokeApiKey.
  *
  * @generated from message unified.admin.v1.RevokeApiKeyRequest
@@ -196,7 +399,8 @@ export declare type RevokeApiKeyResponse = Message<"unified.admin.v1.RevokeApiKe
 export declare const RevokeApiKeyResponseSchema: GenMessage<RevokeApiKeyResponse>;
 
 /**
- * Makes and revokes API keys. Every call needs the administrator: `authorization: Bearer <admin token>`.
+ * Makes, changes and revokes API keys. Every call needs the administrator: `authorization: Bearer <admin token>`, or a
+ * session of the dashboard.
  *
  * @generated from service unified.admin.v1.ApiKeyService
  */
@@ -220,6 +424,36 @@ export declare const ApiKeyService: GenService<{
     methodKind: "unary";
     input: typeof ListApiKeysRequestSchema;
     output: typeof ListApiKeysResponseSchema;
+  },
+  /**
+   * Shows one key.
+   *
+   * @generated from rpc unified.admin.v1.ApiKeyService.GetApiKey
+   */
+  getApiKey: {
+    methodKind: "unary";
+    input: typeof GetApiKeyRequestSchema;
+    output: typeof GetApiKeyResponseSchema;
+  },
+  /**
+   * Changes what is set in the request and leaves the rest as it is.
+   *
+   * @generated from rpc unified.admin.v1.ApiKeyService.UpdateApiKey
+   */
+  updateApiKey: {
+    methodKind: "unary";
+    input: typeof UpdateApiKeyRequestSchema;
+    output: typeof UpdateApiKeyResponseSchema;
+  },
+  /**
+   * Makes a successor with the name, scope, account, models and limits of a key, which itself expires after an overlap.
+   *
+   * @generated from rpc unified.admin.v1.ApiKeyService.RotateApiKey
+   */
+  rotateApiKey: {
+    methodKind: "unary";
+    input: typeof RotateApiKeyRequestSchema;
+    output: typeof RotateApiKeyResponseSchema;
   },
   /**
    * Revokes a key. It fails from the next request on, and its running streams end. Revoking again changes nothing.

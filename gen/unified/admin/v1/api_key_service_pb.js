@@ -3,14 +3,14 @@
 /* eslint-disable */
 
 import { fileDesc, messageDesc, serviceDesc } from "@bufbuild/protobuf/codegenv2";
-import { file_google_protobuf_timestamp } from "@bufbuild/protobuf/wkt";
+import { file_google_protobuf_duration, file_google_protobuf_timestamp } from "@bufbuild/protobuf/wkt";
 import { file_unified_admin_v1_api_key } from "./api_key_pb.js";
 
 /**
  * Describes the file unified/admin/v1/api_key_service.proto.
  */
 export const file_unified_admin_v1_api_key_service = /*@__PURE__*/
-  fileDesc("CiZ1bmlmaWVkL2FkbWluL3YxL2FwaV9rZXlfc2VydmljZS5wcm90bxIQdW5pZmllZC5hZG1pbi52MSLaAQoTQ3JlYXRlQXBpS2V5UmVxdWVzdBIMCgRuYW1lGAEgASgJEiYKBXNjb3BlGAIgASgOMhcudW5pZmllZC5hZG1pbi52MS5TY29wZRIPCgdhY2NvdW50GAMgASgJEg4KBm1vZGVscxgEIAMoCRIzCgpleHBpcmVzX2F0GAUgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcEgAiAEBEigKBmxpbWl0cxgGIAEoCzIYLnVuaWZpZWQuYWRtaW4udjEuTGltaXRzQg0KC19leHBpcmVzX2F0IlEKFENyZWF0ZUFwaUtleVJlc3BvbnNlEikKB2FwaV9rZXkYASABKAsyGC51bmlmaWVkLmFkbWluLnYxLkFwaUtleRIOCgZzZWNyZXQYAiABKAkiTAoSTGlzdEFwaUtleXNSZXF1ZXN0Eg8KB2FjY291bnQYASABKAkSEQoJcGFnZV9zaXplGAIgASgFEhIKCnBhZ2VfdG9rZW4YAyABKAkiWgoTTGlzdEFwaUtleXNSZXNwb25zZRIqCghhcGlfa2V5cxgBIAMoCzIYLnVuaWZpZWQuYWRtaW4udjEuQXBpS2V5EhcKD25leHRfcGFnZV90b2tlbhgCIAEoCSIhChNSZXZva2VBcGlLZXlSZXF1ZXN0EgoKAmlkGAEgASgJIkEKFFJldm9rZUFwaUtleVJlc3BvbnNlEikKB2FwaV9rZXkYASABKAsyGC51bmlmaWVkLmFkbWluLnYxLkFwaUtleTKpAgoNQXBpS2V5U2VydmljZRJdCgxDcmVhdGVBcGlLZXkSJS51bmlmaWVkLmFkbWluLnYxLkNyZWF0ZUFwaUtleVJlcXVlc3QaJi51bmlmaWVkLmFkbWluLnYxLkNyZWF0ZUFwaUtleVJlc3BvbnNlEloKC0xpc3RBcGlLZXlzEiQudW5pZmllZC5hZG1pbi52MS5MaXN0QXBpS2V5c1JlcXVlc3QaJS51bmlmaWVkLmFkbWluLnYxLkxpc3RBcGlLZXlzUmVzcG9uc2USXQoMUmV2b2tlQXBpS2V5EiUudW5pZmllZC5hZG1pbi52MS5SZXZva2VBcGlLZXlSZXF1ZXN0GiYudW5pZmllZC5hZG1pbi52MS5SZXZva2VBcGlLZXlSZXNwb25zZULQAQoUZGV2LnVuaWZpZWQuYWRtaW4udjFCEkFwaUtleVNlcnZpY2VQcm90b1ABWjF1bmlmaWVkLWluZmVyZW5jZS9nZW4vZ28vdW5pZmllZC9hZG1pbi92MTthZG1pbnYxogIDVUFYqgIhVW5pZmllZEluZmVyZW5jZS5VbmlmaWVkLkFkbWluLlYxygIQVW5pZmllZFxBZG1pblxWMeICHFVuaWZpZWRcQWRtaW5cVjFcR1BCTWV0YWRhdGHqAhJVbmlmaWVkOjpBZG1pbjo6VjFiBnByb3RvMw", [file_google_protobuf_timestamp, file_unified_admin_v1_api_key]);
+  fileDesc("CiZ1bmlmaWVkL2FkbWluL3YxL2FwaV9rZXlfc2VydmljZS5wcm90bxIQdW5pZmllZC5hZG1pbi52MSLaAQoTQ3JlYXRlQXBpS2V5UmVxdWVzdBIMCgRuYW1lGAEgASgJEiYKBXNjb3BlGAIgASgOMhcudW5pZmllZC5hZG1pbi52MS5TY29wZRIPCgdhY2NvdW50GAMgASgJEg4KBm1vZGVscxgEIAMoCRIzCgpleHBpcmVzX2F0GAUgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcEgAiAEBEigKBmxpbWl0cxgGIAEoCzIYLnVuaWZpZWQuYWRtaW4udjEuTGltaXRzQg0KC19leHBpcmVzX2F0IlEKFENyZWF0ZUFwaUtleVJlc3BvbnNlEikKB2FwaV9rZXkYASABKAsyGC51bmlmaWVkLmFkbWluLnYxLkFwaUtleRIOCgZzZWNyZXQYAiABKAkiTAoSTGlzdEFwaUtleXNSZXF1ZXN0Eg8KB2FjY291bnQYASABKAkSEQoJcGFnZV9zaXplGAIgASgFEhIKCnBhZ2VfdG9rZW4YAyABKAkiWgoTTGlzdEFwaUtleXNSZXNwb25zZRIqCghhcGlfa2V5cxgBIAMoCzIYLnVuaWZpZWQuYWRtaW4udjEuQXBpS2V5EhcKD25leHRfcGFnZV90b2tlbhgCIAEoCSIeChBHZXRBcGlLZXlSZXF1ZXN0EgoKAmlkGAEgASgJIj4KEUdldEFwaUtleVJlc3BvbnNlEikKB2FwaV9rZXkYASABKAsyGC51bmlmaWVkLmFkbWluLnYxLkFwaUtleSLbAQoTVXBkYXRlQXBpS2V5UmVxdWVzdBIKCgJpZBgBIAEoCRIRCgRuYW1lGAIgASgJSACIAQESKwoGbW9kZWxzGAMgASgLMhsudW5pZmllZC5hZG1pbi52MS5LZXlNb2RlbHMSKAoGbGltaXRzGAQgASgLMhgudW5pZmllZC5hZG1pbi52MS5MaW1pdHMSLgoKZXhwaXJlc19hdBgFIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASFQoNbmV2ZXJfZXhwaXJlcxgGIAEoCEIHCgVfbmFtZSIbCglLZXlNb2RlbHMSDgoGbW9kZWxzGAEgAygJIkEKFFVwZGF0ZUFwaUtleVJlc3BvbnNlEikKB2FwaV9rZXkYASABKAsyGC51bmlmaWVkLmFkbWluLnYxLkFwaUtleSJ9ChNSb3RhdGVBcGlLZXlSZXF1ZXN0EgoKAmlkGAEgASgJEioKB292ZXJsYXAYAiABKAsyGS5nb29nbGUucHJvdG9idWYuRHVyYXRpb24SLgoKZXhwaXJlc19hdBgDIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXAihQEKFFJvdGF0ZUFwaUtleVJlc3BvbnNlEikKB2FwaV9rZXkYASABKAsyGC51bmlmaWVkLmFkbWluLnYxLkFwaUtleRIOCgZzZWNyZXQYAiABKAkSMgoOb2xkX2V4cGlyZXNfYXQYAyABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wIiEKE1Jldm9rZUFwaUtleVJlcXVlc3QSCgoCaWQYASABKAkiQQoUUmV2b2tlQXBpS2V5UmVzcG9uc2USKQoHYXBpX2tleRgBIAEoCzIYLnVuaWZpZWQuYWRtaW4udjEuQXBpS2V5Mr0ECg1BcGlLZXlTZXJ2aWNlEl0KDENyZWF0ZUFwaUtleRIlLnVuaWZpZWQuYWRtaW4udjEuQ3JlYXRlQXBpS2V5UmVxdWVzdBomLnVuaWZpZWQuYWRtaW4udjEuQ3JlYXRlQXBpS2V5UmVzcG9uc2USWgoLTGlzdEFwaUtleXMSJC51bmlmaWVkLmFkbWluLnYxLkxpc3RBcGlLZXlzUmVxdWVzdBolLnVuaWZpZWQuYWRtaW4udjEuTGlzdEFwaUtleXNSZXNwb25zZRJUCglHZXRBcGlLZXkSIi51bmlmaWVkLmFkbWluLnYxLkdldEFwaUtleVJlcXVlc3QaIy51bmlmaWVkLmFkbWluLnYxLkdldEFwaUtleVJlc3BvbnNlEl0KDFVwZGF0ZUFwaUtleRIlLnVuaWZpZWQuYWRtaW4udjEuVXBkYXRlQXBpS2V5UmVxdWVzdBomLnVuaWZpZWQuYWRtaW4udjEuVXBkYXRlQXBpS2V5UmVzcG9uc2USXQoMUm90YXRlQXBpS2V5EiUudW5pZmllZC5hZG1pbi52MS5Sb3RhdGVBcGlLZXlSZXF1ZXN0GiYudW5pZmllZC5hZG1pbi52MS5Sb3RhdGVBcGlLZXlSZXNwb25zZRJdCgxSZXZva2VBcGlLZXkSJS51bmlmaWVkLmFkbWluLnYxLlJldm9rZUFwaUtleVJlcXVlc3QaJi51bmlmaWVkLmFkbWluLnYxLlJldm9rZUFwaUtleVJlc3BvbnNlQtABChRkZXYudW5pZmllZC5hZG1pbi52MUISQXBpS2V5U2VydmljZVByb3RvUAFaMXVuaWZpZWQtaW5mZXJlbmNlL2dlbi9nby91bmlmaWVkL2FkbWluL3YxO2FkbWludjGiAgNVQViqAiFVbmlmaWVkSW5mZXJlbmNlLlVuaWZpZWQuQWRtaW4uVjHKAhBVbmlmaWVkXEFkbWluXFYx4gIcVW5pZmllZFxBZG1pblxWMVxHUEJNZXRhZGF0YeoCElVuaWZpZWQ6OkFkbWluOjpWMWIGcHJvdG8z", [file_google_protobuf_duration, file_google_protobuf_timestamp, file_unified_admin_v1_api_key]);
 
 /**
  * Describes the message unified.admin.v1.CreateApiKeyRequest.
@@ -41,21 +41,71 @@ export const ListApiKeysResponseSchema = /*@__PURE__*/
   messageDesc(file_unified_admin_v1_api_key_service, 3);
 
 /**
+ * Describes the message unified.admin.v1.GetApiKeyRequest.
+ * Use `create(GetApiKeyRequestSchema)` to create a new message.
+ */
+export const GetApiKeyRequestSchema = /*@__PURE__*/
+  messageDesc(file_unified_admin_v1_api_key_service, 4);
+
+/**
+ * Describes the message unified.admin.v1.GetApiKeyResponse.
+ * Use `create(GetApiKeyResponseSchema)` to create a new message.
+ */
+export const GetApiKeyResponseSchema = /*@__PURE__*/
+  messageDesc(file_unified_admin_v1_api_key_service, 5);
+
+/**
+ * Describes the message unified.admin.v1.UpdateApiKeyRequest.
+ * Use `create(UpdateApiKeyRequestSchema)` to create a new message.
+ */
+export const UpdateApiKeyRequestSchema = /*@__PURE__*/
+  messageDesc(file_unified_admin_v1_api_key_service, 6);
+
+/**
+ * Describes the message unified.admin.v1.KeyModels.
+ * Use `create(KeyModelsSchema)` to create a new message.
+ */
+export const KeyModelsSchema = /*@__PURE__*/
+  messageDesc(file_unified_admin_v1_api_key_service, 7);
+
+/**
+ * Describes the message unified.admin.v1.UpdateApiKeyResponse.
+ * Use `create(UpdateApiKeyResponseSchema)` to create a new message.
+ */
+export const UpdateApiKeyResponseSchema = /*@__PURE__*/
+  messageDesc(file_unified_admin_v1_api_key_service, 8);
+
+/**
+ * Describes the message unified.admin.v1.RotateApiKeyRequest.
+ * Use `create(RotateApiKeyRequestSchema)` to create a new message.
+ */
+export const RotateApiKeyRequestSchema = /*@__PURE__*/
+  messageDesc(file_unified_admin_v1_api_key_service, 9);
+
+/**
+ * Describes the message unified.admin.v1.RotateApiKeyResponse.
+ * Use `create(RotateApiKeyResponseSchema)` to create a new message.
+ */
+export const RotateApiKeyResponseSchema = /*@__PURE__*/
+  messageDesc(file_unified_admin_v1_api_key_service, 10);
+
+/**
  * Describes the message unified.admin.v1.RevokeApiKeyRequest.
  * Use `create(RevokeApiKeyRequestSchema)` to create a new message.
  */
 export const RevokeApiKeyRequestSchema = /*@__PURE__*/
-  messageDesc(file_unified_admin_v1_api_key_service, 4);
+  messageDesc(file_unified_admin_v1_api_key_service, 11);
 
 /**
  * Describes the message unified.admin.v1.RevokeApiKeyResponse.
  * Use `create(RevokeApiKeyResponseSchema)` to create a new message.
  */
 export const RevokeApiKeyResponseSchema = /*@__PURE__*/
-  messageDesc(file_unified_admin_v1_api_key_service, 5);
+  messageDesc(file_unified_admin_v1_api_key_service, 12);
 
 /**
- * Makes and revokes API keys. Every call needs the administrator: `authorization: Bearer <admin token>`.
+ * Makes, changes and revokes API keys. Every call needs the administrator: `authorization: Bearer <admin token>`, or a
+ * session of the dashboard.
  *
  * @generated from service unified.admin.v1.ApiKeyService
  */

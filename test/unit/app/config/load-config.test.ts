@@ -152,10 +152,8 @@ models: [{ id: a, engine: scripted, prices: { input: 0, cached_input: 0, output:
   });
 
   it.each([
-    ["state: { redis_url: redis://h }", "state.redis_url"],
     ["upstreams: { a: { base_url: http://h } }", "upstreams"],
     ["core: { token: secret-of-the-core }", "core.token"],
-    ["rate_limits: { default_key: { concurrency: 1 } }", "rate_limits.default_key"],
     ["webhooks: { allow_http: true }", "webhooks.allow_http"],
     ["server: { role: gateway }", "server.role"],
     ["models: [{ id: a, engine: openai }]", "models[0].engine"],
@@ -167,7 +165,27 @@ models: [{ id: a, engine: scripted, prices: { input: 0, cached_input: 0, output:
   });
 
   it("are refused from the environment, too", async () => {
-    expect(await problemsOf(null, { env: { REDIS_URL: "redis://h" } })).toMatchObject([{ path: "state.redis_url" }]);
+    const env = { UIS_SERVER_ROLE: "gateway" };
+    expect(await problemsOf(null, { env })).toMatchObject([{ path: "server.role" }]);
+  });
+});
+
+describe("where state is kept", () => {
+  it.each([
+    "redis://h",
+    "rediss://user:secret@h:6380/1",
+    "redis+sentinel://a,b/main",
+    "redis+cluster://a,b,c",
+    "a:7000,b:7000",
+  ])("takes %s, from the variable, too", async (url) => {
+    expect((await load(`state: { redis_url: "${url}" }\n`)).state.redis_url).toBe(url);
+    expect((await load(null, { env: { REDIS_URL: url } })).state.redis_url).toBe(url);
+  });
+
+  it("refuses other URLs, and Redis together with state in memory", async () => {
+    const paths = async (text: string) => (await problemsOf(text)).map((problem) => problem.path);
+    expect(await paths("state: { redis_url: http://h }\n")).toEqual(["state.redis_url"]);
+    expect(await paths("state: { redis_url: redis://h, durability: none }\n")).toEqual(["state.durability"]);
   });
 });
 

@@ -19,15 +19,21 @@ const token = "an-admin-token-of-24-char";
 
 describe("readSecrets", () => {
   it("gives null for what is not set", async () => {
-    expect(await readSecrets({})).toEqual({ adminToken: null, bootstrapApiKey: null });
-    expect(await readSecrets({ UIS_ADMIN_TOKEN: "" })).toEqual({ adminToken: null, bootstrapApiKey: null });
+    const none = { adminToken: null, bootstrapApiKey: null, adminPassword: null, masterKey: null };
+    expect(await readSecrets({})).toEqual(none);
+    expect(await readSecrets({ UIS_ADMIN_TOKEN: "" })).toEqual(none);
   });
 
   it("reads variables, and files without the line break at their end", async () => {
     const file = join(folder, "key");
     await writeFile(file, "my-own-key\n");
     const secrets = await readSecrets({ UIS_ADMIN_TOKEN: token, UIS_BOOTSTRAP_API_KEY_FILE: file });
-    expect(secrets).toEqual({ adminToken: token, bootstrapApiKey: "my-own-key" });
+    expect(secrets).toMatchObject({ adminToken: token, bootstrapApiKey: "my-own-key" });
+  });
+
+  it("USE-17: the master key is 32 bytes, written as base64", async () => {
+    const { masterKey } = await readSecrets({ UIS_MASTER_KEY: Buffer.alloc(32, 7).toString("base64") });
+    expect(masterKey).toEqual(Buffer.alloc(32, 7));
   });
 
   it.each([
@@ -37,6 +43,7 @@ describe("readSecrets", () => {
     ["UIS_BOOTSTRAP_API_KEY", "has a space in it"],
     ["UIS_BOOTSTRAP_API_KEY", "has-an-umlaut-ä"],
     ["UIS_MASTER_KEY", "bm90IDMyIGJ5dGVz"],
+    ["UIS_ADMIN_PASSWORD", "eleven-char"],
   ])("refuses a %s of wrong form without showing it", async (name, value) => {
     const error = await readSecrets({ [name]: value }).catch((thrown: unknown) => thrown);
     expect(error).toBeInstanceOf(ConfigError);

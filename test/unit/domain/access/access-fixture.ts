@@ -1,29 +1,32 @@
 import { randomBytes } from "node:crypto";
 import { ApiKeys } from "../../../../src/domain/access/api-keys.js";
 import { Authenticator } from "../../../../src/domain/access/authenticator.js";
+import { Sessions } from "../../../../src/domain/access/sessions.js";
 import type { Logger } from "../../../../src/domain/ports.js";
 import { createRandomIds } from "../../../../src/lib/ids.js";
+import { createVolatileState } from "../../../../src/state/volatile/volatile-state.js";
 import { FakeClock } from "../../../support/fake-clock.js";
 import { ScriptedKeyStore } from "./scripted-key-store.js";
 
 /** The operator's own, and that of the process. */
 export const adminTokens = ["administrator-token-of-32-letters", "token-of-this-process-1234"];
 
-/** Keys and their check over one store, wired as the service wires them. */
+/** Keys, sessions and their check over one store, wired as the service wires them. */
 export function createAccess() {
   const clock = new FakeClock();
-  const keys = new ScriptedKeyStore();
+  const state = createVolatileState({ clock });
+  const keys = new ScriptedKeyStore(state.keys);
   const lines: string[] = [];
   const note = (fields: object, message: string) => void lines.push(`${message} ${JSON.stringify(fields)}`);
   const log: Logger = { debug: note, info: note, warn: note, error: note };
-  const authenticator = new Authenticator({ keys, clock, adminTokens: () => adminTokens, log });
-  const apiKeys = new ApiKeys({
-    keys,
-    clock,
-    ids: createRandomIds(),
-    random: randomBytes,
-    onRevoked: (keyId) => authenticator.forget(keyId),
-  });
-  const use = (secret: string) => authenticator.authenticate(`Bearer ${secret}`);
-  return { clock, keys, lines, authenticator, apiKeys, use };
+  const now = () => clock.now();
+  const ids = createRandomIds();
+  const sessions = new Sessions({ sessions: state.sessions, now, ids, log });
+  const { changes } = state;
+  const authenticator = new Authenticator({ keys, sessions, changes, clock, now, adminTokens: () => adminTokens, log });
+  const apiKeys = new ApiKeys({ keys, now, ids, random: randomBytes });
+  const present = (authorization: string | undefined, address = "192.0.2.1") =>
+    authenticator.authenticate(authorization, address);
+  const use = (secret: string, address?: string) => present(`Bearer ${secret}`, address);
+  return { clock, state, keys, lines, log, ids, now, sessions, authenticator, apiKeys, present, use };
 }

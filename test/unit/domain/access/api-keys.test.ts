@@ -1,8 +1,11 @@
 import { describe, expect, it } from "vitest";
 import type { ApiKeyRecord } from "../../../../src/domain/access/key-store.js";
+import { type RateLimits, unlimited } from "../../../../src/domain/limits/rate-limits.js";
 import { createAccess } from "./access-fixture.js";
 
 const readWrite = { name: "test", scope: "read_write" } as const;
+const rotation = { overlapMs: null, expiresAtMs: null };
+const limitsOf = (some: Partial<RateLimits>): RateLimits => ({ ...unlimited, ...some });
 const all = { account: null, pageSize: 0, pageToken: "" };
 
 describe("ApiKeys", () => {
@@ -27,7 +30,7 @@ describe("ApiKeys", () => {
     expect(kept).toMatchObject({ prefix: secret.slice(0, 10), last4: secret.slice(-4) });
     expect(Object.keys(kept).toSorted()).toEqual(
       [
-        "account createdAtMs createdBy expiresAtMs hash id last4 lastUsedAtMs models name prefix revokedAtMs scope",
+        "account createdAtMs createdBy expiresAtMs hash id last4 lastUsedAtMs limits models name prefix revokedAtMs scope",
       ].flatMap((names) => names.split(" ")),
     );
     const hidden = secret.slice(10, -4);
@@ -57,6 +60,22 @@ describe("ApiKeys", () => {
     ["models[0]", { ...readWrite, models: ["m".repeat(129)] }, "invalid_value"],
     ["expires_at", { ...readWrite, expiresAtMs: Date.UTC(2025, 0, 1) }, "invalid_value"],
     ["expires_at", { ...readWrite, expiresAtMs: Number.NaN }, "invalid_value"],
+    [
+      "limits.requests_per_minute",
+      { ...readWrite, limits: limitsOf({ requestsPerMinute: 0 }) },
+      "integer_below_min_value",
+    ],
+    [
+      "limits.tokens_per_minute",
+      { ...readWrite, limits: limitsOf({ tokensPerMinute: 0.5 }) },
+      "integer_below_min_value",
+    ],
+    [
+      "limits.tokens_per_minute",
+      { ...readWrite, limits: limitsOf({ tokensPerMinute: 1e13 }) },
+      "integer_above_max_value",
+    ],
+    ["limits.concurrency", { ...readWrite, limits: limitsOf({ concurrency: -1 }) }, "integer_below_min_value"],
   ] as const)("names the field at fault: %s of %j is %s", async (param, input, code) => {
     const { apiKeys } = createAccess();
     await expect(apiKeys.create(input)).rejects.toMatchObject({ code, param });
@@ -102,6 +121,81 @@ describe("ApiKeys", () => {
     clock.advance(1_000);
     expect(await apiKeys.revoke(record.id)).toEqual(revoked);
     await expect(apiKeys.revoke("key_nobody")).rejects.toMatchObject({ code: "not_found", param: "id" });
+  });
+
+  it("changes what is named and keeps the rest", async () => {
+    const { apiKeys, clock } = createAccess();
+    const { record } = await apiKeys.create({ ...readWrite, models: ["a"], expiresAtMs: clock.now() + 1_000 });
+    const limits = limitsOf({ requestsPerMinute: 5 });
+    expect(await apiKeys.update(record.id, { limits })).toEqual({ ...record, limits });
+    expect(await apiKeys.update(record.id, { name: "new", models: [], expiresAtMs: null })).toEqual({
+      ...record,
+      limits,
+      name: "new",
+      models: [],
+      expiresAtMs: null,
+    });
+    expect(await apiKeys.get(record.id)).toMatchObject({ name: "new" });
+  });
+
+  it.each([
+    ["name", { name: "" }, "missing_required_parameter"],
+    ["models[0]", { models: ["a*b"] }, "invalid_value"],
+    ["limits.concurrency", { limits: limitsOf({ concurrency: 0 }) }, "integer_below_min_value"],
+    ["expires_at", { expiresAtMs: 1 }, "invalid_value"],
+  ] as const)("refuses a change that cannot be: %s", async (param, change, code) => {
+    const { apiKeys } = createAccess();
+    const { record } = await apiKeys.create(readWrite);
+    await expect(apiKeys.update(record.id, change)).rejects.toMatchObject({ code, param });
+    expect(await apiKeys.get(record.id)).toEqual(record);
+  });
+
+  it("says which key does not exist, whatever is asked of it", async () => {
+    const { apiKeys } = createAccess();
+    const id = "key_nobody";
+    const attempts = [apiKeys.get(id), apiKeys.update(id, { name: "x" }), apiKeys.rotate({ ...rotation, id })];
+    for (const attempt of attempts) await expect(attempt).rejects.toMatchObject({ code: "not_found", param: "id" });
+  });
+
+  it("KEY-16: the successor takes over everything but secret, id and expiry; the old key ends after a day by default", async () => {
+    const { apiKeys, clock } = createAccess();
+    const limits = limitsOf({ tokensPerMinute: 7 });
+    const old = await apiKeys.create({ name: "ci", scope: "read", account: "team", models: ["a*"], limits });
+    clock.advance(5);
+    const next = await apiKeys.rotate({ ...rotation, id: old.record.id });
+    expect(next.secret).not.toBe(old.secret);
+    const { name, scope, account, models } = old.record;
+    expect(next.record).toMatchObject({ name, scope, account, models, limits, expiresAtMs: null, revokedAtMs: null });
+    expect(next.record.id).not.toBe(old.record.id);
+    const oldExpiresAtMs = clock.now() + 86_400_000;
+    expect(next.oldExpiresAtMs).toBe(oldExpiresAtMs);
+    expect(await apiKeys.get(old.record.id)).toEqual({ ...old.record, expiresAtMs: oldExpiresAtMs });
+  });
+
+  it("KEY-16: a rotation never lets the old key live longer than it would have", async () => {
+    const { apiKeys, clock } = createAccess();
+    const { record } = await apiKeys.create({ ...readWrite, expiresAtMs: clock.now() + 1_000 });
+    expect((await apiKeys.rotate({ ...rotation, id: record.id })).oldExpiresAtMs).toBe(record.expiresAtMs);
+    expect((await apiKeys.get(record.id)).expiresAtMs).toBe(record.expiresAtMs);
+  });
+
+  it.each([
+    ["overlap", { overlapMs: -1 }, "integer_below_min_value"],
+    ["overlap", { overlapMs: 7 * 86_400_000 + 1 }, "integer_above_max_value"],
+    ["expires_at", { expiresAtMs: 1 }, "invalid_value"],
+  ] as const)("refuses a rotation that cannot be: %s", async (param, change, code) => {
+    const { apiKeys } = createAccess();
+    const { record } = await apiKeys.create(readWrite);
+    await expect(apiKeys.rotate({ ...rotation, id: record.id, ...change })).rejects.toMatchObject({ code, param });
+    expect((await apiKeys.list(all)).records).toEqual([record]);
+  });
+
+  it("KEY-16: a revoked key has no successor", async () => {
+    const { apiKeys } = createAccess();
+    const { record } = await apiKeys.create(readWrite);
+    await apiKeys.revoke(record.id);
+    await expect(apiKeys.rotate({ ...rotation, id: record.id })).rejects.toMatchObject({ code: "invalid_value" });
+    expect((await apiKeys.list(all)).records).toHaveLength(1);
   });
 
   it("does not say that a key is revoked when the store could not write it", async () => {

@@ -1,8 +1,10 @@
 import { describe, expect, it } from "vitest";
+import { tokenAdministrator } from "../../../../src/domain/access/principal.js";
 import { ServiceError } from "../../../../src/domain/service-error.js";
 import { adminTokens, createAccess } from "./access-fixture.js";
 
 const readWrite = { name: "test", scope: "read_write" } as const;
+const tight = { requestsPerMinute: 60, tokensPerMinute: null, concurrency: null };
 
 async function refusalOf(attempt: unknown): Promise<ServiceError> {
   const thrown = await Promise.resolve(attempt).then(
@@ -20,39 +22,55 @@ function mistyped(secret: string): string {
 describe("Authenticator", () => {
   it("turns the bearer of a key into its principal", async () => {
     const { apiKeys, use } = createAccess();
-    const { record, secret } = await apiKeys.create({ name: "x", scope: "read", account: "team", models: ["a", "b*"] });
+    const { record, secret } = await apiKeys.create({
+      name: "x",
+      scope: "read",
+      account: "team",
+      models: ["a", "b*"],
+      limits: tight,
+    });
     expect(await use(secret)).toEqual({
       kind: "api_key",
       keyId: record.id,
       account: "team",
       scope: "read",
       models: ["a", "b*"],
+      limits: { requestsPerMinute: 60, tokensPerMinute: null, concurrency: null },
     });
   });
 
+  it("KEY-12: hands out principals that nobody can change", async () => {
+    const { apiKeys, use } = createAccess();
+    const { secret } = await apiKeys.create({ ...readWrite, models: ["a"], limits: tight });
+    const principal = await use(secret);
+    expect(Object.isFrozen(principal)).toBe(true);
+    if (principal.kind !== "api_key") throw new Error("expected the principal of a key");
+    expect(Object.isFrozen(principal.models) && Object.isFrozen(principal.limits)).toBe(true);
+  });
+
   it("GEN-3: the scheme may be written in any case", async () => {
-    const { apiKeys, authenticator } = createAccess();
+    const { apiKeys, present } = createAccess();
     const { record, secret } = await apiKeys.create(readWrite);
     for (const scheme of ["Bearer", "bearer", "BEARER", "bEaReR"]) {
-      expect(await authenticator.authenticate(`${scheme} ${secret}`)).toMatchObject({ keyId: record.id });
+      expect(await present(`${scheme} ${secret}`)).toMatchObject({ keyId: record.id });
     }
   });
 
   it("KEY-4 GEN-3: refuses every header that is not exactly the scheme, one space and a key", async () => {
-    const { apiKeys, authenticator, keys } = createAccess();
+    const { apiKeys, present, keys } = createAccess();
     const { secret } = await apiKeys.create(readWrite);
     const basic = `Basic ${Buffer.from(`user:${secret}`).toString("base64")}`;
     const bad = ["", "Bearer", "Bearer ", `Bearer  ${secret}`, ` Bearer ${secret}`, `Bearer ${secret} `, secret, basic];
     bad.push(`Bearer\t${secret}`, `Bearer ${secret} more`, `Bearer ${secret},`, `Token ${secret}`, `Bearer: ${secret}`);
     bad.push(`Bearer ${secret}\n`, `Bearer ${"x".repeat(257)}`, "Bearer short", `Bearer "${secret}"`);
     for (const header of [undefined, ...bad]) {
-      expect(await refusalOf(authenticator.authenticate(header)), header).toMatchObject({ code: "invalid_api_key" });
+      expect(await refusalOf(present(header)), header).toMatchObject({ code: "invalid_api_key" });
     }
     expect(keys.lookUps).not.toContain("");
   });
 
   it("KEY-5: tells all kinds of bad keys in the same words", async () => {
-    const { apiKeys, authenticator, clock, use } = createAccess();
+    const { apiKeys, present, clock, use } = createAccess();
     const revoked = await apiKeys.create(readWrite);
     await apiKeys.revoke(revoked.record.id);
     const expired = await apiKeys.create({ ...readWrite, expiresAtMs: clock.now() + 1_000 });
@@ -60,7 +78,7 @@ describe("Authenticator", () => {
     const stranger = await createAccess().apiKeys.create(readWrite);
     const refusals = await Promise.all(
       [
-        authenticator.authenticate(undefined),
+        present(undefined),
         use("no-such-key"),
         use(stranger.secret),
         use(mistyped(stranger.secret)),
@@ -96,7 +114,7 @@ describe("Authenticator", () => {
   it("each token of the administrator is the administrator, without asking the store", async () => {
     const { keys, use } = createAccess();
     for (const token of adminTokens) {
-      expect(await use(token)).toEqual({ kind: "administrator", keyId: null, account: "default" });
+      expect(await use(token)).toEqual(tokenAdministrator);
       expect(keys.lookUps).toEqual([]);
       for (const almost of [token.slice(0, -1), `${token}x`, token.toUpperCase()]) {
         expect(await refusalOf(use(almost))).toMatchObject({ code: "invalid_api_key" });
@@ -121,6 +139,73 @@ describe("Authenticator", () => {
     await use(secret);
     clock.advance(1);
     expect(await refusalOf(use(secret))).toMatchObject({ code: "invalid_api_key" });
+  });
+
+  it("KEY-9: an update holds from the next request on", async () => {
+    const { apiKeys, use } = createAccess();
+    const { record, secret } = await apiKeys.create(readWrite);
+    await use(secret);
+    await apiKeys.update(record.id, { models: ["a"], limits: tight });
+    expect(await use(secret)).toMatchObject({ models: ["a"], limits: tight });
+  });
+
+  it("KEY-16: after a rotation both keys work until the overlap is over, to the second", async () => {
+    const { apiKeys, clock, use } = createAccess();
+    const old = await apiKeys.create(readWrite);
+    await use(old.secret);
+    const next = await apiKeys.rotate({ id: old.record.id, overlapMs: 60_000, expiresAtMs: null });
+    clock.advance(59_999);
+    expect(await use(old.secret)).toMatchObject({ keyId: old.record.id });
+    expect(await use(next.secret)).toMatchObject({ keyId: next.record.id });
+    clock.advance(1);
+    expect(await refusalOf(use(old.secret))).toMatchObject({ code: "invalid_api_key" });
+    expect(await use(next.secret)).toMatchObject({ keyId: next.record.id });
+  });
+
+  it("KEY-19: the 61st bad credential of an address within a minute is 429, valid keys still work", async () => {
+    const { apiKeys, clock, use } = createAccess();
+    const { secret } = await apiKeys.create(readWrite);
+    for (let tries = 0; tries < 60; tries++) {
+      expect((await refusalOf(use(`bad-key-number-${tries}`))).code).toBe("invalid_api_key");
+    }
+    clock.advance(20_000);
+    const refusal = await refusalOf(use("bad-key-number-61"));
+    expect(refusal).toMatchObject({ code: "rate_limit_exceeded", type: "requests", retryAfterMs: 40_000 });
+    expect(await use(secret)).toMatchObject({ kind: "api_key" });
+    expect((await refusalOf(use("bad-key", "192.0.2.2"))).code).toBe("invalid_api_key");
+    clock.advance(40_000);
+    expect((await refusalOf(use("bad-key-number-62"))).code).toBe("invalid_api_key");
+  });
+
+  it("KEY-19: all addresses of one IPv6 network count together, and a request without a credential never", async () => {
+    const { present, use } = createAccess();
+    for (let tries = 0; tries < 100; tries++)
+      expect((await refusalOf(present(undefined))).code).toBe("invalid_api_key");
+    for (let tries = 0; tries < 60; tries++) await refusalOf(use(`bad-key-${tries}`, `2001:db8:0:1::${tries}`));
+    expect((await refusalOf(use("bad-key-61", "2001:db8:0:1:ffff::1"))).code).toBe("rate_limit_exceeded");
+    expect((await refusalOf(use("bad-key-61", "2001:db8:0:2::1"))).code).toBe("invalid_api_key");
+  });
+
+  it("KEY-22: the cookie of a session is the administrator, until the session ends", async () => {
+    const { authenticator, sessions } = createAccess();
+    const { record, token } = await sessions.begin("admin", { address: "192.0.2.1", userAgent: "" });
+    expect(await authenticator.authenticate(undefined, "192.0.2.1", token)).toMatchObject({
+      kind: "administrator",
+      sessionId: record.id,
+      role: "admin",
+    });
+    await sessions.end(record.id);
+    const refusal = await refusalOf(authenticator.authenticate(undefined, "192.0.2.1", token));
+    expect(refusal.code).toBe("invalid_api_key");
+  });
+
+  it("KEY-22: a credential in the header counts, whatever cookie comes with it", async () => {
+    const { apiKeys, authenticator, sessions } = createAccess();
+    const { token } = await sessions.begin("admin", { address: "", userAgent: "" });
+    const { record, secret } = await apiKeys.create(readWrite);
+    expect(await authenticator.authenticate(`Bearer ${secret}`, "", token)).toMatchObject({ keyId: record.id });
+    const refusal = await refusalOf(authenticator.authenticate("Bearer made-up-key", "", token));
+    expect(refusal.code).toBe("invalid_api_key");
   });
 
   it("KEY-15: notes the use of a key at once and then once a minute at most", async () => {

@@ -2,6 +2,7 @@ import { describe, expect, it } from "vitest";
 import { KeyCache } from "../../../../src/domain/access/key-cache.js";
 import { keyRecord } from "../../../suites/api-key-records.js";
 import { FakeClock } from "../../../support/fake-clock.js";
+import { HandFeed } from "../../../support/hand-feed.js";
 import { ScriptedKeyStore } from "./scripted-key-store.js";
 
 const { id, hash } = keyRecord(1);
@@ -11,7 +12,8 @@ async function createCache() {
   const clock = new FakeClock();
   const keys = new ScriptedKeyStore();
   await keys.insert(keyRecord(1));
-  return { clock, keys, cache: new KeyCache({ keys, clock }) };
+  const changes = new HandFeed();
+  return { clock, keys, changes, cache: new KeyCache({ keys, clock, changes }) };
 }
 
 function createGate() {
@@ -23,7 +25,7 @@ function createGate() {
 }
 
 describe("KeyCache", () => {
-  it("asks the store for a known key every 30 s", async () => {
+  it("KEY-10: asks the store for a known key every 30 s, whatever messages are lost", async () => {
     const { cache, clock, keys } = await createCache();
     for (const [afterMs, lookUps] of [
       [0, 1],
@@ -58,6 +60,7 @@ describe("KeyCache", () => {
     const record = await cache.find(hash);
     expect(Object.isFrozen(record)).toBe(true);
     expect(Object.isFrozen(record?.models)).toBe(true);
+    expect(Object.isFrozen(record?.limits)).toBe(true);
   });
 
   it("KEY-12: does not remember what a look-up saw before the key was forgotten", async () => {
@@ -85,6 +88,72 @@ describe("KeyCache", () => {
     await cache.find(hash);
     await cache.find(unknownHash);
     expect(keys.lookUps).toEqual([hash]);
+  });
+
+  it("a key that was unknown is looked for at once when a key was changed", async () => {
+    const { cache, keys } = await createCache();
+    expect(await cache.find(unknownHash)).toBeNull();
+    await keys.insert(keyRecord(2));
+    cache.forget(keyRecord(2).id);
+    expect(await cache.find(unknownHash)).toMatchObject({ id: keyRecord(2).id });
+  });
+
+  it("KEY-11: after a lost link every remembered key is read once before it is believed again", async () => {
+    const { cache, keys } = await createCache();
+    await keys.insert(keyRecord(2));
+    for (const each of [hash, unknownHash]) await cache.find(each);
+    await keys.revoke(id, 1_000);
+    cache.doubtAll();
+    keys.lookUps.length = 0;
+    expect(await cache.find(hash)).toMatchObject({ revokedAtMs: 1_000 });
+    await cache.find(unknownHash);
+    await cache.find(hash);
+    expect(keys.lookUps).toEqual([hash, unknownHash]);
+  });
+
+  it("KEY-11: without the link nothing is believed unread, not even what was read without it once it is back", async () => {
+    const { cache, changes, clock, keys } = await createCache();
+    await cache.find(hash);
+    changes.isLinked = false;
+    keys.lookUps.length = 0;
+    for (let reads = 1; reads <= 3; reads++) {
+      await cache.find(hash);
+      await cache.find(unknownHash);
+      expect(keys.lookUps).toHaveLength(2 * reads);
+      expect(cache.fresh(hash, clock.monotonic())).toBeUndefined();
+    }
+    changes.isLinked = true;
+    expect(cache.fresh(hash, clock.monotonic())).toBeUndefined();
+    await cache.find(hash);
+    expect(cache.fresh(hash, clock.monotonic())).toMatchObject({ id });
+  });
+
+  it("KEY-11 KEY-12: a look-up that began before the link was lost is not believed after it", async () => {
+    const { cache, clock, keys } = await createCache();
+    const { gate, open } = createGate();
+    keys.gate = gate;
+    const early = cache.find(hash);
+    await keys.revoke(id, 1_000);
+    cache.doubtAll();
+    keys.gate = null;
+    open();
+    await early;
+    expect(cache.fresh(hash, clock.monotonic())).toBeUndefined();
+    expect(await cache.find(hash)).toMatchObject({ revokedAtMs: 1_000 });
+  });
+
+  it("KEY-14: keys that were known go on during an outage, whether or not the link was lost with the store", async () => {
+    const { cache, changes, keys } = await createCache();
+    await cache.find(hash);
+    keys.down = true;
+    changes.isLinked = false;
+    cache.doubtAll();
+    expect(await cache.find(hash)).toMatchObject({ id });
+    await expect(cache.find(unknownHash)).rejects.toMatchObject({
+      code: "storage_unavailable",
+      retryAfterMs: 1_000,
+      shouldRetry: true,
+    });
   });
 
   it("KEY-14: while the store is out of reach, known keys go on for 5 min and others are told of the outage", async () => {

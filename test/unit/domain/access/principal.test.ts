@@ -1,25 +1,55 @@
 import { describe, expect, it } from "vitest";
 import { type OperationRow, operations } from "../../../../src/contract/operations.js";
-import { mayDo, mayUseModel, type Principal } from "../../../../src/domain/access/principal.js";
+import {
+  mayDo,
+  mayUseModel,
+  nobody,
+  type Principal,
+  tokenAdministrator,
+} from "../../../../src/domain/access/principal.js";
+import { unlimited } from "../../../../src/domain/limits/rate-limits.js";
 
-const administrator: Principal = { kind: "administrator", keyId: null, account: "default" };
+const viewer: Principal = {
+  kind: "administrator",
+  keyId: null,
+  account: "default",
+  sessionId: "ses_1",
+  role: "viewer",
+};
 
 function keyOf(scope: "read" | "read_write", models: readonly string[] = []): Principal {
-  return { kind: "api_key", keyId: "key_1", account: "default", scope, models };
+  return { kind: "api_key", keyId: "key_1", account: "default", scope, models, limits: unlimited };
 }
 
+const rows = Object.entries(operations) as [string, OperationRow][];
+
 function open(principal: Principal): string[] {
-  const rows = Object.entries(operations) as [string, OperationRow][];
-  return rows.filter(([, { need }]) => mayDo(principal, need)).map(([name]) => name);
+  return rows.filter(([, { need, isReading }]) => mayDo(principal, need, isReading)).map(([name]) => name);
 }
 
 describe("Principal", () => {
   it("KEY-7: read reads, read_write also infers, and only the administrator administers", () => {
-    const read = ["list_models", "get_model", "watch_models", "get_version"];
     const inference = ["create_chat_completion", "create_completion", "create_embeddings"];
-    expect(open(keyOf("read")).toSorted()).toEqual(read.toSorted());
-    expect(open(keyOf("read_write")).toSorted()).toEqual([...read, ...inference].toSorted());
-    expect(open(administrator)).toEqual(Object.keys(operations));
+    const signIn = ["complete_setup", "sign_in"];
+    const read = rows.filter(([, { need }]) => need === "read").map(([name]) => name);
+    expect(read).toEqual(expect.arrayContaining(["list_models", "get_model", "watch_models", "get_version"]));
+    expect(open(nobody).toSorted()).toEqual(signIn);
+    expect(open(keyOf("read")).toSorted()).toEqual([...read, ...signIn].toSorted());
+    expect(open(keyOf("read_write"))).toEqual(expect.arrayContaining([...read, ...inference]));
+    for (const [name, { need }] of rows) {
+      if (need.startsWith("admin")) expect(open(keyOf("read_write")), name).not.toContain(name);
+    }
+    expect(open(tokenAdministrator)).toEqual(Object.keys(operations));
+    const session = open({ ...viewer, role: "admin" });
+    expect(Object.keys(operations).filter((name) => !session.includes(name))).toEqual(["create_setup_link"]);
+  });
+
+  it("KEY-22: a viewer sees what the administrator sees and changes nothing", () => {
+    const changing = rows.filter(([name]) => /^(create|update|rotate|revoke|change|pull|remove|reset)_/.test(name));
+    expect(changing.length).toBeGreaterThan(8);
+    for (const [name] of changing) expect(open(viewer), name).not.toContain(name);
+    const seeing = rows.filter(([name, { need }]) => /^(list|get|query)_/.test(name) && need !== "read_write");
+    for (const [name] of seeing) expect(open(viewer), name).toContain(name);
   });
 
   it("a key with a list uses only the models that it names or whose start it names", () => {
@@ -29,6 +59,6 @@ describe("Principal", () => {
       expect(mayUseModel(limited, model)).toBe(false);
     }
     expect(mayUseModel(keyOf("read"), "anything")).toBe(true);
-    expect(mayUseModel(administrator, "anything")).toBe(true);
+    expect(mayUseModel(tokenAdministrator, "anything")).toBe(true);
   });
 });

@@ -1,16 +1,22 @@
-import type { ApiKeyRecord, KeyStore } from "../../../../src/domain/access/key-store.js";
+import type { ApiKeyRecord, KeyChange, KeyStore } from "../../../../src/domain/access/key-store.js";
 import { ServiceError } from "../../../../src/domain/service-error.js";
 import { createVolatileState } from "../../../../src/state/volatile/volatile-state.js";
 
 /** The volatile store, with its look-ups counted, and able to be slow or out of reach. */
 export class ScriptedKeyStore implements KeyStore {
-  readonly #keys = createVolatileState().keys;
+  readonly #keys: KeyStore;
   /** Hashes that were looked up. */
   readonly lookUps: string[] = [];
   readonly touches: { readonly id: string; readonly atMs: number }[] = [];
+  /** Ids that were looked up. */
+  readonly finds: string[] = [];
   down = false;
   /** While set, look-ups answer what they saw only after it resolves. */
   gate: Promise<void> | null = null;
+
+  constructor(keys: KeyStore = createVolatileState().keys) {
+    this.#keys = keys;
+  }
 
   async findByHash(hash: string): Promise<ApiKeyRecord | null> {
     this.lookUps.push(hash);
@@ -24,6 +30,20 @@ export class ScriptedKeyStore implements KeyStore {
     this.#refuseWhenDown();
     this.touches.push({ id, atMs });
     await this.#keys.touch(id, atMs);
+  }
+
+  async find(id: string): Promise<ApiKeyRecord | null> {
+    this.finds.push(id);
+    this.#refuseWhenDown();
+    return this.#keys.find(id);
+  }
+
+  update(id: string, change: KeyChange): Promise<ApiKeyRecord | null> {
+    return this.#keys.update(id, change);
+  }
+
+  rotate(id: string, successor: ApiKeyRecord, oldExpiresAtMs: number): Promise<boolean> {
+    return this.#keys.rotate(id, successor, oldExpiresAtMs);
   }
 
   insert(record: ApiKeyRecord): Promise<void> {

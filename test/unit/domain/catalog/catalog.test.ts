@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import type { Principal } from "../../../../src/domain/access/principal.js";
+import { tokenAdministrator } from "../../../../src/domain/access/principal.js";
 import { Catalog } from "../../../../src/domain/catalog/catalog.js";
 import type { ModelDefinition } from "../../../../src/domain/catalog/model-definition.js";
 import { requireModel } from "../../../../src/domain/catalog/require-model.js";
@@ -8,8 +8,6 @@ import { createVolatileState } from "../../../../src/state/volatile/volatile-sta
 import { caps } from "../../../support/capabilities.js";
 import { silentLog } from "../../../support/core-harness.js";
 import { FakeClock } from "../../../support/fake-clock.js";
-
-const administrator: Principal = { kind: "administrator", keyId: null, account: "default" };
 
 /** An engine whose loads end when the test says so, and which remembers what was unloaded. */
 function slowEngine() {
@@ -43,10 +41,11 @@ function setUp() {
     id,
     ownedBy: "test",
     capabilities: ["chat"],
+    prices: [],
     deployments: [{ engine: slow.engine, contextLength: 100, slots: 1, queueMax: 1, weight: 1, options: {} }],
   });
   const begun = (count: number) => expect.poll(() => slow.loads.length).toBe(count);
-  const fingerprint = () => catalog.find("m", administrator)?.deployments[0]?.model?.fingerprint ?? null;
+  const fingerprint = () => catalog.find("m", tokenAdministrator)?.deployments[0]?.model?.fingerprint ?? null;
   return { ...slow, catalog, definition, begun, fingerprint };
 }
 
@@ -55,7 +54,7 @@ describe("Catalog", () => {
     const { catalog, definition, begun, loads, fingerprint } = setUp();
     const put = catalog.put(definition("m"));
     await begun(1);
-    expect(catalog.visibleTo(administrator).map(({ id }) => id)).toEqual(["m"]);
+    expect(catalog.visibleTo(tokenAdministrator).map(({ id }) => id)).toEqual(["m"]);
     expect(fingerprint()).toBeNull();
     loads[0]?.end("first");
     await put;
@@ -97,8 +96,8 @@ describe("Catalog", () => {
     await begun(1);
     loads[0]?.fail();
     await put;
-    expect(catalog.visibleTo(administrator)).toEqual([]);
-    expect(catalog.find("m", administrator)?.hasFailed).toBe(true);
+    expect(catalog.visibleTo(tokenAdministrator)).toEqual([]);
+    expect(catalog.find("m", tokenAdministrator)?.hasFailed).toBe(true);
   });
 
   it("takes models out that a new list does not name", async () => {
@@ -116,11 +115,11 @@ describe("Catalog", () => {
   it("ERR-5: while models are being listed an unknown one may be on its way; afterwards it does not exist", () => {
     const { catalog } = setUp();
     const listed = catalog.beginListing();
-    expect(() => requireModel(catalog, "m", administrator)).toThrow(
+    expect(() => requireModel(catalog, "m", tokenAdministrator)).toThrow(
       expect.objectContaining({ code: "model_loading", retryAfterMs: 1_000 }),
     );
     listed();
-    expect(() => requireModel(catalog, "m", administrator)).toThrow(
+    expect(() => requireModel(catalog, "m", tokenAdministrator)).toThrow(
       expect.objectContaining({ code: "model_not_found" }),
     );
   });

@@ -1,42 +1,46 @@
 import { randomBytes } from "node:crypto";
 import { create, type MessageInitShape } from "@bufbuild/protobuf";
-import { timestampFromMs } from "@bufbuild/protobuf/wkt";
+import { durationFromMs, timestampFromMs } from "@bufbuild/protobuf/wkt";
 import { describe, expect, it } from "vitest";
-import { ApiKeySchema, Scope } from "../../../../gen/unified/admin/v1/api_key_pb.js";
+import { type ApiKey, ApiKeySchema, LimitsSchema, Scope } from "../../../../gen/unified/admin/v1/api_key_pb.js";
 import {
   CreateApiKeyRequestSchema,
+  GetApiKeyRequestSchema,
   ListApiKeysRequestSchema,
   RevokeApiKeyRequestSchema,
+  RotateApiKeyRequestSchema,
+  UpdateApiKeyRequestSchema,
 } from "../../../../gen/unified/admin/v1/api_key_service_pb.js";
 import { ApiKeys } from "../../../../src/domain/access/api-keys.js";
+import { Audit } from "../../../../src/domain/access/audit.js";
 import { createApiKeyService } from "../../../../src/domain/rpc/api-key-service.js";
 import { createRandomIds } from "../../../../src/lib/ids.js";
 import { createVolatileState } from "../../../../src/state/volatile/volatile-state.js";
-import { createCoreHarness } from "../../../support/core-harness.js";
+import { createCoreHarness, silentLog } from "../../../support/core-harness.js";
 import { FakeClock } from "../../../support/fake-clock.js";
 import { HandEngine } from "../../../support/hand-engine.js";
 
 const nowMs = Date.UTC(2026, 0, 1);
 
 async function open() {
-  const revoked: string[] = [];
-  const apiKeys = new ApiKeys({
-    keys: createVolatileState().keys,
-    clock: new FakeClock(nowMs),
-    ids: createRandomIds(),
-    random: randomBytes,
-    onRevoked: (id) => revoked.push(id),
-  });
-  const { handlers } = createApiKeyService(apiKeys);
+  const { keys, audit: records } = createVolatileState();
+  const [ids, clock] = [createRandomIds(), new FakeClock(nowMs)];
+  const now = () => clock.now();
+  const apiKeys = new ApiKeys({ keys, now, ids, random: randomBytes });
+  const { handlers } = createApiKeyService(apiKeys, new Audit({ records, now, ids, log: silentLog }));
   const { ctx } = await (await createCoreHarness({ engines: [new HandEngine()] })).open("create_api_key");
   const call = async (name: string, request: object) => {
     const handler = handlers.find(({ method }) => method.localName === name);
     if (handler?.kind !== "unary") throw new Error(`no method ${name}`);
-    return (await handler.call(request as never, ctx)) as unknown as Record<string, unknown>;
+    return (await handler.call(request as never, ctx, () => {})) as unknown as Record<string, unknown>;
   };
   const makeKey = (init: MessageInitShape<typeof CreateApiKeyRequestSchema>) =>
     call("createApiKey", create(CreateApiKeyRequestSchema, { name: "ci", scope: Scope.READ_WRITE, ...init }));
-  return { call, makeKey, revoked };
+  const acts = async () => {
+    const listed = await records.list({ limit: 100, after: null });
+    return listed.records.map(({ action, target, details }) => ({ action, target, details }));
+  };
+  return { call, makeKey, acts, clock };
 }
 
 describe("ApiKeyService", () => {
@@ -62,12 +66,11 @@ describe("ApiKeyService", () => {
   });
 
   it("a revoked key keeps its record and says when", async () => {
-    const { call, makeKey, revoked } = await open();
+    const { call, makeKey } = await open();
     const { apiKey } = await makeKey({ scope: Scope.READ });
     const { id } = create(ApiKeySchema, apiKey as MessageInitShape<typeof ApiKeySchema>);
     const answer = await call("revokeApiKey", create(RevokeApiKeyRequestSchema, { id }));
     expect(answer["apiKey"]).toMatchObject({ id, scope: Scope.READ, revokedAt: timestampFromMs(nowMs) });
-    expect(revoked).toEqual([id]);
   });
 
   it("a key is refused without a scope, with one that is not known, and with limits that would not hold", async () => {
@@ -77,9 +80,76 @@ describe("ApiKeyService", () => {
       param: "scope",
     });
     await expect(makeKey({ scope: 9 as Scope })).rejects.toMatchObject({ code: "invalid_value", param: "scope" });
-    await expect(makeKey({ limits: { concurrency: 1 } })).rejects.toMatchObject({
-      code: "unsupported_parameter",
-      param: "limits",
+    await expect(makeKey({ limits: { concurrency: 0 } })).rejects.toMatchObject({
+      code: "integer_below_min_value",
+      param: "limits.concurrency",
     });
+  });
+
+  it("changes what the request names, and what is absent from its limits is removed", async () => {
+    const { call, makeKey } = await open();
+    const expiresAt = timestampFromMs(nowMs + 1_000);
+    const made = await makeKey({ models: ["a"], limits: { requestsPerMinute: 5n, concurrency: 2 }, expiresAt });
+    const { id } = made["apiKey"] as ApiKey;
+    const update = async (change: MessageInitShape<typeof UpdateApiKeyRequestSchema>) =>
+      (await call("updateApiKey", create(UpdateApiKeyRequestSchema, { id, ...change })))["apiKey"];
+
+    expect(await update({})).toEqual(made["apiKey"]);
+    expect(await update({ limits: { tokensPerMinute: 9n } })).toMatchObject({
+      models: ["a"],
+      limits: create(LimitsSchema, { tokensPerMinute: 9n }),
+      expiresAt,
+    });
+    const after = (await update({ models: {}, name: "new", neverExpires: true })) as ApiKey;
+    expect(after).toMatchObject({ models: [], name: "new", limits: create(LimitsSchema, { tokensPerMinute: 9n }) });
+    expect(after.expiresAt).toBeUndefined();
+    await expect(update({ neverExpires: true, expiresAt })).rejects.toMatchObject({ param: "never_expires" });
+  });
+
+  it("KEY-16: a rotation tells the successor with its secret, and when the old key stops", async () => {
+    const { call, makeKey } = await open();
+    const { id } = (await makeKey({ limits: { concurrency: 3 } }))["apiKey"] as ApiKey;
+    const overlap = durationFromMs(5_000);
+    const rotated = await call("rotateApiKey", create(RotateApiKeyRequestSchema, { id, overlap }));
+    expect(rotated["secret"]).toMatch(/^sk-uis-/);
+    expect(rotated["apiKey"]).toMatchObject({ name: "ci", limits: create(LimitsSchema, { concurrency: 3 }) });
+    expect(rotated["oldExpiresAt"]).toEqual(timestampFromMs(nowMs + 5_000));
+    const old = await call("getApiKey", create(GetApiKeyRequestSchema, { id }));
+    expect((old["apiKey"] as ApiKey).expiresAt).toEqual(timestampFromMs(nowMs + 5_000));
+  });
+
+  it("KEY-23: each change of a key is one record, with what was set and without the secret", async () => {
+    const { call, makeKey, acts, clock } = await open();
+    const made = await makeKey({ account: "team", models: ["a", "b*"], limits: { requestsPerMinute: 5n } });
+    const { id } = made["apiKey"] as ApiKey;
+    for (const [name, request] of [
+      ["updateApiKey", create(UpdateApiKeyRequestSchema, { id, name: "new" })],
+      ["rotateApiKey", create(RotateApiKeyRequestSchema, { id })],
+      ["revokeApiKey", create(RevokeApiKeyRequestSchema, { id })],
+      ["getApiKey", create(GetApiKeyRequestSchema, { id })],
+      ["listApiKeys", create(ListApiKeysRequestSchema)],
+    ] as const) {
+      clock.advance(1);
+      await call(name, request);
+    }
+    const records = await acts();
+    expect(records.map(({ action, target }) => `${action} ${target}`)).toEqual([
+      `api_key.revoke ${id}`,
+      `api_key.rotate ${id}`,
+      `api_key.update ${id}`,
+      `api_key.create ${id}`,
+    ]);
+    expect(records.at(-1)?.details).toEqual({
+      account: "team",
+      scope: "read_write",
+      name: "ci",
+      models: "a,b*",
+      requests_per_minute: "5",
+      tokens_per_minute: "default",
+      concurrency: "default",
+      expires_at: "never",
+    });
+    expect(records[2]?.details).toEqual({ name: "new" });
+    expect(JSON.stringify(records)).not.toContain(String(made["secret"]).slice(8, 20));
   });
 });

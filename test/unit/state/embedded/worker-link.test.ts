@@ -75,6 +75,34 @@ describe("WorkerLink", () => {
     await link.close();
   });
 
+  it("sends what nobody waits for with the next batch or by itself, and only then without a sync", async () => {
+    const link = await WorkerLink.open(
+      workerThat(
+        "(message) => parentPort.postMessage({ kind: 'outcomes', outcomes: message.requests.map(({ verb }) => ({ ok: true, value: [verb, message.isSynced, message.requests.length] })) })",
+      ),
+      log,
+    );
+    const row = {
+      requestId: "req_1",
+      account: "a",
+      keyId: null,
+      model: "m",
+      operation: "create_chat_completion",
+      admittedAtMs: 0,
+      promptTokens: 0,
+      completionTokens: 0,
+    } as const;
+    const rows = [[row], [row], null, null];
+    link.carry(() => rows.shift() ?? null);
+    link.nudge();
+    const written = link.write("touchKey", "key_1", 1);
+    expect(await written).toEqual(["touchKey", true, 2]);
+    expect(await link.read("ping")).toEqual(["ping", false, 1]);
+    expect(rows).toEqual([]);
+    await link.close();
+    expect(lines).toEqual([]);
+  });
+
   it("passes on why the file could not be opened", async () => {
     const worker = workerThat("() => {}", '{ kind: "refused", message: "in use", fix: "stop it" }');
     setImmediate(() => worker.postMessage({ kind: "close" }));

@@ -2,6 +2,7 @@ import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { defaultLimits, type ServiceLimits } from "../../../../src/contract/limits.js";
 import type { Logger } from "../../../../src/domain/ports.js";
 import { ServiceError } from "../../../../src/domain/service-error.js";
+import { UsageQuestions } from "../../../../src/domain/usage/usage-questions.js";
 import { createByteBudget } from "../../../../src/lib/byte-budget.js";
 import { createSystemClock } from "../../../../src/lib/clock.js";
 import { createRandomIds } from "../../../../src/lib/ids.js";
@@ -63,6 +64,7 @@ async function open(core: HandCore, changes: Partial<ServiceLimits> = {}, log: L
     bodies,
     uploads,
     watch,
+    usage: new UsageQuestions({ usage: { rows: async () => [] }, clock, now: () => clock.now() }),
     keepAlive: "comment",
     pages: new Map(),
   });

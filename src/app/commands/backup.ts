@@ -1,0 +1,63 @@
+import { resolve } from "node:path";
+import { ConnectError } from "@connectrpc/connect";
+import { SystemService } from "../../../gen/unified/admin/v1/system_service_pb.js";
+import { StateOpenError } from "../../domain/state.js";
+import { createSystemClock } from "../../lib/clock.js";
+import { createLogger } from "../../telemetry/logger.js";
+import { type CliIo, CommandError, printJson, printLine } from "../cli-io.js";
+import { backUpStoppedState, restoreEmbeddedState } from "../compose-state.js";
+import { type ConfigOptions, loadForCommand } from "./load-for-command.js";
+import { administratorTarget, isUnreachable, serviceClient, toCommandError } from "./service-client.js";
+
+interface Options extends ConfigOptions {
+  readonly json?: boolean;
+}
+
+/** `uis backup`: by the running service, which holds the file; by this process when none runs. */
+export async function backup(io: CliIo, file: string, options: Options): Promise<void> {
+  const path = resolve(io.cwd, file);
+  if (!(await backUpByService(io, path, options))) {
+    const { config } = await loadForCommand(io, options);
+    const log = createLogger({ level: "error", sink: io.stderr });
+    await backUpStoppedState(resolve(io.cwd, config.data_dir), path, { clock: createSystemClock(), log }).catch(
+      explain,
+    );
+  }
+  if (options.json) printJson(io, { file: path });
+  else printLine(io, `The state is copied to ${path}.`);
+}
+
+/** False when no service runs. */
+async function backUpByService(io: CliIo, path: string, options: Options): Promise<boolean> {
+  const target = await administratorTarget(io, options).catch((error: unknown) => {
+    // A service that runs has left its token: without one, there is none to ask.
+    if (error instanceof CommandError) return null;
+    throw error;
+  });
+  if (target === null) return false;
+  try {
+    await serviceClient(SystemService, target).createBackup({ path });
+    return true;
+  } catch (error) {
+    if (isUnreachable(ConnectError.from(error).cause)) return false;
+    throw toCommandError(error, target);
+  }
+}
+
+/** `uis restore`: the service must not run. */
+export async function restore(io: CliIo, file: string, options: Options): Promise<void> {
+  const { config } = await loadForCommand(io, options);
+  const dataDir = resolve(io.cwd, config.data_dir);
+  try {
+    restoreEmbeddedState({ dataDir, file: resolve(io.cwd, file) });
+  } catch (error) {
+    explain(error);
+  }
+  if (options.json) printJson(io, { file: resolve(io.cwd, file), data_dir: dataDir });
+  else printLine(io, `The state in ${dataDir} is that of ${file}. What was there before is gone.`);
+}
+
+function explain(error: unknown): never {
+  if (error instanceof StateOpenError) throw new CommandError(`${error.message}: ${error.fix}`, { cause: error });
+  throw error;
+}

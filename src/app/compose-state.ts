@@ -1,0 +1,94 @@
+import { join } from "node:path";
+import type { Ledger } from "../domain/ledger.js";
+import { LocalAdmission } from "../domain/limits/local-admission.js";
+import type { Clock, Logger } from "../domain/ports.js";
+import { ResilientLedger } from "../domain/resilient-ledger.js";
+import type { State } from "../domain/state.js";
+import { StoreGate } from "../domain/store-gate.js";
+import { SpoolReplay } from "../domain/usage/spool-replay.js";
+import { openEmbeddedState } from "../state/embedded/embedded-state.js";
+import { restoreEmbeddedState } from "../state/embedded/restore.js";
+import { openRedisState } from "../state/redis/open-redis-state.js";
+import { FileSpool } from "../state/spool/file-spool.js";
+import { createVolatileState } from "../state/volatile/volatile-state.js";
+import type { Config } from "./config/schema.js";
+import type { Lifecycle } from "./lifecycle.js";
+
+/** Requests that this process may admit by itself at once, while a shared store is away. */
+const localLeasesMax = 100_000;
+
+export interface StateTools {
+  readonly clock: Clock;
+  readonly log: Logger;
+}
+
+/** The store that the configuration names. Rejects with StateOpenError. */
+export async function openState(config: Config, { clock, log }: StateTools): Promise<State> {
+  const { redis_url: url, redis_tls, durability, allow_volatile: allowVolatile } = config.state;
+  if (durability === "none") return createVolatileState({ clock });
+  if (url === null) return await openEmbeddedState({ dataDir: config.data_dir, log, clock });
+  const tls = {
+    caFile: redis_tls.ca_file,
+    certFile: redis_tls.cert_file,
+    keyFile: redis_tls.key_file,
+    serverName: redis_tls.server_name,
+  };
+  const hasTls = Object.values(tls).some((value) => value !== null);
+  return await openRedisState({ url, tls: hasTls ? tls : null, log, clock, allowVolatile });
+}
+
+export interface KeptLedger {
+  readonly ledger: Ledger;
+  /** Settlements that wait for the store. */
+  readonly spooled: () => { readonly size: number; readonly oldestAtMs: number | null };
+  /** Whether limits are decided without the shared store. */
+  readonly isAway: () => boolean;
+}
+
+/**
+ * The store's ledger, made to go on when the store does not: settlements wait in the data folder, and what replicas share
+ * is decided here meanwhile. State in memory needs none of it.
+ */
+export async function composeLedger(
+  { config, lifecycle }: { readonly config: Config; readonly lifecycle: Lifecycle },
+  { clock, log }: StateTools,
+  state: State,
+): Promise<KeptLedger> {
+  if (state.kind === "volatile") {
+    return { ledger: state.ledger, spooled: () => ({ size: 0, oldestAtMs: null }), isAway: () => false };
+  }
+  const { spool_max: sizeMax, spool_full: whenFull, when_away: whenAway } = config.state;
+  const spool = await FileSpool.open({ folder: join(config.data_dir, "spool"), sizeMax, log });
+  lifecycle.onClose("spool", () => spool.close());
+  const gate = new StoreGate({ clock, log });
+  const ledger = new ResilientLedger({
+    inner: state.ledger,
+    gate,
+    spool,
+    local: state.kind === "redis" ? new LocalAdmission({ clock, leasesMax: localLeasesMax }) : null,
+    whenAway,
+    whenFull,
+    replicas: () => state.replicas(),
+    clock,
+    onUnrecorded: ({ requestId, account, promptTokens, completionTokens }) =>
+      log.error(
+        { request_id: requestId, account, prompt_tokens: promptTokens, completion_tokens: completionTokens },
+        "the usage of a request is lost: the spool is full",
+      ),
+  });
+  const replay = new SpoolReplay({ ledger: state.ledger, spool, clock, log });
+  lifecycle.onClose("spool replay", () => replay.close());
+  return { ledger, spooled: () => spool, isAway: () => gate.isAway };
+}
+
+/** Copies the state of a service that does not run. Rejects with StateOpenError, also when one does run. */
+export async function backUpStoppedState(dataDir: string, file: string, tools: StateTools): Promise<void> {
+  const state = await openEmbeddedState({ dataDir, ...tools });
+  try {
+    await state.backup?.(file);
+  } finally {
+    await state.close();
+  }
+}
+
+export { restoreEmbeddedState };

@@ -1,0 +1,54 @@
+import type { Audit } from "../domain/access/audit.js";
+import type { Catalog } from "../domain/catalog/catalog.js";
+import { LeaseKeeper } from "../domain/lease-keeper.js";
+import type { Ledger } from "../domain/ledger.js";
+import type { LiveRequests } from "../domain/live-requests.js";
+import type { IdSource, Logger } from "../domain/ports.js";
+import { PurgeLoop } from "../domain/purge-loop.js";
+import type { State } from "../domain/state.js";
+import { Accounting } from "../domain/usage/accounting.js";
+import { ThresholdAdmin } from "../domain/usage/threshold-admin.js";
+import { ThresholdBook } from "../domain/usage/threshold-book.js";
+import { UsageQuestions } from "../domain/usage/usage-questions.js";
+import { createSystemClock } from "../lib/clock.js";
+import type { Lifecycle } from "./lifecycle.js";
+
+export interface UsageInput {
+  readonly state: State;
+  readonly ledger: Ledger;
+  readonly live: LiveRequests;
+  readonly catalog: Catalog;
+  readonly audit: Audit;
+  readonly ids: IdSource;
+  readonly log: Logger;
+  readonly lifecycle: Lifecycle;
+}
+
+/** Everything that says what a request has used and what follows from it. */
+export interface UsageParts {
+  readonly accounting: Accounting;
+  readonly usage: UsageQuestions;
+  readonly thresholds: ThresholdAdmin;
+}
+
+/** Resolves when the thresholds are known, or the store did not answer. */
+export async function composeUsage(input: UsageInput): Promise<UsageParts> {
+  const { state, ledger, live, catalog, audit, ids, log, lifecycle } = input;
+  const { keys, usage, thresholds: store, changes, endpoints } = state;
+  // Their timers are none of a request, so they are not counted among those.
+  const clock = createSystemClock();
+  const now = (): number => state.now();
+  const book = new ThresholdBook({ store, changes, clock, log });
+  lifecycle.onClose("thresholds", () => book.close());
+  await book.refresh();
+  const accounting = new Accounting({ thresholds: book, endpoints, now });
+  const leases = new LeaseKeeper({ ledger, live, accounting, catalog, clock, log });
+  lifecycle.onClose("leases", () => leases.close());
+  const purge = new PurgeLoop({ state, clock, log });
+  lifecycle.onClose("purge", () => purge.close());
+  return {
+    accounting,
+    usage: new UsageQuestions({ usage, clock, now }),
+    thresholds: new ThresholdAdmin({ store, keys, usage, audit, ids, now }),
+  };
+}

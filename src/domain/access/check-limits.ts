@@ -1,0 +1,31 @@
+import type { RateLimits } from "../limits/rate-limits.js";
+import { ServiceError } from "../service-error.js";
+
+/** Above it nobody means a limit, and sums over all sub-buckets stay exact. */
+const limitMax = 1_000_000_000_000;
+
+const fields = [
+  ["requestsPerMinute", "requests_per_minute"],
+  ["tokensPerMinute", "tokens_per_minute"],
+  ["concurrency", "concurrency"],
+] as const;
+
+/** Throws ServiceError naming the field at fault, as `limits.<field>`, unless every limit that is set is 1 or more. */
+export function checkLimits(limits: RateLimits): RateLimits {
+  for (const [field, name] of fields) checkLimit(limits[field], `limits.${name}`);
+  return limits;
+}
+
+function checkLimit(value: number | null, param: string): void {
+  if (value === null) return;
+  if (!Number.isInteger(value) || value < 1) {
+    throw new ServiceError("integer_below_min_value", `'${param}' must be a whole number of 1 or more, not ${value}.`, {
+      param,
+    });
+  }
+  if (value > limitMax) {
+    throw new ServiceError("integer_above_max_value", `'${param}' must be ${limitMax} or less, not ${value}.`, {
+      param,
+    });
+  }
+}

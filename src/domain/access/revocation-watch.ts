@@ -1,0 +1,94 @@
+import type { LiveRequests } from "../live-requests.js";
+import type { Clock, Logger } from "../ports.js";
+import type { ChangeFeed, StateChange } from "../state.js";
+import type { KeyStore } from "./key-store.js";
+import type { Sessions } from "./sessions.js";
+
+/** How often the keys of running requests are read again, whatever the change feed told or missed (KEY-13). */
+const sweepEveryMs = 10_000;
+
+export interface RevocationWatchDeps {
+  readonly keys: Pick<KeyStore, "find">;
+  readonly sessions: Pick<Sessions, "list">;
+  readonly live: LiveRequests;
+  readonly changes: Pick<ChangeFeed, "subscribe">;
+  readonly clock: Pick<Clock, "after">;
+  readonly log: Logger;
+}
+
+/**
+ * Ends running requests whose key was revoked or whose session is over, on whichever replica that was done: at once when
+ * the change feed tells of it, else with the next sweep. A key that merely expires lets its requests finish.
+ */
+export class RevocationWatch {
+  readonly #deps: RevocationWatchDeps;
+  readonly #unsubscribe: () => void;
+  #cancelTimer: () => void = () => {};
+  /** Checks one after the other: however many changes come, one read is under way. */
+  #turn: Promise<void> = Promise.resolve();
+  #failing = false;
+  #closed = false;
+
+  constructor(deps: RevocationWatchDeps) {
+    this.#deps = deps;
+    this.#unsubscribe = deps.changes.subscribe((change) => this.#onChange(change));
+    this.#sweepLater();
+  }
+
+  /** Resolves when no read is under way. */
+  async close(): Promise<void> {
+    this.#closed = true;
+    this.#unsubscribe();
+    this.#cancelTimer();
+    await this.#turn;
+  }
+
+  #onChange(change: StateChange): void {
+    const { live } = this.#deps;
+    if (change.kind === "key" && live.keyIds().has(change.id)) this.#inTurn(() => this.#checkKey(change.id));
+    else if (change.kind === "session") this.#inTurn(() => this.#checkSessions());
+    else if (change.kind === "lost_link") this.#inTurn(() => this.#checkAll());
+  }
+
+  #sweepLater(): void {
+    this.#cancelTimer = this.#deps.clock.after(sweepEveryMs, () => {
+      this.#inTurn(() => this.#checkAll());
+      this.#turn = this.#turn.then(() => {
+        if (!this.#closed) this.#sweepLater();
+      });
+    });
+  }
+
+  #inTurn(check: () => Promise<void>): void {
+    this.#turn = this.#turn.then(async () => {
+      if (this.#closed) return;
+      try {
+        await check();
+        this.#failing = false;
+      } catch (err) {
+        if (!this.#failing) this.#deps.log.warn({ err }, "the keys of running requests cannot be checked");
+        this.#failing = true;
+      }
+    });
+  }
+
+  /** One read per key, however many requests run with it. */
+  async #checkAll(): Promise<void> {
+    for (const id of this.#deps.live.keyIds()) await this.#checkKey(id);
+    await this.#checkSessions();
+  }
+
+  async #checkKey(id: string): Promise<void> {
+    const { keys, live } = this.#deps;
+    const record = await keys.find(id);
+    if (record === null || record.revokedAtMs !== null) live.abortKey(id);
+  }
+
+  async #checkSessions(): Promise<void> {
+    const { sessions, live } = this.#deps;
+    const running = live.sessionIds();
+    if (running.size === 0) return;
+    const going = new Set((await sessions.list()).map(({ id }) => id));
+    for (const id of running) if (!going.has(id)) live.abortSession(id);
+  }
+}

@@ -1,0 +1,43 @@
+import type { FinishReason } from "./inference/engine.js";
+import type { GenerateBase } from "./inference/generate-base.js";
+
+/** What was asked of an engine, without its content. */
+export type AskedOptions = Pick<GenerateBase, "maxTokens" | "temperature" | "topP" | "stop" | "seed">;
+
+/** What a trace says of a call beyond its end. Kept for traces only. */
+export class CallDetails {
+  readonly finishReasons: FinishReason[] = [];
+  #options: AskedOptions | null = null;
+  #responseId: string | null = null;
+  #choices = 1;
+  #isStream = false;
+
+  asked(options: AskedOptions | undefined, choices: number, responseId: string): void {
+    this.#options = options ?? null;
+    this.#choices = choices;
+    this.#responseId = responseId;
+  }
+
+  streams(): void {
+    this.#isStream = true;
+  }
+
+  /** Null where nothing is generated. */
+  get options(): AskedOptions | null {
+    return this.#options;
+  }
+
+  /** Of the whole request. */
+  get choices(): number {
+    return this.#choices;
+  }
+
+  /** `chatcmpl-…`, `cmpl-…`; null where answers have no id. */
+  get responseId(): string | null {
+    return this.#responseId;
+  }
+
+  get isStream(): boolean {
+    return this.#isStream;
+  }
+}

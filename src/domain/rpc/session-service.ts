@@ -1,0 +1,155 @@
+import { create } from "@bufbuild/protobuf";
+import { timestampFromMs } from "@bufbuild/protobuf/wkt";
+import { Role as RoleValue, type Session, SessionSchema } from "../../../gen/unified/admin/v1/session_pb.js";
+import {
+  ChangePasswordResponseSchema,
+  CompleteSetupResponseSchema,
+  CreateSetupLinkResponseSchema,
+  ListSessionsResponseSchema,
+  RevokeSessionResponseSchema,
+  SessionService,
+  SignInResponseSchema,
+  SignOutResponseSchema,
+} from "../../../gen/unified/admin/v1/session_service_pb.js";
+import { type Administrator, administratorName } from "../access/administrator.js";
+import type { Audit, AuditAction } from "../access/audit.js";
+import type { Browser } from "../access/browser.js";
+import type { SessionRecord } from "../access/session-store.js";
+import { type NewSession, type Sessions, sessionAgeMs } from "../access/sessions.js";
+import type { SetupLinks } from "../access/setup-link.js";
+import type { CallContext } from "../call-context.js";
+import { ServiceError, toServiceError } from "../service-error.js";
+import { type RpcService, rpcService } from "./rpc-service.js";
+
+export interface SessionServiceDeps {
+  readonly administrator: Pick<Administrator, "signIn" | "completeSetup" | "changePassword">;
+  readonly sessions: Pick<Sessions, "list" | "end">;
+  readonly setupLinks: Pick<SetupLinks, "create">;
+  readonly audit: Pick<Audit, "record">;
+}
+
+/** `unified.admin.v1.SessionService`: how people get in, and how their sessions end. */
+export function createSessionService({ administrator, sessions, setupLinks, audit }: SessionServiceDeps): RpcService {
+  /** Signs in by `prove` and lets the browser keep the session. What comes of it is recorded, also a refusal. */
+  async function signIn(
+    ctx: CallContext,
+    action: AuditAction,
+    user: string,
+    prove: (from: { address: string; userAgent: string }) => Promise<NewSession>,
+  ): Promise<Session> {
+    const { address } = ctx;
+    const browser = requireBrowser(ctx);
+    const begun = await recordingRefusal(ctx, action, user, () => prove({ address, userAgent: browser.userAgent }));
+    browser.keepSession(begun.token, sessionAgeMs);
+    await audit.record(ctx, action, begun.record.id, { user: begun.record.user });
+    return sessionMessage(begun.record, begun.record.id);
+  }
+
+  /** Whoever is over the limit is no longer recorded: a flood of attempts must not fill the record. */
+  async function recordingRefusal<T>(
+    ctx: CallContext,
+    action: AuditAction,
+    user: string,
+    act: () => Promise<T>,
+  ): Promise<T> {
+    try {
+      return await act();
+    } catch (thrown) {
+      const { code } = toServiceError(thrown);
+      // A name that is not known may be a password that was typed into the wrong field.
+      const details = { user: user === administratorName ? user : "unknown" };
+      if (code === "invalid_api_key") await audit.record(ctx, action, "", details, code);
+      throw thrown;
+    }
+  }
+
+  return rpcService(SessionService, {
+    async completeSetup({ token, password }, ctx) {
+      require(token, "token");
+      const session = await signIn(ctx, "administrator.set_up", administratorName, (from) =>
+        administrator.completeSetup(token, password, from),
+      );
+      return create(CompleteSetupResponseSchema, { session });
+    },
+    async signIn({ user, password }, ctx) {
+      require(user, "user");
+      require(password, "password");
+      const session = await signIn(ctx, "session.sign_in", user, (from) => administrator.signIn(user, password, from));
+      return create(SignInResponseSchema, { session });
+    },
+    async signOut(_request, ctx) {
+      const id = sessionIdOf(ctx);
+      if (id !== null) {
+        await sessions.end(id);
+        ctx.browser?.keepSession(null, 0);
+        await audit.record(ctx, "session.sign_out", id);
+      }
+      return create(SignOutResponseSchema);
+    },
+    async listSessions(_request, ctx) {
+      const current = sessionIdOf(ctx);
+      const records = await sessions.list();
+      return create(ListSessionsResponseSchema, { sessions: records.map((record) => sessionMessage(record, current)) });
+    },
+    async revokeSession({ id }, ctx) {
+      if (!(await sessions.end(id))) {
+        throw new ServiceError("not_found", "There is no session with this id.", { param: "id" });
+      }
+      if (id === sessionIdOf(ctx)) ctx.browser?.keepSession(null, 0);
+      await audit.record(ctx, "session.revoke", id);
+      return create(RevokeSessionResponseSchema);
+    },
+    async changePassword({ currentPassword, newPassword }, ctx) {
+      require(currentPassword, "current_password");
+      const action = "administrator.change_password";
+      await recordingRefusal(ctx, action, administratorName, () =>
+        administrator.changePassword(currentPassword, newPassword, ctx.address, sessionIdOf(ctx)),
+      );
+      await audit.record(ctx, action, administratorName);
+      return create(ChangePasswordResponseSchema);
+    },
+    async createSetupLink(_request, ctx) {
+      const { path, expiresAtMs } = await setupLinks.create();
+      await audit.record(ctx, "administrator.create_setup_link", "");
+      return create(CreateSetupLinkResponseSchema, { path, expiresAt: timestampFromMs(expiresAtMs) });
+    },
+  });
+}
+
+function requireBrowser({ browser }: CallContext): Browser {
+  if (browser !== null) return browser;
+  throw new ServiceError(
+    "method_not_allowed",
+    "A session is a cookie: sign in over Connect or gRPC-Web on the HTTP listener.",
+  );
+}
+
+const textCharsMax = 1_024;
+
+function require(text: string, param: string): void {
+  if (text === "") throw new ServiceError("missing_required_parameter", `'${param}' is required.`, { param });
+  if (text.length > textCharsMax) {
+    throw new ServiceError("string_above_max_length", `'${param}' may have at most ${textCharsMax} characters.`, {
+      param,
+    });
+  }
+}
+
+function sessionIdOf({ principal }: CallContext): string | null {
+  return principal.kind === "administrator" ? principal.sessionId : null;
+}
+
+function sessionMessage(record: SessionRecord, currentId: string | null): Session {
+  const { id, user, address, userAgent } = record;
+  return create(SessionSchema, {
+    id,
+    user,
+    role: record.role === "admin" ? RoleValue.ADMIN : RoleValue.VIEWER,
+    createdAt: timestampFromMs(record.createdAtMs),
+    lastSeenAt: timestampFromMs(record.lastSeenAtMs),
+    expiresAt: timestampFromMs(record.expiresAtMs),
+    address,
+    userAgent,
+    current: id === currentId,
+  });
+}

@@ -1,0 +1,75 @@
+import { create } from "@bufbuild/protobuf";
+import { timestampFromMs } from "@bufbuild/protobuf/wkt";
+import {
+  AuditActorKind,
+  AuditRecordSchema,
+  type AuditRecord as Message,
+} from "../../../gen/unified/admin/v1/audit_pb.js";
+import {
+  CreateBackupResponseSchema,
+  ListAuditRecordsResponseSchema,
+  SystemService,
+} from "../../../gen/unified/admin/v1/system_service_pb.js";
+import type { Audit } from "../access/audit.js";
+import type { AuditActor, AuditLog, AuditRecord } from "../access/audit-log.js";
+import { parseAuditCursor } from "../access/audit-order.js";
+import { toPageToken, toStorePage } from "../access/page-request.js";
+import { ServiceError } from "../service-error.js";
+import type { State } from "../state.js";
+import { type RpcService, rpcService } from "./rpc-service.js";
+
+export interface SystemServiceDeps {
+  readonly auditLog: Pick<AuditLog, "list">;
+  readonly audit: Pick<Audit, "record">;
+  readonly backup: State["backup"];
+}
+
+/** `unified.admin.v1.SystemService`, for the administrator. */
+export function createSystemService({ auditLog, audit, backup }: SystemServiceDeps): RpcService {
+  return rpcService(SystemService, {
+    async listAuditRecords(request) {
+      const page = toStorePage(request, (text) => parseAuditCursor(text) !== null);
+      const { records, next } = await auditLog.list(page);
+      return create(ListAuditRecordsResponseSchema, {
+        records: records.map(auditMessage),
+        nextPageToken: toPageToken(next),
+      });
+    },
+    async createBackup({ path }, ctx) {
+      if (backup === null) {
+        throw new ServiceError(
+          "unsupported_parameter",
+          "This service keeps its state in Redis or in memory: back up Redis by its own means (BGSAVE).",
+        );
+      }
+      if (!path.startsWith("/") && !/^[A-Za-z]:[\\/]/.test(path)) {
+        throw new ServiceError("invalid_value", "'path' must be an absolute path.", { param: "path" });
+      }
+      await backup(path);
+      await audit.record(ctx, "state.backup", path);
+      return create(CreateBackupResponseSchema, { path });
+    },
+  });
+}
+
+const actorKinds: Readonly<Record<AuditActor["kind"], AuditActorKind>> = {
+  admin_token: AuditActorKind.ADMIN_TOKEN,
+  session: AuditActorKind.SESSION,
+  api_key: AuditActorKind.API_KEY,
+  system: AuditActorKind.SYSTEM,
+  nobody: AuditActorKind.NOBODY,
+};
+
+function auditMessage({ id, atMs, actor, address, action, target, result, details }: AuditRecord): Message {
+  return create(AuditRecordSchema, {
+    id,
+    at: timestampFromMs(atMs),
+    actorKind: actorKinds[actor.kind],
+    actorId: actor.id,
+    address,
+    action,
+    target,
+    result,
+    details: { ...details },
+  });
+}

@@ -1,0 +1,53 @@
+import { type ErrorCode, errorRow } from "../../contract/errors.js";
+import { sha256Hex } from "../../lib/digest.js";
+import type { EventDraft, EventType } from "./event-draft.js";
+
+export interface RequestFacts {
+  readonly requestId: string;
+  readonly model: string;
+  readonly promptTokens: number;
+  readonly completionTokens: number;
+  readonly latencyMs: number;
+}
+
+/** A request that was answered. Its data are exactly the seven fields that receivers know (WH-8). */
+export function requestCompleted(facts: RequestFacts, atMs: number): EventDraft {
+  return draft("request.completed", facts.requestId, atMs, {
+    ...counts(facts),
+    status: "completed",
+  });
+}
+
+/** What failed, as the caller was told it: no cause, no address, no content (WH-9, WH-13). */
+export interface FailureFacts {
+  /** An error's code, or `replica_lost` for a request whose process died. */
+  readonly code: ErrorCode | "replica_lost";
+  readonly message: string;
+}
+
+/** A request that failed for good: once, after everything that was tried. */
+export function requestFailed(facts: RequestFacts, failure: FailureFacts, atMs: number): EventDraft {
+  const type = failure.code === "replica_lost" ? "server_error" : errorRow(failure.code).type;
+  return draft("request.failed", facts.requestId, atMs, {
+    ...counts(facts),
+    status: "failed",
+    error: { type, code: failure.code, message: failure.message },
+  });
+}
+
+function counts({ requestId, model, promptTokens, completionTokens, latencyMs }: RequestFacts) {
+  return {
+    request_id: requestId,
+    model,
+    prompt_tokens: promptTokens,
+    completion_tokens: completionTokens,
+    total_tokens: promptTokens + completionTokens,
+    latency_ms: Math.max(0, Math.round(latencyMs)),
+  };
+}
+
+/** The id is a digest of request and type, so that the same event is the same however often it is drafted (WH-11). */
+function draft(type: EventType, requestId: string, atMs: number, data: object): EventDraft {
+  const id = `evt_${sha256Hex(`${requestId}/${type}`).slice(0, 32)}`;
+  return { id, type, body: JSON.stringify({ id, type, created_at: new Date(atMs).toISOString(), data }) };
+}

@@ -1,0 +1,163 @@
+import type {
+  Admission,
+  AdmitRequest,
+  Budget,
+  Ledger,
+  LostRequest,
+  Progress,
+  RefusedRequest,
+  Settled,
+  Settlement,
+  WindowUse,
+} from "../../domain/ledger.js";
+import { LocalAdmission } from "../../domain/limits/local-admission.js";
+import type { LimitOwner, LimitScope } from "../../domain/limits/rate-limits.js";
+import type { Clock } from "../../domain/ports.js";
+import { BudgetSums } from "./budget-sums.js";
+import { FormerRequests } from "./former-requests.js";
+import type { LiveRow } from "./live-rows.js";
+import type { SettledRow } from "./settlement-rows.js";
+import type { StoreTime } from "./store-time.js";
+import type { WorkerLink } from "./worker-link.js";
+
+const leasesMax = 100_000;
+/**
+ * How long the row of a running request may wait for company. Most of what ends sooner never writes one: a settlement
+ * takes it back.
+ */
+const liveRowDelayMs = 2;
+
+const settledOnce: Settled = Object.freeze({ duplicate: false, crossed: [] });
+const withoutBudgets = (): bigint => 0n;
+
+export interface EmbeddedLedgerDeps {
+  readonly link: WorkerLink;
+  readonly clock: Clock;
+  readonly time: StoreTime;
+  /** What the process before this one left running. */
+  readonly former: readonly LostRequest[];
+}
+
+/**
+ * The ledger of one process: admissions are decided in memory, so they cost no wait, and a restart begins with empty
+ * windows (state RL-20). Settlements are written and synced. Running requests are written beside their admission, not
+ * synced, for the next process to find after a kill.
+ */
+export class EmbeddedLedger implements Ledger {
+  readonly #link: WorkerLink;
+  readonly #clock: Clock;
+  readonly #time: StoreTime;
+  readonly #admission: LocalAdmission;
+  readonly #former: FormerRequests;
+  readonly #budgets: BudgetSums;
+  /** Rows of running requests that the file does not have yet. */
+  readonly #unwritten = new Map<string, LiveRow>();
+  #isDelayed = false;
+
+  constructor({ link, clock, time, former }: EmbeddedLedgerDeps) {
+    this.#link = link;
+    this.#clock = clock;
+    this.#time = time;
+    this.#admission = new LocalAdmission({
+      clock: { monotonic: () => clock.monotonic(), now: () => time.now() },
+      leasesMax,
+    });
+    this.#former = new FormerRequests(former);
+    this.#budgets = new BudgetSums((account, scope, period) => link.read("used", account, scope, period));
+    link.carry(() => this.#takeUnwritten());
+  }
+
+  admit(request: AdmitRequest): Admission | Promise<Admission> {
+    if (request.budgets.length === 0) return this.#decide(request, withoutBudgets);
+    const loading = this.#budgets.prepare(request.account, request.budgets, this.#time.now());
+    // Asked again: meanwhile a period may have begun.
+    if (loading !== null) return loading.then(() => this.admit(request));
+    return this.#decide(request, (budget) => this.#budgets.usedOf(budget));
+  }
+
+  async chargeRefused(request: RefusedRequest): Promise<void> {
+    this.#admission.chargeRefused(request);
+  }
+
+  async renew(progress: readonly Progress[], leaseMs: number): Promise<void> {
+    this.#admission.renew(progress, leaseMs);
+    if (progress.length > 0) await this.#link.write("noteProgress", progress);
+  }
+
+  settle(settlement: Settlement): Promise<Settled> {
+    const { requestId, promptTokens, completionTokens, costNano } = settlement;
+    const nowMs = this.#time.now();
+    const endedAtMs = settlement.endedAtMs === null ? nowMs : Math.min(settlement.endedAtMs, nowMs);
+    const touched = this.#budgets.begin(settlement, endedAtMs);
+    const charge = settlement.degraded ? null : { tokens: promptTokens + completionTokens, costNano };
+    this.#admission.end(requestId, charge);
+    this.#unwritten.delete(requestId);
+    return this.#link.write("settle", settlement, { nowMs, endedAtMs }, touched.length > 0).then(
+      (row) => {
+        this.#budgets.finish(touched, settlement, row?.sums ?? []);
+        this.#former.remove(requestId);
+        return toSettled(row);
+      },
+      (error: unknown) => {
+        this.#budgets.finish(touched, settlement, []);
+        throw error;
+      },
+    );
+  }
+
+  async sweepLost(max: number, leaseMs: number): Promise<readonly LostRequest[]> {
+    const former = this.#former.sweep(max, leaseMs, this.#clock.monotonic());
+    return [...former, ...this.#admission.sweep(max - former.length, leaseMs)];
+  }
+
+  async liveLeases(): Promise<number> {
+    return this.#admission.live;
+  }
+
+  async resetWindow(account: string, owner: LimitOwner): Promise<void> {
+    this.#admission.resetWindow(account, owner);
+  }
+
+  async inspect(account: string, scopes: readonly LimitScope[]): Promise<readonly WindowUse[]> {
+    return this.#admission.inspect(account, scopes);
+  }
+
+  #decide(request: AdmitRequest, usedOf: (budget: Budget) => bigint): Admission {
+    const liveBefore = this.#admission.live;
+    const admission = this.#admission.admit(request, usedOf);
+    // Not when it ran already: its row is there.
+    if (this.#admission.live > liveBefore) this.#noteLive(request);
+    return admission;
+  }
+
+  #noteLive({ requestId, account, keyId, model, operation, promptTokens }: AdmitRequest): void {
+    const admittedAtMs = this.#time.now();
+    this.#unwritten.set(requestId, {
+      requestId,
+      account,
+      keyId,
+      model,
+      operation,
+      promptTokens,
+      completionTokens: 0,
+      admittedAtMs,
+    });
+    if (this.#isDelayed) return;
+    this.#isDelayed = true;
+    this.#clock.after(liveRowDelayMs, () => {
+      this.#isDelayed = false;
+      this.#link.nudge();
+    });
+  }
+
+  #takeUnwritten(): readonly LiveRow[] | null {
+    if (this.#unwritten.size === 0) return null;
+    const rows = [...this.#unwritten.values()];
+    this.#unwritten.clear();
+    return rows;
+  }
+}
+
+function toSettled(row: SettledRow | null): Settled {
+  return row === null ? settledOnce : { duplicate: row.duplicate, crossed: row.crossed };
+}

@@ -1,0 +1,49 @@
+import type { StoredLimits } from "../../domain/limits/limit-store.js";
+import type { LimitOwner, RateLimits } from "../../domain/limits/rate-limits.js";
+import { integer, integerOrNull, text } from "./sql-row.js";
+import type { SqliteDatabase, SqlRow } from "./sqlite-binding.js";
+
+const limitsMax = 10_000;
+
+/** Limits of accounts and models: the verbs of LimitStore, synchronous, each one step. */
+export function createLimitRows(db: SqliteDatabase) {
+  const all = db.prepare("SELECT * FROM limits ORDER BY owner_kind, owner_id");
+  // What is there may be replaced when the table is full.
+  const put = db.prepare(
+    `INSERT INTO limits (owner_kind, owner_id, requests_per_minute, tokens_per_minute, concurrency, updated_at_ms)
+     SELECT ?1, ?2, ?3, ?4, ?5, ?6 WHERE (SELECT count(*) FROM limits) < ${limitsMax}
+       OR EXISTS (SELECT 1 FROM limits WHERE owner_kind = ?1 AND owner_id = ?2)
+     ON CONFLICT (owner_kind, owner_id) DO UPDATE SET requests_per_minute = excluded.requests_per_minute,
+       tokens_per_minute = excluded.tokens_per_minute, concurrency = excluded.concurrency,
+       updated_at_ms = excluded.updated_at_ms`,
+  );
+  const remove = db.prepare("DELETE FROM limits WHERE owner_kind = ? AND owner_id = ?");
+  return {
+    list: (): readonly StoredLimits[] => all.all().map(toStoredLimits),
+    /** False: 10,000 are kept. */
+    put({ owner, limits, updatedAtMs }: StoredLimits): boolean {
+      const { requestsPerMinute, tokensPerMinute, concurrency } = limits;
+      const values = [owner.kind, owner.id, requestsPerMinute, tokensPerMinute, concurrency, updatedAtMs];
+      return Number(put.run(...values).changes) === 1;
+    },
+    remove: ({ kind, id }: LimitOwner): boolean => Number(remove.run(kind, id).changes) === 1,
+  };
+}
+
+/** The three columns that keys, accounts and models have alike. */
+export function toRateLimits(row: SqlRow): RateLimits {
+  return {
+    requestsPerMinute: integerOrNull(row, "requests_per_minute"),
+    tokensPerMinute: integerOrNull(row, "tokens_per_minute"),
+    concurrency: integerOrNull(row, "concurrency"),
+  };
+}
+
+function toStoredLimits(row: SqlRow): StoredLimits {
+  const kind = text(row, "owner_kind") as LimitOwner["kind"];
+  return {
+    owner: { kind, id: text(row, "owner_id") },
+    limits: toRateLimits(row),
+    updatedAtMs: integer(row, "updated_at_ms"),
+  };
+}

@@ -1,0 +1,57 @@
+import type { LostRequest, Progress } from "../../domain/ledger.js";
+import { integer, text } from "./sql-row.js";
+import type { SqliteDatabase, SqlRow } from "./sqlite-binding.js";
+
+/** A request that runs, as the file keeps it for the case that this process dies. */
+export type LiveRow = LostRequest;
+
+/** Running requests: written so that the next process can account for those that this one leaves behind. */
+export function createLiveRows(db: SqliteDatabase) {
+  const insert = db.prepare(
+    `INSERT INTO live_requests (request_id, account, key_id, model, operation, prompt_tokens, completion_tokens,
+       admitted_at_ms) VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING`,
+  );
+  const progress = db.prepare("UPDATE live_requests SET prompt_tokens = ?, completion_tokens = ? WHERE request_id = ?");
+  const remove = db.prepare("DELETE FROM live_requests WHERE request_id = ?");
+  const all = db.prepare("SELECT * FROM live_requests ORDER BY admitted_at_ms");
+  return {
+    insert(rows: readonly LiveRow[]): void {
+      for (const {
+        requestId,
+        account,
+        keyId,
+        model,
+        operation,
+        promptTokens,
+        completionTokens,
+        admittedAtMs,
+      } of rows) {
+        insert.run(requestId, account, keyId, model, operation, promptTokens, completionTokens, admittedAtMs);
+      }
+    },
+    progress(told: readonly Progress[]): void {
+      for (const { requestId, promptTokens, completionTokens } of told) {
+        progress.run(promptTokens, completionTokens, requestId);
+      }
+    },
+    remove(requestId: string): void {
+      remove.run(requestId);
+    },
+    all: (): readonly LiveRow[] => all.all().map(toLiveRow),
+  };
+}
+
+export type LiveRows = ReturnType<typeof createLiveRows>;
+
+function toLiveRow(row: SqlRow): LiveRow {
+  return {
+    requestId: text(row, "request_id"),
+    account: text(row, "account"),
+    keyId: row["key_id"] === null ? null : text(row, "key_id"),
+    model: text(row, "model"),
+    operation: text(row, "operation") as LiveRow["operation"],
+    admittedAtMs: integer(row, "admitted_at_ms"),
+    promptTokens: integer(row, "prompt_tokens"),
+    completionTokens: integer(row, "completion_tokens"),
+  };
+}

@@ -1,0 +1,24 @@
+import type { KeptSetting, SettingName } from "../../domain/access/settings-store.js";
+import { integer, text } from "./sql-row.js";
+import type { SqliteDatabase } from "./sqlite-binding.js";
+
+/** What the service keeps for itself: the verbs of SettingsStore, synchronous, each one step. */
+export function createSettingRows(db: SqliteDatabase) {
+  const get = db.prepare("SELECT value, version FROM settings WHERE name = ?");
+  const insert = db.prepare("INSERT INTO settings (name, value, version) VALUES (?, ?, 1) ON CONFLICT DO NOTHING");
+  const update = db.prepare("UPDATE settings SET value = ?, version = version + 1 WHERE name = ? AND version = ?");
+  const remove = db.prepare("DELETE FROM settings WHERE name = ?");
+  return {
+    get(name: SettingName): KeptSetting | null {
+      const row = get.get(name);
+      return row === undefined ? null : { value: text(row, "value"), version: integer(row, "version") };
+    },
+    put(name: SettingName, value: string, expectedVersion: number | null): boolean {
+      const done = expectedVersion === null ? insert.run(name, value) : update.run(value, name, expectedVersion);
+      return Number(done.changes) === 1;
+    },
+    remove(name: SettingName): void {
+      remove.run(name);
+    },
+  };
+}

@@ -1,0 +1,86 @@
+import type { Settled, Settlement } from "../../domain/ledger.js";
+import { type Period, periodAt } from "../../domain/usage/period.js";
+import { type Threshold, usageScopeOf } from "../../domain/usage/threshold.js";
+import { crossingMark, sumOf, thresholdEvent, valuesOf } from "../../domain/usage/threshold-event.js";
+import type { UsageSums } from "../../domain/usage/usage-store.js";
+import type { createDeliveryRows } from "./delivery-rows.js";
+import type { LiveRows } from "./live-rows.js";
+import type { SqliteDatabase } from "./sqlite-binding.js";
+import type { UsageRows } from "./usage-rows.js";
+
+/** What a settlement needs beside its own facts. */
+export interface SettleTimes {
+  /** Now, by the store's time. */
+  readonly nowMs: number;
+  /** When the request ended: what decides its hour, day and month. */
+  readonly endedAtMs: number;
+}
+
+/** One of the sums that a settlement has moved. */
+export interface MovedSum {
+  readonly kind: "account" | "key";
+  readonly period: Period;
+  readonly sums: UsageSums;
+}
+
+/** `sums` only where they were asked for. */
+export type SettledRow = Settled & { readonly sums: readonly MovedSum[] };
+
+export interface SettlementParts {
+  readonly live: LiveRows;
+  readonly usage: UsageRows;
+  readonly deliveries: ReturnType<typeof createDeliveryRows>;
+}
+
+/**
+ * The end of a request as one step in the file (USE-2): marker, live row, usage, thresholds, deliveries. The answer of
+ * nearly all, once and with nothing crossed, is null, so that it costs little on its way between the threads.
+ */
+export function createSettlementRows(db: SqliteDatabase, { live, usage, deliveries }: SettlementParts) {
+  const mark = db.prepare("INSERT INTO settled (request_id, at_ms) VALUES (?, ?) ON CONFLICT DO NOTHING");
+  const newest = db.prepare("SELECT max(at_ms) AS at_ms FROM settled");
+  const cross = db.prepare("INSERT INTO crossings (mark, period_end_ms) VALUES (?, ?) ON CONFLICT DO NOTHING");
+
+  /** How many values of the threshold the sums have reached for the first time in the period, told to its endpoints. */
+  const tellCrossed = (threshold: Threshold, { nowMs, endedAtMs }: SettleTimes): number => {
+    const period = periodAt(threshold.period, endedAtMs);
+    const sum = sumOf(threshold.metric, usage.used(threshold.account, usageScopeOf(threshold), period));
+    let crossed = 0;
+    for (const value of valuesOf(threshold)) {
+      if (sum < value.value) break;
+      if (Number(cross.run(crossingMark(threshold, value, period), period.endMs).changes) === 0) continue;
+      const { id, type, prefix, suffix } = thresholdEvent(threshold, value, period, nowMs);
+      deliveries.emit(threshold.account, { id, type, body: `${prefix}${sum}${suffix}` }, nowMs);
+      crossed += 1;
+    }
+    return crossed;
+  };
+
+  return {
+    /** The latest instant of a settlement; 0 before the first. */
+    newestAtMs: (): number => Number(newest.get()?.["at_ms"] ?? 0),
+    settle(settlement: Settlement, times: SettleTimes, wantsSums: boolean): SettledRow | null {
+      const { requestId, account, keyId, event, thresholds } = settlement;
+      const { nowMs, endedAtMs } = times;
+      live.remove(requestId);
+      if (Number(mark.run(requestId, nowMs).changes) === 0) return { duplicate: true, crossed: [], sums: [] };
+      usage.add(settlement, endedAtMs);
+      if (event !== null) deliveries.emit(account, event, nowMs);
+      const crossed = thresholds.flatMap((threshold) =>
+        Array.from({ length: tellCrossed(threshold, times) }, () => threshold.id),
+      );
+      if (crossed.length === 0 && !wantsSums) return null;
+      return { duplicate: false, crossed, sums: wantsSums ? sumsOf(usage, account, keyId, endedAtMs) : [] };
+    },
+  };
+}
+
+function sumsOf(usage: UsageRows, account: string, keyId: string | null, atMs: number): MovedSum[] {
+  return [periodAt("day", atMs), periodAt("month", atMs)].flatMap((period): MovedSum[] => {
+    const ofAccount = usage.used(account, { kind: "account", id: account }, period);
+    const moved: MovedSum[] = [{ kind: "account", period, sums: ofAccount }];
+    if (keyId !== null)
+      moved.push({ kind: "key", period, sums: usage.used(account, { kind: "key", id: keyId }, period) });
+    return moved;
+  });
+}

@@ -1,0 +1,108 @@
+import { type Period, periodAt } from "../../domain/usage/period.js";
+import type { UsageScope } from "../../domain/usage/threshold.js";
+import type { UsageRange, UsageRow, UsageSums } from "../../domain/usage/usage-store.js";
+import { bigint, integer, text } from "./sql-row.js";
+import { readExactly, type SqliteDatabase, type SqliteStatement, type SqlRow } from "./sqlite-binding.js";
+
+const hourMs = 3_600_000;
+const accountsMax = 10_000;
+
+const sums = "requests, prompt_tokens, completion_tokens, cached_tokens, cost_nano";
+const addedSums = sums.replace(/\w+/g, "$& = $& + excluded.$&");
+/** How the administrator's rows, which have no key, are kept. */
+const noKey = "";
+
+/** What one settled request adds, beside the one request that it is. */
+export interface UsageDelta {
+  readonly account: string;
+  /** Null: the administrator. */
+  readonly keyId: string | null;
+  readonly model: string;
+  readonly promptTokens: number;
+  readonly completionTokens: number;
+  readonly cachedTokens: number;
+  readonly costNano: number;
+}
+
+/** Sums of settled requests: how a settlement adds to them, and the verbs of UsageReader, synchronous, each one step. */
+export function createUsageRows(db: SqliteDatabase) {
+  const addHour = db.prepare(upsert("usage_hours", "account, start_ms, key_id, model"));
+  const addDay = db.prepare(upsert("usage_days", "account, start_ms, key_id, model"));
+  const addPeriod = db.prepare(upsert("period_sums", "account, scope_kind, scope_id, period_kind, start_ms"));
+  const rowsOf = (table: string): SqliteStatement =>
+    readExactly(
+      db.prepare(
+        `SELECT * FROM ${table} WHERE account = ? AND start_ms >= ? AND start_ms < ? ORDER BY start_ms, key_id, model`,
+      ),
+    );
+  const rowsBy = { hour: rowsOf("usage_hours"), day: rowsOf("usage_days") };
+  const used = readExactly(
+    db.prepare(
+      `SELECT ${sums} FROM period_sums
+       WHERE account = ? AND scope_kind = ? AND scope_id = ? AND period_kind = ? AND start_ms = ?`,
+    ),
+  );
+  // From one account to the next in the primary key: as many steps as accounts, however many rows they have.
+  const accounts = db.prepare(
+    `WITH RECURSIVE used (account) AS (
+       SELECT min(account) FROM usage_days
+       UNION ALL
+       SELECT (SELECT min(account) FROM usage_days WHERE account > used.account) FROM used WHERE account IS NOT NULL
+     )
+     SELECT account FROM used WHERE account IS NOT NULL UNION SELECT account FROM api_keys
+     ORDER BY account LIMIT ${accountsMax}`,
+  );
+
+  return {
+    /** Adds one request to the hour, the day and the month that hold `atMs`. */
+    add(delta: UsageDelta, atMs: number): void {
+      const { account, keyId, model, promptTokens, completionTokens, cachedTokens, costNano } = delta;
+      const amounts = [1, promptTokens, completionTokens, cachedTokens, costNano];
+      const day = periodAt("day", atMs);
+      addHour.run(account, atMs - (atMs % hourMs), keyId ?? noKey, model, ...amounts);
+      addDay.run(account, day.startMs, keyId ?? noKey, model, ...amounts);
+      for (const period of [day, periodAt("month", atMs)]) {
+        addPeriod.run(account, "account", account, period.kind, period.startMs, ...amounts);
+        if (keyId !== null) addPeriod.run(account, "key", keyId, period.kind, period.startMs, ...amounts);
+      }
+    },
+    used(account: string, scope: UsageScope, period: Period): UsageSums {
+      const row = used.get(account, scope.kind, scope.id, period.kind, period.startMs);
+      return row === undefined ? noUsage : toSums(row);
+    },
+    rows: ({ account, width, fromMs, toMs }: UsageRange): readonly UsageRow[] =>
+      rowsBy[width].all(account, fromMs, toMs).map(toUsageRow),
+    accounts: (): readonly string[] => accounts.all().map((row) => text(row, "account")),
+  };
+}
+
+export type UsageRows = ReturnType<typeof createUsageRows>;
+
+const noUsage: UsageSums = { requests: 0n, promptTokens: 0n, completionTokens: 0n, cachedTokens: 0n, costNano: 0n };
+
+function upsert(table: string, key: string): string {
+  const columns = `${key}, ${sums}`;
+  const places = columns.replace(/\w+/g, "?");
+  return `INSERT INTO ${table} (${columns}) VALUES (${places}) ON CONFLICT (${key}) DO UPDATE SET ${addedSums}`;
+}
+
+function toSums(row: SqlRow): UsageSums {
+  return {
+    requests: bigint(row, "requests"),
+    promptTokens: bigint(row, "prompt_tokens"),
+    completionTokens: bigint(row, "completion_tokens"),
+    cachedTokens: bigint(row, "cached_tokens"),
+    costNano: bigint(row, "cost_nano"),
+  };
+}
+
+function toUsageRow(row: SqlRow): UsageRow {
+  const keyId = text(row, "key_id");
+  return {
+    account: text(row, "account"),
+    startMs: integer(row, "start_ms"),
+    keyId: keyId === noKey ? null : keyId,
+    model: text(row, "model"),
+    ...toSums(row),
+  };
+}

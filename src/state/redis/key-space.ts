@@ -1,0 +1,120 @@
+import { createHash } from "node:crypto";
+import type { LimitOwner } from "../../domain/limits/rate-limits.js";
+import { type Period, periodName } from "../../domain/usage/period.js";
+import type { UsageScope } from "../../domain/usage/threshold.js";
+import type { UsageRange } from "../../domain/usage/usage-store.js";
+import { BoundedMap } from "../../lib/bounded-map.js";
+
+/**
+ * Every key of this driver and what lies under it. The spellings are kept data: whoever changes one raises the format.
+ *
+ * All that belongs to an account lies on one of 16 shards, and a shard is one hash tag, so that a step over several keys
+ * is one script on one slot of a cluster:
+ *
+ * ```text
+ * uis:{s7}:format                           number of the format that this shard was written in
+ * uis:{s7}:live                             hash   request -> MessagePack [account, key or "", model, operation,
+ *                                                  admitted at ms, bucket, reserved tokens, reserved nano-dollars,
+ *                                                  prompt tokens, completion tokens, owners of its limits, owners whose
+ *                                                  tokens were charged, owners whose budgets were charged, answer of
+ *                                                  the admission]; an owner is `<kind>:<id>`
+ * uis:{s7}:leases                           zset   request -> end of its lease in ms
+ * uis:{s7}:end:<request>                    marker of a settled request, 2 h
+ * uis:{s7}:refused:<request>                marker of a charged refusal, 70 s
+ * uis:{s7}:w:<account>:<kind>:<id>          window: MessagePack list: when it was emptied in ms or 0, then bucket, requests,
+ *                                           tokens, the oldest bucket first; bucket = ms / 5000; 70 s after its last charge
+ * uis:{s7}:c:<account>:<kind>:<id>          zset   running request -> end of its lease; where concurrency is limited
+ * uis:{s7}:b:<account>:<kind>:<id>          hash   what running requests have reserved of budgets: r, t, n; 24 h
+ * uis:{s7}:h:<account>:<hour>               hash   usage of an hour: `<key or "">|<model>|<sum>`; hour = ms / 3600000; 90 d
+ * uis:{s7}:d:<account>:<day>                hash   the same of a day; day = ms / 86400000; 2 years
+ * uis:{s7}:p:<account>:<kind>:<id>:<period> hash   sums of a period, and `m<threshold>:<value>` for each value that was
+ *                                                  told; until 60 d after the period
+ * uis:{s7}:accounts                         zset   account -> last day with usage, in ms
+ * uis:{s7}:deliveries                       hash   delivery -> `pending␟account␟event␟type␟endpoint␟created at ms␟body`
+ *                                                  (␟ is the unit separator 0x1f; the body holds whatever follows)
+ * uis:{s7}:due                              zset   delivery -> when it is due in ms
+ * uis:{s7}:list:<account>                   zset   delivery -> when it was created in µs, no two alike
+ * uis:{s7}:ep:<account>                     hash   endpoint -> `<status>|<event,event>|<json>`
+ * ```
+ *
+ * Sums are int64: `r` requests, `p` prompt tokens, `c` completion tokens, `h` cached tokens, `n` nano-dollars; `t` is
+ * prompt and completion tokens together. An account's name has no colon, so no two of these keys can be alike.
+ */
+export interface KeySpace {
+  shard(index: number): ShardKeys;
+  /** The shard that an account lies on. */
+  shardOf(account: string): ShardKeys;
+}
+
+export interface ShardKeys {
+  readonly index: number;
+  readonly format: string;
+  readonly live: string;
+  readonly leases: string;
+  readonly accounts: string;
+  readonly deliveries: string;
+  readonly due: string;
+  ended(requestId: string): string;
+  refused(requestId: string): string;
+  window(account: string, owner: LimitOwner): string;
+  running(account: string, owner: LimitOwner): string;
+  reserved(account: string, scope: UsageScope): string;
+  usageRows(account: string, width: UsageRange["width"], startMs: number): string;
+  sums(account: string, scope: UsageScope, period: Period): string;
+  deliveryList(account: string): string;
+  endpoints(account: string): string;
+}
+
+export const shardCount = 16;
+const rememberedAccountsMax = 10_000;
+
+const hourMs = 3_600_000;
+const dayMs = 24 * hourMs;
+
+export function createKeySpace(prefix: string): KeySpace {
+  const shards = Array.from({ length: shardCount }, (_, index) => createShardKeys(prefix, index));
+  const shard = (index: number): ShardKeys => {
+    const keys = shards[index];
+    if (keys === undefined) throw new RangeError(`there are ${shardCount} shards, none with the number ${index}`);
+    return keys;
+  };
+  const known = new BoundedMap<string, ShardKeys>(rememberedAccountsMax);
+  const shardOf = (account: string): ShardKeys => {
+    const remembered = known.get(account);
+    if (remembered !== undefined) return remembered;
+    const keys = shard(shardIndexOf(account));
+    known.set(account, keys);
+    return keys;
+  };
+  return { shard, shardOf };
+}
+
+/** Kept: moving an account to another shard loses what it has. */
+function shardIndexOf(account: string): number {
+  return createHash("sha1").update(account).digest().readUInt16BE(0) % shardCount;
+}
+
+function createShardKeys(prefix: string, index: number): ShardKeys {
+  const stem = `${prefix}{s${index}}:`;
+  return {
+    index,
+    format: `${stem}format`,
+    live: `${stem}live`,
+    leases: `${stem}leases`,
+    accounts: `${stem}accounts`,
+    deliveries: `${stem}deliveries`,
+    due: `${stem}due`,
+    ended: (requestId) => `${stem}end:${requestId}`,
+    refused: (requestId) => `${stem}refused:${requestId}`,
+    window: (account, { kind, id }) => `${stem}w:${account}:${kind}:${id}`,
+    running: (account, { kind, id }) => `${stem}c:${account}:${kind}:${id}`,
+    reserved: (account, { kind, id }) => `${stem}b:${account}:${kind}:${id}`,
+    usageRows: (account, width, startMs) =>
+      width === "hour"
+        ? `${stem}h:${account}:${Math.floor(startMs / hourMs)}`
+        : `${stem}d:${account}:${Math.floor(startMs / dayMs)}`,
+    sums: (account, { kind, id }, period) => `${stem}p:${account}:${kind}:${id}:${periodName(period)}`,
+    deliveryList: (account) => `${stem}list:${account}`,
+    endpoints: (account) => `${stem}ep:${account}`,
+  };
+}

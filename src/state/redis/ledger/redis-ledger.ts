@@ -1,0 +1,237 @@
+import type { Operation } from "../../../contract/operations.js";
+import type {
+  Admission,
+  AdmitRequest,
+  Ledger,
+  LostRequest,
+  Progress,
+  RefusedRequest,
+  Settled,
+  Settlement,
+  WindowUse,
+} from "../../../domain/ledger.js";
+import type { LimitOwner, LimitScope } from "../../../domain/limits/rate-limits.js";
+import { invariant } from "../../../domain/service-error.js";
+import { createKeySpace, type KeySpace, shardCount } from "../key-space.js";
+import { loadScript } from "../load-script.js";
+import type { RedisClient } from "../redis-client.js";
+import type { StoreTime } from "../store-time.js";
+import { decodeAdmission, encodeAdmissions, nameOfOwner } from "./admissions.js";
+import { Batches } from "./batches.js";
+import { KeyList } from "./key-list.js";
+import { LedgerLines } from "./ledger-line.js";
+import { ScriptRunner } from "./script-runner.js";
+import { decodeSettled, encodeSettlements, type SettleItem } from "./settlements.js";
+import { atStoreHour } from "./store-hour.js";
+
+/** An admission stands in front of the first token: whoever asks decides alone after this long (state RL-16). */
+const admitTimeoutMs = 50;
+/** The spool takes a settlement that takes longer. */
+const settleTimeoutMs = 250;
+const timeoutMs = 250;
+/** Requests that one call renews. */
+const renewMax = 64;
+/** Requests that one call finds. */
+const sweepMax = 1_000;
+/** For scripts whose keys name no period. */
+const noHour = -1;
+
+export interface RedisLedgerDeps {
+  readonly client: RedisClient;
+  readonly storeTime: StoreTime;
+}
+
+/**
+ * The ledger in Redis: each verb is one Lua script on the shard of its account, and what is asked for in one turn of the
+ * event loop goes to a shard in one call.
+ *
+ * A call that timed out may have run nevertheless. An admission heals: its lease runs out, and what it took from windows
+ * leaves with them, or is given back when its request is settled. All others are told apart by their request id when
+ * they are repeated.
+ */
+export class RedisLedger implements Ledger {
+  readonly #space: KeySpace;
+  readonly #time: StoreTime;
+  readonly #client: RedisClient;
+  readonly #runner: ScriptRunner;
+  readonly #lines: LedgerLines;
+  readonly #admissions: Batches<AdmitRequest, Admission>;
+  readonly #settlements: Batches<SettleItem, Settled | "wants_events">;
+  /**
+   * What requests were admitted under here, until they are settled. Another process, which settles them when this one
+   * has died, has to do with their account, key and model.
+   */
+  readonly #admitted = new Map<string, Pick<AdmitRequest, "scopes" | "budgets">>();
+  readonly #scripts = {
+    admit: loadScript("admit", ["prelude", "windows"]),
+    settle: loadScript("settle", ["prelude", "windows"]),
+    chargeRefused: loadScript("charge-refused", ["prelude", "windows"]),
+    resetWindow: loadScript("reset-window", ["prelude", "windows"]),
+    inspect: loadScript("inspect", ["prelude", "windows"]),
+    renew: loadScript("renew", ["prelude"]),
+    sweep: loadScript("sweep", ["prelude"]),
+  };
+
+  constructor({ client, storeTime }: RedisLedgerDeps) {
+    this.#client = client;
+    this.#time = storeTime;
+    this.#space = createKeySpace(client.prefix);
+    this.#runner = new ScriptRunner(client, storeTime);
+    this.#lines = new LedgerLines(this.#space);
+    this.#admissions = new Batches((shard, requests) => this.#admitAll(shard, requests));
+    this.#settlements = new Batches((shard, items) => this.#settleAll(shard, items));
+  }
+
+  async admit(request: AdmitRequest): Promise<Admission> {
+    const shard = this.#space.shardOf(request.account);
+    const admission = await this.#admissions.ask(shard.index, request);
+    const { requestId, scopes, budgets } = request;
+    if (admission.admitted && scopes.length + budgets.length > 0) this.#admitted.set(requestId, { scopes, budgets });
+    return admission;
+  }
+
+  async settle(settlement: Settlement): Promise<Settled> {
+    const shard = this.#space.shardOf(settlement.account).index;
+    const owners = this.#ownersOf(settlement.requestId);
+    this.#admitted.delete(settlement.requestId);
+    const settled = await this.#settlements.ask(shard, { settlement, owners, withEvents: false });
+    if (settled !== "wants_events") return settled;
+    const told = await this.#settlements.ask(shard, { settlement, owners, withEvents: true });
+    invariant(told !== "wants_events", "a settlement that brought its events is settled");
+    return told;
+  }
+
+  async chargeRefused({ requestId, account, scopes }: RefusedRequest): Promise<void> {
+    const shard = this.#space.shardOf(account);
+    const windows = scopes.flatMap(({ owner, limits }) =>
+      limits.requestsPerMinute === null ? [] : [shard.window(account, owner)],
+    );
+    if (windows.length === 0) return;
+    const keys = [shard.format, shard.live, shard.ended(requestId), shard.refused(requestId), ...windows];
+    await this.#runner.run(this.#scripts.chargeRefused, keys, [requestId], timeoutMs);
+  }
+
+  async renew(progress: readonly Progress[], leaseMs: number): Promise<void> {
+    const byShard = new Map<number, Progress[]>();
+    for (const each of progress) {
+      const { index } = this.#space.shardOf(each.account);
+      const known = byShard.get(index);
+      if (known === undefined) byShard.set(index, [each]);
+      else known.push(each);
+    }
+    await Promise.all([...byShard].map(([index, all]) => this.#renewAll(index, all, leaseMs)));
+  }
+
+  async sweepLost(max: number, leaseMs: number): Promise<readonly LostRequest[]> {
+    const lost: LostRequest[] = [];
+    for (let index = 0; index < shardCount && lost.length < max; ) {
+      const { format, live, leases } = this.#space.shard(index);
+      const atMost = Math.min(max - lost.length, sweepMax);
+      const { rest } = await this.#runner.run(
+        this.#scripts.sweep,
+        [format, live, leases],
+        [atMost, leaseMs],
+        timeoutMs,
+      );
+      lost.push(...rest.map(decodeLost));
+      if (rest.length < sweepMax) index += 1;
+    }
+    return lost;
+  }
+
+  async liveLeases(): Promise<number> {
+    const held = await Promise.all(
+      Array.from({ length: shardCount }, (_, index) =>
+        this.#client.command<number>(
+          "ZCOUNT",
+          [this.#space.shard(index).leases, `(${this.#time.now()}`, "+inf"],
+          timeoutMs,
+        ),
+      ),
+    );
+    return held.reduce((sum, each) => sum + each, 0);
+  }
+
+  async resetWindow(account: string, owner: LimitOwner): Promise<void> {
+    const shard = this.#space.shardOf(account);
+    const keys = [shard.format, shard.window(account, owner)];
+    await this.#runner.run(this.#scripts.resetWindow, keys, [], timeoutMs);
+  }
+
+  async inspect(account: string, scopes: readonly LimitScope[]): Promise<readonly WindowUse[]> {
+    if (scopes.length === 0) return [];
+    const shard = this.#space.shardOf(account);
+    const windows = scopes.map(({ owner }) => shard.window(account, owner));
+    const owners = scopes.map(({ owner }) => nameOfOwner(owner));
+    const keys = [shard.format, shard.live, shard.leases, ...windows];
+    const { rest } = await this.#runner.run(this.#scripts.inspect, keys, [account, ...owners], timeoutMs);
+    return scopes.map(({ owner }, i) => {
+      const [requests, tokens, running] = rest[i] as [number, number, number];
+      return { owner, requests, tokens, running };
+    });
+  }
+
+  async #admitAll(index: number, requests: readonly AdmitRequest[]): Promise<readonly Admission[]> {
+    const shard = this.#space.shard(index);
+    const hasBudgets = requests.some(({ budgets }) => budgets.length > 0);
+    const { nowMs, rest } = await atStoreHour(this.#time.now(), (hour, atMs) => {
+      const { keys, items } = encodeAdmissions(shard, requests, atMs);
+      return this.#runner.run(this.#scripts.admit, keys, [hasBudgets ? hour : noHour, items], admitTimeoutMs);
+    });
+    return requests.map((request, i) => decodeAdmission(request, rest[i], nowMs));
+  }
+
+  async #settleAll(index: number, items: readonly SettleItem[]): Promise<readonly (Settled | "wants_events")[]> {
+    const shard = this.#space.shard(index);
+    const endsNow = items.some(({ settlement }) => settlement.endedAtMs === null);
+    const { rest } = await atStoreHour(this.#time.now(), (hour, atMs) => {
+      const encoded = encodeSettlements(shard, this.#lines, items, atMs);
+      const args = [endsNow ? hour : noHour, encoded.lines, encoded.items];
+      return this.#runner.run(this.#scripts.settle, encoded.keys, args, settleTimeoutMs);
+    });
+    return rest.map(decodeSettled);
+  }
+
+  async #renewAll(index: number, progress: readonly Progress[], leaseMs: number): Promise<void> {
+    const shard = this.#space.shard(index);
+    for (let from = 0; from < progress.length; from += renewMax) {
+      const keys = new KeyList([shard.format, shard.live, shard.leases]);
+      const items = progress
+        .slice(from, from + renewMax)
+        .map(({ requestId, account, promptTokens, completionTokens }) => [
+          requestId,
+          promptTokens,
+          completionTokens,
+          this.#countedOwnersOf(requestId).map((owner) => keys.placeOf(shard.running(account, owner))),
+        ]);
+      await this.#runner.run(this.#scripts.renew, keys.names, [leaseMs, JSON.stringify(items)], timeoutMs);
+    }
+  }
+
+  #ownersOf(requestId: string): readonly LimitOwner[] {
+    const admitted = this.#admitted.get(requestId);
+    if (admitted === undefined) return [];
+    return [...admitted.scopes.map(({ owner }) => owner), ...admitted.budgets.map(({ scope }) => scope)];
+  }
+
+  /** Owners whose running requests are counted. */
+  #countedOwnersOf(requestId: string): readonly LimitOwner[] {
+    const scopes = this.#admitted.get(requestId)?.scopes ?? [];
+    return scopes.filter(({ limits }) => limits.concurrency !== null).map(({ owner }) => owner);
+  }
+}
+
+function decodeLost(found: unknown): LostRequest {
+  const [requestId, account, key, model, operation, admittedAtMs, promptTokens, completionTokens] = found as [
+    string,
+    string,
+    string,
+    string,
+    Operation,
+    number,
+    number,
+    number,
+  ];
+  const keyId = key === "" ? null : key;
+  return { requestId, account, keyId, model, operation, admittedAtMs, promptTokens, completionTokens };
+}

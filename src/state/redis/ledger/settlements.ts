@@ -1,0 +1,114 @@
+import type { Settled, Settlement } from "../../../domain/ledger.js";
+import type { LimitOwner } from "../../../domain/limits/rate-limits.js";
+import { periodAt } from "../../../domain/usage/period.js";
+import type { Threshold } from "../../../domain/usage/threshold.js";
+import { thresholdEvent, valuesOf } from "../../../domain/usage/threshold-event.js";
+import type { ShardKeys } from "../key-space.js";
+import { letterOfMetric } from "./admissions.js";
+import { KeyList } from "./key-list.js";
+import { encodeOwners, type LedgerLine, type LedgerLines } from "./ledger-line.js";
+import { hourOf } from "./store-hour.js";
+
+/** One settlement that waits for its call. */
+export interface SettleItem {
+  readonly settlement: Settlement;
+  /** Whose limits and budgets it was admitted under, where that is known; else they are its account, key and model. */
+  readonly owners: readonly LimitOwner[];
+  /**
+   * Whether the texts of events go with it that its thresholds may cause. Nearly no settlement causes one and making
+   * them is dear, so they are left out until the store asks for them.
+   */
+  readonly withEvents: boolean;
+}
+
+/** Keys, lines and items of one call of `settle.lua`. What ends now counts in the hour of `nowMs`. */
+export function encodeSettlements(
+  shard: ShardKeys,
+  lines: LedgerLines,
+  items: readonly SettleItem[],
+  nowMs: number,
+): { readonly keys: readonly string[]; readonly lines: string; readonly items: string } {
+  const keys = new KeyList([
+    shard.format,
+    shard.live,
+    shard.leases,
+    shard.accounts,
+    shard.deliveries,
+    shard.due,
+    ...items.map(({ settlement }) => shard.ended(settlement.requestId)),
+  ]);
+  const encodedLines: (readonly unknown[])[] = [];
+  const placeOfLine = new Map<string, number>();
+  const encodedItems = items.map((item) => {
+    const atMs = item.settlement.endedAtMs ?? nowMs;
+    const line = lines.of(item.settlement, hourOf(atMs));
+    let place = placeOfLine.get(line.id);
+    if (place === undefined) {
+      place = encodedLines.push(line.encode(keys));
+      placeOfLine.set(line.id, place);
+    }
+    return encodeItem(shard, item, place, line, keys, atMs);
+  });
+  return { keys: keys.names, lines: JSON.stringify(encodedLines), items: JSON.stringify(encodedItems) };
+}
+
+function encodeItem(
+  shard: ShardKeys,
+  { settlement, owners, withEvents }: SettleItem,
+  place: number,
+  line: LedgerLine,
+  keys: KeyList,
+  atMs: number,
+) {
+  const { event } = settlement;
+  const further = owners.filter((owner) => !line.owns(owner));
+  return [
+    settlement.requestId,
+    place,
+    settlement.promptTokens,
+    settlement.completionTokens,
+    settlement.cachedTokens,
+    settlement.costNano,
+    settlement.degraded ? 1 : 0,
+    event === null ? 0 : [event.id, event.type, event.body],
+    settlement.thresholds.flatMap((threshold) => {
+      const sums = line.sums(threshold.apiKeyId === null ? "account" : "key", threshold.period);
+      if (sums === null) return [];
+      return [
+        [
+          threshold.id,
+          letterOfMetric[threshold.metric],
+          keys.placeOf(sums),
+          valueTextsOf(threshold),
+          withEvents ? eventsOf(threshold, atMs) : 0,
+        ],
+      ];
+    }),
+    further.length === 0 ? 0 : encodeOwners(shard, keys, settlement.account, further),
+  ];
+}
+
+const valueTexts = new WeakMap<Threshold, readonly string[]>();
+
+function valueTextsOf(threshold: Threshold): readonly string[] {
+  const known = valueTexts.get(threshold);
+  if (known !== undefined) return known;
+  const texts = valuesOf(threshold).map(({ value }) => value.toString());
+  valueTexts.set(threshold, texts);
+  return texts;
+}
+
+function eventsOf(threshold: Threshold, atMs: number) {
+  const period = periodAt(threshold.period, atMs);
+  return valuesOf(threshold).map((value) => {
+    const { id, type, prefix, suffix } = thresholdEvent(threshold, value, period, atMs);
+    return [id, type, prefix, suffix];
+  });
+}
+
+/** What `settle.lua` answered to a settlement. */
+export function decodeSettled(answer: unknown): Settled | "wants_events" {
+  const [what, ...crossed] = answer as readonly string[];
+  if (what === "wants_events") return what;
+  return { duplicate: what === "duplicate", crossed };
+}

@@ -1,0 +1,98 @@
+import type { Clock, Logger } from "../../domain/ports.js";
+import { type State, StateOpenError } from "../../domain/state.js";
+import { RedisChangeFeed } from "./changes.js";
+import type { RedisTlsFiles } from "./connect-options.js";
+import { RedisConnection } from "./connection.js";
+import { RedisHealth } from "./health.js";
+import { createRedisDeliveries } from "./ledger/redis-deliveries.js";
+import { RedisLedger } from "./ledger/redis-ledger.js";
+import { createRedisUsage } from "./ledger/redis-usage.js";
+import { RedisAuditLog } from "./redis-audit-log.js";
+import { RedisCatalogStore } from "./redis-catalog-store.js";
+import { RedisEndpointStore } from "./redis-endpoint-store.js";
+import { RedisKeyStore } from "./redis-key-store.js";
+import { RedisLimitStore } from "./redis-limit-store.js";
+import { RedisSessionStore } from "./redis-session-store.js";
+import { RedisSettingsStore } from "./redis-settings-store.js";
+import { RedisThresholdStore } from "./redis-threshold-store.js";
+import { ReplicaCount } from "./replica-count.js";
+import { createStoreTime } from "./store-time.js";
+
+export interface RedisStateDeps {
+  /** `redis://`, `rediss://`, `redis+sentinel://…/<primary>`, `redis+cluster://a,b,c`, or nodes of a cluster as a list. */
+  readonly url: string;
+  /** Null: TLS only where the URL says so, with the system's certificates. */
+  readonly tls: RedisTlsFiles | null;
+  readonly log: Logger;
+  readonly clock: Clock;
+  /** Accepts a Redis without an append-only file. */
+  readonly allowVolatile: boolean;
+  /** How long a Redis that does not answer is waited for; default 5 s. */
+  readonly openWithinMs?: number;
+  /** For tests, which move the store's time. */
+  readonly timeShiftMs?: () => number;
+  /** For tests on busy machines: makes all timeouts of calls so many times longer. */
+  readonly patience?: number;
+}
+
+const defaultOpenWithinMs = 5_000;
+
+/**
+ * Opens the state that all replicas share in Redis. Rejects with StateOpenError, which names the cause and the fix, for
+ * a server that does not answer, refuses us, or would lose what it acknowledges.
+ */
+export async function openRedisState(deps: RedisStateDeps): Promise<State> {
+  const { url, tls, log, clock, allowVolatile, openWithinMs = defaultOpenWithinMs, timeShiftMs } = deps;
+  const connection = new RedisConnection({ url, tls, log, clock, patience: deps.patience ?? 1 });
+  const storeTime = createStoreTime({ clock, ...(timeShiftMs === undefined ? {} : { shiftMs: timeShiftMs }) });
+  const health = new RedisHealth({ connection, storeTime, clock });
+  const changes = new RedisChangeFeed({ connection, clock, log });
+  const replicas = new ReplicaCount({ client: connection, clock });
+  try {
+    await connection.ready(openWithinMs);
+    for (const warning of await health.check(allowVolatile)) log.warn({}, warning);
+    if (!(await changes.linked(openWithinMs))) {
+      throw new StateOpenError(
+        "Redis does not pass on messages between replicas",
+        `allow our user the channels ${connection.prefix}* (ACL: &${connection.prefix}*)`,
+      );
+    }
+    await replicas.start();
+  } catch (error) {
+    changes.close();
+    await connection.close();
+    throw error;
+  }
+  const keys = new RedisKeyStore(connection, changes);
+  const sessions = new RedisSessionStore(connection, changes);
+  const audit = new RedisAuditLog(connection);
+  return {
+    kind: "redis",
+    keys,
+    sessions,
+    settings: new RedisSettingsStore(connection, changes),
+    audit,
+    catalog: new RedisCatalogStore(connection),
+    ledger: new RedisLedger({ client: connection, storeTime }),
+    limits: new RedisLimitStore(connection, changes),
+    usage: createRedisUsage({ client: connection, storeTime, accountsWithKeys: () => keys.accounts() }),
+    thresholds: new RedisThresholdStore(connection, changes),
+    endpoints: new RedisEndpointStore(connection, changes),
+    deliveries: createRedisDeliveries({ client: connection, storeTime }),
+    changes,
+    now: () => storeTime.now(),
+    replicas: () => replicas.known,
+    async purge(max) {
+      const nowMs = storeTime.now();
+      const gone = await sessions.purge(nowMs, max);
+      return gone + (await audit.purge(nowMs, max - gone));
+    },
+    backup: null,
+    health: () => health.now(),
+    async close() {
+      await replicas.close();
+      changes.close();
+      await connection.close();
+    },
+  };
+}

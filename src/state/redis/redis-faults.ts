@@ -1,0 +1,54 @@
+import { ServiceError } from "../../domain/service-error.js";
+
+/** How Redis begins an error, and what that means for whoever waits. Safe to show to callers. */
+const meanings: readonly (readonly [start: string, meaning: string])[] = [
+  ["OOM", "its memory is full"],
+  ["READONLY", "it takes no writes, for it is a replica"],
+  ["LOADING", "it is still loading its data"],
+  ["MISCONF", "it cannot write to its disk"],
+  ["MASTERDOWN", "it has lost its primary"],
+  ["NOREPLICAS", "it has too few replicas to take writes"],
+  ["CLUSTERDOWN", "the cluster has no node for this data"],
+  ["Too many Cluster redirections", "the nodes of the cluster disagree"],
+  ["TRYAGAIN", "the cluster is moving this data"],
+  ["NOAUTH", "it wants a password"],
+  ["WRONGPASS", "it refuses the user or the password"],
+  ["NOPERM", "it does not allow this to our user"],
+  ["BUSY", "it is busy with a script"],
+  ["Command timed out", "it did not answer in time"],
+  ["Connection is closed", "the connection is lost"],
+  ["Stream isn't writeable", "there is no connection"],
+  ["Cluster isn't ready", "there is no connection"],
+  ["Reached the max retries", "the connection is lost"],
+  ["Socket timeout", "it has stopped to answer"],
+];
+
+/** What is wrong with the store, in half a sentence. */
+export function meaningOf(error: unknown): string {
+  const message = error instanceof Error ? error.message : String(error);
+  return meanings.find(([start]) => message.startsWith(start))?.[1] ?? "it failed";
+}
+
+/** Whether the server answered `-<code> …`. */
+export function isReply(error: unknown, code: string): boolean {
+  return error instanceof Error && error.message.startsWith(code);
+}
+
+/** Faults that a server has when its place is taken by another one. */
+const signsOfChange = ["READONLY", "CLUSTERDOWN", "Too many Cluster", "Command timed out", "Connection is closed"];
+
+/** Whether it may help to ask Sentinel or the cluster where our data is now. */
+export function isOfAnotherServer(error: Error): boolean {
+  return signsOfChange.some((sign) => error.message.startsWith(sign));
+}
+
+/** ioredis hangs the whole command on its errors, and Redis quotes what it does not know: neither belongs in a log. */
+export function withoutArguments(error: unknown): Error {
+  const message = error instanceof Error ? error.message : String(error);
+  return new Error(message.replace(/, with args beginning with:.*$/s, ""));
+}
+
+/** The only error that leaves this driver's connection. */
+export function unavailable(why: string, cause?: unknown): ServiceError {
+  return new ServiceError("storage_unavailable", `The store cannot be used: ${why}.`, { cause });
+}

@@ -1,0 +1,143 @@
+import { cursorOf, parseCursor } from "../../domain/access/key-order.js";
+import type { ApiKeyPage, ApiKeyRecord, KeyChange, KeyStore } from "../../domain/access/key-store.js";
+import { ServiceError } from "../../domain/service-error.js";
+import type { RedisChangeFeed } from "./changes.js";
+import { type DocumentKeys, documentKeys, placeOf } from "./document-keys.js";
+import { Documents } from "./documents.js";
+import { keyText, parseKey } from "./key-docs.js";
+import { loadScript } from "./load-script.js";
+import type { RedisClient } from "./redis-client.js";
+import { unavailable } from "./redis-faults.js";
+
+const findDocument = loadScript("find-document");
+const insertKey = loadScript("insert-key");
+const listKeys = loadScript("list-keys");
+
+const keysMax = 1_000_000;
+/** Tries of a rotation that was overtaken by another change of the key. */
+const rotateAttempts = 10;
+
+/** The key that a new one takes the place of, as it was read and as it is from then on. */
+interface Predecessor {
+  readonly id: string;
+  readonly text: string;
+  readonly changedText: string;
+}
+
+export class RedisKeyStore implements KeyStore {
+  readonly #client: RedisClient;
+  readonly #feed: RedisChangeFeed;
+  readonly #keys: DocumentKeys;
+  readonly #documents: Documents;
+
+  constructor(client: RedisClient, feed: RedisChangeFeed) {
+    this.#client = client;
+    this.#feed = feed;
+    this.#keys = documentKeys(client.prefix);
+    const change = (id: string) => ({ kind: "key", id }) as const;
+    this.#documents = new Documents(client, feed, { key: this.#keys.keys, max: keysMax, change });
+  }
+
+  async findByHash(hash: string): Promise<ApiKeyRecord | null> {
+    const text = await this.#client.run(findDocument, [this.#keys.keyHashes, this.#keys.keys], [hash]);
+    return typeof text === "string" ? parseKey(text) : null;
+  }
+
+  async find(id: string): Promise<ApiKeyRecord | null> {
+    const text = await this.#documents.get(id);
+    return text === null ? null : parseKey(text);
+  }
+
+  async insert(record: ApiKeyRecord): Promise<void> {
+    await this.#insert(record, "");
+  }
+
+  insertFirst(record: ApiKeyRecord): Promise<boolean> {
+    return this.#insert(record, "first");
+  }
+
+  async list(page: {
+    readonly account: string | null;
+    readonly limit: number;
+    readonly after: string | null;
+  }): Promise<ApiKeyPage> {
+    const place = page.after === null ? null : parseCursor(page.after);
+    const begin = place === null ? "+" : `(${placeOf(place.createdAtMs, place.id)}`;
+    const places = page.account === null ? this.#keys.keysByAge : this.#keys.keysOf(page.account);
+    // One more than asked for tells whether there is a next page.
+    const texts = await this.#client.run(listKeys, [places, this.#keys.keys], [begin, page.limit + 1]);
+    const found = (texts as string[]).map(parseKey);
+    const records = found.slice(0, page.limit);
+    const last = records.at(-1);
+    return { records, next: last !== undefined && found.length > page.limit ? cursorOf(last) : null };
+  }
+
+  revoke(id: string, atMs: number): Promise<ApiKeyRecord | null> {
+    return this.#change(id, (record) => ({ ...record, revokedAtMs: record.revokedAtMs ?? atMs }));
+  }
+
+  update(id: string, change: KeyChange): Promise<ApiKeyRecord | null> {
+    return this.#change(id, (record) => ({ ...record, ...change }));
+  }
+
+  async rotate(id: string, successor: ApiKeyRecord, oldExpiresAtMs: number): Promise<boolean> {
+    for (let attempt = 0; attempt < rotateAttempts; attempt += 1) {
+      const text = await this.#documents.get(id);
+      const old = text === null ? null : parseKey(text);
+      if (text === null || old === null || old.revokedAtMs !== null) return false;
+      const expiresAtMs = Math.min(old.expiresAtMs ?? oldExpiresAtMs, oldExpiresAtMs);
+      const changedText = keyText({ ...old, expiresAtMs });
+      // Refused means that somebody changed the old key in between: look again.
+      if (await this.#insert(successor, "", { id, text, changedText })) return true;
+    }
+    throw new ServiceError("conflict", "The API key is being changed by others. Try again.");
+  }
+
+  async touch(id: string, atMs: number): Promise<void> {
+    const later = (record: ApiKeyRecord) => ({ ...record, lastUsedAtMs: Math.max(record.lastUsedAtMs ?? 0, atMs) });
+    await this.#documents.change(id, (text) => keyText(later(parseKey(text))), null);
+  }
+
+  /** Accounts that have or had keys. */
+  accounts(): Promise<readonly string[]> {
+    return this.#client.command<string[]>("smembers", [this.#keys.keyAccounts]);
+  }
+
+  async #change(id: string, next: (record: ApiKeyRecord) => ApiKeyRecord): Promise<ApiKeyRecord | null> {
+    const text = await this.#documents.change(id, (kept) => keyText(next(parseKey(kept))));
+    return text === null ? null : parseKey(text);
+  }
+
+  /** False: there is a key already (`first`), or the predecessor is not as it was read. */
+  async #insert(record: ApiKeyRecord, mode: "" | "first", predecessor: Predecessor | null = null): Promise<boolean> {
+    const { keys, keyHashes, keysByAge, keysOf, keyAccounts } = this.#keys;
+    const ids = predecessor === null ? [record.id] : [record.id, predecessor.id];
+    const outcome = await this.#feed.telling(
+      ids.map((id) => ({ kind: "key", id }) as const),
+      ([message = "", messageOfOld = ""]) =>
+        this.#client.run(
+          insertKey,
+          [keys, keyHashes, keysByAge, keysOf(record.account), keyAccounts],
+          [
+            record.id,
+            record.hash,
+            keyText(record),
+            placeOf(record.createdAtMs, record.id),
+            record.account,
+            mode,
+            keysMax,
+            this.#feed.channel,
+            message,
+            predecessor?.id ?? "",
+            predecessor?.text ?? "",
+            predecessor?.changedText ?? "",
+            messageOfOld,
+          ],
+        ),
+      (what) => what === "done",
+    );
+    if (outcome === "taken") throw new ServiceError("conflict", "An object with this id or secret exists.");
+    if (outcome === "full") throw unavailable(`it holds ${keysMax} API keys already, which is the most`);
+    return outcome === "done";
+  }
+}

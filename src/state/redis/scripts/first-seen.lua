@@ -1,0 +1,10 @@
+-- Notes when models were seen for the first time.
+-- KEYS: 1 models (hash of model -> ms)
+-- ARGV: 1 now in ms, then ids of models
+-- Returns: the first instant of each model, as decimal strings
+local instants = {}
+for i = 2, #ARGV do
+  redis.call('HSETNX', KEYS[1], ARGV[i], ARGV[1])
+  instants[i - 1] = redis.call('HGET', KEYS[1], ARGV[i])
+end
+return instants

@@ -1,0 +1,53 @@
+-- Put in front of every script: the store's time, the check of the stored format, exact sums of int64.
+-- KEYS: 1 format of the shard
+-- ARGV: 1 milliseconds to add to the server's time (0 but in tests)
+-- Returns: an error when the shard is stored in a format that this version cannot read; defines FORMAT, now, clock_us,
+--   begin_write, add, compare and sum_of
+local FORMAT = 1
+
+local time = redis.call('TIME')
+local clock_us = time[1] * 1000000 + time[2] + ARGV[1] * 1000
+local now = math.floor(clock_us / 1000)
+
+-- This format and the one before it, so that replicas can be replaced one after the other.
+local stored_format = redis.call('GET', KEYS[1])
+if stored_format and tonumber(stored_format) ~= FORMAT and tonumber(stored_format) ~= FORMAT - 1 then
+  return redis.error_reply('UISFORMAT The data is stored in format ' .. stored_format .. ', this version reads '
+    .. (FORMAT - 1) .. ' and ' .. FORMAT .. '. Run the version that wrote it, or a later one.')
+end
+
+local function begin_write()
+  if not stored_format then redis.call('SET', KEYS[1], FORMAT) end
+end
+
+-- Lua's numbers are doubles. int64 sums come as decimal strings and stay so: they are cut into two halves, each of which
+-- a double holds exactly. Both operands are 0 or more, without leading zeros.
+local HALF = 15
+
+local function halves(decimal)
+  if #decimal <= HALF then return 0, tonumber(decimal) end
+  return tonumber(string.sub(decimal, 1, -HALF - 1)), tonumber(string.sub(decimal, -HALF))
+end
+
+local function add(a, b)
+  local high_a, low_a = halves(a)
+  local high_b, low_b = halves(b)
+  local high, low = high_a + high_b, low_a + low_b
+  if low >= 1e15 then high, low = high + 1, low - 1e15 end
+  if high == 0 then return string.format('%.0f', low) end
+  return string.format('%.0f%015.0f', high, low)
+end
+
+-- Negative, zero or positive, as a - b is.
+local function compare(a, b)
+  if #a ~= #b then return #a - #b end
+  if a == b then return 0 end
+  return a < b and -1 or 1
+end
+
+-- What was used in a period, as a decimal string; metric: 'r' requests, 't' tokens, 'n' nano-dollars.
+local function sum_of(key, metric)
+  if metric ~= 't' then return redis.call('HGET', key, metric) or '0' end
+  local parts = redis.call('HMGET', key, 'p', 'c')
+  return add(parts[1] or '0', parts[2] or '0')
+end

@@ -1,0 +1,21 @@
+-- Writes or removes one document of a collection when it is as the caller believes, and tells all replicas.
+-- KEYS: 1 collection (hash of id -> document)
+-- ARGV: 1 id, 2 what must hold: "absent", "present", "any" or "same", 3 for "same" the whole document as it was read,
+--   4 new document or "" to remove it, 5 most documents that the collection may hold, 6 channel, 7 message or ""
+-- Returns: "done", "full" when there is no room for one more, "refused" when what must hold does not
+local id, condition, text = ARGV[1], ARGV[2], ARGV[4]
+local kept = redis.call('HGET', KEYS[1], id)
+
+if condition == 'absent' and kept then return 'refused' end
+if condition == 'present' and not kept then return 'refused' end
+if condition == 'same' and kept ~= ARGV[3] then return 'refused' end
+
+if text == '' then
+  if not kept then return 'refused' end
+  redis.call('HDEL', KEYS[1], id)
+else
+  if not kept and redis.call('HLEN', KEYS[1]) >= tonumber(ARGV[5]) then return 'full' end
+  redis.call('HSET', KEYS[1], id, text)
+end
+if ARGV[7] ~= '' then redis.call('PUBLISH', ARGV[6], ARGV[7]) end
+return 'done'

@@ -1,0 +1,8 @@
+-- Empties the windows of one owner. What requests that run now will give back is not taken from later charges.
+-- KEYS: 1 format, 2 window
+-- ARGV: 1 milliseconds to add to the time
+-- Returns: the time in ms
+begin_write()
+empty_window(KEYS[2])
+write_windows()
+return { now }

@@ -1,0 +1,215 @@
+-- Settles up to 64 requests of one shard, each once per request: corrects its windows, frees its places and its
+-- reservations, adds its usage, tells the thresholds that it made reach a value, and writes a delivery of each event
+-- for each endpoint of the account that wants it.
+-- KEYS: 1 format, 2 live requests, 3 leases, 4 accounts, 5 deliveries, 6 due, 7 .. n + 6 markers of settled requests in
+--   the order of the items, then those that lines name by their place
+-- ARGV: 1 milliseconds to add to the time, 2 the hour that the names of sums were made for or -1, 3 lines as JSON, 4
+--   items as JSON.
+--   A line is whose usage it is and when: [account, field of its usage rows, start of the day in ms,
+--    { owner: [window, running, reserved or 0], ... }, [[hour or day row, expires at], ...], [[sums, expires at], ...],
+--    deliveries of the account, endpoints of the account]
+--   An item: [request, line, prompt tokens, completion tokens, cached tokens, nano-dollars, 1 for degraded,
+--    [event, type, body] or 0, [[threshold, metric, sums, [value as a decimal string, ...], events or 0], ...],
+--    { owner: as in the line, ... } of its further owners or 0]
+--   owner: <kind>:<id>; events: [event, type, prefix, suffix] for each value
+-- Returns: the time in ms, then an answer for each item, or nothing more when the hour is over and nothing was done:
+--   "settled", threshold, ... for each value that was told
+--   "duplicate"
+--   "wants_events" when it would reach a value and came without events: nothing was done for it
+local MARKER_LIFE_MS = 7200000
+local HOUR_MS = 3600000
+local EXACT_MAX = 9007199254740991
+-- As long as days of usage are kept.
+local ACCOUNT_LIFE_MS = 63158400000
+
+local hour, lines, items = tonumber(ARGV[2]), cjson.decode(ARGV[3]), cjson.decode(ARGV[4])
+if hour >= 0 and hour ~= math.floor(now / HOUR_MS) then return { now } end
+
+local ids = {}
+for i = 1, #items do ids[i] = items[i][1] end
+local ended = redis.call('MGET', unpack(KEYS, 7, #items + 6))
+local live = redis.call('HMGET', KEYS[2], unpack(ids))
+local settled_now = {}
+
+-- Sums that were not written yet: key -> { expires at, field -> number }. Requests of one line are added together here
+-- as far as a double is exact, and once to the int64 in the store.
+local unwritten = {}
+
+local function add_usage(key, expires_at, before, item)
+  local row = unwritten[key]
+  if not row then
+    row = { expires_at = expires_at, fields = {} }
+    unwritten[key] = row
+  end
+  local fields = row.fields
+  local function grow(sum, by)
+    if by == 0 then return end
+    local field = before .. sum
+    local grown = (fields[field] or 0) + by
+    if grown <= EXACT_MAX then fields[field] = grown else redis.call('HINCRBY', key, field, by) end
+  end
+  grow('r', 1)
+  grow('p', item[3])
+  grow('c', item[4])
+  grow('h', item[5])
+  grow('n', item[6])
+end
+
+local function write_usage()
+  for key, row in pairs(unwritten) do
+    local is_new = false
+    for field, by in pairs(row.fields) do
+      if redis.call('HINCRBY', key, field, by) == by then is_new = true end
+    end
+    if is_new then redis.call('PEXPIREAT', key, row.expires_at) end
+  end
+  unwritten = {}
+end
+
+-- Once for each line of a call.
+local function note_account(line)
+  if line.is_noted then return end
+  line.is_noted = true
+  if redis.call('ZADD', KEYS[4], 'GT', line[3], line[1]) == 1 then
+    redis.call('ZREMRANGEBYSCORE', KEYS[4], '-inf', now - ACCOUNT_LIFE_MS)
+  end
+end
+
+local endpoints_of = {}
+
+-- The ids of enabled endpoints of an account that want a type of event.
+local function receivers(key, event_type)
+  if not endpoints_of[key] then endpoints_of[key] = redis.call('HGETALL', key) end
+  local endpoints, wanted = endpoints_of[key], {}
+  for i = 1, #endpoints, 2 do
+    local status, events = string.match(endpoints[i + 1], '^([^|]*)|([^|]*)|')
+    if status == 'enabled' and string.find(',' .. events .. ',', ',' .. event_type .. ',', 1, true) then
+      wanted[#wanted + 1] = endpoints[i]
+    end
+  end
+  table.sort(wanted)
+  return wanted
+end
+
+local deliveries_made = 0
+
+local function deliver(line, event, event_type, body)
+  for _, endpoint in ipairs(receivers(KEYS[line[8]], event_type)) do
+    local id = 'dlv_' .. string.sub(redis.sha1hex(event .. '/' .. endpoint), 1, 32)
+    local record = table.concat({ 'pending', line[1], event, event_type, endpoint, now, body }, '\31')
+    if redis.call('HSETNX', KEYS[5], id, record) == 1 then
+      redis.call('ZADD', KEYS[6], now, id)
+      -- One microsecond apart, which no two scripts are: the order is that of the making.
+      redis.call('ZADD', KEYS[line[7]], clock_us + deliveries_made, id)
+      deliveries_made = deliveries_made + 1
+    end
+  end
+end
+
+local function decimal(n) return string.format('%.0f', n) end
+
+local function growth(item, metric)
+  if metric == 'r' then return '1' end
+  if metric == 'n' then return decimal(item[6]) end
+  return add(decimal(item[3]), decimal(item[4]))
+end
+
+-- The values that this item makes a sum reach and that nobody was told yet: list of { threshold, place of the value,
+-- sum }. Reads what is in the store, so what is unwritten has to be written before.
+local function reached(item)
+  local found = {}
+  for _, threshold in ipairs(item[9]) do
+    local key = KEYS[threshold[3]]
+    local sum = add(sum_of(key, threshold[2]), growth(item, threshold[2]))
+    for place, value in ipairs(threshold[4]) do
+      if compare(sum, value) < 0 then break end
+      if redis.call('HEXISTS', key, 'm' .. threshold[1] .. ':' .. value) == 0 then
+        found[#found + 1] = { threshold, place, sum }
+      end
+    end
+  end
+  return found
+end
+
+local function tell(line, found)
+  local told = { 'settled' }
+  for _, each in ipairs(found) do
+    local threshold, place, sum = each[1], each[2], each[3]
+    -- Two percents of a small limit can be one value, which is told once.
+    if redis.call('HSETNX', KEYS[threshold[3]], 'm' .. threshold[1] .. ':' .. threshold[4][place], 1) == 1 then
+      local event = threshold[5][place]
+      deliver(line, event[1], event[2], event[3] .. sum .. event[4])
+      told[#told + 1] = threshold[1]
+    end
+  end
+  return told
+end
+
+-- Gives back what the admission took. A degraded request was charged elsewhere; if it is live here nevertheless, its
+-- admission came too late for the one who asked, and the windows heal by themselves.
+local function release(item, line, record)
+  local admitted_at, bucket, reserved_tokens, reserved_cost = record[5], record[6], record[7], record[8]
+  local owners, charged, reserved = record[11], record[12], record[13]
+  local function keys_of(owner)
+    return line[4][owner] or (item[10] ~= 0 and item[10][owner]) or nil
+  end
+
+  local delta = item[3] + item[4] - reserved_tokens
+  if delta ~= 0 and item[7] == 0 then
+    for _, owner in ipairs(charged) do
+      local keys = keys_of(owner)
+      if keys then window_correct(window(KEYS[keys[1]]), admitted_at, bucket, delta) end
+    end
+  end
+  for _, owner in ipairs(owners) do
+    local keys = keys_of(owner)
+    if keys then redis.call('ZREM', KEYS[keys[2]], item[1]) end
+  end
+  for _, owner in ipairs(reserved) do
+    local keys = keys_of(owner)
+    if keys then
+      redis.call('HINCRBY', KEYS[keys[3]], 'r', -1)
+      -- Not `-x`, which is "-0" for zero, and no integer to Redis.
+      redis.call('HINCRBY', KEYS[keys[3]], 't', 0 - reserved_tokens)
+      redis.call('HINCRBY', KEYS[keys[3]], 'n', 0 - reserved_cost)
+    end
+  end
+end
+
+local released = {}
+
+local function settle(i, item)
+  if settled_now[item[1]] or (ended[i] and not live[i]) then return { 'duplicate' } end
+  local line, found = lines[item[2]], {}
+  if #item[9] > 0 then
+    write_usage()
+    found = reached(item)
+    for _, each in ipairs(found) do
+      if each[1][5] == 0 then return { 'wants_events' } end
+    end
+  end
+  -- First, because a full store refuses it, and then nothing was done.
+  redis.call('SET', KEYS[i + 6], 1, 'PX', MARKER_LIFE_MS)
+  settled_now[item[1]] = true
+  if live[i] then
+    release(item, line, cmsgpack.unpack(live[i]))
+    released[#released + 1] = item[1]
+  end
+  for _, row in ipairs(line[5]) do add_usage(KEYS[row[1]], row[2], line[2], item) end
+  for _, sums in ipairs(line[6]) do add_usage(KEYS[sums[1]], sums[2], '', item) end
+  note_account(line)
+  local told = tell(line, found)
+  if item[8] ~= 0 then deliver(line, item[8][1], item[8][2], item[8][3]) end
+  return told
+end
+
+begin_write()
+local answers = { now }
+for i, item in ipairs(items) do answers[i + 1] = settle(i, item) end
+write_usage()
+if #released > 0 then
+  redis.call('HDEL', KEYS[2], unpack(released))
+  redis.call('ZREM', KEYS[3], unpack(released))
+end
+write_windows()
+return answers

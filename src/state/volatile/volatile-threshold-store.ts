@@ -1,0 +1,32 @@
+import { ServiceError } from "../../domain/service-error.js";
+import type { Threshold, ThresholdStore } from "../../domain/usage/threshold.js";
+import { isFull } from "./bounded.js";
+import type { VolatileChanges } from "./volatile-changes.js";
+
+const thresholdsMax = 10_000;
+
+export function createVolatileThresholdStore(changes: VolatileChanges): ThresholdStore {
+  const byId = new Map<string, Threshold>();
+  return {
+    async list() {
+      return [...byId.values()].sort((a, b) => a.createdAtMs - b.createdAtMs || (a.id < b.id ? -1 : 1));
+    },
+    async insert(threshold) {
+      if (byId.has(threshold.id)) throw new ServiceError("conflict", "A threshold with this id exists.");
+      if (byId.size >= thresholdsMax) throw isFull(thresholdsMax, "thresholds");
+      byId.set(threshold.id, threshold);
+      changes.tell({ kind: "thresholds" });
+    },
+    async replace(threshold) {
+      if (!byId.has(threshold.id)) return false;
+      byId.set(threshold.id, threshold);
+      changes.tell({ kind: "thresholds" });
+      return true;
+    },
+    async remove(id) {
+      if (!byId.delete(id)) return false;
+      changes.tell({ kind: "thresholds" });
+      return true;
+    },
+  };
+}

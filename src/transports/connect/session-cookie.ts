@@ -1,0 +1,46 @@
+/**
+ * The cookie of a dashboard session (KEY-22). Under TLS its name has the prefix that makes browsers refuse it from any
+ * other host, from a plain connection and for a part of the paths only.
+ */
+import type { IncomingMessage, ServerResponse } from "node:http";
+import { TLSSocket } from "node:tls";
+import type { Browser } from "../../domain/access/browser.js";
+
+const userAgentCharsMax = 256;
+
+/** What the browser sent, and how it is told what to keep. */
+export function browserOf(req: IncomingMessage, res: ServerResponse): Browser {
+  const isSecure = req.socket instanceof TLSSocket;
+  const name = isSecure ? "__Host-uis_session" : "uis_session";
+  return {
+    sessionToken: cookieOf(req.headers.cookie, name),
+    isSameOrigin: isSameOrigin(req, isSecure),
+    userAgent: (req.headers["user-agent"] ?? "").slice(0, userAgentCharsMax),
+    keepSession(token, forMs) {
+      const seconds = token === null ? 0 : Math.floor(forMs / 1_000);
+      const attributes = `Path=/; Max-Age=${seconds}; HttpOnly; SameSite=Strict${isSecure ? "; Secure" : ""}`;
+      res.setHeader("set-cookie", `${name}=${token ?? ""}; ${attributes}`);
+      res.setHeader("cache-control", "no-store");
+    },
+  };
+}
+
+/** The value of one cookie; undefined when there is none, or two of the name: nobody knows whose the second is. */
+function cookieOf(header: string | undefined, name: string): string | undefined {
+  if (header === undefined) return undefined;
+  const values = header
+    .split(";")
+    .map((pair) => pair.trim())
+    .filter((pair) => pair.startsWith(`${name}=`))
+    .map((pair) => pair.slice(name.length + 1));
+  return values.length === 1 ? values[0] : undefined;
+}
+
+/** On a plain connection https may be meant, too: a proxy in front of this service may have taken it off. */
+function isSameOrigin({ headers }: IncomingMessage, isSecure: boolean): boolean | undefined {
+  const { origin, host } = headers;
+  if (origin === undefined) return undefined;
+  const lower = origin.toLowerCase();
+  const here = host?.toLowerCase() ?? "";
+  return lower === `https://${here}` || (!isSecure && lower === `http://${here}`);
+}

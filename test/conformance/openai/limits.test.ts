@@ -1,0 +1,304 @@
+import { request as httpRequest } from "node:http";
+import OpenAI from "openai";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import type { RateLimits } from "../../../src/domain/limits/rate-limits.js";
+import { unlimited } from "../../../src/domain/limits/rate-limits.js";
+import { eventually } from "../../support/eventually.js";
+import { type RunningService, startService } from "../../support/start-service.js";
+import { type Api, createApi, expectError, type Reply, user } from "./api.js";
+
+const config = {
+  models: [
+    { id: "test-chat", engine: "scripted", scripted: { text: "One two three four." } },
+    { id: "test-embed", engine: "scripted", scripted: { dimensions: 2 } },
+    { id: "hangs", engine: "scripted", scripted: { text: "One two three four.", hang_after_tokens: 2 } },
+    { id: "fails", engine: "scripted", scripted: { text: "One two.", fail: { code: "internal_error" } } },
+    { id: "rare", engine: "scripted", scripted: { text: "One." } },
+  ],
+  rate_limits: { models: { rare: { requests_per_minute: 1 } } },
+};
+
+let service: RunningService;
+let accounts = 0;
+beforeAll(async () => {
+  service = await startService({ config });
+});
+afterAll(() => service.close());
+
+/** A new key with these limits, in an account of its own unless it is named. */
+async function limited(limits: Partial<RateLimits>, account = `account-${accounts++}`) {
+  const { apiKeys } = service.service.parts;
+  const settings = { name: "limited", scope: "read_write", account, limits: { ...unlimited, ...limits } } as const;
+  const { secret } = await apiKeys.create(settings);
+  return { secret, api: createApi({ http: service.http, key: secret }), account };
+}
+
+function limitHeaders({ headers }: Pick<Reply, "headers">): Record<string, string> {
+  return Object.fromEntries([...headers].filter(([name]) => name.startsWith("x-ratelimit-")));
+}
+
+const remainingTokens = async (answer: Promise<Reply>) =>
+  Number((await answer).headers.get("x-ratelimit-remaining-tokens"));
+
+describe("headers of limits", () => {
+  it.each([
+    ["a whole chat", (api: Api) => api.chat({ max_tokens: 50 }), 51],
+    ["a streamed chat", (api: Api) => api.chat({ max_tokens: 50, stream: true }), 51],
+    ["a completion", (api: Api) => api.completion({ max_tokens: 50, n: 2 }), 102],
+    ["a streamed completion", (api: Api) => api.completion({ max_tokens: 50, stream: true }), 52],
+    ["a batch", (api: Api) => api.completion({ max_tokens: 50, prompt: ["a", "b c"] }), 103],
+    ["embeddings", (api: Api) => api.embeddings({ input: ["a b", "c"] }), 3],
+  ])("wire RL-1, wire RL-3, wire RL-4, state RL-5, state RL-11: %s", async (_what, ask, reserved) => {
+    const { api } = await limited({ requestsPerMinute: 10, tokensPerMinute: 10_000 });
+    const reply = await ask(api);
+    expect(reply.status).toBe(200);
+    expect(limitHeaders(reply)).toEqual({
+      "x-ratelimit-limit-requests": "10",
+      "x-ratelimit-remaining-requests": "9",
+      "x-ratelimit-reset-requests": expect.stringMatching(/^1m[0-5](\.\d{1,3})?s$/),
+      "x-ratelimit-limit-tokens": "10000",
+      "x-ratelimit-remaining-tokens": String(10_000 - reserved),
+      "x-ratelimit-reset-tokens": expect.stringMatching(/^1m[0-5](\.\d{1,3})?s$/),
+    });
+  });
+
+  it("wire RL-4, state RL-11: come before the first byte of a stream", async () => {
+    const { secret } = await limited({ requestsPerMinute: 10 });
+    const abort = new AbortController();
+    const response = await fetch(`${service.api}/chat/completions`, {
+      method: "POST",
+      headers: { authorization: `Bearer ${secret}`, "content-type": "application/json" },
+      body: JSON.stringify({ model: "hangs", messages: [user], stream: true }),
+      signal: abort.signal,
+    });
+    expect(limitHeaders(response)).toMatchObject({ "x-ratelimit-remaining-requests": "9" });
+    abort.abort();
+  });
+
+  it("wire RL-1: a dimension without a limit has none, and a caller without limits has none at all", async () => {
+    const { api } = await limited({ requestsPerMinute: 10 });
+    expect(Object.keys(limitHeaders(await api.chat()))).toHaveLength(3);
+    expect(limitHeaders(await createApi(service).chat())).toEqual({});
+  });
+
+  it("state RL-11: are those of the tightest of key and account", async () => {
+    const { account } = await limited({});
+    const admin = service.service.parts.state.limits;
+    const owner = { kind: "account", id: account } as const;
+    await admin.put({ owner, limits: { ...unlimited, requestsPerMinute: 5, tokensPerMinute: 500 }, updatedAtMs: 0 });
+    const { api } = await limited({ requestsPerMinute: 3, tokensPerMinute: 9_000 }, account);
+    await eventually(async () => limitHeaders(await api.embeddings())["x-ratelimit-limit-tokens"] === "500");
+    expect(limitHeaders(await api.embeddings())).toMatchObject({
+      "x-ratelimit-limit-requests": "3",
+      "x-ratelimit-limit-tokens": "500",
+    });
+  });
+
+  it("wire RL-7, state RL-13: listing models costs nothing and says nothing", async () => {
+    const { api } = await limited({ requestsPerMinute: 1, tokensPerMinute: 100 });
+    for (let i = 0; i < 3; i++) {
+      const reply = await api.get("/v1/models");
+      expect([reply.status, limitHeaders(reply)]).toEqual([200, {}]);
+    }
+    expect((await api.embeddings()).status).toBe(200);
+  });
+});
+
+describe("a limit of requests", () => {
+  it("state RL-9, state RL-10, wire RL-1: is told with its figures and the wait, and the window's headers", async () => {
+    const { api } = await limited({ requestsPerMinute: 1 });
+    expect((await api.chat()).status).toBe(200);
+    const reply = await api.chat();
+    expectError(reply, 429, "rate_limit_exceeded");
+    expect(reply.json.error.type).toBe("requests");
+    expect(reply.json.error.message).toMatch(
+      /^Rate limit reached for the requests per minute of this API key: limit 1, used 1, requested 1\. Try again in [\dm.]+s\.$/,
+    );
+    expect(limitHeaders(reply)).toMatchObject({
+      "x-ratelimit-limit-requests": "1",
+      "x-ratelimit-remaining-requests": "0",
+    });
+    expectAdvice(reply);
+  });
+
+  it("is known before the body: a second refusal needs none of it", async () => {
+    const { secret, api } = await limited({ requestsPerMinute: 1 });
+    await api.chat();
+    expect((await api.chat()).status).toBe(429);
+    const response = await answerToHead(secret);
+    expect(response.status).toBe(429);
+    expect(response.headers["x-ratelimit-remaining-requests"]).toBe("0");
+    const message = JSON.parse(response.text).error.message;
+    expect(message).toContain("limit 1, used 1, requested 1");
+  });
+
+  it("state RL-14: a request that validation refuses costs one, and no tokens", async () => {
+    const { api } = await limited({ requestsPerMinute: 5, tokensPerMinute: 1_000 });
+    expectError(await api.chat({ temperature: 5 }), 400, "decimal_above_max_value", "temperature");
+    expectError(await api.send("POST", "/v1/chat/completions", "{"), 400, "invalid_json");
+    expect(limitHeaders(await api.embeddings({ input: "a" }))).toMatchObject({
+      "x-ratelimit-remaining-requests": "2",
+      "x-ratelimit-remaining-tokens": "999",
+    });
+  });
+
+  it("state RL-1: of a model holds for each account by itself", async () => {
+    const [one, two] = [await limited({}), await limited({})];
+    expect((await one.api.chat({ model: "rare" })).status).toBe(200);
+    const refused = await one.api.chat({ model: "rare" });
+    expectError(refused, 429, "rate_limit_exceeded");
+    expect(refused.json.error.message).toContain("the model 'rare' in this account");
+    expect((await one.api.chat()).status).toBe(200);
+    expect((await two.api.chat({ model: "rare" })).status).toBe(200);
+  });
+});
+
+describe("a limit of tokens", () => {
+  it("state RL-8, wire RL-5, RETRY-3: a request that is larger is not to be sent again and costs nothing", async () => {
+    const { api } = await limited({ tokensPerMinute: 100, requestsPerMinute: 2 });
+    const reply = await api.chat({ max_tokens: 500 });
+    expectError(reply, 429, "rate_limit_exceeded");
+    expect(reply.json.error).toMatchObject({ type: "tokens" });
+    expect(reply.json.error.message).toContain("Request too large");
+    expect(reply.json.error.message).toContain("limit 100, used 0, requested 501");
+    expect(reply.headers.get("x-should-retry")).toBe("false");
+    expect([reply.headers.get("retry-after"), reply.headers.get("retry-after-ms")]).toEqual([null, null]);
+    expect(limitHeaders(await api.chat({ max_tokens: 10 }))).toMatchObject({
+      "x-ratelimit-remaining-requests": "1",
+      "x-ratelimit-remaining-tokens": "89",
+    });
+  });
+
+  it("wire RL-6, state RL-6: what was reserved and not used is there again at the end", async () => {
+    const { api } = await limited({ tokensPerMinute: 1_000 });
+    expect(await remainingTokens(api.chat({ max_tokens: 500 }))).toBe(499);
+    // The answer had one token of prompt and four of text.
+    expect(await remainingTokens(api.chat({ max_tokens: 10 }))).toBe(1_000 - 5 - 11);
+  });
+
+  it("state RL-7: a stream that its client leaves costs its prompt and what was made until then", async () => {
+    const { secret, api } = await limited({ tokensPerMinute: 1_000 });
+    const abort = new AbortController();
+    const response = await fetch(`${service.api}/chat/completions`, {
+      method: "POST",
+      headers: { authorization: `Bearer ${secret}`, "content-type": "application/json" },
+      body: JSON.stringify({ model: "hangs", messages: [user], stream: true, max_tokens: 500 }),
+      signal: abort.signal,
+    });
+    const reader = response.body?.pipeThrough(new TextDecoderStream()).getReader();
+    for (let text = ""; !text.includes("two"); text += (await reader?.read())?.value ?? "");
+    abort.abort();
+    await eventually(async () => (await service.debugState()).requests.running === 0);
+    expect(await remainingTokens(api.embeddings({ input: "a" }))).toBe(1_000 - 3 - 1);
+  });
+
+  it("state RL-14: an engine that fails before any token keeps the request and gives back what was reserved", async () => {
+    const { api } = await limited({ requestsPerMinute: 5, tokensPerMinute: 1_000 });
+    expect((await api.chat({ model: "fails", max_tokens: 500 })).status).toBe(500);
+    expect(limitHeaders(await api.embeddings({ input: "a" }))).toMatchObject({
+      "x-ratelimit-remaining-requests": "3",
+      "x-ratelimit-remaining-tokens": "999",
+    });
+  });
+});
+
+describe("a limit of concurrency", () => {
+  it("state RL-1, state RL-18, RETRY-1: counts what runs, and has room again when that ends", async () => {
+    const { secret, api } = await limited({ concurrency: 1 });
+    const abort = new AbortController();
+    await fetch(`${service.api}/chat/completions`, {
+      method: "POST",
+      headers: { authorization: `Bearer ${secret}`, "content-type": "application/json" },
+      body: JSON.stringify({ model: "hangs", messages: [user], stream: true }),
+      signal: abort.signal,
+    });
+    const reply = await api.chat();
+    expectError(reply, 429, "rate_limit_exceeded");
+    expect(reply.json.error.type).toBe("requests");
+    expect([reply.headers.get("retry-after"), reply.headers.get("retry-after-ms")]).toEqual(["1", "1000"]);
+    abort.abort();
+    await eventually(async () => (await api.chat()).status === 200);
+  });
+});
+
+describe("limits of a running service", () => {
+  it("state RL-15: of the configuration change without a restart", async () => {
+    const { reload, config: before } = service.service;
+    const { api } = await limited({});
+    const limits = { ...before.rate_limits.default_key, requests_per_minute: 7 };
+    await reload.apply({ ...before, rate_limits: { ...before.rate_limits, default_key: limits } });
+    expect(limitHeaders(await api.chat())).toMatchObject({ "x-ratelimit-limit-requests": "7" });
+    await reload.apply(before);
+    expect(limitHeaders(await api.chat())).toEqual({});
+  });
+
+  it("wire RL-1, RETRY-3: are what OpenAI's SDK shows, and raises at once where a retry is useless", async () => {
+    const { secret } = await limited({ tokensPerMinute: 100 });
+    let attempts = 0;
+    const client = new OpenAI({
+      apiKey: secret,
+      baseURL: service.api,
+      fetch: (input, init) => {
+        attempts += 1;
+        return fetch(input, init);
+      },
+    });
+    const ask = (maxTokens: number) =>
+      client.chat.completions
+        .create({ model: "test-chat", messages: [{ role: "user", content: "Hi" }], max_tokens: maxTokens })
+        .withResponse();
+    const { response } = await ask(9);
+    expect(response.headers.get("x-ratelimit-remaining-tokens")).toBe("90");
+    const raised = await ask(500).catch((error: unknown) => error);
+    if (!(raised instanceof OpenAI.RateLimitError)) throw new Error(`raised ${String(raised)}`);
+    expect(raised).toMatchObject({ status: 429, code: "rate_limit_exceeded", type: "tokens" });
+    expect(raised.headers.get("x-ratelimit-limit-tokens")).toBe("100");
+    expect(attempts).toBe(2);
+  });
+});
+
+/** The wait of the message in milliseconds. */
+function waitOf(message: string): number {
+  const [, minutes = "0", seconds = "0"] = /Try again in (?:(\d+)m)?([\d.]+)s\.$/.exec(message) ?? [];
+  return Number(minutes) * 60_000 + Math.round(Number(seconds) * 1_000);
+}
+
+/** A wait up to a minute is advised; a longer one, which a window of 65 s can need, is in the message only (RETRY-2). */
+function expectAdvice({ headers, json }: Reply): void {
+  const waitMs = waitOf(json.error.message);
+  expect(waitMs).toBeGreaterThan(0);
+  expect(waitMs).toBeLessThanOrEqual(65_000);
+  const advice = ["retry-after", "retry-after-ms", "x-should-retry"].map((name) => headers.get(name));
+  expect(advice).toEqual(
+    waitMs > 60_000 ? [null, null, "false"] : [String(Math.ceil(waitMs / 1_000)), String(waitMs), null],
+  );
+}
+
+/** What a request is answered whose body never comes. */
+function answerToHead(secret: string) {
+  return new Promise<{ status: number | undefined; headers: NodeJS.Dict<string | string[]>; text: string }>(
+    (resolve, reject) => {
+      const request = httpRequest(`${service.api}/chat/completions`, {
+        method: "POST",
+        headers: {
+          authorization: `Bearer ${secret}`,
+          "content-type": "application/json",
+          "content-length": "1000",
+        },
+      });
+      request.on("error", reject);
+      request.on("response", (response) => {
+        let text = "";
+        response.setEncoding("utf8");
+        response.on("data", (piece: string) => {
+          text += piece;
+        });
+        response.on("end", () => {
+          resolve({ status: response.statusCode, headers: response.headers, text });
+          request.destroy();
+        });
+      });
+      request.flushHeaders();
+    },
+  );
+}

@@ -1,0 +1,162 @@
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { eventually } from "../../support/eventually.js";
+import { type RunningService, startService } from "../../support/start-service.js";
+
+const prices = { input: 10, cached_input: 1, output: 20 };
+const models = [
+  { id: "chat", engine: "scripted", scripted: { text: "One two three." }, prices },
+  { id: "embed", engine: "scripted", scripted: { dimensions: 4 }, prices: { input: 5 } },
+  { id: "slow", engine: "scripted", scripted: { text: "a b c d e f g h", token_delay_ms: 20 }, prices },
+  { id: "fails", engine: "scripted", scripted: { text: "a b", fail: { after_tokens: 1, code: "upstream_error" } } },
+];
+
+interface Result {
+  readonly input_tokens: number;
+  readonly output_tokens: number;
+  readonly num_model_requests: number;
+  readonly cost_nano_dollars: number;
+  readonly model: string | null;
+  readonly api_key_id: string | null;
+}
+
+let service: RunningService;
+beforeAll(async () => {
+  service = await startService({ config: { models } });
+});
+afterAll(() => service.close());
+
+async function get(query: string, key = service.readKey): Promise<{ status: number; body: Record<string, unknown> }> {
+  const response = await fetch(`${service.api}/usage${query}`, { headers: { authorization: `Bearer ${key}` } });
+  return { status: response.status, body: (await response.json()) as Record<string, unknown> };
+}
+
+async function today(query = "", key = service.readKey): Promise<readonly Result[]> {
+  const { body } = await get(`?limit=1${query}`, key);
+  const [bucket] = body["data"] as { results: Result[] }[];
+  return bucket?.results ?? [];
+}
+
+async function post(path: string, body: object, key = service.key, signal?: AbortSignal): Promise<Response> {
+  return await fetch(`${service.api}/${path}`, {
+    method: "POST",
+    headers: { authorization: `Bearer ${key}`, "content-type": "application/json" },
+    body: JSON.stringify(body),
+    ...(signal === undefined ? {} : { signal }),
+  });
+}
+
+const chat = (model: string, more: object = {}) => ({
+  model,
+  messages: [{ role: "user", content: "Say it now" }],
+  ...more,
+});
+
+async function keyOf(account: string): Promise<{ id: string; secret: string }> {
+  const { record, secret } = await service.service.parts.apiKeys.create({
+    name: account,
+    scope: "read_write",
+    account,
+  });
+  return { id: record.id, secret };
+}
+
+describe("GET /v1/usage", () => {
+  it("USE-10: shows what a request used, by model and key, once it is answered", async () => {
+    const { id, secret } = await keyOf("one");
+    const answer = (await (await post("chat/completions", chat("chat"), secret)).json()) as {
+      usage: { prompt_tokens: number; completion_tokens: number };
+    };
+    await (await post("embeddings", { model: "embed", input: "one two" }, secret)).text();
+    const { prompt_tokens: prompt, completion_tokens: completion } = answer.usage;
+    expect(await today("&group_by=model,key", secret)).toEqual([
+      {
+        object: "usage.result",
+        input_tokens: prompt,
+        output_tokens: completion,
+        input_cached_tokens: 0,
+        num_model_requests: 1,
+        cost_nano_dollars: prompt * 10 + completion * 20,
+        model: "chat",
+        api_key_id: id,
+      },
+      {
+        object: "usage.result",
+        input_tokens: 2,
+        output_tokens: 0,
+        input_cached_tokens: 0,
+        num_model_requests: 1,
+        cost_nano_dollars: 10,
+        model: "embed",
+        api_key_id: id,
+      },
+    ]);
+  });
+
+  it("has the shape of OpenAI's usage API", async () => {
+    const { status, body } = await get("");
+    expect(status).toBe(200);
+    expect(Object.keys(body)).toEqual(["object", "data", "has_more", "next_page"]);
+    const buckets = body["data"] as Record<string, unknown>[];
+    expect(buckets).toHaveLength(7);
+    for (const bucket of buckets) {
+      expect(Object.keys(bucket)).toEqual(["object", "start_time", "end_time", "results"]);
+      expect(Number(bucket["start_time"]) % 86_400).toBe(0);
+    }
+  });
+
+  it("state RL-7 USE-1: a stream that is left counts what was produced, once", async () => {
+    const { secret } = await keyOf("left");
+    const leave = new AbortController();
+    const response = await post("chat/completions", chat("slow", { stream: true }), secret, leave.signal);
+    const reader = response.body?.getReader();
+    await reader?.read();
+    leave.abort();
+    await eventually(async () => (await today("", secret)).length === 1, "the settlement of a stream that was left");
+    const [used] = await today("", secret);
+    expect(used?.num_model_requests).toBe(1);
+    expect(used?.output_tokens).toBeGreaterThanOrEqual(1);
+    expect(used?.output_tokens).toBeLessThan(8);
+  });
+
+  it("USE-1: a request that fails counts, one that is refused does not", async () => {
+    const { secret } = await keyOf("failed");
+    expect((await post("chat/completions", chat("fails"), secret)).status).toBeGreaterThanOrEqual(500);
+    expect((await post("chat/completions", chat("chat", { temperature: 9 }), secret)).status).toBe(400);
+    expect(await today("", secret)).toMatchObject([{ num_model_requests: 1, output_tokens: 1 }]);
+  });
+
+  it("SEC-22: shows a key its own account and no other", async () => {
+    const [a, b] = [await keyOf("left-alone"), await keyOf("busy")];
+    await (await post("chat/completions", chat("chat"), b.secret)).text();
+    expect(await today("&group_by=model,key", a.secret)).toEqual([]);
+    expect(await today("", b.secret)).toMatchObject([{ num_model_requests: 1 }]);
+  });
+
+  it("pages: has_more and next_page lead through the whole range", async () => {
+    const start = Math.floor(Date.now() / 1_000) - 9 * 86_400;
+    const first = await get(`?start_time=${start}&limit=4`);
+    expect(first.body["has_more"]).toBe(true);
+    const second = await get(`?start_time=${start}&limit=31&page=${String(first.body["next_page"])}`);
+    expect(second.body).toMatchObject({ has_more: false, next_page: null });
+    const count = ({ body }: { body: Record<string, unknown> }) => (body["data"] as unknown[]).length;
+    expect(count(first) + count(second)).toBe(10);
+  });
+
+  it.each([
+    ["?bucket_width=1m", "bucket_width"],
+    ["?start_time=yesterday", "start_time"],
+    ["?limit=32", "limit"],
+    ["?group_by=color", "group_by"],
+    ["?page=nowhere", "page"],
+    ["?start_time=20&end_time=10", "start_time"],
+  ])("refuses %s with 400 and the parameter's name", async (query, param) => {
+    const { status, body } = await get(query);
+    expect(status).toBe(400);
+    expect(body["error"]).toMatchObject({ code: "invalid_value", param });
+  });
+
+  it("needs a key, and takes GET only", async () => {
+    expect((await fetch(`${service.api}/usage`)).status).toBe(401);
+    expect((await post("usage", {})).status).toBe(405);
+  });
+});

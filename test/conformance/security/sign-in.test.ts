@@ -1,0 +1,172 @@
+import { status } from "@grpc/grpc-js";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { SessionService } from "../../../gen/unified/admin/v1/session_service_pb.js";
+import { connectErrorOf, request } from "../../support/connect-http.js";
+import { type RunningService, startService } from "../../support/start-service.js";
+import { openWay } from "../rpc/ways.js";
+import { DashboardClient, jsonOf } from "./dashboard-client.js";
+
+const password = "correct horse battery";
+let service: RunningService;
+
+beforeAll(async () => {
+  service = await startService({ config: { state: { durability: "every-write" } } });
+});
+afterAll(() => service.close());
+
+const codeOf = (answer: Parameters<typeof connectErrorOf>[0]) => connectErrorOf(answer).code;
+const newToken = async () => (await service.service.parts.setupLinks.create()).token;
+
+async function signedIn(): Promise<DashboardClient> {
+  const client = new DashboardClient(service);
+  const done = await client.call("SessionService/CompleteSetup", { token: await newToken(), password });
+  expect(done.status).toBe(200);
+  return client;
+}
+
+/** Hashing a password takes some tenths of a second of a free core. */
+describe("signing in to the dashboard", { timeout: 60_000 }, () => {
+  it("KEY-20 KEY-22: a set-up link sets the password and gives a cookie that scripts and other sites cannot use", async () => {
+    const client = new DashboardClient(service);
+    const token = await newToken();
+    const done = await client.call("SessionService/CompleteSetup", { token, password });
+    expect(done.headers["set-cookie"]).toEqual([
+      expect.stringMatching(/^uis_session=[0-9A-Za-z]{43}; Path=\/; Max-Age=604800; HttpOnly; SameSite=Strict$/),
+    ]);
+    expect(done.headers["cache-control"]).toBe("no-store");
+    expect(jsonOf(done)["session"]).toMatchObject({ user: "admin", role: "ROLE_ADMIN", current: true });
+    expect(codeOf(await new DashboardClient(service).call("SessionService/CompleteSetup", { token, password }))).toBe(
+      status.UNAUTHENTICATED,
+    );
+    expect((await client.call("ApiKeyService/ListApiKeys")).status).toBe(200);
+  });
+
+  it("KEY-21 KEY-22: the password signs in, signing out ends the session, and a stolen cookie ends with it", async () => {
+    await signedIn();
+    const client = new DashboardClient(service);
+    expect((await client.call("SessionService/SignIn", { user: "admin", password })).status).toBe(200);
+    const stolen = client.cookie;
+    expect((await client.call("SessionService/ListSessions")).status).toBe(200);
+    const out = await client.call("SessionService/SignOut");
+    expect(out.headers["set-cookie"]).toEqual([expect.stringContaining("uis_session=; Path=/; Max-Age=0")]);
+    client.cookie = stolen;
+    expect(codeOf(await client.call("SessionService/ListSessions"))).toBe(status.UNAUTHENTICATED);
+  });
+
+  it("KEY-22: sessions are listed and revocable", async () => {
+    const first = await signedIn();
+    const second = new DashboardClient(service);
+    await second.call("SessionService/SignIn", { user: "admin", password }, { "user-agent": "another browser" });
+    const { sessions } = jsonOf(await first.call("SessionService/ListSessions")) as {
+      sessions: { id: string; userAgent?: string; current?: boolean; address: string }[];
+    };
+    expect(sessions).toHaveLength(2);
+    expect(sessions[0]).toMatchObject({ userAgent: "another browser", address: expect.stringContaining("127.0.0.1") });
+    expect(sessions.map(({ current }) => current === true)).toEqual([false, true]);
+    expect((await first.call("SessionService/RevokeSession", { id: sessions[0]?.id })).status).toBe(200);
+    expect(codeOf(await second.call("SessionService/ListSessions"))).toBe(status.UNAUTHENTICATED);
+    expect((await first.call("SessionService/ListSessions")).status).toBe(200);
+  });
+
+  it("KEY-22: a change needs the origin of this server, and a foreign page is refused whatever it asks", async () => {
+    const client = await signedIn();
+    const name = "made by a session";
+    const create = (origin: string | undefined) =>
+      client.call("ApiKeyService/CreateApiKey", { name, scope: "SCOPE_READ" }, { origin });
+    const list = (origin: string | undefined) => client.call("ApiKeyService/ListApiKeys", {}, { origin });
+    const foreign = ["https://evil.example", "null", `${service.http}.evil.example`, service.http.replace(/:\d+$/, "")];
+    for (const origin of foreign) {
+      expect(codeOf(await create(origin)), origin).toBe(status.PERMISSION_DENIED);
+      expect(codeOf(await list(origin)), origin).toBe(status.PERMISSION_DENIED);
+      const signIn = await client.call("SessionService/SignIn", { user: "admin", password }, { origin });
+      expect(codeOf(signIn), origin).toBe(status.PERMISSION_DENIED);
+    }
+    expect(codeOf(await create(undefined))).toBe(status.PERMISSION_DENIED);
+    expect((await list(undefined)).status).toBe(200);
+    const before = jsonOf(await list(service.http))["apiKeys"] as { name: string }[];
+    expect(before.some((key) => key.name === name)).toBe(false);
+    expect((await create(service.http)).status).toBe(200);
+  });
+
+  it("KEY-22: two session cookies are none, for nobody knows who put the second one there", async () => {
+    const client = await signedIn();
+    const cookie = `${client.cookie}; ${client.cookie}`;
+    expect(codeOf(await client.call("ApiKeyService/ListApiKeys", {}, { cookie }))).toBe(status.UNAUTHENTICATED);
+    const beside = `theme=dark; ${client.cookie}; x=1`;
+    expect((await client.call("ApiKeyService/ListApiKeys", {}, { cookie: beside })).status).toBe(200);
+  });
+
+  it("KEY-22: /v1 and gRPC ignore cookies altogether", async () => {
+    const client = await signedIn();
+    const headers = { cookie: client.cookie ?? "", origin: service.http };
+    expect((await request(`${service.api}/models`, headers, "", "GET")).status).toBe(401);
+    const grpc = openWay("grpc", service);
+    const settings = { authorization: null, headers };
+    const listed = await grpc.call(SessionService.method.listSessions, {}, settings);
+    expect(listed.failure?.code).toBe(status.UNAUTHENTICATED);
+    const signIn = await grpc.call(SessionService.method.signIn, { user: "admin", password }, settings);
+    expect(signIn.failure).toMatchObject({ code: status.UNIMPLEMENTED, reason: "METHOD_NOT_ALLOWED" });
+    grpc.close();
+  });
+
+  it("KEY-21: a new password ends the other sessions", async () => {
+    const first = await signedIn();
+    const second = new DashboardClient(service);
+    await second.call("SessionService/SignIn", { user: "admin", password });
+    const change = { currentPassword: password, newPassword: "another long password" };
+    expect((await first.call("SessionService/ChangePassword", change)).status).toBe(200);
+    expect((await first.call("SessionService/ListSessions")).status).toBe(200);
+    expect(codeOf(await second.call("SessionService/ListSessions"))).toBe(status.UNAUTHENTICATED);
+  });
+
+  it("KEY-23: signing in, failing to and signing out are recorded with the address, and no password", async () => {
+    const client = await signedIn();
+    const wrong = "not the password at all";
+    await client.call("SessionService/SignIn", { user: "admin", password: wrong });
+    await client.call("SessionService/SignIn", { user: "typed-into-the-wrong-field", password: wrong });
+    await client.call("SessionService/SignOut");
+    const { body } = await client.call(
+      "SystemService/ListAuditRecords",
+      { pageSize: 4 },
+      { authorization: `Bearer ${service.adminToken}` },
+    );
+    const { records } = JSON.parse(body.toString()) as { records: Record<string, unknown>[] };
+    expect(
+      records.map(({ action, actorKind, result, details }) => ({ action, actorKind, result, details })),
+    ).toMatchObject([
+      { action: "session.sign_out", actorKind: "AUDIT_ACTOR_KIND_SESSION", result: "ok" },
+      { action: "session.sign_in", result: "invalid_api_key", details: { user: "unknown" } },
+      {
+        action: "session.sign_in",
+        actorKind: "AUDIT_ACTOR_KIND_NOBODY",
+        result: "invalid_api_key",
+        details: { user: "admin" },
+      },
+      { action: "administrator.set_up", result: "ok" },
+    ]);
+    expect(records.every(({ address }) => String(address).endsWith("127.0.0.1"))).toBe(true);
+    for (const secret of [password, wrong, "typed-into-the-wrong-field"]) expect(body.includes(secret)).toBe(false);
+  });
+});
+
+describe("limits of signing in", { timeout: 60_000 }, () => {
+  it("KEY-21: the 6th bad attempt within a minute is 429 with Retry-After, and no password exists by default", async () => {
+    const other = await startService();
+    const client = new DashboardClient(other);
+    for (const guess of ["admin", "password", "admin123", "changeme", "uis"]) {
+      const answer = await client.call("SessionService/SignIn", { user: "admin", password: guess });
+      expect(codeOf(answer)).toBe(status.UNAUTHENTICATED);
+    }
+    const answer = await client.call("SessionService/SignIn", { user: "admin", password });
+    expect(connectErrorOf(answer)).toMatchObject({ code: status.RESOURCE_EXHAUSTED, reason: "RATE_LIMIT_EXCEEDED" });
+    expect(Number(answer.headers["retry-after"])).toBeGreaterThan(0);
+    await other.close();
+  });
+
+  it("KEY-20: UIS_ADMIN_PASSWORD is the password from the start", async () => {
+    const other = await startService({ env: { UIS_ADMIN_PASSWORD: password } });
+    const client = new DashboardClient(other);
+    expect((await client.call("SessionService/SignIn", { user: "admin", password })).status).toBe(200);
+    await other.close();
+  });
+});

@@ -1,0 +1,58 @@
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { uis } from "../../support/cli-run.js";
+import { startService } from "../../support/start-service.js";
+
+let folder: string;
+beforeAll(async () => {
+  folder = await mkdtemp(join(tmpdir(), "uis-backup-"));
+});
+afterAll(() => rm(folder, { recursive: true, force: true }));
+
+const kept = (dataDir: string) => ({ state: { durability: "every-write" }, data_dir: dataDir });
+const modelsWith = async (api: string, secret: string) =>
+  (await fetch(`${api}/models`, { headers: { authorization: `Bearer ${secret}` } })).status;
+
+describe("uis backup and uis restore", () => {
+  it("USE-20: a copy made while the service runs brings its keys and usage back", async () => {
+    const dataDir = join(folder, "data");
+    const file = join(folder, "copy.db");
+    const first = await startService({ config: kept(dataDir) });
+    const env = { UIS_URL: first.http, UIS_DATA_DIR: dataDir };
+    const secret = first.key;
+    try {
+      expect(await uis(["backup", file], { env })).toMatchObject({ code: 0 });
+      expect((await uis(["backup", file], { env })).code).toBe(1);
+      // What came after the copy is not in it.
+      await first.service.parts.apiKeys.create({ name: "late", scope: "read" });
+      const inUse = await uis(["restore", file], { env });
+      expect(inUse.code).toBe(1);
+      expect(inUse.stderr).toContain("stop");
+    } finally {
+      await first.close();
+    }
+
+    const { UIS_URL: _, ...stopped } = { ...env, UIS_OFFLINE: "1" };
+    expect(await uis(["restore", file], { env: stopped })).toMatchObject({ code: 0 });
+    const second = await startService({ config: kept(dataDir) });
+    try {
+      expect(await modelsWith(second.api, secret)).toBe(200);
+      const { records } = await second.service.parts.apiKeys.list({ account: null, pageSize: 0, pageToken: "" });
+      expect(records.map(({ name }) => name)).not.toContain("late");
+    } finally {
+      await second.close();
+    }
+  });
+
+  it("USE-20: a service that stands is backed up by the command itself", async () => {
+    const dataDir = join(folder, "standing");
+    const service = await startService({ config: kept(dataDir) });
+    await service.close();
+    const file = join(folder, "standing.db");
+    const { code, stdout } = await uis(["backup", file, "--json"], { env: { UIS_DATA_DIR: dataDir } });
+    expect(code).toBe(0);
+    expect(JSON.parse(stdout)).toEqual({ file });
+  });
+});

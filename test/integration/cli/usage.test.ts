@@ -1,0 +1,85 @@
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { uis } from "../../support/cli-run.js";
+import { type RunningService, startService } from "../../support/start-service.js";
+
+let service: RunningService;
+let env: Record<string, string>;
+
+beforeAll(async () => {
+  service = await startService();
+  env = { UIS_URL: service.http, UIS_DATA_DIR: service.dataDir };
+});
+afterAll(() => service.close());
+
+async function json(args: string[]): Promise<unknown> {
+  const { code, stdout, stderr } = await uis([...args, "--json"], { env });
+  expect(stderr).toBe("");
+  expect(code).toBe(0);
+  return JSON.parse(stdout);
+}
+
+async function chat(): Promise<void> {
+  const response = await fetch(`${service.api}/chat/completions`, {
+    method: "POST",
+    headers: { authorization: `Bearer ${service.key}`, "content-type": "application/json" },
+    body: JSON.stringify({ model: "test-chat", messages: [{ role: "user", content: "one two" }] }),
+  });
+  await response.text();
+}
+
+describe("uis usage", () => {
+  it("USE-10: prints rows by day, model and key", async () => {
+    await chat();
+    const today = new Date().toISOString().slice(0, 10);
+    const [row, ...rest] = (await json(["usage", "--by", "day,model,key"])) as Record<string, unknown>[];
+    expect(rest).toEqual([]);
+    expect(row).toMatchObject({ day: today, model: "test-chat", requests: 1, prompt_tokens: 2, completion_tokens: 4 });
+    expect(String(row?.["api_key_id"])).toMatch(/^key_/);
+    const { stdout } = await uis(["usage"], { env });
+    expect(stdout).toContain("test-chat");
+  });
+
+  it("says so when nothing was used, and what is wrong with a day", async () => {
+    expect(await json(["usage", "--to", "2020-01-02", "--from", "2020-01-01"])).toEqual([]);
+    const bad = await uis(["usage", "--from", "monday"], { env });
+    expect(bad.code).toBe(2);
+    expect(bad.stderr).toContain("2026-01-31");
+  });
+});
+
+describe("uis thresholds", () => {
+  it("USE-4: adds, lists and deletes, with the names of the contract", async () => {
+    const limits = ["--metric", "tokens", "--period", "month", "--limit", "1000"];
+    const added = (await json([
+      "thresholds",
+      "add",
+      ...limits,
+      "--percents",
+      "50,100",
+      "--action",
+      "refuse",
+    ])) as Record<string, unknown>;
+    expect(added).toMatchObject({
+      account: "default",
+      api_key_id: null,
+      metric: "METRIC_TOKENS",
+      period: "PERIOD_MONTH",
+      limit: 1_000,
+      percents: [50, 100],
+      action: "ACTION_REFUSE",
+    });
+    expect(((await json(["thresholds", "list"])) as Record<string, unknown>[]).map(({ id }) => id)).toEqual([
+      added["id"],
+    ]);
+    await json(["thresholds", "rm", String(added["id"])]);
+    expect(await json(["thresholds", "list"])).toEqual([]);
+    expect((await uis(["thresholds", "rm", String(added["id"])], { env })).code).toBe(1);
+  });
+
+  it("refuses a limit that is no number with exit code 2", async () => {
+    const { code } = await uis(["thresholds", "add", "--metric", "cost", "--period", "day", "--limit", "much"], {
+      env,
+    });
+    expect(code).toBe(2);
+  });
+});

@@ -1,0 +1,140 @@
+import { randomBytes } from "node:crypto";
+import { mkdtemp, readdir, readFile, rm, stat, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { openEmbeddedState } from "../../../src/state/embedded/embedded-state.js";
+import { restoreEmbeddedState } from "../../../src/state/embedded/restore.js";
+import { openSqlite } from "../../../src/state/embedded/sqlite-binding.js";
+import { keyRecord } from "../../suites/api-key-records.js";
+import { StateChild } from "./child-process.js";
+import { settlement, usedThisMonth } from "./ledger-requests.js";
+
+const log = { debug() {}, info() {}, warn() {}, error() {} };
+
+let root: string;
+let dataDir: string;
+let file: string;
+beforeEach(async () => {
+  root = await mkdtemp(join(tmpdir(), "uis-backup-"));
+  dataDir = join(root, "data");
+  file = join(root, "backup.db");
+});
+afterEach(() => rm(root, { recursive: true }));
+
+const open = () => openEmbeddedState({ dataDir, log });
+
+/** A backup with key 1 and one request, of a state that has gone on to key 2. */
+async function backUpAndGoOn(): Promise<void> {
+  const state = await open();
+  await state.keys.insert(keyRecord(1));
+  await state.ledger.settle(settlement(1));
+  if (state.backup === null) throw new Error("the embedded state has backups");
+  await state.backup(file);
+  await state.keys.insert(keyRecord(2));
+  await state.close();
+}
+
+async function keyIds(): Promise<string[]> {
+  const state = await open();
+  const { records } = await state.keys.list({ account: null, limit: 10, after: null });
+  await state.close();
+  return records.map(({ id }) => id);
+}
+
+describe("backups of the embedded state", () => {
+  it("USE-20: a copy taken while requests are settled is whole, and restores what it held", async () => {
+    const state = await open();
+    const settled = Promise.all(Array.from({ length: 2_000 }, (_, number) => state.ledger.settle(settlement(number))));
+    await state.backup?.(file);
+    await settled;
+    await state.close();
+    expect((await stat(file)).mode & 0o777).toBe(0o600);
+    expect(await readdir(root)).toEqual(["backup.db", "data"]);
+
+    restoreEmbeddedState({ dataDir, file });
+    const restored = await open();
+    const rows = await restored.usage.rows({ account: "acme", width: "hour", fromMs: 0, toMs: restored.now() });
+    const { requests } = await usedThisMonth(restored);
+    expect(rows.reduce((sum, row) => sum + row.requests, 0n)).toBe(requests);
+    // Nobody is counted twice by settling all of them again.
+    await Promise.all(Array.from({ length: 2_000 }, (_, number) => restored.ledger.settle(settlement(number))));
+    expect(await usedThisMonth(restored)).toMatchObject({ requests: 2_000n });
+    await restored.close();
+  });
+
+  it("USE-20: restoring replaces everything, also what stands in the log of a killed process", async () => {
+    await backUpAndGoOn();
+    const child = new StateChild(dataDir);
+    try {
+      await child.hear(() => true);
+      child.tell({ kind: "insert", number: 3 });
+      await child.hear(({ kind }) => kind === "answer");
+    } finally {
+      await child.kill();
+    }
+    restoreEmbeddedState({ dataDir, file });
+    expect(await readdir(dataDir)).toEqual(["uis.db"]);
+    expect((await stat(join(dataDir, "uis.db"))).mode & 0o777).toBe(0o600);
+    expect(await keyIds()).toEqual([keyRecord(1).id]);
+  });
+
+  it("USE-20: restores into a directory that is not there, and over a damaged file", async () => {
+    await backUpAndGoOn();
+    const elsewhere = join(root, "new");
+    restoreEmbeddedState({ dataDir: elsewhere, file });
+    expect(await readdir(elsewhere)).toEqual(["uis.db"]);
+    await writeFile(join(dataDir, "uis.db"), randomBytes(100_000));
+    restoreEmbeddedState({ dataDir, file });
+    expect(await keyIds()).toEqual([keyRecord(1).id]);
+  });
+
+  it("refuses while a service runs there, and changes nothing", async () => {
+    await backUpAndGoOn();
+    const child = new StateChild(dataDir);
+    try {
+      await child.hear(() => true);
+      expect(() => restoreEmbeddedState({ dataDir, file })).toThrow("in use by another process");
+      child.tell({ kind: "find", number: 2 });
+      expect(await child.hear(({ kind }) => kind === "answer")).toMatchObject({ said: "done" });
+    } finally {
+      await child.kill();
+    }
+    expect(await keyIds()).toEqual([keyRecord(2).id, keyRecord(1).id]);
+  });
+
+  it("refuses what is no sound backup, or one of a newer version, and changes nothing", async () => {
+    await backUpAndGoOn();
+    const refused = (wrong: string, why: RegExp) => {
+      expect(() => restoreEmbeddedState({ dataDir, file: join(root, wrong) })).toThrow(why);
+    };
+    refused("missing.db", /cannot be restored/);
+    await writeFile(join(root, "rubbish.db"), randomBytes(50_000));
+    refused("rubbish.db", /is no backup/);
+    const bytes = await readFile(file);
+    await writeFile(join(root, "cut.db"), bytes.subarray(0, bytes.length / 2));
+    refused("cut.db", /damaged|no backup/);
+    const empty = openSqlite(join(root, "other.db"));
+    empty.exec("CREATE TABLE other (x)");
+    empty.close();
+    refused("other.db", /is no backup/);
+    await writeFile(join(root, "newer.db"), bytes);
+    const newer = openSqlite(join(root, "newer.db"));
+    newer.exec("INSERT INTO migrations (number, applied_at_ms) VALUES (999, 0)");
+    newer.close();
+    refused("newer.db", /newer version/);
+    expect(await readdir(dataDir)).toEqual(["uis.db"]);
+    expect(await keyIds()).toEqual([keyRecord(2).id, keyRecord(1).id]);
+  });
+
+  it("does not overwrite a file, and leaves nothing behind where it cannot write", async () => {
+    const state = await open();
+    await writeFile(file, "something dear");
+    await expect(state.backup?.(file)).rejects.toMatchObject({ code: "conflict" });
+    expect(await readFile(file, "utf8")).toBe("something dear");
+    const nowhere = join(root, "nowhere", "backup.db");
+    await expect(state.backup?.(nowhere)).rejects.toMatchObject({ code: "storage_unavailable" });
+    expect((await state.health()).ok).toBe(true);
+    await state.close();
+  });
+});

@@ -1,0 +1,40 @@
+/** What a power cut takes of a process: everything that it has written and not synced. */
+import { execFileSync } from "node:child_process";
+import { existsSync } from "node:fs";
+import { copyFile, mkdir, readdir, rm, stat, truncate } from "node:fs/promises";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+
+export class PowerCut {
+  readonly #folder: string;
+  readonly #library: string;
+
+  /** Compiles what is preloaded; `folder` is empty and takes it and what has been synced. */
+  constructor(folder: string) {
+    this.#folder = join(folder, "synced");
+    this.#library = join(folder, "synced-files.so");
+    const source = fileURLToPath(new URL("./synced-files.c", import.meta.url));
+    execFileSync("gcc", ["-shared", "-fPIC", "-O2", "-Wall", "-Werror", "-o", this.#library, source, "-ldl"]);
+  }
+
+  /** For the next process whose power will be cut. What is in the directory before it starts counts as synced. */
+  async environment(dataDir: string): Promise<Record<string, string>> {
+    await rm(this.#folder, { recursive: true, force: true });
+    await mkdir(this.#folder, { recursive: true });
+    for (const name of existsSync(dataDir) ? await readdir(dataDir) : []) {
+      const file = join(dataDir, name);
+      await copyFile(file, join(this.#folder, String((await stat(file)).ino)));
+    }
+    return { LD_PRELOAD: this.#library, SYNCED_FILES: this.#folder };
+  }
+
+  /** Of a process that has been killed: puts its files back to their last sync. */
+  async cut(dataDir: string): Promise<void> {
+    for (const name of await readdir(dataDir)) {
+      const file = join(dataDir, name);
+      const synced = join(this.#folder, String((await stat(file)).ino));
+      if (existsSync(synced)) await copyFile(synced, file);
+      else await truncate(file, 0);
+    }
+  }
+}

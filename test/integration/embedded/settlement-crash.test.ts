@@ -1,0 +1,138 @@
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import type { LostRequest } from "../../../src/domain/ledger.js";
+import type { State } from "../../../src/domain/state.js";
+import { openEmbeddedState } from "../../../src/state/embedded/embedded-state.js";
+import { rounds } from "../../support/tier.js";
+import { type ChildOptions, StateChild } from "./child-process.js";
+import { admission, promptTokensOf, requestIdOf, settlement, usedThisMonth } from "./ledger-requests.js";
+import { PowerCut } from "./power-cut.js";
+import { needsProgram } from "./programs.js";
+
+const log = { debug() {}, info() {}, warn() {}, error() {} };
+const roundStep = 1_000_000;
+/** Requests of each round that are never settled by the process that admitted them. */
+const leftRunning = 5;
+
+let root: string;
+let dataDir: string;
+beforeEach(async () => {
+  root = await mkdtemp(join(tmpdir(), "uis-settle-"));
+  dataDir = join(root, "data");
+});
+afterEach(() => rm(root, { recursive: true }));
+
+/**
+ * A process that leaves some requests running, settles others without end and is killed after so many answers. Returns
+ * the numbers of those whose settlement was acknowledged.
+ */
+async function serveAndKill(from: number, answers: number, options?: ChildOptions): Promise<number[]> {
+  const child = new StateChild(dataDir, options);
+  try {
+    expect(await child.hear(() => true)).toEqual({ kind: "opened" });
+    for (let number = from; number < from + leftRunning; number++) child.tell({ kind: "admit", number });
+    await child.hear(() => child.acknowledged.length === leftRunning);
+    child.tell({ kind: "serve", from: from + leftRunning });
+    await child.hear(() => child.said.length > answers + leftRunning);
+  } finally {
+    await child.kill();
+  }
+  return child.acknowledged.filter((number) => number >= from + leftRunning);
+}
+
+async function sweepAll(state: State): Promise<LostRequest[]> {
+  const all: LostRequest[] = [];
+  for (;;) {
+    const lost = await state.ledger.sweepLost(7, 60_000);
+    if (lost.length === 0) return all;
+    all.push(...lost);
+  }
+}
+
+/** Settles each number again; those that counted now, because they had not been kept. */
+async function settleAgain(state: State, numbers: readonly number[]): Promise<number[]> {
+  const outcomes = await Promise.all(numbers.map((number) => state.ledger.settle(settlement(number))));
+  return numbers.filter((_, position) => outcomes[position]?.duplicate === false);
+}
+
+describe("settlements of the embedded state under kill -9", () => {
+  it("USE-1, state RL-18: acknowledged ones are kept, none counts twice, running ones are found by the next sweep", {
+    timeout: 300_000,
+  }, async () => {
+    const seen = new Set<number>();
+    for (let round = 1; round <= rounds(50); round++) {
+      const from = round * roundStep;
+      const acknowledged = await serveAndKill(from, 1 + Math.floor(Math.random() * 1_000));
+      const state = await openEmbeddedState({ dataDir, log });
+      const lost = (await sweepAll(state)).map(({ requestId }) => Number.parseInt(requestId.slice("req_".length), 16));
+      const leftBehind = Array.from({ length: leftRunning }, (_, position) => from + position);
+      expect(leftBehind.filter((number) => !lost.includes(number))).toEqual([]);
+      expect(acknowledged.filter((number) => lost.includes(number))).toEqual([]);
+
+      expect(await settleAgain(state, acknowledged)).toEqual([]);
+      expect(await settleAgain(state, lost)).toEqual(lost);
+      expect(await settleAgain(state, lost)).toEqual([]);
+      expect(await state.ledger.sweepLost(10, 60_000)).toEqual([]);
+      for (const number of [...acknowledged, ...lost]) seen.add(number);
+      // Committed, but killed before the process could say so: counted by now, and not again.
+      const unsaid = Array.from({ length: 40 }, (_, lane) => Math.max(from, ...acknowledged) + 1 + lane);
+      const counted = await settleAgain(state, unsaid);
+      for (const number of unsaid) seen.add(number);
+      expect(counted.length).toBeLessThanOrEqual(unsaid.length);
+
+      const used = await usedThisMonth(state);
+      const expected = [...seen].reduce((sum, number) => sum + promptTokensOf(number), 0);
+      expect(used).toMatchObject({ requests: BigInt(seen.size), promptTokens: BigInt(expected) });
+      await state.close();
+    }
+  });
+
+  it("state RL-20: a restart begins with empty windows", async () => {
+    const owner = { kind: "account", id: "acme" } as const;
+    const limits = { requestsPerMinute: 1, tokensPerMinute: null, concurrency: null };
+    const limited = { scopes: [{ owner, limits }] };
+    const first = await openEmbeddedState({ dataDir, log });
+    expect(await first.ledger.admit(admission(1, limited))).toMatchObject({ admitted: true });
+    expect(await first.ledger.admit(admission(2, limited))).toMatchObject({ admitted: false });
+    await first.close();
+    const second = await openEmbeddedState({ dataDir, log });
+    expect(await second.ledger.admit(admission(2, limited))).toMatchObject({ admitted: true });
+    await second.close();
+  });
+
+  it("a request that was lost carries what was last told of it", async () => {
+    const first = await openEmbeddedState({ dataDir, log });
+    await first.ledger.admit(admission(1));
+    await first.ledger.renew([{ requestId: requestIdOf(1), account: "acme", promptTokens: 9, completionTokens: 4 }], 1);
+    await first.close();
+    const second = await openEmbeddedState({ dataDir, log });
+    const lost = await second.ledger.sweepLost(10, 60_000);
+    expect(lost).toMatchObject([
+      { requestId: requestIdOf(1), account: "acme", model: "org/model", promptTokens: 9, completionTokens: 4 },
+    ]);
+    expect(await second.ledger.sweepLost(10, 60_000)).toEqual([]);
+    await second.close();
+  });
+});
+
+describe("settlements of the embedded state under a power cut", () => {
+  it("USE-1: nothing that was acknowledged is lost", { timeout: 300_000 }, async (context) => {
+    if (process.platform !== "linux") context.skip("the preloaded library is made for Linux");
+    needsProgram(context, "gcc", "gcc");
+    const power = new PowerCut(root);
+    const seen = new Set<number>();
+    for (let round = 1; round <= rounds(30); round++) {
+      const answers = 1 + Math.floor(Math.random() * 1_000);
+      const acknowledged = await serveAndKill(round * roundStep, answers, { env: await power.environment(dataDir) });
+      await power.cut(dataDir);
+      const state = await openEmbeddedState({ dataDir, log });
+      expect(await settleAgain(state, acknowledged)).toEqual([]);
+      for (const number of acknowledged) seen.add(number);
+      const used = await usedThisMonth(state);
+      expect(used.requests).toBeGreaterThanOrEqual(BigInt(seen.size));
+      await state.close();
+    }
+  });
+});

@@ -1,0 +1,146 @@
+import { afterEach, describe, expect, it } from "vitest";
+import { unlimited } from "../../../src/domain/limits/rate-limits.js";
+import type { Logger } from "../../../src/domain/ports.js";
+import type { State } from "../../../src/domain/state.js";
+import { createSystemClock } from "../../../src/lib/clock.js";
+import { openRedisState, type RedisStateDeps } from "../../../src/state/redis/open-redis-state.js";
+import { admission } from "../../suites/ledger-records.js";
+import { freePort } from "../../support/redis/redis-process.js";
+import { type RedisServer, type RedisServerOptions, startRedis } from "../../support/redis/start-redis.js";
+import { silentLog } from "../../support/silent-log.js";
+
+describe("a Redis state is opened", () => {
+  const servers: RedisServer[] = [];
+  const states: State[] = [];
+  afterEach(async () => {
+    for (const state of states.splice(0)) await state.close();
+    for (const server of servers.splice(0)) await server.remove();
+  });
+  const start = async (options: RedisServerOptions = {}) => {
+    const server = await startRedis(options);
+    servers.push(server);
+    return server;
+  };
+  const open = async ({ url, tls }: Pick<RedisServer, "url" | "tls">, changes: Partial<RedisStateDeps> = {}) => {
+    const deps = { url, tls, log: silentLog, clock: createSystemClock(), allowVolatile: false, ...changes };
+    const state = await openRedisState(deps);
+    states.push(state);
+    return state;
+  };
+
+  it("without a warning where each write is synced", async () => {
+    const state = await open(await start({ aof: "always" }));
+    const health = await state.health();
+    expect(health).toMatchObject({ ok: true, durability: "every-write", warnings: [] });
+    expect(health.latencyMs).toBeGreaterThan(0);
+    expect(Math.abs(state.now() - Date.now())).toBeLessThan(1_000);
+  });
+
+  it("with a warning where a power cut can take a second", async () => {
+    const warnings: string[] = [];
+    const log: Logger = { ...silentLog, warn: (_, message) => warnings.push(message) };
+    const state = await open(await start({ aof: "everysec" }), { log });
+    expect(await state.health()).toMatchObject({ durability: "one-second", warnings });
+    expect(warnings).toEqual([expect.stringContaining("appendfsync always")]);
+  });
+
+  it("never where nothing is kept on disk, unless that is accepted", async () => {
+    const server = await start({ aof: "no" });
+    await expect(open(server)).rejects.toMatchObject({
+      name: "StateOpenError",
+      message: expect.stringContaining("appendonly no"),
+      fix: expect.stringContaining("allow_volatile"),
+    });
+    const state = await open(server, { allowVolatile: true });
+    expect(await state.health()).toMatchObject({ ok: true, durability: "none" });
+  });
+
+  it("never where keys may be evicted, and it is said when that is set later", async () => {
+    const server = await start();
+    await server.cli("CONFIG", "SET", "maxmemory-policy", "allkeys-lru");
+    await expect(open(server)).rejects.toMatchObject({ fix: "set maxmemory-policy noeviction" });
+    await server.cli("CONFIG", "SET", "maxmemory-policy", "noeviction");
+    const clock = createSystemClock();
+    let aheadMs = 0;
+    const state = await open(server, { clock: { ...clock, monotonic: () => clock.monotonic() + aheadMs } });
+    await server.cli("CONFIG", "SET", "maxmemory-policy", "allkeys-lru");
+    aheadMs = 60_000;
+    const { ok, warnings } = await state.health();
+    expect(ok).toBe(true);
+    expect(warnings[0]).toContain("set maxmemory-policy noeviction");
+  });
+
+  it("never on a replica", async () => {
+    const server = await start();
+    await server.cli("REPLICAOF", "127.0.0.1", "1");
+    await expect(open(server)).rejects.toMatchObject({ message: expect.stringContaining("is a replica") });
+  });
+
+  it("over TLS as a user who may not read the settings, with a warning that they could not be checked", async () => {
+    const state = await open(await start({ tls: true, acl: true }));
+    const { ok, warnings } = await state.health();
+    expect(ok).toBe(true);
+    expect(warnings).toEqual([expect.stringContaining("CONFIG GET APPENDFSYNC")]);
+  });
+
+  it("never with a wrong password, which is said at once and not shown", async () => {
+    const server = await start({ acl: true });
+    const url = server.url.replace(/\/\/.*@/, "//uis:wrong-password@");
+    const refusal = open({ url, tls: null });
+    await expect(refusal).rejects.toMatchObject({ message: expect.stringContaining("WRONGPASS") });
+    await expect(refusal).rejects.not.toThrow("wrong-password");
+  });
+
+  it("never over TLS with a certificate of an unknown authority", async () => {
+    const server = await start({ tls: true });
+    await expect(open({ ...server, tls: null }, { openWithinMs: 500 })).rejects.toMatchObject({
+      fix: expect.stringContaining("state.redis_tls"),
+    });
+    const tls = { caFile: "/nowhere/ca.pem", certFile: null, keyFile: null, serverName: null };
+    await expect(open({ ...server, tls })).rejects.toThrow("/nowhere/ca.pem for Redis cannot be read");
+  });
+
+  it("never for a user who hears no messages", async () => {
+    const server = await start({ acl: true, rules: "resetchannels" });
+    await expect(open(server, { openWithinMs: 500 })).rejects.toMatchObject({
+      fix: "allow our user the channels uis:* (ACL: &uis:*)",
+    });
+  });
+
+  it("when a server that is still starting is there in time, else it says where none is", async () => {
+    const port = await freePort();
+    const url = `redis://127.0.0.1:${port}`;
+    await expect(open({ url, tls: null }, { openWithinMs: 300 })).rejects.toThrow(
+      `Redis at 127.0.0.1:${port} cannot be used: connect ECONNREFUSED`,
+    );
+    const opening = open({ url, tls: null });
+    // The last of two ports on a command line counts.
+    await start({ args: ["--port", String(port)] });
+    expect(await (await opening).health()).toMatchObject({ ok: true });
+  });
+
+  it("state RL-19: with the store's time, whatever the replica's own clock says", async () => {
+    const server = await start();
+    const clock = createSystemClock();
+    const late = await open(server, { patience: 20, clock: { ...clock, now: () => clock.now() - 600_000 } });
+    const early = await open(server, { patience: 20, clock: { ...clock, now: () => clock.now() + 600_000 } });
+    expect(Math.abs(late.now() - early.now())).toBeLessThan(1_000);
+    const owner = { kind: "account", id: "a" } as const;
+    const scopes = [{ owner, limits: { ...unlimited, requestsPerMinute: 2 } }];
+    expect(await late.ledger.admit(admission("req_1", { scopes }))).toMatchObject({ admitted: true });
+    expect(await early.ledger.admit(admission("req_2", { scopes }))).toMatchObject({ admitted: true });
+    for (const [number, { ledger }] of [late, early].entries()) {
+      const refused = await ledger.admit(admission(`req_${number + 3}`, { scopes }));
+      expect(refused).toMatchObject({ admitted: false, refusal: { which: "requests", used: 2 } });
+    }
+  });
+
+  it("and tells that the server does not answer any more, without failing", async () => {
+    const server = await start();
+    const state = await open(server);
+    await server.kill();
+    const health = await state.health();
+    expect(health.ok).toBe(false);
+    expect(health.warnings[0]).toContain("The store cannot be used");
+  });
+});

@@ -1,0 +1,26 @@
+import { createInterface } from "node:readline";
+import { admission, keyScope, openReplica } from "./redis-ledger-harness.js";
+
+/**
+ * A replica for bursts.test.ts. Arguments: URL, name, limit of requests, limit of tokens, tokens of a request. Each line
+ * that it reads is how far to move the time in ms and how many requests to admit at once; it writes how many of them
+ * were.
+ */
+const [url = "", name = "", requestsPerMinute, tokensPerMinute, tokens] = process.argv.slice(2);
+const limits = { requestsPerMinute: Number(requestsPerMinute), tokensPerMinute: Number(tokensPerMinute) };
+const reserve = { tokens: Number(tokens), costNano: 0 };
+const replica = await openReplica(url);
+let asked = 0;
+
+process.stdout.write("ready\n");
+for await (const line of createInterface({ input: process.stdin })) {
+  const [advanceMs = 0, count = 0] = line.split(" ").map(Number);
+  replica.advance(advanceMs);
+  const admissions = await Promise.all(
+    Array.from({ length: count }, () =>
+      replica.ledger.admit(admission(`${name}_${asked++}`, { scopes: [keyScope(limits)], reserve })),
+    ),
+  );
+  process.stdout.write(`${admissions.filter(({ admitted }) => admitted).length}\n`);
+}
+replica.close();

@@ -1,0 +1,187 @@
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
+import type { Admission, AdmitRequest, LimitRefusal } from "../../../../src/domain/ledger.js";
+import { periodAt } from "../../../../src/domain/usage/period.js";
+import { type RedisServer, startRedis } from "../../../support/redis/start-redis.js";
+import {
+  accountScope,
+  admission,
+  keyScope,
+  type LedgerReplica,
+  openReplica,
+  settlement,
+  toNoon,
+} from "./redis-ledger-harness.js";
+
+describe("limits in Redis", () => {
+  let redis: RedisServer;
+  let replica: LedgerReplica;
+  beforeAll(async () => {
+    redis = await startRedis({ aof: "no" });
+    replica = await openReplica(redis.url);
+    toNoon(replica);
+  });
+  beforeEach(() => redis.cli("FLUSHALL"));
+  afterAll(async () => {
+    replica?.close();
+    await redis?.remove();
+  });
+
+  const admitAll = (count: number, changes: Partial<AdmitRequest>, name = "req"): Promise<Admission[]> =>
+    Promise.all(Array.from({ length: count }, (_, i) => replica.ledger.admit(admission(`${name}_${i}`, changes))));
+
+  it("state RL-2: decides requests that come together one by one, in their order, and charges a refused one nowhere", async () => {
+    const scopes = [keyScope({ requestsPerMinute: 3 }), accountScope({ requestsPerMinute: 10 })];
+    const admissions = await admitAll(5, { scopes });
+    expect(admissions.map(({ admitted }) => admitted)).toEqual([true, true, true, false, false]);
+    const uses = await replica.ledger.inspect("a", scopes);
+    expect(uses.map(({ requests, running }) => ({ requests, running }))).toEqual([
+      { requests: 3, running: 3 },
+      { requests: 3, running: 3 },
+    ]);
+  });
+
+  it("decides a repeat in the same call as the first, and as before when it comes later", async () => {
+    const scopes = [keyScope({ requestsPerMinute: 3, tokensPerMinute: 100 })];
+    const request = admission("req_1", { scopes, reserve: { tokens: 40, costNano: 0 } });
+    const together = await Promise.all([replica.ledger.admit(request), replica.ledger.admit(request)]);
+    expect(together[1]).toEqual(together[0]);
+    await replica.ledger.admit({ ...request, requestId: "req_2" });
+    expect(await replica.ledger.admit(request)).toEqual(together[0]);
+    expect(await replica.ledger.inspect("a", scopes)).toMatchObject([{ requests: 2, tokens: 80, running: 2 }]);
+  });
+
+  it("state RL-10: admits a lone request after exactly the wait that its refusal told, and not before", async () => {
+    const scopes = [keyScope({ tokensPerMinute: 100 })];
+    const ask = (id: string) => replica.ledger.admit(admission(id, { scopes, reserve: { tokens: 50, costNano: 0 } }));
+    await ask("req_1");
+    replica.advance(7_000);
+    await ask("req_2");
+    const refused = await ask("req_3");
+    const { retryAfterMs } = refusalOf(refused);
+    expect(retryAfterMs).toBeGreaterThan(48_000);
+    replica.advance((retryAfterMs ?? 0) - 1_000);
+    expect(await ask("req_4")).toMatchObject({ admitted: false });
+    replica.advance(1_000);
+    expect(await ask("req_5")).toMatchObject({ admitted: true });
+  });
+
+  it("state RL-8: names no wait for a request that is larger than the limit, however long the others' are", async () => {
+    const scopes = [accountScope({ requestsPerMinute: 1 }), keyScope({ tokensPerMinute: 10 })];
+    await replica.ledger.admit(admission("req_1", { scopes }));
+    const refused = await replica.ledger.admit(admission("req_2", { scopes, reserve: { tokens: 11, costNano: 0 } }));
+    expect(refusalOf(refused)).toEqual({
+      which: "tokens",
+      owner: { kind: "key", id: "key_1" },
+      limit: 10,
+      used: 0,
+      requested: 11,
+      retryAfterMs: null,
+    });
+  });
+
+  it("state RL-6: gives back what was not used, and charges what was used beyond the reservation", async () => {
+    const scopes = [keyScope({ tokensPerMinute: 100 })];
+    await replica.ledger.admit(admission("req_1", { scopes, reserve: { tokens: 90, costNano: 0 } }));
+    await replica.ledger.settle(settlement("req_1", { promptTokens: 10, completionTokens: 5 }));
+    expect(await replica.ledger.inspect("a", scopes)).toMatchObject([{ tokens: 15, running: 0 }]);
+    await replica.ledger.admit(admission("req_2", { scopes, reserve: { tokens: 1, costNano: 0 } }));
+    replica.advance(66_000);
+    await replica.ledger.settle(settlement("req_2", { promptTokens: 200, completionTokens: 0 }));
+    expect(await replica.ledger.inspect("a", scopes)).toMatchObject([{ tokens: 199 }]);
+    const refused = await replica.ledger.admit(admission("req_3", { scopes, reserve: { tokens: 1, costNano: 0 } }));
+    expect(refused.snapshot?.tokens).toMatchObject({ limit: 100, remaining: 0 });
+  });
+
+  it("takes a refund from nothing that was charged after its window was emptied", async () => {
+    const scopes = [keyScope({ tokensPerMinute: 100, requestsPerMinute: 10 })];
+    await replica.ledger.admit(admission("req_1", { scopes, reserve: { tokens: 90, costNano: 0 } }));
+    await replica.ledger.resetWindow("a", { kind: "key", id: "key_1" });
+    await replica.ledger.admit(admission("req_2", { scopes, reserve: { tokens: 90, costNano: 0 } }));
+    await replica.ledger.settle(settlement("req_1", { promptTokens: 0, completionTokens: 0 }));
+    expect(await replica.ledger.inspect("a", scopes)).toMatchObject([{ requests: 1, tokens: 90, running: 1 }]);
+  });
+
+  it("state RL-18: counts running requests, and not those whose lease ran out", async () => {
+    const scopes = [keyScope({ concurrency: 2 })];
+    const [, , third] = await admitAll(3, { scopes });
+    expect(refusalOf(third)).toMatchObject({ which: "concurrency", limit: 2, used: 2, retryAfterMs: 1_000 });
+    await replica.ledger.settle(settlement("req_0"));
+    expect(await replica.ledger.admit(admission("req_4", { scopes }))).toMatchObject({ admitted: true });
+    replica.advance(59_000);
+    const progress = { requestId: "req_1", account: "a", promptTokens: 1, completionTokens: 1 };
+    await replica.ledger.renew([progress], 60_000);
+    replica.advance(2_000);
+    const [, sixth] = await admitAll(2, { scopes }, "later");
+    expect(sixth).toMatchObject({ admitted: false, refusal: { used: 2 } });
+  });
+
+  it("state RL-14: charges a refused request once, with one request, even above the limit", async () => {
+    const scopes = [keyScope({ requestsPerMinute: 1, tokensPerMinute: 100 })];
+    const refused = { requestId: "req_1", account: "a", keyId: "key_1", scopes };
+    await replica.ledger.chargeRefused(refused);
+    await replica.ledger.chargeRefused(refused);
+    await replica.ledger.chargeRefused({ ...refused, requestId: "req_2" });
+    expect(await replica.ledger.inspect("a", scopes)).toMatchObject([{ requests: 2, tokens: 0, running: 0 }]);
+  });
+
+  it("state RL-19: a replica whose clock is ten minutes off changes no limit, no lease and no period", async () => {
+    const replicas = await Promise.all([0, -600_000, 600_000].map((wrongByMs) => openReplica(redis.url, wrongByMs)));
+    const ledgers = replicas.map(({ ledger }) => ledger);
+    const scopes = [keyScope({ requestsPerMinute: 2, concurrency: 3 })];
+    const admissions: Admission[] = [];
+    for (const [i, ledger] of ledgers.entries()) {
+      admissions.push(await ledger.admit(admission(`req_${i}`, { scopes })));
+    }
+    expect(admissions.map(({ admitted }) => admitted)).toEqual([true, true, false]);
+    for (const ledger of ledgers) expect(await ledger.sweepLost(10, 60_000)).toEqual([]);
+    for (const [i, ledger] of ledgers.entries()) await ledger.settle(settlement(`req_${i}`));
+    const [seconds = ""] = (await redis.cli("TIME")).split("\n");
+    const today = periodAt("day", Number(seconds) * 1_000);
+    for (const { usage } of replicas) {
+      expect(await usage.used("a", { kind: "account", id: "a" }, today)).toMatchObject({ requests: 3n });
+    }
+    for (const each of replicas) each.close();
+  });
+
+  it("corrects no window for a settlement that was admitted elsewhere", async () => {
+    const scopes = [keyScope({ tokensPerMinute: 100 })];
+    await replica.ledger.admit(admission("req_1", { scopes, reserve: { tokens: 90, costNano: 0 } }));
+    await replica.ledger.settle(settlement("req_1", { degraded: true }));
+    expect(await replica.ledger.inspect("a", scopes)).toMatchObject([{ tokens: 90, running: 0 }]);
+  });
+
+  it("counts buckets of the future from now when the store's clock goes back", async () => {
+    const scopes = [keyScope({ requestsPerMinute: 2 })];
+    await admitAll(2, { scopes });
+    replica.advance(-3_600_000);
+    const refused = await replica.ledger.admit(admission("back_1", { scopes }));
+    expect(refusalOf(refused).retryAfterMs).toBeLessThanOrEqual(65_000);
+    replica.advance(65_000);
+    expect(await replica.ledger.admit(admission("back_2", { scopes }))).toMatchObject({ admitted: true });
+    replica.advance(3_600_000);
+  });
+
+  it("refuses a budget by what is settled and what is reserved, exactly beyond 2^53", async () => {
+    const limit = 2n ** 53n + 101n;
+    const budget = { id: "thr_1", metric: "cost", period: "month", limit } as const;
+    const budgets = [{ ...budget, scope: { kind: "key" as const, id: "key_1" } }];
+    await replica.ledger.settle(settlement("past_1", { costNano: Number.MAX_SAFE_INTEGER }));
+    await replica.ledger.settle(settlement("past_2", { costNano: 2 }));
+    const ask = (id: string, costNano: number) =>
+      replica.ledger.admit(admission(id, { budgets, reserve: { tokens: 0, costNano } }));
+    expect(await ask("req_1", 60)).toMatchObject({ admitted: true });
+    expect(await ask("req_2", 41)).toMatchObject({
+      admitted: false,
+      refusal: { which: "budget", thresholdId: "thr_1", limit, used: 2n ** 53n + 61n, requested: 41n },
+    });
+    expect(await ask("req_3", 40)).toMatchObject({ admitted: true });
+    await replica.ledger.settle(settlement("req_1", { costNano: 0 }));
+    expect(await ask("req_4", 60)).toMatchObject({ admitted: true });
+  });
+});
+
+function refusalOf(admission: Admission | undefined): LimitRefusal {
+  if (admission === undefined || admission.admitted) throw new Error("the request was admitted");
+  if (admission.refusal.which === "budget") throw new Error("a budget refused the request");
+  return admission.refusal;
+}

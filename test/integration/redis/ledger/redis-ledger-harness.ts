@@ -1,0 +1,113 @@
+import type { AdmitRequest, Settlement } from "../../../../src/domain/ledger.js";
+import type { RateLimits } from "../../../../src/domain/limits/rate-limits.js";
+import { unlimited } from "../../../../src/domain/limits/rate-limits.js";
+import type { UsageReader } from "../../../../src/domain/usage/usage-store.js";
+import type { DeliveryQueue } from "../../../../src/domain/webhooks/delivery-queue.js";
+import { createSystemClock } from "../../../../src/lib/clock.js";
+import { RedisConnection } from "../../../../src/state/redis/connection.js";
+import { createRedisDeliveries } from "../../../../src/state/redis/ledger/redis-deliveries.js";
+import { RedisLedger } from "../../../../src/state/redis/ledger/redis-ledger.js";
+import { createRedisUsage } from "../../../../src/state/redis/ledger/redis-usage.js";
+import type { RedisClient } from "../../../../src/state/redis/redis-client.js";
+import { createStoreTime, type StoreTime } from "../../../../src/state/redis/store-time.js";
+
+const quiet = { debug: () => {}, info: () => {}, warn: () => {}, error: () => {} };
+const readyWithinMs = 5_000;
+const patienceMs = 20_000;
+const dayMs = 86_400_000;
+
+/** One replica's ledger, on a server that others may use, too. */
+export interface LedgerReplica {
+  readonly ledger: RedisLedger;
+  readonly usage: UsageReader;
+  readonly deliveries: DeliveryQueue;
+  readonly time: StoreTime;
+  /** Moves the time of the store, as this replica sees it. */
+  advance(ms: number): void;
+  close(): void;
+}
+
+/** `wrongByMs`: how wrong the wall clock of its machine is. */
+export async function openReplica(url: string, wrongByMs = 0): Promise<LedgerReplica> {
+  const system = createSystemClock();
+  const clock = { ...system, now: () => system.now() + wrongByMs };
+  const connection = new RedisConnection({ url, tls: null, clock, log: quiet });
+  await connection.ready(readyWithinMs);
+  const client = patient(connection);
+  let shiftMs = 0;
+  const time = createStoreTime({ clock, shiftMs: () => shiftMs });
+  const deps = { client, storeTime: time };
+  const replica = {
+    ledger: new RedisLedger(deps),
+    usage: createRedisUsage({ ...deps, accountsWithKeys: async () => [] }),
+    deliveries: createRedisDeliveries(deps),
+    time,
+    advance(ms: number) {
+      shiftMs += ms;
+    },
+    close: () => connection.close(),
+  };
+  await replica.ledger.inspect("a", [accountScope({})]);
+  return replica;
+}
+
+/** The ledger's own timeouts are shorter than a busy machine can hold, and these tests are about what is answered. */
+function patient(client: RedisClient): RedisClient {
+  return {
+    prefix: client.prefix,
+    run: (script, keys, args) => client.run(script, keys, args, patienceMs),
+    command: (name, args) => client.command(name, args, patienceMs),
+  };
+}
+
+/** Moves the store's time to the middle of the next day, so that no period ends within a test. */
+export function toNoon(replica: LedgerReplica): void {
+  const nowMs = replica.time.now();
+  replica.advance(dayMs - (nowMs % dayMs) + dayMs / 2);
+}
+
+export function accountScope(limits: Partial<RateLimits>, account = "a") {
+  return { owner: { kind: "account" as const, id: account }, limits: { ...unlimited, ...limits } };
+}
+
+export function keyScope(limits: Partial<RateLimits>, id = "key_1") {
+  return { owner: { kind: "key" as const, id }, limits: { ...unlimited, ...limits } };
+}
+
+export function admission(requestId: string, changes: Partial<AdmitRequest> = {}): AdmitRequest {
+  return {
+    requestId,
+    account: "a",
+    keyId: "key_1",
+    model: "m",
+    operation: "create_chat_completion",
+    reserve: { tokens: 0, costNano: 0 },
+    promptTokens: 0,
+    leaseMs: 60_000,
+    scopes: [],
+    budgets: [],
+    ...changes,
+  };
+}
+
+export function settlement(requestId: string, changes: Partial<Settlement> = {}): Settlement {
+  return {
+    requestId,
+    account: "a",
+    keyId: "key_1",
+    model: "m",
+    operation: "create_chat_completion",
+    why: "completed",
+    error: null,
+    promptTokens: 10,
+    completionTokens: 5,
+    cachedTokens: 0,
+    costNano: 0,
+    latencyMs: 1,
+    degraded: false,
+    event: null,
+    thresholds: [],
+    endedAtMs: null,
+    ...changes,
+  };
+}

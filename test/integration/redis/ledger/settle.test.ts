@@ -1,0 +1,186 @@
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
+import { periodAt } from "../../../../src/domain/usage/period.js";
+import type { Threshold } from "../../../../src/domain/usage/threshold.js";
+import { createKeySpace } from "../../../../src/state/redis/key-space.js";
+import { type RedisServer, startRedis } from "../../../support/redis/start-redis.js";
+import { admission, type LedgerReplica, openReplica, settlement, toNoon } from "./redis-ledger-harness.js";
+
+const dayMs = 86_400_000;
+const shard = createKeySpace("uis:").shardOf("a");
+
+describe("settlements in Redis", () => {
+  let redis: RedisServer;
+  let replica: LedgerReplica;
+  let other: LedgerReplica;
+  beforeAll(async () => {
+    redis = await startRedis({ aof: "no" });
+    [replica, other] = await Promise.all([openReplica(redis.url), openReplica(redis.url)]);
+    toNoon(replica);
+    toNoon(other);
+  });
+  beforeEach(() => redis.cli("FLUSHALL"));
+  afterAll(async () => {
+    replica?.close();
+    other?.close();
+    await redis?.remove();
+  });
+
+  const usedToday = (kind: "account" | "key", id: string) =>
+    replica.usage.used("a", { kind, id }, periodAt("day", replica.time.now()));
+  const rows = (width: "hour" | "day") =>
+    replica.usage.rows({ account: "a", width, fromMs: 0, toMs: replica.time.now() + 1 });
+  const addEndpoint = (id: string, fields: string) => redis.cli("HSET", shard.endpoints("a"), id, fields);
+
+  it("USE-1: counts a request once, whoever tells its end and however often, also in one call", async () => {
+    await replica.ledger.admit(admission("req_1"));
+    const settled = await Promise.all(
+      [replica, other, replica].map(({ ledger }) => ledger.settle(settlement("req_1"))),
+    );
+    expect(settled.map(({ duplicate }) => duplicate).toSorted()).toEqual([false, true, true]);
+    expect(await replica.ledger.settle(settlement("req_1"))).toMatchObject({ duplicate: true });
+    expect(await usedToday("account", "a")).toMatchObject({ requests: 1n, promptTokens: 10n, completionTokens: 5n });
+  });
+
+  it("USE-9: adds up exactly beyond 2^53", async () => {
+    await Promise.all([1, 2, 3].map((i) => replica.ledger.settle(settlement(`req_${i}`, { costNano: 2 ** 53 - 1 }))));
+    expect(await usedToday("key", "key_1")).toMatchObject({ requests: 3n, costNano: 3n * (2n ** 53n - 1n) });
+  });
+
+  it("keeps hours and days by key and model, and finds their accounts", async () => {
+    await Promise.all([
+      replica.ledger.settle(settlement("req_1", { model: "z" })),
+      replica.ledger.settle(settlement("req_2", { keyId: null })),
+      replica.ledger.settle(settlement("req_3", { cachedTokens: 4, costNano: 7 })),
+      replica.ledger.settle(settlement("req_4")),
+      replica.ledger.settle(settlement("req_5", { account: "b" })),
+    ]);
+    const expected = [
+      { keyId: null, model: "m", requests: 1n, cachedTokens: 0n },
+      { keyId: "key_1", model: "m", requests: 2n, promptTokens: 20n, cachedTokens: 4n, costNano: 7n },
+      { keyId: "key_1", model: "z", requests: 1n },
+    ];
+    expect(await rows("hour")).toMatchObject(expected);
+    expect(await rows("day")).toMatchObject(expected);
+    expect(await replica.usage.accounts()).toEqual(["a", "b"]);
+  });
+
+  it("USE-6: counts in the period of the end: a late settlement in its own, all others by the store's time", async () => {
+    const nowMs = replica.time.now();
+    await replica.ledger.admit(admission("req_1"));
+    await replica.ledger.settle(settlement("req_late", { endedAtMs: nowMs - dayMs }));
+    replica.advance(dayMs);
+    await replica.ledger.settle(settlement("req_1"));
+    replica.advance(-dayMs);
+    const days = await replica.usage.rows({ account: "a", width: "day", fromMs: 0, toMs: nowMs + 2 * dayMs });
+    const today = periodAt("day", nowMs).startMs;
+    expect(days.map(({ startMs }) => startMs)).toEqual([today - dayMs, today + dayMs]);
+  });
+
+  it("finds the hour by the server's clock when the estimate is wrong", async () => {
+    replica.time.observe(replica.time.now() - 2 * dayMs, replica.time.monotonic(), replica.time.monotonic());
+    await replica.ledger.settle(settlement("req_1"));
+    expect(await usedToday("account", "a")).toMatchObject({ requests: 1n });
+  });
+
+  it("USE-3: tells each value of a threshold once, with the exact sum, to whoever listens", async () => {
+    await addEndpoint("we_1", "enabled|request.completed,usage.threshold_reached|{}");
+    await addEndpoint("we_2", "disabled|usage.threshold_reached|{}");
+    await addEndpoint("we_3", "enabled|request.failed|{}");
+    const thresholds = [threshold({ limit: 150n, percents: [50, 100] })];
+    const ledgers = [replica.ledger, other.ledger];
+    const settled = await Promise.all(
+      Array.from({ length: 20 }, (_, i) => ledgers[i % 2]?.settle(settlement(`req_${i}`, { thresholds }))),
+    );
+    expect(settled.flatMap((each) => each?.crossed ?? [])).toEqual(["thr_1", "thr_1"]);
+    const deliveries = await replica.deliveries.list("a", 10);
+    expect(deliveries.map(({ endpointId }) => endpointId)).toEqual(["we_1", "we_1"]);
+    expect(deliveries.map(({ body }) => JSON.parse(body).data)).toMatchObject([
+      { percent: 50, used: 75 },
+      { percent: 100, used: 150 },
+    ]);
+    expect(await replica.deliveries.due()).toBe(2);
+  });
+
+  it("USE-5: tells every value that one settlement jumps over, the lowest first, and an edited one anew", async () => {
+    const thresholds = [threshold({ limit: 10n, percents: [10, 50, 100] })];
+    expect(await replica.ledger.settle(settlement("req_1", { thresholds }))).toEqual({
+      duplicate: false,
+      crossed: ["thr_1", "thr_1", "thr_1"],
+    });
+    expect(await replica.ledger.settle(settlement("req_2", { thresholds }))).toMatchObject({ crossed: [] });
+    const edited = [threshold({ limit: 20n, percents: [100] })];
+    expect(await replica.ledger.settle(settlement("req_3", { thresholds: edited }))).toMatchObject({
+      crossed: ["thr_1"],
+    });
+  });
+
+  it("compares and tells sums beyond 2^53 digit by digit", async () => {
+    await addEndpoint("we_1", "enabled|usage.threshold_reached|{}");
+    const thresholds = [threshold({ metric: "cost", limit: 2n ** 53n + 1n, percents: [100] })];
+    await replica.ledger.settle(settlement("req_1", { thresholds, costNano: 2 ** 53 - 1 }));
+    expect(await replica.ledger.settle(settlement("req_2", { thresholds, costNano: 1 }))).toMatchObject({
+      crossed: [],
+    });
+    expect(await replica.ledger.settle(settlement("req_3", { thresholds, costNano: 2 }))).toMatchObject({
+      crossed: ["thr_1"],
+    });
+    const [delivery] = await replica.deliveries.list("a", 10);
+    expect(delivery?.body).toContain('"used":9007199254740994}}');
+  });
+
+  it("makes one delivery of an event for each endpoint that wants it, with the same bytes", async () => {
+    await addEndpoint("we_1", "enabled|request.completed|{}");
+    await addEndpoint("we_2", "enabled|request.completed,request.failed|{}");
+    const event = { id: "evt_1", type: "request.completed", body: '{"id":"evt_1","text":"π/\\u001f"}' } as const;
+    await replica.ledger.settle(settlement("req_1", { event }));
+    await replica.ledger.settle(settlement("req_2", { event }));
+    const deliveries = await replica.deliveries.list("a", 10);
+    expect(deliveries.map(({ endpointId, body }) => [endpointId, body])).toEqual([
+      ["we_1", event.body],
+      ["we_2", event.body],
+    ]);
+    expect(await replica.deliveries.list("a", 1)).toHaveLength(1);
+    expect(await replica.deliveries.list("b", 10)).toEqual([]);
+  });
+
+  it("counts a settlement whose admission was never seen", async () => {
+    expect(await replica.ledger.settle(settlement("req_1", { degraded: true }))).toMatchObject({ duplicate: false });
+    expect(await usedToday("key", "key_1")).toMatchObject({ requests: 1n });
+  });
+
+  it("gives a lost request to one of two sweepers, with what it last told, and again when that one dies, too", async () => {
+    for (let i = 0; i < 40; i++) await replica.ledger.admit(admission(`req_${i}`));
+    await replica.ledger.renew([{ requestId: "req_7", account: "a", promptTokens: 3, completionTokens: 4 }], 60_000);
+    for (const each of [replica, other]) each.advance(61_000);
+    const swept = (await Promise.all([replica, other].map(({ ledger }) => ledger.sweepLost(100, 60_000)))).flat();
+    expect(new Set(swept.map(({ requestId }) => requestId)).size).toBe(40);
+    expect(swept).toHaveLength(40);
+    expect(swept.find(({ requestId }) => requestId === "req_7")).toMatchObject({
+      account: "a",
+      keyId: "key_1",
+      model: "m",
+      operation: "create_chat_completion",
+      promptTokens: 3,
+      completionTokens: 4,
+    });
+    for (const each of [replica, other]) each.advance(61_000);
+    expect(await other.ledger.sweepLost(7, 60_000)).toHaveLength(7);
+    for (const each of [replica, other]) each.advance(-122_000);
+  });
+});
+
+function threshold(changes: Partial<Threshold>): Threshold {
+  return {
+    id: "thr_1",
+    account: "a",
+    apiKeyId: null,
+    metric: "tokens",
+    period: "day",
+    limit: 100n,
+    percents: [100],
+    action: "notify",
+    createdAtMs: 0,
+    updatedAtMs: 0,
+    ...changes,
+  };
+}

@@ -1,0 +1,122 @@
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
+import { KeyCache } from "../../../src/domain/access/key-cache.js";
+import type { State, StateChange } from "../../../src/domain/state.js";
+import { createSystemClock } from "../../../src/lib/clock.js";
+import { openRedisState } from "../../../src/state/redis/open-redis-state.js";
+import { keyRecord } from "../../suites/api-key-records.js";
+import { eventually } from "../../support/eventually.js";
+import { type RedisServer, startRedis } from "../../support/redis/start-redis.js";
+import { silentLog } from "../../support/silent-log.js";
+import { rounds } from "../../support/tier.js";
+
+const clock = createSystemClock();
+
+describe("changes in Redis reach the other replicas", () => {
+  let server: RedisServer;
+  let writer: State;
+  let reader: State;
+  let heard: StateChange[];
+  const open = () =>
+    openRedisState({ url: server.url, tls: null, log: silentLog, clock, allowVolatile: false, patience: 4 });
+  beforeAll(async () => {
+    server = await startRedis();
+  });
+  afterAll(() => server?.remove());
+  beforeEach(async () => {
+    await server.cli("FLUSHALL");
+    [writer, reader] = [await open(), await open()];
+    heard = [];
+    reader.changes.subscribe((change) => void heard.push(change));
+  });
+  afterEach(async () => {
+    server.thaw();
+    await Promise.all([writer.close(), reader.close()]);
+  });
+  const hasHeard = (kind: StateChange["kind"]) => heard.some((change) => change.kind === kind);
+
+  it("KEY-10: a revoked key is refused by the cache of another replica within 100 ms in 99 of 100 cases", async () => {
+    const cache = new KeyCache({ keys: reader.keys, clock, changes: reader.changes });
+    reader.changes.subscribe((change) => change.kind === "key" && cache.forget(change.id));
+    const tookMs: number[] = [];
+    for (let number = 1; number <= rounds(1_000); number += 1) {
+      const { id, hash } = keyRecord(number);
+      await writer.keys.insert(keyRecord(number));
+      expect((await cache.find(hash))?.revokedAtMs).toBeNull();
+      const startedAtMs = performance.now();
+      await writer.keys.revoke(id, 1);
+      await eventually(async () => (await cache.find(hash))?.revokedAtMs === 1, "the revocation arrives");
+      tookMs.push(performance.now() - startedAtMs);
+    }
+    tookMs.sort((a, b) => a - b);
+    expect(tookMs[Math.floor(tookMs.length * 0.99)]).toBeLessThan(100);
+  });
+
+  it("each once, the writer's own too, and each with what it is about", async () => {
+    const own: StateChange[] = [];
+    writer.changes.subscribe((change) => void own.push(change));
+    await writer.keys.insert(keyRecord(1));
+    await writer.settings.put("secrets.canary", "x", null);
+    const expected = [{ kind: "key", id: keyRecord(1).id }, { kind: "settings" }];
+    await eventually(() => hasHeard("settings"));
+    expect(heard).toEqual(expected);
+    expect(own).toEqual(expected);
+  });
+
+  it("KEY-11: when the connection for messages is cut, that is told at once, and again when it is back", async () => {
+    await server.cli("CLIENT", "KILL", "TYPE", "pubsub");
+    await eventually(() => hasHeard("lost_link"), "the loss is told");
+    await eventually(() => reader.changes.isLinked && heard.length === 2, "the return is told");
+    await writer.keys.insert(keyRecord(1));
+    await eventually(() => hasHeard("key"));
+  });
+
+  it("KEY-11: a link that is open but silent is found out, and is none until messages arrive again", async () => {
+    server.freeze();
+    await eventually(() => !reader.changes.isLinked, "the silence is found out", 5_000);
+    expect(hasHeard("lost_link")).toBe(true);
+    server.thaw();
+    await eventually(() => reader.changes.isLinked, "the link is back");
+    await eventually(() => writer.changes.isLinked, "the link of the writer is back");
+    await eventually(() =>
+      writer.keys.insert(keyRecord(1)).then(
+        () => true,
+        () => false,
+      ),
+    );
+    await eventually(() => hasHeard("key"));
+  });
+
+  it("KEY-11: while the link is cut, a remembered key is read again before it is believed", async () => {
+    const cache = new KeyCache({ keys: reader.keys, clock, changes: reader.changes });
+    const { id, hash } = keyRecord(1);
+    await writer.keys.insert(keyRecord(1));
+    await cache.find(hash);
+    expect(cache.fresh(hash, clock.monotonic())).toBeDefined();
+    await server.cli("ACL", "SETUSER", "default", "resetchannels");
+    await server.cli("CLIENT", "KILL", "TYPE", "pubsub");
+    await eventually(() => !reader.changes.isLinked);
+    expect(cache.fresh(hash, clock.monotonic())).toBeUndefined();
+    await server.cli("HSET", "uis:{k}:keys", id, JSON.stringify({ v: 1, ...keyRecord(1), revokedAtMs: 5 }));
+    expect((await cache.find(hash))?.revokedAtMs).toBe(5);
+    await server.cli("ACL", "SETUSER", "default", "allchannels");
+    await eventually(() => reader.changes.isLinked);
+  });
+
+  it("KEY-14: while Redis is gone, known keys go on and unknown ones are refused for the outage", async () => {
+    const cache = new KeyCache({ keys: reader.keys, clock, changes: reader.changes });
+    await writer.keys.insert(keyRecord(1));
+    expect(await cache.find(keyRecord(1).hash)).not.toBeNull();
+    server.freeze();
+    expect((await cache.find(keyRecord(1).hash))?.id).toBe(keyRecord(1).id);
+    await expect(cache.find(keyRecord(2).hash)).rejects.toMatchObject({ code: "storage_unavailable" });
+    await eventually(() => !reader.changes.isLinked);
+    expect((await cache.find(keyRecord(1).hash))?.id).toBe(keyRecord(1).id);
+  });
+
+  it("processes that share the store are counted, and one that closes is taken out", async () => {
+    const third = await open();
+    expect(third.replicas()).toBe(3);
+    await third.close();
+    await eventually(() => reader.replicas() === 2 && writer.replicas() === 2, "the count goes down");
+  });
+});

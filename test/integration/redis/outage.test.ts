@@ -1,0 +1,152 @@
+import { setTimeout as delay } from "node:timers/promises";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { createSystemClock } from "../../../src/lib/clock.js";
+import { RedisConnection } from "../../../src/state/redis/connection.js";
+import { loadScript } from "../../../src/state/redis/load-script.js";
+import { eventually } from "../../support/eventually.js";
+import { type RedisServer, startRedis } from "../../support/redis/start-redis.js";
+import { silentLog } from "../../support/silent-log.js";
+
+/** Of each call; what an admission gets. */
+const timeoutMs = 50;
+/** Five times that, for machines that do other work, too. */
+const callMsMax = 250;
+const backMsMax = 1_000;
+
+describe("Redis in trouble", () => {
+  let server: RedisServer;
+  let connection: RedisConnection;
+  beforeAll(async () => {
+    server = await startRedis({ args: ["--enable-debug-command", "yes"] });
+    connection = new RedisConnection({ url: server.url, tls: null, clock: createSystemClock(), log: silentLog });
+    await connection.ready(5_000);
+  });
+  afterAll(async () => {
+    await connection?.close();
+    await server?.remove();
+  });
+
+  const write = () => connection.command<number>("incr", ["uis:count"], timeoutMs);
+  const read = () => connection.command<string>("get", ["uis:count"], timeoutMs);
+  /** Calls every 10 ms until `ms` are over; how long the slowest took, and what came of them. */
+  const callFor = async (ms: number) => {
+    const outcomes: { tookMs: number; message: string }[] = [];
+    const calls: Promise<unknown>[] = [];
+    const untilMs = performance.now() + ms;
+    while (performance.now() < untilMs) {
+      const startedAtMs = performance.now();
+      const note = (message: string) => outcomes.push({ tookMs: performance.now() - startedAtMs, message });
+      calls.push(
+        write().then(
+          () => note("done"),
+          (error: Error & { code?: string }) => note(`${error.code}: ${error.message}`),
+        ),
+      );
+      await delay(10);
+    }
+    await Promise.all(calls);
+    return {
+      slowestMs: Math.max(...outcomes.map(({ tookMs }) => tookMs)),
+      messages: [...new Set(outcomes.map(({ message }) => message))],
+    };
+  };
+  const msUntilBack = async () => {
+    const startedAtMs = performance.now();
+    await eventually(() => write().then(Boolean, () => false), "Redis is back");
+    return performance.now() - startedAtMs;
+  };
+
+  it("a killed server is noticed at once, and used again within a second of its return", async () => {
+    await server.kill();
+    const { slowestMs, messages } = await callFor(1_500);
+    expect(slowestMs).toBeLessThan(callMsMax);
+    expect(messages.every((message) => message.startsWith("storage_unavailable: "))).toBe(true);
+    await server.restart();
+    expect(await msUntilBack()).toBeLessThan(backMsMax);
+  });
+
+  it("a frozen server makes no call wait longer than its timeout, and is used again within a second", async () => {
+    server.freeze();
+    const { slowestMs, messages } = await callFor(2_500);
+    expect(slowestMs).toBeLessThan(callMsMax);
+    expect(messages).toContain(
+      `storage_unavailable: The store cannot be used: it did not answer within ${timeoutMs} ms.`,
+    );
+    server.thaw();
+    expect(await msUntilBack()).toBeLessThan(backMsMax);
+  });
+
+  it("a server that pauses its clients makes no call wait longer than its timeout", async () => {
+    await server.cli("CLIENT", "PAUSE", "1500", "ALL");
+    expect((await callFor(1_400)).slowestMs).toBeLessThan(callMsMax);
+    expect(await msUntilBack()).toBeLessThan(backMsMax);
+  });
+
+  it("an answer that comes too late is dropped and never taken for that of another call", async () => {
+    await connection.command("mset", ["uis:{n}a", "of a", "uis:{n}b", "of b"]);
+    await server.cli("CLIENT", "PAUSE", "200", "ALL");
+    await expect(connection.command("get", ["uis:{n}a"], timeoutMs)).rejects.toMatchObject({
+      code: "storage_unavailable",
+    });
+    expect(await connection.command("get", ["uis:{n}b"], 2_000)).toBe("of b");
+    expect(await connection.command("get", ["uis:{n}a"], 2_000)).toBe("of a");
+  });
+
+  it("a server that loads its data refuses, and is used as soon as it has loaded them", async () => {
+    await server.cli("DEBUG", "POPULATE", "2000", "filler");
+    await server.cli("BGREWRITEAOF");
+    await eventually(async () => (await server.cli("INFO", "persistence")).includes("aof_rewrite_in_progress:0"));
+    await server.cli("CONFIG", "SET", "key-load-delay", "500");
+    await server.cli("CONFIG", "SET", "loading-process-events-interval-bytes", "1024");
+    server.cli("DEBUG", "RELOAD").catch(() => {});
+    await eventually(
+      () =>
+        write().then(
+          () => false,
+          () => true,
+        ),
+      "the server loads",
+    );
+    expect((await callFor(300)).slowestMs).toBeLessThan(callMsMax);
+    await eventually(async () => !(await server.cli("PING").catch(() => "LOADING")).includes("LOADING"));
+    expect(await msUntilBack()).toBeLessThan(backMsMax);
+    await server.cli("CONFIG", "SET", "key-load-delay", "0");
+  });
+
+  it("a server that has become a replica takes no writes and is still read", async () => {
+    const before = await read();
+    await server.cli("REPLICAOF", "127.0.0.1", "1");
+    await expect(write()).rejects.toThrow("it takes no writes, for it is a replica");
+    expect(await read()).toBe(before);
+    await server.cli("REPLICAOF", "NO", "ONE");
+    expect(await msUntilBack()).toBeLessThan(backMsMax);
+  });
+
+  it("a server whose memory is full takes no writes and is still read", async () => {
+    const before = await read();
+    await server.cli("CONFIG", "SET", "maxmemory", "1mb");
+    await expect(write()).rejects.toThrow("its memory is full");
+    expect(await read()).toBe(before);
+    await server.cli("CONFIG", "SET", "maxmemory", "0");
+    expect(await msUntilBack()).toBeLessThan(backMsMax);
+  });
+
+  it("a server that has forgotten all scripts, or has come back empty, is given them again", async () => {
+    const firstSeen = loadScript("first-seen");
+    const run = () => connection.run(firstSeen, ["uis:{k}:models"], [7, "m"]);
+    expect(await run()).toEqual(["7"]);
+    await server.cli("SCRIPT", "FLUSH");
+    expect(await run()).toEqual(["7"]);
+    await server.cli("FLUSHALL");
+    expect(await run()).toEqual(["7"]);
+  });
+
+  it("calls under way are answered before the connection closes, later ones are refused", async () => {
+    const other = new RedisConnection({ url: server.url, tls: null, clock: createSystemClock(), log: silentLog });
+    await other.ready(5_000);
+    const underWay = other.command("incr", ["uis:other"]);
+    await other.close();
+    expect(await underWay).toBe(1);
+    await expect(other.command("incr", ["uis:other"])).rejects.toMatchObject({ code: "storage_unavailable" });
+  });
+});

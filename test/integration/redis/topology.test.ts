@@ -1,0 +1,144 @@
+import { setTimeout as delay } from "node:timers/promises";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { createSystemClock } from "../../../src/lib/clock.js";
+import { RedisChangeFeed } from "../../../src/state/redis/changes.js";
+import { RedisConnection } from "../../../src/state/redis/connection.js";
+import { eventually } from "../../support/eventually.js";
+import { type RedisCluster, startRedisCluster } from "../../support/redis/start-cluster.js";
+import { type SentinelGroup, startSentinelGroup } from "../../support/redis/start-sentinel.js";
+import { silentLog } from "../../support/silent-log.js";
+
+const clock = createSystemClock();
+const timeoutMs = 50;
+/** Five times that, for machines that do other work, too. */
+const callMsMax = 250;
+const backMsMax = 1_000;
+
+/** Calls until `isOver`, one after the other; how long the slowest took and how many failed. */
+async function callUntil(isOver: () => Promise<boolean>, call: () => Promise<unknown>) {
+  let [slowestMs, failed] = [0, 0];
+  while (!(await isOver())) {
+    const startedAtMs = performance.now();
+    await call().catch(() => {
+      failed += 1;
+    });
+    slowestMs = Math.max(slowestMs, performance.now() - startedAtMs);
+    await delay(10);
+  }
+  return { slowestMs, failed };
+}
+
+async function msUntil(what: string, call: () => Promise<unknown>): Promise<number> {
+  const startedAtMs = performance.now();
+  await eventually(
+    () =>
+      call().then(
+        () => true,
+        () => false,
+      ),
+    what,
+  );
+  return performance.now() - startedAtMs;
+}
+
+describe("Redis through Sentinel", () => {
+  let group: SentinelGroup;
+  let connection: RedisConnection;
+  let feed: RedisChangeFeed;
+  beforeAll(async () => {
+    group = await startSentinelGroup();
+    connection = new RedisConnection({ url: group.url, tls: null, clock, log: silentLog });
+    feed = new RedisChangeFeed({ connection, clock, log: silentLog });
+    await connection.ready(5_000);
+    await feed.linked(5_000);
+  });
+  afterAll(async () => {
+    feed?.close();
+    await connection?.close();
+    await group?.remove();
+  });
+  const write = () => connection.command("incr", ["uis:count"], timeoutMs);
+
+  it("uses another primary within a second of its naming, and no call waits meanwhile", async () => {
+    await write();
+    await group.primary.kill();
+    const isNamed = async () => (await group.primaryPort()) === group.replica.port;
+    const { slowestMs, failed } = await callUntil(isNamed, write);
+    expect(slowestMs).toBeLessThan(callMsMax);
+    expect(failed).toBeGreaterThan(0);
+    expect(await msUntil("the new primary is used", write)).toBeLessThan(backMsMax);
+    await eventually(() => feed.isLinked, "changes arrive again");
+  });
+
+  it("leaves a primary that comes back as a replica alone", async () => {
+    await group.primary.restart();
+    await eventually(async () => (await group.primary.cli("ROLE")).startsWith("slave"), "it is a replica", 20_000);
+    expect(await write()).toBeGreaterThan(1);
+  });
+});
+
+describe("Redis Cluster", () => {
+  let cluster: RedisCluster;
+  let connection: RedisConnection;
+  let feed: RedisChangeFeed;
+  beforeAll(async () => {
+    cluster = await startRedisCluster();
+    connection = new RedisConnection({ url: cluster.url, tls: null, clock, log: silentLog });
+    feed = new RedisChangeFeed({ connection, clock, log: silentLog });
+    await connection.ready(5_000);
+    await feed.linked(5_000);
+  });
+  afterAll(async () => {
+    feed?.close();
+    await connection?.close();
+    await cluster?.remove();
+  });
+
+  const node = (position: number) => {
+    const found = cluster.nodes[position];
+    if (found === undefined) throw new Error(`there is no node ${position}`);
+    return found;
+  };
+  /** A key that lies on this node. */
+  const keyOf = async (position: number) => {
+    for (let n = 0; ; n += 1) {
+      const key = `uis:{${n}}`;
+      if (
+        await node(position)
+          .cli("GET", key)
+          .then(
+            () => true,
+            () => false,
+          )
+      )
+        return key;
+    }
+  };
+
+  it("reaches the keys of every node", async () => {
+    for (const position of [0, 1, 2]) {
+      const key = await keyOf(position);
+      expect(await connection.command("incr", [key])).toBe(1);
+      expect(await node(position).cli("GET", key)).toBe("1");
+    }
+  });
+
+  it("with one node down the keys of the others are there all the time, and its own within a second of its replacement", async () => {
+    const [lost, kept] = [await keyOf(0), await keyOf(1)];
+    await node(0).kill();
+    const isReplaced = async () => {
+      const roles = await Promise.all([3, 4, 5].map((position) => node(position).cli("ROLE")));
+      return roles.some((role) => role.startsWith("master"));
+    };
+    const [own, others] = await Promise.all([
+      callUntil(isReplaced, () => connection.command("incr", [lost], timeoutMs)),
+      callUntil(isReplaced, () => connection.command("get", [kept], callMsMax)),
+    ]);
+    expect(others.slowestMs).toBeLessThan(callMsMax);
+    expect(others.failed).toBe(0);
+    expect(own.slowestMs).toBeLessThan(callMsMax);
+    expect(own.failed).toBeGreaterThan(0);
+    expect(await msUntil("its keys are there", () => connection.command("incr", [lost]))).toBeLessThan(backMsMax);
+    await eventually(() => feed.isLinked, "changes arrive");
+  });
+});

@@ -1,0 +1,125 @@
+import { describe, expect, it } from "vitest";
+import { unlimited } from "../../src/domain/limits/rate-limits.js";
+import type { State, StateChange } from "../../src/domain/state.js";
+import { keyRecord } from "./api-key-records.js";
+import { endpoint, threshold } from "./ledger-records.js";
+import { eachTest, type OpenState } from "./state-harness.js";
+
+interface Change {
+  readonly title: string;
+  readonly write: (state: State) => Promise<unknown>;
+  readonly told: StateChange;
+}
+
+const { id: keyId } = keyRecord(1);
+const key: StateChange = { kind: "key", id: keyId };
+const owner = { kind: "account", id: "a" } as const;
+
+/** Each follows those before it on the same state. */
+const changes: readonly Change[] = [
+  { title: "a new key", write: ({ keys }) => keys.insert(keyRecord(1)), told: key },
+  { title: "a changed key", write: ({ keys }) => keys.update(keyId, { name: "new" }), told: key },
+  { title: "a rotated key", write: ({ keys }) => keys.rotate(keyId, keyRecord(2), 5_000), told: key },
+  { title: "a revoked key", write: ({ keys }) => keys.revoke(keyId, 5), told: key },
+  {
+    title: "limits",
+    write: ({ limits }) => limits.put({ owner, limits: unlimited, updatedAtMs: 1 }),
+    told: { kind: "limits" },
+  },
+  { title: "removed limits", write: ({ limits }) => limits.remove(owner), told: { kind: "limits" } },
+  {
+    title: "a threshold",
+    write: ({ thresholds }) => thresholds.insert(threshold("thr_a")),
+    told: { kind: "thresholds" },
+  },
+  {
+    title: "a changed threshold",
+    write: ({ thresholds }) => thresholds.replace(threshold("thr_a")),
+    told: { kind: "thresholds" },
+  },
+  { title: "a removed threshold", write: ({ thresholds }) => thresholds.remove("thr_a"), told: { kind: "thresholds" } },
+  {
+    title: "an endpoint",
+    write: ({ endpoints }) => endpoints.insert(endpoint("we_a")),
+    told: { kind: "endpoint", id: "we_a" },
+  },
+  {
+    title: "a removed endpoint",
+    write: ({ endpoints }) => endpoints.remove("a", "we_a"),
+    told: { kind: "endpoint", id: "we_a" },
+  },
+  {
+    title: "a setting",
+    write: ({ settings }) => settings.put("admin.password", "x", null),
+    told: { kind: "settings" },
+  },
+  {
+    title: "a removed setting",
+    write: ({ settings }) => settings.remove("admin.password"),
+    told: { kind: "settings" },
+  },
+];
+
+export function describeChangeFeed(open: OpenState): void {
+  describe("ChangeFeed", () => {
+    const harness = eachTest(open);
+
+    it("is linked", () => {
+      expect(harness.state.changes.isLinked).toBe(true);
+    });
+
+    it("tells of every change before its write is done", async () => {
+      const heard: StateChange[] = [];
+      harness.state.changes.subscribe((change) => void heard.push(change));
+      for (const { title, write, told } of changes) {
+        heard.length = 0;
+        await write(harness.state);
+        expect(heard, title).toContainEqual(told);
+      }
+    });
+
+    it("tells of sessions that are removed", async () => {
+      const { sessions, changes: feed } = harness.state;
+      const nowMs = harness.state.now();
+      await sessions.insert({
+        id: "ses_1",
+        tokenHash: "hash_1",
+        user: "admin",
+        role: "admin",
+        createdAtMs: nowMs,
+        lastSeenAtMs: nowMs,
+        expiresAtMs: nowMs + 60_000,
+        address: "",
+        userAgent: "",
+      });
+      const heard: StateChange[] = [];
+      feed.subscribe((change) => void heard.push(change));
+      await sessions.remove("ses_1");
+      expect(heard).toContainEqual({ kind: "session", id: "ses_1" });
+    });
+
+    it("is silent where nothing changed, and when a key is only used", async () => {
+      const { keys, limits, thresholds, changes: feed } = harness.state;
+      await keys.insert(keyRecord(1));
+      const heard: StateChange[] = [];
+      feed.subscribe((change) => void heard.push(change));
+      await keys.touch(keyId, 5_000);
+      await keys.update("key_nobody", { name: "new" });
+      await limits.remove(owner);
+      await thresholds.remove("thr_nobody");
+      expect(heard).toEqual([]);
+    });
+
+    it("tells each subscriber until it unsubscribes", async () => {
+      const { keys, changes: feed } = harness.state;
+      const [first, second]: [StateChange[], StateChange[]] = [[], []];
+      const unsubscribe = feed.subscribe((change) => void first.push(change));
+      feed.subscribe((change) => void second.push(change));
+      await keys.insert(keyRecord(1));
+      unsubscribe();
+      await keys.insert(keyRecord(2));
+      expect(first).not.toContainEqual({ kind: "key", id: keyRecord(2).id });
+      expect(second).toEqual(expect.arrayContaining([...first, { kind: "key", id: keyRecord(2).id }]));
+    });
+  });
+}

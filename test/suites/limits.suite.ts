@@ -1,0 +1,387 @@
+import { beforeEach, describe, expect, it } from "vitest";
+import type { Admission, AdmitRequest, Ledger, LimitRefusal } from "../../src/domain/ledger.js";
+import type { LimitScope } from "../../src/domain/limits/rate-limits.js";
+import { admission, leaseMs, scope, settlement } from "./ledger-records.js";
+import { eachTest, type OpenState } from "./state-harness.js";
+
+const everyLimit = { requestsPerMinute: 100, tokensPerMinute: 10_000, concurrency: 100 };
+
+/** Limits of requests, tokens and running requests, which one admission decides together. */
+export function describeLimits(open: OpenState): void {
+  describe("Limits", () => {
+    const harness = eachTest(open);
+    let ledger: Ledger;
+    let count = 0;
+    beforeEach(() => {
+      ledger = harness.state.ledger;
+      count = 0;
+    });
+
+    /** Admits one more request, under a new id. */
+    const admit = async (scopes: readonly LimitScope[], tokens = 0, changes: Partial<AdmitRequest> = {}) => {
+      count += 1;
+      return ledger.admit(admission(`req_${count}`, { scopes, reserve: { tokens, costNano: 0 }, ...changes }));
+    };
+    const settleLast = async (
+      promptTokens: number,
+      completionTokens: number,
+      why: "completed" | "client_left" = "completed",
+    ) => ledger.settle(settlement(`req_${count}`, { promptTokens, completionTokens, why }));
+    const tokensOf = async (limit: LimitScope): Promise<number | undefined> =>
+      (await ledger.inspect("a", [limit]))[0]?.tokens;
+
+    describe("state RL-1: refuses what one limit has no room for", () => {
+      for (const kind of ["key", "account", "model"] as const) {
+        it(`requests per minute of a ${kind}`, async () => {
+          const limit = scope(kind, "o", { requestsPerMinute: 2 });
+          expect([await admit([limit]), await admit([limit])]).toMatchObject([{ admitted: true }, { admitted: true }]);
+          const refusal = refusalOf(await admit([limit]));
+          expect(refusal).toMatchObject({ which: "requests", owner: limit.owner, limit: 2, used: 2, requested: 1 });
+        });
+
+        it(`tokens per minute of a ${kind}`, async () => {
+          const limit = scope(kind, "o", { tokensPerMinute: 100 });
+          expect(await admit([limit], 60)).toMatchObject({ admitted: true });
+          const refusal = refusalOf(await admit([limit], 41));
+          expect(refusal).toMatchObject({ which: "tokens", owner: limit.owner, limit: 100, used: 60, requested: 41 });
+          expect(await admit([limit], 40)).toMatchObject({ admitted: true });
+        });
+
+        it(`running requests of a ${kind}, until one ends`, async () => {
+          const limit = scope(kind, "o", { concurrency: 2 });
+          await admit([limit]);
+          await admit([limit]);
+          expect(refusalOf(await admit([limit]))).toEqual({
+            which: "concurrency",
+            owner: limit.owner,
+            limit: 2,
+            used: 2,
+            requested: 1,
+            retryAfterMs: 1_000,
+          });
+          await ledger.settle(settlement("req_1"));
+          expect(await admit([limit])).toMatchObject({ admitted: true });
+        });
+      }
+
+      it("and nothing where no limit is set", async () => {
+        const answers = await Promise.all(Array.from({ length: 50 }, () => admit([], 1_000_000)));
+        expect(answers).toEqual(answers.map(() => ({ admitted: true, degraded: false })));
+      });
+    });
+
+    it("a model's limit holds for each account by itself", async () => {
+      const limit = scope("model", "m", { requestsPerMinute: 1, concurrency: 1 });
+      expect(await admit([limit])).toMatchObject({ admitted: true });
+      expect(await admit([limit], 0, { account: "b" })).toMatchObject({ admitted: true });
+      expect(await admit([limit])).toMatchObject({ admitted: false });
+      expect(await admit([limit], 0, { account: "b" })).toMatchObject({ admitted: false });
+    });
+
+    it("owners of different kinds with the same name have windows of their own", async () => {
+      const limits = (["key", "account", "model"] as const).map((kind) =>
+        scope(kind, "same", { requestsPerMinute: 1 }),
+      );
+      for (const limit of limits) expect(await admit([limit])).toMatchObject({ admitted: true });
+    });
+
+    describe("state RL-2: a refused request is charged on no limit", () => {
+      const key = scope("key", "key_1", { requestsPerMinute: 10, tokensPerMinute: 1_000, concurrency: 10 });
+      const model = scope("model", "m", { requestsPerMinute: 10, tokensPerMinute: 1_000, concurrency: 10 });
+      const tight: readonly [string, LimitScope][] = [
+        ["requests", scope("account", "a", { requestsPerMinute: 1 })],
+        ["tokens", scope("account", "a", { tokensPerMinute: 100 })],
+        ["running requests", scope("account", "a", { concurrency: 1 })],
+      ];
+      for (const [title, account] of tight) {
+        it(`when it is refused for ${title}`, async () => {
+          await admit([account], 100);
+          expect(await admit([key, account, model], 100)).toMatchObject({ admitted: false });
+          for (const use of await ledger.inspect("a", [key, model])) {
+            expect(use).toMatchObject({ requests: 0, tokens: 0, running: 0 });
+          }
+          expect(await ledger.liveLeases()).toBe(1);
+        });
+      }
+    });
+
+    it("state RL-3: of requests that arrive at the same moment as many pass as there is room for", async () => {
+      const scopes = [
+        scope("key", "key_1", { requestsPerMinute: 20 }),
+        scope("account", "a", { requestsPerMinute: 15 }),
+      ];
+      const answers = await Promise.all(Array.from({ length: 60 }, () => admit(scopes)));
+      expect(answers.filter(({ admitted }) => admitted)).toHaveLength(15);
+    });
+
+    it("state RL-3: of tokens that are asked for at the same moment as many are reserved as there is room for", async () => {
+      const limit = scope("account", "a", { tokensPerMinute: 1_000 });
+      const answers = await Promise.all(Array.from({ length: 40 }, () => admit([limit], 90)));
+      expect(answers.filter(({ admitted }) => admitted)).toHaveLength(11);
+      expect(await tokensOf(limit)).toBe(990);
+    });
+
+    it("state RL-3: what was charged counts for 60 seconds", async () => {
+      const limit = scope("account", "a", { requestsPerMinute: 1 });
+      await admit([limit]);
+      for (const ms of [20_000, 20_000, 12_000]) {
+        await harness.advance(ms);
+        expect(await admit([limit])).toMatchObject({ admitted: false });
+      }
+    });
+
+    it("state RL-4: 65 seconds later the whole limit is there again", async () => {
+      const limit = scope("account", "a", { requestsPerMinute: 5, tokensPerMinute: 100 });
+      for (let i = 0; i < 5; i++) await admit([limit], 20);
+      await harness.advance(65_000);
+      for (let i = 0; i < 5; i++) expect(await admit([limit], 20)).toMatchObject({ admitted: true });
+    });
+
+    it("state RL-10: who waits as long as it is told is admitted", async () => {
+      const limit = scope("account", "a", { tokensPerMinute: 100 });
+      for (const [afterMs, tokens] of [
+        [0, 40],
+        [7_000, 20],
+        [13_000, 15],
+        [21_000, 25],
+      ] as const) {
+        await harness.advance(afterMs);
+        await admit([limit], tokens);
+      }
+      for (const tokens of [30, 55, 90, 100]) {
+        const waitMs = refusalOf(await admit([limit], tokens)).retryAfterMs ?? Number.NaN;
+        expect(waitMs).toBeGreaterThan(0);
+        expect(waitMs).toBeLessThanOrEqual(65_000);
+        await harness.advance(waitMs);
+        expect(await admit([limit], tokens)).toMatchObject({ admitted: true });
+      }
+    });
+
+    it("state RL-10: the wait is that of the charges that must leave, not of the whole window", async () => {
+      const limit = scope("account", "a", { requestsPerMinute: 2 });
+      await admit([limit]);
+      await harness.advance(40_000);
+      await admit([limit]);
+      const waitMs = refusalOf(await admit([limit])).retryAfterMs ?? Number.NaN;
+      expect(waitMs).toBeGreaterThan(10_000);
+      expect(waitMs).toBeLessThanOrEqual(25_000);
+    });
+
+    it("state RL-8: what is larger than the limit is refused without a wait, also on an empty window", async () => {
+      const limit = scope("account", "a", { requestsPerMinute: 5, tokensPerMinute: 100 });
+      expect(refusalOf(await admit([limit], 101))).toEqual({
+        which: "tokens",
+        owner: limit.owner,
+        limit: 100,
+        used: 0,
+        requested: 101,
+        retryAfterMs: null,
+      });
+    });
+
+    it("of several refusals the one with the longest wait is told", async () => {
+      const key = scope("key", "key_1", { requestsPerMinute: 1, concurrency: 1 });
+      const account = scope("account", "a", { requestsPerMinute: 1 });
+      await admit([key]);
+      await harness.advance(20_000);
+      await admit([account]);
+      expect(refusalOf(await admit([key, account])).owner).toEqual(account.owner);
+      const small = scope("model", "m", { tokensPerMinute: 10 });
+      expect(refusalOf(await admit([key, account, small], 11))).toMatchObject({ which: "tokens", retryAfterMs: null });
+    });
+
+    describe("wire RL-1: tells how much is left", () => {
+      it("in each dimension by the tightest limit, after the request was charged", async () => {
+        const key = scope("key", "key_1", { requestsPerMinute: 10, tokensPerMinute: 500 });
+        const account = scope("account", "a", { requestsPerMinute: 4, tokensPerMinute: 1_000 });
+        const { snapshot } = await admit([key, account], 100);
+        expect(snapshot).toEqual({
+          requests: { owner: account.owner, limit: 4, remaining: 3, resetMs: expect.any(Number) },
+          tokens: { owner: key.owner, limit: 500, remaining: 400, resetMs: expect.any(Number) },
+        });
+        for (const state of [snapshot?.requests, snapshot?.tokens]) {
+          expect(state?.resetMs).toBeGreaterThan(59_000);
+          expect(state?.resetMs).toBeLessThanOrEqual(65_000);
+        }
+      });
+
+      it("also to a refused request, which is not in it", async () => {
+        const limit = scope("account", "a", { requestsPerMinute: 4, tokensPerMinute: 100 });
+        await admit([limit], 70);
+        const refused = await admit([limit], 50);
+        expect(refused.snapshot).toMatchObject({
+          requests: { limit: 4, remaining: 3 },
+          tokens: { limit: 100, remaining: 30 },
+        });
+      });
+
+      it("of an untouched window that nothing has to be waited for", async () => {
+        const limit = scope("account", "a", { requestsPerMinute: 4, tokensPerMinute: 100 });
+        const { snapshot } = await admit([limit], 101);
+        expect(snapshot?.requests).toEqual({ owner: limit.owner, limit: 4, remaining: 4, resetMs: 0 });
+      });
+
+      it("and nothing of what is not limited", async () => {
+        const { snapshot } = await admit([scope("account", "a", { tokensPerMinute: 100 })], 10);
+        expect(snapshot?.requests).toBeUndefined();
+        expect(snapshot?.tokens?.remaining).toBe(90);
+      });
+    });
+
+    describe("state RL-6: at the end", () => {
+      const limit = scope("account", "a", { requestsPerMinute: 10, tokensPerMinute: 1_000, concurrency: 10 });
+
+      it("what was reserved and not used is given back, once", async () => {
+        await admit([limit], 800);
+        await settleLast(100, 50);
+        await settleLast(100, 50);
+        expect(await ledger.inspect("a", [limit])).toEqual([
+          { owner: limit.owner, requests: 1, tokens: 150, running: 0 },
+        ]);
+      });
+
+      it("what was used beyond it is charged, and the rest is never negative", async () => {
+        await admit([limit], 900);
+        await settleLast(900, 300);
+        expect(await tokensOf(limit)).toBe(1_200);
+        const refused = await admit([limit], 10);
+        expect(refused).toMatchObject({ admitted: false, snapshot: { tokens: { limit: 1_000, remaining: 0 } } });
+      });
+
+      it("nothing is given back of what has left the window", async () => {
+        await admit([limit], 800);
+        await harness.advance(70_000);
+        await ledger.admit(admission("req_late", { scopes: [limit], reserve: { tokens: 300, costNano: 0 } }));
+        await settleLast(0, 0);
+        expect(await tokensOf(limit)).toBe(300);
+      });
+
+      it("what is used beyond what has left the window counts from then on", async () => {
+        await admit([limit], 100);
+        await harness.advance(70_000);
+        await settleLast(100, 50);
+        expect(await tokensOf(limit)).toBe(50);
+      });
+
+      it("all limits of the request are corrected", async () => {
+        const key = scope("key", "key_1", { tokensPerMinute: 2_000 });
+        const model = scope("model", "m", { tokensPerMinute: 3_000 });
+        await admit([key, limit, model], 800);
+        await settleLast(100, 50);
+        expect((await ledger.inspect("a", [key, limit, model])).map(({ tokens }) => tokens)).toEqual([150, 150, 150]);
+      });
+    });
+
+    it("state RL-7: a request that its client left is charged for its prompt and for what was produced", async () => {
+      const limit = scope("account", "a", { tokensPerMinute: 1_000 });
+      await admit([limit], 800);
+      await settleLast(100, 7, "client_left");
+      expect(await tokensOf(limit)).toBe(107);
+    });
+
+    it("state RL-14: a failure before any token gives the tokens back and keeps the request", async () => {
+      const limit = scope("account", "a", everyLimit);
+      await admit([limit], 800);
+      await ledger.settle(
+        settlement("req_1", { why: "failed", error: "internal_error", promptTokens: 0, completionTokens: 0 }),
+      );
+      expect(await ledger.inspect("a", [limit])).toEqual([{ owner: limit.owner, requests: 1, tokens: 0, running: 0 }]);
+    });
+
+    it("state RL-14: a request that validation refuses costs one request, once, also beyond the limit", async () => {
+      const limit = scope("account", "a", { requestsPerMinute: 2, tokensPerMinute: 100 });
+      for (const requestId of ["req_x", "req_y", "req_z", "req_z"]) {
+        await ledger.chargeRefused({ requestId, account: "a", keyId: "key_1", scopes: [limit] });
+      }
+      expect(await ledger.inspect("a", [limit])).toEqual([{ owner: limit.owner, requests: 3, tokens: 0, running: 0 }]);
+      expect(refusalOf(await admit([limit]))).toMatchObject({ which: "requests", used: 3 });
+    });
+
+    it("a settlement of a request that was admitted without the store corrects no window", async () => {
+      const limit = scope("account", "a", { tokensPerMinute: 1_000 });
+      await admit([limit], 100);
+      await ledger.settle(settlement("req_elsewhere", { degraded: true, promptTokens: 500 }));
+      expect(await tokensOf(limit)).toBe(100);
+    });
+
+    it("one whose admission reached the store too late keeps what it reserved and frees its place", async () => {
+      const limit = scope("account", "a", { tokensPerMinute: 1_000, concurrency: 1 });
+      await admit([limit], 100);
+      await ledger.settle(settlement("req_1", { degraded: true, promptTokens: 500 }));
+      expect(await ledger.inspect("a", [limit])).toMatchObject([{ tokens: 100, running: 0 }]);
+    });
+
+    it("a repeated admission is charged once", async () => {
+      const limit = scope("account", "a", everyLimit);
+      const request = admission("req_1", { scopes: [limit], reserve: { tokens: 50, costNano: 0 } });
+      await Promise.all([1, 2, 3].map(() => ledger.admit(request)));
+      expect(await ledger.inspect("a", [limit])).toEqual([{ owner: limit.owner, requests: 1, tokens: 50, running: 1 }]);
+    });
+
+    it("a changed limit applies to what its window holds already", async () => {
+      await admit([scope("account", "a", { requestsPerMinute: 5 })]);
+      await admit([scope("account", "a", { requestsPerMinute: 5 })]);
+      expect(await admit([scope("account", "a", { requestsPerMinute: 2 })])).toMatchObject({ admitted: false });
+      expect(await admit([scope("account", "a", { requestsPerMinute: 3 })])).toMatchObject({ admitted: true });
+    });
+
+    it("state RL-18: the place of a request whose process died is free when the sweep has settled it", async () => {
+      const limit = scope("account", "a", { concurrency: 1 });
+      await admit([limit]);
+      await harness.advance(leaseMs);
+      for (const { requestId } of await ledger.sweepLost(10, leaseMs)) {
+        await ledger.settle(settlement(requestId, { why: "failed", error: "internal_error" }));
+      }
+      expect(await admit([limit])).toMatchObject({ admitted: true });
+    });
+
+    describe("state RL-22: an administrator", () => {
+      const limits = [
+        scope("key", "key_1", everyLimit),
+        scope("account", "a", everyLimit),
+        scope("model", "m", everyLimit),
+      ];
+      const [key, account, model] = limits as [LimitScope, LimitScope, LimitScope];
+
+      it("sees what is used, in the order in which it was asked", async () => {
+        await admit([key, account, model], 70);
+        await admit([account], 5);
+        expect(await ledger.inspect("a", [model, account, key, scope("key", "unused", everyLimit)])).toEqual([
+          { owner: model.owner, requests: 1, tokens: 70, running: 1 },
+          { owner: account.owner, requests: 2, tokens: 75, running: 2 },
+          { owner: key.owner, requests: 1, tokens: 70, running: 1 },
+          { owner: { kind: "key", id: "unused" }, requests: 0, tokens: 0, running: 0 },
+        ]);
+        expect((await ledger.inspect("b", [model]))[0]).toMatchObject({ requests: 0, tokens: 0 });
+      });
+
+      it("empties the windows of one owner; running requests go on", async () => {
+        await admit([key, account, model], 70);
+        await ledger.resetWindow("a", model.owner);
+        expect(await ledger.inspect("a", [model, key])).toEqual([
+          { owner: model.owner, requests: 0, tokens: 0, running: 1 },
+          { owner: key.owner, requests: 1, tokens: 70, running: 1 },
+        ]);
+        await settleLast(10, 5);
+        expect(await ledger.inspect("a", [model, key])).toMatchObject([
+          { tokens: 0, running: 0 },
+          { tokens: 15, running: 0 },
+        ]);
+      });
+
+      it("empties a model's window of one account only", async () => {
+        await admit([model], 70);
+        await admit([model], 70, { account: "b" });
+        await ledger.resetWindow("b", model.owner);
+        expect((await ledger.inspect("a", [model]))[0]).toMatchObject({ requests: 1, tokens: 70 });
+        expect((await ledger.inspect("b", [model]))[0]).toMatchObject({ requests: 0, tokens: 0 });
+      });
+    });
+  });
+}
+
+function refusalOf(answer: Admission): LimitRefusal {
+  if (answer.admitted) throw new Error("the request was admitted");
+  if (answer.refusal.which === "budget") throw new Error("a budget refused the request");
+  return answer.refusal;
+}

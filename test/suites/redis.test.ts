@@ -1,0 +1,68 @@
+import { afterAll, beforeAll, describe } from "vitest";
+import { createSystemClock } from "../../src/lib/clock.js";
+import { openRedisState } from "../../src/state/redis/open-redis-state.js";
+import { startRedisCluster } from "../support/redis/start-cluster.js";
+import { startRedis } from "../support/redis/start-redis.js";
+import { startSentinelGroup } from "../support/redis/start-sentinel.js";
+import { silentLog } from "../support/silent-log.js";
+import { describeState } from "./state.suite.js";
+
+interface Servers {
+  readonly url: string;
+  readonly tls: Parameters<typeof openRedisState>[0]["tls"];
+  flush(): Promise<unknown>;
+  remove(): Promise<void>;
+}
+
+function describeRedis(name: string, start: () => Promise<Servers>): void {
+  describe(name, () => {
+    let servers: Servers;
+    beforeAll(async () => {
+      servers = await start();
+    }, 60_000);
+    afterAll(() => servers?.remove());
+
+    describeState(name, async () => {
+      await servers.flush();
+      let shiftMs = 0;
+      const state = await openRedisState({
+        url: servers.url,
+        tls: servers.tls,
+        log: silentLog,
+        clock: createSystemClock(),
+        allowVolatile: false,
+        timeShiftMs: () => shiftMs,
+        patience: 20,
+      });
+      return {
+        state,
+        async advance(ms) {
+          shiftMs += ms;
+          // Any answer of the store tells its time.
+          await state.health();
+        },
+        close: () => state.close(),
+      };
+    });
+  });
+}
+
+describeRedis("Redis", async () => {
+  const server = await startRedis({ aof: "always" });
+  return { ...server, flush: () => server.cli("FLUSHALL") };
+});
+
+describeRedis("Redis over TLS as an ACL user", async () => {
+  const server = await startRedis({ tls: true, acl: true });
+  return { ...server, flush: () => server.cli("FLUSHALL") };
+});
+
+describeRedis("Redis through Sentinel", async () => {
+  const group = await startSentinelGroup();
+  return { url: group.url, tls: null, flush: () => group.primary.cli("FLUSHALL"), remove: () => group.remove() };
+});
+
+describeRedis("Redis Cluster", async () => {
+  const cluster = await startRedisCluster();
+  return { url: cluster.url, tls: null, flush: () => cluster.flush(), remove: () => cluster.remove() };
+});

@@ -1,0 +1,93 @@
+import { describe, expect, it } from "vitest";
+import type { SessionRecord } from "../../src/domain/access/session-store.js";
+import { eachTest, type OpenState } from "./state-harness.js";
+
+const hourMs = 3_600_000;
+
+export function describeSessionStore(open: OpenState): void {
+  describe("SessionStore", () => {
+    const harness = eachTest(open);
+
+    /** One that was made in this moment and lives for an hour; a higher number was made later. */
+    const session = (number: number, changes: Partial<SessionRecord> = {}): SessionRecord => {
+      const nowMs = harness.state.now();
+      return {
+        id: `ses_${number}`,
+        tokenHash: `hash_${number}`,
+        user: "admin",
+        role: "admin",
+        createdAtMs: nowMs + number,
+        lastSeenAtMs: nowMs,
+        expiresAtMs: nowMs + hourMs,
+        address: "203.0.113.1",
+        userAgent: 'Browser "1.0"',
+        ...changes,
+      };
+    };
+    const idsOf = (sessions: readonly SessionRecord[]): string[] => sessions.map(({ id }) => id);
+
+    it("gives back every field, by the hash of its token", async () => {
+      const { sessions } = harness.state;
+      const kept = session(1, { role: "viewer" });
+      await sessions.insert(kept);
+      expect(await sessions.findByHash("hash_1")).toEqual(kept);
+      expect(await sessions.findByHash("hash_2")).toBeNull();
+    });
+
+    it("notes when it was seen and when it ends", async () => {
+      const { sessions } = harness.state;
+      const kept = session(1);
+      await sessions.insert(kept);
+      await sessions.touch("ses_1", kept.lastSeenAtMs + 5, kept.expiresAtMs + 5);
+      await sessions.touch("ses_nobody", 1, 1);
+      expect(await sessions.findByHash("hash_1")).toEqual({
+        ...kept,
+        lastSeenAtMs: kept.lastSeenAtMs + 5,
+        expiresAtMs: kept.expiresAtMs + 5,
+      });
+    });
+
+    it("lists those that have not expired, the newest first", async () => {
+      const { sessions } = harness.state;
+      const nowMs = harness.state.now();
+      for (const number of [2, 1, 3]) await sessions.insert(session(number));
+      await sessions.insert(session(4, { expiresAtMs: nowMs + 1_000 }));
+      expect(idsOf(await sessions.list(nowMs + 1_000))).toEqual(["ses_3", "ses_2", "ses_1"]);
+    });
+
+    it("a removed session is gone at once", async () => {
+      const { sessions } = harness.state;
+      await sessions.insert(session(1));
+      expect(await sessions.remove("ses_1")).toBe(true);
+      expect(await sessions.findByHash("hash_1")).toBeNull();
+      expect(await sessions.remove("ses_1")).toBe(false);
+      expect(await sessions.list(harness.state.now())).toEqual([]);
+    });
+
+    it("does not come back by a use of the same moment", async () => {
+      const { sessions } = harness.state;
+      const kept = session(1);
+      await sessions.insert(kept);
+      await Promise.all([sessions.remove("ses_1"), sessions.touch("ses_1", kept.lastSeenAtMs, kept.expiresAtMs)]);
+      expect(await sessions.findByHash("hash_1")).toBeNull();
+    });
+
+    it("removes all of a user but one, and nobody else's", async () => {
+      const { sessions } = harness.state;
+      for (const number of [1, 2, 3]) await sessions.insert(session(number));
+      await sessions.insert(session(4, { user: "other" }));
+      expect(await sessions.removeOthers("admin", "ses_2")).toBe(2);
+      expect(idsOf(await sessions.list(harness.state.now()))).toEqual(["ses_4", "ses_2"]);
+      expect(await sessions.removeOthers("admin", null)).toBe(1);
+      expect(await sessions.removeOthers("admin", null)).toBe(0);
+    });
+
+    it("does not list one that ended while the store's time went on", async () => {
+      const { sessions } = harness.state;
+      await sessions.insert(session(1));
+      await harness.advance(hourMs + 1_000);
+      await harness.state.purge(100);
+      expect(await sessions.list(harness.state.now())).toEqual([]);
+    });
+  });
+}

@@ -1,0 +1,216 @@
+import { beforeEach, describe, expect, it } from "vitest";
+import type { Ledger, Settlement } from "../../src/domain/ledger.js";
+import { periodAt } from "../../src/domain/usage/period.js";
+import { usageScopeOf } from "../../src/domain/usage/threshold.js";
+import { deliveryId } from "../../src/domain/webhooks/delivery-id.js";
+import type { Delivery } from "../../src/domain/webhooks/delivery-queue.js";
+import type { EventDraft } from "../../src/domain/webhooks/event-draft.js";
+import { admission, endpoint, settlement, threshold } from "./ledger-records.js";
+import { eachTest, type OpenState } from "./state-harness.js";
+
+/** What a settlement tells: thresholds that it reaches and the request's own event, in the same step as its usage. */
+export function describeThresholds(open: OpenState): void {
+  describe("Thresholds and deliveries", () => {
+    const harness = eachTest(open);
+    let ledger: Ledger;
+    let count = 0;
+    beforeEach(() => {
+      ledger = harness.state.ledger;
+      count = 0;
+    });
+
+    /** Settles one more request that used so many tokens. */
+    const use = async (tokens: number, changes: Partial<Settlement> = {}): Promise<readonly string[]> => {
+      count += 1;
+      const told = { promptTokens: tokens, completionTokens: 0, ...changes };
+      return (await ledger.settle(settlement(`req_${count}`, told))).crossed;
+    };
+    const deliveries = (account = "a"): Promise<readonly Delivery[]> => harness.state.deliveries.list(account, 1_000);
+    /** Data of the threshold events that were delivered. */
+    const toldOf = async (): Promise<Record<string, unknown>[]> =>
+      (await deliveries()).map(({ body }) => JSON.parse(body).data as Record<string, unknown>);
+
+    it("USE-3: is told once, by the settlement that reaches it", async () => {
+      const thresholds = [threshold("thr_a")];
+      expect(await use(999, { thresholds })).toEqual([]);
+      expect(await use(1, { thresholds })).toEqual(["thr_a"]);
+      expect(await use(5_000, { thresholds })).toEqual([]);
+    });
+
+    it("USE-3: is told once when a hundred settlements reach it at the same moment", async () => {
+      await harness.state.endpoints.insert(endpoint("we_a"));
+      const thresholds = [threshold("thr_a", { limit: 500n })];
+      const crossed = await Promise.all(Array.from({ length: 100 }, () => use(10, { thresholds })));
+      expect(crossed.flat()).toEqual(["thr_a"]);
+      expect(await toldOf()).toMatchObject([{ threshold_id: "thr_a", threshold: 500, used: 500 }]);
+    });
+
+    it("USE-2: the event holds the sum with the settlement that reached it", async () => {
+      await harness.state.endpoints.insert(endpoint("we_a"));
+      const [reached] = [threshold("thr_a", { percents: [80] })];
+      await use(700, { thresholds: [reached] });
+      await use(333, { thresholds: [reached] });
+      const month = periodAt("month", harness.state.now());
+      const [delivery] = await deliveries();
+      expect(delivery).toMatchObject({ endpointId: "we_a", eventType: "usage.threshold_reached", state: "pending" });
+      expect(JSON.parse(delivery?.body ?? "")).toEqual({
+        id: delivery?.eventId,
+        type: "usage.threshold_reached",
+        created_at: expect.any(String),
+        data: {
+          threshold_id: "thr_a",
+          metric: "tokens",
+          percent: 80,
+          threshold: 800,
+          scope: { kind: "account", id: "a" },
+          period_start: new Date(month.startMs).toISOString(),
+          period_end: new Date(month.endMs).toISOString(),
+          used: 1_033,
+        },
+      });
+      expect(delivery?.id).toBe(deliveryId(delivery?.eventId ?? "", "we_a"));
+    });
+
+    it("USE-5: a jump over several values tells each, the lowest first", async () => {
+      await harness.state.endpoints.insert(endpoint("we_a"));
+      const thresholds = [threshold("thr_a", { percents: [50, 80, 100] })];
+      expect(await use(499, { thresholds })).toEqual([]);
+      expect(await use(400, { thresholds })).toEqual(["thr_a", "thr_a"]);
+      expect(await use(200, { thresholds })).toEqual(["thr_a"]);
+      expect((await toldOf()).map(({ percent, used }) => [percent, used])).toEqual([
+        [50, 899],
+        [80, 899],
+        [100, 1_099],
+      ]);
+    });
+
+    it("USE-5: an edited value is armed again, and told at the next usage when it is reached already", async () => {
+      expect(await use(1_200, { thresholds: [threshold("thr_a")] })).toEqual(["thr_a"]);
+      expect(await use(1, { thresholds: [threshold("thr_a", { limit: 1_100n })] })).toEqual(["thr_a"]);
+      expect(await use(1, { thresholds: [threshold("thr_a", { limit: 2_000n })] })).toEqual([]);
+      expect(await use(1, { thresholds: [threshold("thr_a")] })).toEqual([]);
+    });
+
+    it("USE-6: is armed again in a new period, and a period that is over is not told anew", async () => {
+      const thresholds = [threshold("thr_a")];
+      const endedAtMs = harness.state.now();
+      expect(await use(1_000, { thresholds })).toEqual(["thr_a"]);
+      await harness.advance(periodAt("month", endedAtMs).endMs - endedAtMs);
+      expect(await use(1, { thresholds })).toEqual([]);
+      expect(await use(1_000, { thresholds, endedAtMs })).toEqual([]);
+      expect(await use(1_000, { thresholds })).toEqual(["thr_a"]);
+    });
+
+    it("USE-4: looks at tokens, requests or cost, of the day or the month", async () => {
+      const thresholds = [
+        threshold("thr_tokens", { limit: 30n }),
+        threshold("thr_requests", { metric: "requests", limit: 3n, period: "day" }),
+        threshold("thr_cost", { metric: "cost", limit: 200n }),
+      ];
+      const changes = { thresholds, promptTokens: 10, completionTokens: 5, costNano: 99 };
+      const endedAtMs = periodAt("day", harness.state.now()).startMs;
+      expect(await use(0, { ...changes, endedAtMs })).toEqual([]);
+      expect(await use(0, { ...changes, endedAtMs })).toEqual(["thr_tokens"]);
+      expect([...(await use(0, { ...changes, endedAtMs }))].toSorted()).toEqual(["thr_cost", "thr_requests"]);
+    });
+
+    it("USE-4: looks at one key where it is the key's", async () => {
+      const ofKey = threshold("thr_key", { apiKeyId: "key_1" });
+      await use(5_000, { keyId: "key_2" });
+      expect(await use(999, { thresholds: [ofKey] })).toEqual([]);
+      expect(await use(1, { thresholds: [ofKey] })).toEqual(["thr_key"]);
+      expect(usageScopeOf(ofKey)).toEqual({ kind: "key", id: "key_1" });
+    });
+
+    it("USE-9: compares sums beyond 2^53 to the unit", async () => {
+      const thresholds = [threshold("thr_a", { metric: "cost", limit: 2n ** 53n + 2n })];
+      expect(await use(0, { thresholds, costNano: Number.MAX_SAFE_INTEGER })).toEqual([]);
+      expect(await use(0, { thresholds, costNano: 2 })).toEqual([]);
+      expect(await use(0, { thresholds, costNano: 1 })).toEqual(["thr_a"]);
+    });
+
+    it("USE-1: a repeated settlement reaches nothing", async () => {
+      const thresholds = [threshold("thr_a")];
+      const half = settlement("req_1", { promptTokens: 600, completionTokens: 0, thresholds });
+      await ledger.settle(half);
+      expect(await ledger.settle(half)).toEqual({ duplicate: true, crossed: [] });
+      expect(await use(399, { thresholds })).toEqual([]);
+    });
+
+    describe("deliveries", () => {
+      const event = (number: number, type: EventDraft["type"] = "request.completed"): EventDraft => ({
+        id: `evt_${String(number).padStart(32, "0")}`,
+        type,
+        body: `{"id":"evt_${number}","text":"naïve 'quoted' 日本"}`,
+      });
+
+      it("WH-14: one for each endpoint of the account that is enabled and wants the event", async () => {
+        const { endpoints } = harness.state;
+        await endpoints.insert(endpoint("we_a", { events: ["request.completed"] }));
+        await endpoints.insert(endpoint("we_b"));
+        await endpoints.insert(endpoint("we_off", { status: "disabled" }));
+        await endpoints.insert(endpoint("we_failed", { events: ["request.failed"] }));
+        await endpoints.insert(endpoint("we_other", { account: "b" }));
+        await ledger.admit(admission("req_x"));
+        await use(1, { event: event(1) });
+        const found = await deliveries();
+        expect(found.map(({ endpointId }) => endpointId).toSorted()).toEqual(["we_a", "we_b"]);
+        expect(await deliveries("b")).toEqual([]);
+        expect(await harness.state.deliveries.due()).toBe(2);
+      });
+
+      it("WH-12: holds the bytes of the event as they were made", async () => {
+        await harness.state.endpoints.insert(endpoint("we_a"));
+        const beforeMs = harness.state.now();
+        await use(1, { event: event(1) });
+        const { id, type, body } = event(1);
+        const [delivery] = await deliveries();
+        expect(delivery).toEqual({
+          id: deliveryId(id, "we_a"),
+          account: "a",
+          eventId: id,
+          eventType: type,
+          endpointId: "we_a",
+          state: "pending",
+          createdAtMs: expect.any(Number),
+          body,
+        });
+        expect(Math.abs((delivery?.createdAtMs ?? 0) - beforeMs)).toBeLessThan(10_000);
+      });
+
+      it("WH-11: the same event makes no second delivery", async () => {
+        await harness.state.endpoints.insert(endpoint("we_a"));
+        await use(1, { event: event(1) });
+        await use(1, { event: event(1) });
+        await harness.state.endpoints.insert(endpoint("we_b", { createdAtMs: 2_000 }));
+        await use(1, { event: event(1) });
+        expect((await deliveries()).map(({ endpointId }) => endpointId).toSorted()).toEqual(["we_a", "we_b"]);
+      });
+
+      it("USE-1: a repeated settlement makes none", async () => {
+        await harness.state.endpoints.insert(endpoint("we_a"));
+        await ledger.settle(settlement("req_x", { event: event(1) }));
+        await ledger.settle(settlement("req_x", { event: event(2) }));
+        expect(await deliveries()).toHaveLength(1);
+      });
+
+      it("an endpoint gets what happens after it was made, in the order in which it happened", async () => {
+        await use(1, { event: event(1) });
+        await harness.state.endpoints.insert(endpoint("we_a"));
+        for (const number of [2, 3, 4]) await use(1, { event: event(number) });
+        expect((await deliveries()).map(({ eventId }) => eventId)).toEqual([2, 3, 4].map((number) => event(number).id));
+        expect(await harness.state.deliveries.list("a", 2)).toHaveLength(2);
+      });
+
+      it("none after the endpoint was disabled or removed", async () => {
+        const { endpoints } = harness.state;
+        await endpoints.insert(endpoint("we_a"));
+        await endpoints.insert(endpoint("we_b"));
+        await endpoints.replace(endpoint("we_a", { status: "disabled" }));
+        await endpoints.remove("a", "we_b");
+        await use(1, { event: event(1), thresholds: [threshold("thr_a", { limit: 1n })] });
+        expect(await deliveries()).toEqual([]);
+      });
+    });
+  });
+}

@@ -1,0 +1,174 @@
+import { beforeEach, describe, expect, it } from "vitest";
+import type { Settlement } from "../../src/domain/ledger.js";
+import { periodAt } from "../../src/domain/usage/period.js";
+import type { UsageRow } from "../../src/domain/usage/usage-store.js";
+import { keyRecord } from "./api-key-records.js";
+import { settlement } from "./ledger-records.js";
+import { eachTest, type OpenState } from "./state-harness.js";
+
+const hourMs = 3_600_000;
+const dayMs = 24 * hourMs;
+/** What `settlement` uses. */
+const once = { requests: 1n, promptTokens: 10n, completionTokens: 5n, cachedTokens: 0n, costNano: 0n };
+
+/** What settlements add up, and how it is read. */
+export function describeUsage(open: OpenState): void {
+  describe("Usage", () => {
+    const harness = eachTest(open);
+    let count = 0;
+    /** A day in the past, as whole as days are. */
+    let day = 0;
+    beforeEach(() => {
+      count = 0;
+      day = periodAt("day", harness.state.now() - 3 * dayMs).startMs;
+    });
+
+    const settle = async (changes: Partial<Settlement> = {}): Promise<void> => {
+      count += 1;
+      await harness.state.ledger.settle(settlement(`req_${count}`, changes));
+    };
+    const rows = (
+      width: "hour" | "day",
+      account = "a",
+      fromMs = day,
+      toMs = day + dayMs,
+    ): Promise<readonly UsageRow[]> => harness.state.usage.rows({ account, width, fromMs, toMs });
+
+    it("USE-10: adds up requests by hour and day, key and model", async () => {
+      await settle({ endedAtMs: day, promptTokens: 100, completionTokens: 1, cachedTokens: 60, costNano: 7 });
+      await settle({
+        endedAtMs: day + hourMs - 1,
+        promptTokens: 11,
+        completionTokens: 22,
+        cachedTokens: 3,
+        costNano: 8,
+      });
+      await settle({ endedAtMs: day + hourMs });
+      await settle({ endedAtMs: day, model: "n" });
+      await settle({ endedAtMs: day, keyId: "key_2" });
+      await settle({ endedAtMs: day, keyId: null });
+      const both = { requests: 2n, promptTokens: 111n, completionTokens: 23n, cachedTokens: 63n, costNano: 15n };
+      const row = { account: "a", startMs: day, keyId: "key_1", model: "m" };
+      expect(await rows("hour")).toEqual([
+        { ...row, keyId: null, ...once },
+        { ...row, ...both },
+        { ...row, model: "n", ...once },
+        { ...row, keyId: "key_2", ...once },
+        { ...row, startMs: day + hourMs, ...once },
+      ]);
+      const all = { requests: 3n, promptTokens: 121n, completionTokens: 28n, cachedTokens: 63n, costNano: 15n };
+      expect(await rows("day")).toEqual([
+        { ...row, keyId: null, ...once },
+        { ...row, ...all },
+        { ...row, model: "n", ...once },
+        { ...row, keyId: "key_2", ...once },
+      ]);
+    });
+
+    it("gives the rows that begin in the range, of one account", async () => {
+      for (const startMs of [day - hourMs, day, day + hourMs]) await settle({ endedAtMs: startMs + 5 });
+      await settle({ endedAtMs: day, account: "b" });
+      const startsOf = (found: readonly UsageRow[]) => found.map(({ startMs }) => startMs);
+      expect(startsOf(await rows("hour", "a", day, day + hourMs))).toEqual([day]);
+      expect(startsOf(await rows("hour", "a", day - hourMs, day + 2 * hourMs))).toEqual([
+        day - hourMs,
+        day,
+        day + hourMs,
+      ]);
+      expect(startsOf(await rows("day", "a", day - dayMs, day))).toEqual([day - dayMs]);
+      expect(await rows("hour", "b")).toEqual([{ account: "b", startMs: day, keyId: "key_1", model: "m", ...once }]);
+      expect(await rows("day", "nobody")).toEqual([]);
+    });
+
+    it("USE-6: a request counts when it ends, by the store's time unless its end was told", async () => {
+      const hour = Math.floor(harness.state.now() / hourMs) * hourMs;
+      await settle();
+      const found = await rows("hour", "a", hour, hour + 2 * hourMs);
+      expect(found).toHaveLength(1);
+      expect(found[0]).toMatchObject(once);
+      await harness.advance(2 * hourMs);
+      await settle();
+      expect(await rows("hour", "a", hour, hour + 4 * hourMs)).toHaveLength(2);
+    });
+
+    it("USE-6: sums a day and a month of the account and of each key", async () => {
+      const month = periodAt("month", harness.state.now() - 70 * dayMs);
+      await settle({ endedAtMs: month.startMs });
+      await settle({ endedAtMs: month.endMs - 1, keyId: "key_2" });
+      await settle({ endedAtMs: month.endMs });
+      await settle({ endedAtMs: month.startMs, keyId: null });
+      await settle({ endedAtMs: month.startMs, account: "b", keyId: "key_b" });
+      const { usage } = harness.state;
+      const account = { kind: "account", id: "a" } as const;
+      expect(await usage.used("a", account, month)).toMatchObject({ requests: 3n, promptTokens: 30n });
+      expect(await usage.used("a", account, periodAt("day", month.startMs))).toMatchObject({ requests: 2n });
+      expect(await usage.used("a", { kind: "key", id: "key_1" }, month)).toMatchObject({ requests: 1n });
+      expect(await usage.used("a", { kind: "key", id: "key_2" }, periodAt("day", month.endMs - 1))).toEqual(once);
+      expect(await usage.used("a", account, periodAt("day", month.startMs + 5 * dayMs))).toMatchObject({
+        requests: 0n,
+      });
+    });
+
+    it("USE-9: sums beyond 2^53 are exact to the unit", async () => {
+      const most = Number.MAX_SAFE_INTEGER;
+      const times = 6;
+      for (let i = 0; i < times; i++) {
+        await settle({
+          endedAtMs: day,
+          promptTokens: most,
+          completionTokens: most,
+          cachedTokens: most,
+          costNano: most,
+        });
+      }
+      await settle({ endedAtMs: day, promptTokens: 1, completionTokens: 0, cachedTokens: 0, costNano: 2 });
+      const sum = BigInt(times) * BigInt(most);
+      const expected = {
+        requests: 7n,
+        promptTokens: sum + 1n,
+        completionTokens: sum,
+        cachedTokens: sum,
+        costNano: sum + 2n,
+      };
+      expect(await rows("hour")).toMatchObject([expected]);
+      expect(await rows("day")).toMatchObject([expected]);
+      const { usage } = harness.state;
+      expect(await usage.used("a", { kind: "account", id: "a" }, periodAt("day", day))).toEqual(expected);
+    });
+
+    it("USE-1: a request that ended before anything ran counts as one without tokens", async () => {
+      await settle({ endedAtMs: day, why: "failed", error: "internal_error", promptTokens: 0, completionTokens: 0 });
+      expect(await rows("day")).toMatchObject([{ requests: 1n, promptTokens: 0n, completionTokens: 0n }]);
+    });
+
+    it("USE-1: adds up what many tell at the same moment", async () => {
+      await Promise.all(Array.from({ length: 100 }, () => settle({ endedAtMs: day })));
+      expect(await rows("hour")).toMatchObject([{ requests: 100n, promptTokens: 1_000n, completionTokens: 500n }]);
+    });
+
+    it("knows the accounts that have usage or keys, in their order", async () => {
+      await settle({ account: "c" });
+      await harness.state.keys.insert(keyRecord(1, { account: "b" }));
+      await settle({ account: "a" });
+      await settle({ account: "b" });
+      expect(await harness.state.usage.accounts()).toEqual(["a", "b", "c"]);
+    });
+
+    it("USE-15: keeps hours for 90 days and days for two years", async () => {
+      day = periodAt("day", harness.state.now()).startMs;
+      await settle({ endedAtMs: day });
+      await harness.advance(89 * dayMs);
+      await harness.state.purge(1_000);
+      expect([(await rows("hour")).length, (await rows("day")).length]).toEqual([1, 1]);
+      await harness.advance(3 * dayMs);
+      await harness.state.purge(1_000);
+      expect([(await rows("hour")).length, (await rows("day")).length]).toEqual([0, 1]);
+      await harness.advance(630 * dayMs);
+      await harness.state.purge(1_000);
+      expect((await rows("day")).length).toBe(1);
+      await harness.advance(20 * dayMs);
+      await harness.state.purge(1_000);
+      expect((await rows("day")).length).toBe(0);
+    });
+  });
+}

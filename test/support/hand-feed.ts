@@ -1,0 +1,16 @@
+import type { ChangeFeed, StateChange } from "../../src/domain/state.js";
+
+/** A change feed that a test tells what to say. */
+export class HandFeed implements ChangeFeed {
+  isLinked = true;
+  readonly #listeners = new Set<(change: StateChange) => void>();
+
+  subscribe(listener: (change: StateChange) => void): () => void {
+    this.#listeners.add(listener);
+    return () => this.#listeners.delete(listener);
+  }
+
+  tell(change: StateChange): void {
+    for (const listener of [...this.#listeners]) listener(change);
+  }
+}

@@ -1,0 +1,111 @@
+import { type ChildProcess, execFile, spawn } from "node:child_process";
+import { mkdtempSync, rmSync } from "node:fs";
+import { createServer } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { createInterface } from "node:readline";
+import { promisify } from "node:util";
+
+const run = promisify(execFile);
+
+/** A Redis program with a port and a folder of its own. It ends with the test process at the latest. */
+export interface RedisProcess {
+  readonly port: number;
+  readonly folder: string;
+  /** `redis-cli` at this server; rejects when the server says `-…`. */
+  cli(...args: string[]): Promise<string>;
+  /** Ends it in order: what it has is written. */
+  stop(): Promise<void>;
+  kill(): Promise<void>;
+  /** It keeps its connections and answers nothing. */
+  freeze(): void;
+  thaw(): void;
+  /** Starts it again on the same port and folder; `wait: false` does not wait until it has loaded. */
+  restart(options?: { readonly wait?: boolean }): Promise<void>;
+  /** Ends it and removes its folder. */
+  remove(): Promise<void>;
+}
+
+export interface ProgramOptions {
+  readonly args: readonly string[];
+  readonly port: number;
+  readonly folder: string;
+  /** A line of its log that says that it can be used. */
+  readonly readyLine: string;
+  /** What `redis-cli` needs to get in. */
+  readonly cliArgs?: readonly string[];
+}
+
+const running = new Set<ChildProcess>();
+process.on("exit", () => {
+  for (const child of running) child.kill("SIGKILL");
+});
+
+export function newFolder(): string {
+  return mkdtempSync(join(tmpdir(), "uis-redis-"));
+}
+
+/** Below the range that outgoing connections get theirs from, so that a server can come back to its port. */
+export async function freePort(): Promise<number> {
+  for (;;) {
+    const port = 15_000 + Math.floor(Math.random() * 15_000);
+    const isFree = await new Promise<boolean>((resolve) => {
+      const server = createServer();
+      server.once("error", () => resolve(false));
+      server.listen(port, "127.0.0.1", () => server.close(() => resolve(true)));
+    });
+    if (isFree) return port;
+  }
+}
+
+/** Starts `redis-server` and waits until it is ready. Rejects with its log when it ends before. */
+export async function startProgram(options: ProgramOptions): Promise<RedisProcess> {
+  const { port, folder, cliArgs = [] } = options;
+  let child = await spawnServer(options, true);
+  const end = async (signal: NodeJS.Signals) => {
+    if (child.exitCode !== null || child.signalCode !== null) return;
+    const exited = new Promise((resolve) => child.once("exit", resolve));
+    child.kill("SIGCONT");
+    child.kill(signal);
+    await exited;
+  };
+  return {
+    port,
+    folder,
+    async cli(...args) {
+      const { stdout } = await run("redis-cli", ["-e", "-p", String(port), ...cliArgs, ...args]);
+      return stdout.trim();
+    },
+    stop: () => end("SIGTERM"),
+    kill: () => end("SIGKILL"),
+    freeze: () => void child.kill("SIGSTOP"),
+    thaw: () => void child.kill("SIGCONT"),
+    async restart({ wait = true } = {}) {
+      child = await spawnServer(options, wait);
+    },
+    async remove() {
+      await end("SIGKILL");
+      rmSync(folder, { recursive: true, force: true });
+    },
+  };
+}
+
+async function spawnServer({ args, folder, readyLine }: ProgramOptions, wait: boolean): Promise<ChildProcess> {
+  const child = spawn("redis-server", [...args], { cwd: folder, stdio: ["ignore", "pipe", "inherit"] });
+  running.add(child);
+  const log: string[] = [];
+  const ready = new Promise<void>((resolve, reject) => {
+    child.once("error", reject);
+    child.once("exit", () => {
+      running.delete(child);
+      reject(new Error(`redis-server ended:\n${log.join("\n")}`));
+    });
+    createInterface({ input: child.stdout as NodeJS.ReadableStream }).on("line", (line) => {
+      if (line.includes(readyLine)) resolve();
+      if (log.push(line) > 100) log.shift();
+    });
+  });
+  if (wait) await ready;
+  else ready.catch(() => {});
+  return child;
+}

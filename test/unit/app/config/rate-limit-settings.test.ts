@@ -1,0 +1,35 @@
+import { describe, expect, it } from "vitest";
+import { rateLimitSettings, toRateLimitDefaults } from "../../../../src/app/config/rate-limit-settings.js";
+import { unlimited } from "../../../../src/domain/limits/rate-limits.js";
+
+describe("rate_limits", () => {
+  it("limit nobody by default", () => {
+    expect(toRateLimitDefaults(rateLimitSettings.parse({}))).toEqual({
+      key: unlimited,
+      account: unlimited,
+      models: new Map(),
+    });
+  });
+
+  it("state RL-1: are set for keys, for accounts and for models, each limit by itself", () => {
+    const settings = rateLimitSettings.parse({
+      default_key: { requests_per_minute: 60 },
+      default_account: { tokens_per_minute: 100_000, concurrency: null },
+      models: { "org/m:1": { concurrency: 4 } },
+    });
+    expect(toRateLimitDefaults(settings)).toEqual({
+      key: { ...unlimited, requestsPerMinute: 60 },
+      account: { ...unlimited, tokensPerMinute: 100_000 },
+      models: new Map([["org/m:1", { ...unlimited, concurrency: 4 }]]),
+    });
+  });
+
+  it.each([
+    { default_key: { requests_per_minute: 0 } },
+    { default_key: { requests_per_second: 1 } },
+    { default_account: { tokens_per_minute: 1.5 } },
+    { models: { "no model": {} } },
+  ])("refuse %j", (settings) => {
+    expect(rateLimitSettings.safeParse(settings).success).toBe(false);
+  });
+});

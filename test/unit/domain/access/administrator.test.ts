@@ -1,0 +1,145 @@
+import { describe, expect, it } from "vitest";
+import { Administrator } from "../../../../src/domain/access/administrator.js";
+import { type PasswordHashing, Passwords } from "../../../../src/domain/access/passwords.js";
+import { SetupLinks } from "../../../../src/domain/access/setup-link.js";
+import { sha256Hex } from "../../../../src/lib/digest.js";
+import { createAccess } from "./access-fixture.js";
+
+const password = "correct horse battery";
+const from = { address: "192.0.2.7", userAgent: "a browser" };
+
+/** The real hash takes a core for some tenths of a second; what it is, its own test shows. */
+const cheap: PasswordHashing = {
+  hashPassword: async (text) => sha256Hex(text),
+  isPassword: async (text, kept) => sha256Hex(text) === kept,
+  noPassword: "",
+};
+
+function open() {
+  const access = createAccess();
+  const { state, sessions, clock, now, ids } = access;
+  const { settings } = state;
+  const setupLinks = new SetupLinks({ settings, now, ids });
+  const administrator = new Administrator({ settings, sessions, setupLinks, passwords: new Passwords(cheap), clock });
+  return { ...access, setupLinks, administrator };
+}
+
+describe("Administrator", () => {
+  it("KEY-20: there is no password at first, and nobody can sign in", async () => {
+    const { administrator } = open();
+    expect(await administrator.hasPassword()).toBe(false);
+    for (const guess of ["admin", "password", "changeme"]) {
+      await expect(administrator.signIn("admin", guess, from)).rejects.toMatchObject({ code: "invalid_api_key" });
+    }
+  });
+
+  it("KEY-20: a set-up link sets the password, signs in and is void afterwards", async () => {
+    const { administrator, setupLinks, sessions, state } = open();
+    const { token, path } = await setupLinks.create();
+    expect(path).toMatch(/^\/dashboard\/setup#token=[0-9A-Za-z]{43}$/);
+    expect(JSON.stringify(await state.settings.get("admin.setup"))).not.toContain(token);
+    const begun = await administrator.completeSetup(token, password, from);
+    expect(await sessions.authenticate(begun.token)).toMatchObject({ sessionId: begun.record.id });
+    expect((await state.settings.get("admin.password"))?.value).not.toContain(password);
+    await expect(administrator.completeSetup(token, password, from)).rejects.toMatchObject({ code: "invalid_api_key" });
+    expect((await administrator.signIn("admin", password, from)).record.user).toBe("admin");
+  });
+
+  it("KEY-20: of two uses of one link at the same moment one is refused", async () => {
+    const { administrator, setupLinks } = open();
+    const { token } = await setupLinks.create();
+    const uses = [password, `${password} too`].map((chosen) => administrator.completeSetup(token, chosen, from));
+    const outcomes = await Promise.allSettled(uses);
+    expect(outcomes.map(({ status }) => status).toSorted()).toEqual(["fulfilled", "rejected"]);
+  });
+
+  it("KEY-20: a link is good for an hour, and until the next one is made", async () => {
+    const { administrator, setupLinks, clock } = open();
+    const first = await setupLinks.create();
+    const second = await setupLinks.create();
+    await expect(administrator.completeSetup(first.token, password, from)).rejects.toMatchObject({
+      code: "invalid_api_key",
+    });
+    clock.advance(3_600_000 - 1);
+    await setupLinks.check(second.token);
+    clock.advance(1);
+    await expect(setupLinks.check(second.token)).rejects.toMatchObject({ code: "invalid_api_key" });
+  });
+
+  it("KEY-21: refuses a password of fewer than 12 or more than 1,024 characters", async () => {
+    const { administrator, setupLinks } = open();
+    const { token } = await setupLinks.create();
+    for (const bad of ["", "eleven-char", "x".repeat(1_025)]) {
+      await expect(administrator.setPassword(bad)).rejects.toMatchObject({ param: "password" });
+      await expect(administrator.completeSetup(token, bad, from)).rejects.toMatchObject({ param: "password" });
+    }
+    expect(await administrator.setPassword("x".repeat(1_024))).toBe(true);
+  });
+
+  it("KEY-20: the operator's password is set once; another one at a later start ends all sessions", async () => {
+    const { administrator, sessions } = open();
+    expect(await administrator.setPassword(password)).toBe(true);
+    const { token } = await administrator.signIn("admin", password, from);
+    expect(await administrator.setPassword(password)).toBe(false);
+    await sessions.authenticate(token);
+    expect(await administrator.setPassword("another long password")).toBe(true);
+    await expect(sessions.authenticate(token)).rejects.toMatchObject({ code: "invalid_api_key" });
+    await expect(administrator.signIn("admin", password, from)).rejects.toMatchObject({ code: "invalid_api_key" });
+  });
+
+  it("KEY-21: a changed password ends all sessions but the one that changed it", async () => {
+    const { administrator, sessions } = open();
+    await administrator.setPassword(password);
+    const [mine, other] = [
+      await administrator.signIn("admin", password, from),
+      await administrator.signIn("admin", password, from),
+    ];
+    const next = "another long password";
+    const wrong = administrator.changePassword("not the password", next, from.address, mine.record.id);
+    await expect(wrong).rejects.toMatchObject({ code: "invalid_api_key" });
+    await administrator.changePassword(password, next, from.address, mine.record.id);
+    await sessions.authenticate(mine.token);
+    await expect(sessions.authenticate(other.token)).rejects.toMatchObject({ code: "invalid_api_key" });
+    await administrator.signIn("admin", next, from);
+  });
+
+  it("KEY-21: the 6th bad attempt of an address within a minute is refused, whatever the name", async () => {
+    const { administrator, clock } = open();
+    await administrator.setPassword(password);
+    for (let tries = 0; tries < 5; tries++) {
+      const attempt = administrator.signIn(`name-${tries}`, password, from);
+      await expect(attempt).rejects.toMatchObject({ code: "invalid_api_key" });
+    }
+    clock.advance(15_000);
+    await expect(administrator.signIn("admin", password, from)).rejects.toMatchObject({
+      code: "rate_limit_exceeded",
+      retryAfterMs: 45_000,
+    });
+    clock.advance(45_000);
+    await administrator.signIn("admin", password, from);
+  });
+
+  it("KEY-21: the 6th bad attempt for a name is refused, whatever the address; good ones do not count", async () => {
+    const { administrator } = open();
+    await administrator.setPassword(password);
+    for (let turn = 0; turn < 6; turn++) await administrator.signIn("admin", password, from);
+    const attempts = [0, 1, 2, 3, 4].map((host) =>
+      administrator.signIn("admin", "not the password", { ...from, address: `198.51.100.${host}` }),
+    );
+    for (const attempt of await Promise.allSettled(attempts)) {
+      expect(attempt).toMatchObject({ reason: { code: "invalid_api_key" } });
+    }
+    await expect(administrator.signIn("admin", password, from)).rejects.toMatchObject({ code: "rate_limit_exceeded" });
+  });
+
+  it("KEY-21: an unknown name is told in the same words as a wrong password", async () => {
+    const { administrator } = open();
+    await administrator.setPassword(password);
+    const refusals = await Promise.allSettled([
+      administrator.signIn("admin", "not the password", from),
+      administrator.signIn("root", password, from),
+    ]);
+    const [wrong, unknown] = refusals.map((refusal) => String((refusal as PromiseRejectedResult).reason));
+    expect(unknown).toBe(wrong);
+  });
+});

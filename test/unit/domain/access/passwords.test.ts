@@ -1,0 +1,55 @@
+import { describe, expect, it } from "vitest";
+import { Passwords } from "../../../../src/domain/access/passwords.js";
+
+/** Hashing that ends when the test says so, counted. */
+function createSlow() {
+  const ends: (() => void)[] = [];
+  let running = 0;
+  let runningMax = 0;
+  let compared: string[] = [];
+  const slowly = async <T>(result: T): Promise<T> => {
+    running += 1;
+    runningMax = Math.max(runningMax, running);
+    await new Promise<void>((resolve) => ends.push(resolve));
+    running -= 1;
+    return result;
+  };
+  const passwords = new Passwords({
+    hashPassword: (password) => slowly(`kept ${password}`),
+    isPassword: (password, kept) => {
+      compared = [...compared, kept];
+      return slowly(kept === `kept ${password}`);
+    },
+    noPassword: "kept nothing",
+  });
+  const endAll = async (): Promise<void> => {
+    while (ends.length > 0) {
+      ends.shift()?.();
+      await new Promise((resolve) => setImmediate(resolve));
+    }
+  };
+  return { passwords, endAll, runningMax: () => runningMax, compared: () => compared };
+}
+
+describe("Passwords", () => {
+  it("KEY-21: computes two hashes at a time, lets 16 wait and refuses the others", async () => {
+    const { passwords, endAll, runningMax } = createSlow();
+    const hashes = Array.from({ length: 20 }, (_, number) => passwords.hash(`password ${number}`));
+    const settled = Promise.allSettled(hashes);
+    await endAll();
+    const outcomes = (await settled).map((outcome) =>
+      outcome.status === "fulfilled" ? outcome.value : (outcome.reason as { code: string }).code,
+    );
+    expect(runningMax()).toBe(2);
+    expect(outcomes.slice(0, 18)).toEqual(Array.from({ length: 18 }, (_, number) => `kept password ${number}`));
+    expect(outcomes.slice(18)).toEqual(["server_is_overloaded", "server_is_overloaded"]);
+  });
+
+  it("KEY-21: compares also where no password is kept, and finds nothing right", async () => {
+    const { passwords, endAll, compared } = createSlow();
+    const isRight = passwords.isRight("nothing", null);
+    await endAll();
+    expect(await isRight).toBe(false);
+    expect(compared()).toEqual(["kept nothing"]);
+  });
+});

@@ -1,0 +1,106 @@
+import { describe, expect, it } from "vitest";
+import { LeaseKeeper } from "../../../src/domain/lease-keeper.js";
+import type { Ledger, Progress } from "../../../src/domain/ledger.js";
+import { Accounting } from "../../../src/domain/usage/accounting.js";
+import { createVolatileState } from "../../../src/state/volatile/volatile-state.js";
+import { silentLog } from "../../support/core-harness.js";
+import { eventually } from "../../support/eventually.js";
+import { FakeClock } from "../../support/fake-clock.js";
+
+const request = (id: string) =>
+  ({
+    requestId: id,
+    account: "a",
+    keyId: "key_1",
+    model: "m",
+    operation: "create_chat_completion",
+    reserve: { tokens: 0, costNano: 0 },
+    promptTokens: 7,
+    leaseMs: 60_000,
+    scopes: [],
+    budgets: [],
+  }) as const;
+
+function setUp(progress: () => readonly Progress[]) {
+  const clock = new FakeClock();
+  const state = createVolatileState({ clock });
+  const sums = { thresholdsOf: () => [], budgetsOf: () => [] };
+  const accounting = new Accounting({ thresholds: sums, endpoints: state.endpoints, now: () => state.now() });
+  const prices = [{ fromMs: 0, input: 10, cachedInput: 10, output: 20 }];
+  const catalog = { pricesOf: () => ({ prices }) };
+  const ledger: Ledger = state.ledger;
+  const keeper = new LeaseKeeper({ ledger, live: { progress }, accounting, catalog, clock, log: silentLog });
+  const used = async () => (await state.usage.rows({ account: "a", width: "day", fromMs: 0, toMs: 1e15 }))[0];
+  return { clock, state, keeper, used };
+}
+
+/** Time passes in steps, so that what a timer began can arm the next one. */
+async function pass(clock: FakeClock, ms: number): Promise<void> {
+  for (let passed = 0; passed < ms; passed += 5_000) {
+    clock.advance(5_000);
+    await new Promise(setImmediate);
+  }
+}
+
+describe("LeaseKeeper", () => {
+  it("state RL-18: a request that runs keeps its lease, however long it takes", async () => {
+    const { clock, state, keeper } = setUp(() => [
+      { requestId: "req_1", account: "a", promptTokens: 7, completionTokens: 1 },
+    ]);
+    await state.ledger.admit(request("req_1"));
+    for (let minute = 0; minute < 10; minute++) {
+      await pass(clock, 60_000);
+      expect(await state.ledger.liveLeases()).toBe(1);
+    }
+    keeper.close();
+  });
+
+  it("USE-13: a request whose process died is settled within 65 s, with what was last known of it", async () => {
+    let progress: readonly Progress[] = [{ requestId: "req_1", account: "a", promptTokens: 7, completionTokens: 5 }];
+    const { clock, state, keeper, used } = setUp(() => progress);
+    await state.ledger.admit(request("req_1"));
+    await pass(clock, 20_000);
+    progress = [];
+    await pass(clock, 65_000);
+    await eventually(async () => (await used()) !== undefined, "the settlement of a lost request");
+    expect(await used()).toMatchObject({
+      requests: 1n,
+      promptTokens: 7n,
+      completionTokens: 5n,
+      costNano: 7n * 10n + 5n * 20n,
+    });
+    expect(await state.ledger.liveLeases()).toBe(0);
+    keeper.close();
+  });
+
+  it("USE-13: its failure is told once, as replica_lost", async () => {
+    const { clock, state, keeper } = setUp(() => []);
+    await state.endpoints.insert({
+      id: "we_1",
+      account: "a",
+      url: "https://example.com/hook",
+      description: "",
+      events: ["request.failed"],
+      status: "enabled",
+      createdAtMs: 1,
+      updatedAtMs: 1,
+    });
+    await state.ledger.admit(request("req_1"));
+    await pass(clock, 65_000);
+    await eventually(async () => (await state.deliveries.list("a", 10)).length === 1, "the event of a lost request");
+    const [delivery] = await state.deliveries.list("a", 10);
+    expect(JSON.parse(delivery?.body ?? "{}")).toMatchObject({
+      type: "request.failed",
+      data: { request_id: "req_1", status: "failed", error: { code: "replica_lost" } },
+    });
+    await keeper.sweep();
+    expect(await state.deliveries.list("a", 10)).toHaveLength(1);
+    keeper.close();
+  });
+
+  it("leaves no timer when it is closed", () => {
+    const { clock, keeper } = setUp(() => []);
+    keeper.close();
+    expect(clock.pending).toBe(0);
+  });
+});

@@ -1,0 +1,33 @@
+import { describe, expect, it } from "vitest";
+import { hashPassword, isPassword, noPassword } from "../../../src/lib/password-hash.js";
+
+/** Each takes some tenths of a second of a core that is free. */
+describe("password hash", { timeout: 30_000 }, () => {
+  it("KEY-21: keeps scrypt with N = 2^17, r = 8, p = 1 and a salt of its own", async () => {
+    const [one, two] = await Promise.all([
+      hashPassword("correct horse battery"),
+      hashPassword("correct horse battery"),
+    ]);
+    expect(one).toMatch(/^scrypt:1:17:8:1:[\w-]{22}:[\w-]{43}$/);
+    expect(one).not.toBe(two);
+    expect(await isPassword("correct horse battery", one)).toBe(true);
+    expect(await isPassword("correct horse batterz", one)).toBe(false);
+  });
+
+  it("takes a password for the same however its accents were typed", async () => {
+    const kept = await hashPassword("pässwörd-of-many");
+    expect(await isPassword("pässwörd-of-many".normalize("NFD"), kept)).toBe(true);
+  });
+
+  it("reads a text with other costs, and refuses one that it does not know or that asks for too much", async () => {
+    const cheap = "scrypt:1:10:8:1:AAAAAAAAAAAAAAAAAAAAAA:AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA";
+    expect(await isPassword("anything", cheap)).toBe(false);
+    for (const bad of ["", "plain", cheap.replace(":1:10", ":2:10"), cheap.replace(":10:", ":31:")]) {
+      await expect(isPassword("anything", bad)).rejects.toThrow("unknown form");
+    }
+  });
+
+  it("has a form of no password, which none is right for", async () => {
+    expect(await isPassword("", noPassword)).toBe(false);
+  });
+});

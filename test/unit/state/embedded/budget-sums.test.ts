@@ -1,0 +1,107 @@
+import { beforeEach, describe, expect, it } from "vitest";
+import type { Budget, Settlement } from "../../../../src/domain/ledger.js";
+import { type Period, periodAt } from "../../../../src/domain/usage/period.js";
+import type { UsageSums } from "../../../../src/domain/usage/usage-store.js";
+import { BudgetSums } from "../../../../src/state/embedded/budget-sums.js";
+
+const noonMs = Date.UTC(2026, 0, 31, 12);
+const dayMs = 86_400_000;
+const budget: Budget = {
+  id: "thr_1",
+  metric: "tokens",
+  period: "day",
+  limit: 100n,
+  scope: { kind: "account", id: "a" },
+};
+const settlement: Settlement = {
+  requestId: "req_1",
+  account: "a",
+  keyId: "key_1",
+  model: "m",
+  operation: "create_chat_completion",
+  why: "completed",
+  error: null,
+  promptTokens: 10,
+  completionTokens: 5,
+  cachedTokens: 0,
+  costNano: 0,
+  latencyMs: 1,
+  degraded: false,
+  event: null,
+  thresholds: [],
+  endedAtMs: null,
+};
+const day = periodAt("day", noonMs);
+
+/** After so many requests of 15 tokens. */
+function sumsAfter(requests: bigint): UsageSums {
+  return {
+    requests,
+    promptTokens: requests * 10n,
+    completionTokens: requests * 5n,
+    cachedTokens: 0n,
+    costNano: 0n,
+  };
+}
+
+let reads: Period[];
+let kept: bigint;
+let sums: BudgetSums;
+beforeEach(() => {
+  reads = [];
+  kept = 0n;
+  sums = new BudgetSums(async (_account, _scope, period) => {
+    reads.push(period);
+    return sumsAfter(kept);
+  });
+});
+
+describe("BudgetSums", () => {
+  it("USE-7: reads a sum once, and again when its period has ended", async () => {
+    kept = 2n;
+    await sums.prepare("a", [budget, { ...budget, metric: "requests" }], noonMs);
+    expect(sums.prepare("a", [budget], noonMs)).toBeNull();
+    expect(sums.usedOf(budget)).toBe(30n);
+    expect(sums.usedOf({ ...budget, metric: "requests" })).toBe(2n);
+    kept = 0n;
+    await sums.prepare("a", [budget], noonMs + dayMs);
+    expect(sums.usedOf(budget)).toBe(0n);
+    expect(reads.map(({ startMs }) => startMs)).toEqual([day.startMs, day.endMs]);
+  });
+
+  it("USE-7: counts a settlement from its beginning, once, whatever the file answers first", async () => {
+    const loading = sums.prepare("a", [budget], noonMs);
+    const touched = sums.begin(settlement, noonMs);
+    expect(sums.usedOf(budget)).toBe(15n);
+    kept = 1n;
+    sums.finish(touched, settlement, [{ kind: "account", period: day, sums: sumsAfter(1n) }]);
+    await loading;
+    expect(sums.usedOf(budget)).toBe(15n);
+  });
+
+  it("forgets a settlement that added nothing", async () => {
+    await sums.prepare("a", [budget], noonMs);
+    sums.finish(sums.begin(settlement, noonMs), settlement, []);
+    expect(sums.usedOf(budget)).toBe(0n);
+  });
+
+  it("leaves the new period alone when a settlement counts in the old one", async () => {
+    await sums.prepare("a", [budget], noonMs + dayMs);
+    const touched = sums.begin(settlement, noonMs);
+    expect(sums.usedOf(budget)).toBe(0n);
+    sums.finish(touched, settlement, [{ kind: "account", period: day, sums: sumsAfter(1n) }]);
+    expect(sums.usedOf(budget)).toBe(0n);
+  });
+
+  it("asks again after the store could not be read", async () => {
+    let isDown = true;
+    const flaky = new BudgetSums(async () => {
+      if (isDown) throw new Error("down");
+      return sumsAfter(1n);
+    });
+    await expect(flaky.prepare("a", [budget], noonMs)).rejects.toThrow("down");
+    isDown = false;
+    await flaky.prepare("a", [budget], noonMs);
+    expect(flaky.usedOf(budget)).toBe(15n);
+  });
+});

@@ -1,0 +1,65 @@
+import { describe, expect, it } from "vitest";
+import { parseRedisUrl, redactedRedisUrl } from "../../../../src/state/redis/parse-url.js";
+
+const nobody = { user: null, password: null };
+
+describe("parseRedisUrl", () => {
+  it.each([
+    ["redis://cache", { kind: "single", addresses: [{ host: "cache", port: 6379 }], database: 0, isTls: false }],
+    ["redis://10.0.0.1:7000/3", { kind: "single", addresses: [{ host: "10.0.0.1", port: 7000 }], database: 3 }],
+    ["rediss://[::1]:6380/", { kind: "single", addresses: [{ host: "::1", port: 6380 }], isTls: true }],
+    [
+      "redis+sentinel://a,b:1/main",
+      {
+        kind: "sentinel",
+        primaryName: "main",
+        addresses: [
+          { host: "a", port: 26379 },
+          { host: "b", port: 1 },
+        ],
+      },
+    ],
+    ["redis+cluster://a", { kind: "cluster", addresses: [{ host: "a", port: 6379 }] }],
+    ["rediss+cluster://a,b", { kind: "cluster", isTls: true }],
+    [
+      "a:1,b:2",
+      {
+        kind: "cluster",
+        addresses: [
+          { host: "a", port: 1 },
+          { host: "b", port: 2 },
+        ],
+      },
+    ],
+  ])("reads %s", (url, expected) => {
+    expect(parseRedisUrl(url)).toMatchObject({ ...nobody, ...expected });
+  });
+
+  it("reads user and password, escaped or not", () => {
+    expect(parseRedisUrl("redis://uis:p%40ss%2Fw@h")).toMatchObject({ user: "uis", password: "p@ss/w" });
+    expect(parseRedisUrl("redis://:a:b@c/@h")).toMatchObject({ user: null, password: "a:b@c/" });
+    expect(parseRedisUrl("redis+cluster://u:p@a,b")).toMatchObject({ user: "u", password: "p" });
+  });
+
+  it.each([
+    ["http://secret:secret@host", "has not the form"],
+    ["redis://secret:secret@", "has not the form"],
+    ["redis://secret:secret@a b", "'a b' is no host"],
+    ["redis://u:secret@host/x", "the database 'x' is no number"],
+    ["redis+cluster://u:secret@a,b/1", "a cluster has no database but 0"],
+    ["redis+sentinel://u:secret@a,b", "the name of the primary is missing"],
+    ["redis://u:sec%ret@host", "write %25"],
+  ])("says what is wrong with %s, without the password", (url, why) => {
+    const read = () => parseRedisUrl(url);
+    expect(read).toThrow(why);
+    expect(read).not.toThrow(/sec(%)?ret/);
+  });
+});
+
+describe("redactedRedisUrl", () => {
+  it("shows where, not as whom", () => {
+    expect(redactedRedisUrl("rediss://u:p@ss/w@host:1/0")).toBe("rediss://***@host:1/0");
+    expect(redactedRedisUrl("u:p@a:1,b:2")).toBe("***@a:1,b:2");
+    expect(redactedRedisUrl("redis://host")).toBe("redis://host");
+  });
+});

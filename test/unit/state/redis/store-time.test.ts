@@ -1,0 +1,39 @@
+import { describe, expect, it } from "vitest";
+import { createStoreTime } from "../../../../src/state/redis/store-time.js";
+
+describe("StoreTime", () => {
+  /** A process whose wall clock is an hour wrong. */
+  function atMonotonic(startMs: number) {
+    const clock = { monotonicMs: startMs, now: () => 3_600_000, monotonic: () => clock.monotonicMs };
+    return { clock, time: createStoreTime({ clock }) };
+  }
+
+  it("state RL-19: is the store's time, whatever the process's wall clock says", () => {
+    const { clock, time } = atMonotonic(50);
+    time.observe(1_000_000, 40, 50);
+    expect(time.now()).toBe(1_000_000);
+    clock.monotonicMs = 1_050;
+    expect(time.now()).toBe(1_001_000);
+  });
+
+  it("is not moved by a slow answer that fits", () => {
+    const { time } = atMonotonic(0);
+    time.observe(1_000, 0, 0);
+    time.observe(1_100, 90, 500);
+    expect(time.now()).toBe(1_000);
+  });
+
+  it("follows a step of the store's clock, back and forth", () => {
+    const { time } = atMonotonic(0);
+    time.observe(1_000_000, 0, 0);
+    time.observe(500_000, 0, 0);
+    expect(time.now()).toBe(500_000);
+    time.observe(2_000_000, 0, 0);
+    expect(time.now()).toBe(2_000_000);
+  });
+
+  it("is the process's own until the store has answered", () => {
+    const { time } = atMonotonic(7);
+    expect(time.now()).toBe(3_600_000);
+  });
+});

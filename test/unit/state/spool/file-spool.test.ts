@@ -1,0 +1,129 @@
+import { chmod, mkdtemp, readdir, readFile, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import type { Settlement } from "../../../../src/domain/ledger.js";
+import { FileSpool } from "../../../../src/state/spool/file-spool.js";
+import { silentLog } from "../../../support/core-harness.js";
+
+function settlement(number: number): Settlement {
+  return {
+    requestId: `req_${number}`,
+    account: "a",
+    keyId: "key_1",
+    model: "m",
+    operation: "create_chat_completion",
+    why: "completed",
+    error: null,
+    promptTokens: number,
+    completionTokens: 1,
+    cachedTokens: 0,
+    costNano: 0,
+    latencyMs: 1,
+    degraded: false,
+    event: { id: "evt_1", type: "request.completed", body: '{"text":"ä\\n"}' },
+    thresholds: [
+      {
+        id: "thr_1",
+        account: "a",
+        apiKeyId: null,
+        metric: "cost",
+        period: "day",
+        limit: 9_007_199_254_740_993n,
+        percents: [100],
+        action: "notify",
+        createdAtMs: 1,
+        updatedAtMs: 1,
+      },
+    ],
+    endedAtMs: 1_000 + number,
+  };
+}
+
+let folder: string;
+const opened: FileSpool[] = [];
+const open = async (sizeMax = 1_000): Promise<FileSpool> => {
+  const spool = await FileSpool.open({ folder: join(folder, "spool"), sizeMax, log: silentLog });
+  opened.push(spool);
+  return spool;
+};
+const ids = async (spool: FileSpool, max = 1_000): Promise<string[]> =>
+  (await spool.oldest(max)).map((each) => each.settlement.requestId);
+
+beforeEach(async () => {
+  folder = await mkdtemp(join(tmpdir(), "uis-spool-"));
+});
+afterEach(async () => {
+  for (const spool of opened.splice(0)) await spool.close();
+  await rm(folder, { recursive: true, force: true });
+});
+
+describe("FileSpool", () => {
+  it("USE-11: what was appended is there after a restart, in its order and unchanged", async () => {
+    const spool = await open();
+    await Promise.all([1, 2, 3].map((number) => spool.append(settlement(number))));
+    const again = await open();
+    expect(await ids(again)).toEqual(["req_1", "req_2", "req_3"]);
+    expect((await again.oldest(1))[0]?.settlement).toEqual(settlement(1));
+    expect(again.oldestAtMs).toBe(1_001);
+  });
+
+  it("USE-11: what is released is gone, what came after it stays", async () => {
+    const spool = await open();
+    for (const number of [1, 2, 3]) await spool.append(settlement(number));
+    const [, second] = await spool.oldest(2);
+    await spool.release(second?.end ?? "");
+    expect(await ids(spool)).toEqual(["req_3"]);
+    expect(spool.size).toBe(1);
+  });
+
+  it("leaves no file when all is released", async () => {
+    const spool = await open();
+    await spool.append(settlement(1));
+    await spool.release((await spool.oldest(1))[0]?.end ?? "");
+    expect(await readdir(join(folder, "spool"))).toEqual([]);
+    await spool.append(settlement(2));
+    expect(await ids(await open())).toEqual(["req_2"]);
+  });
+
+  it("USE-11: a line that a crash cut off is left out, and the ones before it are kept", async () => {
+    const spool = await open();
+    for (const number of [1, 2]) await spool.append(settlement(number));
+    const [name] = await readdir(join(folder, "spool"));
+    const file = join(folder, "spool", String(name));
+    const whole = await readFile(file, "utf8");
+    for (const cut of [1, 40, 200]) {
+      await writeFile(file, whole.slice(0, -cut));
+      expect(await ids(await open())).toEqual(["req_1"]);
+    }
+  });
+
+  it("USE-12: refuses what does not fit, as storage_unavailable", async () => {
+    const spool = await open(2);
+    await spool.append(settlement(1));
+    await spool.append(settlement(2));
+    await expect(spool.append(settlement(3))).rejects.toMatchObject({ code: "storage_unavailable" });
+    await spool.release((await spool.oldest(1))[0]?.end ?? "");
+    await spool.append(settlement(3));
+    expect(await ids(spool)).toEqual(["req_2", "req_3"]);
+  });
+
+  it("USE-11: keeps what it can in memory when the disk cannot be written", async () => {
+    const spool = await open();
+    await rm(join(folder, "spool"), { recursive: true });
+    await spool.append(settlement(1));
+    expect(await ids(spool)).toEqual(["req_1"]);
+    await spool.release((await spool.oldest(1))[0]?.end ?? "");
+    expect(spool.size).toBe(0);
+  });
+
+  it("SEC-31: its files are the owner's alone", async () => {
+    const spool = await open();
+    await spool.append(settlement(1));
+    await chmod(folder, 0o700);
+    const { stat } = await import("node:fs/promises");
+    const [name] = await readdir(join(folder, "spool"));
+    expect((await stat(join(folder, "spool", String(name)))).mode & 0o777).toBe(0o600);
+    expect((await stat(join(folder, "spool"))).mode & 0o777).toBe(0o700);
+  });
+});

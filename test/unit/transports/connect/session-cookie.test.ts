@@ -1,0 +1,65 @@
+import { IncomingMessage, ServerResponse } from "node:http";
+import { Socket } from "node:net";
+import { TLSSocket } from "node:tls";
+import { describe, expect, it } from "vitest";
+import { browserOf } from "../../../../src/transports/connect/session-cookie.js";
+
+function open(headers: Record<string, string>, isSecure = false) {
+  const socket = isSecure ? new TLSSocket(new Socket()) : new Socket();
+  const req = new IncomingMessage(socket);
+  Object.assign(req.headers, headers);
+  const res = new ServerResponse(req);
+  return { res, browser: browserOf(req, res) };
+}
+
+describe("session cookie", () => {
+  it("KEY-22: has the name and the mark under TLS that keep it to this host and to TLS", () => {
+    const { res, browser } = open({ cookie: "uis_session=plain; __Host-uis_session=secure" }, true);
+    expect(browser.sessionToken).toBe("secure");
+    browser.keepSession("abc", 5_000);
+    expect(res.getHeader("set-cookie")).toBe(
+      "__Host-uis_session=abc; Path=/; Max-Age=5; HttpOnly; SameSite=Strict; Secure",
+    );
+  });
+
+  it("KEY-22: has a plain name on a plain connection, where browsers refuse the other", () => {
+    const { res, browser } = open({ cookie: "__Host-uis_session=secure;uis_session=plain" });
+    expect(browser.sessionToken).toBe("plain");
+    browser.keepSession(null, 0);
+    expect(res.getHeader("set-cookie")).toBe("uis_session=; Path=/; Max-Age=0; HttpOnly; SameSite=Strict");
+  });
+
+  it.each([
+    [undefined, undefined],
+    ["", undefined],
+    ["other=1", undefined],
+    ["uis_session=a; uis_session=b", undefined],
+    ["xuis_session=a", undefined],
+    ["uis_session=", ""],
+    ["a=b; uis_session=c=d", "c=d"],
+  ])("reads of the header %j the token %j", (cookie, token) => {
+    expect(open(cookie === undefined ? {} : { cookie }).browser.sessionToken).toBe(token);
+  });
+
+  it.each([
+    ["http://localhost:8080", false, true],
+    ["HTTP://LOCALHOST:8080", false, true],
+    ["https://localhost:8080", false, true],
+    ["http://localhost:8080", true, false],
+    ["https://localhost:8080", true, true],
+    ["https://localhost", true, false],
+    ["https://localhost:8081", true, false],
+    ["https://evil.example", true, false],
+    ["null", false, false],
+    ["", false, false],
+    [undefined, false, undefined],
+  ])("KEY-22: Origin %j (TLS: %s) is of this server: %s", (origin, isSecure, isSame) => {
+    const headers = { host: "localhost:8080", ...(origin === undefined ? {} : { origin }) };
+    expect(open(headers, isSecure).browser.isSameOrigin).toBe(isSame);
+  });
+
+  it("cuts what a browser says of itself", () => {
+    expect(open({ "user-agent": "x".repeat(5_000) }).browser.userAgent).toHaveLength(256);
+    expect(open({}).browser.userAgent).toBe("");
+  });
+});
