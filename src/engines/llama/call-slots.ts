@@ -2,8 +2,13 @@ import { EngineError } from "../../domain/inference/engine.js";
 import type { StopSignal } from "../../lib/lazy-abort.js";
 import { abortedError } from "./call-errors.js";
 
-/** Called once, when the child has ended the call. */
-export type GiveBack = () => void;
+/** The slot of one call. */
+export interface HeldSlot {
+  /** The child was asked to end the call early. */
+  leave(): void;
+  /** Called once, when no child has the call any more. */
+  giveBack(): void;
+}
 
 /**
  * The slots of a child as the server counts them. A slot is taken until the child has ended its call, which can be after
@@ -14,7 +19,7 @@ export class CallSlots {
   readonly #waiting = new Set<() => void>();
   readonly #whenIdle: (() => void)[] = [];
   #busy = 0;
-  /** Slots of aborted calls: nobody has to wait long for them. */
+  /** Slots of calls that are ended early: nobody has to wait long for them. */
   #leaving = 0;
 
   constructor(slots: number) {
@@ -26,14 +31,14 @@ export class CallSlots {
   }
 
   /**
-   * Takes a slot, at once where one is free, and gives the function that gives it back. Waits for slots of aborted calls
-   * only, so no longer than a child may take to end one before it counts as hung. Rejects with EngineError `overloaded`
-   * when other calls have all slots, and with `aborted`.
+   * Takes a slot, at once where one is free. Waits for slots of calls that are ended early only, so no longer than a child
+   * may take to end one before it counts as hung. Rejects with EngineError `overloaded` when other calls have all slots,
+   * and with `aborted`.
    */
-  take(signal: StopSignal): GiveBack | Promise<GiveBack> {
-    if (this.#busy >= this.#slots) return this.#next(signal).then(() => this.#hold(signal));
+  take(signal: StopSignal): HeldSlot | Promise<HeldSlot> {
+    if (this.#busy >= this.#slots) return this.#next(signal).then(() => this.#hold());
     this.#busy += 1;
-    return this.#hold(signal);
+    return this.#hold();
   }
 
   /** Calls back when no slot is taken, once. */
@@ -42,17 +47,17 @@ export class CallSlots {
     else this.#whenIdle.push(callback);
   }
 
-  #hold(signal: StopSignal): GiveBack {
+  #hold(): HeldSlot {
     let isLeaving = false;
-    const leave = (): void => {
-      isLeaving = true;
-      this.#leaving += 1;
-    };
-    signal.addEventListener("abort", leave);
-    return () => {
-      signal.removeEventListener("abort", leave);
-      if (isLeaving) this.#leaving -= 1;
-      this.#free();
+    return {
+      leave: () => {
+        if (!isLeaving) this.#leaving += 1;
+        isLeaving = true;
+      },
+      giveBack: () => {
+        if (isLeaving) this.#leaving -= 1;
+        this.#free();
+      },
     };
   }
 

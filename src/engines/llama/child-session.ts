@@ -11,11 +11,7 @@ type WithoutCall<M> = M extends unknown ? Omit<M, "call"> : never;
 /** How a call ended: as the child said, or with the child. */
 export type CallEnd =
   | Extract<FromChild, { type: "done" | "embedded" | "counted" | "failed" }>
-  | {
-      readonly type: "lost";
-      /** How long the caller had waited for a child that gave no sign of life. */
-      readonly silentMs: number;
-    };
+  | { readonly type: "lost" };
 
 export interface CallListener {
   onEvent(event: GenEvent): void;
@@ -28,6 +24,8 @@ export interface SessionEnd {
   readonly why: "failed_load" | "died" | "hung" | "closed";
   /** For the log. */
   readonly detail: string;
+  /** Since when its callers have waited in vain, on the monotonic clock: since its last sign of life, as a rule. */
+  readonly sinceMs: number;
   readonly lastLines: readonly string[];
 }
 
@@ -54,7 +52,6 @@ const closeMaxMs = 2_000;
 
 interface OpenCall {
   readonly listener: CallListener;
-  readonly beganAtMs: number;
   cancelAbortTimer: (() => void) | null;
 }
 
@@ -101,10 +98,10 @@ export class ChildSession {
   begin(request: ChildRequest, listener: CallListener): number {
     const call = ++this.#callsBegun;
     if (this.#isOver) {
-      queueMicrotask(() => listener.onEnd({ type: "lost", silentMs: 0 }));
+      queueMicrotask(() => listener.onEnd({ type: "lost" }));
       return call;
     }
-    this.#calls.set(call, { listener, beganAtMs: this.#deps.clock.monotonic(), cancelAbortTimer: null });
+    this.#calls.set(call, { listener, cancelAbortTimer: null });
     this.#process.send({ ...request, call });
     return call;
   }
@@ -116,7 +113,7 @@ export class ChildSession {
     this.#process.send({ type: "abort", call });
     const { stallMs } = this.#deps;
     open.cancelAbortTimer ??= this.#deps.clock.after(stallMs, () =>
-      this.#giveUp(`did not end an aborted call within ${stallMs} ms`),
+      this.#giveUp(`did not end an aborted call within ${stallMs} ms`, this.#deps.clock.monotonic() - stallMs),
     );
   }
 
@@ -184,21 +181,20 @@ export class ChildSession {
   }
 
   /** A stopped or spinning process hears no signal but this one. */
-  #giveUp(detail: string): void {
-    this.#end({ why: "hung", detail, lastLines: [] });
+  #giveUp(detail: string, sinceMs = this.#heardAtMs): void {
+    this.#end({ why: "hung", detail, lastLines: [], sinceMs });
     this.#process.kill();
   }
 
-  #end(end: SessionEnd): void {
+  #end(end: Omit<SessionEnd, "sinceMs"> & { readonly sinceMs?: number }): void {
     if (this.#isOver) return;
     this.#isOver = true;
     this.#cancelTimer();
     this.#heartbeat?.stop();
-    this.#listener.onEnded(end);
-    const nowMs = this.#deps.clock.monotonic();
-    for (const { listener, beganAtMs, cancelAbortTimer } of this.#calls.values()) {
+    this.#listener.onEnded({ sinceMs: this.#heardAtMs, ...end });
+    for (const { listener, cancelAbortTimer } of this.#calls.values()) {
       cancelAbortTimer?.();
-      listener.onEnd({ type: "lost", silentMs: nowMs - Math.max(this.#heardAtMs, beganAtMs) });
+      listener.onEnd({ type: "lost" });
     }
     this.#calls.clear();
   }

@@ -9,7 +9,7 @@ import type { ModelFiles } from "./model-files.js";
 import { Supervisor } from "./supervisor.js";
 
 export interface LlamaSettings {
-  /** Within which a call is over, or runs again, whose child died or hangs. */
+  /** Within which a call is over, or has output from the next child, whose child died or hangs. */
   readonly stallMs: number;
   /** Crashes of a model's child in five minutes after which one more opens its circuit. */
   readonly circuitCrashes: number;

@@ -13,7 +13,7 @@ import {
 import { LazyAbort, type StopSignal } from "../../lib/lazy-abort.js";
 import { abortedError, unloadedError } from "./call-errors.js";
 import { CallProgress } from "./call-progress.js";
-import { CallSlots } from "./call-slots.js";
+import { CallSlots, type HeldSlot } from "./call-slots.js";
 import { toChildGenerate, toChildInput } from "./child-request.js";
 import { splitVectors } from "./embedding-vectors.js";
 import { EventStream } from "./event-stream.js";
@@ -128,19 +128,22 @@ export class LlamaModel implements LoadedModel {
     if (signal.aborted) throw abortedError(signal);
     const { clock } = this.#deps;
     const sinceMs = clock.monotonic();
-    const slot = this.#slots.take(signal);
-    const onLeft = slot instanceof Promise ? await slot : slot;
+    const taken = this.#slots.take(signal);
+    const slot = taken instanceof Promise ? await taken : taken;
     const queueMs = call.queueMs + clock.monotonic() - sinceMs;
-    return runOnChild(this.#deps, { ...call, queueMs, onLeft }, signal);
+    return runOnChild(this.#deps, { ...call, queueMs, slot }, signal);
   }
 }
 
 /** A call that needs a slot and has none yet. */
-type SlotCall = Omit<ChildCall, "onLeft">;
+type SlotCall = Omit<ChildCall, "slot">;
+
+/** Of calls that need none. */
+const noSlot: HeldSlot = { leave: () => {}, giveBack: () => {} };
 
 /** A call that has an answer, but no events. */
 function quietCall(request: ChildCall["request"], queueMs = 0): ChildCall {
-  return { request, queueMs, progress: new CallProgress(), onEvent: () => {}, onLeft: () => {} };
+  return { request, queueMs, progress: new CallProgress(), onEvent: () => {}, slot: noSlot };
 }
 
 function unexpectedAnswer(answer: CallAnswer): EngineError {

@@ -3,6 +3,7 @@ import type { Clock } from "../../domain/ports.js";
 import type { StopSignal } from "../../lib/lazy-abort.js";
 import { abortedError, reportedError, restartedError } from "./call-errors.js";
 import type { CallProgress } from "./call-progress.js";
+import type { HeldSlot } from "./call-slots.js";
 import type { CallEnd, ChildRequest, ChildSession } from "./child-session.js";
 import type { Supervisor } from "./supervisor.js";
 
@@ -13,38 +14,39 @@ export interface ChildCall {
   readonly progress: CallProgress;
   /** Told all of the call's events, in order. */
   onEvent(event: GenEvent): void;
-  /** Called once, when no child has the call any more: before its end, or after that of a call that was aborted. */
-  onLeft(): void;
+  /** Given back before the call's end, or after that of a call that was ended early. */
+  readonly slot: HeldSlot;
 }
 
 export interface CallDeps {
   readonly clock: Clock;
   readonly supervisor: Supervisor;
-  /** How long a caller may wait, all in all, for its slot and for a child that is silent or being restarted. */
+  /** How long after the loss of a child, its silence included, a caller may wait for the next one's first output. */
   readonly patienceMs: number;
 }
 
 export type CallAnswer = Exclude<CallEnd, { type: "lost" | "failed" }>;
 
-type RunEnd = CallEnd | { readonly type: "unanswered" };
+type RunEnd = CallEnd | { readonly type: "unanswered" | "late" };
 
 /** How long the child may take to say what an aborted call had produced. */
 const abortAnswerMs = 1_000;
 
 /**
  * Runs one call on the model's child. A call that loses its child before it had any output is run once more, on the next
- * child, if its patience lasts. So `patienceMs` after a loss the call is over or runs on a healthy child: it has waited
- * that long at most for its slot, for the silent child and for the next one. A second loss ends it, which a silent child
- * can put off by another stall limit, but no further. Rejects with EngineError: with the child's own, with
- * `engine_restarted`, `aborted`, and with what the supervisor says when there is no child.
+ * child, and a call that comes while there is none waits for the next. Either must have its first output `patienceMs`
+ * after the loss or after its own beginning, whichever was later; so must a call without events have its end. A second
+ * loss ends it. Rejects with EngineError: with the child's own, with `engine_restarted`, `aborted`, and with what the
+ * supervisor says when there is no child.
  */
 export async function runOnChild(deps: CallDeps, call: ChildCall, signal: StopSignal): Promise<CallAnswer> {
   let isLeft = true;
   try {
     const end = await runUntilEnd(deps, call, signal);
-    isLeft = end.type !== "unanswered";
+    isLeft = end.type !== "unanswered" && end.type !== "late";
     switch (end.type) {
       case "lost":
+      case "late":
         throw lostError(call, signal);
       case "unanswered":
         throw abortedError(signal, call.progress.produced);
@@ -54,22 +56,21 @@ export async function runOnChild(deps: CallDeps, call: ChildCall, signal: StopSi
         return end;
     }
   } finally {
-    if (isLeft) call.onLeft();
+    if (isLeft) call.slot.giveBack();
   }
 }
 
 /** The end of the first try, or of the second where the first lost its child. */
 async function runUntilEnd(deps: CallDeps, call: ChildCall, signal: StopSignal): Promise<RunEnd> {
-  let patienceMs = Math.max(0, deps.patienceMs - call.queueMs);
+  const { clock, supervisor, patienceMs } = deps;
+  const beganAtMs = clock.monotonic() - call.queueMs;
+  const leftMs = (): number => Math.max(beganAtMs, supervisor.lostAtMs) + patienceMs - clock.monotonic();
   for (let isSecond = false; ; isSecond = true) {
-    const sinceMs = deps.clock.monotonic();
-    const session = await deps.supervisor.session(signal, patienceMs);
+    const mustHurry = isSecond || !supervisor.isReady;
+    const session = await supervisor.session(signal, leftMs());
     if (signal.aborted) throw abortedError(signal, call.progress.produced);
-    patienceMs -= deps.clock.monotonic() - sinceMs;
-    const end = await runOnce(deps.clock, session, call, signal);
-    if (end.type !== "lost") return end;
-    patienceMs -= end.silentMs;
-    if (isSecond || signal.aborted || !mayRunAgain(deps, call, patienceMs)) return end;
+    const end = await runOnce(clock, session, call, { signal, outputWithinMs: mustHurry ? leftMs() : null });
+    if (end.type !== "lost" || isSecond || signal.aborted || !mayRunAgain(deps, call, leftMs())) return end;
   }
 }
 
@@ -88,33 +89,57 @@ function failedError({ progress }: ChildCall, { error }: Extract<CallEnd, { type
   return reportedError(error, progress.produced);
 }
 
+interface TryOptions {
+  readonly signal: StopSignal;
+  /** Null: however long it takes. */
+  readonly outputWithinMs: number | null;
+}
+
 /**
- * One try. After an abort the child has a second to say what was produced; when it takes longer, the caller is not kept
- * waiting, but the call is with the child until it has ended.
+ * One try. After an abort the child has a second to say what was produced; when it takes longer, or has no output in
+ * time, the caller is not kept waiting, but the call is with the child until it has ended.
  */
-function runOnce(clock: Clock, session: ChildSession, call: ChildCall, signal: StopSignal): Promise<RunEnd> {
+function runOnce(
+  clock: Clock,
+  session: ChildSession,
+  call: ChildCall,
+  { signal, outputWithinMs }: TryOptions,
+): Promise<RunEnd> {
   return new Promise((resolve) => {
-    let cancelTimer = (): void => {};
+    let cancelAbortTimer = (): void => {};
+    let cancelOutputTimer = (): void => {};
     let isOver = false;
     const finish = (end: RunEnd): void => {
       isOver = true;
-      cancelTimer();
+      cancelAbortTimer();
+      cancelOutputTimer();
       signal.removeEventListener("abort", onAbort);
       resolve(end);
     };
-    const onAbort = (): void => {
-      cancelTimer = clock.after(abortAnswerMs, () => finish({ type: "unanswered" }));
+    const endEarly = (): void => {
+      call.slot.leave();
       session.abort(number);
+    };
+    const onAbort = (): void => {
+      cancelAbortTimer = clock.after(abortAnswerMs, () => finish({ type: "unanswered" }));
+      endEarly();
+    };
+    const onLate = (): void => {
+      endEarly();
+      finish({ type: "late" });
     };
     const number = session.begin(call.request, {
       onEvent(event) {
-        if (!isOver) call.onEvent(event);
+        if (isOver) return;
+        call.onEvent(event);
+        if (call.progress.hasOutput) cancelOutputTimer();
       },
       onEnd(end) {
-        if (isOver) call.onLeft();
+        if (isOver) call.slot.giveBack();
         else finish(end);
       },
     });
     signal.addEventListener("abort", onAbort);
+    if (outputWithinMs !== null) cancelOutputTimer = clock.after(Math.max(0, outputWithinMs), onLate);
   });
 }

@@ -53,6 +53,7 @@ export class Supervisor {
   #state: State = { name: "restarting" };
   #cancelTimer: () => void = () => {};
   #facts: LoadedFacts | null = null;
+  #lostAtMs = Number.NEGATIVE_INFINITY;
   #restarts = 0;
   #onProgress: (share: number) => void = () => {};
 
@@ -65,6 +66,16 @@ export class Supervisor {
   /** How often a child was started again. */
   get restarts(): number {
     return this.#restarts;
+  }
+
+  /** Since when callers of the child that was lost last waited in vain, on the monotonic clock; before any loss: -Infinity. */
+  get lostAtMs(): number {
+    return this.#lostAtMs;
+  }
+
+  /** Whether `session` gives a child at once. */
+  get isReady(): boolean {
+    return this.#state.name === "ready";
   }
 
   get isStopped(): boolean {
@@ -164,6 +175,7 @@ export class Supervisor {
     const last = this.#state;
     if (last.name === "stopped") return;
     const { why, detail, lastLines } = end;
+    if (last.name === "ready") this.#lostAtMs = end.sinceMs;
     this.#deps.log.warn(
       { model: this.#model.id, pid: session.pid, why, detail, last_lines: lastLines },
       "engine process ended",

@@ -25,8 +25,8 @@ const modelIds: readonly ModelId[] = ["chat", "embed"];
 const stallMs = 5_000;
 /** Within which a lost process is replaced by one that begins to load. */
 const recoveryMs = 10_000;
-/** What healthy runs may take longer on a machine that is busy with other tests. */
-const slack = 5;
+/** For a client of a busy machine to notice that its answer has ended. */
+const noticeMs = 250;
 const folder = mkdtempSync(join(tmpdir(), "child-loss-"));
 let service: RunningService | null = null;
 
@@ -168,9 +168,7 @@ describe("a service whose engine processes are lost", () => {
     writeFigures({ kills: kills.length, endings, healthyMs, waitsMs, restartsMs });
     expect(endings.filter(({ kind }) => kind === "cut")).toEqual([]);
     expect(endings.filter(({ status }) => ![200, 502, 503].includes(status))).toEqual([]);
-    const isFailure = endings.map(({ kind }) => kind === "error");
-    expect(Math.max(0, ...waitsMs.filter((_, i) => isFailure[i]))).toBeLessThan(stallMs);
-    expect(Math.max(...waitsMs)).toBeLessThan(stallMs + slack * healthyMs);
+    expect(Math.max(...waitsMs)).toBeLessThan(stallMs + noticeMs);
     expect(Math.max(...restartsMs)).toBeLessThan(recoveryMs);
     for (const model of modelIds) expect((await ask(running, model)).kind).toBe("whole");
     const { models } = await running.debugState();

@@ -70,6 +70,17 @@ const deeds = {
       finish(call, 1);
     }
   },
+  /** In its second life it says so many tokens, and ends only when it is told to. */
+  "die-slow": (call, count) => {
+    if (life === 1) {
+      die();
+      return;
+    }
+    events(call, accepted, ...Array.from({ length: count }, (_, i) => token(i + 1)));
+    const usage = { promptTokens: 7, outTokens: count, cachedTokens: 2 };
+    const error = { code: "aborted", message: "aborted", retryable: false, param: null, usage };
+    aborts.set(call, () => say({ type: "failed", call, error }));
+  },
   stop: () => stop(),
   "stop-talking": (call) => {
     events(call, accepted, token(1));

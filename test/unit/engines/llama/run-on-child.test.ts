@@ -20,6 +20,14 @@ async function restartAfterCrash(count: number): Promise<void> {
   await fake.loaded(count + 1);
 }
 
+/** Lets time pass in which the child answers its heartbeats. */
+async function passSeconds(model: LoadedModel, seconds: number): Promise<void> {
+  for (let second = 1; second <= seconds; second += 1) {
+    fake.clock.advance(1_000);
+    await model.countTokens({ prompt: "a round trip" }, never);
+  }
+}
+
 describe("a call whose child ends", () => {
   it("REL-4: is run once more when it had no output, and says accepted only once", async () => {
     const model = await loadFake();
@@ -69,6 +77,31 @@ describe("a call whose child ends", () => {
     const running = model.embed({ inputs: ["die-once", "b"] }, never);
     await restartAfterCrash(1);
     expect((await running).vectors).toHaveLength(2);
+  });
+
+  it("REL-4: is over when its second try has no output before the stall limit after the loss, and leaves its slot", async () => {
+    const model = await loadFake();
+    const running = [outcome(model, "die-slow 0"), outcome(model, "die-slow 0")];
+    await restartAfterCrash(1);
+    await passSeconds(model, 26);
+    expect(model.stats().slotsBusy).toBe(2);
+    await passSeconds(model, 1);
+    for (const { error } of await Promise.all(running)) {
+      expect(error).toMatchObject({ code: "engine_restarted", retryable: true });
+    }
+    expect((await outcome(model, "say 1")).error).toBeNull();
+    expect(fake.lives).toBe(2);
+  });
+
+  it("REL-4: goes on for as long as it takes when its second try had output in time", async () => {
+    const model = await loadFake();
+    const abort = new AbortController();
+    const running = outcome(model, "die-slow 2", abort.signal);
+    await restartAfterCrash(1);
+    await passSeconds(model, 60);
+    expect(model.stats().slotsBusy).toBe(1);
+    abort.abort();
+    expect((await running).error).toMatchObject({ code: "aborted", usage: { outTokens: 2 } });
   });
 
   it("is refused when its patience does not last for the next child", async () => {

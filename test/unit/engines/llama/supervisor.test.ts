@@ -175,17 +175,16 @@ describe("supervision of a child", () => {
     expect((await refusal(model)).retryAfterMs).toBe(30_000);
   });
 
-  it("a caller that has waited for its slot as long as that is refused at once", async () => {
+  it("REL-4: a caller that waited for its slot while the child was lost waits no longer than those that had one", async () => {
     const model = await loadFake({ loads: ["ok", "hang"] });
     await crash(model);
-    fake.clock.advance(100);
-    const { error } = await refused(model, 30_000);
-    expect(error).toMatchObject({ code: "model_loading", retryAfterMs: 5_000 });
-    const waiting = refused(model, 20_000);
+    fake.clock.advance(20_000);
+    const waiting = [refused(model, 60_000), refused(model, 20_000)];
     fake.clock.advance(6_999);
-    expect(model.stats().slotsBusy).toBe(1);
+    expect(model.stats().slotsBusy).toBe(2);
     fake.clock.advance(1);
-    expect((await waiting).error?.code).toBe("model_loading");
+    for (const { error } of await Promise.all(waiting)) expect(error?.code).toBe("model_loading");
+    expect((await refused(model, 27_000)).error).toMatchObject({ code: "model_loading", retryAfterMs: 5_000 });
   });
 
   it("a caller waits for a restarting child until the stall limit is nearly over, or until it leaves", async () => {
