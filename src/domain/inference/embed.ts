@@ -5,14 +5,17 @@ import type { StopSignal } from "../../lib/lazy-abort.js";
 import type { Call } from "../call.js";
 import { errorOfEnd } from "../call-context.js";
 import type { CatalogModel } from "../catalog/catalog-model.js";
-import type { Answer } from "../core.js";
+import type { Deployment } from "../catalog/deployment.js";
+import type { Answer, AnswerHead } from "../core.js";
 import type { Admitted } from "../ledger.js";
 import { limitNews } from "../limits/limit-headers.js";
 import type { Clock } from "../ports.js";
 import type { Run } from "../run.js";
 import { invariant, ServiceError } from "../service-error.js";
 import { type EmbedRequest, type EmbedResult, EngineError, type LoadedModel } from "./engine.js";
+import { mayGoElsewhere, serviceErrorOf } from "./engine-error.js";
 import { settleFailure } from "./settle-failure.js";
+import { unlessStopped } from "./unless-stopped.js";
 import { waitForModel } from "./wait-for-model.js";
 
 /** Inputs per engine call: a batch of 2,048 is cut, so that an abort is seen and others get their turn (EMB-11). */
@@ -31,34 +34,76 @@ export interface EmbedPlan {
   readonly admission: Admitted;
 }
 
-/** Runs an admitted embeddings request and settles it. */
+/** Runs an admitted embeddings request and settles it. An engine that does not heed its signal is not waited for. */
 export async function embed(deps: EmbedDeps, plan: EmbedPlan): Promise<Answer<EmbeddingList>> {
   const { call, run, model, admission } = plan;
-  const deployment = model.byLoad()[0];
-  invariant(deployment !== undefined, "a catalog model has a deployment");
   try {
-    call.enter("queued");
-    const queueWaitMs = deps.limits.queueWaitMs;
-    const loaded = deployment.model ?? (await waitForModel(deployment, { clock: deps.clock, queueWaitMs }, call.stop));
-    const slot = await deployment.queue.acquire({ account: call.account, keyId: call.keyId }, call.stop);
-    call.enter("running");
-    call.waited(slot.queueMs);
-    const request = { ...plan.request, queueMs: slot.queueMs };
-    const vectors = await embedInSlices(deps, { ...plan, request }, loaded).finally(() => slot.release());
-    run.engineEnded();
+    const { vectors, ...head } = await unlessStopped(embedInTurn(deps, plan), call.stop);
     call.enter("delivering");
     await run.end("completed");
-    return {
-      head: { deployment: deployment.id, attempts: 1, queueMs: slot.queueMs, ...limitNews(admission) },
-      body: embeddingList(model.id, vectors, run),
-    };
+    return { head: { ...head, ...limitNews(admission) }, body: embeddingList(model.id, vectors, run) };
   } catch (thrown) {
-    run.engineEnded();
     throw await settleFailure(call, run, thrown);
   }
 }
 
-async function embedInSlices(deps: EmbedDeps, plan: EmbedPlan, loaded: LoadedModel): Promise<Float32Array[]> {
+interface Embedded extends Pick<AnswerHead, "deployment" | "attempts" | "queueMs"> {
+  readonly vectors: readonly Float32Array[];
+}
+
+/** Tries the model's deployments in turn, the least loaded first. */
+async function embedInTurn(deps: EmbedDeps, { model, ...plan }: EmbedPlan): Promise<Embedded> {
+  const { call, run } = plan;
+  let attempts = 0;
+  let queueMs = 0;
+  const waited = (ms: number): void => {
+    queueMs += ms;
+    call.waited(queueMs);
+  };
+  try {
+    const deployments = [...model.byLoad()];
+    for (let deployment = deployments.shift(); deployment !== undefined; deployment = deployments.shift()) {
+      attempts += 1;
+      try {
+        const vectors = await embedOn(deployment, deps, plan, waited);
+        return { deployment: deployment.id, attempts, queueMs, vectors };
+      } catch (thrown) {
+        const error = serviceErrorOf(thrown);
+        if (deployments.length === 0 || call.stop.aborted || !mayGoElsewhere(error)) throw thrown;
+        call.log.warn({ deployment: deployment.id, error: error.code }, "deployment failed, trying the next");
+      }
+    }
+    invariant(false, "a catalog model has a deployment");
+  } finally {
+    run.engineEnded();
+  }
+}
+
+async function embedOn(
+  deployment: Deployment,
+  deps: EmbedDeps,
+  plan: Omit<EmbedPlan, "model">,
+  waited: (ms: number) => void,
+): Promise<Float32Array[]> {
+  const { call } = plan;
+  call.enter("queued");
+  const { queueWaitMs } = deps.limits;
+  const loaded = deployment.model ?? (await waitForModel(deployment, { clock: deps.clock, queueWaitMs }, call.stop));
+  const slot = await deployment.queue.acquire({ account: call.account, keyId: call.keyId }, call.stop);
+  try {
+    call.enter("running");
+    waited(slot.queueMs);
+    return await embedInSlices(deps, { ...plan, request: { ...plan.request, queueMs: slot.queueMs } }, loaded);
+  } finally {
+    slot.release();
+  }
+}
+
+async function embedInSlices(
+  deps: EmbedDeps,
+  plan: Omit<EmbedPlan, "model">,
+  loaded: LoadedModel,
+): Promise<Float32Array[]> {
   const { call, run, request } = plan;
   const vectors: Float32Array[] = [];
   let promptTokens = 0;

@@ -1,3 +1,4 @@
+import { errorRow } from "../../contract/errors.js";
 import { assertNever, ServiceError, toServiceError } from "../service-error.js";
 import { EngineError } from "./engine.js";
 
@@ -10,6 +11,12 @@ const loadingRetryMs = 10_000;
  */
 export function serviceErrorOf(thrown: unknown): ServiceError {
   return thrown instanceof EngineError ? translate(thrown) : toServiceError(thrown);
+}
+
+/** Whether another deployment may succeed where this one failed. */
+export function mayGoElsewhere(error: ServiceError): boolean {
+  const { http } = errorRow(error.code);
+  return http === 502 || http === 503;
 }
 
 function translate(error: EngineError): ServiceError {

@@ -1,4 +1,3 @@
-import { errorRow } from "../../contract/errors.js";
 import { LazyAbort, type StopSignal } from "../../lib/lazy-abort.js";
 import type { Call } from "../call.js";
 import { Ended, errorOfEnd } from "../call-context.js";
@@ -12,7 +11,7 @@ import type { Run } from "../run.js";
 import type { ServiceError } from "../service-error.js";
 import { CompleteCalls } from "./complete-calls.js";
 import { EngineError, type GenEvent, type GenerateRequest, type LoadedModel } from "./engine.js";
-import { serviceErrorOf } from "./engine-error.js";
+import { mayGoElsewhere, serviceErrorOf } from "./engine-error.js";
 import type { GenerateBase } from "./generate-base.js";
 import { waitForModel } from "./wait-for-model.js";
 
@@ -313,10 +312,4 @@ type Granted = (deployment: Deployment) => void;
 /** A function, because the compiler does not see that a closure assigned the variable. */
 function throwIfFailed(failure: { readonly thrown: unknown } | null): void {
   if (failure !== null) throw failure.thrown;
-}
-
-/** Whether another deployment may succeed where this one failed. */
-function mayGoElsewhere(error: ServiceError): boolean {
-  const { http } = errorRow(error.code);
-  return http === 502 || http === 503;
 }

@@ -1,7 +1,7 @@
 import { create } from "@bufbuild/protobuf";
 import { describe, expect, it } from "vitest";
 import { EmbeddingParamsSchema } from "../../../../gen/unified/inference/v1/embedding_pb.js";
-import { EngineError } from "../../../../src/domain/inference/engine.js";
+import { type EmbedResult, EngineError } from "../../../../src/domain/inference/engine.js";
 import { createCoreHarness } from "../../../support/core-harness.js";
 import { HandEngine } from "../../../support/hand-engine.js";
 
@@ -54,5 +54,46 @@ describe("embed", () => {
       param: "input[131]",
       message: "input[131] is too long",
     });
+  });
+
+  it("goes to the next deployment when one fails, and not with a request that is wrong", async () => {
+    const broken = new HandEngine(caps);
+    const healthy = new HandEngine(caps);
+    broken.embed = () => Promise.reject(new EngineError("engine_restarted", "gone", { retryable: true }));
+    healthy.embed = async (inputs) => ({ vectors: [new Float32Array([1, 0])], promptTokens: inputs });
+    const { core, open, settlements } = await createCoreHarness({ engines: [broken, healthy] });
+    const { head } = await core.createEmbeddings(params(1), (await open("create_embeddings")).ctx);
+    expect(head).toMatchObject({ deployment: "m/1", attempts: 2 });
+
+    broken.embed = () => Promise.reject(new EngineError("bad_input", "input[0] is empty", { param: "input[0]" }));
+    const wrong = core.createEmbeddings(params(1), (await open("create_embeddings")).ctx);
+    await expect(wrong).rejects.toMatchObject({ code: "invalid_value", param: "input[0]" });
+    expect(settlements).toMatchObject([
+      { why: "completed", promptTokens: 1 },
+      { why: "failed", promptTokens: 0 },
+    ]);
+  });
+
+  it("does not wait longer than a second for an engine that ignores its signal, whose slot is taken until it ends", async () => {
+    const engine = new HandEngine(caps);
+    let answer = (_result: EmbedResult): void => {};
+    engine.embed = () =>
+      new Promise((resolve) => {
+        answer = resolve;
+      });
+    const { core, open, clock, catalog, settlements } = await createCoreHarness({ engines: [engine] });
+    const { ctx, end } = await open("create_embeddings");
+    const answering = core.createEmbeddings(params(1), ctx).catch((error: unknown) => error);
+    const queue = catalog.all()[0]?.deployments[0]?.queue;
+    await expect.poll(() => queue?.busy).toBe(1);
+    end("client_left");
+    await new Promise(setImmediate);
+    expect(settlements).toHaveLength(0);
+    clock.advance(1_000);
+    await answering;
+    expect(settlements).toMatchObject([{ why: "client_left" }]);
+    expect(queue?.busy).toBe(1);
+    answer({ vectors: [new Float32Array(2)], promptTokens: 2 });
+    await expect.poll(() => queue?.busy).toBe(0);
   });
 });
