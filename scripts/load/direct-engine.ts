@@ -3,12 +3,15 @@
  * file, slots, tokens of a slot. Speaks over the IPC channel: `ready`, then one result for each round.
  */
 import { getLlama, type LlamaContextSequence, LlamaLogLevel, type Token, TokenBias } from "node-llama-cpp";
+import { findPace, PrefillPace } from "../../src/engines/llama/child/prefill.js";
 import { mutedBias, type RoundResult, type StreamRound, type StreamTask, sampling } from "./stream-round.js";
 
 export interface DirectReady {
   readonly vocabSize: number;
   /** Tokens that end an answer. */
   readonly endTokens: readonly number[];
+  /** Into pieces of how many tokens the service would cut prompts, by its own rule. */
+  readonly pieceTokens: number;
 }
 
 const [modelPath = "", slots = "1", contextLength = "1024"] = process.argv.slice(2);
@@ -41,7 +44,11 @@ async function stream(sequence: LlamaContextSequence, task: StreamTask, round: S
   for (const token of round.muted) tokenBias.set([token as Token], { logit: mutedBias });
   const options = { ...sampling, seed: task.seed, yieldEogToken: true, tokenBias };
   await sequence.clearHistory();
-  for await (const _ of sequence.evaluate(task.prompt as Token[], options)) {
+  let last = task.prompt as Token[];
+  for (const size = round.pieceTokens ?? last.length; last.length > size; last = last.slice(size)) {
+    await sequence.evaluateWithoutGeneratingNewTokens(last.slice(0, size));
+  }
+  for await (const _ of sequence.evaluate(last, options)) {
     made += 1;
     if (made === 1) firstMs = performance.now() - startedMs;
     if (made === round.tokens) break;
@@ -67,8 +74,20 @@ async function run(round: StreamRound): Promise<RoundResult> {
   };
 }
 
+async function pieceTokens(): Promise<number> {
+  const pace = new PrefillPace(batchTokens / 2);
+  const [sequence] = sequences;
+  if (sequence === undefined) return pace.pieceTokens;
+  const measured = {
+    evaluate: (tokens: readonly number[]) => sequence.evaluateWithoutGeneratingNewTokens(tokens as Token[]),
+    cutTo: () => sequence.clearHistory(),
+  };
+  await findPace(pace, measured, Number(contextLength));
+  return pace.pieceTokens;
+}
+
 process.on("message", (round: StreamRound) => void run(round).then((result) => process.send?.(result)));
 process.on("disconnect", () => process.exit(0));
 const ids = Array.from({ length: vocabSize }, (_, id) => id);
 const endTokens = ids.filter((id) => model.isEogToken(id as Token));
-process.send?.({ vocabSize, endTokens } satisfies DirectReady);
+process.send?.({ vocabSize, endTokens, pieceTokens: await pieceTokens() } satisfies DirectReady);

@@ -7,9 +7,11 @@ export const contextLength = 2_048;
 /** Of the model `many`; the model `one` has one. */
 export const slots = 8;
 const promptTokens = 32;
+/** One piece on every machine: both sides have the same to evaluate. */
+const onePieceTokens = 8;
 const longPromptTokens = 1_000;
 const nextTurnTokens = 20;
-const firstTokenRepeats = 20;
+const firstTokenRepeats = 40;
 const mebibyte = 2 ** 20;
 
 /** What is compared: one model in the service, as `one` and as `many`, and in the binding alone. */
@@ -30,7 +32,7 @@ function prompt(length: number): readonly number[] {
 
 export function round(streams: number, answerTokens: number, muted: readonly number[]): StreamRound {
   const tasks = Array.from({ length: streams }, () => ({ prompt: prompt(promptTokens), seed: drawn }));
-  return { tasks, tokens: answerTokens, muted };
+  return { tasks, tokens: answerTokens, muted, pieceTokens: null };
 }
 
 const median = (numbers: readonly number[]): number =>
@@ -86,25 +88,47 @@ export async function throughput(
   };
 }
 
-/** Time to the first token of a short prompt, of one stream at a time. */
-export async function firstToken({ service, direct, muted }: Side): Promise<object> {
+export interface FirstToken {
+  readonly prompt_tokens: number;
+  /** Tokens that the service, and so the binding, evaluates at once. */
+  readonly piece_tokens: number;
+  readonly direct_p50_ms: number;
+  readonly service_p50_ms: number;
+  /** Median of what the service took longer for the same prompt. */
+  readonly added_p50_ms: number;
+  /** The binding alone, when it evaluates the prompt at once. */
+  readonly direct_uncut_p50_ms: number;
+}
+
+/** Time to the first token, of one stream at a time, of prompts that are one piece and of ones that may be several. */
+export async function firstTokens(side: Side): Promise<readonly FirstToken[]> {
+  return [await firstToken(side, onePieceTokens), await firstToken(side, promptTokens)];
+}
+
+async function firstToken({ service, direct, muted }: Side, length: number): Promise<FirstToken> {
+  const { pieceTokens } = direct;
   const bare: number[] = [];
+  const uncut: number[] = [];
   const ours: number[] = [];
   for (let i = 0; i < firstTokenRepeats; i += 1) {
-    const asked = round(1, 4, muted);
+    const asked = { tasks: [{ prompt: prompt(length), seed: drawn }], tokens: 4, muted, pieceTokens };
     bare.push(...(await direct.run(asked)).firstMs);
     ours.push(...(await service.run("many", asked)).firstMs);
+    uncut.push(...(await direct.run({ ...asked, pieceTokens: null })).firstMs);
   }
   return {
+    prompt_tokens: length,
+    piece_tokens: pieceTokens,
     direct_p50_ms: rounded(median(bare), 2),
     service_p50_ms: rounded(median(ours), 2),
-    added_p50_ms: rounded(median(ours) - median(bare), 2),
+    added_p50_ms: rounded(median(ours.map((ms, i) => ms - (bare[i] ?? 0))), 2),
+    direct_uncut_p50_ms: rounded(median(uncut), 2),
   };
 }
 
 /** A long first turn, and a second that goes on from it. */
 export async function prefixReuse({ service, muted }: Side, repeats: number): Promise<object> {
-  const asked = { tasks: [], tokens: 4, muted };
+  const asked = { tasks: [], tokens: 4, muted, pieceTokens: null };
   const first: number[] = [];
   const second: number[] = [];
   let cachedTokens = 0;

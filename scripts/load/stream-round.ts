@@ -11,6 +11,8 @@ export interface StreamRound {
   readonly tokens: number;
   /** Token ids that are never drawn. */
   readonly muted: readonly number[];
+  /** Of each prompt, how many tokens the binding evaluates at once. Null: as many as it can. */
+  readonly pieceTokens: number | null;
 }
 
 export interface RoundResult {

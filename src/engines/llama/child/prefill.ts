@@ -41,7 +41,11 @@ export class PrefillPace {
  * Finds the size of pieces before the first prompt comes, which would be evaluated slowly otherwise. Takes the time of
  * the smallest piece, or about twice that of a piece where larger ones are quick. The sequence is empty before and after.
  */
-export async function findPace(pace: PrefillPace, sequence: NativeSequence, contextLength: number): Promise<void> {
+export async function findPace(
+  pace: PrefillPace,
+  sequence: Pick<NativeSequence, "evaluate" | "cutTo">,
+  contextLength: number,
+): Promise<void> {
   for (let tried = 0; tried < pace.pieceTokens && pace.pieceTokens < contextLength; ) {
     tried = pace.pieceTokens;
     const anyTokens = new Array<number>(tried).fill(0);
