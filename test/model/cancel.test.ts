@@ -1,3 +1,4 @@
+import { mkdirSync, writeFileSync } from "node:fs";
 import { setTimeout as delay } from "node:timers/promises";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { eventually } from "../support/eventually.js";
@@ -9,20 +10,27 @@ import { rounds } from "../support/tier.js";
 const pieceMs = 50;
 const pieceTokensMin = 8;
 /** What a cancelled request may take beyond one piece, and by how much a busy machine may miss it. */
-const aimMs = 50;
+const beyondPieceMs = 50;
 const slack = 5;
 const slots = 4;
 const longPromptTokens = 2_000;
 
 let service: ModelService;
-let boundMs = 0;
+let aimMs = 0;
+/** Milliseconds of the slowest round, by stage. */
+const slowestMs: Record<string, number> = {};
 
 beforeAll(async () => {
   service = await startModelService({ kind: "chat", slots, contextLength: 2_304 });
-  boundMs = slack * (Math.max(pieceMs, await pieceTookMs()) + aimMs);
+  aimMs = Math.max(pieceMs, await pieceTookMs()) + beyondPieceMs;
 });
 
-afterAll(() => service?.close());
+afterAll(async () => {
+  mkdirSync("test-results/figures", { recursive: true });
+  const figures = `${JSON.stringify({ aimMs, slowestMs }, null, 2)}\n`;
+  writeFileSync(`test-results/figures/model-cancel-${process.version}.json`, figures);
+  await service?.close();
+});
 
 /** A prompt that shares no beginning with another number's. */
 function longPrompt(number: number, tokens: number): string {
@@ -142,14 +150,15 @@ describe("a client of the real chat model that leaves", () => {
   it.each(stages)(
     "REL-2: $name frees the slots within a piece, and what was made is counted",
     { timeout },
-    async ({ answers, reach }) => {
+    async ({ name, answers, reach }) => {
       const before = leftRequests().length;
       const { produced_tokens: producedBefore } = await modelState();
       const tookMs: number[] = [];
       for (let round = 0; round < count; round++) {
         tookMs.push(await leave(await reach(round), { busy: 0, waiting: 0 }));
       }
-      expect(Math.max(...tookMs)).toBeLessThan(boundMs);
+      slowestMs[name] = Math.max(...tookMs);
+      expect(slowestMs[name]).toBeLessThan(slack * aimMs);
       await eventually(() => leftRequests(before).length === count, "the log of those that left");
       const lines = leftRequests(before);
       const tokensOf = (line: Record<string, unknown>): number => Number(line["completion_tokens"] ?? 0);
@@ -172,7 +181,8 @@ describe("a client of the real chat model that leaves", () => {
       await eventually(async () => (await modelState()).waiting === 1, "the place in the queue");
       tookMs.push(await leave(sent, { busy: slots, waiting: 0 }));
     }
-    expect(Math.max(...tookMs)).toBeLessThan(boundMs);
+    slowestMs["in the queue"] = Math.max(...tookMs);
+    expect(slowestMs["in the queue"]).toBeLessThan(slack * aimMs);
     await eventually(() => leftRequests(before).length === count, "the log of those that left");
     for (const line of leftRequests(before)) expect(line["completion_tokens"] ?? 0).toBe(0);
     await leave(blocker, { busy: 0, waiting: 0 });
