@@ -10,8 +10,6 @@ export interface DirectReady {
   readonly vocabSize: number;
   /** Tokens that end an answer. */
   readonly endTokens: readonly number[];
-  /** Into pieces of how many tokens the service would cut prompts, by its own rule. */
-  readonly pieceTokens: number;
 }
 
 const [modelPath = "", slots = "1", contextLength = "1024"] = process.argv.slice(2);
@@ -34,6 +32,8 @@ const context = await model.createContext({
   failedCreationRemedy: false,
 });
 const sequences = Array.from({ length: Number(slots) }, () => context.getSequence());
+/** The service's own rule: it finds the same sizes under the same conditions. */
+const pace = new PrefillPace(batchTokens / 2);
 const vocabSize = model.fileInfo.metadata.tokenizer?.ggml.tokens.length ?? 0;
 
 async function stream(sequence: LlamaContextSequence, task: StreamTask, round: StreamRound): Promise<number> {
@@ -45,8 +45,10 @@ async function stream(sequence: LlamaContextSequence, task: StreamTask, round: S
   const options = { ...sampling, seed: task.seed, yieldEogToken: true, tokenBias };
   await sequence.clearHistory();
   let last = task.prompt as Token[];
-  for (const size = round.pieceTokens ?? last.length; last.length > size; last = last.slice(size)) {
-    await sequence.evaluateWithoutGeneratingNewTokens(last.slice(0, size));
+  while (round.cutsPrompts && last.length > pace.pieceTokens) {
+    const piece = last.slice(0, pace.pieceTokens);
+    await pace.measure(piece.length, () => sequence.evaluateWithoutGeneratingNewTokens(piece));
+    last = last.slice(piece.length);
   }
   for await (const _ of sequence.evaluate(last, options)) {
     made += 1;
@@ -74,20 +76,20 @@ async function run(round: StreamRound): Promise<RoundResult> {
   };
 }
 
-async function pieceTokens(): Promise<number> {
-  const pace = new PrefillPace(batchTokens / 2);
+/** Before the first prompt, like the service. */
+async function findOwnPace(): Promise<void> {
   const [sequence] = sequences;
-  if (sequence === undefined) return pace.pieceTokens;
+  if (sequence === undefined) return;
   const measured = {
     evaluate: (tokens: readonly number[]) => sequence.evaluateWithoutGeneratingNewTokens(tokens as Token[]),
     cutTo: () => sequence.clearHistory(),
   };
   await findPace(pace, measured, Number(contextLength));
-  return pace.pieceTokens;
 }
 
 process.on("message", (round: StreamRound) => void run(round).then((result) => process.send?.(result)));
 process.on("disconnect", () => process.exit(0));
 const ids = Array.from({ length: vocabSize }, (_, id) => id);
 const endTokens = ids.filter((id) => model.isEogToken(id as Token));
-process.send?.({ vocabSize, endTokens, pieceTokens: await pieceTokens() } satisfies DirectReady);
+await findOwnPace();
+process.send?.({ vocabSize, endTokens } satisfies DirectReady);

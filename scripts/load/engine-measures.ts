@@ -32,7 +32,7 @@ function prompt(length: number): readonly number[] {
 
 export function round(streams: number, answerTokens: number, muted: readonly number[]): StreamRound {
   const tasks = Array.from({ length: streams }, () => ({ prompt: prompt(promptTokens), seed: drawn }));
-  return { tasks, tokens: answerTokens, muted, pieceTokens: null };
+  return { tasks, tokens: answerTokens, muted, cutsPrompts: false };
 }
 
 const median = (numbers: readonly number[]): number =>
@@ -90,8 +90,7 @@ export async function throughput(
 
 export interface FirstToken {
   readonly prompt_tokens: number;
-  /** Tokens that the service, and so the binding, evaluates at once. */
-  readonly piece_tokens: number;
+  /** In pieces of the same size as the service's. */
   readonly direct_p50_ms: number;
   readonly service_p50_ms: number;
   /** Median of what the service took longer for the same prompt. */
@@ -106,19 +105,17 @@ export async function firstTokens(side: Side): Promise<readonly FirstToken[]> {
 }
 
 async function firstToken({ service, direct, muted }: Side, length: number): Promise<FirstToken> {
-  const { pieceTokens } = direct;
   const bare: number[] = [];
   const uncut: number[] = [];
   const ours: number[] = [];
   for (let i = 0; i < firstTokenRepeats; i += 1) {
-    const asked = { tasks: [{ prompt: prompt(length), seed: drawn }], tokens: 4, muted, pieceTokens };
+    const asked = { tasks: [{ prompt: prompt(length), seed: drawn }], tokens: 4, muted, cutsPrompts: true };
     bare.push(...(await direct.run(asked)).firstMs);
     ours.push(...(await service.run("many", asked)).firstMs);
-    uncut.push(...(await direct.run({ ...asked, pieceTokens: null })).firstMs);
+    uncut.push(...(await direct.run({ ...asked, cutsPrompts: false })).firstMs);
   }
   return {
     prompt_tokens: length,
-    piece_tokens: pieceTokens,
     direct_p50_ms: rounded(median(bare), 2),
     service_p50_ms: rounded(median(ours), 2),
     added_p50_ms: rounded(median(ours.map((ms, i) => ms - (bare[i] ?? 0))), 2),
@@ -128,7 +125,7 @@ async function firstToken({ service, direct, muted }: Side, length: number): Pro
 
 /** A long first turn, and a second that goes on from it. */
 export async function prefixReuse({ service, muted }: Side, repeats: number): Promise<object> {
-  const asked = { tasks: [], tokens: 4, muted, pieceTokens: null };
+  const asked = { tasks: [], tokens: 4, muted, cutsPrompts: false };
   const first: number[] = [];
   const second: number[] = [];
   let cachedTokens = 0;

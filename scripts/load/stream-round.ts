@@ -11,8 +11,8 @@ export interface StreamRound {
   readonly tokens: number;
   /** Token ids that are never drawn. */
   readonly muted: readonly number[];
-  /** Of each prompt, how many tokens the binding evaluates at once. Null: as many as it can. */
-  readonly pieceTokens: number | null;
+  /** Whether the binding evaluates prompts in pieces, as the service does. It is quicker when it does not. */
+  readonly cutsPrompts: boolean;
 }
 
 export interface RoundResult {
