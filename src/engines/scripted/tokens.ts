@@ -37,7 +37,12 @@ function nextRunEnd(text: string, start: number): number {
 /** Number of tokens; 0 for the empty text only. */
 export function countTokens(text: string): number {
   let count = 0;
-  for (let end = nextRunEnd(text, 0); end >= 0; end = nextRunEnd(text, end)) count++;
+  let inRun = false;
+  for (let i = 0; i < text.length; i++) {
+    const wasInRun = inRun;
+    inRun = !isSpace(text.charCodeAt(i));
+    if (inRun && !wasInRun) count++;
+  }
   return count === 0 && text.length > 0 ? 1 : count;
 }
 

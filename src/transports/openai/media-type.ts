@@ -8,7 +8,7 @@ const json = /^(?:application\/json|[\w!#$&^.+-]+\/[\w!#$&^.+-]+\+json)[ \t]*(?:
 /** Throws ServiceError `unsupported_media_type` unless the request says that its body is plain JSON (GEN-6, SEC-5). */
 export function checkMediaType(req: IncomingMessage): void {
   const type = req.headers["content-type"];
-  if (type === undefined || !json.test(type)) {
+  if (type !== "application/json" && (type === undefined || !json.test(type))) {
     throw new ServiceError(
       "unsupported_media_type",
       `The Content-Type must be application/json, but it is ${shown(type)}. With curl, add -H 'Content-Type: application/json'.`,
