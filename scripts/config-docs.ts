@@ -44,6 +44,15 @@ They come from the environment only, each also from the file that \`<name>_FILE\
 
 Commands that talk to a running service find it by \`UIS_URL\` (default \`http://127.0.0.1:8080\`) and use \`UIS_ADMIN_TOKEN\`,
 else the token in the data folder; \`uis run\` uses \`UIS_API_KEY\` if that is set.
+
+## Traces
+
+Spans are sent by OTLP over HTTP when \`OTEL_EXPORTER_OTLP_ENDPOINT\` or \`OTEL_EXPORTER_OTLP_TRACES_ENDPOINT\` is set, to whom
+these and \`OTEL_EXPORTER_OTLP_HEADERS\` say. \`OTEL_SERVICE_NAME\`, \`OTEL_RESOURCE_ATTRIBUTES\`, \`OTEL_TRACES_SAMPLER\`,
+\`OTEL_TRACES_SAMPLER_ARG\` and \`OTEL_SDK_DISABLED\` mean what they mean everywhere. It needs three packages that are not
+installed by themselves: \`npm install @opentelemetry/sdk-trace-base @opentelemetry/resources
+@opentelemetry/exporter-trace-otlp-http\`. A span holds no content, but for the stop sequences of a request.
+[metrics.md](metrics.md) lists what is counted without any setting.
 `;
 
 function renderPage(): string {

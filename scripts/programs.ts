@@ -40,6 +40,12 @@ const programs: readonly Program[] = [
   },
   { name: "strace", probe: ["strace", "--version"], packages: ["strace"], use: "the order of sync and answer" },
   { name: "prlimit", probe: ["prlimit", "--version"], packages: ["util-linux"], use: "full disks" },
+  {
+    name: "promtool",
+    probe: ["promtool", "--version"],
+    packages: ["prometheus"],
+    use: "the check of the metrics' form",
+  },
   { name: "curl", probe: ["curl", "--version"], packages: ["curl"], use: "the documented curl lines" },
 ];
 

@@ -3,7 +3,12 @@
  *
  *   npm run bench                the doors, with the scripted engine (run.ts)
  *   npm run bench -- engine      the embedded engine against its own binding (engine.ts)
+ *   npm run bench -- state       limits and usage in Redis and in the file against state in memory (state.ts)
  */
-const isEngine = process.argv[2] === "engine";
-if (isEngine) process.argv.splice(2, 1);
-await import(isEngine ? "./engine.js" : "./run.js");
+const parts: ReadonlyMap<string, () => Promise<unknown>> = new Map([
+  ["engine", () => import("./engine.js")],
+  ["state", () => import("./state.js")],
+]);
+const part = parts.get(process.argv[2] ?? "");
+if (part !== undefined) process.argv.splice(2, 1);
+await (part ?? (() => import("./run.js")))();

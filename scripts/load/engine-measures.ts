@@ -1,5 +1,6 @@
 import type { DirectProcess } from "./direct-process.js";
 import type { EngineService } from "./engine-service.js";
+import { median } from "./http-request.js";
 import type { RoundResult, StreamRound } from "./stream-round.js";
 
 /** Tokens of prompt and answer together, of each slot. */
@@ -35,8 +36,6 @@ export function round(streams: number, answerTokens: number, muted: readonly num
   return { tasks, tokens: answerTokens, muted, cutsPrompts: false };
 }
 
-const median = (numbers: readonly number[]): number =>
-  [...numbers].sort((a, b) => a - b)[Math.floor(numbers.length / 2)] ?? 0;
 const rounded = (number: number, digits = 1): number => Number(number.toFixed(digits));
 const perSecond = ({ tokens: made, ms }: RoundResult): number => (made * 1_000) / ms;
 const perCpuSecond = ({ tokens: made, cpuMs }: RoundResult): number => (made * 1_000) / cpuMs;

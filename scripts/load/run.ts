@@ -9,6 +9,7 @@ import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { parseArgs } from "node:util";
+import { httpRequest, median } from "./http-request.js";
 import { type PinnedProcess, startPinned } from "./pinned-process.js";
 import { type LoadResult, load } from "./raw-client.js";
 
@@ -40,17 +41,6 @@ async function measure(server: PinnedProcess, port: number, request: Buffer): Pr
   if (result.failures > 0) throw new Error(`${result.failures} of ${result.answers} answers were not 200`);
   return { ...result, cpuMs: server.cpuMs() - before };
 }
-
-function httpRequest(path: string, key: string, body: object): Buffer {
-  const json = JSON.stringify(body);
-  return Buffer.from(
-    `POST ${path} HTTP/1.1\r\nhost: 127.0.0.1\r\nauthorization: Bearer ${key}\r\ncontent-type: application/json\r\n` +
-      `content-length: ${Buffer.byteLength(json)}\r\n\r\n${json}`,
-  );
-}
-
-const median = (numbers: readonly number[]): number =>
-  [...numbers].sort((a, b) => a - b)[Math.floor(numbers.length / 2)] ?? 0;
 
 const folder = mkdtempSync(join(tmpdir(), "uis-load-"));
 const config = join(folder, "uis.yaml");

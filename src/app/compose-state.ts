@@ -1,6 +1,7 @@
 import { join } from "node:path";
 import type { Ledger } from "../domain/ledger.js";
 import { LocalAdmission } from "../domain/limits/local-admission.js";
+import type { Observer } from "../domain/observer.js";
 import type { Clock, Logger } from "../domain/ports.js";
 import { ResilientLedger } from "../domain/resilient-ledger.js";
 import type { State } from "../domain/state.js";
@@ -16,6 +17,15 @@ import type { Lifecycle } from "./lifecycle.js";
 
 /** Requests that this process may admit by itself at once, while a shared store is away. */
 const localLeasesMax = 100_000;
+
+const saysOfLimits = {
+  away: "the store does not answer in time: this process decides limits by itself",
+  back: "the store decides limits again",
+};
+const saysOfUsage = {
+  away: "the store takes no usage: it waits in the spool",
+  back: "the store takes usage again",
+};
 
 export interface StateTools {
   readonly clock: Clock;
@@ -51,7 +61,7 @@ export interface KeptLedger {
  */
 export async function composeLedger(
   { config, lifecycle }: { readonly config: Config; readonly lifecycle: Lifecycle },
-  { clock, log }: StateTools,
+  { clock, log, observer }: StateTools & { readonly observer: Pick<Observer, "usageLost"> },
   state: State,
 ): Promise<KeptLedger> {
   if (state.kind === "volatile") {
@@ -60,25 +70,31 @@ export async function composeLedger(
   const { spool_max: sizeMax, spool_full: whenFull, when_away: whenAway } = config.state;
   const spool = await FileSpool.open({ folder: join(config.data_dir, "spool"), sizeMax, log });
   lifecycle.onClose("spool", () => spool.close());
-  const gate = new StoreGate({ clock, log });
+  const gates = {
+    admissions: new StoreGate({ clock, log, says: saysOfLimits }),
+    settlements: new StoreGate({ clock, log, says: saysOfUsage }),
+  };
   const ledger = new ResilientLedger({
     inner: state.ledger,
-    gate,
+    gates,
     spool,
     local: state.kind === "redis" ? new LocalAdmission({ clock, leasesMax: localLeasesMax }) : null,
     whenAway,
     whenFull,
     replicas: () => state.replicas(),
     clock,
-    onUnrecorded: ({ requestId, account, promptTokens, completionTokens }) =>
+    onUnrecorded: ({ requestId, account, promptTokens, completionTokens }) => {
+      observer.usageLost();
       log.error(
         { request_id: requestId, account, prompt_tokens: promptTokens, completion_tokens: completionTokens },
         "the usage of a request is lost: the spool is full",
-      ),
+      );
+    },
   });
-  const replay = new SpoolReplay({ ledger: state.ledger, spool, clock, log });
+  const onAnswered = () => gates.settlements.answered();
+  const replay = new SpoolReplay({ ledger: state.ledger, spool, clock, log, onAnswered });
   lifecycle.onClose("spool replay", () => replay.close());
-  return { ledger, spooled: () => spool, isAway: () => gate.isAway };
+  return { ledger, spooled: () => spool, isAway: () => gates.admissions.isAway };
 }
 
 /** Copies the state of a service that does not run. Rejects with StateOpenError, also when one does run. */

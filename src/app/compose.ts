@@ -37,6 +37,7 @@ import { createOpsDoor, type OpsDoor } from "../transports/ops/ops-door.js";
 import { type Access, composeAccess } from "./compose-access.js";
 import { composeLimits } from "./compose-limits.js";
 import { composeLedger, type KeptLedger, openState } from "./compose-state.js";
+import { composeMetrics, composeTelemetry, type Telemetry } from "./compose-telemetry.js";
 import { composeUsage } from "./compose-usage.js";
 import { readDownloadSettings } from "./config/download-settings.js";
 import type { Variables } from "./config/expand.js";
@@ -91,13 +92,14 @@ export async function compose(input: ComposeInput): Promise<Parts> {
     ids: createRandomIds(),
     limits: toServiceLimits(input.config.limits),
     log: input.log,
+    ...(await composeTelemetry(input)),
   };
   const domain = await composeDomain(input, tools);
   return { ...domain, ...(await composeDoors(input, tools, domain)) };
 }
 
 /** What nearly every part needs. */
-interface Tools {
+interface Tools extends Telemetry {
   readonly clock: CountedClock;
   readonly ids: IdSource;
   readonly limits: ServiceLimits;
@@ -172,7 +174,7 @@ function composeEngines({ config, environment, log }: ComposeInput, { clock, ids
 async function composeDoors(
   { config, tls, lifecycle }: ComposeInput,
   tools: Tools,
-  { core, services, usage, live, catalog, kept, state }: Domain,
+  { core, services, usage, live, catalog, kept, state, audit }: Domain,
 ): Promise<Pick<Parts, "http" | "grpc" | "ops" | "debugState">> {
   const { clock, limits, log } = tools;
   const watch = createResponseWatch({
@@ -201,6 +203,7 @@ async function composeDoors(
   const ops = createOpsDoor({
     ready: () => readiness(lifecycle.phase, state),
     debugState: currentState,
+    metrics: composeMetrics({ ...tools, catalog, kept, state, audit, now: () => clock.now() }),
     log,
   });
   lifecycle.onClose("operations listener", () => ops.close());

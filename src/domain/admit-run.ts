@@ -83,7 +83,9 @@ function admit(
   const { requestId, operation } = call;
   const { account, keyId } = call.principal;
   const request = { requestId, account, keyId, model: model.id, operation, leaseMs, ...wanted };
+  const askedAtMs = deps.clock.monotonic();
   return andThen(deps.ledger.admit(request), (admission) => {
+    call.times.admitted(deps.clock.monotonic() - askedAtMs);
     if (admission.admitted) return { run: new Run(deps, call, model, admission.degraded), admission };
     deps.gate.note(admission);
     deps.observer.limitHit(admission.refusal.which);

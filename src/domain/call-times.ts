@@ -6,6 +6,7 @@ export class CallTimes {
   readonly #arrivedAtMs: number;
   #engineBeganAtMs = Number.NaN;
   #engineEndedAtMs = Number.NaN;
+  #admitMs = 0;
   #queueMs = 0;
   #firstAtMs = Number.NaN;
   #firstTokens = 0;
@@ -13,6 +14,11 @@ export class CallTimes {
 
   constructor(arrivedAtMs: number) {
     this.#arrivedAtMs = arrivedAtMs;
+  }
+
+  /** Its limits are decided, which took so long. */
+  admitted(ms: number): void {
+    this.#admitMs = ms;
   }
 
   /** It has a slot; a batch gets several, and the first one counts. `queueMs` is the whole wait so far. */
@@ -35,6 +41,11 @@ export class CallTimes {
 
   sinceArrival(atMs: number): number {
     return atMs - this.#arrivedAtMs;
+  }
+
+  /** How long the decision of its limits took; 0 where none was asked for. */
+  get admitMs(): number {
+    return this.#admitMs;
   }
 
   /** How long it waited for a slot; 0 without one. */

@@ -224,6 +224,7 @@ export class Call implements CallContext, LiveRequest {
         error: outcome.error,
         prompt_tokens: outcome.usage?.promptTokens,
         completion_tokens: outcome.usage?.completionTokens,
+        admit_ms: Math.round(this.times.admitMs),
         queue_ms: Math.round(this.times.queueMs),
         duration_ms: this.#deps.clock.now() - this.receivedAtMs,
         client_request_id: this.#caller.clientRequestId,

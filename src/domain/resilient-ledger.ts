@@ -23,7 +23,8 @@ export type WhenAway = "local" | "deny" | "allow";
 
 export interface ResilientLedgerDeps {
   readonly inner: Ledger;
-  readonly gate: StoreGate;
+  /** Two of them: a store that is slow misses the bound of an admission and keeps that of a settlement. */
+  readonly gates: { readonly admissions: StoreGate; readonly settlements: StoreGate };
   readonly spool: SettlementSpool;
   /** Decides while the store is away; null for a store that decides in this process's memory anyway. */
   readonly local: LocalAdmission | null;
@@ -57,15 +58,15 @@ export class ResilientLedger implements Ledger {
   }
 
   admit(request: AdmitRequest): Admission | Promise<Admission> {
-    const { inner, local, gate, spool, whenFull } = this.#deps;
+    const { inner, local, gates, spool, whenFull } = this.#deps;
     if (whenFull === "refuse" && spool.size >= spool.sizeMax) throw spoolIsFull(spool.sizeMax);
     if (local === null) return inner.admit(request);
-    if (!gate.isOpen) return this.#admitHere(request, local);
+    if (!gates.admissions.isOpen) return this.#admitHere(request, local);
     return this.#admitInStore(request, local);
   }
 
   async #admitInStore(request: AdmitRequest, local: LocalAdmission): Promise<Admission> {
-    const { inner, gate, clock } = this.#deps;
+    const { inner, gates, clock } = this.#deps;
     const nowMs = clock.monotonic();
     const healing = nowMs - this.#lastLocalAtMs < windowHealsMs && request.scopes.length > 0;
     let admission: Admission;
@@ -74,10 +75,10 @@ export class ResilientLedger implements Ledger {
       admission = await inner.admit(asked);
     } catch (cause) {
       if (!isAway(cause)) throw cause;
-      gate.failed(cause);
+      gates.admissions.failed(cause);
       return this.#admitHere(request, local);
     }
-    gate.answered();
+    gates.admissions.answered();
     if (admission.snapshot !== undefined) this.#standings.note(admission.snapshot, nowMs);
     return healing ? asIfWhole(admission, request.scopes) : admission;
   }
@@ -113,8 +114,8 @@ export class ResilientLedger implements Ledger {
   }
 
   async chargeRefused(request: RefusedRequest): Promise<void> {
-    const { inner, local, gate } = this.#deps;
-    if (local !== null && !gate.isOpen) return local.chargeRefused(request);
+    const { inner, local, gates } = this.#deps;
+    if (local !== null && gates.admissions.isShut) return local.chargeRefused(request);
     await inner.chargeRefused(request);
   }
 
@@ -124,19 +125,20 @@ export class ResilientLedger implements Ledger {
   }
 
   async settle(settlement: Settlement): Promise<Settled> {
-    const { inner, local, gate } = this.#deps;
+    const { inner, local, gates } = this.#deps;
     if (settlement.degraded) {
       const tokens = settlement.promptTokens + settlement.completionTokens;
       local?.end(settlement.requestId, { tokens, costNano: settlement.costNano });
     }
-    if (!gate.isOpen) return await this.#spool(settlement);
+    // Whoever replays the spool finds out when the store is back: no request waits for that.
+    if (gates.settlements.isShut) return await this.#spool(settlement);
     try {
       const settled = await inner.settle(settlement);
-      gate.answered();
+      gates.settlements.answered();
       return settled;
     } catch (cause) {
       if (!isAway(cause)) throw cause;
-      gate.failed(cause);
+      gates.settlements.failed(cause);
       return await this.#spool(settlement);
     }
   }

@@ -130,10 +130,7 @@ export class ServiceCore implements Core {
     const end = refusedEnd(arrival, error, clock.monotonic());
     observer.callEnded(end);
     const traceId = tracer === null ? parseTraceparent(traceparent)?.traceId : tracer.trace(end);
-    log.info(
-      { request_id: requestId, operation, transport, address, error: error.code, trace_id: traceId },
-      "refused",
-    );
+    log.info({ request_id: requestId, operation, transport, address, error: error.code, trace_id: traceId }, "refused");
     return error;
   }
 

@@ -42,11 +42,14 @@ export interface SpawnOptions {
   readonly nodeArgs?: readonly string[];
   /** What to run; default: the sources, through tsx. */
   readonly command?: readonly string[];
+  /** Makes another command line of it, such as one of a program that runs it. */
+  readonly under?: (command: readonly string[]) => readonly string[];
 }
 
 /** Ports are free ones unless `args` or `env` say otherwise. The caller ends the process. */
-export function spawnServe({ args = ["--json"], env = {}, cwd, nodeArgs = [], command }: SpawnOptions): ServeProcess {
-  const [program = "", ...rest] = command ?? [
+export function spawnServe(options: SpawnOptions): ServeProcess {
+  const { args = ["--json"], env = {}, cwd, nodeArgs = [], under = (command) => command } = options;
+  const command = options.command ?? [
     process.execPath,
     ...nodeArgs,
     "--import",
@@ -54,6 +57,7 @@ export function spawnServe({ args = ["--json"], env = {}, cwd, nodeArgs = [], co
     `${root}/src/app/cli.ts`,
     "serve",
   ];
+  const [program = "", ...rest] = under(command);
   const child = spawn(program, [...rest, ...args], {
     cwd,
     env: { PATH: process.env["PATH"], PORT: "0", UIS_GRPC_PORT: "0", UIS_OPS_PORT: "0", UIS_OFFLINE: "1", ...env },

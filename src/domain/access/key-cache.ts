@@ -17,6 +17,8 @@ const unknownMax = 1_000;
 const knownFreshMs = 30_000;
 const unknownFreshMs = 5_000;
 const outageMs = 300_000;
+/** For so long after a read that failed, known keys do not wait for the next one: a frozen store would slow each request. */
+const awayMs = 1_000;
 /** When to come back during an outage. */
 const retryAfterMs = 1_000;
 
@@ -43,6 +45,8 @@ export class KeyCache {
   #generation = 0;
   /** Counts links: what was read under an earlier one may have changed since. */
   #link = 0;
+  /** When a read last failed (monotonic); none has succeeded since. */
+  #failedAtMs = Number.NEGATIVE_INFINITY;
 
   constructor(deps: KeyCacheDeps) {
     this.#deps = deps;
@@ -67,12 +71,20 @@ export class KeyCache {
     if (fresh !== undefined) return fresh;
     const unknownSinceMs = this.#unknownSinceMs.get(hash);
     if (unknownSinceMs !== undefined && nowMs - unknownSinceMs < unknownFreshMs) return null;
+    const reading = this.#reads.get(hash) ?? this.#read(hash);
+    if (nowMs - this.#failedAtMs < awayMs) {
+      const last = this.#lastKnown(hash, nowMs);
+      if (last !== undefined) {
+        reading.catch(() => {});
+        return last;
+      }
+    }
     try {
-      return await (this.#reads.get(hash) ?? this.#read(hash));
+      return await reading;
     } catch (cause) {
       // Asked again: the key may have been forgotten while the read failed.
-      const last = this.#known.get(hash);
-      if (last !== undefined && nowMs - last.readAtMs < outageMs) return last.record;
+      const last = this.#lastKnown(hash, nowMs);
+      if (last !== undefined) return last;
       throw new ServiceError("storage_unavailable", "API keys cannot be checked now: the store does not answer.", {
         cause,
         // Nothing was done yet, so the same request is welcome once the store is back.
@@ -80,6 +92,12 @@ export class KeyCache {
         shouldRetry: true,
       });
     }
+  }
+
+  /** What goes on during an outage. */
+  #lastKnown(hash: string, nowMs: number): ApiKeyRecord | undefined {
+    const last = this.#known.get(hash);
+    return last !== undefined && nowMs - last.readAtMs < outageMs ? last.record : undefined;
   }
 
   /** From now on the key is read from the store, also by requests that are under way. A new key is looked for at once. */
@@ -113,10 +131,21 @@ export class KeyCache {
   async #readAndRemember(hash: string): Promise<ApiKeyRecord | null> {
     const generation = this.#generation;
     const link = this.#deps.changes.isLinked ? this.#link : null;
-    const found = await this.#deps.keys.findByHash(hash);
+    const found = await this.#find(hash);
     const record = found === null ? null : frozenKey(found);
     if (generation === this.#generation) this.#remember(hash, record, link);
     return record;
+  }
+
+  async #find(hash: string): Promise<ApiKeyRecord | null> {
+    try {
+      const found = await this.#deps.keys.findByHash(hash);
+      this.#failedAtMs = Number.NEGATIVE_INFINITY;
+      return found;
+    } catch (cause) {
+      this.#failedAtMs = this.#deps.clock.monotonic();
+      throw cause;
+    }
   }
 
   #remember(hash: string, record: ApiKeyRecord | null, link: number | null): void {

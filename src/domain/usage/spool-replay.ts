@@ -8,6 +8,8 @@ export interface SpoolReplayDeps {
   readonly spool: SettlementSpool;
   readonly clock: Clock;
   readonly log: Logger;
+  /** The store has taken some: others need not spool any more. */
+  readonly onAnswered: () => void;
 }
 
 /** How often it looks whether something waits and the store takes it. */
@@ -60,11 +62,12 @@ export class SpoolReplay {
   }
 
   async #replayBatch(): Promise<boolean> {
-    const { ledger, spool } = this.#deps;
+    const { ledger, spool, onAnswered } = this.#deps;
     const batch = await spool.oldest(batchMax);
     const last = batch.at(-1);
     if (last === undefined) return false;
     await Promise.all(batch.map(({ settlement }) => ledger.settle(settlement)));
+    onAnswered();
     await spool.release(last.end);
     return true;
   }

@@ -57,6 +57,7 @@ export class RedisConnection implements RedisClient {
   #rescuedAtMs = Number.NEGATIVE_INFINITY;
   /** Why the last try to connect failed; null: it did not. */
   #linkFault: Error | null = null;
+  #kept: readonly Script[] = [];
 
   /** Throws StateOpenError for a URL or TLS file that cannot be read; connects in the background. */
   constructor({ url, tls, clock, log, patience = 1 }: ConnectionDeps) {
@@ -68,13 +69,18 @@ export class RedisConnection implements RedisClient {
     if (target.kind === "cluster") {
       const cluster = new Cluster([...target.addresses], clusterOptions(target, secure));
       // Else a node is connected to by the first call that needs it, which then has to wait.
-      cluster.on("+node", (node: Redis) => node.connect().catch((error: Error) => this.#noteLinkFault(error)));
+      cluster.on("+node", (node: Redis) => {
+        node.on("ready", () => void this.#loadKept(node));
+        node.connect().catch((error: Error) => this.#noteLinkFault(error));
+      });
       cluster.on("node error", (error: Error) => this.#noteLinkFault(error));
       this.#redis = cluster;
       this.#openSubscriber = () => subscriberOf(cluster, serverOptions({ ...target, kind: "single" }, secure));
     } else {
       const options = serverOptions(target, secure);
-      this.#redis = new Redis(options);
+      const redis = new Redis(options);
+      redis.on("ready", () => void this.#loadKept(redis));
+      this.#redis = redis;
       this.#openSubscriber = () => new Redis({ ...options, retryStrategy: null, lazyConnect: true });
     }
     this.#logLink(log, redactedRedisUrl(url));
@@ -89,6 +95,16 @@ export class RedisConnection implements RedisClient {
       if (isRefused || this.#clock.monotonic() >= untilMs) throw this.#unreachable(fault);
       await new Promise<void>((resolve) => this.#clock.after(10, resolve));
     }
+  }
+
+  /**
+   * Gives all servers these scripts now, and each server again whenever it is connected to anew: the first call after an
+   * outage need not bring its script, for which an admission has no time.
+   */
+  async keepLoaded(scripts: readonly Script[]): Promise<void> {
+    this.#kept = scripts;
+    const nodes = this.#redis instanceof Cluster ? this.#redis.nodes("all") : [this.#redis];
+    await Promise.all(nodes.map((node) => this.#loadKept(node)));
   }
 
   async run(
@@ -152,6 +168,12 @@ export class RedisConnection implements RedisClient {
       });
     }
     this.#redis.disconnect();
+  }
+
+  /** Never rejects: a script that a server lacks is brought by the call that needs it. */
+  async #loadKept(redis: Redis): Promise<void> {
+    const load = ({ source }: Script) => sendTo(redis, "script", ["load", source], defaultTimeoutMs * this.#patience);
+    await Promise.allSettled(this.#kept.map(load));
   }
 
   async #send(name: string, args: readonly Argument[], timeoutMs: number): Promise<unknown> {

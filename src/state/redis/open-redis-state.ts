@@ -4,6 +4,7 @@ import { RedisChangeFeed } from "./changes.js";
 import type { RedisTlsFiles } from "./connect-options.js";
 import { RedisConnection } from "./connection.js";
 import { RedisHealth } from "./health.js";
+import { ledgerScripts } from "./ledger/ledger-scripts.js";
 import { createRedisDeliveries } from "./ledger/redis-deliveries.js";
 import { RedisLedger } from "./ledger/redis-ledger.js";
 import { createRedisUsage } from "./ledger/redis-usage.js";
@@ -57,6 +58,7 @@ export async function openRedisState(deps: RedisStateDeps): Promise<State> {
         `allow our user the channels ${connection.prefix}* (ACL: &${connection.prefix}*)`,
       );
     }
+    await connection.keepLoaded(Object.values(ledgerScripts));
     await replicas.start();
   } catch (error) {
     changes.close();

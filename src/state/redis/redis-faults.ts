@@ -14,6 +14,7 @@ const meanings: readonly (readonly [start: string, meaning: string])[] = [
   ["NOAUTH", "it wants a password"],
   ["WRONGPASS", "it refuses the user or the password"],
   ["NOPERM", "it does not allow this to our user"],
+  ["UISFORMAT", "another version of the service has written it in a format that this one cannot read"],
   ["BUSY", "it is busy with a script"],
   ["Command timed out", "it did not answer in time"],
   ["Connection is closed", "the connection is lost"],

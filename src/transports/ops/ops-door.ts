@@ -5,6 +5,7 @@ import type { Logger } from "../../domain/ports.js";
 export interface OpsDoorDeps {
   readonly ready: () => Promise<{ readonly ready: boolean; readonly detail: object }>;
   readonly debugState: () => Promise<object>;
+  readonly metrics: { readonly contentType: string; render(): Promise<string> };
   readonly log: Logger;
 }
 
@@ -17,18 +18,24 @@ export interface OpsDoor {
 
 interface Page {
   readonly status: number;
-  readonly body: object;
+  /** An object is written as JSON. */
+  readonly body: object | string;
+  /** Default: JSON. */
+  readonly contentType?: string;
 }
 
 /** A web page whose host name was pointed at this machine must not read what is for operators. */
 const localHost = /^(127\.0\.0\.1|localhost|\[::1\])(:\d+)?$/i;
 
-const notFound: Page = { status: 404, body: { error: "No such path. Try /health, /ready or /debug/state." } };
+const notFound: Page = {
+  status: 404,
+  body: { error: "No such path. Try /health, /ready, /metrics or /debug/state." },
+};
 const wrongHost: Page = { status: 403, body: { error: "Only for this machine: use 127.0.0.1 or localhost." } };
 const wrongMethod: Page = { status: 405, body: { error: "Only GET and HEAD." } };
 
-/** `/health`, `/ready` with detail and `/debug/state`. */
-export function createOpsDoor({ ready, debugState, log }: OpsDoorDeps): OpsDoor {
+/** `/health`, `/ready` with detail, `/metrics` and `/debug/state`. */
+export function createOpsDoor({ ready, debugState, metrics, log }: OpsDoorDeps): OpsDoor {
   const health = async (): Promise<Page> => ({ status: 200, body: { status: "ok" } });
   const readiness = async (): Promise<Page> => {
     const { ready: isReady, detail } = await ready();
@@ -40,6 +47,7 @@ export function createOpsDoor({ ready, debugState, log }: OpsDoorDeps): OpsDoor 
     ["/livez", health],
     ["/ready", readiness],
     ["/readyz", readiness],
+    ["/metrics", async () => ({ status: 200, body: await metrics.render(), contentType: metrics.contentType })],
     ["/debug/state", async () => ({ status: 200, body: await debugState() })],
   ]);
 
@@ -71,10 +79,11 @@ export function createOpsDoor({ ready, debugState, log }: OpsDoorDeps): OpsDoor 
   };
 }
 
-function answer(res: ServerResponse, { status, body }: Page, headOnly: boolean): void {
-  const bytes = Buffer.from(JSON.stringify(body));
+function answer(res: ServerResponse, page: Page, headOnly: boolean): void {
+  const { status, body, contentType = "application/json" } = page;
+  const bytes = Buffer.from(typeof body === "string" ? body : JSON.stringify(body));
   res.writeHead(status, {
-    "content-type": "application/json",
+    "content-type": contentType,
     "content-length": bytes.length,
     "cache-control": "no-store",
     ...(status === 405 ? { allow: "GET, HEAD" } : {}),

@@ -15,6 +15,7 @@ async function open(deps: { ready?: boolean; debugState?: () => Promise<object> 
   door = createOpsDoor({
     ready: async () => ({ ready, detail: { status: ready ? "ready" : "draining" } }),
     debugState,
+    metrics: { contentType: "text/plain; version=0.0.4", render: async () => "up 1\n" },
     log: silentLog,
   });
   return `http://127.0.0.1:${await door.listen("127.0.0.1", 0)}`;
@@ -45,8 +46,14 @@ describe("the operations listener", () => {
     const post = await get(`${url}/health`, { method: "POST", body: "x" });
     expect(post.status).toBe(405);
     expect(post.headers.get("allow")).toBe("GET, HEAD");
-    expect((await get(`${url}/metrics`)).status).toBe(404);
+    expect((await get(`${url}/metric`)).status).toBe(404);
     expect((await get(`${url}/__proto__`)).status).toBe(404);
+  });
+
+  it("shows metrics as text", async () => {
+    const page = await get(`${await open()}/metrics`);
+    expect(page).toMatchObject({ status: 200, body: "up 1\n" });
+    expect(page.headers.get("content-type")).toBe("text/plain; version=0.0.4");
   });
 
   it("refuses a host name that somebody pointed at this machine", async () => {

@@ -141,6 +141,17 @@ describe("Redis in trouble", () => {
     expect(await run()).toEqual(["7"]);
   });
 
+  it("a server that has forgotten its scripts has those that are kept on it as soon as it is connected to", async () => {
+    const firstSeen = loadScript("first-seen");
+    const isKnown = () => server.cli("SCRIPT", "EXISTS", firstSeen.sha1);
+    await server.cli("SCRIPT", "FLUSH");
+    await connection.keepLoaded([firstSeen]);
+    expect(await isKnown()).toBe("1");
+    await server.kill();
+    await server.restart();
+    await eventually(async () => (await isKnown()) === "1", "the script is there again");
+  });
+
   it("calls under way are answered before the connection closes, later ones are refused", async () => {
     const other = new RedisConnection({ url: server.url, tls: null, clock: createSystemClock(), log: silentLog });
     await other.ready(5_000);

@@ -34,6 +34,8 @@ export interface ProgramOptions {
   readonly readyLine: string;
   /** What `redis-cli` needs to get in. */
   readonly cliArgs?: readonly string[];
+  /** Variables beside those of this process. */
+  readonly env?: Readonly<Record<string, string>>;
 }
 
 const running = new Set<ChildProcess>();
@@ -90,8 +92,13 @@ export async function startProgram(options: ProgramOptions): Promise<RedisProces
   };
 }
 
-async function spawnServer({ args, folder, readyLine }: ProgramOptions, wait: boolean): Promise<ChildProcess> {
-  const child = spawn("redis-server", [...args], { cwd: folder, stdio: ["ignore", "pipe", "inherit"] });
+async function spawnServer(options: ProgramOptions, wait: boolean): Promise<ChildProcess> {
+  const { args, folder, readyLine, env = {} } = options;
+  const child = spawn("redis-server", [...args], {
+    cwd: folder,
+    env: { ...process.env, ...env },
+    stdio: ["ignore", "pipe", "inherit"],
+  });
   running.add(child);
   const log: string[] = [];
   const ready = new Promise<void>((resolve, reject) => {

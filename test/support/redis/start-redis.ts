@@ -18,6 +18,8 @@ export interface RedisServerOptions {
   /** What else the user may or may not do. */
   readonly rules?: string;
   readonly args?: readonly string[];
+  /** Variables beside those of this process. */
+  readonly env?: Readonly<Record<string, string>>;
 }
 
 const password = "p@ss/word%20:x";
@@ -25,7 +27,7 @@ export const readyLine = "Ready to accept connections";
 
 /** One server. */
 export async function startRedis(options: RedisServerOptions = {}): Promise<RedisServer> {
-  const { aof = "everysec", tls: isTls = false, acl = false, rules = "", args = [] } = options;
+  const { aof = "everysec", tls: isTls = false, acl = false, rules = "", args = [], env = {} } = options;
   const [port, folder] = [await freePort(), newFolder()];
   const certificates = isTls ? makeCertificates(folder) : null;
   const secureArgs =
@@ -47,6 +49,7 @@ export async function startRedis(options: RedisServerOptions = {}): Promise<Redi
     port,
     folder,
     readyLine,
+    env,
     cliArgs: [
       ...(certificates === null ? [] : ["--tls", "--cacert", certificates.caFile]),
       ...(acl ? ["--user", "admin", "--pass", "admin", "--no-auth-warning"] : []),

@@ -5,7 +5,7 @@ import type { Admission, AdmitRequest, Budget } from "../../../src/domain/ledger
 import type { RateLimits } from "../../../src/domain/limits/rate-limits.js";
 import type { Reservation } from "../../../src/domain/limits/reservation.js";
 import { ServiceError } from "../../../src/domain/service-error.js";
-import { createCoreHarness } from "../../support/core-harness.js";
+import { blindObserver, createCoreHarness } from "../../support/core-harness.js";
 import { HandEngine } from "../../support/hand-engine.js";
 import { limitsOf } from "./limits/limits-fixture.js";
 
@@ -55,6 +55,7 @@ async function open(given: Given = {}) {
     },
     limitBook: { scopesOf: () => (limits === null ? [] : [{ owner: { kind: "account", id: "default" }, limits }]) },
     gate: { note: (refused) => refusals.push(refused) },
+    observer: blindObserver,
   };
   const admit = () =>
     admitRun(deps, ctx, model, async () => {

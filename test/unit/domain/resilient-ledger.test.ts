@@ -72,6 +72,8 @@ function settlement(number: number, degraded: boolean): Settlement {
   };
 }
 
+const gate = (clock: FakeClock) => new StoreGate({ clock, log: silentLog, says: { away: "away", back: "back" } });
+
 /** A real ledger in memory behind a link that a test cuts and mends. */
 function setUp(options: { whenAway?: WhenAway; replicas?: number; spoolMax?: number; whenFull?: "uncounted" } = {}) {
   const clock = new FakeClock();
@@ -92,7 +94,7 @@ function setUp(options: { whenAway?: WhenAway; replicas?: number; spoolMax?: num
   };
   const ledger = new ResilientLedger({
     inner,
-    gate: new StoreGate({ clock, log: silentLog }),
+    gates: { admissions: gate(clock), settlements: gate(clock) },
     spool,
     local: new LocalAdmission({ clock, leasesMax: 1_000 }),
     whenAway: options.whenAway ?? "local",

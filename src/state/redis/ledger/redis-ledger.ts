@@ -13,13 +13,13 @@ import type {
 import type { LimitOwner, LimitScope } from "../../../domain/limits/rate-limits.js";
 import { invariant } from "../../../domain/service-error.js";
 import { createKeySpace, type KeySpace, shardCount } from "../key-space.js";
-import { loadScript } from "../load-script.js";
 import type { RedisClient } from "../redis-client.js";
 import type { StoreTime } from "../store-time.js";
 import { decodeAdmission, encodeAdmissions, nameOfOwner } from "./admissions.js";
 import { Batches } from "./batches.js";
 import { KeyList } from "./key-list.js";
 import { LedgerLines } from "./ledger-line.js";
+import { ledgerScripts } from "./ledger-scripts.js";
 import { ScriptRunner } from "./script-runner.js";
 import { decodeSettled, encodeSettlements, type SettleItem } from "./settlements.js";
 import { atStoreHour } from "./store-hour.js";
@@ -62,15 +62,6 @@ export class RedisLedger implements Ledger {
    * has died, has to do with their account, key and model.
    */
   readonly #admitted = new Map<string, Pick<AdmitRequest, "scopes" | "budgets">>();
-  readonly #scripts = {
-    admit: loadScript("admit", ["prelude", "windows"]),
-    settle: loadScript("settle", ["prelude", "windows"]),
-    chargeRefused: loadScript("charge-refused", ["prelude", "windows"]),
-    resetWindow: loadScript("reset-window", ["prelude", "windows"]),
-    inspect: loadScript("inspect", ["prelude", "windows"]),
-    renew: loadScript("renew", ["prelude"]),
-    sweep: loadScript("sweep", ["prelude"]),
-  };
 
   constructor({ client, storeTime }: RedisLedgerDeps) {
     this.#client = client;
@@ -108,7 +99,7 @@ export class RedisLedger implements Ledger {
     );
     if (windows.length === 0) return;
     const keys = [shard.format, shard.live, shard.ended(requestId), shard.refused(requestId), ...windows];
-    await this.#runner.run(this.#scripts.chargeRefused, keys, [requestId], timeoutMs);
+    await this.#runner.run(ledgerScripts.chargeRefused, keys, [requestId], timeoutMs);
   }
 
   async renew(progress: readonly Progress[], leaseMs: number): Promise<void> {
@@ -128,7 +119,7 @@ export class RedisLedger implements Ledger {
       const { format, live, leases } = this.#space.shard(index);
       const atMost = Math.min(max - lost.length, sweepMax);
       const { rest } = await this.#runner.run(
-        this.#scripts.sweep,
+        ledgerScripts.sweep,
         [format, live, leases],
         [atMost, leaseMs],
         timeoutMs,
@@ -155,7 +146,7 @@ export class RedisLedger implements Ledger {
   async resetWindow(account: string, owner: LimitOwner): Promise<void> {
     const shard = this.#space.shardOf(account);
     const keys = [shard.format, shard.window(account, owner)];
-    await this.#runner.run(this.#scripts.resetWindow, keys, [], timeoutMs);
+    await this.#runner.run(ledgerScripts.resetWindow, keys, [], timeoutMs);
   }
 
   async inspect(account: string, scopes: readonly LimitScope[]): Promise<readonly WindowUse[]> {
@@ -164,7 +155,7 @@ export class RedisLedger implements Ledger {
     const windows = scopes.map(({ owner }) => shard.window(account, owner));
     const owners = scopes.map(({ owner }) => nameOfOwner(owner));
     const keys = [shard.format, shard.live, shard.leases, ...windows];
-    const { rest } = await this.#runner.run(this.#scripts.inspect, keys, [account, ...owners], timeoutMs);
+    const { rest } = await this.#runner.run(ledgerScripts.inspect, keys, [account, ...owners], timeoutMs);
     return scopes.map(({ owner }, i) => {
       const [requests, tokens, running] = rest[i] as [number, number, number];
       return { owner, requests, tokens, running };
@@ -176,7 +167,7 @@ export class RedisLedger implements Ledger {
     const hasBudgets = requests.some(({ budgets }) => budgets.length > 0);
     const { nowMs, rest } = await atStoreHour(this.#time.now(), (hour, atMs) => {
       const { keys, items } = encodeAdmissions(shard, requests, atMs);
-      return this.#runner.run(this.#scripts.admit, keys, [hasBudgets ? hour : noHour, items], admitTimeoutMs);
+      return this.#runner.run(ledgerScripts.admit, keys, [hasBudgets ? hour : noHour, items], admitTimeoutMs);
     });
     return requests.map((request, i) => decodeAdmission(request, rest[i], nowMs));
   }
@@ -187,7 +178,7 @@ export class RedisLedger implements Ledger {
     const { rest } = await atStoreHour(this.#time.now(), (hour, atMs) => {
       const encoded = encodeSettlements(shard, this.#lines, items, atMs);
       const args = [endsNow ? hour : noHour, encoded.lines, encoded.items];
-      return this.#runner.run(this.#scripts.settle, encoded.keys, args, settleTimeoutMs);
+      return this.#runner.run(ledgerScripts.settle, encoded.keys, args, settleTimeoutMs);
     });
     return rest.map(decodeSettled);
   }
@@ -204,7 +195,7 @@ export class RedisLedger implements Ledger {
           completionTokens,
           this.#countedOwnersOf(requestId).map((owner) => keys.placeOf(shard.running(account, owner))),
         ]);
-      await this.#runner.run(this.#scripts.renew, keys.names, [leaseMs, JSON.stringify(items)], timeoutMs);
+      await this.#runner.run(ledgerScripts.renew, keys.names, [leaseMs, JSON.stringify(items)], timeoutMs);
     }
   }
 

@@ -169,6 +169,25 @@ describe("KeyCache", () => {
     expect(await cache.find(hash)).toMatchObject({ id });
   });
 
+  it("KEY-14: in an outage a known key waits for one look-up that fails, not for those of the next second", async () => {
+    const { cache, changes, clock, keys } = await createCache();
+    await cache.find(hash);
+    changes.isLinked = false;
+    keys.down = true;
+    await cache.find(hash);
+    keys.down = false;
+    const { gate, open } = createGate();
+    keys.gate = gate;
+    await keys.revoke(id, 1_000);
+    expect(await cache.find(hash)).toMatchObject({ revokedAtMs: null });
+    clock.advance(1_000);
+    const waiting = cache.find(hash);
+    open();
+    expect(await waiting).toMatchObject({ revokedAtMs: 1_000 });
+    keys.gate = null;
+    expect(await cache.find(hash)).toMatchObject({ revokedAtMs: 1_000 });
+  });
+
   it("KEY-14: a key that was unknown before the outage is not called bad during it", async () => {
     const { cache, clock, keys } = await createCache();
     expect(await cache.find(unknownHash)).toBeNull();

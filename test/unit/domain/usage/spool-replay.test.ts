@@ -58,7 +58,12 @@ describe("SpoolReplay", () => {
         return settled;
       },
     };
-    const replay = new SpoolReplay({ ledger, spool, clock: createSystemClock(), log: silentLog });
+    let told = 0;
+    const onAnswered = () => {
+      told += 1;
+    };
+    const replay = new SpoolReplay({ ledger, spool, clock: createSystemClock(), log: silentLog, onAnswered });
+    expect(told).toBe(0);
     isUp = true;
     await eventually(() => spool.size === 0, "an empty spool");
     await replay.close();
@@ -66,5 +71,6 @@ describe("SpoolReplay", () => {
     const rows = await state.usage.rows({ account: "a", width: "day", fromMs: 0, toMs: 1e15 });
     expect(rows).toMatchObject([{ startMs: Date.UTC(2026, 2, 1), requests: 200n, promptTokens: 200n }]);
     expect(answers).toBeGreaterThan(200);
+    expect(told).toBeGreaterThan(0);
   });
 });

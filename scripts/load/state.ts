@@ -1,0 +1,117 @@
+/**
+ * What keeping state costs, in one run: requests per second with limits in Redis, and with the embedded file, over those
+ * with state in memory; settlements per second of the embedded ledger; and whether a ledger shows in the time to the
+ * first token, as a paired comparison against two services with state in memory.
+ *
+ *   npm run bench -- state [--seconds 5 --repeats 3 --streams 300]
+ */
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { parseArgs } from "node:util";
+import { FirstByteClient } from "./first-byte.js";
+import { median, quantile } from "./http-request.js";
+import { load } from "./raw-client.js";
+import { embeddedSettlements } from "./settlements.js";
+import { type MeasuredService, type StateName, startRedis, startService } from "./state-services.js";
+
+const serverCore = 0;
+const otherCore = 1;
+const connections = 32;
+const settlementsAtOnce = 64;
+/** V8 goes on compiling for about three seconds. */
+const warmUpSeconds = 5;
+/** Requests per second with limits in Redis over those with state in memory. */
+const redisGate = 0.65;
+
+const { values } = parseArgs({
+  options: {
+    seconds: { type: "string", default: "5" },
+    repeats: { type: "string", default: "3" },
+    streams: { type: "string", default: "300" },
+  },
+});
+const seconds = Number(values.seconds);
+const repeats = Number(values.repeats);
+const streams = Number(values.streams);
+
+/** `none` twice: how far the same thing is from itself is the measure for what is another. */
+const sides = { none: "none", again: "none", embedded: "embedded", redis: "redis" } as const satisfies Record<
+  string,
+  StateName
+>;
+type Side = keyof typeof sides;
+const names = Object.keys(sides) as Side[];
+
+async function perSecond(service: MeasuredService): Promise<{ rate: number; cpuUs: number }> {
+  const before = service.process.cpuMs();
+  const { answers, failures, seconds: took } = await load(service.port, service.chat, connections, seconds);
+  if (failures > 0) throw new Error(`${failures} of ${answers} answers were not 200`);
+  return { rate: answers / took, cpuUs: ((service.process.cpuMs() - before) * 1_000) / answers };
+}
+
+async function throughput(services: Readonly<Record<Side, MeasuredService>>): Promise<object> {
+  const measured = ["none", "embedded", "redis"] as const;
+  for (const side of measured) await load(services[side].port, services[side].chat, connections, warmUpSeconds);
+  const rows: Record<(typeof measured)[number], { rate: number; cpuUs: number }>[] = [];
+  for (let i = 0; i < repeats; i++) {
+    const none = await perSecond(services.none);
+    const redis = await perSecond(services.redis);
+    rows.push({ none, redis, embedded: await perSecond(services.embedded) });
+  }
+  const rounded = (side: (typeof measured)[number]) => ({
+    requests_per_second: Math.round(median(rows.map((row) => row[side].rate))),
+    cpu_us_per_request: Math.round(median(rows.map((row) => row[side].cpuUs))),
+    over_none: Number(median(rows.map((row) => row[side].rate / row.none.rate)).toFixed(3)),
+  });
+  return { none: rounded("none"), embedded: rounded("embedded"), redis: rounded("redis") };
+}
+
+/** One stream at a time, the sides in turn. */
+async function firstTokens(services: Readonly<Record<Side, MeasuredService>>): Promise<object> {
+  const clients = new Map<Side, FirstByteClient>();
+  for (const side of names) clients.set(side, await FirstByteClient.open(services[side].port));
+  const times = new Map<Side, number[]>(names.map((side) => [side, []]));
+  for (let i = 0; i < streams; i++) {
+    for (const side of names) {
+      const ms = await clients.get(side)?.ask(services[side].stream);
+      if (ms !== undefined && i >= streams / 10) times.get(side)?.push(ms);
+    }
+  }
+  for (const client of clients.values()) client.close();
+  return Object.fromEntries(
+    names.map((side) => {
+      const ms = times.get(side) ?? [];
+      return [side, { p50_ms: Number(quantile(ms, 0.5).toFixed(3)), p99_ms: Number(quantile(ms, 0.99).toFixed(3)) }];
+    }),
+  );
+}
+
+const folder = mkdtempSync(join(tmpdir(), "uis-state-"));
+const redis = await startRedis(join(folder, "redis"), otherCore);
+const started = await Promise.all(
+  names.map((name) => startService({ name, state: sides[name], folder, redisPort: redis.port }, serverCore)),
+);
+const services = Object.fromEntries(names.map((name, i) => [name, started[i]])) as Record<Side, MeasuredService>;
+try {
+  const rates = (await throughput(services)) as { redis: { over_none: number } };
+  const report = {
+    node: process.version,
+    connections,
+    seconds,
+    repeats,
+    throughput: rates,
+    first_token: await firstTokens(services),
+    embedded_ledger: await embeddedSettlements(folder, settlementsAtOnce, seconds),
+    redis_gate: redisGate,
+  };
+  process.stdout.write(`${JSON.stringify(report, null, 2)}\n`);
+  if (rates.redis.over_none < redisGate) {
+    process.stderr.write(`limits in Redis leave ${rates.redis.over_none} of the requests; the gate is ${redisGate}\n`);
+    process.exitCode = 1;
+  }
+} finally {
+  await Promise.all(started.map((service) => service.process.stop()));
+  await redis.stop();
+  rmSync(folder, { recursive: true, force: true });
+}

@@ -1,0 +1,39 @@
+/**
+ * Writes docs/metrics.md from the table of metrics. Run it after a change of one: `npx tsx scripts/metric-docs.ts`. A test
+ * compares the file with what this would write.
+ */
+import { writeFileSync } from "node:fs";
+import { fileURLToPath } from "node:url";
+import { type MetricName, metricRow, metricTable } from "../src/telemetry/metrics/metric-table.js";
+
+const introduction = `# Metrics
+
+<!-- Written by scripts/metric-docs.ts from src/telemetry/metrics/metric-table.ts. Change the table, then run it. -->
+
+\`GET /metrics\` on the listener for operators (127.0.0.1:9464, \`server.ops_port\`) shows them in Prometheus's text form;
+the public listener never does. They belong to one process and begin at 0 when it starts: what is billed is the usage in
+the store, and no counter here stands for it (USE-19).
+
+- \`route\` is the operation, the same on every protocol: \`create_chat_completion\`. \`code\`, \`reason\` and \`error_type\` are
+  codes of [errors.md](errors.md).
+- \`model\` is a model of the catalog; \`unknown\` stands for names that are not in it, \`other\` for all models beyond the
+  first 100, an empty one for operations without a model. No label names a key, an account or an address.
+- The names that begin with \`gen_ai\` are those of OpenTelemetry's conventions for generative AI, which still change.
+- Beside these there are prom-client's metrics of the process: \`process_\` and \`nodejs_\`.
+
+| metric | type | labels | meaning |
+| --- | --- | --- | --- |
+`;
+
+/** The page as it must be. */
+export function renderMetricsPage(): string {
+  const rows = (Object.keys(metricTable) as MetricName[]).map((name) => {
+    const { type, labels, help } = metricRow(name);
+    return `| \`${name}\` | ${type} | ${labels.map((label) => `\`${label}\``).join(", ")} | ${help} |`;
+  });
+  return `${introduction}${rows.join("\n")}\n`;
+}
+
+if (process.argv[1] === fileURLToPath(import.meta.url)) {
+  writeFileSync(new URL("../docs/metrics.md", import.meta.url), renderMetricsPage());
+}

@@ -1,0 +1,85 @@
+import type { Catalog } from "../domain/catalog/catalog.js";
+import type { CallTracer } from "../domain/observer.js";
+import type { Logger } from "../domain/ports.js";
+import type { State } from "../domain/state.js";
+import { CallMetrics } from "../telemetry/metrics/call-metrics.js";
+import { createMetricsPage, type MetricsPage, type ModelState } from "../telemetry/metrics/metrics-page.js";
+import { openTraces, TracePackagesMissing, type Traces } from "../telemetry/traces/open-traces.js";
+import { SpanWriter } from "../telemetry/traces/span-writer.js";
+import type { KeptLedger } from "./compose-state.js";
+import type { Variables } from "./config/expand.js";
+import type { Config } from "./config/schema.js";
+import { readTraceSettings, type TraceSettings } from "./config/trace-settings.js";
+import type { Lifecycle } from "./lifecycle.js";
+
+export interface TelemetryInput {
+  readonly config: Config;
+  readonly environment: Variables;
+  readonly log: Logger;
+  readonly lifecycle: Lifecycle;
+}
+
+/** Who is told of calls. */
+export interface Telemetry {
+  readonly observer: CallMetrics;
+  /** Null: no traces are wanted, or they cannot be sent. */
+  readonly tracer: CallTracer | null;
+}
+
+export async function composeTelemetry(input: TelemetryInput): Promise<Telemetry> {
+  return { observer: new CallMetrics(), tracer: await composeTracer(input) };
+}
+
+async function composeTracer({ config, environment, log, lifecycle }: TelemetryInput): Promise<CallTracer | null> {
+  const settings = readTraceSettings(environment);
+  if (settings === null) return null;
+  for (const warning of settings.warnings) log.warn({}, warning);
+  const traces = await tracesOrNull(settings, log);
+  if (traces === null) return null;
+  lifecycle.onClose("traces", () => traces.close());
+  const { host, port, grpc_port: grpcPort } = config.server;
+  return new SpanWriter(traces.tracer, (transport) => ({ host, port: transport === "grpc" ? grpcPort : port }));
+}
+
+/** A service that cannot send its traces serves nevertheless: endpoints are often set for a whole platform. */
+async function tracesOrNull(settings: TraceSettings, log: Logger): Promise<Traces | null> {
+  try {
+    return await openTraces(settings, log);
+  } catch (cause) {
+    if (!(cause instanceof TracePackagesMissing)) throw cause;
+    log.warn({}, `traces are configured and not sent: ${cause.message}`);
+    return null;
+  }
+}
+
+export interface MetricsInput {
+  readonly observer: CallMetrics;
+  readonly catalog: Catalog;
+  readonly kept: KeptLedger;
+  readonly state: Pick<State, "health">;
+  readonly audit: { readonly lost: number };
+  readonly now: () => number;
+}
+
+export function composeMetrics({ observer, catalog, kept, state, audit, now }: MetricsInput): MetricsPage {
+  return createMetricsPage(observer, {
+    models: () => catalog.all().map(modelState),
+    spooled: kept.spooled,
+    isStoreUp: async () => (await state.health()).ok,
+    areLimitsDegraded: kept.isAway,
+    auditRecordsLost: () => audit.lost,
+    now,
+  });
+}
+
+function modelState({ id, deployments }: ReturnType<Catalog["all"]>[number]): ModelState {
+  let running = 0;
+  let waiting = 0;
+  let engineRestarts = 0;
+  for (const { queue, model } of deployments) {
+    running += queue.busy;
+    waiting += queue.waiting;
+    engineRestarts += model?.stats().restarts ?? 0;
+  }
+  return { id, running, waiting, engineRestarts };
+}

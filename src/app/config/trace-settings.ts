@@ -1,0 +1,86 @@
+import type { Variables } from "./expand.js";
+
+/** Where traces are sent, by the variables that OpenTelemetry names for every language. */
+export interface TraceSettings {
+  /** URL that takes spans by HTTP. */
+  readonly endpoint: string;
+  readonly headers: Readonly<Record<string, string>>;
+  readonly serviceName: string;
+  /** What every span says of the process that made it. */
+  readonly resource: Readonly<Record<string, string>>;
+  /** Which traces are recorded, and its parameter. */
+  readonly sampler: string;
+  readonly samplerArg: number;
+  /** What of it has no effect, each with its remedy. */
+  readonly warnings: readonly string[];
+}
+
+const samplers = [
+  "always_on",
+  "always_off",
+  "traceidratio",
+  "parentbased_always_on",
+  "parentbased_always_off",
+  "parentbased_traceidratio",
+];
+const defaultSampler = "parentbased_always_on";
+
+/** Null when no endpoint is set, or tracing is switched off. */
+export function readTraceSettings(variables: Variables): TraceSettings | null {
+  const read = (name: string): string | null => variables[name] || null;
+  const base = read("OTEL_EXPORTER_OTLP_ENDPOINT");
+  const endpoint = read("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT") ?? (base === null ? null : tracesUrl(base));
+  const isOff = read("OTEL_SDK_DISABLED")?.toLowerCase() === "true" || read("OTEL_TRACES_EXPORTER") === "none";
+  if (endpoint === null || isOff) return null;
+  const sampler = read("OTEL_TRACES_SAMPLER") ?? defaultSampler;
+  const samplerArg = Number(read("OTEL_TRACES_SAMPLER_ARG") ?? 1);
+  const protocol = read("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL") ?? read("OTEL_EXPORTER_OTLP_PROTOCOL");
+  const warnings: string[] = [];
+  if (!samplers.includes(sampler)) {
+    warnings.push(
+      `OTEL_TRACES_SAMPLER=${sampler} is not known, ${defaultSampler} is used: name one of ${samplers.join(", ")}`,
+    );
+  }
+  if (!isShare(samplerArg)) warnings.push("OTEL_TRACES_SAMPLER_ARG is no number from 0 to 1, 1 is used");
+  if (protocol !== null && !protocol.startsWith("http/")) {
+    warnings.push(
+      `traces are sent by HTTP, not ${protocol}: let the endpoint be one for OTLP over HTTP, mostly port 4318`,
+    );
+  }
+  const { "service.name": named, ...resource } = pairs(read("OTEL_RESOURCE_ATTRIBUTES"));
+  return {
+    endpoint,
+    headers: { ...pairs(read("OTEL_EXPORTER_OTLP_HEADERS")), ...pairs(read("OTEL_EXPORTER_OTLP_TRACES_HEADERS")) },
+    serviceName: read("OTEL_SERVICE_NAME") ?? named ?? "unified-inference",
+    resource,
+    sampler: samplers.includes(sampler) ? sampler : defaultSampler,
+    samplerArg: isShare(samplerArg) ? samplerArg : 1,
+    warnings,
+  };
+}
+
+function tracesUrl(base: string): string {
+  return `${base.replace(/\/+$/, "")}/v1/traces`;
+}
+
+function isShare(value: number): boolean {
+  return value >= 0 && value <= 1;
+}
+
+/** `name=value,name=value` with percent-encoded values; what is not of this form is left out. */
+function pairs(text: string | null): Record<string, string> {
+  const found: Record<string, string> = {};
+  for (const item of text?.split(",") ?? []) {
+    const [, name, value] = /^\s*([^=\s]+)\s*=\s*(.*?)\s*$/.exec(item) ?? [];
+    if (name !== undefined && value !== undefined) found[name] = decoded(value);
+  }
+  return found;
+}
+
+function decoded(value: string): string {
+  try {
+    return decodeURIComponent(value);
+  } catch {
+    return value;
+  }
+}

@@ -1,0 +1,98 @@
+import type { Tracer } from "@opentelemetry/api";
+import type { Sampler } from "@opentelemetry/sdk-trace-base";
+import { version } from "../../contract/version.js";
+import type { Logger } from "../../domain/ports.js";
+import { ToldExporter } from "./told-exporter.js";
+
+export interface TracesOptions {
+  /** URL that takes spans by HTTP. */
+  readonly endpoint: string;
+  readonly headers: Readonly<Record<string, string>>;
+  readonly serviceName: string;
+  readonly resource: Readonly<Record<string, string>>;
+  /** A sampler's name in OpenTelemetry's environment variables. */
+  readonly sampler: string;
+  /** Share of traces for the samplers that take one, 0 to 1. */
+  readonly samplerArg: number;
+}
+
+export interface Traces {
+  readonly tracer: Tracer;
+  /** Sends what is left, for some seconds at most; what was not taken by then is lost. */
+  close(): Promise<void>;
+}
+
+/** Packages that send traces. A service that sends none does without them. */
+export const tracePackages = [
+  "@opentelemetry/sdk-trace-base",
+  "@opentelemetry/resources",
+  "@opentelemetry/exporter-trace-otlp-http",
+] as const;
+
+/** The packages that send traces are not installed. */
+export class TracePackagesMissing extends Error {
+  override readonly name = "TracePackagesMissing";
+  constructor(cause: unknown) {
+    super(`packages that send traces are not installed: npm install ${tracePackages.join(" ")}`, { cause });
+  }
+}
+
+/** One attempt to send; the exporter tries again within it. */
+const exportMs = 5_000;
+/** How long a stop waits for spans to leave. */
+const closeMs = 3_000;
+
+/** Rejects with TracePackagesMissing. */
+export async function openTraces(options: TracesOptions, log: Logger): Promise<Traces> {
+  const { sdk, resources, exporter: otlp } = await loadPackages();
+  const { endpoint, headers, serviceName, resource } = options;
+  const exporter = new otlp.OTLPTraceExporter({ url: endpoint, headers: { ...headers }, timeoutMillis: exportMs });
+  const provider = new sdk.BasicTracerProvider({
+    sampler: samplerOf(sdk, options),
+    resource: resources.resourceFromAttributes({
+      ...resource,
+      "service.name": serviceName,
+      "service.version": version,
+    }),
+    spanProcessors: [new sdk.BatchSpanProcessor(new ToldExporter(exporter, log))],
+  });
+  return {
+    tracer: provider.getTracer("unified-inference", version),
+    close: () => within(closeMs, provider.shutdown()),
+  };
+}
+
+type Sdk = typeof import("@opentelemetry/sdk-trace-base");
+
+async function loadPackages() {
+  try {
+    const [sdk, resources, exporter] = await Promise.all([
+      import("@opentelemetry/sdk-trace-base"),
+      import("@opentelemetry/resources"),
+      import("@opentelemetry/exporter-trace-otlp-http"),
+    ]);
+    return { sdk, resources, exporter };
+  } catch (cause) {
+    throw new TracePackagesMissing(cause);
+  }
+}
+
+function samplerOf(sdk: Sdk, { sampler, samplerArg }: TracesOptions): Sampler {
+  const name = sampler.replace("parentbased_", "");
+  const root = rootSampler(sdk, name, samplerArg);
+  return name === sampler ? root : new sdk.ParentBasedSampler({ root });
+}
+
+function rootSampler(sdk: Sdk, name: string, share: number): Sampler {
+  if (name === "always_off") return new sdk.AlwaysOffSampler();
+  return name === "traceidratio" ? new sdk.TraceIdRatioBasedSampler(share) : new sdk.AlwaysOnSampler();
+}
+
+async function within(ms: number, promise: Promise<void>): Promise<void> {
+  let timer: NodeJS.Timeout | undefined;
+  const late = new Promise<void>((resolve) => {
+    timer = setTimeout(resolve, ms);
+  });
+  await Promise.race([promise, late]);
+  clearTimeout(timer);
+}

@@ -1,0 +1,122 @@
+import {
+  type Attributes,
+  type Context,
+  ROOT_CONTEXT,
+  SpanKind,
+  SpanStatusCode,
+  type Tracer,
+  trace,
+} from "@opentelemetry/api";
+import { errorRow } from "../../contract/errors.js";
+import type { CallDetails } from "../../domain/call-details.js";
+import type { CallEnd, CallTracer } from "../../domain/observer.js";
+import { parseTraceparent } from "../../domain/traceparent.js";
+import { attributes, genAiOperations, genAiProvider } from "../gen-ai-names.js";
+
+/** Where a door is found. */
+export interface ServerAddress {
+  readonly host: string;
+  readonly port: number;
+}
+
+/** The listener that a call of a transport came in by. */
+export type ListenerOf = (transport: CallEnd["transport"]) => ServerAddress;
+
+/**
+ * Makes the spans of a call when it is over: one for the call, and one in it for the engine's part. All their times are
+ * known by then, so a running call carries no span.
+ */
+export class SpanWriter implements CallTracer {
+  readonly #tracer: Tracer;
+  readonly #listenerOf: ListenerOf;
+
+  constructor(tracer: Tracer, listenerOf: ListenerOf) {
+    this.#tracer = tracer;
+    this.#listenerOf = listenerOf;
+  }
+
+  trace(end: CallEnd): string {
+    const parent = parentContext(end.traceparent);
+    const startTime = end.receivedAtMs;
+    const span = this.#tracer.startSpan(nameOf(end), { kind: SpanKind.SERVER, startTime }, parent);
+    if (span.isRecording()) {
+      const { host, port } = this.#listenerOf(end.transport);
+      span.setAttributes({ ...attributesOf(end), [attributes.serverAddress]: host, [attributes.serverPort]: port });
+      if (isFault(end)) span.setStatus({ code: SpanStatusCode.ERROR });
+      this.#traceEngine(end, trace.setSpan(parent, span));
+    }
+    span.end(startTime + end.durationMs);
+    return span.spanContext().traceId;
+  }
+
+  #traceEngine({ model, operation, receivedAtMs, times }: CallEnd, parent: Context): void {
+    const { engineBeganMs, engineMs } = times;
+    if (engineBeganMs === null || engineMs === null) return;
+    const startTime = receivedAtMs + engineBeganMs;
+    const about: Attributes = {
+      [attributes.operation]: genAiOperations.get(operation),
+      [attributes.provider]: genAiProvider,
+      [attributes.requestModel]: model ?? undefined,
+    };
+    const options = { kind: SpanKind.INTERNAL, startTime, attributes: about };
+    this.#tracer.startSpan(`engine ${model}`, options, parent).end(startTime + engineMs);
+  }
+}
+
+function parentContext(traceparent: string | undefined): Context {
+  const parent = parseTraceparent(traceparent);
+  if (parent === null) return ROOT_CONTEXT;
+  const { traceId, spanId, flags } = parent;
+  return trace.setSpanContext(ROOT_CONTEXT, { traceId, spanId, traceFlags: flags, isRemote: true });
+}
+
+/** `chat <model>` for what runs a model, else the operation. */
+function nameOf({ operation, model }: CallEnd): string {
+  const name = genAiOperations.get(operation) ?? operation;
+  return model === null ? name : `${name} ${model}`;
+}
+
+/** A fault of ours; what the caller did wrong is no error of this span. */
+function isFault({ code }: CallEnd): boolean {
+  return code !== "ok" && errorRow(code).http >= 500;
+}
+
+/** Attributes without a value are left out by the tracer. */
+function attributesOf(end: CallEnd): Attributes {
+  const { operation, model, code, usage, times, details } = end;
+  const name = genAiOperations.get(operation);
+  return {
+    [attributes.requestId]: end.requestId,
+    [attributes.transport]: end.transport,
+    [attributes.operation]: name ?? operation,
+    [attributes.errorType]: code === "ok" ? undefined : code,
+    ...(name === undefined ? {} : { [attributes.provider]: genAiProvider }),
+    ...(model === null ? {} : { [attributes.requestModel]: model }),
+    ...(model === null || code !== "ok" ? {} : { [attributes.responseModel]: model }),
+    ...(usage === null
+      ? {}
+      : {
+          [attributes.inputTokens]: usage.promptTokens,
+          [attributes.outputTokens]: usage.completionTokens,
+          [attributes.cachedTokens]: usage.cachedTokens,
+        }),
+    ...(times.firstTokenMs === null ? {} : { [attributes.timeToFirstChunk]: times.firstTokenMs / 1_000 }),
+    ...(details === null ? {} : attributesOfDetails(details)),
+  };
+}
+
+function attributesOfDetails({ options, choices, isStream, responseId, finishReasons }: CallDetails): Attributes {
+  if (options === null) return {};
+  const { maxTokens, temperature, topP, stop, seed } = options;
+  return {
+    [attributes.maxTokens]: maxTokens ?? undefined,
+    [attributes.temperature]: temperature,
+    [attributes.topP]: topP,
+    [attributes.stopSequences]: stop.length === 0 ? undefined : [...stop],
+    [attributes.choices]: choices === 1 ? undefined : choices,
+    [attributes.seed]: seed === undefined ? undefined : Number(seed),
+    [attributes.stream]: isStream,
+    [attributes.responseId]: responseId ?? undefined,
+    [attributes.finishReasons]: finishReasons.length === 0 ? undefined : [...finishReasons],
+  };
+}

@@ -1,0 +1,162 @@
+import { randomBytes } from "node:crypto";
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { eventually } from "../../support/eventually.js";
+import { MovableClock } from "../../support/movable-clock.js";
+import { type RedisServer, startRedis } from "../../support/redis/start-redis.js";
+import { ServiceClient } from "../../support/service-client.js";
+import { needsProgram } from "../embedded/programs.js";
+import { Served } from "./served.js";
+
+let served: Served;
+let clock: MovableClock;
+let redis: RedisServer | null = null;
+beforeEach(async (context) => {
+  needsProgram(context, "faketime", "faketime");
+  served = await Served.in();
+  clock = new MovableClock();
+});
+afterEach(async () => {
+  await served?.remove();
+  await redis?.remove();
+  redis = null;
+  clock?.remove();
+});
+
+const hourS = 3_600;
+const windowMs = 65_000;
+const admin = "admin-token-of-this-test";
+const env = { UIS_ADMIN_TOKEN: admin, LOG_LEVEL: "error" };
+const config = {
+  models: [
+    { id: "m", engine: "scripted", scripted: { text: "three words here" } },
+    { id: "slow", engine: "scripted", scripted: { text: "tick", tokens: 4_000, token_delay_ms: 5 } },
+  ],
+};
+
+/** A key that may make two requests a minute, or that expires in half an hour of true time. */
+async function keyWith(api: string, more: object): Promise<ServiceClient> {
+  const message = { name: "k", scope: "SCOPE_READ_WRITE", ...more };
+  const made = await new ServiceClient(api, admin).rpc("unified.admin.v1.ApiKeyService/CreateApiKey", message);
+  expect(made.status).toBe(200);
+  return new ServiceClient(api, String(made.json["secret"]));
+}
+const twoPerMinute = { limits: { requestsPerMinute: 2 } };
+const forHalfAnHour = () => ({ expiresAt: new Date(Date.now() + 1_800_000).toISOString() });
+
+const statusOf = async (client: ServiceClient) => (await client.chat("m")).status;
+const waitOf = async (client: ServiceClient) => Number((await client.chat("m")).headers.get("retry-after-ms"));
+
+/** Starts of hours in which requests were counted, in seconds. */
+async function hoursOf(client: ServiceClient, aroundS: number): Promise<number[]> {
+  const range = `start_time=${aroundS - 3 * hourS}&end_time=${aroundS + 3 * hourS}`;
+  const { json } = await client.get(`/v1/usage?bucket_width=1h&limit=24&${range}`);
+  const buckets = json["data"] as { start_time: number; results: unknown[] }[];
+  return buckets.filter(({ results }) => results.length > 0).map(({ start_time }) => start_time);
+}
+
+const jumps = [-hourS, hourS];
+
+describe("the embedded service on a machine whose clock is set", () => {
+  it.each(jumps)("REL-20: by %i s: streams go on, limits hold, and nothing stalls", async (seconds) => {
+    const { line } = await served.start(config, { env: { ...env, ...clock.env } });
+    const client = new ServiceClient(line.api, line.api_key?.secret ?? "");
+    const limited = await keyWith(line.api, twoPerMinute);
+    const stream = await client.stream("slow");
+    await stream.read();
+    expect([await statusOf(limited), await statusOf(limited), await statusOf(limited)]).toEqual([200, 200, 429]);
+
+    clock.set(seconds);
+    expect(await statusOf(limited)).toBe(429);
+    expect(await waitOf(limited)).toBeLessThanOrEqual(windowMs);
+    expect(await statusOf(client)).toBe(200);
+    for (let chunks = 0; chunks < 20; chunks++) expect((await stream.read()).done).toBe(false);
+    await stream.cancel();
+    expect((await fetch(`${line.ops}/ready`)).status).toBe(200);
+  });
+
+  it("REL-20 USE-6: forward and back by an hour: an expired key stays expired, an hour that has ended stays closed", async () => {
+    const { line } = await served.start(config, { env: { ...env, ...clock.env } });
+    const client = new ServiceClient(line.api, line.api_key?.secret ?? "");
+    const expiring = await keyWith(line.api, forHalfAnHour());
+    const nowS = Math.floor(Date.now() / 1_000);
+    expect([await statusOf(expiring), await statusOf(client)]).toEqual([200, 200]);
+    clock.set(hourS);
+    expect([await statusOf(expiring), await statusOf(client)]).toEqual([401, 200]);
+    await eventually(async () => (await hoursOf(client, nowS)).length === 2, "the next hour is counted in");
+    const hours = await hoursOf(client, nowS);
+    clock.set(0);
+    expect([await statusOf(expiring), await statusOf(client)]).toEqual([401, 200]);
+    expect(await hoursOf(client, nowS)).toEqual(hours);
+  });
+});
+
+describe("a replica on Redis whose own clock is set", () => {
+  it.each(jumps)("REL-20 state RL-19: by %i s: limits, expiry and hours are those of the store", async (seconds) => {
+    redis = await startRedis();
+    const withRedis = { ...env, REDIS_URL: redis.url, UIS_MASTER_KEY: randomBytes(32).toString("base64") };
+    const { line } = await served.start(config, { env: { ...withRedis, ...clock.env } });
+    const client = new ServiceClient(line.api, line.api_key?.secret ?? "");
+    const limited = await keyWith(line.api, twoPerMinute);
+    const expiring = await keyWith(line.api, forHalfAnHour());
+    expect([await statusOf(limited), await statusOf(limited), await statusOf(limited)]).toEqual([200, 200, 429]);
+    const nowS = Math.floor(Date.now() / 1_000);
+
+    clock.set(seconds);
+    expect(await statusOf(limited)).toBe(429);
+    expect(await waitOf(limited)).toBeLessThanOrEqual(windowMs);
+    expect([await statusOf(expiring), await statusOf(client)]).toEqual([200, 200]);
+    const trueHours = [nowS, nowS + 60].map((at) => at - (at % hourS));
+    await eventually(async () => (await hoursOf(client, nowS)).length > 0, "it is counted");
+    for (const hour of await hoursOf(client, nowS)) expect(trueHours).toContain(hour);
+  });
+});
+
+describe("replicas on a Redis whose clock is set", () => {
+  async function start() {
+    redis = await startRedis({ env: clock.env });
+    const withRedis = { ...env, REDIS_URL: redis.url, UIS_MASTER_KEY: randomBytes(32).toString("base64") };
+    const { line, stderr } = await served.start(config, { env: { ...withRedis, LOG_LEVEL: "info" } });
+    const client = new ServiceClient(line.api, line.api_key?.secret ?? "");
+    const limited = await keyWith(line.api, twoPerMinute);
+    expect([await statusOf(limited), await statusOf(limited), await statusOf(limited)]).toEqual([200, 200, 429]);
+    return { client, limited, stderr };
+  }
+
+  it("REL-20: forward by an hour: windows empty once, then hold again", async () => {
+    const { client, limited } = await start();
+    clock.set(hourS);
+    expect([await statusOf(limited), await statusOf(limited), await statusOf(limited)]).toEqual([200, 200, 429]);
+    expect(await statusOf(client)).toBe(200);
+  });
+
+  it("REL-20: back by an hour: windows stay closed for one window more, and not for an hour", async () => {
+    const { client, limited } = await start();
+    clock.set(-hourS);
+    expect(await statusOf(limited)).toBe(429);
+    expect(await waitOf(limited)).toBeLessThanOrEqual(windowMs);
+    expect(await statusOf(client)).toBe(200);
+    clock.set(-hourS + windowMs / 1_000 + 1);
+    expect([await statusOf(limited), await statusOf(limited), await statusOf(limited)]).toEqual([200, 200, 429]);
+  });
+
+  it("USE-1: forward by an hour, which ends all leases: what runs here is not taken for lost, and counts whole", async () => {
+    const { client, stderr } = await start();
+    const stream = await client.stream("slow");
+    await stream.read();
+    clock.set(hourS);
+    const nowS = Math.floor(Date.now() / 1_000) + hourS;
+    let bytes = 0;
+    for (let part = await stream.read(); !part.done; part = await stream.read()) bytes += part.value.length;
+    expect(bytes).toBeGreaterThan(4_000);
+    const tokens = async () => {
+      const range = `start_time=${nowS - 3 * hourS}&end_time=${nowS + 3 * hourS}`;
+      const { json } = await client.get(`/v1/usage?bucket_width=1h&limit=24&group_by=model&${range}`);
+      const buckets = json["data"] as { results: { model: string; output_tokens: number }[] }[];
+      const rows = buckets.flatMap(({ results }) => results).filter(({ model }) => model === "slow");
+      return rows.reduce((sum, { output_tokens }) => sum + output_tokens, 0);
+    };
+    await eventually(async () => (await tokens()) > 0, "the stream is counted");
+    expect(await tokens()).toBe(4_000);
+    expect(stderr()).not.toContain("lost process");
+  });
+});

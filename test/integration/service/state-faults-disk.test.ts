@@ -1,0 +1,102 @@
+import { mkdir } from "node:fs/promises";
+import { connect, type Socket } from "node:net";
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { eventually } from "../../support/eventually.js";
+import { fillDisk, needsOwnMounts, onOwnDisk, withReadOnly } from "../../support/own-disk.js";
+import { type ClientAnswer, ServiceClient } from "../../support/service-client.js";
+import { needsProgram } from "../embedded/programs.js";
+import { Served } from "./served.js";
+
+let served: Served;
+beforeEach(async () => {
+  served = await Served.in();
+});
+afterEach(() => served.remove());
+
+const admin = "admin-token-of-this-test";
+const env = { UIS_ADMIN_TOKEN: admin, LOG_LEVEL: "error" };
+const models = [{ id: "m", engine: "scripted", scripted: { text: "three words here" } }];
+const spoolMax = 1_000;
+const atOnce = 50;
+
+/** Answers of `count` chats, some at a time. */
+async function chats(client: ServiceClient, count: number): Promise<ClientAnswer[]> {
+  const answers: ClientAnswer[] = [];
+  while (answers.length < count) {
+    const wave = Array.from({ length: Math.min(atOnce, count - answers.length) }, () => client.chat("m"));
+    answers.push(...(await Promise.all(wave)));
+  }
+  return answers;
+}
+
+async function requestsCounted(client: ServiceClient): Promise<number> {
+  const { json } = await client.get("/v1/usage?bucket_width=1d&limit=1");
+  const [bucket] = json["data"] as { results: { num_model_requests: number }[] }[];
+  return bucket?.results[0]?.num_model_requests ?? 0;
+}
+
+describe("a service whose disk is full", () => {
+  it("REL-18 USE-11 USE-12: answers while the spool has room, then 503; reads, and recovers by itself with nothing lost", async (context) => {
+    needsOwnMounts(context);
+    const config = { models, state: { spool_max: spoolMax } };
+    const { dataDir } = served;
+    await mkdir(dataDir);
+    const under = (command: readonly string[]) => onOwnDisk(dataDir, 3, command);
+    const { child, line } = await served.start(config, { env, under });
+    const client = new ServiceClient(line.api, line.api_key?.secret ?? "");
+    const administrator = new ServiceClient(line.api, admin);
+    const createKey = () =>
+      administrator.rpc("unified.admin.v1.ApiKeyService/CreateApiKey", { name: "k", scope: "SCOPE_READ" });
+    expect((await client.chat("m")).status).toBe(200);
+    const emptyDisk = await fillDisk(child.pid ?? 0, dataDir);
+
+    // What the files have of room within their last blocks may still take some.
+    await eventually(async () => (await createKey()).status !== 200, "the disk is full");
+    expect(await createKey()).toMatchObject({ status: 503, code: "unavailable", text: expect.stringContaining("full") });
+    expect((await client.get("/v1/models")).status).toBe(200);
+    expect((await administrator.rpc("unified.admin.v1.ApiKeyService/ListApiKeys")).status).toBe(200);
+    const before = await chats(client, spoolMax / 2);
+    expect(before.filter(({ status }) => status !== 200)).toEqual([]);
+
+    const until = await chats(client, spoolMax);
+    const refused = until.filter(({ status }) => status !== 200);
+    expect(refused.length).toBeGreaterThanOrEqual(spoolMax / 2 - atOnce);
+    expect(new Set(refused.map(({ status, code }) => `${status} ${code}`))).toEqual(new Set(["503 storage_unavailable"]));
+    expect((await client.get("/v1/models")).status).toBe(200);
+
+    await emptyDisk();
+    await eventually(async () => (await client.chat("m")).status === 200, "the spool has room again");
+    expect((await createKey()).status).toBe(200);
+    const answered = 1 + before.length + until.length - refused.length + 1;
+    await eventually(async () => (await requestsCounted(client)) >= answered, "the spool is empty");
+    expect(await requestsCounted(client)).toBe(answered);
+  });
+});
+
+describe("a data folder that can be read and not be written", () => {
+  it("REL-18: refuses the start with exit code 2, the cause and the fix", async (context) => {
+    needsOwnMounts(context);
+    const first = await served.start({ models }, { env });
+    first.child.kill("SIGTERM");
+    expect(await first.exited).toBe(0);
+    const folder = await served.refused({ models }, { env, under: (c) => withReadOnly(served.dataDir, c) });
+    expect(folder).toEqual({ code: 2, line: expect.stringMatching(/data folder .*read-only.*--data-dir/i) });
+    const file = await served.refused({ models }, { env, under: (c) => withReadOnly(`${served.dataDir}/uis.db`, c) });
+    expect(file).toEqual({ code: 2, line: expect.stringMatching(/uis\.db cannot be opened: .*make .*data writable/) });
+  });
+});
+
+describe("a service that may not open more files", () => {
+  it("REL-18: serves again when some are closed, without having crashed", async (context) => {
+    needsProgram(context, "prlimit", "util-linux");
+    const under = (command: readonly string[]) => ["prlimit", "--nofile=256", ...command];
+    const { child, line } = await served.start({ models }, { env, under });
+    const { port } = new URL(line.api);
+    const sockets: Socket[] = Array.from({ length: 400 }, () => connect(Number(port), "127.0.0.1").on("error", () => {}));
+    await eventually(() => sockets.every(({ connecting }) => !connecting), "all clients have tried");
+    for (const socket of sockets) socket.destroy();
+    const client = new ServiceClient(line.api, line.api_key?.secret ?? "");
+    await eventually(async () => (await client.chat("m").catch(() => null))?.status === 200, "it serves again");
+    expect(child.exitCode).toBeNull();
+  });
+});

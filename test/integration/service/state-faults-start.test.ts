@@ -1,0 +1,104 @@
+import { randomBytes } from "node:crypto";
+import { readFile, rm, stat, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { type RedisServer, startRedis } from "../../support/redis/start-redis.js";
+import { ServiceClient } from "../../support/service-client.js";
+import { Served } from "./served.js";
+
+let served: Served;
+let redis: RedisServer | null = null;
+beforeEach(async () => {
+  served = await Served.in();
+});
+afterEach(async () => {
+  await served.remove();
+  await redis?.remove();
+  redis = null;
+});
+
+const env = { LOG_LEVEL: "error" };
+const config = { models: [{ id: "m", engine: "scripted" }] };
+const newMasterKey = () => randomBytes(32).toString("base64");
+
+describe("a second service on the data folder of a running one", () => {
+  it("is refused with exit code 2, the cause and the fix, and the first one goes on", async () => {
+    const { line } = await served.start(config, { env });
+    const second = await served.refused(config, { env });
+    expect(second).toEqual({ code: 2, line: expect.stringMatching(/data directory .* in use .*--data-dir/) });
+    const client = new ServiceClient(line.api, line.api_key?.secret ?? "");
+    expect((await client.chat("m")).status).toBe(200);
+    // Commands still find the first one's token.
+    expect(await readFile(join(served.dataDir, "admin.token"), "utf8")).toContain("uis-admin-");
+  });
+});
+
+describe("the master key", () => {
+  const masterKeyFile = () => join(served.dataDir, "master.key");
+
+  it("USE-17: is made once in the data folder, for its owner alone, and kept", async () => {
+    const first = await served.start(config, { env });
+    const made = await readFile(masterKeyFile(), "utf8");
+    expect((await stat(masterKeyFile())).mode & 0o777).toBe(0o600);
+    expect(Buffer.from(made, "base64")).toHaveLength(32);
+    first.child.kill("SIGKILL");
+    await first.exited;
+    await served.start(config, { env });
+    expect(await readFile(masterKeyFile(), "utf8")).toBe(made);
+  });
+
+  it("USE-18: lost, of wrong form or another one, it refuses the start with exit code 2 and says which is wanted", async () => {
+    const first = await served.start(config, { env });
+    const made = await readFile(masterKeyFile(), "utf8");
+    first.child.kill("SIGKILL");
+    await first.exited;
+
+    await rm(masterKeyFile());
+    const lost = await served.refused(config, { env });
+    expect(lost).toEqual({ code: 2, line: expect.stringMatching(/master key .*former key/) });
+    const another = await served.refused(config, { env: { ...env, UIS_MASTER_KEY: newMasterKey() } });
+    expect(another).toEqual(lost);
+    await writeFile(masterKeyFile(), "no key");
+    const malformed = await served.refused(config, { env });
+    expect(malformed).toEqual({ code: 2, line: expect.stringMatching(/master\.key does not hold a master key.*put back/) });
+
+    // With the key that was there everything is as it was, keys of clients included.
+    const back = await served.start(config, { env: { ...env, UIS_MASTER_KEY: made.trim() } });
+    const client = new ServiceClient(back.line.api, first.line.api_key?.secret ?? "");
+    expect((await client.chat("m")).status).toBe(200);
+  });
+
+  it("USE-17: is the operator's where replicas share a Redis, which refuses a start without it or with another one", async () => {
+    redis = await startRedis();
+    const withRedis = { ...env, REDIS_URL: redis.url };
+    const without = await served.refused(config, { env: withRedis });
+    expect(without).toEqual({ code: 2, line: expect.stringMatching(/UIS_MASTER_KEY is not set.*openssl rand/) });
+    const UIS_MASTER_KEY = newMasterKey();
+    await served.start(config, { env: { ...withRedis, UIS_MASTER_KEY } });
+    const another = await served.refused(config, { env: { ...withRedis, UIS_MASTER_KEY: newMasterKey() } });
+    expect(another).toEqual({ code: 2, line: expect.stringMatching(/master key is not the one/) });
+    await served.start(config, { env: { ...withRedis, UIS_MASTER_KEY } });
+  });
+});
+
+describe("a Redis that would lose what it has acknowledged", () => {
+  const withRedis = ({ url }: RedisServer) => ({ env: { ...env, REDIS_URL: url, UIS_MASTER_KEY: newMasterKey() } });
+
+  it("is refused with exit code 2 where it evicts, and the fix is named", async () => {
+    redis = await startRedis({ args: ["--maxmemory-policy", "allkeys-lru"] });
+    const evicting = await served.refused(config, withRedis(redis));
+    expect(evicting).toEqual({ code: 2, line: expect.stringMatching(/allkeys-lru.*set maxmemory-policy noeviction/) });
+    // That is no loss one can accept.
+    const accepted = { ...config, state: { allow_volatile: true } };
+    expect((await served.refused(accepted, withRedis(redis))).code).toBe(2);
+  });
+
+  it("is refused with exit code 2 where it has no append-only file, unless that is accepted, which is then shown", async () => {
+    redis = await startRedis({ aof: "no" });
+    const refused = await served.refused(config, withRedis(redis));
+    expect(refused).toEqual({ code: 2, line: expect.stringMatching(/appendonly no.*allow_volatile/) });
+    const { line } = await served.start({ ...config, state: { allow_volatile: true } }, withRedis(redis));
+    const ready = (await (await fetch(`${line.ops}/ready`)).json()) as object;
+    expect(ready).toMatchObject({ status: "ready", state: { kind: "redis", ok: true, durability: "none" } });
+  });
+});

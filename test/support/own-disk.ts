@@ -1,0 +1,44 @@
+import { spawnSync } from "node:child_process";
+import { createWriteStream } from "node:fs";
+import { rm } from "node:fs/promises";
+import { join } from "node:path";
+import { finished } from "node:stream/promises";
+import type { TestContext } from "vitest";
+
+/** A program's command line, run where `folder` is a disk of its own that nobody else sees. */
+export function onOwnDisk(folder: string, mebibytes: number, command: readonly string[]): string[] {
+  return inOwnMounts(`mount -t tmpfs -o size=${mebibytes}m tmpfs "$0"`, folder, command);
+}
+
+/** The same where a file or folder can be read and not be written. */
+export function withReadOnly(path: string, command: readonly string[]): string[] {
+  return inOwnMounts('mount --bind "$0" "$0" && mount -o remount,bind,ro "$0"', path, command);
+}
+
+function inOwnMounts(mount: string, path: string, command: readonly string[]): string[] {
+  return ["unshare", "--map-root-user", "--mount", "sh", "-c", `${mount} && exec "$@"`, path, ...command];
+}
+
+/** Skips a test where no mounts of one's own can be made; with `CI=true` it fails instead. */
+export function needsOwnMounts(context: TestContext): void {
+  const [program = "", ...args] = inOwnMounts("true", "/", ["true"]);
+  if (spawnSync(program, args, { stdio: "ignore" }).status === 0) return;
+  const why = "this user may not make mounts of its own (unshare --map-root-user --mount)";
+  if (process.env["CI"] === "true") throw new Error(why);
+  context.skip(why);
+}
+
+/** Takes all room that is left on a process's own disk. Returns what gives it back. */
+export async function fillDisk(pid: number, folder: string): Promise<() => Promise<void>> {
+  const filler = join(`/proc/${pid}/root`, folder, "filler");
+  const stream = createWriteStream(filler);
+  const block = Buffer.alloc(4096);
+  const write = (): void => {
+    while (!stream.errored && stream.write(block)) {}
+  };
+  stream.on("drain", write);
+  write();
+  // It ends when there is no room any more.
+  await finished(stream).catch(() => {});
+  return () => rm(filler);
+}
