@@ -29,7 +29,7 @@ gives editors completion.
 - \`\${VAR}\` and \`\${VAR:-default}\` expand in values; \`$\${\` is a literal \`\${\`. What a variable holds never becomes YAML.
 - Times are \`250ms\`, \`30s\`, \`2m\`, \`5h\`, \`30d\`. Sizes are bytes, or \`64KiB\`, \`20MiB\`, \`1GiB\`.
 - In the environment, a list is written with commas or as YAML: \`UIS_SERVER_CORS_ORIGINS=https://a.example,https://b.example\`.
-- SIGHUP reads everything again: models and TLS files are swapped, other changes wait for a restart and the log names
+- SIGHUP reads everything again: models, prices, rate limits and TLS files are swapped, other changes wait for a restart and the log names
   them. TLS files are also loaded again when they change on disk.
 
 ## Secrets
@@ -40,7 +40,8 @@ They come from the environment only, each also from the file that \`<name>_FILE\
 | --- | --- |
 | \`UIS_ADMIN_TOKEN\` | Credential of the administrator, beside the one in \`<data_dir>/admin.token\`. 16 to 256 printable characters. |
 | \`UIS_BOOTSTRAP_API_KEY\` | An API key of your own, registered at start in place of a generated one. 8 to 256 printable characters. |
-| \`UIS_MASTER_KEY\` | Not used in this version; its form (base64 of 32 bytes) is checked. |
+| \`UIS_ADMIN_PASSWORD\` | The administrator's password for the dashboard. 12 to 1024 characters. |
+| \`UIS_MASTER_KEY\` | Encrypts secrets that are kept: base64 of 32 bytes, \`openssl rand -base64 32\`. Required with Redis, the same on all replicas; otherwise made once as \`<data_dir>/master.key\`. |
 
 Commands that talk to a running service find it by \`UIS_URL\` (default \`http://127.0.0.1:8080\`) and use \`UIS_ADMIN_TOKEN\`,
 else the token in the data folder; \`uis run\` uses \`UIS_API_KEY\` if that is set.

@@ -19,6 +19,7 @@ the store, and no counter here stands for it (USE-19).
 - \`model\` is a model of the catalog; \`unknown\` stands for names that are not in it, \`other\` for all models beyond the
   first 100, an empty one for operations without a model. No label names a key, an account or an address.
 - The names that begin with \`gen_ai\` are those of OpenTelemetry's conventions for generative AI, which still change.
+- \`deploy/grafana/unified-inference.json\` is a dashboard and \`deploy/prometheus/alerts.yml\` are alerts on them.
 - Beside these there are prom-client's metrics of the process: \`process_\` and \`nodejs_\`.
 
 | metric | type | labels | meaning |

@@ -4,6 +4,7 @@ import { ApiKeys } from "../domain/access/api-keys.js";
 import { Audit } from "../domain/access/audit.js";
 import { Authenticator } from "../domain/access/authenticator.js";
 import { Passwords } from "../domain/access/passwords.js";
+import { RevocationReadBack } from "../domain/access/revocation-read-back.js";
 import { RevocationWatch } from "../domain/access/revocation-watch.js";
 import { Sessions } from "../domain/access/sessions.js";
 import { SetupLinks } from "../domain/access/setup-link.js";
@@ -42,9 +43,11 @@ export function composeAccess({ state, live, clock, ids, log, adminTokens, lifec
   // Its one timer is none of a request, so it is not counted among them.
   const watch = new RevocationWatch({ keys, sessions, live, changes, clock: createSystemClock(), log });
   lifecycle.onClose("revocation watch", () => watch.close());
+  const readBack = new RevocationReadBack({ keys, changes, clock: createSystemClock(), log });
+  lifecycle.onClose("revocations", () => readBack.close());
   return {
     authenticator: new Authenticator({ keys, sessions, changes, clock, now, adminTokens: () => adminTokens, log }),
-    apiKeys: new ApiKeys({ keys, now, ids, random: randomBytes }),
+    apiKeys: new ApiKeys({ keys, now, ids, random: randomBytes, onRevoked: (record) => readBack.note(record) }),
     sessions,
     setupLinks,
     administrator: new Administrator({ settings, sessions, setupLinks, passwords: new Passwords(passwordHash), clock }),

@@ -117,9 +117,8 @@ async function composeDomain(input: ComposeInput, tools: Tools): Promise<Domain>
   const { clock, limits, log } = tools;
   const state = await openState(config, tools);
   lifecycle.onClose("state", () => state.close());
-  const isShared = state.kind === "redis";
   const secrets = await openSecretBox(
-    await loadMasterKey(masterKey, { dataDir: config.data_dir, isShared }),
+    await loadMasterKey(masterKey, { dataDir: config.data_dir, kind: state.kind }),
     state.settings,
   );
   const kept = await composeLedger(input, tools, state);

@@ -2,6 +2,7 @@ import { randomBytes } from "node:crypto";
 import { readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import type { SettingsStore } from "../domain/access/settings-store.js";
+import type { State } from "../domain/state.js";
 import { SecretBox, UnsealError } from "../lib/secret-box.js";
 import { StartError } from "./start-error.js";
 
@@ -10,20 +11,22 @@ const keyForm = /^[A-Za-z0-9+/]{43}=$/;
 
 /**
  * The master key: the operator's own (UIS_MASTER_KEY), else the one of the data folder, made there once with mode 0600.
- * Replicas that share a store must share the key, so none is made for them (USE-17). Rejects with StartError.
+ * Replicas that share a store must share the key, so none is made for them (USE-17); state in memory needs none that
+ * outlives it. Rejects with StartError.
  */
 export async function loadMasterKey(
   configured: Buffer | null,
-  place: { readonly dataDir: string; readonly isShared: boolean },
+  { dataDir, kind }: { readonly dataDir: string; readonly kind: State["kind"] },
 ): Promise<Buffer> {
   if (configured !== null) return configured;
-  if (place.isShared) {
+  if (kind === "volatile") return randomBytes(32);
+  if (kind === "redis") {
     throw new StartError(
       "UIS_MASTER_KEY is not set: replicas that share a Redis need one key for what is kept encrypted",
       "set it, or UIS_MASTER_KEY_FILE, to the same value everywhere: openssl rand -base64 32",
     );
   }
-  const file = join(place.dataDir, fileName);
+  const file = join(dataDir, fileName);
   const made = randomBytes(32);
   try {
     await writeFile(file, `${made.toString("base64")}\n`, { mode: 0o600, flag: "wx", flush: true });

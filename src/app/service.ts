@@ -1,6 +1,7 @@
 import { setTimeout as delay } from "node:timers/promises";
 import type { CreatedKey } from "../domain/access/api-keys.js";
 import { theService } from "../domain/access/audit.js";
+import { keyDetails } from "../domain/access/key-details.js";
 import type { Logger } from "../domain/ports.js";
 import { ServiceError } from "../domain/service-error.js";
 import { isLoopback } from "../lib/loopback.js";
@@ -77,8 +78,10 @@ async function open(input: ServiceInput, lifecycle: Lifecycle): Promise<Service>
   const adminTokens = secrets.adminToken === null ? [adminToken] : [adminToken, secrets.adminToken];
   const { masterKey } = secrets;
   const parts = await compose({ config, tls, adminTokens, masterKey, environment, log, lifecycle });
-  // Hashing it takes long on purpose; who is signed in by another password need not be shut out before the start ends.
-  lifecycle.track("taking over the administrator's password", takeOverPassword(parts, secrets));
+  // Hashing it takes long on purpose: the rest of the start goes on beside it.
+  const passwordTaken = takeOverPassword(parts, secrets);
+  // It is awaited below; until then a failure of it must not count as one that nobody handles.
+  passwordTaken.catch(() => {});
 
   const firstKey = await registerKeys(parts, secrets);
   // Nothing is loaded for a service that cannot listen.
@@ -91,6 +94,7 @@ async function open(input: ServiceInput, lifecycle: Lifecycle): Promise<Service>
   const reload = createReload({ config, parts, log, track: (what, promise) => lifecycle.track(what, promise) });
   lifecycle.onClose("reload", () => reload.close());
 
+  await passwordTaken;
   parts.grpc.setServing(true);
   lifecycle.started();
   const stoppable = toStoppable(parts, lifecycle, toServiceLimits(config.limits).drainMs + endGraceMs);
@@ -114,8 +118,14 @@ async function takeOverPassword({ administrator, audit }: Parts, { adminPassword
   if (isNew) await audit.record(theService, "administrator.set_password", "admin");
 }
 
-async function registerKeys({ apiKeys }: Parts, { bootstrapApiKey }: Secrets): Promise<CreatedKey | null> {
-  if (bootstrapApiKey === null) return apiKeys.ensureFirst();
+async function registerKeys({ apiKeys, audit }: Parts, { bootstrapApiKey }: Secrets): Promise<CreatedKey | null> {
+  if (bootstrapApiKey === null) {
+    const first = await apiKeys.ensureFirst();
+    if (first !== null) {
+      await audit.record(theService, "api_key.create", first.record.id, keyDetails(first.record));
+    }
+    return first;
+  }
   try {
     await apiKeys.registerBootstrap(bootstrapApiKey);
     return null;

@@ -39,6 +39,11 @@ export interface ResilientLedgerDeps {
 }
 
 const settledLater: Settled = Object.freeze({ duplicate: false, crossed: Object.freeze([]) });
+/**
+ * For so long after the store was away nobody is taken for dead: leases could not be renewed meanwhile, and what ended
+ * waits in the spools of all processes.
+ */
+const catchUpMs = 30_000;
 /** After which a refusal is worth another try that a share of a limit caused, and not the limit. */
 const shareRetryMs = 5_000;
 
@@ -52,6 +57,8 @@ export class ResilientLedger implements Ledger {
   readonly #standings = new Standings();
   /** When something was last admitted here; what was is not in the store's windows. */
   #lastLocalAtMs = Number.NEGATIVE_INFINITY;
+  /** When a sweep found the store away. */
+  #sweepFailedAtMs = Number.NEGATIVE_INFINITY;
 
   constructor(deps: ResilientLedgerDeps) {
     this.#deps = deps;
@@ -155,8 +162,18 @@ export class ResilientLedger implements Ledger {
     return settledLater;
   }
 
-  sweepLost(max: number, leaseMs: number): Promise<readonly LostRequest[]> {
-    return this.#deps.inner.sweepLost(max, leaseMs);
+  async sweepLost(max: number, leaseMs: number): Promise<readonly LostRequest[]> {
+    const { inner, spool, clock } = this.#deps;
+    const waits = spool.size > 0 || clock.monotonic() - this.#sweepFailedAtMs < catchUpMs;
+    try {
+      if (!waits) return await inner.sweepLost(max, leaseMs);
+      // Asked nevertheless, to learn whether it is still away.
+      await inner.liveLeases();
+      return [];
+    } catch (cause) {
+      if (isAway(cause)) this.#sweepFailedAtMs = clock.monotonic();
+      throw cause;
+    }
   }
 
   async liveLeases(): Promise<number> {
@@ -186,6 +203,8 @@ export function isAway(cause: unknown): boolean {
 function storeIsAway(): ServiceError {
   return new ServiceError("storage_unavailable", "Limits cannot be checked now: the store does not answer.", {
     retryAfterMs: 1_000,
+    // Nothing was done yet.
+    shouldRetry: true,
   });
 }
 

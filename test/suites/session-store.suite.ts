@@ -16,7 +16,7 @@ export function describeSessionStore(open: OpenState): void {
         tokenHash: `hash_${number}`,
         user: "admin",
         role: "admin",
-        createdAtMs: nowMs + number,
+        createdAtMs: nowMs + number * 1_000,
         lastSeenAtMs: nowMs,
         expiresAtMs: nowMs + hourMs,
         address: "203.0.113.1",

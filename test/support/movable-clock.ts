@@ -1,7 +1,10 @@
 import { execFileSync } from "node:child_process";
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { closeSync, mkdtempSync, openSync, rmSync, writeSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+
+const source = fileURLToPath(new URL("./movable-clock.c", import.meta.url));
 
 /**
  * The wall clock of processes that are started with its environment, set forward or back while they run. Their monotonic
@@ -9,27 +12,28 @@ import { join } from "node:path";
  */
 export class MovableClock {
   readonly #folder = mkdtempSync(join(tmpdir(), "uis-clock-"));
-  readonly #file = join(this.#folder, "offset");
+  readonly #offset: number;
   readonly env: Readonly<Record<string, string>>;
 
-  /** Needs the program `faketime`, which knows where its library is. */
+  /** Needs `gcc`. */
   constructor() {
+    const at = (name: string) => join(this.#folder, name);
+    const library = at("movable-clock.so");
+    execFileSync("gcc", ["-shared", "-fPIC", "-O2", "-Wall", "-Werror", "-o", library, source]);
+    this.#offset = openSync(at("offset"), "w");
+    this.env = { LD_PRELOAD: library, CLOCK_OFFSET_FILE: at("offset") };
     this.set(0);
-    const library = execFileSync("faketime", ["-m", "-f", "+0", "printenv", "LD_PRELOAD"], { encoding: "utf8" }).trim();
-    this.env = {
-      LD_PRELOAD: library,
-      FAKETIME_TIMESTAMP_FILE: this.#file,
-      FAKETIME_NO_CACHE: "1",
-      FAKETIME_DONT_FAKE_MONOTONIC: "1",
-    };
   }
 
-  /** How far it is from the true time, in seconds. */
+  /** How far it is from the true time, in whole seconds. */
   set(seconds: number): void {
-    writeFileSync(this.#file, `${seconds < 0 ? "-" : "+"}${Math.abs(seconds)}`);
+    const bytes = Buffer.alloc(8);
+    bytes.writeBigInt64LE(BigInt(seconds));
+    writeSync(this.#offset, bytes, 0, bytes.length, 0);
   }
 
   remove(): void {
+    closeSync(this.#offset);
     rmSync(this.#folder, { recursive: true, force: true });
   }
 }

@@ -26,7 +26,9 @@ const server = z.strictObject({
   host: text("an address or host name").prefault("127.0.0.1").describe("Address of the HTTP and gRPC listeners."),
   port: port.prefault(8080).describe("HTTP: REST, Connect and gRPC-Web. 0 picks a free port."),
   grpc_port: port.prefault(50_051).describe("gRPC. 0 picks a free port."),
-  ops_port: port.prefault(9464).describe("Health, metrics and state for operators, on 127.0.0.1 only. 0 picks a free port."),
+  ops_port: port
+    .prefault(9464)
+    .describe("Health, metrics and state for operators, on 127.0.0.1 only. 0 picks a free port."),
   role: oneOf(["all", "core", "gateway"])
     .refine((role) => role === "all", { error: "this version has the role all only" })
     .prefault("all")

@@ -71,8 +71,8 @@ function isShare(value: number): boolean {
 function pairs(text: string | null): Record<string, string> {
   const found: Record<string, string> = {};
   for (const item of text?.split(",") ?? []) {
-    const [, name, value] = /^\s*([^=\s]+)\s*=\s*(.*?)\s*$/.exec(item) ?? [];
-    if (name !== undefined && value !== undefined) found[name] = decoded(value);
+    const [name = "", ...values] = item.split("=");
+    if (name.trim() !== "" && values.length > 0) found[name.trim()] = decoded(values.join("=").trim());
   }
   return found;
 }

@@ -28,6 +28,8 @@ export interface ApiKeysDeps {
   readonly now: () => number;
   readonly ids: IdSource;
   readonly random: RandomBytes;
+  /** Told of each revocation that the store has acknowledged. */
+  readonly onRevoked?: (record: ApiKeyRecord) => void;
 }
 
 /** A key and its secret: this is the only place where the secret can be had. */
@@ -113,7 +115,9 @@ export class ApiKeys {
 
   /** Revoking again changes nothing. Rejects with `not_found` for an id that never was. */
   async revoke(id: string): Promise<ApiKeyRecord> {
-    return (await this.#deps.keys.revoke(id, this.#deps.now())) ?? notFound();
+    const record = (await this.#deps.keys.revoke(id, this.#deps.now())) ?? notFound();
+    this.#deps.onRevoked?.(record);
+    return record;
   }
 
   /**

@@ -16,6 +16,7 @@ import {
   StoredModelSchema,
 } from "../../../gen/unified/admin/v1/stored_model_pb.js";
 import { Outbox } from "../../lib/outbox.js";
+import type { Audit } from "../access/audit.js";
 import type { ModelAdmin } from "../catalog/model-admin.js";
 import type { StoredModel } from "../catalog/model-store.js";
 import { type RpcService, rpcService } from "./rpc-service.js";
@@ -24,10 +25,11 @@ import { type RpcService, rpcService } from "./rpc-service.js";
 const progressWaitingMax = 16;
 
 /** `unified.admin.v1.ModelAdminService`: models by the administrator, who was checked when the call was opened. */
-export function createModelAdminService(admin: ModelAdmin): RpcService {
+export function createModelAdminService(admin: ModelAdmin, audit: Pick<Audit, "record">): RpcService {
   const message = (model: StoredModel): Message => storedModelMessage(model, admin.isLoaded(model.id));
   return rpcService(ModelAdminService, {
-    async pullModel({ source, id, sha256 }, { signal }) {
+    async pullModel({ source, id, sha256 }, ctx) {
+      const { signal } = ctx;
       const outbox = new Outbox<PullModelResponse>(progressWaitingMax);
       const request = { source: source || null, id: id || null, sha256: sha256.toLowerCase() || null };
       const pulled = admin.pull(
@@ -40,7 +42,8 @@ export function createModelAdminService(admin: ModelAdmin): RpcService {
         signal,
       );
       pulled.then(
-        ({ model, warnings }) => {
+        async ({ model, warnings }) => {
+          await audit.record(ctx, "model.pull", model.id, { source: model.source, sha256: model.sha256 });
           const bytes = BigInt(model.bytes);
           const last = { receivedBytes: bytes, totalBytes: bytes, model: message(model), warnings: [...warnings] };
           outbox.push(create(PullModelResponseSchema, last), 1);
@@ -50,20 +53,28 @@ export function createModelAdminService(admin: ModelAdmin): RpcService {
       );
       return { items: outbox };
     },
-    async importModel({ path, id }, { signal }) {
-      return create(ImportModelResponseSchema, { model: message(await admin.import(path, id || null, signal)) });
+    async importModel({ path, id }, ctx) {
+      const model = await admin.import(path, id || null, ctx.signal);
+      await audit.record(ctx, "model.import", model.id, { path, sha256: model.sha256 });
+      return create(ImportModelResponseSchema, { model: message(model) });
     },
     async listStoredModels() {
       return create(ListStoredModelsResponseSchema, { models: (await admin.list()).map(message) });
     },
-    async removeModel({ id }) {
-      return create(RemoveModelResponseSchema, { model: message(await admin.remove(id)) });
+    async removeModel({ id }, ctx) {
+      const model = await admin.remove(id);
+      await audit.record(ctx, "model.remove", id);
+      return create(RemoveModelResponseSchema, { model: message(model) });
     },
-    async loadModel({ id }) {
-      return create(LoadModelResponseSchema, { model: message(await admin.load(id)) });
+    async loadModel({ id }, ctx) {
+      const model = await admin.load(id);
+      await audit.record(ctx, "model.load", id);
+      return create(LoadModelResponseSchema, { model: message(model) });
     },
-    async unloadModel({ id }) {
-      return create(UnloadModelResponseSchema, { model: message(await admin.unload(id)) });
+    async unloadModel({ id }, ctx) {
+      const model = await admin.unload(id);
+      await audit.record(ctx, "model.unload", id);
+      return create(UnloadModelResponseSchema, { model: message(model) });
     },
   });
 }

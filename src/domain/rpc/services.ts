@@ -37,6 +37,6 @@ export function createRpcServices(deps: RpcServicesDeps): readonly RpcService[] 
     createUsageService(usage),
     createThresholdService(thresholds),
     createLimitService(limitsAdmin),
-    createModelAdminService(modelAdmin),
+    createModelAdminService(modelAdmin, audit),
   ];
 }

@@ -17,6 +17,8 @@ export class ReplicaCount {
   readonly #key: string;
   readonly #name = randomBytes(9).toString("base64url");
   #known = 1;
+  /** Monotonic: until then others may be missing that have not been able to note themselves. */
+  #mayLackUntilMs = 0;
   #isClosed = false;
 
   constructor(deps: { readonly client: RedisClient; readonly clock: Clock }) {
@@ -33,8 +35,7 @@ export class ReplicaCount {
   /** Notes this process now and from time to time. Resolves after the first count. */
   async start(): Promise<void> {
     if (this.#isClosed) return;
-    // While the store does not answer, the last count stays.
-    await this.#note(lifeMs).catch(() => {});
+    await this.#count();
     this.#clock.after(noteEveryMs, () => void this.start());
   }
 
@@ -45,7 +46,18 @@ export class ReplicaCount {
     await this.#note(0).catch(() => {});
   }
 
-  async #note(life: number): Promise<void> {
-    this.#known = Math.max(1, Number(await this.#client.run(noteReplica, [this.#key], [this.#name, life])));
+  /** While the store does not answer, and until all can have come back to it, the count does not fall. */
+  async #count(): Promise<void> {
+    try {
+      const counted = await this.#note(lifeMs);
+      const isSure = this.#clock.monotonic() >= this.#mayLackUntilMs;
+      this.#known = Math.max(1, counted, isSure ? 0 : this.#known);
+    } catch {
+      this.#mayLackUntilMs = this.#clock.monotonic() + lifeMs;
+    }
+  }
+
+  async #note(life: number): Promise<number> {
+    return Number(await this.#client.run(noteReplica, [this.#key], [this.#name, life]));
   }
 }

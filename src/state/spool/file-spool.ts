@@ -41,7 +41,7 @@ interface Waiting {
 }
 
 export class FileSpool implements SettlementSpool {
-  readonly sizeMax: number;
+  readonly #sizeMax: number;
   readonly #folder: string;
   readonly #log: Logger;
   /** In the order of their numbers; those before `#first` are settled. */
@@ -66,7 +66,7 @@ export class FileSpool implements SettlementSpool {
 
   private constructor({ folder, sizeMax, log }: FileSpoolOptions) {
     this.#folder = folder;
-    this.sizeMax = sizeMax;
+    this.#sizeMax = sizeMax;
     this.#log = log;
   }
 
@@ -74,13 +74,19 @@ export class FileSpool implements SettlementSpool {
     return this.#entries.length - this.#first;
   }
 
+  /** Without a disk that can be written, only as many more as memory takes. */
+  get sizeMax(): number {
+    if (this.#diskFault === null) return this.#sizeMax;
+    return Math.min(this.#sizeMax, this.size - this.#inMemory + memoryMax);
+  }
+
   get oldestAtMs(): number | null {
     return this.#entries[this.#first]?.settlement.endedAtMs ?? null;
   }
 
   append(settlement: Settlement): Promise<void> {
-    if (this.size >= this.sizeMax) return Promise.reject(isFull(`${this.sizeMax} ends of requests wait`));
-    if (this.#diskFault !== null && this.#inMemory >= memoryMax) {
+    if (this.size >= this.#sizeMax) return Promise.reject(isFull(`${this.#sizeMax} ends of requests wait`));
+    if (this.size >= this.sizeMax) {
       return Promise.reject(isFull(`${memoryMax} wait in memory, because the spool cannot be written`));
     }
     const entry: Entry = { settlement, number: this.#nextNumber++, segment: null };

@@ -8,6 +8,8 @@ const modelsMax = 100;
 const otherModel = "other";
 /** The model of inference that named none of the catalog: names that clients invent make no series. */
 const unknownModel = "unknown";
+/** Labels that stand for no single model. */
+const shared: ReadonlySet<string> = new Set(["", unknownModel, otherModel]);
 
 /**
  * Counts calls. A call costs a few look-ups by names that exist already, and no allocation; the forms that metrics are
@@ -16,7 +18,7 @@ const unknownModel = "unknown";
 export class CallMetrics implements Observer {
   /** By the model's label. */
   readonly #byModel = new Map<string, Map<Operation, CallSeries>>();
-  readonly #models = new Set<string>(["", unknownModel, otherModel]);
+  readonly #models = new Set<string>();
   readonly #rejections = new Map<string, number>();
   readonly #limitHits = new Map<string, number>();
   readonly #leaves = new Map<string, number>();
@@ -61,7 +63,7 @@ export class CallMetrics implements Observer {
 
   /** The label that stands for a model. The first ones keep their names for good. */
   labelOf(model: string): string {
-    if (this.#models.has(model)) return model;
+    if (this.#models.has(model) || shared.has(model)) return model;
     if (this.#models.size >= modelsMax) return otherModel;
     this.#models.add(model);
     return model;

@@ -4,6 +4,9 @@ import { collectDefaultMetrics, Registry } from "prom-client";
 /** Gauges that are named like counters, which `promtool check metrics` does not accept. */
 const misnamed = ["nodejs_active_resources_total", "nodejs_active_handles_total", "nodejs_active_requests_total"];
 
+/** How often the lag is looked at. A measured delay holds this wait, too. */
+const everyMs = 10;
+
 interface ProcessMetrics {
   readonly registry: Registry;
   readonly loopDelay: IntervalHistogram;
@@ -17,7 +20,7 @@ export function processMetrics(): ProcessMetrics {
   const registry = new Registry();
   collectDefaultMetrics({ register: registry });
   for (const name of misnamed) registry.removeSingleMetric(name);
-  const loopDelay = monitorEventLoopDelay({ resolution: 10 });
+  const loopDelay = monitorEventLoopDelay({ resolution: everyMs });
   loopDelay.enable();
   started = { registry, loopDelay };
   return started;
@@ -26,7 +29,7 @@ export function processMetrics(): ProcessMetrics {
 /** Lag of the event loop in seconds since the last call, 99th percentile. */
 export function takeLoopLag(loopDelay: IntervalHistogram): number {
   // Of an empty histogram the percentile is far above 0.
-  const lagMs = loopDelay.count === 0 ? 0 : loopDelay.percentile(99) / 1e6;
+  const delayMs = loopDelay.count === 0 ? 0 : loopDelay.percentile(99) / 1e6;
   loopDelay.reset();
-  return lagMs / 1_000;
+  return Math.max(0, delayMs - everyMs) / 1_000;
 }

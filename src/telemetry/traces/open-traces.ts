@@ -42,9 +42,11 @@ const exportMs = 5_000;
 /** How long a stop waits for spans to leave. */
 const closeMs = 3_000;
 
-/** Rejects with TracePackagesMissing. */
-export async function openTraces(options: TracesOptions, log: Logger): Promise<Traces> {
-  const { sdk, resources, exporter: otlp } = await loadPackages();
+/** Rejects with TracePackagesMissing when `load` rejects, which imports the packages. */
+export async function openTraces(options: TracesOptions, log: Logger, load = importPackages): Promise<Traces> {
+  const { sdk, resources, otlp } = await load().catch((cause: unknown) => {
+    throw new TracePackagesMissing(cause);
+  });
   const { endpoint, headers, serviceName, resource } = options;
   const exporter = new otlp.OTLPTraceExporter({ url: endpoint, headers: { ...headers }, timeoutMillis: exportMs });
   const provider = new sdk.BasicTracerProvider({
@@ -64,17 +66,20 @@ export async function openTraces(options: TracesOptions, log: Logger): Promise<T
 
 type Sdk = typeof import("@opentelemetry/sdk-trace-base");
 
-async function loadPackages() {
-  try {
-    const [sdk, resources, exporter] = await Promise.all([
-      import("@opentelemetry/sdk-trace-base"),
-      import("@opentelemetry/resources"),
-      import("@opentelemetry/exporter-trace-otlp-http"),
-    ]);
-    return { sdk, resources, exporter };
-  } catch (cause) {
-    throw new TracePackagesMissing(cause);
-  }
+/** The packages, as far as they are used. */
+interface TracePackages {
+  readonly sdk: Sdk;
+  readonly resources: Pick<typeof import("@opentelemetry/resources"), "resourceFromAttributes">;
+  readonly otlp: Pick<typeof import("@opentelemetry/exporter-trace-otlp-http"), "OTLPTraceExporter">;
+}
+
+async function importPackages(): Promise<TracePackages> {
+  const [sdk, resources, otlp] = await Promise.all([
+    import("@opentelemetry/sdk-trace-base"),
+    import("@opentelemetry/resources"),
+    import("@opentelemetry/exporter-trace-otlp-http"),
+  ]);
+  return { sdk, resources, otlp };
 }
 
 function samplerOf(sdk: Sdk, { sampler, samplerArg }: TracesOptions): Sampler {

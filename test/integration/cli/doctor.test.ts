@@ -9,6 +9,7 @@ import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import type { Check } from "../../../src/app/doctor/check.js";
 import { uis } from "../../support/cli-run.js";
 import { writeRandomGguf } from "../../support/gguf/random-gguf.js";
+import { type RedisServer, type RedisServerOptions, startRedis } from "../../support/redis/start-redis.js";
 
 let cwd: string;
 const freePorts = { PORT: "0", UIS_GRPC_PORT: "0", UIS_OPS_PORT: "0" };
@@ -134,5 +135,69 @@ describe("uis doctor", () => {
     const { code, checks } = await doctor({ REDIS_URL: "redis://127.0.0.1:1" });
     expect(code).toBe(1);
     expect(statusOf(checks, "redis")).toBe("fail");
+  });
+});
+
+describe("uis doctor, asked about a Redis server", () => {
+  let redis: RedisServer | null = null;
+  afterEach(async () => {
+    await redis?.remove();
+    redis = null;
+  });
+
+  /** Findings of Redis alone, and all that was printed, as JSON and for people. */
+  async function doctorOf(url: string) {
+    const env = { ...freePorts, ...surroundings, REDIS_URL: url };
+    const results = [await uis(["doctor", "--json"], { cwd, env }), await uis(["doctor"], { cwd, env })];
+    const checks = (JSON.parse(results[0]?.stdout ?? "") as Check[]).filter(({ check }) => check.startsWith("redis"));
+    return { code: results[0]?.code, checks, printed: results.map(({ stdout, stderr }) => stdout + stderr).join("") };
+  }
+
+  it("is content with one that syncs each write", async () => {
+    redis = await startRedis({ aof: "always" });
+    const { code, checks } = await doctorOf(redis.url);
+    expect(code).toBe(0);
+    const detail = expect.stringMatching(/^answers within [\d.]+ ms; durability every-write$/);
+    expect(checks).toEqual([{ check: "redis", status: "ok", detail, fix: null }]);
+  });
+
+  it("warns of one that a power cut can take a second from", async () => {
+    redis = await startRedis({ aof: "everysec" });
+    const { code, checks } = await doctorOf(redis.url);
+    expect(code).toBe(0);
+    expect(checks).toMatchObject([
+      { check: "redis", status: "ok" },
+      { check: "redis_durability", status: "warn", detail: expect.stringContaining("appendfsync always") },
+    ]);
+  });
+
+  it.each([
+    ["without an append-only file", { aof: "no" }, "appendonly no", "set appendonly yes"],
+    [
+      "that evicts",
+      { args: ["--maxmemory-policy", "volatile-lru"] },
+      "volatile-lru",
+      "set maxmemory-policy noeviction",
+    ],
+  ] satisfies [string, RedisServerOptions, string, string][])("fails for one %s", async (_, options, cause, fix) => {
+    redis = await startRedis(options);
+    const { code, checks } = await doctorOf(redis.url);
+    expect(code).toBe(1);
+    expect(checks).toMatchObject([
+      { check: "redis", status: "fail", detail: expect.stringContaining(cause), fix: expect.stringContaining(fix) },
+    ]);
+  });
+
+  it("SEC-18: never prints the password, right or wrong, and says which of the two it is", async () => {
+    redis = await startRedis({ aof: "always", acl: true, rules: "+config|get" });
+    const right = new URL(redis.url).password;
+    const accepted = await doctorOf(redis.url);
+    expect([accepted.code, accepted.checks.map(({ status }) => status)]).toEqual([0, ["ok"]]);
+    const refused = await doctorOf(redis.url.replace(right, "wr0ng-passw%40rd"));
+    expect(refused.code).toBe(1);
+    expect(refused.checks).toMatchObject([{ status: "fail", detail: expect.stringContaining("WRONGPASS") }]);
+    expect(refused.checks[0]?.fix).toMatch(/password/);
+    for (const secret of [right, decodeURIComponent(right)]) expect(accepted.printed).not.toContain(secret);
+    for (const secret of ["wr0ng-passw%40rd", "wr0ng-passw@rd"]) expect(refused.printed).not.toContain(secret);
   });
 });

@@ -29,7 +29,10 @@ export class Served {
     return running;
   }
 
-  async start(config: object, options: Partial<SpawnOptions> = {}): Promise<ServeProcess & { readonly line: ReadyLine }> {
+  async start(
+    config: object,
+    options: Partial<SpawnOptions> = {},
+  ): Promise<ServeProcess & { readonly line: ReadyLine }> {
     const running = await this.spawn(config, options);
     return { ...running, line: await running.ready };
   }

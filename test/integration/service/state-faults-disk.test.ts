@@ -52,7 +52,11 @@ describe("a service whose disk is full", () => {
 
     // What the files have of room within their last blocks may still take some.
     await eventually(async () => (await createKey()).status !== 200, "the disk is full");
-    expect(await createKey()).toMatchObject({ status: 503, code: "unavailable", text: expect.stringContaining("full") });
+    expect(await createKey()).toMatchObject({
+      status: 503,
+      code: "unavailable",
+      text: expect.stringContaining("full"),
+    });
     expect((await client.get("/v1/models")).status).toBe(200);
     expect((await administrator.rpc("unified.admin.v1.ApiKeyService/ListApiKeys")).status).toBe(200);
     const before = await chats(client, spoolMax / 2);
@@ -61,7 +65,9 @@ describe("a service whose disk is full", () => {
     const until = await chats(client, spoolMax);
     const refused = until.filter(({ status }) => status !== 200);
     expect(refused.length).toBeGreaterThanOrEqual(spoolMax / 2 - atOnce);
-    expect(new Set(refused.map(({ status, code }) => `${status} ${code}`))).toEqual(new Set(["503 storage_unavailable"]));
+    expect(new Set(refused.map(({ status, code }) => `${status} ${code}`))).toEqual(
+      new Set(["503 storage_unavailable"]),
+    );
     expect((await client.get("/v1/models")).status).toBe(200);
 
     await emptyDisk();
@@ -92,7 +98,9 @@ describe("a service that may not open more files", () => {
     const under = (command: readonly string[]) => ["prlimit", "--nofile=256", ...command];
     const { child, line } = await served.start({ models }, { env, under });
     const { port } = new URL(line.api);
-    const sockets: Socket[] = Array.from({ length: 400 }, () => connect(Number(port), "127.0.0.1").on("error", () => {}));
+    const sockets: Socket[] = Array.from({ length: 400 }, () =>
+      connect(Number(port), "127.0.0.1").on("error", () => {}),
+    );
     await eventually(() => sockets.every(({ connecting }) => !connecting), "all clients have tried");
     for (const socket of sockets) socket.destroy();
     const client = new ServiceClient(line.api, line.api_key?.secret ?? "");

@@ -60,7 +60,10 @@ describe("the master key", () => {
     expect(another).toEqual(lost);
     await writeFile(masterKeyFile(), "no key");
     const malformed = await served.refused(config, { env });
-    expect(malformed).toEqual({ code: 2, line: expect.stringMatching(/master\.key does not hold a master key.*put back/) });
+    expect(malformed).toEqual({
+      code: 2,
+      line: expect.stringMatching(/master\.key does not hold a master key.*put back/),
+    });
 
     // With the key that was there everything is as it was, keys of clients included.
     const back = await served.start(config, { env: { ...env, UIS_MASTER_KEY: made.trim() } });

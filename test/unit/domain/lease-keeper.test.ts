@@ -73,6 +73,22 @@ describe("LeaseKeeper", () => {
     keeper.close();
   });
 
+  it("USE-13: a request that runs here is not lost, even where the store's clock has ended its lease", async () => {
+    let progress: readonly Progress[] = [];
+    const { clock, state, keeper, used } = setUp(() => progress);
+    await state.ledger.admit(request("req_1"));
+    clock.advance(3_600_000);
+    progress = [{ requestId: "req_1", account: "a", promptTokens: 7, completionTokens: 5 }];
+    await keeper.sweep();
+    expect(await used()).toBeUndefined();
+    expect(await state.ledger.liveLeases()).toBe(1);
+    progress = [];
+    clock.advance(60_000);
+    await keeper.sweep();
+    await eventually(async () => (await used())?.requests === 1n, "the settlement of a lost request");
+    keeper.close();
+  });
+
   it("USE-13: its failure is told once, as replica_lost", async () => {
     const { clock, state, keeper } = setUp(() => []);
     await state.endpoints.insert({

@@ -91,6 +91,8 @@ function setUp(options: { whenAway?: WhenAway; replicas?: number; spoolMax?: num
     ...state.ledger,
     admit: async (wanted) => link(() => state.ledger.admit(wanted)),
     settle: async (ended) => link(() => state.ledger.settle(ended)),
+    sweepLost: async (max, leaseMs) => link(() => state.ledger.sweepLost(max, leaseMs)),
+    liveLeases: async () => link(() => state.ledger.liveLeases()),
   };
   const ledger = new ResilientLedger({
     inner,
@@ -174,6 +176,55 @@ describe("ResilientLedger", () => {
     expect(asked()).toBeLessThan(10);
     mend();
     expect(await ledger.admit(request(500, 1_000))).toMatchObject({ admitted: true, degraded: false });
+  });
+
+  it("state RL-16: a store that is too slow for admissions and not for settlements is not asked for admissions", async () => {
+    const { ledger, state, asked, admit } = setUp();
+    let tooSlow = 0;
+    state.ledger.admit = () => {
+      tooSlow += 1;
+      throw away();
+    };
+    for (let number = 0; number < 20; number += 1) {
+      await admit(1, 1_000);
+      await ledger.settle(settlement(number, true));
+    }
+    expect(tooSlow).toBe(3);
+    expect(asked()).toBe(3 + 20);
+  });
+
+  it("USE-11: while the store takes no settlements no request waits to find out whether it does again", async () => {
+    const { ledger, spool, cut, mend, asked } = setUp();
+    cut();
+    for (let number = 0; number < 10; number += 1) await ledger.settle(settlement(number, false));
+    mend();
+    await ledger.settle(settlement(10, false));
+    expect(asked()).toBe(3);
+    expect(spool.kept).toHaveLength(11);
+  });
+
+  it("USE-13: takes nobody for dead until all processes have handed in what ended while the store was away", async () => {
+    const { ledger, state, clock, cut, mend } = setUp();
+    await state.ledger.admit(request(1, 1_000));
+    cut();
+    clock.advance(61_000);
+    await expect(ledger.sweepLost(10, 60_000)).rejects.toMatchObject({ code: "storage_unavailable" });
+    mend();
+    expect(await ledger.sweepLost(10, 60_000)).toEqual([]);
+    clock.advance(30_000);
+    expect(await ledger.sweepLost(10, 60_000)).toMatchObject([{ requestId: "req_1" }]);
+  });
+
+  it("USE-13: takes no request for lost whose end waits in its own spool", async () => {
+    const { ledger, state, spool, clock, cut, mend } = setUp();
+    await state.ledger.admit(request(1, 1_000));
+    cut();
+    await ledger.settle(settlement(1, false));
+    mend();
+    clock.advance(61_000);
+    expect(await ledger.sweepLost(10, 60_000)).toEqual([]);
+    for (const waiting of spool.kept.splice(0)) await state.ledger.settle(waiting);
+    expect(await ledger.sweepLost(10, 60_000)).toEqual([]);
   });
 
   it("state RL-16: refuses with 503 or lets all in, when it is set so", async () => {

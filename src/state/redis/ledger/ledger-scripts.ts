@@ -9,4 +9,5 @@ export const ledgerScripts = {
   inspect: loadScript("inspect", ["prelude", "windows"]),
   renew: loadScript("renew", ["prelude"]),
   sweep: loadScript("sweep", ["prelude"]),
+  forget: loadScript("forget", ["prelude"]),
 };

@@ -23,6 +23,7 @@ import { ledgerScripts } from "./ledger-scripts.js";
 import { ScriptRunner } from "./script-runner.js";
 import { decodeSettled, encodeSettlements, type SettleItem } from "./settlements.js";
 import { atStoreHour } from "./store-hour.js";
+import { UnansweredAdmissions } from "./unanswered-admissions.js";
 
 /** An admission stands in front of the first token: whoever asks decides alone after this long (state RL-16). */
 const admitTimeoutMs = 50;
@@ -45,9 +46,9 @@ export interface RedisLedgerDeps {
  * The ledger in Redis: each verb is one Lua script on the shard of its account, and what is asked for in one turn of the
  * event loop goes to a shard in one call.
  *
- * A call that timed out may have run nevertheless. An admission heals: its lease runs out, and what it took from windows
- * leaves with them, or is given back when its request is settled. All others are told apart by their request id when
- * they are repeated.
+ * A call that timed out may have run nevertheless. An admission is taken back, for its request is refused or runs under
+ * other limits; what it took from windows leaves with them. All others are told apart by their request id when they are
+ * repeated.
  */
 export class RedisLedger implements Ledger {
   readonly #space: KeySpace;
@@ -57,6 +58,7 @@ export class RedisLedger implements Ledger {
   readonly #lines: LedgerLines;
   readonly #admissions: Batches<AdmitRequest, Admission>;
   readonly #settlements: Batches<SettleItem, Settled | "wants_events">;
+  readonly #unanswered: UnansweredAdmissions;
   /**
    * What requests were admitted under here, until they are settled. Another process, which settles them when this one
    * has died, has to do with their account, key and model.
@@ -71,14 +73,24 @@ export class RedisLedger implements Ledger {
     this.#lines = new LedgerLines(this.#space);
     this.#admissions = new Batches((shard, requests) => this.#admitAll(shard, requests));
     this.#settlements = new Batches((shard, items) => this.#settleAll(shard, items));
+    this.#unanswered = new UnansweredAdmissions(this.#space, this.#runner);
   }
 
   async admit(request: AdmitRequest): Promise<Admission> {
-    const shard = this.#space.shardOf(request.account);
-    const admission = await this.#admissions.ask(shard.index, request);
     const { requestId, scopes, budgets } = request;
+    const admission = await this.#askFor(request);
+    this.#unanswered.answered(requestId);
     if (admission.admitted && scopes.length + budgets.length > 0) this.#admitted.set(requestId, { scopes, budgets });
     return admission;
+  }
+
+  async #askFor(request: AdmitRequest): Promise<Admission> {
+    try {
+      return await this.#admissions.ask(this.#space.shardOf(request.account).index, request);
+    } catch (cause) {
+      this.#unanswered.note(request);
+      throw cause;
+    }
   }
 
   async settle(settlement: Settlement): Promise<Settled> {
@@ -114,6 +126,7 @@ export class RedisLedger implements Ledger {
   }
 
   async sweepLost(max: number, leaseMs: number): Promise<readonly LostRequest[]> {
+    await this.#unanswered.takeAllBack();
     const lost: LostRequest[] = [];
     for (let index = 0; index < shardCount && lost.length < max; ) {
       const { format, live, leases } = this.#space.shard(index);

@@ -117,6 +117,18 @@ describe("FileSpool", () => {
     expect(spool.size).toBe(0);
   });
 
+  it("USE-12: tells that it is full when the disk cannot be written and memory has its 10,000", async () => {
+    const spool = await open(1_000_000);
+    expect(spool.sizeMax).toBe(1_000_000);
+    await rm(join(folder, "spool"), { recursive: true });
+    await Promise.all(Array.from({ length: 10_000 }, (_, number) => spool.append(settlement(number))));
+    expect([spool.size, spool.sizeMax]).toEqual([10_000, 10_000]);
+    await expect(spool.append(settlement(10_000))).rejects.toThrow("in memory");
+    await spool.release((await spool.oldest(1))[0]?.end ?? "");
+    expect(spool.size).toBeLessThan(spool.sizeMax);
+    await spool.append(settlement(10_001));
+  });
+
   it("SEC-31: its files are the owner's alone", async () => {
     const spool = await open();
     await spool.append(settlement(1));

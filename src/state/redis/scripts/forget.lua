@@ -1,0 +1,33 @@
+-- Takes back admissions of one shard whose answers did not come in time: whoever asked has decided alone, and nobody
+-- will settle what was admitted here. It counts nothing; what it took from windows leaves with them.
+-- KEYS: 1 format, 2 live requests, 3 leases, then sets of running requests and reservations, which items name by their
+--   place
+-- ARGV: 1 milliseconds to add to the time, 2 items as JSON: [request, { owner: [window, running, reserved or 0], ... }]
+--   owner: <kind>:<id>
+-- Returns: the time in ms
+local items = cjson.decode(ARGV[2])
+local ids = {}
+for i = 1, #items do ids[i] = items[i][1] end
+local live = redis.call('HMGET', KEYS[2], unpack(ids))
+
+begin_write()
+for i, item in ipairs(items) do
+  if live[i] then
+    local record = cmsgpack.unpack(live[i])
+    local reserved_tokens, reserved_cost, owners, reserved = record[7], record[8], record[11], record[13]
+    for _, owner in ipairs(owners) do
+      if item[2][owner] then redis.call('ZREM', KEYS[item[2][owner][2]], item[1]) end
+    end
+    for _, owner in ipairs(reserved) do
+      local keys = item[2][owner]
+      if keys then
+        redis.call('HINCRBY', KEYS[keys[3]], 'r', -1)
+        redis.call('HINCRBY', KEYS[keys[3]], 't', 0 - reserved_tokens)
+        redis.call('HINCRBY', KEYS[keys[3]], 'n', 0 - reserved_cost)
+      end
+    end
+    redis.call('HDEL', KEYS[2], item[1])
+    redis.call('ZREM', KEYS[3], item[1])
+  end
+end
+return { now }

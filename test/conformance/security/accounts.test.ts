@@ -1,0 +1,274 @@
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { seededPick } from "../../support/random-numbers.js";
+import { type ClientAnswer, ServiceClient } from "../../support/service-client.js";
+import { type RunningService, startService } from "../../support/start-service.js";
+import { rounds } from "../../support/tier.js";
+
+const operationsPerSequence = 12;
+const requestsPerMinute = 1_000_000;
+const words = 3;
+
+/** One of two accounts that share a service, with names that must not be seen by the other. */
+interface Tenant {
+  readonly account: string;
+  readonly model: string;
+  /** Ids and secrets of keys that work. */
+  readonly keys: { id: string; secret: string }[];
+  /** Of keys, thresholds and whatever else was ever named for it. */
+  readonly marks: Set<string>;
+  /** Requests that were answered, by model. */
+  readonly requests: Map<string, number>;
+  /** Requests that may count against its limits: the refused ones, too. */
+  charged: number;
+}
+
+const tenantNamed = (account: string): Tenant => ({
+  account,
+  model: `${account}-model`,
+  keys: [],
+  marks: new Set([account]),
+  requests: new Map(),
+  charged: 0,
+});
+
+let service: RunningService;
+let administrator: ServiceClient;
+const [a, b] = [tenantNamed("azure-canary"), tenantNamed("bronze-canary")];
+
+beforeAll(async () => {
+  service = await startService({
+    config: {
+      state: { durability: "every-write" },
+      models: ["shared", a.model, b.model].map((id) => ({
+        id,
+        engine: "scripted",
+        scripted: { text: "one two three" },
+      })),
+      rate_limits: { default_account: { requests_per_minute: requestsPerMinute } },
+    },
+  });
+  administrator = new ServiceClient(service.http, service.adminToken);
+  for (const tenant of [a, b]) await makeKey(tenant, 0);
+});
+afterAll(() => service.close());
+
+const admin = async (rpc: string, message: object): Promise<ClientAnswer> => {
+  const answer = await administrator.rpc(`unified.admin.v1.${rpc}`, message);
+  expect([rpc, answer.status, answer.status === 200 ? "" : answer.text]).toEqual([rpc, 200, ""]);
+  return answer;
+};
+
+const modelsOf = ({ account, model }: Tenant) => ["shared", model, `${account}-*`];
+
+async function makeKey(tenant: Tenant, number: number): Promise<ClientAnswer> {
+  const name = `${tenant.account}-key-${number}`;
+  const wanted = { name, account: tenant.account, scope: "SCOPE_READ_WRITE", models: modelsOf(tenant) };
+  return noteKey(tenant, await admin("ApiKeyService/CreateApiKey", wanted));
+}
+
+function noteKey(tenant: Tenant, answer: ClientAnswer): ClientAnswer {
+  const { apiKey, secret } = answer.json as { apiKey: { id: string }; secret: string };
+  tenant.keys.push({ id: apiKey.id, secret });
+  tenant.marks.add(apiKey.id).add(secret);
+  return answer;
+}
+
+interface Turn {
+  readonly tenant: Tenant;
+  readonly other: Tenant;
+  readonly client: ServiceClient;
+  readonly pick: (count: number) => number;
+  readonly number: number;
+}
+
+/** What was answered to the tenant, or about it to the administrator. None of it may name the other one. */
+type Operation = (turn: Turn) => Promise<ClientAnswer>;
+
+function countAnswered(tenant: Tenant, model: string): void {
+  tenant.requests.set(model, (tenant.requests.get(model) ?? 0) + 1);
+  tenant.charged += 1;
+}
+
+async function chat({ tenant, client, pick }: Turn): Promise<ClientAnswer> {
+  const model = pick(2) === 0 ? "shared" : tenant.model;
+  const answer = await client.chat(model, { stream: pick(3) === 0 });
+  expect(answer.status).toBe(200);
+  countAnswered(tenant, model);
+  // Only its own requests count against its account.
+  const remaining = Number(answer.headers.get("x-ratelimit-remaining-requests"));
+  expect(remaining).toBeGreaterThanOrEqual(requestsPerMinute - tenant.charged);
+  return answer;
+}
+
+async function wrongRequest({ tenant, client }: Turn): Promise<ClientAnswer> {
+  tenant.charged += 1;
+  return client.chat("shared", { temperature: "warm" });
+}
+
+async function usage({ tenant, client }: Turn): Promise<ClientAnswer> {
+  const answer = await client.get("/v1/usage?bucket_width=1d&limit=2&group_by=model");
+  const buckets = answer.json["data"] as {
+    results: { model: string; num_model_requests: number; output_tokens: number }[];
+  }[];
+  const counted = new Map<string, number>();
+  for (const { model, num_model_requests: requests, output_tokens: tokens } of buckets.flatMap(
+    ({ results }) => results,
+  )) {
+    counted.set(model, (counted.get(model) ?? 0) + requests);
+    expect(tokens).toBe(requests * words);
+  }
+  expect(new Set(counted)).toEqual(new Set(tenant.requests));
+  return answer;
+}
+
+async function listModels({ tenant, client }: Turn): Promise<ClientAnswer> {
+  const answer = await client.get("/v1/models");
+  const ids = (answer.json["data"] as { id: string }[]).map(({ id }) => id);
+  expect(ids.toSorted()).toEqual(["shared", tenant.model].toSorted());
+  return answer;
+}
+
+async function rotate({ tenant, pick }: Turn): Promise<ClientAnswer> {
+  const place = pick(tenant.keys.length);
+  const [old] = tenant.keys.splice(place, 1);
+  return noteKey(tenant, await admin("ApiKeyService/RotateApiKey", { id: old?.id, overlap: "0s" }));
+}
+
+async function revoke(turn: Turn): Promise<ClientAnswer> {
+  const { tenant, pick, number } = turn;
+  await makeKey(tenant, number);
+  const [gone] = tenant.keys.splice(pick(tenant.keys.length), 1);
+  const answer = await admin("ApiKeyService/RevokeApiKey", { id: gone?.id });
+  // 429: after sixty such refusals within a minute (KEY-19).
+  const { status } = await new ServiceClient(service.http, gone?.secret ?? "").get("/v1/models");
+  expect([401, 429]).toContain(status);
+  return answer;
+}
+
+/** A budget of the tenant that is used up refuses the tenant, and nobody else. */
+async function useUpBudget({ tenant, other, client }: Turn): Promise<ClientAnswer> {
+  const budget = {
+    account: tenant.account,
+    metric: "METRIC_REQUESTS",
+    period: "PERIOD_DAY",
+    limit: 1,
+    action: "ACTION_REFUSE",
+  };
+  const made = await admin("ThresholdService/CreateThreshold", { threshold: budget });
+  const { id } = made.json["threshold"] as { id: string };
+  tenant.marks.add(id);
+  const isUsedUp = tenant.requests.size > 0;
+  const answer = await client.chat("shared");
+  expect(answer.code).toBe(isUsedUp ? "insufficient_quota" : null);
+  if (!isUsedUp) countAnswered(tenant, "shared");
+  const neighbour = await new ServiceClient(service.http, other.keys[0]?.secret ?? "").chat("shared");
+  expect(neighbour.status).toBe(200);
+  countAnswered(other, "shared");
+  await admin("ThresholdService/DeleteThreshold", { id });
+  return made;
+}
+
+const operations: Readonly<Record<string, Operation>> = {
+  chat,
+  usage,
+  listModels,
+  ownModel: ({ tenant, client }) => client.get(`/v1/models/${tenant.model}`),
+  usageByKey: ({ client }) => client.get("/v1/usage?bucket_width=1h&group_by=key,model"),
+  usageOverRpc: ({ client }) =>
+    client.rpc("unified.admin.v1.UsageService/QueryUsage", { groupBy: ["USAGE_GROUP_KEY", "USAGE_GROUP_MODEL"] }),
+  modelsOverRpc: ({ client }) => client.rpc("unified.catalog.v1.CatalogService/ListModels"),
+  wrongRequest,
+  makeKey: ({ tenant, number }) => makeKey(tenant, number),
+  rotate,
+  revoke,
+  useUpBudget,
+  listKeys: ({ tenant }) => admin("ApiKeyService/ListApiKeys", { account: tenant.account, pageSize: 1_000 }),
+  narrowKey: ({ tenant, pick }) =>
+    admin("ApiKeyService/UpdateApiKey", {
+      id: tenant.keys[pick(tenant.keys.length)]?.id,
+      models: { models: modelsOf(tenant) },
+    }),
+  limit: ({ tenant, pick }) =>
+    admin("LimitService/UpdateLimits", {
+      owner: { account: tenant.account },
+      limits: { requestsPerMinute: requestsPerMinute + pick(2) },
+    }),
+  limits: ({ tenant }) => admin("LimitService/GetLimits", { owner: { account: tenant.account } }),
+  modelLimits: ({ tenant }) => admin("LimitService/GetLimits", { owner: { model: "shared" }, account: tenant.account }),
+  emptyWindow: ({ tenant }) => admin("LimitService/ResetWindow", { owner: { account: tenant.account } }),
+  async threshold({ tenant }) {
+    const threshold = { account: tenant.account, metric: "METRIC_TOKENS", period: "PERIOD_MONTH", limit: 1_000 };
+    const answer = await admin("ThresholdService/CreateThreshold", { threshold });
+    tenant.marks.add((answer.json["threshold"] as { id: string }).id);
+    return answer;
+  },
+  thresholds: ({ tenant }) => admin("ThresholdService/ListThresholds", { account: tenant.account }),
+  usageForAdministrator: ({ tenant }) =>
+    admin("UsageService/QueryUsage", { account: tenant.account, groupBy: ["USAGE_GROUP_KEY", "USAGE_GROUP_MODEL"] }),
+};
+
+/** What the tenant asks about something of the other one, given how it is named. */
+const probes: Readonly<Record<string, (client: ServiceClient, named: string) => Promise<ClientAnswer>>> = {
+  model: (client, named) => client.get(`/v1/models/${named}-model`),
+  modelOverRpc: (client, named) => client.rpc("unified.catalog.v1.CatalogService/GetModel", { id: `${named}-model` }),
+  chat: (client, named) => client.chat(`${named}-model`),
+  stream: (client, named) => client.chat(`${named}-model`, { stream: true }),
+  completion: (client, named) => client.post("/v1/completions", { model: `${named}-model`, prompt: "one" }),
+  embedding: (client, named) => client.post("/v1/embeddings", { model: `${named}-model`, input: "one" }),
+  usage: (client, named) => client.rpc("unified.admin.v1.UsageService/QueryUsage", { account: named }),
+  usageOverRest: (client, named) => client.get(`/v1/usage?account=${named}`),
+  keys: (client, named) => client.rpc("unified.admin.v1.ApiKeyService/ListApiKeys", { account: named }),
+  thresholds: (client, named) => client.rpc("unified.admin.v1.ThresholdService/ListThresholds", { account: named }),
+  limits: (client, named) => client.rpc("unified.admin.v1.LimitService/GetLimits", { owner: { account: named } }),
+};
+
+/** An answer's body with the details of Connect's errors, which are protobuf in base64, as the text that they hold. */
+function readable({ text }: ClientAnswer): string {
+  return text.replaceAll(/"value":"([^"]*)"/g, (_, value: string) => Buffer.from(value, "base64").toString("latin1"));
+}
+
+/** Everything of an answer that can tell something, with the name that was asked for made the same. */
+function shapeOf(answer: ClientAnswer, named: string): object {
+  const { status, headers } = answer;
+  const kept = [...headers].filter(
+    ([name]) => !/^(date|x-request-id|openai-processing-ms|x-ratelimit-re.*)$/.test(name),
+  );
+  return { status, headers: kept, text: readable(answer).replaceAll(named, "NAMED") };
+}
+
+describe("two accounts on one service", { timeout: 300_000 }, () => {
+  const seed = Number(process.env["UIS_TEST_SEED"] ?? Math.floor(Math.random() * 2 ** 31));
+
+  it(`SEC-22: see nothing of each other in random sequences of operations (UIS_TEST_SEED=${seed})`, async () => {
+    const pick = seededPick(seed);
+    const names = Object.keys(operations);
+    for (let sequence = 0; sequence < rounds(500); sequence++) {
+      const [tenant, other] = pick(2) === 0 ? [a, b] : [b, a];
+      for (let step = 0; step < operationsPerSequence; step++) {
+        const key = tenant.keys[pick(tenant.keys.length)];
+        // What a client calls its request is a label: both use the same ones.
+        const number = sequence * operationsPerSequence + step;
+        const label = { "x-client-request-id": `label-${pick(10)}` };
+        const client = new ServiceClient(service.http, key?.secret ?? "", label);
+        const name = names[pick(names.length)] ?? "";
+        const answer = await operations[name]?.({ tenant, other, client, pick, number });
+        const said = answer === undefined ? "" : readable(answer) + JSON.stringify([...answer.headers]);
+        expect([name, [...other.marks].filter((mark) => said.includes(mark))]).toEqual([name, []]);
+      }
+      while (tenant.keys.length > 5) await admin("ApiKeyService/RevokeApiKey", { id: tenant.keys.shift()?.id });
+    }
+    for (const tenant of [a, b]) expect(tenant.requests.size).toBeGreaterThan(0);
+  });
+
+  it.each(Object.entries(probes))(
+    "SEC-22: what is the other one's answers as what nobody has: %s",
+    async (_, probe) => {
+      // Of the same length, so that nothing else differs.
+      const nobody = "nobody-canary";
+      expect(nobody).toHaveLength(b.account.length);
+      const client = new ServiceClient(service.http, a.keys[0]?.secret ?? "");
+      const [foreign, unknown] = [await probe(client, b.account), await probe(client, nobody)];
+      expect(shapeOf(foreign, b.account)).toEqual(shapeOf(unknown, nobody));
+    },
+  );
+});

@@ -1,0 +1,78 @@
+import { copyFile, mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import type { State } from "../../../src/domain/state.js";
+import { createSystemClock } from "../../../src/lib/clock.js";
+import { openEmbeddedState } from "../../../src/state/embedded/embedded-state.js";
+import { openSqlite } from "../../../src/state/embedded/sqlite-binding.js";
+import { settleLost, soakLedger } from "../../support/ledger-soak.js";
+import { silentLog } from "../../support/silent-log.js";
+import { byTier } from "../../support/tier.js";
+
+const requests = byTier({ ci: 2_000, long: 100_000 });
+const leaseMs = 61_000;
+const threeYearsMs = 3 * 366 * 86_400_000;
+
+let root: string;
+beforeEach(async () => {
+  root = await mkdtemp(join(tmpdir(), "uis-soak-"));
+});
+afterEach(() => rm(root, { recursive: true }));
+
+/** The state on a machine whose clocks can be set forward. */
+async function openAhead(aheadMs: number): Promise<{ state: State; advance(ms: number): void }> {
+  const system = createSystemClock();
+  const time = { aheadMs };
+  const clock = {
+    ...system,
+    now: () => system.now() + time.aheadMs,
+    monotonic: () => system.monotonic() + time.aheadMs,
+  };
+  const state = await openEmbeddedState({ dataDir: join(root, "data"), log: silentLog, clock });
+  return {
+    state,
+    advance(ms) {
+      time.aheadMs += ms;
+    },
+  };
+}
+
+/** Rows of each table that has some, and how many pages the file has. */
+async function contents(): Promise<{ rows: Record<string, number>; pages: number }> {
+  // Of a copy, because reading statements may hold the lock for longer than the connection is open.
+  const copy = join(root, "copy.db");
+  await copyFile(join(root, "data", "uis.db"), copy);
+  const db = openSqlite(copy);
+  const names = db.prepare("SELECT name FROM sqlite_schema WHERE type = 'table'").all();
+  const counts = names.map(({ name }): [string, number] => {
+    return [String(name), Number(db.prepare(`SELECT count(*) AS n FROM ${String(name)}`).get()?.["n"])];
+  });
+  const pages = Number(db.prepare("PRAGMA page_count").get()?.["page_count"]);
+  db.close();
+  return { rows: Object.fromEntries(counts.filter(([, count]) => count > 0)), pages };
+}
+
+/** Half of the requests, then three years in which what is old is purged. */
+async function round(number: number): ReturnType<typeof contents> {
+  const { state, advance } = await openAhead(number * threeYearsMs);
+  const leftRunning = await soakLedger(state, (number * requests) / 2, requests / 2);
+  advance(leaseMs);
+  expect(await settleLost(state)).toBe(leftRunning);
+  advance(threeYearsMs - leaseMs);
+  while ((await state.purge(500)) > 0) {}
+  await state.close();
+  return contents();
+}
+
+describe("the embedded state after many requests", { timeout: 600_000 }, () => {
+  it("USE-15: holds nothing that is not purged, and its file is used again", async () => {
+    const first = await round(0);
+    // Markers of the newest instant tell the store its time after a restart.
+    expect(Object.keys(first.rows).toSorted()).toEqual(["migrations", "settled"]);
+    expect(first.rows["settled"]).toBeLessThanOrEqual(requests / 20);
+    const second = await round(1);
+    expect(Object.keys(second.rows).toSorted()).toEqual(Object.keys(first.rows).toSorted());
+    expect(second.pages).toBeLessThanOrEqual(first.pages * 1.1);
+  });
+});

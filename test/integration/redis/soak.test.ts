@@ -1,0 +1,88 @@
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import type { State } from "../../../src/domain/state.js";
+import { createSystemClock } from "../../../src/lib/clock.js";
+import { openRedisState } from "../../../src/state/redis/open-redis-state.js";
+import { settleLost, soakLedger } from "../../support/ledger-soak.js";
+import { MovableClock } from "../../support/movable-clock.js";
+import { type RedisServer, startRedis } from "../../support/redis/start-redis.js";
+import { silentLog } from "../../support/silent-log.js";
+import { byTier } from "../../support/tier.js";
+import { needsProgram } from "../embedded/programs.js";
+
+const requests = byTier({ ci: 2_000, long: 100_000 });
+const leaseS = 61;
+const windowS = 71;
+const threeYearsS = 3 * 366 * 86_400;
+/**
+ * What has no expiry: the format of a shard, accounts by their last usage (let go when another one comes), and what
+ * `purge` empties.
+ */
+const lasting = /^uis:(\{s\d+\}:(format|accounts)|\{k\}:(audit|sessions|session_hashes))$/;
+
+let clock: MovableClock;
+let redis: RedisServer;
+let state: State;
+beforeEach(async (context) => {
+  needsProgram(context, "gcc", "gcc");
+  clock = new MovableClock();
+  redis = await startRedis({ aof: "no", env: clock.env });
+  const deps = { url: redis.url, tls: null, log: silentLog, clock: createSystemClock(), patience: 20 };
+  state = await openRedisState({ ...deps, allowVolatile: true });
+});
+afterEach(async () => {
+  await state?.close();
+  await redis?.remove();
+  clock?.remove();
+});
+
+/** Moves the store's time on, and lets the driver hear of it. */
+async function advanceTo(seconds: number): Promise<void> {
+  clock.set(seconds);
+  await state.health();
+}
+
+async function keysLike(pattern: string): Promise<string[]> {
+  return (await redis.cli("--scan", "--pattern", pattern)).split("\n").filter((key) => key !== "");
+}
+
+/** Asked of the server in one script, for there are many. */
+async function keysWithoutExpiry(): Promise<string[]> {
+  const script =
+    "local found = {} for _, key in ipairs(redis.call('KEYS', '*')) do if redis.call('PTTL', key) == -1 then found[#found + 1] = key end end return found";
+  return (await redis.cli("EVAL", script, "0")).split("\n").filter((key) => key !== "");
+}
+
+const sizeOf = async (key: string) => Number(await redis.cli("MEMORY", "USAGE", key, "SAMPLES", "0"));
+
+/** Most bytes that one of some keys takes. */
+async function largest(pattern: string): Promise<number> {
+  const sizes = await Promise.all((await keysLike(pattern)).slice(0, 50).map(sizeOf));
+  return Math.max(...sizes);
+}
+
+describe("Redis after many requests", { timeout: 600_000 }, () => {
+  it("state RL-21 USE-15: holds nothing that neither expires nor is purged, and little for each limit and usage row", async () => {
+    const leftRunning = await soakLedger(state, 0, requests);
+    expect(leftRunning).toBeGreaterThan(requests / 50);
+    expect(await largest("*:w:*")).toBeLessThan(1_500);
+    const [day = ""] = await keysLike("*:d:account-1:*");
+    const fields = (await redis.cli("HKEYS", day)).split("\n");
+    const rows = new Set(fields.map((field) => field.replace(/\|[^|]*$/, "")));
+    expect(rows.size).toBeGreaterThanOrEqual(5);
+    expect((await sizeOf(day)) / rows.size).toBeLessThan(300);
+
+    await advanceTo(leaseS);
+    expect(await settleLost(state)).toBe(leftRunning);
+    expect(await keysLike("*:live")).toEqual([]);
+    expect(await keysLike("*:leases")).toEqual([]);
+    expect((await keysWithoutExpiry()).filter((key) => !lasting.test(key))).toEqual([]);
+    await advanceTo(leaseS + windowS);
+    expect(await keysLike("*:w:*")).toEqual([]);
+
+    await advanceTo(threeYearsS);
+    while ((await state.purge(500)) > 0) {}
+    const left = (await keysLike("uis:*")).filter((key) => !key.endsWith(":replicas"));
+    expect(left.filter((key) => !/^uis:\{s\d+\}:(format|accounts)$/.test(key))).toEqual([]);
+    expect(await state.usage.accounts()).toEqual([]);
+  });
+});

@@ -1,0 +1,193 @@
+import { randomBytes } from "node:crypto";
+import { readdir, readFile } from "node:fs/promises";
+import { join } from "node:path";
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { DashboardClient, jsonOf } from "../../conformance/security/dashboard-client.js";
+import { eventually } from "../../support/eventually.js";
+import { type RedisServer, startRedis } from "../../support/redis/start-redis.js";
+import { ServiceClient } from "../../support/service-client.js";
+import type { ReadyLine, ServeProcess } from "../../support/spawn-serve.js";
+import { Served } from "./served.js";
+
+let served: Served;
+let redis: RedisServer | null = null;
+beforeEach(async () => {
+  served = await Served.in();
+});
+afterEach(async () => {
+  await served.remove();
+  await redis?.remove();
+  redis = null;
+});
+
+const masterKey = randomBytes(32);
+const env = {
+  LOG_LEVEL: "trace",
+  UIS_ADMIN_TOKEN: "canary-admin-token-4711",
+  UIS_ADMIN_PASSWORD: "canary-admin-password-4711",
+  UIS_BOOTSTRAP_API_KEY: "canary-bootstrap-key-4711",
+  UIS_MASTER_KEY: masterKey.toString("base64"),
+  HF_TOKEN: "canary-upstream-secret-4711",
+};
+const words = {
+  prompt: "canary-prompt-4711",
+  answer: "canary-answer-4711",
+  wrongKey: "sk-uis-canarycanarycanarycanarycanarycanarycanarycanary",
+  wrongPassword: "canary-wrong-password-4711",
+  wrongCookie: "canary-cookie-4711",
+  wrongToken: "canary-setup-token-4711",
+};
+
+const failing = (code: string) => ({ text: words.answer, fail: { code, after_tokens: 1 } });
+const config = {
+  models: [
+    { id: "good", engine: "scripted", scripted: { text: words.answer } },
+    { id: "bad", engine: "scripted", scripted: failing("internal_error") },
+    { id: "worse", engine: "scripted", scripted: failing("upstream_error") },
+    { id: "embed", engine: "scripted", scripted: { dimensions: 4 } },
+  ],
+};
+const message = [{ role: "user", content: words.prompt }];
+const rpcMessage = { params: { model: "good", messages: [{ role: "ROLE_USER", content: [{ text: words.prompt }] }] } };
+
+/** Inference in each form, and what can be wrong with it. */
+async function askAll({ api }: ReadyLine, key: string): Promise<void> {
+  const client = new ServiceClient(api, key, { cookie: `uis_session=${words.wrongCookie}` });
+  const statuses = [];
+  for (const model of ["good", "bad", "worse", words.prompt]) {
+    for (const stream of [false, true]) statuses.push((await client.chat(model, { messages: message, stream })).status);
+  }
+  expect(statuses).toEqual([200, 200, 500, 200, 502, 200, 404, 404]);
+  const posts: [string, object | string][] = [
+    ["/v1/completions", { model: "good", prompt: words.prompt }],
+    ["/v1/embeddings", { model: "embed", input: words.prompt }],
+    ["/v1/chat/completions", `{"model":"${words.prompt}`],
+    ["/v1/chat/completions", { model: "good", messages: message, temperature: words.prompt }],
+    ["/unified.inference.v1.InferenceService/CreateChatCompletion", rpcMessage],
+    ["/unified.inference.v1.InferenceService/CreateChatCompletion", { params: { model: words.prompt } }],
+    ["/unified.inference.v1.InferenceService/CreateChatCompletion", { [words.prompt]: words.prompt }],
+  ];
+  for (const [path, body] of posts) await client.post(path, body);
+}
+
+/** What fails for want of a right credential. Returns nothing that a client was given. */
+async function failToEnter({ api }: ReadyLine): Promise<void> {
+  for (const key of [words.wrongKey, `${env.UIS_BOOTSTRAP_API_KEY}x`]) {
+    const intruder = new ServiceClient(api, key);
+    expect((await intruder.get(`/v1/models?api_key=${words.wrongKey}`)).status).toBe(401);
+    expect((await intruder.rpc("unified.admin.v1.ApiKeyService/ListApiKeys")).status).toBe(401);
+  }
+  const browser = new DashboardClient({ http: api.replace(/\/v1$/, "") });
+  const signIn = { user: "admin", password: words.wrongPassword };
+  expect((await browser.call("SessionService/SignIn", signIn)).status).toBe(401);
+  const setUp = { token: words.wrongToken, password: words.wrongPassword };
+  expect((await browser.call("SessionService/CompleteSetup", setUp)).status).toBe(401);
+}
+
+/** The administrator's work. Returns every secret that an answer held. */
+async function administer({ api }: ReadyLine): Promise<string[]> {
+  const administrator = new ServiceClient(api, env.UIS_ADMIN_TOKEN);
+  const rpc = async (name: string, body: object) => {
+    const answer = await administrator.rpc(`unified.admin.v1.${name}`, body);
+    expect([name, answer.status]).toEqual([name, 200]);
+    return answer.json;
+  };
+  const made = await rpc("ApiKeyService/CreateApiKey", { name: "k", scope: "SCOPE_READ_WRITE" });
+  const rotated = await rpc("ApiKeyService/RotateApiKey", { id: (made["apiKey"] as { id: string }).id });
+  const link = await rpc("SessionService/CreateSetupLink", {});
+  const browser = new DashboardClient({ http: api.replace(/\/v1$/, "") });
+  const signIn = { user: "admin", password: env.UIS_ADMIN_PASSWORD };
+  await eventually(
+    async () => (await browser.call("SessionService/SignIn", signIn)).status === 200,
+    "the password holds",
+  );
+  const sessions = await browser.call("SessionService/ListSessions");
+  expect(jsonOf(sessions)["sessions"]).toHaveLength(1);
+  const [setUpToken = ""] = /[0-9A-Za-z_-]{40,}/.exec(JSON.stringify(link)) ?? [];
+  expect(setUpToken).not.toBe("");
+  const cookie = browser.cookie?.split("=")[1] ?? "";
+  expect(cookie).not.toBe("");
+  return [String(made["secret"]), String(rotated["secret"]), setUpToken, cookie];
+}
+
+/** A secret in the forms in which it would still be in clear. */
+function formsOf(secret: string): Buffer[] {
+  const texts = [secret, encodeURIComponent(secret), Buffer.from(secret).toString("base64")];
+  return [...new Set(texts)].map((text) => Buffer.from(text));
+}
+
+function found(secrets: readonly string[], places: ReadonlyMap<string, Buffer>): string[] {
+  return [...places].flatMap(([place, bytes]) =>
+    secrets.filter((secret) => formsOf(secret).some((form) => bytes.includes(form))).map((it) => `${it} in ${place}`),
+  );
+}
+
+/** Every file below a folder but those that are there to hold a secret. */
+async function filesBelow(folder: string): Promise<Map<string, Buffer>> {
+  const entries = await readdir(folder, { recursive: true, withFileTypes: true });
+  const files = entries.filter((entry) => entry.isFile() && !["admin.token", "master.key"].includes(entry.name));
+  const paths = files.map(({ parentPath, name }) => join(parentPath, name));
+  return new Map(await Promise.all(paths.map(async (path) => [path, await readFile(path)] as const)));
+}
+
+/** Pages for operators, and all that the process has written. */
+async function told({ line, stdout, stderr }: ServeProcess & { readonly line: ReadyLine }) {
+  const pages = new Map<string, Buffer>();
+  for (const path of ["/metrics", "/ready", "/debug/state"]) {
+    pages.set(path, Buffer.from(await (await fetch(line.ops + path)).text()));
+  }
+  return pages.set("the log", Buffer.from(stderr())).set("stdout", Buffer.from(stdout()));
+}
+
+const planted = [
+  ...[env.UIS_ADMIN_TOKEN, env.UIS_ADMIN_PASSWORD, env.UIS_BOOTSTRAP_API_KEY, env.UIS_MASTER_KEY, env.HF_TOKEN],
+  ...Object.values(words),
+];
+
+describe("secrets and prompts that were planted, whatever goes wrong at log level trace", { timeout: 120_000 }, () => {
+  it("SEC-18: are nowhere in the log, in pages for operators, or in any file of the embedded state", async () => {
+    const service = await served.start(config, { env });
+    await askAll(service.line, env.UIS_BOOTSTRAP_API_KEY);
+    await failToEnter(service.line);
+    const secrets = [...planted, ...(await administer(service.line))];
+    const files = await filesBelow(served.dataDir);
+    // What is kept in clear is found.
+    expect([...files.keys()].some((path) => path.endsWith("uis.db"))).toBe(true);
+    expect(found(["read_write"], files)).not.toEqual([]);
+    expect(service.stderr().split("\n").length).toBeGreaterThan(10);
+    expect(found(secrets, new Map([...files, ...(await told(service))]))).toEqual([]);
+    for (const bytes of files.values()) expect(bytes.includes(masterKey)).toBe(false);
+  });
+
+  it("SEC-18: are nowhere in the log, in the spool, or in anything that Redis was ever told", async () => {
+    redis = await startRedis({ acl: true, rules: "+config|get", args: ["--aof-use-rdb-preamble", "no"] });
+    const { username, password } = new URL(redis.url);
+    const service = await served.start(config, { env: { ...env, REDIS_URL: redis.url } });
+    await askAll(service.line, env.UIS_BOOTSTRAP_API_KEY);
+    await failToEnter(service.line);
+    const secrets = [...planted, ...(await administer(service.line)), decodeURIComponent(password)];
+    const kept = await filesBelow(join(redis.folder, "appendonlydir"));
+    expect(username).toBe("uis");
+    expect(found(["read_write"], kept)).not.toEqual([]);
+
+    await redis.kill();
+    await askAll(service.line, env.UIS_BOOTSTRAP_API_KEY);
+    await failToEnterWithout(service.line);
+    const files = await filesBelow(served.dataDir);
+    expect([...files].filter(([path, { length }]) => path.includes("spool") && length > 0)).not.toEqual([]);
+    expect(service.stderr()).toContain("the store does not answer");
+    const places = new Map([...kept, ...files, ...(await told(service))]);
+    expect(found(secrets, places)).toEqual([]);
+    for (const bytes of places.values()) expect(bytes.includes(masterKey)).toBe(false);
+  });
+});
+
+/** The same without a store that could tell: unavailable, and never a text that shows what was asked. */
+async function failToEnterWithout({ api }: ReadyLine): Promise<void> {
+  const intruder = new ServiceClient(api, words.wrongKey);
+  expect([401, 503]).toContain((await intruder.get("/v1/models")).status);
+  const browser = new DashboardClient({ http: api.replace(/\/v1$/, "") });
+  expect((await browser.call("SessionService/SignIn", { user: "admin", password: words.wrongPassword })).status).toBe(
+    503,
+  );
+}

@@ -1,0 +1,192 @@
+import { randomBytes } from "node:crypto";
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { setTimeout as delay } from "node:timers/promises";
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { leaseMs } from "../../../src/domain/lease-keeper.js";
+import { type BuiltService, startBuiltService } from "../../support/built-service.js";
+import { type Answer, type ChatClients, type Question, startChatClients } from "../../support/chat-clients.js";
+import { eventually } from "../../support/eventually.js";
+import { seededPick } from "../../support/random-numbers.js";
+import { fastClock } from "../../support/redis/fast-clock.js";
+import { keepHistory, readLedgerHistory } from "../../support/redis/ledger-history.js";
+import { type RedisServer, startRedis } from "../../support/redis/start-redis.js";
+import { byTier } from "../../support/tier.js";
+import { needsProgram } from "../embedded/programs.js";
+import { addUp, byModel, type UsageByModel, usageInLogs, usageOverRest, usageOverRpc } from "./usage-sums.js";
+
+/**
+ * The short form has the same three minutes of the store's time: the store's clock, which alone decides, runs ten times
+ * as fast there.
+ */
+const size = byTier({
+  ci: { processes: 2, clients: 16, limit: 300, clockSpeed: 10 },
+  long: { processes: 4, clients: 64, limit: 3_000, clockSpeed: 1 },
+});
+const runMs = 180_000;
+const startUpMs = 60_000;
+const windowMs = 60_000;
+const stepMs = 100;
+/** Twelve thirteenths (state RL-4), as a whole percentage. */
+const sustainedShare = 0.92;
+const refusedPauseMs = 500;
+const settledWithinMs = 20_000;
+
+/** Every question has two tokens. */
+const promptTokens = 2;
+const models = {
+  whole: { text: "tick", tokens: 6 },
+  /** Slow enough that nobody hears its end. */
+  left: { text: "tick", tokens: 40, token_delay_ms: 25 },
+  failing: { text: "tick", tokens: 6, fail: { after_tokens: 3, code: "internal_error" } },
+} as const;
+const wholeTokens = promptTokens + models.whole.tokens;
+
+/** 94 % whole answers, 5 % clients that leave, 1 % failures of the engine; half of them streams where both can be. */
+function questions(pick: (count: number) => number): () => Question {
+  return () => {
+    const percent = pick(100);
+    const isStream = pick(2) === 0;
+    if (percent === 0) return { model: "failing", isStream, leaves: false, maxTokens: models.failing.tokens };
+    if (percent <= 5) return { model: "left", isStream: true, leaves: true, maxTokens: models.left.tokens };
+    return { model: "whole", isStream, leaves: false, maxTokens: models.whole.tokens };
+  };
+}
+
+let root: string;
+let redis: RedisServer;
+const services: BuiltService[] = [];
+beforeEach(() => {
+  root = mkdtempSync(join(tmpdir(), "uis-exact-"));
+});
+afterEach(async () => {
+  await Promise.all(services.splice(0).map((service) => service.kill()));
+  await redis?.remove();
+  rmSync(root, { recursive: true, force: true });
+});
+
+async function startServices(limits: object): Promise<string> {
+  redis = await startRedis({ args: keepHistory, env: fastClock(root, size.clockSpeed) });
+  const config = {
+    state: { redis_url: redis.url },
+    models: Object.entries(models).map(([id, scripted]) => ({ id, engine: "scripted", slots: 256, scripted })),
+    rate_limits: { default_account: limits },
+  };
+  const env = { UIS_MASTER_KEY: randomBytes(32).toString("base64") };
+  for (let n = 0; n < size.processes; n += 1) {
+    services.push(await startBuiltService({ folder: join(root, String(n)), config, env }));
+  }
+  return services[0]?.key ?? "";
+}
+
+/** Three minutes of the store's time under clients that are refused nearly always, until all is settled. */
+async function load(key: string, pick: (count: number) => number): Promise<ChatClients> {
+  const service = (number: number) => services[number % services.length] ?? null;
+  const pauseMs = refusedPauseMs / size.clockSpeed;
+  const clients = startChatClients({ count: size.clients, service, key, question: questions(pick), pauseMs });
+  await eventually(() => clients.answers.length > 0, "the first answer");
+  await delay(runMs / size.clockSpeed);
+  await clients.end();
+  const isAtRest = async (each: BuiltService) => (await each.debugState()).requests.running === 0;
+  for (const each of services) await eventually(() => isAtRest(each), "all requests have ended");
+  return clients;
+}
+
+/** Output as the engines count it: it is in none of the answers of those who left. */
+async function producedByEngines(model: string): Promise<number> {
+  const states = await Promise.all(services.map((service) => service.debugState()));
+  return states.reduce((sum, state) => sum + (state.models.find(({ id }) => id === model)?.produced_tokens ?? 0), 0);
+}
+
+/** What usage has to be, by what clients and engines say. */
+async function expectedUsage(answers: readonly Answer[]): Promise<UsageByModel> {
+  const of = (model: string) => answers.filter(({ question }) => question.model === model);
+  const whole = of("whole");
+  const cut = async (model: string) => ({
+    requests: of(model).length,
+    promptTokens: of(model).length * promptTokens,
+    completionTokens: await producedByEngines(model),
+  });
+  return {
+    failing: await cut("failing"),
+    left: await cut("left"),
+    whole: {
+      requests: whole.length,
+      promptTokens: addUp(whole.map((answer) => answer.promptTokens)),
+      completionTokens: addUp(whole.map((answer) => answer.completionTokens)),
+    },
+  };
+}
+
+/**
+ * What a request was charged with in the end: whole answers use what they reserve, and what others gave back may be used
+ * again. The instant is that of the store's decision, read from its own record of it; requests that the store was too
+ * slow for are not its admissions and have none.
+ */
+interface Charge {
+  readonly atMs: number;
+  readonly amount: number;
+}
+
+/** The most that was charged in any window; windows begin every 100 ms. */
+function mostInAnyWindow(charges: readonly Charge[], firstMs: number, lastMs: number): number {
+  let most = 0;
+  for (let fromMs = firstMs - windowMs; fromMs <= lastMs; fromMs += stepMs) {
+    most = Math.max(most, chargedBetween(charges, fromMs, fromMs + windowMs));
+  }
+  return most;
+}
+
+function chargedBetween(charges: readonly Charge[], fromMs: number, toMs: number): number {
+  let sum = 0;
+  for (const { atMs, amount } of charges) if (atMs >= fromMs && atMs < toMs) sum += amount;
+  return sum;
+}
+
+describe("limits and usage of several processes on one Redis", () => {
+  it.for([
+    { what: "requests", limits: { requests_per_minute: size.limit }, limit: size.limit },
+    { what: "tokens", limits: { tokens_per_minute: size.limit * wholeTokens }, limit: size.limit * wholeTokens },
+  ])(
+    "state RL-3, state RL-4, state RL-6, state RL-7, USE-1, USE-10, REL-16: $what are never above the limit in 60 s, reach 92 % of it, and all that was used is counted once",
+    { timeout: runMs / size.clockSpeed + 3 * startUpMs },
+    async ({ what, limits, limit }, context) => {
+      if (size.clockSpeed > 1) needsProgram(context, "gcc", "gcc");
+      const key = await startServices(limits);
+      const seed = Math.floor(Math.random() * 2 ** 31);
+      const { answers, refused } = await load(key, seededPick(seed));
+      const outcomes = new Set(answers.map(({ question, outcome }) => `${question.model} ${outcome}`));
+      expect([...outcomes].toSorted()).toEqual(["failing failed", "left left", "whole completed"]);
+
+      const expected = await expectedUsage(answers);
+      const [service] = services as [BuiltService];
+      // What waited in a spool comes later.
+      await expect.poll(() => usageOverRest(service, key), { timeout: settledWithinMs }).toEqual(expected);
+      expect(await usageOverRpc(service, key)).toEqual(expected);
+      await Promise.all(services.map((each) => each.stop()));
+      const logged = usageInLogs(services);
+      expect(byModel(logged)).toEqual(expected);
+
+      const { admittedAtMs, settled } = await readLedgerHistory(redis, leaseMs);
+      expect([...settled].filter(([, times]) => times !== 1)).toEqual([]);
+      expect([...settled.keys()].toSorted()).toEqual(logged.map(({ requestId }) => requestId).toSorted());
+      const charges = logged.flatMap((request): Charge[] => {
+        const atMs = admittedAtMs.get(request.requestId);
+        if (atMs === undefined) return [];
+        return [{ atMs, amount: what === "requests" ? 1 : request.promptTokens + request.completionTokens }];
+      });
+      const instants = [...admittedAtMs.values()].toSorted((a, b) => a - b);
+      const [firstMs = 0] = instants;
+      const most = mostInAnyWindow(charges, firstMs, instants.at(-1) ?? 0);
+      const sustained = chargedBetween(charges, firstMs + windowMs, firstMs + runMs) / 2;
+      const degraded = answers.filter(({ isDegraded }) => isDegraded).length;
+      await context.annotate(
+        `${what}: limit ${limit}, most in 60 s ${most}, per minute at last ${sustained}; ${answers.length} answered, ` +
+          `${refused} refused, ${degraded} decided without the store; seed ${seed}`,
+      );
+      expect(most).toBeLessThanOrEqual(limit);
+      expect(sustained).toBeGreaterThanOrEqual(sustainedShare * limit);
+    },
+  );
+});

@@ -1,0 +1,35 @@
+import { CallTimes } from "../../src/domain/call-times.js";
+import type { CallEnd } from "../../src/domain/observer.js";
+
+/**
+ * The end of a streamed chat on the model `m`: 5 ms in the queue, its slot at 10 ms, first content at 30 ms, the engine's
+ * end at 120 ms, 10 tokens, over at 125 ms.
+ */
+export function chatEnd(changes: Partial<CallEnd> = {}): CallEnd {
+  const times = new CallTimes(1_000);
+  times.engineBegan(1_010, 5);
+  times.firstContent(1_030, 1, true);
+  times.engineEnded(1_120);
+  return {
+    requestId: "req_0",
+    operation: "create_chat_completion",
+    transport: "openai",
+    model: "m",
+    why: "completed",
+    code: "ok",
+    stage: "delivering",
+    clientLeft: false,
+    usage: { promptTokens: 7, completionTokens: 10, cachedTokens: 4, reasoningTokens: 3 },
+    receivedAtMs: 1_700_000_000_000,
+    durationMs: 125,
+    times,
+    traceparent: undefined,
+    details: null,
+    ...changes,
+  };
+}
+
+/** The end of a call that no engine was asked for. */
+export function plainEnd(changes: Partial<CallEnd> = {}): CallEnd {
+  return chatEnd({ usage: null, times: new CallTimes(1_000), durationMs: 1, ...changes });
+}

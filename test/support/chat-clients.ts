@@ -1,0 +1,134 @@
+import { setTimeout as delay } from "node:timers/promises";
+
+/** What a client asks for. */
+export interface Question {
+  readonly model: string;
+  readonly isStream: boolean;
+  /** A client that leaves when it has seen the first of the answer. Streams only. */
+  readonly leaves: boolean;
+  readonly maxTokens: number;
+}
+
+/**
+ * How it went, as the client saw it: the whole answer; gone by itself; an error of the service; 429; a connection that
+ * broke, or none at all.
+ */
+export type Outcome = "completed" | "left" | "failed" | "refused" | "broken";
+
+export interface Answer {
+  readonly question: Question;
+  /** Null when no headers came. */
+  readonly requestId: string | null;
+  readonly outcome: Outcome;
+  /** Of the answer's own usage; 0 where it was not seen. */
+  readonly promptTokens: number;
+  readonly completionTokens: number;
+  /** Its limits were decided without the store. */
+  readonly isDegraded: boolean;
+  /** When its headers came, by `performance.now()`; infinite when none did. */
+  readonly begunAtMs: number;
+  /** When it was over for the client. */
+  readonly endedAtMs: number;
+}
+
+export interface ChatClientsOptions {
+  readonly count: number;
+  /** Of client `number`, for its next question; null while it has none. */
+  readonly service: (number: number) => { readonly http: string } | null;
+  readonly key: string;
+  readonly question: () => Question;
+  /** How long a client waits that was refused, or found nobody. */
+  readonly pauseMs: number;
+}
+
+export interface ChatClients {
+  /** So far; 429s are only counted. */
+  readonly answers: readonly Answer[];
+  readonly refused: number;
+  /** Resolves when all have ended the question that they are at. */
+  end(): Promise<void>;
+}
+
+/** Clients that ask one question after the other, each as soon as the one before is answered. */
+export function startChatClients({ count, service, key, question, pauseMs }: ChatClientsOptions): ChatClients {
+  const answers: Answer[] = [];
+  let refused = 0;
+  let isOver = false;
+  const run = async (number: number) => {
+    while (!isOver) {
+      const asked = service(number);
+      const answer = asked === null ? null : await ask(asked.http, key, question());
+      if (answer !== null && answer.outcome !== "refused") answers.push(answer);
+      if (answer?.outcome === "refused") refused += 1;
+      if (answer === null || answer.outcome === "refused" || answer.outcome === "broken") await delay(pauseMs);
+    }
+  };
+  const running = Promise.all(Array.from({ length: count }, (_, number) => run(number)));
+  return {
+    answers,
+    get refused() {
+      return refused;
+    },
+    async end() {
+      isOver = true;
+      await running;
+    },
+  };
+}
+
+interface SeenUsage {
+  readonly prompt_tokens: number;
+  readonly completion_tokens: number;
+}
+
+async function ask(http: string, key: string, question: Question): Promise<Answer> {
+  const { model, isStream, leaves, maxTokens } = question;
+  const leave = new AbortController();
+  const seen = {
+    requestId: null as string | null,
+    isDegraded: false,
+    begunAtMs: Number.POSITIVE_INFINITY,
+  };
+  const ended = (outcome: Outcome, usage?: SeenUsage): Answer => ({
+    question,
+    ...seen,
+    endedAtMs: performance.now(),
+    outcome,
+    promptTokens: usage?.prompt_tokens ?? 0,
+    completionTokens: usage?.completion_tokens ?? 0,
+  });
+  try {
+    const response = await fetch(`${http}/v1/chat/completions`, {
+      method: "POST",
+      headers: { authorization: `Bearer ${key}`, "content-type": "application/json" },
+      body: JSON.stringify({
+        model,
+        max_tokens: maxTokens,
+        messages: [{ role: "user", content: "one two" }],
+        ...(isStream ? { stream: true, stream_options: { include_usage: true } } : {}),
+      }),
+      signal: leave.signal,
+    });
+    seen.begunAtMs = performance.now();
+    seen.requestId = response.headers.get("x-request-id");
+    seen.isDegraded = response.headers.get("x-ratelimit-degraded") !== null;
+    if (response.status === 200 && leaves) {
+      await response.body?.getReader().read();
+      leave.abort();
+      return ended("left");
+    }
+    const text = await response.text();
+    if (response.status === 429) return ended("refused");
+    if (response.status !== 200) return ended("failed");
+    if (!isStream) return ended("completed", (JSON.parse(text) as { usage: SeenUsage }).usage);
+    return text.endsWith("data: [DONE]\n\n") ? ended("completed", usageIn(text)) : ended("failed");
+  } catch {
+    return ended("broken");
+  }
+}
+
+/** The last event but the end marker has it. */
+function usageIn(stream: string): SeenUsage {
+  const last = stream.split("\n\n").findLast((event) => event.includes('"usage":{'));
+  return (JSON.parse(last?.slice("data: ".length) ?? "{}") as { usage: SeenUsage }).usage;
+}

@@ -1,0 +1,30 @@
+/* Preloaded into a server: its wall clock runs CLOCK_SPEED times as fast, from the start of the process on. */
+#define _GNU_SOURCE
+#include <stdlib.h>
+#include <sys/syscall.h>
+#include <sys/time.h>
+#include <time.h>
+#include <unistd.h>
+
+static long long begun_ns, speed = 1;
+
+/* Asked of the kernel itself: the allocator of the server tells the time before symbols can be looked up. */
+static long long true_ns(void) {
+  struct timespec time;
+  syscall(SYS_clock_gettime, CLOCK_REALTIME, &time);
+  return time.tv_sec * 1000000000LL + time.tv_nsec;
+}
+
+__attribute__((constructor)) static void begin(void) {
+  const char *wanted = getenv("CLOCK_SPEED");
+  if (wanted != NULL) speed = atoll(wanted);
+  begun_ns = true_ns();
+}
+
+int gettimeofday(struct timeval *restrict time, void *restrict zone) {
+  (void)zone;
+  long long ns = begun_ns + (true_ns() - begun_ns) * speed;
+  time->tv_sec = ns / 1000000000;
+  time->tv_usec = ns % 1000000000 / 1000;
+  return 0;
+}

@@ -1,0 +1,68 @@
+import { readdir, readFile } from "node:fs/promises";
+import { join } from "node:path";
+import type { RedisProcess } from "./redis-process.js";
+
+/** What a Redis server has written down of the requests of all replicas. */
+export interface LedgerHistory {
+  /** By request: when it was admitted, by the server's time. */
+  readonly admittedAtMs: ReadonlyMap<string, number>;
+  /** By request: how often it was settled. */
+  readonly settled: ReadonlyMap<string, number>;
+  /** Requests that were given another lease: they ran for long, or a sweep found them. */
+  readonly leasedAgain: ReadonlySet<string>;
+}
+
+/** So that nothing of the history is lost: the append-only file stays as it was written. */
+export const keepHistory: readonly string[] = ["--auto-aof-rewrite-percentage", "0"];
+
+/**
+ * Reads it from the append-only file, where scripts stand as what they wrote: an admission as the lease that it gave,
+ * `leaseMs` after the instant at which the store decided; a settlement as the marker of the request. So the store itself
+ * tells, to the millisecond and without being asked anything while it runs.
+ */
+export async function readLedgerHistory(redis: RedisProcess, leaseMs: number): Promise<LedgerHistory> {
+  const admittedAtMs = new Map<string, number>();
+  const settled = new Map<string, number>();
+  const leasedAgain = new Set<string>();
+  for (const [name = "", key = "", ...values] of await commandsOf(redis)) {
+    if (name.toUpperCase() === "ZADD" && key.endsWith("}:leases")) {
+      for (let i = 0; i + 1 < values.length; i += 2) {
+        const requestId = values[i + 1] ?? "";
+        if (admittedAtMs.has(requestId)) leasedAgain.add(requestId);
+        else admittedAtMs.set(requestId, Number(values[i]) - leaseMs);
+      }
+    }
+    const requestId = /\}:end:(.+)$/.exec(key)?.[1];
+    if (name.toUpperCase() === "SET" && requestId !== undefined) {
+      settled.set(requestId, (settled.get(requestId) ?? 0) + 1);
+    }
+  }
+  return { admittedAtMs, settled, leasedAgain };
+}
+
+/** All commands in the append-only file, in their order, each as its words. */
+async function commandsOf({ folder }: RedisProcess): Promise<string[][]> {
+  const aofFolder = join(folder, "appendonlydir");
+  const names = (await readdir(aofFolder)).filter((name) => name.endsWith(".incr.aof"));
+  if (names.length !== 1) throw new Error(`the append-only file was rewritten: ${names.join(", ")}`);
+  const bytes = await readFile(join(aofFolder, names[0] ?? ""));
+  const commands: string[][] = [];
+  let at = 0;
+  /** A line with one letter and a number. */
+  const readNumber = (): number => {
+    const end = bytes.indexOf("\r\n", at);
+    const value = Number(bytes.toString("latin1", at + 1, end));
+    at = end + 2;
+    return value;
+  };
+  while (at < bytes.length) {
+    const words = Array.from({ length: readNumber() }, () => {
+      const length = readNumber();
+      const word = bytes.toString("utf8", at, at + length);
+      at += length + 2;
+      return word;
+    });
+    commands.push(words);
+  }
+  return commands;
+}

@@ -1,0 +1,56 @@
+import { once } from "node:events";
+import { type AddressInfo, connect, createServer, type Socket } from "node:net";
+import { setTimeout as delay } from "node:timers/promises";
+
+/** A way to a Redis server on which answers are late or do not arrive. */
+export interface SlowLink {
+  /** Of the server, through this link. */
+  readonly url: string;
+  /** How long each answer takes in addition. */
+  delayMs: number;
+  /** Answers that contain this text do not arrive, on connections that stay open; null: all do. */
+  swallow: string | null;
+  close(): Promise<void>;
+}
+
+/** Forwards to the server on `port` of this machine. */
+export async function openSlowLink(port: number): Promise<SlowLink> {
+  const sockets = new Set<Socket>();
+  const server = createServer((client) => {
+    const upstream = connect({ port, host: "127.0.0.1", noDelay: true });
+    client.setNoDelay(true);
+    for (const [socket, other] of [
+      [client, upstream],
+      [upstream, client],
+    ] as const) {
+      sockets.add(socket);
+      socket.on("error", () => other.destroy());
+      socket.on("close", () => {
+        sockets.delete(socket);
+        other.destroy();
+      });
+    }
+    client.on("data", (data) => upstream.write(data));
+    // In their order, also when the delay becomes shorter.
+    let passed = Promise.resolve();
+    upstream.on("data", (data) => {
+      if (link.swallow !== null && data.includes(link.swallow)) return;
+      const late = link.delayMs === 0 ? Promise.resolve() : delay(link.delayMs);
+      passed = Promise.all([passed, late]).then(() => void client.write(data));
+    });
+  });
+  server.listen(0, "127.0.0.1");
+  await once(server, "listening");
+  const link: SlowLink = {
+    url: `redis://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    delayMs: 0,
+    swallow: null,
+    async close() {
+      const closed = once(server, "close");
+      server.close();
+      for (const socket of sockets) socket.destroy();
+      await closed;
+    },
+  };
+  return link;
+}

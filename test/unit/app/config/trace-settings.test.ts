@@ -1,0 +1,52 @@
+import { describe, expect, it } from "vitest";
+import { readTraceSettings } from "../../../../src/app/config/trace-settings.js";
+
+const endpoint = { OTEL_EXPORTER_OTLP_ENDPOINT: "http://collector:4318/" };
+
+describe("settings of traces", () => {
+  it.each([
+    ["nothing", {}],
+    ["an empty endpoint", { OTEL_EXPORTER_OTLP_ENDPOINT: "" }],
+    ["a service name alone", { OTEL_SERVICE_NAME: "x" }],
+    ["an SDK that is disabled", { ...endpoint, OTEL_SDK_DISABLED: "TRUE" }],
+    ["an exporter that is none", { ...endpoint, OTEL_TRACES_EXPORTER: "none" }],
+  ])("are none with %s", (_what, variables) => {
+    expect(readTraceSettings(variables)).toBeNull();
+  });
+
+  it("take the endpoint for all signals, or the one for traces as it is", () => {
+    expect(readTraceSettings(endpoint)).toMatchObject({
+      endpoint: "http://collector:4318/v1/traces",
+      serviceName: "unified-inference",
+      sampler: "parentbased_always_on",
+      samplerArg: 1,
+      warnings: [],
+    });
+    const own = { ...endpoint, OTEL_EXPORTER_OTLP_TRACES_ENDPOINT: "http://other/x" };
+    expect(readTraceSettings(own)?.endpoint).toBe("http://other/x");
+  });
+
+  it("read lists of names and values, percent-encoded", () => {
+    const settings = readTraceSettings({
+      ...endpoint,
+      OTEL_EXPORTER_OTLP_HEADERS: "authorization=Bearer%20abc, x-team = a%zz ,nonsense",
+      OTEL_RESOURCE_ATTRIBUTES: "service.name=from-list,deployment.environment.name=prod",
+    });
+    expect(settings).toMatchObject({
+      headers: { authorization: "Bearer abc", "x-team": "a%zz" },
+      serviceName: "from-list",
+      resource: { "deployment.environment.name": "prod" },
+    });
+  });
+
+  it("warn of what has no effect and go on with what is usual", () => {
+    const settings = readTraceSettings({
+      ...endpoint,
+      OTEL_TRACES_SAMPLER: "jaeger",
+      OTEL_TRACES_SAMPLER_ARG: "7",
+      OTEL_EXPORTER_OTLP_PROTOCOL: "grpc",
+    });
+    expect(settings).toMatchObject({ sampler: "parentbased_always_on", samplerArg: 1 });
+    expect(settings?.warnings).toHaveLength(3);
+  });
+});

@@ -1,0 +1,45 @@
+import { describe, expect, it } from "vitest";
+import type { RedisClient } from "../../../../src/state/redis/redis-client.js";
+import { ReplicaCount } from "../../../../src/state/redis/replica-count.js";
+import { FakeClock } from "../../../support/fake-clock.js";
+
+/** Time goes on by a note, which is every two seconds; the store then says `counted`, or nothing when that is null. */
+async function setUp() {
+  const clock = new FakeClock();
+  let counted: number | null = 3;
+  const client: RedisClient = {
+    prefix: "uis:",
+    run: () => (counted === null ? Promise.reject(new Error("away")) : Promise.resolve(counted)),
+    command: () => Promise.reject(new Error("not asked here")),
+  };
+  const replicas = new ReplicaCount({ client, clock });
+  await replicas.start();
+  const note = async (says: number | null) => {
+    counted = says;
+    clock.advance(2_000);
+    await new Promise((resolve) => setImmediate(resolve));
+    return replicas.known;
+  };
+  return { replicas, note };
+}
+
+describe("ReplicaCount", () => {
+  it("is what the store says, and at least this process", async () => {
+    const { replicas, note } = await setUp();
+    expect(replicas.known).toBe(3);
+    expect([await note(5), await note(2), await note(0)]).toEqual([5, 2, 1]);
+  });
+
+  it("state RL-17: does not fall in an outage, nor after it before all can have come back", async () => {
+    const { note } = await setUp();
+    expect([await note(null), await note(null)]).toEqual([3, 3]);
+    // The store has forgotten those that could not note themselves.
+    expect([await note(1), await note(2), await note(2), await note(2)]).toEqual([3, 3, 3, 3]);
+    expect(await note(2)).toBe(2);
+  });
+
+  it("rises at once after an outage", async () => {
+    const { note } = await setUp();
+    expect([await note(null), await note(4)]).toEqual([3, 4]);
+  });
+});

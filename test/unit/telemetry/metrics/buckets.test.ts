@@ -1,0 +1,49 @@
+import fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import { bounds } from "../../../../src/telemetry/metrics/bounds.js";
+import { Buckets } from "../../../../src/telemetry/metrics/buckets.js";
+
+describe("buckets", () => {
+  it("count a value in the first bound that it does not exceed, and what is above all of them apart", () => {
+    const buckets = new Buckets([1, 2, 5]);
+    for (const seconds of [0, 1, 1.5, 2, 5, 5.1, 100]) buckets.observe(seconds);
+    expect(buckets.upTo([1, 2, 5])).toEqual([2, 4, 5]);
+    expect(buckets.count).toBe(7);
+    expect(buckets.sum).toBeCloseTo(114.6);
+  });
+
+  it("show the same values by fewer bounds", () => {
+    const buckets = new Buckets([1, 2, 5]);
+    for (const seconds of [0.5, 1.5, 3]) buckets.observe(seconds);
+    expect(buckets.upTo([1, 5])).toEqual([1, 3]);
+  });
+
+  it("add up to what one would have counted that saw all values", () => {
+    fc.assert(
+      fc.property(fc.array(fc.float({ min: 0, max: 3000, noNaN: true })), fc.nat(), (values, cut) => {
+        const [first, second, both] = [
+          new Buckets(bounds.duration),
+          new Buckets(bounds.duration),
+          new Buckets(bounds.duration),
+        ];
+        for (const [i, value] of values.entries()) {
+          (i < cut ? first : second).observe(value);
+          both.observe(value);
+        }
+        first.add(second);
+        expect(first.upTo(bounds.duration)).toEqual(both.upTo(bounds.duration));
+        expect(first.count).toBe(values.length);
+      }),
+    );
+  });
+});
+
+describe("bounds", () => {
+  it("ascend, and ours hold those of OpenTelemetry's conventions", () => {
+    for (const list of Object.values(bounds)) expect(list).toEqual([...new Set(list)].sort((a, b) => a - b));
+    expect(bounds.genAiDuration.at(0)).toBe(0.01);
+    expect(bounds.genAiDuration.at(-1)).toBe(81.92);
+    expect(bounds.duration).toEqual(expect.arrayContaining(bounds.genAiDuration));
+    expect(bounds.tokenGap).toEqual(expect.arrayContaining(bounds.genAiTokenGap));
+  });
+});

@@ -1,0 +1,33 @@
+import { describe, expect, it } from "vitest";
+import { openTraces, tracePackages } from "../../../../src/telemetry/traces/open-traces.js";
+import { silentLog } from "../../../support/core-harness.js";
+
+const options = {
+  endpoint: "http://127.0.0.1:9/v1/traces",
+  headers: {},
+  serviceName: "under-test",
+  resource: {},
+  sampler: "always_off",
+  samplerArg: 1,
+};
+
+describe("traces", () => {
+  it("without their packages say which these are and how to get them", async () => {
+    const opening = openTraces(options, silentLog, () => Promise.reject(new Error("Cannot find package")));
+    await expect(opening).rejects.toMatchObject({ name: "TracePackagesMissing" });
+    await expect(opening).rejects.toThrow(`npm install ${tracePackages.join(" ")}`);
+  });
+
+  it.each([
+    ["always_on", 0, true],
+    ["always_off", 1, false],
+    ["traceidratio", 0, false],
+    ["traceidratio", 1, true],
+    ["parentbased_always_off", 1, false],
+    ["parentbased_traceidratio", 1, true],
+  ])("with the sampler %s and %d record what it says", async (sampler, samplerArg, isRecorded) => {
+    const traces = await openTraces({ ...options, sampler, samplerArg }, silentLog);
+    expect(traces.tracer.startSpan("x").isRecording()).toBe(isRecorded);
+    await traces.close();
+  });
+});

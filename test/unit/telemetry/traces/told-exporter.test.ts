@@ -1,0 +1,28 @@
+import type { SpanExporter } from "@opentelemetry/sdk-trace-base";
+import { expect, it } from "vitest";
+import { ToldExporter } from "../../../../src/telemetry/traces/told-exporter.js";
+import { silentLog } from "../../../support/core-harness.js";
+
+it("tells the log of each change once: spans are dropped, spans are taken again", () => {
+  const told: string[] = [];
+  const log = {
+    ...silentLog,
+    warn: (fields: object, message: string) => told.push(`${message}: ${JSON.stringify(fields)}`),
+    info: (_fields: object, message: string) => told.push(message),
+  };
+  let isDown = true;
+  const inner: SpanExporter = {
+    export: (_spans, done) => done(isDown ? { code: 1, error: new Error("refused") } : { code: 0 }),
+    shutdown: async () => {},
+  };
+  const exporter = new ToldExporter(inner, log);
+  const codes: number[] = [];
+  const send = () => exporter.export([], ({ code }) => codes.push(code));
+  send();
+  send();
+  isDown = false;
+  send();
+  send();
+  expect(codes).toEqual([1, 1, 0, 0]);
+  expect(told).toEqual(['traces are not taken, spans are dropped: {"reason":"refused"}', "traces are taken again"]);
+});
