@@ -46,8 +46,20 @@ function counts({ requestId, model, promptTokens, completionTokens, latencyMs }:
   };
 }
 
-/** The id is a digest of request and type, so that the same event is the same however often it is drafted (WH-11). */
+/**
+ * The id is a digest of request and type, so that the same event is the same however often it is drafted (WH-11). Id and
+ * body are made when they are read: most events have no receiver, and then the store reads their type only.
+ */
 function draft(type: EventType, requestId: string, atMs: number, data: object): EventDraft {
-  const id = `evt_${sha256Hex(`${requestId}/${type}`).slice(0, 32)}`;
-  return { id, type, body: JSON.stringify({ id, type, created_at: new Date(atMs).toISOString(), data }) };
+  let id: string | undefined;
+  return {
+    type,
+    get id() {
+      id ??= `evt_${sha256Hex(`${requestId}/${type}`).slice(0, 32)}`;
+      return id;
+    },
+    get body() {
+      return JSON.stringify({ id: this.id, type, created_at: new Date(atMs).toISOString(), data });
+    },
+  };
 }

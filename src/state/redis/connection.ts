@@ -132,6 +132,16 @@ export class RedisConnection implements RedisClient {
     }
   }
 
+  together(send: () => void): void {
+    const stream = this.#redis instanceof Cluster ? null : this.#redis.stream;
+    stream?.cork();
+    try {
+      send();
+    } finally {
+      stream?.uncork();
+    }
+  }
+
   /** The same command on every primary: one, or those of the cluster. Rejects with what the server said. */
   onEachPrimary<T>(name: string, args: readonly Argument[], timeoutMs = defaultTimeoutMs): Promise<T[]> {
     const primaries = this.#redis instanceof Cluster ? this.#redis.nodes("master") : [this.#redis];

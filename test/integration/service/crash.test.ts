@@ -198,20 +198,20 @@ describe("a service that is killed under load", () => {
     const usage = totalOf(await usageOverRest(survivor, key));
     expect([await survivor.stop(), await victim.service?.stop()]).toEqual([0, 0]);
 
-    const { admittedAtMs, settled, leasedAgain } = await readLedgerHistory(redis, leaseMs);
+    const { admittedAtMs, settled, swept } = await readLedgerHistory(redis, leaseMs);
     const { whole, broken } = seen(clients.answers);
     const degraded = clients.answers.filter(({ isDegraded }) => isDegraded).length;
     await context.annotate(
       `Redis: ${roundCount} kills, ${clients.answers.length} requests, ${whole.length} whole, ${broken.length} cut after ` +
-        `their first byte, ${leasedAgain.size} settled by a sweep, ${degraded} admitted without the store; seed ${seed}`,
+        `their first byte, ${swept.size} settled by a sweep, ${degraded} admitted without the store; seed ${seed}`,
     );
     expect(whole.filter((id) => !settled.has(id))).toEqual([]);
     expect([...settled].filter(([, times]) => times !== 1)).toEqual([]);
     expect([...admittedAtMs.keys()].filter((id) => !settled.has(id))).toEqual([]);
     const wholeIds = new Set(whole);
-    expect([...leasedAgain].filter((id) => wholeIds.has(id))).toEqual([]);
-    expect(leasedAgain.size).toBeGreaterThan(0);
-    expect(usage).toEqual(sumsOf(settled.size, leasedAgain.size));
+    expect([...swept].filter((id) => wholeIds.has(id))).toEqual([]);
+    expect(swept.size).toBeGreaterThan(0);
+    expect(usage).toEqual(sumsOf(settled.size, swept.size));
   });
 });
 

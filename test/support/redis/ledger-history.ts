@@ -8,8 +8,8 @@ export interface LedgerHistory {
   readonly admittedAtMs: ReadonlyMap<string, number>;
   /** By request: how often it was settled. */
   readonly settled: ReadonlyMap<string, number>;
-  /** Requests that were given another lease: they ran for long, or a sweep found them. */
-  readonly leasedAgain: ReadonlySet<string>;
+  /** Requests that a sweep found. */
+  readonly swept: ReadonlySet<string>;
 }
 
 /** So that nothing of the history is lost: the append-only file stays as it was written. */
@@ -23,21 +23,27 @@ export const keepHistory: readonly string[] = ["--auto-aof-rewrite-percentage", 
 export async function readLedgerHistory(redis: RedisProcess, leaseMs: number): Promise<LedgerHistory> {
   const admittedAtMs = new Map<string, number>();
   const settled = new Map<string, number>();
-  const leasedAgain = new Set<string>();
+  const swept = new Set<string>();
+  const written = new Set<string>();
   for (const [name = "", key = "", ...values] of await commandsOf(redis)) {
-    if (name.toUpperCase() === "ZADD" && key.endsWith("}:leases")) {
+    const command = name.toUpperCase();
+    if (command === "HSET" && key.endsWith("}:live")) {
+      for (let i = 0; i < values.length; i += 2) written.add(values[i] ?? "");
+    }
+    if (command === "ZADD" && key.endsWith("}:leases")) {
       for (let i = 0; i + 1 < values.length; i += 2) {
         const requestId = values[i + 1] ?? "";
-        if (admittedAtMs.has(requestId)) leasedAgain.add(requestId);
-        else admittedAtMs.set(requestId, Number(values[i]) - leaseMs);
+        // Admissions and renewals write the request and then its lease, sweeps the lease alone.
+        if (!written.delete(requestId)) swept.add(requestId);
+        else if (!admittedAtMs.has(requestId)) admittedAtMs.set(requestId, Number(values[i]) - leaseMs);
       }
     }
     const requestId = /\}:end:(.+)$/.exec(key)?.[1];
-    if (name.toUpperCase() === "SET" && requestId !== undefined) {
+    if (command === "SET" && requestId !== undefined) {
       settled.set(requestId, (settled.get(requestId) ?? 0) + 1);
     }
   }
-  return { admittedAtMs, settled, leasedAgain };
+  return { admittedAtMs, settled, swept };
 }
 
 /** All commands in the append-only file, in their order, each as its words. */

@@ -41,6 +41,7 @@ export function encodeAdmissions(
     shard.leases,
     ...requests.map(({ requestId }) => shard.ended(requestId)),
   ]);
+  const scopesOf = scopeEncoder(shard, keys);
   const items = requests.map((request) => [
     request.requestId,
     request.account,
@@ -51,10 +52,22 @@ export function encodeAdmissions(
     request.reserve.costNano,
     request.promptTokens,
     request.leaseMs,
-    request.scopes.map((scope) => encodeScope(shard, keys, request.account, scope)),
+    scopesOf(request),
     request.budgets.map((budget) => encodeBudget(shard, keys, request.account, budget, nowMs)),
   ]);
   return { keys: keys.names, items: JSON.stringify(items) };
+}
+
+/** Requests of one caller come with the same list of scopes, which is then encoded once in a call. */
+function scopeEncoder(shard: ShardKeys, keys: KeyList) {
+  const known = new Map<AdmitRequest["scopes"], { readonly account: string; readonly encoded: readonly unknown[] }>();
+  return ({ account, scopes }: AdmitRequest): readonly unknown[] => {
+    const before = known.get(scopes);
+    if (before?.account === account) return before.encoded;
+    const encoded = scopes.map((scope) => encodeScope(shard, keys, account, scope));
+    known.set(scopes, { account, encoded });
+    return encoded;
+  };
 }
 
 function encodeScope(shard: ShardKeys, keys: KeyList, account: string, { owner, limits }: LimitScope) {
@@ -84,14 +97,25 @@ function encodeBudget(shard: ShardKeys, keys: KeyList, account: string, budget: 
 export function decodeAdmission(request: AdmitRequest, answer: unknown, nowMs: number): Admission {
   const [requestsPlace, requestsRemaining, requestsResetMs, tokensPlace, tokensRemaining, tokensResetMs, what, ...why] =
     answer as AdmitAnswer;
-  if (what === "ended") return { admitted: true, degraded: false };
+  if (what === "ended") return admittedUnlimited;
   const { scopes } = request;
+  if (scopes.length === 0 && what === "admitted") return admittedUnlimited;
   const requests = stateOf(scopes[requestsPlace - 1], "requestsPerMinute", requestsRemaining, requestsResetMs);
   const tokens = stateOf(scopes[tokensPlace - 1], "tokensPerMinute", tokensRemaining, tokensResetMs);
-  const snapshot: LimitSnapshot = { ...(requests && { requests }), ...(tokens && { tokens }) };
-  const limited = scopes.length === 0 ? {} : { snapshot };
-  if (what === "admitted") return { admitted: true, degraded: false, ...limited };
-  return { admitted: false, degraded: false, refusal: refusalOf(request, what, why, nowMs), ...limited };
+  const snapshot = snapshotOf(requests, tokens);
+  if (what === "admitted") return { admitted: true, degraded: false, snapshot };
+  const refusal = refusalOf(request, what, why, nowMs);
+  return scopes.length === 0
+    ? { admitted: false, degraded: false, refusal }
+    : { admitted: false, degraded: false, refusal, snapshot };
+}
+
+const admittedUnlimited: Admission = Object.freeze({ admitted: true, degraded: false });
+
+/** Spelled out, because an object that is put together of optional parts costs a microsecond. */
+function snapshotOf(requests: LimitState | undefined, tokens: LimitState | undefined): LimitSnapshot {
+  if (requests === undefined) return tokens === undefined ? {} : { tokens };
+  return tokens === undefined ? { requests } : { requests, tokens };
 }
 
 function stateOf(

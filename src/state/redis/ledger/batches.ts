@@ -1,3 +1,5 @@
+import type { Turn } from "./turn.js";
+
 interface Waiting<I, O> {
   readonly item: I;
   resolve(answer: O): void;
@@ -13,32 +15,41 @@ const batchMax = 64;
  *
  * They are sent at the end of the turn, after all sockets that were ready have been read. A microtask would come after
  * each socket, and nothing would ever be together.
+ *
+ * Each turn has a map of its own: a map that is cleared goes on pointing from what it held to what it will hold, and the
+ * garbage of one turn then keeps that of all later ones until the next full collection.
  */
 export class Batches<I, O> {
   readonly #run: (shard: number, items: readonly I[]) => Promise<readonly O[]>;
-  readonly #waiting = new Map<number, Waiting<I, O>[]>();
-  #isScheduled = false;
+  readonly #turn: Turn;
+  #waiting: Map<number, Waiting<I, O>[]> | null = null;
 
   /** `run` answers each item, in their order; when it rejects, all items of the call do. */
-  constructor(run: (shard: number, items: readonly I[]) => Promise<readonly O[]>) {
+  constructor(turn: Turn, run: (shard: number, items: readonly I[]) => Promise<readonly O[]>) {
+    this.#turn = turn;
     this.#run = run;
   }
 
   ask(shard: number, item: I): Promise<O> {
     return new Promise((resolve, reject) => {
-      const waiting = this.#waiting.get(shard);
-      if (waiting === undefined) this.#waiting.set(shard, [{ item, resolve, reject }]);
+      const all = this.#waiting ?? this.#begin();
+      const waiting = all.get(shard);
+      if (waiting === undefined) all.set(shard, [{ item, resolve, reject }]);
       else waiting.push({ item, resolve, reject });
-      if (this.#isScheduled) return;
-      this.#isScheduled = true;
-      setImmediate(() => this.#flush());
     });
   }
 
-  #flush(): void {
-    this.#isScheduled = false;
-    const all = [...this.#waiting];
-    this.#waiting.clear();
+  #begin(): Map<number, Waiting<I, O>[]> {
+    const all = new Map<number, Waiting<I, O>[]>();
+    this.#waiting = all;
+    this.#turn.atEnd(() => {
+      this.#waiting = null;
+      this.#flush(all);
+    });
+    return all;
+  }
+
+  #flush(all: ReadonlyMap<number, readonly Waiting<I, O>[]>): void {
     for (const [shard, waiting] of all) {
       for (let from = 0; from < waiting.length; from += batchMax) {
         void this.#send(shard, waiting.slice(from, from + batchMax));

@@ -15,10 +15,10 @@ export interface SettleItem {
   /** Whose limits and budgets it was admitted under, where that is known; else they are its account, key and model. */
   readonly owners: readonly LimitOwner[];
   /**
-   * Whether the texts of events go with it that its thresholds may cause. Nearly no settlement causes one and making
-   * them is dear, so they are left out until the store asks for them.
+   * Which texts of events go with it: its own, and those that its thresholds may cause. Few settlements have a receiver,
+   * nearly none causes an event of a threshold, and making them is dear, so they are left out until the store asks.
    */
-  readonly withEvents: boolean;
+  readonly withEvents: "all" | "own" | "none";
 }
 
 /** Keys, lines and items of one call of `settle.lua`. What ends now counts in the hour of `nowMs`. */
@@ -70,7 +70,7 @@ function encodeItem(
     settlement.cachedTokens,
     settlement.costNano,
     settlement.degraded ? 1 : 0,
-    event === null ? 0 : [event.id, event.type, event.body],
+    event === null ? 0 : withEvents === "none" ? event.type : [event.id, event.type, event.body],
     settlement.thresholds.flatMap((threshold) => {
       const sums = line.sums(threshold.apiKeyId === null ? "account" : "key", threshold.period);
       if (sums === null) return [];
@@ -80,7 +80,7 @@ function encodeItem(
           letterOfMetric[threshold.metric],
           keys.placeOf(sums),
           valueTextsOf(threshold),
-          withEvents ? eventsOf(threshold, atMs) : 0,
+          withEvents === "all" ? eventsOf(threshold, atMs) : 0,
         ],
       ];
     }),
@@ -106,9 +106,12 @@ function eventsOf(threshold: Threshold, atMs: number) {
   });
 }
 
+const settledOnce: Settled = Object.freeze({ duplicate: false, crossed: Object.freeze([]) });
+
 /** What `settle.lua` answered to a settlement. */
 export function decodeSettled(answer: unknown): Settled | "wants_events" {
   const [what, ...crossed] = answer as readonly string[];
   if (what === "wants_events") return what;
+  if (what === "settled" && crossed.length === 0) return settledOnce;
   return { duplicate: what === "duplicate", crossed };
 }

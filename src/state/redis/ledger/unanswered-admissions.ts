@@ -5,6 +5,7 @@ import { KeyList } from "./key-list.js";
 import { encodeOwners } from "./ledger-line.js";
 import { ledgerScripts } from "./ledger-scripts.js";
 import type { ScriptRunner } from "./script-runner.js";
+import type { Turn } from "./turn.js";
 
 /** Beyond it the oldest are left to a sweep, which counts them as lost requests. */
 const unansweredMax = 10_000;
@@ -20,9 +21,9 @@ export class UnansweredAdmissions {
   readonly #waiting = new Map<string, AdmitRequest>();
   readonly #batches: Batches<AdmitRequest, true>;
 
-  constructor(space: KeySpace, runner: ScriptRunner) {
+  constructor(space: KeySpace, runner: ScriptRunner, turn: Turn) {
     this.#space = space;
-    this.#batches = new Batches(async (index, requests) => {
+    this.#batches = new Batches(turn, async (index, requests) => {
       const shard = space.shard(index);
       const keys = new KeyList([shard.format, shard.live, shard.leases]);
       const items = requests.map(({ requestId, account, scopes, budgets }) => [

@@ -7,8 +7,8 @@
 --    [[owner, window, running or 0, requests or -1, tokens or -1, concurrency or -1], ...],
 --    [[owner, sums, reserved, metric, limit as a decimal string, end of the period in ms], ...]]
 --   owner: <kind>:<id>; metric: "r" requests, "t" tokens, "n" nano-dollars
--- Returns: the time in ms, then an answer for each item, or nothing more when the hour is over and nothing was done.
---   An answer begins with two dimensions, requests and tokens: place of the tightest scope or 0, remaining, ms until
+-- Returns: the time in ms, then the answers as JSON, one for each item, or nothing more when the hour is over and nothing
+--   was done. An answer begins with two dimensions, requests and tokens: place of the tightest scope or 0, remaining, ms until
 --   full. It goes on with
 --   "admitted"
 --   "ended"
@@ -76,6 +76,7 @@ end
 
 -- Of the budgets without room the one that resets last, as the rest of an answer; nil when all have room.
 local function refusing_budget(item)
+  if #item[11] == 0 then return nil end
   local asked = { r = '1', t = string.format('%.0f', item[6]), n = string.format('%.0f', item[7]) }
   local latest, refusal = 0, nil
   for place, budget in ipairs(item[11]) do
@@ -159,11 +160,11 @@ local function decide(i, item)
 end
 
 begin_write()
-local answers = { now }
-for i, item in ipairs(items) do answers[i + 1] = decide(i, item) end
+local answers = {}
+for i, item in ipairs(items) do answers[i] = decide(i, item) end
 if #records > 0 then
   redis.call('HSET', KEYS[2], unpack(records))
   redis.call('ZADD', KEYS[3], unpack(leases))
 end
 write_windows()
-return answers
+return { now, cjson.encode(answers) }

@@ -9,13 +9,14 @@
 --    { owner: [window, running, reserved or 0], ... }, [[hour or day row, expires at], ...], [[sums, expires at], ...],
 --    deliveries of the account, endpoints of the account]
 --   An item: [request, line, prompt tokens, completion tokens, cached tokens, nano-dollars, 1 for degraded,
---    [event, type, body] or 0, [[threshold, metric, sums, [value as a decimal string, ...], events or 0], ...],
+--    [event, type, body] or its type alone or 0, [[threshold, metric, sums, [value as a decimal string, ...], events or 0], ...],
 --    { owner: as in the line, ... } of its further owners or 0]
 --   owner: <kind>:<id>; events: [event, type, prefix, suffix] for each value
--- Returns: the time in ms, then an answer for each item, or nothing more when the hour is over and nothing was done:
+-- Returns: the time in ms, then the answers as JSON, one for each item, or nothing more when the hour is over and nothing
+--   was done:
 --   "settled", threshold, ... for each value that was told
 --   "duplicate"
---   "wants_events" when it would reach a value and came without events: nothing was done for it
+--   "wants_events" when it would cause an event for somebody and came without its text: nothing was done for it
 local MARKER_LIFE_MS = 7200000
 local HOUR_MS = 3600000
 local EXACT_MAX = 9007199254740991
@@ -31,39 +32,43 @@ local ended = redis.call('MGET', unpack(KEYS, 7, #items + 6))
 local live = redis.call('HMGET', KEYS[2], unpack(ids))
 local settled_now = {}
 
--- Sums that were not written yet: key -> { expires at, field -> number }. Requests of one line are added together here
--- as far as a double is exact, and once to the int64 in the store.
-local unwritten = {}
+-- Usage of each line that was not written yet: requests of one line are added together here as far as a double is exact,
+-- and once to each int64 in the store.
+local SUMS = { 'r', 'p', 'c', 'h', 'n' }
 
-local function add_usage(key, expires_at, before, item)
-  local row = unwritten[key]
-  if not row then
-    row = { expires_at = expires_at, fields = {} }
-    unwritten[key] = row
+local function write_sums(key, expires_at, before, usage)
+  local is_new = false
+  for _, sum in ipairs(SUMS) do
+    local by = usage[sum]
+    if by > 0 and redis.call('HINCRBY', key, before .. sum, by) == by then is_new = true end
   end
-  local fields = row.fields
-  local function grow(sum, by)
-    if by == 0 then return end
-    local field = before .. sum
-    local grown = (fields[field] or 0) + by
-    if grown <= EXACT_MAX then fields[field] = grown else redis.call('HINCRBY', key, field, by) end
-  end
-  grow('r', 1)
-  grow('p', item[3])
-  grow('c', item[4])
-  grow('h', item[5])
-  grow('n', item[6])
+  if is_new then redis.call('PEXPIREAT', key, expires_at) end
+end
+
+local function write_line(line)
+  local usage = line.usage
+  if not usage then return end
+  line.usage = nil
+  for _, row in ipairs(line[5]) do write_sums(KEYS[row[1]], row[2], line[2], usage) end
+  for _, sums in ipairs(line[6]) do write_sums(KEYS[sums[1]], sums[2], '', usage) end
 end
 
 local function write_usage()
-  for key, row in pairs(unwritten) do
-    local is_new = false
-    for field, by in pairs(row.fields) do
-      if redis.call('HINCRBY', key, field, by) == by then is_new = true end
-    end
-    if is_new then redis.call('PEXPIREAT', key, row.expires_at) end
+  for _, line in ipairs(lines) do write_line(line) end
+end
+
+local function add_usage(line, item)
+  local usage = line.usage
+  if usage and math.max(usage.p + item[3], usage.c + item[4], usage.h + item[5], usage.n + item[6]) > EXACT_MAX then
+    write_line(line)
+    usage = nil
   end
-  unwritten = {}
+  if not usage then
+    line.usage = { r = 1, p = item[3], c = item[4], h = item[5], n = item[6] }
+    return
+  end
+  usage.r, usage.p, usage.c = usage.r + 1, usage.p + item[3], usage.c + item[4]
+  usage.h, usage.n = usage.h + item[5], usage.n + item[6]
 end
 
 -- Once for each line of a call.
@@ -145,6 +150,9 @@ local function tell(line, found)
   return told
 end
 
+-- Set of running requests -> those of this call that have left it.
+local no_longer_running = {}
+
 -- Gives back what the admission took. A degraded request was charged elsewhere; if it is live here nevertheless, its
 -- admission came too late for the one who asked, and the windows heal by themselves.
 local function release(item, line, record)
@@ -163,7 +171,12 @@ local function release(item, line, record)
   end
   for _, owner in ipairs(owners) do
     local keys = keys_of(owner)
-    if keys then redis.call('ZREM', KEYS[keys[2]], item[1]) end
+    if keys then
+      local key = KEYS[keys[2]]
+      local gone = no_longer_running[key] or {}
+      no_longer_running[key] = gone
+      gone[#gone + 1] = item[1]
+    end
   end
   for _, owner in ipairs(reserved) do
     local keys = keys_of(owner)
@@ -181,6 +194,11 @@ local released = {}
 local function settle(i, item)
   if settled_now[item[1]] or (ended[i] and not live[i]) then return { 'duplicate' } end
   local line, found = lines[item[2]], {}
+  local event = item[8]
+  if type(event) == 'string' then
+    if #receivers(KEYS[line[8]], event) > 0 then return { 'wants_events' } end
+    event = 0
+  end
   if #item[9] > 0 then
     write_usage()
     found = reached(item)
@@ -195,21 +213,21 @@ local function settle(i, item)
     release(item, line, cmsgpack.unpack(live[i]))
     released[#released + 1] = item[1]
   end
-  for _, row in ipairs(line[5]) do add_usage(KEYS[row[1]], row[2], line[2], item) end
-  for _, sums in ipairs(line[6]) do add_usage(KEYS[sums[1]], sums[2], '', item) end
+  add_usage(line, item)
   note_account(line)
   local told = tell(line, found)
-  if item[8] ~= 0 then deliver(line, item[8][1], item[8][2], item[8][3]) end
+  if event ~= 0 then deliver(line, event[1], event[2], event[3]) end
   return told
 end
 
 begin_write()
-local answers = { now }
-for i, item in ipairs(items) do answers[i + 1] = settle(i, item) end
+local answers = {}
+for i, item in ipairs(items) do answers[i] = settle(i, item) end
 write_usage()
+for key, gone in pairs(no_longer_running) do redis.call('ZREM', key, unpack(gone)) end
 if #released > 0 then
   redis.call('HDEL', KEYS[2], unpack(released))
   redis.call('ZREM', KEYS[3], unpack(released))
 end
 write_windows()
-return answers
+return { now, cjson.encode(answers) }

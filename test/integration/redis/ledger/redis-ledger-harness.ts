@@ -57,6 +57,7 @@ function patient(client: RedisClient): RedisClient {
     prefix: client.prefix,
     run: (script, keys, args) => client.run(script, keys, args, patienceMs),
     command: (name, args) => client.command(name, args, patienceMs),
+    together: (send) => client.together(send),
   };
 }
 

@@ -1,10 +1,13 @@
 import { describe, expect, it } from "vitest";
 import { Batches } from "../../../../../src/state/redis/ledger/batches.js";
+import { Turn } from "../../../../../src/state/redis/ledger/turn.js";
+
+const turn = () => new Turn((send) => send());
 
 /** Answers each number with its square; notes which were together. */
 function squares() {
   const calls: { shard: number; items: readonly number[] }[] = [];
-  const batches = new Batches<number, number>(async (shard, items) => {
+  const batches = new Batches<number, number>(turn(), async (shard, items) => {
     calls.push({ shard, items });
     return items.map((item) => item * item);
   });
@@ -37,7 +40,7 @@ describe("Batches", () => {
   });
 
   it("rejects those whose call failed, and no others", async () => {
-    const batches = new Batches<number, number>(async (shard, items) => {
+    const batches = new Batches<number, number>(turn(), async (shard, items) => {
       if (shard === 1) throw new Error("gone");
       return items;
     });
@@ -46,7 +49,7 @@ describe("Batches", () => {
   });
 
   it("rejects one that got no answer", async () => {
-    const batches = new Batches<number, number>(async (_, items) => items.slice(1));
+    const batches = new Batches<number, number>(turn(), async (_, items) => items.slice(1));
     const answers = await Promise.allSettled([batches.ask(0, 1), batches.ask(0, 2)]);
     expect(answers.map(({ status }) => status)).toEqual(["fulfilled", "rejected"]);
   });
