@@ -1,7 +1,8 @@
 /**
  * Group commit: all writes that waited together become one transaction, so that one sync of the disk serves them all.
- * Each write is a savepoint of its own: one that is refused leaves the others as they are. Reads run after the commit
- * and therefore never see what could still be lost; they also run when nothing can be written.
+ * Nearly always none of them is refused. When one is, all are rolled back and run again, each in a savepoint of its own:
+ * then it leaves the others as they are. Reads run after the commit and therefore never see what could still be lost;
+ * they also run when nothing can be written.
  */
 import type { SqliteDatabase } from "./sqlite-binding.js";
 import { sqliteCode, storageFault } from "./sqlite-codes.js";
@@ -26,13 +27,17 @@ export function createRunBatch(db: SqliteDatabase, verbs: Verbs): RunBatch {
   const reads = new Map(Object.entries(verbs.reads) as [string, Verb][]);
   const writes = new Map(Object.entries(verbs.writes) as [string, Verb][]);
 
-  const write = ({ verb, values }: Request): Outcome => {
+  const write = ({ verb, values }: Request): Outcome => ({ ok: true, value: writes.get(verb)?.(...values) });
+
+  const writeApart = (request: Request): Outcome => {
     db.exec("SAVEPOINT write");
     try {
-      const value = writes.get(verb)?.(...values);
+      const outcome = write(request);
+      verbs.deferred.write();
       db.exec("RELEASE write");
-      return { ok: true, value };
+      return outcome;
     } catch (error) {
+      verbs.deferred.forget();
       if (storageFault(sqliteCode(error)) !== null) throw error;
       db.exec("ROLLBACK TO write; RELEASE write");
       return failure(error);
@@ -49,16 +54,23 @@ export function createRunBatch(db: SqliteDatabase, verbs: Verbs): RunBatch {
 
   const writeAll = (batch: readonly Request[], isSynced: boolean): readonly Outcome[] => {
     if (batch.length === 0) return [];
-    try {
-      setSynced(isSynced);
-      db.exec("BEGIN IMMEDIATE");
-      const outcomes = batch.map(write);
-      db.exec("COMMIT");
-      return outcomes;
-    } catch (error) {
-      rollBack(db);
-      return batch.map(() => failure(error));
+    let fault: unknown;
+    for (const writeOne of [write, writeApart]) {
+      try {
+        setSynced(isSynced);
+        db.exec("BEGIN IMMEDIATE");
+        const outcomes = batch.map(writeOne);
+        verbs.deferred.write();
+        db.exec("COMMIT");
+        return outcomes;
+      } catch (error) {
+        fault = error;
+        verbs.deferred.forget();
+        rollBack(db);
+        if (storageFault(sqliteCode(error)) !== null) break;
+      }
     }
+    return batch.map(() => failure(fault));
   };
 
   const read = ({ verb, values }: Request): Outcome => {

@@ -16,7 +16,7 @@ import type { Clock } from "../../domain/ports.js";
 import { BudgetSums } from "./budget-sums.js";
 import { FormerRequests } from "./former-requests.js";
 import type { LiveRow } from "./live-rows.js";
-import type { SettledRow } from "./settlement-rows.js";
+import type { SettledFacts, SettledRow } from "./settlement-rows.js";
 import type { StoreTime } from "./store-time.js";
 import type { WorkerLink } from "./worker-link.js";
 
@@ -51,7 +51,7 @@ export class EmbeddedLedger implements Ledger {
   readonly #former: FormerRequests;
   readonly #budgets: BudgetSums;
   /** Rows of running requests that the file does not have yet. */
-  readonly #unwritten = new Map<string, LiveRow>();
+  #unwritten = new Map<string, LiveRow>();
   #isDelayed = false;
 
   constructor({ link, clock, time, former }: EmbeddedLedgerDeps) {
@@ -92,7 +92,7 @@ export class EmbeddedLedger implements Ledger {
     const charge = settlement.degraded ? null : { tokens: promptTokens + completionTokens, costNano };
     this.#admission.end(requestId, charge);
     this.#unwritten.delete(requestId);
-    return this.#link.write("settle", settlement, { nowMs, endedAtMs }, touched.length > 0).then(
+    return this.#link.write("settle", factsOf(settlement), { nowMs, endedAtMs }, touched.length > 0).then(
       (row) => {
         this.#budgets.finish(touched, settlement, row?.sums ?? []);
         this.#former.remove(requestId);
@@ -153,9 +153,27 @@ export class EmbeddedLedger implements Ledger {
   #takeUnwritten(): readonly LiveRow[] | null {
     if (this.#unwritten.size === 0) return null;
     const rows = [...this.#unwritten.values()];
-    this.#unwritten.clear();
+    // Not cleared: a cleared map goes on pointing to the next table, and its garbage keeps that of all later batches.
+    this.#unwritten = new Map();
     return rows;
   }
+}
+
+function factsOf(settlement: Settlement): SettledFacts {
+  const { requestId, account, keyId, model, promptTokens, completionTokens, cachedTokens, costNano } = settlement;
+  const { event, thresholds } = settlement;
+  return {
+    requestId,
+    account,
+    keyId,
+    model,
+    promptTokens,
+    completionTokens,
+    cachedTokens,
+    costNano,
+    event,
+    thresholds,
+  };
 }
 
 function toSettled(row: SettledRow | null): Settled {

@@ -12,8 +12,9 @@ export function createLiveRows(db: SqliteDatabase) {
        admitted_at_ms) VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING`,
   );
   const progress = db.prepare("UPDATE live_requests SET prompt_tokens = ?, completion_tokens = ? WHERE request_id = ?");
-  const remove = db.prepare("DELETE FROM live_requests WHERE request_id = ?");
+  const remove = db.prepare("DELETE FROM live_requests WHERE request_id IN (SELECT value FROM json_each(?))");
   const all = db.prepare("SELECT * FROM live_requests ORDER BY admitted_at_ms");
+  let removed: string[] = [];
   return {
     insert(rows: readonly LiveRow[]): void {
       for (const {
@@ -34,8 +35,17 @@ export function createLiveRows(db: SqliteDatabase) {
         progress.run(promptTokens, completionTokens, requestId);
       }
     },
+    /** At the end of the transaction: one statement removes all that ended in it, most of which were never written. */
     remove(requestId: string): void {
-      remove.run(requestId);
+      removed.push(requestId);
+    },
+    writeRemoved(): void {
+      if (removed.length === 0) return;
+      remove.run(JSON.stringify(removed));
+      removed = [];
+    },
+    forgetRemoved(): void {
+      removed = [];
     },
     all: (): readonly LiveRow[] => all.all().map(toLiveRow),
   };

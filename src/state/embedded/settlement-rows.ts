@@ -8,6 +8,21 @@ import type { LiveRows } from "./live-rows.js";
 import type { SqliteDatabase } from "./sqlite-binding.js";
 import type { UsageRows } from "./usage-rows.js";
 
+/** What of a settlement is written: all that goes to the worker, because each field costs time on its way. */
+export type SettledFacts = Pick<
+  Settlement,
+  | "requestId"
+  | "account"
+  | "keyId"
+  | "model"
+  | "promptTokens"
+  | "completionTokens"
+  | "cachedTokens"
+  | "costNano"
+  | "event"
+  | "thresholds"
+>;
+
 /** What a settlement needs beside its own facts. */
 export interface SettleTimes {
   /** Now, by the store's time. */
@@ -59,7 +74,7 @@ export function createSettlementRows(db: SqliteDatabase, { live, usage, deliveri
   return {
     /** The latest instant of a settlement; 0 before the first. */
     newestAtMs: (): number => Number(newest.get()?.["at_ms"] ?? 0),
-    settle(settlement: Settlement, times: SettleTimes, wantsSums: boolean): SettledRow | null {
+    settle(settlement: SettledFacts, times: SettleTimes, wantsSums: boolean): SettledRow | null {
       const { requestId, account, keyId, event, thresholds } = settlement;
       const { nowMs, endedAtMs } = times;
       live.remove(requestId);

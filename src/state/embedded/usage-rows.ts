@@ -24,6 +24,16 @@ export interface UsageDelta {
   readonly costNano: number;
 }
 
+/** What requests of one hour, account, key and model add together. */
+interface Added extends Omit<UsageDelta, "promptTokens" | "completionTokens" | "cachedTokens" | "costNano"> {
+  readonly hourStartMs: number;
+  requests: number;
+  promptTokens: number;
+  completionTokens: number;
+  cachedTokens: number;
+  costNano: number;
+}
+
 /** Sums of settled requests: how a settlement adds to them, and the verbs of UsageReader, synchronous, each one step. */
 export function createUsageRows(db: SqliteDatabase) {
   const addHour = db.prepare(upsert("usage_hours", "account, start_ms, key_id, model"));
@@ -53,20 +63,54 @@ export function createUsageRows(db: SqliteDatabase) {
      ORDER BY account LIMIT ${accountsMax}`,
   );
 
+  let added = new Map<string, Added>();
+
+  const writeOne = (one: Added): void => {
+    const { account, keyId, model, hourStartMs } = one;
+    const amounts = [one.requests, one.promptTokens, one.completionTokens, one.cachedTokens, one.costNano];
+    const day = periodAt("day", hourStartMs);
+    addHour.run(account, hourStartMs, keyId ?? noKey, model, ...amounts);
+    addDay.run(account, day.startMs, keyId ?? noKey, model, ...amounts);
+    for (const period of [day, periodAt("month", hourStartMs)]) {
+      addPeriod.run(account, "account", account, period.kind, period.startMs, ...amounts);
+      if (keyId !== null) addPeriod.run(account, "key", keyId, period.kind, period.startMs, ...amounts);
+    }
+  };
+  const writeAdded = (): void => {
+    if (added.size === 0) return;
+    for (const one of added.values()) writeOne(one);
+    added = new Map();
+  };
+
   return {
-    /** Adds one request to the hour, the day and the month that hold `atMs`. */
+    /**
+     * Adds one request to the hour, the day and the month that hold `atMs`, at the end of the transaction: requests of
+     * one line are added together first, as far as numbers are exact.
+     */
     add(delta: UsageDelta, atMs: number): void {
       const { account, keyId, model, promptTokens, completionTokens, cachedTokens, costNano } = delta;
-      const amounts = [1, promptTokens, completionTokens, cachedTokens, costNano];
-      const day = periodAt("day", atMs);
-      addHour.run(account, atMs - (atMs % hourMs), keyId ?? noKey, model, ...amounts);
-      addDay.run(account, day.startMs, keyId ?? noKey, model, ...amounts);
-      for (const period of [day, periodAt("month", atMs)]) {
-        addPeriod.run(account, "account", account, period.kind, period.startMs, ...amounts);
-        if (keyId !== null) addPeriod.run(account, "key", keyId, period.kind, period.startMs, ...amounts);
+      const hourStartMs = atMs - (atMs % hourMs);
+      const name = `${hourStartMs}\n${account}\n${keyId ?? noKey}\n${model}`;
+      const known = added.get(name);
+      if (known === undefined || !isExactWith(known, delta)) {
+        if (known !== undefined) writeAdded();
+        const amounts = { requests: 1, promptTokens, completionTokens, cachedTokens, costNano };
+        added.set(name, { account, keyId, model, hourStartMs, ...amounts });
+        return;
       }
+      known.requests += 1;
+      known.promptTokens += promptTokens;
+      known.completionTokens += completionTokens;
+      known.cachedTokens += cachedTokens;
+      known.costNano += costNano;
     },
+    writeAdded,
+    forgetAdded(): void {
+      added = new Map();
+    },
+    /** With what was added in this transaction. */
     used(account: string, scope: UsageScope, period: Period): UsageSums {
+      writeAdded();
       const row = used.get(account, scope.kind, scope.id, period.kind, period.startMs);
       return row === undefined ? noUsage : toSums(row);
     },
@@ -77,6 +121,15 @@ export function createUsageRows(db: SqliteDatabase) {
 }
 
 export type UsageRows = ReturnType<typeof createUsageRows>;
+
+function isExactWith(added: Added, delta: UsageDelta): boolean {
+  return (
+    added.promptTokens + delta.promptTokens <= Number.MAX_SAFE_INTEGER &&
+    added.completionTokens + delta.completionTokens <= Number.MAX_SAFE_INTEGER &&
+    added.cachedTokens + delta.cachedTokens <= Number.MAX_SAFE_INTEGER &&
+    added.costNano + delta.costNano <= Number.MAX_SAFE_INTEGER
+  );
+}
 
 const noUsage: UsageSums = { requests: 0n, promptTokens: 0n, completionTokens: 0n, cachedTokens: 0n, costNano: 0n };
 

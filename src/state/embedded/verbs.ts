@@ -80,6 +80,17 @@ export function createVerbs(db: SqliteDatabase) {
       settle: settlements.settle,
       purge: createPurgeRows(db).purge,
     },
+    /** What writes have put off to the end of their transaction: to be written before the commit, or forgotten without. */
+    deferred: {
+      write(): void {
+        usage.writeAdded();
+        live.writeRemoved();
+      },
+      forget(): void {
+        usage.forgetAdded();
+        live.forgetRemoved();
+      },
+    },
   };
 }
 

@@ -50,6 +50,23 @@ describe("a batch of the embedded state", () => {
     expect(outcomes[1]).toMatchObject({ sqlite: sqliteCodes.CONSTRAINT });
   });
 
+  it("adds up what settlements of one line use, and leaves out one that is refused when it is added", () => {
+    const times = { nowMs: 1_000, endedAtMs: 1_000 };
+    const facts = { account: "a", keyId: "k", promptTokens: 1, completionTokens: 2, cachedTokens: 0, costNano: 3 };
+    const settle = (requestId: string, model: string | null) =>
+      ({
+        verb: "settle",
+        values: [{ requestId, model, event: null, thresholds: [], ...facts }, times, false],
+      }) as const;
+    const outcomes = runBatch([settle("r1", "m"), settle("r2", null), settle("r3", "m"), settle("r1", "m")]);
+    expect(outcomes.map(({ ok }) => ok)).toEqual([true, false, true, true]);
+    expect(outcomes[3]).toMatchObject({ value: { duplicate: true } });
+    const day = { kind: "day", startMs: 0, endMs: 86_400_000 };
+    expect(runBatch([{ verb: "used", values: ["a", { kind: "key", id: "k" }, day] }])).toMatchObject([
+      { value: { requests: 2n, promptTokens: 2n, completionTokens: 4n, costNano: 6n } },
+    ]);
+  });
+
   it("on a full disk fails all its writes, goes on reading, and writes again when there is room", () => {
     const large = { ...keyRecord(3), name: "x".repeat(100_000) };
     expect(runBatch([insert(1)])).toEqual([{ ok: true, value: undefined }]);
