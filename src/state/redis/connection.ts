@@ -39,6 +39,8 @@ const defaultTimeoutMs = 250;
 const waitingMax = 20_000;
 /** Between two requests for a new layout, or a new look for the primary, that failing calls cause. */
 const rescueEveryMs = 500;
+/** After which a client that has given up is told to begin again. */
+const beginAgainMs = 100;
 
 /**
  * The connection to Redis, and the only module that knows ioredis. Whatever happens to the server, a call ends within
@@ -83,6 +85,7 @@ export class RedisConnection implements RedisClient {
       this.#redis = redis;
       this.#openSubscriber = () => new Redis({ ...options, retryStrategy: null, lazyConnect: true });
     }
+    this.#redis.on("end", () => this.#beginAgain());
     this.#logLink(log, redactedRedisUrl(url));
   }
 
@@ -226,6 +229,17 @@ export class RedisConnection implements RedisClient {
     } else if (isReply(error, "READONLY") && this.#target.kind === "sentinel") {
       redis.disconnect(true);
     }
+  }
+
+  /**
+   * A client gives up for good when Sentinel names a new primary just while it is on its way to the old one. We never do
+   * before we are closed.
+   */
+  #beginAgain(): void {
+    this.#clock.after(beginAgainMs, () => {
+      if (this.#isClosed || this.#redis.status !== "end") return;
+      this.#redis.connect().catch((error: Error) => this.#noteLinkFault(error));
+    });
   }
 
   #noteLinkFault(error: Error): void {

@@ -11,6 +11,7 @@ async function setUp() {
     prefix: "uis:",
     run: () => (counted === null ? Promise.reject(new Error("away")) : Promise.resolve(counted)),
     command: () => Promise.reject(new Error("not asked here")),
+    together: (send) => send(),
   };
   const replicas = new ReplicaCount({ client, clock });
   await replicas.start();
