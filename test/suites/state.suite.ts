@@ -15,7 +15,7 @@ import { describeThresholdStore } from "./threshold-store.suite.js";
 import { describeThresholds } from "./thresholds.suite.js";
 import { describeUsage } from "./usage.suite.js";
 
-export type { OpenState, StateHarness } from "./state-harness.js";
+export type { OpenState } from "./state-harness.js";
 
 /** What every driver of State does. `open` gives an empty one, which the suite closes. */
 export function describeState(name: string, open: OpenState): void {

@@ -1,6 +1,8 @@
 const replacement = "\uFFFD";
-/** A code point is four bytes at most, and a token brings at least one; the rest is for tokens that end one and begin another. */
-const pendingTokensMax = 16;
+/** Tokens without a new whole code point: one has four bytes at most and a token brings at least one, so it never comes. */
+const stuckMax = 8;
+/** Tokens may end one code point and begin the next again and again; beyond this a broken one is better than the wait. */
+const pendingTokensMax = 256;
 /** What a tokenizer looks at to know whether a space belongs before the next token. */
 const contextTokens = 3;
 
@@ -14,6 +16,8 @@ export class TokenText {
   #pending: number[] = [];
   /** Of the pending tokens' text, what is out. */
   #given = "";
+  /** Tokens since something came out. */
+  #stuck = 0;
 
   /** `before`: the tokens before those, for tokenizers that decide about spaces by them; without effect on others. */
   constructor(detokenize: (tokens: readonly number[], before: readonly number[]) => string) {
@@ -23,8 +27,10 @@ export class TokenText {
   push(token: number): string {
     this.#pending.push(token);
     const text = this.#detokenize(this.#pending, this.#before);
-    const isWhole = !text.endsWith(replacement) || this.#pending.length >= pendingTokensMax;
-    return isWhole ? this.#release(text) : this.#give(withoutEnd(text));
+    if (!text.endsWith(replacement) || this.#pending.length >= pendingTokensMax) return this.#release(text);
+    const rest = this.#give(withoutEnd(text));
+    this.#stuck = rest === "" ? this.#stuck + 1 : 0;
+    return this.#stuck < stuckMax ? rest : this.#release(text);
   }
 
   /** What is still pending; half a code point as U+FFFD. */
@@ -37,6 +43,7 @@ export class TokenText {
     this.#before = [...this.#before, ...this.#pending].slice(-contextTokens);
     this.#pending = [];
     this.#given = "";
+    this.#stuck = 0;
     return rest;
   }
 

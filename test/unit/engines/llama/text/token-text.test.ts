@@ -36,9 +36,9 @@ describe("TokenText", () => {
     expect(outputs(Array.from({ length: 50 }, () => own)).join("")).toBe("\uFFFD".repeat(50));
   });
 
-  it("holds back 16 tokens at most, whatever the model writes", () => {
+  it("holds back 8 tokens at most, whatever the model writes", () => {
     const outs = outputs(Array.from({ length: 33 }, () => Uint8Array.of(0x82)));
-    expect(outs.filter((out) => out !== "").map(({ length }) => length)).toEqual([16, 16, 1]);
+    expect(outs.filter((out) => out !== "").map(({ length }) => length)).toEqual([8, 8, 8, 8, 1]);
   });
 
   it("gives half a code point at the end as U+FFFD", () => {
@@ -62,6 +62,15 @@ describe("TokenText", () => {
       }),
       { numRuns: rounds(2_000) },
     );
+  });
+
+  it("code points that no token ends with come out one by one, however many they are", () => {
+    const bytes = Buffer.from(`a${"\u{10000}".repeat(60)}b`);
+    const tokens = [bytes.subarray(0, 2)];
+    for (let at = 2; at < bytes.length; at += 4) tokens.push(bytes.subarray(at, at + 4));
+    const outs = outputs(tokens);
+    expect(outs.join("")).toBe(bytes.toString());
+    expect(outs.filter((out) => out !== "").length).toBeGreaterThan(50);
   });
 
   it("tells which tokens came before", () => {
