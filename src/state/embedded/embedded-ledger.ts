@@ -13,6 +13,7 @@ import type {
 import { LocalAdmission } from "../../domain/limits/local-admission.js";
 import type { LimitOwner, LimitScope } from "../../domain/limits/rate-limits.js";
 import type { Clock } from "../../domain/ports.js";
+import type { AdmissionJournal } from "./admission-journal.js";
 import { BudgetSums } from "./budget-sums.js";
 import { FormerRequests } from "./former-requests.js";
 import type { LiveRow } from "./live-rows.js";
@@ -36,12 +37,13 @@ export interface EmbeddedLedgerDeps {
   readonly time: StoreTime;
   /** What the process before this one left running. */
   readonly former: readonly LostRequest[];
+  readonly journal: Pick<AdmissionJournal, "note">;
 }
 
 /**
  * The ledger of one process: admissions are decided in memory, so they cost no wait, and a restart begins with empty
- * windows (state RL-20). Settlements are written and synced. Running requests are written beside their admission, not
- * synced, for the next process to find after a kill.
+ * windows (state RL-20). Settlements are written and synced. Running requests are noted in the journal at once and written
+ * to the file beside their admission, neither synced, for the next process to find after a kill.
  */
 export class EmbeddedLedger implements Ledger {
   readonly #link: WorkerLink;
@@ -49,12 +51,13 @@ export class EmbeddedLedger implements Ledger {
   readonly #time: StoreTime;
   readonly #admission: LocalAdmission;
   readonly #former: FormerRequests;
+  readonly #journal: Pick<AdmissionJournal, "note">;
   readonly #budgets: BudgetSums;
   /** Rows of running requests that the file does not have yet. */
   #unwritten = new Map<string, LiveRow>();
   #isDelayed = false;
 
-  constructor({ link, clock, time, former }: EmbeddedLedgerDeps) {
+  constructor({ link, clock, time, former, journal }: EmbeddedLedgerDeps) {
     this.#link = link;
     this.#clock = clock;
     this.#time = time;
@@ -63,6 +66,7 @@ export class EmbeddedLedger implements Ledger {
       leasesMax,
     });
     this.#former = new FormerRequests(former);
+    this.#journal = journal;
     this.#budgets = new BudgetSums((account, scope, period) => link.read("used", account, scope, period));
     link.carry(() => this.#takeUnwritten());
   }
@@ -132,16 +136,9 @@ export class EmbeddedLedger implements Ledger {
 
   #noteLive({ requestId, account, keyId, model, operation, promptTokens }: AdmitRequest): void {
     const admittedAtMs = this.#time.now();
-    this.#unwritten.set(requestId, {
-      requestId,
-      account,
-      keyId,
-      model,
-      operation,
-      promptTokens,
-      completionTokens: 0,
-      admittedAtMs,
-    });
+    const row = { requestId, account, keyId, model, operation, promptTokens, completionTokens: 0, admittedAtMs };
+    this.#journal.note(row);
+    this.#unwritten.set(requestId, row);
     if (this.#isDelayed) return;
     this.#isDelayed = true;
     this.#clock.after(liveRowDelayMs, () => {

@@ -11,7 +11,9 @@ import {
   createThresholdStore,
   createUsageReader,
 } from "./account-stores.js";
+import { AdmissionJournal, readAdmissionJournal } from "./admission-journal.js";
 import { EmbeddedLedger } from "./embedded-ledger.js";
+import type { LiveRow } from "./live-rows.js";
 import { LocalChanges } from "./local-changes.js";
 import { StoreTime } from "./store-time.js";
 import { WorkerLink } from "./worker-link.js";
@@ -41,6 +43,8 @@ export async function openEmbeddedState(deps: EmbeddedStateDeps): Promise<State>
     link.read("endpointCounts"),
   ]);
   const time = new StoreTime(clock, newestSettlementAtMs);
+  const left = await leftBehind(link, former, readAdmissionJournal(dataDir));
+  const journal = new AdmissionJournal(dataDir, () => clock.monotonic(), log);
   const changes = new LocalChanges();
   return {
     kind: "embedded",
@@ -49,7 +53,7 @@ export async function openEmbeddedState(deps: EmbeddedStateDeps): Promise<State>
     settings: createSettingsStore(link, changes),
     audit: createAuditLog(link),
     catalog: { firstSeen: (ids, nowMs) => link.write("firstSeen", ids, nowMs) },
-    ledger: new EmbeddedLedger({ link, clock, time, former }),
+    ledger: new EmbeddedLedger({ link, clock, time, former: left, journal }),
     limits: createLimitStore(link, changes),
     usage: createUsageReader(link),
     thresholds: createThresholdStore(link, changes),
@@ -61,8 +65,26 @@ export async function openEmbeddedState(deps: EmbeddedStateDeps): Promise<State>
     purge: (max) => link.write("purge", max, time.now()),
     backup: (file) => backUp(link, file),
     health: () => healthOf(link, time),
-    close: () => link.close(),
+    async close() {
+      await link.close();
+      journal.close();
+    },
   };
+}
+
+/**
+ * What the process before this one left running: rows of the file, and what it noted in its last moments that the file
+ * does not know. Those that only the journal has become rows, before the journal begins anew.
+ */
+async function leftBehind(
+  link: WorkerLink,
+  rows: readonly LiveRow[],
+  noted: readonly LiveRow[],
+): Promise<readonly LiveRow[]> {
+  const known = new Set([...rows.map(({ requestId }) => requestId), ...(await link.read("settledAmong", noted))]);
+  const unknown = noted.filter(({ requestId }) => !known.has(requestId));
+  if (unknown.length > 0) await link.write("noteLive", unknown);
+  return [...rows, ...unknown];
 }
 
 async function backUp(link: WorkerLink, file: string): Promise<void> {

@@ -5,6 +5,7 @@ import { crossingMark, sumOf, thresholdEvent, valuesOf } from "../../domain/usag
 import type { UsageSums } from "../../domain/usage/usage-store.js";
 import type { createDeliveryRows } from "./delivery-rows.js";
 import type { LiveRows } from "./live-rows.js";
+import { text } from "./sql-row.js";
 import type { SqliteDatabase } from "./sqlite-binding.js";
 import type { UsageRows } from "./usage-rows.js";
 
@@ -54,6 +55,7 @@ export interface SettlementParts {
 export function createSettlementRows(db: SqliteDatabase, { live, usage, deliveries }: SettlementParts) {
   const mark = db.prepare("INSERT INTO settled (request_id, at_ms) VALUES (?, ?) ON CONFLICT DO NOTHING");
   const newest = db.prepare("SELECT max(at_ms) AS at_ms FROM settled");
+  const among = db.prepare("SELECT request_id FROM settled WHERE request_id IN (SELECT value FROM json_each(?))");
   const cross = db.prepare("INSERT INTO crossings (mark, period_end_ms) VALUES (?, ?) ON CONFLICT DO NOTHING");
 
   /** How many values of the threshold the sums have reached for the first time in the period, told to its endpoints. */
@@ -74,6 +76,12 @@ export function createSettlementRows(db: SqliteDatabase, { live, usage, deliveri
   return {
     /** The latest instant of a settlement; 0 before the first. */
     newestAtMs: (): number => Number(newest.get()?.["at_ms"] ?? 0),
+    /** Ids of those that are settled. */
+    settledAmong(requests: readonly { readonly requestId: string }[]): readonly string[] {
+      return among
+        .all(JSON.stringify(requests.map(({ requestId }) => requestId)))
+        .map((row) => text(row, "request_id"));
+    },
     settle(settlement: SettledFacts, times: SettleTimes, wantsSums: boolean): SettledRow | null {
       const { requestId, account, keyId, event, thresholds } = settlement;
       const { nowMs, endedAtMs } = times;

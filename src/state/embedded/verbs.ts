@@ -34,6 +34,7 @@ export function createVerbs(db: SqliteDatabase) {
       ping: () => anyRow.get() !== undefined,
       newestSettlementAtMs: settlements.newestAtMs,
       liveRequests: live.all,
+      settledAmong: settlements.settledAmong,
       endpointCounts: endpoints.counts,
       findKey: keys.find,
       findKeyByHash: keys.findByHash,

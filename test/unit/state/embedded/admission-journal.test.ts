@@ -1,0 +1,59 @@
+import { appendFileSync, mkdtempSync, readdirSync, rmSync, statSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { AdmissionJournal, readAdmissionJournal } from "../../../../src/state/embedded/admission-journal.js";
+import { silentLog } from "../../../support/core-harness.js";
+import { FakeClock } from "../../../support/fake-clock.js";
+
+let folder: string;
+beforeEach(() => {
+  folder = mkdtempSync(join(tmpdir(), "uis-journal-"));
+});
+afterEach(() => rmSync(folder, { recursive: true, force: true }));
+
+const row = (number: number) => ({
+  requestId: `req_${number}`,
+  account: "a",
+  keyId: null,
+  model: "m".repeat(200),
+  operation: "create_chat_completion" as const,
+  admittedAtMs: number,
+  promptTokens: 1,
+  completionTokens: 0,
+});
+const ids = () => readAdmissionJournal(folder).map(({ requestId }) => requestId);
+
+describe("AdmissionJournal", () => {
+  it("USE-13: has what was noted, at once, for whoever reads it after a kill", () => {
+    const journal = new AdmissionJournal(folder, () => 0, silentLog);
+    journal.note(row(1));
+    journal.note(row(2));
+    expect(readAdmissionJournal(folder)).toEqual([row(1), row(2)]);
+    journal.close();
+    expect(readdirSync(folder)).toEqual([]);
+  });
+
+  it("USE-13: leaves out a line that a kill cut off", () => {
+    new AdmissionJournal(folder, () => 0, silentLog).note(row(1));
+    appendFileSync(join(folder, "uis.live-a"), '{"requestId":"req_2","acc');
+    expect(ids()).toEqual(["req_1"]);
+  });
+
+  it("stays small, and never forgets what was noted in the last ten seconds", () => {
+    const clock = new FakeClock();
+    const journal = new AdmissionJournal(folder, () => clock.monotonic(), silentLog);
+    const perSecond = 500;
+    for (let second = 0; second < 60; second++) {
+      for (let i = 0; i < perSecond; i++) journal.note(row(second * perSecond + i));
+      clock.advance(1_000);
+      const kept = new Set(ids());
+      for (let back = 0; back < Math.min(10, second + 1) * perSecond; back += 97) {
+        expect(kept.has(`req_${(second + 1) * perSecond - 1 - back}`)).toBe(true);
+      }
+    }
+    const bytes = readdirSync(folder).reduce((sum, name) => sum + statSync(join(folder, name)).size, 0);
+    expect(bytes).toBeLessThan(5 * 1024 * 1024);
+    journal.close();
+  });
+});
