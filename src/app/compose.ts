@@ -117,10 +117,7 @@ async function composeDomain(input: ComposeInput, tools: Tools): Promise<Domain>
   const { clock, limits, log } = tools;
   const state = await openState(config, tools);
   lifecycle.onClose("state", () => state.close());
-  const secrets = await openSecretBox(
-    await loadMasterKey(masterKey, { dataDir: config.data_dir, kind: state.kind }),
-    state.settings,
-  );
+  const secrets = await openSecretBox(await loadMasterKey(masterKey, config.data_dir, state), state.settings);
   const kept = await composeLedger(input, tools, state);
   const { ledger } = kept;
   const live = new LiveRequests();

@@ -16,7 +16,8 @@ const keyForm = /^[A-Za-z0-9+/]{43}=$/;
  */
 export async function loadMasterKey(
   configured: Buffer | null,
-  { dataDir, kind }: { readonly dataDir: string; readonly kind: State["kind"] },
+  dataDir: string,
+  { kind, settings }: Pick<State, "kind" | "settings">,
 ): Promise<Buffer> {
   if (configured !== null) return configured;
   if (kind === "volatile") return randomBytes(32);
@@ -27,6 +28,7 @@ export async function loadMasterKey(
     );
   }
   const file = join(dataDir, fileName);
+  if ((await settings.get("secrets.canary")) !== null) return await readKey(file);
   const made = randomBytes(32);
   try {
     await writeFile(file, `${made.toString("base64")}\n`, { mode: 0o600, flag: "wx", flush: true });
@@ -42,6 +44,7 @@ async function readKey(file: string): Promise<Buffer> {
   try {
     text = (await readFile(file, "utf8")).trim();
   } catch (cause) {
+    if (isMissing(cause)) throw lost(file, cause);
     throw unusable(file, cause);
   }
   if (!keyForm.test(text)) {
@@ -79,6 +82,18 @@ export async function openSecretBox(masterKey: Buffer, settings: SettingsStore):
 
 function isTaken(cause: unknown): boolean {
   return cause instanceof Error && "code" in cause && cause.code === "EEXIST";
+}
+
+function isMissing(cause: unknown): boolean {
+  return cause instanceof Error && "code" in cause && cause.code === "ENOENT";
+}
+
+function lost(file: string, cause: unknown): StartError {
+  return new StartError(
+    `${file} is gone, and with it the key of what this store keeps encrypted`,
+    "put it back from a backup, or set UIS_MASTER_KEY to the key that it held",
+    { cause },
+  );
 }
 
 function unusable(file: string, cause: unknown): StartError {
