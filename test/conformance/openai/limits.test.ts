@@ -105,7 +105,7 @@ describe("headers of limits", () => {
 });
 
 describe("a limit of requests", () => {
-  it("state RL-9, state RL-10, wire RL-1: is told with its figures and the wait, and the window's headers", async () => {
+  it("ERR-19, ERR-27, HDR-4, state RL-9, state RL-10, wire RL-1: is told with its figures and the wait, and the window's headers", async () => {
     const { api } = await limited({ requestsPerMinute: 1 });
     expect((await api.chat()).status).toBe(200);
     const reply = await api.chat();
@@ -154,7 +154,7 @@ describe("a limit of requests", () => {
 });
 
 describe("a limit of tokens", () => {
-  it("state RL-8, wire RL-5, RETRY-3: a request that is larger is not to be sent again and costs nothing", async () => {
+  it("ERR-20, state RL-8, wire RL-5, RETRY-3: a request that is larger is not to be sent again and costs nothing", async () => {
     const { api } = await limited({ tokensPerMinute: 100, requestsPerMinute: 2 });
     const reply = await api.chat({ max_tokens: 500 });
     expectError(reply, 429, "rate_limit_exceeded");

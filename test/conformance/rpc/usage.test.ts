@@ -109,7 +109,7 @@ describe("ThresholdService", () => {
     expect(codeOf(again)).toBe(Code.NotFound);
   });
 
-  it("USE-7: a budget refuses what goes beyond it, for good in this period, and shows what was used", async () => {
+  it("ERR-21, USE-7: a budget refuses what goes beyond it, for good in this period, and shows what was used", async () => {
     const { id: apiKeyId, secret } = await keyOf("budget");
     const { threshold } = await thresholds().createThreshold({
       threshold: { apiKeyId, metric: Metric.REQUESTS, period: Period.DAY, limit: 2n, action: Action.REFUSE },

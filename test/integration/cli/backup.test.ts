@@ -16,7 +16,7 @@ const modelsWith = async (api: string, secret: string) =>
   (await fetch(`${api}/models`, { headers: { authorization: `Bearer ${secret}` } })).status;
 
 describe("uis backup and uis restore", () => {
-  it("USE-20: a copy made while the service runs brings its keys and usage back", async () => {
+  it("USE-20, ERR-15: a copy made while the service runs brings its keys and usage back", async () => {
     const dataDir = join(folder, "data");
     const file = join(folder, "copy.db");
     const first = await startService({ config: kept(dataDir) });
@@ -25,6 +25,12 @@ describe("uis backup and uis restore", () => {
     try {
       expect(await uis(["backup", file], { env })).toMatchObject({ code: 0 });
       expect((await uis(["backup", file], { env })).code).toBe(1);
+      const again = await fetch(`${first.http}/unified.admin.v1.SystemService/CreateBackup`, {
+        method: "POST",
+        headers: { authorization: `Bearer ${first.adminToken}`, "content-type": "application/json" },
+        body: JSON.stringify({ path: file }),
+      });
+      expect(again.status).toBe(409);
       // What came after the copy is not in it.
       await first.service.parts.apiKeys.create({ name: "late", scope: "read" });
       const inUse = await uis(["restore", file], { env });
