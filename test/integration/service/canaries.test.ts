@@ -175,7 +175,7 @@ describe("secrets and prompts that were planted, whatever goes wrong at log leve
     await failToEnterWithout(service.line);
     const files = await filesBelow(served.dataDir);
     expect([...files].filter(([path, { length }]) => path.includes("spool") && length > 0)).not.toEqual([]);
-    expect(service.stderr()).toContain("the store does not answer");
+    await eventually(() => service.stderr().includes("the store does not answer"), "the log tells of the outage");
     const places = new Map([...kept, ...files, ...(await told(service))]);
     expect(found(secrets, places)).toEqual([]);
     for (const bytes of places.values()) expect(bytes.includes(masterKey)).toBe(false);

@@ -19,7 +19,7 @@ function start(leasesMax = 1_000_000) {
 }
 
 describe("LocalAdmission", () => {
-  it("state RL-3 RL-6: no minute admits more requests than the limit, or holds more tokens than were reserved or used", () => {
+  it("state RL-3, state RL-6: no minute admits more requests than the limit, or holds more tokens than were reserved or used", () => {
     const steps = fc.array(
       fc.record({
         afterMs: fc.integer({ min: 0, max: 8_000 }),
