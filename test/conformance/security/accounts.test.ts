@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { seededPick } from "../../support/random-numbers.js";
+import { type RedisServer, startRedis } from "../../support/redis/start-redis.js";
 import { type ClientAnswer, ServiceClient } from "../../support/service-client.js";
 import { type RunningService, startService } from "../../support/start-service.js";
 import { rounds } from "../../support/tier.js";
@@ -33,12 +34,16 @@ const tenantNamed = (account: string): Tenant => ({
 
 let service: RunningService;
 let administrator: ServiceClient;
-const [a, b] = [tenantNamed("azure-canary"), tenantNamed("bronze-canary")];
+let redis: RedisServer | null = null;
+let [a, b] = [tenantNamed("azure-canary"), tenantNamed("bronze-canary")];
 
-beforeAll(async () => {
+/** A new service with nothing but the two accounts, on the embedded file or on a Redis of its own. */
+async function startWith(store: "embedded" | "redis"): Promise<void> {
+  redis = store === "redis" ? await startRedis() : null;
+  [a, b] = [tenantNamed("azure-canary"), tenantNamed("bronze-canary")];
   service = await startService({
     config: {
-      state: { durability: "every-write" },
+      state: { durability: "every-write", ...(redis === null ? {} : { redis_url: redis.url }) },
       models: ["shared", a.model, b.model].map((id) => ({
         id,
         engine: "scripted",
@@ -46,11 +51,11 @@ beforeAll(async () => {
       })),
       rate_limits: { default_account: { requests_per_minute: requestsPerMinute } },
     },
+    env: { UIS_MASTER_KEY: Buffer.alloc(32, 1).toString("base64") },
   });
   administrator = new ServiceClient(service.http, service.adminToken);
   for (const tenant of [a, b]) await makeKey(tenant, 0);
-});
-afterAll(() => service.close());
+}
 
 const admin = async (rpc: string, message: object): Promise<ClientAnswer> => {
   const answer = await administrator.rpc(`unified.admin.v1.${rpc}`, message);
@@ -236,7 +241,12 @@ function shapeOf(answer: ClientAnswer, named: string): object {
   return { status, headers: kept, text: readable(answer).replaceAll(named, "NAMED") };
 }
 
-describe("two accounts on one service", { timeout: 300_000 }, () => {
+describe.each(["embedded", "redis"] as const)("two accounts on one service: %s", { timeout: 300_000 }, (store) => {
+  beforeAll(() => startWith(store));
+  afterAll(async () => {
+    await service.close();
+    await redis?.remove();
+  });
   const seed = Number(process.env["UIS_TEST_SEED"] ?? Math.floor(Math.random() * 2 ** 31));
 
   it(`SEC-22: see nothing of each other in random sequences of operations (UIS_TEST_SEED=${seed})`, async () => {
