@@ -1,6 +1,7 @@
 import { type Context, createContext, Script } from "node:vm";
 import { Ajv2020, type ValidateFunction } from "ajv/dist/2020.js";
 import { checkedSchema } from "./checked-schema.js";
+import { useJsonEquality } from "./json-equality.js";
 import { RecentlyMade } from "./recently-made.js";
 import type { SchemaMode, SchemaObject } from "./schema-document.js";
 import { planSchema } from "./schema-plan.js";
@@ -53,6 +54,7 @@ function newAjv(): Ajv2020 {
     addUsedSchema: false,
     logger: false,
   });
+  useJsonEquality(ajv);
   for (const name of formatNames) {
     const format = stringFormat(name);
     if (format !== null) ajv.addFormat(name, format.test);

@@ -2,6 +2,7 @@ import { Ajv2020 } from "ajv/dist/2020.js";
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { jsonText } from "../../../../../src/engines/llama/structure/gbnf.js";
+import { useJsonEquality } from "../../../../../src/engines/llama/structure/json-equality.js";
 import { jsonObjectGrammar, jsonSchemaGrammar } from "../../../../../src/engines/llama/structure/response-grammar.js";
 import { derive } from "../../../../support/gbnf/derive.js";
 import { Matcher } from "../../../../support/gbnf/match.js";
@@ -21,7 +22,8 @@ describe("every text that a grammar can produce", () => {
       fc.assert(
         fc.property(fc.nat(1_000_000), (seed) => {
           const { schema, longestBytes } = randomSchema(seed);
-          const validate = new Ajv2020({ strict: false, validateFormats: false, ownProperties: true }).compile(schema);
+          const ajv = new Ajv2020({ strict: false, validateFormats: false, ownProperties: true });
+          const validate = useJsonEquality(ajv).compile(schema);
           const { gbnf, check } = jsonSchemaGrammar(JSON.stringify(schema), strict);
           const rules = parseGbnf(gbnf);
           const matcher = new Matcher(rules);
