@@ -66,6 +66,11 @@ export class AdmissionJournal {
   }
 }
 
+/** What was noted belongs to a state that another one takes the place of. */
+export function removeAdmissionJournal(dataDir: string): void {
+  for (const name of fileNames) rmSync(join(dataDir, name), { force: true });
+}
+
 /** For appending: after it was cut to nothing, the next line is the first again. */
 function openFresh(path: string): number {
   const file = openSync(path, "a", 0o600);

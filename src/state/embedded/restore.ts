@@ -14,6 +14,7 @@ import {
 } from "node:fs";
 import process from "node:process";
 import { StateOpenError } from "../../domain/state.js";
+import { removeAdmissionJournal } from "./admission-journal.js";
 import { databaseFile, syncDirectory } from "./data-files.js";
 import { newestMigration } from "./migrations.js";
 import { integer, text } from "./sql-row.js";
@@ -35,6 +36,7 @@ export function restoreEmbeddedState({ dataDir, file }: { readonly dataDir: stri
     const release = claim(dataDir, target);
     try {
       renameSync(copy, target);
+      removeAdmissionJournal(dataDir);
       syncDirectory(dataDir);
     } finally {
       release();
