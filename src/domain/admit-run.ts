@@ -2,6 +2,7 @@ import { andThen } from "../lib/and-then.js";
 import type { Call } from "./call.js";
 import { errorOfEnd } from "./call-context.js";
 import type { CatalogModel } from "./catalog/catalog-model.js";
+import { leaseMs } from "./lease-keeper.js";
 import type { Admitted, Budget, Charge, Ledger } from "./ledger.js";
 import type { LimitBook } from "./limits/limit-book.js";
 import type { LimitGate } from "./limits/limit-gate.js";
@@ -25,9 +26,6 @@ export interface AdmittedRun {
   readonly run: Run;
   readonly admission: Admitted;
 }
-
-/** How long an admitted request counts as live without being renewed (state RL-18). */
-const leaseMs = 60_000;
 
 /**
  * Admits a validated request in one atomic call. What it can use at most is asked for when a limit of tokens or a budget

@@ -2,6 +2,7 @@ import { timestampDate } from "@bufbuild/protobuf/wkt";
 import { Action, Metric, Period, type Threshold } from "../../../gen/unified/admin/v1/threshold_pb.js";
 import { ThresholdService } from "../../../gen/unified/admin/v1/threshold_service_pb.js";
 import { type CliIo, printJson, printLine } from "../cli-io.js";
+import { jsonInteger } from "./json-integer.js";
 import type { ConfigOptions } from "./load-for-command.js";
 import { administratorTarget, serviceClient, toCommandError } from "./service-client.js";
 
@@ -96,11 +97,6 @@ function toThresholdObject(threshold: Threshold): object {
 
 function nameIn(values: Readonly<Record<string, number>>, wanted: number): string {
   return Object.entries(values).find(([, value]) => value === wanted)?.[0] ?? "unspecified";
-}
-
-/** Text where a JSON number would round. */
-function jsonInteger(value: bigint): number | string {
-  return value <= BigInt(Number.MAX_SAFE_INTEGER) ? Number(value) : String(value);
 }
 
 function thresholdLine(threshold: Threshold): string {

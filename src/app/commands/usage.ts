@@ -8,6 +8,7 @@ import {
   UsageService,
 } from "../../../gen/unified/admin/v1/usage_service_pb.js";
 import { type CliIo, printJson, printLine, UsageError } from "../cli-io.js";
+import { jsonInteger } from "./json-integer.js";
 import type { ConfigOptions } from "./load-for-command.js";
 import { callerTarget, serviceClient, toCommandError } from "./service-client.js";
 
@@ -101,16 +102,12 @@ function rowsOf(buckets: readonly UsageBucket[], byDay: boolean): readonly Row[]
     day,
     model: model || null,
     api_key_id: apiKeyId || null,
-    requests: exact(sum[0]),
-    prompt_tokens: exact(sum[1]),
-    completion_tokens: exact(sum[2]),
-    cached_tokens: exact(sum[3]),
-    cost_nano_dollars: exact(sum[4]),
+    requests: jsonInteger(sum[0] ?? 0n),
+    prompt_tokens: jsonInteger(sum[1] ?? 0n),
+    completion_tokens: jsonInteger(sum[2] ?? 0n),
+    cached_tokens: jsonInteger(sum[3] ?? 0n),
+    cost_nano_dollars: jsonInteger(sum[4] ?? 0n),
   }));
-}
-
-function exact(sum = 0n): number | string {
-  return sum <= BigInt(Number.MAX_SAFE_INTEGER) ? Number(sum) : String(sum);
 }
 
 function table(rows: readonly Row[]): readonly string[] {

@@ -1,8 +1,5 @@
-import type { RateLimits } from "../limits/rate-limits.js";
+import { type RateLimits, rateLimitMax } from "../limits/rate-limits.js";
 import { ServiceError } from "../service-error.js";
-
-/** Above it nobody means a limit, and sums over all sub-buckets stay exact. */
-const limitMax = 1_000_000_000_000;
 
 const fields = [
   ["requestsPerMinute", "requests_per_minute"],
@@ -23,8 +20,8 @@ function checkLimit(value: number | null, param: string): void {
       param,
     });
   }
-  if (value > limitMax) {
-    throw new ServiceError("integer_above_max_value", `'${param}' must be ${limitMax} or less, not ${value}.`, {
+  if (value > rateLimitMax) {
+    throw new ServiceError("integer_above_max_value", `'${param}' must be ${rateLimitMax} or less, not ${value}.`, {
       param,
     });
   }

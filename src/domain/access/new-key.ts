@@ -1,3 +1,4 @@
+import { accountNameForm, accountNameWords } from "../../contract/account-name.js";
 import { fixedLimits } from "../../contract/limits.js";
 import { type RateLimits, unlimited } from "../limits/rate-limits.js";
 import { ServiceError } from "../service-error.js";
@@ -29,7 +30,6 @@ export const defaultAccount = "default";
 
 const nameCharsMax = 128;
 const modelsMax = 100;
-const accountForm = /^[a-z0-9-]{1,64}$/;
 const controlCharacter = /\p{Cc}/u;
 /** A model id as MODEL-6 has them; the `*` of a prefix is taken off before. */
 const modelIdForm = /^(?!\/)[^\s\p{Cc}?#%*]+$/u;
@@ -71,8 +71,8 @@ function checkName(name: string): string {
 }
 
 function checkAccount(account: string): string {
-  if (accountForm.test(account)) return account;
-  throw invalid("account", "'account' must be 1 to 64 of a-z, 0-9 and -.");
+  if (accountNameForm.test(account)) return account;
+  throw invalid("account", `'account' must be ${accountNameWords}.`);
 }
 
 function checkModels(models: readonly string[]): readonly string[] {

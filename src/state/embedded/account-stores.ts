@@ -1,10 +1,10 @@
 import type { LimitStore } from "../../domain/limits/limit-store.js";
+import type { LocalChanges } from "../../domain/local-changes.js";
 import { ServiceError } from "../../domain/service-error.js";
 import type { ThresholdStore } from "../../domain/usage/threshold.js";
 import type { UsageReader } from "../../domain/usage/usage-store.js";
 import type { DeliveryQueue } from "../../domain/webhooks/delivery-queue.js";
 import type { EndpointStore } from "../../domain/webhooks/endpoint-store.js";
-import type { LocalChanges } from "./local-changes.js";
 import type { StoreTime } from "./store-time.js";
 import type { WorkerLink } from "./worker-link.js";
 

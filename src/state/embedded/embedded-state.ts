@@ -1,3 +1,4 @@
+import { LocalChanges } from "../../domain/local-changes.js";
 import type { Clock, Logger } from "../../domain/ports.js";
 import { ServiceError } from "../../domain/service-error.js";
 import type { State, StateHealth } from "../../domain/state.js";
@@ -14,7 +15,6 @@ import {
 import { AdmissionJournal, readAdmissionJournal } from "./admission-journal.js";
 import { EmbeddedLedger } from "./embedded-ledger.js";
 import type { LiveRow } from "./live-rows.js";
-import { LocalChanges } from "./local-changes.js";
 import { StoreTime } from "./store-time.js";
 import { WorkerLink } from "./worker-link.js";
 import type { WorkerStart } from "./worker-messages.js";

@@ -1,8 +1,8 @@
+import type { LocalChanges } from "../../domain/local-changes.js";
 import { ServiceError } from "../../domain/service-error.js";
 import type { EndpointRecord, EndpointStore } from "../../domain/webhooks/endpoint-store.js";
 import type { EventType } from "../../domain/webhooks/event-draft.js";
 import { isFull } from "./bounded.js";
-import type { VolatileChanges } from "./volatile-changes.js";
 
 const endpointsMax = 10_000;
 
@@ -12,7 +12,7 @@ export interface VolatileEndpointStore extends EndpointStore {
 }
 
 /** At most 10,000 endpoints; one more is `storage_unavailable`. */
-export function createVolatileEndpointStore(changes: VolatileChanges): VolatileEndpointStore {
+export function createVolatileEndpointStore(changes: LocalChanges): VolatileEndpointStore {
   const byId = new Map<string, EndpointRecord>();
   const byAccount = new Map<string, readonly EndpointRecord[]>();
 

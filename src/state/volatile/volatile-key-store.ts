@@ -1,9 +1,9 @@
 import { frozenKey } from "../../domain/access/frozen-key.js";
 import { byNewest, cursorOf, parseCursor } from "../../domain/access/key-order.js";
 import type { ApiKeyRecord, KeyStore } from "../../domain/access/key-store.js";
+import type { LocalChanges } from "../../domain/local-changes.js";
 import { ServiceError } from "../../domain/service-error.js";
 import { isFull } from "./bounded.js";
-import type { VolatileChanges } from "./volatile-changes.js";
 
 const keysMax = 100_000;
 
@@ -12,7 +12,7 @@ export interface VolatileKeyStore extends KeyStore {
 }
 
 /** API keys in memory: gone with the process. At most 100,000; one more is `storage_unavailable`. */
-export function createVolatileKeyStore(changes: VolatileChanges): VolatileKeyStore {
+export function createVolatileKeyStore(changes: LocalChanges): VolatileKeyStore {
   const byId = new Map<string, ApiKeyRecord>();
   const idByHash = new Map<string, string>();
 

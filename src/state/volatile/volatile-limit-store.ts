@@ -1,11 +1,11 @@
 import type { LimitStore, StoredLimits } from "../../domain/limits/limit-store.js";
 import type { LimitOwner } from "../../domain/limits/rate-limits.js";
+import type { LocalChanges } from "../../domain/local-changes.js";
 import { isFull } from "./bounded.js";
-import type { VolatileChanges } from "./volatile-changes.js";
 
 const limitsMax = 10_000;
 
-export function createVolatileLimitStore(changes: VolatileChanges): LimitStore {
+export function createVolatileLimitStore(changes: LocalChanges): LimitStore {
   const byOwner = new Map<string, StoredLimits>();
   return {
     async list() {

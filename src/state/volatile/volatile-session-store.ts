@@ -1,6 +1,6 @@
 import type { SessionRecord, SessionStore } from "../../domain/access/session-store.js";
+import type { LocalChanges } from "../../domain/local-changes.js";
 import { isFull, purgeMap } from "./bounded.js";
-import type { VolatileChanges } from "./volatile-changes.js";
 
 const sessionsMax = 10_000;
 const listMax = 1_000;
@@ -11,7 +11,7 @@ export interface VolatileSessionStore extends SessionStore {
 }
 
 /** At most 10,000 sessions; one more is `storage_unavailable`. */
-export function createVolatileSessionStore(changes: VolatileChanges): VolatileSessionStore {
+export function createVolatileSessionStore(changes: LocalChanges): VolatileSessionStore {
   const byId = new Map<string, SessionRecord>();
   const remove = (id: string): boolean => {
     if (!byId.delete(id)) return false;

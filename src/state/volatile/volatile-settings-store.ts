@@ -1,7 +1,7 @@
 import type { KeptSetting, SettingName, SettingsStore } from "../../domain/access/settings-store.js";
-import type { VolatileChanges } from "./volatile-changes.js";
+import type { LocalChanges } from "../../domain/local-changes.js";
 
-export function createVolatileSettingsStore(changes: VolatileChanges): SettingsStore {
+export function createVolatileSettingsStore(changes: LocalChanges): SettingsStore {
   const byName = new Map<SettingName, KeptSetting>();
   return {
     async get(name) {

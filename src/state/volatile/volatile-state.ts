@@ -1,3 +1,4 @@
+import { LocalChanges } from "../../domain/local-changes.js";
 import type { Clock } from "../../domain/ports.js";
 import type { State } from "../../domain/state.js";
 import type { UsageReader } from "../../domain/usage/usage-store.js";
@@ -6,7 +7,6 @@ import { DeliveryTable } from "./delivery-table.js";
 import { UsageTable } from "./usage-table.js";
 import { createVolatileAuditLog } from "./volatile-audit-log.js";
 import { createVolatileCatalogStore } from "./volatile-catalog-store.js";
-import { createVolatileChanges } from "./volatile-changes.js";
 import { createVolatileEndpointStore } from "./volatile-endpoint-store.js";
 import { createVolatileKeyStore, type VolatileKeyStore } from "./volatile-key-store.js";
 import { createVolatileLedger } from "./volatile-ledger.js";
@@ -19,7 +19,7 @@ const accountsMax = 10_000;
 
 /** Everything in memory (`state.durability: none`): tests, demonstrations and the benchmark's baseline. */
 export function createVolatileState({ clock }: { readonly clock: Clock } = { clock: createSystemClock() }): State {
-  const changes = createVolatileChanges();
+  const changes = new LocalChanges();
   const keys = createVolatileKeyStore(changes);
   const sessions = createVolatileSessionStore(changes);
   const audit = createVolatileAuditLog();

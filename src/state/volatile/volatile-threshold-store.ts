@@ -1,11 +1,11 @@
+import type { LocalChanges } from "../../domain/local-changes.js";
 import { ServiceError } from "../../domain/service-error.js";
 import type { Threshold, ThresholdStore } from "../../domain/usage/threshold.js";
 import { isFull } from "./bounded.js";
-import type { VolatileChanges } from "./volatile-changes.js";
 
 const thresholdsMax = 10_000;
 
-export function createVolatileThresholdStore(changes: VolatileChanges): ThresholdStore {
+export function createVolatileThresholdStore(changes: LocalChanges): ThresholdStore {
   const byId = new Map<string, Threshold>();
   return {
     async list() {

@@ -1,6 +1,9 @@
-import type { ChangeFeed, StateChange } from "../../domain/state.js";
+import type { ChangeFeed, StateChange } from "./state.js";
 
-/** The change feed of a store that one process has for itself: what is told is heard before `tell` returns. */
+/**
+ * The change feed of a store that one process has for itself: nobody else changes anything, so the link is never lost,
+ * and what is told is heard before `tell` returns.
+ */
 export class LocalChanges implements ChangeFeed {
   readonly isLinked = true;
   readonly #listeners = new Set<(change: StateChange) => void>();
