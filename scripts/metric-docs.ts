@@ -18,6 +18,9 @@ the store, and no counter here stands for it (USE-19).
   codes of [errors.md](errors.md).
 - \`model\` is a model of the catalog; \`unknown\` stands for names that are not in it, \`other\` for all models beyond the
   first 100, an empty one for operations without a model. No label names a key, an account or an address.
+- \`endpoint\` is the id of a webhook endpoint: the 100 that have waited longest, \`other\` for the rest. \`result\` is what
+  became of an attempt: \`delivered\`, \`awaiting_retry\`, \`permanently_failed\`, \`lease_lost\` when another process had taken
+  the delivery over, \`unrecorded\` when the store did not take note. A process that sends no webhooks shows none of these.
 - The names that begin with \`gen_ai\` are those of OpenTelemetry's conventions for generative AI, which still change.
 - \`deploy/grafana/unified-inference.json\` is a dashboard and \`deploy/prometheus/alerts.yml\` are alerts on them.
 - Beside these there are prom-client's metrics of the process: \`process_\` and \`nodejs_\`.

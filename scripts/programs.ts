@@ -46,6 +46,24 @@ const programs: readonly Program[] = [
     packages: ["prometheus"],
     use: "the check of the metrics' form",
   },
+  {
+    name: "go",
+    probe: ["go", "version"],
+    packages: ["golang-go"],
+    use: "the documented check of webhooks in Go",
+  },
+  {
+    name: "javac of JDK 17 or newer",
+    probe: ["javac", "--release", "17", "-version"],
+    packages: ["default-jdk-headless"],
+    use: "the documented check of webhooks in Java",
+  },
+  {
+    name: "cargo",
+    probe: ["cargo", "--version"],
+    packages: ["cargo"],
+    use: "the documented check of webhooks in Rust",
+  },
   { name: "curl", probe: ["curl", "--version"], packages: ["curl"], use: "the documented curl lines" },
 ];
 

@@ -8,6 +8,8 @@ export interface TextOutput {
 
 /** What a command sees of the world around it. */
 export interface CliIo {
+  /** What is piped in; read by the commands that say so. */
+  readonly stdin: AsyncIterable<Uint8Array>;
   /** The command's answer and nothing else. */
   readonly stdout: TextOutput;
   /** People's text, progress and logs. */

@@ -4,6 +4,7 @@ import type { Logger } from "../domain/ports.js";
 import type { State } from "../domain/state.js";
 import { CallMetrics } from "../telemetry/metrics/call-metrics.js";
 import { createMetricsPage, type MetricsPage, type ModelState } from "../telemetry/metrics/metrics-page.js";
+import type { WebhookSources } from "../telemetry/metrics/webhook-samples.js";
 import { openTraces, TracePackagesMissing, type Traces } from "../telemetry/traces/open-traces.js";
 import { SpanWriter } from "../telemetry/traces/span-writer.js";
 import type { KeptLedger } from "./compose-state.js";
@@ -58,16 +59,19 @@ export interface MetricsInput {
   readonly kept: KeptLedger;
   readonly state: Pick<State, "health">;
   readonly audit: { readonly lost: number };
+  readonly webhooks: WebhookSources | null;
   readonly now: () => number;
 }
 
-export function composeMetrics({ observer, catalog, kept, state, audit, now }: MetricsInput): MetricsPage {
+export function composeMetrics(input: MetricsInput): MetricsPage {
+  const { observer, catalog, kept, state, audit, webhooks, now } = input;
   return createMetricsPage(observer, {
     models: () => catalog.all().map(modelState),
     spooled: kept.spooled,
     isStoreUp: async () => (await state.health()).ok,
     areLimitsDegraded: kept.isAway,
     auditRecordsLost: () => audit.lost,
+    webhooks,
     now,
   });
 }

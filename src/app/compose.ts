@@ -39,6 +39,7 @@ import { composeLimits } from "./compose-limits.js";
 import { composeLedger, type KeptLedger, openState } from "./compose-state.js";
 import { composeMetrics, composeTelemetry, type Telemetry } from "./compose-telemetry.js";
 import { composeUsage } from "./compose-usage.js";
+import { composeWebhooks, type Webhooks } from "./compose-webhooks.js";
 import { readDownloadSettings } from "./config/download-settings.js";
 import type { Variables } from "./config/expand.js";
 import { toServiceLimits } from "./config/limits-settings.js";
@@ -109,6 +110,7 @@ interface Tools extends Telemetry {
 type Domain = Omit<Parts, "http" | "grpc" | "ops" | "debugState"> & {
   readonly kept: KeptLedger;
   readonly usage: UsageQuestions;
+  readonly webhooks: Webhooks;
   readonly services: readonly RpcService[];
 };
 
@@ -133,6 +135,7 @@ async function composeDomain(input: ComposeInput, tools: Tools): Promise<Domain>
   const shared = { ...tools, ...access, config, state, ledger, live, catalog, lifecycle };
   const limiting = await composeLimits(shared);
   const accounts = await composeUsage(shared);
+  const webhooks = composeWebhooks({ ...shared, secrets });
   const core = new ServiceCore({ ...shared, ...limiting, ...accounts });
   const define = (model: StoredModel) => toKeptModelDefinition(model, engines);
   const modelAdmin = new ModelAdmin({ store: modelStore, catalog, define });
@@ -141,6 +144,7 @@ async function composeDomain(input: ComposeInput, tools: Tools): Promise<Domain>
     ...access,
     ...limiting,
     ...accounts,
+    ...webhooks,
     core,
     limits,
     auditLog,
@@ -149,7 +153,21 @@ async function composeDomain(input: ComposeInput, tools: Tools): Promise<Domain>
   });
   const { usage } = accounts;
   const { limitBook } = limiting;
-  return { ...access, state, secrets, kept, live, engines, modelStore, catalog, core, usage, services, limitBook };
+  return {
+    ...access,
+    state,
+    secrets,
+    kept,
+    live,
+    engines,
+    modelStore,
+    catalog,
+    core,
+    usage,
+    webhooks,
+    services,
+    limitBook,
+  };
 }
 
 function composeEngines({ config, environment, log }: ComposeInput, { clock, ids }: Tools, store: ModelStore): Engines {
@@ -170,7 +188,7 @@ function composeEngines({ config, environment, log }: ComposeInput, { clock, ids
 async function composeDoors(
   { config, tls, lifecycle }: ComposeInput,
   tools: Tools,
-  { core, services, usage, live, catalog, kept, state, audit }: Domain,
+  { core, services, usage, webhooks, live, catalog, kept, state, audit }: Domain,
 ): Promise<Pick<Parts, "http" | "grpc" | "ops" | "debugState">> {
   const { clock, limits, log } = tools;
   const watch = createResponseWatch({
@@ -180,7 +198,7 @@ async function composeDoors(
     now: () => clock.monotonic(),
   });
   lifecycle.onClose("response watch", () => watch.close());
-  const http = createHttpDoors({ config, tls, lifecycle }, { ...tools, core, services, usage, watch });
+  const http = createHttpDoors({ config, tls, lifecycle }, { ...tools, core, services, usage, ...webhooks, watch });
   lifecycle.onClose("HTTP listener", () => http.close());
   const grpc = createGrpcDoor({ ...tools, core, services, reflection: config.grpc.reflection, tls });
   lifecycle.onClose("gRPC listener", () => grpc.drain(0));
@@ -191,6 +209,7 @@ async function composeDoors(
       catalog,
       ledger: kept.ledger,
       deliveries: state.deliveries,
+      deliveriesInFlight: () => webhooks.sending?.inFlight() ?? 0,
       httpConnections: () => http.connections(),
       grpcConnections: () => grpc.connections(),
       streams: () => watch.size,
@@ -199,7 +218,15 @@ async function composeDoors(
   const ops = createOpsDoor({
     ready: () => readiness(lifecycle.phase, state),
     debugState: currentState,
-    metrics: composeMetrics({ ...tools, catalog, kept, state, audit, now: () => clock.now() }),
+    metrics: composeMetrics({
+      ...tools,
+      catalog,
+      kept,
+      state,
+      audit,
+      webhooks: webhooks.sending,
+      now: () => clock.now(),
+    }),
     log,
   });
   lifecycle.onClose("operations listener", () => ops.close());
@@ -209,7 +236,9 @@ async function composeDoors(
 /** One listener for three protocols: what is no RPC of ours goes on to the REST door. */
 function createHttpDoors(
   { config, tls, lifecycle }: Pick<ComposeInput, "config" | "tls" | "lifecycle">,
-  deps: Tools & Pick<Domain, "core" | "services" | "usage"> & { readonly watch: ResponseWatch },
+  deps: Tools &
+    Pick<Domain, "core" | "services" | "usage"> &
+    Pick<Webhooks, "webhookEndpoints"> & { readonly watch: ResponseWatch },
 ): HttpListener {
   const pages = publicPages(() => lifecycle.phase === "ready");
   const { limits, clock } = deps;

@@ -9,6 +9,8 @@ export interface DebugStateDeps {
   readonly catalog: Catalog;
   readonly ledger: Pick<Ledger, "liveLeases">;
   readonly deliveries: Pick<DeliveryQueue, "due">;
+  /** Those that this process has claimed. */
+  readonly deliveriesInFlight: () => number;
   readonly httpConnections: () => number;
   readonly grpcConnections: () => number;
   /** Answers of the HTTP listener that are watched for readers that stall: streams, from their request on. */
@@ -30,7 +32,7 @@ export async function debugState(deps: DebugStateDeps): Promise<object> {
     connections: { http: deps.httpConnections(), grpc: deps.grpcConnections() },
     streams: deps.streams(),
     timers: deps.timers(),
-    deliveries: { due: await deps.deliveries.due(), in_flight: 0 },
+    deliveries: { due: await deps.deliveries.due(), in_flight: deps.deliveriesInFlight() },
     live_leases: await deps.ledger.liveLeases(),
   };
 }

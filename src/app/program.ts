@@ -2,6 +2,8 @@ import { Command, InvalidArgumentError, Option } from "commander";
 import { modelIdForm, modelIdWords } from "../contract/model-id.js";
 import { version } from "../contract/version.js";
 import type { CliIo } from "./cli-io.js";
+import { configOption, dataDirOption, examples, jsonOption, parseList, parsePort } from "./program-options.js";
+import { addWebhooks } from "./webhooks-program.js";
 
 /** Tells how a command ended; commands that do not call it have done what was asked. */
 export type SetExitCode = (code: number) => void;
@@ -25,6 +27,7 @@ export function createProgram(io: CliIo, setExitCode: SetExitCode): Command {
   addAdmin(program, io);
   addUsage(program, io);
   addThresholds(program, io);
+  addWebhooks(program, io, setExitCode);
   addBackup(program, io);
   addModels(program, io);
   addRun(program, io);
@@ -268,20 +271,8 @@ function addDoctor(program: Command, io: CliIo, setExitCode: SetExitCode): void 
     .action(async (options) => setExitCode(await (await import("./commands/doctor.js")).doctor(io, options)));
 }
 
-function configOption(): Option {
-  return new Option("--config <file>", "configuration file (UIS_CONFIG); default: uis.yaml, if it is there");
-}
-
-function dataDirOption(): Option {
-  return new Option("--data-dir <folder>", "folder for everything that is kept (UIS_DATA_DIR)");
-}
-
 function expiresOption(): Option {
   return new Option("--expires <time>", "30d, 12h, 90s or a date; default: never");
-}
-
-function jsonOption(description = "print JSON on stdout"): Option {
-  return new Option("--json", description);
 }
 
 function modelIdOption(): Option {
@@ -298,11 +289,6 @@ function parseSha256(text: string): string {
   throw new InvalidArgumentError("It must be 64 hexadecimal digits.");
 }
 
-function parsePort(text: string): number {
-  if (/^\d{1,5}$/.test(text) && Number(text) <= 65_535) return Number(text);
-  throw new InvalidArgumentError("It must be a whole number between 0 and 65535.");
-}
-
 function parseLimit(text: string): number {
   if (/^[1-9]\d{0,11}$/.test(text)) return Number(text);
   throw new InvalidArgumentError("It must be a whole number of 1 or more.");
@@ -317,15 +303,4 @@ function parsePercents(text: string): number[] {
   const percents = text.split(",").map((item) => Number(item.trim().replace(/%$/, "")));
   if (percents.every((percent) => Number.isInteger(percent))) return percents;
   throw new InvalidArgumentError("It must be whole numbers, separated by commas: 50,80,100.");
-}
-
-function parseList(text: string): string[] {
-  return text
-    .split(",")
-    .map((item) => item.trim())
-    .filter((item) => item !== "");
-}
-
-function examples(...lines: string[]): string {
-  return `\nExamples:\n${lines.map((line) => `  $ ${line}`).join("\n")}`;
 }

@@ -139,7 +139,14 @@ export const errors = {
     type: "invalid_request_error",
     grpc: grpcStatus.ABORTED,
     retryable: true,
-    when: "Somebody else changed the object at the same moment.",
+    when: "Somebody else changed the object at the same moment, or what was asked does not fit how it stands.",
+  },
+  gone: {
+    http: 410,
+    type: "invalid_request_error",
+    grpc: grpcStatus.NOT_FOUND,
+    retryable: false,
+    when: "The object exists, but what the request needs of it was removed after its time.",
   },
   request_too_large: {
     http: 413,

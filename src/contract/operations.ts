@@ -29,6 +29,8 @@ const limits = "unified.admin.v1.LimitService";
 const usage = "unified.admin.v1.UsageService";
 const thresholds = "unified.admin.v1.ThresholdService";
 const modelAdmin = "unified.admin.v1.ModelAdminService";
+const webhooks = "unified.webhook.v1.WebhookEndpointService";
+const deliveries = "unified.webhook.v1.DeliveryService";
 
 export const operations = {
   create_chat_completion: {
@@ -73,6 +75,33 @@ export const operations = {
   list_thresholds: { need: "administrator", isReading: true, rpcs: [`${thresholds}/ListThresholds`] },
   update_threshold: { need: "administrator", rpcs: [`${thresholds}/UpdateThreshold`] },
   delete_threshold: { need: "administrator", rpcs: [`${thresholds}/DeleteThreshold`] },
+  create_webhook_endpoint: {
+    need: "read_write",
+    rest: { method: "POST", path: "/v1/webhooks" },
+    rpcs: [`${webhooks}/CreateWebhookEndpoint`],
+  },
+  list_webhook_endpoints: {
+    need: "read",
+    rest: { method: "GET", path: "/v1/webhooks" },
+    rpcs: [`${webhooks}/ListWebhookEndpoints`],
+  },
+  get_webhook_endpoint: {
+    need: "read",
+    rest: { method: "GET", path: "/v1/webhooks/{id}" },
+    rpcs: [`${webhooks}/GetWebhookEndpoint`],
+  },
+  update_webhook_endpoint: { need: "read_write", rpcs: [`${webhooks}/UpdateWebhookEndpoint`] },
+  delete_webhook_endpoint: {
+    need: "read_write",
+    rest: { method: "DELETE", path: "/v1/webhooks/{id}" },
+    rpcs: [`${webhooks}/DeleteWebhookEndpoint`],
+  },
+  rotate_webhook_secret: { need: "read_write", rpcs: [`${webhooks}/RotateWebhookSecret`] },
+  send_test_event: { need: "read_write", rpcs: [`${webhooks}/SendTestEvent`] },
+  list_deliveries: { need: "administrator", isReading: true, rpcs: [`${deliveries}/ListDeliveries`] },
+  get_delivery: { need: "administrator", isReading: true, rpcs: [`${deliveries}/GetDelivery`] },
+  retry_delivery: { need: "administrator", rpcs: [`${deliveries}/RetryDelivery`] },
+  replay_deliveries: { need: "administrator", rpcs: [`${deliveries}/ReplayDeliveries`] },
   pull_model: { need: "administrator", rpcs: [`${modelAdmin}/PullModel`] },
   import_model: { need: "administrator", rpcs: [`${modelAdmin}/ImportModel`] },
   list_stored_models: { need: "administrator", isReading: true, rpcs: [`${modelAdmin}/ListStoredModels`] },

@@ -1,4 +1,5 @@
-import { execFile } from "node:child_process";
+import { execFile, spawn } from "node:child_process";
+import { once } from "node:events";
 import { existsSync } from "node:fs";
 import { mkdir, mkdtemp, readFile, rm, utimes, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
@@ -6,6 +7,9 @@ import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
+import { signWebhook } from "../../src/lib/webhook-signature.js";
+import { receiverSnippet } from "../conformance/webhooks/snippets.js";
+import { freePort } from "../support/redis/redis-process.js";
 import { type ServeProcess, type SpawnOptions, spawnServe } from "../support/spawn-serve.js";
 
 const run = promisify(execFile);
@@ -81,6 +85,7 @@ describe("in the repository", () => {
 describe("the packed tarball, installed in an empty folder", () => {
   const install = () => join(folder, "installed");
   const uis = () => join(install(), "node_modules/.bin/uis");
+  let tarball: string;
 
   beforeAll(async () => {
     await mkdir(install());
@@ -89,8 +94,9 @@ describe("the packed tarball, installed in an empty folder", () => {
     await writeFile(join(install(), "package.json"), JSON.stringify({ private: true, overrides }));
     const packed = await run("npm", ["pack", "--json", "--pack-destination", folder], { cwd: root });
     const [{ filename }] = JSON.parse(packed.stdout) as [{ filename: string }];
+    tarball = join(folder, filename);
     const quiet = ["--ignore-scripts", "--no-audit", "--no-fund", "--prefer-offline"];
-    await run("npm", ["install", ...quiet, join(folder, filename)], { cwd: install() });
+    await run("npm", ["install", ...quiet, tarball], { cwd: install() });
   });
 
   it("has what it needs and none of the sources", async () => {
@@ -101,6 +107,53 @@ describe("the packed tarball, installed in an empty folder", () => {
     for (const path of ["src", "test", "scripts"]) expect(existsSync(join(packaged, path)), path).toBe(false);
     expect((await run(uis(), ["--version"])).stdout).toBe("0.1.0\n");
   });
+
+  it("unified-inference/webhooks works in a project that has nothing else, for the receiver of docs/webhooks.md", async () => {
+    const project = await unpackAlone();
+    await writeFile(join(project, "receiver.mjs"), receiverSnippet());
+    const [secret, port] = ["whsec_dGVzdA==", await freePort()];
+    const env = { PATH: process.env["PATH"], PORT: String(port), WEBHOOK_SECRET: secret };
+    const receiver = spawn(process.execPath, ["receiver.mjs"], { cwd: project, env, stdio: "ignore" });
+    const post = async (signedWith: string) => {
+      const body = JSON.stringify({ id: "evt_1", type: "request.completed", data: {} });
+      const header = signWebhook({ secrets: [signedWith], timestampS: Math.floor(Date.now() / 1000), body });
+      const headers = { "service-signature": header };
+      return await fetch(`http://127.0.0.1:${port}/`, { method: "POST", headers, body });
+    };
+    try {
+      await expect.poll(() => post(secret).then(({ status }) => status, String), { timeout: 30_000 }).toBe(200);
+      const refused = await post("whsec_b3RoZXI=");
+      expect([refused.status, await refused.text()]).toEqual([400, "signature_mismatch"]);
+    } finally {
+      receiver.kill();
+      await once(receiver, "exit");
+    }
+  });
+
+  it("unified-inference/webhooks has types of its own, for which no other package is needed", async () => {
+    const project = await unpackAlone();
+    await writeFile(
+      join(project, "types.mts"),
+      `import { verifyWebhook, type WebhookRefusal } from "unified-inference/webhooks";
+const result = verifyWebhook({ secret: ["new", "old"], header: null, body: new Uint8Array() });
+export const refusal: WebhookRefusal | number = result.valid ? result.timestampS : result.reason;
+// @ts-expect-error: it is no member of the closed list of reasons
+export const unknown: WebhookRefusal = "too_late";
+`,
+    );
+    const options = ["--noEmit", "--strict", "--skipLibCheck", "false", "--module", "nodenext", "--lib", "es2022"];
+    const tsc = join(root, "node_modules/typescript/bin/tsc");
+    await run(process.execPath, [tsc, ...options, "types.mts"], { cwd: project });
+  });
+
+  /** A project with the package's files and none of those that it depends on. */
+  async function unpackAlone(): Promise<string> {
+    const project = await mkdtemp(join(folder, "alone-"));
+    const packaged = join(project, "node_modules/unified-inference");
+    await mkdir(packaged, { recursive: true });
+    await run("tar", ["-xzf", tarball, "-C", packaged, "--strip-components=1"]);
+    return project;
+  }
 
   it("serves, and its curl line works as it stands", async () => {
     const service = serve("installed-data", { cwd: install(), command: [uis(), "serve"], args: [] });

@@ -40,7 +40,7 @@ const changes: readonly Change[] = [
   { title: "a removed threshold", write: ({ thresholds }) => thresholds.remove("thr_a"), told: { kind: "thresholds" } },
   {
     title: "an endpoint",
-    write: ({ endpoints }) => endpoints.insert(endpoint("we_a")),
+    write: ({ endpoints }) => endpoints.insert(endpoint("we_a"), 20),
     told: { kind: "endpoint", id: "we_a" },
   },
   {

@@ -16,9 +16,9 @@ beforeAll(async () => {
 });
 afterAll(() => rm(root, { recursive: true }));
 
-describeState("embedded", async () => {
+describeState("embedded", async (bounds) => {
   opened += 1;
   const clock = new FakeClock();
-  const state = await openEmbeddedState({ dataDir: join(root, String(opened)), log: silent, clock });
-  return { state, advance: async (ms) => clock.advance(ms), close: () => state.close() };
+  const state = await openEmbeddedState({ dataDir: join(root, String(opened)), log: silent, clock, ...bounds });
+  return { state, leewayMs: 1, advance: async (ms) => clock.advance(ms), close: () => state.close() };
 });

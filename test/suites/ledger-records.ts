@@ -79,7 +79,7 @@ export function budget(changes: Partial<Budget> = {}): Budget {
   };
 }
 
-/** An enabled endpoint of account `a` for all events of requests and thresholds. */
+/** An enabled endpoint of account `a` for all events of requests and thresholds, just made; 8 attempts at once. */
 export function endpoint(id: string, changes: Partial<EndpointRecord> = {}): EndpointRecord {
   return {
     id,
@@ -88,6 +88,10 @@ export function endpoint(id: string, changes: Partial<EndpointRecord> = {}): End
     description: "",
     events: ["request.completed", "request.failed", "usage.threshold_reached"],
     status: "enabled",
+    disabledReason: null,
+    maxInFlight: 8,
+    secrets: [{ sealed: `sealed of ${id}`, hint: "abcd", expiresAtMs: null }],
+    version: 1,
     createdAtMs: 1_000,
     updatedAtMs: 1_000,
     ...changes,

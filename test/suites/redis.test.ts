@@ -22,7 +22,7 @@ function describeRedis(name: string, start: () => Promise<Servers>): void {
     }, 60_000);
     afterAll(() => servers?.remove());
 
-    describeState(name, async () => {
+    describeState(name, async (bounds) => {
       await servers.flush();
       let shiftMs = 0;
       const state = await openRedisState({
@@ -33,9 +33,11 @@ function describeRedis(name: string, start: () => Promise<Servers>): void {
         allowVolatile: false,
         timeShiftMs: () => shiftMs,
         patience: 20,
+        ...bounds,
       });
       return {
         state,
+        leewayMs: 5_000,
         async advance(ms) {
           shiftMs += ms;
           // Any answer of the store tells its time.

@@ -4,23 +4,33 @@ import type { State } from "../../src/domain/state.js";
 /** An empty state whose time a test can move. */
 export interface StateHarness {
   readonly state: State;
+  /** How near to an instant a test can move the time: 1 where only `advance` moves it, more where it also runs on. */
+  readonly leewayMs: number;
   /** Moves the store's time on, all of it: windows, leases, periods. Real time may pass beside it. */
   advance(ms: number): Promise<void>;
   close(): Promise<void>;
 }
 
+/** Bounds that a test can reach; each is the driver's own where it is absent. */
+export interface StateBounds {
+  /** Open deliveries of an account (WH-52). */
+  readonly openDeliveriesMax?: number;
+  /** Delivered ones that keep their payload (WH-50). */
+  readonly deliveredKeptMax?: number;
+}
+
 /** What a suite runs on: a new empty state for each test. */
-export type OpenState = () => Promise<StateHarness>;
+export type OpenState = (bounds?: StateBounds) => Promise<StateHarness>;
 
 /** Opens a state before each test of the surrounding `describe` and closes it afterwards. */
-export function eachTest(open: OpenState): StateHarness {
+export function eachTest(open: OpenState, bounds: StateBounds = {}): StateHarness {
   let current: StateHarness | undefined;
   const harness = (): StateHarness => {
     if (current === undefined) throw new Error("no test is running");
     return current;
   };
   beforeEach(async () => {
-    current = await open();
+    current = await open(bounds);
   });
   afterEach(async () => {
     await current?.close();
@@ -29,6 +39,9 @@ export function eachTest(open: OpenState): StateHarness {
   return {
     get state() {
       return harness().state;
+    },
+    get leewayMs() {
+      return harness().leewayMs;
     },
     advance: (ms) => harness().advance(ms),
     close: () => harness().close(),

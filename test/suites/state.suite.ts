@@ -3,6 +3,7 @@ import { describeAuditLog } from "./audit-log.suite.js";
 import { describeBudgets } from "./budgets.suite.js";
 import { describeCatalogStore } from "./catalog-store.suite.js";
 import { describeChangeFeed } from "./change-feed.suite.js";
+import { describeDeliveries } from "./deliveries.suite.js";
 import { describeEndpointStore } from "./endpoint-store.suite.js";
 import { describeKeyStore } from "./key-store.suite.js";
 import { describeLedger } from "./ledger.suite.js";
@@ -33,6 +34,7 @@ export function describeState(name: string, open: OpenState): void {
     describeLimitStore(open);
     describeThresholdStore(open);
     describeEndpointStore(open);
+    describeDeliveries(open);
     describeChangeFeed(open);
 
     describe("health", () => {

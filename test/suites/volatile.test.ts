@@ -4,10 +4,10 @@ import { FakeClock } from "../support/fake-clock.js";
 import { admission, settlement } from "./ledger-records.js";
 import { describeState } from "./state.suite.js";
 
-describeState("volatile", async () => {
+describeState("volatile", async (bounds) => {
   const clock = new FakeClock();
-  const state = createVolatileState({ clock });
-  return { state, advance: async (ms) => clock.advance(ms), close: () => state.close() };
+  const state = createVolatileState({ clock, ...bounds });
+  return { state, leewayMs: 1, advance: async (ms) => clock.advance(ms), close: () => state.close() };
 });
 
 describe("volatile state", () => {

@@ -8,11 +8,17 @@ import type { DebugState } from "./start-service.js";
 export interface BuiltService {
   /** `http://127.0.0.1:<port>` */
   readonly http: string;
+  /** `http://127.0.0.1:<port>` */
+  readonly ops: string;
   /** Secret of the first key, where this process has made it; else empty. */
   readonly key: string;
   debugState(): Promise<DebugState>;
   /** Lines of its log so far, parsed. After the end of the process: all that it could write. */
   logs(): readonly Record<string, unknown>[];
+  /** It stands still as a whole, its connections stay open. */
+  freeze(): void;
+  /** It goes on as if nothing had been. */
+  thaw(): void;
   /** kill -9; resolves when it is gone. */
   kill(): Promise<void>;
   /** Ends it in order; resolves with its exit code. */
@@ -46,6 +52,7 @@ export async function startBuiltService({
   const { api, ops, api_key: key } = await ready;
   return {
     http: new URL(api).origin,
+    ops,
     key: key?.secret ?? "",
     debugState: async () => (await (await fetch(`${ops}/debug/state`)).json()) as DebugState,
     logs: () =>
@@ -54,6 +61,8 @@ export async function startBuiltService({
         .slice(0, -1)
         .filter((line) => line.startsWith("{"))
         .map((line) => JSON.parse(line) as Record<string, unknown>),
+    freeze: () => void child.kill("SIGSTOP"),
+    thaw: () => void child.kill("SIGCONT"),
     async kill() {
       child.kill("SIGKILL");
       await exited;

@@ -1,3 +1,4 @@
+import { Readable } from "node:stream";
 import { runCli } from "../../src/app/run-cli.js";
 
 export interface CliResult {
@@ -9,7 +10,7 @@ export interface CliResult {
 /** Runs a `uis` command in this process. `serve` does not end by itself: use `spawnServe` for it. */
 export async function uis(
   args: readonly string[],
-  options: { env?: Readonly<Record<string, string>>; cwd?: string } = {},
+  options: { env?: Readonly<Record<string, string>>; cwd?: string; stdin?: string | Uint8Array } = {},
 ): Promise<CliResult> {
   const written = { stdout: "", stderr: "" };
   const collect = (name: keyof typeof written) => ({
@@ -18,6 +19,7 @@ export async function uis(
     },
   });
   const code = await runCli(args, {
+    stdin: Readable.from([Buffer.from(options.stdin ?? "")]),
     stdout: collect("stdout"),
     stderr: collect("stderr"),
     env: options.env ?? {},

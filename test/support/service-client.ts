@@ -27,6 +27,10 @@ export class ServiceClient {
     return this.#ask(path, this.#posted(body));
   }
 
+  delete(path: string): Promise<ClientAnswer> {
+    return this.#ask(path, { method: "DELETE", headers: this.#headers });
+  }
+
   /** `rpc`: `unified.admin.v1.ApiKeyService/CreateApiKey`. */
   rpc(rpc: string, message: object = {}): Promise<ClientAnswer> {
     return this.post(`/${rpc}`, message);

@@ -1,8 +1,6 @@
 import { UsageError } from "../cli-io.js";
 import { parseDuration } from "../config/durations.js";
-
-/** A day, or a day and a time with its zone. A time without zone would mean another instant on another machine. */
-const dateForm = /^\d{4}-\d{2}-\d{2}(T\d{2}:\d{2}(:\d{2}(\.\d+)?)?(Z|[+-]\d{2}:\d{2}))?$/;
+import { parseDate } from "./instant.js";
 
 /** The instant that `30d`, `12h`, `90s`, `2027-01-31` or `2027-01-31T12:00:00Z` means. Throws UsageError. */
 export function parseExpiry(text: string, now: Date): Date {
@@ -15,8 +13,4 @@ export function parseExpiry(text: string, now: Date): Date {
   }
   if (expiry <= now) throw new UsageError(`--expires: ${text} is not in the future`);
   return expiry;
-}
-
-function parseDate(text: string): Date | null {
-  return dateForm.test(text) ? new Date(text) : null;
 }

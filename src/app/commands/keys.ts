@@ -1,11 +1,12 @@
-import { durationFromMs, type Timestamp, timestampDate, timestampFromDate } from "@bufbuild/protobuf/wkt";
+import { type Timestamp, timestampFromDate } from "@bufbuild/protobuf/wkt";
 import { type ApiKey, Scope } from "../../../gen/unified/admin/v1/api_key_pb.js";
 import { ApiKeyService } from "../../../gen/unified/admin/v1/api_key_service_pb.js";
-import { type CliIo, printJson, printLine, UsageError } from "../cli-io.js";
-import { parseDuration } from "../config/durations.js";
+import { type CliIo, printJson, printLine } from "../cli-io.js";
 import { parseExpiry } from "./expiry.js";
+import { isoTime } from "./iso-time.js";
 import type { ConfigOptions } from "./load-for-command.js";
-import { administratorTarget, serviceClient, toCommandError } from "./service-client.js";
+import { overlapOf } from "./overlap.js";
+import { callAsAdministrator } from "./service-client.js";
 
 interface Options extends ConfigOptions {
   readonly json?: boolean;
@@ -33,7 +34,7 @@ const pageSize = 1000;
 export async function createKey(io: CliIo, options: CreateOptions): Promise<void> {
   const { rpm, tpm, concurrency } = options;
   const expiry = expiryOf(options);
-  const response = await callKeys(io, options, (client) =>
+  const response = await callAsAdministrator(io, options, ApiKeyService, (client) =>
     client.createApiKey({
       name: options.name,
       scope: options.scope === "read" ? Scope.READ : Scope.READ_WRITE,
@@ -53,7 +54,7 @@ export async function createKey(io: CliIo, options: CreateOptions): Promise<void
 /** `uis keys list`: all pages. */
 export async function listKeys(io: CliIo, options: Options): Promise<void> {
   const keys: ApiKey[] = [];
-  await callKeys(io, options, async (client) => {
+  await callAsAdministrator(io, options, ApiKeyService, async (client) => {
     let pageToken = "";
     do {
       const page = await client.listApiKeys({ account: options.account ?? "", pageSize, pageToken });
@@ -67,22 +68,22 @@ export async function listKeys(io: CliIo, options: Options): Promise<void> {
 
 /** `uis keys revoke` */
 export async function revokeKey(io: CliIo, id: string, options: Options): Promise<void> {
-  const { apiKey } = await callKeys(io, options, (client) => client.revokeApiKey({ id }));
+  const { apiKey } = await callAsAdministrator(io, options, ApiKeyService, (client) => client.revokeApiKey({ id }));
   if (options.json) printJson(io, toKeyObject(apiKey));
   else printLine(io, `${id} is revoked.`);
 }
 
 /** `uis keys rotate` */
 export async function rotateKey(io: CliIo, id: string, options: RotateOptions): Promise<void> {
-  const overlap = options.overlap === undefined ? {} : { overlap: durationFromMs(parseOverlap(options.overlap)) };
+  const overlap = overlapOf(options);
   const expiry = expiryOf(options);
-  printNewKey(io, options, await callKeys(io, options, (client) => client.rotateApiKey({ id, ...overlap, ...expiry })));
-}
-
-function parseOverlap(text: string): number {
-  const overlapMs = parseDuration(text);
-  if (overlapMs !== null) return overlapMs;
-  throw new UsageError(`--overlap: "${text}" is no length of time such as 24h, 30m or 0s`);
+  printNewKey(
+    io,
+    options,
+    await callAsAdministrator(io, options, ApiKeyService, (client) =>
+      client.rotateApiKey({ id, ...overlap, ...expiry }),
+    ),
+  );
 }
 
 function expiryOf({ expires }: { readonly expires?: string }): { expiresAt?: Timestamp } {
@@ -97,17 +98,6 @@ function printNewKey(
 ): void {
   if (json) printJson(io, { ...toKeyObject(made.apiKey), secret: made.secret });
   else printLine(io, `${made.apiKey?.id ?? ""}\n${made.secret}`);
-}
-
-type KeyClient = ReturnType<typeof serviceClient<typeof ApiKeyService>>;
-
-async function callKeys<T>(io: CliIo, options: Options, call: (client: KeyClient) => Promise<T>): Promise<T> {
-  const target = await administratorTarget(io, options);
-  try {
-    return await call(serviceClient(ApiKeyService, target));
-  } catch (error) {
-    throw toCommandError(error, target);
-  }
 }
 
 /** A key as every JSON answer shows it. */
@@ -125,10 +115,10 @@ function toKeyObject(key: ApiKey | undefined): object {
       tokens_per_minute: toNumber(key?.limits?.tokensPerMinute),
       concurrency: toNumber(key?.limits?.concurrency),
     },
-    created_at: toIso(key?.createdAt),
-    expires_at: toIso(key?.expiresAt),
-    revoked_at: toIso(key?.revokedAt),
-    last_used_at: toIso(key?.lastUsedAt),
+    created_at: isoTime(key?.createdAt),
+    expires_at: isoTime(key?.expiresAt),
+    revoked_at: isoTime(key?.revokedAt),
+    last_used_at: isoTime(key?.lastUsedAt),
   };
 }
 
@@ -143,8 +133,4 @@ function scopeName(scope: Scope): string {
 
 function toNumber(value: bigint | number | undefined): number | null {
   return value === undefined ? null : Number(value);
-}
-
-function toIso(time: Timestamp | undefined): string | null {
-  return time === undefined ? null : timestampDate(time).toISOString();
 }

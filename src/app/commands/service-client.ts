@@ -56,6 +56,21 @@ export function serviceClient<T extends DescService>(service: T, { url, credenti
   );
 }
 
+/** What the administrator's client of a service answers; rejects with CommandError. */
+export async function callAsAdministrator<S extends DescService, T>(
+  io: CliIo,
+  options: ConfigOptions,
+  service: S,
+  call: (client: Client<S>) => Promise<T>,
+): Promise<T> {
+  const target = await administratorTarget(io, options);
+  try {
+    return await call(serviceClient(service, target));
+  } catch (error) {
+    throw toCommandError(error, target);
+  }
+}
+
 /** What a failed call means for somebody at a terminal. */
 export function toCommandError(error: unknown, { url }: ServiceTarget): CommandError {
   const failure = ConnectError.from(error);

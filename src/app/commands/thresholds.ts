@@ -1,10 +1,10 @@
-import { timestampDate } from "@bufbuild/protobuf/wkt";
 import { Action, Metric, Period, type Threshold } from "../../../gen/unified/admin/v1/threshold_pb.js";
 import { ThresholdService } from "../../../gen/unified/admin/v1/threshold_service_pb.js";
 import { type CliIo, printJson, printLine } from "../cli-io.js";
+import { isoTime } from "./iso-time.js";
 import { jsonInteger } from "./json-integer.js";
 import type { ConfigOptions } from "./load-for-command.js";
-import { administratorTarget, serviceClient, toCommandError } from "./service-client.js";
+import { callAsAdministrator } from "./service-client.js";
 
 interface Options extends ConfigOptions {
   readonly json?: boolean;
@@ -27,7 +27,7 @@ const actions = { notify: Action.NOTIFY, refuse: Action.REFUSE };
 
 /** `uis thresholds add` */
 export async function addThreshold(io: CliIo, options: AddThresholdOptions): Promise<void> {
-  const { threshold } = await callThresholds(io, options, (client) =>
+  const { threshold } = await callAsAdministrator(io, options, ThresholdService, (client) =>
     client.createThreshold({
       threshold: {
         account: options.account ?? "",
@@ -45,7 +45,7 @@ export async function addThreshold(io: CliIo, options: AddThresholdOptions): Pro
 
 /** `uis thresholds list` */
 export async function listThresholds(io: CliIo, options: Options): Promise<void> {
-  const { thresholds } = await callThresholds(io, options, (client) =>
+  const { thresholds } = await callAsAdministrator(io, options, ThresholdService, (client) =>
     client.listThresholds({ account: options.account ?? "" }),
   );
   if (options.json) printJson(io, thresholds.map(toThresholdObject));
@@ -54,24 +54,9 @@ export async function listThresholds(io: CliIo, options: Options): Promise<void>
 
 /** `uis thresholds rm` */
 export async function removeThreshold(io: CliIo, id: string, options: Options): Promise<void> {
-  await callThresholds(io, options, (client) => client.deleteThreshold({ id }));
+  await callAsAdministrator(io, options, ThresholdService, (client) => client.deleteThreshold({ id }));
   if (options.json) printJson(io, { id, deleted: true });
   else printLine(io, `${id} is deleted.`);
-}
-
-type ThresholdClient = ReturnType<typeof serviceClient<typeof ThresholdService>>;
-
-async function callThresholds<T>(
-  io: CliIo,
-  options: Options,
-  call: (client: ThresholdClient) => Promise<T>,
-): Promise<T> {
-  const target = await administratorTarget(io, options);
-  try {
-    return await call(serviceClient(ThresholdService, target));
-  } catch (error) {
-    throw toCommandError(error, target);
-  }
 }
 
 function show(io: CliIo, { json }: Options, threshold: Threshold | undefined): void {
@@ -91,7 +76,7 @@ function toThresholdObject(threshold: Threshold): object {
     percents: threshold.percents,
     action: `ACTION_${nameIn(actions, threshold.action).toUpperCase()}`,
     used: jsonInteger(threshold.used),
-    created_at: threshold.createdAt === undefined ? null : timestampDate(threshold.createdAt).toISOString(),
+    created_at: isoTime(threshold.createdAt),
   };
 }
 

@@ -6,6 +6,7 @@ import { modelSettings } from "./model-settings.js";
 import { rateLimitSettings } from "./rate-limit-settings.js";
 import { duration, notYet, oneOf, text, trueOrFalse, wholeNumber } from "./setting-types.js";
 import { stateSettings } from "./state-settings.js";
+import { webhookSettings } from "./webhook-settings.js";
 
 const port = wholeNumber(0, 65_535);
 const file = text("the path of a file").nullable().prefault(null);
@@ -86,17 +87,7 @@ export const configSchema = z
     upstreams: notYet({}),
     engine: engineSettings.prefault({}),
     rate_limits: rateLimitSettings.prefault({}),
-    webhooks: z
-      .strictObject({
-        allow_http: notYet(false),
-        allow_private_cidrs: notYet([]),
-        allow_ports: notYet([]),
-        dns_servers: notYet([]),
-        endpoints_max: notYet(20),
-        attempt_timeout: notYet("5s"),
-        retry_delays: notYet(["30s", "2m", "10m", "30m", "2h"]),
-      })
-      .prefault({}),
+    webhooks: webhookSettings.prefault({}),
   })
   .check(({ value: config, issues }) => {
     const complain = (path: (string | number)[], message: string) =>

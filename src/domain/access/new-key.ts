@@ -1,7 +1,7 @@
-import { accountNameForm, accountNameWords } from "../../contract/account-name.js";
 import { fixedLimits } from "../../contract/limits.js";
 import { type RateLimits, unlimited } from "../limits/rate-limits.js";
 import { ServiceError } from "../service-error.js";
+import { checkAccountName } from "./account-of.js";
 import { checkLimits } from "./check-limits.js";
 import type { KeyChange } from "./key-store.js";
 import type { Scope } from "./principal.js";
@@ -40,7 +40,7 @@ export function checkNewKey(input: NewKey, nowMs: number): CheckedNewKey {
   return {
     name: checkName(input.name),
     scope: input.scope,
-    account: checkAccount(input.account || defaultAccount),
+    account: checkAccountName(input.account || defaultAccount),
     models: checkModels(input.models ?? []),
     limits: checkLimits(input.limits ?? unlimited),
     expiresAtMs: checkExpiry(input.expiresAtMs ?? null, nowMs),
@@ -68,11 +68,6 @@ function checkName(name: string): string {
   }
   if (controlCharacter.test(name)) throw invalid("name", "'name' holds a control character.");
   return name;
-}
-
-function checkAccount(account: string): string {
-  if (accountNameForm.test(account)) return account;
-  throw invalid("account", `'account' must be ${accountNameWords}.`);
 }
 
 function checkModels(models: readonly string[]): readonly string[] {

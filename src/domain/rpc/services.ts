@@ -6,6 +6,7 @@ import type { ThresholdAdmin } from "../usage/threshold-admin.js";
 import type { UsageQuestions } from "../usage/usage-questions.js";
 import { type ApiKeyAdmin, createApiKeyService } from "./api-key-service.js";
 import { createCatalogService } from "./catalog-service.js";
+import { createDeliveryService, type DeliveryAdmin } from "./delivery-service.js";
 import { createInferenceService } from "./inference-service.js";
 import { createLimitService } from "./limit-service.js";
 import { createModelAdminService } from "./model-admin-service.js";
@@ -14,6 +15,7 @@ import { createSessionService, type SessionServiceDeps } from "./session-service
 import { createSystemService, type SystemServiceDeps } from "./system-service.js";
 import { createThresholdService } from "./threshold-service.js";
 import { createUsageService } from "./usage-service.js";
+import { createWebhookEndpointService, type WebhookEndpointAdmin } from "./webhook-endpoint-service.js";
 
 export interface RpcServicesDeps extends SessionServiceDeps, SystemServiceDeps {
   readonly core: Core;
@@ -22,12 +24,15 @@ export interface RpcServicesDeps extends SessionServiceDeps, SystemServiceDeps {
   readonly thresholds: ThresholdAdmin;
   readonly limitsAdmin: LimitsAdmin;
   readonly modelAdmin: ModelAdmin;
+  readonly webhookEndpoints: WebhookEndpointAdmin;
+  readonly deliveries: DeliveryAdmin;
   readonly limits: Pick<ServiceLimits, "streamBufferBytesMax">;
 }
 
 /** Every protobuf service of this process, written once for all RPC doors. */
 export function createRpcServices(deps: RpcServicesDeps): readonly RpcService[] {
   const { core, apiKeys, audit, usage, thresholds, limitsAdmin, modelAdmin, limits } = deps;
+  const { webhookEndpoints, deliveries } = deps;
   return [
     createInferenceService(core, limits.streamBufferBytesMax),
     createCatalogService(core),
@@ -38,5 +43,7 @@ export function createRpcServices(deps: RpcServicesDeps): readonly RpcService[] 
     createThresholdService(thresholds),
     createLimitService(limitsAdmin),
     createModelAdminService(modelAdmin, audit),
+    createWebhookEndpointService(webhookEndpoints),
+    createDeliveryService(deliveries),
   ];
 }

@@ -1,7 +1,7 @@
+import { accountOf } from "../access/account-of.js";
 import type { Principal } from "../access/principal.js";
 import { errorOfEnd } from "../call-context.js";
 import type { Clock } from "../ports.js";
-import { ServiceError } from "../service-error.js";
 import { queryUsage, type UsageBucket, type UsageGroup, type UsagePage, type UsageQuestion } from "./usage-query.js";
 import type { UsageReader } from "./usage-store.js";
 
@@ -60,15 +60,6 @@ export class UsageQuestions {
       signal.addEventListener("abort", over);
     });
   }
-}
-
-/** An account that is not the caller's looks like none that exists. */
-function accountOf(principal: Principal, asked: string): string {
-  if (asked === "" || asked === principal.account) return principal.account;
-  if (principal.kind === "administrator") return asked;
-  throw new ServiceError("not_found", "There is no such account, or it is not that of this API key.", {
-    param: "account",
-  });
 }
 
 /** The end of the current day's bucket moves with the clock: that alone is no change. */

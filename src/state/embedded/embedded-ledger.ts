@@ -38,6 +38,8 @@ export interface EmbeddedLedgerDeps {
   /** What the process before this one left running. */
   readonly former: readonly LostRequest[];
   readonly journal: Pick<AdmissionJournal, "note">;
+  /** Called after the commit of a settlement that made deliveries. */
+  onDue(): void;
 }
 
 /**
@@ -52,12 +54,13 @@ export class EmbeddedLedger implements Ledger {
   readonly #admission: LocalAdmission;
   readonly #former: FormerRequests;
   readonly #journal: Pick<AdmissionJournal, "note">;
+  readonly #onDue: () => void;
   readonly #budgets: BudgetSums;
   /** Rows of running requests that the file does not have yet. */
   #unwritten = new Map<string, LiveRow>();
   #isDelayed = false;
 
-  constructor({ link, clock, time, former, journal }: EmbeddedLedgerDeps) {
+  constructor({ link, clock, time, former, journal, onDue }: EmbeddedLedgerDeps) {
     this.#link = link;
     this.#clock = clock;
     this.#time = time;
@@ -67,6 +70,7 @@ export class EmbeddedLedger implements Ledger {
     });
     this.#former = new FormerRequests(former);
     this.#journal = journal;
+    this.#onDue = onDue;
     this.#budgets = new BudgetSums((account, scope, period) => link.read("used", account, scope, period));
     link.carry(() => this.#takeUnwritten());
   }
@@ -100,6 +104,7 @@ export class EmbeddedLedger implements Ledger {
       (row) => {
         this.#budgets.finish(touched, settlement, row?.sums ?? []);
         this.#former.remove(requestId);
+        if (row?.hasDue) this.#onDue();
         return toSettled(row);
       },
       (error: unknown) => {

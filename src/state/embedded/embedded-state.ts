@@ -5,21 +5,19 @@ import type { State, StateHealth } from "../../domain/state.js";
 import { createSystemClock } from "../../lib/clock.js";
 import { startWorker } from "../../lib/start-worker.js";
 import { createAuditLog, createKeyStore, createSessionStore, createSettingsStore } from "./access-stores.js";
-import {
-  createDeliveryQueue,
-  createEndpointStore,
-  createLimitStore,
-  createThresholdStore,
-  createUsageReader,
-} from "./account-stores.js";
+import { createLimitStore, createThresholdStore, createUsageReader } from "./account-stores.js";
 import { AdmissionJournal, readAdmissionJournal } from "./admission-journal.js";
+import { createDeliveryQueue } from "./deliveries/delivery-queue.js";
+import { type DeliveryBounds, deliveryBounds } from "./deliveries/delivery-rows.js";
+import { DueListeners } from "./deliveries/due-listeners.js";
+import { createEndpointStore } from "./embedded-endpoint-store.js";
 import { EmbeddedLedger } from "./embedded-ledger.js";
 import type { LiveRow } from "./live-rows.js";
 import { StoreTime } from "./store-time.js";
 import { WorkerLink } from "./worker-link.js";
 import type { WorkerStart } from "./worker-messages.js";
 
-export interface EmbeddedStateDeps {
+export interface EmbeddedStateDeps extends Partial<DeliveryBounds> {
   readonly dataDir: string;
   readonly log: Logger;
   /** Default: the system's. */
@@ -35,7 +33,9 @@ const aheadWarnMs = 60_000;
  */
 export async function openEmbeddedState(deps: EmbeddedStateDeps): Promise<State> {
   const { dataDir, log, clock = createSystemClock() } = deps;
-  const link = await WorkerLink.open(startWorker(import.meta.url, { dataDir } satisfies WorkerStart), log);
+  const { openDeliveriesMax, deliveredKeptMax } = { ...deliveryBounds, ...deps };
+  const bounds = { openDeliveriesMax, deliveredKeptMax };
+  const link = await WorkerLink.open(startWorker(import.meta.url, { dataDir, bounds } satisfies WorkerStart), log);
   for (const warning of link.openWarnings) log.warn({ data_dir: dataDir }, warning);
   const [newestSettlementAtMs, former, endpointCounts] = await Promise.all([
     link.read("newestSettlementAtMs"),
@@ -46,6 +46,7 @@ export async function openEmbeddedState(deps: EmbeddedStateDeps): Promise<State>
   const left = await leftBehind(link, former, readAdmissionJournal(dataDir));
   const journal = new AdmissionJournal(dataDir, () => clock.monotonic(), log);
   const changes = new LocalChanges();
+  const due = new DueListeners();
   return {
     kind: "embedded",
     keys: createKeyStore(link, changes),
@@ -53,12 +54,12 @@ export async function openEmbeddedState(deps: EmbeddedStateDeps): Promise<State>
     settings: createSettingsStore(link, changes),
     audit: createAuditLog(link),
     catalog: { firstSeen: (ids, nowMs) => link.write("firstSeen", ids, nowMs) },
-    ledger: new EmbeddedLedger({ link, clock, time, former: left, journal }),
+    ledger: new EmbeddedLedger({ link, clock, time, former: left, journal, onDue: () => due.tell() }),
     limits: createLimitStore(link, changes),
     usage: createUsageReader(link),
     thresholds: createThresholdStore(link, changes),
-    endpoints: createEndpointStore(link, changes, endpointCounts),
-    deliveries: createDeliveryQueue(link, time),
+    endpoints: createEndpointStore({ link, changes, due, counts: endpointCounts }),
+    deliveries: createDeliveryQueue(link, time, due),
     changes,
     now: () => time.now(),
     replicas: () => 1,

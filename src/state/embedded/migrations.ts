@@ -174,13 +174,88 @@ const migrations: readonly string[] = [
      PRIMARY KEY (account, scope_kind, scope_id, period_kind, start_ms)
    ) STRICT, WITHOUT ROWID;
    CREATE INDEX period_sums_by_start ON period_sums (start_ms);`,
+  `ALTER TABLE endpoints ADD COLUMN disabled_reason TEXT;
+   ALTER TABLE endpoints ADD COLUMN max_in_flight INTEGER NOT NULL DEFAULT 8;
+   ALTER TABLE endpoints ADD COLUMN secrets_json TEXT NOT NULL DEFAULT '[]';
+   ALTER TABLE endpoints ADD COLUMN version INTEGER NOT NULL DEFAULT 1;
+   ALTER TABLE endpoints ADD COLUMN last_success_at_ms INTEGER;
+   ALTER TABLE endpoints ADD COLUMN last_failure_at_ms INTEGER;
+   ALTER TABLE endpoints ADD COLUMN failing_since_ms INTEGER;
+   ALTER TABLE endpoints ADD COLUMN failures_in_row INTEGER NOT NULL DEFAULT 0;
+   ALTER TABLE endpoints ADD COLUMN permanently_failed INTEGER NOT NULL DEFAULT 0;
+   UPDATE endpoints SET disabled_reason = 'by_hand' WHERE status = 'disabled';
+
+   -- One row for each endpoint that has or had deliveries.
+   CREATE TABLE queues (
+     endpoint_id TEXT NOT NULL PRIMARY KEY,
+     account TEXT NOT NULL,
+     open INTEGER NOT NULL,
+     -- Before this nothing of it can be claimed.
+     ready_at_ms INTEGER NOT NULL,
+     -- The fence that was the newest when something of it was claimed last.
+     turn INTEGER NOT NULL
+   ) STRICT, WITHOUT ROWID;
+   CREATE INDEX queues_by_account ON queues (account);
+   CREATE INDEX queues_ready ON queues (ready_at_ms) WHERE open > 0;
+
+   -- Claims. One that ran out stays until the delivery is claimed again or ends. Fences only rise.
+   CREATE TABLE leases (
+     fence INTEGER PRIMARY KEY AUTOINCREMENT,
+     delivery_number INTEGER NOT NULL UNIQUE,
+     endpoint_id TEXT NOT NULL,
+     ends_at_ms INTEGER NOT NULL
+   ) STRICT;
+   CREATE INDEX leases_by_endpoint ON leases (endpoint_id, ends_at_ms);
+
+   -- due_at_ms and ended_at_ms: always one of the two. The long columns stand last: what is before them is read without them.
+   ALTER TABLE deliveries RENAME TO former_deliveries;
+   CREATE TABLE deliveries (
+     number INTEGER PRIMARY KEY,
+     id TEXT NOT NULL UNIQUE,
+     account TEXT NOT NULL,
+     event_id TEXT NOT NULL,
+     event_type TEXT NOT NULL,
+     endpoint_id TEXT NOT NULL,
+     state TEXT NOT NULL,
+     reason TEXT,
+     created_at_ms INTEGER NOT NULL,
+     due_at_ms INTEGER,
+     ended_at_ms INTEGER,
+     attempts_made INTEGER NOT NULL DEFAULT 0,
+     retries_used INTEGER NOT NULL DEFAULT 0,
+     is_manual INTEGER NOT NULL DEFAULT 0,
+     asked_by TEXT NOT NULL DEFAULT '',
+     is_single INTEGER NOT NULL DEFAULT 0,
+     replay_id TEXT,
+     is_purged INTEGER NOT NULL DEFAULT 0,
+     body TEXT NOT NULL,
+     attempts_json TEXT NOT NULL DEFAULT '[]'
+   ) STRICT;
+   INSERT INTO deliveries (number, id, account, event_id, event_type, endpoint_id, state, created_at_ms, due_at_ms, body)
+     SELECT number, id, account, event_id, event_type, endpoint_id, state, created_at_ms,
+       coalesce(due_at_ms, created_at_ms), body
+     FROM former_deliveries;
+   DROP TABLE former_deliveries;
+   INSERT INTO queues (endpoint_id, account, open, ready_at_ms, turn)
+     SELECT endpoint_id, account, count(*), 0, 0 FROM deliveries GROUP BY endpoint_id;
+   CREATE INDEX deliveries_by_account ON deliveries (account, number);
+   CREATE INDEX deliveries_by_endpoint ON deliveries (endpoint_id, number);
+   CREATE INDEX deliveries_by_replay ON deliveries (replay_id, number) WHERE replay_id IS NOT NULL;
+   CREATE INDEX deliveries_due ON deliveries (endpoint_id, due_at_ms) WHERE due_at_ms IS NOT NULL;
+   CREATE INDEX deliveries_open ON deliveries (number, due_at_ms) WHERE due_at_ms IS NOT NULL;
+   CREATE INDEX deliveries_troubled ON deliveries (state, number)
+     WHERE state IN ('awaiting_retry', 'permanently_failed');
+   CREATE INDEX deliveries_ended ON deliveries (state, is_purged, ended_at_ms) WHERE ended_at_ms IS NOT NULL;`,
 ];
 
 /** The number of the last step that this version knows. */
 export const newestMigration = migrations.length;
 
-/** Brings the file up to this version, each step whole or not at all. Throws StateOpenError for a file of a newer version. */
-export function migrate(db: SqliteDatabase, nowMs: number): void {
+/**
+ * Brings the file up to this version, or to that of the step `newest`, each step whole or not at all. Throws
+ * StateOpenError for a file of a newer version.
+ */
+export function migrate(db: SqliteDatabase, nowMs: number, newest = newestMigration): void {
   db.exec("CREATE TABLE IF NOT EXISTS migrations (number INTEGER PRIMARY KEY, applied_at_ms INTEGER NOT NULL) STRICT");
   const applied = Number(db.prepare("SELECT max(number) AS number FROM migrations").get()?.["number"] ?? 0);
   if (applied > migrations.length) {
@@ -190,7 +265,7 @@ export function migrate(db: SqliteDatabase, nowMs: number): void {
     );
   }
   const note = db.prepare("INSERT INTO migrations (number, applied_at_ms) VALUES (?, ?)");
-  migrations.slice(applied).forEach((sql, position) => {
+  migrations.slice(applied, newest).forEach((sql, position) => {
     db.exec("BEGIN IMMEDIATE");
     db.exec(sql);
     note.run(applied + position + 1, nowMs);

@@ -1,3 +1,4 @@
+import type { DeliveryPurging } from "./deliveries/purging.js";
 import type { SqliteDatabase } from "./sqlite-binding.js";
 
 const dayMs = 86_400_000;
@@ -25,8 +26,8 @@ const kept: readonly Kept[] = [
   { sql: oldest("sessions", "expires_at_ms", "id"), forMs: 0 },
 ];
 
-/** Removes what is older than its time (USE-15, KEY-23), the oldest first and table by table. */
-export function createPurgeRows(db: SqliteDatabase) {
+/** Removes what is older than its time (USE-15, KEY-23, WH-50), the oldest first and table by table. */
+export function createPurgeRows(db: SqliteDatabase, deliveries: DeliveryPurging) {
   const steps = kept.map(({ sql, forMs }) => ({ remove: db.prepare(sql), forMs }));
   return {
     /** At most `max` rows of all tables together; how many it was. */
@@ -35,7 +36,7 @@ export function createPurgeRows(db: SqliteDatabase) {
       for (const { remove, forMs } of steps) {
         if (removed < max) removed += Number(remove.run(nowMs - forMs, max - removed).changes);
       }
-      return removed;
+      return removed < max ? removed + deliveries.purge(max - removed, nowMs) : removed;
     },
   };
 }

@@ -3,7 +3,7 @@ import { type Period, periodAt } from "../../domain/usage/period.js";
 import { type Threshold, usageScopeOf } from "../../domain/usage/threshold.js";
 import { crossingMark, sumOf, thresholdEvent, valuesOf } from "../../domain/usage/threshold-event.js";
 import type { UsageSums } from "../../domain/usage/usage-store.js";
-import type { createDeliveryRows } from "./delivery-rows.js";
+import type { DeliveryMaking } from "./deliveries/making.js";
 import type { LiveRows } from "./live-rows.js";
 import { text } from "./sql-row.js";
 import type { SqliteDatabase } from "./sqlite-binding.js";
@@ -39,18 +39,19 @@ export interface MovedSum {
   readonly sums: UsageSums;
 }
 
-/** `sums` only where they were asked for. */
-export type SettledRow = Settled & { readonly sums: readonly MovedSum[] };
+/** `sums` only where they were asked for. `hasDue`: deliveries were made. */
+export type SettledRow = Settled & { readonly sums: readonly MovedSum[]; readonly hasDue: boolean };
 
 export interface SettlementParts {
   readonly live: LiveRows;
   readonly usage: UsageRows;
-  readonly deliveries: ReturnType<typeof createDeliveryRows>;
+  readonly deliveries: DeliveryMaking;
 }
 
 /**
  * The end of a request as one step in the file (USE-2): marker, live row, usage, thresholds, deliveries. The answer of
- * nearly all, once and with nothing crossed, is null, so that it costs little on its way between the threads.
+ * nearly all, once, with nothing crossed and nobody to tell, is null, so that it costs little on its way between the
+ * threads.
  */
 export function createSettlementRows(db: SqliteDatabase, { live, usage, deliveries }: SettlementParts) {
   const mark = db.prepare("INSERT INTO settled (request_id, at_ms) VALUES (?, ?) ON CONFLICT DO NOTHING");
@@ -58,19 +59,20 @@ export function createSettlementRows(db: SqliteDatabase, { live, usage, deliveri
   const among = db.prepare("SELECT request_id FROM settled WHERE request_id IN (SELECT value FROM json_each(?))");
   const cross = db.prepare("INSERT INTO crossings (mark, period_end_ms) VALUES (?, ?) ON CONFLICT DO NOTHING");
 
-  /** How many values of the threshold the sums have reached for the first time in the period, told to its endpoints. */
-  const tellCrossed = (threshold: Threshold, { nowMs, endedAtMs }: SettleTimes): number => {
+  /** How many values of the threshold the sums have reached for the first time in the period, and deliveries that tell it. */
+  const tellCrossed = (threshold: Threshold, { nowMs, endedAtMs }: SettleTimes) => {
     const period = periodAt(threshold.period, endedAtMs);
     const sum = sumOf(threshold.metric, usage.used(threshold.account, usageScopeOf(threshold), period));
     let crossed = 0;
+    let due = 0;
     for (const value of valuesOf(threshold)) {
       if (sum < value.value) break;
       if (Number(cross.run(crossingMark(threshold, value, period), period.endMs).changes) === 0) continue;
       const { id, type, prefix, suffix } = thresholdEvent(threshold, value, period, nowMs);
-      deliveries.emit(threshold.account, { id, type, body: `${prefix}${sum}${suffix}` }, nowMs);
+      due += deliveries.emit(threshold.account, { id, type, body: `${prefix}${sum}${suffix}` }, nowMs);
       crossed += 1;
     }
-    return crossed;
+    return { crossed, due };
   };
 
   return {
@@ -86,17 +88,23 @@ export function createSettlementRows(db: SqliteDatabase, { live, usage, deliveri
       const { requestId, account, keyId, event, thresholds } = settlement;
       const { nowMs, endedAtMs } = times;
       live.remove(requestId);
-      if (Number(mark.run(requestId, nowMs).changes) === 0) return { duplicate: true, crossed: [], sums: [] };
+      if (Number(mark.run(requestId, nowMs).changes) === 0) return duplicate;
       usage.add(settlement, endedAtMs);
-      if (event !== null) deliveries.emit(account, event, nowMs);
-      const crossed = thresholds.flatMap((threshold) =>
-        Array.from({ length: tellCrossed(threshold, times) }, () => threshold.id),
-      );
-      if (crossed.length === 0 && !wantsSums) return null;
-      return { duplicate: false, crossed, sums: wantsSums ? sumsOf(usage, account, keyId, endedAtMs) : [] };
+      let due = event === null ? 0 : deliveries.emit(account, event, nowMs);
+      const crossed: string[] = [];
+      for (const threshold of thresholds) {
+        const told = tellCrossed(threshold, times);
+        crossed.push(...Array.from({ length: told.crossed }, () => threshold.id));
+        due += told.due;
+      }
+      if (crossed.length === 0 && due === 0 && !wantsSums) return null;
+      const sums = wantsSums ? sumsOf(usage, account, keyId, endedAtMs) : [];
+      return { duplicate: false, crossed, sums, hasDue: due > 0 };
     },
   };
 }
+
+const duplicate: SettledRow = Object.freeze({ duplicate: true, crossed: [], sums: [], hasDue: false });
 
 function sumsOf(usage: UsageRows, account: string, keyId: string | null, atMs: number): MovedSum[] {
   return [periodAt("day", atMs), periodAt("month", atMs)].flatMap((period): MovedSum[] => {

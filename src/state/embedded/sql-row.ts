@@ -5,6 +5,11 @@ export function text(row: SqlRow, column: string): string {
   return String(row[column]);
 }
 
+export function textOrNull(row: SqlRow, column: string): string | null {
+  const value = row[column] ?? null;
+  return value === null ? null : String(value);
+}
+
 /** For integers below 2^53: times, counts, versions. Sums are read with `readExactly`. */
 export function integer(row: SqlRow, column: string): number {
   return Number(row[column]);

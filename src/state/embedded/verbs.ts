@@ -2,7 +2,7 @@
 import { createAuditRows } from "./audit-rows.js";
 import { backUpTo } from "./backup-file.js";
 import { createCatalogRows } from "./catalog-rows.js";
-import { createDeliveryRows } from "./delivery-rows.js";
+import { createDeliveryRows, type DeliveryBounds, deliveryBounds } from "./deliveries/delivery-rows.js";
 import { createEndpointRows } from "./endpoint-rows.js";
 import { createKeyRows } from "./key-rows.js";
 import { createLimitRows } from "./limit-rows.js";
@@ -15,15 +15,15 @@ import type { SqliteDatabase } from "./sqlite-binding.js";
 import { createThresholdRows } from "./threshold-rows.js";
 import { createUsageRows } from "./usage-rows.js";
 
-export function createVerbs(db: SqliteDatabase) {
+export function createVerbs(db: SqliteDatabase, bounds: DeliveryBounds = deliveryBounds) {
   const keys = createKeyRows(db);
   const sessions = createSessionRows(db);
   const settings = createSettingRows(db);
   const audit = createAuditRows(db);
   const limits = createLimitRows(db);
   const thresholds = createThresholdRows(db);
-  const endpoints = createEndpointRows(db);
-  const deliveries = createDeliveryRows(db);
+  const deliveries = createDeliveryRows(db, bounds);
+  const endpoints = createEndpointRows(db, deliveries.queues, deliveries.health);
   const usage = createUsageRows(db);
   const live = createLiveRows(db);
   const settlements = createSettlementRows(db, { live, usage, deliveries });
@@ -46,8 +46,12 @@ export function createVerbs(db: SqliteDatabase) {
       listLimits: limits.list,
       listThresholds: thresholds.list,
       listEndpoints: endpoints.list,
-      listDeliveries: deliveries.list,
-      countDue: deliveries.countDue,
+      findEndpoint: endpoints.find,
+      findDelivery: deliveries.find,
+      deliveryPayload: deliveries.payload,
+      listDeliveries: deliveries.step,
+      deliveryBacklog: deliveries.backlog,
+      countDueDeliveries: deliveries.countDue,
       usageRows: usage.rows,
       accounts: usage.accounts,
       used: usage.used,
@@ -76,20 +80,29 @@ export function createVerbs(db: SqliteDatabase) {
       insertEndpoint: endpoints.insert,
       replaceEndpoint: endpoints.replace,
       removeEndpoint: endpoints.remove,
+      claimDeliveries: deliveries.claim,
+      handBackDeliveries: deliveries.handBack,
+      finishDelivery: deliveries.finish,
+      retryDelivery: deliveries.retryNow,
+      replayDeliveries: deliveries.replay,
       noteLive: live.insert,
       noteProgress: live.progress,
       settle: settlements.settle,
-      purge: createPurgeRows(db).purge,
+      purge: createPurgeRows(db, deliveries).purge,
     },
     /** What writes have put off to the end of their transaction: to be written before the commit, or forgotten without. */
     deferred: {
       write(): void {
         usage.writeAdded();
         live.writeRemoved();
+        deliveries.queues.writeNoted();
+        deliveries.health.writeChanged();
       },
       forget(): void {
         usage.forgetAdded();
         live.forgetRemoved();
+        deliveries.queues.forgetNoted();
+        deliveries.health.forgetChanged();
       },
     },
   };

@@ -82,6 +82,11 @@ export class WorkerLink {
     return this.#ask({ verb, values }, true) as Promise<ReturnType<Writes[V]>>;
   }
 
+  /** Resolves after the commit: the write survives a kill, but a power cut only when a later one is synced. */
+  writeUnsynced<V extends keyof Writes>(verb: V, ...values: Parameters<Writes[V]>): Promise<ReturnType<Writes[V]>> {
+    return this.#ask({ verb, values }, true, false) as Promise<ReturnType<Writes[V]>>;
+  }
+
   /**
    * Rows of running requests that go first in every batch, as they are then; null: none. Nobody waits for them, and for
    * them alone nothing is synced. Rows that cannot be written are lost: only a kill before the settlement would tell.
@@ -106,11 +111,11 @@ export class WorkerLink {
     await this.#exited;
   }
 
-  #ask(request: Request, isWrite: boolean): Promise<unknown> {
+  #ask(request: Request, isWrite: boolean, isSynced = isWrite): Promise<unknown> {
     return new Promise((resolve, reject) => {
       if (this.#refusal !== null) return reject(unavailable(this.#refusal));
       if (this.#waiting.length >= waitingMax) return reject(unavailable(`${waitingMax} requests wait for it`));
-      this.#waiting.push({ request, isWrite, isSynced: isWrite, resolve, reject });
+      this.#waiting.push({ request, isWrite, isSynced, resolve, reject });
       this.#startBatch();
     });
   }

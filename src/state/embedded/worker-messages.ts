@@ -1,8 +1,10 @@
 /** What the main thread and the worker say to each other. All of it is copied between threads: plain values only. */
 import type { Outcome, Request } from "./batch.js";
+import type { DeliveryBounds } from "./deliveries/delivery-rows.js";
 
 export interface WorkerStart {
   readonly dataDir: string;
+  readonly bounds: DeliveryBounds;
 }
 
 export type ToWorker =

@@ -15,9 +15,9 @@ const port = parentPort;
 const say = (message: FromWorker): void => port.postMessage(message);
 
 try {
-  const { dataDir } = workerData as WorkerStart;
+  const { dataDir, bounds } = workerData as WorkerStart;
   const { db, warnings } = openStateFile(dataDir);
-  const runBatch = createRunBatch(db, createVerbs(db));
+  const runBatch = createRunBatch(db, createVerbs(db, bounds));
   port.on("message", (message: ToWorker) => {
     if (message.kind === "batch") {
       say({ kind: "outcomes", outcomes: runBatch(message.requests, message.isSynced) });

@@ -30,15 +30,39 @@ import { BoundedMap } from "../../lib/bounded-map.js";
  * uis:{s7}:p:<account>:<kind>:<id>:<period> hash   sums of a period, and `m<threshold>:<value>` for each value that was
  *                                                  told; until 60 d after the period
  * uis:{s7}:accounts                         zset   account -> last day with usage, in ms
- * uis:{s7}:deliveries                       hash   delivery -> `pending␟account␟event␟type␟endpoint␟created at ms␟body`
- *                                                  (␟ is the unit separator 0x1f; the body holds whatever follows)
- * uis:{s7}:due                              zset   delivery -> when it is due in ms
- * uis:{s7}:list:<account>                   zset   delivery -> when it was created in µs, no two alike
- * uis:{s7}:ep:<account>                     hash   endpoint -> `<status>|<event,event>|<json>`
+ * uis:{s7}:ep:<account>                     hash   endpoint -> `<status>|<event,event>|<most in flight>|<version>|<json>`
+ * uis:{s7}:health:<account>                 hash   endpoint -> last success in ms or 0, last failure in ms or 0, failing
+ *                                                  since in ms or 0, failures in a row, failed for good; with commas
+ * uis:{s7}:deliveries                       hash   delivery -> its head as MessagePack list, then for each attempt that
+ *                                                  is kept MessagePack [due at ms after it or 0, JSON
+ *                                                  list: see delivery-texts.ts]. The head:
+ *                                                  [state, account, event, type, endpoint, created at µs, due at µs or 0,
+ *                                                  attempts made, retries used, 1 for a retry by hand, by whom, 1 for a
+ *                                                  single attempt, reason or "", ended at ms or 0, replay or "", 1 for
+ *                                                  purged, fence of a lease that ran out or ""]; state: p pending, r awaits a retry, d delivered, f failed for
+ *                                                  good; whether an attempt is under way, `claims` knows
+ * uis:{s7}:bodies                           hash   delivery -> JSON of the event, until it is purged
+ * uis:{s7}:q:<account>:<endpoint>           zset   delivery that waits -> when it is due in µs
+ * uis:{s7}:turns                            zset   `<account>:<endpoint>` with a queue -> since when it waits for its turn,
+ *                                                  or when its first is due, in µs; 0: the queue is to be emptied; absent
+ *                                                  while it has as many under way as it may
+ * uis:{s7}:claims                           zset   claimed delivery -> end of its lease in µs, which is also its fence
+ * uis:{s7}:in_flight                        hash   `<account>:<endpoint>` -> claimed deliveries
+ * uis:{s7}:open                             zset   open delivery -> when it was created in µs, no two alike
+ * uis:{s7}:delivered                        zset   the same of those that were delivered
+ * uis:{s7}:failed                           zset   the same of those that failed for good
+ * uis:{s7}:open_counts                      hash   account -> open deliveries
+ * uis:{s7}:kept:delivered                   zset   delivered one that has its payload -> when it ended in ms
+ * uis:{s7}:kept:failed                      zset   the same of those that failed for good
+ * uis:{s7}:purged                           zset   delivery without payload -> when its record goes, in ms
  * ```
  *
  * Sums are int64: `r` requests, `p` prompt tokens, `c` completion tokens, `h` cached tokens, `n` nano-dollars; `t` is
  * prompt and completion tokens together. An account's name has no colon, so no two of these keys can be alike.
+ *
+ * A delivery lies in one of `open`, `delivered` and `failed`; an open one also in a queue or in `claims`, an ended one also
+ * in one of `kept:…` and `purged`. Scripts find all that concerns deliveries by the key of the format, for which queues
+ * they touch is known only to them. Format 1 had another layout of deliveries before its first release.
  */
 export interface KeySpace {
   shard(index: number): ShardKeys;
@@ -52,8 +76,7 @@ export interface ShardKeys {
   readonly live: string;
   readonly leases: string;
   readonly accounts: string;
-  readonly deliveries: string;
-  readonly due: string;
+  readonly bodies: string;
   ended(requestId: string): string;
   refused(requestId: string): string;
   window(account: string, owner: LimitOwner): string;
@@ -61,8 +84,8 @@ export interface ShardKeys {
   reserved(account: string, scope: UsageScope): string;
   usageRows(account: string, width: UsageRange["width"], startMs: number): string;
   sums(account: string, scope: UsageScope, period: Period): string;
-  deliveryList(account: string): string;
   endpoints(account: string): string;
+  endpointHealth(account: string): string;
 }
 
 export const shardCount = 16;
@@ -102,8 +125,7 @@ function createShardKeys(prefix: string, index: number): ShardKeys {
     live: `${stem}live`,
     leases: `${stem}leases`,
     accounts: `${stem}accounts`,
-    deliveries: `${stem}deliveries`,
-    due: `${stem}due`,
+    bodies: `${stem}bodies`,
     ended: (requestId) => `${stem}end:${requestId}`,
     refused: (requestId) => `${stem}refused:${requestId}`,
     window: (account, { kind, id }) => `${stem}w:${account}:${kind}:${id}`,
@@ -114,7 +136,7 @@ function createShardKeys(prefix: string, index: number): ShardKeys {
         ? `${stem}h:${account}:${Math.floor(startMs / hourMs)}`
         : `${stem}d:${account}:${Math.floor(startMs / dayMs)}`,
     sums: (account, { kind, id }, period) => `${stem}p:${account}:${kind}:${id}:${periodName(period)}`,
-    deliveryList: (account) => `${stem}list:${account}`,
     endpoints: (account) => `${stem}ep:${account}`,
+    endpointHealth: (account) => `${stem}health:${account}`,
   };
 }

@@ -3,9 +3,11 @@ import { type State, StateOpenError } from "../../domain/state.js";
 import { RedisChangeFeed } from "./changes.js";
 import type { RedisTlsFiles } from "./connect-options.js";
 import { RedisConnection } from "./connection.js";
+import { deliveryScripts } from "./deliveries/delivery-scripts.js";
+import { createRedisDeliveryQueue } from "./deliveries/redis-delivery-queue.js";
 import { RedisHealth } from "./health.js";
+import { createKeySpace } from "./key-space.js";
 import { ledgerScripts } from "./ledger/ledger-scripts.js";
-import { createRedisDeliveries } from "./ledger/redis-deliveries.js";
 import { RedisLedger } from "./ledger/redis-ledger.js";
 import { createRedisUsage } from "./ledger/redis-usage.js";
 import { RedisAuditLog } from "./redis-audit-log.js";
@@ -34,6 +36,10 @@ export interface RedisStateDeps {
   readonly timeShiftMs?: () => number;
   /** For tests on busy machines: makes all timeouts of calls so many times longer. */
   readonly patience?: number;
+  /** Open deliveries that an account may have; default 1,000,000. */
+  readonly openDeliveriesMax?: number;
+  /** Delivered ones of a shard that keep their payload; default 100,000. */
+  readonly deliveredKeptMax?: number;
 }
 
 const defaultOpenWithinMs = 5_000;
@@ -43,8 +49,9 @@ const defaultOpenWithinMs = 5_000;
  * a server that does not answer, refuses us, or would lose what it acknowledges.
  */
 export async function openRedisState(deps: RedisStateDeps): Promise<State> {
-  const { url, tls, log, clock, allowVolatile, openWithinMs = defaultOpenWithinMs, timeShiftMs } = deps;
-  const connection = new RedisConnection({ url, tls, log, clock, patience: deps.patience ?? 1 });
+  const { url, tls, log, clock, allowVolatile, timeShiftMs, patience = 1, ...rest } = deps;
+  const { openWithinMs = defaultOpenWithinMs, ...bounds } = rest;
+  const connection = new RedisConnection({ url, tls, log, clock, patience });
   const storeTime = createStoreTime({ clock, ...(timeShiftMs === undefined ? {} : { shiftMs: timeShiftMs }) });
   const health = new RedisHealth({ connection, storeTime, clock });
   const changes = new RedisChangeFeed({ connection, clock, log });
@@ -58,7 +65,7 @@ export async function openRedisState(deps: RedisStateDeps): Promise<State> {
         `allow our user the channels ${connection.prefix}* (ACL: &${connection.prefix}*)`,
       );
     }
-    await connection.keepLoaded(Object.values(ledgerScripts));
+    await connection.keepLoaded([...Object.values(ledgerScripts), ...Object.values(deliveryScripts)]);
     await replicas.start();
   } catch (error) {
     changes.close();
@@ -68,6 +75,9 @@ export async function openRedisState(deps: RedisStateDeps): Promise<State> {
   const keys = new RedisKeyStore(connection, changes);
   const sessions = new RedisSessionStore(connection, changes);
   const audit = new RedisAuditLog(connection);
+  const space = createKeySpace(connection.prefix);
+  const deliveries = createRedisDeliveryQueue({ client: connection, space, storeTime, clock, ...bounds });
+  const { shards } = deliveries;
   return {
     kind: "redis",
     keys,
@@ -75,23 +85,30 @@ export async function openRedisState(deps: RedisStateDeps): Promise<State> {
     settings: new RedisSettingsStore(connection, changes),
     audit,
     catalog: new RedisCatalogStore(connection),
-    ledger: new RedisLedger({ client: connection, storeTime }),
+    ledger: new RedisLedger({
+      client: connection,
+      storeTime,
+      onDeliveries: (shard, nextDue) => shards.made(shard, nextDue),
+      ...bounds,
+    }),
     limits: new RedisLimitStore(connection, changes),
     usage: createRedisUsage({ client: connection, storeTime, accountsWithKeys: () => keys.accounts() }),
     thresholds: new RedisThresholdStore(connection, changes),
-    endpoints: new RedisEndpointStore(connection, changes),
-    deliveries: createRedisDeliveries({ client: connection, storeTime }),
+    endpoints: new RedisEndpointStore({ client: connection, feed: changes, space, shards }),
+    deliveries,
     changes,
     now: () => storeTime.now(),
     replicas: () => replicas.known,
     async purge(max) {
       const nowMs = storeTime.now();
-      const gone = await sessions.purge(nowMs, max);
-      return gone + (await audit.purge(nowMs, max - gone));
+      let gone = await sessions.purge(nowMs, max);
+      gone += await audit.purge(nowMs, max - gone);
+      return gone + (await deliveries.purge(max - gone));
     },
     backup: null,
     health: () => health.now(),
     async close() {
+      deliveries.close();
       await replicas.close();
       changes.close();
       await connection.close();

@@ -1,41 +1,74 @@
-import { ServiceError } from "../../domain/service-error.js";
-import type { EndpointRecord, EndpointStore } from "../../domain/webhooks/endpoint-store.js";
+import { invariant, ServiceError } from "../../domain/service-error.js";
+import type { EndpointRecord, EndpointStore, KeptEndpoint } from "../../domain/webhooks/endpoint-store.js";
 import type { RedisChangeFeed } from "./changes.js";
-import { Documents } from "./documents.js";
-import { createKeySpace, type KeySpace } from "./key-space.js";
+import { deliveryScripts } from "./deliveries/delivery-scripts.js";
+import { parseHealth } from "./deliveries/delivery-texts.js";
+import type { DueShards } from "./deliveries/due-shards.js";
+import type { KeySpace } from "./key-space.js";
 import type { RedisClient } from "./redis-client.js";
 
 const form = 1;
-/** Of one account. Whoever registers endpoints allows far fewer. */
-const endpointsMax = 1_000;
 
-/** Endpoints lie with the ledger of their account, whose settlements read the status and the events of each. */
+type Outcome = "done" | "taken" | "full" | "unknown" | "changed";
+
+export interface RedisEndpointStoreDeps {
+  readonly client: RedisClient;
+  readonly feed: Pick<RedisChangeFeed, "telling" | "channel">;
+  readonly space: KeySpace;
+  readonly shards: DueShards;
+}
+
+/**
+ * Endpoints lie with the ledger of their account, whose settlements read the status and the events of each, and with its
+ * deliveries, whose claims read the status and how many may be under way.
+ */
 export class RedisEndpointStore implements EndpointStore {
   readonly #client: RedisClient;
-  readonly #feed: RedisChangeFeed;
+  readonly #feed: Pick<RedisChangeFeed, "telling" | "channel">;
   readonly #space: KeySpace;
+  readonly #shards: DueShards;
 
-  constructor(client: RedisClient, feed: RedisChangeFeed) {
+  constructor({ client, feed, space, shards }: RedisEndpointStoreDeps) {
     this.#client = client;
     this.#feed = feed;
-    this.#space = createKeySpace(client.prefix);
+    this.#space = space;
+    this.#shards = shards;
   }
 
-  async insert(endpoint: EndpointRecord): Promise<void> {
-    const isNew = await this.#of(endpoint.account).put(endpoint.id, endpointText(endpoint), "absent");
-    if (!isNew) throw new ServiceError("conflict", "An endpoint with this id exists.");
+  async insert(endpoint: EndpointRecord, max: number): Promise<boolean> {
+    const outcome = await this.#write("insert", endpoint.account, endpoint.id, endpointText(endpoint), max);
+    if (outcome === "taken") throw new ServiceError("conflict", "An endpoint with this id exists.");
+    return outcome === "done";
   }
 
-  replace(endpoint: EndpointRecord): Promise<boolean> {
-    return this.#of(endpoint.account).put(endpoint.id, endpointText(endpoint), "present");
+  async replace(endpoint: EndpointRecord): Promise<"replaced" | "changed" | "unknown"> {
+    const outcome = await this.#write("replace", endpoint.account, endpoint.id, endpointText(endpoint), 0);
+    if (outcome === "done") return "replaced";
+    invariant(outcome === "changed" || outcome === "unknown", "a replacement is refused for one of two reasons");
+    return outcome;
   }
 
-  async list(account: string): Promise<readonly EndpointRecord[]> {
-    return (await this.#of(account).list()).map(parseEndpoint).sort(byOldest);
+  async find(account: string, id: string): Promise<KeptEndpoint | null> {
+    const { endpoints, endpointHealth } = this.#space.shardOf(account);
+    const [text, health] = await this.#both(
+      () => this.#client.command<string | null>("hget", [endpoints(account), id]),
+      () => this.#client.command<string | null>("hget", [endpointHealth(account), id]),
+    );
+    return text === null ? null : { record: parseEndpoint(text), health: parseHealth(health) };
   }
 
-  remove(account: string, id: string): Promise<boolean> {
-    return this.#of(account).remove(id);
+  async list(account: string): Promise<readonly KeptEndpoint[]> {
+    const { endpoints, endpointHealth } = this.#space.shardOf(account);
+    const [texts, healths] = await this.#both(
+      () => this.#client.command<string[]>("hvals", [endpoints(account)]),
+      () => this.#client.command<Record<string, string>>("hgetall", [endpointHealth(account)]),
+    );
+    const records = texts.map(parseEndpoint).sort(byOldest);
+    return records.map((record) => ({ record, health: parseHealth(healths[record.id] ?? null) }));
+  }
+
+  async remove(account: string, id: string): Promise<boolean> {
+    return (await this.#write("remove", account, id, "", 0)) === "done";
   }
 
   /** Another replica may have added one just now, so this is never known for certain. */
@@ -43,23 +76,38 @@ export class RedisEndpointStore implements EndpointStore {
     return true;
   }
 
-  #of(account: string): Documents {
-    return new Documents(this.#client, this.#feed, {
-      key: this.#space.shardOf(account).endpoints(account),
-      max: endpointsMax,
-      change: (id) => ({ kind: "endpoint", id }),
+  #write(verb: string, account: string, id: string, text: string, max: number): Promise<Outcome> {
+    return this.#feed.telling(
+      [{ kind: "endpoint", id }],
+      async ([message = ""]) => {
+        const args = [verb, account, id, text, max, this.#feed.channel, message];
+        const shard = this.#space.shardOf(account).index;
+        const [outcome] = await this.#shards.runMaking(deliveryScripts.writeEndpoint, shard, args);
+        return outcome as Outcome;
+      },
+      (outcome) => outcome === "done",
+    );
+  }
+
+  /** Two reads in one write. */
+  #both<A, B>(first: () => Promise<A>, second: () => Promise<B>): Promise<[A, B]> {
+    let both: Promise<[A, B]> | undefined;
+    this.#client.together(() => {
+      both = Promise.all([first(), second()]);
     });
+    invariant(both !== undefined, "what is sent together is sent at once");
+    return both;
   }
 }
 
-/** Kept: `<status>|<event,event>|<JSON>`, as the settlement reads it. */
+/** Kept: `<status>|<event,event>|<most in flight>|<version>|<JSON>`, as scripts read it. */
 function endpointText(endpoint: EndpointRecord): string {
-  return `${endpoint.status}|${endpoint.events.join(",")}|${JSON.stringify({ v: form, ...endpoint })}`;
+  const { status, events, maxInFlight, version } = endpoint;
+  return `${status}|${events.join(",")}|${maxInFlight}|${version}|${JSON.stringify({ v: form, ...endpoint })}`;
 }
 
 function parseEndpoint(text: string): EndpointRecord {
-  const json = text.slice(text.indexOf("|", text.indexOf("|") + 1) + 1);
-  const { v: _form, ...endpoint } = JSON.parse(json) as { v: number } & EndpointRecord;
+  const { v: _form, ...endpoint } = JSON.parse(text.slice(text.indexOf("{"))) as { v: number } & EndpointRecord;
   return endpoint;
 }
 

@@ -7,8 +7,8 @@ import { type Threshold, usageScopeOf } from "../../domain/usage/threshold.js";
 import { crossingMark, sumOf, thresholdEvent, valuesOf } from "../../domain/usage/threshold-event.js";
 import type { EventDraft } from "../../domain/webhooks/event-draft.js";
 import { dropOldest } from "./bounded.js";
-import type { DeliveryTable } from "./delivery-table.js";
 import type { UsageTable } from "./usage-table.js";
+import type { VolatileDeliveryQueue } from "./volatile-delivery-queue.js";
 import type { VolatileEndpointStore } from "./volatile-endpoint-store.js";
 
 const leasesMax = 100_000;
@@ -22,7 +22,7 @@ export interface VolatileLedgerParts {
   readonly clock: Clock;
   readonly usage: UsageTable;
   readonly endpoints: Pick<VolatileEndpointStore, "subscribed">;
-  readonly deliveries: DeliveryTable;
+  readonly deliveries: Pick<VolatileDeliveryQueue, "add">;
 }
 
 /** A ledger in memory. Answers at once. At most 100,000 requests run; one more is `server_is_overloaded`. */

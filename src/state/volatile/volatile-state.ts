@@ -2,11 +2,15 @@ import { LocalChanges } from "../../domain/local-changes.js";
 import type { Clock } from "../../domain/ports.js";
 import type { State } from "../../domain/state.js";
 import type { UsageReader } from "../../domain/usage/usage-store.js";
+import {
+  deliveredKeptMax as defaultDeliveredMax,
+  openDeliveriesMax as defaultOpenMax,
+} from "../../domain/webhooks/delivery-queue.js";
 import { createSystemClock } from "../../lib/clock.js";
-import { DeliveryTable } from "./delivery-table.js";
 import { UsageTable } from "./usage-table.js";
 import { createVolatileAuditLog } from "./volatile-audit-log.js";
 import { createVolatileCatalogStore } from "./volatile-catalog-store.js";
+import { VolatileDeliveryQueue } from "./volatile-delivery-queue.js";
 import { createVolatileEndpointStore } from "./volatile-endpoint-store.js";
 import { createVolatileKeyStore, type VolatileKeyStore } from "./volatile-key-store.js";
 import { createVolatileLedger } from "./volatile-ledger.js";
@@ -17,15 +21,28 @@ import { createVolatileThresholdStore } from "./volatile-threshold-store.js";
 
 const accountsMax = 10_000;
 
+export interface VolatileStateDeps {
+  /** Default: the system's. */
+  readonly clock?: Clock;
+  /** As in the constants of the same names, which are the defaults. */
+  readonly openDeliveriesMax?: number;
+  readonly deliveredKeptMax?: number;
+}
+
 /** Everything in memory (`state.durability: none`): tests, demonstrations and the benchmark's baseline. */
-export function createVolatileState({ clock }: { readonly clock: Clock } = { clock: createSystemClock() }): State {
+export function createVolatileState(deps: VolatileStateDeps = {}): State {
+  const { clock = createSystemClock() } = deps;
+  const { openDeliveriesMax = defaultOpenMax, deliveredKeptMax = defaultDeliveredMax } = deps;
   const changes = new LocalChanges();
   const keys = createVolatileKeyStore(changes);
   const sessions = createVolatileSessionStore(changes);
   const audit = createVolatileAuditLog();
   const usage = new UsageTable();
   const endpoints = createVolatileEndpointStore(changes);
-  const deliveries = new DeliveryTable();
+  const deliveries = new VolatileDeliveryQueue({ clock, endpoints, openDeliveriesMax, deliveredKeptMax });
+  changes.subscribe((change) => {
+    if (change.kind === "endpoint") deliveries.endpointChanged(change.id);
+  });
   return {
     kind: "volatile",
     keys,
@@ -46,6 +63,7 @@ export function createVolatileState({ clock }: { readonly clock: Clock } = { clo
       const nowMs = clock.now();
       let purged = sessions.purge(nowMs, max);
       purged += audit.purge(nowMs, max - purged);
+      purged += deliveries.purge(nowMs, max - purged);
       return purged + usage.purge(nowMs, max - purged);
     },
     backup: null,

@@ -94,6 +94,37 @@ export const metricTable = {
     labels: [],
     help: "Records of administrative acts that could not be written.",
   },
+  uis_webhook_deliveries_total: {
+    type: "counter",
+    labels: ["result"],
+    help: "Attempts of webhook deliveries that ended, by what became of them.",
+  },
+  uis_webhook_attempt_duration_seconds: {
+    type: "histogram",
+    labels: ["answer"],
+    help: "From the begin of an attempt to the headers of the answer; answer is 2xx and its like, or why there was none.",
+  },
+  uis_webhook_lateness_seconds: {
+    type: "histogram",
+    labels: [],
+    help: "From the instant at which an attempt was due to its begin.",
+  },
+  uis_webhook_backlog: {
+    type: "gauge",
+    labels: ["endpoint"],
+    help: "Deliveries to an endpoint that are not at an end, of all processes that share the store.",
+  },
+  uis_webhook_oldest_seconds: {
+    type: "gauge",
+    labels: ["endpoint"],
+    help: "How long the delivery to an endpoint that has waited longest has been due; 0 when none is.",
+  },
+  uis_webhook_in_flight: { type: "gauge", labels: [], help: "Attempts that this process has under way." },
+  uis_webhook_endpoints_failing: {
+    type: "gauge",
+    labels: [],
+    help: "Endpoints with ten failures or more in a row, of those that this process sends to.",
+  },
   uis_event_loop_lag_seconds: {
     type: "gauge",
     labels: [],

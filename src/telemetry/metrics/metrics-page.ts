@@ -5,6 +5,7 @@ import { type Collect, callSamples } from "./call-samples.js";
 import { type MetricName, metricRow, metricTable } from "./metric-table.js";
 import { processMetrics, takeLoopLag } from "./process-metrics.js";
 import { type Sample, samplesBy, single } from "./samples.js";
+import { type WebhookSources, webhookSamples } from "./webhook-samples.js";
 
 /** One model as it stands. */
 export interface ModelState {
@@ -22,6 +23,8 @@ export interface MetricSources {
   readonly isStoreUp: () => Promise<boolean>;
   readonly areLimitsDegraded: () => boolean;
   readonly auditRecordsLost: () => number;
+  /** Null: this process sends no webhooks. */
+  readonly webhooks: WebhookSources | null;
   /** Wall-clock time. */
   readonly now: () => number;
 }
@@ -33,7 +36,11 @@ export interface MetricsPage {
 }
 
 export function createMetricsPage(calls: CallMetrics, sources: MetricSources): MetricsPage {
-  const collectors: Record<MetricName, Collect> = { ...callSamples(calls), ...stateSamples(calls, sources) };
+  const collectors: Record<MetricName, Collect> = {
+    ...callSamples(calls),
+    ...stateSamples(calls, sources),
+    ...webhookSamples(sources.webhooks),
+  };
   const registry = new Registry();
   for (const name of Object.keys(metricTable) as MetricName[]) register(registry, name, collectors[name]);
   const page = Registry.merge([registry, processMetrics().registry]);

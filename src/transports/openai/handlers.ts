@@ -5,6 +5,7 @@ import type { ServiceLimits } from "../../contract/limits.js";
 import { version } from "../../contract/version.js";
 import { type Core, OpenAiBytes } from "../../domain/core.js";
 import type { UsageQuestions } from "../../domain/usage/usage-questions.js";
+import type { WebhookEndpoints } from "../../domain/webhooks/endpoints.js";
 import type { BodyReader } from "./body-reader.js";
 import type { Call } from "./call.js";
 import { ChatFrames } from "./chat-frames.js";
@@ -16,6 +17,7 @@ import { chatFields, readChat } from "./read-chat.js";
 import { completionFields, readCompletion } from "./read-completion.js";
 import { embeddingFields, readEmbedding } from "./read-embedding.js";
 import { readUsageQuery } from "./read-usage-query.js";
+import { readWebhook, webhookFields } from "./read-webhook.js";
 import { decodeId, type RestOperation } from "./router.js";
 import { type KeepAlive, streamAnswer } from "./stream-answer.js";
 import type { UnknownFields } from "./unknown-fields.js";
@@ -24,10 +26,15 @@ import { completionJson } from "./write-completion.js";
 import { writeEmbeddings } from "./write-embedding.js";
 import { modelToJson } from "./write-model.js";
 import { usagePageJson } from "./write-usage-page.js";
+import { webhookJson } from "./write-webhook.js";
+
+/** What REST offers of webhook endpoints. */
+export type RestWebhooks = Pick<WebhookEndpoints, "create" | "list" | "get" | "remove">;
 
 export interface HandlerDeps {
   readonly core: Core;
   readonly usage: Pick<UsageQuestions, "query">;
+  readonly webhookEndpoints: RestWebhooks;
   readonly limits: ServiceLimits;
   readonly bodies: BodyReader;
   readonly unknownFields: UnknownFields;
@@ -39,7 +46,7 @@ export type Handler = (call: Call, rawId: string) => Promise<void>;
 
 /** All operations of this door. */
 export function createHandlers(deps: HandlerDeps): Readonly<Record<RestOperation, Handler>> {
-  const { core, usage, keepAlive } = deps;
+  const { core, usage, webhookEndpoints, keepAlive } = deps;
   return {
     async create_chat_completion(call) {
       const request = readRequest(deps, call, readChat, chatFields);
@@ -88,6 +95,28 @@ export function createHandlers(deps: HandlerDeps): Readonly<Record<RestOperation
     async get_usage(call) {
       const page = await usage.query(call.ctx.principal, readUsageQuery(call.exchange.req.url ?? ""));
       call.exchange.json(200, usagePageJson(page));
+    },
+
+    async create_webhook_endpoint(call) {
+      const input = await readRequest(deps, call, readWebhook, webhookFields);
+      const { endpoint, secret } = await webhookEndpoints.create(input, call.ctx);
+      call.exchange.json(200, { ...webhookJson(endpoint), secret });
+    },
+
+    async list_webhook_endpoints(call) {
+      const endpoints = await webhookEndpoints.list("", call.ctx);
+      call.exchange.json(200, { object: "list", data: endpoints.map(webhookJson) });
+    },
+
+    async get_webhook_endpoint(call, rawId) {
+      const endpoint = await webhookEndpoints.get({ id: decodeId(rawId), account: "" }, call.ctx);
+      call.exchange.json(200, webhookJson(endpoint));
+    },
+
+    async delete_webhook_endpoint(call, rawId) {
+      const id = decodeId(rawId);
+      await webhookEndpoints.remove({ id, account: "" }, call.ctx);
+      call.exchange.json(200, { id, object: "webhook_endpoint", deleted: true });
     },
 
     async get_version(call) {

@@ -11,7 +11,7 @@ import type { UploadWatch } from "../../lib/upload-watch.js";
 import { BodyReader } from "./body-reader.js";
 import { runCall } from "./call.js";
 import { Exchange } from "./exchange.js";
-import { createHandlers } from "./handlers.js";
+import { createHandlers, type RestWebhooks } from "./handlers.js";
 import { type Page, rootPage } from "./root-page.js";
 import { allowedMethods, findRoute, type Route } from "./router.js";
 import type { KeepAlive } from "./stream-answer.js";
@@ -40,6 +40,7 @@ export interface OpenAiDoorDeps {
   readonly watch: ResponseWatch;
   readonly keepAlive: KeepAlive;
   readonly usage: Pick<UsageQuestions, "query">;
+  readonly webhookEndpoints: RestWebhooks;
   /** By path, for GET and HEAD; `/v1` is the door's own. */
   readonly pages: ReadonlyMap<string, () => Page>;
 }

@@ -10,7 +10,7 @@ export type RestOperation = WithRest | "get_version";
 export interface Route {
   /** By method; HEAD is answered as GET. */
   readonly methods: ReadonlyMap<string, RestOperation>;
-  /** The first of them: what a caller must be allowed to do to be told which methods there are. */
+  /** The one that needs least: what a caller must be allowed to do to be told which methods there are. */
   readonly anyOperation: RestOperation;
   /** The rest of the path as it came, where the path ends in `{id}`. */
   readonly rawId: string | null;
@@ -18,6 +18,7 @@ export interface Route {
 
 interface MutableRoute extends Route {
   readonly methods: Map<string, RestOperation>;
+  anyOperation: RestOperation;
 }
 
 const idPlaceholder = "{id}";
@@ -35,6 +36,7 @@ function addRoute(method: string, path: string, operation: RestOperation): void 
   const key = isPrefix ? path.slice(0, -idPlaceholder.length) : path;
   const route = table.get(key) ?? { methods: new Map<string, RestOperation>(), anyOperation: operation, rawId: null };
   route.methods.set(method, operation);
+  if (operations[operation].need === "read") route.anyOperation = operation;
   table.set(key, route);
 }
 

@@ -11,6 +11,8 @@ import { ThresholdService } from "../../../gen/unified/admin/v1/threshold_servic
 import { UsageService } from "../../../gen/unified/admin/v1/usage_service_pb.js";
 import { CatalogService } from "../../../gen/unified/catalog/v1/catalog_service_pb.js";
 import { InferenceService } from "../../../gen/unified/inference/v1/inference_service_pb.js";
+import { DeliveryService } from "../../../gen/unified/webhook/v1/delivery_service_pb.js";
+import { WebhookEndpointService } from "../../../gen/unified/webhook/v1/webhook_endpoint_service_pb.js";
 import { type Need, operationByRpcPath, operationRow } from "../../../src/contract/operations.js";
 import { grpcPath } from "../../../src/lib/grpc-definition.js";
 import { eventually } from "../../support/eventually.js";
@@ -28,6 +30,8 @@ const methods = [
   UsageService,
   ThresholdService,
   ModelAdminService,
+  WebhookEndpointService,
+  DeliveryService,
 ].flatMap((service): DescMethod[] => service.methods);
 const config = {
   models: [

@@ -15,6 +15,8 @@ interface Tenant {
   readonly model: string;
   /** Ids and secrets of keys that work. */
   readonly keys: { id: string; secret: string }[];
+  /** Ids of endpoints that are there. */
+  readonly webhooks: string[];
   /** Of keys, thresholds and whatever else was ever named for it. */
   readonly marks: Set<string>;
   /** Requests that were answered, by model. */
@@ -27,6 +29,7 @@ const tenantNamed = (account: string): Tenant => ({
   account,
   model: `${account}-model`,
   keys: [],
+  webhooks: [],
   marks: new Set([account]),
   requests: new Map(),
   charged: 0,
@@ -49,6 +52,7 @@ async function startWith(store: "embedded" | "redis"): Promise<void> {
         engine: "scripted",
         scripted: { text: "one two three" },
       })),
+      webhooks: { deliver: false, allow_private_cidrs: ["127.0.0.0/8"] },
       rate_limits: { default_account: { requests_per_minute: requestsPerMinute } },
     },
     env: { UIS_MASTER_KEY: Buffer.alloc(32, 1).toString("base64") },
@@ -173,6 +177,59 @@ async function useUpBudget({ tenant, other, client }: Turn): Promise<ClientAnswe
   return made;
 }
 
+const webhookService = "unified.webhook.v1.WebhookEndpointService";
+
+const endpointOf = ({ account }: Tenant) => ({
+  url: `https://127.0.0.1:9443/${account}`,
+  events: ["request.completed"],
+  description: account,
+});
+
+async function makeWebhook({ tenant, client }: Turn): Promise<ClientAnswer> {
+  const oldest = tenant.webhooks.length < 5 ? undefined : tenant.webhooks.shift();
+  if (oldest !== undefined) expect((await client.delete(`/v1/webhooks/${oldest}`)).status).toBe(200);
+  const answer = await client.post("/v1/webhooks", endpointOf(tenant));
+  const { id, secret } = answer.json as { id: string; secret: string };
+  tenant.webhooks.push(id);
+  tenant.marks.add(id).add(secret);
+  return answer;
+}
+
+async function listWebhooks({ tenant, client }: Turn): Promise<ClientAnswer> {
+  const answer = await client.get("/v1/webhooks");
+  const ids = (answer.json["data"] as { id: string }[]).map(({ id }) => id);
+  expect(ids.toSorted()).toEqual(tenant.webhooks.toSorted());
+  return answer;
+}
+
+/** A change of one of the tenant's own endpoints; without one, of one that is not there. */
+async function changeWebhook({ tenant, client, pick }: Turn): Promise<ClientAnswer> {
+  const id = tenant.webhooks[pick(tenant.webhooks.length)];
+  const change = { id: id ?? "we_none", status: pick(2) === 0 ? "enabled" : "disabled" };
+  const answer = await client.rpc(`${webhookService}/UpdateWebhookEndpoint`, change);
+  expect(answer.status).toBe(id === undefined ? 404 : 200);
+  return answer;
+}
+
+async function rotateWebhook({ tenant, client, pick }: Turn): Promise<ClientAnswer> {
+  const id = tenant.webhooks[pick(tenant.webhooks.length)] ?? "we_none";
+  const answer = await client.rpc(`${webhookService}/RotateWebhookSecret`, { id, overlap: "0s" });
+  if (answer.status === 200) tenant.marks.add(String(answer.json["secret"]));
+  return answer;
+}
+
+/** Every event of the tenant goes to its own endpoints. */
+async function listDeliveries({ tenant }: Turn): Promise<ClientAnswer> {
+  const question = { account: tenant.account, pageSize: 1_000 };
+  const answer = await administrator.rpc("unified.webhook.v1.DeliveryService/ListDeliveries", question);
+  const deliveries = (answer.json["deliveries"] ?? []) as { id: string; account: string; endpointId: string }[];
+  for (const { id, account, endpointId } of deliveries) {
+    expect([account, tenant.marks.has(endpointId)]).toEqual([tenant.account, true]);
+    tenant.marks.add(id);
+  }
+  return answer;
+}
+
 const operations: Readonly<Record<string, Operation>> = {
   chat,
   usage,
@@ -182,6 +239,13 @@ const operations: Readonly<Record<string, Operation>> = {
   usageOverRpc: ({ client }) =>
     client.rpc("unified.admin.v1.UsageService/QueryUsage", { groupBy: ["USAGE_GROUP_KEY", "USAGE_GROUP_MODEL"] }),
   modelsOverRpc: ({ client }) => client.rpc("unified.catalog.v1.CatalogService/ListModels"),
+  makeWebhook,
+  listWebhooks,
+  changeWebhook,
+  rotateWebhook,
+  listDeliveries,
+  webhooksForAdministrator: ({ tenant }) =>
+    administrator.rpc(`${webhookService}/ListWebhookEndpoints`, { account: tenant.account }),
   wrongRequest,
   makeKey: ({ tenant, number }) => makeKey(tenant, number),
   rotate,
@@ -225,6 +289,19 @@ const probes: Readonly<Record<string, (client: ServiceClient, named: string) => 
   keys: (client, named) => client.rpc("unified.admin.v1.ApiKeyService/ListApiKeys", { account: named }),
   thresholds: (client, named) => client.rpc("unified.admin.v1.ThresholdService/ListThresholds", { account: named }),
   limits: (client, named) => client.rpc("unified.admin.v1.LimitService/GetLimits", { owner: { account: named } }),
+  webhooks: (client, named) => client.rpc(`${webhookService}/ListWebhookEndpoints`, { account: named }),
+  deliveries: (client, named) => client.rpc("unified.webhook.v1.DeliveryService/ListDeliveries", { account: named }),
+};
+
+/** What the tenant tries on an endpoint by its id. */
+const webhookProbes: Readonly<Record<string, (client: ServiceClient, id: string) => Promise<ClientAnswer>>> = {
+  get: (client, id) => client.get(`/v1/webhooks/${id}`),
+  delete: (client, id) => client.delete(`/v1/webhooks/${id}`),
+  getOverRpc: (client, id) => client.rpc(`${webhookService}/GetWebhookEndpoint`, { id }),
+  update: (client, id) => client.rpc(`${webhookService}/UpdateWebhookEndpoint`, { id, description: "mine" }),
+  rotate: (client, id) => client.rpc(`${webhookService}/RotateWebhookSecret`, { id }),
+  test: (client, id) => client.rpc(`${webhookService}/SendTestEvent`, { id }),
+  deleteOverRpc: (client, id) => client.rpc(`${webhookService}/DeleteWebhookEndpoint`, { id }),
 };
 
 /** An answer's body with the details of Connect's errors, which are protobuf in base64, as the text that they hold. */
@@ -279,6 +356,25 @@ describe.each(["embedded", "redis"] as const)("two accounts on one service: %s",
       const client = new ServiceClient(service.http, a.keys[0]?.secret ?? "");
       const [foreign, unknown] = [await probe(client, b.account), await probe(client, nobody)];
       expect(shapeOf(foreign, b.account)).toEqual(shapeOf(unknown, nobody));
+    },
+  );
+
+  it.each(Object.entries(webhookProbes))(
+    "SEC-22: an endpoint of the other one answers as one that is not there, and stays: %s",
+    async (_, probe) => {
+      const owner = new ServiceClient(service.http, b.keys[0]?.secret ?? "");
+      const { json } = await owner.post("/v1/webhooks", endpointOf(b));
+      const id = String(json["id"]);
+      const client = new ServiceClient(service.http, a.keys[0]?.secret ?? "");
+      const nothing = `we_${"0".repeat(24)}`;
+      const [foreign, unknown] = [await probe(client, id), await probe(client, nothing)];
+      expect(foreign.status).toBe(404);
+      expect(shapeOf(foreign, id)).toEqual(shapeOf(unknown, nothing));
+      const kept = await owner.get(`/v1/webhooks/${id}`);
+      const { secret, ...made } = json;
+      expect(String(secret)).toMatch(/^whsec_/);
+      expect(kept.json).toEqual(made);
+      await owner.delete(`/v1/webhooks/${id}`);
     },
   );
 });

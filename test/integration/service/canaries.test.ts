@@ -4,6 +4,7 @@ import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { DashboardClient, jsonOf } from "../../conformance/security/dashboard-client.js";
 import { eventually } from "../../support/eventually.js";
+import { type Receiver, startReceiver } from "../../support/receivers/receiver.js";
 import { type RedisServer, startRedis } from "../../support/redis/start-redis.js";
 import { ServiceClient } from "../../support/service-client.js";
 import type { ReadyLine, ServeProcess } from "../../support/spawn-serve.js";
@@ -11,11 +12,14 @@ import { Served } from "./served.js";
 
 let served: Served;
 let redis: RedisServer | null = null;
+let receiver: Receiver;
 beforeEach(async () => {
   served = await Served.in();
+  receiver = await startReceiver();
 });
 afterEach(async () => {
   await served.remove();
+  await receiver.close();
   await redis?.remove();
   redis = null;
 });
@@ -40,6 +44,7 @@ const words = {
 
 const failing = (code: string) => ({ text: words.answer, fail: { code, after_tokens: 1 } });
 const config = {
+  webhooks: { allow_http: true, allow_private_cidrs: ["127.0.0.0/8"] },
   models: [
     { id: "good", engine: "scripted", scripted: { text: words.answer } },
     { id: "bad", engine: "scripted", scripted: failing("internal_error") },
@@ -49,6 +54,25 @@ const config = {
 };
 const message = [{ role: "user", content: words.prompt }];
 const rpcMessage = { params: { model: "good", messages: [{ role: "ROLE_USER", content: [{ text: words.prompt }] }] } };
+
+/** Lets the receiver hear of every request. Returns the secret, and the part of it that is random. */
+async function register({ api }: ReadyLine): Promise<string[]> {
+  const client = new ServiceClient(api, env.UIS_BOOTSTRAP_API_KEY);
+  const { json } = await client.post("/v1/webhooks", {
+    url: receiver.url,
+    events: ["request.completed", "request.failed"],
+  });
+  const secret = String(json["secret"]);
+  return [secret, secret.slice("whsec_".length)];
+}
+
+/** What the receiver was told. */
+async function events(): Promise<Map<string, Buffer>> {
+  await receiver.until(6);
+  const bodies = receiver.requests.map(({ rawBody }) => rawBody);
+  expect(bodies.some((body) => body.includes("request.failed"))).toBe(true);
+  return new Map([["events", Buffer.concat(bodies)]]);
+}
 
 /** Inference in each form, and what can be wrong with it. */
 async function askAll({ api }: ReadyLine, key: string): Promise<void> {
@@ -131,7 +155,7 @@ async function filesBelow(folder: string): Promise<Map<string, Buffer>> {
 }
 
 /** Pages for operators, and all that the process has written. */
-async function told({ line, stdout, stderr }: ServeProcess & { readonly line: ReadyLine }) {
+async function outputOf({ line, stdout, stderr }: ServeProcess & { readonly line: ReadyLine }) {
   const pages = new Map<string, Buffer>();
   for (const path of ["/metrics", "/ready", "/debug/state"]) {
     pages.set(path, Buffer.from(await (await fetch(line.ops + path)).text()));
@@ -145,27 +169,32 @@ const planted = [
 ];
 
 describe("secrets and prompts that were planted, whatever goes wrong at log level trace", { timeout: 120_000 }, () => {
-  it("SEC-18: are nowhere in the log, in pages for operators, or in any file of the embedded state", async () => {
+  it("SEC-18 WH-13 WH-5: are nowhere in the log, in pages for operators, in events or in any file of the embedded state", async () => {
     const service = await served.start(config, { env });
+    const webhookSecrets = await register(service.line);
     await askAll(service.line, env.UIS_BOOTSTRAP_API_KEY);
     await failToEnter(service.line);
-    const secrets = [...planted, ...(await administer(service.line))];
+    const secrets = [...planted, ...webhookSecrets, ...(await administer(service.line))];
+    const told = await events();
     const files = await filesBelow(served.dataDir);
     // What is kept in clear is found.
     expect([...files.keys()].some((path) => path.endsWith("uis.db"))).toBe(true);
     expect(found(["read_write"], files)).not.toEqual([]);
     expect(service.stderr().split("\n").length).toBeGreaterThan(10);
-    expect(found(secrets, new Map([...files, ...(await told(service))]))).toEqual([]);
+    expect(found(secrets, new Map([...files, ...told, ...(await outputOf(service))]))).toEqual([]);
     for (const bytes of files.values()) expect(bytes.includes(masterKey)).toBe(false);
   });
 
-  it("SEC-18: are nowhere in the log, in the spool, or in anything that Redis was ever told", async () => {
+  it("SEC-18 WH-13 WH-5: are nowhere in the log, in the spool, in events or in anything that Redis was ever told", async () => {
     redis = await startRedis({ acl: true, rules: "+config|get", args: ["--aof-use-rdb-preamble", "no"] });
     const { username, password } = new URL(redis.url);
     const service = await served.start(config, { env: { ...env, REDIS_URL: redis.url } });
+    const webhookSecrets = await register(service.line);
     await askAll(service.line, env.UIS_BOOTSTRAP_API_KEY);
     await failToEnter(service.line);
-    const secrets = [...planted, ...(await administer(service.line)), decodeURIComponent(password)];
+    const administered = await administer(service.line);
+    const secrets = [...planted, ...webhookSecrets, ...administered, decodeURIComponent(password)];
+    const told = await events();
     const kept = await filesBelow(join(redis.folder, "appendonlydir"));
     expect(username).toBe("uis");
     expect(found(["read_write"], kept)).not.toEqual([]);
@@ -176,7 +205,7 @@ describe("secrets and prompts that were planted, whatever goes wrong at log leve
     const files = await filesBelow(served.dataDir);
     expect([...files].filter(([path, { length }]) => path.includes("spool") && length > 0)).not.toEqual([]);
     await eventually(() => service.stderr().includes("the store does not answer"), "the log tells of the outage");
-    const places = new Map([...kept, ...files, ...(await told(service))]);
+    const places = new Map([...kept, ...files, ...told, ...(await outputOf(service))]);
     expect(found(secrets, places)).toEqual([]);
     for (const bytes of places.values()) expect(bytes.includes(masterKey)).toBe(false);
   });

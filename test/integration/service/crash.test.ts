@@ -8,7 +8,7 @@ import { leaseMs } from "../../../src/domain/lease-keeper.js";
 import { databaseFile } from "../../../src/state/embedded/data-files.js";
 import { openSqlite } from "../../../src/state/embedded/sqlite-binding.js";
 import { type BuiltService, startBuiltService } from "../../support/built-service.js";
-import { type Answer, type ChatClients, type Question, startChatClients } from "../../support/chat-clients.js";
+import { type Question, startChatClients } from "../../support/chat-clients.js";
 import { eventually } from "../../support/eventually.js";
 import { seededPick } from "../../support/random-numbers.js";
 import { fastClock } from "../../support/redis/fast-clock.js";
@@ -16,13 +16,12 @@ import { keepHistory, readLedgerHistory } from "../../support/redis/ledger-histo
 import { type RedisServer, startRedis } from "../../support/redis/start-redis.js";
 import { byTier, rounds } from "../../support/tier.js";
 import { needsProgram } from "../embedded/programs.js";
+import { lostInLogs, seenBy, Victim } from "./kill-rounds.js";
 import { totalOf, type UsageSum, usageOverRest } from "./usage-sums.js";
 
 const roundCount = rounds(20);
 /** Answers before each kill; more than 10,000 in the long form. */
 const answersPerRound = byTier({ ci: 150, long: 520 });
-/** The kill comes within so much more time, in the middle of whatever goes on. */
-const killWithinMs = 200;
 const clientCount = 16;
 /** A lease of a minute is over in fifteen seconds by the store's clock; the long form waits for it. */
 const clockSpeed = byTier({ ci: 4, long: 1 });
@@ -60,60 +59,11 @@ async function start(name: string, state: object, env: Readonly<Record<string, s
   return service;
 }
 
-/** Under load from `clients`, kills what `start` has started and starts it again, round after round. */
-class Victim {
-  service: BuiltService | null = null;
-  readonly #start: () => Promise<BuiltService>;
-  readonly #pick: (count: number) => number;
-
-  constructor(startIt: () => Promise<BuiltService>, pick: (count: number) => number) {
-    this.#start = startIt;
-    this.#pick = pick;
-  }
-
-  async start(): Promise<BuiltService> {
-    this.service = await this.#start();
-    return this.service;
-  }
-
-  async dieOften({ answers }: ChatClients): Promise<void> {
-    for (let round = 0; round < roundCount; round += 1) {
-      await answered(answers, answersPerRound);
-      await delay(this.#pick(killWithinMs));
-      await this.service?.kill();
-      this.service = null;
-      await this.start();
-    }
-    // All that the last process had left is settled before these.
-    await answered(answers, answersPerRound);
-  }
-}
-
-async function answered(answers: readonly Answer[], count: number): Promise<void> {
-  const before = answers.length;
-  await eventually(() => answers.length >= before + count, `${count} more answers`, testMs);
-}
-
 function questions(pick: (count: number) => number): () => Question {
   return () => {
     const model = pick(2) === 0 ? "quick" : "slow";
     return { model, isStream: pick(2) === 0, leaves: false, maxTokens: tokens.completion };
   };
-}
-
-/** Ids of requests whose clients saw the end of the answer; the others that got an id. */
-function seen(answers: readonly Answer[]): { readonly whole: string[]; readonly broken: string[] } {
-  const idsOf = (outcome: Answer["outcome"]) =>
-    answers.flatMap(({ requestId, outcome: how }) => (how === outcome && requestId !== null ? requestId : []));
-  return { whole: idsOf("completed"), broken: idsOf("broken") };
-}
-
-/** Requests that a sweep has settled, as the services tell. */
-function lostInLogs(): string[] {
-  const lines = started.flatMap((service) => service.logs());
-  return lines
-    .filter(({ msg }) => msg === "a request of a lost process was settled")
-    .map((line) => String(line["request_id"]));
 }
 
 /** The sums of an account in which `settled` requests ended, so many of them lost with nothing known of them. */
@@ -132,18 +82,18 @@ describe("a service that is killed under load", () => {
   }, async (context) => {
     const seed = Math.floor(Math.random() * 2 ** 31);
     const pick = seededPick(seed);
-    const victim = new Victim(() => start("one", {}), pick);
+    const victim = new Victim(() => start("one", {}));
     const { key } = await victim.start();
     const service = () => victim.service;
     const clients = startChatClients({ count: clientCount, service, key, question: questions(pick), pauseMs: 20 });
-    await victim.dieOften(clients);
+    await victim.dieOften(clients, { rounds: roundCount, answersPerRound, pick });
     await clients.end();
     const usage = totalOf(await usageOverRest(victim.service as BuiltService, key));
     expect(await victim.service?.stop()).toBe(0);
 
     const { settled, live } = readFile();
-    const { whole, broken } = seen(clients.answers);
-    const lost = lostInLogs();
+    const { whole, broken } = seenBy(clients.answers);
+    const lost = lostInLogs(started);
     const uncounted = clients.answers.filter(
       ({ outcome, requestId }) => outcome === "broken" && requestId !== null && !settled.has(requestId),
     );
@@ -170,19 +120,19 @@ describe("a service that is killed under load", () => {
     const state = { redis_url: redis.url };
     const env = { UIS_MASTER_KEY: randomBytes(32).toString("base64") };
     const survivor = await start("survivor", state, env);
-    const victim = new Victim(() => start("victim", state, env), pick);
+    const victim = new Victim(() => start("victim", state, env));
     await victim.start();
     const { key } = survivor;
     const service = (number: number) => (number % 2 === 0 ? survivor : victim.service);
     const clients = startChatClients({ count: clientCount, service, key, question: questions(pick), pauseMs: 20 });
-    await victim.dieOften(clients);
+    await victim.dieOften(clients, { rounds: roundCount, answersPerRound, pick });
     await clients.end();
     await eventually(() => hasNoLeases(redis as RedisServer), "nothing is live", sweptWithinMs);
     const usage = totalOf(await usageOverRest(survivor, key));
     expect([await survivor.stop(), await victim.service?.stop()]).toEqual([0, 0]);
 
     const { admittedAtMs, settled, swept } = await readLedgerHistory(redis, leaseMs);
-    const { whole, broken } = seen(clients.answers);
+    const { whole, broken } = seenBy(clients.answers);
     const degraded = clients.answers.filter(({ isDegraded }) => isDegraded).length;
     await context.annotate(
       `Redis: ${roundCount} kills, ${clients.answers.length} requests, ${whole.length} whole, ${broken.length} cut after ` +

@@ -46,6 +46,21 @@ export async function readLedgerHistory(redis: RedisProcess, leaseMs: number): P
   return { admittedAtMs, settled, swept };
 }
 
+/** By delivery, when it was claimed, by the server's time, in this order. A claim is written as the end of its lease. */
+export async function claimHistory(redis: RedisProcess, leaseMs: number): Promise<ReadonlyMap<string, number[]>> {
+  const claimedAtMs = new Map<string, number[]>();
+  for (const [command = "", key = "", ...values] of await commandsOf(redis)) {
+    if (command.toUpperCase() !== "ZADD" || !key.endsWith("}:claims")) continue;
+    for (let i = 0; i + 1 < values.length; i += 2) {
+      const [endsAtUs, deliveryId = ""] = values.slice(i, i + 2);
+      const times = claimedAtMs.get(deliveryId) ?? [];
+      claimedAtMs.set(deliveryId, times);
+      times.push(Number(endsAtUs) / 1_000 - leaseMs);
+    }
+  }
+  return claimedAtMs;
+}
+
 /** All commands in the append-only file, in their order, each as its words. */
 async function commandsOf({ folder }: RedisProcess): Promise<string[][]> {
   const aofFolder = join(folder, "appendonlydir");

@@ -20,6 +20,16 @@ describe("warnings at start", () => {
     expect(warningsFor({ state: { durability: "none" } })).toHaveLength(1);
     expect(warningsFor({}, { UIS_GRPC_PRT: "1" })[0]).toContain("UIS_GRPC_PORT");
   });
+
+  it.each([
+    [{ allow_http: true }, "without TLS"],
+    [{ allow_private_cidrs: ["10.0.0.0/8"] }, "10.0.0.0/8"],
+    [{ retry_delays: ["1s"] }, "receivers rely"],
+  ])("WH-41: name what opens webhooks or bends their schedule: %j", (webhooks, words) => {
+    const warnings = warningsFor({ webhooks });
+    expect(warnings).toHaveLength(1);
+    expect(warnings[0]).toContain(words);
+  });
 });
 
 it.each([

@@ -6,7 +6,8 @@ const httpOfGrpc: Readonly<Record<keyof typeof grpcStatus, readonly number[]>> =
   CANCELLED: [499],
   INVALID_ARGUMENT: [400, 415],
   DEADLINE_EXCEEDED: [504, 408],
-  NOT_FOUND: [404],
+  // 410 where it was there once.
+  NOT_FOUND: [404, 410],
   PERMISSION_DENIED: [403],
   // 429 where it is a limit of the caller, else a size.
   RESOURCE_EXHAUSTED: [429, 413, 431],

@@ -3,6 +3,8 @@ import { LeaseKeeper } from "../../../src/domain/lease-keeper.js";
 import type { Ledger, Progress } from "../../../src/domain/ledger.js";
 import { Accounting } from "../../../src/domain/usage/accounting.js";
 import { createVolatileState } from "../../../src/state/volatile/volatile-state.js";
+import { listAll } from "../../suites/delivery-records.js";
+import { endpoint } from "../../suites/ledger-records.js";
 import { silentLog } from "../../support/core-harness.js";
 import { eventually } from "../../support/eventually.js";
 import { FakeClock } from "../../support/fake-clock.js";
@@ -91,26 +93,17 @@ describe("LeaseKeeper", () => {
 
   it("USE-13: its failure is told once, as replica_lost", async () => {
     const { clock, state, keeper } = setUp(() => []);
-    await state.endpoints.insert({
-      id: "we_1",
-      account: "a",
-      url: "https://example.com/hook",
-      description: "",
-      events: ["request.failed"],
-      status: "enabled",
-      createdAtMs: 1,
-      updatedAtMs: 1,
-    });
+    await state.endpoints.insert(endpoint("we_1", { events: ["request.failed"] }), 1);
     await state.ledger.admit(request("req_1"));
     await pass(clock, 65_000);
-    await eventually(async () => (await state.deliveries.list("a", 10)).length === 1, "the event of a lost request");
-    const [delivery] = await state.deliveries.list("a", 10);
-    expect(JSON.parse(delivery?.body ?? "{}")).toMatchObject({
+    await eventually(async () => (await listAll(state.deliveries)).length === 1, "the event of a lost request");
+    const [delivery] = await listAll(state.deliveries);
+    expect(JSON.parse((await state.deliveries.payload(delivery?.id ?? "")) ?? "{}")).toMatchObject({
       type: "request.failed",
       data: { request_id: "req_1", status: "failed", error: { code: "replica_lost" } },
     });
     await keeper.sweep();
-    expect(await state.deliveries.list("a", 10)).toHaveLength(1);
+    expect(await listAll(state.deliveries)).toHaveLength(1);
     keeper.close();
   });
 

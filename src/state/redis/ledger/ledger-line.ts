@@ -91,7 +91,6 @@ function createLine(space: KeySpace, settlement: Settlement, hour: number, id: s
         encodeOwners(shard, keys, account, owners),
         rows.map(placed),
         allSums.map(placed),
-        keys.placeOf(shard.deliveryList(account)),
         keys.placeOf(shard.endpoints(account)),
       ];
     },

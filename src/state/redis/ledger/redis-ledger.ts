@@ -12,6 +12,7 @@ import type {
 } from "../../../domain/ledger.js";
 import type { LimitOwner, LimitScope } from "../../../domain/limits/rate-limits.js";
 import { invariant } from "../../../domain/service-error.js";
+import { openDeliveriesMax } from "../../../domain/webhooks/delivery-queue.js";
 import { BoundedMap } from "../../../lib/bounded-map.js";
 import { createKeySpace, type KeySpace, shardCount } from "../key-space.js";
 import type { RedisClient } from "../redis-client.js";
@@ -43,6 +44,10 @@ const noHour = -1;
 export interface RedisLedgerDeps {
   readonly client: RedisClient;
   readonly storeTime: StoreTime;
+  /** Is told of each shard where a settlement has made deliveries; `nextDue` is what the script says of the shard. */
+  readonly onDeliveries?: (shard: number, nextDue: unknown) => void;
+  /** Open deliveries that an account may have; default 1,000,000. */
+  readonly openDeliveriesMax?: number;
 }
 
 /**
@@ -62,6 +67,8 @@ export class RedisLedger implements Ledger {
   readonly #admissions: Batches<AdmitRequest, Admission>;
   readonly #settlements: Batches<SettleItem, Settled | "wants_events">;
   readonly #unanswered: UnansweredAdmissions;
+  readonly #onDeliveries: (shard: number, nextDue: unknown) => void;
+  readonly #openDeliveriesMax: number;
   /**
    * What requests were admitted under here, until they are settled. Another process, which settles them when this one
    * has died, has to do with their account, key and model.
@@ -71,9 +78,12 @@ export class RedisLedger implements Ledger {
   /** Accounts whose events had a receiver: the next ones come with their texts at once. */
   readonly #listening = new BoundedMap<string, true>(listeningMax);
 
-  constructor({ client, storeTime }: RedisLedgerDeps) {
+  constructor(deps: RedisLedgerDeps) {
+    const { client, storeTime } = deps;
     this.#client = client;
     this.#time = storeTime;
+    this.#onDeliveries = deps.onDeliveries ?? (() => {});
+    this.#openDeliveriesMax = deps.openDeliveriesMax ?? openDeliveriesMax;
     this.#space = createKeySpace(client.prefix);
     this.#runner = new ScriptRunner(client, storeTime);
     this.#lines = new LedgerLines(this.#space);
@@ -198,9 +208,11 @@ export class RedisLedger implements Ledger {
     const endsNow = items.some(({ settlement }) => settlement.endedAtMs === null);
     const { rest } = await atStoreHour(this.#time.now(), (hour, atMs) => {
       const encoded = encodeSettlements(shard, this.#lines, items, atMs);
-      const args = [endsNow ? hour : noHour, encoded.lines, encoded.items];
+      const args = [endsNow ? hour : noHour, encoded.lines, encoded.items, this.#openDeliveriesMax];
       return this.#runner.run(ledgerScripts.settle, encoded.keys, args, settleTimeoutMs);
     });
+    const [, nextDue] = rest;
+    if (nextDue !== undefined) this.#onDeliveries(index, nextDue);
     return decodeAnswers(rest).map(decodeSettled);
   }
 

@@ -33,8 +33,6 @@ export function encodeSettlements(
     shard.live,
     shard.leases,
     shard.accounts,
-    shard.deliveries,
-    shard.due,
     ...items.map(({ settlement }) => shard.ended(settlement.requestId)),
   ]);
   const encodedLines: (readonly unknown[])[] = [];

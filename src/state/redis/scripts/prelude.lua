@@ -17,7 +17,9 @@ if stored_format and tonumber(stored_format) ~= FORMAT and tonumber(stored_forma
 end
 
 local function begin_write()
-  if not stored_format then redis.call('SET', KEYS[1], FORMAT) end
+  if stored_format then return end
+  redis.call('SET', KEYS[1], FORMAT)
+  stored_format = FORMAT
 end
 
 -- Lua's numbers are doubles. int64 sums come as decimal strings and stay so: they are cut into two halves, each of which

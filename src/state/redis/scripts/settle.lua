@@ -1,19 +1,19 @@
 -- Settles up to 64 requests of one shard, each once per request: corrects its windows, frees its places and its
 -- reservations, adds its usage, tells the thresholds that it made reach a value, and writes a delivery of each event
 -- for each endpoint of the account that wants it.
--- KEYS: 1 format, 2 live requests, 3 leases, 4 accounts, 5 deliveries, 6 due, 7 .. n + 6 markers of settled requests in
---   the order of the items, then those that lines name by their place
+-- KEYS: 1 format, 2 live requests, 3 leases, 4 accounts, 5 .. n + 4 markers of settled requests in the order of the
+--   items, then those that lines name by their place
 -- ARGV: 1 milliseconds to add to the time, 2 the hour that the names of sums were made for or -1, 3 lines as JSON, 4
---   items as JSON.
+--   items as JSON, 5 open deliveries that an account may have.
 --   A line is whose usage it is and when: [account, field of its usage rows, start of the day in ms,
 --    { owner: [window, running, reserved or 0], ... }, [[hour or day row, expires at], ...], [[sums, expires at], ...],
---    deliveries of the account, endpoints of the account]
+--    endpoints of the account]
 --   An item: [request, line, prompt tokens, completion tokens, cached tokens, nano-dollars, 1 for degraded,
 --    [event, type, body] or its type alone or 0, [[threshold, metric, sums, [value as a decimal string, ...], events or 0], ...],
 --    { owner: as in the line, ... } of its further owners or 0]
 --   owner: <kind>:<id>; events: [event, type, prefix, suffix] for each value
 -- Returns: the time in ms, then the answers as JSON, one for each item, or nothing more when the hour is over and nothing
---   was done:
+--   was done; last next_due when deliveries were made, else nothing. An answer:
 --   "settled", threshold, ... for each value that was told
 --   "duplicate"
 --   "wants_events" when it would cause an event for somebody and came without its text: nothing was done for it
@@ -28,7 +28,7 @@ if hour >= 0 and hour ~= math.floor(now / HOUR_MS) then return { now } end
 
 local ids = {}
 for i = 1, #items do ids[i] = items[i][1] end
-local ended = redis.call('MGET', unpack(KEYS, 7, #items + 6))
+local ended = redis.call('MGET', unpack(KEYS, 5, #items + 4))
 local live = redis.call('HMGET', KEYS[2], unpack(ids))
 local settled_now = {}
 
@@ -96,16 +96,30 @@ local function receivers(key, event_type)
   return wanted
 end
 
-local deliveries_made = 0
+local open_max, deliveries_made, made_now = tonumber(ARGV[5]), 0, {}
+
+-- One microsecond apart, which no two scripts are: the order is that of the making.
+local function new_delivery(account, event, event_type, endpoint)
+  local created_us = clock_us + deliveries_made
+  return { PENDING, account, event, event_type, endpoint, created_us, created_us, 0, 0, 0, '', 0, '', 0, '', 0, '' }
+end
 
 local function deliver(line, event, event_type, body)
-  for _, endpoint in ipairs(receivers(KEYS[line[8]], event_type)) do
+  local account = line[1]
+  for _, endpoint in ipairs(receivers(KEYS[line[7]], event_type)) do
     local id = 'dlv_' .. string.sub(redis.sha1hex(event .. '/' .. endpoint), 1, 32)
-    local record = table.concat({ 'pending', line[1], event, event_type, endpoint, now, body }, '\31')
-    if redis.call('HSETNX', KEYS[5], id, record) == 1 then
-      redis.call('ZADD', KEYS[6], now, id)
-      -- One microsecond apart, which no two scripts are: the order is that of the making.
-      redis.call('ZADD', KEYS[line[7]], clock_us + deliveries_made, id)
+    if not made_now[id] and redis.call('HEXISTS', DELIVERIES, id) == 0 then
+      made_now[id] = true
+      local head = new_delivery(account, event, event_type, endpoint)
+      count_open(account, 1)
+      if open_of(account) > open_max then
+        finish_delivery(id, head, FAILED, 'overflow')
+      else
+        later('ZADD', INDEX[OPEN], head[CREATED_US], id)
+        later('ZADD', queue_of(account, endpoint).key, head[DUE_US], id)
+      end
+      later('HSET', DELIVERIES, id, cmsgpack.pack(head))
+      later('HSET', BODIES, id, body)
       deliveries_made = deliveries_made + 1
     end
   end
@@ -196,7 +210,7 @@ local function settle(i, item)
   local line, found = lines[item[2]], {}
   local event = item[8]
   if type(event) == 'string' then
-    if #receivers(KEYS[line[8]], event) > 0 then return { 'wants_events' } end
+    if #receivers(KEYS[line[7]], event) > 0 then return { 'wants_events' } end
     event = 0
   end
   if #item[9] > 0 then
@@ -207,7 +221,7 @@ local function settle(i, item)
     end
   end
   -- First, because a full store refuses it, and then nothing was done.
-  redis.call('SET', KEYS[i + 6], 1, 'PX', MARKER_LIFE_MS)
+  redis.call('SET', KEYS[i + 4], 1, 'PX', MARKER_LIFE_MS)
   settled_now[item[1]] = true
   if live[i] then
     release(item, line, cmsgpack.unpack(live[i]))
@@ -230,4 +244,6 @@ if #released > 0 then
   redis.call('ZREM', KEYS[3], unpack(released))
 end
 write_windows()
-return { now, cjson.encode(answers) }
+if deliveries_made == 0 then return { now, cjson.encode(answers) } end
+write_deliveries()
+return { now, cjson.encode(answers), next_due() }

@@ -4,7 +4,7 @@ import type { Threshold } from "../../../../src/domain/usage/threshold.js";
 import { createKeySpace } from "../../../../src/state/redis/key-space.js";
 import { type RedisServer, startRedis } from "../../../support/redis/start-redis.js";
 import { rounds } from "../../../support/tier.js";
-import { admission, openReplica, settlement } from "./redis-ledger-harness.js";
+import { admission, deliveriesOf, endpointText, openReplica, settlement } from "./redis-ledger-harness.js";
 
 const shard = createKeySpace("uis:").shardOf("a");
 const threshold: Threshold = {
@@ -28,7 +28,12 @@ describe("a Redis server that is killed", () => {
   afterEach(() => redis?.remove());
 
   it("USE-1, USE-2: has kept of each settlement all or nothing, and all of those that it acknowledged", async () => {
-    await redis.cli("HSET", shard.endpoints("a"), "we_1", "enabled|request.completed,usage.threshold_reached|{}");
+    await redis.cli(
+      "HSET",
+      shard.endpoints("a"),
+      "we_1",
+      endpointText("enabled", "request.completed,usage.threshold_reached"),
+    );
     const acknowledged = new Set<string>();
     for (let round = 0; round < rounds(20); round++) {
       const replica = await openReplica(redis.url);
@@ -60,7 +65,7 @@ describe("a Redis server that is killed", () => {
     const month = periodAt("month", replica.time.now());
     const used = await replica.usage.used("a", { kind: "account", id: "a" }, month);
     expect(used.requests).toBe(BigInt(acknowledged.size));
-    const deliveries = await replica.deliveries.list("a", 10_000);
+    const deliveries = await deliveriesOf(replica.deliveries);
     const thresholdEvents = deliveries.filter(({ eventType }) => eventType === "usage.threshold_reached");
     expect(deliveries.length - thresholdEvents.length).toBe(acknowledged.size);
     expect(thresholdEvents.map(({ body }) => JSON.parse(body).data.used)).toEqual([

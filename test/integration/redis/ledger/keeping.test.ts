@@ -5,6 +5,7 @@ import { rounds } from "../../../support/tier.js";
 import {
   accountScope,
   admission,
+  deliveriesOf,
   keyScope,
   type LedgerReplica,
   openReplica,
@@ -114,7 +115,9 @@ describe("what the ledger keeps in Redis", () => {
       () => replica.ledger.inspect("a", [accountScope({ requestsPerMinute: 1 })]),
       () => replica.ledger.resetWindow("a", { kind: "account", id: "a" }),
       () => replica.usage.accounts(),
-      () => replica.deliveries.list("a", 1),
+      () => deliveriesOf(replica.deliveries),
+      () => replica.deliveries.claim({ max: 1, leaseMs: minuteMs }),
+      () => replica.deliveries.find("dlv_1"),
     ];
     for (const verb of verbs) await expect(verb()).rejects.toMatchObject({ code: "storage_unavailable" });
     expect(await keysLike("*req_2*")).toEqual([]);

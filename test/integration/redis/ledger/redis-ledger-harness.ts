@@ -2,10 +2,12 @@ import type { AdmitRequest, Settlement } from "../../../../src/domain/ledger.js"
 import type { RateLimits } from "../../../../src/domain/limits/rate-limits.js";
 import { unlimited } from "../../../../src/domain/limits/rate-limits.js";
 import type { UsageReader } from "../../../../src/domain/usage/usage-store.js";
+import type { Delivery } from "../../../../src/domain/webhooks/delivery.js";
 import type { DeliveryQueue } from "../../../../src/domain/webhooks/delivery-queue.js";
 import { createSystemClock } from "../../../../src/lib/clock.js";
 import { RedisConnection } from "../../../../src/state/redis/connection.js";
-import { createRedisDeliveries } from "../../../../src/state/redis/ledger/redis-deliveries.js";
+import { createRedisDeliveryQueue } from "../../../../src/state/redis/deliveries/redis-delivery-queue.js";
+import { createKeySpace } from "../../../../src/state/redis/key-space.js";
 import { RedisLedger } from "../../../../src/state/redis/ledger/redis-ledger.js";
 import { createRedisUsage } from "../../../../src/state/redis/ledger/redis-usage.js";
 import type { RedisClient } from "../../../../src/state/redis/redis-client.js";
@@ -40,7 +42,7 @@ export async function openReplica(url: string, wrongByMs = 0): Promise<LedgerRep
   const replica = {
     ledger: new RedisLedger(deps),
     usage: createRedisUsage({ ...deps, accountsWithKeys: async () => [] }),
-    deliveries: createRedisDeliveries(deps),
+    deliveries: createRedisDeliveryQueue({ ...deps, space: createKeySpace(client.prefix), clock }),
     time,
     advance(ms: number) {
       shiftMs += ms;
@@ -59,6 +61,19 @@ function patient(client: RedisClient): RedisClient {
     command: (name, args) => client.command(name, args, patienceMs),
     together: (send) => client.together(send),
   };
+}
+
+/** All deliveries of account `a` with their bodies, in the order of their making. */
+export async function deliveriesOf(queue: DeliveryQueue): Promise<readonly (Delivery & { readonly body: string })[]> {
+  const any = { state: null, endpointId: null, eventType: null, fromMs: null, toMs: null, replayId: null };
+  const { deliveries } = await queue.list({ ...any, account: "a" }, { limit: 10_000, after: null });
+  const oldestFirst = deliveries.toReversed();
+  return Promise.all(oldestFirst.map(async (each) => ({ ...each, body: (await queue.payload(each.id)) ?? "" })));
+}
+
+/** An endpoint as it is kept, as far as a settlement looks at it. */
+export function endpointText(status: "enabled" | "disabled", events: string): string {
+  return `${status}|${events}|8|1|{}`;
 }
 
 /** Moves the store's time to the middle of the next day, so that no period ends within a test. */

@@ -154,7 +154,6 @@ models: [{ id: a, engine: scripted, prices: { input: 0, cached_input: 0, output:
   it.each([
     ["upstreams: { a: { base_url: http://h } }", "upstreams"],
     ["core: { token: secret-of-the-core }", "core.token"],
-    ["webhooks: { allow_http: true }", "webhooks.allow_http"],
     ["server: { role: gateway }", "server.role"],
     ["models: [{ id: a, engine: openai }]", "models[0].engine"],
   ])("refuse every other value: %s", async (text, path) => {

@@ -103,6 +103,21 @@ describe("WorkerLink", () => {
     expect(lines).toEqual([]);
   });
 
+  it("syncs an unsynced write only when one beside it wants that", async () => {
+    const link = await WorkerLink.open(
+      workerThat(
+        "(message) => parentPort.postMessage({ kind: 'outcomes', outcomes: message.requests.map(() => ({ ok: true, value: message.isSynced })) })",
+      ),
+      log,
+    );
+    expect(await link.writeUnsynced("handBackDeliveries", [])).toBe(false);
+    const first = link.read("ping");
+    expect(
+      await Promise.all([first, link.writeUnsynced("handBackDeliveries", []), link.write("noteLive", [])]),
+    ).toEqual([false, true, true]);
+    await link.close();
+  });
+
   it("passes on why the file could not be opened", async () => {
     const worker = workerThat("() => {}", '{ kind: "refused", message: "in use", fix: "stop it" }');
     setImmediate(() => worker.postMessage({ kind: "close" }));

@@ -14,8 +14,7 @@ describe("KeySpace", () => {
       shard.live,
       shard.leases,
       shard.accounts,
-      shard.deliveries,
-      shard.due,
+      shard.bodies,
       shard.ended("req_1"),
       shard.refused("req_1"),
       shard.window("acme", owner),
@@ -24,8 +23,8 @@ describe("KeySpace", () => {
       shard.usageRows("acme", "hour", atMs),
       shard.usageRows("acme", "day", atMs),
       shard.sums("acme", owner, periodAt("month", atMs)),
-      shard.deliveryList("acme"),
       shard.endpoints("acme"),
+      shard.endpointHealth("acme"),
     ];
     for (const key of keys) expect(key.startsWith(`uis:{s${shard.index}}:`)).toBe(true);
     expect(new Set(keys).size).toBe(keys.length);

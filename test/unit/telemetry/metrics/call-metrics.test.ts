@@ -12,6 +12,7 @@ async function linesOf(calls: CallMetrics, start: string): Promise<string[]> {
     isStoreUp: async () => true,
     areLimitsDegraded: () => false,
     auditRecordsLost: () => 0,
+    webhooks: null,
     now: () => 0,
   });
   return (await page.render()).split("\n").filter((line) => line.startsWith(start));

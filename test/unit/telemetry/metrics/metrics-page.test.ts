@@ -9,6 +9,7 @@ const atRest: MetricSources = {
   isStoreUp: async () => true,
   areLimitsDegraded: () => false,
   auditRecordsLost: () => 0,
+  webhooks: null,
   now: () => 60_000,
 };
 

@@ -21,6 +21,9 @@ const body = JSON.stringify({ model: "m", messages: [{ role: "user", content: "H
 const streamBody = JSON.stringify({ model: "m", messages: [{ role: "user", content: "Hi" }], stream: true });
 const path = "/v1/chat/completions";
 
+const unasked = (): Promise<never> => Promise.reject(new Error("no test of this file asks for webhooks"));
+const noWebhooks = { create: unasked, list: unasked, get: unasked, remove: unasked };
+
 /** A place at which somebody waits until the test lets it go on. */
 function createGate() {
   let open = (): void => {};
@@ -65,6 +68,7 @@ async function open(core: HandCore, changes: Partial<ServiceLimits> = {}, log: L
     uploads,
     watch,
     usage: new UsageQuestions({ usage: { rows: async () => [] }, clock, now: () => clock.now() }),
+    webhookEndpoints: noWebhooks,
     keepAlive: "comment",
     pages: new Map(),
   });

@@ -30,6 +30,14 @@ describe("router", () => {
     expect(findRoute("/v1/models/")?.methods.get("GET")).toBe("get_model");
   });
 
+  it("SEC-2: who may read at a path is told which methods it has, though others of them need more", () => {
+    for (const path of ["/v1/webhooks", "/v1/webhooks/we_1"]) {
+      const route = findRoute(path);
+      expect(route?.methods.size).toBe(2);
+      expect(operations[route?.anyOperation ?? "create_completion"].need).toBe("read");
+    }
+  });
+
   it("MODEL-4: an id is decoded exactly once", () => {
     expect(decodeId("a%2Fb")).toBe("a/b");
     expect(decodeId("a%2520b")).toBe("a%20b");

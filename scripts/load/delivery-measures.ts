@@ -1,0 +1,132 @@
+import { statSync } from "node:fs";
+import { join } from "node:path";
+import type { State } from "../../src/domain/state.js";
+import type { Claim } from "../../src/domain/webhooks/delivery-queue.js";
+import { Dispatcher } from "../../src/domain/webhooks/dispatcher.js";
+import type { EndpointRecord } from "../../src/domain/webhooks/endpoint-store.js";
+import { requestCompleted } from "../../src/domain/webhooks/request-event.js";
+import type { WebhookSender } from "../../src/domain/webhooks/webhook-sender.js";
+import { createSystemClock } from "../../src/lib/clock.js";
+import type { SecretBox } from "../../src/lib/secret-box.js";
+
+const silent = { debug() {}, info() {}, warn() {}, error() {} };
+const leaseMs = 15_000;
+const atOnce = 64;
+const account = "default";
+
+/** Registers the one endpoint that all deliveries go to. */
+export async function registerEndpoint(state: State, box: SecretBox, url: string, secret: string): Promise<void> {
+  const id = "we_measured";
+  const endpoint: EndpointRecord = {
+    id,
+    account,
+    url,
+    description: "",
+    events: ["request.completed"],
+    status: "enabled",
+    disabledReason: null,
+    maxInFlight: atOnce,
+    secrets: [{ sealed: box.seal(secret, id), hint: secret.slice(-4), expiresAtMs: null }],
+    version: 1,
+    createdAtMs: state.now(),
+    updatedAtMs: state.now(),
+  };
+  await state.endpoints.insert(endpoint, 1);
+}
+
+/** Settles so many requests, each of which makes one delivery. */
+export async function makeDeliveries(state: State, name: string, count: number): Promise<void> {
+  let made = 0;
+  const oneAfterTheOther = async (): Promise<void> => {
+    while (made < count) {
+      const requestId = `req_${name}_${made++}`;
+      const facts = { requestId, model: "m", promptTokens: 10, completionTokens: 5, latencyMs: 1 };
+      await state.ledger.settle({
+        requestId,
+        account,
+        keyId: "key_1",
+        model: "m",
+        operation: "create_chat_completion",
+        why: "completed",
+        error: null,
+        promptTokens: 10,
+        completionTokens: 5,
+        cachedTokens: 0,
+        costNano: 0,
+        latencyMs: 1,
+        degraded: false,
+        event: requestCompleted(facts, state.now()),
+        thresholds: [],
+        endedAtMs: null,
+      });
+    }
+  };
+  await Promise.all(Array.from({ length: atOnce }, oneAfterTheOther));
+}
+
+/** Deliveries that a worker claims and ends in a second, without sending anything. */
+export async function claimAndFinish(state: State, count: number): Promise<number> {
+  const startedMs = performance.now();
+  for (let left = count; left > 0; ) {
+    const { claims, nextInMs } = await state.deliveries.claim({ max: Math.min(left, atOnce), leaseMs });
+    if (claims.length === 0 && nextInMs === null) throw new Error(`${left} of ${count} deliveries are not there`);
+    await Promise.all(claims.map((claim) => finish(state, claim)));
+    left -= claims.length;
+  }
+  return count / ((performance.now() - startedMs) / 1_000);
+}
+
+async function finish(state: State, claim: Claim): Promise<void> {
+  const startedAtMs = state.now();
+  const result = { startedAtMs, latencyMs: 1, status: 200, error: null, ip: null, response: "", retryAfter: null };
+  const health = await state.deliveries.finish({ claim, result, outcome: { state: "delivered" } });
+  if (health === null) throw new Error("a claim was lost");
+}
+
+export interface DispatchRate {
+  readonly deliveriesPerSecond: number;
+  /** Processor time of this process, with its store and its signing and without the receiver. */
+  readonly cpuUsPerDelivery: number;
+}
+
+/** How fast what waits is delivered, from claim to finish, over HTTP. */
+export async function dispatch(
+  state: State,
+  { box, sender, count }: { readonly box: SecretBox; readonly sender: WebhookSender; readonly count: number },
+): Promise<DispatchRate> {
+  const before = process.cpuUsage();
+  const startedMs = performance.now();
+  let ended = 0;
+  await new Promise<void>((resolve, reject) => {
+    const dispatcher = new Dispatcher({
+      queue: state.deliveries,
+      endpoints: state.endpoints,
+      changes: state.changes,
+      secrets: box,
+      sender,
+      clock: createSystemClock(),
+      now: () => state.now(),
+      log: silent,
+      observer: {
+        attemptEnded() {
+          ended += 1;
+          if (ended === count) dispatcher.close().then(resolve, reject);
+        },
+        endpointsFailing() {},
+      },
+      settings: { budgetMs: 5_000, retryDelaysMs: [30_000], leaseMs, inFlightMax: atOnce, disableAfterMs: 0 },
+    });
+  });
+  const used = process.cpuUsage(before);
+  return {
+    deliveriesPerSecond: Math.round(count / ((performance.now() - startedMs) / 1_000)),
+    cpuUsPerDelivery: Math.round((used.user + used.system) / count),
+  };
+}
+
+/** Size of the embedded store's file and of what is not yet in it. */
+export function fileBytes(folder: string): number {
+  return ["uis.db", "uis.db-wal"]
+    .map((name) => statSync(join(folder, name), { throwIfNoEntry: false })?.size ?? 0)
+    .reduce((sum, size) => sum + size, 0);
+}

@@ -1,0 +1,140 @@
+/**
+ * What webhooks cost: deliveries per second from the queue to a receiver that checks each signature, processor time and
+ * kept bytes of a delivery, embedded and in Redis; and the queue alone in Redis against BullMQ's jobs that do nothing.
+ *
+ *   npm run bench -- webhooks [--deliveries 20000 --repeats 3]
+ */
+import { execFile, spawnSync } from "node:child_process";
+import { existsSync, mkdirSync, mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { parseArgs, promisify } from "node:util";
+import type { State } from "../../src/domain/state.js";
+import { createSystemClock } from "../../src/lib/clock.js";
+import { SecretBox } from "../../src/lib/secret-box.js";
+import { createWebhookSender } from "../../src/outbound/webhook-sender.js";
+import { openEmbeddedState } from "../../src/state/embedded/embedded-state.js";
+import { openRedisState } from "../../src/state/redis/open-redis-state.js";
+import { claimAndFinish, dispatch, fileBytes, makeDeliveries, registerEndpoint } from "./delivery-measures.js";
+import { median } from "./http-request.js";
+import { startPinned } from "./pinned-process.js";
+import { startRedis } from "./state-services.js";
+
+const otherCore = 1;
+/** Deliveries claimed and ended in a second, over the jobs of BullMQ in the same run. */
+const queueGate = 3;
+const silent = { debug() {}, info() {}, warn() {}, error() {} };
+const secret = `whsec_${Buffer.alloc(32, 7).toString("base64")}`;
+
+const { values } = parseArgs({
+  options: { deliveries: { type: "string", default: "20000" }, repeats: { type: "string", default: "3" } },
+});
+const count = Number(values.deliveries);
+const repeats = Number(values.repeats);
+
+interface OpenStore {
+  readonly state: State;
+  /** Of everything that is kept. */
+  bytes(): Promise<number>;
+}
+
+async function measure({ state, bytes }: OpenStore, receiverPort: number): Promise<object> {
+  const box = new SecretBox(Buffer.alloc(32, 1));
+  const sender = createWebhookSender({
+    allowHttp: true,
+    allowPrivateCidrs: ["127.0.0.1/32"],
+    allowPorts: [],
+    dnsServers: [],
+  });
+  await registerEndpoint(state, box, `http://127.0.0.1:${receiverPort}/`, secret);
+  try {
+    await makeDeliveries(state, "warm", 2_000);
+    await dispatch(state, { box, sender, count: 2_000 });
+    const before = await bytes();
+    await makeDeliveries(state, "sent", count);
+    const rate = await dispatch(state, { box, sender, count });
+    return { ...rate, bytesPerDelivery: Math.round(((await bytes()) - before) / count) };
+  } finally {
+    sender.close();
+    await state.close();
+  }
+}
+
+/** For the endpoint that `measure` has left there. Alternating, because neighbours on the machine come and go. */
+async function queueAlone(redisPort: number, folder: string): Promise<{ ours: number; bullmq: number; ratio: number }> {
+  const state = await openRedis(redisPort);
+  const rounds: { ours: number; bullmq: number }[] = [];
+  try {
+    for (let round = 0; round < repeats; round += 1) {
+      await makeDeliveries(state, `queue_${round}`, count);
+      const ours = await claimAndFinish(state, count);
+      rounds.push({ ours, bullmq: await bullJobs(redisPort, folder) });
+    }
+  } finally {
+    await state.close();
+  }
+  const rounded = (side: "ours" | "bullmq"): number => Math.round(median(rounds.map((each) => each[side])));
+  const ratio = median(rounds.map(({ ours, bullmq }) => ours / bullmq));
+  return { ours: rounded("ours"), bullmq: rounded("bullmq"), ratio: Number(ratio.toFixed(2)) };
+}
+
+async function bullJobs(redisPort: number, folder: string): Promise<number> {
+  const { stdout } = await promisify(execFile)(process.execPath, [
+    join(folder, "jobs.mjs"),
+    String(redisPort),
+    String(count),
+  ]);
+  return (JSON.parse(stdout) as { jobs_per_second: number }).jobs_per_second;
+}
+
+function openRedis(port: number): Promise<State> {
+  const url = `redis://127.0.0.1:${port}`;
+  return openRedisState({ url, tls: null, log: silent, clock: createSystemClock(), allowVolatile: false });
+}
+
+async function redisBytes(port: number): Promise<number> {
+  const { stdout } = await promisify(execFile)("redis-cli", ["-p", String(port), "info", "memory"]);
+  return Number(/used_memory:(\d+)/.exec(stdout)?.[1] ?? 0);
+}
+
+/** A package of its own, so that the product has nothing of it. */
+function provideBull(): string {
+  const folder = join(import.meta.dirname, "bullmq");
+  if (!existsSync(join(folder, "node_modules"))) {
+    const { status } = spawnSync("npm", ["ci", "--prefix", folder, "--ignore-scripts"], { stdio: "inherit" });
+    if (status !== 0) throw new Error("BullMQ, which the queue is compared with, could not be installed");
+  }
+  return folder;
+}
+
+const bull = provideBull();
+const folder = mkdtempSync(join(tmpdir(), "uis-webhooks-"));
+const redis = await startRedis(join(folder, "redis"), otherCore);
+const program = join(import.meta.dirname, "webhook-receiver.ts");
+const receiver = await startPinned(otherCore, ["--import", "tsx", program, secret], process.env);
+try {
+  const port = Number(receiver.ready["port"]);
+  const dataDir = join(folder, "embedded");
+  mkdirSync(dataDir);
+  const embedded = {
+    state: await openEmbeddedState({ dataDir, log: silent, clock: createSystemClock() }),
+    bytes: async () => fileBytes(dataDir),
+  };
+  const report = {
+    node: process.version,
+    deliveries: count,
+    embedded: await measure(embedded, port),
+    redis: await measure({ state: await openRedis(redis.port), bytes: () => redisBytes(redis.port) }, port),
+    queue_per_second: await queueAlone(redis.port, bull),
+    queue_gate: queueGate,
+  };
+  process.stdout.write(`${JSON.stringify(report, null, 2)}\n`);
+  if (report.queue_per_second.ratio < queueGate) {
+    process.stderr.write(`the queue does ${report.queue_per_second.ratio} times BullMQ's; the gate is ${queueGate}\n`);
+    process.exitCode = 1;
+  }
+} finally {
+  await receiver.stop();
+  await redis.stop();
+  rmSync(folder, { recursive: true, force: true });
+}

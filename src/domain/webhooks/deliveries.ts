@@ -1,0 +1,185 @@
+import { accountOf } from "../access/account-of.js";
+import type { Audit } from "../access/audit.js";
+import { type PageRequest, toPageToken, toStorePage } from "../access/page-request.js";
+import type { Principal } from "../access/principal.js";
+import type { CallContext } from "../call-context.js";
+import { ServiceError, toServiceError } from "../service-error.js";
+import type { Delivery } from "./delivery.js";
+import {
+  checkDeliveryFilter,
+  checkEndpointId,
+  checkInstant,
+  checkReplayId,
+  type DeliveryQuestion,
+} from "./delivery-input.js";
+import type { DeliveryQueue } from "./delivery-queue.js";
+import type { EndpointStore } from "./endpoint-store.js";
+import { type ReplayOrder, type ReplayProgress, replayIdOf, runReplay } from "./replay.js";
+import { retryRefusal } from "./retry-refusal.js";
+
+export interface DeliveriesDeps {
+  readonly queue: Pick<DeliveryQueue, "find" | "payload" | "list" | "retryNow" | "replay">;
+  readonly endpoints: Pick<EndpointStore, "find">;
+  readonly audit: Pick<Audit, "record">;
+  /** Store time. */
+  readonly now: () => number;
+}
+
+/** Who asks, and until when. */
+export type DeliveryCaller = Pick<CallContext, "principal" | "address" | "signal">;
+
+export interface DeliveryList {
+  readonly deliveries: readonly Delivery[];
+  /** Empty when this is the last page. */
+  readonly nextPageToken: string;
+}
+
+export interface RetryOrder {
+  readonly id: string;
+  /** One that has failed for good gets a whole new schedule of retries; else its next failure is final. */
+  readonly restartSchedule: boolean;
+  /** One that was delivered is sent once more; without it that is refused. */
+  readonly resendDelivered: boolean;
+}
+
+export interface ReplayWish {
+  /** Empty: the caller's own. */
+  readonly account: string;
+  readonly endpointId: string;
+  /** Created at this time or later; null where something must be said. */
+  readonly fromMs: number | null;
+  /** Created before this time; null: now. */
+  readonly toMs: number | null;
+  readonly includeDelivered: boolean;
+  readonly restartSchedule: boolean;
+  /** Empty: made of the other arguments, `toMs` excepted. */
+  readonly replayId: string;
+}
+
+export interface Replay {
+  readonly replayId: string;
+  readonly toMs: number;
+  readonly progress: ReplayProgress;
+}
+
+const idForm = /^dlv_[0-9a-f]{32}$/;
+/** Each driver makes its own. */
+const cursorForm = /^[\x21-\x7e]{1,256}$/;
+
+/** What became of events, and sending them again, by the administrator. Rejects with ServiceError. */
+export class Deliveries {
+  readonly #deps: DeliveriesDeps;
+
+  constructor(deps: DeliveriesDeps) {
+    this.#deps = deps;
+  }
+
+  /** The newest first. */
+  async list(question: DeliveryQuestion & PageRequest): Promise<DeliveryList> {
+    const page = toStorePage(question, (text) => cursorForm.test(text));
+    const { deliveries, next } = await this.#deps.queue.list(checkDeliveryFilter(question), page);
+    return { deliveries, nextPageToken: toPageToken(next) };
+  }
+
+  /** With the body that is posted; null when it was removed after its time. */
+  async get(id: string): Promise<{ readonly delivery: Delivery; readonly payload: string | null }> {
+    const delivery = await this.#find(id);
+    return { delivery, payload: await this.#deps.queue.payload(id) };
+  }
+
+  /**
+   * One attempt at once; one that waits for a retry uses that retry (WH-46, WH-47). `conflict` while an attempt is under
+   * way, for what was delivered and for an endpoint that takes nothing; `gone` when the payload was removed.
+   */
+  async retry({ id, restartSchedule, resendDelivered }: RetryOrder, caller: DeliveryCaller): Promise<Delivery> {
+    const { queue, audit } = this.#deps;
+    const { account, endpointId } = await this.#find(id);
+    const outcome = await queue.retryNow({
+      account,
+      deliveryId: id,
+      by: byOf(caller.principal),
+      restart: restartSchedule,
+      again: resendDelivered,
+    });
+    if (outcome !== "queued") throw retryRefusal(outcome);
+    const details = { account, endpoint_id: endpointId, restart_schedule: String(restartSchedule) };
+    await audit.record(caller, "delivery.retry", id, details);
+    return await this.#find(id);
+  }
+
+  /** What fits the wish again, and how far it is. The same call again queues nothing twice (WH-48). */
+  async replay(wish: ReplayWish, caller: DeliveryCaller): Promise<Replay> {
+    const order = this.#orderOf(wish, caller);
+    await this.#requireEnabled(order);
+    const progress: ReplayProgress = { queued: 0, waiting: 0, delivered: 0, failed: 0 };
+    try {
+      await runReplay(this.#deps.queue, order, progress, caller.signal);
+    } catch (error) {
+      await this.#recordReplay(order, progress, caller, toServiceError(error).code);
+      throw error;
+    }
+    await this.#recordReplay(order, progress, caller, "ok");
+    return { replayId: order.replayId, toMs: order.toMs, progress };
+  }
+
+  async #find(id: string): Promise<Delivery> {
+    const delivery = idForm.test(id) ? await this.#deps.queue.find(id) : null;
+    if (delivery === null) throw retryRefusal("unknown");
+    return delivery;
+  }
+
+  #orderOf(wish: ReplayWish, { principal }: DeliveryCaller): ReplayOrder {
+    if (wish.fromMs === null) {
+      throw new ServiceError("missing_required_parameter", "'created_from' is required.", { param: "created_from" });
+    }
+    const fromMs = checkInstant(wish.fromMs, "created_from");
+    const toMs = checkInstant(wish.toMs ?? this.#deps.now(), "created_before");
+    if (toMs <= fromMs) {
+      throw new ServiceError("invalid_value", "'created_before' must be later than 'created_from'.", {
+        param: "created_before",
+      });
+    }
+    const order = {
+      account: accountOf(principal, wish.account),
+      endpointId: checkEndpointId(wish.endpointId),
+      fromMs,
+      toMs,
+      which: wish.includeDelivered ? "all" : "failed",
+      restart: wish.restartSchedule,
+      by: byOf(principal),
+    } as const;
+    return { ...order, replayId: wish.replayId === "" ? replayIdOf(order) : checkReplayId(wish.replayId) };
+  }
+
+  async #requireEnabled({ account, endpointId }: ReplayOrder): Promise<void> {
+    const kept = await this.#deps.endpoints.find(account, endpointId);
+    if (kept === null) {
+      throw new ServiceError("not_found", "There is no webhook endpoint with this id in this account.", {
+        param: "endpoint_id",
+      });
+    }
+    if (kept.record.status === "disabled") throw retryRefusal("endpoint_disabled");
+  }
+
+  async #recordReplay(
+    { account, endpointId, fromMs, toMs, replayId }: ReplayOrder,
+    { queued }: ReplayProgress,
+    caller: DeliveryCaller,
+    result: string,
+  ): Promise<void> {
+    const details = {
+      account,
+      replay_id: replayId,
+      created_from: new Date(fromMs).toISOString(),
+      created_before: new Date(toMs).toISOString(),
+      queued: String(queued),
+    };
+    await this.#deps.audit.record(caller, "delivery.replay", endpointId, details, result);
+  }
+}
+
+/** How an attempt names who asked for it. */
+function byOf(principal: Principal): string {
+  const isSession = principal.kind === "administrator" && principal.sessionId !== null;
+  return isSession ? `session:${principal.sessionId}` : "admin_token";
+}

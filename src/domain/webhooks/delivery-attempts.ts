@@ -1,0 +1,131 @@
+import type { Clock, Logger } from "../ports.js";
+import { attemptHeaders } from "./attempt-headers.js";
+import type { AttemptResult } from "./delivery.js";
+import type { AttemptOutcome, Claim, DeliveryQueue } from "./delivery-queue.js";
+import type { EndpointBook, Receiver } from "./endpoint-book.js";
+import type { FailingEndpoints } from "./failing-endpoints.js";
+import { pause } from "./nap.js";
+import { outcomeOf, toldLater } from "./retry-schedule.js";
+import type { StorePatience } from "./store-patience.js";
+import type { AttemptEffect, AttemptEnd, StatusClass, WebhookObserver } from "./webhook-observer.js";
+import type { SendResult, WebhookSender } from "./webhook-sender.js";
+
+/** Before a claim of an endpoint that is gone is given back: the store ends its deliveries meanwhile. */
+const goneWaitMs = 100;
+
+const unreadable: SendResult = Object.freeze({
+  latencyMs: 0,
+  status: null,
+  error: "secret_unreadable",
+  ip: null,
+  response: null,
+  retryAfter: null,
+});
+
+export interface DeliveryAttemptsDeps {
+  readonly queue: Pick<DeliveryQueue, "finish" | "handBack">;
+  readonly book: Pick<EndpointBook, "find">;
+  readonly failing: Pick<FailingEndpoints, "note">;
+  readonly sender: Pick<WebhookSender, "send">;
+  readonly store: Pick<StorePatience, "ask">;
+  readonly clock: Clock;
+  /** Store time. */
+  readonly now: () => number;
+  readonly log: Logger;
+  readonly observer: Pick<WebhookObserver, "attemptEnded">;
+  readonly settings: { readonly budgetMs: number; readonly retryDelaysMs: readonly number[] };
+}
+
+/** An attempt that was made, before the store knows of it. */
+interface Made {
+  readonly claim: Claim;
+  readonly result: AttemptResult;
+  readonly outcome: AttemptOutcome;
+  /** Monotonic. */
+  readonly endedAtMs: number;
+}
+
+/** Makes the attempts of deliveries that were claimed: one POST each, then the store is told. */
+export class DeliveryAttempts {
+  readonly #deps: DeliveryAttemptsDeps;
+
+  constructor(deps: DeliveryAttemptsDeps) {
+    this.#deps = deps;
+  }
+
+  /** `leaseEndsAtMs` (monotonic): nothing is sent that could outlast it, nothing is noted after it. Never rejects. */
+  async make(claim: Claim, leaseEndsAtMs: number): Promise<void> {
+    try {
+      const receiver = await this.#receiverOf(claim, leaseEndsAtMs);
+      if (receiver === null) return;
+      await this.#note(await this.#send(claim, receiver), leaseEndsAtMs);
+    } catch (err) {
+      this.#deps.log.error({ err, ...namesOf(claim) }, "an attempt broke off: the delivery repeats after its lease");
+    }
+  }
+
+  /** Null: nothing is to be sent, and the claim was given back. */
+  async #receiverOf(claim: Claim, leaseEndsAtMs: number): Promise<Receiver | null> {
+    const { queue, book, store, clock, settings } = this.#deps;
+    const beginsByMs = leaseEndsAtMs - settings.budgetMs;
+    const found = await store.ask(beginsByMs, () => book.find(claim.account, claim.endpointId));
+    const receiver = found?.value ?? null;
+    if (receiver?.record.status === "enabled" && clock.monotonic() <= beginsByMs) return receiver;
+    if (found !== null) await pause(clock, goneWaitMs);
+    await store.ask(leaseEndsAtMs, () => queue.handBack([claim]));
+    return null;
+  }
+
+  async #send(claim: Claim, receiver: Receiver): Promise<Made> {
+    const { clock, now, settings } = this.#deps;
+    const startedAtMs = Math.floor(now());
+    const sent = await this.#post(claim, receiver);
+    const endedAtMs = clock.monotonic();
+    const result = { ...sent, startedAtMs };
+    return { claim, result, outcome: outcomeOf(claim, result, settings.retryDelaysMs), endedAtMs };
+  }
+
+  async #post(claim: Claim, { record, secretsAt }: Receiver): Promise<SendResult> {
+    const { sender, clock, now, settings } = this.#deps;
+    const secrets = secretsAt(now());
+    if (secrets === null) return unreadable;
+    const headers = attemptHeaders({ ...claim, secrets, atMs: clock.now() });
+    return sender.send({ url: record.url, headers, body: claim.body, budgetMs: settings.budgetMs });
+  }
+
+  /** Tells the store, then everybody else. */
+  async #note(made: Made, leaseEndsAtMs: number): Promise<void> {
+    const { queue, failing, store, clock } = this.#deps;
+    const { claim, result, outcome, endedAtMs } = made;
+    const noted = await store.ask(leaseEndsAtMs, () =>
+      queue.finish({ claim, result, outcome: toldLater(outcome, clock.monotonic() - endedAtMs) }),
+    );
+    if (noted === null) return this.#report(made, "unrecorded");
+    // Null to a repeat: an earlier try was done, and only its answer did not arrive.
+    if (noted.value === null) return this.#report(made, noted.isFirst ? "lease_lost" : outcome.state);
+    this.#report(made, outcome.state);
+    await failing.note(claim, noted.value);
+  }
+
+  #report({ claim, result, outcome }: Made, effect: AttemptEffect): void {
+    const { observer, log } = this.#deps;
+    const { status, error, latencyMs, startedAtMs } = result;
+    const latenessMs = Math.max(0, startedAtMs - claim.dueAtMs);
+    observer.attemptEnded({ effect, answer: answerOf(result), durationMs: latencyMs, latenessMs });
+    const fields = { ...namesOf(claim), attempt: claim.attemptNumber, status, error, latency_ms: latencyMs };
+    if (effect === "unrecorded") log.warn(fields, "the store took no note of an attempt: the delivery repeats");
+    else if (effect === "lease_lost") log.warn(fields, "an attempt outlasted its lease and counts for nothing");
+    else if (outcome.state === "permanently_failed")
+      log.warn({ ...fields, reason: outcome.reason }, "a delivery failed for good");
+    else log.debug(fields, outcome.state === "delivered" ? "an event was delivered" : "an attempt failed");
+  }
+}
+
+function namesOf({ deliveryId, endpointId, eventId, account }: Claim): object {
+  return { delivery: deliveryId, endpoint: endpointId, event: eventId, account };
+}
+
+function answerOf({ status, error }: AttemptResult): AttemptEnd["answer"] {
+  if (status !== null && status >= 100 && status <= 599) return `${Math.floor(status / 100)}xx` as StatusClass;
+  return error ?? "bad_response";
+}

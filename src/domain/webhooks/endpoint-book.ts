@@ -1,0 +1,127 @@
+import { BoundedMap } from "../../lib/bounded-map.js";
+import type { Clock, Logger } from "../ports.js";
+import type { ChangeFeed, StateChange } from "../state.js";
+import { livingSecrets } from "./endpoint-secrets.js";
+import type { EndpointRecord, EndpointStore } from "./endpoint-store.js";
+
+const endpointsMax = 1_000;
+/** How old what is remembered may be when the message of a change was lost. */
+const freshMs = 30_000;
+
+/** Opens what was sealed for an owner; throws when it cannot. */
+export interface SecretOpener {
+  open(sealed: string, owner: string): string;
+}
+
+/** An endpoint and its secrets in clear. */
+export interface Receiver {
+  readonly record: EndpointRecord;
+  /** Those that sign at this time, the newest first. Null: the newest cannot be opened. */
+  secretsAt(nowMs: number): readonly string[] | null;
+}
+
+interface Known {
+  readonly receiver: Receiver;
+  readonly readAtMs: number;
+}
+
+export interface EndpointBookDeps {
+  readonly endpoints: Pick<EndpointStore, "find">;
+  readonly changes: ChangeFeed;
+  readonly secrets: SecretOpener;
+  readonly clock: Pick<Clock, "monotonic">;
+  readonly log: Logger;
+}
+
+/**
+ * Endpoints as attempts need them, remembered so that one costs neither a look-up nor the opening of its secrets. An
+ * endpoint is read again after the change feed has told of it; while the feed may miss changes, before every attempt.
+ */
+export class EndpointBook {
+  readonly #deps: EndpointBookDeps;
+  readonly #unsubscribe: () => void;
+  #known = new BoundedMap<string, Known>(endpointsMax);
+  /** Reads under way, by account and id: all attempts that begin at once wait for one. */
+  readonly #reads = new Map<string, Promise<Receiver | null>>();
+  /** Counts changes: a read that was under way meanwhile may have seen the endpoint as it was before. */
+  #generation = 0;
+
+  constructor(deps: EndpointBookDeps) {
+    this.#deps = deps;
+    this.#unsubscribe = deps.changes.subscribe((change) => this.#onChange(change));
+  }
+
+  /** Endpoints that are remembered. */
+  get size(): number {
+    return this.#known.size;
+  }
+
+  close(): void {
+    this.#unsubscribe();
+  }
+
+  /** Null: there is none. Rejects with `storage_unavailable`. */
+  async find(account: string, id: string): Promise<Receiver | null> {
+    const { clock, changes } = this.#deps;
+    const known = this.#known.get(id);
+    if (known !== undefined && changes.isLinked && clock.monotonic() - known.readAtMs < freshMs) {
+      return known.receiver.record.account === account ? known.receiver : null;
+    }
+    return this.#reads.get(`${account} ${id}`) ?? this.#read(account, id);
+  }
+
+  #onChange(change: StateChange): void {
+    if (change.kind === "endpoint") this.#known.delete(change.id);
+    else if (change.kind === "lost_link") this.#known = new BoundedMap(endpointsMax);
+    else return;
+    this.#generation += 1;
+    this.#reads.clear();
+  }
+
+  #read(account: string, id: string): Promise<Receiver | null> {
+    const name = `${account} ${id}`;
+    const read = this.#readAndRemember(account, id).finally(() => {
+      if (this.#reads.get(name) === read) this.#reads.delete(name);
+    });
+    this.#reads.set(name, read);
+    return read;
+  }
+
+  async #readAndRemember(account: string, id: string): Promise<Receiver | null> {
+    const { endpoints, changes, clock } = this.#deps;
+    const generation = this.#generation;
+    const readAtMs = clock.monotonic();
+    const wasLinked = changes.isLinked;
+    const kept = await endpoints.find(account, id);
+    if (kept === null) return null;
+    const receiver = this.#open(kept.record);
+    if (wasLinked && generation === this.#generation) this.#known.set(id, { receiver, readAtMs });
+    return receiver;
+  }
+
+  #open(record: EndpointRecord): Receiver {
+    const opened = new Map<string, string>();
+    for (const { sealed } of record.secrets) {
+      const secret = this.#openSecret(record.id, sealed);
+      if (secret !== null) opened.set(sealed, secret);
+    }
+    return {
+      record,
+      secretsAt(nowMs) {
+        const [newest, ...others] = livingSecrets(record.secrets, nowMs).map(({ sealed }) => opened.get(sealed));
+        // One on its way out is left out when it cannot be opened: a rotation must help at once.
+        return newest === undefined ? null : [newest, ...others.filter((secret) => secret !== undefined)];
+      },
+    };
+  }
+
+  #openSecret(endpoint: string, sealed: string): string | null {
+    const { secrets, log } = this.#deps;
+    try {
+      return secrets.open(sealed, endpoint);
+    } catch (err) {
+      log.error({ err, endpoint }, "a secret of a webhook endpoint cannot be opened: rotate it");
+      return null;
+    }
+  }
+}

@@ -1,0 +1,57 @@
+import type { RandomBytes } from "../access/api-key-format.js";
+import { ServiceError } from "../service-error.js";
+import type { EndpointSecret } from "./endpoint-store.js";
+
+const secretBytes = 32;
+const hintChars = 4;
+/** Replaced secrets that may still sign at a time. */
+const expiringMax = 2;
+
+/** `whsec_` and the base64 of 32 random bytes (WH-5). It is shown to its owner once and kept encrypted. */
+export function newWebhookSecret(random: RandomBytes): string {
+  return `whsec_${Buffer.from(random(secretBytes)).toString("base64")}`;
+}
+
+/** What may be shown of a secret later. */
+export function hintOf(secret: string): string {
+  return secret.slice(-hintChars);
+}
+
+/** Those that still sign, the newest first. */
+export function livingSecrets(secrets: readonly EndpointSecret[], nowMs: number): readonly EndpointSecret[] {
+  return secrets.filter(({ expiresAtMs }) => expiresAtMs === null || expiresAtMs > nowMs);
+}
+
+/** When the last of the replaced secrets stops signing; null when only the newest signs. */
+export function lastExpiryOf(secrets: readonly EndpointSecret[], nowMs: number): number | null {
+  const times = livingSecrets(secrets, nowMs).flatMap(({ expiresAtMs }) => (expiresAtMs === null ? [] : [expiresAtMs]));
+  return times.length === 0 ? null : Math.max(...times);
+}
+
+/**
+ * The secrets after `next` took over: the one before signs beside it for `overlapMs`, or not at all when that is 0
+ * (WH-7). Throws ServiceError `conflict` when that would make a third secret that is on its way out.
+ */
+export function rotatedSecrets(
+  secrets: readonly EndpointSecret[],
+  next: Omit<EndpointSecret, "expiresAtMs">,
+  overlapMs: number,
+  nowMs: number,
+): readonly EndpointSecret[] {
+  const [current, ...others] = secrets;
+  const expiring = livingSecrets(others, nowMs);
+  const newest: EndpointSecret = { ...next, expiresAtMs: null };
+  if (current === undefined || overlapMs === 0) return [newest, ...expiring];
+  if (expiring.length >= expiringMax) throw tooMany(expiring);
+  return [newest, { ...current, expiresAtMs: nowMs + overlapMs }, ...expiring];
+}
+
+function tooMany(expiring: readonly EndpointSecret[]): ServiceError {
+  const nextMs = Math.min(...expiring.map(({ expiresAtMs }) => expiresAtMs ?? Number.POSITIVE_INFINITY));
+  return new ServiceError(
+    "conflict",
+    `${expiring.length} secrets that were replaced still sign, which is the most. ` +
+      `The next of them expires at ${new Date(nextMs).toISOString()}; an overlap of 0 s is possible before.`,
+    { shouldRetry: false },
+  );
+}

@@ -1,0 +1,240 @@
+import type { SecretBox } from "../../lib/secret-box.js";
+import { accountOf } from "../access/account-of.js";
+import type { RandomBytes } from "../access/api-key-format.js";
+import type { Audit } from "../access/audit.js";
+import type { CallContext } from "../call-context.js";
+import type { IdSource } from "../ports.js";
+import { ServiceError } from "../service-error.js";
+import { changedDetails, endpointDetails } from "./endpoint-details.js";
+import {
+  checkEndpointChange,
+  checkEventType,
+  checkNewEndpoint,
+  checkOverlap,
+  type EndpointChange,
+  type EndpointChoices,
+  isEndpointId,
+  type NewEndpoint,
+} from "./endpoint-input.js";
+import { hintOf, livingSecrets, newWebhookSecret, rotatedSecrets } from "./endpoint-secrets.js";
+import {
+  type EndpointRecord,
+  type EndpointSecret,
+  type EndpointStore,
+  freshHealth,
+  type KeptEndpoint,
+} from "./endpoint-store.js";
+import type { EventType } from "./event-draft.js";
+import { type ShownEndpoint, shownEndpoint } from "./shown-endpoint.js";
+import { TestAttempts, type TestOutcome } from "./test-attempts.js";
+import type { WebhookSender } from "./webhook-sender.js";
+
+export interface WebhookEndpointsDeps {
+  readonly endpoints: Pick<EndpointStore, "insert" | "replace" | "find" | "list" | "remove">;
+  readonly sender: Pick<WebhookSender, "send" | "refusalOf">;
+  /** Seals for the endpoint's id. */
+  readonly secrets: Pick<SecretBox, "seal" | "open">;
+  readonly audit: Pick<Audit, "record">;
+  readonly ids: IdSource;
+  readonly random: RandomBytes;
+  /** Store time. */
+  readonly now: () => number;
+  readonly settings: {
+    /** Endpoints that an account may have. */
+    readonly endpointsMax: number;
+    /** For one attempt. */
+    readonly attemptBudgetMs: number;
+  };
+}
+
+export type EndpointCaller = Pick<CallContext, "principal" | "address">;
+
+export interface EndpointTarget {
+  readonly id: string;
+  /** Empty: the caller's own. */
+  readonly account: string;
+}
+
+/** An endpoint and its newest secret: this is the only place where the secret can be had. */
+export interface EndpointWithSecret {
+  readonly endpoint: ShownEndpoint;
+  readonly secret: string;
+}
+
+export interface RotatedEndpoint extends EndpointWithSecret {
+  /** When the secret before stops signing. */
+  readonly oldExpiresAtMs: number;
+}
+
+const changeTriesMax = 5;
+
+/**
+ * Receivers of events by those who own them. An API key reaches those of its own account, the administrator any; an
+ * endpoint of another account answers as one that does not exist (SEC-22). Every change is written down (KEY-23).
+ * Rejects with ServiceError.
+ */
+export class WebhookEndpoints {
+  readonly #deps: WebhookEndpointsDeps;
+  readonly #tests: TestAttempts;
+
+  constructor(deps: WebhookEndpointsDeps) {
+    this.#deps = deps;
+    this.#tests = new TestAttempts(deps);
+  }
+
+  /** Waits at most 2 s for the URL's host. `invalid_value` naming `url` or `events`, and for one endpoint too many. */
+  async create(input: NewEndpoint, caller: EndpointCaller): Promise<EndpointWithSecret> {
+    const { endpoints, audit, ids, now, settings } = this.#deps;
+    const account = accountOf(caller.principal, input.account);
+    const choices = checkNewEndpoint(input);
+    await this.#checkUrl(choices.url);
+    const id = ids.text("we_");
+    const { secret, kept } = this.#newSecret(id);
+    const nowMs = now();
+    const record: EndpointRecord = {
+      id,
+      account,
+      ...choices,
+      disabledReason: choices.status === "disabled" ? "by_hand" : null,
+      secrets: [{ ...kept, expiresAtMs: null }],
+      version: 1,
+      createdAtMs: nowMs,
+      updatedAtMs: nowMs,
+    };
+    if (!(await endpoints.insert(record, settings.endpointsMax))) throw tooMany(settings.endpointsMax);
+    await audit.record(caller, "webhook_endpoint.create", id, endpointDetails(record));
+    return { endpoint: shownEndpoint({ record, health: freshHealth }, nowMs), secret };
+  }
+
+  /** The oldest first. `account` is empty for the caller's own. */
+  async list(account: string, caller: EndpointCaller): Promise<readonly ShownEndpoint[]> {
+    const { endpoints, now } = this.#deps;
+    const kept = await endpoints.list(accountOf(caller.principal, account));
+    const nowMs = now();
+    return kept.map((each) => shownEndpoint(each, nowMs));
+  }
+
+  async get(target: EndpointTarget, caller: EndpointCaller): Promise<ShownEndpoint> {
+    return this.#shown(await this.#find(target, caller));
+  }
+
+  /** Changes what is there in `change`; a URL is checked as that of a new one. */
+  async update(target: EndpointTarget, change: EndpointChange, caller: EndpointCaller): Promise<ShownEndpoint> {
+    const checked = checkEndpointChange(change);
+    // Who has no such endpoint is told so, and not what stands at an address.
+    if (checked.url !== undefined) {
+      await this.#find(target, caller);
+      await this.#checkUrl(checked.url);
+    }
+    const changed = await this.#replace(target, caller, (record) => changedRecord(record, checked));
+    await this.#deps.audit.record(caller, "webhook_endpoint.update", target.id, changedDetails(checked));
+    return this.#shown(changed);
+  }
+
+  /** Nothing is sent to it any more but an attempt that is under way. */
+  async remove(target: EndpointTarget, caller: EndpointCaller): Promise<void> {
+    const { endpoints, audit } = this.#deps;
+    const account = accountOf(caller.principal, target.account);
+    const isDone = isEndpointId(target.id) && (await endpoints.remove(account, target.id));
+    if (!isDone) notFound();
+    await audit.record(caller, "webhook_endpoint.delete", target.id, { account });
+  }
+
+  /** `overlapMs`: how long the secret before signs beside the new one, 0 to 7 days; null: 24 h. */
+  async rotate(target: EndpointTarget, overlapMs: number | null, caller: EndpointCaller): Promise<RotatedEndpoint> {
+    const chosenMs = checkOverlap(overlapMs);
+    const { secret, kept } = this.#newSecret(target.id);
+    const nowMs = this.#deps.now();
+    const changed = await this.#replace(target, caller, (record) => ({
+      ...record,
+      secrets: rotatedSecrets(record.secrets, kept, chosenMs, nowMs),
+    }));
+    const oldExpiresAtMs = nowMs + chosenMs;
+    const details = { old_expires_at: new Date(oldExpiresAtMs).toISOString() };
+    await this.#deps.audit.record(caller, "webhook_endpoint.rotate", target.id, details);
+    return { endpoint: this.#shown(changed), secret, oldExpiresAtMs };
+  }
+
+  /**
+   * One attempt with a sample event, kept nowhere and never repeated (WH-49). `eventType` is one that the endpoint gets;
+   * empty: the first of them. `conflict` while another one of this endpoint is under way.
+   */
+  async sendTestEvent(target: EndpointTarget, eventType: string, caller: EndpointCaller): Promise<TestOutcome> {
+    const { record } = await this.#find(target, caller);
+    const outcome = await this.#tests.make(record, subscribedType(record, eventType));
+    const { status, error } = outcome.result;
+    const details = { account: record.account, status: String(status ?? ""), error: error ?? "" };
+    await this.#deps.audit.record(caller, "webhook_endpoint.test", record.id, details);
+    // What stands behind an address is for administrators to read (WH-43).
+    const response = caller.principal.kind === "administrator" ? outcome.result.response : null;
+    return { ...outcome, result: { ...outcome.result, response } };
+  }
+
+  #shown(kept: KeptEndpoint): ShownEndpoint {
+    return shownEndpoint(kept, this.#deps.now());
+  }
+
+  #newSecret(id: string): { readonly secret: string; readonly kept: Omit<EndpointSecret, "expiresAtMs"> } {
+    const secret = newWebhookSecret(this.#deps.random);
+    return { secret, kept: { sealed: this.#deps.secrets.seal(secret, id), hint: hintOf(secret) } };
+  }
+
+  async #checkUrl(url: string): Promise<void> {
+    const refusal = await this.#deps.sender.refusalOf(url);
+    if (refusal !== null) throw new ServiceError("invalid_value", refusal, { param: "url" });
+  }
+
+  async #find({ id, account: asked }: EndpointTarget, { principal }: EndpointCaller): Promise<KeptEndpoint> {
+    const account = accountOf(principal, asked);
+    const kept = isEndpointId(id) ? await this.#deps.endpoints.find(account, id) : null;
+    return kept ?? notFound();
+  }
+
+  /** Others may change it at the same moment: then it is read and changed again. Expired secrets are forgotten. */
+  async #replace(
+    target: EndpointTarget,
+    caller: EndpointCaller,
+    change: (record: EndpointRecord) => EndpointRecord,
+  ): Promise<KeptEndpoint> {
+    const { endpoints, now } = this.#deps;
+    for (let tries = 0; tries < changeTriesMax; tries++) {
+      const { record: before, health } = await this.#find(target, caller);
+      const nowMs = now();
+      const changed = change({ ...before, secrets: livingSecrets(before.secrets, nowMs) });
+      const record = { ...changed, version: before.version + 1, updatedAtMs: nowMs };
+      const outcome = await endpoints.replace(record);
+      if (outcome === "unknown") notFound();
+      const isEnabledAnew = before.status === "disabled" && record.status === "enabled";
+      if (outcome === "replaced") return { record, health: isEnabledAnew ? freshHealth : health };
+    }
+    throw new ServiceError("conflict", "The webhook endpoint is being changed by others. Try again.");
+  }
+}
+
+/** The reason why it is disabled stays that of the change that disabled it. */
+function changedRecord(before: EndpointRecord, change: Partial<EndpointChoices>): EndpointRecord {
+  const after = { ...before, ...change };
+  if (after.status === before.status) return after;
+  return { ...after, disabledReason: after.status === "disabled" ? "by_hand" : null };
+}
+
+function subscribedType({ events }: EndpointRecord, asked: string): EventType {
+  const [first = "request.completed"] = events;
+  if (asked === "") return first;
+  const type = checkEventType(asked, "event_type");
+  if (events.includes(type)) return type;
+  throw new ServiceError("invalid_value", `The endpoint does not get '${type}': add it to its 'events' first.`, {
+    param: "event_type",
+  });
+}
+
+function tooMany(max: number): ServiceError {
+  return new ServiceError(
+    "invalid_value",
+    `The account has ${max} webhook endpoints, which is the most (webhooks.endpoints_max). Delete one first.`,
+  );
+}
+
+function notFound(): never {
+  throw new ServiceError("not_found", "There is no webhook endpoint with this id.", { param: "id" });
+}

@@ -1,0 +1,160 @@
+import type { Clock, Logger } from "../ports.js";
+import type { EndpointHealth, EndpointStore, KeptEndpoint } from "./endpoint-store.js";
+import { pause } from "./nap.js";
+import type { WebhookObserver } from "./webhook-observer.js";
+
+/** Failures in a row from which on an endpoint is called failing (WH-38). */
+const failingAfterFailures = 10;
+/** Deliveries that must have failed for good before an endpoint is disabled. */
+const failedForGoodMin = 20;
+/** How often those that fail are looked at: the success may be another process's. */
+const lookEveryMs = 60_000;
+/** Failing endpoints that are told of; the others are disabled all the same when their time has come. */
+const endpointsMax = 1_000;
+/** Changes of others that may come between reading an endpoint and disabling it. */
+const triesMax = 5;
+
+/** Whether an endpoint with this health is shown as failing. */
+export function isFailing({ failuresInRow }: EndpointHealth): boolean {
+  return failuresInRow >= failingAfterFailures;
+}
+
+export interface FailingEndpointsDeps {
+  readonly endpoints: Pick<EndpointStore, "find" | "replace">;
+  readonly clock: Clock;
+  /** Store time. */
+  readonly now: () => number;
+  readonly log: Logger;
+  readonly observer: Pick<WebhookObserver, "endpointsFailing">;
+  /** Without a success for so long, an endpoint is disabled; 0: never. */
+  readonly disableAfterMs: number;
+}
+
+interface Place {
+  readonly account: string;
+  readonly endpointId: string;
+}
+
+/**
+ * Knows which endpoints fail, tells of each change once, and disables those to which nothing was delivered for days, so
+ * that they cost no attempts any more (WH-38). The counting is the store's, over all processes.
+ */
+export class FailingEndpoints {
+  readonly #deps: FailingEndpointsDeps;
+  readonly #failing = new Map<string, Place>();
+  readonly #beingDisabled = new Set<string>();
+  #isLooking = false;
+  #closed = false;
+
+  constructor(deps: FailingEndpointsDeps) {
+    this.#deps = deps;
+  }
+
+  close(): void {
+    this.#closed = true;
+  }
+
+  /** To be called with the health after each attempt. Never rejects. */
+  async note(place: Place, health: EndpointHealth): Promise<void> {
+    if (isFailing(health)) this.#fails(place, health);
+    else this.#recovers(place);
+    if (this.#isToBeDisabled(health)) await this.#disable(place);
+  }
+
+  #fails(place: Place, { failuresInRow, failingSinceMs }: EndpointHealth): void {
+    const { log, observer } = this.#deps;
+    const { account, endpointId } = place;
+    if (this.#failing.has(endpointId) || this.#failing.size >= endpointsMax) return;
+    this.#failing.set(endpointId, place);
+    observer.endpointsFailing(this.#failing.size);
+    log.warn(
+      { endpoint: endpointId, account, failures: failuresInRow, since: iso(failingSinceMs) },
+      "a webhook endpoint is failing",
+    );
+    void this.#lookLater();
+  }
+
+  #recovers({ account, endpointId }: Place): void {
+    if (!this.#forget(endpointId)) return;
+    this.#deps.log.info({ endpoint: endpointId, account }, "a webhook endpoint works again");
+  }
+
+  #forget(endpointId: string): boolean {
+    const wasFailing = this.#failing.delete(endpointId);
+    if (wasFailing) this.#deps.observer.endpointsFailing(this.#failing.size);
+    return wasFailing;
+  }
+
+  #isToBeDisabled({ failingSinceMs, permanentlyFailed }: EndpointHealth): boolean {
+    const { disableAfterMs, now } = this.#deps;
+    if (!(disableAfterMs > 0) || failingSinceMs === null) return false;
+    return permanentlyFailed >= failedForGoodMin && now() - failingSinceMs >= disableAfterMs;
+  }
+
+  async #disable(place: Place): Promise<void> {
+    const { endpointId } = place;
+    if (this.#beingDisabled.has(endpointId)) return;
+    this.#beingDisabled.add(endpointId);
+    try {
+      for (let tries = 0; tries < triesMax && !(await this.#tryToDisable(place)); tries += 1) {}
+    } catch (err) {
+      this.#deps.log.warn({ err, endpoint: endpointId }, "a failing webhook endpoint could not be disabled yet");
+    } finally {
+      this.#beingDisabled.delete(endpointId);
+    }
+  }
+
+  /** False: somebody else changed it meanwhile. What is read now decides: it may have recovered, or be disabled. */
+  async #tryToDisable({ account, endpointId }: Place): Promise<boolean> {
+    const { endpoints, now, log } = this.#deps;
+    const kept = await endpoints.find(account, endpointId);
+    if (kept === null || kept.record.status === "disabled" || !this.#isToBeDisabled(kept.health)) return true;
+    const { record, health } = kept;
+    const answer = await endpoints.replace({
+      ...record,
+      status: "disabled",
+      disabledReason: "failing",
+      version: record.version + 1,
+      updatedAtMs: Math.floor(now()),
+    });
+    if (answer === "changed") return false;
+    if (answer === "unknown") return true;
+    this.#forget(endpointId);
+    log.error(
+      { endpoint: endpointId, account, since: iso(health.failingSinceMs), failed_for_good: health.permanentlyFailed },
+      "a webhook endpoint was disabled because nothing could be delivered to it: enable it when it answers again",
+    );
+    return true;
+  }
+
+  async #lookLater(): Promise<void> {
+    if (this.#isLooking) return;
+    this.#isLooking = true;
+    while (this.#failing.size > 0) {
+      await pause(this.#deps.clock, lookEveryMs);
+      for (const place of [...this.#failing.values()]) {
+        if (this.#closed) return;
+        await this.#look(place);
+      }
+    }
+    this.#isLooking = false;
+  }
+
+  /** Never rejects: while the store is away, what was last known holds. */
+  async #look(place: Place): Promise<void> {
+    const { endpoints, log } = this.#deps;
+    let kept: KeptEndpoint | null;
+    try {
+      kept = await endpoints.find(place.account, place.endpointId);
+    } catch (err) {
+      log.debug({ err, endpoint: place.endpointId }, "a failing webhook endpoint cannot be looked at now");
+      return;
+    }
+    if (kept === null || kept.record.status === "disabled") this.#forget(place.endpointId);
+    else if (!isFailing(kept.health)) this.#recovers(place);
+  }
+}
+
+function iso(atMs: number | null): string | null {
+  return atMs === null ? null : new Date(atMs).toISOString();
+}

@@ -1,0 +1,93 @@
+import { sha256Hex } from "../../lib/digest.js";
+import { type SecretBox, UnsealError } from "../../lib/secret-box.js";
+import type { IdSource } from "../ports.js";
+import { ServiceError } from "../service-error.js";
+import { attemptHeaders } from "./attempt-headers.js";
+import { deliveryId } from "./delivery-id.js";
+import { livingSecrets } from "./endpoint-secrets.js";
+import type { EndpointRecord } from "./endpoint-store.js";
+import type { EventType } from "./event-draft.js";
+import { sampleEvent } from "./sample-event.js";
+import type { SendResult, WebhookSender } from "./webhook-sender.js";
+
+export interface TestAttemptsDeps {
+  readonly sender: Pick<WebhookSender, "send">;
+  readonly secrets: Pick<SecretBox, "open">;
+  readonly ids: IdSource;
+  /** Store time. */
+  readonly now: () => number;
+  readonly settings: { readonly attemptBudgetMs: number };
+}
+
+/** What a test event came to. */
+export interface TestOutcome {
+  /** The receiver answered with 200 to 299 in time. */
+  readonly isDelivered: boolean;
+  readonly result: SendResult;
+  /** The body that was posted. */
+  readonly payload: string;
+}
+
+/** Sample events, signed and sent like any other, each with one attempt. */
+export class TestAttempts {
+  readonly #deps: TestAttemptsDeps;
+  /** Endpoints with one under way: who presses often must not hold the receiver's door open. */
+  readonly #underWay = new Set<string>();
+
+  constructor(deps: TestAttemptsDeps) {
+    this.#deps = deps;
+  }
+
+  /** Rejects with ServiceError `conflict` while another one of this endpoint is under way. */
+  async make(endpoint: EndpointRecord, type: EventType): Promise<TestOutcome> {
+    const { id } = endpoint;
+    if (this.#underWay.has(id)) {
+      throw new ServiceError("conflict", "A test event of this endpoint is under way. Wait for its answer.");
+    }
+    this.#underWay.add(id);
+    try {
+      return await this.#attempt(endpoint, type);
+    } finally {
+      this.#underWay.delete(id);
+    }
+  }
+
+  async #attempt({ id, account, url, secrets: kept }: EndpointRecord, type: EventType): Promise<TestOutcome> {
+    const { sender, ids, now, settings } = this.#deps;
+    const atMs = now();
+    const eventId = `evt_${sha256Hex(ids.text("test_")).slice(0, 32)}`;
+    const { body } = sampleEvent(type, account, eventId, atMs);
+    const secrets = this.#open(livingSecrets(kept, atMs), id);
+    if (secrets === null) return { isDelivered: false, result: unreadable, payload: body };
+    const facts = { secrets, eventId, deliveryId: deliveryId(eventId, id), attemptNumber: 1, body, atMs };
+    const headers = attemptHeaders(facts);
+    const result = await sender.send({ url, headers, body, budgetMs: settings.attemptBudgetMs });
+    const isDelivered = result.status !== null && result.status >= 200 && result.status <= 299;
+    return { isDelivered, result, payload: body };
+  }
+
+  /** Null: the newest cannot be opened. One on its way out is left out then: a rotation must help at once. */
+  #open(kept: EndpointRecord["secrets"], owner: string): readonly string[] | null {
+    const [newest, ...others] = kept.map(({ sealed }) => this.#openOne(sealed, owner));
+    if (newest === undefined || newest === null) return null;
+    return [newest, ...others.filter((secret) => secret !== null)];
+  }
+
+  #openOne(sealed: string, owner: string): string | null {
+    try {
+      return this.#deps.secrets.open(sealed, owner);
+    } catch (error) {
+      if (error instanceof UnsealError) return null;
+      throw error;
+    }
+  }
+}
+
+const unreadable: SendResult = {
+  latencyMs: 0,
+  status: null,
+  error: "secret_unreadable",
+  ip: null,
+  response: null,
+  retryAfter: null,
+};

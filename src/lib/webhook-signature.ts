@@ -1,0 +1,127 @@
+import { createHmac, timingSafeEqual } from "node:crypto";
+
+/** How far the time of a signature may lie from now, both ways, in seconds. */
+const defaultToleranceS = 300;
+
+export interface SignWebhookOptions {
+  /** Each as it was shown (`whsec_…`), the newest first. Not empty. */
+  readonly secrets: readonly string[];
+  /** Of this attempt, Unix time in whole seconds. */
+  readonly timestampS: number;
+  /** Exactly what is posted. */
+  readonly body: string | Uint8Array;
+}
+
+export interface SignStandardWebhookOptions extends SignWebhookOptions {
+  /** Of the event: the value of `webhook-id`. */
+  readonly id: string;
+}
+
+export interface VerifyWebhookOptions {
+  /** The endpoint's secret as it was shown (`whsec_…`), or several of which one must match. */
+  readonly secret: string | readonly string[];
+  /** Value of the header `Service-Signature`; what a request without it gives is refused, too. */
+  readonly header: string | readonly string[] | null | undefined;
+  /** The body as it came, before anything has parsed it. */
+  readonly body: string | Uint8Array;
+  /** Unix time in seconds; default: now. */
+  readonly nowS?: number;
+  /** Default: 300. */
+  readonly toleranceS?: number;
+}
+
+export type WebhookRefusal =
+  /** The header is missing, empty or has no `t`. */
+  | "missing_timestamp"
+  /** `t` is not made of digits. */
+  | "malformed_timestamp"
+  /** The header has no `v1`. */
+  | "missing_signature"
+  /** Signed more than the tolerance ago. */
+  | "timestamp_too_old"
+  /** Signed for more than the tolerance from now. */
+  | "timestamp_in_future"
+  /** No `v1` is of this body, this `t` and one of the secrets. */
+  | "signature_mismatch";
+
+export type WebhookVerification =
+  | { readonly valid: true; readonly timestampS: number }
+  | { readonly valid: false; readonly reason: WebhookRefusal };
+
+/**
+ * Value of `Service-Signature`: `t=<timestamp>` and one `v1` for each secret (WH-15, WH-16). The key of a `v1` is the UTF-8
+ * bytes of the whole secret.
+ */
+export function signWebhook({ secrets, timestampS, body }: SignWebhookOptions): string {
+  const signatures = secrets.map((secret) => `v1=${signatureOf(secret, String(timestampS), body)}`);
+  return [`t=${timestampS}`, ...signatures].join(",");
+}
+
+/**
+ * Value of `webhook-signature` as the Standard Webhooks specification has it: one `v1` for each secret, with spaces between
+ * them. The key is the bytes that the base64 after `whsec_` stands for.
+ */
+export function signStandardWebhook({ secrets, id, timestampS, body }: SignStandardWebhookOptions): string {
+  const signatures = secrets.map((secret) => {
+    const key = Buffer.from(secret.replace(/^whsec_/, ""), "base64");
+    return `v1,${createHmac("sha256", key).update(`${id}.${timestampS}.`).update(body).digest("base64")}`;
+  });
+  return signatures.join(" ");
+}
+
+/**
+ * Whether a delivery was signed with the secret and not long ago (WH-17). Unknown fields of the header are ignored; of
+ * several `v1` one match is enough. How long it takes does not tell how near a signature came. Never throws because of
+ * what a sender can choose; throws TypeError for an empty secret, which would let everybody sign, and for a parsed body.
+ */
+export function verifyWebhook(options: VerifyWebhookOptions): WebhookVerification {
+  const { header, body, nowS = Date.now() / 1000, toleranceS = defaultToleranceS } = options;
+  const secrets = requireSecrets(options.secret);
+  if (typeof body !== "string" && !(body instanceof Uint8Array)) {
+    throw new TypeError("body must be the text or the bytes that were received: verify before you parse them");
+  }
+  const { timestamp, signatures } = parseHeader(header);
+  if (timestamp === undefined) return refused("missing_timestamp");
+  if (!/^[0-9]+$/.test(timestamp)) return refused("malformed_timestamp");
+  if (signatures.length === 0) return refused("missing_signature");
+
+  const timestampS = Number(timestamp);
+  const ageS = Math.floor(nowS) - timestampS;
+  if (!(Math.abs(ageS) <= toleranceS)) return refused(ageS > 0 ? "timestamp_too_old" : "timestamp_in_future");
+
+  const expected = secrets.map((secret) => signatureOf(secret, timestamp, body));
+  const matches = expected.flatMap((one) => signatures.filter((signature) => isSameText(one, signature)));
+  return matches.length > 0 ? { valid: true, timestampS } : refused("signature_mismatch");
+}
+
+function requireSecrets(secret: string | readonly string[]): readonly string[] {
+  const secrets = [secret].flat();
+  if (secrets.length === 0 || secrets.some((one) => !one)) {
+    throw new TypeError("secret is empty: give the endpoint's secret as it was shown when the endpoint was made");
+  }
+  return secrets;
+}
+
+function parseHeader(header: VerifyWebhookOptions["header"]) {
+  const signatures: string[] = [];
+  let timestamp: string | undefined;
+  for (const field of String(header ?? "").split(",")) {
+    if (field.startsWith("t=")) timestamp = field.slice("t=".length);
+    else if (field.startsWith("v1=")) signatures.push(field.slice("v1=".length));
+  }
+  return { timestamp, signatures };
+}
+
+/** Lower-case hex. The timestamp is signed as it is written. */
+function signatureOf(secret: string, timestamp: string, body: string | Uint8Array): string {
+  return createHmac("sha256", secret).update(`${timestamp}.`).update(body).digest("hex");
+}
+
+function isSameText(expected: string, given: string): boolean {
+  const [a, b] = [Buffer.from(expected), Buffer.from(given)];
+  return a.length === b.length && timingSafeEqual(a, b);
+}
+
+function refused(reason: WebhookRefusal): WebhookVerification {
+  return { valid: false, reason };
+}

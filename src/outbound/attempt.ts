@@ -1,0 +1,187 @@
+import { type ClientRequest, request as httpRequest, type IncomingMessage, type RequestOptions } from "node:http";
+import { request as httpsRequest } from "node:https";
+import type { Socket } from "node:net";
+import type { AttemptError } from "../domain/webhooks/delivery.js";
+import type { SendResult, WebhookRequest } from "../domain/webhooks/webhook-sender.js";
+import { printableLine } from "../lib/printable.js";
+import { AnswerExcerpt } from "./answer-excerpt.js";
+import { type AttemptPhase, attemptErrorOf } from "./attempt-failure.js";
+import type { CheckedLookup } from "./checked-lookup.js";
+import type { ReceiverAgents } from "./receiver-agents.js";
+import type { Target } from "./target.js";
+
+export interface AttemptParts {
+  readonly agents: ReceiverAgents;
+  readonly lookup: CheckedLookup;
+}
+
+/** Status line and headers of an answer. */
+const headBytesMax = 16 * 1_024;
+/** Of an answer's body. */
+const bodyBytesMax = 16 * 1_024;
+/** Answers of 1xx before the real one. They end nothing, but a receiver could send them at the speed of the line. */
+const informationalMax = 100;
+const retryAfterCharactersMax = 64;
+
+interface Answer {
+  readonly status: number;
+  readonly retryAfter: string | null;
+  readonly latencyMs: number;
+}
+
+/**
+ * One POST. A single timer runs from the look-up of the name to the last header of the answer, which decides; what is
+ * left of it is for the beginning of the body. Then the socket is given back if the answer was read to its end, else
+ * destroyed.
+ */
+export class Attempt {
+  readonly #target: Target;
+  readonly #request: WebhookRequest;
+  readonly #parts: AttemptParts;
+  readonly #done: (result: SendResult) => void;
+  readonly #startedAtMs = performance.now();
+  readonly #excerpt = new AnswerExcerpt();
+  readonly #timer: NodeJS.Timeout;
+  #client: ClientRequest;
+  #phase: AttemptPhase = "lookup";
+  /** Of the socket, before this attempt. */
+  #bytesReadBefore = 0;
+  #informational = 0;
+  #ip: string | null = null;
+  #answer: Answer | null = null;
+  #isOver = false;
+
+  /** Begins at once. `done` is called once, and not before the constructor has returned. */
+  constructor(target: Target, request: WebhookRequest, parts: AttemptParts, done: (result: SendResult) => void) {
+    this.#target = target;
+    this.#request = request;
+    this.#parts = parts;
+    this.#done = done;
+    this.#timer = setTimeout(() => this.#endOfBudget(), request.budgetMs);
+    this.#client = this.#send(false);
+  }
+
+  /** Ends it as `reset`, or with the answer whose body was being read. */
+  stop(): void {
+    this.#finish(this.#answer === null ? "reset" : null);
+  }
+
+  #send(isFresh: boolean): ClientRequest {
+    const { isSecure, isAddress } = this.#target;
+    this.#phase = isAddress ? "connect" : "lookup";
+    this.#ip = null;
+    const client = (isSecure ? httpsRequest : httpRequest)(this.#options(isFresh));
+    client.on("socket", (socket) => this.#watch(client, socket));
+    client.on("information", () => this.#countInformational());
+    client.on("upgrade", (_, socket) => {
+      socket.destroy();
+      this.#finish("bad_response");
+    });
+    client.on("response", (answer) => this.#read(answer));
+    client.on("error", (error) => this.#onError(client, error));
+    client.end(this.#request.body);
+    return client;
+  }
+
+  #options(isFresh: boolean): RequestOptions {
+    const { isSecure, host, port, path, authority } = this.#target;
+    return {
+      host,
+      port,
+      path,
+      method: "POST",
+      headers: {
+        ...this.#request.headers,
+        host: authority,
+        "content-length": Buffer.byteLength(this.#request.body),
+      },
+      agent: this.#parts.agents.of(isSecure, isFresh),
+      lookup: this.#parts.lookup.forSocket(() => {
+        if (this.#phase === "lookup") this.#phase = "connect";
+      }),
+      maxHeaderSize: headBytesMax,
+    };
+  }
+
+  #watch(client: ClientRequest, socket: Socket): void {
+    this.#bytesReadBefore = socket.bytesRead;
+    if (client.reusedSocket) {
+      this.#connected(socket, "answer");
+      return;
+    }
+    socket.once("connect", () => this.#connected(socket, this.#target.isSecure ? "handshake" : "answer"));
+    socket.once("secureConnect", () => {
+      this.#phase = "answer";
+    });
+  }
+
+  #connected(socket: Socket, phase: AttemptPhase): void {
+    this.#phase = phase;
+    this.#ip = socket.remoteAddress ?? null;
+  }
+
+  #countInformational(): void {
+    this.#informational += 1;
+    if (this.#informational > informationalMax) this.#finish("bad_response");
+  }
+
+  #read(answer: IncomingMessage): void {
+    const { statusCode: status = 0, headers } = answer;
+    if (status < 200) this.#finish("bad_response");
+    if (this.#isOver) return;
+    const retryAfter = headers["retry-after"];
+    this.#answer = {
+      status,
+      retryAfter: retryAfter === undefined ? null : printableLine(retryAfter).slice(0, retryAfterCharactersMax),
+      latencyMs: this.#elapsedMs(),
+    };
+    answer.on("data", (chunk: Buffer) => {
+      this.#excerpt.add(chunk);
+      if (this.#excerpt.bytes > bodyBytesMax) this.#finish(null);
+    });
+    answer.on("end", () => this.#finish(null, true));
+    // The status stands, whatever becomes of the body.
+    answer.on("error", () => this.#finish(null));
+    answer.on("close", () => this.#finish(null));
+  }
+
+  #onError(client: ClientRequest, error: Error): void {
+    if (client !== this.#client || this.#isOver) return;
+    if (this.#answer !== null) this.#finish(null);
+    else if (this.#hasMetClosedSocket(client)) this.#client = this.#send(true);
+    else this.#finish(attemptErrorOf(error, this.#phase));
+  }
+
+  /**
+   * Servers close idle sockets when they like, and the request that meets such an end was never looked at. A fresh
+   * socket is no reused one, so this happens once at most.
+   */
+  #hasMetClosedSocket(client: ClientRequest): boolean {
+    return client.reusedSocket && client.socket?.bytesRead === this.#bytesReadBefore;
+  }
+
+  #endOfBudget(): void {
+    if (this.#answer !== null) this.#finish(null);
+    else this.#finish(this.#phase === "lookup" ? "dns" : "timeout");
+  }
+
+  /** `isRead`: the answer has ended, so that the socket can be used again. */
+  #finish(error: AttemptError | null, isRead = false): void {
+    if (this.#isOver) return;
+    this.#isOver = true;
+    clearTimeout(this.#timer);
+    if (!isRead) this.#client.destroy();
+    this.#done({
+      latencyMs: this.#answer?.latencyMs ?? this.#elapsedMs(),
+      status: this.#answer?.status ?? null,
+      error,
+      ip: error === "blocked_address" ? null : this.#ip,
+      response: this.#answer === null ? null : this.#excerpt.text(),
+      retryAfter: this.#answer?.retryAfter ?? null,
+    });
+  }
+
+  #elapsedMs(): number {
+    return Math.round(performance.now() - this.#startedAtMs);
+  }
+}

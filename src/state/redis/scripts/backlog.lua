@@ -1,0 +1,26 @@
+-- Counts what waits for endpoints of a shard, a bounded number of them.
+-- KEYS: 1 format
+-- ARGV: 1 milliseconds to add to the time, 2 endpoints to leave out, 3 most endpoints to look at
+-- Returns: the time in ms, "more" or "last", then for each endpoint: account and endpoint joined by a colon, open
+--   deliveries, those of them that are due and not claimed, when the oldest of these was due in ms or 0
+local from, most = tonumber(ARGV[2]), tonumber(ARGV[3])
+local names = redis.call('ZRANGE', TURNS, from, from + most - 1)
+local found = { now, #names == most and 'more' or 'last' }
+
+local function count(name)
+  local queue = STEM .. 'q:' .. name
+  local open = redis.call('ZCARD', queue) + tonumber(redis.call('HGET', IN_FLIGHT, name) or 0)
+  local first_us = tonumber(redis.call('ZRANGE', queue, 0, 0, 'WITHSCORES')[2] or math.huge)
+  local is_due = first_us <= clock_us
+  local due = is_due and redis.call('ZCOUNT', queue, '-inf', clock_us) or 0
+  found[#found + 1] = { name, open, due, is_due and math.floor(first_us / 1000) or 0 }
+end
+
+for _, name in ipairs(names) do count(name) end
+-- Endpoints that have as many under way as they allow have no turn. There are few, for all are in some worker's hands.
+if from == 0 then
+  for _, name in ipairs(redis.call('HKEYS', IN_FLIGHT)) do
+    if not redis.call('ZSCORE', TURNS, name) then count(name) end
+  end
+end
+return found

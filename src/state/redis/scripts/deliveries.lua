@@ -1,0 +1,167 @@
+-- Put in front of scripts that touch deliveries, after the prelude. What it writes is collected and sent in few commands
+-- by write_deliveries, which every script that changes something calls before it answers.
+-- KEYS: 1 format of the shard; all others are its neighbours on the same hash tag, as key-space.ts lists them
+-- ARGV: none
+-- Returns: nothing; defines the keys and fields below, later, head_of, queue_of, count_open, open_of, finish_delivery,
+--   reopen_delivery, put_back, write_deliveries and next_due
+local STEM = string.sub(KEYS[1], 1, -#'format' - 1)
+local DELIVERIES, BODIES, OPEN_COUNTS = STEM .. 'deliveries', STEM .. 'bodies', STEM .. 'open_counts'
+local TURNS, CLAIMS, IN_FLIGHT = STEM .. 'turns', STEM .. 'claims', STEM .. 'in_flight'
+local PENDING, AWAITING, DELIVERED, FAILED = 'p', 'r', 'd', 'f'
+local OPEN = 'o'
+-- State of an end, or OPEN -> zset by creation; state of an end -> zset by end of those that have their payload.
+local INDEX = { [OPEN] = STEM .. 'open', [DELIVERED] = STEM .. 'delivered', [FAILED] = STEM .. 'failed' }
+local KEPT = { [DELIVERED] = STEM .. 'kept:delivered', [FAILED] = STEM .. 'kept:failed' }
+local PURGED = STEM .. 'purged'
+-- Redis writes down the digits of a number each time that it is given one.
+local NOW = string.format('%.0f', now)
+
+-- Places in the head of a record; attempts follow the head, each packed by itself.
+local STATE, ACCOUNT, EVENT, TYPE, ENDPOINT, CREATED_US, DUE_US, ATTEMPTS = 1, 2, 3, 4, 5, 6, 7, 8
+local RETRIES, IS_MANUAL, BY, IS_SINGLE, REASON, ENDED_AT, REPLAY, IS_PURGED, LOST = 9, 10, 11, 12, 13, 14, 15, 16, 17
+
+-- The head, and the attempts as they are kept.
+local function head_of(text)
+  local offset, head = cmsgpack.unpack_one(text)
+  return head, offset == -1 and '' or string.sub(text, offset + 1)
+end
+
+-- In this order: what leaves a set may come back to it, but not in one call.
+local COMMANDS = { 'ZREM', 'HDEL', 'HSET', 'ZADD' }
+local collected = { ZREM = {}, HDEL = {}, HSET = {}, ZADD = {} }
+-- Even, and well below what Lua can pass to a function.
+local VALUES_MAX = 2000
+
+-- ZREM and HDEL take a name, HSET and ZADD two values in the command's order.
+local function later(command, key, first, second)
+  local of_key = collected[command][key]
+  if not of_key then
+    of_key = {}
+    collected[command][key] = of_key
+  end
+  of_key[#of_key + 1] = first
+  if second then of_key[#of_key + 1] = second end
+end
+
+local queues = {}
+
+-- The queue of an endpoint. Its `status` is enabled, disabled or deleted; `in_flight` may be changed.
+local function queue_of(account, endpoint)
+  local name = account .. ':' .. endpoint
+  local queue = queues[name]
+  if queue then return queue end
+  local status, cap = 'deleted', 0
+  local document = redis.call('HGET', STEM .. 'ep:' .. account, endpoint)
+  if document then status, cap = string.match(document, '^(%a+)|[^|]*|(%d+)|') end
+  local in_flight = tonumber(redis.call('HGET', IN_FLIGHT, name) or 0)
+  queue = {
+    name = name, key = STEM .. 'q:' .. name, account = account, endpoint = endpoint,
+    status = status, cap = tonumber(cap), in_flight = in_flight, in_flight_before = in_flight,
+  }
+  queues[name] = queue
+  return queue
+end
+
+-- Since when, or from when, it is the endpoint's turn; nil while it has none. One that was served goes to the end of
+-- the line of those that wait, so that a long queue holds up no other. 0: the queue is to be emptied.
+local function turn_of(queue)
+  local first = tonumber(redis.call('ZRANGE', queue.key, 0, 0, 'WITHSCORES')[2])
+  if not first then return nil end
+  if queue.status ~= 'enabled' then return 0 end
+  if queue.in_flight >= queue.cap then return nil end
+  if first > clock_us then return first end
+  local since = tonumber(redis.call('ZSCORE', TURNS, queue.name))
+  if queue.is_served or not since then return clock_us end
+  return math.min(since, clock_us)
+end
+
+local function write_queues()
+  for name, queue in pairs(queues) do
+    if queue.in_flight > 0 and queue.in_flight ~= queue.in_flight_before then
+      redis.call('HSET', IN_FLIGHT, name, queue.in_flight)
+    elseif queue.in_flight <= 0 and queue.in_flight_before > 0 then
+      redis.call('HDEL', IN_FLIGHT, name)
+    end
+    local turn = turn_of(queue)
+    if turn then redis.call('ZADD', TURNS, turn, name) else redis.call('ZREM', TURNS, name) end
+  end
+  queues = {}
+end
+
+local open_before, open_changes = {}, {}
+
+local function count_open(account, by) open_changes[account] = (open_changes[account] or 0) + by end
+
+-- Open deliveries of an account, those of this call included.
+local function open_of(account)
+  if not open_before[account] then open_before[account] = tonumber(redis.call('HGET', OPEN_COUNTS, account) or 0) end
+  return open_before[account] + (open_changes[account] or 0)
+end
+
+local function write_open_counts()
+  for account, by in pairs(open_changes) do
+    if by ~= 0 and redis.call('HINCRBY', OPEN_COUNTS, account, by) <= 0 then redis.call('HDEL', OPEN_COUNTS, account) end
+  end
+  open_before, open_changes = {}, {}
+end
+
+-- Ends an open delivery. Its record is written by the caller.
+local function finish_delivery(id, head, state, reason)
+  head[STATE], head[REASON], head[DUE_US], head[ENDED_AT], head[LOST] = state, reason, 0, now, ''
+  later('ZREM', INDEX[OPEN], id)
+  later('ZADD', INDEX[state], head[CREATED_US], id)
+  later('ZADD', KEPT[state], NOW, id)
+  count_open(head[ACCOUNT], -1)
+end
+
+-- Queues an ended delivery again, by hand, and writes its record; `attempts` as head_of gives them.
+local function reopen_delivery(id, head, attempts, due_us, by, is_restart)
+  local former = head[STATE]
+  if is_restart then head[RETRIES] = 0 end
+  head[STATE], head[REASON], head[DUE_US], head[ENDED_AT] = AWAITING, '', due_us, 0
+  head[IS_MANUAL], head[BY], head[IS_SINGLE] = 1, by, is_restart and 0 or 1
+  later('ZREM', INDEX[former], id)
+  later('ZREM', KEPT[former], id)
+  later('ZADD', INDEX[OPEN], head[CREATED_US], id)
+  later('ZADD', queue_of(head[ACCOUNT], head[ENDPOINT]).key, due_us, id)
+  later('HSET', DELIVERIES, id, cmsgpack.pack(head) .. attempts)
+  count_open(head[ACCOUNT], 1)
+end
+
+-- A claimed delivery is due as it was before. `lost` is the fence of a claim whose end still counts while nobody else has
+-- the delivery, or empty.
+local function put_back(id, record, lost)
+  local head, attempts = head_of(record)
+  if head[LOST] ~= lost then
+    head[LOST] = lost
+    later('HSET', DELIVERIES, id, cmsgpack.pack(head) .. attempts)
+  end
+  local queue = queue_of(head[ACCOUNT], head[ENDPOINT])
+  queue.in_flight = queue.in_flight - 1
+  later('ZREM', CLAIMS, id)
+  later('ZADD', queue.key, head[DUE_US], id)
+end
+
+-- Writes nothing, not even the format, when nothing has changed.
+local function write_deliveries()
+  for _, command in ipairs(COMMANDS) do
+    for key, values in pairs(collected[command]) do
+      begin_write()
+      for from = 1, #values, VALUES_MAX do
+        redis.call(command, key, unpack(values, from, math.min(from + VALUES_MAX - 1, #values)))
+      end
+    end
+    collected[command] = {}
+  end
+  write_open_counts()
+  write_queues()
+end
+
+-- When something of the shard is due or a lease ends, in ms as text, never before it is; empty when nothing waits.
+local function next_due()
+  local turn = redis.call('ZRANGE', TURNS, 0, 0, 'WITHSCORES')[2]
+  local lease = redis.call('ZRANGE', CLAIMS, 0, 0, 'WITHSCORES')[2]
+  if not turn and not lease then return '' end
+  local first_us = math.min(tonumber(turn or lease), tonumber(lease or turn))
+  return string.format('%.0f', first_us <= clock_us and math.floor(first_us / 1000) or math.ceil(first_us / 1000))
+end

@@ -1,0 +1,5 @@
+-- Looks when a shard has something to do.
+-- KEYS: 1 format
+-- ARGV: 1 milliseconds to add to the time
+-- Returns: the time in ms, next_due
+return { now, next_due() }

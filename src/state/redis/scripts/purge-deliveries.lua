@@ -1,0 +1,52 @@
+-- Takes payload and attempts from deliveries of a shard that ended long ago, and later the records.
+-- KEYS: 1 format
+-- ARGV: 1 milliseconds to add to the time, 2 most to touch, 3 ms for which a delivered one is kept, 4 ms for which a failed
+--   one is, 5 most delivered ones that keep their payload
+-- Returns: the time in ms, how many were touched
+local left = tonumber(ARGV[2])
+local KEPT_MS = { [DELIVERED] = tonumber(ARGV[3]), [FAILED] = tonumber(ARGV[4]) }
+local kept_max = tonumber(ARGV[5])
+
+local function records_of(ids)
+  left = left - #ids
+  return #ids > 0 and redis.call('HMGET', DELIVERIES, unpack(ids)) or {}
+end
+
+local function forget_purged()
+  local ids = redis.call('ZRANGEBYSCORE', PURGED, '-inf', now, 'LIMIT', 0, left)
+  local records = records_of(ids)
+  for i, id in ipairs(ids) do
+    later('ZREM', INDEX[head_of(records[i])[STATE]], id)
+    later('ZREM', PURGED, id)
+    later('HDEL', DELIVERIES, id)
+  end
+end
+
+local function purge(state, ids)
+  local records = records_of(ids)
+  for i, id in ipairs(ids) do
+    local head = head_of(records[i])
+    head[IS_PURGED] = 1
+    later('ZREM', KEPT[state], id)
+    later('HDEL', BODIES, id)
+    later('HSET', DELIVERIES, id, cmsgpack.pack(head))
+    later('ZADD', PURGED, head[ENDED_AT] + 2 * KEPT_MS[state], id)
+  end
+end
+
+local function old_of(state)
+  return redis.call('ZRANGEBYSCORE', KEPT[state], '-inf', now - KEPT_MS[state], 'LIMIT', 0, left)
+end
+
+local function surplus_of(state)
+  local surplus = redis.call('ZCARD', KEPT[state]) - kept_max
+  return surplus > 0 and left > 0 and redis.call('ZRANGE', KEPT[state], 0, math.min(surplus, left) - 1) or {}
+end
+
+forget_purged()
+purge(FAILED, old_of(FAILED))
+purge(DELIVERED, old_of(DELIVERED))
+write_deliveries()
+purge(DELIVERED, surplus_of(DELIVERED))
+write_deliveries()
+return { now, tonumber(ARGV[2]) - left }

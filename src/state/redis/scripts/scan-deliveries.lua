@@ -1,0 +1,62 @@
+-- Looks at a bounded number of deliveries of a shard, the newest first, for those that a filter lets through. What moves
+-- from one state to another between two steps is neither missed nor found twice, because its place does not change.
+-- KEYS: 1 format
+-- ARGV: 1 milliseconds to add to the time, 2 most creation in µs as a bound of a zset, 3 least in the same form, 4 most to
+--   look at, 5 most to find, 6 states as letters, 7 account, 8 endpoint, 9 type, 10 replay; of these "" is any
+--   states: "p" pending, "a" under way, "r" awaits a retry, "d" delivered, "f" failed for good
+-- Returns: the time in ms, the creation of the last one looked at or "" when there are no more, then of each that was
+--   found: delivery, creation in µs
+local UNDER_WAY = 'a'
+local look, most = tonumber(ARGV[4]), tonumber(ARGV[5])
+local states, account, endpoint, event_type, replay = ARGV[6], ARGV[7], ARGV[8], ARGV[9], ARGV[10]
+
+local function newest_of(key)
+  return { at = 1, pairs = redis.call('ZREVRANGEBYSCORE', key, ARGV[2], ARGV[3], 'WITHSCORES', 'LIMIT', 0, look) }
+end
+
+local parts = {}
+if string.find(states, '[par]') then parts[#parts + 1] = newest_of(INDEX[OPEN]) end
+if string.find(states, DELIVERED) then parts[#parts + 1] = newest_of(INDEX[DELIVERED]) end
+if string.find(states, FAILED) then parts[#parts + 1] = newest_of(INDEX[FAILED]) end
+
+-- The newest of all parts that was not taken yet, with its creation; nil when there is none.
+local function take()
+  local newest, newest_us
+  for _, part in ipairs(parts) do
+    local us = tonumber(part.pairs[part.at + 1])
+    if us and (not newest or us > newest_us) then newest, newest_us = part, us end
+  end
+  if not newest then return nil end
+  newest.at = newest.at + 2
+  return newest.pairs[newest.at - 2], newest.pairs[newest.at - 1]
+end
+
+local ids, places = {}, {}
+while #ids < look do
+  local id, us = take()
+  if not id then break end
+  ids[#ids + 1], places[#places + 1] = id, us
+end
+if #ids == 0 then return { now, '' } end
+
+local records, claims = redis.call('HMGET', DELIVERIES, unpack(ids)), redis.call('ZMSCORE', CLAIMS, unpack(ids))
+
+local function is_wanted(i)
+  local head = head_of(records[i])
+  return (account == '' or head[ACCOUNT] == account)
+    and (endpoint == '' or head[ENDPOINT] == endpoint)
+    and (event_type == '' or head[TYPE] == event_type)
+    and (replay == '' or head[REPLAY] == replay)
+    and string.find(states, claims[i] and UNDER_WAY or head[STATE], 1, true)
+end
+
+local found, looked = { now, '' }, 0
+for i = 1, #ids do
+  looked = i
+  if is_wanted(i) then
+    found[#found + 1], found[#found + 2] = ids[i], places[i]
+    if #found == 2 * most + 2 then break end
+  end
+end
+if looked == look or looked < #ids then found[2] = places[looked] end
+return found

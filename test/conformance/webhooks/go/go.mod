@@ -1,0 +1,3 @@
+module webhookcheck
+
+go 1.19

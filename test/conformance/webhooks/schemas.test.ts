@@ -1,0 +1,100 @@
+import { readFileSync } from "node:fs";
+import { Ajv2020, type ValidateFunction } from "ajv/dist/2020.js";
+import { describe, expect, it } from "vitest";
+import { type ErrorCode, errors } from "../../../src/contract/errors.js";
+import { periodAt } from "../../../src/domain/usage/period.js";
+import type { Threshold } from "../../../src/domain/usage/threshold.js";
+import { thresholdEvent, valuesOf } from "../../../src/domain/usage/threshold-event.js";
+import { type EventType, eventTypes } from "../../../src/domain/webhooks/event-draft.js";
+import { requestCompleted, requestFailed } from "../../../src/domain/webhooks/request-event.js";
+import { sampleEvent } from "../../../src/domain/webhooks/sample-event.js";
+import { jsonExamples } from "./snippets.js";
+
+interface Schema {
+  readonly properties: Readonly<Record<string, Schema>>;
+  readonly required: readonly string[];
+}
+
+interface Event {
+  readonly type: EventType;
+  readonly data: object;
+}
+
+const schemaOf = (type: EventType) =>
+  JSON.parse(readFileSync(`docs/webhooks/${type}.schema.json`, "utf8")) as Schema & { properties: { data: Schema } };
+
+// The format of times is asserted here: the validator knows no formats by itself.
+const ajv = new Ajv2020({
+  strict: true,
+  formats: { "date-time": /^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}\.\d{3}Z$/ },
+});
+const validators = new Map<EventType, ValidateFunction>(eventTypes.map((type) => [type, ajv.compile(schemaOf(type))]));
+
+function faults(event: Event, type: EventType = event.type): unknown[] {
+  const validate = validators.get(type);
+  validate?.(event);
+  return validate?.errors ?? [];
+}
+
+const atMs = Date.UTC(2026, 10, 21, 12);
+const facts = { requestId: "req_1", model: "m", promptTokens: 3, completionTokens: 4, latencyMs: 5.4 };
+const parse = ({ body }: { readonly body: string }) => JSON.parse(body) as Event;
+
+function crossed(threshold: Partial<Threshold>): Event {
+  const whole = { id: "thr_1", account: "a", apiKeyId: null, metric: "tokens", period: "month", ...threshold };
+  const limits = { limit: 1_000n, percents: [80] };
+  const [value] = valuesOf(limits) as [ReturnType<typeof valuesOf>[number]];
+  const { prefix, suffix } = thresholdEvent(whole as Threshold, value, periodAt("month", atMs), atMs);
+  return parse({ body: `${prefix}801${suffix}` });
+}
+
+const completed = parse(requestCompleted(facts, atMs));
+const failures = [...(Object.keys(errors) as ErrorCode[]), "replica_lost" as const].map((code) =>
+  parse(requestFailed(facts, { code, message: "It failed." }, atMs)),
+);
+const crossings = [crossed({}), crossed({ metric: "cost", apiKeyId: "key_1" }), crossed({ metric: "requests" })];
+
+describe("the JSON Schemas of events", () => {
+  it("WH-8 WH-10: hold for every event that the service makes", () => {
+    for (const event of [completed, ...failures, ...crossings]) expect(faults(event)).toEqual([]);
+  });
+
+  it("WH-49: hold for samples, which say that they are", () => {
+    for (const type of eventTypes) {
+      const sample = parse(sampleEvent(type, "default", "evt_1", atMs));
+      expect(sample).toMatchObject({ type, test: true });
+      expect(faults(sample)).toEqual([]);
+      expect(faults({ ...sample, test: "yes" } as Event)).not.toEqual([]);
+    }
+  });
+
+  it("WH-8 WH-10: name every field and no other", () => {
+    for (const event of [completed, failures[0] as Event, crossings[0] as Event]) {
+      const { properties, required } = schemaOf(event.type);
+      expect(Object.keys(event).sort()).toEqual([...required].sort());
+      const { data } = properties;
+      expect(Object.keys(event.data).sort()).toEqual([...data.required].sort());
+      expect(Object.keys(data.properties).sort()).toEqual([...data.required].sort());
+    }
+  });
+
+  it("WH-8: allow exactly the seven fields in the data of request.completed", () => {
+    expect(Object.keys(schemaOf("request.completed").properties.data.properties)).toHaveLength(7);
+    expect(faults({ ...completed, data: { ...completed.data, prompt: "Hello" } })).not.toEqual([]);
+  });
+
+  it("refuse what is incomplete or of another type", () => {
+    for (const event of [completed, failures[0] as Event, crossings[0] as Event]) {
+      const { [Object.keys(event.data)[0] ?? ""]: _left, ...rest } = event.data as Record<string, unknown>;
+      expect(faults({ ...event, data: rest })).not.toEqual([]);
+      for (const type of eventTypes.filter((other) => other !== event.type))
+        expect(faults(event, type)).not.toEqual([]);
+    }
+  });
+
+  it("hold for the examples of docs/webhooks.md, one of each type", () => {
+    const examples = jsonExamples() as readonly Event[];
+    expect(examples.map(({ type }) => type)).toEqual(eventTypes);
+    for (const example of examples) expect(faults(example)).toEqual([]);
+  });
+});

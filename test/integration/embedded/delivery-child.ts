@@ -1,0 +1,44 @@
+/**
+ * A process that opens the state in the directory of its first argument, makes deliveries from the number of its second
+ * on and works on them without end, with leases of its third:
+ * it tells what it has claimed before it ends the attempts, and which ends were acknowledged. What it claims second it
+ * keeps, as a worker does that hangs.
+ */
+import process from "node:process";
+import type { Claim } from "../../../src/domain/webhooks/delivery-queue.js";
+import { openEmbeddedState } from "../../../src/state/embedded/embedded-state.js";
+import { attemptResult, event } from "../../suites/delivery-records.js";
+import { endpoint } from "../../suites/ledger-records.js";
+import { settlement } from "./ledger-requests.js";
+
+export type FromDeliveryChild =
+  | { readonly kind: "made"; readonly numbers: readonly number[] }
+  | { readonly kind: "claimed"; readonly claims: readonly Claim[] }
+  | { readonly kind: "finished"; readonly ids: readonly string[] };
+
+/** Told and handed over before it goes on. */
+const say = (message: FromDeliveryChild): Promise<void> =>
+  new Promise((resolve) => process.send?.(message, undefined, {}, () => resolve()));
+
+const log = { debug() {}, info() {}, warn() {}, error() {} };
+const { deliveries, endpoints, ledger } = await openEmbeddedState({ dataDir: String(process.argv[2]), log });
+const from = Number(process.argv[3]);
+const leaseMs = Number(process.argv[4]);
+if (!endpoints.mayHaveAny("acme")) await endpoints.insert(endpoint("we_1", { account: "acme", maxInFlight: 64 }), 1);
+
+for (let round = 0; ; round++) {
+  const numbers = Array.from({ length: 20 }, (_, position) => from + round * 20 + position);
+  await Promise.all(numbers.map((number) => ledger.settle(settlement(number, { event: event(number) }))));
+  await say({ kind: "made", numbers });
+  const { claims } = await deliveries.claim({ max: 64, leaseMs });
+  await say({ kind: "claimed", claims });
+  if (round === 1) continue;
+  const result = attemptResult();
+  const ended = await Promise.all(
+    claims.map(async (claim) => {
+      const health = await deliveries.finish({ claim, result, outcome: { state: "delivered" } });
+      return health === null ? [] : [claim.deliveryId];
+    }),
+  );
+  await say({ kind: "finished", ids: ended.flat() });
+}

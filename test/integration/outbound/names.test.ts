@@ -1,0 +1,79 @@
+import { describe, expect, it } from "vitest";
+import { AddressRules } from "../../../src/outbound/address-rules.js";
+import { CheckedLookup } from "../../../src/outbound/checked-lookup.js";
+import { Resolver } from "../../../src/outbound/resolver.js";
+import { startDnsServer } from "../../support/receivers/dns-server.js";
+import { startReceiver } from "../../support/receivers/receiver.js";
+import { closing, openSender, post } from "./sending.js";
+
+describe("names of receivers", () => {
+  it("a name is resolved by the configured server, and the request carries it", async () => {
+    const receiver = closing(await startReceiver());
+    const dns = closing(await startDnsServer({ "hooks.test": ["127.0.0.1"] }));
+    const sender = openSender({ dnsServers: [dns.server] });
+    expect(await post(sender, `http://hooks.test:${receiver.port}/`)).toMatchObject({ status: 200, ip: "127.0.0.1" });
+    expect(receiver.requests[0]?.headers.host).toBe(`hooks.test:${receiver.port}`);
+    expect([...dns.questions].sort()).toEqual(["A hooks.test", "AAAA hooks.test"]);
+  });
+
+  it("the next address of a name is tried when one does not answer", async () => {
+    const receiver = closing(await startReceiver({ host: "127.0.0.2" }));
+    const dns = closing(await startDnsServer({ "two.test": ["127.0.0.1", "127.0.0.2"] }));
+    const sender = openSender({ dnsServers: [dns.server] });
+    expect(await post(sender, `http://two.test:${receiver.port}/`)).toMatchObject({ status: 200, ip: "127.0.0.2" });
+  });
+
+  it("WH-40: of a name with many addresses all are checked, and eight are tried", async () => {
+    const many = Array.from({ length: 25 }, (_, index) => `127.77.0.${index + 1}`);
+    const dns = closing(await startDnsServer({ "many.test": many, "last-is-bad.test": [...many, "127.0.0.1"] }));
+    const resolver = closing(new Resolver([dns.server]));
+    const lookup = new CheckedLookup(resolver, new AddressRules(["127.77.0.0/16"]));
+    expect(await lookup.addresses("many.test")).toHaveLength(8);
+    await expect(lookup.addresses("last-is-bad.test")).rejects.toThrow("not open to webhooks");
+  });
+
+  it.each(["no such name", "failure"] as const)("a name without an address (%s) is `dns`", async (answer) => {
+    const dns = closing(await startDnsServer({ "none.test": answer }));
+    const sender = openSender({ dnsServers: [dns.server] });
+    expect(await post(sender, "https://none.test/")).toMatchObject({ status: null, error: "dns", ip: null });
+    expect(await sender.refusalOf("https://none.test/")).toBeNull();
+  });
+
+  it("WH-20: a resolver that never answers takes no more than the budget", async () => {
+    const dns = closing(await startDnsServer({ "slow.test": "silence" }));
+    const sender = openSender({ dnsServers: [dns.server] });
+    const startedAtMs = performance.now();
+    const results = await Promise.all([1, 2, 3].map(() => post(sender, "https://slow.test/", 200)));
+    expect(performance.now() - startedAtMs).toBeLessThan(5 * 200);
+    expect(results.map(({ error }) => error)).toEqual(["dns", "dns", "dns"]);
+    // They wait for one look-up together.
+    expect(dns.questions.filter((question) => question === "A slow.test").length).toBeLessThanOrEqual(2);
+  });
+
+  it("a registration waits 2 s for a name and then takes it", async () => {
+    const dns = closing(await startDnsServer({ "slow.test": "silence" }));
+    const sender = openSender({ dnsServers: [dns.server] });
+    const startedAtMs = performance.now();
+    expect(await sender.refusalOf("https://slow.test/")).toBeNull();
+    const tookMs = performance.now() - startedAtMs;
+    expect(tookMs).toBeGreaterThan(1_900);
+    expect(tookMs).toBeLessThan(10_000);
+  });
+
+  it("without configured servers the system resolves, and what it knows as inside is refused", async () => {
+    const sender = openSender({ allowPrivateCidrs: [] });
+    expect(await post(sender, "https://name.invalid/")).toMatchObject({ error: "dns", status: null });
+    expect(await sender.refusalOf("https://localhost/")).not.toBeNull();
+  });
+
+  it("WH-41: a listed range is open to names, too, and only that range", async () => {
+    const dns = closing(
+      await startDnsServer({ "lab.test": ["10.1.2.3"], "other.test": ["10.2.0.1"], "meta.test": ["169.254.169.254"] }),
+    );
+    const sender = openSender({ allowPrivateCidrs: ["10.1.0.0/16", "169.254.0.0/16"], dnsServers: [dns.server] });
+    const refusals = await Promise.all(
+      ["lab", "other", "meta"].map((name) => sender.refusalOf(`https://${name}.test/`)),
+    );
+    expect(refusals).toEqual([null, expect.stringContaining("not public"), expect.stringContaining("not public")]);
+  });
+});

@@ -1,0 +1,26 @@
+import { afterEach } from "vitest";
+import type { SendResult, WebhookSender } from "../../../src/domain/webhooks/webhook-sender.js";
+import { createWebhookSender, type WebhookSenderOptions } from "../../../src/outbound/webhook-sender.js";
+
+const opened: { close(): Promise<void> | void }[] = [];
+
+afterEach(async () => {
+  for (const part of opened.splice(0).reverse()) await part.close();
+});
+
+/** Closed after the test, the last one first. */
+export function closing<T extends { close(): Promise<void> | void }>(part: T): T {
+  opened.push(part);
+  return part;
+}
+
+/** One to whom this machine is open over http, if the test wants nothing else. */
+export function openSender(options: Partial<WebhookSenderOptions> = {}): WebhookSender {
+  const lab = { allowHttp: true, allowPrivateCidrs: ["127.0.0.0/8"], allowPorts: [], dnsServers: [] };
+  return closing(createWebhookSender({ ...lab, ...options }));
+}
+
+/** One POST of a small body. */
+export function post(sender: WebhookSender, url: string, budgetMs = 5_000): Promise<SendResult> {
+  return sender.send({ url, headers: { "content-type": "application/json" }, body: '{"id":"evt_1"}', budgetMs });
+}

@@ -1,0 +1,96 @@
+import { beforeEach, describe, expect, it } from "vitest";
+import type { DeliveryState } from "../../src/domain/webhooks/delivery.js";
+import { DeliveryDesk, failedForGood, retryIn, succeeded } from "./delivery-records.js";
+import { endpoint } from "./ledger-records.js";
+import { eachTest, type OpenState } from "./state-harness.js";
+
+/** What happens when there is more than may be kept. */
+export function describeDeliveryBounds(open: OpenState): void {
+  describe("bounds", () => {
+    const harness = eachTest(open, { openDeliveriesMax: 3, deliveredKeptMax: 4 });
+    let desk: DeliveryDesk;
+    beforeEach(async () => {
+      desk = new DeliveryDesk(harness);
+      await desk.insert(endpoint("we_a"));
+    });
+    const statesOf = (ids: readonly string[]): Promise<DeliveryState[]> =>
+      Promise.all(ids.map(async (id) => (await desk.find(id)).state));
+
+    it("WH-52: what an account makes beyond its open deliveries is kept as failed, and never tried", async () => {
+      const ids: string[] = [];
+      for (let number = 0; number < 5; number++) ids.push(await desk.emit("we_a"));
+      expect(await statesOf(ids)).toEqual([
+        "pending",
+        "pending",
+        "pending",
+        "permanently_failed",
+        "permanently_failed",
+      ]);
+      expect(await desk.find(ids[4] ?? "")).toMatchObject({
+        reason: "overflow",
+        nextAttemptAtMs: null,
+        attemptsMade: 0,
+        isPurged: false,
+      });
+      expect((await desk.claim()).map(({ deliveryId }) => deliveryId)).toEqual(ids.slice(0, 3));
+      expect(await desk.queue.backlog()).toMatchObject([{ endpointId: "we_a", open: 3 }]);
+    });
+
+    it("WH-52: an end of any kind makes room, a retry does not", async () => {
+      for (let number = 0; number < 3; number++) await desk.emit("we_a");
+      const [first, second, third] = await desk.claim();
+      if (first === undefined || second === undefined || third === undefined) throw new Error("three are due");
+      await desk.finish(first, retryIn(30_000));
+      expect(await statesOf([await desk.emit("we_a")])).toEqual(["permanently_failed"]);
+      await desk.finish(second, succeeded);
+      expect(await statesOf([await desk.emit("we_a")])).toEqual(["pending"]);
+      await desk.finish(third, failedForGood);
+      const more = [await desk.emit("we_a"), await desk.emit("we_a")];
+      expect(await statesOf(more)).toEqual(["pending", "permanently_failed"]);
+    });
+
+    it("WH-52: a disabled endpoint's deliveries make room when they have ended", async () => {
+      for (let number = 0; number < 3; number++) await desk.emit("we_a");
+      await desk.disable("we_a");
+      await desk.drain();
+      await desk.insert(endpoint("we_b"));
+      expect(await statesOf([await desk.emit("we_b")])).toEqual(["pending"]);
+    });
+
+    it("WH-52: the bound is each account's own, over all its endpoints", async () => {
+      await desk.insert(endpoint("we_a2"));
+      await desk.insert(endpoint("we_b", { account: "b" }));
+      await desk.emit("we_a");
+      await desk.emit("we_a");
+      expect((await desk.queue.backlog()).reduce((sum, { open: count }) => sum + count, 0)).toBe(3);
+      const ids: string[] = [];
+      for (let number = 0; number < 3; number++) ids.push(await desk.emit("we_b", { account: "b" }));
+      expect(await statesOf(ids)).toEqual(["pending", "pending", "pending"]);
+    });
+
+    it("WH-52: what overflowed can be sent by hand", async () => {
+      const ids: string[] = [];
+      for (let number = 0; number < 4; number++) ids.push(await desk.emit("we_a"));
+      for (const claim of await desk.claim()) await desk.finish(claim, succeeded);
+      const [overflowed = ""] = ids.slice(3);
+      const retry = { account: "a", deliveryId: overflowed, by: "admin_token", restart: true, again: false };
+      expect(await desk.queue.retryNow(retry)).toBe("queued");
+      expect(await desk.attempt(succeeded)).toMatchObject({ deliveryId: overflowed, attemptNumber: 1 });
+      expect(await statesOf([overflowed])).toEqual(["delivered"]);
+    });
+
+    it("WH-50: of more delivered ones than are kept, the oldest lose their payload before their time", async () => {
+      const ids: string[] = [];
+      for (let number = 0; number < 6; number++) {
+        ids.push(await desk.emit("we_a"));
+        await desk.attempt(succeeded);
+        await harness.advance(10);
+      }
+      const failed = await desk.emit("we_a");
+      await desk.attempt(failedForGood);
+      await desk.purgeAll();
+      const purged = await Promise.all([...ids, failed].map(async (id) => (await desk.find(id)).isPurged));
+      expect(purged).toEqual([true, true, false, false, false, false, false]);
+    });
+  });
+}

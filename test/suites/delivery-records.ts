@@ -1,0 +1,174 @@
+import type { State } from "../../src/domain/state.js";
+import type { AttemptResult, Delivery } from "../../src/domain/webhooks/delivery.js";
+import { deliveryId } from "../../src/domain/webhooks/delivery-id.js";
+import type { AttemptOutcome, Claim, DeliveryFilter, DeliveryQueue } from "../../src/domain/webhooks/delivery-queue.js";
+import type { EndpointHealth, EndpointRecord, KeptEndpoint } from "../../src/domain/webhooks/endpoint-store.js";
+import type { EventDraft } from "../../src/domain/webhooks/event-draft.js";
+import { settlement } from "./ledger-records.js";
+import type { StateHarness } from "./state-harness.js";
+
+export const leaseMs = 15_000;
+/** After which something that should come to an end never will. */
+const stepsMax = 1_000;
+
+export const succeeded: AttemptOutcome = { state: "delivered" };
+export const failedForGood: AttemptOutcome = { state: "permanently_failed", reason: "retries_used_up" };
+export const retryIn = (delayMs: number): AttemptOutcome => ({ state: "awaiting_retry", delayMs });
+
+export const anyDelivery: DeliveryFilter = {
+  account: null,
+  state: null,
+  endpointId: null,
+  eventType: null,
+  fromMs: null,
+  toMs: null,
+  replayId: null,
+};
+
+/** An event whose body has text that is several bytes a character. */
+export function event(number: number, type: EventDraft["type"] = "request.completed"): EventDraft {
+  return {
+    id: `evt_${String(number).padStart(32, "0")}`,
+    type,
+    body: `{"id":"evt_${number}","text":"naïve 'quoted' 日本"}`,
+  };
+}
+
+/** An answer with status 200. */
+export function attemptResult(changes: Partial<AttemptResult> = {}): AttemptResult {
+  return {
+    startedAtMs: 1_000,
+    latencyMs: 12,
+    status: 200,
+    error: null,
+    ip: "203.0.113.7",
+    response: "ok",
+    retryAfter: null,
+    ...changes,
+  };
+}
+
+/** An attempt that got no answer in time. */
+export const timedOut = attemptResult({ latencyMs: 5_000, status: null, error: "timeout", ip: null, response: null });
+
+/** Every delivery that the filter lets through, the newest first. */
+export async function listAll(queue: DeliveryQueue, filter: Partial<DeliveryFilter> = {}): Promise<Delivery[]> {
+  const found: Delivery[] = [];
+  let after: string | null = null;
+  do {
+    const page = await queue.list({ ...anyDelivery, ...filter }, { limit: 100, after });
+    found.push(...page.deliveries);
+    after = page.next;
+  } while (after !== null);
+  return found;
+}
+
+/** Makes events and works on their deliveries as a dispatcher does. */
+export class DeliveryDesk {
+  readonly #harness: StateHarness;
+  #made = 0;
+
+  constructor(harness: StateHarness) {
+    this.#harness = harness;
+  }
+
+  get state(): State {
+    return this.#harness.state;
+  }
+
+  get queue(): DeliveryQueue {
+    return this.#harness.state.deliveries;
+  }
+
+  /** Settles one more request with an event; the id of its delivery to the endpoint. */
+  async emit(endpointId: string, changes: { account?: string; type?: EventDraft["type"] } = {}): Promise<string> {
+    this.#made += 1;
+    const { account = "a", type = "request.completed" } = changes;
+    const made = event(this.#made, type);
+    await this.state.ledger.settle(settlement(`req_made_${this.#made}`, { account, event: made }));
+    return deliveryId(made.id, endpointId);
+  }
+
+  /** Several at once in one batch; their ids in the order of their making. */
+  emitMany(count: number, endpointId: string, account = "a"): Promise<string[]> {
+    return Promise.all(Array.from({ length: count }, () => this.emit(endpointId, { account })));
+  }
+
+  async insert(record: EndpointRecord): Promise<void> {
+    await this.state.endpoints.insert(record, 1_000);
+  }
+
+  async claim(max = 64): Promise<readonly Claim[]> {
+    return (await this.queue.claim({ max, leaseMs })).claims;
+  }
+
+  /** Claims one. Throws when none is due. */
+  async claimOne(): Promise<Claim> {
+    const [claim] = await this.claim(1);
+    if (claim === undefined) throw new Error("nothing is due");
+    return claim;
+  }
+
+  finish(claim: Claim, outcome: AttemptOutcome, result?: AttemptResult): Promise<EndpointHealth | null> {
+    const fitting = result ?? (outcome.state === "delivered" ? attemptResult() : timedOut);
+    return this.queue.finish({ claim, result: fitting, outcome });
+  }
+
+  /** Claims one and ends its attempt like this. */
+  async attempt(outcome: AttemptOutcome, result?: AttemptResult): Promise<Claim> {
+    const claim = await this.claimOne();
+    await this.finish(claim, outcome, result);
+    return claim;
+  }
+
+  /** Claims until a claim finds nothing more at once, so that queues of disabled endpoints are emptied. */
+  async drain(): Promise<readonly Claim[]> {
+    const claims: Claim[] = [];
+    for (let asked = 0; asked < stepsMax; asked++) {
+      const claimed = await this.queue.claim({ max: 64, leaseMs });
+      claims.push(...claimed.claims);
+      if (claimed.nextInMs !== 0) return claims;
+    }
+    throw new Error("there is always more to claim");
+  }
+
+  /** The delivery, which is there. */
+  async find(id: string): Promise<Delivery> {
+    const delivery = await this.queue.find(id);
+    if (delivery === null) throw new Error(`there is no delivery ${id}`);
+    return delivery;
+  }
+
+  /** The endpoint of account `a`, which is there. */
+  async endpoint(id: string): Promise<KeptEndpoint> {
+    const kept = await this.state.endpoints.find("a", id);
+    if (kept === null) throw new Error(`there is no endpoint ${id}`);
+    return kept;
+  }
+
+  /** Changes an endpoint of account `a` as an administrator would. */
+  async change(id: string, changes: Partial<EndpointRecord>): Promise<void> {
+    const { record } = await this.endpoint(id);
+    const answer = await this.state.endpoints.replace({ ...record, ...changes, version: record.version + 1 });
+    if (answer !== "replaced") throw new Error(`the endpoint is ${answer}`);
+  }
+
+  async disable(id: string): Promise<void> {
+    await this.change(id, { status: "disabled", disabledReason: "by_hand" });
+  }
+
+  /** Moves the time until the delivery is due. */
+  async untilDue(id: string): Promise<void> {
+    const { nextAttemptAtMs } = await this.find(id);
+    if (nextAttemptAtMs === null) throw new Error(`${id} is not going to be due`);
+    await this.#harness.advance(Math.max(0, nextAttemptAtMs - this.state.now()));
+  }
+
+  /** Purges until nothing is old enough any more. */
+  async purgeAll(): Promise<void> {
+    for (let step = 0; step < stepsMax; step++) {
+      if ((await this.state.purge(1_000)) === 0) return;
+    }
+    throw new Error("there is always more to purge");
+  }
+}

@@ -1,0 +1,132 @@
+import { once } from "node:events";
+import { createServer as createHttpServer, type IncomingHttpHeaders, type OutgoingHttpHeaders } from "node:http";
+import { createServer as createHttpsServer } from "node:https";
+import type { AddressInfo, Socket } from "node:net";
+import { eventually } from "../eventually.js";
+import type { ServerIdentity } from "./authority.js";
+import { type Trick, tricks } from "./tricks.js";
+
+/** A request as the receiver got it. */
+export interface ReceivedRequest {
+  readonly method: string;
+  readonly path: string;
+  readonly headers: IncomingHttpHeaders;
+  /** The bytes of the body. */
+  readonly rawBody: Buffer;
+  /** Wall clock, when the body was complete. */
+  readonly arrivedAtMs: number;
+  /** Of the connection that it came by, 1 for the first. */
+  readonly connection: number;
+}
+
+export interface PlainAnswer {
+  readonly status: number;
+  readonly headers?: OutgoingHttpHeaders;
+  readonly body?: string | Uint8Array;
+  readonly afterMs?: number;
+}
+
+/** An answer, or the name of something that is none. */
+export type Answer = PlainAnswer | Trick;
+
+export interface ReceiverOptions {
+  /** The same for all, or chosen by the request and how many came before it. 200 without a body by default. */
+  readonly answer?: Answer | ((request: ReceivedRequest, before: number) => Answer);
+  /** With it, it speaks TLS. */
+  readonly tls?: ServerIdentity;
+  /** Where it listens, 127.0.0.1 by default. */
+  readonly host?: string;
+  /** A free one by default. */
+  readonly port?: number;
+  /** After an answer, before it closes an idle connection; 60 s by default. */
+  readonly keepAliveMs?: number;
+}
+
+/** A receiver of webhooks on this machine, which records what it gets and answers as it is told. */
+export interface Receiver {
+  /** With a slash at its end. The host is the address, also with TLS. */
+  readonly url: string;
+  readonly port: number;
+  /** Every request whose body was complete, in order. */
+  readonly requests: readonly ReceivedRequest[];
+  /** Connections that were ever made to it. */
+  readonly connections: number;
+  /** Those that are open now. */
+  readonly open: number;
+  /** From the next request on. */
+  answerWith(answer: NonNullable<ReceiverOptions["answer"]>): void;
+  /** Resolves when so many requests have come in all. */
+  until(requests: number, patienceMs?: number): Promise<void>;
+  /** Ends all connections, but goes on listening. */
+  dropConnections(): void;
+  close(): Promise<void>;
+}
+
+export async function startReceiver(options: ReceiverOptions = {}): Promise<Receiver> {
+  let answer = options.answer ?? { status: 200 };
+  let connections = 0;
+  const requests: ReceivedRequest[] = [];
+  const sockets = new Map<Socket, number>();
+  const server = options.tls ? createHttpsServer(options.tls) : createHttpServer();
+  server.keepAliveTimeout = options.keepAliveMs ?? 60_000;
+
+  server.on(options.tls ? "secureConnection" : "connection", (socket: Socket) => {
+    connections += 1;
+    sockets.set(socket, connections);
+    // A sender that goes away in the middle is what many tests are about.
+    socket.on("error", () => {});
+    socket.on("close", () => sockets.delete(socket));
+  });
+  server.on("request", (req, res) => {
+    const pieces: Buffer[] = [];
+    req.on("data", (piece: Buffer) => pieces.push(piece));
+    req.on("end", () => {
+      const { method = "", url = "", headers, socket } = req;
+      const request: ReceivedRequest = {
+        method,
+        path: url,
+        headers,
+        rawBody: Buffer.concat(pieces),
+        arrivedAtMs: Date.now(),
+        connection: sockets.get(socket) ?? 0,
+      };
+      requests.push(request);
+      const chosen = typeof answer === "function" ? answer(request, requests.length - 1) : answer;
+      if (typeof chosen === "string") return tricks[chosen](socket);
+      const reply = () => res.writeHead(chosen.status, chosen.headers).end(chosen.body ?? "");
+      if (chosen.afterMs === undefined) reply();
+      else setTimeout(reply, chosen.afterMs);
+    });
+  });
+
+  const { host = "127.0.0.1", port: wanted = 0 } = options;
+  server.listen(wanted, host);
+  await once(server, "listening");
+  const { port } = server.address() as AddressInfo;
+  const shownHost = host.includes(":") ? `[${host}]` : host;
+  return {
+    url: `${options.tls ? "https" : "http"}://${shownHost}:${port}/`,
+    port,
+    requests,
+    get connections() {
+      return connections;
+    },
+    get open() {
+      return sockets.size;
+    },
+    answerWith: (next) => {
+      answer = next;
+    },
+    until: (count, patienceMs) =>
+      eventually(() => requests.length >= count, `${count} requests at the receiver`, patienceMs),
+    dropConnections: () => {
+      for (const socket of sockets.keys()) socket.destroy();
+    },
+    async close() {
+      const closed = new Promise((resolve) => server.close(resolve));
+      server.closeAllConnections();
+      for (const socket of sockets.keys()) socket.destroy();
+      await closed;
+    },
+  };
+}

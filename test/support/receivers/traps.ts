@@ -1,0 +1,47 @@
+import { networkInterfaces } from "node:os";
+import ipaddr from "ipaddr.js";
+import { type Listener, startListener } from "./listener.js";
+
+/** Addresses of this machine beside its loopback that are not public, as far as it has any. */
+export const privateAddresses: readonly string[] = Object.values(networkInterfaces())
+  .flat()
+  .flatMap((one) => (one === undefined || one.internal ? [] : one.address))
+  // A link-local one can be listened on only together with its interface.
+  .filter((address) => !["unicast", "linkLocal"].includes(ipaddr.parse(address).range()));
+
+/** What nothing may ever connect to. */
+export interface Traps {
+  /** The same on each address. */
+  readonly port: number;
+  /** As the host of a URL. */
+  readonly hosts: readonly string[];
+  /** Connections that were ever made, by host: none, for a good service. */
+  connections(): Readonly<Record<string, number>>;
+  close(): Promise<void>;
+}
+
+/** Listeners on one port of every address of this machine that is not public. `port`: a free one by default. */
+export async function startTraps(port = 0): Promise<Traps> {
+  const first = await startListener({ port });
+  const others = ["::1", ...privateAddresses];
+  const listeners = new Map<string, Listener>([["127.0.0.1", first]]);
+  for (const host of others) listeners.set(urlHost(host), await startListener({ host, port: first.port }));
+  return {
+    port: first.port,
+    hosts: [...listeners.keys()],
+    connections: () => Object.fromEntries([...listeners].map(([host, { connections }]) => [host, connections])),
+    async close() {
+      for (const listener of listeners.values()) await listener.close();
+    },
+  };
+}
+
+/** For the comparison with `connections()`. */
+export function noConnections({ hosts }: Traps): Readonly<Record<string, number>> {
+  return Object.fromEntries(hosts.map((host) => [host, 0]));
+}
+
+/** An address as the host of a URL. */
+export function urlHost(address: string): string {
+  return address.includes(":") ? `[${address}]` : address;
+}

@@ -1,0 +1,111 @@
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { ServiceError } from "../../../../src/domain/service-error.js";
+import { answered, Dispatching } from "./dispatch-fixture.js";
+
+let dispatching: Dispatching;
+beforeEach(() => {
+  dispatching = new Dispatching();
+});
+afterEach(() => dispatching.close());
+
+describe("a store that is away", () => {
+  /** The queue and the endpoints, which fail while the switch says so. */
+  function interrupted() {
+    const { state } = dispatching;
+    const away = { claim: false, finish: false, find: false };
+    const unless = <T>(isAway: boolean, ask: () => Promise<T>): Promise<T> =>
+      isAway ? Promise.reject(new ServiceError("storage_unavailable", "away")) : ask();
+    const { deliveries: queue, endpoints } = state;
+    const deps: Parameters<Dispatching["start"]>[0] = {
+      queue: {
+        claim: (options) => unless(away.claim, () => queue.claim(options)),
+        finish: (request) => unless(away.finish, () => queue.finish(request)),
+        handBack: (claims) => unless(away.finish, () => queue.handBack(claims)),
+        onDue: (listener) => queue.onDue(listener),
+      },
+      endpoints: {
+        find: (account, id) => unless(away.find, () => endpoints.find(account, id)),
+        replace: (endpoint) => unless(away.find, () => endpoints.replace(endpoint)),
+      },
+    };
+    const all = (isAway: boolean): void => void Object.assign(away, { claim: isAway, finish: isAway, find: isAway });
+    return { away, all, deps };
+  }
+
+  it("WH-35: pauses deliveries however long it is away, and they go on within 5 s of its return", async () => {
+    const { receivers, clock, log } = dispatching;
+    const { all, deps } = interrupted();
+    await dispatching.insert("we_a");
+    dispatching.start(deps);
+    await dispatching.now();
+    all(true);
+    const ids = await dispatching.emitMany("we_a", 20);
+    await dispatching.pass(3_600_000, 60_000);
+    await dispatching.pass(2_000, 100);
+    expect(receivers.got).toEqual([]);
+    expect(log.lines.map(({ level }) => level)).toEqual(["error"]);
+    all(false);
+    const backAtMs = clock.now();
+    await dispatching.pass(5_000, 50);
+    expect(receivers.got).toHaveLength(20);
+    expect(Math.max(...receivers.got.map(({ atMs }) => atMs)) - backAtMs).toBeLessThanOrEqual(1_100);
+    for (const id of ids) expect((await dispatching.find(id)).state).toBe("delivered");
+    expect(log.lines.map(({ level }) => level)).toEqual(["error", "info"]);
+  });
+
+  it("WH-35: the end of an attempt that it could not take is told again, and the retry is due after the failure", async () => {
+    const { receivers, clock, ends } = dispatching;
+    const { away, deps } = interrupted();
+    await dispatching.insert("we_a");
+    receivers.answer = () => answered(500);
+    await dispatching.startIdle(deps);
+    away.finish = true;
+    const endedAtMs = clock.now();
+    const id = await dispatching.emit("we_a");
+    await dispatching.now();
+    await dispatching.pass(8_000, 50);
+    expect((await dispatching.find(id)).state).toBe("delivery_attempted");
+    away.finish = false;
+    await dispatching.pass(1_100, 50);
+    expect(await dispatching.find(id)).toMatchObject({
+      state: "awaiting_retry",
+      attemptsMade: 1,
+      nextAttemptAtMs: endedAtMs + 30_000,
+    });
+    expect(ends).toMatchObject([{ effect: "awaiting_retry", answer: "5xx" }]);
+    expect(receivers.got).toHaveLength(1);
+  });
+
+  it("WH-32 WH-35: what it does not take within the lease is dropped and told, and the delivery repeats", async () => {
+    const { receivers, ends, log } = dispatching;
+    const { away, deps } = interrupted();
+    await dispatching.insert("we_a");
+    await dispatching.startIdle(deps);
+    away.finish = true;
+    const id = await dispatching.emit("we_a");
+    await dispatching.now();
+    await dispatching.pass(15_000, 100);
+    expect(ends.map(({ effect }) => effect)).toEqual(["unrecorded"]);
+    expect(log.lines.at(-1)).toMatchObject({ level: "warn", fields: { delivery: id, endpoint: "we_a" } });
+    away.finish = false;
+    await dispatching.pass(2_000, 100);
+    expect(receivers.got.map(({ headers }) => headers["service-attempt"])).toEqual(["1", "1"]);
+    expect(new Set(receivers.got.map(({ body }) => body)).size).toBe(1);
+    expect(await dispatching.find(id)).toMatchObject({ state: "delivered", attemptsMade: 1 });
+  });
+
+  it("WH-35: a claim whose endpoint it cannot tell is attempted as soon as it can", async () => {
+    const { receivers } = dispatching;
+    const { away, deps } = interrupted();
+    await dispatching.insert("we_a");
+    await dispatching.startIdle(deps);
+    away.find = true;
+    const id = await dispatching.emit("we_a");
+    await dispatching.now();
+    await dispatching.pass(4_000, 100);
+    expect(receivers.got).toEqual([]);
+    away.find = false;
+    await dispatching.pass(1_100, 100);
+    expect(await dispatching.find(id)).toMatchObject({ state: "delivered", attemptsMade: 1 });
+  });
+});

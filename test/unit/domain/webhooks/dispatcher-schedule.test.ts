@@ -1,0 +1,116 @@
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import type { RetryRequest } from "../../../../src/domain/webhooks/delivery-queue.js";
+import { answered, Dispatching, day, scheduleMs } from "./dispatch-fixture.js";
+
+let dispatching: Dispatching;
+beforeEach(() => {
+  dispatching = new Dispatching();
+});
+afterEach(() => dispatching.close());
+
+/** Time between the attempts that were made, in milliseconds. */
+function gaps(): number[] {
+  const times = dispatching.receivers.got.map(({ atMs }) => atMs);
+  return times.slice(1).map((atMs, i) => atMs - (times[i] ?? 0));
+}
+
+function retry(deliveryId: string, changes: Partial<RetryRequest> = {}) {
+  const request = { account: "a", deliveryId, by: "session:s", restart: false, again: false, ...changes };
+  return dispatching.state.deliveries.retryNow(request);
+}
+
+describe("the schedule", () => {
+  it("WH-25 WH-26 WH-27: six attempts, each due to the millisecond after the end of the failure before, and no seventh", async () => {
+    const { receivers, clock } = dispatching;
+    await dispatching.insert("we_a");
+    receivers.answer = () => receivers.after(700, answered(503));
+    await dispatching.startIdle();
+    const id = await dispatching.emit("we_a");
+    await dispatching.now();
+    for (const [i, delayMs] of scheduleMs.entries()) {
+      expect(receivers.got).toHaveLength(i + 1);
+      await dispatching.pass(700);
+      expect(await dispatching.find(id)).toMatchObject({
+        state: "awaiting_retry",
+        attemptsMade: i + 1,
+        nextAttemptAtMs: clock.now() + delayMs,
+      });
+      await dispatching.pass(delayMs - 1);
+      expect(receivers.got).toHaveLength(i + 1);
+      await dispatching.pass(1);
+    }
+    await dispatching.pass(700);
+    expect(gaps()).toEqual(scheduleMs.map((delayMs) => delayMs + 700));
+    expect(await dispatching.find(id)).toMatchObject({
+      state: "permanently_failed",
+      reason: "retries_used_up",
+      nextAttemptAtMs: null,
+    });
+    await dispatching.pass(day, 3_600_000);
+    expect(receivers.got).toHaveLength(6);
+    expect(new Set(receivers.got.map(({ body }) => body)).size).toBe(1);
+  });
+
+  it("WH-46: a retry by hand after the last failure is one attempt, and its failure is final", async () => {
+    await dispatching.insert("we_a");
+    await dispatching.startIdle();
+    const id = await dispatching.emit("we_a");
+    await dispatching.failForGood(id);
+    expect(await retry(id)).toBe("queued");
+    await dispatching.now();
+    expect(await dispatching.find(id)).toMatchObject({ state: "permanently_failed", reason: "manual_retry_failed" });
+    await dispatching.pass(day, 3_600_000);
+    expect(dispatching.receivers.got).toHaveLength(7);
+    expect((await dispatching.find(id)).attempts.at(-1)).toMatchObject({
+      number: 7,
+      trigger: "manual",
+      by: "session:s",
+    });
+    dispatching.receivers.answer = () => answered(204);
+    await retry(id);
+    await dispatching.soon();
+    expect(await dispatching.find(id)).toMatchObject({ state: "delivered", reason: null, attemptsMade: 8 });
+  });
+
+  it("WH-46: with a schedule that is started anew, five retries follow", async () => {
+    await dispatching.insert("we_a");
+    await dispatching.startIdle();
+    const id = await dispatching.emit("we_a");
+    await dispatching.failForGood(id);
+    await retry(id, { restart: true });
+    await dispatching.now();
+    for (const delayMs of scheduleMs) await dispatching.pass(delayMs);
+    await dispatching.pass(day, 3_600_000);
+    expect(gaps().slice(6)).toEqual(scheduleMs);
+    expect(await dispatching.find(id)).toMatchObject({ state: "permanently_failed", attemptsMade: 12 });
+  });
+
+  it("WH-47: a retry by hand of one that waits takes the place of the retry it waits for", async () => {
+    await dispatching.insert("we_a");
+    dispatching.receivers.answer = () => answered(500);
+    await dispatching.startIdle();
+    const id = await dispatching.emit("we_a");
+    await dispatching.now();
+    await dispatching.pass(9_995);
+    await dispatching.soon();
+    await retry(id);
+    await dispatching.now();
+    for (const delayMs of scheduleMs.slice(1)) await dispatching.pass(delayMs);
+    await dispatching.pass(day, 3_600_000);
+    expect(gaps()).toEqual([10_000, ...scheduleMs.slice(1)]);
+  });
+
+  it("WH-28: what a receiver says of waiting or of being gone is noted and not obeyed", async () => {
+    const { receivers } = dispatching;
+    await dispatching.insert("we_a");
+    receivers.answer = () => ({ ...answered(410), retryAfter: "3600" });
+    await dispatching.startIdle();
+    const id = await dispatching.emit("we_a");
+    await dispatching.now();
+    await dispatching.pass(30_000);
+    expect(gaps()).toEqual([30_000]);
+    expect((await dispatching.find(id)).attempts).toMatchObject(
+      [1, 2].map((number) => ({ number, status: 410, retryAfter: "3600" })),
+    );
+  });
+});

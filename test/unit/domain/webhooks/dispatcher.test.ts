@@ -1,0 +1,244 @@
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { Dispatcher } from "../../../../src/domain/webhooks/dispatcher.js";
+import { answered, Dispatching, settings, unanswered } from "./dispatch-fixture.js";
+
+let dispatching: Dispatching;
+beforeEach(() => {
+  dispatching = new Dispatching();
+});
+afterEach(() => dispatching.close());
+
+describe("fairness", () => {
+  it("WH-37: eight of an endpoint are under way at once, and no more", async () => {
+    const { receivers } = dispatching;
+    await dispatching.insert("we_a");
+    receivers.answer = () => receivers.after(1_000, answered(200));
+    await dispatching.emitMany("we_a", 20);
+    const dispatcher = dispatching.start();
+    await dispatching.now();
+    expect(receivers.open).toBe(8);
+    expect(dispatcher.inFlight).toBe(8);
+    await dispatching.pass(3_100, 100);
+    expect(receivers.got).toHaveLength(20);
+    expect(receivers.openMax).toBe(8);
+  });
+
+  it("WH-37: sixty-four of a process are under way at once, and no more", async () => {
+    const { receivers } = dispatching;
+    for (let i = 0; i < 12; i++) await dispatching.insert(`we_${i}`);
+    receivers.answer = () => receivers.after(1_000, answered(200));
+    await dispatching.emitMany("we_0", 10);
+    const dispatcher = dispatching.start();
+    await dispatching.now();
+    expect(receivers.open).toBe(64);
+    expect(dispatcher.inFlight).toBe(64);
+    await dispatching.pass(2_500, 100);
+    expect(receivers.got).toHaveLength(120);
+    expect(receivers.openMax).toBe(64);
+    expect(dispatcher.inFlight).toBe(0);
+  });
+
+  it("WH-37: an endpoint that hangs delays a good one by less than a second, at 300 deliveries each", async () => {
+    const { receivers, clock } = dispatching;
+    for (const id of ["we_hangs", "we_good"]) await dispatching.insert(id);
+    receivers.answer = ({ url, budgetMs }) =>
+      url.includes("hangs") ? receivers.after(budgetMs, unanswered("timeout")) : receivers.after(5, answered(200));
+    await dispatching.emitMany("we_good", 300);
+    const startedAtMs = clock.now();
+    dispatching.start();
+    await dispatching.now();
+    await dispatching.pass(1_000, 5);
+    const good = receivers.got.filter(({ url }) => url.includes("good"));
+    expect(good).toHaveLength(300);
+    expect(Math.max(...good.map(({ atMs }) => atMs)) - startedAtMs).toBeLessThan(1_000);
+  });
+
+  it("WH-31: first attempts of an endpoint begin in the order of their making", async () => {
+    const { receivers } = dispatching;
+    await dispatching.insert("we_a");
+    const ids = await dispatching.emitMany("we_a", 50);
+    dispatching.start();
+    await dispatching.now();
+    expect(receivers.got.map(({ headers }) => headers["service-delivery-id"])).toEqual(ids);
+  });
+
+  it("at most eight attempts begin without a turn for everything else", async () => {
+    const { receivers, clock } = dispatching;
+    for (let i = 0; i < 12; i++) await dispatching.insert(`we_${i}`);
+    await dispatching.emitMany("we_0", 10);
+    let turn = 0;
+    const perTurn = new Map<number, number>();
+    receivers.answer = () => {
+      perTurn.set(turn, (perTurn.get(turn) ?? 0) + 1);
+      return answered(200);
+    };
+    dispatching.start();
+    for (; turn < 200; turn++) {
+      clock.advance(0);
+      await new Promise<void>((resolve) => setImmediate(resolve));
+    }
+    expect(receivers.got).toHaveLength(120);
+    expect(Math.max(...perTurn.values())).toBe(8);
+  });
+
+  it("several processes share what is due, and send each delivery once", async () => {
+    const { receivers } = dispatching;
+    await dispatching.insert("we_a", { maxInFlight: 64 });
+    await dispatching.emitMany("we_a", 200);
+    const dispatchers = [dispatching.start(), dispatching.start(), dispatching.start()];
+    receivers.answer = () => receivers.after(10, answered(200));
+    await dispatching.now();
+    expect(dispatchers.reduce((sum, { inFlight }) => sum + inFlight, 0)).toBe(64);
+    await dispatching.pass(200, 5);
+    expect(receivers.got).toHaveLength(200);
+    expect(new Set(receivers.got.map(({ headers }) => headers["service-delivery-id"])).size).toBe(200);
+  });
+});
+
+describe("leases", () => {
+  it("WH-34: a lease that leaves no 5 s beside the attempt is refused", () => {
+    expect(settings.leaseMs).toBe(3 * settings.budgetMs);
+    expect(() => dispatching.start({ settings: { budgetMs: 10_001 } })).toThrow(RangeError);
+    expect(() => dispatching.start({ settings: { leaseMs: 9_999 } })).toThrow(RangeError);
+    expect(dispatching.start({ settings: { budgetMs: 10_000 } })).toBeInstanceOf(Dispatcher);
+  });
+
+  it("WH-33: an attempt that ends after another worker took the delivery over counts for nothing", async () => {
+    const { receivers, ends } = dispatching;
+    await dispatching.insert("we_a");
+    // The first worker stands still for 20 s, its budget's timer included.
+    receivers.answer = () =>
+      receivers.got.length === 1 ? receivers.after(20_000, answered(500)) : receivers.after(1_000, answered(200));
+    await dispatching.startIdle();
+    const id = await dispatching.emit("we_a");
+    await dispatching.now();
+    await dispatching.pass(15_000, 500);
+    await dispatching.pass(1_000);
+    const delivered = await dispatching.find(id);
+    expect(delivered).toMatchObject({ state: "delivered", attemptsMade: 1 });
+    await dispatching.pass(10_000, 500);
+    expect(await dispatching.find(id)).toEqual(delivered);
+    expect(receivers.got).toHaveLength(2);
+    expect(ends.map(({ effect }) => effect)).toEqual(["delivered", "lease_lost"]);
+  });
+
+  it("sends nothing under a lease that is nearly over", async () => {
+    const { receivers, state, clock } = dispatching;
+    await dispatching.insert("we_a");
+    const id = await dispatching.emit("we_a");
+    let stall = true;
+    dispatching.start({
+      queue: {
+        finish: (request) => state.deliveries.finish(request),
+        handBack: (claims) => state.deliveries.handBack(claims),
+        onDue: (listener) => state.deliveries.onDue(listener),
+        async claim(options) {
+          const claimed = await state.deliveries.claim(options);
+          // The process sleeps before it gets to what it claimed.
+          if (stall && claimed.claims.length > 0) clock.advance(10_001);
+          return claimed;
+        },
+      },
+    });
+    await dispatching.now();
+    expect(receivers.got).toEqual([]);
+    stall = false;
+    await dispatching.pass(1_000, 100);
+    expect(receivers.got).toHaveLength(1);
+    expect(await dispatching.find(id)).toMatchObject({ state: "delivered", attemptsMade: 1 });
+  });
+});
+
+describe("close", () => {
+  it("WH-36: claims nothing more, and what is under way ends as always", async () => {
+    const { receivers } = dispatching;
+    await dispatching.insert("we_a");
+    receivers.answer = () => receivers.after(4_900, answered(200));
+    const ids = await dispatching.emitMany("we_a", 12);
+    const dispatcher = dispatching.start();
+    await dispatching.now();
+    let isClosed = false;
+    const closed = dispatcher.close().then(() => {
+      isClosed = true;
+    });
+    await dispatching.pass(4_899, 100);
+    expect(isClosed).toBe(false);
+    await dispatching.pass(1);
+    await closed;
+    const states = await Promise.all(ids.map(async (id) => (await dispatching.find(id)).state));
+    expect(states).toEqual([...Array(8).fill("delivered"), ...Array(4).fill("pending")]);
+    expect(receivers.got).toHaveLength(8);
+    expect(dispatcher.inFlight).toBe(0);
+  });
+
+  it("WH-36: gives back within 6 s what does not end, and another process sends it at once", async () => {
+    const { receivers, clock } = dispatching;
+    await dispatching.insert("we_a");
+    receivers.answer = () => (receivers.got.length === 1 ? new Promise(() => {}) : answered(200));
+    const id = await dispatching.emit("we_a");
+    const dispatcher = dispatching.start();
+    await dispatching.now();
+    const atMs = clock.now();
+    let closedAtMs = Number.POSITIVE_INFINITY;
+    void dispatcher.close().then(() => {
+      closedAtMs = clock.now();
+    });
+    await dispatching.pass(6_000, 50);
+    expect(closedAtMs - atMs).toBeLessThan(6_000);
+    expect(await dispatching.find(id)).toMatchObject({ state: "pending", attemptsMade: 0 });
+    dispatching.start();
+    await dispatching.now();
+    expect(await dispatching.find(id)).toMatchObject({ state: "delivered", attemptsMade: 1 });
+  });
+
+  it("WH-36: takes 6 s at most while the store does not answer", async () => {
+    const { clock, state } = dispatching;
+    await dispatching.insert("we_a");
+    await dispatching.emit("we_a");
+    const never = () => new Promise<never>(() => {});
+    const onDue = state.deliveries.onDue.bind(state.deliveries);
+    const claim = state.deliveries.claim.bind(state.deliveries);
+    const stuck = [
+      dispatching.start({ queue: { onDue, claim, finish: never, handBack: never } }),
+      dispatching.start({ queue: { onDue, claim: never, finish: never, handBack: never } }),
+    ];
+    await dispatching.now();
+    const atMs = clock.now();
+    const closedAtMs: number[] = [];
+    for (const dispatcher of stuck) void dispatcher.close().then(() => closedAtMs.push(clock.now() - atMs));
+    await dispatching.pass(6_000, 50);
+    expect(closedAtMs).toHaveLength(2);
+    expect(Math.max(...closedAtMs)).toBeLessThan(6_000);
+  });
+
+  it("gives back what was claimed and not begun, and is the same close when it is asked for twice", async () => {
+    const { receivers, state } = dispatching;
+    await dispatching.insert("we_a");
+    const ids = await dispatching.emitMany("we_a", 3);
+    let answer = (): void => {};
+    const asked = new Promise<void>((resolve) => {
+      answer = resolve;
+    });
+    const { deliveries: queue } = state;
+    const dispatcher = dispatching.start({
+      queue: {
+        onDue: (listener) => queue.onDue(listener),
+        finish: (request) => queue.finish(request),
+        handBack: (claims) => queue.handBack(claims),
+        async claim(options) {
+          const claimed = await queue.claim(options);
+          await asked;
+          return claimed;
+        },
+      },
+    });
+    await dispatching.now();
+    const closing = dispatcher.close();
+    expect(dispatcher.close()).toBe(closing);
+    answer();
+    await dispatching.now();
+    await closing;
+    expect(receivers.got).toEqual([]);
+    for (const id of ids) expect((await dispatching.find(id)).state).toBe("pending");
+  });
+});

@@ -1,0 +1,46 @@
+import { describe, expect, it } from "vitest";
+import { outcomeOf, toldLater } from "../../../../src/domain/webhooks/retry-schedule.js";
+import { settings } from "./dispatch-fixture.js";
+
+const { retryDelaysMs } = settings;
+const failed = { status: 500 };
+const scheduled = (retriesUsed: number) => ({ retriesUsed, isSingle: false });
+
+describe("outcomeOf", () => {
+  it.each([200, 201, 202, 204, 226, 299])("WH-19: status %i is a delivery", (status) => {
+    expect(outcomeOf(scheduled(0), { status }, retryDelaysMs)).toEqual({ state: "delivered" });
+    expect(outcomeOf({ retriesUsed: 5, isSingle: true }, { status }, retryDelaysMs)).toEqual({ state: "delivered" });
+  });
+
+  it.each([null, 100, 101, 103, 199, 300, 301, 304, 308, 400, 404, 410, 429, 499, 500, 503, 599, 999])(
+    "WH-19 WH-28: status %s is a failure, and the schedule stays as it is",
+    (status) => {
+      expect(outcomeOf(scheduled(0), { status }, retryDelaysMs)).toEqual({ state: "awaiting_retry", delayMs: 30_000 });
+    },
+  );
+
+  it("WH-25 WH-27: waits 30 s, 2 min, 10 min, 30 min and 2 h, and gives up after the fifth retry", () => {
+    const outcomes = [0, 1, 2, 3, 4, 5].map((retriesUsed) => outcomeOf(scheduled(retriesUsed), failed, retryDelaysMs));
+    expect(outcomes).toEqual([
+      ...[30, 120, 600, 1_800, 7_200].map((seconds) => ({ state: "awaiting_retry", delayMs: seconds * 1_000 })),
+      { state: "permanently_failed", reason: "retries_used_up" },
+    ]);
+  });
+
+  it("WH-46: a single attempt that fails is the last, however many retries are left", () => {
+    const failure = { state: "permanently_failed", reason: "manual_retry_failed" };
+    expect(outcomeOf({ retriesUsed: 5, isSingle: true }, failed, retryDelaysMs)).toEqual(failure);
+    expect(outcomeOf({ retriesUsed: 0, isSingle: true }, failed, retryDelaysMs)).toEqual(failure);
+  });
+});
+
+describe("toldLater", () => {
+  it("WH-25 WH-26: a store that hears late of a failure has the retry due after the failure, never before", () => {
+    const retry = { state: "awaiting_retry", delayMs: 30_000 } as const;
+    expect(toldLater(retry, 0)).toEqual(retry);
+    expect(toldLater(retry, 0.9)).toEqual(retry);
+    expect(toldLater(retry, 2_000.9)).toEqual({ ...retry, delayMs: 28_000 });
+    expect(toldLater(retry, 31_000)).toEqual({ ...retry, delayMs: 0 });
+    expect(toldLater({ state: "delivered" }, 5)).toEqual({ state: "delivered" });
+  });
+});

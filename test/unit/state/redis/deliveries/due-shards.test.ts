@@ -1,0 +1,92 @@
+import { describe, expect, it } from "vitest";
+import { DueShards } from "../../../../../src/state/redis/deliveries/due-shards.js";
+import { createKeySpace } from "../../../../../src/state/redis/key-space.js";
+import { ScriptRunner } from "../../../../../src/state/redis/ledger/script-runner.js";
+import type { RedisClient } from "../../../../../src/state/redis/redis-client.js";
+import { createStoreTime } from "../../../../../src/state/redis/store-time.js";
+import { eventually } from "../../../../support/eventually.js";
+import { FakeClock } from "../../../../support/fake-clock.js";
+
+/** A server whose shards are next due at these times, by the first key that it is called with. */
+function createShards() {
+  const clock = new FakeClock();
+  const nextDue = new Map<number, number>();
+  const server = { looks: 0, isDown: false };
+  const client: RedisClient = {
+    prefix: "uis:",
+    async run(_script, [format = ""]) {
+      server.looks += 1;
+      if (server.isDown) throw new Error("down");
+      return [clock.now(), String(nextDue.get(Number(/\{s(\d+)\}/.exec(format)?.[1])) ?? "")];
+    },
+    command: async () => {
+      throw new Error("only scripts are run");
+    },
+    together: (send) => send(),
+  };
+  const storeTime = createStoreTime({ clock });
+  const runner = new ScriptRunner(client, storeTime);
+  const shards = new DueShards({ client, runner, space: createKeySpace("uis:"), storeTime, clock });
+  return { clock, nextDue, server, shards };
+}
+
+describe("DueShards", () => {
+  it("looks at every shard first, and then asks none that has nothing", async () => {
+    const { clock, nextDue, server, shards } = createShards();
+    nextDue.set(3, clock.now() + 500);
+    expect(await shards.due()).toEqual([]);
+    expect(server.looks).toBe(16);
+    expect(shards.nextInMs()).toBe(500);
+    expect(await shards.due()).toEqual([]);
+    expect(server.looks).toBe(16);
+    clock.advance(500);
+    expect(await shards.due()).toEqual([3]);
+    expect(shards.nextInMs()).toBe(0);
+  });
+
+  it("names the shard with the longest wait first", async () => {
+    const { clock, nextDue, shards } = createShards();
+    nextDue.set(9, clock.now() - 200);
+    nextDue.set(2, clock.now() - 100);
+    nextDue.set(5, clock.now() - 300);
+    expect(await shards.due()).toEqual([5, 9, 2]);
+  });
+
+  it("tells of what is made here, and of what others made within 200 ms, until nobody listens", async () => {
+    const { clock, nextDue, server, shards } = createShards();
+    await shards.due();
+    let told = 0;
+    const end = shards.onDue(() => {
+      told += 1;
+    });
+    shards.made(4, String(clock.now() + 60_000));
+    expect(told).toBe(0);
+    shards.made(4, String(clock.now()));
+    expect(told).toBe(1);
+
+    shards.made(4, "");
+    nextDue.set(7, clock.now());
+    clock.advance(200);
+    await eventually(() => told === 2, "it is told");
+    expect(shards.dueAsKnown()).toEqual([7]);
+
+    end();
+    const before = server.looks;
+    clock.advance(10_000);
+    expect(server.looks).toBe(before);
+  });
+
+  it("fails when the store is away and nothing is known to be due, and looks on", async () => {
+    const { clock, nextDue, server, shards } = createShards();
+    await shards.due();
+    server.isDown = true;
+    clock.advance(200);
+    await expect(shards.due()).rejects.toThrow("down");
+    shards.made(1, "0");
+    expect(await shards.due()).toEqual([1]);
+    server.isDown = false;
+    nextDue.set(6, clock.now());
+    clock.advance(200);
+    expect(await shards.due()).toEqual([6]);
+  });
+});

@@ -1,0 +1,72 @@
+import { describe, expect, it } from "vitest";
+import type { DeliveryFilter } from "../../../../../src/domain/webhooks/delivery-queue.js";
+import { placesOf } from "../../../../../src/state/redis/deliveries/newest-places.js";
+
+const any: DeliveryFilter = {
+  account: null,
+  state: null,
+  endpointId: null,
+  eventType: null,
+  fromMs: null,
+  toMs: null,
+  replayId: null,
+};
+
+/** Shards whose deliveries were created at these µs; a step looks at two of them, and finds those that are even. */
+function scanOf(shards: readonly (readonly number[])[]) {
+  const steps: string[] = [];
+  const scan = async (shard: number, args: readonly (string | number)[]) => {
+    const most = String(args[0]);
+    steps.push(`${shard} ${most}`);
+    const isBelow = (us: number) =>
+      most === "+inf" || (most.startsWith("(") ? us < Number(most.slice(1)) : us <= Number(most));
+    const left = (shards[shard] ?? []).filter(isBelow).toSorted((a, b) => b - a);
+    const looked = left.slice(0, 2);
+    const found = looked.filter((us) => us % 2 === 0).flatMap((us) => [`${shard}/${us}`, String(us)]);
+    return [left.length > 2 ? String(looked.at(-1)) : "", ...found];
+  };
+  return { scan, steps };
+}
+
+const shards = [[10, 20, 30, 31, 33, 35, 40], [20, 22, 24], [], [39, 37]];
+const newestFirst = ["0/40", "0/30", "1/24", "1/22", "1/20", "0/20", "0/10"];
+
+describe("placesOf", () => {
+  it.each([1, 2, 3, 7, 50])("merges shards by creation and shard, in pages of %i", async (limit) => {
+    const found: string[] = [];
+    let after: string | null = null;
+    do {
+      const { scan } = scanOf(shards);
+      const page = await placesOf({ shards: [0, 1, 2, 3], filter: any, limit, after, scan });
+      expect(page.places.length).toBeLessThanOrEqual(limit);
+      found.push(...page.places.map(({ id }) => id));
+      after = page.next;
+    } while (after !== null);
+    expect(found).toEqual(newestFirst);
+  });
+
+  it("looks at no more of a shard than its page needs", async () => {
+    const { scan, steps } = scanOf(shards);
+    const { places, next } = await placesOf({ shards: [0, 1, 3], filter: any, limit: 1, after: null, scan });
+    expect(places.map(({ id }) => id)).toEqual(["0/40"]);
+    expect(next).toBe("40-0");
+    expect(steps.toSorted()).toEqual(["0 (31", "0 (35", "0 +inf", "1 +inf", "3 +inf"].toSorted());
+  });
+
+  it("asks for the time that the filter names, to the microsecond", async () => {
+    const asked: (string | number)[] = [];
+    const scan = async (_shard: number, args: readonly (string | number)[]) => {
+      asked.push(...args);
+      return [""];
+    };
+    await placesOf({
+      shards: [0],
+      filter: { ...any, fromMs: 5, toMs: 9, state: "awaiting_retry" },
+      limit: 1,
+      after: null,
+      scan,
+    });
+    expect(asked.slice(0, 2)).toEqual(["(9000", "5000"]);
+    expect(asked[4]).toBe("r");
+  });
+});

@@ -1,0 +1,98 @@
+import { describe, expect, it } from "vitest";
+import { CallMetrics } from "../../../../src/telemetry/metrics/call-metrics.js";
+import { createMetricsPage } from "../../../../src/telemetry/metrics/metrics-page.js";
+import { WebhookMetrics } from "../../../../src/telemetry/metrics/webhook-metrics.js";
+import type { WebhookSources } from "../../../../src/telemetry/metrics/webhook-samples.js";
+import { metricLines } from "../../../support/metrics-text.js";
+
+const nowMs = 1_000_000;
+
+function pageOf(sources: Partial<WebhookSources> | null): Promise<string> {
+  const webhooks: WebhookSources | null = sources && {
+    metrics: new WebhookMetrics(),
+    backlog: async () => [],
+    inFlight: () => 0,
+    now: () => nowMs,
+    ...sources,
+  };
+  return createMetricsPage(new CallMetrics(), {
+    models: () => [],
+    spooled: () => ({ size: 0, oldestAtMs: null }),
+    isStoreUp: async () => true,
+    areLimitsDegraded: () => false,
+    auditRecordsLost: () => 0,
+    webhooks,
+    now: () => nowMs,
+  }).render();
+}
+
+function waiting(endpointId: string, open: number, oldestDueAtMs: number | null) {
+  return { account: "a", endpointId, open, oldestDueAtMs };
+}
+
+describe("the metrics of webhooks", () => {
+  it("WH-51: count attempts by what became of them, and measure how long they took and how late they were", async () => {
+    const metrics = new WebhookMetrics();
+    const end = { effect: "delivered", answer: "2xx", durationMs: 20, latenessMs: 3 } as const;
+    metrics.attemptEnded(end);
+    metrics.attemptEnded({ ...end, durationMs: 30 });
+    metrics.attemptEnded({ effect: "awaiting_retry", answer: "timeout", durationMs: 5_000, latenessMs: 700 });
+    metrics.attemptEnded({ effect: "permanently_failed", answer: "5xx", durationMs: 10, latenessMs: 0 });
+    const page = await pageOf({ metrics });
+    expect(metricLines(page, "uis_webhook_deliveries_total")).toEqual({
+      '{result="delivered"}': 2,
+      '{result="awaiting_retry"}': 1,
+      '{result="permanently_failed"}': 1,
+    });
+    expect(metricLines(page, "uis_webhook_attempt_duration_seconds_count")).toEqual({
+      '{answer="2xx"}': 2,
+      '{answer="timeout"}': 1,
+      '{answer="5xx"}': 1,
+    });
+    expect(metricLines(page, "uis_webhook_attempt_duration_seconds_sum")).toMatchObject({ '{answer="timeout"}': 5 });
+    const lateness = metricLines(page, "uis_webhook_lateness_seconds_bucket");
+    expect(lateness).toMatchObject({ '{le="0.005"}': 3, '{le="0.5"}': 3, '{le="1"}': 4, '{le="+Inf"}': 4 });
+  });
+
+  it("WH-51: show how much waits for each endpoint and since when, from one question to the store", async () => {
+    let questions = 0;
+    const page = await pageOf({
+      inFlight: () => 7,
+      backlog: async () => {
+        questions += 1;
+        return [waiting("we_a", 300, nowMs - 2_500), waiting("we_b", 1, null)];
+      },
+    });
+    expect(metricLines(page, "uis_webhook_backlog")).toEqual({ '{endpoint="we_a"}': 300, '{endpoint="we_b"}': 1 });
+    expect(metricLines(page, "uis_webhook_oldest_seconds")).toEqual({
+      '{endpoint="we_a"}': 2.5,
+      '{endpoint="we_b"}': 0,
+    });
+    expect(metricLines(page, "uis_webhook_in_flight")).toEqual({ "": 7 });
+    expect(questions).toBe(1);
+  });
+
+  it("WH-51: have lines for the 100 endpoints that have waited longest, and one for all others", async () => {
+    const all = Array.from({ length: 250 }, (_, i) => waiting(`we_${i}`, 2, nowMs - 1_000 * (250 - i)));
+    const page = await pageOf({ backlog: async () => all });
+    const backlog = metricLines(page, "uis_webhook_backlog");
+    expect(Object.keys(backlog)).toHaveLength(101);
+    expect(backlog['{endpoint="we_99"}']).toBe(2);
+    expect(backlog['{endpoint="other"}']).toBe(300);
+    expect(metricLines(page, "uis_webhook_oldest_seconds")['{endpoint="other"}']).toBe(150);
+  });
+
+  it("WH-38 WH-51: show how many endpoints are failing", async () => {
+    const metrics = new WebhookMetrics();
+    metrics.endpointsFailing(3);
+    metrics.endpointsFailing(2);
+    expect(metricLines(await pageOf({ metrics }), "uis_webhook_endpoints_failing")).toEqual({ "": 2 });
+  });
+
+  it("are shown without what waits when the store does not answer, and not at all where nothing is sent", async () => {
+    const page = await pageOf({ inFlight: () => 1, backlog: () => Promise.reject(new Error("away")) });
+    expect(metricLines(page, "uis_webhook_backlog")).toEqual({});
+    expect(metricLines(page, "uis_webhook_in_flight")).toEqual({ "": 1 });
+    expect(metricLines(await pageOf(null), "uis_webhook_in_flight")).toEqual({});
+  });
+});
