@@ -65,6 +65,7 @@ export const operations = {
   change_password: { need: "administrator", rpcs: [`${sessions}/ChangePassword`] },
   create_setup_link: { need: "admin_token", rpcs: [`${sessions}/CreateSetupLink`] },
   create_backup: { need: "administrator", rpcs: [`${system}/CreateBackup`] },
+  get_status: { need: "administrator", isReading: true, rpcs: [`${system}/GetStatus`] },
   list_audit_records: { need: "administrator", isReading: true, rpcs: [`${system}/ListAuditRecords`] },
   get_limits: { need: "administrator", isReading: true, rpcs: [`${limits}/GetLimits`] },
   update_limits: { need: "administrator", rpcs: [`${limits}/UpdateLimits`] },

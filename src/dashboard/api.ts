@@ -1,0 +1,139 @@
+/**
+ * The service as everybody else sees it: Connect with JSON. The types are generated from the contract; at run time there is
+ * nothing of it here but names.
+ */
+
+import { prefix } from "./location.js";
+import type { Methods, Streams } from "./methods.js";
+
+/** What the service refused, in its own words. */
+export class ApiError extends Error {
+  override readonly name = "ApiError";
+  /** A code of Connect: `unauthenticated`, `not_found`, … */
+  readonly code: string;
+  /** A code of the service: `invalid_api_key`, `not_found`, …; empty when it did not answer itself. */
+  readonly reason: string;
+  /** The field at fault; empty: none. */
+  readonly param: string;
+  constructor(message: string, code: string, reason = "", param = "") {
+    super(message);
+    this.code = code;
+    this.reason = reason;
+    this.param = param;
+  }
+}
+
+const signedOut = new Set<() => void>();
+
+/** Calls the listener when the service knows no session any more. The returned function ends it. */
+export function onSignedOut(listener: () => void): () => void {
+  signedOut.add(listener);
+  return () => signedOut.delete(listener);
+}
+
+/** One answer. Rejects with ApiError, or with the reason of the signal. */
+export async function call<M extends keyof Methods>(
+  method: M,
+  request: Methods[M][0],
+  signal?: AbortSignal,
+): Promise<Methods[M][1]> {
+  const response = await post(method, "application/json", JSON.stringify(request), signal);
+  const body: unknown = await response.json().catch(() => null);
+  if (response.ok) return body as Methods[M][1];
+  throw refused(errorOf(body, response.status));
+}
+
+/** Many answers, as they come. Rejects as `call` does. Ends early when the caller leaves the loop. */
+export async function* stream<M extends keyof Streams>(
+  method: M,
+  request: Streams[M][0],
+  signal?: AbortSignal,
+): AsyncGenerator<Streams[M][1]> {
+  const response = await post(method, "application/connect+json", enveloped(JSON.stringify(request)), signal);
+  if (!response.ok || response.body === null) {
+    throw refused(errorOf(await response.json().catch(() => null), response.status));
+  }
+  const reader = response.body.getReader();
+  let pending = new Uint8Array();
+  try {
+    for (;;) {
+      const { done, value } = await reader.read();
+      if (done) throw new ApiError("The connection ended early.", "unavailable");
+      pending = joined(pending, value);
+      for (let message = firstOf(pending); message !== null; message = firstOf(pending)) {
+        pending = pending.slice(message.size);
+        const json: unknown = JSON.parse(message.text);
+        if (message.isEnd) {
+          const error = (json as { error?: unknown }).error;
+          if (error !== undefined) throw refused(errorOf(error, 200));
+          return;
+        }
+        yield json as Streams[M][1];
+      }
+    }
+  } finally {
+    await reader.cancel().catch(() => {});
+  }
+}
+
+async function post(method: string, type: string, body: BodyInit, signal?: AbortSignal): Promise<Response> {
+  try {
+    return await fetch(`${prefix}/${method}`, {
+      method: "POST",
+      credentials: "same-origin",
+      headers: { "content-type": type, "connect-protocol-version": "1" },
+      body,
+      ...(signal === undefined ? {} : { signal }),
+    });
+  } catch (cause) {
+    if (signal?.aborted) throw cause;
+    throw new ApiError("The service does not answer. Is it running?", "unavailable");
+  }
+}
+
+function refused(error: ApiError): ApiError {
+  if (error.code === "unauthenticated") for (const listener of signedOut) listener();
+  return error;
+}
+
+interface ConnectError {
+  readonly code?: string;
+  readonly message?: string;
+  readonly details?: readonly {
+    readonly type?: string;
+    readonly debug?: { readonly reason?: string; readonly metadata?: Readonly<Record<string, string>> };
+  }[];
+}
+
+function errorOf(body: unknown, status: number): ApiError {
+  const { code, message, details = [] } = (body ?? {}) as ConnectError;
+  if (code === undefined) return new ApiError(`The service answered with status ${status}.`, "unknown");
+  const info = details.find(({ type }) => type === "google.rpc.ErrorInfo")?.debug;
+  return new ApiError(message ?? code, code, info?.reason, info?.metadata?.["param"]);
+}
+
+const endFlag = 2;
+const headBytes = 5;
+
+function enveloped(text: string): Uint8Array<ArrayBuffer> {
+  const body = new TextEncoder().encode(text);
+  const message = new Uint8Array(headBytes + body.length);
+  new DataView(message.buffer).setUint32(1, body.length);
+  message.set(body, headBytes);
+  return message;
+}
+
+function firstOf(bytes: Uint8Array): { readonly text: string; readonly isEnd: boolean; readonly size: number } | null {
+  if (bytes.length < headBytes) return null;
+  const size = headBytes + new DataView(bytes.buffer, bytes.byteOffset).getUint32(1);
+  if (bytes.length < size) return null;
+  const text = new TextDecoder().decode(bytes.subarray(headBytes, size));
+  return { text, isEnd: ((bytes[0] ?? 0) & endFlag) !== 0, size };
+}
+
+function joined(a: Uint8Array, b: Uint8Array): Uint8Array<ArrayBuffer> {
+  const both = new Uint8Array(a.length + b.length);
+  both.set(a);
+  both.set(b, a.length);
+  return both;
+}

@@ -1,0 +1,126 @@
+/** What the dashboard asks: the RPCs by their names, with the JSON forms of their messages. */
+import type * as apiKey from "../../gen/unified/admin/v1/api_key_service_pb.js";
+import type * as limit from "../../gen/unified/admin/v1/limit_service_pb.js";
+import type * as modelAdmin from "../../gen/unified/admin/v1/model_admin_service_pb.js";
+import type * as session from "../../gen/unified/admin/v1/session_service_pb.js";
+import type * as system from "../../gen/unified/admin/v1/system_service_pb.js";
+import type * as threshold from "../../gen/unified/admin/v1/threshold_service_pb.js";
+import type * as usage from "../../gen/unified/admin/v1/usage_service_pb.js";
+import type * as catalog from "../../gen/unified/catalog/v1/catalog_service_pb.js";
+import type * as inference from "../../gen/unified/inference/v1/inference_service_pb.js";
+import type * as delivery from "../../gen/unified/webhook/v1/delivery_service_pb.js";
+import type * as endpoint from "../../gen/unified/webhook/v1/webhook_endpoint_service_pb.js";
+
+type Nothing = Record<string, never>;
+
+/** Request and response of each unary RPC. */
+export interface Methods {
+  "unified.admin.v1.ApiKeyService/CreateApiKey": [apiKey.CreateApiKeyRequestJson, apiKey.CreateApiKeyResponseJson];
+  "unified.admin.v1.ApiKeyService/ListApiKeys": [apiKey.ListApiKeysRequestJson, apiKey.ListApiKeysResponseJson];
+  "unified.admin.v1.ApiKeyService/UpdateApiKey": [apiKey.UpdateApiKeyRequestJson, apiKey.UpdateApiKeyResponseJson];
+  "unified.admin.v1.ApiKeyService/RotateApiKey": [apiKey.RotateApiKeyRequestJson, apiKey.RotateApiKeyResponseJson];
+  "unified.admin.v1.ApiKeyService/RevokeApiKey": [apiKey.RevokeApiKeyRequestJson, apiKey.RevokeApiKeyResponseJson];
+  "unified.admin.v1.LimitService/GetLimits": [limit.GetLimitsRequestJson, limit.GetLimitsResponseJson];
+  "unified.admin.v1.SessionService/CompleteSetup": [
+    session.CompleteSetupRequestJson,
+    session.CompleteSetupResponseJson,
+  ];
+  "unified.admin.v1.SessionService/SignIn": [session.SignInRequestJson, session.SignInResponseJson];
+  "unified.admin.v1.SessionService/SignOut": [Nothing, session.SignOutResponseJson];
+  "unified.admin.v1.SessionService/ListSessions": [Nothing, session.ListSessionsResponseJson];
+  "unified.admin.v1.SessionService/RevokeSession": [
+    session.RevokeSessionRequestJson,
+    session.RevokeSessionResponseJson,
+  ];
+  "unified.admin.v1.SessionService/ChangePassword": [
+    session.ChangePasswordRequestJson,
+    session.ChangePasswordResponseJson,
+  ];
+  "unified.admin.v1.SystemService/GetStatus": [Nothing, system.GetStatusResponseJson];
+  "unified.admin.v1.SystemService/ListAuditRecords": [
+    system.ListAuditRecordsRequestJson,
+    system.ListAuditRecordsResponseJson,
+  ];
+  "unified.admin.v1.UsageService/QueryUsage": [usage.QueryUsageRequestJson, usage.QueryUsageResponseJson];
+  "unified.admin.v1.ThresholdService/CreateThreshold": [
+    threshold.CreateThresholdRequestJson,
+    threshold.CreateThresholdResponseJson,
+  ];
+  "unified.admin.v1.ThresholdService/ListThresholds": [
+    threshold.ListThresholdsRequestJson,
+    threshold.ListThresholdsResponseJson,
+  ];
+  "unified.admin.v1.ThresholdService/UpdateThreshold": [
+    threshold.UpdateThresholdRequestJson,
+    threshold.UpdateThresholdResponseJson,
+  ];
+  "unified.admin.v1.ThresholdService/DeleteThreshold": [
+    threshold.DeleteThresholdRequestJson,
+    threshold.DeleteThresholdResponseJson,
+  ];
+  "unified.admin.v1.ModelAdminService/ListStoredModels": [Nothing, modelAdmin.ListStoredModelsResponseJson];
+  "unified.admin.v1.ModelAdminService/RemoveModel": [
+    modelAdmin.RemoveModelRequestJson,
+    modelAdmin.RemoveModelResponseJson,
+  ];
+  "unified.admin.v1.ModelAdminService/LoadModel": [modelAdmin.LoadModelRequestJson, modelAdmin.LoadModelResponseJson];
+  "unified.admin.v1.ModelAdminService/UnloadModel": [
+    modelAdmin.UnloadModelRequestJson,
+    modelAdmin.UnloadModelResponseJson,
+  ];
+  "unified.catalog.v1.CatalogService/ListModels": [catalog.ListModelsRequestJson, catalog.ListModelsResponseJson];
+  "unified.inference.v1.InferenceService/CreateEmbeddings": [
+    inference.CreateEmbeddingsRequestJson,
+    inference.CreateEmbeddingsResponseJson,
+  ];
+  "unified.webhook.v1.WebhookEndpointService/CreateWebhookEndpoint": [
+    endpoint.CreateWebhookEndpointRequestJson,
+    endpoint.CreateWebhookEndpointResponseJson,
+  ];
+  "unified.webhook.v1.WebhookEndpointService/ListWebhookEndpoints": [
+    endpoint.ListWebhookEndpointsRequestJson,
+    endpoint.ListWebhookEndpointsResponseJson,
+  ];
+  "unified.webhook.v1.WebhookEndpointService/UpdateWebhookEndpoint": [
+    endpoint.UpdateWebhookEndpointRequestJson,
+    endpoint.UpdateWebhookEndpointResponseJson,
+  ];
+  "unified.webhook.v1.WebhookEndpointService/DeleteWebhookEndpoint": [
+    endpoint.DeleteWebhookEndpointRequestJson,
+    endpoint.DeleteWebhookEndpointResponseJson,
+  ];
+  "unified.webhook.v1.WebhookEndpointService/RotateWebhookSecret": [
+    endpoint.RotateWebhookSecretRequestJson,
+    endpoint.RotateWebhookSecretResponseJson,
+  ];
+  "unified.webhook.v1.WebhookEndpointService/SendTestEvent": [
+    endpoint.SendTestEventRequestJson,
+    endpoint.SendTestEventResponseJson,
+  ];
+  "unified.webhook.v1.DeliveryService/ListDeliveries": [
+    delivery.ListDeliveriesRequestJson,
+    delivery.ListDeliveriesResponseJson,
+  ];
+  "unified.webhook.v1.DeliveryService/GetDelivery": [delivery.GetDeliveryRequestJson, delivery.GetDeliveryResponseJson];
+  "unified.webhook.v1.DeliveryService/RetryDelivery": [
+    delivery.RetryDeliveryRequestJson,
+    delivery.RetryDeliveryResponseJson,
+  ];
+  "unified.webhook.v1.DeliveryService/ReplayDeliveries": [
+    delivery.ReplayDeliveriesRequestJson,
+    delivery.ReplayDeliveriesResponseJson,
+  ];
+}
+
+/** Request and each response of the RPCs that stream. */
+export interface Streams {
+  "unified.admin.v1.ModelAdminService/PullModel": [modelAdmin.PullModelRequestJson, modelAdmin.PullModelResponseJson];
+  "unified.inference.v1.InferenceService/StreamChatCompletion": [
+    inference.StreamChatCompletionRequestJson,
+    inference.StreamChatCompletionResponseJson,
+  ];
+  "unified.inference.v1.InferenceService/StreamCompletion": [
+    inference.StreamCompletionRequestJson,
+    inference.StreamCompletionResponseJson,
+  ];
+}

@@ -1,0 +1,38 @@
+import { useState } from "preact/hooks";
+import { call } from "../api.js";
+import { Field, Form, textOf } from "../ui/form.js";
+
+/** The administrator's password. Whoever has none yet makes a set-up link on the machine itself. */
+export function SignIn({ onDone }: { readonly onDone: () => void }) {
+  const [password, setPassword] = useState("");
+  const send = async (): Promise<void> => {
+    await call("unified.admin.v1.SessionService/SignIn", { user: "admin", password });
+    onDone();
+  };
+  return (
+    <main class="gate">
+      <div class="card stack">
+        <h1>Sign in</h1>
+        <Form verb="Sign in" send={send}>
+          <input type="text" name="username" value="admin" autocomplete="username" hidden readOnly />
+          <Field label="Password of the administrator" name="password">
+            {(ids) => (
+              <input
+                {...ids}
+                type="password"
+                autocomplete="current-password"
+                required
+                value={password}
+                onInput={(event) => setPassword(textOf(event))}
+              />
+            )}
+          </Field>
+        </Form>
+        <small>
+          No password yet, or lost it? <code>uis admin link</code> on the machine of the service makes a link that sets
+          one.
+        </small>
+      </div>
+    </main>
+  );
+}
