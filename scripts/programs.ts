@@ -64,6 +64,12 @@ const programs: readonly Program[] = [
     packages: ["cargo"],
     use: "the documented check of webhooks in Rust",
   },
+  {
+    name: "chromium",
+    probe: ["chromium", "--version"],
+    packages: ["chromium"],
+    use: "the dashboard in a browser",
+  },
   { name: "curl", probe: ["curl", "--version"], packages: ["curl"], use: "the documented curl lines" },
 ];
 

@@ -6,7 +6,7 @@ import { join } from "node:path";
 import { fileURLToPath, pathToFileURL } from "node:url";
 
 const root = fileURLToPath(new URL("..", import.meta.url));
-const sources = ["src", "proto", "gen", "tsconfig.json", "tsconfig.build.json", "package.json"];
+const sources = ["src", "proto", "gen", "tsconfig.json", "tsconfig.build.json", "vite.config.ts", "package.json"];
 const cli = join(root, "dist/app/cli.js");
 /** Written last by the build, so that a build which was cut short is done again. */
 const buildStamp = join(root, "dist/.built");

@@ -23,6 +23,7 @@ const steps: Step[] = [
   ...checkSteps(),
   { name: "build", command: "npm", args: ["run", "--silent", "build"] },
   vitestStep("conformance, integration and e2e", ["conformance", "integration", "e2e"]),
+  vitestStep("the dashboard in a browser", ["browser"]),
   vitestStep("real models", ["model"]),
 ];
 rmSync(reportsFolder, { recursive: true, force: true });

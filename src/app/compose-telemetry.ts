@@ -1,7 +1,9 @@
 import type { Catalog } from "../domain/catalog/catalog.js";
 import type { CallTracer } from "../domain/observer.js";
-import type { Logger } from "../domain/ports.js";
+import type { Clock, Logger } from "../domain/ports.js";
+import { ServiceStatus } from "../domain/service-status.js";
 import type { State } from "../domain/state.js";
+import { callFigures } from "../telemetry/metrics/call-figures.js";
 import { CallMetrics } from "../telemetry/metrics/call-metrics.js";
 import { createMetricsPage, type MetricsPage, type ModelState } from "../telemetry/metrics/metrics-page.js";
 import type { WebhookSources } from "../telemetry/metrics/webhook-samples.js";
@@ -12,6 +14,7 @@ import type { Variables } from "./config/expand.js";
 import type { Config } from "./config/schema.js";
 import { readTraceSettings, type TraceSettings } from "./config/trace-settings.js";
 import type { Lifecycle } from "./lifecycle.js";
+import { warningsBesideState } from "./start-warnings.js";
 
 export interface TelemetryInput {
   readonly config: Config;
@@ -86,4 +89,29 @@ function modelState({ id, deployments }: ReturnType<Catalog["all"]>[number]): Mo
     engineRestarts += model?.stats().restarts ?? 0;
   }
   return { id, running, waiting, engineRestarts };
+}
+
+export interface StatusInput {
+  readonly config: Config;
+  readonly environment: Variables;
+  readonly clock: Clock;
+  readonly observer: CallMetrics;
+  readonly catalog: Catalog;
+  readonly kept: KeptLedger;
+  readonly state: State;
+  /** Null: this process sends no webhooks. */
+  readonly sending: WebhookSources | null;
+}
+
+export function composeStatus(input: StatusInput): ServiceStatus {
+  const { config, environment, clock, observer, catalog, kept, state, sending } = input;
+  return new ServiceStatus({
+    clock,
+    state,
+    catalog,
+    calls: callFigures(observer),
+    spooled: kept.spooled,
+    endpointsFailing: () => sending?.metrics.failing ?? 0,
+    warnings: warningsBesideState(config, environment),
+  });
 }

@@ -35,9 +35,10 @@ import { createHttpListener, type HttpListener } from "../transports/openai/http
 import { createOpenAiDoor, isRestPath } from "../transports/openai/openai-door.js";
 import { createOpsDoor, type OpsDoor } from "../transports/ops/ops-door.js";
 import { type Access, composeAccess } from "./compose-access.js";
+import { composeStaticDoor } from "./compose-dashboard.js";
 import { composeLimits } from "./compose-limits.js";
 import { composeLedger, type KeptLedger, openState } from "./compose-state.js";
-import { composeMetrics, composeTelemetry, type Telemetry } from "./compose-telemetry.js";
+import { composeMetrics, composeStatus, composeTelemetry, type Telemetry } from "./compose-telemetry.js";
 import { composeUsage } from "./compose-usage.js";
 import { composeWebhooks, type Webhooks } from "./compose-webhooks.js";
 import { readDownloadSettings } from "./config/download-settings.js";
@@ -140,6 +141,7 @@ async function composeDomain(input: ComposeInput, tools: Tools): Promise<Domain>
   const define = (model: StoredModel) => toKeptModelDefinition(model, engines);
   const modelAdmin = new ModelAdmin({ store: modelStore, catalog, define });
   const { audit: auditLog, backup } = state;
+  const status = composeStatus({ ...shared, ...webhooks, kept, environment: input.environment });
   const services = createRpcServices({
     ...access,
     ...limiting,
@@ -149,6 +151,7 @@ async function composeDomain(input: ComposeInput, tools: Tools): Promise<Domain>
     limits,
     auditLog,
     backup,
+    status,
     modelAdmin,
   });
   const { usage } = accounts;
@@ -198,7 +201,10 @@ async function composeDoors(
     now: () => clock.monotonic(),
   });
   lifecycle.onClose("response watch", () => watch.close());
-  const http = createHttpDoors({ config, tls, lifecycle }, { ...tools, core, services, usage, ...webhooks, watch });
+  const http = await createHttpDoors(
+    { config, tls, lifecycle },
+    { ...tools, core, services, usage, ...webhooks, watch },
+  );
   lifecycle.onClose("HTTP listener", () => http.close());
   const grpc = createGrpcDoor({ ...tools, core, services, reflection: config.grpc.reflection, tls });
   lifecycle.onClose("gRPC listener", () => grpc.drain(0));
@@ -233,13 +239,13 @@ async function composeDoors(
   return { http, grpc, ops, debugState: currentState };
 }
 
-/** One listener for three protocols: what is no RPC of ours goes on to the REST door. */
-function createHttpDoors(
+/** One listener for all: what is no RPC of ours goes on to the door of files, and from there to the REST door. */
+async function createHttpDoors(
   { config, tls, lifecycle }: Pick<ComposeInput, "config" | "tls" | "lifecycle">,
   deps: Tools &
     Pick<Domain, "core" | "services" | "usage"> &
     Pick<Webhooks, "webhookEndpoints"> & { readonly watch: ResponseWatch },
-): HttpListener {
+): Promise<HttpListener> {
   const pages = publicPages(() => lifecycle.phase === "ready");
   const { limits, clock } = deps;
   const uploads = createUploadWatch({
@@ -250,14 +256,15 @@ function createHttpDoors(
   lifecycle.onClose("upload watch", () => uploads.close());
   const shared = { ...deps, bodies: createByteBudget(limits.bodiesBytesMax), uploads };
   const openAi = createOpenAiDoor({ ...shared, keepAlive: config.sse.keep_alive, pages });
+  const files = await composeStaticDoor(deps.ids, openAi);
   const { cors_origins: corsOrigins, allowed_hosts: allowedHosts } = config.server;
   return createHttpListener({
     ...deps,
     corsOrigins,
     allowedHosts,
     tls,
-    handle: createConnectDoor({ ...shared, fallback: openAi }),
-    serves: (path) => operationByRpcPath.has(path) || pages.has(path) || isRestPath(path),
+    handle: createConnectDoor({ ...shared, fallback: files.handle }),
+    serves: (path) => operationByRpcPath.has(path) || files.serves(path) || pages.has(path) || isRestPath(path),
   });
 }
 

@@ -11,7 +11,16 @@ const home: Page = {
   status: 200,
   body: {
     service: "unified-inference",
-    links: { api: "/v1", models: "/v1/models", health: "/health", ready: "/ready", version: "/version" },
+    links: {
+      api: "/v1",
+      models: "/v1/models",
+      dashboard: "/dashboard/",
+      docs: "/docs/",
+      openapi: "/openapi.json",
+      health: "/health",
+      ready: "/ready",
+      version: "/version",
+    },
   },
 };
 

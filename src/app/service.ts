@@ -36,6 +36,8 @@ export interface Service {
   readonly addresses: ListenAddresses;
   /** The key of a first start; null when the store had keys or the operator brought one. */
   readonly firstKey: CreatedKey | null;
+  /** To be put after the address of the HTTP listener. At a first start it sets the administrator's password, once. */
+  readonly dashboardPath: string;
   /** Settles when it is known which chat model there will be, which may take as long as its download. */
   readonly chatChosen: Promise<void>;
   /** Valid as long as this process runs. */
@@ -95,6 +97,7 @@ async function open(input: ServiceInput, lifecycle: Lifecycle): Promise<Service>
   lifecycle.onClose("reload", () => reload.close());
 
   await passwordTaken;
+  const dashboardPath = await firstDashboardPath(parts, firstKey);
   parts.grpc.setServing(true);
   lifecycle.started();
   const stoppable = toStoppable(parts, lifecycle, toServiceLimits(config.limits).drainMs + endGraceMs);
@@ -102,6 +105,7 @@ async function open(input: ServiceInput, lifecycle: Lifecycle): Promise<Service>
     config,
     addresses,
     firstKey,
+    dashboardPath,
     chatChosen,
     adminToken,
     parts,
@@ -133,6 +137,16 @@ async function registerKeys({ apiKeys, audit }: Parts, { bootstrapApiKey }: Secr
     if (!(cause instanceof ServiceError)) throw cause;
     throw new StartError(`UIS_BOOTSTRAP_API_KEY: ${cause.message}`, "choose another text", { cause });
   }
+}
+
+/**
+ * The set-up link is shown where the first key is: to whoever starts the service for the first time. Later ones are made with
+ * `uis admin link`, so that no log of an ordinary start holds a way in.
+ */
+async function firstDashboardPath({ administrator, setupLinks }: Parts, firstKey: CreatedKey | null): Promise<string> {
+  if (firstKey === null || (await administrator.hasPassword())) return "/dashboard/";
+  const { path } = await setupLinks.create();
+  return path;
 }
 
 /** How long the start waits to see whether a model's source can be reached at all. */

@@ -44,3 +44,15 @@ export function distance(value: string | undefined, nowMs: number): string {
 function longText(seconds: number): string {
   return seconds < 129_600 ? `${Math.round(seconds / 3_600)} h` : `${Math.round(seconds / 86_400)} d`;
 }
+
+/** Of something per second. */
+export function perSecond(value: number): string {
+  return value < 10 ? value.toFixed(1) : whole.format(Math.round(value));
+}
+
+/** A size in bytes. */
+export function bytes(value: string | number | undefined): string {
+  const size = count(value);
+  const power = Math.min(4, Math.floor(Math.log(Math.max(1, size)) / Math.log(1_024)));
+  return power === 0 ? `${size} B` : `${(size / 1_024 ** power).toFixed(1)} ${["KiB", "MiB", "GiB", "TiB"][power - 1]}`;
+}

@@ -26,9 +26,11 @@ export function useData<T>(
   useEffect(() => {
     const stop = new AbortController();
     let timer: ReturnType<typeof setTimeout> | undefined;
+    let isFirst = true;
     const once = async (): Promise<void> => {
       try {
-        if (!document.hidden || round === 0) setValue(await reader.current(stop.signal));
+        if (!document.hidden || isFirst) setValue(await reader.current(stop.signal));
+        isFirst = false;
         setError(null);
       } catch (thrown) {
         if (stop.signal.aborted) return;

@@ -4,14 +4,14 @@ import type { CatalogModel } from "../../domain/catalog/catalog-model.js";
 import type { Service } from "../service.js";
 
 /** The one line of `uis serve --json`. */
-export function readyLine({ addresses, firstKey, parts, config }: Service): object {
+export function readyLine({ addresses, firstKey, dashboardPath, parts, config }: Service): object {
   return {
     event: "ready",
     version,
     api: `${addresses.http}/v1`,
     grpc: addresses.grpc,
     ops: addresses.ops,
-    dashboard: null,
+    dashboard: addresses.http + dashboardPath,
     api_key:
       firstKey === null
         ? null
@@ -29,16 +29,19 @@ export function readyLine({ addresses, firstKey, parts, config }: Service): obje
 
 /** The same facts for people. */
 export function readyText(service: Service): string {
-  const { addresses, firstKey, config } = service;
+  const { addresses, firstKey, dashboardPath, config } = service;
   const lines = [
     `Unified Inference ${version} is ready.`,
     "",
-    `  API    ${addresses.http}/v1`,
-    `  gRPC   ${addresses.grpc}`,
-    `  Ops    ${addresses.ops}`,
-    `  Data   ${config.data_dir}${config.state.durability === "none" ? " (keys are kept in memory only)" : ""}`,
+    `  API        ${addresses.http}/v1`,
+    `  gRPC       ${addresses.grpc}`,
+    `  Ops        ${addresses.ops}`,
+    `  Data       ${config.data_dir}${config.state.durability === "none" ? " (keys are kept in memory only)" : ""}`,
+    `  Dashboard  ${addresses.http}${dashboardPath}`,
   ];
-  if (firstKey !== null) lines.push(`  Key    ${firstKey.secret}   (shown this once)`);
+  if (dashboardPath.includes("#"))
+    lines.push("             (sets the password, once, within an hour; later: uis admin link)");
+  if (firstKey !== null) lines.push(`  Key        ${firstKey.secret}   (shown this once)`);
   return [...lines, "", ""].join("\n");
 }
 

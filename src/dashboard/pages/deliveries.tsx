@@ -1,3 +1,10 @@
+import { usePlace } from "../location.js";
+import { DeliveryList } from "./deliveries/delivery-list.js";
+import { DeliveryView } from "./deliveries/delivery-view.js";
+import "./deliveries/deliveries.css";
+
+/** What became of events: a list, and one of them by `?id=`. */
 export function Deliveries() {
-  return null;
+  const id = usePlace().query.get("id") ?? "";
+  return id === "" ? <DeliveryList /> : <DeliveryView key={id} id={id} />;
 }

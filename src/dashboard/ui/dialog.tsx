@@ -12,7 +12,11 @@ export interface DialogProps {
 export function Dialog({ title, onClose, children }: DialogProps) {
   const element = useRef<HTMLDialogElement>(null);
   const titleId = useId();
-  useEffect(() => element.current?.showModal(), []);
+  useEffect(() => {
+    const before = document.activeElement;
+    element.current?.showModal();
+    return () => giveFocusBack(before);
+  }, []);
   return (
     <dialog ref={element} aria-labelledby={titleId} onClose={onClose}>
       <header>
@@ -24,4 +28,12 @@ export function Dialog({ title, onClose, children }: DialogProps) {
       {children}
     </dialog>
   );
+}
+
+/** A window that is taken away without being closed leaves the focus nowhere. All else is inert until it is gone. */
+function giveFocusBack(before: Element | null): void {
+  queueMicrotask(() => {
+    const target = before?.isConnected ? before : document.getElementById("content");
+    if (target instanceof HTMLElement && document.activeElement === document.body) target.focus();
+  });
 }

@@ -1,4 +1,5 @@
 import type { ComponentChildren, Key } from "preact";
+import "./table.css";
 
 export interface Column<T> {
   readonly title: string;

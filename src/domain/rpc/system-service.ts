@@ -7,6 +7,7 @@ import {
 } from "../../../gen/unified/admin/v1/audit_pb.js";
 import {
   CreateBackupResponseSchema,
+  GetStatusResponseSchema,
   ListAuditRecordsResponseSchema,
   SystemService,
 } from "../../../gen/unified/admin/v1/system_service_pb.js";
@@ -15,6 +16,7 @@ import type { AuditActor, AuditLog, AuditRecord } from "../access/audit-log.js";
 import { parseAuditCursor } from "../access/audit-order.js";
 import { toPageToken, toStorePage } from "../access/page-request.js";
 import { ServiceError } from "../service-error.js";
+import type { ServiceStatus } from "../service-status.js";
 import type { State } from "../state.js";
 import { type RpcService, rpcService } from "./rpc-service.js";
 
@@ -22,11 +24,15 @@ export interface SystemServiceDeps {
   readonly auditLog: Pick<AuditLog, "list">;
   readonly audit: Pick<Audit, "record">;
   readonly backup: State["backup"];
+  readonly status: Pick<ServiceStatus, "read">;
 }
 
 /** `unified.admin.v1.SystemService`, for the administrator. */
-export function createSystemService({ auditLog, audit, backup }: SystemServiceDeps): RpcService {
+export function createSystemService({ auditLog, audit, backup, status }: SystemServiceDeps): RpcService {
   return rpcService(SystemService, {
+    async getStatus() {
+      return create(GetStatusResponseSchema, { status: await status.read() });
+    },
     async listAuditRecords(request) {
       const page = toStorePage(request, (text) => parseAuditCursor(text) !== null);
       const { records, next } = await auditLog.list(page);

@@ -52,4 +52,21 @@ export class Buckets {
     }
     return counts;
   }
+
+  /**
+   * The value that `share` of all do not exceed, taken to be spread evenly inside their bucket; 0 when there are none. What
+   * is above all bounds counts as the highest.
+   */
+  quantile(share: number): number {
+    const wanted = share * this.count;
+    let below = 0;
+    let low = 0;
+    for (const [i, high] of this.#bounds.entries()) {
+      const own = this.#counts[i] ?? 0;
+      if (own > 0 && below + own >= wanted) return low + ((wanted - below) / own) * (high - low);
+      below += own;
+      low = high;
+    }
+    return wanted === 0 ? 0 : low;
+  }
 }

@@ -36,9 +36,14 @@ function cookieOf(header: string | undefined, name: string): string | undefined 
   return values.length === 1 ? values[0] : undefined;
 }
 
-/** On a plain connection https may be meant, too: a proxy in front of this service may have taken it off. */
+/**
+ * What the browser itself says of the page, where it does, and `Origin` beside it. On a plain connection https may be meant,
+ * too: a proxy in front of this service may have taken it off.
+ */
 function isSameOrigin({ headers }: IncomingMessage, isSecure: boolean): boolean | undefined {
   const { origin, host } = headers;
+  const site = headers["sec-fetch-site"];
+  if (site !== undefined && site !== "same-origin") return false;
   if (origin === undefined) return undefined;
   const lower = origin.toLowerCase();
   const here = host?.toLowerCase() ?? "";

@@ -71,7 +71,8 @@ describe("uis serve --json", () => {
       "data_dir",
       "state",
     ]);
-    expect(line).toMatchObject({ event: "ready", version, dashboard: null, models: ["slow"], state: "volatile" });
+    expect(line).toMatchObject({ event: "ready", version, models: ["slow"], state: "volatile" });
+    expect(line.dashboard).toMatch(/^http:\/\/127\.0\.0\.1:\d+\/dashboard\/setup#token=[0-9A-Za-z]{43}$/);
     expect(line.api_key).toMatchObject({ name: "default", scope: "read_write" });
     const models = await fetch(`${line.api}/models`, { headers: { authorization: `Bearer ${line.api_key?.secret}` } });
     expect(models.status).toBe(200);

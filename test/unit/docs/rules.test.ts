@@ -101,8 +101,9 @@ describe("rule coverage", () => {
         of("O", "doors"),
         of("M", "engine"),
         of("M", "dashboard"),
+        of("M", "upstream"),
       ].map(isRequired),
-    ).toEqual([true, true, false, false, true, false]);
+    ).toEqual([true, true, false, false, true, true, false]);
   });
 });
 

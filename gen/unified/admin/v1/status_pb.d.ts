@@ -60,7 +60,7 @@ export declare type Status = Message<"unified.admin.v1.Status"> & {
   counters?: Counters | undefined;
 
   /**
-   * Durations of inference since the start of this process.
+   * Durations of inference since the start of this process, of requests that were answered.
    *
    * @generated from field: repeated unified.admin.v1.Latency latencies = 7;
    */
@@ -74,7 +74,7 @@ export declare type Status = Message<"unified.admin.v1.Status"> & {
   deliveriesDue: bigint;
 
   /**
-   * Endpoints of webhooks that fail and are not disabled yet.
+   * Endpoints of webhooks that fail and are not disabled yet, as far as this process sends to them.
    *
    * @generated from field: int32 endpoints_failing = 9;
    */
@@ -137,7 +137,7 @@ export declare type StatusJson = {
   counters?: CountersJson;
 
   /**
-   * Durations of inference since the start of this process.
+   * Durations of inference since the start of this process, of requests that were answered.
    *
    * @generated from field: repeated unified.admin.v1.Latency latencies = 7;
    */
@@ -151,7 +151,7 @@ export declare type StatusJson = {
   deliveriesDue?: string;
 
   /**
-   * Endpoints of webhooks that fail and are not disabled yet.
+   * Endpoints of webhooks that fail and are not disabled yet, as far as this process sends to them.
    *
    * @generated from field: int32 endpoints_failing = 9;
    */
@@ -421,7 +421,7 @@ export declare type Counters = Message<"unified.admin.v1.Counters"> & {
   requests: bigint;
 
   /**
-   * Those of them that failed for a reason of the service: status 500 and above.
+   * Those of them that failed for a reason of the service: status 500 and above, but 503.
    *
    * @generated from field: int64 failed = 2;
    */
@@ -470,7 +470,7 @@ export declare type CountersJson = {
   requests?: string;
 
   /**
-   * Those of them that failed for a reason of the service: status 500 and above.
+   * Those of them that failed for a reason of the service: status 500 and above, but 503.
    *
    * @generated from field: int64 failed = 2;
    */

@@ -17,6 +17,7 @@ function serviceWith(models: readonly Listed[], settings: object = {}, secret: s
     parts: { catalog: { all: () => all } },
     addresses: { http: "http://127.0.0.1:8080", grpc: "127.0.0.1:50051", ops: "http://127.0.0.1:9464" },
     firstKey: secret === null ? null : { secret },
+    dashboardPath: secret === null ? "/dashboard/" : "/dashboard/setup#token=one-time",
   };
   return told as unknown as Service;
 }
@@ -48,6 +49,15 @@ describe("what people are told at the start", () => {
   it("shows the key on the first start only", () => {
     expect(readyText(serviceWith([{ id: "m" }]))).toContain("shown this once");
     expect(nextStepText(serviceWith([{ id: "m" }], {}, null))).toContain("$UIS_API_KEY");
+  });
+
+  it("KEY-20: shows the set-up link on the first start only, and how to make another", () => {
+    const first = readyText(serviceWith([{ id: "m" }]));
+    expect(first).toContain("http://127.0.0.1:8080/dashboard/setup#token=one-time\n");
+    expect(first).toContain("uis admin link");
+    const later = readyText(serviceWith([{ id: "m" }], {}, null));
+    expect(later).toContain("http://127.0.0.1:8080/dashboard/\n");
+    expect(later).not.toContain("uis admin link");
   });
 
   it("makes the curl line trust the configured certificate", () => {

@@ -46,4 +46,30 @@ describe("bounds", () => {
     expect(bounds.duration).toEqual(expect.arrayContaining(bounds.genAiDuration));
     expect(bounds.tokenGap).toEqual(expect.arrayContaining(bounds.genAiTokenGap));
   });
+
+  it("tell quantiles as if the values of a bucket were spread evenly in it", () => {
+    const buckets = new Buckets([1, 2, 5]);
+    expect(buckets.quantile(0.5)).toBe(0);
+    for (const seconds of [0.5, 1.5, 1.6, 1.7]) buckets.observe(seconds);
+    expect(buckets.quantile(0.25)).toBe(1);
+    expect(buckets.quantile(0.5)).toBeCloseTo(1.333);
+    expect(buckets.quantile(1)).toBe(2);
+    buckets.observe(100);
+    expect(buckets.quantile(1)).toBe(5);
+  });
+
+  it("tell a quantile that lies in the bucket of the exact one", () => {
+    const values = fc.array(fc.float({ min: 0, max: 300, noNaN: true }), { minLength: 1 });
+    fc.assert(
+      fc.property(values, fc.constantFrom(0.5, 0.95, 0.99), (seconds, share) => {
+        const buckets = new Buckets(bounds.duration);
+        for (const value of seconds) buckets.observe(value);
+        const exact = seconds.sort((a, b) => a - b)[Math.ceil(share * seconds.length) - 1] ?? 0;
+        const high = bounds.duration.find((bound) => exact <= bound) ?? 0;
+        const low = bounds.duration[bounds.duration.indexOf(high) - 1] ?? 0;
+        expect(buckets.quantile(share)).toBeGreaterThanOrEqual(low);
+        expect(buckets.quantile(share)).toBeLessThanOrEqual(high);
+      }),
+    );
+  });
 });

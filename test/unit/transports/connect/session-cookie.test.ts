@@ -58,6 +58,17 @@ describe("session cookie", () => {
     expect(open(headers, isSecure).browser.isSameOrigin).toBe(isSame);
   });
 
+  it.each([
+    ["same-origin", "http://localhost:8080", true],
+    ["same-origin", undefined, undefined],
+    ["same-site", "http://localhost:8080", false],
+    ["cross-site", undefined, false],
+    ["none", undefined, false],
+  ])("SEC-20: what comes from %s with the Origin %j is of this server: %s", (site, origin, isSame) => {
+    const headers = { host: "localhost:8080", "sec-fetch-site": site, ...(origin === undefined ? {} : { origin }) };
+    expect(open(headers).browser.isSameOrigin).toBe(isSame);
+  });
+
   it("cuts what a browser says of itself", () => {
     expect(open({ "user-agent": "x".repeat(5_000) }).browser.userAgent).toHaveLength(256);
     expect(open({}).browser.userAgent).toBe("");

@@ -1,0 +1,52 @@
+/** What a person should look at. */
+import type { StatusJson } from "../../../../gen/unified/admin/v1/status_pb.js";
+
+/** A sentence, and the page where something can be done about it. */
+export interface Hint {
+  readonly text: string;
+  readonly page?: "models" | "webhooks" | "deliveries";
+}
+
+/** The most pressing first. Empty: all is well. */
+export function hintsOf(status: StatusJson): readonly Hint[] {
+  return [...hintsOfState(status), ...hintsOfModels(status), ...hintsOfWebhooks(status), ...warningsOf(status)];
+}
+
+function hintsOfState({ state }: StatusJson): readonly Hint[] {
+  const hints: Hint[] = [];
+  if (state?.ok !== true) hints.push({ text: `The store (${state?.kind ?? "not known"}) does not answer.` });
+  const spooled = Number(state?.spooled ?? 0);
+  if (spooled > 0) {
+    hints.push({
+      text: `${spooled} ended requests wait on this machine for the store; they are added when it answers.`,
+    });
+  }
+  return hints;
+}
+
+/** Per slot. Fewer come and go by themselves. */
+const manyWaiting = 2;
+
+function hintsOfModels({ models = [] }: StatusJson): readonly Hint[] {
+  if (models.length === 0) {
+    return [{ text: "There is no model yet. Pull one on the page Models, or with uis models pull.", page: "models" }];
+  }
+  return models.flatMap(({ id, problem = "", waiting = 0, slots = 0, running = 0 }): Hint[] => {
+    if (problem !== "") return [{ text: `${id}: ${problem}`, page: "models" }];
+    if (running < slots || waiting < manyWaiting * slots) return [];
+    return [{ text: `${id}: all slots are taken, and ${waiting} requests wait.`, page: "models" }];
+  });
+}
+
+function hintsOfWebhooks({ endpointsFailing = 0 }: StatusJson): readonly Hint[] {
+  if (endpointsFailing === 0) return [];
+  const text =
+    endpointsFailing === 1
+      ? "One webhook endpoint fails and will be disabled if it goes on."
+      : `${endpointsFailing} webhook endpoints fail and will be disabled if they go on.`;
+  return [{ text, page: "deliveries" }];
+}
+
+function warningsOf({ warnings = [] }: StatusJson): readonly Hint[] {
+  return warnings.map((text) => ({ text }));
+}

@@ -1,0 +1,109 @@
+/** What counters say about the time between two readings. */
+import type { StatusJson } from "../../../../gen/unified/admin/v1/status_pb.js";
+import { grouped } from "../../grouped.js";
+
+/** How the service did between a reading and the one before it. */
+export interface Point {
+  /** Wall-clock time of the service. */
+  readonly atMs: number;
+  readonly requestsPerSecond: number;
+  /** Of answers, as engines produce them. */
+  readonly tokensPerSecond: number;
+  /** Requests that ended. */
+  readonly ended: number;
+  /** Of them: failed for a reason of the service. */
+  readonly failed: number;
+  /** Of them: turned away. */
+  readonly rejected: number;
+  readonly running: number;
+  readonly waiting: number;
+}
+
+/** The last minutes, the oldest first. */
+export interface History {
+  readonly last: StatusJson | null;
+  readonly points: readonly Point[];
+}
+
+export const noHistory: History = { last: null, points: [] };
+
+/** How far back it goes. */
+export const historyMs = 300_000;
+
+/** Adds a reading. Counters of another process, or of a new start, say nothing about the time before: no point is made. */
+export function afterReading(history: History, status: StatusJson): History {
+  const point = history.last === null ? null : pointBetween(history.last, status);
+  if (point === null) return { last: status, points: history.points };
+  const since = point.atMs - historyMs;
+  return { last: status, points: [...history.points.filter(({ atMs }) => atMs > since && atMs < point.atMs), point] };
+}
+
+function pointBetween(before: StatusJson, now: StatusJson): Point | null {
+  const atMs = timeOf(now.now);
+  const seconds = (atMs - timeOf(before.now)) / 1_000;
+  if (before.startedAt !== now.startedAt || !(seconds > 0)) return null;
+  const more = (name: "requests" | "failed" | "rejected"): number =>
+    Math.max(0, Number(now.counters?.[name] ?? 0) - Number(before.counters?.[name] ?? 0));
+  return {
+    atMs,
+    requestsPerSecond: more("requests") / seconds,
+    tokensPerSecond: producedBetween(before, now) / seconds,
+    ended: more("requests"),
+    failed: more("failed"),
+    rejected: more("rejected"),
+    ...requestsNow(now),
+  };
+}
+
+/** Counted by model, because each begins anew when it is loaded. */
+function producedBetween(before: StatusJson, now: StatusJson): number {
+  const produced = new Map(before.models?.map(({ id, producedTokens }) => [id, Number(producedTokens ?? 0)]));
+  let sum = 0;
+  for (const { id, producedTokens } of now.models ?? []) {
+    const total = Number(producedTokens ?? 0);
+    const earlier = produced.get(id) ?? 0;
+    sum += total < earlier ? total : total - earlier;
+  }
+  return sum;
+}
+
+/** Requests of all models. */
+export function requestsNow({ models = [] }: StatusJson): { readonly running: number; readonly waiting: number } {
+  return {
+    running: models.reduce((sum, { running = 0 }) => sum + running, 0),
+    waiting: models.reduce((sum, { waiting = 0 }) => sum + waiting, 0),
+  };
+}
+
+/** A minute of the history. */
+export interface Minute {
+  readonly startMs: number;
+  readonly requestsPerSecond: number;
+  readonly tokensPerSecond: number;
+  readonly failed: number;
+  readonly mostRunning: number;
+  readonly mostWaiting: number;
+}
+
+/** The same by minute, the newest first. */
+export function byMinute(points: readonly Point[]): readonly Minute[] {
+  const minutes = grouped(points, ({ atMs }) => Math.floor(atMs / 60_000) * 60_000);
+  return [...minutes]
+    .map(([startMs, members]) => ({
+      startMs,
+      requestsPerSecond: mean(members.map((point) => point.requestsPerSecond)),
+      tokensPerSecond: mean(members.map((point) => point.tokensPerSecond)),
+      failed: members.reduce((sum, { failed }) => sum + failed, 0),
+      mostRunning: Math.max(...members.map(({ running }) => running)),
+      mostWaiting: Math.max(...members.map(({ waiting }) => waiting)),
+    }))
+    .reverse();
+}
+
+function mean(values: readonly number[]): number {
+  return values.reduce((sum, value) => sum + value, 0) / values.length;
+}
+
+function timeOf(instant: string | undefined): number {
+  return new Date(instant ?? Number.NaN).getTime();
+}

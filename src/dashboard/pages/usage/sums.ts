@@ -1,0 +1,99 @@
+/** What was used, as rows of tables and parts of bars. */
+import type { UsageBucketJson, UsageResultJson } from "../../../../gen/unified/admin/v1/usage_service_pb.js";
+import { grouped } from "../../grouped.js";
+import type { ChartSeries } from "../../ui/chart-props.js";
+
+/** What may be drawn. */
+export type Measure = "tokens" | "requests" | "cost";
+
+/** Sums, as numbers: they stay exact up to 9 million dollars. */
+export interface Sums {
+  readonly requests: number;
+  readonly promptTokens: number;
+  readonly completionTokens: number;
+  readonly cachedTokens: number;
+  readonly costNanoDollars: number;
+}
+
+/** What one model, key or both used in an hour or day. */
+export interface UsageRow extends Sums {
+  readonly startTime: string;
+  readonly endTime: string;
+  /** Empty: over all models. */
+  readonly model: string;
+  /** Empty: over all keys, or without one. */
+  readonly apiKeyId: string;
+}
+
+export function rowsOf(buckets: readonly UsageBucketJson[]): readonly UsageRow[] {
+  return buckets.flatMap(({ startTime = "", endTime = "", results = [] }) =>
+    results.map((result) => ({
+      startTime,
+      endTime,
+      model: result.model ?? "",
+      apiKeyId: result.apiKeyId ?? "",
+      ...sumsOf(result),
+    })),
+  );
+}
+
+function sumsOf(result: UsageResultJson): Sums {
+  return {
+    requests: Number(result.requests ?? 0),
+    promptTokens: Number(result.promptTokens ?? 0),
+    completionTokens: Number(result.completionTokens ?? 0),
+    cachedTokens: Number(result.cachedTokens ?? 0),
+    costNanoDollars: Number(result.costNanoDollars ?? 0),
+  };
+}
+
+export function measured(sums: Sums, measure: Measure): number {
+  if (measure === "requests") return sums.requests;
+  return measure === "cost" ? sums.costNanoDollars : sums.promptTokens + sums.completionTokens;
+}
+
+/** One row per model, key or both over the whole range, the largest first. */
+export function totalsOf(rows: readonly UsageRow[], measure: Measure): readonly UsageRow[] {
+  const groups = grouped(rows, ({ model, apiKeyId }) => JSON.stringify([model, apiKeyId]));
+  const totals = [...groups.values()].flatMap((members) => {
+    const [first] = members;
+    const last = members.at(-1);
+    return first === undefined || last === undefined
+      ? []
+      : [{ ...first, endTime: last.endTime, ...members.reduce(added, nothing) }];
+  });
+  return totals.sort((a, b) => measured(b, measure) - measured(a, measure));
+}
+
+const nothing: Sums = { requests: 0, promptTokens: 0, completionTokens: 0, cachedTokens: 0, costNanoDollars: 0 };
+
+function added(a: Sums, b: Sums): Sums {
+  return {
+    requests: a.requests + b.requests,
+    promptTokens: a.promptTokens + b.promptTokens,
+    completionTokens: a.completionTokens + b.completionTokens,
+    cachedTokens: a.cachedTokens + b.cachedTokens,
+    costNanoDollars: a.costNanoDollars + b.costNanoDollars,
+  };
+}
+
+const partsMax = 7;
+
+/** The parts of each bar: the largest groups by name, all others together. */
+export function barsOf(
+  buckets: readonly UsageBucketJson[],
+  measure: Measure,
+  labelOf: (row: UsageRow) => string,
+): readonly ChartSeries[] {
+  const rows = rowsOf(buckets);
+  const labels = [...new Set(totalsOf(rows, measure).map(labelOf))];
+  const named = new Set(labels.slice(0, labels.length > partsMax ? partsMax - 1 : partsMax));
+  const label = (row: UsageRow): string => (named.has(labelOf(row)) ? labelOf(row) : "All others");
+  const byLabel = grouped(rows, label);
+  return [...named, ...(labels.length > named.size ? ["All others"] : [])].map((name) => {
+    const byStart = grouped(byLabel.get(name) ?? [], ({ startTime }) => startTime);
+    const valueAt = (start = ""): number =>
+      (byStart.get(start) ?? []).reduce((sum, row) => sum + measured(row, measure), 0);
+    return { label: name, values: buckets.map(({ startTime }) => valueAt(startTime)) };
+  });
+}

@@ -1,0 +1,87 @@
+import { afterAll, beforeAll, describe, expect, it, onTestFinished } from "vitest";
+import { accessibilityFaults } from "../support/browser/accessibility.js";
+import { hasChromium } from "../support/browser/chromium.js";
+import { noComplaints } from "../support/browser/complaints.js";
+import { type DashboardRun, startDashboard, type Visit } from "../support/browser/dashboard.js";
+import { unreachableByKeyboard } from "../support/browser/keyboard.js";
+import { takePictures } from "../support/browser/pictures.js";
+
+const password = "correct horse battery";
+const nextPassword = "another horse battery";
+
+let dashboard: DashboardRun;
+
+async function visitAudit(): Promise<Visit> {
+  const visit = await dashboard.visitSignedIn();
+  onTestFinished(async () => {
+    expect(visit.complaints).toEqual(noComplaints);
+    await visit.close();
+  });
+  await visit.go("audit");
+  return visit;
+}
+
+/** Signed out, a page asks for the password. */
+const isSignedOut = ({ page }: Visit) => page.getByRole("button", { name: "Sign in" }).waitFor();
+
+// Needs Debian's Chromium.
+describe.skipIf(!hasChromium)("audit and sessions in a browser", () => {
+  beforeAll(async () => {
+    dashboard = await startDashboard({ env: { UIS_ADMIN_PASSWORD: password } });
+  });
+  afterAll(() => dashboard?.close());
+
+  it("KEY-23 SEC-30: what an administrator does is listed with who, from where, what and its details", async () => {
+    const { page } = await visitAudit();
+    await page.getByRole("link", { name: "API Keys" }).click();
+    await page.getByRole("button", { name: "Create key" }).click();
+    await page.getByLabel("Name").fill("audited");
+    await page.getByRole("dialog").getByRole("button", { name: "Create key" }).click();
+    const secret = await page.locator("code.value").innerText();
+    await page.keyboard.press("Escape");
+    await page.getByRole("link", { name: "Audit" }).click();
+    const record = page.getByRole("row").filter({ hasText: "api_key.create" }).first();
+    await record.getByText(/details$/).click();
+    expect(await record.innerText()).toMatch(/session from 127\.0\.0\.1[\s\S]*key_[\s\S]*ok[\s\S]*audited/);
+    expect(await page.content()).not.toContain(secret);
+    expect(await accessibilityFaults(page)).toEqual([]);
+    await takePictures(page, "audit");
+    expect(await unreachableByKeyboard(page)).toEqual([]);
+  });
+
+  it("KEY-22: a session is ended from another one", async () => {
+    const stolen = await visitAudit();
+    await stolen.page.getByText("this one").waitFor();
+    const { page } = await visitAudit();
+    const others = page.getByRole("button", { name: "End the session from 127.0.0.1" });
+    await others.first().click();
+    await page.getByRole("dialog").getByRole("button", { name: "End" }).click();
+    await page.getByRole("dialog").waitFor({ state: "detached" });
+    await stolen.page.reload();
+    await isSignedOut(stolen);
+  });
+
+  it("SEC-19: another password ends all other sessions and is the one that signs in", async () => {
+    const other = await visitAudit();
+    await other.page.getByText("this one").waitFor();
+    const { page } = await visitAudit();
+    await page.getByRole("button", { name: "Change password" }).click();
+    const dialog = page.getByRole("dialog");
+    await dialog.getByLabel("Password as it is").fill(password);
+    await dialog.getByLabel("New password").fill(nextPassword);
+    await dialog.getByLabel("The new one again").fill("not the same text");
+    expect(await accessibilityFaults(page)).toEqual([]);
+    await takePictures(page, "change-password");
+    await dialog.getByRole("button", { name: "Change password" }).click();
+    await dialog.getByText("The two new passwords are not the same.").waitFor();
+    await dialog.getByLabel("The new one again").fill(nextPassword);
+    await dialog.getByRole("button", { name: "Change password" }).click();
+    await dialog.waitFor({ state: "detached" });
+    await page.getByText("this one").waitFor();
+    await other.page.reload();
+    await isSignedOut(other);
+    await other.page.getByLabel("Password of the administrator").fill(nextPassword);
+    await other.page.getByRole("button", { name: "Sign in" }).click();
+    await other.page.getByRole("heading", { level: 1, name: "Audit" }).waitFor();
+  });
+});

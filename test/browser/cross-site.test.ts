@@ -1,0 +1,104 @@
+import { createServer, type Server } from "node:http";
+import type { AddressInfo } from "node:net";
+import type { Page } from "playwright-core";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { hasChromium } from "../support/browser/chromium.js";
+import { type Aim, type Shape, shapes } from "../support/browser/cross-site-shapes.js";
+import { type DashboardRun, startDashboard, type Visit } from "../support/browser/dashboard.js";
+
+const keys = "unified.admin.v1.ApiKeyService";
+const made = { name: "made by a foreign page", scope: "SCOPE_READ_WRITE" };
+
+let dashboard: DashboardRun;
+let foreign: Server;
+let visit: Visit;
+/** A page of a server of somebody else. */
+let attacker: Page;
+
+/** Everything that a foreign page could have changed leaves a record, or a key. */
+async function kept(): Promise<object> {
+  const { audit, keys: store } = dashboard.service.service.parts.state;
+  const page = { limit: 100, after: null };
+  const { records } = await audit.list(page);
+  const all = await store.list({ ...page, account: null });
+  return { audited: records.map(({ id }) => id), keys: all.records.map(({ id }) => id) };
+}
+
+const aimAt = (origin: string): Aim => ({ url: `${origin}/${keys}/CreateApiKey`, body: JSON.stringify(made) });
+const portOf = (server: Server): number => (server.address() as AddressInfo).port;
+
+async function attack(page: Page, shape: Shape, aim: Aim): Promise<void> {
+  await page.evaluate(shape.act, { ...aim, detail: shape.detail });
+  // What a page sends without waiting for it arrives by now.
+  await page.waitForTimeout(20);
+}
+
+// Needs Debian's Chromium.
+describe.skipIf(!hasChromium)("foreign pages while the administrator is signed in", () => {
+  beforeAll(async () => {
+    const hosts = ["evil.example", "rebound.example"].map((host) => `MAP ${host} 127.0.0.1`).join(",");
+    dashboard = await startDashboard({ browserArgs: [`--host-resolver-rules=${hosts}`] });
+    foreign = createServer((_req, res) => {
+      res.writeHead(200, { "content-type": "text/html" }).end("<!doctype html><title>foreign</title><body></body>");
+    });
+    await new Promise<void>((resolve) => foreign.listen(0, "127.0.0.1", resolve));
+    visit = await dashboard.visitSignedIn();
+    attacker = await visit.page.context().newPage();
+  });
+  afterAll(async () => {
+    foreign?.close();
+    foreign?.closeAllConnections();
+    await dashboard?.close();
+  });
+
+  it("the very request works from a page of the dashboard: the tests below can fail", async () => {
+    const before = await kept();
+    await visit.go("");
+    await attack(visit.page, shapes["fetch of JSON"], aimAt(dashboard.service.http));
+    expect(await kept()).not.toEqual(before);
+  });
+
+  describe.each([
+    { who: "another site", host: "evil.example" },
+    // Cookies know no ports, so the browser sends ours along.
+    { who: "another port of this host", host: "127.0.0.1" },
+  ])("of $who", ({ host }) => {
+    beforeAll(async () => {
+      await attacker.goto(`http://${host}:${portOf(foreign)}/`);
+    });
+
+    it.each(Object.entries(shapes))("SEC-20: %s changes nothing", async (_name, shape) => {
+      const before = await kept();
+      await attack(attacker, shape, aimAt(dashboard.service.http));
+      expect(await kept()).toEqual(before);
+    });
+  });
+
+  it("SEC-20: a name that was made to point here has no session here, whatever it asks", async () => {
+    const { port } = new URL(dashboard.service.http);
+    const rebound = `http://rebound.example:${port}`;
+    await attacker.goto(`${rebound}/health`);
+    const before = await kept();
+    for (const shape of Object.values(shapes)) await attack(attacker, shape, aimAt(rebound));
+    expect(await kept()).toEqual(before);
+  });
+
+  it("SEC-20: no page can show the dashboard in a frame, or hold on to its window", async () => {
+    await attacker.goto(`http://evil.example:${portOf(foreign)}/`);
+    const { framed, opened } = await attacker.evaluate(async (url) => {
+      const frame = document.createElement("iframe");
+      frame.src = url;
+      const loaded = new Promise((resolve) => {
+        frame.onload = resolve;
+      });
+      document.body.append(frame);
+      await loaded;
+      const other = window.open(url);
+      await new Promise((resolve) => setTimeout(resolve, 1_000));
+      return { framed: frame.contentDocument === null, opened: other?.closed };
+    }, `${dashboard.service.http}/dashboard/`);
+    const shown = attacker.frames().map((frame) => frame.url());
+    expect(shown.filter((url) => url.includes("/dashboard"))).toEqual([]);
+    expect([framed, opened]).toEqual([true, true]);
+  });
+});

@@ -1,0 +1,151 @@
+import { afterAll, beforeAll, beforeEach, describe, expect, it, onTestFinished } from "vitest";
+import { accessibilityFaults } from "../support/browser/accessibility.js";
+import { hasChromium } from "../support/browser/chromium.js";
+import { noComplaints } from "../support/browser/complaints.js";
+import type { DashboardRun, Visit } from "../support/browser/dashboard.js";
+import { unreachableByKeyboard } from "../support/browser/keyboard.js";
+import { takePictures } from "../support/browser/pictures.js";
+import { startDashboardOn, stores } from "../support/browser/stores.js";
+import { type Receiver, startReceiver } from "../support/receivers/receiver.js";
+
+/** Longer than the page needs to notice, which looks every 2 s. */
+const slowAnswerMs = 2_500;
+
+let dashboard: DashboardRun;
+let receiver: Receiver;
+let visit: Visit;
+
+const dialog = () => visit.page.getByRole("dialog");
+const badge = (state: string) => visit.page.locator(".badge").getByText(state, { exact: true });
+
+async function makeEvent(): Promise<void> {
+  const { api, key } = dashboard.service;
+  const response = await fetch(`${api}/chat/completions`, {
+    method: "POST",
+    headers: { authorization: `Bearer ${key}`, "content-type": "application/json" },
+    body: JSON.stringify({ model: "test-chat", messages: [{ role: "user", content: "Hi" }] }),
+  });
+  await response.text();
+}
+
+async function addEndpoint(): Promise<void> {
+  const { api, key } = dashboard.service;
+  const response = await fetch(`${api}/webhooks`, {
+    method: "POST",
+    headers: { authorization: `Bearer ${key}`, "content-type": "application/json" },
+    body: JSON.stringify({ url: receiver.url, events: ["request.completed"] }),
+  });
+  expect(response.status).toBe(200);
+}
+
+// Needs Debian's Chromium.
+describe.skipIf(!hasChromium).each(stores)("deliveries in a browser, state in %s", (store) => {
+  beforeAll(async () => {
+    receiver = await startReceiver();
+    const webhooks = { allow_http: true, allow_private_cidrs: ["127.0.0.0/8"], retry_delays: ["4s"] };
+    dashboard = await startDashboardOn(store, { config: { webhooks } });
+    await addEndpoint();
+  });
+  afterAll(async () => {
+    await dashboard?.close();
+    await receiver?.close();
+  });
+
+  beforeEach(async () => {
+    visit = await dashboard.visitSignedIn();
+    const { page, complaints } = visit;
+    onTestFinished(async () => {
+      expect(complaints).toEqual(noComplaints);
+      await page.context().close();
+    });
+    await visit.go("deliveries");
+  });
+
+  it("WH-45: a list without deliveries says what makes one", async () => {
+    await visit.page.getByText("Nothing was delivered yet.").waitFor();
+  });
+
+  it("WH-29 WH-45 WH-46: a failing delivery is seen in each of its states, is retried by hand, and arrives", async () => {
+    const { page } = visit;
+    receiver.answerWith({ status: 500, body: "<script>alert(1)</script>", afterMs: slowAnswerMs });
+    await makeEvent();
+    for (const state of ["delivery attempted", "awaiting retry", "delivery attempted", "permanently failed"]) {
+      await badge(state).waitFor({ timeout: 15_000 });
+    }
+    await page.getByText("all retries were used").waitFor();
+    await page.getByRole("link", { name: /^request\.completed, delivery dlv_/ }).click();
+    await page.getByText("Text of the answer").first().click();
+    expect(await page.locator("td pre").first().innerText()).toBe("<script>alert(1)</script>");
+    expect(await accessibilityFaults(page)).toEqual([]);
+    await takePictures(page, "delivery-failed");
+
+    receiver.answerWith({ status: 200 });
+    await page.getByRole("button", { name: "Retry now" }).click();
+    expect(await accessibilityFaults(page)).toEqual([]);
+    await takePictures(page, "delivery-retry");
+    await dialog().getByRole("button", { name: "Retry now" }).click();
+    await badge("delivered").waitFor();
+    expect(await page.getByRole("row").count()).toBe(1 + 3);
+    expect(await page.getByRole("row").last().innerText()).toContain("by hand");
+    expect(receiver.requests).toHaveLength(3);
+  });
+
+  it("WH-47: what has arrived is sent again only after a question", async () => {
+    const { page } = visit;
+    const before = receiver.requests.length;
+    await page.getByRole("link", { name: /^request\.completed, delivery dlv_/ }).click();
+    await page.getByRole("button", { name: "Send again" }).click();
+    await dialog().getByText("It has arrived already.").waitFor();
+    expect(receiver.requests).toHaveLength(before);
+    await dialog().getByRole("button", { name: "Send again" }).click();
+    await receiver.until(before + 1);
+  });
+
+  it("WH-45: the filter stands in the address and holds after a reload", async () => {
+    const { page } = visit;
+    await page.getByLabel("State").selectOption("delivered");
+    await page.getByRole("button", { name: "Filter", exact: true }).click();
+    await badge("delivered").waitFor();
+    expect(new URL(page.url()).searchParams.get("state")).toBe("delivered");
+    await page.getByLabel("State").selectOption("permanently failed");
+    await page.getByRole("button", { name: "Filter", exact: true }).click();
+    await page.getByText("No delivery fits this filter.").waitFor();
+    await page.reload();
+    await page.getByText("No delivery fits this filter.").waitFor();
+    expect(await page.getByLabel("State").inputValue()).toBe("permanently_failed");
+    await page.getByRole("button", { name: "Show all" }).click();
+    await badge("delivered").waitFor();
+  });
+
+  it("WH-48: a range is replayed, and the same call tells how far it is", async () => {
+    const { page } = visit;
+    const before = receiver.requests.length;
+    await page.getByRole("button", { name: "Replay a range" }).click();
+    const endpointId = await page.locator("datalist option").first().getAttribute("value");
+    await dialog()
+      .getByLabel("Endpoint")
+      .fill(endpointId ?? "");
+    await dialog().getByLabel("Created from").fill("2020-01-01T00:00");
+    await dialog().getByText("Also what was delivered.").click();
+    expect(await accessibilityFaults(page)).toEqual([]);
+    await takePictures(page, "replay");
+    await dialog().getByRole("button", { name: "Replay", exact: true }).click();
+    await dialog().getByText("1 queued by this call.").waitFor();
+    await receiver.until(before + 1);
+    await dialog().getByRole("button", { name: "See how far it is" }).click();
+    await dialog().getByText("0 queued by this call. Of the whole replay 1 delivered").waitFor();
+    await dialog().getByRole("link", { name: "Show its deliveries" }).click();
+    await dialog().waitFor({ state: "detached" });
+    expect(new URL(page.url()).searchParams.get("replay")).toMatch(/^rpl_/);
+  });
+
+  it("every part of the page can be read and reached", async () => {
+    const { page } = visit;
+    receiver.answerWith({ status: 500 });
+    await makeEvent();
+    await badge("awaiting retry").waitFor();
+    expect(await accessibilityFaults(page)).toEqual([]);
+    await takePictures(page, "deliveries");
+    expect(await unreachableByKeyboard(page)).toEqual([]);
+  });
+});

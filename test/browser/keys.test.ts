@@ -1,0 +1,154 @@
+import { afterAll, beforeAll, beforeEach, describe, expect, it, onTestFinished } from "vitest";
+import { accessibilityFaults } from "../support/browser/accessibility.js";
+import { hasChromium } from "../support/browser/chromium.js";
+import { noComplaints } from "../support/browser/complaints.js";
+import type { DashboardRun, Visit } from "../support/browser/dashboard.js";
+import { unreachableByKeyboard } from "../support/browser/keyboard.js";
+import { takePictures } from "../support/browser/pictures.js";
+import { startDashboardOn, stores } from "../support/browser/stores.js";
+
+const pageSize = 50;
+
+let dashboard: DashboardRun;
+let visit: Visit;
+
+/** The row of the table, or the open window. */
+const row = (text: string) => visit.page.getByRole("row").filter({ hasText: text });
+const dialog = () => visit.page.getByRole("dialog");
+const shownSecret = () => dialog().locator("code.value").innerText();
+
+async function create(name: string, account: string): Promise<string> {
+  await visit.page.getByRole("button", { name: "Create key" }).click();
+  await dialog().getByLabel("Name").fill(name);
+  await dialog().getByLabel("Account").fill(account);
+  await dialog().getByRole("button", { name: "Create key" }).click();
+  return shownSecret();
+}
+
+async function statusWith(secret: string): Promise<number> {
+  const headers = { authorization: `Bearer ${secret}` };
+  const response = await fetch(`${dashboard.service.api}/models`, { headers });
+  await response.text();
+  return response.status;
+}
+
+// Needs Debian's Chromium.
+describe.skipIf(!hasChromium).each(stores)("API keys in a browser, state in %s", (store) => {
+  beforeAll(async () => {
+    dashboard = await startDashboardOn(store);
+  });
+  afterAll(() => dashboard?.close());
+
+  beforeEach(async () => {
+    visit = await dashboard.visitSignedIn({ permissions: ["clipboard-read", "clipboard-write"] });
+    const { page, complaints } = visit;
+    onTestFinished(async () => {
+      expect(complaints).toEqual(noComplaints);
+      await page.context().close();
+    });
+    await visit.go("keys");
+  });
+
+  it("KEY-2 KEY-9: a key is shown and copied once, is gone after a reload, works, and is refused once it is revoked", async () => {
+    const { page } = visit;
+    const secret = await create("checkout", "shop");
+    expect(secret).toMatch(/^sk-uis-/);
+    await dialog().getByRole("button", { name: "Copy", exact: true }).click();
+    await dialog().getByText("Copied").waitFor();
+    expect(await page.evaluate(() => navigator.clipboard.readText())).toBe(secret);
+    expect(await accessibilityFaults(page)).toEqual([]);
+    await takePictures(page, "key-once");
+    await dialog().getByRole("button", { name: "Done" }).click();
+    await page.reload();
+    await row("checkout").waitFor();
+    expect(await page.content()).not.toContain(secret);
+    expect(await row("checkout").innerText()).toContain(`${secret.slice(0, 10)}…${secret.slice(-4)}`);
+
+    expect(await statusWith(secret)).toBe(200);
+    await page.getByRole("button", { name: "Revoke checkout" }).click();
+    expect(await accessibilityFaults(page)).toEqual([]);
+    await dialog().getByRole("button", { name: "Revoke" }).click();
+    await row("checkout").getByText("revoked").waitFor();
+    expect(await statusWith(secret)).toBe(401);
+  });
+
+  it("KEY-16: a rotated key works on beside its successor, whose secret is shown once", async () => {
+    const { page } = visit;
+    const old = await create("rotated", "shop");
+    await page.keyboard.press("Escape");
+    await page.getByRole("button", { name: "Rotate rotated" }).click();
+    await dialog().getByLabel("The old key works on").selectOption("for 1 hour");
+    await dialog().getByRole("button", { name: "Rotate" }).click();
+    await dialog().getByText("The old key stops on").waitFor();
+    const successor = await shownSecret();
+    expect(successor).not.toBe(old);
+    expect(await Promise.all([statusWith(old), statusWith(successor)])).toEqual([200, 200]);
+    await dialog().getByRole("button", { name: "Done" }).click();
+    await row("rotated").getByText("in 60 min").waitFor();
+    expect(await page.content()).not.toContain(successor);
+  });
+
+  it("KEY-8: what a key may do is changed, and only that", async () => {
+    const { page } = visit;
+    const secret = await create("changed", "shop");
+    await dialog().getByRole("button", { name: "Done" }).click();
+    await page.getByRole("button", { name: "Change changed" }).click();
+    await dialog().getByLabel("Name").fill("changed twice");
+    await dialog().getByLabel("Models").fill("other-*");
+    await dialog().getByLabel("Requests a minute").fill("600");
+    await dialog().getByRole("button", { name: "Save" }).click();
+    await row("changed twice").getByText("only other-* · 600 requests a minute").waitFor();
+    const models = await fetch(`${dashboard.service.api}/models`, { headers: { authorization: `Bearer ${secret}` } });
+    expect(await models.json()).toMatchObject({ data: [] });
+  });
+
+  it("a refusal is told in the service's words and names the field", async () => {
+    await visit.page.getByRole("button", { name: "Create key" }).click();
+    await dialog().getByLabel("Name").fill("bad");
+    await dialog().getByLabel("Account").fill("Not A Name");
+    await dialog().getByRole("button", { name: "Create key" }).click();
+    expect(await dialog().getByRole("alert").innerText()).toMatch(/^account: 'account' must be/);
+  });
+
+  it("SEC-21: whatever a key is called is text", async () => {
+    const name = `<img src=x onerror="alert(1)"><script>alert(2)</script>`;
+    await create(name, "shop");
+    await dialog().getByRole("button", { name: "Done" }).click();
+    expect(await row("onerror").locator("strong").innerText()).toBe(name);
+  });
+
+  it("many keys are paged by the service and filtered by account, and the keyboard reaches every action", async () => {
+    const { page } = visit;
+    const { apiKeys } = dashboard.service.service.parts;
+    for (let index = 0; index < pageSize + 10; index++) {
+      await apiKeys.create({ name: `many ${index}`, scope: "read", account: "many" });
+    }
+    await page.getByLabel("Account").fill("many");
+    await page.getByRole("button", { name: "Show" }).click();
+    await row(`many ${pageSize + 9}`).waitFor();
+    expect(await page.getByRole("row").count()).toBe(1 + pageSize);
+    await page.getByRole("button", { name: "Next page" }).click();
+    await row("many 0").waitFor();
+    expect(await page.getByRole("row").count()).toBe(1 + 10);
+    expect(new URL(page.url()).searchParams.get("account")).toBe("many");
+    await page.goBack();
+    await row(`many ${pageSize + 9}`).waitFor();
+    expect(await unreachableByKeyboard(page)).toEqual([]);
+  });
+
+  it("every part of the page can be read and reached", async () => {
+    const { page } = visit;
+    await visit.go("keys?account=default");
+    await row("test-read").waitFor();
+    expect(await accessibilityFaults(page)).toEqual([]);
+    await takePictures(page, "keys");
+    await page.getByRole("button", { name: "Create key" }).focus();
+    await page.keyboard.press("Enter");
+    expect(await accessibilityFaults(page)).toEqual([]);
+    expect(await unreachableByKeyboard(page)).toEqual([]);
+    await takePictures(page, "key-new");
+    await page.keyboard.press("Escape");
+    await dialog().waitFor({ state: "detached" });
+    expect(await page.evaluate(() => document.activeElement?.textContent)).toBe("Create key");
+  });
+});

@@ -1,0 +1,108 @@
+import { mkdtemp, readFile, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, beforeAll, beforeEach, describe, expect, it, onTestFinished } from "vitest";
+import { accessibilityFaults } from "../support/browser/accessibility.js";
+import { ask } from "../support/browser/ask.js";
+import { hasChromium } from "../support/browser/chromium.js";
+import { noComplaints } from "../support/browser/complaints.js";
+import { type DashboardRun, startDashboard, type Visit } from "../support/browser/dashboard.js";
+import { unreachableByKeyboard } from "../support/browser/keyboard.js";
+import { takePictures } from "../support/browser/pictures.js";
+import { writeScriptedGguf } from "../support/gguf/scripted-gguf.js";
+import { HubServer } from "../support/hub-server.js";
+
+let folder: string;
+let hub: HubServer;
+let dashboard: DashboardRun;
+let visit: Visit;
+
+const dialog = () => visit.page.getByRole("dialog");
+const pull = () => visit.page.getByRole("region", { name: "Pull" });
+const catalog = () => visit.page.getByRole("table", { name: "Catalog" });
+const stored = () => visit.page.getByRole("table", { name: "Models whose files are kept" });
+const source = () => `${hub.endpoint}/owner/repo/resolve/main/Some-Model.gguf`;
+
+async function startPull(from: string, id: string): Promise<void> {
+  await visit.page.getByRole("button", { name: "Pull a model" }).click();
+  await dialog().getByLabel("Source").fill(from);
+  await dialog().getByLabel("Id").fill(id);
+  await dialog().getByRole("button", { name: "Pull" }).click();
+}
+
+// Needs Debian's Chromium.
+describe.skipIf(!hasChromium)("models in a browser", () => {
+  beforeAll(async () => {
+    folder = await mkdtemp(join(tmpdir(), "uis-models-page-"));
+    const file = join(folder, "chat.gguf");
+    await writeScriptedGguf(file, { text: "It works." });
+    hub = await HubServer.start();
+    hub.put("owner/repo", "Some-Model.gguf", await readFile(file));
+    dashboard = await startDashboard({ config: { engine: { threads: 1 } } });
+  });
+  afterAll(async () => {
+    await dashboard?.close();
+    await hub?.close();
+    await rm(folder, { recursive: true });
+  });
+
+  beforeEach(async () => {
+    visit = await dashboard.visitSignedIn();
+    onTestFinished(async () => {
+      expect(visit.complaints).toEqual(noComplaints);
+      await visit.close();
+    });
+    await visit.go("models");
+  });
+
+  it("lists the catalog with what each model does, and leads to the playground to try one", async () => {
+    const { page } = visit;
+    const row = catalog().getByRole("row").filter({ hasText: "test-embed" });
+    expect(await row.innerText()).toMatch(/ready[\s\S]*embeddings[\s\S]*8 dimensions[\s\S]*0 of 64/);
+    expect(await accessibilityFaults(page)).toEqual([]);
+    expect(await unreachableByKeyboard(page)).toEqual([]);
+    await row.getByRole("link", { name: "Try test-embed" }).click();
+    await page.getByRole("heading", { level: 1, name: "Playground" }).waitFor();
+    expect(await page.getByLabel("Model").inputValue()).toBe("test-embed");
+  });
+
+  it("pulls a model with progress, goes on after a stop, and then unloads, loads and removes it", async () => {
+    const { page } = visit;
+    hub.play({ stallAfterBytes: 200_000 });
+    await startPull(source(), "pulled");
+    await pull().getByRole("progressbar").waitFor();
+    await pull()
+      .getByText(/^[\d.]+ KiB of /)
+      .waitFor();
+    await page.getByRole("link", { name: "Usage" }).click();
+    await page.getByRole("heading", { level: 1, name: "Usage" }).waitFor();
+    await page.getByRole("link", { name: "Models" }).click();
+    await takePictures(page, "models-pull");
+    await pull().getByRole("button", { name: "Stop" }).click();
+    await pull().getByText("stopped; what was fetched is kept").waitFor();
+
+    await startPull(source(), "pulled");
+    await pull().getByText("pulled and loaded").waitFor();
+    await pull().getByRole("button", { name: "Dismiss" }).click();
+    await stored().getByRole("row").filter({ hasText: "pulled" }).getByText("loaded", { exact: true }).waitFor();
+    expect(await ask(dashboard.service, "pulled")).toBe(200);
+    expect(await accessibilityFaults(page)).toEqual([]);
+    await takePictures(page, "models");
+
+    await page.getByRole("button", { name: "Unload pulled" }).click();
+    await stored().getByText("not loaded").waitFor();
+    await page.getByRole("button", { name: "Load pulled" }).click();
+    await catalog().getByText("pulled").waitFor();
+    await page.getByRole("button", { name: "Remove pulled" }).click();
+    expect(await accessibilityFaults(page)).toEqual([]);
+    await dialog().getByRole("button", { name: "Remove" }).click();
+    await page.getByText("No model's file is kept.").waitFor();
+    expect(await ask(dashboard.service, "pulled")).toBe(404);
+  });
+
+  it("says in the service's words why a model cannot be pulled", async () => {
+    await startPull("hf:nothing", "x");
+    await pull().getByText("failed", { exact: true }).waitFor();
+    expect(await pull().getByRole("alert").innerText()).toContain("is not of the form hf:owner/repo/file@revision");
+  });
+});

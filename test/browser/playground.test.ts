@@ -1,0 +1,150 @@
+import { afterAll, beforeAll, beforeEach, describe, expect, it, onTestFinished } from "vitest";
+import { accessibilityFaults } from "../support/browser/accessibility.js";
+import { hasChromium } from "../support/browser/chromium.js";
+import { noComplaints } from "../support/browser/complaints.js";
+import { type DashboardRun, startDashboard, type Visit } from "../support/browser/dashboard.js";
+import { unreachableByKeyboard } from "../support/browser/keyboard.js";
+import { takePictures } from "../support/browser/pictures.js";
+import { eventually } from "../support/eventually.js";
+
+const models = [
+  { id: "slow", engine: "scripted", scripted: { text: "Word. ", tokens: 400, token_delay_ms: 40 } },
+  { id: "echo", engine: "scripted" },
+  { id: "caller", engine: "scripted", scripted: { tool_call: { name: "weather", arguments: { city: "Oslo" } } } },
+  { id: "embed", engine: "scripted", scripted: { dimensions: 8 } },
+];
+const tools = JSON.stringify([{ type: "function", function: { name: "weather", parameters: { type: "object" } } }]);
+
+let dashboard: DashboardRun;
+let visit: Visit;
+
+const message = () => visit.page.getByLabel("Message");
+const status = () => visit.page.getByRole("status");
+const turn = (index: number) => visit.page.getByRole("list", { name: "Conversation" }).getByRole("listitem").nth(index);
+
+async function send(text: string): Promise<void> {
+  await message().fill(text);
+  await visit.page.getByRole("button", { name: "Send" }).click();
+}
+
+// Needs Debian's Chromium.
+describe.skipIf(!hasChromium)("the playground in a browser", () => {
+  beforeAll(async () => {
+    dashboard = await startDashboard({ config: { models } });
+  });
+  afterAll(() => dashboard?.close());
+
+  beforeEach(async () => {
+    visit = await dashboard.visitSignedIn({ permissions: ["clipboard-read", "clipboard-write"] });
+    onTestFinished(async () => {
+      expect(visit.complaints).toEqual(noComplaints);
+      await visit.close();
+    });
+  });
+
+  it("shows an answer while it is written, and its stop button frees the model at once", async () => {
+    const { page } = visit;
+    await visit.go("playground?model=slow");
+    await send("Go on");
+    await turn(1)
+      .getByText(/^(Word\. ){3}/)
+      .waitFor();
+    const early = await turn(1).innerText();
+    await eventually(async () => (await turn(1).innerText()).length > early.length);
+    expect((await dashboard.service.debugState()).requests.running).toBe(1);
+    const list = page.getByRole("list", { name: "Conversation" });
+    expect(await list.getAttribute("aria-busy")).toBe("true");
+
+    await page.getByRole("button", { name: "Stop" }).click();
+    await status().getByText("Stopped.").waitFor();
+    expect(await status().innerText()).toMatch(/First token after .* ms, \d.* tokens\/s, \d+ tokens/);
+    expect(await list.getAttribute("aria-busy")).toBe("false");
+    await eventually(async () => (await dashboard.service.debugState()).requests.running === 0);
+    const kept = await turn(1).innerText();
+    expect(kept).toContain("Word.");
+    expect(await accessibilityFaults(page)).toEqual([]);
+    expect(await unreachableByKeyboard(page)).toEqual([]);
+    await takePictures(page, "playground");
+  });
+
+  it("SEC-21: shows markup that a model writes as text", async () => {
+    await visit.go("playground?model=echo");
+    const markup = '<img src=x onerror="alert(1)"><script>window.__x = 1</script>';
+    await send(markup);
+    await status().getByText("Done.").waitFor();
+    expect(await turn(1).innerText()).toContain(markup);
+    expect(await visit.page.evaluate(() => "__x" in window)).toBe(false);
+  });
+
+  it("keeps the conversation, with what was set beside it, and shows it as code without a key", async () => {
+    const { page } = visit;
+    await visit.go("playground?model=echo");
+    await page.getByLabel("System prompt").fill("Be short.");
+    await page.getByLabel("Temperature").fill("0.5");
+    await send("First");
+    await status().getByText("Done.").waitFor();
+    await message().fill("Second");
+    await message().press("Control+Enter");
+    await turn(3).getByText("Second").waitFor();
+    await status().getByText("Done.").waitFor();
+
+    await page.getByText("Copy as code").click();
+    await page.getByRole("button", { name: "Copy", exact: true }).click();
+    await page.getByText("Copied").waitFor();
+    const curl = await page.evaluate(() => navigator.clipboard.readText());
+    expect(curl).toContain(`curl --no-buffer '${dashboard.service.api}/chat/completions'`);
+    expect(curl).toContain('"authorization: Bearer $UIS_API_KEY"');
+    for (const part of ["Be short.", "First", "Second", '"temperature": 0.5']) expect(curl).toContain(part);
+    for (const language of ["Python", "TypeScript", "gRPC, with buf curl"]) {
+      await page.getByLabel("Language").selectOption(language);
+      expect(await page.locator("pre").innerText()).toContain("Second");
+    }
+    expect(await accessibilityFaults(page)).toEqual([]);
+    await takePictures(page, "playground-code");
+    await page.getByRole("button", { name: "New conversation" }).click();
+    await page.getByText("Write a message below.").waitFor();
+  });
+
+  it("offers tools, shows what the model calls, and goes on with what the tool answers", async () => {
+    const { page } = visit;
+    await visit.go("playground?model=caller");
+    await page.getByLabel("Tools").fill("[{");
+    await send("The weather?");
+    expect(await page.getByRole("alert").innerText()).toContain("The tools are not JSON");
+    await page.getByLabel("Tools").fill(tools);
+    await page.getByRole("button", { name: "Send" }).click();
+    await turn(1).getByText('Calls weather with {"city":"Oslo"}').waitFor();
+    await page.getByLabel("What weather answers").fill("Rain");
+    expect(await accessibilityFaults(page)).toEqual([]);
+    await page.getByLabel("Tools").fill("");
+    await page.getByRole("button", { name: "Send results" }).click();
+    await status().getByText("Done.").waitFor();
+    await turn(3).waitFor();
+    expect(await turn(2).innerText()).toContain("Rain");
+  });
+
+  it("goes on with a text, and refuses in the service's words", async () => {
+    const { page } = visit;
+    await visit.go("playground?model=echo&mode=completions");
+    await page.getByLabel("Text to go on with").fill("Once upon a time");
+    await page.getByRole("button", { name: "Complete" }).click();
+    await page.getByRole("region", { name: "Answer" }).getByText("Once upon a time").waitFor();
+    await status().getByText("Done.").waitFor();
+    await page.getByLabel("Temperature").fill("9");
+    await page.getByRole("button", { name: "Complete" }).click();
+    expect(await page.getByRole("alert").innerText()).toContain("temperature");
+    expect(await accessibilityFaults(page)).toEqual([]);
+  });
+
+  it("makes vectors and says how alike they are", async () => {
+    const { page } = visit;
+    await visit.go("playground?mode=embeddings");
+    await page.getByLabel("Texts, one a line").fill("the same\nthe same\nanother");
+    await page.getByRole("button", { name: "Make vectors" }).click();
+    const rows = page.getByRole("table", { name: "Vectors" }).getByRole("row");
+    await rows.nth(3).waitFor();
+    expect(await rows.nth(2).innerText()).toContain("1.000");
+    expect(await rows.nth(3).innerText()).toContain("another");
+    expect(await accessibilityFaults(page)).toEqual([]);
+  });
+});

@@ -1,0 +1,94 @@
+import { afterAll, beforeAll, describe, expect, it, onTestFinished } from "vitest";
+import { accessibilityFaults } from "../support/browser/accessibility.js";
+import { hasChromium } from "../support/browser/chromium.js";
+import { noComplaints } from "../support/browser/complaints.js";
+import { type DashboardRun, startDashboard, type Visit } from "../support/browser/dashboard.js";
+import { takePictures } from "../support/browser/pictures.js";
+
+const password = "correct horse battery";
+
+let dashboard: DashboardRun;
+
+const signIn = async ({ page }: Visit, text: string): Promise<void> => {
+  await page.getByLabel("Password of the administrator").fill(text);
+  await page.getByRole("button", { name: "Sign in" }).click();
+};
+
+const isSignedIn = ({ page }: Visit) => page.getByRole("heading", { level: 1, name: "Overview" }).waitFor();
+
+// Needs Debian's Chromium.
+describe.skipIf(!hasChromium)("signing in with a browser", () => {
+  beforeAll(async () => {
+    dashboard = await startDashboard({ config: { state: { durability: "every-write" } } });
+  });
+  afterAll(() => dashboard?.close());
+
+  const setUpLink = () => {
+    const { addresses, dashboardPath } = dashboard.service.service;
+    return addresses.http + dashboardPath;
+  };
+
+  it("KEY-20 SEC-21: the link of the first start sets the password and signs in, and its token leaves the address", async () => {
+    const visit = await dashboard.visit();
+    const { page, complaints } = visit;
+    await page.goto(setUpLink());
+    await page.getByLabel("New password of the administrator").fill(password);
+    expect(await page.evaluate(() => window.location.href)).not.toContain("token");
+    expect(await accessibilityFaults(page)).toEqual([]);
+    await takePictures(page, "setup");
+    await page.getByLabel("The same again").fill(password);
+    await page.getByRole("button", { name: "Set password and sign in" }).click();
+    await isSignedIn(visit);
+    expect(page.url()).toBe(`${dashboard.service.http}/dashboard/`);
+    expect(complaints).toEqual(noComplaints);
+    await visit.close();
+  });
+
+  it("KEY-20 SEC-19: the link is good once", async () => {
+    const visit = await dashboard.visit();
+    const { page } = visit;
+    await page.goto(setUpLink());
+    await page.getByLabel("New password of the administrator").fill("another long password");
+    await page.getByLabel("The same again").fill("another long password");
+    await page.getByRole("button", { name: "Set password and sign in" }).click();
+    expect(await page.getByRole("alert").innerText()).toContain("The set-up link is not valid");
+    await visit.close();
+  });
+
+  it("SEC-19 KEY-22: the password signs in, the cookie is for no script, and after signing out it is worth nothing", async () => {
+    const visit = await dashboard.visit();
+    const { page, complaints } = visit;
+    await visit.go("keys");
+    await page.getByRole("button", { name: "Sign in" }).waitFor();
+    expect(await accessibilityFaults(page)).toEqual([]);
+    await takePictures(page, "sign-in");
+    await signIn(visit, password);
+    await page.getByRole("heading", { level: 1, name: "API Keys" }).waitFor();
+    expect(await page.evaluate(() => document.cookie)).toBe("");
+    const cookies = await page.context().cookies();
+    expect(cookies).toMatchObject([{ name: "uis_session", httpOnly: true, sameSite: "Strict", path: "/" }]);
+    await page.getByRole("button", { name: "Sign out" }).click();
+    await page.getByRole("button", { name: "Sign in" }).waitFor();
+    await page.context().addCookies(cookies);
+    await visit.go("keys");
+    await page.getByRole("button", { name: "Sign in" }).waitFor();
+    expect(complaints).toEqual(noComplaints);
+    await visit.close();
+  });
+
+  it("SEC-19 KEY-21: wrong passwords are refused, and the sixth within a minute is not even looked at", async () => {
+    const own = await startDashboard({ env: { UIS_ADMIN_PASSWORD: password } });
+    onTestFinished(() => own.close());
+    const visit = await own.visit();
+    const { page } = visit;
+    await visit.go("");
+    const alert = page.getByRole("alert");
+    for (let attempt = 1; attempt <= 5; attempt++) {
+      await signIn(visit, `wrong password ${attempt}`);
+      await page.getByRole("button", { name: "Sign in", disabled: false }).waitFor();
+      expect(await alert.innerText()).toContain("The name or the password is not right.");
+    }
+    await signIn(visit, password);
+    await alert.getByText("Too many attempts to sign in.").waitFor();
+  });
+});

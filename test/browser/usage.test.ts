@@ -1,0 +1,140 @@
+import { readFile } from "node:fs/promises";
+import { afterAll, beforeAll, beforeEach, describe, expect, it, onTestFinished } from "vitest";
+import { accessibilityFaults } from "../support/browser/accessibility.js";
+import { ask } from "../support/browser/ask.js";
+import { hasChromium } from "../support/browser/chromium.js";
+import { noComplaints } from "../support/browser/complaints.js";
+import { type DashboardRun, startDashboard, type Visit } from "../support/browser/dashboard.js";
+import { unreachableByKeyboard } from "../support/browser/keyboard.js";
+import { takePictures } from "../support/browser/pictures.js";
+
+const formula = '=HYPERLINK("http://x.test","a")';
+
+let dashboard: DashboardRun;
+let visit: Visit;
+let formulaKey: string;
+
+const dialog = () => visit.page.getByRole("dialog");
+const thresholds = () => visit.page.getByRole("region", { name: "Thresholds and budgets" });
+const threshold = (title: string) => thresholds().getByRole("row").filter({ hasText: title });
+
+async function addThreshold(fill: () => Promise<unknown>): Promise<void> {
+  await thresholds().getByRole("button", { name: "Add threshold" }).click();
+  await fill();
+  await dialog().getByRole("button", { name: "Add threshold" }).click();
+  await dialog().waitFor({ state: "detached" });
+}
+
+// Needs Debian's Chromium.
+describe.skipIf(!hasChromium)("usage in a browser", () => {
+  beforeAll(async () => {
+    dashboard = await startDashboard();
+    const { apiKeys } = dashboard.service.service.parts;
+    formulaKey = (await apiKeys.create({ name: formula, scope: "read_write" })).secret;
+    await ask(dashboard.service, "test-chat");
+    await ask(dashboard.service, "test-chat", formulaKey);
+  });
+  afterAll(() => dashboard?.close());
+
+  beforeEach(async () => {
+    visit = await dashboard.visitSignedIn();
+    onTestFinished(async () => {
+      expect(visit.complaints).toEqual(noComplaints);
+      await visit.close();
+    });
+    await visit.go("usage");
+  });
+
+  it("is shown by model and by key, as a chart with tables of the same numbers", async () => {
+    const { page } = visit;
+    const sums = page.getByRole("table", { name: "Sums over the whole time" });
+    await sums.getByRole("row", { name: /^test-chat 2 / }).waitFor();
+    await page
+      .getByRole("img", { name: /^Tokens over time/ })
+      .locator("canvas")
+      .waitFor();
+    await page.getByLabel("By", { exact: true }).selectOption("API key");
+    await sums.getByRole("row").filter({ hasText: formula }).waitFor();
+    expect(page.url()).toContain("by=key");
+    await page.getByLabel("Time", { exact: true }).selectOption("Last 24 hours");
+    await page.getByRole("columnheader", { name: "Hour", exact: true }).waitFor();
+    expect(await accessibilityFaults(page)).toEqual([]);
+    expect(await unreachableByKeyboard(page)).toEqual([]);
+    await takePictures(page, "usage");
+  });
+
+  it("of an account that used nothing names the command for a first request", async () => {
+    await visit.page.getByLabel("Account").fill("nobody");
+    await visit.page.getByRole("button", { name: "Show", exact: true }).click();
+    await visit.page.getByText("Nothing was used in this time.").waitFor();
+  });
+
+  it("SEC-21: goes into a CSV file as it is shown, in which a name that is a formula is text", async () => {
+    const { page } = visit;
+    await visit.go("usage?by=key");
+    const saving = page.waitForEvent("download");
+    await page.getByRole("button", { name: "Download CSV" }).click();
+    const file = await saving;
+    expect(file.suggestedFilename()).toBe("usage-default-7d.csv");
+    const [head, ...rows] = (await readFile(await file.path(), "utf8")).trimEnd().split("\r\n");
+    expect(head).toBe(
+      "start_time,end_time,model,api_key_id,api_key_name,requests,prompt_tokens,completion_tokens,cached_tokens," +
+        "cost_nano_dollars",
+    );
+    expect(rows).toHaveLength(2);
+    expect(rows.find((row) => row.includes("HYPERLINK"))).toMatch(
+      /Z,,key_\w{24},"'=HYPERLINK\(""http:\/\/x\.test"",""a""\)",1,\d+,\d+,0,0$/,
+    );
+  });
+
+  it("USE-4: a threshold is set, crossed, shown as it is, changed and deleted", async () => {
+    const { page } = visit;
+    await addThreshold(async () => {
+      await dialog().getByLabel("What is counted").selectOption("Requests");
+      await dialog().getByLabel("Limit: requests").fill("4");
+      expect(await accessibilityFaults(page)).toEqual([]);
+      await takePictures(page, "usage-threshold");
+    });
+    const row = threshold("4 requests a month (UTC)");
+    await row.getByText("50 % reached").waitFor();
+    expect(await row.getByRole("progressbar").getAttribute("value")).toBe("0.5");
+    await ask(dashboard.service, "test-chat");
+    await ask(dashboard.service, "test-chat");
+    await row.getByText("Limit reached").waitFor();
+    await row.getByText("4 requests, 100 %").waitFor();
+    expect(await accessibilityFaults(page)).toEqual([]);
+    await takePictures(page, "usage-reached");
+
+    await row.getByRole("button", { name: "Change" }).click();
+    await dialog().getByLabel("Limit: requests").fill("100");
+    await dialog().getByLabel("Shares that are told").fill("90, 10");
+    await dialog().getByRole("button", { name: "Save" }).click();
+    const changed = threshold("100 requests a month (UTC)");
+    await changed.getByText("Below 10 %").waitFor();
+    await changed.getByText("Told at 10, 90 %").waitFor();
+
+    await changed.getByRole("button", { name: "Delete" }).click();
+    await dialog().getByRole("button", { name: "Delete" }).click();
+    await thresholds().getByText("No threshold yet.").waitFor();
+  });
+
+  it("USE-4: a budget of one key refuses that key and no other, and says so", async () => {
+    await addThreshold(async () => {
+      await dialog().getByLabel("Whose use").selectOption(`The key ${formula}`);
+      await dialog().getByLabel("Limit: tokens").fill("1");
+      await dialog().getByLabel("What happens").selectOption("Send events, and refuse requests at the limit");
+    });
+    await threshold("1 tokens a month (UTC)").getByText("Spent: requests are refused").waitFor();
+    expect(await ask(dashboard.service, "test-chat", formulaKey)).toBe(429);
+    expect(await ask(dashboard.service, "test-chat")).toBe(200);
+  });
+
+  it("what cannot be a limit is refused in words, before and by the service", async () => {
+    await thresholds().getByRole("button", { name: "Add threshold" }).click();
+    await dialog().getByLabel("Limit: tokens").fill("many");
+    await dialog().getByRole("button", { name: "Add threshold" }).click();
+    await dialog().getByText("The limit is a whole number above 0.").waitFor();
+    await visit.page.keyboard.press("Escape");
+    await dialog().waitFor({ state: "detached" });
+  });
+});

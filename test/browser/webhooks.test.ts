@@ -1,0 +1,146 @@
+import type { Locator } from "playwright-core";
+import { afterAll, beforeAll, beforeEach, describe, expect, it, onTestFinished } from "vitest";
+import { verifyWebhook } from "../../src/lib/webhook-signature.js";
+import { accessibilityFaults } from "../support/browser/accessibility.js";
+import { hasChromium } from "../support/browser/chromium.js";
+import { noComplaints } from "../support/browser/complaints.js";
+import type { DashboardRun, Visit } from "../support/browser/dashboard.js";
+import { unreachableByKeyboard } from "../support/browser/keyboard.js";
+import { takePictures } from "../support/browser/pictures.js";
+import { startDashboardOn, stores } from "../support/browser/stores.js";
+import { type ReceivedRequest, type Receiver, startReceiver } from "../support/receivers/receiver.js";
+
+let dashboard: DashboardRun;
+let receiver: Receiver;
+let visit: Visit;
+
+const dialog = () => visit.page.getByRole("dialog");
+const card = () => visit.page.getByRole("listitem").filter({ hasText: receiver.url });
+const press = (name: string, within: Locator = dialog()) => within.getByRole("button", { name, exact: true }).click();
+const shownSecret = () => dialog().locator("code.value").innerText();
+
+async function addEndpoint(): Promise<string> {
+  await visit.page.getByRole("button", { name: "Add endpoint" }).click();
+  await dialog().getByLabel("URL").fill(receiver.url);
+  await dialog().getByLabel("Description").fill("Billing");
+  await press("Add endpoint");
+  return shownSecret();
+}
+
+/** An attribute names the endpoint beside the verb. */
+const act = (verb: string) =>
+  card()
+    .getByRole("button", { name: `${verb}: ${receiver.url}` })
+    .click();
+
+function isSigned({ headers, rawBody }: ReceivedRequest | undefined = missing(), secret: string): boolean {
+  return verifyWebhook({ secret, header: String(headers["service-signature"]), body: rawBody }).valid;
+}
+
+function missing(): never {
+  throw new Error("nothing was received");
+}
+
+// Needs Debian's Chromium.
+describe.skipIf(!hasChromium).each(stores)("webhooks in a browser, state in %s", (store) => {
+  beforeAll(async () => {
+    const webhooks = { allow_http: true, allow_private_cidrs: ["127.0.0.0/8"] };
+    dashboard = await startDashboardOn(store, { config: { webhooks } });
+  });
+  afterAll(() => dashboard?.close());
+
+  beforeEach(async () => {
+    receiver = await startReceiver({ answer: { status: 503, body: "<b>down</b>" } });
+    visit = await dashboard.visitSignedIn();
+    const { page, complaints } = visit;
+    onTestFinished(async () => {
+      expect(complaints).toEqual(noComplaints);
+      await page.context().close();
+      await receiver.close();
+    });
+    await visit.go("webhooks");
+  });
+
+  it("WH-6: an endpoint is added, and its secret is shown once and gone after a reload", async () => {
+    const { page } = visit;
+    const secret = await addEndpoint();
+    expect(secret).toMatch(/^whsec_/);
+    expect(await accessibilityFaults(page)).toEqual([]);
+    await takePictures(page, "webhook-secret-once");
+    await press("Done");
+    await page.reload();
+    await card().getByText("enabled").waitFor();
+    expect(await page.content()).not.toContain(secret);
+    expect(await card().innerText()).toContain(`whsec_…${secret.slice(-4)}`);
+  });
+
+  it("WH-49 WH-43: a test event shows what the receiver answers, as text", async () => {
+    const { page } = visit;
+    const secret = await addEndpoint();
+    await press("Done");
+    await act("Send test event");
+    await press("Send");
+    await dialog().getByText("status 503").waitFor();
+    expect(await dialog().locator("pre").first().innerText()).toBe("<b>down</b>");
+    expect(isSigned(receiver.requests[0], secret)).toBe(true);
+    expect(await accessibilityFaults(page)).toEqual([]);
+    await takePictures(page, "webhook-test");
+    receiver.answerWith({ status: 200 });
+    await press("Send again");
+    await dialog().getByText("status 200").waitFor();
+  });
+
+  it("WH-7: a rotation shows the new secret once, and both sign for the chosen time", async () => {
+    const old = await addEndpoint();
+    await press("Done");
+    await act("Rotate secret");
+    await dialog().getByLabel("The old secret signs on").selectOption("for 1 hour");
+    await press("Rotate");
+    await dialog().getByText("The old one signs beside it until").waitFor();
+    const secret = await shownSecret();
+    await press("Done");
+    await card().getByText("the one before signs too and stops in 60 min").waitFor();
+    await act("Send test event");
+    await press("Send");
+    await receiver.until(1);
+    expect([isSigned(receiver.requests[0], old), isSigned(receiver.requests[0], secret)]).toEqual([true, true]);
+  });
+
+  it("WH-2 WH-30: an endpoint is changed, disabled, enabled and deleted", async () => {
+    const { page } = visit;
+    await addEndpoint();
+    await press("Done");
+    await act("Change");
+    await dialog().getByLabel("Description").fill("Invoices");
+    await dialog().getByText("usage.threshold_reached").click();
+    await press("Save");
+    await card().getByText("request.completed, request.failed, usage.threshold_reached").waitFor();
+    await act("Disable");
+    await press("Disable");
+    await card().getByText("disabled", { exact: true }).waitFor();
+    await act("Enable");
+    await press("Enable");
+    await card().getByText("enabled", { exact: true }).waitFor();
+    await act("Delete");
+    expect(await accessibilityFaults(page)).toEqual([]);
+    await press("Delete");
+    await card().waitFor({ state: "detached" });
+  });
+
+  it("WH-4: a bad address is refused in the service's words", async () => {
+    await visit.page.getByRole("button", { name: "Add endpoint" }).click();
+    await dialog().getByLabel("URL").fill("https://localhost/hook");
+    await press("Add endpoint");
+    expect(await dialog().getByRole("alert").innerText()).toMatch(/^url: /);
+  });
+
+  it("every part of the page can be read and reached", async () => {
+    const { page } = visit;
+    await addEndpoint();
+    await press("Done");
+    await page.getByText("How a receiver verifies").click();
+    expect(await accessibilityFaults(page)).toEqual([]);
+    await takePictures(page, "webhooks");
+    expect(await unreachableByKeyboard(page)).toEqual([]);
+  });
+});

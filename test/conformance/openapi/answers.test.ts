@@ -1,0 +1,172 @@
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { unlimited } from "../../../src/domain/limits/rate-limits.js";
+import { DocumentedAnswers } from "../../support/documented-answers.js";
+import { readOpenApi } from "../../support/openapi-document.js";
+import { type RunningService, startService } from "../../support/start-service.js";
+import { type Api, createApi, type Reply } from "../openai/api.js";
+
+const failing = (code: string, after_tokens = 0) => ({
+  id: `${code}-${after_tokens}`,
+  engine: "scripted",
+  scripted: { text: "a b c", fail: { code, after_tokens } },
+});
+const weather = { type: "function", function: { name: "weather", parameters: { type: "object" } } };
+const url = "https://127.0.0.1:9443/hook";
+
+const config = {
+  webhooks: { deliver: false, allow_private_cidrs: ["127.0.0.0/8"] },
+  limits: { body_bytes_max: 20_000, queue_wait: "50ms" },
+  rate_limits: { default_key: { requests_per_minute: 1_000, tokens_per_minute: 1_000_000 } },
+  models: [
+    { id: "test-chat", engine: "scripted", scripted: { text: "Hello from the script." } },
+    { id: "calls", engine: "scripted", scripted: { tool_call: { name: "weather", arguments: { at: "Bonn" } } } },
+    { id: "test-embed", engine: "scripted", scripted: { dimensions: 8 } },
+    { id: "slow", engine: "scripted", scripted: { text: "a", first_token_delay_ms: 2_000 } },
+    failing("internal_error"),
+    failing("upstream_error"),
+    failing("upstream_error", 2),
+    failing("server_is_overloaded"),
+  ],
+};
+
+const documented = new DocumentedAnswers(readOpenApi());
+let service: RunningService;
+let api: Api;
+let reader: Api;
+
+beforeAll(async () => {
+  service = await startService({ config });
+  api = createApi(service);
+  reader = createApi({ http: service.http, key: service.readKey });
+});
+afterAll(() => service.close());
+
+/** Expects an answer with this status that is as documented. */
+function expectDocumented(operationId: string, status: number, reply: Reply): void {
+  expect([reply.status, reply.text]).toEqual([status, reply.text]);
+  expect(documented.faults(operationId, reply)).toEqual([]);
+}
+
+async function chats(fields: object, status = 200): Promise<void> {
+  expectDocumented("createChatCompletion", status, await api.chat(fields));
+}
+
+describe("answers are as docs/openapi.json says", () => {
+  it("RESP-1 RESP-8 RESP-9: of chat", async () => {
+    await chats({});
+    await chats({ n: 2, logprobs: true, top_logprobs: 2, service_tier: "flex" });
+    await chats({ model: "calls", tools: [weather] });
+  });
+
+  it("STRM-10 STRM-17 SERR-1: of chat as a stream, with calls, usage and an error in it", async () => {
+    await chats({ stream: true });
+    await chats({ stream: true, n: 2, logprobs: true, top_logprobs: 1, stream_options: { include_usage: true } });
+    await chats({ stream: true, model: "calls", tools: [weather] });
+    await chats({ stream: true, model: "upstream_error-2" });
+  });
+
+  it("CMPL-4 CMPL-6 CMPL-7: of completions, whole and as a stream", async () => {
+    for (const fields of [
+      {},
+      { prompt: ["a", "b"], logprobs: 2, echo: true },
+      { stream: true, logprobs: 1, stream_options: { include_usage: true } },
+      { stream: true, model: "upstream_error-2" },
+    ]) {
+      expectDocumented("createCompletion", 200, await api.completion(fields));
+    }
+  });
+
+  it("EMB-3 EMB-5 EMB-6: of embeddings in both encodings", async () => {
+    expectDocumented("createEmbeddings", 200, await api.embeddings({ input: ["a", "b"] }));
+    expectDocumented("createEmbeddings", 200, await api.embeddings({ encoding_format: "base64" }));
+  });
+
+  it("MODEL-1 MODEL-10: of models", async () => {
+    expectDocumented("listModels", 200, await reader.get("/v1/models"));
+    for (const id of ["test-chat", "test-embed"]) {
+      expectDocumented("getModel", 200, await reader.get(`/v1/models/${id}`));
+    }
+    expectDocumented("getModel", 404, await reader.get("/v1/models/nowhere"));
+  });
+
+  it("USE-10: of usage", async () => {
+    await chats({});
+    const grouped = await reader.get("/v1/usage?group_by=model,key&bucket_width=1h&limit=2");
+    expectDocumented("getUsage", 200, grouped);
+    expect(grouped.json.data.flatMap(({ results }: { results: unknown[] }) => results).length).toBeGreaterThan(0);
+    expectDocumented("getUsage", 200, await reader.get("/v1/usage?start_time=1&limit=1"));
+    expectDocumented("getUsage", 400, await reader.get("/v1/usage?limit=0"));
+  });
+
+  it("WH-1 WH-2: of webhook endpoints", async () => {
+    const made = await api.post("/v1/webhooks", { url, events: ["request.failed"], status: "disabled" });
+    expectDocumented("createWebhookEndpoint", 200, made);
+    expectDocumented("createWebhookEndpoint", 400, await api.post("/v1/webhooks", { url, events: [] }));
+    expectDocumented("listWebhookEndpoints", 200, await reader.get("/v1/webhooks"));
+    const path = `/v1/webhooks/${made.json.id}`;
+    expectDocumented("getWebhookEndpoint", 200, await reader.get(path));
+    expectDocumented("deleteWebhookEndpoint", 403, await reader.send("DELETE", path, undefined));
+    expectDocumented("deleteWebhookEndpoint", 200, await api.send("DELETE", path, undefined));
+    expectDocumented("getWebhookEndpoint", 404, await reader.get(path));
+    expectDocumented("deleteWebhookEndpoint", 404, await api.send("DELETE", path, undefined));
+  });
+
+  it("CONN-8: of the pages beside the API", async () => {
+    expectDocumented("getHealth", 200, await api.get("/health", { authorization: "" }));
+    expectDocumented("getReadiness", 200, await api.get("/ready", { authorization: "" }));
+    expectDocumented("getVersion", 200, await reader.get("/version"));
+    expectDocumented("getVersion", 401, await api.get("/version", { authorization: "" }));
+  });
+
+  it("ERR-1 ERR-13 ERR-16 ERR-17 RETRY-1: of refusals and failures", async () => {
+    await chats({ temperature: 3 }, 400);
+    await chats({ model: "nowhere" }, 404);
+    await chats({ messages: [{ role: "user", content: "a".repeat(20_000) }] }, 413);
+    await chats({ model: "internal_error-0" }, 500);
+    await chats({ model: "upstream_error-0" }, 502);
+    const overloaded = await api.chat({ model: "server_is_overloaded-0" });
+    expectDocumented("createChatCompletion", 503, overloaded);
+    expect(overloaded.headers.get("retry-after")).not.toBeNull();
+    const late = await api.chat({ model: "slow" }, { "x-request-timeout": "0.2" });
+    expectDocumented("createChatCompletion", 504, late);
+    const path = "/v1/chat/completions";
+    expectDocumented("createChatCompletion", 401, await api.chat({}, { authorization: "Bearer sk-uis-nobody" }));
+    expectDocumented("createChatCompletion", 403, await reader.chat());
+    expectDocumented("createChatCompletion", 405, await api.send("PUT", path, "{}"));
+    expectDocumented("createChatCompletion", 415, await api.send("POST", path, "{}", { "content-type": "text/plain" }));
+    expectDocumented("createChatCompletion", 431, await api.chat({}, { "x-long": "a".repeat(33_000) }));
+  });
+
+  it("ERR-19 wire RL-1: of a key that has reached its limit", async () => {
+    const { secret } = await service.service.parts.apiKeys.create({
+      name: "limited",
+      scope: "read_write",
+      limits: { ...unlimited, requestsPerMinute: 1 },
+    });
+    const limited = createApi({ http: service.http, key: secret });
+    expectDocumented("createChatCompletion", 200, await limited.chat());
+    const refused = await limited.chat();
+    expectDocumented("createChatCompletion", 429, refused);
+    expect(refused.headers.get("x-ratelimit-remaining-requests")).toBe("0");
+  });
+
+  it("every success that is documented was seen", () => {
+    expect(documented.unseenSuccesses()).toEqual([]);
+  });
+});
+
+describe("the comparison", () => {
+  const headers = new Headers({ "content-type": "application/json", "x-request-id": `req_${"0".repeat(32)}` });
+  const compare = (body: object, status = 200) =>
+    new DocumentedAnswers(readOpenApi()).faults("getHealth", { status, headers, text: JSON.stringify(body) });
+
+  it("finds what is not documented", () => {
+    expect(compare({ status: "ok" })).toEqual([]);
+    expect(compare({ status: "fine" })).not.toEqual([]);
+    expect(compare({ status: "ok", more: 1 })).not.toEqual([]);
+    expect(compare({ status: "ok" }, 201)).not.toEqual([]);
+    expect(compare({ error: { message: "", type: "server_error", param: null, code: "conflict" } }, 500)).not.toEqual(
+      [],
+    );
+  });
+});

@@ -1,0 +1,191 @@
+import { execFile, spawn } from "node:child_process";
+import { once } from "node:events";
+import { cp, mkdir, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { dirname, join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { promisify } from "node:util";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { freePort } from "../support/redis/redis-process.js";
+
+/**
+ * Somebody who has a copy of the repository and its documents, and knows nothing else. What is run here stands in the
+ * documents as it is run, but for the ports, which are free ones, and for the key, the model and the secret, which come
+ * from what the service printed.
+ */
+
+const run = promisify(execFile);
+const root = fileURLToPath(new URL("../..", import.meta.url));
+const installLimitMs = 600_000;
+const fetchLimitMs = 300_000;
+
+interface Place {
+  readonly folder: string;
+  readonly env: Readonly<Record<string, string>>;
+  readonly ports: Readonly<Record<"http" | "grpc" | "receiver", number>>;
+}
+
+/** What the start's text tells. */
+interface Told {
+  readonly curl: string;
+  readonly key: string;
+  readonly model: string;
+}
+
+let place: Place;
+let service: Running | undefined;
+let told: Told;
+
+/** The files that a clone would have, in an empty folder. */
+async function copyOfRepository(): Promise<string> {
+  const folder = await mkdtemp(join(tmpdir(), "uis-readme-"));
+  const listed = await run("git", ["ls-files", "-z", "--cached", "--others", "--exclude-standard"], {
+    cwd: root,
+    maxBuffer: 16 * 1024 * 1024,
+  });
+  for (const file of listed.stdout.split("\0").filter((name) => name !== "")) {
+    await mkdir(join(folder, dirname(file)), { recursive: true });
+    await cp(join(root, file), join(folder, file));
+  }
+  return folder;
+}
+
+async function makePlace(): Promise<Place> {
+  const ports = { http: await freePort(), grpc: await freePort(), receiver: await freePort() };
+  const env: Record<string, string> = {
+    PORT: String(ports.http),
+    UIS_GRPC_PORT: String(ports.grpc),
+    UIS_OPS_PORT: "0",
+    UIS_URL: `http://127.0.0.1:${ports.http}`,
+    UIS_OFFLINE: "false",
+    npm_config_prefer_offline: "true",
+  };
+  for (const [variable, value = ""] of Object.entries(process.env)) {
+    if (/^(PATH|HOME|PIP_.*|HF_ENDPOINT|.*_proxy|SSL_.*)$/i.test(variable)) env[variable] = value;
+  }
+  return { folder: await copyOfRepository(), env, ports };
+}
+
+/** The code of a document's block with this information string, such as `sh buf`; the first one. */
+async function blockOf(file: string, information: string, after = ""): Promise<string> {
+  const [, ...rest] = (await readFile(join(place.folder, file), "utf8")).split(after);
+  const [, code] = new RegExp(`^\`\`\`${information}\\n([\\s\\S]*?)^\`\`\`$`, "m").exec(rest.join(after)) ?? [];
+  if (code === undefined) throw new Error(`${file} has no block "${information}" after "${after}"`);
+  return code;
+}
+
+/** With the ports of this run, and the model that there is. */
+function here(text: string): string {
+  return text
+    .replaceAll("127.0.0.1:50051", `127.0.0.1:${place.ports.grpc}`)
+    .replaceAll("127.0.0.1:8080", `127.0.0.1:${place.ports.http}`)
+    .replaceAll("127.0.0.1:4040", `127.0.0.1:${place.ports.receiver}`)
+    .replaceAll("--port 4040", `--port ${place.ports.receiver}`)
+    .replaceAll("smollm2-135m-instruct", told.model);
+}
+
+async function shell(line: string, env: Readonly<Record<string, string>> = {}, timeout = 60_000): Promise<string> {
+  const options = { cwd: place.folder, env: { ...place.env, ...env }, timeout, maxBuffer: 64 * 1024 * 1024 };
+  return (await run("sh", ["-c", line], options)).stdout;
+}
+
+/** A line that goes on running until it is stopped. */
+interface Running {
+  readonly stdout: () => string;
+  readonly stderr: () => string;
+  stop(): Promise<void>;
+}
+
+function start(line: string): Running {
+  // A group of its own, so that it can be ended as a terminal does it: npx hands no signal on.
+  const child = spawn("sh", ["-c", line], {
+    cwd: place.folder,
+    env: place.env,
+    detached: true,
+    stdio: ["ignore", "pipe", "pipe"],
+  });
+  const written = { stdout: "", stderr: "" };
+  const closed = once(child, "close");
+  child.stdout.on("data", (data: Buffer) => {
+    written.stdout += data;
+  });
+  child.stderr.on("data", (data: Buffer) => {
+    written.stderr += data;
+  });
+  return {
+    stdout: () => written.stdout,
+    stderr: () => written.stderr,
+    async stop() {
+      if (child.pid !== undefined && child.exitCode === null) process.kill(-child.pid, "SIGTERM");
+      await closed;
+    },
+  };
+}
+
+beforeAll(async () => {
+  place = await makePlace();
+}, 60_000);
+afterAll(async () => {
+  await service?.stop();
+  await rm(place.folder, { recursive: true });
+}, 180_000);
+
+describe("somebody who follows the README in an empty folder", () => {
+  it("gets a running service by its two commands", { timeout: installLimitMs }, async () => {
+    const [install = "", begin = "", ...more] = (await blockOf("README.md", "sh", "## Start\n")).trim().split("\n");
+    expect(more).toEqual([]);
+    await shell(install, {}, installLimitMs);
+    service = start(begin);
+    await expect.poll(service.stdout, { timeout: fetchLimitMs, interval: 200 }).toContain("Ctrl-C");
+    const text = service.stdout();
+    told = {
+      curl: text.split("\n").find((line) => line.startsWith("  curl ")) ?? "",
+      key: /Key +(\S+)/.exec(text)?.[1] ?? "",
+      model: /"model":"([^"]+)"/.exec(text)?.[1] ?? "",
+    };
+    expect(told.key).toMatch(/^sk-uis-/);
+  });
+
+  it("gets tokens by the line that it prints", { timeout: fetchLimitMs }, async () => {
+    const events = await shell(told.curl, {}, fetchLimitMs);
+    expect(events).toContain('"content":"');
+    expect(events).toMatch(/data: \[DONE\]\n\n$/);
+  });
+
+  it("calls it over gRPC and Connect with the lines of docs/grpc.md", { timeout: fetchLimitMs }, async () => {
+    const key = { UIS_API_KEY: told.key };
+    const streamed = await shell(here(await blockOf("docs/grpc.md", "sh buf")), key, fetchLimitMs);
+    expect(streamed).toContain('"content"');
+    expect(streamed).toContain('"totalTokens"');
+    const whole = await shell(here(await blockOf("docs/grpc.md", "sh connect")), key, fetchLimitMs);
+    expect(JSON.parse(whole).completion.choices[0].message.content).not.toBe("");
+  });
+
+  it("calls it over gRPC with the program of docs/grpc.md", { timeout: fetchLimitMs }, async () => {
+    await writeFile(join(place.folder, "client.mjs"), here(await blockOf("docs/grpc.md", "js node")));
+    expect(await shell("node client.mjs", { UIS_API_KEY: told.key }, fetchLimitMs)).not.toBe("");
+  });
+
+  it("gets a webhook delivery and sees that it is genuine, with the lines of docs/webhooks.md", {
+    timeout: fetchLimitMs,
+  }, async () => {
+    const block = await blockOf("docs/webhooks.md", "", "To try all of it on one machine");
+    // As the README says, `uis` is `npx uis` in the repository.
+    const [serve = "", add = "", listen = ""] = here(block)
+      .trim()
+      .split("\n")
+      .map((line) => line.replace("uis ", "npx uis "));
+    await service?.stop();
+    service = start(serve);
+    await expect.poll(service.stdout, { timeout: 60_000 }).toContain("Ctrl-C");
+    const secret = /whsec_\S+/.exec(await shell(add))?.[0] ?? "";
+    const receiver = start(listen.replace("whsec_…", secret));
+    try {
+      await expect.poll(receiver.stderr, { timeout: 60_000 }).toContain("Listening");
+      await shell(told.curl, {}, fetchLimitMs);
+      await expect.poll(receiver.stdout, { timeout: 60_000 }).toMatch(/request\.completed .* valid\n/);
+    } finally {
+      await receiver.stop();
+    }
+  });
+});

@@ -1,0 +1,35 @@
+import { randomBytes } from "node:crypto";
+import { startRedis } from "../redis/start-redis.js";
+import { type DashboardOptions, type DashboardRun, startDashboard } from "./dashboard.js";
+
+type Store = "embedded" | "Redis";
+
+/** Where state can be kept: what people see must be the same. */
+export const stores: readonly Store[] = ["embedded", "Redis"];
+
+/** A dashboard whose service keeps its state there. */
+export async function startDashboardOn(store: Store, options: DashboardOptions = {}): Promise<DashboardRun> {
+  const durability = "every-write";
+  const start = (state: object, env: Readonly<Record<string, string>> = {}) =>
+    startDashboard({
+      ...options,
+      config: { ...options.config, state },
+      env: { ...env, ...options.env },
+    });
+  if (store === "embedded") return start({ durability });
+  const redis = await startRedis();
+  try {
+    const run = await start(
+      { durability, redis_url: redis.url },
+      { UIS_MASTER_KEY: randomBytes(32).toString("base64") },
+    );
+    const close = async (): Promise<void> => {
+      await run.close();
+      await redis.remove();
+    };
+    return { ...run, close };
+  } catch (error) {
+    await redis.remove();
+    throw error;
+  }
+}

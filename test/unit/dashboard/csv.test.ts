@@ -1,0 +1,19 @@
+import { describe, expect, it } from "vitest";
+import { csvOf } from "../../../src/dashboard/pages/usage/csv.js";
+
+describe("a table as a CSV file", () => {
+  it("quotes what would end a cell, and doubles quotes", () => {
+    expect(csvOf([["a,b", 'say "hi"', "two\r\nlines", 3]])).toBe('"a,b","say ""hi""","two\r\nlines",3\r\n');
+  });
+
+  it.each(["=1+1", "+1", "-1", "@SUM(A1)", "\t=1", "\r=1", "＝1+1", "＠x"])(
+    "SEC-21: a spreadsheet shows %j as text and does not run it",
+    (text) => {
+      expect(csvOf([[text]]).replaceAll('"', "")).toBe(`'${text}\r\n`);
+    },
+  );
+
+  it("leaves numbers as they are, and text that only contains such a character", () => {
+    expect(csvOf([[-5, "a=b"]])).toBe("-5,a=b\r\n");
+  });
+});

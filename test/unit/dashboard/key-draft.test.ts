@@ -1,0 +1,72 @@
+import { describe, expect, it } from "vitest";
+import { toInstant, toLocal } from "../../../src/dashboard/local-time.js";
+import { createRequest, draftOf, emptyDraft, updateRequest } from "../../../src/dashboard/pages/keys/key-draft.js";
+import { keyStatus } from "../../../src/dashboard/pages/keys/key-status.js";
+
+const apiKey = {
+  id: "key_1",
+  name: "checkout",
+  account: "shop",
+  scope: "SCOPE_READ_WRITE",
+  models: ["a", "b-*"],
+  limits: { requestsPerMinute: "600", concurrency: 2 },
+  expiresAt: "2027-01-01T00:00:30Z",
+} as const;
+const before = draftOf({ ...apiKey, models: [...apiKey.models] });
+
+describe("a key in its form", () => {
+  it("asks for nothing that was left empty", () => {
+    expect(createRequest({ ...emptyDraft(""), name: " checkout " })).toEqual({
+      name: "checkout",
+      scope: "SCOPE_READ_WRITE",
+      account: "",
+      models: [],
+      limits: {},
+    });
+  });
+
+  it("takes models between spaces, commas and lines", () => {
+    expect(createRequest({ ...emptyDraft(""), models: "a, b-*\n c\n" }).models).toEqual(["a", "b-*", "c"]);
+  });
+
+  it("changes nothing that nobody touched, the seconds of an expiry included", () => {
+    expect(updateRequest("key_1", before, before)).toEqual({ id: "key_1" });
+  });
+
+  it("names limits as a whole, so that an emptied one is removed", () => {
+    expect(updateRequest("key_1", before, { ...before, requestsPerMinute: "" })).toEqual({
+      id: "key_1",
+      limits: { concurrency: 2 },
+    });
+  });
+
+  it("says that it never expires when the expiry was emptied", () => {
+    expect(updateRequest("key_1", before, { ...before, expiresAt: "" })).toEqual({ id: "key_1", neverExpires: true });
+  });
+});
+
+describe("the status of a key", () => {
+  const nowMs = Date.parse("2026-11-21T12:00:00Z");
+
+  it.each([
+    [{}, "active"],
+    [{ expiresAt: "2026-11-21T12:00:01Z" }, "active"],
+    [{ expiresAt: "2026-11-21T12:00:00Z" }, "expired"],
+    [{ expiresAt: "2026-11-21T13:00:00Z", revokedAt: "2026-11-21T11:00:00Z" }, "revoked"],
+  ] as const)("%j is %s", (key, status) => {
+    expect(keyStatus(key, nowMs)).toBe(status);
+  });
+});
+
+describe("times of inputs", () => {
+  it("come back as they went, to the minute", () => {
+    const local = toLocal("2026-11-21T12:34:56Z");
+    expect(local).toMatch(/^\d{4}-\d\d-\d\dT\d\d:\d\d$/);
+    expect(toInstant(local)).toBe("2026-11-21T12:34:00.000Z");
+  });
+
+  it.each(["", "soon"])("%j is none", (text) => {
+    expect(toInstant(text)).toBeNull();
+    expect(toLocal(text)).toBe("");
+  });
+});

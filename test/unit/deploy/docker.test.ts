@@ -1,0 +1,103 @@
+import { existsSync, readFileSync } from "node:fs";
+import { describe, expect, it } from "vitest";
+import { parseDocument } from "yaml";
+
+interface ComposeService {
+  readonly build?: { readonly context: string; readonly dockerfile: string };
+  readonly image?: string;
+  readonly user?: string;
+  readonly ports?: readonly string[];
+  readonly volumes?: readonly string[];
+  readonly environment?: Readonly<Record<string, string>>;
+  readonly healthcheck?: object;
+  readonly cap_drop?: readonly string[];
+  readonly read_only?: boolean;
+  readonly stop_grace_period?: string;
+}
+
+interface Compose {
+  readonly services: Readonly<Record<string, ComposeService>>;
+  readonly volumes: Readonly<Record<string, unknown>>;
+}
+
+const folder = "deploy/docker";
+const dockerfile = readFileSync(`${folder}/Dockerfile`, "utf8");
+const settings = readFileSync("docs/config.md", "utf8");
+
+/** The arguments of all instructions of one kind, continued lines joined. */
+function instructions(name: string): readonly string[] {
+  const lines = dockerfile.replaceAll("\\\n", "").split("\n");
+  return lines.filter((line) => line.startsWith(`${name} `)).map((line) => line.slice(name.length + 1).trim());
+}
+
+function readCompose(file: string): Compose {
+  const document = parseDocument(readFileSync(`${folder}/${file}`, "utf8"));
+  expect(document.errors).toEqual([]);
+  return document.toJS() as Compose;
+}
+
+describe("deploy/docker/Dockerfile", () => {
+  it("runs without root, says how it is stopped and whether it lives", () => {
+    expect(instructions("USER")).toEqual(["node"]);
+    expect(instructions("STOPSIGNAL")).toEqual(["SIGTERM"]);
+    expect(instructions("HEALTHCHECK").join()).toContain("/health");
+    expect(instructions("VOLUME")).toEqual(["/data"]);
+  });
+
+  it("starts the program itself, so that signals reach it", () => {
+    expect(JSON.parse(instructions("ENTRYPOINT").join())).toEqual(["node", "/app/dist/app/cli.js"]);
+    expect(JSON.parse(instructions("CMD").join())).toEqual(["serve"]);
+  });
+
+  it("copies only what exists and what its ignore file lets through", () => {
+    const own = instructions("COPY").filter((line) => !line.startsWith("--from"));
+    const files = own.flatMap((line) => line.split(" ").slice(0, -1)).filter((path) => path !== ".");
+    const allowed = readFileSync(`${folder}/Dockerfile.dockerignore`, "utf8").split("\n");
+    expect(files.filter((path) => !existsSync(path) || !allowed.includes(`!${path}`))).toEqual([]);
+    const let_through = allowed.filter((line) => line.startsWith("!")).map((line) => line.slice(1));
+    expect(let_through.filter((path) => !existsSync(path))).toEqual([]);
+  });
+
+  it("ships every folder of the package", () => {
+    const { files } = JSON.parse(readFileSync("package.json", "utf8")) as { files: string[] };
+    const folders = files.filter((path) => !path.includes(".") && path !== path.toUpperCase());
+    expect(folders.filter((path) => !dockerfile.includes(`/app/${path} ./${path}`))).toEqual([]);
+  });
+
+  it("sets variables that exist", () => {
+    const names = instructions("ENV").flatMap((line) => [...line.matchAll(/(\w+)=/g)].map(([, name]) => String(name)));
+    expect(names.filter((name) => name !== "NODE_ENV" && !settings.includes(`\`${name}\``))).toEqual([]);
+  });
+});
+
+describe.each(["compose.yaml", "compose.redis.yaml"])("deploy/docker/%s", (file) => {
+  const { services, volumes } = readCompose(file);
+  const uis = services["uis"];
+
+  it("builds the image of this repository, and is reached from this machine only", () => {
+    expect(uis?.build).toEqual({ context: "../..", dockerfile: "deploy/docker/Dockerfile" });
+    expect(uis?.ports?.filter((port) => !port.startsWith("127.0.0.1:"))).toEqual([]);
+  });
+
+  it("gives no service more rights than it needs", () => {
+    for (const [name, { build, user, cap_drop }] of Object.entries(services)) {
+      expect([name, cap_drop, user !== undefined || build !== undefined]).toEqual([name, ["ALL"], true]);
+    }
+    expect(uis?.read_only).toBe(true);
+  });
+
+  it("asks every service whether it lives, and gives requests the time to end", () => {
+    const unasked = Object.entries(services).filter(([, { healthcheck, build }]) => !healthcheck && !build);
+    expect(unasked).toEqual([]);
+    expect(Number.parseInt(uis?.stop_grace_period ?? "", 10)).toBeGreaterThan(125);
+  });
+
+  it("names volumes and variables that exist", () => {
+    const named = Object.values(services).flatMap((service) =>
+      (service.volumes ?? []).map((each) => each.split(":")[0]),
+    );
+    expect(named.toSorted()).toEqual(Object.keys(volumes).toSorted());
+    const variables = Object.keys(uis?.environment ?? {});
+    expect(variables.filter((name) => !settings.includes(`\`${name}\``))).toEqual([]);
+  });
+});

@@ -1,0 +1,133 @@
+import { execFileSync } from "node:child_process";
+import { readFileSync } from "node:fs";
+import { createRequire } from "node:module";
+import { describe, expect, it } from "vitest";
+import { type ErrorCode, errorRow, errors } from "../../../src/contract/errors.js";
+import { exposedHeaders } from "../../../src/contract/headers.js";
+import { type OperationRow, operations } from "../../../src/contract/operations.js";
+import { version } from "../../../src/contract/version.js";
+import { eventTypes } from "../../../src/domain/webhooks/event-draft.js";
+import { chatFields } from "../../../src/transports/openai/read-chat.js";
+import { completionFields } from "../../../src/transports/openai/read-completion.js";
+import { embeddingFields } from "../../../src/transports/openai/read-embedding.js";
+import { webhookFields } from "../../../src/transports/openai/read-webhook.js";
+import {
+  documentedOperations,
+  type JsonSchema,
+  lastName,
+  readOpenApi,
+  responseOf,
+} from "../../support/openapi-document.js";
+
+const document = readOpenApi();
+const documented = documentedOperations(document);
+const { schemas, responses } = document.components;
+
+/** Pages without a credential, and the one operation that has no path below `/v1`. */
+const beyondTheTable = ["GET /health", "GET /ready", "GET /version"];
+
+/** Codes that no answer over REST has: whoever left reads none, and the others belong to operations of RPCs alone. */
+const notOnRest: readonly ErrorCode[] = ["client_closed_request", "gone"];
+const restCodes = (Object.keys(errors) as ErrorCode[]).filter((code) => !notOnRest.includes(code));
+
+const rowOf = (method: string, path: string): OperationRow | undefined =>
+  (Object.values(operations) as OperationRow[]).find(
+    ({ rest }) => rest?.method === method && rest.path === path.replace(/\{\w+\}/, "{id}"),
+  );
+
+/** The words that a property of the error object may have in answers with a status. */
+function errorWords(status: number, property: "code" | "type"): readonly unknown[] {
+  const answer = documented
+    .map(({ operation }) => responseOf(document, operation, status))
+    .find((response) => response !== undefined && Object.values(responses).includes(response));
+  const schema = answer?.content?.["application/json"]?.schema;
+  const [, narrowed] = (schema?.["allOf"] ?? []) as readonly JsonSchema[];
+  return narrowed?.properties?.["error"]?.properties?.[property]?.enum ?? [];
+}
+
+describe("docs/openapi.json", () => {
+  it("passes the linter", () => {
+    const env = { ...process.env, REDOCLY_TELEMETRY: "off", REDOCLY_SUPPRESS_UPDATE_NOTICE: "true" };
+    const linter = createRequire(import.meta.url).resolve("@redocly/cli/bin/cli.js");
+    const args = [linter, "lint", "docs/openapi.json", "--format=json"];
+    const report = execFileSync(process.execPath, args, { env, encoding: "utf8", stdio: ["ignore", "pipe", "ignore"] });
+    expect(JSON.parse(report)).toMatchObject({ totals: { errors: 0, warnings: 0, ignored: 0 } });
+  });
+
+  it("is of this version", () => {
+    expect(document.info.version).toBe(version);
+  });
+
+  it("SEC-2: has every operation of REST, and no other", () => {
+    const table = (Object.values(operations) as OperationRow[]).flatMap(({ rest }) =>
+      rest === undefined ? [] : [`${rest.method} ${rest.path}`],
+    );
+    const names = documented.map(({ method, path }) => `${method} ${path.replace(/\{\w+\}/, "{id}")}`);
+    expect(names.toSorted()).toEqual([...table, ...beyondTheTable].toSorted());
+  });
+
+  it("asks for a key where the table does, and says 403 where a read key is not enough", () => {
+    for (const { method, path, operation } of documented) {
+      const isOpen = path === "/health" || path === "/ready";
+      expect([path, operation.security?.length === 0]).toEqual([path, isOpen]);
+      expect([path, "401" in operation.responses]).toEqual([path, !isOpen]);
+      expect([method, path, "403" in operation.responses]).toEqual([
+        method,
+        path,
+        rowOf(method, path)?.need === "read_write",
+      ]);
+    }
+  });
+
+  it("has every code that REST answers with, under its status and its type, and no other", () => {
+    expect(schemas["ErrorCode"]?.enum?.toSorted()).toEqual(restCodes.toSorted());
+    const statuses = new Set(restCodes.map((code) => errorRow(code).http));
+    for (const status of statuses) {
+      const codes = restCodes.filter((code) => errorRow(code).http === status);
+      expect(errorWords(status, "code")).toEqual(codes);
+      expect(errorWords(status, "type")).toEqual(expect.arrayContaining(codes.map((code) => errorRow(code).type)));
+    }
+    expect(Object.keys(responses)).toHaveLength(statuses.size);
+  });
+
+  it("describes as many refusals of each operation as it has", () => {
+    const inference = documented.filter(({ operation }) => "502" in operation.responses);
+    expect(inference.map(({ path }) => path)).toEqual(["/v1/chat/completions", "/v1/completions", "/v1/embeddings"]);
+    const withBody = documented.filter(({ operation }) => operation.requestBody !== undefined);
+    for (const { operation } of withBody) {
+      expect(Object.keys(operation.responses)).toEqual(expect.arrayContaining(["400", "408", "413", "415"]));
+    }
+    for (const { operation } of documented) {
+      expect(Object.keys(operation.responses)).toEqual(expect.arrayContaining(["200", "400", "405", "431", "500"]));
+    }
+  });
+
+  it.each([
+    ["ChatCompletionRequest", chatFields],
+    ["CompletionRequest", completionFields],
+    ["EmbeddingRequest", embeddingFields],
+    ["WebhookEndpointRequest", webhookFields],
+  ])("%s has the fields that the service reads, and no other", (name, fields) => {
+    expect(Object.keys(schemas[name]?.properties ?? {}).toSorted()).toEqual([...fields].toSorted());
+  });
+
+  it("has the headers that the service lets scripts read", () => {
+    const told = new Set(
+      [...Object.values(responses), ...documented.map(({ operation }) => responseOf(document, operation, 200))].flatMap(
+        (response) => Object.keys(response?.headers ?? {}),
+      ),
+    );
+    const ours = exposedHeaders.filter((name) => !name.startsWith("grpc-") && name !== "x-client-request-id");
+    expect(ours.filter((name) => !told.has(name))).toEqual([]);
+  });
+
+  it("WH-8 WH-10: has the events with the schemas of docs/webhooks", () => {
+    expect(Object.keys(document.webhooks).toSorted()).toEqual([...eventTypes].toSorted());
+    for (const [type, { post }] of Object.entries(document.webhooks)) {
+      const text = readFileSync(`docs/webhooks/${type}.schema.json`, "utf8");
+      const { $schema: _, ...schema } = JSON.parse(text) as JsonSchema;
+      const reference = post.requestBody?.content["application/json"]?.schema["$ref"];
+      expect(schemas[lastName(String(reference))]).toEqual(schema);
+    }
+  });
+});
