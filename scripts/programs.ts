@@ -39,6 +39,12 @@ const programs: readonly Program[] = [
     use: "power cuts",
   },
   { name: "strace", probe: ["strace", "--version"], packages: ["strace"], use: "the order of sync and answer" },
+  {
+    name: "faketime",
+    probe: ["faketime", "--version"],
+    packages: ["faketime"],
+    use: "the schedule of webhooks, in hours",
+  },
   { name: "prlimit", probe: ["prlimit", "--version"], packages: ["util-linux"], use: "full disks" },
   {
     name: "promtool",
