@@ -36,9 +36,15 @@ const programs: readonly Program[] = [
     name: "gcc",
     probe: ["sh", "-c", "echo 'int main(void){return 0;}' | gcc -x c -o /dev/null -"],
     packages: ["gcc", "libc6-dev"],
-    use: "power cuts of the embedded store",
+    use: "power cuts",
   },
   { name: "strace", probe: ["strace", "--version"], packages: ["strace"], use: "the order of sync and answer" },
+  {
+    name: "faketime",
+    probe: ["faketime", "--version"],
+    packages: ["faketime"],
+    use: "the schedule of webhooks, in hours",
+  },
   { name: "prlimit", probe: ["prlimit", "--version"], packages: ["util-linux"], use: "full disks" },
   {
     name: "promtool",

@@ -114,6 +114,7 @@ export async function dispatch(
         },
         endpointsFailing() {},
       },
+      isServing: () => false,
       settings: { budgetMs: 5_000, retryDelaysMs: [30_000], leaseMs, inFlightMax: atOnce, disableAfterMs: 0 },
     });
   });

@@ -1,5 +1,6 @@
 import { randomBytes } from "node:crypto";
 import type { Audit } from "../domain/access/audit.js";
+import type { LiveRequests } from "../domain/live-requests.js";
 import type { IdSource, Logger } from "../domain/ports.js";
 import type { State } from "../domain/state.js";
 import { Deliveries } from "../domain/webhooks/deliveries.js";
@@ -18,6 +19,7 @@ import type { Lifecycle } from "./lifecycle.js";
 export interface WebhooksInput {
   readonly config: Pick<Config, "webhooks">;
   readonly state: State;
+  readonly live: LiveRequests;
   readonly secrets: SecretBox;
   readonly audit: Audit;
   readonly ids: IdSource;
@@ -66,7 +68,7 @@ export function composeWebhooks(input: WebhooksInput): Webhooks {
 }
 
 function startSending(
-  { config, state, secrets, log, lifecycle }: WebhooksInput,
+  { config, state, live, secrets, log, lifecycle }: WebhooksInput,
   sender: WebhookSender,
   now: () => number,
 ): WebhookSources {
@@ -83,6 +85,7 @@ function startSending(
     now,
     log,
     observer: metrics,
+    isServing: () => live.size > 0,
     settings: { budgetMs, retryDelaysMs, leaseMs: webhookLeaseMs, inFlightMax, disableAfterMs },
   });
   lifecycle.onClose("webhooks", () => dispatcher.close());

@@ -1,4 +1,5 @@
-import { spawnSync } from "node:child_process";
+import { spawn, spawnSync } from "node:child_process";
+import { once } from "node:events";
 import { createWriteStream } from "node:fs";
 import { rm } from "node:fs/promises";
 import { join } from "node:path";
@@ -25,6 +26,38 @@ export function needsOwnMounts(context: TestContext): void {
   if (spawnSync(program, args, { stdio: "ignore" }).status === 0) return;
   if (process.env["CI"] === "true") throw new Error("unshare --map-root-user --mount is not permitted here");
   context.skip("this user may not make mounts of its own (unshare --map-root-user --mount)");
+}
+
+/** A small disk that outlives the programs which run on it, as a disk does; nobody else sees it. */
+export interface LastingDisk {
+  /** A program's command line, run in the disk's folder. */
+  under(command: readonly string[]): string[];
+  /** Takes all room that is left. Returns what gives it back. */
+  fill(): Promise<() => Promise<void>>;
+  /** Its programs have to be ended before. */
+  remove(): Promise<void>;
+}
+
+/** Makes a disk of `folder`. */
+export async function lastingDisk(folder: string, mebibytes: number): Promise<LastingDisk> {
+  // It lives as long as this process, which waits for the end of its input and so ends with the tests at the latest.
+  const [program = "", ...args] = onOwnDisk(folder, mebibytes, ["sh", "-c", "echo mounted && exec cat"]);
+  const keeper = spawn(program, args, { stdio: ["pipe", "pipe", "inherit"] });
+  const exited = once(keeper, "exit");
+  await Promise.race([
+    once(keeper.stdout, "data"),
+    exited.then(() => Promise.reject(new Error(`no disk can be mounted at ${folder}`))),
+  ]);
+  const pid = keeper.pid ?? 0;
+  const enter = ["nsenter", "--preserve-credentials", "--user", "--mount", "--target", String(pid)];
+  return {
+    under: (command) => [...enter, "sh", "-c", 'cd "$0" && exec "$@"', folder, ...command],
+    fill: () => fillDisk(pid, folder),
+    async remove() {
+      keeper.stdin.end();
+      await exited;
+    },
+  };
 }
 
 /** Takes all room that is left on a process's own disk. Returns what gives it back. */

@@ -10,6 +10,11 @@ import type { StorePatience } from "./store-patience.js";
 import type { AttemptEffect, AttemptEnd, StatusClass, WebhookObserver } from "./webhook-observer.js";
 import type { SendResult, WebhookSender } from "./webhook-sender.js";
 
+/**
+ * For so long at least the store is told of an attempt that ended, its lease over or not: a process that stood still comes
+ * back to connections that have to be made anew, and what it ended still counts where nobody took over.
+ */
+const toldWithinMs = 2_000;
 /** Before a claim of an endpoint that is gone is given back: the store ends its deliveries meanwhile. */
 const goneWaitMs = 100;
 
@@ -53,7 +58,10 @@ export class DeliveryAttempts {
     this.#deps = deps;
   }
 
-  /** `leaseEndsAtMs` (monotonic): nothing is sent that could outlast it, nothing is noted after it. Never rejects. */
+  /**
+   * `leaseEndsAtMs` (monotonic): nothing is sent that could outlast it, and what ends is noted until then or 2 s later than
+   * its end. Never rejects.
+   */
   async make(claim: Claim, leaseEndsAtMs: number): Promise<void> {
     try {
       const receiver = await this.#receiverOf(claim, leaseEndsAtMs);
@@ -97,12 +105,13 @@ export class DeliveryAttempts {
   async #note(made: Made, leaseEndsAtMs: number): Promise<void> {
     const { queue, failing, store, clock } = this.#deps;
     const { claim, result, outcome, endedAtMs } = made;
-    const noted = await store.ask(leaseEndsAtMs, () =>
+    const noted = await store.ask(Math.max(leaseEndsAtMs, endedAtMs + toldWithinMs), () =>
       queue.finish({ claim, result, outcome: toldLater(outcome, clock.monotonic() - endedAtMs) }),
     );
     if (noted === null) return this.#report(made, "unrecorded");
-    // Null to a repeat: an earlier try was done, and only its answer did not arrive.
-    if (noted.value === null) return this.#report(made, noted.isFirst ? "lease_lost" : outcome.state);
+    // Null to a repeat within the lease: an earlier try was done, and only its answer did not arrive.
+    const isOvertaken = noted.isFirst || endedAtMs > leaseEndsAtMs;
+    if (noted.value === null) return this.#report(made, isOvertaken ? "lease_lost" : outcome.state);
     this.#report(made, outcome.state);
     await failing.note(claim, noted.value);
   }

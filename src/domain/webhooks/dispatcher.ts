@@ -15,8 +15,14 @@ import type { WebhookSender } from "./webhook-sender.js";
 const idleMs = 1_000;
 /** After a claim that took nothing the next one waits so long, however often this process is told that something is due. */
 const emptyHandedMs = 5;
-/** Attempts that begin at once. Between two such groups whatever else the process does has its turn (WH-52). */
-const groupSize = 8;
+/** Attempts that begin at once, beside requests and without any. */
+const groupSizes = { serving: 4, alone: 16 } as const;
+/**
+ * Beside requests, so many times as long as a group took belongs to whatever else the process does: requests are not
+ * slowed by however many deliveries that are due (WH-52).
+ */
+const breathFactor = 2;
+const breathMaxMs = 20;
 /** How long a close waits for the attempts that are under way; then they are given back. With that it takes 6 s at most. */
 const drainMs = 5_400;
 const handBackMs = 400;
@@ -47,6 +53,8 @@ export interface DispatcherDeps {
   readonly now: () => number;
   readonly log: Logger;
   readonly observer: WebhookObserver;
+  /** Whether this process has requests now: they come first. */
+  readonly isServing: () => boolean;
   readonly settings: DispatcherSettings;
 }
 
@@ -142,11 +150,22 @@ export class Dispatcher {
   }
 
   async #beginAll(claims: readonly Claim[], leaseEndsAtMs: number): Promise<void> {
-    for (let begun = 0; begun < claims.length; begun += groupSize) {
+    for (let begun = 0; begun < claims.length; ) {
       if (this.#isClosing) return this.#handBack(claims.slice(begun), leaseEndsAtMs);
-      for (const claim of claims.slice(begun, begun + groupSize)) this.#begin(claim, leaseEndsAtMs);
-      await pause(this.#deps.clock, 0);
+      const end = begun + groupSizes[this.#deps.isServing() ? "serving" : "alone"];
+      for (const claim of claims.slice(begun, end)) this.#begin(claim, leaseEndsAtMs);
+      begun = end;
+      await this.#breathe();
     }
+  }
+
+  /** How late a timer comes tells how long the process was busy, with these attempts and with all that is going on. */
+  async #breathe(): Promise<void> {
+    const { clock, isServing } = this.#deps;
+    const beganAtMs = clock.monotonic();
+    await pause(clock, 0);
+    const busyMs = clock.monotonic() - beganAtMs;
+    if (busyMs > 0 && isServing()) await pause(clock, Math.min(busyMs * breathFactor, breathMaxMs));
   }
 
   #begin(claim: Claim, leaseEndsAtMs: number): void {

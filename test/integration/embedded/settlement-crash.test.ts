@@ -5,10 +5,10 @@ import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import type { LostRequest } from "../../../src/domain/ledger.js";
 import type { State } from "../../../src/domain/state.js";
 import { openEmbeddedState } from "../../../src/state/embedded/embedded-state.js";
+import { PowerCut } from "../../support/power-cut.js";
 import { rounds } from "../../support/tier.js";
 import { type ChildOptions, StateChild } from "./child-process.js";
 import { admission, promptTokensOf, requestIdOf, settlement, usedThisMonth } from "./ledger-requests.js";
-import { PowerCut } from "./power-cut.js";
 import { needsProgram } from "./programs.js";
 
 const log = { debug() {}, info() {}, warn() {}, error() {} };

@@ -2,10 +2,11 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { readFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { afterEach, beforeEach, describe, expect, it, type TestContext } from "vitest";
 import { startBuiltService } from "../../support/built-service.js";
 import { eventually } from "../../support/eventually.js";
 import { needsProgram } from "../embedded/programs.js";
+import { WebhookInbox, webhooksHere } from "./webhook-inbox.js";
 
 const count = 10;
 /** The engine is at work for longer than anything that the admission may have begun. */
@@ -20,31 +21,18 @@ beforeEach(() => {
 });
 afterEach(() => rmSync(root, { recursive: true, force: true }));
 
+const forms = [
+  { what: "an answer in one piece", isStream: false },
+  { what: "a stream", isStream: true },
+];
+
 describe("the embedded service on the way to the disk and to its clients", () => {
-  it.for([
-    { what: "an answer in one piece", isStream: false },
-    { what: "a stream", isStream: true },
-  ])(
+  it.for(forms)(
     "USE-1: has synced a request's usage before the last bytes of $what leave",
-    {
-      timeout: 120_000,
-    },
+    { timeout: 120_000 },
     async ({ isStream }, context) => {
-      if (process.platform !== "linux") context.skip("strace is a program for Linux");
-      needsProgram(context, "strace", "strace");
-      const trace = join(root, "trace");
-      // Beside the process and not above it (-D): killing the child is then killing the process.
-      const calls = "--trace=fsync,fdatasync,read,write,writev";
-      const under = ["strace", "-D", "-f", "--seccomp-bpf", "-yy", "-ttt", "-s", "16384", calls, "-o", trace];
-      const service = await startBuiltService({ folder: root, config: { models }, under });
-      try {
-        for (let number = 1; number <= count; number++) await ask(service.http, service.key, isStream);
-      } finally {
-        await service.kill();
-      }
-      const traced = async () => eventsOf(await readFile(trace, "utf8"));
-      await eventually(async () => of(await traced(), "ended").length === count, "the end of the trace");
-      const happened = await traced();
+      needsTrace(context);
+      const { happened } = await traceAnswers(isStream, {});
       const asked = of(happened, "asked");
       const ended = of(happened, "ended");
       expect([asked.length, ended.length]).toEqual([count, count]);
@@ -58,9 +46,60 @@ describe("the embedded service on the way to the disk and to its clients", () =>
       }
     },
   );
+
+  it.for(forms)(
+    "REL-12: has synced the write that holds the delivery of a request's event before the last bytes of $what leave",
+    { timeout: 120_000 },
+    async ({ isStream }, context) => {
+      needsTrace(context);
+      const inbox = await WebhookInbox.open({ answer: () => ({ status: 204 }) });
+      try {
+        const { happened, requestIds } = await traceAnswers(isStream, { webhooks: webhooksHere }, inbox);
+        const ended = of(happened, "ended");
+        expect(ended.length).toBe(count);
+        const eventIds = new Map(inbox.arrivals.map(({ requestId, eventId }) => [requestId, eventId]));
+        for (const [number, requestId] of requestIds.entries()) {
+          const eventId = eventIds.get(requestId) ?? "not told";
+          const wroteAtMs = of(happened, "wrote").find(({ events }) => events.includes(eventId))?.atMs ?? Infinity;
+          const synced = of(happened, "synced").filter(
+            ({ atMs, doneAtMs }) => atMs >= wroteAtMs && doneAtMs <= (ended[number]?.atMs ?? 0),
+          );
+          expect([requestId, synced.length > 0]).toEqual([requestId, true]);
+        }
+      } finally {
+        await inbox.close();
+      }
+    },
+  );
 });
 
-async function ask(http: string, key: string, isStream: boolean): Promise<void> {
+function needsTrace(context: TestContext): void {
+  if (process.platform !== "linux") context.skip("strace is a program for Linux");
+  needsProgram(context, "strace", "strace");
+}
+
+/** Asks a service under strace one question after the other; with an inbox, which gets the events, until it has them. */
+async function traceAnswers(isStream: boolean, config: object, inbox: WebhookInbox | null = null) {
+  const trace = join(root, "trace");
+  // Beside the process and not above it (-D): killing the child is then killing the process.
+  const calls = "--trace=fsync,fdatasync,pwrite64,read,write,writev";
+  const under = ["strace", "-D", "-f", "--seccomp-bpf", "-yy", "-ttt", "-s", "16384", calls, "-o", trace];
+  const service = await startBuiltService({ folder: root, config: { models, ...config }, under });
+  const requestIds: string[] = [];
+  try {
+    await inbox?.makeEndpoint(service, { path: "/" });
+    for (let number = 1; number <= count; number++) requestIds.push(await ask(service.http, service.key, isStream));
+    await inbox?.receiver.until(count);
+  } finally {
+    await service.kill();
+  }
+  const traced = async () => eventsOf(await readFile(trace, "utf8"));
+  await eventually(async () => of(await traced(), "ended").length === count, "the end of the trace");
+  return { happened: await traced(), requestIds };
+}
+
+/** The request's id. */
+async function ask(http: string, key: string, isStream: boolean): Promise<string> {
   const response = await fetch(`${http}/v1/chat/completions`, {
     method: "POST",
     headers: { authorization: `Bearer ${key}`, "content-type": "application/json" },
@@ -68,14 +107,17 @@ async function ask(http: string, key: string, isStream: boolean): Promise<void> 
   });
   expect(response.status).toBe(200);
   await response.text();
+  return response.headers.get("x-request-id") ?? "";
 }
 
 interface TraceEvent {
-  /** The arrival of a question, the end of an answer, a sync of the database's log. */
-  readonly kind: "asked" | "ended" | "synced";
-  /** When the call began and when it returned; `ended` and `asked`: when they began. */
+  /** The arrival of a question, the end of an answer, a write to the database's log or a sync of it. */
+  readonly kind: "asked" | "ended" | "wrote" | "synced";
+  /** When the call began and when it returned; all but `synced`: when they began. */
   readonly atMs: number;
   readonly doneAtMs: number;
+  /** Ids of events in what was written. */
+  readonly events: readonly string[];
 }
 
 function of(events: readonly TraceEvent[], kind: TraceEvent["kind"]): TraceEvent[] {
@@ -88,16 +130,18 @@ function eventsOf(trace: string): TraceEvent[] {
   return trace.split("\n").flatMap((line): TraceEvent | readonly TraceEvent[] => {
     const [, thread = "", seconds, call = ""] = /^(\d+) +(\d+\.\d+) (.*)$/.exec(line) ?? [];
     const atMs = Number(seconds) * 1_000;
-    const at = (kind: "asked" | "ended") => ({ kind, atMs, doneAtMs: atMs });
+    const at = (kind: TraceEvent["kind"], begunAtMs = atMs) => ({ kind, atMs: begunAtMs, doneAtMs: atMs, events: [] });
+    if (/^pwrite64\(\d+<[^>]*uis\.db-wal>/.test(call))
+      return { ...at("wrote"), events: call.match(/evt_[0-9a-f]{32}/g) ?? [] };
     if (/^f(?:data)?sync\(\d+<[^>]*uis\.db-wal>/.test(call)) {
-      if (!call.includes("<unfinished")) return { kind: "synced", atMs, doneAtMs: atMs };
+      if (!call.includes("<unfinished")) return at("synced");
       syncing.set(thread, atMs);
       return [];
     }
     if (/^<\.\.\. f(?:data)?sync resumed>\) += 0$/.test(call)) {
       const begunAtMs = syncing.get(thread);
       syncing.delete(thread);
-      return begunAtMs === undefined ? [] : { kind: "synced", atMs: begunAtMs, doneAtMs: atMs };
+      return begunAtMs === undefined ? [] : at("synced", begunAtMs);
     }
     if (!call.includes("<TCP")) return call.startsWith("<... read resumed>") && isQuestion(call) ? at("asked") : [];
     if (isQuestion(call)) return at("asked");

@@ -3,7 +3,7 @@ import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { eventually } from "../../support/eventually.js";
 import { MovableClock } from "../../support/movable-clock.js";
 import { type RedisServer, startRedis } from "../../support/redis/start-redis.js";
-import { ServiceClient } from "../../support/service-client.js";
+import { type ClientAnswer, ServiceClient } from "../../support/service-client.js";
 import { needsProgram } from "../embedded/programs.js";
 import { Served } from "./served.js";
 
@@ -16,11 +16,15 @@ beforeEach(async (context) => {
   clock = new MovableClock();
 });
 afterEach(async () => {
+  await endPrograms();
+  clock?.remove();
+});
+
+async function endPrograms(): Promise<void> {
   await served?.remove();
   await redis?.remove();
   redis = null;
-  clock?.remove();
-});
+}
 
 const hourS = 3_600;
 const windowMs = 65_000;
@@ -43,8 +47,40 @@ async function keyWith(api: string, more: object): Promise<ServiceClient> {
 const twoPerMinute = { limits: { requestsPerMinute: 2 } };
 const forHalfAnHour = () => ({ expiresAt: new Date(Date.now() + 1_800_000).toISOString() });
 
-const statusOf = async (client: ServiceClient) => (await client.chat("m")).status;
-const waitOf = async (client: ServiceClient) => Number((await client.chat("m")).headers.get("retry-after-ms"));
+const statusOf = async (client: ServiceClient) => (await chat(client)).status;
+const waitOf = async (client: ServiceClient) => Number((await chat(client)).headers.get("retry-after-ms"));
+
+/** The store was too slow for an admission, which this process then decided by its share. */
+class DecidedHere extends Error {}
+
+async function chat(client: ServiceClient): Promise<ClientAnswer> {
+  const answer = await client.chat("m");
+  if (answer.headers.has("x-ratelimit-degraded")) throw new DecidedHere("an admission was decided without the store");
+  return answer;
+}
+
+const triesMax = 10;
+/** With so many tries. */
+const scenarioMs = 180_000;
+
+/**
+ * Runs a scenario of the store's own decisions on new programs until there are no others in it: a machine that does other
+ * work, too, is not always quick enough for the store to have its say.
+ */
+function decidedByStore<A extends unknown[]>(scenario: (...args: A) => Promise<void>): (...args: A) => Promise<void> {
+  return async (...args) => {
+    for (let tries = 1; ; tries += 1) {
+      try {
+        return await scenario(...args);
+      } catch (error) {
+        if (!(error instanceof DecidedHere) || tries === triesMax) throw error;
+      }
+      await endPrograms();
+      clock.set(0);
+      served = await Served.in();
+    }
+  };
+}
 
 /** Starts of hours in which requests were counted, in seconds. */
 async function hoursOf(client: ServiceClient, aroundS: number): Promise<number[]> {
@@ -91,24 +127,28 @@ describe("the embedded service on a machine whose clock is set", () => {
 });
 
 describe("a replica on Redis whose own clock is set", () => {
-  it.each(jumps)("REL-20 state RL-19: by %i s: limits, expiry and hours are those of the store", async (seconds) => {
-    redis = await startRedis();
-    const withRedis = { ...env, REDIS_URL: redis.url, UIS_MASTER_KEY: randomBytes(32).toString("base64") };
-    const { line } = await served.start(config, { env: { ...withRedis, ...clock.env } });
-    const client = new ServiceClient(line.api, line.api_key?.secret ?? "");
-    const limited = await keyWith(line.api, twoPerMinute);
-    const expiring = await keyWith(line.api, forHalfAnHour());
-    expect([await statusOf(limited), await statusOf(limited), await statusOf(limited)]).toEqual([200, 200, 429]);
-    const nowS = Math.floor(Date.now() / 1_000);
+  it.each(jumps)(
+    "REL-20 state RL-19: by %i s: limits, expiry and hours are those of the store",
+    decidedByStore(async (seconds) => {
+      redis = await startRedis();
+      const withRedis = { ...env, REDIS_URL: redis.url, UIS_MASTER_KEY: randomBytes(32).toString("base64") };
+      const { line } = await served.start(config, { env: { ...withRedis, ...clock.env } });
+      const client = new ServiceClient(line.api, line.api_key?.secret ?? "");
+      const limited = await keyWith(line.api, twoPerMinute);
+      const expiring = await keyWith(line.api, forHalfAnHour());
+      expect([await statusOf(limited), await statusOf(limited), await statusOf(limited)]).toEqual([200, 200, 429]);
+      const nowS = Math.floor(Date.now() / 1_000);
 
-    clock.set(seconds);
-    expect(await statusOf(limited)).toBe(429);
-    expect(await waitOf(limited)).toBeLessThanOrEqual(windowMs);
-    expect([await statusOf(expiring), await statusOf(client)]).toEqual([200, 200]);
-    const trueHours = [nowS, nowS + 60].map((at) => at - (at % hourS));
-    await eventually(async () => (await hoursOf(client, nowS)).length > 0, "it is counted");
-    for (const hour of await hoursOf(client, nowS)) expect(trueHours).toContain(hour);
-  });
+      clock.set(seconds);
+      expect(await statusOf(limited)).toBe(429);
+      expect(await waitOf(limited)).toBeLessThanOrEqual(windowMs);
+      expect([await statusOf(expiring), await statusOf(client)]).toEqual([200, 200]);
+      const trueHours = [nowS, nowS + 60].map((at) => at - (at % hourS));
+      await eventually(async () => (await hoursOf(client, nowS)).length > 0, "it is counted");
+      for (const hour of await hoursOf(client, nowS)) expect(trueHours).toContain(hour);
+    }),
+    scenarioMs,
+  );
 });
 
 describe("replicas on a Redis whose clock is set", () => {
@@ -126,28 +166,36 @@ describe("replicas on a Redis whose clock is set", () => {
     return limited;
   }
 
-  it("REL-20: forward by an hour: windows empty once, then hold again", async () => {
-    const { api, client } = await start();
-    const limited = await usedUp(api);
-    clock.set(hourS);
-    expect([await statusOf(limited), await statusOf(limited), await statusOf(limited)]).toEqual([200, 200, 429]);
-    expect(await statusOf(client)).toBe(200);
-  });
+  it(
+    "REL-20: forward by an hour: windows empty once, then hold again",
+    decidedByStore(async () => {
+      const { api, client } = await start();
+      const limited = await usedUp(api);
+      clock.set(hourS);
+      expect([await statusOf(limited), await statusOf(limited), await statusOf(limited)]).toEqual([200, 200, 429]);
+      expect(await statusOf(client)).toBe(200);
+    }),
+    scenarioMs,
+  );
 
-  it("REL-20: back by an hour: windows stay closed for one window more, and not for an hour", async () => {
-    const { api, client } = await start();
-    const full = await usedUp(api);
-    const nearlyFull = await keyWith(api, { limits: { requestsPerMinute: 3 } });
-    expect([await statusOf(nearlyFull), await statusOf(nearlyFull)]).toEqual([200, 200]);
-    clock.set(-hourS);
-    expect(await statusOf(full)).toBe(429);
-    expect(await waitOf(full)).toBeLessThanOrEqual(windowMs);
-    expect([await statusOf(nearlyFull), await statusOf(client)]).toEqual([200, 200]);
-    clock.set(-hourS + windowMs / 1_000 + 1);
-    const after = [];
-    for (let request = 0; request < 4; request++) after.push(await statusOf(nearlyFull));
-    expect(after).toEqual([200, 200, 200, 429]);
-  });
+  it(
+    "REL-20: back by an hour: windows stay closed for one window more, and not for an hour",
+    decidedByStore(async () => {
+      const { api, client } = await start();
+      const full = await usedUp(api);
+      const nearlyFull = await keyWith(api, { limits: { requestsPerMinute: 3 } });
+      expect([await statusOf(nearlyFull), await statusOf(nearlyFull)]).toEqual([200, 200]);
+      clock.set(-hourS);
+      expect(await statusOf(full)).toBe(429);
+      expect(await waitOf(full)).toBeLessThanOrEqual(windowMs);
+      expect([await statusOf(nearlyFull), await statusOf(client)]).toEqual([200, 200]);
+      clock.set(-hourS + windowMs / 1_000 + 1);
+      const after = [];
+      for (let request = 0; request < 4; request++) after.push(await statusOf(nearlyFull));
+      expect(after).toEqual([200, 200, 200, 429]);
+    }),
+    scenarioMs,
+  );
 
   it("USE-1: forward by an hour, which ends all leases: what runs here is not taken for lost, and counts whole", async () => {
     const { client, stderr } = await start();

@@ -71,6 +71,7 @@ export async function startDispatch(
     now: () => state.now(),
     log: silentLog,
     observer: { attemptEnded: (end) => void ends.push(end), endpointsFailing() {} },
+    isServing: () => false,
     settings: { ...settings, ...changes },
   });
   let made = 0;

@@ -1,4 +1,5 @@
 import { type ChildProcess, execFile, spawn } from "node:child_process";
+import { once } from "node:events";
 import { mkdtempSync, rmSync } from "node:fs";
 import { createServer } from "node:net";
 import { tmpdir } from "node:os";
@@ -14,6 +15,8 @@ export interface RedisProcess {
   readonly folder: string;
   /** `redis-cli` at this server; rejects when the server says `-…`. */
   cli(...args: string[]): Promise<string>;
+  /** Resolves when it has ended, by itself or because it was told to. */
+  ended(): Promise<void>;
   /** Ends it in order: what it has is written. */
   stop(): Promise<void>;
   kill(): Promise<void>;
@@ -36,6 +39,8 @@ export interface ProgramOptions {
   readonly cliArgs?: readonly string[];
   /** Variables beside those of this process. */
   readonly env?: Readonly<Record<string, string>>;
+  /** Makes another command line of it, such as one of a program that runs it. */
+  readonly under?: (command: readonly string[]) => readonly string[];
 }
 
 const running = new Set<ChildProcess>();
@@ -64,9 +69,12 @@ export async function freePort(): Promise<number> {
 export async function startProgram(options: ProgramOptions): Promise<RedisProcess> {
   const { port, folder, cliArgs = [] } = options;
   let child = await spawnServer(options, true);
-  const end = async (signal: NodeJS.Signals) => {
+  const ended = async () => {
     if (child.exitCode !== null || child.signalCode !== null) return;
-    const exited = new Promise((resolve) => child.once("exit", resolve));
+    await once(child, "exit");
+  };
+  const end = async (signal: NodeJS.Signals) => {
+    const exited = ended();
     child.kill("SIGCONT");
     child.kill(signal);
     await exited;
@@ -78,6 +86,7 @@ export async function startProgram(options: ProgramOptions): Promise<RedisProces
       const { stdout } = await run("redis-cli", ["-e", "-p", String(port), ...cliArgs, ...args]);
       return stdout.trim();
     },
+    ended,
     stop: () => end("SIGTERM"),
     kill: () => end("SIGKILL"),
     freeze: () => void child.kill("SIGSTOP"),
@@ -93,8 +102,9 @@ export async function startProgram(options: ProgramOptions): Promise<RedisProces
 }
 
 async function spawnServer(options: ProgramOptions, wait: boolean): Promise<ChildProcess> {
-  const { args, folder, readyLine, env = {} } = options;
-  const child = spawn("redis-server", [...args], {
+  const { args, folder, readyLine, env = {}, under = (command) => command } = options;
+  const [program = "", ...rest] = under(["redis-server", ...args]);
+  const child = spawn(program, rest, {
     cwd: folder,
     env: { ...process.env, ...env },
     stdio: ["ignore", "pipe", "inherit"],

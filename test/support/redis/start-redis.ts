@@ -20,6 +20,10 @@ export interface RedisServerOptions {
   readonly args?: readonly string[];
   /** Variables beside those of this process. */
   readonly env?: Readonly<Record<string, string>>;
+  /** An empty folder for its files; default: a new one. */
+  readonly folder?: string;
+  /** Makes another command line of it, such as one of a program that runs it. */
+  readonly under?: (command: readonly string[]) => readonly string[];
 }
 
 const password = "p@ss/word%20:x";
@@ -27,8 +31,8 @@ export const readyLine = "Ready to accept connections";
 
 /** One server. */
 export async function startRedis(options: RedisServerOptions = {}): Promise<RedisServer> {
-  const { aof = "everysec", tls: isTls = false, acl = false, rules = "", args = [], env = {} } = options;
-  const [port, folder] = [await freePort(), newFolder()];
+  const { aof = "everysec", tls: isTls = false, acl = false, rules = "", args = [], env = {}, under } = options;
+  const [port, folder] = [await freePort(), options.folder ?? newFolder()];
   const certificates = isTls ? makeCertificates(folder) : null;
   const secureArgs =
     certificates === null
@@ -50,6 +54,7 @@ export async function startRedis(options: RedisServerOptions = {}): Promise<Redi
     folder,
     readyLine,
     env,
+    ...(under === undefined ? {} : { under }),
     cliArgs: [
       ...(certificates === null ? [] : ["--tls", "--cacert", certificates.caFile]),
       ...(acl ? ["--user", "admin", "--pass", "admin", "--no-auth-warning"] : []),

@@ -142,6 +142,24 @@ describe("floors", () => {
     ]);
   });
 
+  it("src/domain may import none of the dependencies but @bufbuild/protobuf", () => {
+    const { dependencies, optionalDependencies } = JSON.parse(readFileSync("package.json", "utf8")) as Record<
+      "dependencies" | "optionalDependencies",
+      Record<string, string>
+    >;
+    const libraries = Object.keys({ ...dependencies, ...optionalDependencies });
+    const planted = plant(
+      "library",
+      libraries.map((imports) => ({ from: "src/domain/x.ts", imports })),
+    );
+    const refused = lintPlanted(Object.fromEntries(planted.map(({ path, text }) => [path, text])))
+      .filter(({ rule }) => rule === "lint/style/noRestrictedImports")
+      .map(({ path }) => path);
+    expect(libraries.filter((_, index) => !refused.includes(planted[index]?.path ?? ""))).toEqual([
+      "@bufbuild/protobuf",
+    ]);
+  });
+
   it("every engine, driver and door has a block of its own in biome.json", () => {
     const config = JSON.parse(readFileSync("biome.json", "utf8")) as { overrides: { includes: string[] }[] };
     const guarded = new Set(config.overrides.flatMap((block) => block.includes));

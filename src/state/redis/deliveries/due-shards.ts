@@ -126,17 +126,17 @@ export class DueShards {
   }
 
   #lookLater(): () => void {
-    return this.#clock.after(lookEveryMs, () => {
-      this.look().then(
-        () => this.#lookOn(),
-        () => this.#lookOn(),
-      );
+    const cancel = this.#clock.after(lookEveryMs, () => {
+      const goOn = () => {
+        // Closed meanwhile, and perhaps begun anew.
+        if (this.#cancelTimer === cancel) this.#lookOn();
+      };
+      this.look().then(goOn, goOn);
     });
+    return cancel;
   }
 
   #lookOn(): void {
-    // Closed meanwhile.
-    if (this.#cancelTimer === null) return;
     this.#cancelTimer = this.#lookLater();
     if (this.dueAsKnown().length > 0) this.#tell();
   }

@@ -23,7 +23,7 @@ import { KeyList } from "./key-list.js";
 import { LedgerLines } from "./ledger-line.js";
 import { ledgerScripts } from "./ledger-scripts.js";
 import { ScriptRunner } from "./script-runner.js";
-import { decodeSettled, encodeSettlements, type SettleItem } from "./settlements.js";
+import { decodeSettled, encodeSettlements, type SettleAnswer, type SettleItem } from "./settlements.js";
 import { atStoreHour } from "./store-hour.js";
 import { Turn } from "./turn.js";
 import { UnansweredAdmissions } from "./unanswered-admissions.js";
@@ -65,7 +65,7 @@ export class RedisLedger implements Ledger {
   readonly #runner: ScriptRunner;
   readonly #lines: LedgerLines;
   readonly #admissions: Batches<AdmitRequest, Admission>;
-  readonly #settlements: Batches<SettleItem, Settled | "wants_events">;
+  readonly #settlements: Batches<SettleItem, SettleAnswer>;
   readonly #unanswered: UnansweredAdmissions;
   readonly #onDeliveries: (shard: number, nextDue: unknown) => void;
   readonly #openDeliveriesMax: number;
@@ -108,13 +108,16 @@ export class RedisLedger implements Ledger {
     const shard = this.#space.shardOf(settlement.account).index;
     const owners = this.#ownersOf(settlement.requestId);
     this.#admitted.delete(settlement.requestId);
-    const withEvents = this.#listening.get(settlement.account) === undefined ? "none" : "own";
-    const settled = await this.#settlements.ask(shard, { settlement, owners, withEvents });
-    if (settled !== "wants_events") return settled;
-    if (settlement.event !== null) this.#listening.set(settlement.account, true);
-    const told = await this.#settlements.ask(shard, { settlement, owners, withEvents: "all" });
-    invariant(told !== "wants_events", "a settlement that brought its events is settled");
-    return told;
+    const isListening = this.#listening.get(settlement.account) !== undefined;
+    let withEvents: SettleItem["withEvents"] = isListening ? "own" : "none";
+    for (;;) {
+      const answer = await this.#settlements.ask(shard, { settlement, owners, withEvents });
+      if (typeof answer !== "string") return answer;
+      if (answer === "again") continue;
+      invariant(withEvents !== "all", "a settlement that brought its events is settled");
+      if (settlement.event !== null) this.#listening.set(settlement.account, true);
+      withEvents = "all";
+    }
   }
 
   async chargeRefused({ requestId, account, scopes }: RefusedRequest): Promise<void> {
@@ -203,7 +206,7 @@ export class RedisLedger implements Ledger {
     });
   }
 
-  async #settleAll(index: number, items: readonly SettleItem[]): Promise<readonly (Settled | "wants_events")[]> {
+  async #settleAll(index: number, items: readonly SettleItem[]): Promise<readonly SettleAnswer[]> {
     const shard = this.#space.shard(index);
     const endsNow = items.some(({ settlement }) => settlement.endedAtMs === null);
     const { rest } = await atStoreHour(this.#time.now(), (hour, atMs) => {

@@ -106,10 +106,13 @@ function eventsOf(threshold: Threshold, atMs: number) {
 
 const settledOnce: Settled = Object.freeze({ duplicate: false, crossed: Object.freeze([]) });
 
+/** Not settled yet: it is to be asked for with the texts of its events, or just once more. */
+export type SettleAnswer = Settled | "wants_events" | "again";
+
 /** What `settle.lua` answered to a settlement. */
-export function decodeSettled(answer: unknown): Settled | "wants_events" {
+export function decodeSettled(answer: unknown): SettleAnswer {
   const [what, ...crossed] = answer as readonly string[];
-  if (what === "wants_events") return what;
+  if (what === "wants_events" || what === "again") return what;
   if (what === "settled" && crossed.length === 0) return settledOnce;
   return { duplicate: what === "duplicate", crossed };
 }

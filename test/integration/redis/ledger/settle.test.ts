@@ -136,6 +136,18 @@ describe("settlements in Redis", () => {
     expect(delivery?.body).toContain('"used":9007199254740994}}');
   });
 
+  it("WH-52: settles each of many at once that make more deliveries than one call of the script may", async () => {
+    const endpoints = Array.from({ length: 30 }, (_, i) => `we_${i}`);
+    for (const id of endpoints) await addEndpoint(id, endpointText("enabled", "request.completed"));
+    const event = (i: number) => ({ id: `evt_${i}`, type: "request.completed" as const, body: `{"number":${i}}` });
+    const settled = await Promise.all(
+      Array.from({ length: 64 }, (_, i) => replica.ledger.settle(settlement(`req_${i}`, { event: event(i) }))),
+    );
+    expect(settled.filter(({ duplicate }) => duplicate)).toEqual([]);
+    expect(await usedToday("account", "a")).toMatchObject({ requests: 64n });
+    expect(await replica.deliveries.due()).toBe(64 * endpoints.length);
+  });
+
   it("makes one delivery of an event for each endpoint that wants it, with the same bytes", async () => {
     await addEndpoint("we_1", endpointText("enabled", "request.completed"));
     await addEndpoint("we_2", endpointText("enabled", "request.completed,request.failed"));

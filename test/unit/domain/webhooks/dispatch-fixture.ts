@@ -122,6 +122,7 @@ export class Dispatching {
           this.failing = count;
         },
       },
+      isServing: () => true,
       ...changes,
       settings: { ...settings, ...changes.settings },
     });

@@ -94,6 +94,36 @@ describe("a store that is away", () => {
     expect(await dispatching.find(id)).toMatchObject({ state: "delivered", attemptsMade: 1 });
   });
 
+  it.for([
+    { what: "counts when nobody took the delivery over", isTakenOver: false, effects: ["delivered"], attempt: 200 },
+    {
+      what: "counts for nothing when somebody did",
+      isTakenOver: true,
+      effects: ["awaiting_retry", "lease_lost"],
+      attempt: 500,
+    },
+  ])(
+    "WH-33 WH-35: the end of an attempt that outlasted its lease is told again for a moment, and $what",
+    async ({ isTakenOver, effects, attempt }) => {
+      const { receivers, ends } = dispatching;
+      const { away, deps } = interrupted();
+      await dispatching.insert("we_a");
+      // The worker stands still for 20 s, its budget's timer included.
+      receivers.answer = () => (receivers.got.length === 1 ? receivers.after(20_000, answered(200)) : answered(500));
+      await dispatching.startIdle(deps);
+      const id = await dispatching.emit("we_a");
+      await dispatching.now();
+      away.claim = !isTakenOver;
+      await dispatching.pass(19_900, 100);
+      away.finish = true;
+      await dispatching.pass(400, 100);
+      away.finish = false;
+      await dispatching.pass(1_000, 100);
+      expect(ends.map(({ effect }) => effect)).toEqual(effects);
+      expect(await dispatching.find(id)).toMatchObject({ attemptsMade: 1, attempts: [{ status: attempt }] });
+    },
+  );
+
   it("WH-35: a claim whose endpoint it cannot tell is attempted as soon as it can", async () => {
     const { receivers } = dispatching;
     const { away, deps } = interrupted();

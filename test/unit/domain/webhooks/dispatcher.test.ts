@@ -62,7 +62,7 @@ describe("fairness", () => {
     expect(receivers.got.map(({ headers }) => headers["service-delivery-id"])).toEqual(ids);
   });
 
-  it("at most eight attempts begin without a turn for everything else", async () => {
+  it("WH-52: at most four attempts begin without a turn for everything else", async () => {
     const { receivers, clock } = dispatching;
     for (let i = 0; i < 12; i++) await dispatching.insert(`we_${i}`);
     await dispatching.emitMany("we_0", 10);
@@ -73,12 +73,43 @@ describe("fairness", () => {
       return answered(200);
     };
     dispatching.start();
-    for (; turn < 200; turn++) {
+    for (; turn < 300; turn++) {
       clock.advance(0);
       await new Promise<void>((resolve) => setImmediate(resolve));
     }
     expect(receivers.got).toHaveLength(120);
-    expect(Math.max(...perTurn.values())).toBe(8);
+    expect(Math.max(...perTurn.values())).toBe(4);
+  });
+
+  it("WH-52: then everything else has twice the time that they took", async () => {
+    const { receivers, clock } = dispatching;
+    await dispatching.insert("we_a");
+    await dispatching.emitMany("we_a", 8);
+    receivers.answer = () => {
+      // It keeps the process busy for so long.
+      clock.advance(2);
+      return new Promise(() => {});
+    };
+    dispatching.start();
+    await dispatching.now();
+    expect(receivers.got).toHaveLength(4);
+    await dispatching.pass(15, 1);
+    expect(receivers.got).toHaveLength(4);
+    await dispatching.pass(1);
+    expect(receivers.got).toHaveLength(8);
+  });
+
+  it("without requests it takes the time for itself", async () => {
+    const { receivers, clock } = dispatching;
+    await dispatching.insert("we_a", { maxInFlight: 64 });
+    await dispatching.emitMany("we_a", 32);
+    receivers.answer = () => {
+      clock.advance(2);
+      return new Promise(() => {});
+    };
+    dispatching.start({ isServing: () => false });
+    await dispatching.now();
+    expect(receivers.got).toHaveLength(32);
   });
 
   it("several processes share what is due, and send each delivery once", async () => {

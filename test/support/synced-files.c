@@ -29,14 +29,19 @@ static void copy_content(int from, int to) {
 static void keep(int fd) {
   const char *folder = getenv("SYNCED_FILES");
   struct stat status;
-  char kept[4096], unfinished[4096];
-  int copy;
+  char kept[4096], unfinished[4096], opened[64];
+  int from, copy;
   if (folder == NULL || fstat(fd, &status) != 0 || !S_ISREG(status.st_mode)) return;
   snprintf(kept, sizeof kept, "%s/%lu", folder, (unsigned long)status.st_ino);
   snprintf(unfinished, sizeof unfinished, "%s/%lu.unfinished", folder, (unsigned long)status.st_ino);
+  /* Through a descriptor of its own: the process's may be for writing only. */
+  snprintf(opened, sizeof opened, "/proc/self/fd/%d", fd);
+  from = open(opened, O_RDONLY);
+  if (from < 0) abort();
   copy = open(unfinished, O_WRONLY | O_CREAT | O_TRUNC, 0600);
   if (copy < 0) abort();
-  copy_content(fd, copy);
+  copy_content(from, copy);
+  close(from);
   close(copy);
   /* The process may be killed at any instant: a copy that is not whole never gets the name. */
   if (rename(unfinished, kept) != 0) abort();

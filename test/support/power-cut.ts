@@ -28,6 +28,13 @@ export class PowerCut {
     return { LD_PRELOAD: this.#library, SYNCED_FILES: this.#folder };
   }
 
+  /** When the last sync began, as `Date.now()` tells it: what was written before is kept. */
+  async syncedAtMs(): Promise<number> {
+    const kept = (await readdir(this.#folder)).filter((name) => !name.endsWith(".unfinished"));
+    const syncs = await Promise.all(kept.map(async (name) => (await stat(join(this.#folder, name))).birthtimeMs));
+    return Math.max(...syncs);
+  }
+
   /** Of a process that has been killed: puts its files back to their last sync. */
   async cut(dataDir: string): Promise<void> {
     for (const name of await readdir(dataDir)) {

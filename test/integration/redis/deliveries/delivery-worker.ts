@@ -1,0 +1,97 @@
+import type { State } from "../../../../src/domain/state.js";
+import type { Claim } from "../../../../src/domain/webhooks/delivery-queue.js";
+import { Nap } from "../../../../src/domain/webhooks/nap.js";
+import { createSystemClock } from "../../../../src/lib/clock.js";
+import { openRedisState } from "../../../../src/state/redis/open-redis-state.js";
+import { leaseMs, succeeded } from "../../../suites/delivery-records.js";
+import { silentLog } from "../../../support/silent-log.js";
+
+/** One process's state, whose time a test can move. */
+export interface Replica {
+  readonly state: State;
+  advance(ms: number): Promise<void>;
+  close(): Promise<void>;
+}
+
+/** `patience` makes timeouts of calls longer, for tests in which the server is well. */
+export async function openStateReplica(url: string, patience = 20): Promise<Replica> {
+  let shiftMs = 0;
+  const state = await openRedisState({
+    url,
+    tls: null,
+    log: silentLog,
+    clock: createSystemClock(),
+    allowVolatile: true,
+    timeShiftMs: () => shiftMs,
+    patience,
+  });
+  return {
+    state,
+    async advance(ms) {
+      shiftMs += ms;
+      await state.health();
+    },
+    close: () => state.close(),
+  };
+}
+
+export const attempted = {
+  startedAtMs: 1_000,
+  latencyMs: 1,
+  status: 200,
+  error: null,
+  ip: "203.0.113.7",
+  response: "ok",
+  retryAfter: null,
+};
+
+/** Claims and delivers whatever is due until it is ended, as a dispatcher does, also while the store is away. */
+export class DeliveryWorker {
+  /** Deliveries whose end was taken, as often as it was. */
+  readonly delivered: string[] = [];
+  /** Calls that the store did not take. */
+  failures = 0;
+  readonly #state: State;
+  readonly #onClaim: (claim: Claim) => void;
+  readonly #endListening: () => void;
+  readonly #nap = new Nap(createSystemClock());
+  #isEnded = false;
+  readonly #loop: Promise<void>;
+
+  constructor(state: State, onClaim: (claim: Claim) => void = () => {}) {
+    this.#state = state;
+    this.#onClaim = onClaim;
+    this.#endListening = state.deliveries.onDue(() => this.#nap.wake());
+    this.#loop = this.#run();
+  }
+
+  async end(): Promise<void> {
+    this.#isEnded = true;
+    this.#endListening();
+    this.#nap.wake();
+    await this.#loop;
+  }
+
+  async #run(): Promise<void> {
+    while (!this.#isEnded) {
+      this.#nap.forget();
+      const waitMs = await this.#workOnce().catch(() => {
+        this.failures += 1;
+        return 50;
+      });
+      if (waitMs !== 0 && !this.#isEnded) await this.#nap.wait(waitMs);
+    }
+  }
+
+  async #workOnce(): Promise<number | null> {
+    const { claims, nextInMs } = await this.#state.deliveries.claim({ max: 64, leaseMs });
+    for (const claim of claims) this.#onClaim(claim);
+    await Promise.all(claims.map((claim) => this.#deliver(claim)));
+    return nextInMs;
+  }
+
+  async #deliver(claim: Claim): Promise<void> {
+    const health = await this.#state.deliveries.finish({ claim, result: attempted, outcome: succeeded });
+    if (health !== null) this.delivered.push(claim.deliveryId);
+  }
+}

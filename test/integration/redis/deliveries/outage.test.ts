@@ -1,0 +1,104 @@
+import { rmSync } from "node:fs";
+import { join } from "node:path";
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { deliveryId } from "../../../../src/domain/webhooks/delivery-id.js";
+import { DeliveryDesk, event } from "../../../suites/delivery-records.js";
+import { endpoint, settlement } from "../../../suites/ledger-records.js";
+import { eventually } from "../../../support/eventually.js";
+import { type RedisServer, startRedis } from "../../../support/redis/start-redis.js";
+import { rounds } from "../../../support/tier.js";
+import { DeliveryWorker, openStateReplica, type Replica } from "./delivery-worker.js";
+
+const resumeMsMax = 5_000;
+/** Of this machine, which has other work as well. */
+const patienceMs = 30_000;
+const eachRound = 60;
+
+describe("deliveries while Redis is away", () => {
+  let redis: RedisServer;
+  let replica: Replica;
+  let desk: DeliveryDesk;
+  beforeEach(async () => {
+    redis = await startRedis({ aof: "always" });
+    replica = await openStateReplica(redis.url, 4);
+    desk = new DeliveryDesk({ ...replica, leewayMs: 5_000 });
+    await desk.insert(endpoint("we_a", { maxInFlight: 64 }));
+  });
+  afterEach(async () => {
+    await replica?.close();
+    await redis?.remove();
+  });
+
+  it("WH-32: a Redis that is killed again and again loses none and ends none twice", async () => {
+    const worker = new DeliveryWorker(replica.state);
+    const expected: string[] = [];
+    /** As the spool does: until it is acknowledged. */
+    const settleAtLast = async (number: number) => {
+      const request = settlement(`req_${number}`, { event: event(number) });
+      await eventually(
+        () =>
+          Promise.resolve(replica.state.ledger.settle(request)).then(
+            () => true,
+            () => false,
+          ),
+        "the settlement is taken",
+        patienceMs,
+      );
+      expected.push(deliveryId(event(number).id, "we_a"));
+    };
+    for (let round = 0; round < rounds(20); round++) {
+      const numbers = Array.from({ length: eachRound }, (_, i) => round * eachRound + i);
+      const settling = Promise.all(numbers.map(settleAtLast));
+      await eventually(() => expected.length > round * eachRound, "some are settled");
+      await redis.kill();
+      await redis.restart();
+      await settling;
+    }
+    // What was claimed and not ended at a kill comes back with the end of its lease.
+    const isEmpty = () =>
+      desk.queue.backlog().then(
+        (left) => left.length === 0,
+        () => false,
+      );
+    await eventually(isEmpty, "all are delivered", patienceMs);
+    await worker.end();
+    const states = await Promise.all(expected.map(async (id) => desk.find(id)));
+    expect(states.every(({ state, attemptsMade }) => state === "delivered" && attemptsMade === 1)).toBe(true);
+    expect(new Set(worker.delivered).size).toBe(worker.delivered.length);
+  });
+
+  it("WH-35: a Redis that comes back empty is worked on as before, within 5 s and without a restart", async () => {
+    const worker = new DeliveryWorker(replica.state);
+    const [before = ""] = await desk.emitMany(1, "we_a");
+    await eventually(() => worker.delivered.includes(before), "it is delivered");
+    await redis.kill();
+    rmSync(join(redis.folder, "appendonlydir"), { recursive: true, force: true });
+    await redis.restart();
+    const backAtMs = performance.now();
+    await eventually(
+      () =>
+        desk.insert(endpoint("we_a")).then(
+          () => true,
+          () => false,
+        ),
+      "an endpoint is registered",
+    );
+    const after = await desk.emit("we_a");
+    await eventually(() => worker.delivered.includes(after), "it is delivered");
+    expect(performance.now() - backAtMs).toBeLessThan(resumeMsMax);
+    expect(await desk.queue.find(before)).toBeNull();
+    await worker.end();
+  });
+
+  it("WH-35: what waited for a retry is delivered in time by a Redis that was away meanwhile", async () => {
+    const id = await desk.emit("we_a");
+    await desk.attempt({ state: "awaiting_retry", delayMs: 1_000 });
+    await redis.kill();
+    const worker = new DeliveryWorker(replica.state);
+    await eventually(() => worker.failures > 0, "the outage is noticed");
+    await redis.restart();
+    await eventually(() => worker.delivered.includes(id), "it is delivered", resumeMsMax);
+    expect(await desk.find(id)).toMatchObject({ state: "delivered", attemptsMade: 2 });
+    await worker.end();
+  });
+});

@@ -1,0 +1,191 @@
+import { randomBytes } from "node:crypto";
+import { join } from "node:path";
+import { setTimeout as delay } from "node:timers/promises";
+import { expect } from "vitest";
+import { verifyWebhook } from "../../../src/lib/webhook-signature.js";
+import { type BuiltService, startBuiltService } from "../../support/built-service.js";
+import { eventually } from "../../support/eventually.js";
+import type { FastTime } from "../../support/fast-time/fast-time.js";
+import type { FastRequest } from "../../support/fast-time/receiver-message.js";
+import { type RedisServer, startRedis } from "../../support/redis/start-redis.js";
+import { type ClientAnswer, ServiceClient } from "../../support/service-client.js";
+
+export const drivers = ["embedded", "redis"] as const;
+export type Driver = (typeof drivers)[number];
+
+const secondMs = 1_000;
+/** For what a busy machine adds. */
+const truePatienceMs = 20_000;
+const startsMax = 10;
+const asksMax = 10;
+/** True time: what holds up one of them on a busy machine is over at the next but one. */
+const betweenEventsMs = 350;
+const adminToken = "admin-token-of-this-test";
+const masterKey = randomBytes(32).toString("base64");
+
+export interface AttemptRecord {
+  readonly number: number;
+  readonly trigger: string;
+  readonly by?: string;
+  readonly startedAt: string;
+  readonly latencyMs: string;
+  readonly status?: number;
+}
+
+/** As `DeliveryService` shows it over JSON. */
+export interface DeliveryRecord {
+  readonly id: string;
+  readonly state: string;
+  readonly reason?: string;
+  readonly attemptsMade: number;
+  readonly nextAttemptAt?: string;
+  readonly attempts: readonly AttemptRecord[];
+}
+
+const deliveryService = "unified.webhook.v1.DeliveryService";
+
+/** A whole service in fast time, and its deliveries to an endpoint that fails. */
+export class FollowedService {
+  readonly time: FastTime;
+  readonly #folder: string;
+  readonly #driver: Driver;
+  readonly #path: string;
+  readonly #redis: RedisServer | null;
+  #service: BuiltService | null = null;
+  #secret = "";
+
+  /** Its files are in a folder of `root`. */
+  static async in(root: string, driver: Driver, time: FastTime): Promise<FollowedService> {
+    const redis = driver === "redis" ? await startRedis({ env: time.redisEnv }) : null;
+    return new FollowedService(join(root, `${driver}-${time.speed}`), driver, time, redis);
+  }
+
+  private constructor(folder: string, driver: Driver, time: FastTime, redis: RedisServer | null) {
+    this.time = time;
+    this.#folder = folder;
+    this.#driver = driver;
+    this.#path = `/${driver}`;
+    this.#redis = redis;
+  }
+
+  /** Starts the service and makes so many events, one after another. */
+  async begin(events: number): Promise<void> {
+    await this.#startService();
+    const client = new ServiceClient(this.#running.http, this.#running.key);
+    const wanted = { url: new URL(this.#path, this.time.url).href, events: ["request.completed"] };
+    const made = await answerTo(() => client.post("/v1/webhooks", wanted));
+    expect(made.status).toBe(200);
+    this.#secret = String(made.json["secret"]);
+    for (let event = 0; event < events; event += 1) {
+      expect((await answerTo(() => client.chat("m"))).status).toBe(200);
+      await delay(betweenEventsMs);
+    }
+  }
+
+  /** Ends it in order, or not, and starts it again. */
+  async restart(how: "stop" | "kill"): Promise<void> {
+    if (how === "stop") expect(await this.#ended().stop()).toBe(0);
+    else await this.#ended().kill();
+    await this.#startService();
+  }
+
+  /** Nothing of it is left running for a moment. */
+  async restartWithStore(): Promise<void> {
+    await this.#ended().kill();
+    await this.#redis?.kill();
+    await this.#redis?.restart();
+    await this.#startService();
+  }
+
+  async remove(): Promise<void> {
+    await this.#service?.kill();
+    await this.#redis?.remove();
+  }
+
+  /** The deliveries, the oldest first. */
+  async records(): Promise<DeliveryRecord[]> {
+    const { json } = await this.#asAdmin("ListDeliveries");
+    return (json["deliveries"] as DeliveryRecord[]).toReversed();
+  }
+
+  /** The records as soon as each knows of so many failed attempts, the last of which are to be made within a time. */
+  async failed(count: number, withinMs = 0): Promise<DeliveryRecord[]> {
+    const isTried = () => this.requests.some(({ headers }) => headers["service-attempt"] === String(count));
+    const patienceMs = withinMs + truePatienceMs * this.time.speed;
+    await this.time.until(isTried, `attempt ${count}, ${this.#driver}`, patienceMs);
+    let records: DeliveryRecord[] = [];
+    const areNoted = async () => {
+      await this.time.pass(secondMs);
+      records = await this.records();
+      return records.every(({ attemptsMade, state }) => attemptsMade === count && state !== "delivery_attempted");
+    };
+    await eventually(areNoted, `the end of all attempts ${count}, ${this.#driver}`, truePatienceMs);
+    return records;
+  }
+
+  async retry({ id }: DeliveryRecord): Promise<void> {
+    expect((await this.#asAdmin("RetryDelivery", { id })).status).toBe(200);
+  }
+
+  get requests(): readonly FastRequest[] {
+    return this.time.requests.filter(({ path }) => path === this.#path);
+  }
+
+  /** Of an attempt that was repeated, because it had outlasted its lease, the last. Null: none came before its time was up. */
+  requestOf({ id }: DeliveryRecord, attempt: number): FastRequest | null {
+    const isIt = ({ headers }: FastRequest) =>
+      headers["service-delivery-id"] === id && headers["service-attempt"] === String(attempt);
+    return this.requests.findLast(isIt) ?? null;
+  }
+
+  /** `t` of its signature, in milliseconds; rounded down to the second. */
+  signedAtMs({ headers, body, arrivedAtMs }: FastRequest): number {
+    const header = String(headers["service-signature"]);
+    const verified = verifyWebhook({ secret: this.#secret, header, body, nowS: arrivedAtMs / secondMs });
+    if (!verified.valid) throw new Error(`${header}: ${verified.reason}`);
+    return verified.timestampS * secondMs;
+  }
+
+  async #startService(): Promise<void> {
+    const state = this.#redis === null ? {} : { redis_url: this.#redis.url };
+    const config = {
+      state,
+      models: [{ id: "m", engine: "scripted", scripted: { text: "three words here" } }],
+      webhooks: { allow_http: true, allow_private_cidrs: ["127.0.0.0/8"] },
+    };
+    const env = { ...this.time.env, UIS_ADMIN_TOKEN: adminToken, UIS_MASTER_KEY: masterKey };
+    for (let tries = 1; this.#service === null; tries += 1) {
+      try {
+        this.#service = await startBuiltService({ folder: this.#folder, config, env });
+      } catch (error) {
+        // The 5 s that a start waits for Redis are a moment of true time. Whoever runs services starts it again.
+        if (this.#redis === null || tries === startsMax) throw error;
+      }
+    }
+  }
+
+  get #running(): BuiltService {
+    if (this.#service === null) throw new Error("it is not started");
+    return this.#service;
+  }
+
+  /** What ran, to be ended. */
+  #ended(): BuiltService {
+    const running = this.#running;
+    this.#service = null;
+    return running;
+  }
+
+  #asAdmin(rpc: string, message: object = {}): Promise<ClientAnswer> {
+    const client = new ServiceClient(this.#running.http, adminToken);
+    return answerTo(() => client.rpc(`${deliveryService}/${rpc}`, message));
+  }
+}
+
+/** We live in true time, so we can seem to stall in the middle of a request: then the service says 408, and we ask again. */
+async function answerTo(ask: () => Promise<ClientAnswer>): Promise<ClientAnswer> {
+  for (let tries = 1; ; tries += 1) {
+    const answer = await ask();
+    if (answer.status !== 408 || tries === asksMax) return answer;
+  }
+}

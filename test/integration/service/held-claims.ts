@@ -1,0 +1,34 @@
+import { databaseFile } from "../../../src/state/embedded/data-files.js";
+import { openSqlite } from "../../../src/state/embedded/sqlite-binding.js";
+import type { RedisProcess } from "../../support/redis/redis-process.js";
+
+/** A delivery whose lease runs, that of a dead process, too. */
+export interface HeldClaim {
+  readonly deliveryId: string;
+  /** No two claims have the same. */
+  readonly fence: string;
+}
+
+/** As the data folder of a dead process tells it; opening the file changes it, so give a copy. */
+export function heldInFile(dataDir: string): HeldClaim[] {
+  const db = openSqlite(databaseFile(dataDir));
+  const rows = db
+    .prepare("SELECT fence, id FROM leases JOIN deliveries ON number = delivery_number WHERE ends_at_ms > ?")
+    .all(Date.now());
+  db.close();
+  return rows.map((row) => ({ deliveryId: String(row["id"]), fence: String(row["fence"]) }));
+}
+
+const readClaims = `
+  local held, time = {}, redis.call('TIME')
+  local now_us = string.format('%.0f', time[1] * 1000000 + time[2])
+  for _, key in ipairs(redis.call('KEYS', 'uis:*:claims')) do
+    for _, word in ipairs(redis.call('ZRANGEBYSCORE', key, now_us, '+inf', 'WITHSCORES')) do held[#held + 1] = word end
+  end
+  return held`;
+
+/** By all processes of this server. */
+export async function heldInRedis(redis: RedisProcess): Promise<HeldClaim[]> {
+  const words = (await redis.cli("eval", readClaims, "0")).split("\n").filter((word) => word !== "");
+  return words.flatMap((deliveryId, place) => (place % 2 === 0 ? { deliveryId, fence: words[place + 1] ?? "" } : []));
+}

@@ -1,0 +1,72 @@
+import { setTimeout as delay } from "node:timers/promises";
+import { ServiceClient } from "../../support/service-client.js";
+
+/** A key that the service has acknowledged, at a time of `performance.now()`. */
+export interface CreatedKey {
+  readonly id: string;
+  readonly secret: string;
+  readonly acknowledgedAtMs: number;
+}
+
+/** As the service lists it. */
+export interface ListedKey {
+  readonly id: string;
+  readonly revokedAt?: string;
+}
+
+const pauseMs = 20;
+
+/** An administrator who creates one key after the other, and revokes some of them. */
+export class KeyChurn {
+  readonly created: CreatedKey[] = [];
+  readonly revoked: CreatedKey[] = [];
+  readonly #client: ServiceClient;
+  readonly #work: Promise<void>;
+  #isOver = false;
+
+  /** Begins to create keys; those that are refused do not count. */
+  constructor(api: string, adminToken: string) {
+    this.#client = new ServiceClient(api, adminToken);
+    this.#work = this.#create();
+  }
+
+  async end(): Promise<void> {
+    this.#isOver = true;
+    await this.#work;
+  }
+
+  /** Revokes the oldest key that is not revoked yet. */
+  async revokeOne(): Promise<void> {
+    const oldest = this.created[this.revoked.length];
+    if (oldest === undefined) throw new Error("no key has been created");
+    const { status, text } = await this.#ask("RevokeApiKey", { id: oldest.id });
+    if (status !== 200) throw new Error(`a key cannot be revoked: ${text}`);
+    this.revoked.push(oldest);
+  }
+
+  /** The keys that the store has, by their ids. */
+  async stored(): Promise<ReadonlyMap<string, ListedKey>> {
+    const stored = new Map<string, ListedKey>();
+    let pageToken: unknown = "";
+    do {
+      const { json } = await this.#ask("ListApiKeys", { pageSize: 1_000, pageToken });
+      for (const each of json["apiKeys"] as readonly ListedKey[]) stored.set(each.id, each);
+      pageToken = json["nextPageToken"];
+    } while (pageToken !== undefined);
+    return stored;
+  }
+
+  async #create(): Promise<void> {
+    while (!this.#isOver) {
+      const { status, json } = await this.#ask("CreateApiKey", { name: "k", scope: "SCOPE_READ" });
+      const acknowledgedAtMs = performance.now();
+      const { apiKey, secret } = json as { apiKey: ListedKey; secret: string };
+      if (status === 200) this.created.push({ id: apiKey.id, secret, acknowledgedAtMs });
+      await delay(pauseMs);
+    }
+  }
+
+  #ask(method: string, message: object) {
+    return this.#client.rpc(`unified.admin.v1.ApiKeyService/${method}`, message);
+  }
+}

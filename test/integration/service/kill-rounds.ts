@@ -1,0 +1,69 @@
+import { setTimeout as delay } from "node:timers/promises";
+import type { BuiltService } from "../../support/built-service.js";
+import type { Answer, ChatClients } from "../../support/chat-clients.js";
+import { eventually } from "../../support/eventually.js";
+
+/** The kill comes within so much more time, in the middle of whatever goes on. */
+const killWithinMs = 200;
+/** For any wait of a round. */
+const patienceMs = 600_000;
+
+export interface KillRounds {
+  readonly rounds: number;
+  /** Answers before each kill, and after the last. */
+  readonly answersPerRound: number;
+  /** Chooses the instants. */
+  readonly pick: (count: number) => number;
+  /** Called with each dead process gone and the next one not yet begun. */
+  readonly whileDead?: () => Promise<void>;
+}
+
+/** A service under load, that is killed and started again on the same state. */
+export class Victim {
+  /** Null while it is dead. */
+  service: BuiltService | null = null;
+  readonly #start: () => Promise<BuiltService>;
+
+  constructor(start: () => Promise<BuiltService>) {
+    this.#start = start;
+  }
+
+  async start(): Promise<BuiltService> {
+    this.service = await this.#start();
+    return this.service;
+  }
+
+  async dieOften({ answers }: ChatClients, { rounds, answersPerRound, pick, whileDead }: KillRounds): Promise<void> {
+    for (let round = 0; round < rounds; round += 1) {
+      await answered(answers, answersPerRound);
+      await delay(pick(killWithinMs));
+      await this.service?.kill();
+      this.service = null;
+      await whileDead?.();
+      await this.start();
+    }
+    // All that the last process had left is settled before these.
+    await answered(answers, answersPerRound);
+  }
+}
+
+/** Resolves when so many more answers have come. */
+export async function answered(answers: readonly Answer[], count: number): Promise<void> {
+  const before = answers.length;
+  await eventually(() => answers.length >= before + count, `${count} more answers`, patienceMs);
+}
+
+/** Ids of requests whose clients saw the end of the answer; the others that got an id. */
+export function seenBy(answers: readonly Answer[]): { readonly whole: string[]; readonly broken: string[] } {
+  const idsOf = (outcome: Answer["outcome"]) =>
+    answers.flatMap(({ requestId, outcome: how }) => (how === outcome && requestId !== null ? requestId : []));
+  return { whole: idsOf("completed"), broken: idsOf("broken") };
+}
+
+/** Requests that a sweep has settled, as the services tell. */
+export function lostInLogs(services: readonly BuiltService[]): string[] {
+  return services
+    .flatMap((service) => service.logs())
+    .filter(({ msg }) => msg === "a request of a lost process was settled")
+    .map((line) => String(line["request_id"]));
+}

@@ -1,0 +1,195 @@
+import { mkdirSync, writeFileSync } from "node:fs";
+import { setTimeout as delay } from "node:timers/promises";
+import { expect } from "vitest";
+import { eventually } from "../../support/eventually.js";
+import { type Replicas, startReplicas } from "../../support/replicas.js";
+import { type Answer, startSteadyLoad } from "../../support/steady-load.js";
+import { byTier } from "../../support/tier.js";
+
+/** How long the load runs before, in and after a trouble, how many requests it sends, and their limit per minute. */
+export const outageTimes = byTier({
+  ci: { beforeMs: 1_500, awayMs: 2_000, afterMs: 3_000, perSecond: 30, limitedPerSecond: 8, limit: 24 },
+  long: { beforeMs: 5_000, awayMs: 10_000, afterMs: 8_000, perSecond: 100, limitedPerSecond: 10, limit: 100 },
+});
+/** What is aimed at; machines that do other work, too, get five times that. */
+const patience = byTier({ ci: 5, long: 1 });
+const admitMsUsual = 60 * patience;
+/** Of all admissions take no longer than that. The short run has too few for the thousandth. */
+const usualShare = byTier({ ci: 0.99, long: 0.999 });
+const admitMsMax = 200 * patience;
+const backMsMax = 1_000 * patience;
+/** No request hangs. */
+const answerMsMax = 2_000 * patience;
+const successMin = 0.999;
+/** Of a limit, while the store is away and after its return. */
+const overMax = 1.1;
+
+const windowMs = 60_000;
+
+const script = { text: "One two three." };
+/** Within which a test of a trouble has ended. */
+export const troubleMs = 180_000;
+
+export interface Trouble {
+  /** How long it lasts when that is not what all do. */
+  readonly awayMs?: number;
+  begin(): Promise<unknown>;
+  /** Resolves when the store could be used again. */
+  end(): Promise<unknown>;
+}
+
+/** Two services over one Redis, and what is asked of them. */
+export class OutageBench {
+  readonly #replicas: Replicas;
+  #answered = { requests: 0, tokens: 0 };
+
+  /** `names` are those of the troubles: each has a model of its own whose requests are limited. */
+  static async start(redisUrl: string, names: readonly string[]): Promise<OutageBench> {
+    const limited = names.map(limitedModel);
+    const config = {
+      models: ["free", ...limited].map((id) => ({ id, engine: "scripted", scripted: script })),
+      rate_limits: {
+        models: Object.fromEntries(limited.map((id) => [id, { requests_per_minute: outageTimes.limit }])),
+      },
+    };
+    const replicas = await startReplicas([redisUrl, redisUrl], config);
+    return new OutageBench(replicas);
+  }
+
+  private constructor(replicas: Replicas) {
+    this.#replicas = replicas;
+  }
+
+  /** Steady load before, in and after the trouble, and what of it is promised. */
+  async survive(name: string, trouble: Trouble): Promise<void> {
+    const startedAtMs = performance.now();
+    const { all, key } = this.#replicas;
+    const rates = { free: outageTimes.perSecond, [limitedModel(name)]: outageTimes.limitedPerSecond };
+    const linesBefore = all.map((replica) => replica.log().length);
+    const load = startSteadyLoad({ services: all.map(({ http }) => http), key, rates });
+    await delay(outageTimes.beforeMs);
+    await trouble.begin();
+    const awayAtMs = performance.now();
+    await delay(trouble.awayMs ?? outageTimes.awayMs);
+    await trouble.end();
+    const backAtMs = performance.now();
+    await delay(outageTimes.afterMs);
+    const answers = await load.end();
+    const ranMs = performance.now() - startedAtMs;
+    for (const { status, tokens } of answers) {
+      if (status === 200) this.#answered.requests += 1;
+      this.#answered.tokens += tokens;
+    }
+    await eventually(async () => !(await this.#hasSpooled()), "the spools are empty", 20_000);
+    const lines = all.flatMap((replica, place) => replica.log().slice(linesBefore[place]));
+    const requests = lines.filter(({ msg }) => msg === "request");
+    const changes = lines.filter(({ msg }) => msg.includes("decides limits")).length;
+    const figures = figuresOf(answers, { awayAtMs, backAtMs, limited: limitedModel(name) });
+    const admitMs = requests.map(({ admit_ms }) => Number(admit_ms)).sort((a, b) => a - b);
+    const admission = { usualMs: percentile(admitMs, usualShare), maxMs: admitMs.at(-1) ?? 0 };
+    const backAt = performance.timeOrigin + backAtMs;
+    const slow = requests
+      .filter(({ admit_ms }) => Number(admit_ms) > 60)
+      .map(({ admit_ms, time }) => ({ admitMs: admit_ms, endedAfterReturnMs: Date.parse(String(time)) - backAt }));
+    keepFigures(name, { ...figures, admission, changes, slow: slow.slice(0, 50) });
+
+    expect(figures.success, figures.failures.join()).toBeGreaterThanOrEqual(successMin);
+    expect(figures.degraded, "decided without the store").toBeGreaterThan(0);
+    expect(await this.#usage()).toEqual(this.#answered);
+    expect(figures.admitted).toBeLessThanOrEqual(outageTimes.limit * overMax);
+    expect(figures.admitted).toBeGreaterThanOrEqual(outageTimes.limit / 2);
+    // Of each service: that the store is away, and that it has been back for a second.
+    expect(changes, "lines of the log").toBeLessThanOrEqual(2 * all.length * (1 + ranMs / 1_000));
+    expect(figures.backMs).toBeLessThan(backMsMax);
+    expect(figures.slowestMs).toBeLessThan(answerMsMax);
+    expect(admission.usualMs).toBeLessThan(admitMsUsual);
+    expect(admission.maxMs).toBeLessThan(admitMsMax);
+  }
+
+  async remove(): Promise<void> {
+    await this.#replicas.remove();
+  }
+
+  async #hasSpooled(): Promise<boolean> {
+    return (await Promise.all(this.#replicas.all.map((replica) => replica.hasSpooled()))).includes(true);
+  }
+
+  async #usage(): Promise<{ requests: number; tokens: number }> {
+    const { all, key } = this.#replicas;
+    const answer = await fetch(`${all[0]?.http}/v1/usage?limit=1`, { headers: { authorization: `Bearer ${key}` } });
+    const page = (await answer.json()) as { data: { results: UsageResult[] }[] };
+    const sum = { requests: 0, tokens: 0 };
+    for (const { num_model_requests, input_tokens, output_tokens } of page.data[0]?.results ?? []) {
+      sum.requests += num_model_requests;
+      sum.tokens += input_tokens + output_tokens;
+    }
+    return sum;
+  }
+}
+
+interface UsageResult {
+  readonly num_model_requests: number;
+  readonly input_tokens: number;
+  readonly output_tokens: number;
+}
+
+function limitedModel(trouble: string): string {
+  return `limited-${trouble}`;
+}
+
+function figuresOf(
+  answers: readonly Answer[],
+  { awayAtMs, backAtMs, limited }: { awayAtMs: number; backAtMs: number; limited: string },
+) {
+  const free = answers.filter(({ model }) => model !== limited);
+  const failed = free.filter(({ status }) => status !== 200);
+  const degraded = answers.filter(({ isDegraded, sentAtMs }) => isDegraded && sentAtMs >= awayAtMs);
+  return {
+    requests: answers.length,
+    success: 1 - failed.length / free.length,
+    failures: [...new Set(failed.map(({ status, failure }) => `${status} ${failure}`))],
+    degraded: degraded.length,
+    slowestMs: Math.max(...answers.map(({ tookMs }) => tookMs)),
+    /** From the return of the store to the first request that each service let it decide. */
+    backMs:
+      Math.max(...firstByService(answers.filter((answer) => answer.sentAtMs >= backAtMs && isOfStore(answer)))) -
+      backAtMs,
+    /** Decided without the store although it had been back for so long. */
+    degradedLater: degraded.filter(({ sentAtMs }) => sentAtMs > backAtMs + backMsMax).length,
+    /** Most of the limited requests that were admitted in any window. */
+    admitted: mostInWindow(answers.filter(({ model, status }) => model === limited && status === 200)),
+  };
+}
+
+function isOfStore({ status, isDegraded }: Answer): boolean {
+  return !isDegraded && (status === 200 || status === 429);
+}
+
+/** When the first answer of each service was asked for; one without any has none. */
+function firstByService(answers: readonly Answer[]): readonly number[] {
+  const first = new Map<number, number>();
+  for (const { service, sentAtMs } of answers) {
+    first.set(service, Math.min(first.get(service) ?? Number.POSITIVE_INFINITY, sentAtMs));
+  }
+  return [0, 1].map((service) => first.get(service) ?? Number.POSITIVE_INFINITY);
+}
+
+/** Each window that ends with an answer is looked at. */
+function mostInWindow(answers: readonly Answer[]): number {
+  const sentAtMs = answers.map((answer) => answer.sentAtMs).sort((a, b) => a - b);
+  let [most, first] = [0, 0];
+  for (const [last, atMs] of sentAtMs.entries()) {
+    while ((sentAtMs[first] ?? atMs) <= atMs - windowMs) first += 1;
+    most = Math.max(most, last - first + 1);
+  }
+  return most;
+}
+
+function keepFigures(name: string, figures: object): void {
+  mkdirSync("test-results/figures", { recursive: true });
+  writeFileSync(`test-results/figures/redis-outage-${name}.json`, `${JSON.stringify(figures, null, 2)}\n`);
+}
+
+function percentile(sorted: readonly number[], share: number): number {
+  return sorted[Math.ceil(sorted.length * share) - 1] ?? 0;
+}

@@ -1,0 +1,142 @@
+import { randomBytes } from "node:crypto";
+import { mkdtemp } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { eventually } from "../../support/eventually.js";
+import { type LastingDisk, lastingDisk, needsOwnMounts } from "../../support/own-disk.js";
+import { type RedisServer, startRedis } from "../../support/redis/start-redis.js";
+import { ServiceClient } from "../../support/service-client.js";
+import { OutageBench, type Trouble, troubleMs } from "./outage-bench.js";
+import { Served } from "./served.js";
+
+/** Room for what is written until the disk is filled, in MiB. */
+const diskSize = 64;
+const policies = ["everysec", "always"] as const;
+type Policy = (typeof policies)[number];
+const admin = "admin-token-of-this-test";
+
+/** Redis whose append-only file is on a disk of its own. */
+interface Store {
+  readonly redis: RedisServer;
+  readonly disk: LastingDisk;
+}
+
+let store: Store | null = null;
+let bench: OutageBench | null = null;
+let served: Served;
+beforeEach(async (context) => {
+  needsOwnMounts(context);
+  served = await Served.in();
+});
+afterEach(async () => {
+  await served.remove();
+  await bench?.remove();
+  await store?.redis.remove();
+  await store?.disk.remove();
+  [store, bench] = [null, null];
+});
+
+async function startStore(aof: Policy): Promise<Store> {
+  const folder = await mkdtemp(join(tmpdir(), "uis-redis-"));
+  const disk = await lastingDisk(folder, diskSize);
+  store = { disk, redis: await startRedis({ aof, folder, under: disk.under }) };
+  return store;
+}
+
+/** Fills the disk under a Redis that is written to, and gives the room back. */
+function fullDisk({ redis, disk }: Store, aof: Policy): Trouble {
+  const lastWrite = async () => /aof_last_write_status:(\w+)/.exec(await redis.cli("INFO", "persistence"))?.[1];
+  let empty = async () => {};
+  return {
+    async begin() {
+      empty = await disk.fill();
+      if (aof === "always") await redis.ended();
+      else await eventually(async () => (await lastWrite()) === "err", "Redis notices");
+    },
+    async end() {
+      await empty();
+      if (aof === "always") await redis.restart();
+      else await eventually(async () => (await lastWrite()) === "ok", "Redis writes again");
+    },
+  };
+}
+
+/** A service over it, and its administrator. */
+async function serve({ redis }: Store): Promise<{ administrator: ServiceClient; client: ServiceClient }> {
+  const env = {
+    LOG_LEVEL: "error",
+    REDIS_URL: redis.url,
+    UIS_ADMIN_TOKEN: admin,
+    UIS_MASTER_KEY: randomBytes(32).toString("base64"),
+  };
+  const models = [{ id: "m", engine: "scripted", scripted: { text: "three words here" } }];
+  const { line } = await served.start({ models }, { env });
+  return {
+    administrator: new ServiceClient(line.api, admin),
+    client: new ServiceClient(line.api, line.api_key?.secret ?? ""),
+  };
+}
+
+const createKey = (administrator: ServiceClient, name: string) =>
+  administrator.rpc("unified.admin.v1.ApiKeyService/CreateApiKey", { name, scope: "SCOPE_READ" });
+const listKeys = (administrator: ServiceClient) =>
+  administrator.rpc("unified.admin.v1.ApiKeyService/ListApiKeys", { pageSize: 1_000 });
+
+/** Names of the keys that the store has. */
+async function storedKeys(administrator: ServiceClient): Promise<readonly string[]> {
+  const { status, json } = await listKeys(administrator);
+  expect(status).toBe(200);
+  return (json["apiKeys"] as { name: string }[]).map(({ name }) => name);
+}
+
+describe("a full disk under Redis", () => {
+  it.each(policies)(
+    "REL-15 REL-18 state RL-16 state RL-17 USE-11: appendfsync %s: requests go on, limits hold, and usage is complete when there is room",
+    async (aof) => {
+      const started = await startStore(aof);
+      bench = await OutageBench.start(started.redis.url, [`disk-${aof}`]);
+      await bench.survive(`disk-${aof}`, fullDisk(started, aof));
+    },
+    troubleMs,
+  );
+
+  it.each(policies)(
+    "REL-18: appendfsync %s: keys are refused with 503 and the cause while it is full, and none that was created before is lost",
+    async (aof) => {
+      const started = await startStore(aof);
+      const { administrator, client } = await serve(started);
+      expect((await client.get("/v1/models")).status).toBe(200);
+      const created: string[] = [];
+      const create = async (name: string) => {
+        const answer = await createKey(administrator, name);
+        if (answer.status === 200) created.push(name);
+        return answer;
+      };
+      for (let number = 1; number <= 20; number += 1) await create(`before ${number}`);
+      expect(created).toHaveLength(20);
+
+      const { begin, end } = fullDisk(started, aof);
+      const full = begin();
+      // The last block of the file may still take some.
+      await eventually(async () => (await create(`until full ${created.length}`)).status !== 200, "the disk is full");
+      await full;
+      const why = aof === "always" ? /no connection|connection is lost/ : /cannot write to its disk/;
+      expect(await create("when full")).toMatchObject({
+        status: 503,
+        code: "unavailable",
+        text: expect.stringMatching(why),
+      });
+      expect((await client.get("/v1/models")).status).toBe(200);
+      expect((await client.chat("m")).status).toBe(200);
+
+      await end();
+      await eventually(async () => (await create("after")).status === 200, "keys can be created again");
+      // What is only in its memory goes with it.
+      await started.redis.stop();
+      await started.redis.restart();
+      await eventually(async () => (await listKeys(administrator)).status === 200, "the service is back");
+      expect(await storedKeys(administrator)).toEqual(expect.arrayContaining(created));
+    },
+  );
+});

@@ -1,0 +1,73 @@
+import { expect } from "vitest";
+import { type ClientAnswer, ServiceClient } from "../../support/service-client.js";
+
+/** An attempt as the administrator sees it over Connect's JSON, where what is empty is left out. */
+export interface ShownAttempt {
+  readonly number: number;
+  readonly startedAt: string;
+  readonly status?: number;
+  readonly error?: string;
+  readonly ip?: string;
+  readonly response?: string;
+  /** A whole number of milliseconds; absent: 0. */
+  readonly latencyMs?: string;
+  readonly nextAttemptAt?: string;
+}
+
+export interface ShownDelivery {
+  readonly id: string;
+  readonly endpointId: string;
+  readonly state: string;
+  readonly attempts?: readonly ShownAttempt[];
+}
+
+export const endpointService = "unified.webhook.v1.WebhookEndpointService";
+export const deliveryService = "unified.webhook.v1.DeliveryService";
+
+const pageSizeMax = 1_000;
+const lookEveryMs = 200;
+const patienceMs = 60_000;
+
+/** What tests of the whole service do with its webhooks, as the owner of a key and as the administrator. */
+export class WebhookCalls {
+  readonly own: ServiceClient;
+  readonly administrator: ServiceClient;
+
+  constructor({ http, key, adminToken }: { readonly http: string; readonly key: string; readonly adminToken: string }) {
+    this.own = new ServiceClient(http, key);
+    this.administrator = new ServiceClient(http, adminToken);
+  }
+
+  /** Over REST, for the event of every completed request. */
+  post(url: string): Promise<ClientAnswer> {
+    return this.own.post("/v1/webhooks", { url, events: ["request.completed"] });
+  }
+
+  /** The same of a URL that must be taken: the id of the endpoint. */
+  async add(url: string): Promise<string> {
+    const answer = await this.post(url);
+    expect([url, answer.status, answer.code]).toEqual([url, 200, null]);
+    return String(answer.json["id"]);
+  }
+
+  /** One answered request, and so one event. */
+  async chat(model = "test-chat"): Promise<void> {
+    expect((await this.own.chat(model)).status).toBe(200);
+  }
+
+  /** The newest, of all accounts: 1,000 at most, and by default. */
+  async deliveries(pageSize = pageSizeMax): Promise<readonly ShownDelivery[]> {
+    const answer = await this.administrator.rpc(`${deliveryService}/ListDeliveries`, { pageSize });
+    return (answer.json["deliveries"] ?? []) as ShownDelivery[];
+  }
+
+  /** All deliveries, once there are so many of them and each is in one of the states. */
+  async until(count: number, states: readonly string[]): Promise<readonly ShownDelivery[]> {
+    const hasEnded = (deliveries: readonly ShownDelivery[]): number =>
+      deliveries.filter(({ state }) => states.includes(state)).length;
+    await expect
+      .poll(async () => hasEnded(await this.deliveries()), { interval: lookEveryMs, timeout: patienceMs })
+      .toBe(count);
+    return await this.deliveries();
+  }
+}

@@ -1,0 +1,237 @@
+import { randomBytes } from "node:crypto";
+import { cpSync, mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { setTimeout as delay } from "node:timers/promises";
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { leaseMs as requestLeaseMs } from "../../../src/domain/lease-keeper.js";
+import { databaseFile } from "../../../src/state/embedded/data-files.js";
+import { openSqlite } from "../../../src/state/embedded/sqlite-binding.js";
+import { type BuiltService, startBuiltService } from "../../support/built-service.js";
+import { type ChatClients, type Question, startChatClients } from "../../support/chat-clients.js";
+import { eventually } from "../../support/eventually.js";
+import { seededPick } from "../../support/random-numbers.js";
+import { fastClock } from "../../support/redis/fast-clock.js";
+import { keepHistory, readLedgerHistory } from "../../support/redis/ledger-history.js";
+import { type RedisServer, startRedis } from "../../support/redis/start-redis.js";
+import { byTier, rounds } from "../../support/tier.js";
+import { needsProgram } from "../embedded/programs.js";
+import { type HeldClaim, heldInFile, heldInRedis } from "./held-claims.js";
+import { lostInLogs, seenBy, Victim } from "./kill-rounds.js";
+import {
+  chanceOf,
+  haveAllEnded,
+  type ListedDelivery,
+  listDeliveries,
+  oddlyNumbered,
+  repeatsIn,
+  toldTwoWays,
+  WebhookInbox,
+  webhooksHere,
+} from "./webhook-inbox.js";
+
+const roundCount = rounds(20);
+const answersPerRound = byTier({ ci: 150, long: 520 });
+/** Of requests that were answered as a whole. */
+const wholeMin = byTier({ ci: 400, long: 10_000 });
+const clientCount = 16;
+/** Leases of a minute are over in fifteen seconds by the store's clock; the long form waits for them. */
+const clockSpeed = byTier({ ci: 4, long: 1 });
+const sweptWithinMs = (requestLeaseMs + 60_000) / clockSpeed + 30_000;
+/** After the last kill: what it had under way repeats after a lease of 15 s. */
+const toldWithinMs = 120_000;
+const testMs = 900_000;
+const adminToken = randomBytes(16).toString("hex");
+const env = { UIS_MASTER_KEY: randomBytes(32).toString("base64"), UIS_ADMIN_TOKEN: adminToken };
+const models = [
+  { id: "quick", engine: "scripted", slots: 64, scripted: { text: "tick", tokens: 8 } },
+  /** Is nearly always running when the process dies. */
+  { id: "slow", engine: "scripted", slots: 64, scripted: { text: "tick", tokens: 8, token_delay_ms: 6 } },
+];
+const paths = ["/one", "/two"];
+/**
+ * Attempts that a process may have under way, and as many at an endpoint: what the dead one had keeps its places until its
+ * leases are over, and others are to be under way at the next kill.
+ */
+const inFlightMax = 64;
+
+let root: string;
+let redis: RedisServer | null = null;
+let inbox: WebhookInbox;
+const started: BuiltService[] = [];
+beforeEach(async () => {
+  root = mkdtempSync(join(tmpdir(), "uis-tell-"));
+  // Slow enough to be under way when the process dies; some first attempts fail, and have to be made again.
+  inbox = await WebhookInbox.open({
+    answer: (deliveryId, attempt) => ({
+      status: attempt === 1 && chanceOf(deliveryId) < 12 ? 503 : 204,
+      afterMs: chanceOf(deliveryId) / 4,
+    }),
+  });
+});
+afterEach(async () => {
+  await Promise.all(started.splice(0).map((service) => service.kill()));
+  await inbox.close();
+  await redis?.remove();
+  redis = null;
+  rmSync(root, { recursive: true, force: true });
+});
+
+async function start(name: string, state: object): Promise<BuiltService> {
+  const config = { state, models, webhooks: webhooksHere };
+  const service = await startBuiltService({ folder: join(root, name), config, env });
+  started.push(service);
+  return service;
+}
+
+async function makeEndpoints(service: BuiltService): Promise<void> {
+  for (const path of paths) await inbox.makeEndpoint(service, { path, max_in_flight: inFlightMax });
+}
+
+function questions(pick: (count: number) => number): () => Question {
+  return () => {
+    const model = pick(2) === 0 ? "quick" : "slow";
+    return { model, isStream: pick(2) === 0, leaves: false, maxTokens: 8 };
+  };
+}
+
+/** What is known when all is over. */
+interface Told {
+  readonly clients: ChatClients;
+  /** Requests that the store has settled. */
+  readonly settled: ReadonlySet<string>;
+  /** What the dead processes held, kill by kill. */
+  readonly held: readonly (readonly HeldClaim[])[];
+  readonly deliveries: readonly ListedDelivery[];
+}
+
+/** How many there were at each kill that no process killed before had held. */
+function newClaims(held: readonly (readonly HeldClaim[])[]): number[] {
+  const known = new Set<string>();
+  return held.map((claims) => {
+    const before = known.size;
+    for (const { deliveryId, fence } of claims) known.add(`${deliveryId}/${fence}`);
+    return known.size - before;
+  });
+}
+
+function figuresOf({ clients, settled, held }: Told): string {
+  const { whole, broken } = seenBy(clients.answers);
+  return (
+    `${roundCount} kills, ${clients.answers.length} requests, ${whole.length} whole, ${broken.length} cut after their ` +
+    `first byte, ${settled.size} settled, ${lostInLogs(started).length} by a sweep; ${inbox.arrivals.length} arrivals, ` +
+    `${repeatsIn(inbox.arrivals).total} repeats of ${newClaims(held).join("+")} claims held`
+  );
+}
+
+function expectAllTold({ clients, settled, held, deliveries }: Told, processes: number): void {
+  const { arrivals, forged } = inbox;
+  const { whole } = seenBy(clients.answers);
+  const lost = lostInLogs(started);
+  expect(whole.length).toBeGreaterThanOrEqual(wholeMin);
+  expect(whole.filter((id) => !inbox.hasTaken(id))).toEqual([]);
+  // Those that were cut as well, and nothing that no store knows of.
+  expect(new Set(arrivals.map(({ requestId }) => requestId))).toEqual(settled);
+  expect(toldTwoWays(arrivals)).toEqual([]);
+  expect(forged).toBe(0);
+  const wholeIds = new Set(whole);
+  const failed = new Map(arrivals.flatMap(({ requestId, code }) => (code === "" ? [] : [[requestId, code]])));
+  expect([...failed.keys()].filter((id) => wholeIds.has(id))).toEqual([]);
+  expect(new Set(failed.values())).toEqual(new Set(["replica_lost"]));
+  expect([...failed.keys()].sort()).toEqual([...lost].sort());
+
+  const repeats = repeatsIn(arrivals);
+  const heldFences = new Map<string, Set<string>>();
+  for (const { deliveryId, fence } of held.flat()) {
+    heldFences.set(deliveryId, (heldFences.get(deliveryId) ?? new Set()).add(fence));
+  }
+  const unexplained = [...repeats.byDelivery].filter(([id, times]) => times > (heldFences.get(id)?.size ?? 0));
+  expect(unexplained).toEqual([]);
+  const newlyHeld = newClaims(held);
+  for (const count of newlyHeld) expect(count).toBeLessThanOrEqual(inFlightMax * processes);
+  expect(Math.max(...newlyHeld)).toBeGreaterThan(0);
+
+  expect(deliveries.length).toBe(settled.size * paths.length);
+  expect(deliveries.filter(({ state }) => state !== "delivered")).toEqual([]);
+  expect(oddlyNumbered(deliveries)).toEqual([]);
+}
+
+describe("events of a service that is killed under load", () => {
+  it("WH-32 REL-12: embedded: none of an answered request is lost, only what was under way repeats, byte for byte", {
+    timeout: testMs,
+  }, async (context) => {
+    const seed = Math.floor(Math.random() * 2 ** 31);
+    const pick = seededPick(seed);
+    const victim = new Victim(() => start("one", {}));
+    const first = await victim.start();
+    await makeEndpoints(first);
+    const { key } = first;
+    const service = () => victim.service;
+    const clients = startChatClients({ count: clientCount, service, key, question: questions(pick), pauseMs: 20 });
+    const held: HeldClaim[][] = [];
+    const dataDir = join(root, "one", "data");
+    const whileDead = async () => {
+      // A look into the file itself would already be a first step of its recovery.
+      const copy = join(root, `copy-${held.length}`);
+      cpSync(dataDir, copy, { recursive: true });
+      held.push(heldInFile(copy));
+    };
+    await victim.dieOften(clients, { rounds: roundCount, answersPerRound, pick, whileDead });
+    await clients.end();
+    const http = victim.service?.http ?? "";
+    await eventually(() => haveAllEnded(http, adminToken), "all is delivered", toldWithinMs);
+    const deliveries = await listDeliveries(http, adminToken);
+    expect(await victim.service?.stop()).toBe(0);
+
+    const told = { clients, settled: settledInFile(dataDir), held, deliveries };
+    await context.annotate(`embedded: ${figuresOf(told)}; seed ${seed}`);
+    expectAllTold(told, 1);
+  });
+
+  it("WH-32 REL-12: Redis: the same, and another process takes over what the dead one had under way", {
+    timeout: testMs + sweptWithinMs,
+  }, async (context) => {
+    if (clockSpeed > 1) needsProgram(context, "gcc", "gcc");
+    const seed = Math.floor(Math.random() * 2 ** 31);
+    const pick = seededPick(seed);
+    const server = await startRedis({ args: keepHistory, env: fastClock(root, clockSpeed) });
+    redis = server;
+    const state = { redis_url: server.url };
+    const survivor = await start("survivor", state);
+    const victim = new Victim(() => start("victim", state));
+    await victim.start();
+    await makeEndpoints(survivor);
+    const { key } = survivor;
+    const service = (number: number) => (number % 2 === 0 ? survivor : victim.service);
+    const clients = startChatClients({ count: clientCount, service, key, question: questions(pick), pauseMs: 20 });
+    const held: HeldClaim[][] = [];
+    const whileDead = async () => void held.push(await heldInRedis(server));
+    await victim.dieOften(clients, { rounds: roundCount, answersPerRound, pick, whileDead });
+    await clients.end();
+    await eventually(() => hasNoLeases(server), "nothing is live", sweptWithinMs);
+    await eventually(() => haveAllEnded(survivor.http, adminToken), "all is delivered", toldWithinMs);
+    const deliveries = await listDeliveries(survivor.http, adminToken);
+    expect([await survivor.stop(), await victim.service?.stop()]).toEqual([0, 0]);
+
+    const { settled } = await readLedgerHistory(server, requestLeaseMs);
+    const told = { clients, settled: new Set(settled.keys()), held, deliveries };
+    await context.annotate(`Redis: ${figuresOf(told)}; seed ${seed}`);
+    expectAllTold(told, 2);
+  });
+});
+
+/** What the stopped service has kept of requests. */
+function settledInFile(dataDir: string): ReadonlySet<string> {
+  const db = openSqlite(databaseFile(dataDir));
+  const rows = db.prepare("SELECT request_id FROM settled").all();
+  db.close();
+  return new Set(rows.map((row) => String(row["request_id"])));
+}
+
+const lookEveryMs = 200;
+
+/** A shard without running requests has no set of leases. */
+async function hasNoLeases(server: RedisServer): Promise<boolean> {
+  await delay(lookEveryMs);
+  return (await server.cli("--scan", "--pattern", "uis:*:leases")) === "";
+}

@@ -1,0 +1,226 @@
+import { randomBytes } from "node:crypto";
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { webhookLeaseMs } from "../../../src/app/config/webhook-settings.js";
+import { type BuiltService, startBuiltService } from "../../support/built-service.js";
+import { startChatClients } from "../../support/chat-clients.js";
+import { eventually } from "../../support/eventually.js";
+import { metricLines } from "../../support/metrics-text.js";
+import { type DnsServer, startDnsServer } from "../../support/receivers/dns-server.js";
+import { claimHistory, keepHistory } from "../../support/redis/ledger-history.js";
+import { freePort } from "../../support/redis/redis-process.js";
+import { type RedisServer, startRedis } from "../../support/redis/start-redis.js";
+import { byTier } from "../../support/tier.js";
+import { type HeldClaim, heldInRedis } from "./held-claims.js";
+import {
+  chanceOf,
+  haveAllEnded,
+  type ListedDelivery,
+  listDeliveries,
+  oddlyNumbered,
+  repeatsIn,
+  toldTwoWays,
+  WebhookInbox,
+  webhooksHere,
+} from "./webhook-inbox.js";
+
+const roundCount = byTier({ ci: 1, long: 8 });
+/** Attempts that the third process has under way when it is stopped, at least. */
+const heldMin = 6;
+const testMs = 900_000;
+/** What the stopped process holds is taken over when its lease ends, and tried at once. */
+const takenOverWithinMs = webhookLeaseMs + 45_000;
+/** Of receivers of the third process, until it was stopped for the last time: shorter than an attempt may take. */
+const slowMs = 3_000;
+let isSlow = true;
+const adminToken = randomBytes(16).toString("hex");
+const env = { UIS_MASTER_KEY: randomBytes(32).toString("base64"), UIS_ADMIN_TOKEN: adminToken };
+const models = [
+  { id: "test", engine: "scripted", slots: 64, scripted: { text: "tick", tokens: 8, token_delay_ms: 20 } },
+];
+const paths = ["/one", "/two", "/three"];
+const name = "hooks.example.test";
+/** A resolver of its own sends each process to another address, which then tells who made an attempt. */
+const hosts = ["127.0.0.2", "127.0.0.3", "127.0.0.4"] as const;
+const [, , thirdHost] = hosts;
+
+let root: string;
+let redis: RedisServer;
+const inboxes: WebhookInbox[] = [];
+const resolvers: DnsServer[] = [];
+const started: BuiltService[] = [];
+beforeEach(async () => {
+  root = mkdtempSync(join(tmpdir(), "uis-fence-"));
+  redis = await startRedis({ args: keepHistory });
+});
+afterEach(async () => {
+  await Promise.all(started.splice(0).map((service) => service.kill()));
+  await Promise.all([...inboxes.splice(0), ...resolvers.splice(0)].map((each) => each.close()));
+  await redis.remove();
+  rmSync(root, { recursive: true, force: true });
+});
+
+async function start(host: (typeof hosts)[number]): Promise<BuiltService> {
+  const resolver = await startDnsServer({ [name]: [host] });
+  resolvers.push(resolver);
+  const webhooks = { ...webhooksHere, dns_servers: [resolver.server], retry_delays: ["5s", "1s", "1s", "1s"] };
+  const config = { state: { redis_url: redis.url }, models, webhooks };
+  const service = await startBuiltService({ folder: join(root, host), config, env });
+  started.push(service);
+  return service;
+}
+
+/**
+ * The third process hears from its receivers late, and something else than the others do: one that counted after its
+ * lease would change what stands there. Those of the others fail at first, or do not.
+ */
+async function openInboxes(): Promise<void> {
+  const port = await freePort();
+  for (const host of hosts) {
+    const answer = (deliveryId: string, attempt: number) => {
+      const chance = chanceOf(deliveryId);
+      if (host === thirdHost) return { status: chance % 4 < 2 ? 200 : 500, body: "late", afterMs: isSlow ? slowMs : 0 };
+      return { status: attempt === 1 && chance % 2 === 0 ? 503 : 200, body: "at once" };
+    };
+    inboxes.push(await WebhookInbox.open({ answer, host, port }));
+  }
+}
+
+async function makeEndpoints(service: BuiltService): Promise<void> {
+  const [first, ...others] = inboxes as [WebhookInbox, ...WebhookInbox[]];
+  const origin = `http://${name}:${first.receiver.port}/`;
+  for (const path of paths) {
+    const secret = await first.makeEndpoint(service, { path, origin });
+    for (const inbox of others) inbox.knowSecret(path, secret);
+  }
+}
+
+const arrivedAt = (host: (typeof hosts)[number]) => inboxes[hosts.indexOf(host)]?.arrivals ?? [];
+
+/** Deliveries that only the third process has tried yet: it has them under way, and goes on to for a while. */
+function underWay(): Set<string> {
+  const sinceMs = performance.now() - (slowMs * 2) / 3;
+  const recent = arrivedAt(thirdHost).filter(({ attempt, atMs }) => attempt === 1 && atMs > sinceMs);
+  return new Set(recent.map(({ deliveryId }) => deliveryId));
+}
+
+async function endsOf({ ops }: BuiltService, result: string): Promise<number> {
+  const page = await (await fetch(`${ops}/metrics`)).text();
+  return metricLines(page, "uis_webhook_deliveries_total")[`{result="${result}"}`] ?? 0;
+}
+
+interface Pause {
+  /** Deliveries that it had under way for certain; of others it may have been about to begin or to note the end. */
+  readonly held: readonly string[];
+  readonly leaseLost: number;
+  readonly unrecorded: number;
+}
+
+/** Stops the process while it holds claims, until others have taken over all of them, and lets it go on. */
+async function pauseBeyondLease(third: BuiltService): Promise<Pause> {
+  const before = { leaseLost: await endsOf(third, "lease_lost"), unrecorded: await endsOf(third, "unrecorded") };
+  await eventually(() => underWay().size >= heldMin, "the third process has attempts under way", 60_000);
+  third.freeze();
+  const held = await claimsOf(underWay());
+  const byOthers = () => new Set([...arrivedAt(hosts[0]), ...arrivedAt(hosts[1])].map(({ deliveryId }) => deliveryId));
+  await eventually(
+    () => held.every(({ deliveryId }) => byOthers().has(deliveryId)),
+    "all is taken over",
+    takenOverWithinMs,
+  );
+  third.thaw();
+  const news = async (result: string, known: number) => (await endsOf(third, result)) - known;
+  const ended = async () => ({
+    held: held.map(({ deliveryId }) => deliveryId),
+    leaseLost: await news("lease_lost", before.leaseLost),
+    unrecorded: await news("unrecorded", before.unrecorded),
+  });
+  await eventually(async () => {
+    const { leaseLost, unrecorded } = await ended();
+    return leaseLost + unrecorded >= held.length;
+  }, "the third process knows what it lost");
+  return ended();
+}
+
+/** Of these deliveries. */
+async function claimsOf(deliveryIds: ReadonlySet<string>): Promise<HeldClaim[]> {
+  return (await heldInRedis(redis)).filter(({ deliveryId }) => deliveryIds.has(deliveryId));
+}
+
+/** How far the store's time, as a process knows it, may be off. */
+const clockSlackMs = 500;
+
+/** Recorded attempts that another claim of the same delivery came between: they are of a former holder. */
+function outlived(
+  deliveries: readonly ListedDelivery[],
+  claimedAtMs: ReadonlyMap<string, readonly number[]>,
+): string[] {
+  return deliveries.flatMap(({ id, attempts }) =>
+    attempts.flatMap(({ number, startedAt, latencyMs = 0 }) => {
+      const beganAtMs = Date.parse(startedAt);
+      const isBetween = (atMs: number) => atMs > beganAtMs + clockSlackMs && atMs <= beganAtMs + Number(latencyMs);
+      return claimedAtMs.get(id)?.some(isBetween) ? `${id}/${number}` : [];
+    }),
+  );
+}
+
+describe("three processes on one Redis, one of which stands still beyond its leases", () => {
+  it("WH-33 WH-32: no attempt counts that ended after others had taken the delivery over, and none is lost", {
+    timeout: testMs,
+  }, async (context) => {
+    if (process.platform !== "linux") context.skip("only Linux has all of 127.0.0.0/8");
+    await openInboxes();
+    const [one, two, third] = [await start(hosts[0]), await start(hosts[1]), await start(hosts[2])];
+    await makeEndpoints(one);
+    const services = [one, two, third];
+    // The third one's clients wait while it stands still.
+    const clients = startChatClients({
+      count: 6,
+      service: (number) => services[number % 3] ?? null,
+      key: one.key,
+      question: () => ({ model: "test", isStream: false, leaves: false, maxTokens: 8 }),
+      pauseMs: 20,
+    });
+    const pauses: Pause[] = [];
+    for (let round = 0; round < roundCount; round += 1) pauses.push(await pauseBeyondLease(third));
+    isSlow = false;
+    await clients.end();
+    await eventually(() => haveAllEnded(one.http, adminToken), "all deliveries have ended", 120_000);
+    const deliveries = await listDeliveries(one.http, adminToken);
+    const claimed = await claimHistory(redis, webhookLeaseMs);
+
+    const arrivals = inboxes.flatMap(({ arrivals }) => arrivals);
+    const held = pauses.flatMap((pause) => pause.held);
+    const sumOf = (which: "leaseLost" | "unrecorded") => pauses.reduce((sum, pause) => sum + pause[which], 0);
+    await context.annotate(
+      `${roundCount} pauses with ${pauses.map((pause) => pause.held.length).join("+")} claims held, ` +
+        `${sumOf("leaseLost")} told as lease_lost, ${sumOf("unrecorded")} as unrecorded; ${clients.answers.length} requests, ` +
+        `${deliveries.length} deliveries, ${arrivals.length} arrivals, ${repeatsIn(arrivals).total} repeats`,
+    );
+    for (const { held: ids, leaseLost, unrecorded } of pauses) {
+      expect(leaseLost).toBeGreaterThan(0);
+      expect(leaseLost + unrecorded).toBeGreaterThanOrEqual(ids.length);
+    }
+    expect([await endsOf(one, "lease_lost"), await endsOf(two, "lease_lost")]).toEqual([0, 0]);
+
+    expect(outlived(deliveries, claimed)).toEqual([]);
+    expect(oddlyNumbered(deliveries)).toEqual([]);
+    const unclaimed = deliveries.filter(({ id, attemptsMade }) => (claimed.get(id)?.length ?? 0) < attemptsMade);
+    expect(unclaimed).toEqual([]);
+    // An end is the last of its attempts: none was undone, and nobody tried again after it.
+    const undone = deliveries.filter(({ attempts }) => attempts.slice(0, -1).some(({ status }) => status === 200));
+    expect(undone).toEqual([]);
+    const byId = new Map(deliveries.map((delivery) => [delivery.id, delivery]));
+    const firstOf = (id: string) => byId.get(id)?.attempts[0]?.ip;
+    expect(held.filter((id) => firstOf(id) === thirdHost)).toEqual([]);
+
+    // Two different events were never told of one request, and none of an answered one was lost.
+    expect(toldTwoWays(arrivals)).toEqual([]);
+    const toldOf = new Set(arrivals.map(({ requestId }) => requestId));
+    const whole = clients.answers.filter(({ outcome }) => outcome === "completed");
+    expect(whole.filter(({ requestId }) => !toldOf.has(requestId ?? ""))).toEqual([]);
+    expect(inboxes.reduce((sum, { forged }) => sum + forged, 0)).toBe(0);
+  });
+});

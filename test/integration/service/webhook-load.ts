@@ -1,0 +1,108 @@
+import { readFileSync } from "node:fs";
+import { setTimeout as delay } from "node:timers/promises";
+import { ServiceClient } from "../../support/service-client.js";
+import type { DebugState } from "../../support/start-service.js";
+import { Served } from "./served.js";
+
+const pageBytes = 4_096;
+const mebibyte = 2 ** 20;
+const lookEveryMs = 100;
+const triesMax = 3;
+const adminToken = `adm_${"0123456789".repeat(4)}`;
+
+/** Whose requests make events, and who takes them. */
+export interface Sender {
+  readonly client: ServiceClient;
+  readonly key: string;
+}
+
+/** A service with webhooks to this machine, in a process of its own. */
+export class LoadedService {
+  readonly http: string;
+  readonly admin: ServiceClient;
+  readonly #served: Served;
+  readonly #ops: string;
+  readonly #pid: number;
+
+  /** `config`: as in the configuration file, without `webhooks`; `webhooks` beyond what makes it reach this machine. */
+  static async start(config: object, webhooks: object = {}): Promise<LoadedService> {
+    const served = await Served.in();
+    const here = { allow_http: true, allow_private_cidrs: ["127.0.0.0/8"], endpoints_max: 200 };
+    const env = {
+      UIS_ADMIN_TOKEN: adminToken,
+      LOG_LEVEL: "error",
+      UIS_MASTER_KEY: Buffer.alloc(32, 1).toString("base64"),
+    };
+    const { line, child } = await served.start({ ...config, webhooks: { ...here, ...webhooks } }, { env });
+    return new LoadedService(served, new URL(line.api).origin, line.ops, child.pid ?? 0);
+  }
+
+  private constructor(served: Served, http: string, ops: string, pid: number) {
+    this.#served = served;
+    this.http = http;
+    this.#ops = ops;
+    this.#pid = pid;
+    this.admin = new ServiceClient(http, adminToken);
+  }
+
+  get adminToken(): string {
+    return adminToken;
+  }
+
+  /** A key of this account. */
+  async sender(account: string): Promise<Sender> {
+    const wanted = { name: account, account, scope: "SCOPE_READ_WRITE" };
+    const { status, text, json } = await this.admin.rpc("unified.admin.v1.ApiKeyService/CreateApiKey", wanted);
+    if (status !== 200) throw new Error(`no key was made: ${text}`);
+    const key = String(json["secret"]);
+    return { key, client: new ServiceClient(this.http, key) };
+  }
+
+  async metrics(): Promise<string> {
+    return (await fetch(`${this.#ops}/metrics`)).text();
+  }
+
+  async deliveries(): Promise<DebugState["deliveries"]> {
+    const state = (await (await fetch(`${this.#ops}/debug/state`)).json()) as DebugState;
+    return state.deliveries;
+  }
+
+  /** Resolves when nothing is due or under way. */
+  async drained(): Promise<void> {
+    for (;;) {
+      const { due, in_flight: inFlight } = await this.deliveries();
+      if (due + inFlight === 0) return;
+      await delay(lookEveryMs);
+    }
+  }
+
+  /** Resident memory. */
+  mebibytes(): number {
+    const [, pages] = readFileSync(`/proc/${this.#pid}/statm`, "utf8").split(" ");
+    return (Number(pages) * pageBytes) / mebibyte;
+  }
+
+  close(): Promise<void> {
+    return this.#served.remove();
+  }
+}
+
+/** Makes an endpoint for answered requests of whoever asks. */
+export async function addEndpoint({ client }: Sender, url: string): Promise<string> {
+  const { status, text, json } = await client.post("/v1/webhooks", { url, events: ["request.completed"] });
+  if (status !== 200) throw new Error(`no endpoint was made: ${text}`);
+  return String(json["id"]);
+}
+
+/** The value that so large a share of the numbers does not exceed; NaN of none. */
+export function quantile(numbers: readonly number[], share: number): number {
+  const sorted = numbers.toSorted((a, b) => a - b);
+  return sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * share))] ?? Number.NaN;
+}
+
+/** The least of at most three measurements, and no more after one is within the aim: whatever else this machine does only adds to it. */
+export async function leastOf(aim: number, measure: () => Promise<number>): Promise<number> {
+  let least = Number.POSITIVE_INFINITY;
+  for (let tries = 0; tries < triesMax && !(least < aim); tries++) least = Math.min(least, await measure());
+  return least;
+}

@@ -1,0 +1,176 @@
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, describe, expect, it, type TestContext } from "vitest";
+import { FastTime } from "../../support/fast-time/fast-time.js";
+import { byTier } from "../../support/tier.js";
+import { needsProgram } from "../embedded/programs.js";
+import { type AttemptRecord, type DeliveryRecord, type Driver, drivers, FollowedService } from "./followed-service.js";
+
+const secondMs = 1_000;
+const minuteMs = 60 * secondMs;
+const hourMs = 60 * minuteMs;
+/** What the specification promises. Nothing sets it here. */
+const waitsMs = [30 * secondMs, 2 * minuteMs, 10 * minuteMs, 30 * minuteMs, 2 * hourMs];
+
+/** Each is held up by what else the machine does, but hardly most of them at once: the middle one shows the service. */
+const eventCount = 5;
+/** How much more the short form allows. */
+const slack = byTier({ ci: 5, long: 1 });
+/** What the worst of them may take, as a multiple of the middle one. */
+const worstFactor = 10;
+/** At 60 times the speed 6 s are a tenth of a second. */
+const atSixty = { speed: 60, lateMs: (waitMs: number) => slack * Math.max(0.02 * waitMs, 6 * secondMs) };
+const atFive = { speed: 5, lateMs: () => slack * secondMs };
+/** In which nothing comes that should not; the long form is longer than any wait of the schedule. */
+const quietMs = byTier({ ci: 3 * minuteMs, long: 2.5 * hourMs });
+const testMs = byTier({ ci: 400_000, long: 700_000 });
+
+const root = mkdtempSync(join(tmpdir(), "uis-schedule-"));
+const times = new Map<number, Promise<FastTime>>();
+const followed: FollowedService[] = [];
+afterAll(async () => {
+  await Promise.all(followed.map((each) => each.remove()));
+  for (const time of times.values()) (await time).end();
+  rmSync(root, { recursive: true, force: true });
+});
+
+/** The same for all that run at a speed. */
+function timeAt(speed: number): Promise<FastTime> {
+  const time = times.get(speed) ?? FastTime.start(speed);
+  times.set(speed, time);
+  return time;
+}
+
+async function follow(driver: Driver, speed: number): Promise<FollowedService> {
+  const service = await FollowedService.in(root, driver, await timeAt(speed));
+  followed.push(service);
+  await service.begin(eventCount);
+  return service;
+}
+
+/** The records after so many attempts of the schedule. */
+function failed(service: FollowedService, attempts: number): Promise<DeliveryRecord[]> {
+  const before = waitsMs.slice(0, attempts - 1);
+  return service.failed(
+    attempts,
+    before.reduce((sum, waitMs) => sum + waitMs, 0),
+  );
+}
+
+function endOf({ startedAt, latencyMs }: AttemptRecord): number {
+  return Date.parse(startedAt) + Number(latencyMs);
+}
+
+/**
+ * How long after it was due each retry of a number was signed, the least late first. Rounded down as `t` is: an exact one
+ * can be as much as -999.
+ */
+function latenesses(service: FollowedService, records: readonly DeliveryRecord[], retry: number): number[] {
+  const late = records.flatMap((record) => {
+    const before = record.attempts[retry - 1];
+    const request = service.requestOf(record, retry + 1);
+    if (before === undefined || request === null) return [];
+    return service.signedAtMs(request) - (endOf(before) + (waitsMs[retry - 1] ?? 0));
+  });
+  return late.toSorted((a, b) => a - b);
+}
+
+/** Of most of so many at least. */
+function expectOnTime(late: readonly number[], what: string, lateMs: number): void {
+  expect(late.length, what).toBeGreaterThan(eventCount / 2);
+  expect(late[0], what).toBeGreaterThan(-secondMs);
+  expect(late[Math.floor(late.length / 2)], what).toBeLessThanOrEqual(lateMs);
+  expect(late.at(-1), what).toBeLessThanOrEqual(worstFactor * lateMs);
+}
+
+/** What is recorded as the end of an attempt is not earlier than what ended it. */
+function expectTrueEnds(service: FollowedService, records: readonly DeliveryRecord[]): void {
+  for (const record of records) {
+    for (const attempt of record.attempts.filter(({ status }) => status === 500)) {
+      const answeredAtMs = service.requestOf(record, attempt.number)?.answeredAtMs ?? 0;
+      // A good deal less than the receiver takes, so that the beginning does not pass for the end.
+      expect(endOf(attempt)).toBeGreaterThan(answeredAtMs - 2 * secondMs);
+    }
+  }
+}
+
+/** Up to how many attempts it was tried, over all that the receiver got. */
+function attemptsSent(service: FollowedService): number {
+  return Math.max(...service.requests.map(({ headers }) => Number(headers["service-attempt"])));
+}
+
+function needsFastTime(context: TestContext): void {
+  needsProgram(context, "faketime", "faketime");
+  needsProgram(context, "gcc", "gcc");
+}
+
+describe.concurrent("deliveries that always fail, by the default schedule", { timeout: testMs }, () => {
+  it.for(drivers)(
+    "WH-25 WH-26 WH-27 WH-46 REL-13: %s, at 60 times the speed: six attempts on time over three restarts, no seventh but by hand",
+    async (driver, context) => {
+      needsFastTime(context);
+      const service = await follow(driver, atSixty.speed);
+      await failed(service, 3);
+      await service.restart("stop");
+      await failed(service, 4);
+      await service.restart("kill");
+      await failed(service, 5);
+      await service.restartWithStore();
+      const records = await failed(service, 6);
+      const late = waitsMs.map((_, i) => latenesses(service, records, i + 1));
+      await context.annotate(`${driver}, ms late: ${late.map((each) => each.join(" ")).join("; ")}`);
+      expect(records).toHaveLength(eventCount);
+      for (const record of records) {
+        expect(record).toMatchObject({ state: "permanently_failed", reason: "retries_used_up", attemptsMade: 6 });
+        expect(record.attempts.map(({ number, trigger }) => `${number} ${trigger}`)).toEqual(
+          [1, 2, 3, 4, 5, 6].map((number) => `${number} schedule`),
+        );
+      }
+      expectTrueEnds(service, records);
+      for (const [i, waitMs] of waitsMs.entries()) {
+        expectOnTime(late[i] ?? [], `${driver}, retry ${i + 1}`, atSixty.lateMs(waitMs));
+      }
+
+      await service.time.pass(quietMs);
+      expect(await service.records()).toEqual(records);
+      expect(attemptsSent(service)).toBe(6);
+
+      const askedAtMs: number[] = [];
+      for (const record of records) {
+        askedAtMs.push(service.time.now());
+        await service.retry(record);
+      }
+      const after = await service.failed(7);
+      for (const record of after) {
+        expect(record).toMatchObject({ state: "permanently_failed", reason: "manual_retry_failed", attemptsMade: 7 });
+        expect(record.attempts.at(-1)).toMatchObject({ number: 7, trigger: "manual", by: "admin_token" });
+      }
+      const takenMs = after.flatMap((record, i) => {
+        const request = service.requestOf(record, 7);
+        return request === null ? [] : service.signedAtMs(request) - (askedAtMs[i] ?? 0);
+      });
+      expectOnTime(
+        takenMs.toSorted((a, b) => a - b),
+        `${driver}, by hand`,
+        atSixty.lateMs(0),
+      );
+      await service.time.pass(quietMs);
+      expect(await service.records()).toEqual(after);
+      expect(attemptsSent(service)).toBe(7);
+    },
+  );
+
+  it.for(drivers)(
+    "WH-25 WH-26 REL-13: %s, at 5 times the speed: the first two retries to the second",
+    async (driver, context) => {
+      needsFastTime(context);
+      const service = await follow(driver, atFive.speed);
+      const records = await failed(service, 3);
+      const late = [1, 2].map((retry) => latenesses(service, records, retry));
+      await context.annotate(`${driver}, ms late: ${late.map((each) => each.join(" ")).join("; ")}`);
+      expectTrueEnds(service, records);
+      for (const [i, each] of late.entries()) expectOnTime(each, `${driver}, retry ${i + 1}`, atFive.lateMs());
+    },
+  );
+});

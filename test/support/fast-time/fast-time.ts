@@ -1,0 +1,124 @@
+import { type ChildProcess, fork } from "node:child_process";
+import { once } from "node:events";
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { setTimeout as delay } from "node:timers/promises";
+import { fileURLToPath } from "node:url";
+import { fastClock } from "../redis/fast-clock.js";
+import type { FastRequest, ReceiverMessage } from "./receiver-message.js";
+
+const patientStore = new URL("./patient-store.mjs", import.meta.url).href;
+const receiverProgram = fileURLToPath(new URL("./failing-receiver.ts", import.meta.url));
+/** The quickest of so many answers tells best what the clock says. */
+const readings = 50;
+
+interface Parts {
+  readonly child: ChildProcess;
+  readonly speed: number;
+  readonly url: string;
+  readonly env: Readonly<Record<string, string>>;
+  readonly requests: readonly FastRequest[];
+}
+
+/**
+ * A time that passes many times as fast as the true one, for as many processes as are started with `env`: wall clock,
+ * monotonic clock and timers. One `faketime` holds it, because the clocks of several would drift apart. Below it runs a
+ * receiver of webhooks from the start.
+ */
+export class FastTime {
+  readonly speed: number;
+  /** Of the receiver, with a slash at its end. It answers 500 after 3 s of its time. */
+  readonly url: string;
+  /** What the receiver got, in order. */
+  readonly requests: readonly FastRequest[];
+  /** For a service. Its patience with Redis alone stays what it is in true time. */
+  readonly env: Readonly<Record<string, string>>;
+  /** For a Redis server, which `faketime` hangs: its wall clock is the same, its timers are as they are. */
+  readonly redisEnv: Readonly<Record<string, string>>;
+  readonly #child: ChildProcess;
+  readonly #folder: string;
+  /** True and fast time were the same at this. */
+  readonly #begunAtMs: number;
+
+  /** Needs `faketime` and `gcc`. */
+  static async start(speed: number): Promise<FastTime> {
+    const child = fork(receiverProgram, {
+      execPath: "faketime",
+      execArgv: ["-f", `+0 x${speed}`, process.execPath, "--import", import.meta.resolve("tsx")],
+      // A process that is started later takes part in the time that has passed.
+      env: { ...process.env, FAKETIME_DONT_RESET: "1" },
+    });
+    const requests: FastRequest[] = [];
+    child.on("message", (message: ReceiverMessage) => {
+      if ("request" in message) requests.push(message.request);
+    });
+    const ended = once(child, "exit").then(([code]) => {
+      throw new Error(`the receiver in fast time ended with ${code}`);
+    });
+    const [message] = (await Promise.race([once(child, "message"), ended])) as [ReceiverMessage];
+    // From here on it ends when the test does.
+    ended.catch(() => {});
+    if (!("ready" in message)) throw new Error(`unexpected: ${JSON.stringify(message)}`);
+    return new FastTime({ child, speed, requests, ...message.ready }, await beginningOf(child, speed));
+  }
+
+  private constructor({ child, speed, url, env, requests }: Parts, begunAtMs: number) {
+    this.#child = child;
+    this.#folder = mkdtempSync(join(tmpdir(), "uis-fast-"));
+    this.#begunAtMs = begunAtMs;
+    this.speed = speed;
+    this.url = url;
+    this.requests = requests;
+    this.env = { ...env, STORE_PATIENCE: String(speed), NODE_OPTIONS: `--import=${patientStore}` };
+    this.redisEnv = fastClock(this.#folder, speed, begunAtMs);
+  }
+
+  /** Its wall clock. */
+  now(): number {
+    return this.#begunAtMs + (Date.now() - this.#begunAtMs) * this.speed;
+  }
+
+  /** Resolves as soon as the receiver has got what the condition asks for; rejects when so much of this time has passed. */
+  async until(condition: () => boolean, what: string, patienceMs: number): Promise<void> {
+    const timeout = AbortSignal.timeout(patienceMs / this.speed);
+    while (!condition()) {
+      await once(this.#child, "message", { signal: timeout }).catch(() => {
+        throw new Error(`${what} did not come true`);
+      });
+    }
+  }
+
+  /** Resolves when so much of this time has passed. */
+  async pass(ms: number): Promise<void> {
+    await delay(ms / this.speed);
+  }
+
+  end(): void {
+    this.#child.disconnect();
+    rmSync(this.#folder, { recursive: true, force: true });
+  }
+}
+
+/** The true time at which the child's clock began to run so fast, to a fraction of a millisecond. */
+async function beginningOf(child: ChildProcess, speed: number): Promise<number> {
+  let best = { tookMs: Number.POSITIVE_INFINITY, begunAtMs: 0 };
+  for (let reading = 0; reading < readings; reading += 1) {
+    const askedAtMs = nextMillisecond();
+    const sinceMs = performance.now();
+    child.send("what time is it?");
+    const [message] = (await once(child, "message")) as [ReceiverMessage];
+    const tookMs = performance.now() - sinceMs;
+    if (!("nowMs" in message)) throw new Error(`unexpected: ${JSON.stringify(message)}`);
+    const trueMs = askedAtMs + tookMs / 2;
+    if (tookMs < best.tookMs) best = { tookMs, begunAtMs: (speed * trueMs - message.nowMs) / (speed - 1) };
+  }
+  return best.begunAtMs;
+}
+
+/** The wall clock just when it has moved on, so that nothing of it is rounded off. */
+function nextMillisecond(): number {
+  const now = Date.now();
+  while (Date.now() === now);
+  return Date.now();
+}

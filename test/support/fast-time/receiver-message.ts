@@ -1,0 +1,18 @@
+import type { IncomingHttpHeaders } from "node:http";
+
+/** A request as the receiver in fast time got it; its times are of its own wall clock. */
+export interface FastRequest {
+  readonly path: string;
+  readonly headers: IncomingHttpHeaders;
+  readonly body: string;
+  readonly arrivedAtMs: number;
+  /** Not before this. */
+  readonly answeredAtMs: number;
+}
+
+/** What the receiver tells its parent. */
+export type ReceiverMessage =
+  /** `env`: what makes another process take part in its time. */
+  | { readonly ready: { readonly url: string; readonly env: Readonly<Record<string, string>> } }
+  | { readonly request: FastRequest }
+  | { readonly nowMs: number };
