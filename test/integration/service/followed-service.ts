@@ -48,29 +48,30 @@ const deliveryService = "unified.webhook.v1.DeliveryService";
 export class FollowedService {
   readonly time: FastTime;
   readonly #folder: string;
-  readonly #driver: Driver;
+  readonly driver: Driver;
   readonly #path: string;
   readonly #redis: RedisServer | null;
   #service: BuiltService | null = null;
   #secret = "";
 
-  /** Its files are in a folder of `root`. */
+  /** Starts one whose files are in a folder of `root`. */
   static async in(root: string, driver: Driver, time: FastTime): Promise<FollowedService> {
     const redis = driver === "redis" ? await startRedis({ env: time.redisEnv }) : null;
-    return new FollowedService(join(root, `${driver}-${time.speed}`), driver, time, redis);
+    const service = new FollowedService(join(root, `${driver}-${time.speed}`), driver, time, redis);
+    await service.#startService();
+    return service;
   }
 
   private constructor(folder: string, driver: Driver, time: FastTime, redis: RedisServer | null) {
     this.time = time;
     this.#folder = folder;
-    this.#driver = driver;
+    this.driver = driver;
     this.#path = `/${driver}`;
     this.#redis = redis;
   }
 
-  /** Starts the service and makes so many events, one after another. */
+  /** Makes so many events, one after another. */
   async begin(events: number): Promise<void> {
-    await this.#startService();
     const client = new ServiceClient(this.#running.http, this.#running.key);
     const wanted = { url: new URL(this.#path, this.time.url).href, events: ["request.completed"] };
     const made = await answerTo(() => client.post("/v1/webhooks", wanted));
@@ -112,14 +113,14 @@ export class FollowedService {
   async failed(count: number, withinMs = 0): Promise<DeliveryRecord[]> {
     const isTried = () => this.requests.some(({ headers }) => headers["service-attempt"] === String(count));
     const patienceMs = withinMs + truePatienceMs * this.time.speed;
-    await this.time.until(isTried, `attempt ${count}, ${this.#driver}`, patienceMs);
+    await this.time.until(isTried, `attempt ${count}, ${this.driver}`, patienceMs);
     let records: DeliveryRecord[] = [];
     const areNoted = async () => {
       await this.time.pass(secondMs);
       records = await this.records();
       return records.every(({ attemptsMade, state }) => attemptsMade === count && state !== "delivery_attempted");
     };
-    await eventually(areNoted, `the end of all attempts ${count}, ${this.#driver}`, truePatienceMs);
+    await eventually(areNoted, `the end of all attempts ${count}, ${this.driver}`, truePatienceMs);
     return records;
   }
 

@@ -27,24 +27,25 @@ const quietMs = byTier({ ci: 3 * minuteMs, long: 2.5 * hourMs });
 const testMs = byTier({ ci: 400_000, long: 700_000 });
 
 const root = mkdtempSync(join(tmpdir(), "uis-schedule-"));
-const times = new Map<number, Promise<FastTime>>();
-const followed: FollowedService[] = [];
+const times: FastTime[] = [];
+let starting: Promise<FollowedService[]> | null = null;
 afterAll(async () => {
-  await Promise.all(followed.map((each) => each.remove()));
-  for (const time of times.values()) (await time).end();
+  const services = (await starting) ?? [];
+  await Promise.all(services.map((each) => each.remove()));
+  for (const time of times) time.end();
   rmSync(root, { recursive: true, force: true });
 });
 
-/** The same for all that run at a speed. */
-function timeAt(speed: number): Promise<FastTime> {
-  const time = times.get(speed) ?? FastTime.start(speed);
-  times.set(speed, time);
-  return time;
+/** All at once and before any event, because a start takes what attempts would need to be on time. */
+async function startAll(): Promise<FollowedService[]> {
+  for (const { speed } of [atSixty, atFive]) times.push(await FastTime.start(speed));
+  return Promise.all(times.flatMap((time) => drivers.map((driver) => FollowedService.in(root, driver, time))));
 }
 
 async function follow(driver: Driver, speed: number): Promise<FollowedService> {
-  const service = await FollowedService.in(root, driver, await timeAt(speed));
-  followed.push(service);
+  starting ??= startAll();
+  const service = (await starting).find((each) => each.driver === driver && each.time.speed === speed);
+  if (service === undefined) throw new Error(`nothing was started for ${driver} at ${speed}`);
   await service.begin(eventCount);
   return service;
 }
