@@ -8,7 +8,7 @@ import { pause } from "./nap.js";
 import { outcomeOf, toldLater } from "./retry-schedule.js";
 import type { StorePatience } from "./store-patience.js";
 import type { AttemptEffect, AttemptEnd, StatusClass, WebhookObserver } from "./webhook-observer.js";
-import type { SendResult, WebhookSender } from "./webhook-sender.js";
+import { type SendResult, secretUnreadable, type WebhookSender } from "./webhook-sender.js";
 
 /**
  * For so long at least the store is told of an attempt that ended, its lease over or not: a process that stood still comes
@@ -17,15 +17,6 @@ import type { SendResult, WebhookSender } from "./webhook-sender.js";
 const toldWithinMs = 2_000;
 /** Before a claim of an endpoint that is gone is given back: the store ends its deliveries meanwhile. */
 const goneWaitMs = 100;
-
-const unreadable: SendResult = Object.freeze({
-  latencyMs: 0,
-  status: null,
-  error: "secret_unreadable",
-  ip: null,
-  response: null,
-  retryAfter: null,
-});
 
 export interface DeliveryAttemptsDeps {
   readonly queue: Pick<DeliveryQueue, "finish" | "handBack">;
@@ -96,7 +87,7 @@ export class DeliveryAttempts {
   async #post(claim: Claim, { record, secretsAt }: Receiver): Promise<SendResult> {
     const { sender, clock, now, settings } = this.#deps;
     const secrets = secretsAt(now());
-    if (secrets === null) return unreadable;
+    if (secrets === null) return secretUnreadable;
     const headers = attemptHeaders({ ...claim, secrets, atMs: clock.now() });
     return sender.send({ url: record.url, headers, body: claim.body, budgetMs: settings.budgetMs });
   }

@@ -1,7 +1,7 @@
 import { BoundedMap } from "../../lib/bounded-map.js";
 import type { Clock, Logger } from "../ports.js";
 import type { ChangeFeed, StateChange } from "../state.js";
-import { livingSecrets } from "./endpoint-secrets.js";
+import { signingSecrets } from "./endpoint-secrets.js";
 import type { EndpointRecord, EndpointStore } from "./endpoint-store.js";
 
 const endpointsMax = 1_000;
@@ -107,11 +107,7 @@ export class EndpointBook {
     }
     return {
       record,
-      secretsAt(nowMs) {
-        const [newest, ...others] = livingSecrets(record.secrets, nowMs).map(({ sealed }) => opened.get(sealed));
-        // One on its way out is left out when it cannot be opened: a rotation must help at once.
-        return newest === undefined ? null : [newest, ...others.filter((secret) => secret !== undefined)];
-      },
+      secretsAt: (nowMs) => signingSecrets(record.secrets, nowMs, (sealed) => opened.get(sealed) ?? null),
     };
   }
 

@@ -22,6 +22,19 @@ export function livingSecrets(secrets: readonly EndpointSecret[], nowMs: number)
   return secrets.filter(({ expiresAtMs }) => expiresAtMs === null || expiresAtMs > nowMs);
 }
 
+/**
+ * Those that sign now, in clear, the newest first. `open` gives null for one that it cannot open. Null: the newest cannot be
+ * opened. One on its way out is left out then: a rotation must help at once.
+ */
+export function signingSecrets(
+  secrets: readonly EndpointSecret[],
+  nowMs: number,
+  open: (sealed: string) => string | null,
+): readonly string[] | null {
+  const [newest = null, ...others] = livingSecrets(secrets, nowMs).map(({ sealed }) => open(sealed));
+  return newest === null ? null : [newest, ...others.filter((secret) => secret !== null)];
+}
+
 /** When the last of the replaced secrets stops signing; null when only the newest signs. */
 export function lastExpiryOf(secrets: readonly EndpointSecret[], nowMs: number): number | null {
   const times = livingSecrets(secrets, nowMs).flatMap(({ expiresAtMs }) => (expiresAtMs === null ? [] : [expiresAtMs]));

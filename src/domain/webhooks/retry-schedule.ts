@@ -1,5 +1,6 @@
 import type { AttemptResult } from "./delivery.js";
 import type { AttemptOutcome, Claim } from "./delivery-queue.js";
+import { isDelivered } from "./webhook-sender.js";
 
 /**
  * What follows from an attempt (WH-19, WH-25, WH-27, WH-46): an answer with a status of 200 to 299 is a delivery, anything
@@ -8,10 +9,10 @@ import type { AttemptOutcome, Claim } from "./delivery-queue.js";
  */
 export function outcomeOf(
   { retriesUsed, isSingle }: Pick<Claim, "retriesUsed" | "isSingle">,
-  { status }: Pick<AttemptResult, "status">,
+  result: Pick<AttemptResult, "status">,
   delaysMs: readonly number[],
 ): AttemptOutcome {
-  if (status !== null && status >= 200 && status <= 299) return { state: "delivered" };
+  if (isDelivered(result)) return { state: "delivered" };
   if (isSingle) return { state: "permanently_failed", reason: "manual_retry_failed" };
   const delayMs = delaysMs[retriesUsed];
   if (delayMs === undefined) return { state: "permanently_failed", reason: "retries_used_up" };

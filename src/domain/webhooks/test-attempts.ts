@@ -4,11 +4,11 @@ import type { IdSource } from "../ports.js";
 import { ServiceError } from "../service-error.js";
 import { attemptHeaders } from "./attempt-headers.js";
 import { deliveryId } from "./delivery-id.js";
-import { livingSecrets } from "./endpoint-secrets.js";
+import { signingSecrets } from "./endpoint-secrets.js";
 import type { EndpointRecord } from "./endpoint-store.js";
 import type { EventType } from "./event-draft.js";
 import { sampleEvent } from "./sample-event.js";
-import type { SendResult, WebhookSender } from "./webhook-sender.js";
+import { isDelivered, type SendResult, secretUnreadable, type WebhookSender } from "./webhook-sender.js";
 
 export interface TestAttemptsDeps {
   readonly sender: Pick<WebhookSender, "send">;
@@ -57,23 +57,15 @@ export class TestAttempts {
     const atMs = now();
     const eventId = `evt_${sha256Hex(ids.text("test_")).slice(0, 32)}`;
     const { body } = sampleEvent(type, account, eventId, atMs);
-    const secrets = this.#open(livingSecrets(kept, atMs), id);
-    if (secrets === null) return { isDelivered: false, result: unreadable, payload: body };
+    const secrets = signingSecrets(kept, atMs, (sealed) => this.#open(sealed, id));
+    if (secrets === null) return { isDelivered: false, result: secretUnreadable, payload: body };
     const facts = { secrets, eventId, deliveryId: deliveryId(eventId, id), attemptNumber: 1, body, atMs };
     const headers = attemptHeaders(facts);
     const result = await sender.send({ url, headers, body, budgetMs: settings.attemptBudgetMs });
-    const isDelivered = result.status !== null && result.status >= 200 && result.status <= 299;
-    return { isDelivered, result, payload: body };
+    return { isDelivered: isDelivered(result), result, payload: body };
   }
 
-  /** Null: the newest cannot be opened. One on its way out is left out then: a rotation must help at once. */
-  #open(kept: EndpointRecord["secrets"], owner: string): readonly string[] | null {
-    const [newest, ...others] = kept.map(({ sealed }) => this.#openOne(sealed, owner));
-    if (newest === undefined || newest === null) return null;
-    return [newest, ...others.filter((secret) => secret !== null)];
-  }
-
-  #openOne(sealed: string, owner: string): string | null {
+  #open(sealed: string, owner: string): string | null {
     try {
       return this.#deps.secrets.open(sealed, owner);
     } catch (error) {
@@ -82,12 +74,3 @@ export class TestAttempts {
     }
   }
 }
-
-const unreadable: SendResult = {
-  latencyMs: 0,
-  status: null,
-  error: "secret_unreadable",
-  ip: null,
-  response: null,
-  retryAfter: null,
-};

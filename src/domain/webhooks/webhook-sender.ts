@@ -12,6 +12,21 @@ export interface WebhookRequest {
 /** What one POST came to; whoever sent it knows when it began. */
 export type SendResult = Omit<AttemptResult, "startedAtMs">;
 
+/** Of an attempt that was not made, because its endpoint's secret cannot be decrypted. */
+export const secretUnreadable: SendResult = Object.freeze({
+  latencyMs: 0,
+  status: null,
+  error: "secret_unreadable",
+  ip: null,
+  response: null,
+  retryAfter: null,
+});
+
+/** Whether an answer delivers: its status is 200 to 299 (WH-19). */
+export function isDelivered({ status }: Pick<AttemptResult, "status">): boolean {
+  return status !== null && status >= 200 && status <= 299;
+}
+
 /** The way out to receivers: it connects to open addresses only, follows no redirect and reads little. */
 export interface WebhookSender {
   /** One POST. Never rejects. */
