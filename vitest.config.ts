@@ -6,6 +6,8 @@ const project = (name: string, settings: object = {}) => ({
 
 export default defineConfig({
   test: {
+    // Vitest would leave a core to itself: one file at a time on two cores.
+    maxWorkers: 2,
     projects: [
       project("unit"),
       project("suites"),
