@@ -9,8 +9,8 @@ export default defineConfig({
     // Vitest would leave a core to itself: one file at a time on two cores.
     maxWorkers: 2,
     projects: [
-      project("unit"),
-      project("suites"),
+      project("unit", { testTimeout: 20_000 }),
+      project("suites", { testTimeout: 20_000 }),
       project("conformance", { testTimeout: 30_000, hookTimeout: 60_000 }),
       project("integration", { testTimeout: 60_000, hookTimeout: 60_000 }),
       // A browser takes a core to itself.

@@ -12,7 +12,7 @@ export interface CompiledSchema {
   readonly json: string;
   readonly strict: boolean;
   readonly outcome: "accepted" | "refused" | string;
-  /** Of our compiler with the check, and of the engine's parser. */
+  /** Processor time of our compiler with the check, and of the engine's parser. */
   readonly compileMs: number;
   readonly parseMs: number;
 }
@@ -31,20 +31,26 @@ for (const schema of [...hostileSchemas(), ...random]) {
 process.disconnect();
 
 function compiled(json: string, strict: boolean): CompiledSchema {
-  const startedAt = performance.now();
+  const startedAt = cpuMs();
   let gbnf: string;
   try {
     gbnf = jsonSchemaGrammar(json, strict).gbnf;
   } catch (error) {
     const outcome = error instanceof SchemaUnsupported ? "refused" : String(error);
-    return { json, strict, outcome, compileMs: performance.now() - startedAt, parseMs: 0 };
+    return { json, strict, outcome, compileMs: cpuMs() - startedAt, parseMs: 0 };
   }
-  const compiledAt = performance.now();
+  const compiledAt = cpuMs();
   let outcome = "accepted";
   try {
     new LlamaGrammar(llama, { grammar: gbnf });
   } catch (error) {
     outcome = String(error);
   }
-  return { json, strict, outcome, compileMs: compiledAt - startedAt, parseMs: performance.now() - compiledAt };
+  return { json, strict, outcome, compileMs: compiledAt - startedAt, parseMs: cpuMs() - compiledAt };
+}
+
+/** Processor time of this process: what others on the machine do is not part of it. */
+function cpuMs(): number {
+  const { user, system } = process.cpuUsage();
+  return (user + system) / 1_000;
 }
