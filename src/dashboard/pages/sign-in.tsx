@@ -1,6 +1,7 @@
 import { useState } from "preact/hooks";
 import { call } from "../api.js";
-import { Field, Form, textOf } from "../ui/form.js";
+import { Form } from "../ui/form.js";
+import { Administrator, PasswordField } from "../ui/password.js";
 
 /** The administrator's password. Whoever has none yet makes a set-up link on the machine itself. */
 export function SignIn({ onDone }: { readonly onDone: () => void }) {
@@ -14,19 +15,13 @@ export function SignIn({ onDone }: { readonly onDone: () => void }) {
       <div class="card stack">
         <h1>Sign in</h1>
         <Form verb="Sign in" send={send}>
-          <input type="text" name="username" value="admin" autocomplete="username" hidden readOnly />
-          <Field label="Password of the administrator" name="password">
-            {(ids) => (
-              <input
-                {...ids}
-                type="password"
-                autocomplete="current-password"
-                required
-                value={password}
-                onInput={(event) => setPassword(textOf(event))}
-              />
-            )}
-          </Field>
+          <Administrator />
+          <PasswordField
+            label="Password of the administrator"
+            name="password"
+            value={password}
+            onChange={setPassword}
+          />
         </Form>
         <small>
           No password yet, or lost it? <code>uis admin link</code> on the machine of the service makes a link that sets

@@ -1,13 +1,18 @@
+import type { ComponentChildren } from "preact";
 import { useState } from "preact/hooks";
 
 /** Puts text on the clipboard and says that it did. */
 export function Copy({ text, label = "Copy" }: { readonly text: string; readonly label?: string }) {
   const [state, setState] = useState<"idle" | "copied" | "refused">("idle");
   const copy = (): void => {
-    navigator.clipboard.writeText(text).then(
-      () => setState("copied"),
-      () => setState("refused"),
-    );
+    // Browsers have no clipboard for pages that came over plain HTTP from another machine.
+    const clipboard: Clipboard | undefined = navigator.clipboard;
+    if (clipboard === undefined) setState("refused");
+    else
+      clipboard.writeText(text).then(
+        () => setState("copied"),
+        () => setState("refused"),
+      );
   };
   return (
     <button type="button" onClick={copy}>
@@ -18,16 +23,32 @@ export function Copy({ text, label = "Copy" }: { readonly text: string; readonly
   );
 }
 
-/** A value that is shown this once. */
-export function SecretOnce({ label, secret }: { readonly label: string; readonly secret: string }) {
+export interface SecretOnceProps {
+  readonly label: string;
+  readonly secret: string;
+  readonly onClose: () => void;
+  /** What else there is to know. */
+  readonly children?: ComponentChildren;
+}
+
+/** What a dialog shows when it has made a secret: the value, this once. */
+export function SecretOnce({ label, secret, onClose, children }: SecretOnceProps) {
   return (
-    <div class="secret">
-      <strong>{label}</strong>
-      <div class="row">
-        <code class="value">{secret}</code>
-        <Copy text={secret} />
+    <div class="stack">
+      <div class="secret">
+        <strong>{label}</strong>
+        <div class="row">
+          <code class="value">{secret}</code>
+          <Copy text={secret} />
+        </div>
+        <small>It is shown only now. Keep it where secrets are kept; a lost one must be replaced.</small>
       </div>
-      <small>It is shown only now. Keep it where secrets are kept; a lost one must be replaced.</small>
+      {children}
+      <footer>
+        <button type="button" class="primary" onClick={onClose}>
+          Done
+        </button>
+      </footer>
     </div>
   );
 }

@@ -13,8 +13,7 @@ export interface NewSecretProps {
 export function NewSecret({ secret, onClose, children }: NewSecretProps) {
   const trial = `curl ${window.location.origin}${prefix}/v1/models -H "Authorization: Bearer ${secret}"`;
   return (
-    <div class="stack">
-      <SecretOnce label="The key" secret={secret} />
+    <SecretOnce label="The key" secret={secret} onClose={onClose}>
       {children}
       <div class="stack">
         <div class="row spread">
@@ -23,11 +22,6 @@ export function NewSecret({ secret, onClose, children }: NewSecretProps) {
         </div>
         <pre>{trial}</pre>
       </div>
-      <footer>
-        <button type="button" class="primary" onClick={onClose}>
-          Done
-        </button>
-      </footer>
-    </div>
+    </SecretOnce>
   );
 }
