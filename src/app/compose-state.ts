@@ -1,14 +1,17 @@
+import { existsSync } from "node:fs";
 import { join } from "node:path";
 import type { Ledger } from "../domain/ledger.js";
 import { LocalAdmission } from "../domain/limits/local-admission.js";
 import type { Observer } from "../domain/observer.js";
 import type { Clock, Logger } from "../domain/ports.js";
 import { ResilientLedger } from "../domain/resilient-ledger.js";
-import type { State } from "../domain/state.js";
+import { type State, StateOpenError } from "../domain/state.js";
 import { StoreGate } from "../domain/store-gate.js";
 import { SpoolReplay } from "../domain/usage/spool-replay.js";
+import { databaseFile } from "../state/embedded/data-files.js";
 import { openEmbeddedState } from "../state/embedded/embedded-state.js";
 import { restoreEmbeddedState } from "../state/embedded/restore.js";
+import { openSqlite } from "../state/embedded/sqlite-binding.js";
 import { openRedisState } from "../state/redis/open-redis-state.js";
 import { FileSpool } from "../state/spool/file-spool.js";
 import { createVolatileState } from "../state/volatile/volatile-state.js";
@@ -97,8 +100,11 @@ export async function composeLedger(
   return { ledger, spooled: () => spool, isAway: () => gates.admissions.isAway };
 }
 
-/** Copies the state of a service that does not run. Rejects with StateOpenError, also when one does run. */
+/** Copies the state of a service that does not run. Rejects with StateOpenError, also when one does run or none was kept. */
 export async function backUpStoppedState(dataDir: string, file: string, tools: StateTools): Promise<void> {
+  if (!existsSync(databaseFile(dataDir))) {
+    throw new StateOpenError(`there is no state in ${dataDir}`, "name the data folder of the service with --data-dir");
+  }
   const state = await openEmbeddedState({ dataDir, ...tools });
   try {
     await state.backup?.(file);
@@ -108,3 +114,13 @@ export async function backUpStoppedState(dataDir: string, file: string, tools: S
 }
 
 export { restoreEmbeddedState };
+
+/** Version of the embedded store's binding, tried on an empty database. Throws when there is no binding. */
+export function sqliteVersion(): string {
+  const database = openSqlite(":memory:");
+  try {
+    return String(database.prepare("SELECT sqlite_version() AS version").get()?.["version"]);
+  } finally {
+    database.close();
+  }
+}

@@ -1,15 +1,17 @@
-import { join } from "node:path";
 import type { ServiceLimits } from "../contract/limits.js";
 import { operationByRpcPath } from "../contract/operations.js";
 import { Catalog } from "../domain/catalog/catalog.js";
 import { ModelAdmin } from "../domain/catalog/model-admin.js";
 import type { ModelStore, StoredModel } from "../domain/catalog/model-store.js";
+import { Doctor } from "../domain/doctor.js";
 import type { LimitBook } from "../domain/limits/limit-book.js";
 import { LiveRequests } from "../domain/live-requests.js";
-import type { Clock, IdSource, Logger } from "../domain/ports.js";
+import { OverviewFeed } from "../domain/overview-feed.js";
+import type { IdSource, Logger } from "../domain/ports.js";
 import type { RpcService } from "../domain/rpc/rpc-service.js";
 import { createRpcServices } from "../domain/rpc/services.js";
 import { ServiceCore } from "../domain/service-core.js";
+import type { ServiceStatus } from "../domain/service-status.js";
 import type { State } from "../domain/state.js";
 import type { UsageQuestions } from "../domain/usage/usage-questions.js";
 import { createLlamaEngine } from "../engines/llama/llama-engine.js";
@@ -21,14 +23,6 @@ import { createResponseWatch, type ResponseWatch } from "../lib/response-watch.j
 import type { SecretBox } from "../lib/secret-box.js";
 import type { TlsFiles } from "../lib/tls-files.js";
 import { createUploadWatch } from "../lib/upload-watch.js";
-import { type GgufHeader, readGgufHeader } from "../model-store/gguf/gguf-header.js";
-import { type ModelKind, modelKind } from "../model-store/gguf/model-kind.js";
-import { createKeptModels } from "../model-store/kept-models.js";
-import { createModelSources, type ModelSources } from "../model-store/model-sources.js";
-import { defaultPullOptions, type PullOptions } from "../model-store/pull-options.js";
-import { ModelPuller } from "../model-store/puller.js";
-import { ModelStore as KeptFiles } from "../model-store/store.js";
-import { openSqlite } from "../state/embedded/sqlite-binding.js";
 import { createConnectDoor } from "../transports/connect/connect-door.js";
 import { createGrpcDoor, type GrpcDoor } from "../transports/grpc/grpc-door.js";
 import { createHttpListener, type HttpListener } from "../transports/openai/http-listener.js";
@@ -37,16 +31,17 @@ import { createOpsDoor, type OpsDoor } from "../transports/ops/ops-door.js";
 import { type Access, composeAccess } from "./compose-access.js";
 import { composeStaticDoor } from "./compose-dashboard.js";
 import { composeLimits } from "./compose-limits.js";
+import { openModelStore } from "./compose-models.js";
 import { composeLedger, type KeptLedger, openState } from "./compose-state.js";
 import { composeMetrics, composeStatus, composeTelemetry, type Telemetry } from "./compose-telemetry.js";
 import { composeUsage } from "./compose-usage.js";
 import { composeWebhooks, type Webhooks } from "./compose-webhooks.js";
-import { readDownloadSettings } from "./config/download-settings.js";
 import type { Variables } from "./config/expand.js";
 import { toServiceLimits } from "./config/limits-settings.js";
 import type { Config } from "./config/schema.js";
 import { type CountedClock, countTimers } from "./counted-clock.js";
 import { debugState } from "./debug-state.js";
+import { examineService } from "./doctor/examine-service.js";
 import type { Lifecycle } from "./lifecycle.js";
 import { loadMasterKey, openSecretBox } from "./master-key.js";
 import { type Engines, toKeptModelDefinition } from "./model-definitions.js";
@@ -76,6 +71,7 @@ export interface Parts extends Access {
   readonly engines: Engines;
   readonly modelStore: ModelStore;
   readonly limitBook: LimitBook;
+  readonly status: ServiceStatus;
   /** Encrypts what is kept secret. */
   readonly secrets: SecretBox;
   readonly http: HttpListener;
@@ -152,6 +148,8 @@ async function composeDomain(input: ComposeInput, tools: Tools): Promise<Domain>
     auditLog,
     backup,
     status,
+    overview: new OverviewFeed({ status, clock }),
+    doctor: composeDoctor(input, { state, modelStore }),
     modelAdmin,
   });
   const { usage } = accounts;
@@ -170,7 +168,18 @@ async function composeDomain(input: ComposeInput, tools: Tools): Promise<Domain>
     webhooks,
     services,
     limitBook,
+    status,
   };
+}
+
+function composeDoctor(
+  { config, environment, lifecycle }: ComposeInput,
+  { state, modelStore: models }: { readonly state: State; readonly modelStore: ModelStore },
+): Doctor {
+  const closing = new AbortController();
+  lifecycle.onClose("doctor", () => closing.abort());
+  const { signal } = closing;
+  return new Doctor(() => examineService({ config, environment, state, models, signal }));
 }
 
 function composeEngines({ config, environment, log }: ComposeInput, { clock, ids }: Tools, store: ModelStore): Engines {
@@ -266,59 +275,4 @@ async function createHttpDoors(
     handle: createConnectDoor({ ...shared, fallback: files.handle }),
     serves: (path) => operationByRpcPath.has(path) || files.serves(path) || pages.has(path) || isRestPath(path),
   });
-}
-
-export interface OpenModelStore extends ModelStore {
-  /** Models whose file does not look as it did when it was added; they are not listed. */
-  readonly damaged: readonly { readonly model: { readonly id: string }; readonly reason: string }[];
-  close(): Promise<void>;
-}
-
-/** The models on this machine and where more of them come from. Whoever opens it closes it. */
-export async function openModelStore(
-  config: Pick<Config, "data_dir" | "offline">,
-  environment: Variables,
-  clock: Pick<Clock, "now">,
-): Promise<OpenModelStore> {
-  const store = await KeptFiles.open(join(config.data_dir, "models"), clock);
-  const puller = new ModelPuller(store, toPullOptions(config, environment));
-  return { ...createKeptModels(store, puller), damaged: store.damaged, close: () => puller.close() };
-}
-
-function toPullOptions({ offline }: Pick<Config, "offline">, environment: Variables): PullOptions {
-  const { hubEndpoint, hubToken, httpProxy, httpsProxy, noProxy } = readDownloadSettings(environment);
-  return {
-    ...defaultPullOptions,
-    offline,
-    ...(hubEndpoint === null ? {} : { hubEndpoint }),
-    hubToken: hubToken ?? "",
-    httpProxy: httpProxy ?? "",
-    httpsProxy: httpsProxy ?? "",
-    noProxy: noProxy ?? "",
-    pipEnvironment: environment,
-  };
-}
-
-/** The hub and the programs that models come from. */
-export function modelSources(config: Pick<Config, "offline">, environment: Variables): ModelSources {
-  return createModelSources(toPullOptions(config, environment));
-}
-
-/** What a GGUF file says of itself. */
-export type GgufFacts = GgufHeader & { readonly kind: ModelKind };
-
-/** Reads a GGUF file's header, nothing else. Rejects with ModelFileError when it is not well formed. */
-export async function inspectModelFile(path: string): Promise<GgufFacts> {
-  const header = await readGgufHeader(path);
-  return { ...header, kind: modelKind(header) };
-}
-
-/** Version of the embedded store's binding, tried on an empty database. Throws when there is no binding. */
-export function sqliteVersion(): string {
-  const database = openSqlite(":memory:");
-  try {
-    return String(database.prepare("SELECT sqlite_version() AS version").get()?.["version"]);
-  } finally {
-    database.close();
-  }
 }

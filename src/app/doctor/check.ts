@@ -1,12 +1,7 @@
+import type { Finding } from "../../domain/doctor.js";
+
 /** One finding of `uis doctor`. */
-export interface Check {
-  /** What was looked at: `node`, `data_dir`, … */
-  readonly check: string;
-  readonly status: "ok" | "warn" | "fail";
-  readonly detail: string;
-  /** What to do about it; null when all is well. */
-  readonly fix: string | null;
-}
+export type Check = Finding;
 
 export function ok(check: string, detail: string): Check {
   return { check, status: "ok", detail, fix: null };

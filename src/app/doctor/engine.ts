@@ -26,19 +26,23 @@ process.exit();
 `,
 ];
 
-/** Whether the binary of the embedded engine loads on this machine, as its own processes load it. */
-export async function engineCheck({ engine }: Pick<Config, "engine">, env: Variables): Promise<Check> {
+/** Whether the binary of the embedded engine loads on this machine, as its own processes load it. The signal ends the look. */
+export async function engineCheck(
+  { engine }: Pick<Config, "engine">,
+  env: Variables,
+  signal?: AbortSignal,
+): Promise<Check> {
   const { module_dir: moduleDir } = engine;
   if (moduleDir === null) {
     const ownFolder = dirname(fileURLToPath(import.meta.url));
-    return loadCheck({ folder: ownFolder, gpu: "false", fix: "install again without --omit=optional" }, env);
+    return loadCheck({ folder: ownFolder, gpu: "false", fix: "install again without --omit=optional" }, env, signal);
   }
   const fix = "install node-llama-cpp there, or leave out engine.module_dir";
   if ((await stat(join(moduleDir, "node_modules", "node-llama-cpp")).catch(() => null)) === null) {
     return fail("engine", `there is no node-llama-cpp in ${moduleDir}`, fix);
   }
   // A build that the operator installed is there for its GPU.
-  return loadCheck({ folder: moduleDir, gpu: '"auto"', fix }, env);
+  return loadCheck({ folder: moduleDir, gpu: '"auto"', fix }, env, signal);
 }
 
 interface Build {
@@ -49,7 +53,7 @@ interface Build {
   readonly fix: string;
 }
 
-async function loadCheck({ folder, gpu, fix }: Build, env: Variables): Promise<Check> {
+async function loadCheck({ folder, gpu, fix }: Build, env: Variables, signal?: AbortSignal): Promise<Check> {
   try {
     const { stdout } = await promisify(execFile)(process.execPath, [...argumentsFor(gpu)], {
       cwd: folder,
@@ -57,6 +61,7 @@ async function loadCheck({ folder, gpu, fix }: Build, env: Variables): Promise<C
       timeout: loadTimeoutMs,
       killSignal: "SIGKILL",
       maxBuffer: outputBytesMax,
+      ...(signal === undefined ? {} : { signal }),
     });
     return ok("engine", `node-llama-cpp ${stdout.trim()} loads`);
   } catch (error) {

@@ -1,23 +1,47 @@
 import { readFile } from "node:fs/promises";
-import { sqliteVersion } from "../compose.js";
+import { availableParallelism } from "node:os";
+import { sqliteVersion } from "../compose-state.js";
 import { type Check, fail, ok, warn } from "./check.js";
 
 const oldestNode = [20, 19] as const;
-/** Older release lines get no security fixes any more. */
+/** Older release lines get no security fixes any more, and neither do those with odd numbers. */
 const oldestSupportedMajor = 22;
+/** The first release of each line without the security faults that are known of the ones before. */
+const securityFloors: ReadonlyMap<number, string> = new Map([
+  [20, "20.20.2"],
+  [22, "22.22.2"],
+  [24, "24.14.1"],
+]);
 const openFilesWanted = 4096;
+
+/** What the engine's fast code needs, as Linux names it. */
+const fastFeatures: Readonly<Partial<Record<NodeJS.Architecture, readonly string[]>>> = {
+  x64: ["avx2", "fma", "f16c"],
+  arm64: ["asimd", "asimddp"],
+};
 
 /** `version` as `process.versions.node` has it. */
 export function runtimeCheck(version: string): Check {
   const [major = 0, minor = 0] = version.split(".").map(Number);
   const detail = `Node ${version}`;
   if (major < oldestNode[0] || (major === oldestNode[0] && minor < oldestNode[1])) {
-    return fail("node", detail, `install Node ${oldestNode.join(".")} or newer`);
+    return fail("node", detail, "install Node 24; 20.19 is the oldest that works");
   }
-  if (major < oldestSupportedMajor) {
+  if (major < oldestSupportedMajor || (major % 2 === 1 && major < 25)) {
     return warn("node", `${detail}: this release line gets no security fixes any more`, "install Node 24");
   }
+  const floor = securityFloors.get(major);
+  if (floor !== undefined && isOlder(version, floor)) {
+    return warn("node", `${detail} has known security faults`, `install Node ${floor} or newer`);
+  }
   return ok("node", detail);
+}
+
+function isOlder(version: string, floor: string): boolean {
+  const parts = version.split(".").map(Number);
+  const least = floor.split(".").map(Number);
+  const differing = least.findIndex((part, i) => (parts[i] ?? 0) !== part);
+  return differing !== -1 && (parts[differing] ?? 0) < (least[differing] ?? 0);
 }
 
 /** Whether the binding of the embedded store loads and works. */
@@ -28,6 +52,27 @@ export function sqliteCheck(): Check {
     const reason = error instanceof Error ? error.message : String(error);
     return fail("sqlite", reason, "use Node 22.13 or newer, or install without --omit=optional");
   }
+}
+
+/** Whether the engine's fast code can run here. Known on Linux only. */
+export async function processorCheck(): Promise<Check> {
+  const facts = await readFile("/proc/cpuinfo", "utf8").catch(() => "");
+  return judgeProcessor(facts, process.arch, availableParallelism());
+}
+
+/** `facts`: what `/proc/cpuinfo` says, empty where there is none. `cores`: threads that may run at once. */
+export function judgeProcessor(facts: string, architecture: NodeJS.Architecture, cores: number): Check {
+  const detail = `${cores} cores, ${architecture}`;
+  const features = /^(?:flags|Features)\s*:\s*(.*)$/m.exec(facts)?.[1]?.split(" ");
+  const wanted = fastFeatures[architecture] ?? [];
+  if (features === undefined) return ok("cpu", `${detail}; its features are not known on this system`);
+  const missing = wanted.filter((name) => !features.includes(name));
+  if (missing.length === 0) return ok("cpu", [detail, ...wanted].join(" "));
+  return warn(
+    "cpu",
+    `${detail}, without ${missing.join(", ")}: the embedded engine will be slow`,
+    "use another machine; a virtual one has to be given the features of its host's processor",
+  );
 }
 
 /** Each connection takes one open file. Known on Linux only. */

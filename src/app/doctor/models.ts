@@ -1,68 +1,92 @@
 import { stat, statfs } from "node:fs/promises";
 import { dirname } from "node:path";
+import type { StoredModel } from "../../domain/catalog/model-store.js";
 import { byteText } from "../../lib/byte-text.js";
 import { createSystemClock } from "../../lib/clock.js";
-import { modelSources, openModelStore } from "../compose.js";
+import { modelSources, openModelStore } from "../compose-models.js";
 import type { Variables } from "../config/expand.js";
 import type { Config } from "../config/schema.js";
 import { type Check, fail, ok, warn } from "./check.js";
+import type { OtherClock } from "./clock.js";
+import { memoryCheck } from "./memory.js";
 
 const hubTimeoutMs = 5_000;
 /** What is unpacked or converted lies beside what was fetched for a while. */
 const roomFactor = 2;
 const otherWays = "uis models import FILE; or configure another engine in uis.yaml";
 
-type ModelKind = "chat" | "embedding";
+/** What is left free for logs, usage and deliveries. */
+const freeBytesMin = 1_000_000_000;
 
-/** Whether models are kept, and whether more can be had. `config.data_dir` absolute. */
-export async function modelChecks(config: Config, env: Variables): Promise<Check[]> {
-  const { check, missing } = await keptModels(config, env);
-  return [
-    check,
-    ...(await Promise.all([hubCheck(config, env), pipCheck(config, env), diskCheck(config, env, missing)])),
-  ];
+type ModelKind = StoredModel["kind"];
+
+/** Models on this machine and where more of them come from. */
+export interface ModelFindings {
+  readonly checks: readonly Check[];
+  /** The hub's; null: it was not asked, or does not tell. */
+  readonly clock: OtherClock | null;
+}
+
+/**
+ * Whether models are kept and fit, and whether more can be had. `config.data_dir` absolute; `list` gives what is kept and
+ * rejects when that cannot be understood.
+ */
+export async function lookAtModels(
+  config: Config,
+  env: Variables,
+  list: () => Promise<readonly StoredModel[]>,
+): Promise<ModelFindings> {
+  const { checks, missing } = await keptModels(config, list);
+  const hub = await lookAtHub(config, env);
+  const others = await Promise.all([pipCheck(config, env), diskCheck(config, env, missing)]);
+  return { checks: [...checks, ...hub.checks, ...others], clock: hub.clock };
 }
 
 /** What is kept, and of which kinds a first start would fetch a default model. */
-async function keptModels(
-  config: Config,
-  env: Variables,
-): Promise<{ readonly check: Check; readonly missing: readonly ModelKind[] }> {
+async function keptModels(config: Config, list: () => Promise<readonly StoredModel[]>) {
   const hasOwnCatalog = config.models !== null;
   try {
-    const kinds = await keptKinds(config, env);
-    const missing = (["chat", "embedding"] as const).filter((kind) => !hasOwnCatalog && !kinds.includes(kind));
-    const detail = `${kinds.length} kept in ${config.data_dir}`;
-    if (hasOwnCatalog) return { check: ok("models", `${detail}; the configuration says which are used`), missing };
-    if (!missing.includes("chat")) return { check: ok("models", detail), missing };
-    const fix = `uis models pull hf:owner/repo/file.gguf@revision (HF_ENDPOINT names a mirror); or ${otherWays}`;
-    return { check: warn("models", `${detail}, none of them for chat: a start tries to fetch one`, fix), missing };
+    const kept = await list();
+    const missing = (["chat", "embedding"] as const).filter(
+      (kind) => !hasOwnCatalog && !kept.some((model) => model.kind === kind),
+    );
+    return { checks: [keptCheck(config, kept.length, missing), await memoryCheck(config, kept)], missing };
   } catch (error) {
-    return { check: fail("models", reasonOf(error), "correct it, or choose another --data-dir"), missing: [] };
+    const check = fail("models", reasonOf(error), "correct it, or choose another --data-dir");
+    return { checks: [check], missing: [] };
   }
 }
 
-/** None when there is no data folder yet: looking must not make it. */
-async function keptKinds(config: Config, env: Variables): Promise<readonly ModelKind[]> {
+function keptCheck({ models, data_dir }: Config, count: number, missing: readonly ModelKind[]): Check {
+  const detail = `${count} kept in ${data_dir}`;
+  if (models !== null) return ok("models", `${detail}; the configuration says which are used`);
+  if (!missing.includes("chat")) return ok("models", detail);
+  const fix = `uis models pull hf:owner/repo/file.gguf@revision (HF_ENDPOINT names a mirror); or ${otherWays}`;
+  return warn("models", `${detail}, none of them for chat: a start tries to fetch one`, fix);
+}
+
+/** What is kept in the data folder of a service that may not run; looking makes no folder. */
+export async function listInFolder(config: Config, env: Variables): Promise<readonly StoredModel[]> {
   if ((await stat(config.data_dir).catch(() => null)) === null) return [];
   const store = await openModelStore(config, env, createSystemClock());
   try {
-    return (await store.list()).map(({ kind }) => kind);
+    return await store.list();
   } finally {
     await store.close();
   }
 }
 
 /** Whether the hub answers in time; not asked when nothing may be fetched. */
-async function hubCheck(config: Config, env: Variables): Promise<Check> {
-  if (config.offline) return ok("hub", "not asked: offline");
+async function lookAtHub(config: Config, env: Variables): Promise<ModelFindings> {
+  if (config.offline) return { checks: [ok("hub", "not asked: offline")], clock: null };
   const sources = modelSources(config, env);
   try {
-    await sources.askHub(AbortSignal.timeout(hubTimeoutMs));
-    return ok("hub", `${sources.hubEndpoint} answers`);
+    const atMs = await sources.askHub(AbortSignal.timeout(hubTimeoutMs));
+    const clock = atMs === null ? null : { name: sources.hubEndpoint, aheadMs: Date.now() - atMs };
+    return { checks: [ok("hub", `${sources.hubEndpoint} answers`)], clock };
   } catch (error) {
     const fix = `name a mirror with HF_ENDPOINT or a proxy with HTTPS_PROXY; or ${otherWays}`;
-    return warn("hub", `${sources.hubEndpoint}: ${reasonOf(error)}`, fix);
+    return { checks: [warn("hub", `${sources.hubEndpoint}: ${reasonOf(error)}`, fix)], clock: null };
   }
 }
 
@@ -75,14 +99,17 @@ async function pipCheck(config: Config, env: Variables): Promise<Check> {
   return warn("pip", "not on the PATH: no model can be fetched from a package index", fix);
 }
 
-/** Whether the default models that are missing would find room. */
+/** Whether the default models that are missing would find room, and what is written every day. */
 async function diskCheck(config: Config, env: Variables, missing: readonly ModelKind[]): Promise<Check> {
   const { bavail, bsize } = await statfs(await nearestExisting(config.data_dir));
   const freeBytes = bavail * bsize;
   const wanted = config.offline ? [] : modelSources(config, env).defaults.filter(({ kind }) => missing.includes(kind));
   const neededBytes = roomFactor * wanted.reduce((sum, { bytes }) => sum + bytes, 0);
   const detail = `${byteText(freeBytes)} free for ${config.data_dir}`;
-  if (freeBytes >= neededBytes) return ok("disk", detail);
+  if (freeBytes >= neededBytes) {
+    if (freeBytes >= freeBytesMin) return ok("disk", detail);
+    return warn("disk", `${detail}, which usage and deliveries may fill`, "make room, or choose another --data-dir");
+  }
   const names = wanted.map(({ id }) => id).join(" and ");
   return warn(
     "disk",

@@ -2,10 +2,8 @@ import { X509Certificate } from "node:crypto";
 import { access, constants, stat } from "node:fs/promises";
 import { createServer } from "node:net";
 import { dirname } from "node:path";
-import type { Variables } from "../config/expand.js";
 import type { Config } from "../config/schema.js";
 import { isOpenToOthers } from "../data-dir.js";
-import { warningsOf } from "../start-warnings.js";
 import { loadTls } from "../tls-loader.js";
 import { type Check, fail, ok, warn } from "./check.js";
 
@@ -77,20 +75,15 @@ async function answersHealth(url: string): Promise<boolean> {
   }
 }
 
-/** What a start would warn about. */
-export function warningChecks(config: Config, env: Variables): Check[] {
-  return warningsOf(config, env).map((warning) => {
-    const [detail = warning, fix = "see docs/config.md"] = warning.split(/: (.*)/s);
-    return warn("settings", detail, fix);
-  });
-}
-
 /** Whether the TLS files can be used, and for how long. */
 export async function certificateCheck({ server }: Config, nowMs: number): Promise<Check> {
   try {
     const tls = await loadTls(server.tls);
     if (tls === null) return ok("tls", "off");
-    const { validTo } = new X509Certificate(tls.cert);
+    const { validFrom, validTo } = new X509Certificate(tls.cert);
+    if (Date.parse(validFrom) > nowMs) {
+      return fail("tls", `the certificate begins on ${validFrom} only`, "set the clock, or use one that holds already");
+    }
     const leftMs = Date.parse(validTo) - nowMs;
     if (leftMs <= 0)
       return fail("tls", `the certificate ended on ${validTo}`, "renew it; it is loaded without a restart");

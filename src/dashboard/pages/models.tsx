@@ -56,10 +56,10 @@ function NothingStored() {
 }
 
 async function read(signal: AbortSignal) {
-  const [{ models: catalog = [] }, { status = {} }, { models: stored = [] }] = await Promise.all([
+  const [{ models: catalog = [] }, { system = {} }, { models: stored = [] }] = await Promise.all([
     call("unified.catalog.v1.CatalogService/ListModels", {}, signal),
-    call("unified.admin.v1.SystemService/GetStatus", {}, signal),
+    call("unified.admin.v1.SystemService/GetSystem", {}, signal),
     call("unified.admin.v1.ModelAdminService/ListStoredModels", {}, signal),
   ]);
-  return { catalog, states: status.models ?? [], stored };
+  return { catalog, states: system.models ?? [], stored };
 }

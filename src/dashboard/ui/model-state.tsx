@@ -1,4 +1,4 @@
-import type { ModelStatusJson } from "../../../gen/unified/admin/v1/status_pb.js";
+import type { ModelStatusJson } from "../../../gen/unified/admin/v1/system_pb.js";
 import { Badge, type Tone } from "./feedback.js";
 
 const tones: Readonly<Record<string, Tone>> = { ready: "good", loading: "busy", failed: "bad" };

@@ -7,14 +7,19 @@ import {
 } from "../../../gen/unified/admin/v1/audit_pb.js";
 import {
   CreateBackupResponseSchema,
-  GetStatusResponseSchema,
+  GetSystemResponseSchema,
   ListAuditRecordsResponseSchema,
+  RunDoctorResponseSchema,
   SystemService,
+  type WatchOverviewResponse,
+  WatchOverviewResponseSchema,
 } from "../../../gen/unified/admin/v1/system_service_pb.js";
 import type { Audit } from "../access/audit.js";
 import type { AuditActor, AuditLog, AuditRecord } from "../access/audit-log.js";
 import { parseAuditCursor } from "../access/audit-order.js";
 import { toPageToken, toStorePage } from "../access/page-request.js";
+import type { Doctor } from "../doctor.js";
+import type { Look, OverviewFeed } from "../overview-feed.js";
 import { ServiceError } from "../service-error.js";
 import type { ServiceStatus } from "../service-status.js";
 import type { State } from "../state.js";
@@ -25,13 +30,24 @@ export interface SystemServiceDeps {
   readonly audit: Pick<Audit, "record">;
   readonly backup: State["backup"];
   readonly status: Pick<ServiceStatus, "read">;
+  readonly overview: Pick<OverviewFeed, "watch">;
+  readonly doctor: Pick<Doctor, "run">;
 }
 
 /** `unified.admin.v1.SystemService`, for the administrator. */
-export function createSystemService({ auditLog, audit, backup, status }: SystemServiceDeps): RpcService {
+export function createSystemService(deps: SystemServiceDeps): RpcService {
+  const { auditLog, audit, backup, status, overview, doctor } = deps;
   return rpcService(SystemService, {
-    async getStatus() {
-      return create(GetStatusResponseSchema, { status: await status.read() });
+    async getSystem() {
+      return create(GetSystemResponseSchema, { system: await status.read() });
+    },
+    async watchOverview(_request, ctx) {
+      ctx.watching();
+      return { items: toResponses(overview.watch(ctx.signal)) };
+    },
+    async runDoctor() {
+      const checks = (await doctor.run()).map(({ fix, ...finding }) => ({ ...finding, fix: fix ?? "" }));
+      return create(RunDoctorResponseSchema, { checks });
     },
     async listAuditRecords(request) {
       const page = toStorePage(request, (text) => parseAuditCursor(text) !== null);
@@ -56,6 +72,13 @@ export function createSystemService({ auditLog, audit, backup, status }: SystemS
       return create(CreateBackupResponseSchema, { path });
     },
   });
+}
+
+async function* toResponses(looks: AsyncIterable<Look>): AsyncGenerator<WatchOverviewResponse> {
+  for await (const { system, hasChanged } of looks) {
+    const at = system.now === undefined ? {} : { at: system.now };
+    yield create(WatchOverviewResponseSchema, { ...at, ...(hasChanged ? { system } : {}) });
+  }
 }
 
 const actorKinds: Readonly<Record<AuditActor["kind"], AuditActorKind>> = {

@@ -19,6 +19,8 @@ export interface GgufHeader {
   readonly chatTemplate: string | null;
   /** The format's number for the kind of quantisation. */
   readonly fileType: number | null;
+  /** Memory that each token of a context takes, at two bytes a value. */
+  readonly contextBytesPerToken: number | null;
   readonly tensorCount: number;
   /** Values of all tensors together. */
   readonly parameterCount: number;
@@ -90,9 +92,26 @@ function describe(metadata: Metadata, tensors: readonly AnnouncedTensor[]): Gguf
     tokenizer: textOf(metadata, "tokenizer.ggml.model"),
     chatTemplate: textOf(metadata, "tokenizer.chat_template"),
     fileType: countOf(metadata, "general.file_type"),
+    contextBytesPerToken: contextBytesPerToken(metadata, architecture),
     tensorCount: tensors.length,
     parameterCount: tensors.reduce((sum, { values }) => sum + values, 0),
   };
+}
+
+const bytesPerValue = 2;
+
+/** Keys and values of all layers. */
+function contextBytesPerToken(metadata: Metadata, architecture: string): number | null {
+  const count = (name: string): number | null => countOf(metadata, `${architecture}.${name}`);
+  const layers = count("block_count");
+  const heads = count("attention.head_count");
+  const width = count("embedding_length");
+  if (layers === null || heads === null || heads === 0 || width === null) return null;
+  // A list of them, one per layer, is left out of the metadata: then all heads are counted, which is the most.
+  const keptHeads = count("attention.head_count_kv") ?? heads;
+  const keyLength = count("attention.key_length") ?? width / heads;
+  const valueLength = count("attention.value_length") ?? width / heads;
+  return Math.ceil(layers * keptHeads * (keyLength + valueLength) * bytesPerValue);
 }
 
 function textOf(metadata: Metadata, key: string): string | null {

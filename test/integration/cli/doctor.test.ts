@@ -36,19 +36,52 @@ describe("uis doctor", () => {
   it("exits 0 where a service could start, and every finding has its four fields", async () => {
     const { code, checks } = await doctor();
     expect(code).toBe(0);
+    expect(checks.map(({ check }) => check)).toEqual([
+      ...[
+        "node",
+        "sqlite",
+        "cpu",
+        "open_files",
+        "config",
+        "data_dir",
+        "engine",
+        "models",
+        "memory",
+        "hub",
+        "pip",
+        "disk",
+      ],
+      ...["port_http", "port_grpc", "port_ops", "tls", "clock", "bind", "webhook_egress"],
+    ]);
     for (const check of checks) {
       expect(Object.keys(check)).toEqual(["check", "status", "detail", "fix"]);
       expect(check.fix === null).toBe(check.status === "ok");
     }
     expect(statusOf(checks, "sqlite")).toBe("ok");
     expect(statusOf(checks, "data_dir")).toBe("ok");
+    expect(statusOf(checks, "bind")).toBe("ok");
+    expect(find(checks, "engine")).toMatchObject({ status: "ok", detail: expect.stringContaining("3.21.1") });
+    expect(find(checks, "hub")).toMatchObject({ status: "ok", detail: "not asked: offline" });
+    expect(find(checks, "disk")?.detail).toMatch(/^[\d.]+ (MB|GB|TB) free for /);
+    expect(find(checks, "cpu")?.detail).toMatch(/^\d+ cores, /);
+    expect(find(checks, "open_files")?.detail).toMatch(/^at most (\d+|unlimited) open files$/);
+    expect(find(checks, "node")?.detail).toContain(process.versions.node);
+    expect(find(checks, "clock")).toMatchObject({ status: "ok", detail: expect.stringContaining("not compared") });
+    expect(find(checks, "webhook_egress")).toMatchObject({
+      status: "ok",
+      detail: "HTTPS to public addresses only, on the ports 443 and from 1024",
+    });
   });
 
   it("exits 1 and says why when the configuration is wrong", async () => {
-    await writeFile(join(cwd, "uis.yaml"), "server: { prt: 1 }\n");
+    await writeFile(join(cwd, "uis.yaml"), "data_dir: data\nserver: { prt: 1 }\n");
     const { code, checks } = await doctor();
     expect(code).toBe(1);
-    expect(checks.find(({ check }) => check === "config")).toMatchObject({ status: "fail" });
+    expect(find(checks, "config")).toMatchObject({
+      status: "fail",
+      detail: expect.stringMatching(/uis\.yaml:2:\d+: /),
+    });
+    expect(find(checks, "config")?.fix).toContain("uis config check");
   });
 
   it("finds a port that is taken", async () => {
@@ -61,16 +94,39 @@ describe("uis doctor", () => {
     expect(statusOf(checks, "port_http")).toBe("fail");
   });
 
-  it("warns of listeners that others can reach without TLS, and fails for TLS files that are not there", async () => {
-    const { checks } = await doctor({ HOST: "0.0.0.0" });
-    expect(statusOf(checks, "settings")).toBe("warn");
+  it("fails for TLS files that are not there", async () => {
     const broken = await doctor({ UIS_SERVER_TLS_CERT_FILE: "gone.pem", UIS_SERVER_TLS_KEY_FILE: "gone.pem" });
     expect(statusOf(broken.checks, "tls")).toBe("fail");
   });
 
-  it("loads the embedded engine's binary, or says which build is missing", async () => {
+  it("WH-41: warns of all that settings open or lose, and of variables that mean nothing", async () => {
+    const open = "webhooks: { allow_http: true, allow_private_cidrs: [10.0.0.0/8] }\n";
+    await writeFile(join(cwd, "uis.yaml"), open);
+    const { code, checks } = await doctor({ UIS_GRPC_PRT: "1", UIS_STATE_DURABILITY: "none", HOST: "0.0.0.0" });
+    expect(code).toBe(0);
+    expect(find(checks, "variables")?.fix).toContain("UIS_GRPC_PORT");
+    expect(statusOf(checks, "state")).toBe("warn");
+    expect(find(checks, "bind")).toMatchObject({ status: "warn", fix: expect.stringContaining("server.tls") });
+    const found = checks.filter(({ check }) => check === "webhook_egress");
+    expect(found.map(({ status }) => status)).toEqual(["warn", "warn"]);
+    expect(found.map(({ detail }) => detail).join()).toMatch(/allow_http.*10\.0\.0\.0\/8/);
+  });
+
+  it("adds up what the kept models take in memory with their contexts, which settings change", async () => {
+    await writeRandomGguf(join(cwd, "chat.gguf"));
+    expect((await uis(["models", "import", "chat.gguf", "--id", "m"], { cwd })).code).toBe(0);
+    const taken = async () => find((await doctor()).checks, "memory")?.detail.split("take ")[1];
+    const usual = await taken();
+    expect(usual).toMatch(/^[\d.]+ (kB|MB)$/);
+    await writeFile(join(cwd, "uis.yaml"), "models: [{ id: m, engine: llama, slots: 256 }]\n");
+    expect(await taken()).not.toBe(usual);
+    await writeFile(join(cwd, "uis.yaml"), "models: [{ id: other, engine: scripted }]\n");
     const { checks } = await doctor();
-    expect(find(checks, "engine")).toMatchObject({ status: "ok", detail: expect.stringContaining("3.21.1") });
+    expect(statusOf(checks, "models")).toBe("ok");
+    expect(find(checks, "memory")?.detail).toContain("take 0 bytes");
+  });
+
+  it("says which build of the embedded engine is missing", async () => {
     const elsewhere = await doctor({ UIS_ENGINE_MODULE_DIR: cwd });
     expect(elsewhere.code).toBe(1);
     expect(find(elsewhere.checks, "engine")).toMatchObject({ status: "fail", detail: expect.stringContaining(cwd) });
@@ -90,11 +146,6 @@ describe("uis doctor", () => {
     expect(statusOf((await doctor()).checks, "models")).toBe("ok");
   });
 
-  it("leaves models to a configuration that names its own", async () => {
-    await writeFile(join(cwd, "uis.yaml"), "models: [{ id: m, engine: scripted }]\n");
-    expect(statusOf((await doctor()).checks, "models")).toBe("ok");
-  });
-
   it("fails when what is kept cannot be understood", async () => {
     await mkdir(join(cwd, "data", "models"), { recursive: true });
     await writeFile(join(cwd, "data", "models", "index.json"), "[]");
@@ -103,18 +154,29 @@ describe("uis doctor", () => {
     expect(find(checks, "models")).toMatchObject({ status: "fail", detail: expect.stringContaining("index.json") });
   });
 
-  it("asks the hub, unless it is offline", async () => {
-    expect(find((await doctor()).checks, "hub")).toMatchObject({ status: "ok", detail: "not asked: offline" });
-    const hub = createHttpServer((_, res) => res.end()).listen(0, "127.0.0.1");
+  it("asks the hub unless it is offline, and compares the clock with the one that the hub tells", async () => {
+    const at = { aheadMs: 0 };
+    const hub = createHttpServer((_, res) => {
+      res.setHeader("date", new Date(Date.now() + at.aheadMs).toUTCString()).end();
+    }).listen(0, "127.0.0.1");
     await once(hub, "listening");
     const endpoint = `http://127.0.0.1:${(hub.address() as AddressInfo).port}`;
     const online = { UIS_OFFLINE: "0", HF_ENDPOINT: endpoint };
-    expect(statusOf((await doctor(online)).checks, "hub")).toBe("ok");
+    const { checks } = await doctor(online);
+    expect(statusOf(checks, "hub")).toBe("ok");
+    expect(find(checks, "clock")).toMatchObject({ status: "ok", detail: expect.stringContaining(endpoint) });
+    at.aheadMs = -3_600_000;
+    const wrong = await doctor(online);
+    expect(wrong.code).toBe(1);
+    expect(find(wrong.checks, "clock")).toMatchObject({
+      status: "fail",
+      fix: expect.stringContaining("set the clock"),
+    });
     hub.close();
     hub.closeAllConnections();
-    const { code, checks } = await doctor(online);
-    expect(code).toBe(0);
-    expect(find(checks, "hub")).toMatchObject({ status: "warn", fix: expect.stringContaining("HF_ENDPOINT") });
+    const away = await doctor(online);
+    expect(away.code).toBe(0);
+    expect(find(away.checks, "hub")).toMatchObject({ status: "warn", fix: expect.stringContaining("HF_ENDPOINT") });
   });
 
   it("looks for pip on the PATH, which only matters where something may be fetched", async () => {
@@ -125,10 +187,6 @@ describe("uis doctor", () => {
     expect(statusOf((await doctor({ PATH: bin })).checks, "pip")).toBe("ok");
     await writeFile(join(bin, "pip"), "", { mode: 0o755 });
     expect(find((await doctor(online)).checks, "pip")).toMatchObject({ status: "ok", detail: join(bin, "pip") });
-  });
-
-  it("says how much room there is", async () => {
-    expect(find((await doctor()).checks, "disk")?.detail).toMatch(/^[\d.]+ (MB|GB|TB) free for /);
   });
 
   it("looks at a Redis server when one is named", async () => {
@@ -149,7 +207,9 @@ describe("uis doctor, asked about a Redis server", () => {
   async function doctorOf(url: string) {
     const env = { ...freePorts, ...surroundings, REDIS_URL: url };
     const results = [await uis(["doctor", "--json"], { cwd, env }), await uis(["doctor"], { cwd, env })];
-    const checks = (JSON.parse(results[0]?.stdout ?? "") as Check[]).filter(({ check }) => check.startsWith("redis"));
+    const checks = (JSON.parse(results[0]?.stdout ?? "") as Check[]).filter(({ check }) =>
+      /^(redis|clock)/.test(check),
+    );
     return { code: results[0]?.code, checks, printed: results.map(({ stdout, stderr }) => stdout + stderr).join("") };
   }
 
@@ -158,7 +218,10 @@ describe("uis doctor, asked about a Redis server", () => {
     const { code, checks } = await doctorOf(redis.url);
     expect(code).toBe(0);
     const detail = expect.stringMatching(/^answers within [\d.]+ ms; durability every-write$/);
-    expect(checks).toEqual([{ check: "redis", status: "ok", detail, fix: null }]);
+    expect(checks).toEqual([
+      { check: "redis", status: "ok", detail, fix: null },
+      { check: "clock", status: "ok", detail: "agrees with the clock of Redis", fix: null },
+    ]);
   });
 
   it("warns of one that a power cut can take a second from", async () => {
@@ -168,6 +231,7 @@ describe("uis doctor, asked about a Redis server", () => {
     expect(checks).toMatchObject([
       { check: "redis", status: "ok" },
       { check: "redis_durability", status: "warn", detail: expect.stringContaining("appendfsync always") },
+      { check: "clock", status: "ok" },
     ]);
   });
 
@@ -185,6 +249,7 @@ describe("uis doctor, asked about a Redis server", () => {
     expect(code).toBe(1);
     expect(checks).toMatchObject([
       { check: "redis", status: "fail", detail: expect.stringContaining(cause), fix: expect.stringContaining(fix) },
+      { check: "clock", status: "ok" },
     ]);
   });
 
@@ -192,10 +257,10 @@ describe("uis doctor, asked about a Redis server", () => {
     redis = await startRedis({ aof: "always", acl: true, rules: "+config|get" });
     const right = new URL(redis.url).password;
     const accepted = await doctorOf(redis.url);
-    expect([accepted.code, accepted.checks.map(({ status }) => status)]).toEqual([0, ["ok"]]);
+    expect([accepted.code, accepted.checks.map(({ status }) => status)]).toEqual([0, ["ok", "ok"]]);
     const refused = await doctorOf(redis.url.replace(right, "wr0ng-passw%40rd"));
     expect(refused.code).toBe(1);
-    expect(refused.checks).toMatchObject([{ status: "fail", detail: expect.stringContaining("WRONGPASS") }]);
+    expect(refused.checks[0]).toMatchObject({ status: "fail", detail: expect.stringContaining("WRONGPASS") });
     expect(refused.checks[0]?.fix).toMatch(/password/);
     for (const secret of [right, decodeURIComponent(right)]) expect(accepted.printed).not.toContain(secret);
     for (const secret of ["wr0ng-passw%40rd", "wr0ng-passw@rd"]) expect(refused.printed).not.toContain(secret);

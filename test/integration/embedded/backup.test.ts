@@ -6,7 +6,7 @@ import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { openEmbeddedState } from "../../../src/state/embedded/embedded-state.js";
 import { restoreEmbeddedState } from "../../../src/state/embedded/restore.js";
 import { openSqlite } from "../../../src/state/embedded/sqlite-binding.js";
-import { keyRecord } from "../../suites/api-key-records.js";
+import { keyRecord, listKeys } from "../../suites/api-key-records.js";
 import { StateChild } from "./child-process.js";
 import { settlement, usedThisMonth } from "./ledger-requests.js";
 
@@ -37,7 +37,7 @@ async function backUpAndGoOn(): Promise<void> {
 
 async function keyIds(): Promise<string[]> {
   const state = await open();
-  const { records } = await state.keys.list({ account: null, limit: 10, after: null });
+  const records = await listKeys(state.keys);
   await state.close();
   return records.map(({ id }) => id);
 }

@@ -3,7 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { openEmbeddedState } from "../../../src/state/embedded/embedded-state.js";
-import { keyRecord } from "../../suites/api-key-records.js";
+import { keyRecord, listKeys } from "../../suites/api-key-records.js";
 import { rounds } from "../../support/tier.js";
 import { StateChild } from "./child-process.js";
 
@@ -39,17 +39,12 @@ describe("embedded state under kill -9", () => {
 
     const state = await openEmbeddedState({ dataDir, log });
     const found: number[] = [];
-    let after: string | null = null;
-    do {
-      const page = await state.keys.list({ account: null, limit: 1_000, after });
-      for (const record of page.records) {
-        const number = Number(record.id.slice("key_".length));
-        // Also those that were in flight: they are there as they were written, or not at all.
-        expect(record).toEqual(keyRecord(number));
-        found.push(number);
-      }
-      after = page.next;
-    } while (after !== null);
+    for (const record of await listKeys(state.keys, {}, 1_000)) {
+      const number = Number(record.id.slice("key_".length));
+      // Also those that were in flight: they are there as they were written, or not at all.
+      expect(record).toEqual(keyRecord(number));
+      found.push(number);
+    }
     await state.close();
     const there = new Set(found);
     expect(acknowledged.filter((number) => !there.has(number))).toEqual([]);
@@ -65,7 +60,7 @@ describe("embedded state under kill -9", () => {
     await expect(state.keys.insert(keyRecord(9_999))).rejects.toMatchObject({ code: "storage_unavailable" });
 
     const again = await openEmbeddedState({ dataDir, log });
-    const { records } = await again.keys.list({ account: null, limit: 10_000, after: null });
+    const records = await listKeys(again.keys, {}, 1_000);
     await again.close();
     expect(records).toHaveLength(numbers.length);
   });

@@ -1,8 +1,8 @@
 import { describe, expect, it } from "vitest";
-import type { StatusJson } from "../../../gen/unified/admin/v1/status_pb.js";
+import type { SystemJson } from "../../../gen/unified/admin/v1/system_pb.js";
 import { hintsOf } from "../../../src/dashboard/pages/overview/hints.js";
 
-const well: StatusJson = {
+const well: SystemJson = {
   state: { kind: "embedded", ok: true },
   models: [{ id: "a", state: "ready", slots: 2, running: 2 }],
 };

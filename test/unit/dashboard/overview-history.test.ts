@@ -1,10 +1,10 @@
 import { describe, expect, it } from "vitest";
-import type { StatusJson } from "../../../gen/unified/admin/v1/status_pb.js";
+import type { SystemJson } from "../../../gen/unified/admin/v1/system_pb.js";
 import { afterReading, byMinute, type History, noHistory } from "../../../src/dashboard/pages/overview/history.js";
 
 const startMs = Date.parse("2026-11-21T10:00:00Z");
 
-function statusAt(seconds: number, more: Partial<StatusJson> = {}): StatusJson {
+function statusAt(seconds: number, more: Partial<SystemJson> = {}): SystemJson {
   return {
     startedAt: "2026-11-21T09:00:00Z",
     now: new Date(startMs + seconds * 1_000).toISOString(),
@@ -14,7 +14,7 @@ function statusAt(seconds: number, more: Partial<StatusJson> = {}): StatusJson {
   };
 }
 
-function historyOf(...readings: readonly StatusJson[]): History {
+function historyOf(...readings: readonly SystemJson[]): History {
   return readings.reduce(afterReading, noHistory);
 }
 

@@ -74,6 +74,14 @@ describe("the status of the service", () => {
     });
   });
 
+  it("tells where it listens once the start has told it", async () => {
+    const status = statusOf();
+    expect((await status.read()).listeners).toBeUndefined();
+    const listening = { host: "0.0.0.0", httpPort: 8080, grpcPort: 50_051, tls: true };
+    status.listensOn(listening);
+    expect((await status.read()).listeners).toMatchObject(listening);
+  });
+
   it("a model is ready with one loaded deployment, loading while one may still come, and failed when none will", async () => {
     const failure = new EngineError("internal", "the file is damaged");
     const models = [

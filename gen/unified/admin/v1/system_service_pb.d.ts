@@ -4,7 +4,9 @@
 
 import type { GenFile, GenMessage, GenService } from "@bufbuild/protobuf/codegenv2";
 import type { Message } from "@bufbuild/protobuf";
-import type { Status, StatusJson } from "./status_pb.js";
+import type { System, SystemJson } from "./system_pb.js";
+import type { Timestamp, TimestampJson } from "@bufbuild/protobuf/wkt";
+import type { DoctorCheck, DoctorCheckJson } from "./doctor_pb.js";
 import type { AuditRecord, AuditRecordJson } from "./audit_pb.js";
 
 /**
@@ -13,60 +15,186 @@ import type { AuditRecord, AuditRecordJson } from "./audit_pb.js";
 export declare const file_unified_admin_v1_system_service: GenFile;
 
 /**
- * Request of GetStatus.
+ * Request of GetSystem.
  *
- * @generated from message unified.admin.v1.GetStatusRequest
+ * @generated from message unified.admin.v1.GetSystemRequest
  */
-export declare type GetStatusRequest = Message<"unified.admin.v1.GetStatusRequest"> & {
+export declare type GetSystemRequest = Message<"unified.admin.v1.GetSystemRequest"> & {
 };
 
 /**
- * Request of GetStatus.
+ * Request of GetSystem.
  *
- * @generated from message unified.admin.v1.GetStatusRequest
+ * @generated from message unified.admin.v1.GetSystemRequest
  */
-export declare type GetStatusRequestJson = {
+export declare type GetSystemRequestJson = {
 };
 
 /**
- * Describes the message unified.admin.v1.GetStatusRequest.
- * Use `create(GetStatusRequestSchema)` to create a new message.
+ * Describes the message unified.admin.v1.GetSystemRequest.
+ * Use `create(GetSystemRequestSchema)` to create a new message.
  */
-export declare const GetStatusRequestSchema: GenMessage<GetStatusRequest, {jsonType: GetStatusRequestJson}>;
+export declare const GetSystemRequestSchema: GenMessage<GetSystemRequest, {jsonType: GetSystemRequestJson}>;
 
 /**
- * Response of GetStatus.
+ * Response of GetSystem.
  *
- * @generated from message unified.admin.v1.GetStatusResponse
+ * @generated from message unified.admin.v1.GetSystemResponse
  */
-export declare type GetStatusResponse = Message<"unified.admin.v1.GetStatusResponse"> & {
+export declare type GetSystemResponse = Message<"unified.admin.v1.GetSystemResponse"> & {
   /**
-   * The status.
+   * The process.
    *
-   * @generated from field: unified.admin.v1.Status status = 1;
+   * @generated from field: unified.admin.v1.System system = 1;
    */
-  status?: Status | undefined;
+  system?: System | undefined;
 };
 
 /**
- * Response of GetStatus.
+ * Response of GetSystem.
  *
- * @generated from message unified.admin.v1.GetStatusResponse
+ * @generated from message unified.admin.v1.GetSystemResponse
  */
-export declare type GetStatusResponseJson = {
+export declare type GetSystemResponseJson = {
   /**
-   * The status.
+   * The process.
    *
-   * @generated from field: unified.admin.v1.Status status = 1;
+   * @generated from field: unified.admin.v1.System system = 1;
    */
-  status?: StatusJson;
+  system?: SystemJson;
 };
 
 /**
- * Describes the message unified.admin.v1.GetStatusResponse.
- * Use `create(GetStatusResponseSchema)` to create a new message.
+ * Describes the message unified.admin.v1.GetSystemResponse.
+ * Use `create(GetSystemResponseSchema)` to create a new message.
  */
-export declare const GetStatusResponseSchema: GenMessage<GetStatusResponse, {jsonType: GetStatusResponseJson}>;
+export declare const GetSystemResponseSchema: GenMessage<GetSystemResponse, {jsonType: GetSystemResponseJson}>;
+
+/**
+ * Request of WatchOverview.
+ *
+ * @generated from message unified.admin.v1.WatchOverviewRequest
+ */
+export declare type WatchOverviewRequest = Message<"unified.admin.v1.WatchOverviewRequest"> & {
+};
+
+/**
+ * Request of WatchOverview.
+ *
+ * @generated from message unified.admin.v1.WatchOverviewRequest
+ */
+export declare type WatchOverviewRequestJson = {
+};
+
+/**
+ * Describes the message unified.admin.v1.WatchOverviewRequest.
+ * Use `create(WatchOverviewRequestSchema)` to create a new message.
+ */
+export declare const WatchOverviewRequestSchema: GenMessage<WatchOverviewRequest, {jsonType: WatchOverviewRequestJson}>;
+
+/**
+ * Response of WatchOverview: one for each look, as soon as the caller has taken the one before.
+ *
+ * @generated from message unified.admin.v1.WatchOverviewResponse
+ */
+export declare type WatchOverviewResponse = Message<"unified.admin.v1.WatchOverviewResponse"> & {
+  /**
+   * The whole of it, in the first response and when something other than the time has changed. Unset: all is as it was.
+   *
+   * @generated from field: unified.admin.v1.System system = 1;
+   */
+  system?: System | undefined;
+
+  /**
+   * When it was looked at, by the clock of the process.
+   *
+   * @generated from field: google.protobuf.Timestamp at = 2;
+   */
+  at?: Timestamp | undefined;
+};
+
+/**
+ * Response of WatchOverview: one for each look, as soon as the caller has taken the one before.
+ *
+ * @generated from message unified.admin.v1.WatchOverviewResponse
+ */
+export declare type WatchOverviewResponseJson = {
+  /**
+   * The whole of it, in the first response and when something other than the time has changed. Unset: all is as it was.
+   *
+   * @generated from field: unified.admin.v1.System system = 1;
+   */
+  system?: SystemJson;
+
+  /**
+   * When it was looked at, by the clock of the process.
+   *
+   * @generated from field: google.protobuf.Timestamp at = 2;
+   */
+  at?: TimestampJson;
+};
+
+/**
+ * Describes the message unified.admin.v1.WatchOverviewResponse.
+ * Use `create(WatchOverviewResponseSchema)` to create a new message.
+ */
+export declare const WatchOverviewResponseSchema: GenMessage<WatchOverviewResponse, {jsonType: WatchOverviewResponseJson}>;
+
+/**
+ * Request of RunDoctor.
+ *
+ * @generated from message unified.admin.v1.RunDoctorRequest
+ */
+export declare type RunDoctorRequest = Message<"unified.admin.v1.RunDoctorRequest"> & {
+};
+
+/**
+ * Request of RunDoctor.
+ *
+ * @generated from message unified.admin.v1.RunDoctorRequest
+ */
+export declare type RunDoctorRequestJson = {
+};
+
+/**
+ * Describes the message unified.admin.v1.RunDoctorRequest.
+ * Use `create(RunDoctorRequestSchema)` to create a new message.
+ */
+export declare const RunDoctorRequestSchema: GenMessage<RunDoctorRequest, {jsonType: RunDoctorRequestJson}>;
+
+/**
+ * Response of RunDoctor.
+ *
+ * @generated from message unified.admin.v1.RunDoctorResponse
+ */
+export declare type RunDoctorResponse = Message<"unified.admin.v1.RunDoctorResponse"> & {
+  /**
+   * The findings, one or more for each check, in a fixed order.
+   *
+   * @generated from field: repeated unified.admin.v1.DoctorCheck checks = 1;
+   */
+  checks: DoctorCheck[];
+};
+
+/**
+ * Response of RunDoctor.
+ *
+ * @generated from message unified.admin.v1.RunDoctorResponse
+ */
+export declare type RunDoctorResponseJson = {
+  /**
+   * The findings, one or more for each check, in a fixed order.
+   *
+   * @generated from field: repeated unified.admin.v1.DoctorCheck checks = 1;
+   */
+  checks?: DoctorCheckJson[];
+};
+
+/**
+ * Describes the message unified.admin.v1.RunDoctorResponse.
+ * Use `create(RunDoctorResponseSchema)` to create a new message.
+ */
+export declare const RunDoctorResponseSchema: GenMessage<RunDoctorResponse, {jsonType: RunDoctorResponseJson}>;
 
 /**
  * Request of ListAuditRecords.
@@ -239,14 +367,35 @@ export declare const CreateBackupResponseSchema: GenMessage<CreateBackupResponse
  */
 export declare const SystemService: GenService<{
   /**
-   * Tells how the process that is asked is doing.
+   * Tells what the process that is asked is, and how it is doing.
    *
-   * @generated from rpc unified.admin.v1.SystemService.GetStatus
+   * @generated from rpc unified.admin.v1.SystemService.GetSystem
    */
-  getStatus: {
+  getSystem: {
     methodKind: "unary";
-    input: typeof GetStatusRequestSchema;
-    output: typeof GetStatusResponseSchema;
+    input: typeof GetSystemRequestSchema;
+    output: typeof GetSystemResponseSchema;
+  },
+  /**
+   * Tells the same at once, and again whenever it has changed, until the caller leaves. Looks every two seconds.
+   *
+   * @generated from rpc unified.admin.v1.SystemService.WatchOverview
+   */
+  watchOverview: {
+    methodKind: "server_streaming";
+    input: typeof WatchOverviewRequestSchema;
+    output: typeof WatchOverviewResponseSchema;
+  },
+  /**
+   * Checks the machine and the settings of the process that is asked, as `uis doctor` does. Takes seconds; calls that come
+   * meanwhile get the same findings.
+   *
+   * @generated from rpc unified.admin.v1.SystemService.RunDoctor
+   */
+  runDoctor: {
+    methodKind: "unary";
+    input: typeof RunDoctorRequestSchema;
+    output: typeof RunDoctorResponseSchema;
   },
   /**
    * Lists administrative acts, newest first.

@@ -3,56 +3,86 @@
 /* eslint-disable */
 
 import { fileDesc, messageDesc, serviceDesc } from "@bufbuild/protobuf/codegenv2";
+import { file_google_protobuf_timestamp } from "@bufbuild/protobuf/wkt";
 import { file_unified_admin_v1_audit } from "./audit_pb.js";
-import { file_unified_admin_v1_status } from "./status_pb.js";
+import { file_unified_admin_v1_doctor } from "./doctor_pb.js";
+import { file_unified_admin_v1_system } from "./system_pb.js";
 
 /**
  * Describes the file unified/admin/v1/system_service.proto.
  */
 export const file_unified_admin_v1_system_service = /*@__PURE__*/
-  fileDesc("CiV1bmlmaWVkL2FkbWluL3YxL3N5c3RlbV9zZXJ2aWNlLnByb3RvEhB1bmlmaWVkLmFkbWluLnYxIhIKEEdldFN0YXR1c1JlcXVlc3QiPQoRR2V0U3RhdHVzUmVzcG9uc2USKAoGc3RhdHVzGAEgASgLMhgudW5pZmllZC5hZG1pbi52MS5TdGF0dXMiQAoXTGlzdEF1ZGl0UmVjb3Jkc1JlcXVlc3QSEQoJcGFnZV9zaXplGAEgASgFEhIKCnBhZ2VfdG9rZW4YAiABKAkiYwoYTGlzdEF1ZGl0UmVjb3Jkc1Jlc3BvbnNlEi4KB3JlY29yZHMYASADKAsyHS51bmlmaWVkLmFkbWluLnYxLkF1ZGl0UmVjb3JkEhcKD25leHRfcGFnZV90b2tlbhgCIAEoCSIjChNDcmVhdGVCYWNrdXBSZXF1ZXN0EgwKBHBhdGgYASABKAkiJAoUQ3JlYXRlQmFja3VwUmVzcG9uc2USDAoEcGF0aBgBIAEoCTKvAgoNU3lzdGVtU2VydmljZRJUCglHZXRTdGF0dXMSIi51bmlmaWVkLmFkbWluLnYxLkdldFN0YXR1c1JlcXVlc3QaIy51bmlmaWVkLmFkbWluLnYxLkdldFN0YXR1c1Jlc3BvbnNlEmkKEExpc3RBdWRpdFJlY29yZHMSKS51bmlmaWVkLmFkbWluLnYxLkxpc3RBdWRpdFJlY29yZHNSZXF1ZXN0GioudW5pZmllZC5hZG1pbi52MS5MaXN0QXVkaXRSZWNvcmRzUmVzcG9uc2USXQoMQ3JlYXRlQmFja3VwEiUudW5pZmllZC5hZG1pbi52MS5DcmVhdGVCYWNrdXBSZXF1ZXN0GiYudW5pZmllZC5hZG1pbi52MS5DcmVhdGVCYWNrdXBSZXNwb25zZULQAQoUZGV2LnVuaWZpZWQuYWRtaW4udjFCElN5c3RlbVNlcnZpY2VQcm90b1ABWjF1bmlmaWVkLWluZmVyZW5jZS9nZW4vZ28vdW5pZmllZC9hZG1pbi92MTthZG1pbnYxogIDVUFYqgIhVW5pZmllZEluZmVyZW5jZS5VbmlmaWVkLkFkbWluLlYxygIQVW5pZmllZFxBZG1pblxWMeICHFVuaWZpZWRcQWRtaW5cVjFcR1BCTWV0YWRhdGHqAhJVbmlmaWVkOjpBZG1pbjo6VjFiBnByb3RvMw", [file_unified_admin_v1_audit, file_unified_admin_v1_status]);
+  fileDesc("CiV1bmlmaWVkL2FkbWluL3YxL3N5c3RlbV9zZXJ2aWNlLnByb3RvEhB1bmlmaWVkLmFkbWluLnYxIhIKEEdldFN5c3RlbVJlcXVlc3QiPQoRR2V0U3lzdGVtUmVzcG9uc2USKAoGc3lzdGVtGAEgASgLMhgudW5pZmllZC5hZG1pbi52MS5TeXN0ZW0iFgoUV2F0Y2hPdmVydmlld1JlcXVlc3QiaQoVV2F0Y2hPdmVydmlld1Jlc3BvbnNlEigKBnN5c3RlbRgBIAEoCzIYLnVuaWZpZWQuYWRtaW4udjEuU3lzdGVtEiYKAmF0GAIgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcCISChBSdW5Eb2N0b3JSZXF1ZXN0IkIKEVJ1bkRvY3RvclJlc3BvbnNlEi0KBmNoZWNrcxgBIAMoCzIdLnVuaWZpZWQuYWRtaW4udjEuRG9jdG9yQ2hlY2siQAoXTGlzdEF1ZGl0UmVjb3Jkc1JlcXVlc3QSEQoJcGFnZV9zaXplGAEgASgFEhIKCnBhZ2VfdG9rZW4YAiABKAkiYwoYTGlzdEF1ZGl0UmVjb3Jkc1Jlc3BvbnNlEi4KB3JlY29yZHMYASADKAsyHS51bmlmaWVkLmFkbWluLnYxLkF1ZGl0UmVjb3JkEhcKD25leHRfcGFnZV90b2tlbhgCIAEoCSIjChNDcmVhdGVCYWNrdXBSZXF1ZXN0EgwKBHBhdGgYASABKAkiJAoUQ3JlYXRlQmFja3VwUmVzcG9uc2USDAoEcGF0aBgBIAEoCTLpAwoNU3lzdGVtU2VydmljZRJUCglHZXRTeXN0ZW0SIi51bmlmaWVkLmFkbWluLnYxLkdldFN5c3RlbVJlcXVlc3QaIy51bmlmaWVkLmFkbWluLnYxLkdldFN5c3RlbVJlc3BvbnNlEmIKDVdhdGNoT3ZlcnZpZXcSJi51bmlmaWVkLmFkbWluLnYxLldhdGNoT3ZlcnZpZXdSZXF1ZXN0GicudW5pZmllZC5hZG1pbi52MS5XYXRjaE92ZXJ2aWV3UmVzcG9uc2UwARJUCglSdW5Eb2N0b3ISIi51bmlmaWVkLmFkbWluLnYxLlJ1bkRvY3RvclJlcXVlc3QaIy51bmlmaWVkLmFkbWluLnYxLlJ1bkRvY3RvclJlc3BvbnNlEmkKEExpc3RBdWRpdFJlY29yZHMSKS51bmlmaWVkLmFkbWluLnYxLkxpc3RBdWRpdFJlY29yZHNSZXF1ZXN0GioudW5pZmllZC5hZG1pbi52MS5MaXN0QXVkaXRSZWNvcmRzUmVzcG9uc2USXQoMQ3JlYXRlQmFja3VwEiUudW5pZmllZC5hZG1pbi52MS5DcmVhdGVCYWNrdXBSZXF1ZXN0GiYudW5pZmllZC5hZG1pbi52MS5DcmVhdGVCYWNrdXBSZXNwb25zZULQAQoUZGV2LnVuaWZpZWQuYWRtaW4udjFCElN5c3RlbVNlcnZpY2VQcm90b1ABWjF1bmlmaWVkLWluZmVyZW5jZS9nZW4vZ28vdW5pZmllZC9hZG1pbi92MTthZG1pbnYxogIDVUFYqgIhVW5pZmllZEluZmVyZW5jZS5VbmlmaWVkLkFkbWluLlYxygIQVW5pZmllZFxBZG1pblxWMeICHFVuaWZpZWRcQWRtaW5cVjFcR1BCTWV0YWRhdGHqAhJVbmlmaWVkOjpBZG1pbjo6VjFiBnByb3RvMw", [file_google_protobuf_timestamp, file_unified_admin_v1_audit, file_unified_admin_v1_doctor, file_unified_admin_v1_system]);
 
 /**
- * Describes the message unified.admin.v1.GetStatusRequest.
- * Use `create(GetStatusRequestSchema)` to create a new message.
+ * Describes the message unified.admin.v1.GetSystemRequest.
+ * Use `create(GetSystemRequestSchema)` to create a new message.
  */
-export const GetStatusRequestSchema = /*@__PURE__*/
+export const GetSystemRequestSchema = /*@__PURE__*/
   messageDesc(file_unified_admin_v1_system_service, 0);
 
 /**
- * Describes the message unified.admin.v1.GetStatusResponse.
- * Use `create(GetStatusResponseSchema)` to create a new message.
+ * Describes the message unified.admin.v1.GetSystemResponse.
+ * Use `create(GetSystemResponseSchema)` to create a new message.
  */
-export const GetStatusResponseSchema = /*@__PURE__*/
+export const GetSystemResponseSchema = /*@__PURE__*/
   messageDesc(file_unified_admin_v1_system_service, 1);
+
+/**
+ * Describes the message unified.admin.v1.WatchOverviewRequest.
+ * Use `create(WatchOverviewRequestSchema)` to create a new message.
+ */
+export const WatchOverviewRequestSchema = /*@__PURE__*/
+  messageDesc(file_unified_admin_v1_system_service, 2);
+
+/**
+ * Describes the message unified.admin.v1.WatchOverviewResponse.
+ * Use `create(WatchOverviewResponseSchema)` to create a new message.
+ */
+export const WatchOverviewResponseSchema = /*@__PURE__*/
+  messageDesc(file_unified_admin_v1_system_service, 3);
+
+/**
+ * Describes the message unified.admin.v1.RunDoctorRequest.
+ * Use `create(RunDoctorRequestSchema)` to create a new message.
+ */
+export const RunDoctorRequestSchema = /*@__PURE__*/
+  messageDesc(file_unified_admin_v1_system_service, 4);
+
+/**
+ * Describes the message unified.admin.v1.RunDoctorResponse.
+ * Use `create(RunDoctorResponseSchema)` to create a new message.
+ */
+export const RunDoctorResponseSchema = /*@__PURE__*/
+  messageDesc(file_unified_admin_v1_system_service, 5);
 
 /**
  * Describes the message unified.admin.v1.ListAuditRecordsRequest.
  * Use `create(ListAuditRecordsRequestSchema)` to create a new message.
  */
 export const ListAuditRecordsRequestSchema = /*@__PURE__*/
-  messageDesc(file_unified_admin_v1_system_service, 2);
+  messageDesc(file_unified_admin_v1_system_service, 6);
 
 /**
  * Describes the message unified.admin.v1.ListAuditRecordsResponse.
  * Use `create(ListAuditRecordsResponseSchema)` to create a new message.
  */
 export const ListAuditRecordsResponseSchema = /*@__PURE__*/
-  messageDesc(file_unified_admin_v1_system_service, 3);
+  messageDesc(file_unified_admin_v1_system_service, 7);
 
 /**
  * Describes the message unified.admin.v1.CreateBackupRequest.
  * Use `create(CreateBackupRequestSchema)` to create a new message.
  */
 export const CreateBackupRequestSchema = /*@__PURE__*/
-  messageDesc(file_unified_admin_v1_system_service, 4);
+  messageDesc(file_unified_admin_v1_system_service, 8);
 
 /**
  * Describes the message unified.admin.v1.CreateBackupResponse.
  * Use `create(CreateBackupResponseSchema)` to create a new message.
  */
 export const CreateBackupResponseSchema = /*@__PURE__*/
-  messageDesc(file_unified_admin_v1_system_service, 5);
+  messageDesc(file_unified_admin_v1_system_service, 9);
 
 /**
  * Shows how the service as a whole is doing. Every call needs the administrator.

@@ -1,4 +1,4 @@
-import type { ModelStatusJson } from "../../../../gen/unified/admin/v1/status_pb.js";
+import type { ModelStatusJson } from "../../../../gen/unified/admin/v1/system_pb.js";
 import type { ModelJson } from "../../../../gen/unified/catalog/v1/model_pb.js";
 import { wholeNumber } from "../../format.js";
 import { ModelState } from "../../ui/model-state.js";
@@ -35,9 +35,11 @@ export function CatalogTable({ models, states }: CatalogTableProps) {
     {
       title: "",
       cell: ({ id = "" }) => (
-        <PageLink page="playground" query={{ model: id }} isButton label={`Try ${id}`}>
-          Try
-        </PageLink>
+        <div class="actions">
+          <PageLink page="playground" query={{ model: id }} isButton label={`Try ${id}`}>
+            Try
+          </PageLink>
+        </div>
       ),
     },
   ];

@@ -1,4 +1,4 @@
-import type { ModelStatusJson } from "../../../../gen/unified/admin/v1/status_pb.js";
+import type { ModelStatusJson } from "../../../../gen/unified/admin/v1/system_pb.js";
 import { wholeNumber } from "../../format.js";
 import { Empty } from "../../ui/feedback.js";
 import { ModelState } from "../../ui/model-state.js";

@@ -1,12 +1,12 @@
-import type { StatusJson } from "../../../../gen/unified/admin/v1/status_pb.js";
+import type { SystemJson } from "../../../../gen/unified/admin/v1/system_pb.js";
 import { milliseconds, perSecond, shortNumber, wholeNumber } from "../../format.js";
 import { type Point, requestsNow } from "./history.js";
 
 /** The few numbers that one looks at first. */
-export function Figures({ status, points }: { readonly status: StatusJson; readonly points: readonly Point[] }) {
-  const { running, waiting } = requestsNow(status);
-  const slots = (status.models ?? []).reduce((sum, model) => sum + (model.slots ?? 0), 0);
-  const { counters = {}, latencies = [] } = status;
+export function Figures({ system, points }: { readonly system: SystemJson; readonly points: readonly Point[] }) {
+  const { running, waiting } = requestsNow(system);
+  const slots = (system.models ?? []).reduce((sum, model) => sum + (model.slots ?? 0), 0);
+  const { counters = {}, latencies = [] } = system;
   const last = points.at(-1);
   const firstToken = latencies.find(({ name }) => name === "time_to_first_token");
   return (
@@ -23,22 +23,24 @@ export function Figures({ status, points }: { readonly status: StatusJson; reado
         value={last === undefined ? "…" : perSecond(last.tokensPerSecond)}
         more={`${shortNumber(counters.promptTokens)} read, ${shortNumber(counters.completionTokens)} written`}
       />
-      <Errors status={status} points={points} />
+      <Errors system={system} points={points} />
       <Figure
         title="First token"
         value={firstToken?.count === undefined ? "–" : milliseconds(firstToken.p50Ms)}
         more={
-          firstToken?.count === undefined ? "no request yet" : `half of them; p95 ${milliseconds(firstToken.p95Ms)}`
+          firstToken?.count === undefined
+            ? "no streamed answer yet"
+            : `half of them; p95 ${milliseconds(firstToken.p95Ms)}`
         }
       />
     </div>
   );
 }
 
-function Errors({ status, points }: { readonly status: StatusJson; readonly points: readonly Point[] }) {
+function Errors({ system, points }: { readonly system: SystemJson; readonly points: readonly Point[] }) {
   const failed = points.reduce((sum, point) => sum + point.failed, 0);
   const ended = points.reduce((sum, point) => sum + point.ended, 0);
-  const { counters = {} } = status;
+  const { counters = {} } = system;
   const share = ended === 0 ? "" : `${((100 * failed) / ended).toFixed(1)} % of ${shortNumber(ended)}; `;
   return (
     <Figure

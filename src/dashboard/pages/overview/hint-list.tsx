@@ -1,11 +1,11 @@
-import type { StatusJson } from "../../../../gen/unified/admin/v1/status_pb.js";
+import type { SystemJson } from "../../../../gen/unified/admin/v1/system_pb.js";
 import { Badge } from "../../ui/feedback.js";
 import { PageLink } from "../../ui/page-link.js";
 import { hintsOf } from "./hints.js";
 
 /** What needs attention, or that nothing does. Read out when it changes. */
-export function Hints({ status }: { readonly status: StatusJson }) {
-  const hints = hintsOf(status);
+export function Hints({ system }: { readonly system: SystemJson }) {
+  const hints = hintsOf(system);
   return (
     <section class="card hints" aria-label="Attention" aria-live="polite">
       {hints.length === 0 ? (

@@ -1,5 +1,5 @@
 /** What a person should look at. */
-import type { StatusJson } from "../../../../gen/unified/admin/v1/status_pb.js";
+import type { SystemJson } from "../../../../gen/unified/admin/v1/system_pb.js";
 
 /** A sentence, and the page where something can be done about it. */
 export interface Hint {
@@ -8,11 +8,11 @@ export interface Hint {
 }
 
 /** The most pressing first. Empty: all is well. */
-export function hintsOf(status: StatusJson): readonly Hint[] {
-  return [...hintsOfState(status), ...hintsOfModels(status), ...hintsOfWebhooks(status), ...warningsOf(status)];
+export function hintsOf(system: SystemJson): readonly Hint[] {
+  return [...hintsOfState(system), ...hintsOfModels(system), ...hintsOfWebhooks(system), ...warningsOf(system)];
 }
 
-function hintsOfState({ state }: StatusJson): readonly Hint[] {
+function hintsOfState({ state }: SystemJson): readonly Hint[] {
   const hints: Hint[] = [];
   if (state?.ok !== true) hints.push({ text: `The store (${state?.kind ?? "not known"}) does not answer.` });
   const spooled = Number(state?.spooled ?? 0);
@@ -27,7 +27,7 @@ function hintsOfState({ state }: StatusJson): readonly Hint[] {
 /** Per slot. Fewer come and go by themselves. */
 const manyWaiting = 2;
 
-function hintsOfModels({ models = [] }: StatusJson): readonly Hint[] {
+function hintsOfModels({ models = [] }: SystemJson): readonly Hint[] {
   if (models.length === 0) {
     return [{ text: "There is no model yet. Pull one on the page Models, or with uis models pull.", page: "models" }];
   }
@@ -38,7 +38,7 @@ function hintsOfModels({ models = [] }: StatusJson): readonly Hint[] {
   });
 }
 
-function hintsOfWebhooks({ endpointsFailing = 0 }: StatusJson): readonly Hint[] {
+function hintsOfWebhooks({ endpointsFailing = 0 }: SystemJson): readonly Hint[] {
   if (endpointsFailing === 0) return [];
   const text =
     endpointsFailing === 1
@@ -47,6 +47,6 @@ function hintsOfWebhooks({ endpointsFailing = 0 }: StatusJson): readonly Hint[] 
   return [{ text, page: "deliveries" }];
 }
 
-function warningsOf({ warnings = [] }: StatusJson): readonly Hint[] {
+function warningsOf({ warnings = [] }: SystemJson): readonly Hint[] {
   return warnings.map((text) => ({ text }));
 }

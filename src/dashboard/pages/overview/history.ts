@@ -1,5 +1,5 @@
 /** What counters say about the time between two readings. */
-import type { StatusJson } from "../../../../gen/unified/admin/v1/status_pb.js";
+import type { SystemJson } from "../../../../gen/unified/admin/v1/system_pb.js";
 import { grouped } from "../../grouped.js";
 
 /** How the service did between a reading and the one before it. */
@@ -21,7 +21,7 @@ export interface Point {
 
 /** The last minutes, the oldest first. */
 export interface History {
-  readonly last: StatusJson | null;
+  readonly last: SystemJson | null;
   readonly points: readonly Point[];
 }
 
@@ -31,14 +31,14 @@ export const noHistory: History = { last: null, points: [] };
 export const historyMs = 300_000;
 
 /** Adds a reading. Counters of another process, or of a new start, say nothing about the time before: no point is made. */
-export function afterReading(history: History, status: StatusJson): History {
-  const point = history.last === null ? null : pointBetween(history.last, status);
-  if (point === null) return { last: status, points: history.points };
+export function afterReading(history: History, system: SystemJson): History {
+  const point = history.last === null ? null : pointBetween(history.last, system);
+  if (point === null) return { last: system, points: history.points };
   const since = point.atMs - historyMs;
-  return { last: status, points: [...history.points.filter(({ atMs }) => atMs > since && atMs < point.atMs), point] };
+  return { last: system, points: [...history.points.filter(({ atMs }) => atMs > since && atMs < point.atMs), point] };
 }
 
-function pointBetween(before: StatusJson, now: StatusJson): Point | null {
+function pointBetween(before: SystemJson, now: SystemJson): Point | null {
   const atMs = timeOf(now.now);
   const seconds = (atMs - timeOf(before.now)) / 1_000;
   if (before.startedAt !== now.startedAt || !(seconds > 0)) return null;
@@ -56,7 +56,7 @@ function pointBetween(before: StatusJson, now: StatusJson): Point | null {
 }
 
 /** Counted by model, because each begins anew when it is loaded. */
-function producedBetween(before: StatusJson, now: StatusJson): number {
+function producedBetween(before: SystemJson, now: SystemJson): number {
   const produced = new Map(before.models?.map(({ id, producedTokens }) => [id, Number(producedTokens ?? 0)]));
   let sum = 0;
   for (const { id, producedTokens } of now.models ?? []) {
@@ -68,7 +68,7 @@ function producedBetween(before: StatusJson, now: StatusJson): number {
 }
 
 /** Requests of all models. */
-export function requestsNow({ models = [] }: StatusJson): { readonly running: number; readonly waiting: number } {
+export function requestsNow({ models = [] }: SystemJson): { readonly running: number; readonly waiting: number } {
   return {
     running: models.reduce((sum, { running = 0 }) => sum + running, 0),
     waiting: models.reduce((sum, { waiting = 0 }) => sum + waiting, 0),

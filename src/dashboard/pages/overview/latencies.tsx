@@ -1,4 +1,4 @@
-import type { LatencyJson } from "../../../../gen/unified/admin/v1/status_pb.js";
+import type { LatencyJson } from "../../../../gen/unified/admin/v1/system_pb.js";
 import { milliseconds, wholeNumber } from "../../format.js";
 import { type Column, Table } from "../../ui/table.js";
 

@@ -1,4 +1,4 @@
-import type { StateStatusJson, StatusJson } from "../../../../gen/unified/admin/v1/status_pb.js";
+import type { ListenersJson, StateStatusJson, SystemJson } from "../../../../gen/unified/admin/v1/system_pb.js";
 import { distance, milliseconds, time, wholeNumber } from "../../format.js";
 import { Facts } from "../../ui/facts.js";
 import { Badge } from "../../ui/feedback.js";
@@ -44,16 +44,21 @@ export function Store({ state, deliveriesDue }: StoreProps) {
 }
 
 /** Which service this is, and since when. */
-export function Service({ status: { version, startedAt, now } }: { readonly status: StatusJson }) {
+export function Service({ system: { version, startedAt, now, listeners = {} } }: { readonly system: SystemJson }) {
   return (
     <section class="card stack" aria-label="Service">
       <h2>Service</h2>
       <Facts
         of={{
           Version: version ?? "",
+          Listens: listeningText(listeners),
           Started: `${time(startedAt)} (${distance(startedAt, now === undefined ? Date.now() : Date.parse(now))})`,
         }}
       />
     </section>
   );
+}
+
+function listeningText({ host = "", httpPort = 0, grpcPort = 0, tls = false }: ListenersJson): string {
+  return `${host}: HTTP on ${httpPort}, gRPC on ${grpcPort}, ${tls ? "with" : "without"} TLS`;
 }

@@ -1,8 +1,13 @@
 import { useState } from "preact/hooks";
+import type { SystemJson } from "../../../../gen/unified/admin/v1/system_pb.js";
+import { call } from "../../api.js";
 import { prefix } from "../../location.js";
+import { Loading, Problem } from "../../ui/feedback.js";
 import { Copy } from "../../ui/secret.js";
 import { Select } from "../../ui/select.js";
-import { type Address, exampleOf, type Language } from "./examples.js";
+import { useData } from "../../use-data.js";
+import { exampleOf, type Language } from "./examples.js";
+import { grpcAddress } from "./grpc-address.js";
 import type { PlaygroundRequest } from "./requests.js";
 import { tried } from "./tried.js";
 
@@ -12,8 +17,6 @@ const titles: Readonly<Record<Language, string>> = {
   TypeScript: "TypeScript",
   gRPC: "gRPC, with buf curl",
 };
-
-const grpcPort = 50_051;
 
 /** The request as code to take elsewhere. */
 export function CopyAs({ request }: { readonly request: () => PlaygroundRequest }) {
@@ -28,8 +31,11 @@ export function CopyAs({ request }: { readonly request: () => PlaygroundRequest 
 
 function Example({ request }: { readonly request: PlaygroundRequest | Error }) {
   const [language, setLanguage] = useState<Language>("curl");
+  const { value: system, error, reload } = useData(readSystem, []);
   if (request instanceof Error) return <p class="faint">{request.message}</p>;
-  const text = exampleOf(language, request, addressHere());
+  if (system === null) return error === null ? <Loading /> : <Problem error={error} onRetry={reload} />;
+  const { grpc, isTls } = grpcAddress(system.listeners ?? {}, window.location.hostname);
+  const text = exampleOf(language, request, { base: `${window.location.origin}${prefix}`, grpc, isTls });
   return (
     <div class="stack">
       <div class="row spread bottom">
@@ -40,13 +46,13 @@ function Example({ request }: { readonly request: PlaygroundRequest | Error }) {
       <small>
         Set <code>UIS_API_KEY</code> to a key of the page API Keys.
         {language === "gRPC" &&
-          ` ${grpcPort} is the port of gRPC unless it was set to another; run it where the folder proto of the package is.`}
+          ` ${grpc} is the service's own listener, unless a proxy gives it another address; run it where the folder proto of the package is.`}
       </small>
     </div>
   );
 }
 
-function addressHere(): Address {
-  const { origin, hostname, protocol } = window.location;
-  return { base: `${origin}${prefix}`, grpc: `${hostname}:${grpcPort}`, isTls: protocol === "https:" };
+async function readSystem(signal: AbortSignal): Promise<SystemJson> {
+  const { system = {} } = await call("unified.admin.v1.SystemService/GetSystem", {}, signal);
+  return system;
 }

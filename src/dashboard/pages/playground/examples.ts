@@ -9,6 +9,7 @@ export interface Address {
   readonly base: string;
   /** Host and port of gRPC. */
   readonly grpc: string;
+  /** Whether gRPC speaks TLS. */
   readonly isTls: boolean;
 }
 

@@ -53,6 +53,7 @@ describe("GgufWriter", () => {
       tokenizer: null,
       chatTemplate: "{{ messages[0].content }}",
       fileType: null,
+      contextBytesPerToken: null,
       tensorCount: 2,
       parameterCount: 96,
     });

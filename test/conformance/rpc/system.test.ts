@@ -1,6 +1,6 @@
 import { status as grpcStatus } from "@grpc/grpc-js";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import type { Status } from "../../../gen/unified/admin/v1/status_pb.js";
+import type { System } from "../../../gen/unified/admin/v1/system_pb.js";
 import { SystemService } from "../../../gen/unified/admin/v1/system_service_pb.js";
 import { type RunningService, startService } from "../../support/start-service.js";
 import { openWay, type WayName, wayNames } from "./ways.js";
@@ -19,14 +19,14 @@ beforeAll(async () => {
 });
 afterAll(() => service.close());
 
-async function statusBy(name: WayName): Promise<Status> {
+async function systemBy(name: WayName): Promise<System> {
   const way = openWay(name, service);
   const settings = { authorization: `Bearer ${service.adminToken}` };
-  const { messages, failure } = await way.call(SystemService.method.getStatus, {}, settings);
+  const { messages, failure } = await way.call(SystemService.method.getSystem, {}, settings);
   way.close();
-  const [{ status } = {}] = messages;
-  if (status === undefined) throw new Error(`no status: ${failure?.message}`);
-  return status;
+  const [{ system } = {}] = messages;
+  if (system === undefined) throw new Error(`no system: ${failure?.message}`);
+  return system;
 }
 
 function chat(model: string, key = service.key, signal?: AbortSignal): Promise<Response> {
@@ -38,47 +38,54 @@ function chat(model: string, key = service.key, signal?: AbortSignal): Promise<R
   });
 }
 
-const modelOf = ({ models }: Status, id: string) => models.find((model) => model.id === id);
+const portOf = (address: string): number => Number(new URL(address).port);
+const modelOf = ({ models }: System, id: string) => models.find((model) => model.id === id);
 
-describe("SystemService.GetStatus", () => {
+describe("SystemService.GetSystem", () => {
   it.each(wayNames)("over %s it tells the administrator how the process and its store are doing", async (name) => {
-    const status = await statusBy(name);
-    expect(status).toMatchObject({
+    const system = await systemBy(name);
+    expect(system).toMatchObject({
       version: expect.stringMatching(/^\d+\.\d+\.\d+/),
       state: { kind: "volatile", ok: true, durability: "none", replicas: 1, spooled: 0n },
       deliveriesDue: 0n,
       endpointsFailing: 0,
+      listeners: {
+        host: "127.0.0.1",
+        httpPort: portOf(service.http),
+        grpcPort: portOf(`tcp://${service.grpc}`),
+        tls: false,
+      },
     });
-    expect(status.latencies.map(({ name: of }) => of)).toEqual(["request", "time_to_first_token", "queue"]);
-    const stood = Number(status.now?.seconds) - Number(status.startedAt?.seconds);
+    expect(system.latencies.map(({ name: of }) => of)).toEqual(["request", "time_to_first_token", "queue"]);
+    const stood = Number(system.now?.seconds) - Number(system.startedAt?.seconds);
     expect(stood).toBeGreaterThanOrEqual(0);
     expect(stood).toBeLessThan(600);
   });
 
   it.each(wayNames)("SEC-2: over %s it is for nobody else", async (name) => {
     const way = openWay(name, service);
-    const { failure } = await way.call(SystemService.method.getStatus, {});
+    const { failure } = await way.call(SystemService.method.getSystem, {});
     way.close();
     expect(failure?.code).toBe(grpcStatus.PERMISSION_DENIED);
   });
 
   it("WH-41: what the configuration opens is told with its remedy", async () => {
-    const { warnings } = await statusBy("grpc");
+    const { warnings } = await systemBy("grpc");
     expect(warnings).toContainEqual(expect.stringContaining("webhooks.allow_http"));
     expect(warnings.filter((warning) => /memory/.test(warning))).toHaveLength(1);
   });
 
   it("counts what was answered, turned away and left, with its tokens and durations", async () => {
-    const { counters: before } = await statusBy("grpc");
+    const { counters: before } = await systemBy("grpc");
     expect((await chat("test-chat")).status).toBe(200);
     expect((await chat("test-chat", "no-such-key")).status).toBe(401);
     const leave = new AbortController();
     const left = chat("slow", service.key, leave.signal).catch(() => "left");
-    await expect.poll(async () => modelOf(await statusBy("grpc"), "slow")).toMatchObject({ running: 1, slots: 1 });
+    await expect.poll(async () => modelOf(await systemBy("grpc"), "slow")).toMatchObject({ running: 1, slots: 1 });
     leave.abort();
     expect(await left).toBe("left");
-    await expect.poll(async () => modelOf(await statusBy("grpc"), "slow")?.running).toBe(0);
-    const { counters, latencies, models } = await statusBy("grpc");
+    await expect.poll(async () => modelOf(await systemBy("grpc"), "slow")?.running).toBe(0);
+    const { counters, latencies, models } = await systemBy("grpc");
     expect(Number(counters?.requests) - Number(before?.requests)).toBe(3);
     expect(counters).toMatchObject({ failed: 0n, rejected: 1n, clientLeft: 1n, completionTokens: 3n });
     expect(counters?.promptTokens).toBeGreaterThanOrEqual(4n);

@@ -1,0 +1,46 @@
+import type { ModelStore } from "../../domain/catalog/model-store.js";
+import type { State } from "../../domain/state.js";
+import type { Variables } from "../config/expand.js";
+import type { Config } from "../config/schema.js";
+import { settingChecks, stateChecks } from "../start-warnings.js";
+import { type Check, ok } from "./check.js";
+import { clockCheck } from "./clock.js";
+import { engineCheck } from "./engine.js";
+import { openFilesCheck, processorCheck, runtimeCheck, sqliteCheck } from "./machine.js";
+import { lookAtModels } from "./models.js";
+import { lookAtState } from "./redis.js";
+import { certificateCheck, dataFolderCheck } from "./settings.js";
+
+export interface RunningParts {
+  /** As the service was started with it; `data_dir` absolute. */
+  readonly config: Config;
+  readonly environment: Variables;
+  readonly state: Pick<State, "kind" | "health" | "now">;
+  readonly models: Pick<ModelStore, "list">;
+  /** Ends what takes long. */
+  readonly signal: AbortSignal;
+}
+
+/** The checks of `uis doctor` that make sense in a service that runs: it has its ports, and its configuration was read. */
+export async function examineService(parts: RunningParts): Promise<readonly Check[]> {
+  const { config, environment, state, models, signal } = parts;
+  const [redis, found] = await Promise.all([
+    lookAtState(state),
+    lookAtModels(config, environment, () => models.list()),
+  ]);
+  return [
+    runtimeCheck(process.versions.node),
+    sqliteCheck(),
+    await processorCheck(),
+    await openFilesCheck(),
+    ok("config", "this service runs with it"),
+    await dataFolderCheck(config.data_dir),
+    await engineCheck(config, environment, signal),
+    ...found.checks,
+    await certificateCheck(config, Date.now()),
+    ...redis.checks,
+    clockCheck(Date.now(), redis.clock ?? found.clock),
+    ...stateChecks(config),
+    ...settingChecks(config, environment),
+  ];
+}

@@ -1,0 +1,76 @@
+import { describe, expect, it } from "vitest";
+import { clockCheck } from "../../../../src/app/doctor/clock.js";
+import { judgeProcessor, runtimeCheck } from "../../../../src/app/doctor/machine.js";
+import { judgeMemory } from "../../../../src/app/doctor/memory.js";
+
+describe("the check of Node", () => {
+  it.each([
+    ["18.20.8", "fail", "Node 24"],
+    ["20.18.0", "fail", "Node 24"],
+    ["20.20.2", "warn", "Node 24"],
+    ["21.7.3", "warn", "Node 24"],
+    ["22.22.1", "warn", "22.22.2"],
+    ["22.22.2", "ok", null],
+    ["23.11.0", "warn", "Node 24"],
+    ["24.9.0", "warn", "24.14.1"],
+    ["24.14.1", "ok", null],
+    ["24.15.0", "ok", null],
+    ["26.0.0", "ok", null],
+  ])("of %s is %s", (version, status, remedy) => {
+    const { fix, ...found } = runtimeCheck(version);
+    expect(found).toMatchObject({ check: "node", status });
+    if (remedy === null) expect(fix).toBeNull();
+    else expect(fix).toContain(remedy);
+  });
+});
+
+describe("the check of the processor", () => {
+  const facts = (flags: string) => `processor : 0\nflags\t\t: fpu ${flags} sse4_2\nbugs : none\n`;
+
+  it("is content with what the engine's fast code needs", () => {
+    expect(judgeProcessor(facts("avx2 fma f16c"), "x64", 2)).toMatchObject({ status: "ok", fix: null });
+    expect(judgeProcessor("Features : fp asimd asimddp\n", "arm64", 8)).toMatchObject({ status: "ok" });
+  });
+
+  it("names what is missing", () => {
+    const { status, detail, fix } = judgeProcessor(facts("fma"), "x64", 2);
+    expect([status, detail]).toEqual(["warn", expect.stringContaining("without avx2, f16c")]);
+    expect(fix).toContain("virtual");
+  });
+
+  it("says that it does not know, where it does not", () => {
+    expect(judgeProcessor("", "x64", 2)).toMatchObject({ status: "ok", detail: expect.stringContaining("not known") });
+  });
+});
+
+it.each([
+  [0, "ok"],
+  [8e9, "ok"],
+  [14e9, "warn"],
+  [17e9, "fail"],
+])("models and contexts of %d bytes in 16 GB of memory are %s", (needed, status) => {
+  const found = judgeMemory(needed, 16e9);
+  expect(found).toMatchObject({ check: "memory", status });
+  expect(found.fix === null).toBe(status === "ok");
+});
+
+describe("the check of the clock", () => {
+  const nowMs = Date.UTC(2026, 10, 22);
+
+  it.each([
+    [0, "ok", "agrees with the clock of Redis"],
+    [-9_000, "ok", "agrees with the clock of Redis"],
+    [12_000, "warn", "12 s ahead of the clock of Redis"],
+    [-299_000, "warn", "299 s behind the clock of Redis"],
+    [-300_000, "fail", "receivers refuse webhooks"],
+  ])("of one that is %d ms ahead of another is %s", (aheadMs, status, words) => {
+    const found = clockCheck(nowMs, { name: "Redis", aheadMs });
+    expect(found).toMatchObject({ check: "clock", status, detail: expect.stringContaining(words) });
+    expect(found.fix === null).toBe(status === "ok");
+  });
+
+  it("does not claim what it could not compare, and knows a time that cannot be", () => {
+    expect(clockCheck(nowMs, null)).toMatchObject({ status: "ok", detail: expect.stringContaining("not compared") });
+    expect(clockCheck(0, null)).toMatchObject({ status: "fail", detail: expect.stringContaining("1970") });
+  });
+});
