@@ -1,4 +1,4 @@
-import { InvalidArgumentError, Option } from "commander";
+import { type Command, InvalidArgumentError, Option } from "commander";
 
 export function configOption(): Option {
   return new Option("--config <file>", "configuration file (UIS_CONFIG); default: uis.yaml, if it is there");
@@ -10,6 +10,29 @@ export function dataDirOption(): Option {
 
 export function jsonOption(description = "print JSON on stdout"): Option {
   return new Option("--json", description);
+}
+
+/** `30d`, `12h`, `90s` or a date. */
+export function expiresOption(): Option {
+  return new Option("--expires <time>", "30d, 12h, 90s or a date; default: never");
+}
+
+/** A command that holds others. `summary` stands in the list of all commands, `description` above its own. */
+export function addGroup(parent: Command, name: string, summary: string, description = summary): Command {
+  return parent.command(name).summary(summary).description(description).helpCommand(false);
+}
+
+/** Gives a command of this machine the options that all of them have. */
+export function onMachine(command: Command): Command {
+  return command.addOption(configOption()).addOption(dataDirOption()).addOption(jsonOption());
+}
+
+/** Gives a command that asks a running service the options that all of them have, and says how it finds the service. */
+export function ofService(command: Command, credential = "UIS_ADMIN_TOKEN"): Command {
+  return onMachine(command).addHelpText(
+    "after",
+    `\nAsks the service at UIS_URL (default: http://127.0.0.1:8080)\nwith ${credential}, else with admin.token in its data folder.`,
+  );
 }
 
 /** 0 to 65535; throws InvalidArgumentError. */

@@ -7,21 +7,35 @@ export interface CliResult {
   readonly stderr: string;
 }
 
-/** Runs a `uis` command in this process. `serve` does not end by itself: use `spawnServe` for it. */
-export async function uis(
-  args: readonly string[],
-  options: { env?: Readonly<Record<string, string>>; cwd?: string; stdin?: string | Uint8Array } = {},
-): Promise<CliResult> {
+export interface CliOptions {
+  readonly env?: Readonly<Record<string, string>>;
+  readonly cwd?: string;
+  readonly stdin?: string | Uint8Array;
+  /** Whether people look on, as the command sees it. */
+  readonly isTTY?: boolean;
+  /** Told of each piece of stdout, when it is written. */
+  readonly onStdout?: (text: string) => void;
+}
+
+/** Runs a `uis` command in this process. What does not end by itself, such as `serve`, needs one of its own. */
+export async function uis(args: readonly string[], options: CliOptions = {}): Promise<CliResult> {
+  const { isTTY = false, onStdout = () => {} } = options;
   const written = { stdout: "", stderr: "" };
-  const collect = (name: keyof typeof written) => ({
-    write: (text: string) => {
-      written[name] += text;
-    },
-  });
   const code = await runCli(args, {
     stdin: Readable.from([Buffer.from(options.stdin ?? "")]),
-    stdout: collect("stdout"),
-    stderr: collect("stderr"),
+    stdout: {
+      isTTY,
+      write: (text: string) => {
+        written.stdout += text;
+        onStdout(text);
+      },
+    },
+    stderr: {
+      isTTY,
+      write: (text: string) => {
+        written.stderr += text;
+      },
+    },
     env: options.env ?? {},
     cwd: options.cwd ?? process.cwd(),
   });

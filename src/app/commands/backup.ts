@@ -16,22 +16,17 @@ interface Options extends ConfigOptions {
 /** `uis backup`: by the running service, which holds the file; by this process when none runs. */
 export async function backup(io: CliIo, file: string, options: Options): Promise<void> {
   const path = resolve(io.cwd, file);
-  if (!(await backUpByService(io, path, options))) {
-    const { config } = await loadForCommand(io, options);
-    const log = createLogger({ level: "error", sink: io.stderr });
-    await backUpStoppedState(resolve(io.cwd, config.data_dir), path, { clock: createSystemClock(), log }).catch(
-      explain,
-    );
-  }
+  if (!(await backUpByService(io, path, options))) await backUpHere(io, path, options);
   if (options.json) printJson(io, { file: path });
   else printLine(io, `The state is copied to ${path}.`);
 }
 
-/** False when no service runs. */
+/** False when no service runs. One that UIS_URL names must: the state of another folder is not what was asked for. */
 async function backUpByService(io: CliIo, path: string, options: Options): Promise<boolean> {
+  const isNamed = Boolean(io.env["UIS_URL"]);
   const target = await administratorTarget(io, options).catch((error: unknown) => {
     // A service that runs has left its token: without one, there is none to ask.
-    if (error instanceof CommandError) return null;
+    if (error instanceof CommandError && !isNamed) return null;
     throw error;
   });
   if (target === null) return false;
@@ -39,9 +34,22 @@ async function backUpByService(io: CliIo, path: string, options: Options): Promi
     await serviceClient(SystemService, target).createBackup({ path });
     return true;
   } catch (error) {
-    if (isUnreachable(ConnectError.from(error).cause)) return false;
+    if (!isNamed && isUnreachable(ConnectError.from(error).cause)) return false;
     throw toCommandError(error, target);
   }
+}
+
+/** By this process, of a service that stands. */
+async function backUpHere(io: CliIo, path: string, options: Options): Promise<void> {
+  const { config } = await loadForCommand(io, options);
+  const dataDir = resolve(io.cwd, config.data_dir);
+  if (config.state.redis_url !== null) {
+    throw new CommandError(
+      "the state is in Redis, which has its own backup (BGSAVE); this command copies embedded state",
+    );
+  }
+  const log = createLogger({ level: "error", sink: io.stderr });
+  await backUpStoppedState(dataDir, path, { clock: createSystemClock(), log }).catch(explain);
 }
 
 /** `uis restore`: the service must not run. */

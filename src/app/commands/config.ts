@@ -2,6 +2,7 @@ import { stringify } from "yaml";
 import * as z from "zod";
 import { type CliIo, exitCode, printJson, printLine } from "../cli-io.js";
 import { ConfigError, formatProblem } from "../config/problem.js";
+import { redacted } from "../config/redacted.js";
 import { configSchema } from "../config/schema.js";
 import { configJsonSchema } from "../config/setting-list.js";
 import { type ConfigOptions, loadForCommand } from "./load-for-command.js";
@@ -32,10 +33,10 @@ export function printSchema(io: CliIo, options: Options): void {
   else printLine(io, JSON.stringify(schema, null, 2));
 }
 
-/** `uis config show`: what applies after file, environment and defaults. Secrets are no settings, so none is shown. */
+/** `uis config show`: what applies after file, environment and defaults, without the secrets that settings hold. */
 export async function showConfig(io: CliIo, options: Options): Promise<void> {
   const { config } = await loadForCommand(io, options);
-  const settings = z.encode(configSchema, structuredClone(config));
+  const settings = redacted(z.encode(configSchema, structuredClone(config)));
   if (options.json) printJson(io, settings);
   else io.stdout.write(stringify(settings));
 }

@@ -3,11 +3,13 @@ import { type CliIo, exitCode, printJson, printLine } from "../cli-io.js";
 import { ConfigError, formatProblem } from "../config/problem.js";
 import type { Config } from "../config/schema.js";
 import { type Check, fail, ok } from "../doctor/check.js";
+import { clockCheck } from "../doctor/clock.js";
 import { engineCheck } from "../doctor/engine.js";
-import { openFilesCheck, runtimeCheck, sqliteCheck } from "../doctor/machine.js";
-import { modelChecks } from "../doctor/models.js";
-import { redisChecks } from "../doctor/redis.js";
-import { certificateCheck, dataFolderCheck, portChecks, warningChecks } from "../doctor/settings.js";
+import { openFilesCheck, processorCheck, runtimeCheck, sqliteCheck } from "../doctor/machine.js";
+import { listInFolder, lookAtModels } from "../doctor/models.js";
+import { lookAtRedis } from "../doctor/redis.js";
+import { certificateCheck, dataFolderCheck, portChecks } from "../doctor/settings.js";
+import { settingChecks, stateChecks } from "../start-warnings.js";
 import { type ConfigOptions, loadForCommand } from "./load-for-command.js";
 
 interface Options extends ConfigOptions {
@@ -20,9 +22,10 @@ export async function doctor(io: CliIo, options: Options): Promise<number> {
   const checks: Check[] = [
     runtimeCheck(process.versions.node),
     sqliteCheck(),
+    await processorCheck(),
     await openFilesCheck(),
     check,
-    ...(config === null ? [] : await checksOf(config, io)),
+    ...(config === null ? [] : await checksOf({ ...config, data_dir: resolve(io.cwd, config.data_dir) }, io)),
   ];
   if (options.json) printJson(io, checks);
   else for (const found of checks) printLine(io, formatCheck(found));
@@ -30,16 +33,25 @@ export async function doctor(io: CliIo, options: Options): Promise<number> {
 }
 
 async function checksOf(config: Config, io: CliIo): Promise<Check[]> {
-  const dataDir = resolve(io.cwd, config.data_dir);
-  const checks = await Promise.all([
-    dataFolderCheck(dataDir),
+  const [folder, engine, models, ports, certificate, redis] = await Promise.all([
+    dataFolderCheck(config.data_dir),
     engineCheck(config, io.env),
-    modelChecks({ ...config, data_dir: dataDir }, io.env),
+    lookAtModels(config, io.env, () => listInFolder(config, io.env)),
     portChecks(config),
     certificateCheck(config, Date.now()),
-    redisChecks({ ...config, data_dir: dataDir }),
+    lookAtRedis(config),
   ]);
-  return [...checks.flat(), ...warningChecks(config, io.env)];
+  return [
+    folder,
+    engine,
+    ...models.checks,
+    ...ports,
+    certificate,
+    ...redis.checks,
+    clockCheck(Date.now(), redis.clock ?? models.clock),
+    ...stateChecks(config),
+    ...settingChecks(config, io.env),
+  ];
 }
 
 async function loadAndCheck(io: CliIo, options: Options): Promise<{ config: Config | null; check: Check }> {

@@ -3,7 +3,7 @@ import type { CliIo } from "../cli-io.js";
 import type { ConfigOptions } from "./load-for-command.js";
 import { openFolderModels } from "./models-in-folder.js";
 import { openServiceModels } from "./models-of-service.js";
-import { administratorTarget, defaultUrl } from "./service-client.js";
+import { administratorTarget, defaultUrl, isServiceAt } from "./service-client.js";
 
 /** A kept model as commands show it. */
 export type ListedModel = Omit<StoredModel, "path"> & {
@@ -27,8 +27,6 @@ export interface ModelAccess {
   close(): Promise<void>;
 }
 
-const probeTimeoutMs = 2_000;
-
 /**
  * The models of the service at UIS_URL. When that is not set and none of our services answers at the default address, those
  * of the data folder, so that models can be fetched before the first start.
@@ -38,14 +36,4 @@ export async function openModels(io: CliIo, options: ConfigOptions): Promise<Mod
     return openServiceModels(await administratorTarget(io, options));
   }
   return openFolderModels(io, options);
-}
-
-async function isServiceAt(url: string): Promise<boolean> {
-  try {
-    const page = await fetch(`${url}/`, { signal: AbortSignal.timeout(probeTimeoutMs) });
-    return ((await page.json()) as { service?: unknown }).service === "unified-inference";
-  } catch {
-    // Nobody is there, or somebody else: no service of ours runs here.
-    return false;
-  }
 }

@@ -3,7 +3,7 @@ import type { StoredModel } from "../../domain/catalog/model-store.js";
 import { ServiceError } from "../../domain/service-error.js";
 import { createSystemClock } from "../../lib/clock.js";
 import { type CliIo, CommandError } from "../cli-io.js";
-import { openModelStore } from "../compose.js";
+import { openModelStore } from "../compose-models.js";
 import { openDataDir } from "../data-dir.js";
 import { type ConfigOptions, loadForCommand } from "./load-for-command.js";
 import type { ListedModel, ModelAccess } from "./models-access.js";

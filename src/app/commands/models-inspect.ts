@@ -3,7 +3,7 @@ import { resolve } from "node:path";
 import { byteText } from "../../lib/byte-text.js";
 import { printable, printableLine } from "../../lib/printable.js";
 import { type CliIo, CommandError, printJson, printLine } from "../cli-io.js";
-import { type GgufFacts, inspectModelFile } from "../compose.js";
+import { type GgufFacts, inspectModelFile } from "../compose-models.js";
 import type { ModelsOptions } from "./models.js";
 import { openModels } from "./models-access.js";
 import { fileTypeName } from "./models-file-type.js";

@@ -3,7 +3,14 @@ import { InferenceService } from "../../../gen/unified/inference/v1/inference_se
 import { printable } from "../../lib/printable.js";
 import { type CliIo, CommandError } from "../cli-io.js";
 import type { ConfigOptions } from "./load-for-command.js";
-import { callerTarget, type ServiceTarget, serviceClient, toCommandError } from "./service-client.js";
+import {
+  callerTarget,
+  notAccepted,
+  notOurs,
+  type ServiceTarget,
+  serviceClient,
+  toCommandError,
+} from "./service-client.js";
 
 interface Options extends ConfigOptions {
   readonly json?: boolean;
@@ -32,7 +39,8 @@ async function streamText(io: CliIo, target: ServiceTarget, model: string, promp
 }
 
 /** The object of the REST API, byte for byte: what it looks like is part of the interface. */
-async function completionObject({ url, credential }: ServiceTarget, model: string, prompt: string): Promise<string> {
+async function completionObject(target: ServiceTarget, model: string, prompt: string): Promise<string> {
+  const { url, credential } = target;
   const response = await fetch(`${url}/v1/chat/completions`, {
     method: "POST",
     headers: { authorization: `Bearer ${credential}`, "content-type": "application/json" },
@@ -40,7 +48,9 @@ async function completionObject({ url, credential }: ServiceTarget, model: strin
   });
   const body = await response.text();
   if (response.ok) return body;
-  throw new CommandError(messageOf(body) ?? `${url} answered with status ${response.status}`);
+  const message = messageOf(body);
+  if (message === null) throw notOurs(url, response.status);
+  throw response.status === 401 ? notAccepted(target, message) : new CommandError(message);
 }
 
 function messageOf(body: string): string | null {

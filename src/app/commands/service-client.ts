@@ -2,6 +2,7 @@ import { resolve } from "node:path";
 import type { DescService } from "@bufbuild/protobuf";
 import { type Client, Code, ConnectError, createClient, type Interceptor } from "@connectrpc/connect";
 import { createConnectTransport } from "@connectrpc/connect-node";
+import { printableLine } from "../../lib/printable.js";
 import { readAdminToken } from "../admin-token-file.js";
 import { type CliIo, CommandError, UsageError } from "../cli-io.js";
 import { readSecrets } from "../config/secrets.js";
@@ -13,20 +14,25 @@ export interface ServiceTarget {
   readonly url: string;
   /** API key or admin token. */
   readonly credential: string;
+  /** Where the credential was found, for people. */
+  readonly credentialFrom: string;
 }
 
 /** Where a service is that was started without settings. */
 export const defaultUrl = "http://127.0.0.1:8080";
 
+const probeTimeoutMs = 2_000;
+
 /** The service at UIS_URL, with the administrator's credential: UIS_ADMIN_TOKEN, else the one in the data folder. */
 export async function administratorTarget(io: CliIo, options: ConfigOptions): Promise<ServiceTarget> {
   const url = serviceUrl(io);
   const { adminToken } = await readSecrets(io.env);
-  if (adminToken !== null) return { url, credential: adminToken };
+  if (adminToken !== null) return { url, credential: adminToken, credentialFrom: "UIS_ADMIN_TOKEN" };
   const { config } = await loadForCommand(io, options);
   const dataDir = resolve(io.cwd, config.data_dir);
   const credential = await readAdminToken(dataDir);
-  if (credential !== null) return { url, credential };
+  if (credential !== null) return { url, credential, credentialFrom: `${dataDir}/admin.token` };
+  if (!(await isServiceAt(url))) throw noService(url);
   throw new CommandError(
     `no credential: set UIS_ADMIN_TOKEN, or name the data folder of the running service with --data-dir (${dataDir} has no admin.token that you may read)`,
   );
@@ -34,8 +40,20 @@ export async function administratorTarget(io: CliIo, options: ConfigOptions): Pr
 
 /** The same, with UIS_API_KEY when that is set. */
 export async function callerTarget(io: CliIo, options: ConfigOptions): Promise<ServiceTarget> {
-  const apiKey = io.env["UIS_API_KEY"];
-  return apiKey ? { url: serviceUrl(io), credential: apiKey } : administratorTarget(io, options);
+  const credential = io.env["UIS_API_KEY"];
+  if (!credential) return administratorTarget(io, options);
+  return { url: serviceUrl(io), credential, credentialFrom: "UIS_API_KEY" };
+}
+
+/** Whether one of our services answers there. */
+export async function isServiceAt(url: string): Promise<boolean> {
+  try {
+    const page = await fetch(`${url}/`, { signal: AbortSignal.timeout(probeTimeoutMs) });
+    return ((await page.json()) as { service?: unknown }).service === "unified-inference";
+  } catch {
+    // Nobody is there, or somebody else: no service of ours runs here.
+    return false;
+  }
 }
 
 function serviceUrl(io: CliIo): string {
@@ -71,25 +89,56 @@ export async function callAsAdministrator<S extends DescService, T>(
   }
 }
 
-/** What a failed call means for somebody at a terminal. */
-export function toCommandError(error: unknown, { url }: ServiceTarget): CommandError {
+/** What a failed call means for somebody at a terminal: one line that says what was tried and what to do. */
+export function toCommandError(error: unknown, target: ServiceTarget): CommandError {
+  const { url } = target;
   const failure = ConnectError.from(error);
-  if (failure.code === Code.Unauthenticated) {
-    return new CommandError(`${url} does not accept the credential: ${failure.rawMessage}`, { cause: error });
-  }
-  if (isUnreachable(failure.cause) || isUnreachable(error)) {
-    return new CommandError(`no service answers at ${url}: start it with "uis serve", or set UIS_URL`, {
-      cause: error,
-    });
-  }
+  if (failure.code === Code.Unauthenticated) return notAccepted(target, failure.rawMessage, error);
+  if (isUnreachable(failure.cause) || isUnreachable(error)) return noService(url, error);
+  const fault = linkFault(failure.cause) ?? linkFault(error);
+  if (fault !== null) return new CommandError(`${url} cannot be talked to (${fault}): check UIS_URL`, { cause: error });
+  const [, status] = /^HTTP (\d{3})$/.exec(failure.rawMessage) ?? [];
+  if (status !== undefined) return notOurs(url, Number(status), error);
   return new CommandError(failure.rawMessage || `${url} answered with ${Code[failure.code]}`, { cause: error });
 }
 
+export function notAccepted(target: ServiceTarget, reason: string, cause?: unknown): CommandError {
+  const { url, credentialFrom } = target;
+  return new CommandError(`${url} does not accept the credential in ${credentialFrom}: ${reason}`, { cause });
+}
+
+/** An answer that no service of ours gives: a proxy's, or somebody else's. */
+export function notOurs(url: string, status: number, cause?: unknown): CommandError {
+  return new CommandError(`${url} answered with HTTP ${status} and not as this service does: check UIS_URL`, { cause });
+}
+
+function noService(url: string, cause?: unknown): CommandError {
+  return new CommandError(`no service answers at ${url}: start it with "uis serve", or set UIS_URL`, { cause });
+}
+
+const unreachableCodes: ReadonlySet<string> = new Set([
+  ...["ECONNREFUSED", "ENOTFOUND", "EAI_AGAIN", "EHOSTUNREACH", "ENETUNREACH", "ETIMEDOUT"],
+  "UND_ERR_CONNECT_TIMEOUT",
+]);
+
 export function isUnreachable(error: unknown): boolean {
+  return codesOf(error).some(({ code }) => unreachableCodes.has(code));
+}
+
+/** Why a connection failed that somebody took: a broken one, or a certificate that is not trusted. */
+function linkFault(error: unknown): string | null {
+  const [found] = codesOf(error);
+  if (found === undefined) return null;
+  return ["EPROTO", "ERR_SSL_WRONG_VERSION_NUMBER"].includes(found.code) ? "it does not speak TLS" : found.message;
+}
+
+/** Of Node's errors in a chain of causes, the outermost first. */
+function codesOf(error: unknown): readonly { readonly code: string; readonly message: string }[] {
+  const found: { code: string; message: string }[] = [];
   for (let cause = error; cause instanceof Error; cause = cause.cause) {
-    if ("code" in cause && ["ECONNREFUSED", "ENOTFOUND", "EHOSTUNREACH", "ETIMEDOUT"].includes(String(cause.code))) {
-      return true;
+    if ("code" in cause && typeof cause.code === "string") {
+      found.push({ code: cause.code, message: printableLine(cause.message).trim() });
     }
   }
-  return false;
+  return found;
 }

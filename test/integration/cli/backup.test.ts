@@ -1,4 +1,4 @@
-import { mkdtemp, rm } from "node:fs/promises";
+import { access, mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
@@ -60,5 +60,29 @@ describe("uis backup and uis restore", () => {
     const { code, stdout } = await uis(["backup", file, "--json"], { env: { UIS_DATA_DIR: dataDir } });
     expect(code).toBe(0);
     expect(JSON.parse(stdout)).toEqual({ file });
+  });
+
+  it("copies nothing where there is no state, where Redis has it, and where the service that is named is away", async () => {
+    const file = join(folder, "none.db");
+    const failing = async (env: Record<string, string>) => {
+      const { code, stdout, stderr } = await uis(["backup", file], { env });
+      expect({ code, stdout }).toEqual({ code: 1, stdout: "" });
+      await expect(access(file)).rejects.toThrow("ENOENT");
+      return stderr;
+    };
+    const empty = { UIS_DATA_DIR: join(folder, "empty") };
+    expect(await failing(empty)).toContain("there is no state in");
+    expect(await failing({ ...empty, REDIS_URL: "redis://127.0.0.1:1" })).toContain("in Redis");
+    expect(await failing({ ...empty, UIS_URL: "http://127.0.0.1:1" })).toContain("no service answers");
+  });
+
+  it("says why a copy cannot be written, in one line", async () => {
+    const dataDir = join(folder, "unwritten");
+    await (await startService({ config: kept(dataDir) })).close();
+    const { code, stderr } = await uis(["backup", join(folder, "no", "such", "folder.db")], {
+      env: { UIS_DATA_DIR: dataDir },
+    });
+    expect(code).toBe(1);
+    expect(stderr).toMatch(/^uis: .*cannot be written.*\n$/);
   });
 });

@@ -64,13 +64,24 @@ it("uis config show prints what applies, in a form that is a configuration again
   expect(json.stdout + text.stdout).not.toContain("must-not-be-shown");
 });
 
-describe("the command line", () => {
-  it("exits 2 for wrong usage and 0 for help and version", async () => {
-    expect((await uis(["nonsense"], { cwd })).code).toBe(2);
-    expect((await uis(["keys", "create", "--name", "x"], { cwd })).code).toBe(2);
-    expect((await uis(["keys", "create", "--name", "x", "--scope", "admin"], { cwd })).code).toBe(2);
-    expect((await uis(["serve", "--port", "eighty"], { cwd })).code).toBe(2);
-    expect((await uis(["serve", "--help"], { cwd })).code).toBe(0);
-    expect(await uis(["--version"], { cwd })).toMatchObject({ code: 0, stdout: "0.1.0\n" });
-  });
+it("SEC-18: uis config show leaves out user and password of every address", async () => {
+  await writeFile(
+    join(cwd, "uis.yaml"),
+    "models: [{ id: m, engine: llama, source: 'https://me:hunter2@models.example.com/m@1.gguf' }]\n",
+  );
+  for (const [url, shown] of [
+    ["rediss://me:hunter2@store:6379/1", "rediss://***@store:6379/1"],
+    ["redis://:hunter2/with@signs@store:6379", "redis://***@store:6379"],
+    ["me:hunter2@a:6379,b:6379", "***@a:6379,b:6379"],
+    ["redis://store:6379", "redis://store:6379"],
+  ] as const) {
+    const show = (...more: string[]) => uis(["config", "show", ...more], { cwd, env: { REDIS_URL: url } });
+    const { code, stdout } = await show("--json");
+    expect(code).toBe(0);
+    expect(JSON.parse(stdout)).toMatchObject({
+      state: { redis_url: shown },
+      models: [{ source: "https://***@models.example.com/m@1.gguf" }],
+    });
+    expect(stdout + (await show()).stdout).not.toContain("hunter2");
+  }
 });

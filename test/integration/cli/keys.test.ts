@@ -109,27 +109,3 @@ describe("uis keys", () => {
     }
   });
 });
-
-describe("uis run", () => {
-  it("streams the answer as text, with an API key or as the administrator", async () => {
-    expect(await uis(["run", "test-chat", "Hi"], { env })).toMatchObject({
-      code: 0,
-      stdout: "Hello from the script.\n",
-    });
-    const asCaller = { UIS_URL: service.http, UIS_API_KEY: service.key };
-    expect((await uis(["run", "test-chat", "Hi"], { env: asCaller })).stdout).toBe("Hello from the script.\n");
-  });
-
-  it("prints the chat completion object with --json", async () => {
-    const completion = await json(["run", "test-chat", "Hi"]);
-    expect(completion).toMatchObject({ object: "chat.completion", model: "test-chat" });
-  });
-
-  it("exits 1 with the service's own words for an unknown model", async () => {
-    for (const extra of [[], ["--json"]]) {
-      const { code, stdout, stderr } = await uis(["run", "no-such-model", "Hi", ...extra], { env });
-      expect({ code, stdout }).toEqual({ code: 1, stdout: "" });
-      expect(stderr).toContain("no-such-model");
-    }
-  });
-});

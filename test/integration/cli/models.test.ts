@@ -115,6 +115,18 @@ describe("uis models with a running service", () => {
     expect(await models("rm", "some-model")).toMatchObject({ code: 0, stdout: "some-model is removed.\n" });
   });
 
+  it("draws a bar on stderr where people look on, and keeps it off stdout", async () => {
+    const words = ["models", "pull", address(), "--id", "bar", "--json"];
+    const { code, stdout, stderr } = await uis(words, { env, cwd: folder, isTTY: true });
+    expect({ code, ...(JSON.parse(stdout) as Model) }).toMatchObject({ code: 0, id: "bar", loaded: true });
+    const [bar = "", rest] = stderr.split("\n");
+    const drawn = bar.split("\r").slice(1);
+    for (const state of drawn) expect(state).toMatch(/^\[#*-*\] +\d+ %, \S+ \S+ of 1\.9 MB *$/);
+    expect(drawn.at(-1)).toContain(`[${"#".repeat(30)}] 100 %`);
+    expect(rest).toContain("warning: ");
+    await models("rm", "bar");
+  });
+
   it("says nothing of trust where the sum is given", async () => {
     const { code, stdout, stderr } = await models("pull", address(), "--id", "m", "--sha256", chatSum);
     expect(code).toBe(0);

@@ -1,0 +1,96 @@
+import { once } from "node:events";
+import { createServer as createHttpServer, type RequestListener } from "node:http";
+import { type AddressInfo, createServer, type Server } from "node:net";
+import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
+import { uis } from "../../support/cli-run.js";
+import { type RunningService, startService } from "../../support/start-service.js";
+
+let service: RunningService;
+const others: Server[] = [];
+
+beforeAll(async () => {
+  service = await startService();
+});
+afterAll(() => service.close());
+afterEach(() => {
+  for (const other of others.splice(0)) other.close();
+});
+
+async function listen(server: Server): Promise<string> {
+  others.push(server);
+  server.listen(0, "127.0.0.1");
+  await once(server, "listening");
+  return `127.0.0.1:${(server.address() as AddressInfo).port}`;
+}
+
+const elsewhere = async (listener: RequestListener) => `http://${await listen(createHttpServer(listener))}`;
+/** Several ways to ask: with an RPC, with a stream and over REST. */
+const asking = [
+  ["keys", "list"],
+  ["run", "test-chat", "Hi"],
+  ["run", "test-chat", "Hi", "--json"],
+];
+
+/** The one line that every way of asking prints. */
+async function failures(env: Record<string, string>): Promise<readonly string[]> {
+  return Promise.all(
+    asking.map(async (words) => {
+      const { code, stdout, stderr } = await uis(words, { env });
+      expect({ code, stdout }).toEqual({ code: 1, stdout: "" });
+      expect(stderr).toMatch(/^uis: .*\n$/);
+      return stderr;
+    }),
+  );
+}
+
+const token = { UIS_ADMIN_TOKEN: "some-token-of-an-administrator" };
+
+describe("a command that asks a service", () => {
+  it("takes UIS_URL with or without a slash at its end, and the token of the data folder by flag or variable", async () => {
+    for (const [words, env] of [
+      [["keys", "list"], { UIS_URL: `${service.http}//`, UIS_DATA_DIR: service.dataDir }],
+      [["keys", "list", "--data-dir", service.dataDir], { UIS_URL: service.http, UIS_DATA_DIR: "/nowhere" }],
+    ] as const) {
+      expect(await uis(words, { env, cwd: "/" })).toMatchObject({ code: 0, stderr: "" });
+    }
+  });
+
+  it("exits 2 for a UIS_URL that is none", async () => {
+    for (const url of ["127.0.0.1:8080", "ftp://x/", "http://"]) {
+      const line = `uis: UIS_URL is not an http URL: ${url}\n`;
+      expect(await uis(["keys", "list"], { env: { ...token, UIS_URL: url } })).toEqual({
+        code: 2,
+        stdout: "",
+        stderr: line,
+      });
+    }
+  });
+
+  it("names the credential that is not accepted", async () => {
+    const key = { UIS_URL: service.http, UIS_API_KEY: "sk-uis-wrong", UIS_DATA_DIR: service.dataDir };
+    const [, text, json] = await Promise.all(asking.map((words) => uis(words, { env: key })));
+    for (const answer of [text, json]) {
+      expect(answer).toMatchObject({ code: 1, stdout: "" });
+      expect(answer?.stderr).toContain(`${service.http} does not accept the credential in UIS_API_KEY: `);
+      expect(answer?.stderr).not.toContain("sk-uis-wrong");
+    }
+  });
+
+  it("says that somebody else answers there", async () => {
+    const url = await elsewhere((_, response) => response.writeHead(502, { "content-type": "text/html" }).end("<p>"));
+    for (const line of await failures({ ...token, UIS_URL: url })) {
+      expect(line).toBe(`uis: ${url} answered with HTTP 502 and not as this service does: check UIS_URL\n`);
+    }
+  });
+
+  it("says that the connection ends, or speaks no TLS", async () => {
+    const silent = await listen(createServer((socket) => socket.destroy()));
+    for (const line of await failures({ ...token, UIS_URL: `http://${silent}` })) {
+      expect(line).toMatch(/^uis: http:\S+ cannot be talked to \(.+\): check UIS_URL\n$/);
+    }
+    const plain = service.http.replace("http:", "https:");
+    for (const line of await failures({ ...token, UIS_URL: plain })) {
+      expect(line).toBe(`uis: ${plain} cannot be talked to (it does not speak TLS): check UIS_URL\n`);
+    }
+  });
+});

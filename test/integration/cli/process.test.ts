@@ -1,0 +1,51 @@
+import { once } from "node:events";
+import { fileURLToPath } from "node:url";
+import { describe, expect, it } from "vitest";
+import { type ServeProcess, spawnServe } from "../../support/spawn-serve.js";
+
+const root = fileURLToPath(new URL("../../..", import.meta.url));
+const command = [process.execPath, "--import", `${root}node_modules/tsx/dist/loader.mjs`, `${root}src/app/cli.ts`];
+
+/** A command as people run it, without a terminal and with nothing on stdin. */
+function start(words: readonly string[], env: Record<string, string> = {}): ServeProcess {
+  return spawnServe({ command, args: words, env, cwd: "/" });
+}
+
+async function ended(running: ServeProcess) {
+  return { code: await running.exited, stdout: running.stdout(), stderr: running.stderr() };
+}
+
+describe("uis as a process", () => {
+  it("gives its exit code to the system, its answer to stdout and all else to stderr, and asks nothing", async () => {
+    const nobody = { UIS_URL: "http://127.0.0.1:1", UIS_ADMIN_TOKEN: "some-token-of-an-administrator" };
+    const [done, failed, wrong] = await Promise.all([
+      ended(start(["config", "check", "--json"])),
+      ended(start(["keys", "list", "--json"], nobody)),
+      ended(start(["keyz"])),
+    ]);
+    expect(done).toEqual({ code: 0, stdout: "[]\n", stderr: "" });
+    expect(failed).toEqual({ code: 1, stdout: "", stderr: expect.stringMatching(/^uis: no service answers .*\n$/) });
+    expect(wrong).toEqual({ code: 2, stdout: "", stderr: expect.stringMatching(/^uis: unknown command .*\n$/) });
+  });
+
+  it("writes no colour, whether colours are forced or unwanted", async () => {
+    const said = await Promise.all([
+      ended(start(["config", "show"], { FORCE_COLOR: "1" })),
+      ended(start(["keys", "create", "--help"], { FORCE_COLOR: "1" })),
+      ended(start(["keys", "create", "--help"], { NO_COLOR: "1" })),
+    ]);
+    for (const { code, stdout, stderr } of said) {
+      expect({ code, stderr }).toEqual({ code: 0, stderr: "" });
+      expect(stdout).not.toContain("\u001b");
+    }
+    expect(said[1]).toEqual(said[2]);
+  });
+
+  it("ends quietly when the reader of its answer has seen enough", async () => {
+    const running = start(["config", "schema"]);
+    running.child.stdout?.destroy();
+    await once(running.child, "exit");
+    expect(running.child.exitCode).toBe(0);
+    expect(running.stderr()).toBe("");
+  });
+});

@@ -1,0 +1,28 @@
+import type { Command } from "commander";
+import { createProgram } from "../../../src/app/program.js";
+
+/** A program that reads command lines and writes into `output`; nothing of it is run. */
+export function silentProgram(output: { text: string } = { text: "" }): Command {
+  const write = (text: string) => {
+    output.text += text;
+  };
+  const nothing = { stdin: (async function* () {})(), env: {}, cwd: "/" };
+  return createProgram({ ...nothing, stdout: { write }, stderr: { write } }, () => {});
+}
+
+/** Every command of the program that does something, by its words after `uis`: `keys create`. */
+export function allCommands(program: Command): ReadonlyMap<string, Command> {
+  const found = new Map<string, Command>();
+  const walk = (command: Command, words: readonly string[]): void => {
+    if (command.commands.length === 0) found.set(words.join(" "), command);
+    for (const inner of command.commands) walk(inner, [...words, inner.name()]);
+  };
+  walk(program, []);
+  return found;
+}
+
+/** The program itself, and every command that only holds others. */
+export function allGroups(program: Command): readonly Command[] {
+  const inner = program.commands.filter(({ commands }) => commands.length > 0);
+  return [program, ...inner.flatMap(allGroups)];
+}

@@ -1,0 +1,159 @@
+import * as z from "zod";
+
+/** What `--json` prints, field by field: a field more or less is a fault. */
+
+const time = z.iso.datetime();
+const timeOrNull = time.nullable();
+const text = z.string();
+const whole = z.number().int().nonnegative();
+const wholeOrNull = whole.nullable();
+
+export const key = z.strictObject({
+  id: z.string().startsWith("key_"),
+  name: text,
+  account: text,
+  scope: z.enum(["read", "read_write"]),
+  prefix: text,
+  last4: z.string().length(4),
+  models: z.array(text),
+  limits: z.strictObject({
+    requests_per_minute: wholeOrNull,
+    tokens_per_minute: wholeOrNull,
+    concurrency: wholeOrNull,
+  }),
+  created_at: time,
+  expires_at: timeOrNull,
+  revoked_at: timeOrNull,
+  last_used_at: timeOrNull,
+});
+export const newKey = key.extend({ secret: z.string().startsWith("sk-uis-") });
+
+export const threshold = z.strictObject({
+  id: z.string().startsWith("thr_"),
+  account: text,
+  api_key_id: text.nullable(),
+  metric: z.enum(["METRIC_TOKENS", "METRIC_REQUESTS", "METRIC_COST"]),
+  period: z.enum(["PERIOD_DAY", "PERIOD_MONTH"]),
+  limit: whole,
+  percents: z.array(whole),
+  action: z.enum(["ACTION_NOTIFY", "ACTION_REFUSE"]),
+  used: whole,
+  created_at: time,
+});
+
+export const usageRow = z.strictObject({
+  day: z.iso.date(),
+  model: text.nullable(),
+  api_key_id: text.nullable(),
+  requests: whole,
+  prompt_tokens: whole,
+  completion_tokens: whole,
+  cached_tokens: whole,
+  cost_nano_dollars: whole,
+});
+
+export const endpoint = z.strictObject({
+  id: z.string().startsWith("we_"),
+  object: z.literal("webhook_endpoint"),
+  account: text,
+  url: z.url(),
+  events: z.array(text),
+  description: text,
+  status: z.enum(["enabled", "disabled"]),
+  disabled_reason: text.nullable(),
+  max_in_flight: whole,
+  secret_hint: text,
+  previous_secret_expires_at: timeOrNull,
+  last_success_at: timeOrNull,
+  last_failure_at: timeOrNull,
+  failing_since: timeOrNull,
+  failures_in_row: whole,
+  created_at: time,
+  updated_at: time,
+});
+export const newEndpoint = endpoint.extend({ secret: z.string().startsWith("whsec_") });
+
+const attempt = z.strictObject({
+  number: whole,
+  trigger: z.enum(["schedule", "manual", "replay"]),
+  by: text.nullable(),
+  started_at: time,
+  latency_ms: whole,
+  status: wholeOrNull,
+  error: text.nullable(),
+  ip: text.nullable(),
+  retry_after: text.nullable(),
+  next_attempt_at: timeOrNull,
+});
+const answeredAttempt = attempt.extend({ response: text.nullable() });
+
+export const listedDelivery = z.strictObject({
+  id: z.string().startsWith("dlv_"),
+  account: text,
+  event_id: z.string().startsWith("evt_"),
+  event_type: text,
+  endpoint_id: z.string().startsWith("we_"),
+  state: z.enum(["pending", "delivery_attempted", "awaiting_retry", "delivered", "permanently_failed"]),
+  reason: text.nullable(),
+  attempts_made: whole,
+  next_attempt_at: timeOrNull,
+  created_at: time,
+  attempts: z.array(attempt),
+  purged: z.boolean(),
+  replay_id: text.nullable(),
+});
+export const delivery = listedDelivery.extend({ attempts: z.array(answeredAttempt) });
+
+export const model = z.strictObject({
+  id: text,
+  kind: z.enum(["chat", "embedding"]),
+  bytes: whole,
+  sha256: z.string().regex(/^[0-9a-f]{64}$/),
+  source: text,
+  context_length: whole,
+  license: text.nullable(),
+  added_at: time,
+  loaded: z.boolean(),
+});
+export const inspectedModel = model.extend({
+  path: text,
+  architecture: text,
+  name: text.nullable(),
+  embedding_length: whole,
+  tokenizer: text,
+  tensor_count: whole,
+  parameter_count: whole,
+  file_type: text.nullable(),
+  chat_template: text.nullable(),
+});
+
+export const ready = z.strictObject({
+  event: z.literal("ready"),
+  version: text,
+  api: z.url(),
+  grpc: text,
+  ops: z.url(),
+  dashboard: z.url(),
+  api_key: z.strictObject({ id: text, name: text, scope: text, secret: text }).nullable(),
+  models: z.array(text),
+  data_dir: text,
+  state: z.enum(["embedded", "redis", "volatile"]),
+});
+
+export const check = z.strictObject({
+  check: text,
+  status: z.enum(["ok", "warn", "fail"]),
+  detail: text,
+  fix: text.nullable(),
+});
+
+export const receivedDelivery = z.strictObject({
+  received_at: time,
+  delivery_id: text.nullable(),
+  attempt: wholeOrNull,
+  event_id: text.nullable(),
+  event_type: text.nullable(),
+  valid: z.boolean().nullable(),
+  reason: text.nullable(),
+  body: text,
+});

@@ -1,0 +1,41 @@
+import type * as z from "zod";
+import type { ServeProcess } from "../spawn-serve.js";
+import type { CliScene } from "./scene.js";
+
+/** What follows a command's name, and what is around it. */
+export interface Use {
+  readonly words: readonly string[];
+  /** Default: that of the running service. */
+  readonly env?: Readonly<Record<string, string>>;
+  readonly cwd?: string;
+  readonly stdin?: string;
+}
+
+export interface CommandRow {
+  /** A use that reaches its aim, each time it is made. */
+  readonly done: (scene: CliScene) => Use | Promise<Use>;
+  /** The document of `--json`. */
+  readonly answer: z.ZodType;
+  /** What people get on stdout. */
+  readonly text: RegExp;
+  /** What is told on stderr meanwhile; default: nothing. */
+  readonly progress?: RegExp;
+  /** A use that cannot be: exit code 2, with one line on stderr. */
+  readonly wrong: Use & { readonly says: string };
+  /** A use that does not reach its aim: exit code 1. Null: nothing but the asking of a service can fail. */
+  readonly failing: ((scene: CliScene) => Failure | Promise<Failure>) | null;
+  /** Whether it asks a running service. */
+  readonly asksService: boolean;
+  /** It runs until a signal: resolves when it has printed its answer. Such a one gets a process of its own. */
+  readonly untilSignal?: (running: ServeProcess) => Promise<void>;
+  /** Keys of `--json` that are not ours to name. */
+  readonly foreignKeys?: boolean;
+}
+
+export type Failure = Use & {
+  readonly says: string;
+  /** Where that stands; default: as the only line of stderr. On stdout it is part of the answer. */
+  readonly on?: "stdout";
+};
+
+export type CommandRows = Readonly<Record<string, CommandRow>>;

@@ -1,0 +1,92 @@
+import * as z from "zod";
+import * as answers from "./answers.js";
+import type { CommandRows } from "./command-row.js";
+
+const metered = ["--metric", "tokens", "--period", "day", "--limit"];
+
+/** Keys, usage and what bounds it, and the administrator. */
+export const rowsOfAccess: CommandRows = {
+  "keys create": {
+    done: (scene) => ({ words: ["--name", scene.name(), "--scope", "read", "--expires", "30d", "--rpm", "60"] }),
+    answer: answers.newKey,
+    text: /^key_\S+\nsk-uis-\S+\n$/,
+    wrong: { words: ["--name", "x", "--scope", "admin"], says: "Allowed choices are read, read_write" },
+    failing: () => ({ words: ["--name", "x", "--scope", "read", "--account", "Not An Account"], says: "account" }),
+    asksService: true,
+  },
+  "keys list": {
+    done: async (scene) => {
+      await scene.key();
+      return { words: [] };
+    },
+    answer: z.array(answers.key).min(1),
+    text: /^key_\S+ {2}.*\n/,
+    wrong: { words: ["key_1"], says: "too many arguments" },
+    failing: null,
+    asksService: true,
+  },
+  "keys revoke": {
+    done: async (scene) => ({ words: [await scene.key()] }),
+    answer: answers.key.extend({ revoked_at: z.iso.datetime() }),
+    text: /^key_\S+ is revoked\.\n$/,
+    wrong: { words: [], says: "missing required argument 'id'" },
+    failing: () => ({ words: ["key_unknown"], says: "There is no API key with this id" }),
+    asksService: true,
+  },
+  "keys rotate": {
+    done: async (scene) => ({ words: [await scene.key(), "--overlap", "1h"] }),
+    answer: answers.newKey,
+    text: /^key_\S+\nsk-uis-\S+\n$/,
+    wrong: { words: ["key_1", "--overlap", "soon"], says: `--overlap: "soon" is no length of time` },
+    failing: () => ({ words: ["key_unknown"], says: "There is no API key with this id" }),
+    asksService: true,
+  },
+  "admin link": {
+    done: () => ({ words: [] }),
+    answer: z.strictObject({ url: z.url() }),
+    text: /^http:\S+#token=\S+\n\nGood for one use/,
+    wrong: { words: ["now"], says: "too many arguments" },
+    failing: null,
+    asksService: true,
+  },
+  usage: {
+    done: async (scene) => {
+      await scene.delivery();
+      return { words: ["--by", "day,model,key"] };
+    },
+    answer: z.array(answers.usageRow).min(1),
+    text: /^day .*\n\d{4}-\d\d-\d\d {2}test-chat/,
+    wrong: { words: ["--by", "week"], says: "--by takes day, model and key, not week" },
+    failing: () => ({ words: ["--from", "2026-02-01", "--to", "2026-01-01"], says: "start_time" }),
+    asksService: true,
+  },
+  "thresholds add": {
+    done: (scene) => ({
+      words: [...metered, "1000", "--percents", "50,100", "--action", "refuse", "--account", scene.name()],
+    }),
+    answer: answers.threshold,
+    text: /^thr_\S+ .* of 1000 tokens a day {2}refuse at 50% 100%\n$/,
+    wrong: { words: [...metered, "much"], says: "It must be a whole number" },
+    failing: () => ({ words: [...metered, "1000", "--percents", "500"], says: "percents" }),
+    asksService: true,
+  },
+  "thresholds list": {
+    done: async (scene) => {
+      await scene.threshold();
+      return { words: [] };
+    },
+    answer: z.array(answers.threshold).min(1),
+    text: /^thr_\S+ {2}/,
+    wrong: { words: ["--account"], says: "argument missing" },
+    failing: null,
+    asksService: true,
+  },
+  "thresholds rm": {
+    done: async (scene) => ({ words: [await scene.threshold()] }),
+    answer: z.strictObject({ id: z.string().startsWith("thr_"), deleted: z.literal(true) }),
+    text: /^thr_\S+ is deleted\.\n$/,
+    wrong: { words: [], says: "missing required argument 'id'" },
+    failing: () => ({ words: ["thr_unknown"], says: "thr_unknown" }),
+    asksService: true,
+  },
+};

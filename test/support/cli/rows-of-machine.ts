@@ -1,0 +1,158 @@
+import { join } from "node:path";
+import * as z from "zod";
+import { eventually } from "../eventually.js";
+import * as answers from "./answers.js";
+import type { CommandRows } from "./command-row.js";
+
+const oneFault = "models: [{ id: m, engine: scripted }]\nlimts: {}\n";
+
+/** The service itself, its models, configuration and state. */
+export const rowsOfMachine: CommandRows = {
+  serve: {
+    done: (scene) => ({
+      words: ["--config", "good.yaml", "--data-dir", scene.file()],
+      env: { LOG_LEVEL: "silent" },
+      cwd: scene.folder,
+    }),
+    answer: answers.ready,
+    text: /^Unified Inference \S+ is ready\.\n[\s\S]*Ctrl-C/,
+    wrong: { words: ["--port", "eighty"], says: "between 0 and 65535" },
+    // What stops a start is wrong usage or configuration: test/integration/cli/serve.test.ts.
+    failing: null,
+    asksService: false,
+    untilSignal: async ({ stdout }) =>
+      await eventually(() => /^\{.*\}\n$|Ctrl-C/.test(stdout()), "a service that is ready", 30_000),
+  },
+  run: {
+    done: () => ({ words: ["test-chat", "Say hello."] }),
+    answer: z.strictObject({
+      id: z.string().startsWith("chatcmpl-"),
+      object: z.literal("chat.completion"),
+      created: z.number(),
+      model: z.literal("test-chat"),
+      choices: z.array(z.looseObject({ message: z.looseObject({ content: z.literal("Hello from the script.") }) })),
+      usage: z.looseObject({ total_tokens: z.number() }),
+      system_fingerprint: z.string(),
+    }),
+    text: /^Hello from the script\.\n$/,
+    wrong: { words: ["test-chat"], says: "missing required argument 'prompt'" },
+    failing: () => ({ words: ["no-such-model", "Hi"], says: "no-such-model" }),
+    asksService: true,
+  },
+  "models list": {
+    done: async (scene) => {
+      await scene.model();
+      return { words: [], env: scene.apart };
+    },
+    answer: z.array(answers.model).min(1),
+    text: /^n\d+ +chat +.* not loaded +/,
+    wrong: { words: ["all"], says: "too many arguments" },
+    failing: null,
+    asksService: true,
+  },
+  "models pull": {
+    done: (scene) => ({
+      words: [`${scene.hub.endpoint}/owner/repo/resolve/main/chat.gguf`, "--id", scene.name()],
+      env: scene.apart,
+    }),
+    answer: answers.model,
+    text: /^n\d+ is kept and not loaded, for no service runs here: chat, /,
+    progress: /^(fetching: +\d+ %, .* of .*\n){1,11}warning: .*\n$/,
+    wrong: { words: ["hf:a/b/c.gguf", "--sha256", "abc"], says: "64 hexadecimal digits" },
+    failing: (scene) => ({ words: ["hf:owner/repo/gone.gguf@main"], env: scene.apart, says: "gone.gguf" }),
+    asksService: true,
+  },
+  "models import": {
+    done: (scene) => ({
+      words: ["chat.gguf", "--id", scene.name()],
+      env: scene.apart,
+      cwd: scene.folder,
+    }),
+    answer: answers.model,
+    text: /^n\d+ is kept and not loaded, for no service runs here: chat, /,
+    wrong: { words: ["chat.gguf", "--id", "two words"], says: "option '--id <id>'" },
+    failing: (scene) => ({ words: ["gone.gguf"], env: scene.apart, says: "gone.gguf" }),
+    asksService: true,
+  },
+  "models rm": {
+    done: async (scene) => ({ words: [await scene.model()], env: scene.apart }),
+    answer: answers.model,
+    text: /^n\d+ is removed\.\n$/,
+    wrong: { words: [], says: "missing required argument 'id'" },
+    failing: (scene) => ({ words: ["unknown"], env: scene.apart, says: "unknown" }),
+    asksService: true,
+  },
+  "models inspect": {
+    done: async (scene) => ({ words: [await scene.model()], env: scene.apart }),
+    answer: answers.inspectedModel,
+    text: /^id +n\d+\nkind +chat\n/,
+    wrong: { words: [], says: "missing required argument 'id-or-file'" },
+    failing: (scene) => ({ words: ["unknown"], env: scene.apart, says: "no model is kept" }),
+    asksService: true,
+  },
+  "config check": {
+    done: (scene) => ({ words: ["good.yaml"], cwd: scene.folder }),
+    answer: z.tuple([]),
+    text: /good\.yaml is fine\.\n$/,
+    wrong: { words: ["good.yaml", "bad.yaml"], says: "too many arguments" },
+    // A faulty configuration is exit code 2: test/integration/cli/config.test.ts.
+    failing: null,
+    asksService: false,
+  },
+  "config schema": {
+    done: () => ({ words: [] }),
+    answer: z.looseObject({ $schema: z.url(), type: z.literal("object"), properties: z.looseObject({}) }),
+    text: /^\{\n {2}"\$schema"/,
+    wrong: { words: ["all"], says: "too many arguments" },
+    failing: null,
+    asksService: false,
+    foreignKeys: true,
+  },
+  "config show": {
+    done: (scene) => ({ words: ["--config", "good.yaml"], cwd: scene.folder }),
+    answer: z.looseObject({ server: z.looseObject({}), state: z.looseObject({}), models: z.array(z.looseObject({})) }),
+    text: /^server:\n {2}host: /,
+    wrong: { words: ["--config", "gone.yaml"], says: "gone.yaml does not exist" },
+    failing: null,
+    asksService: false,
+  },
+  doctor: {
+    done: (scene) => ({
+      words: ["--config", "good.yaml", "--data-dir", join(scene.folder, "doctor")],
+      env: { PATH: process.env["PATH"] ?? "", UIS_OFFLINE: "1" },
+      cwd: scene.folder,
+    }),
+    answer: z.array(answers.check).min(5),
+    text: /^(ok|warn) +node /,
+    wrong: { words: ["now"], says: "too many arguments" },
+    failing: (scene) => ({
+      words: ["--config", "bad.yaml"],
+      cwd: scene.folder,
+      says: 'did you mean "limits"',
+      on: "stdout",
+    }),
+    asksService: false,
+  },
+  backup: {
+    done: (scene) => ({ words: [scene.file()] }),
+    answer: z.strictObject({ file: z.string() }),
+    text: /^The state is copied to /,
+    wrong: { words: [], says: "missing required argument 'file'" },
+    failing: async (scene) => ({ words: [await scene.backup()], says: "exists and is not overwritten" }),
+    asksService: true,
+  },
+  restore: {
+    done: async (scene) => ({ words: [await scene.backup()], env: { UIS_DATA_DIR: scene.file() } }),
+    answer: z.strictObject({ file: z.string(), data_dir: z.string() }),
+    text: /^The state in .* is that of /,
+    wrong: { words: [], says: "missing required argument 'file'" },
+    failing: async (scene) => ({ words: [await scene.backup()], says: "stop" }),
+    asksService: false,
+  },
+};
+
+/** Files that rows name, by their names. */
+export const filesOfMachine: Readonly<Record<string, string>> = {
+  "good.yaml": "models: [{ id: m, engine: scripted }]\nserver: { port: 0, grpc_port: 0, ops_port: 0 }\n",
+  "bad.yaml": oneFault,
+};

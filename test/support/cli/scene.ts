@@ -1,0 +1,121 @@
+import { mkdtemp, readFile, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { uis } from "../cli-run.js";
+import { eventually } from "../eventually.js";
+import { writeScriptedGguf } from "../gguf/scripted-gguf.js";
+import { HubServer } from "../hub-server.js";
+import { type Receiver, startReceiver } from "../receivers/receiver.js";
+import { ServiceClient } from "../service-client.js";
+import { type RunningService, startService } from "../start-service.js";
+
+/** What commands are tried on: a running service, a receiver that refuses, a hub, and a folder with a model's file. */
+export class CliScene {
+  readonly service: RunningService;
+  readonly receiver: Receiver;
+  readonly hub: HubServer;
+  /** For files; `chat.gguf` lies in it. */
+  readonly folder: string;
+  /** Variables of a command that asks the service. */
+  readonly env: Readonly<Record<string, string>>;
+  /** Variables of a command that works on a data folder of its own. */
+  readonly apart: Readonly<Record<string, string>>;
+  #names = 0;
+  #endpoint: string | null = null;
+
+  private constructor(service: RunningService, receiver: Receiver, hub: HubServer, folder: string) {
+    this.service = service;
+    this.receiver = receiver;
+    this.hub = hub;
+    this.folder = folder;
+    this.env = { UIS_URL: service.http, UIS_DATA_DIR: service.dataDir };
+    this.apart = { UIS_DATA_DIR: join(folder, "apart"), HF_ENDPOINT: hub.endpoint };
+  }
+
+  static async start(): Promise<CliScene> {
+    const folder = await mkdtemp(join(tmpdir(), "uis-commands-"));
+    await writeScriptedGguf(join(folder, "chat.gguf"), { text: "It works." });
+    const hub = await HubServer.start();
+    hub.put("owner/repo", "chat.gguf", await readFile(join(folder, "chat.gguf")));
+    const receiver = await startReceiver({ answer: ({ path }) => ({ status: path === "/taken" ? 200 : 500 }) });
+    const webhooks = { allow_http: true, allow_private_cidrs: ["127.0.0.0/8"], retry_delays: ["1h"] };
+    const service = await startService({ config: { webhooks, state: { durability: "every-write" } } });
+    return new CliScene(service, receiver, hub, folder);
+  }
+
+  async close(): Promise<void> {
+    await this.service.close();
+    await this.receiver.close();
+    await this.hub.close();
+    await rm(this.folder, { recursive: true, force: true });
+  }
+
+  /** One that is not used yet. */
+  name(): string {
+    this.#names += 1;
+    return `n${this.#names}`;
+  }
+
+  /** A file of that kind that does not exist yet. */
+  file(): string {
+    return join(this.folder, this.name());
+  }
+
+  async key(): Promise<string> {
+    return this.#idOf(["keys", "create", "--name", this.name(), "--scope", "read"]);
+  }
+
+  async threshold(): Promise<string> {
+    return this.#idOf(["thresholds", "add", "--metric", "tokens", "--period", "day", "--limit", "1000"]);
+  }
+
+  /** Words that name one whose account is its own, so that no request makes a delivery for it. */
+  async endpoint(path: "taken" | "refused" = "taken"): Promise<readonly string[]> {
+    const account = ["--account", this.name()];
+    return [await this.#idOf([...this.addEndpoint(path), ...account]), ...account];
+  }
+
+  addEndpoint(path: "taken" | "refused"): readonly string[] {
+    return ["webhooks", "add", "--url", `${this.receiver.url}${path}`, "--events", "request.completed"];
+  }
+
+  /** One that was refused, and for which no attempt runs. */
+  async delivery(): Promise<string> {
+    if (this.#endpoint === null) {
+      this.#endpoint = await this.#idOf(this.addEndpoint("refused"));
+      await new ServiceClient(this.service.http, this.service.key).chat("test-chat");
+    }
+    const list = ["webhooks", "deliveries", "--endpoint", this.#endpoint];
+    let id = "";
+    await eventually(async () => {
+      const [found] = (await this.#json(list)) as { id: string; state: string }[];
+      id = found?.id ?? "";
+      return found !== undefined && ["awaiting_retry", "permanently_failed"].includes(found.state);
+    }, "a delivery that was refused");
+    return id;
+  }
+
+  /** A copy of the service's state. */
+  async backup(): Promise<string> {
+    const path = this.file();
+    await this.#json(["backup", path]);
+    return path;
+  }
+
+  /** A model that is kept in the folder of `apart`. */
+  async model(): Promise<string> {
+    const id = this.name();
+    await this.#json(["models", "import", join(this.folder, "chat.gguf"), "--id", id], this.apart);
+    return id;
+  }
+
+  async #idOf(words: readonly string[]): Promise<string> {
+    return ((await this.#json(words)) as { id: string }).id;
+  }
+
+  async #json(words: readonly string[], env = this.env): Promise<unknown> {
+    const { code, stdout, stderr } = await uis([...words, "--json"], { env });
+    if (code !== 0) throw new Error(`uis ${words.join(" ")}: ${stderr}`);
+    return JSON.parse(stdout);
+  }
+}
