@@ -5,12 +5,25 @@
  *   npm run bench -- engine      the embedded engine against its own binding (engine.ts)
  *   npm run bench -- state       limits and usage in Redis and in the file against state in memory (state.ts)
  *   npm run bench -- webhooks    deliveries, embedded and in Redis, and the queue against BullMQ's (webhooks.ts)
+ *
+ * With `--quick` each measures once and briefly: enough to see that it works, not to compare by.
  */
-const parts: ReadonlyMap<string, () => Promise<unknown>> = new Map([
-  ["engine", () => import("./engine.js")],
-  ["state", () => import("./state.js")],
-  ["webhooks", () => import("./webhooks.js")],
+interface Part {
+  readonly load: () => Promise<unknown>;
+  /** What `--quick` stands for. */
+  readonly quick: readonly string[];
+}
+
+const doors: Part = { load: () => import("./run.js"), quick: ["--seconds", "2", "--repeats", "1"] };
+const parts: ReadonlyMap<string, Part> = new Map([
+  ["engine", { load: () => import("./engine.js"), quick: ["--repeats", "1", "--tokens", "64"] }],
+  ["state", { load: () => import("./state.js"), quick: ["--seconds", "2", "--repeats", "1", "--streams", "50"] }],
+  ["webhooks", { load: () => import("./webhooks.js"), quick: ["--deliveries", "2000", "--repeats", "1"] }],
 ]);
-const part = parts.get(process.argv[2] ?? "");
-if (part !== undefined) process.argv.splice(2, 1);
-await (part ?? (() => import("./run.js")))();
+const [node = "", script = "", name = "", ...rest] = process.argv;
+const part = parts.get(name);
+const options = (part === undefined ? [name, ...rest] : rest).filter((option) => option !== "");
+const { load, quick } = part ?? doors;
+// Each reads its own options from there.
+process.argv = [node, script, ...options.flatMap((option) => (option === "--quick" ? quick : [option]))];
+await load();

@@ -1,5 +1,7 @@
 import { execFile } from "node:child_process";
+import { existsSync } from "node:fs";
 import { mkdtemp, readFile, rm } from "node:fs/promises";
+import { createRequire } from "node:module";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -7,38 +9,113 @@ import { promisify } from "node:util";
 import { publint } from "publint";
 import { formatMessage } from "publint/utils";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { builtIn, lockedForUsers, type Sbom } from "../../scripts/sbom.js";
 
 const run = promisify(execFile);
 const root = fileURLToPath(new URL("../..", import.meta.url));
+const packages = createRequire(import.meta.url);
+/** Compressed. Most of it is the page of the API, and what it shows. */
+const tarballBytesMax = 4 * 1024 * 1024;
+const wide = { cwd: root, maxBuffer: 64 * 1024 * 1024 };
 
 interface Packed {
   readonly filename: string;
-  readonly files: readonly { readonly path: string }[];
+  readonly size: number;
+  readonly files: readonly { readonly path: string; readonly mode: number }[];
 }
 
 describe("the packed tarball", () => {
   let folder: string;
   let packed: Packed;
-  let tarball: Buffer;
+  let tarball: string;
+  let paths: readonly string[];
 
   beforeAll(async () => {
     folder = await mkdtemp(join(tmpdir(), "uis-pack-"));
-    const { stdout } = await run("npm", ["pack", "--json", "--pack-destination", folder], { cwd: root });
+    const { stdout } = await run("npm", ["pack", "--json", "--pack-destination", folder], wide);
     [packed] = JSON.parse(stdout) as [Packed];
-    tarball = await readFile(join(folder, packed.filename));
+    paths = packed.files.map(({ path }) => path);
+    tarball = join(folder, packed.filename);
   });
   afterAll(() => rm(folder, { recursive: true }));
 
   it("has entries that every resolver understands", async () => {
-    const bytes = new Uint8Array(tarball).buffer;
+    const bytes = new Uint8Array(await readFile(tarball)).buffer;
     const { messages, pkg } = await publint({ pack: { tarball: bytes }, strict: true });
     expect(messages.map((message) => formatMessage(message, pkg))).toEqual([]);
   });
 
+  it("has types that every resolver finds", async () => {
+    const attw = join(packages.resolve("@arethetypeswrong/cli/package.json"), "../dist/index.js");
+    // It is a package of ES modules: what only CommonJS without them asks for is left out.
+    const options = ["--profile", "esm-only", "--no-definitely-typed", "--no-color", "--no-emoji"];
+    const { stdout } = await run(process.execPath, [attw, tarball, ...options]);
+    expect(stdout).toContain('"unified-inference/webhooks"');
+    expect(stdout).toContain('"unified-inference/proto"');
+  });
+
   it("brings the schema of gRPC and the documents", () => {
-    const paths = packed.files.map(({ path }) => path);
     const wanted = ["proto/unified/inference/v1/inference_service.proto", "docs/openapi.json", "docs/grpc.md"];
     expect(wanted.filter((path) => !paths.includes(path))).toEqual([]);
-    expect(paths.filter((path) => /^(src|test|scripts|data)\//.test(path))).toEqual([]);
+  });
+
+  it("holds what runs and what is read, and nothing else, in a few megabytes", () => {
+    const expected =
+      /^(dist\/.*\.(js|css|html|svg|png|lua|br|gz)|dist\/docs\/(LICENSE|NOTICE|.*\.LICENSE\.txt)|dist\/lib\/(webhook-signature|proto-folder)\.d\.ts|gen\/.*\.js|proto\/.*\.proto|docs\/.*\.(md|json|yaml|png|svg)|(README|CHANGELOG)\.md|LICENSE|NOTICE|package\.json)$/;
+    expect(paths.filter((path) => !expected.test(path))).toEqual([]);
+    expect(paths.filter((path) => /^(test|src|scripts|data)\/|\.test\.|\/\./.test(path))).toEqual([]);
+    expect(packed.size).toBeLessThan(tarballBytesMax);
+    expect(packed.files.find(({ path }) => path === "dist/app/cli.js")?.mode).toBe(0o755);
+  });
+
+  it("could be published as it is", async () => {
+    const { stdout } = await run("npm", ["publish", tarball, "--dry-run", "--json", "--offline"], wide);
+    expect(stdout).toContain(packed.filename);
   });
 });
+
+describe("the exports", () => {
+  it("lead to the schema of gRPC, file by file and as a folder", () => {
+    const file = "unified/inference/v1/inference_service.proto";
+    expect(packages.resolve(`unified-inference/proto/${file}`)).toBe(join(root, "proto", file));
+    expect(packages("unified-inference/proto")).toMatchObject({ protoFolder: join(root, "proto") });
+  });
+
+  it("lead nowhere else", () => {
+    const inside = ["unified-inference", "unified-inference/dist/app/cli.js", "unified-inference/gen"];
+    for (const name of inside) expect(() => packages.resolve(name)).toThrow(/exports|not defined/);
+  });
+});
+
+describe("npm run sbom", () => {
+  let sbom: Sbom;
+
+  beforeAll(async () => {
+    sbom = JSON.parse((await run("npm", ["run", "--silent", "sbom"], wide)).stdout) as Sbom;
+  });
+
+  it("names everything that a user gets, and no tool of ours", () => {
+    const listed = sbom.components.map((component) => component["bom-ref"]);
+    const expected = [...lockedForUsers()].filter((name) => existsSync(join(root, "node_modules", nameOf(name))));
+    expect(expected.filter((name) => !listed.includes(name))).toEqual([]);
+    const names = sbom.components.map(({ name }) => name);
+    expect(names).toEqual(expect.arrayContaining(["zod", "yaml", "node-llama-cpp", ...builtIn]));
+    expect(names.filter((name) => /^(vitest|typescript|@biomejs|openai|playwright-core)/.test(name))).toEqual([]);
+    expect(sbom.metadata.component).toMatchObject({ name: "unified-inference", version: "0.1.0" });
+  });
+
+  it("gives each a licence", () => {
+    expect(sbom.components.filter(({ licenses }) => licenses === undefined || licenses.length === 0)).toEqual([]);
+  });
+
+  it("knows what is built into the files for browsers, as NOTICE does", async () => {
+    const [, section = ""] = (await readFile(join(root, "NOTICE"), "utf8")).split("Shipped in dist");
+    const [list = ""] = section.split("Direct dependencies");
+    expect([...list.matchAll(/^ {2}([a-z@][\w/-]*) {2,}/gm)].map(([, name]) => name).toSorted()).toEqual(builtIn);
+  });
+});
+
+/** Of `name@version`, where the name may begin with an @. */
+function nameOf(reference: string): string {
+  return reference.slice(0, reference.lastIndexOf("@"));
+}

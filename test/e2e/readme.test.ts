@@ -1,5 +1,6 @@
 import { execFile, spawn } from "node:child_process";
 import { once } from "node:events";
+import { existsSync } from "node:fs";
 import { cp, mkdir, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
@@ -43,7 +44,8 @@ async function copyOfRepository(): Promise<string> {
     cwd: root,
     maxBuffer: 16 * 1024 * 1024,
   });
-  for (const file of listed.stdout.split("\0").filter((name) => name !== "")) {
+  // What was deleted and is not committed yet is listed, too.
+  for (const file of listed.stdout.split("\0").filter((name) => name !== "" && existsSync(join(root, name)))) {
     await mkdir(join(folder, dirname(file)), { recursive: true });
     await cp(join(root, file), join(folder, file));
   }
@@ -66,9 +68,18 @@ async function makePlace(): Promise<Place> {
   return { folder: await copyOfRepository(), env, ports };
 }
 
+/** The text of a page that README links to, or of README itself: nobody would find any other. */
+async function pageText(file: string): Promise<string> {
+  const text = (page: string) => readFile(join(place.folder, page), "utf8");
+  const readme = await text("README.md");
+  if (file === "README.md") return readme;
+  if (!readme.includes(`](${file})`)) throw new Error(`README.md does not lead to ${file}`);
+  return text(file);
+}
+
 /** The code of a document's block with this information string, such as `sh buf`; the first one. */
 async function blockOf(file: string, information: string, after = ""): Promise<string> {
-  const [, ...rest] = (await readFile(join(place.folder, file), "utf8")).split(after);
+  const [, ...rest] = (await pageText(file)).split(after);
   const [, code] = new RegExp(`^\`\`\`${information}\\n([\\s\\S]*?)^\`\`\`$`, "m").exec(rest.join(after)) ?? [];
   if (code === undefined) throw new Error(`${file} has no block "${information}" after "${after}"`);
   return code;
@@ -150,6 +161,12 @@ describe("somebody who follows the README in an empty folder", () => {
     const events = await shell(told.curl, {}, fetchLimitMs);
     expect(events).toContain('"content":"');
     expect(events).toMatch(/data: \[DONE\]\n\n$/);
+  });
+
+  it("gets tokens with OpenAI's library by its snippet", { timeout: fetchLimitMs }, async () => {
+    const snippet = here(await blockOf("README.md", "js")).replace("sk-uis-…", told.key);
+    await writeFile(join(place.folder, "openai.mjs"), snippet);
+    expect(await shell("node openai.mjs", {}, fetchLimitMs)).not.toBe("");
   });
 
   it("calls it over gRPC and Connect with the lines of docs/grpc.md", { timeout: fetchLimitMs }, async () => {

@@ -6,6 +6,7 @@ interface ComposeService {
   readonly build?: { readonly context: string; readonly dockerfile: string };
   readonly image?: string;
   readonly user?: string;
+  readonly command?: readonly string[];
   readonly ports?: readonly string[];
   readonly volumes?: readonly string[];
   readonly environment?: Readonly<Record<string, string>>;
@@ -23,6 +24,12 @@ interface Compose {
 const folder = "deploy/docker";
 const dockerfile = readFileSync(`${folder}/Dockerfile`, "utf8");
 const settings = readFileSync("docs/config.md", "utf8");
+
+/** The default of a setting, as docs/config.md has it. */
+function setting(name: string): string {
+  const [, value = ""] = new RegExp(`^\\| \`${name}\` \\| \`([^\`]*)\``, "m").exec(settings) ?? [];
+  return value;
+}
 
 /** The arguments of all instructions of one kind, continued lines joined. */
 function instructions(name: string): readonly string[] {
@@ -60,8 +67,25 @@ describe("deploy/docker/Dockerfile", () => {
 
   it("ships every folder of the package", () => {
     const { files } = JSON.parse(readFileSync("package.json", "utf8")) as { files: string[] };
-    const folders = files.filter((path) => !path.includes(".") && path !== path.toUpperCase());
+    const folders = files
+      .filter((path) => !path.startsWith("!"))
+      .map((path) => path.split("/")[0] ?? "")
+      .filter((path) => !path.includes(".") && path !== path.toUpperCase());
+    expect(folders).toEqual(expect.arrayContaining(["dist", "gen", "proto", "docs"]));
     expect(folders.filter((path) => !dockerfile.includes(`/app/${path} ./${path}`))).toEqual([]);
+  });
+
+  it("listens where it says, and keeps its data in the volume", () => {
+    expect(instructions("EXPOSE").join(" ").split(" ")).toEqual([setting("server.port"), setting("server.grpc_port")]);
+    expect(instructions("ENV").join()).toContain("UIS_DATA_DIR=/data");
+    expect(instructions("HEALTHCHECK").join()).toContain(`127.0.0.1:${setting("server.port")}/health`);
+    const health = /CMD (\[.*\])/.exec(instructions("HEALTHCHECK").join())?.[1] ?? "";
+    expect(JSON.parse(health)).toMatchObject(["node", "-e", expect.any(String)]);
+  });
+
+  it("takes versions that do not change under it, of a release of Node that is still mended", () => {
+    const images = instructions("FROM").map((line) => line.split(" ")[0] ?? "");
+    expect(new Set(images)).toEqual(new Set(["node:24-bookworm-slim"]));
   });
 
   it("sets variables that exist", () => {
@@ -77,6 +101,12 @@ describe.each(["compose.yaml", "compose.redis.yaml"])("deploy/docker/%s", (file)
   it("builds the image of this repository, and is reached from this machine only", () => {
     expect(uis?.build).toEqual({ context: "../..", dockerfile: "deploy/docker/Dockerfile" });
     expect(uis?.ports?.filter((port) => !port.startsWith("127.0.0.1:"))).toEqual([]);
+  });
+
+  it("publishes the ports that the image has, and keeps its data", () => {
+    const inside = uis?.ports?.map((port) => port.split(":").at(-1));
+    expect(inside).toEqual(instructions("EXPOSE").join(" ").split(" "));
+    expect(uis?.volumes).toEqual(instructions("VOLUME").map((path) => `data:${path}`));
   });
 
   it("gives no service more rights than it needs", () => {
@@ -99,5 +129,22 @@ describe.each(["compose.yaml", "compose.redis.yaml"])("deploy/docker/%s", (file)
     expect(named.toSorted()).toEqual(Object.keys(volumes).toSorted());
     const variables = Object.keys(uis?.environment ?? {});
     expect(variables.filter((name) => !settings.includes(`\`${name}\``))).toEqual([]);
+  });
+});
+
+describe("deploy/docker/compose.redis.yaml", () => {
+  const { services } = readCompose("compose.redis.yaml");
+
+  it("has the Redis that docs/state.md asks for", () => {
+    const command = services["redis"]?.command?.join(" ") ?? "";
+    expect(command).toMatch(/^redis-server /);
+    for (const option of ["--appendonly yes", "--appendfsync always", "--maxmemory-policy noeviction"]) {
+      expect(command).toContain(option);
+    }
+    expect(services["uis"]?.environment?.["REDIS_URL"]).toBe("redis://redis:6379");
+  });
+
+  it("does not start without a master key, and brings none", () => {
+    expect(services["uis"]?.environment?.["UIS_MASTER_KEY"]).toMatch(/^\$\{UIS_MASTER_KEY:\?.+\}$/);
   });
 });

@@ -1,48 +1,28 @@
-import { existsSync, readdirSync, readFileSync } from "node:fs";
-import { dirname, join } from "node:path";
+import { readFileSync } from "node:fs";
 import { describe, expect, it } from "vitest";
 import { readRules } from "../../../scripts/rules.js";
 import { operationByRpcPath } from "../../../src/contract/operations.js";
+import { hasCommand } from "../../support/command-line.js";
+import { isGoodLink, ownLinks, pages, unnamedPictures } from "./links.js";
 import { isReal, namesIn } from "./names-in-text.js";
 
-const pages = [
-  "README.md",
-  "SECURITY.md",
-  "CONTRIBUTING.md",
-  ...readdirSync("docs")
-    .filter((file) => file.endsWith(".md"))
-    .map((file) => `docs/${file}`),
-];
 /** Pages whose every name is looked up; those that are generated have tests of their own. */
 const handWritten = [
+  "README.md",
   "docs/README.md",
+  "docs/dashboard.md",
   "docs/grpc.md",
   "docs/hardening.md",
+  "docs/limits.md",
+  "docs/models.md",
   "docs/operations.md",
+  "docs/state.md",
   "docs/threat-model.md",
 ];
 
 const textOf = (page: string) => readFileSync(page, "utf8");
 const settings = textOf("docs/config.md");
 const metrics = textOf("docs/metrics.md");
-const readme = textOf("README.md");
-
-/** As GitHub makes them of headings. */
-function anchorsOf(page: string): readonly string[] {
-  return [...textOf(page).matchAll(/^#+ (.+)$/gm)].map(([, heading]) =>
-    String(heading)
-      .toLowerCase()
-      .replaceAll(/[^\w\- ]/g, "")
-      .replaceAll(" ", "-"),
-  );
-}
-
-function isGoodLink(page: string, link: string): boolean {
-  const [path = "", anchor] = link.split("#");
-  const target = path === "" ? page : join(dirname(page), path);
-  if (!existsSync(target)) return false;
-  return anchor === undefined || anchorsOf(target).includes(anchor);
-}
 
 const rpcPackages = new Set(
   [...operationByRpcPath.keys()].flatMap((path) => {
@@ -64,21 +44,22 @@ function isKnown(name: string): boolean {
   return true;
 }
 
-/** The words of a command up to its first argument stand in the README's table. */
+/** `uis keys create --name …`: the words up to the first that is no name. */
 function isCommand(name: string): boolean {
-  const [, group = "", verb] = /^uis ([a-z]+)(?: ([a-z]+))?/.exec(name) ?? [];
-  const rows = readme.split("\n").filter((line) => line.includes(`\`uis ${group}`));
-  return (
-    rows.some((row) => verb === undefined || row.includes(verb)) ||
-    textOf("docs/webhooks.md").includes(`uis ${group} ${verb}`)
-  );
+  const [, ...words] = name.split(" ");
+  const end = words.findIndex((word) => !/^[a-z]+$/.test(word));
+  return hasCommand(end < 0 ? words : words.slice(0, end));
 }
 
 describe.each(pages)("%s", (page) => {
+  const text = textOf(page);
+
   it("links only to what exists", () => {
-    const links = [...textOf(page).matchAll(/\]\(([^)\s]+)\)/g)].map(([, link]) => String(link));
-    const own = links.filter((link) => !/^[a-z]+:/.test(link));
-    expect(own.filter((link) => !isGoodLink(page, link))).toEqual([]);
+    expect(ownLinks(text).filter((link) => !isGoodLink(page, link))).toEqual([]);
+  });
+
+  it("says in words what its pictures show", () => {
+    expect(unnamedPictures(text)).toEqual([]);
   });
 });
 
@@ -92,7 +73,7 @@ describe.each(handWritten)("%s", (page) => {
 describe("docs/README.md", () => {
   it("names every page", () => {
     const index = textOf("docs/README.md");
-    const others = pages.filter((page) => page.startsWith("docs/") && page !== "docs/README.md");
+    const others = pages.filter((page) => /^docs\/[^/]+$/.test(page) && page !== "docs/README.md");
     expect(others.filter((page) => !index.includes(`(${page.slice("docs/".length)})`))).toEqual([]);
   });
 });
@@ -118,6 +99,24 @@ describe("docs/hardening.md", () => {
       .map((line) => line.trim());
     const shown = example.split("\n").map((line) => line.trim());
     expect(shown.filter((line) => !whole.includes(line))).toEqual([]);
+  });
+});
+
+describe("the check of links", () => {
+  it("is not fooled", () => {
+    const page = `[a](nowhere.md) [b](../README.md#nothing) <img alt="A picture of it" src="images/none.png"> ![](x.svg)
+\`\`\`
+[not](a-link.md)
+\`\`\`
+[elsewhere](https://example.com) <source srcset="images/none-dark.png"> [good](../README.md)`;
+    expect(ownLinks(page).filter((link) => !isGoodLink("docs/page.md", link))).toEqual([
+      "nowhere.md",
+      "../README.md#nothing",
+      "x.svg",
+      "images/none.png",
+      "images/none-dark.png",
+    ]);
+    expect(unnamedPictures(page)).toEqual(["![](x.svg)"]);
   });
 });
 

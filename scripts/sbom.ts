@@ -1,0 +1,86 @@
+/**
+ * Prints what the package brings and installs, as a CycloneDX document:
+ *
+ *   npm run --silent sbom > sbom.json
+ *
+ * It is npm's list, cut to what a user gets. npm's own `--omit=dev` would leave out what our tools need, too (`zod`),
+ * and does not know what is built into `dist/`.
+ */
+import { execFileSync } from "node:child_process";
+import { readFileSync } from "node:fs";
+import { fileURLToPath } from "node:url";
+
+/** Packages whose code is in `dist/dashboard` and `dist/docs`. NOTICE has the same names. */
+export const builtIn: readonly string[] = ["preact", "swagger-ui-dist", "uplot"];
+
+export interface Component {
+  /** `name@version` */
+  readonly "bom-ref": string;
+  readonly name: string;
+  readonly version: string;
+  readonly licenses?: readonly object[];
+}
+
+export interface Sbom {
+  readonly metadata: { readonly component: Component };
+  readonly components: readonly Component[];
+  readonly dependencies: readonly { readonly ref: string; readonly dependsOn: readonly string[] }[];
+}
+
+interface LockedPackage {
+  readonly name?: string;
+  readonly version?: string;
+  readonly dependencies?: Readonly<Record<string, string>>;
+  readonly optionalDependencies?: Readonly<Record<string, string>>;
+}
+
+type Lock = Readonly<Record<string, LockedPackage>>;
+
+/** `name@version` of everything that npm installs with the package. */
+export function lockedForUsers(): ReadonlySet<string> {
+  const { packages } = JSON.parse(readFileSync("package-lock.json", "utf8")) as { packages: Lock };
+  const found = new Map<string, string>();
+  const visit = (path: string): void => {
+    const { dependencies, optionalDependencies } = packages[path] ?? {};
+    for (const name of Object.keys({ ...dependencies, ...optionalDependencies })) {
+      const at = placeOf(packages, path, name);
+      if (at === null || found.has(at)) continue;
+      found.set(at, `${packages[at]?.name ?? name}@${packages[at]?.version}`);
+      visit(at);
+    }
+  };
+  visit("");
+  return new Set(found.values());
+}
+
+/** Where a package finds another: beside itself, or beside a folder that it lies in. Null: it is not in the lock. */
+function placeOf(packages: Lock, from: string, name: string): string | null {
+  for (let folder = from; ; folder = folder.slice(0, Math.max(0, folder.lastIndexOf("/node_modules/")))) {
+    const at = `${folder === "" ? "" : `${folder}/`}node_modules/${name}`;
+    if (at in packages) return at;
+    if (folder === "") return null;
+  }
+}
+
+/** Of the packages that are installed here: those for other platforms are not among them. */
+export function makeSbom(): Sbom {
+  const args = ["sbom", "--sbom-format=cyclonedx", "--sbom-type=application"];
+  const all = JSON.parse(execFileSync("npm", args, { encoding: "utf8", maxBuffer: 64 * 1024 * 1024 })) as Sbom;
+  const { component } = all.metadata;
+  const locked = lockedForUsers();
+  const components = all.components.filter((each) => locked.has(each["bom-ref"]) || builtIn.includes(each.name));
+  const kept = new Set([component["bom-ref"], ...components.map((each) => each["bom-ref"])]);
+  return {
+    ...all,
+    // npm takes the folder's name for it.
+    metadata: { ...all.metadata, component: { ...component, name: "unified-inference" } },
+    components,
+    dependencies: all.dependencies
+      .filter(({ ref }) => kept.has(ref))
+      .map(({ ref, dependsOn }) => ({ ref, dependsOn: dependsOn.filter((other) => kept.has(other)) })),
+  };
+}
+
+if (process.argv[1] === fileURLToPath(import.meta.url)) {
+  process.stdout.write(`${JSON.stringify(makeSbom(), null, 2)}\n`);
+}
