@@ -4,6 +4,7 @@ import { mkdirSync, writeFileSync } from "node:fs";
 import { createServer } from "node:net";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
+import type { StreamRequest } from "./first-tokens.js";
 import { httpRequest } from "./http-request.js";
 import { type PinnedProcess, startPinned } from "./pinned-process.js";
 
@@ -11,45 +12,69 @@ import { type PinnedProcess, startPinned } from "./pinned-process.js";
 export interface MeasuredService {
   readonly process: PinnedProcess;
   readonly port: number;
-  /** A whole answer, and a streamed one. */
+  /** A whole answer of a model that takes no time. */
   readonly chat: Buffer;
-  readonly stream: Buffer;
+  /** A streamed one of that model. */
+  readonly stream: StreamRequest;
+  /** A streamed one of a model that computes, about a prompt that it has not seen. */
+  readonly computedStream: StreamRequest;
 }
 
 export type StateName = "none" | "embedded" | "redis";
 
+const key = "key-of-the-measurement";
+const question = "Say the five words.";
 const ports = ["--port", "0", "--grpc-port", "0", "--ops-port", "0"];
 
 /** Starts the build in `dist` on one core. */
 export async function startService(
-  options: { readonly name: string; readonly state: StateName; readonly folder: string; readonly redisPort: number },
+  options: {
+    readonly name: string;
+    readonly state: StateName;
+    readonly folder: string;
+    readonly redisPort: number;
+    /** Weights of the model that computes. */
+    readonly modelFile: string;
+  },
   core: number,
 ): Promise<MeasuredService> {
-  const { state, redisPort } = options;
+  const { state, redisPort, modelFile } = options;
   const folder = join(options.folder, options.name);
   mkdirSync(folder, { recursive: true });
   const config = join(folder, "uis.yaml");
-  const model = `{ id: test-chat, engine: scripted, slots: 64, scripted: { text: "one two three four five" } }`;
-  const durability = state === "none" ? "state: { durability: none }\n" : "";
-  const limits = "rate_limits: { default_key: { requests_per_minute: 100000000, tokens_per_minute: 1000000000 } }\n";
-  writeFileSync(config, `${durability}${limits}models:\n  - ${model}\n`);
+  const models = [
+    { id: "test-chat", engine: "scripted", slots: 64, scripted: { text: "one two three four five" } },
+    { id: "computed", engine: "llama", source: `file:${modelFile}`, slots: 1, context_length: 1_024 },
+  ];
+  const unreached = { requests_per_minute: 100_000_000, tokens_per_minute: 1_000_000_000 };
+  // JSON is YAML.
+  const settings = {
+    ...(state === "none" ? { state: { durability: "none" } } : {}),
+    rate_limits: { default_key: unreached },
+    engine: { threads: 1 },
+    models,
+  };
+  writeFileSync(config, JSON.stringify(settings));
   const { REDIS_URL: _, ...environment } = process.env;
   const env = {
     ...environment,
     UIS_DATA_DIR: join(folder, "data"),
-    UIS_BOOTSTRAP_API_KEY: "key-of-the-measurement",
+    UIS_BOOTSTRAP_API_KEY: key,
+    UIS_OFFLINE: "1",
     ...(state === "redis"
       ? { REDIS_URL: `redis://127.0.0.1:${redisPort}`, UIS_MASTER_KEY: Buffer.alloc(32).toString("base64") }
       : {}),
   };
   const service = await startPinned(core, ["dist/app/cli.js", "serve", "--json", "--config", config, ...ports], env);
-  const message = { model: "test-chat", max_tokens: 20, messages: [{ role: "user", content: "Say the five words." }] };
-  const key = "key-of-the-measurement";
+  const chat = (model: string, content: string, more: object = {}): Buffer =>
+    httpRequest("/v1/chat/completions", key, { model, max_tokens: 20, messages: [{ role: "user", content }], ...more });
+  const stream = chat("test-chat", question, { stream: true });
   return {
     process: service,
     port: Number(new URL(String(service.ready["api"])).port),
-    chat: httpRequest("/v1/chat/completions", key, message),
-    stream: httpRequest("/v1/chat/completions", key, { ...message, stream: true }),
+    chat: chat("test-chat", question),
+    stream: () => stream,
+    computedStream: (number) => chat("computed", `${number}: ${question}`, { stream: true, max_tokens: 4 }),
   };
 }
 

@@ -9,8 +9,9 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { parseArgs } from "node:util";
-import { FirstByteClient } from "./first-byte.js";
-import { median, quantile } from "./http-request.js";
+import { writeRandomGguf } from "../../test/support/gguf/random-gguf.js";
+import { compareFirstTokens, type FirstTokenSides } from "./first-tokens.js";
+import { median } from "./http-request.js";
 import { load } from "./raw-client.js";
 import { embeddedSettlements } from "./settlements.js";
 import { type MeasuredService, type StateName, startRedis, startService } from "./state-services.js";
@@ -70,30 +71,27 @@ async function throughput(services: Readonly<Record<Side, MeasuredService>>): Pr
   return { none: rounded("none"), embedded: rounded("embedded"), redis: rounded("redis") };
 }
 
-/** One stream at a time, the sides in turn. */
+/**
+ * Time to the first token of a model that takes no time, where the round trip to a store is all there is, and of one that
+ * computes, as models do.
+ */
 async function firstTokens(services: Readonly<Record<Side, MeasuredService>>): Promise<object> {
-  const clients = new Map<Side, FirstByteClient>();
-  for (const side of names) clients.set(side, await FirstByteClient.open(services[side].port));
-  const times = new Map<Side, number[]>(names.map((side) => [side, []]));
-  for (let i = 0; i < streams; i++) {
-    for (const side of names) {
-      const ms = await clients.get(side)?.ask(services[side].stream);
-      if (ms !== undefined && i >= streams / 10) times.get(side)?.push(ms);
-    }
-  }
-  for (const client of clients.values()) client.close();
-  return Object.fromEntries(
-    names.map((side) => {
-      const ms = times.get(side) ?? [];
-      return [side, { p50_ms: Number(quantile(ms, 0.5).toFixed(3)), p99_ms: Number(quantile(ms, 0.99).toFixed(3)) }];
-    }),
-  );
+  const sides = (model: "stream" | "computedStream"): FirstTokenSides => {
+    const side = (name: Side) => ({ port: services[name].port, request: services[name][model] });
+    return { none: side("none"), again: side("again"), embedded: side("embedded"), redis: side("redis") };
+  };
+  return {
+    takes_no_time: await compareFirstTokens(sides("stream"), streams),
+    computes: await compareFirstTokens(sides("computedStream"), streams),
+  };
 }
 
 const folder = mkdtempSync(join(tmpdir(), "uis-state-"));
+const modelFile = join(folder, "generated.gguf");
+await writeRandomGguf(modelFile, { layers: 6, heads: 8 });
 const redis = await startRedis(join(folder, "redis"), otherCore);
 const started = await Promise.all(
-  names.map((name) => startService({ name, state: sides[name], folder, redisPort: redis.port }, serverCore)),
+  names.map((name) => startService({ name, state: sides[name], folder, redisPort: redis.port, modelFile }, serverCore)),
 );
 const services = Object.fromEntries(names.map((name, i) => [name, started[i]])) as Record<Side, MeasuredService>;
 try {

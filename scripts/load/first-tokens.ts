@@ -1,0 +1,106 @@
+import { FirstByteClient } from "./first-byte.js";
+import { median, quantile } from "./http-request.js";
+
+/** What a request of this number is, for one side. Numbers are not repeated. */
+export type StreamRequest = (number: number) => Buffer;
+
+export interface FirstTokenSide {
+  readonly port: number;
+  readonly request: StreamRequest;
+}
+
+/** `none` twice: how far the same thing is from itself is the measure for what is another. */
+export interface FirstTokenSides {
+  readonly none: FirstTokenSide;
+  readonly again: FirstTokenSide;
+  readonly embedded: FirstTokenSide;
+  readonly redis: FirstTokenSide;
+}
+
+type Name = keyof FirstTokenSides;
+const names = ["none", "again", "embedded", "redis"] as const satisfies readonly Name[];
+
+/** Times of one block of requests, in milliseconds. */
+type Block = Readonly<Record<Name, readonly number[]>>;
+
+/** Differences to `none` in milliseconds: the median of the blocks, and of `again` the least and the greatest. */
+export interface FirstTokenComparison {
+  readonly p50_ms: Readonly<Record<Name, number>>;
+  readonly p99_ms: Readonly<Record<Name, number>>;
+  readonly spread_p50_ms: readonly [number, number];
+  readonly spread_p99_ms: readonly [number, number];
+  readonly added: Readonly<Record<"embedded" | "redis", AddedTime>>;
+}
+
+export interface AddedTime {
+  readonly p50_ms: number;
+  readonly p99_ms: number;
+  /** Whether both are within what the same service differs from itself. */
+  readonly inside_spread: boolean;
+}
+
+const blocks = 10;
+/** Before the first block, not counted. */
+const warmUpStreams = 30;
+
+/** Times first tokens of one stream at a time, the sides in turn, in blocks. `streams` is of each side, at least 10. */
+export async function compareFirstTokens(sides: FirstTokenSides, streams: number): Promise<FirstTokenComparison> {
+  const clients = new Map<Name, FirstByteClient>();
+  for (const name of names) clients.set(name, await FirstByteClient.open(sides[name].port));
+  let asked = 0;
+  const block = async (length: number): Promise<Block> => {
+    const times: Record<Name, number[]> = { none: [], again: [], embedded: [], redis: [] };
+    for (let i = 0; i < length; i += 1) {
+      asked += 1;
+      for (const name of inTurn(asked)) {
+        const ms = await clients.get(name)?.ask(sides[name].request(asked));
+        if (ms !== undefined) times[name].push(ms);
+      }
+    }
+    return times;
+  };
+  await block(warmUpStreams);
+  const measured: Block[] = [];
+  for (let i = 0; i < blocks; i += 1) measured.push(await block(Math.ceil(streams / blocks)));
+  for (const client of clients.values()) client.close();
+  return compared(measured);
+}
+
+/** Each side is first as often as it is last: what runs before somebody is part of what is measured. */
+function inTurn(number: number): readonly Name[] {
+  const first = number % names.length;
+  return [...names.slice(first), ...names.slice(0, first)];
+}
+
+function compared(measured: readonly Block[]): FirstTokenComparison {
+  const all = (name: Name): readonly number[] => measured.flatMap((block) => block[name]);
+  const differences = (name: Name, share: number): readonly number[] =>
+    measured.map((block) => quantile(block[name], share) - quantile(block.none, share));
+  const spread = (share: number): readonly [number, number] => {
+    const same = differences("again", share);
+    return [rounded(Math.min(...same)), rounded(Math.max(...same))];
+  };
+  const spreads = { p50: spread(0.5), p99: spread(0.99) };
+  const added = (name: Name): AddedTime => {
+    const p50 = rounded(median(differences(name, 0.5)));
+    const p99 = rounded(median(differences(name, 0.99)));
+    return { p50_ms: p50, p99_ms: p99, inside_spread: p50 <= spreads.p50[1] && p99 <= spreads.p99[1] };
+  };
+  const each = (share: number): Record<Name, number> => ({
+    none: rounded(quantile(all("none"), share)),
+    again: rounded(quantile(all("again"), share)),
+    embedded: rounded(quantile(all("embedded"), share)),
+    redis: rounded(quantile(all("redis"), share)),
+  });
+  return {
+    p50_ms: each(0.5),
+    p99_ms: each(0.99),
+    spread_p50_ms: spreads.p50,
+    spread_p99_ms: spreads.p99,
+    added: { embedded: added("embedded"), redis: added("redis") },
+  };
+}
+
+function rounded(ms: number): number {
+  return Number(ms.toFixed(3));
+}
