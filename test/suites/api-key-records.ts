@@ -1,4 +1,5 @@
-import type { ApiKeyRecord } from "../../src/domain/access/key-store.js";
+import type { KeyFilter } from "../../src/domain/access/key-filter.js";
+import type { ApiKeyRecord, KeyStore } from "../../src/domain/access/key-store.js";
 import { unlimited } from "../../src/domain/limits/rate-limits.js";
 
 const firstAtMs = Date.UTC(2026, 0, 1);
@@ -23,4 +24,22 @@ export function keyRecord(number: number, changes: Partial<ApiKeyRecord> = {}): 
     lastUsedAtMs: null,
     ...changes,
   };
+}
+
+export const anyKey: KeyFilter = { account: null, search: null, state: null, nowMs: firstAtMs };
+
+/** Every key that the filter lets through, the newest first. */
+export async function listKeys(
+  keys: Pick<KeyStore, "list">,
+  filter: Partial<KeyFilter> = {},
+  limit = 100,
+): Promise<ApiKeyRecord[]> {
+  const found: ApiKeyRecord[] = [];
+  let after: string | null = null;
+  do {
+    const page = await keys.list({ filter: { ...anyKey, ...filter }, limit, after });
+    found.push(...page.records);
+    after = page.next;
+  } while (after !== null);
+  return found;
 }

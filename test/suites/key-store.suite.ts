@@ -1,6 +1,7 @@
 import { beforeEach, describe, expect, it } from "vitest";
+import { checkSearch, type KeyFilter } from "../../src/domain/access/key-filter.js";
 import type { ApiKeyRecord, KeyStore } from "../../src/domain/access/key-store.js";
-import { keyRecord } from "./api-key-records.js";
+import { anyKey, keyRecord, listKeys } from "./api-key-records.js";
 import { eachTest, type OpenState } from "./state-harness.js";
 
 export function describeKeyStore(open: OpenState): void {
@@ -52,11 +53,11 @@ export function describeKeyStore(open: OpenState): void {
 
     it("lists newest first in pages, without gaps or repeats while keys are added", async () => {
       for (const number of [3, 1, 5, 2, 4]) await keys.insert(keyRecord(number));
-      const first = await keys.list({ account: null, limit: 2, after: null });
+      const first = await keys.list({ filter: anyKey, limit: 2, after: null });
       expect(first.records.map(({ name }) => name)).toEqual(["key number 5", "key number 4"]);
       await keys.insert(keyRecord(6));
-      const second = await keys.list({ account: null, limit: 2, after: first.next });
-      const third = await keys.list({ account: null, limit: 2, after: second.next });
+      const second = await keys.list({ filter: anyKey, limit: 2, after: first.next });
+      const third = await keys.list({ filter: anyKey, limit: 2, after: second.next });
       expect([...second.records, ...third.records].map(({ name }) => name)).toEqual([
         "key number 3",
         "key number 2",
@@ -74,16 +75,72 @@ export function describeKeyStore(open: OpenState): void {
     it("says that a page is the last one when it ends exactly with the last key", async () => {
       await keys.insert(keyRecord(1));
       await keys.insert(keyRecord(2));
-      expect((await keys.list({ account: null, limit: 2, after: null })).next).toBeNull();
-      expect(await keys.list({ account: "nobody", limit: 2, after: null })).toEqual({ records: [], next: null });
+      expect((await keys.list({ filter: anyKey, limit: 2, after: null })).next).toBeNull();
+      expect(await keys.list({ filter: { ...anyKey, account: "nobody" }, limit: 2, after: null })).toEqual({
+        records: [],
+        next: null,
+      });
     });
 
     it("lists the keys of one account only when asked for one", async () => {
       await keys.insert(keyRecord(1, { account: "a" }));
       await keys.insert(keyRecord(2, { account: "b" }));
       await keys.insert(keyRecord(3, { account: "a" }));
-      const { records } = await keys.list({ account: "a", limit: 10, after: null });
-      expect(records.map(({ name }) => name)).toEqual(["key number 3", "key number 1"]);
+      expect((await listKeys(keys, { account: "a" })).map(({ name }) => name)).toEqual([
+        "key number 3",
+        "key number 1",
+      ]);
+    });
+
+    it("finds a text in the name, the account, the id and the ends of the secret, in letters of either case", async () => {
+      await keys.insert(keyRecord(1, { name: 'The "Blue" \\ Größe', account: "team-blue" }));
+      await keys.insert(keyRecord(2, { name: "100%_sure", prefix: "sk-uis-XyZ", last4: "Q7rs" }));
+      await keys.insert(keyRecord(3, { name: "three" }));
+      const numbersOf = async (text: string) =>
+        (await listKeys(keys, { search: checkSearch(text) })).map(({ id }) => Number(id.slice("key_".length)));
+      expect(await numbersOf("blue")).toEqual([1]);
+      expect(await numbersOf('"BLUE" \\ Größe')).toEqual([1]);
+      expect(await numbersOf("TEAM-")).toEqual([1]);
+      expect(await numbersOf("%_s")).toEqual([2]);
+      expect(await numbersOf("-xyz")).toEqual([2]);
+      expect(await numbersOf("q7RS")).toEqual([2]);
+      expect(await numbersOf("key_00000003")).toEqual([3]);
+      expect(await numbersOf(" e ")).toEqual([3, 2, 1]);
+      expect(await numbersOf("key number")).toEqual([]);
+      // What is kept beside these is not searched.
+      for (const text of ["administrator", "createdAt", "read_write", "00000003".repeat(2)]) {
+        expect(await numbersOf(text)).toEqual([]);
+      }
+    });
+
+    it("lists keys by what they are at an instant: active, expired or revoked, and those of a search", async () => {
+      const nowMs = keyRecord(1).createdAtMs + 60_000;
+      await keys.insert(keyRecord(1, { name: '"revokedAtMs":1, a', expiresAtMs: nowMs + 1 }));
+      await keys.insert(keyRecord(2, { name: "expired a", expiresAtMs: nowMs }));
+      await keys.insert(keyRecord(3, { name: "expired b", expiresAtMs: nowMs - 1 }));
+      await keys.insert(keyRecord(4, { name: "gone a", expiresAtMs: nowMs - 1 }));
+      await keys.revoke(keyRecord(4).id, nowMs - 2);
+      const numbersOf = async (filter: Partial<KeyFilter>) =>
+        (await listKeys(keys, { nowMs, ...filter }, 1)).map(({ id }) => Number(id.slice("key_".length)));
+      expect(await numbersOf({ state: "active" })).toEqual([1]);
+      expect(await numbersOf({ state: "expired" })).toEqual([3, 2]);
+      expect(await numbersOf({ state: "revoked" })).toEqual([4]);
+      expect(await numbersOf({ state: "expired", search: "red a" })).toEqual([2]);
+      expect(await numbersOf({ state: "active", account: "nobody" })).toEqual([]);
+    });
+
+    it("a search goes on behind many keys that do not fit", async () => {
+      const numbers = Array.from({ length: 1_200 }, (_, position) => position + 1);
+      await Promise.all(numbers.map((number) => keys.insert(keyRecord(number))));
+      await keys.revoke(keyRecord(7).id, 5);
+      const found = await listKeys(keys, { state: "revoked" });
+      expect(found.map(({ name }) => name)).toEqual(["key number 7"]);
+      expect((await listKeys(keys, { search: "number 1" }, 30)).map(({ name }) => name)).toEqual(
+        numbers
+          .filter((number) => String(number).startsWith("1"))
+          .toReversed()
+          .map((number) => `key number ${number}`),
+      );
     });
 
     it("a revoked key is found as revoked at once, and the first instant stays", async () => {
@@ -169,12 +226,5 @@ export function describeKeyStore(open: OpenState): void {
 }
 
 async function namesOf(keys: KeyStore, limit = 100): Promise<string[]> {
-  const names: string[] = [];
-  let after: string | null = null;
-  do {
-    const page = await keys.list({ account: null, limit, after });
-    names.push(...page.records.map((record) => record.name));
-    after = page.next;
-  } while (after !== null);
-  return names;
+  return (await listKeys(keys, {}, limit)).map(({ name }) => name);
 }

@@ -2,12 +2,13 @@ import { useState } from "preact/hooks";
 import type { ApiKeyJson } from "../../../gen/unified/admin/v1/api_key_pb.js";
 import { call } from "../api.js";
 import { go, usePlace } from "../location.js";
-import { AccountChoice } from "../ui/account-choice.js";
 import { Confirm } from "../ui/action.js";
 import { Empty, Loading, Problem } from "../ui/feedback.js";
 import { Pager } from "../ui/table.js";
 import { useData } from "../use-data.js";
 import { ChangeKey } from "./keys/change-key.js";
+import { KeyFilter } from "./keys/key-filter.js";
+import { isFiltered, type KeyQuery, listRequest, queryOf } from "./keys/key-query.js";
 import { type KeyAction, KeyTable } from "./keys/key-table.js";
 import { NewKey } from "./keys/new-key.js";
 import { RotateKey } from "./keys/rotate-key.js";
@@ -19,33 +20,34 @@ type Opened = { readonly action: "create" } | { readonly action: KeyAction; read
 
 /** The API keys, and everything that is done to them. */
 export function Keys() {
-  const { query } = usePlace();
-  const account = query.get("account") ?? "";
-  const pageToken = query.get("page") ?? "";
+  const { query: address } = usePlace();
+  const query = queryOf(address);
+  const { account } = query;
+  const pageToken = address.get("page") ?? "";
   const [opened, setOpened] = useState<Opened | null>(null);
   const { value, error, reload } = useData(
-    (signal) => call("unified.admin.v1.ApiKeyService/ListApiKeys", { account, pageSize, pageToken }, signal),
-    [account, pageToken],
+    (signal) => call("unified.admin.v1.ApiKeyService/ListApiKeys", listRequest(query, pageToken, pageSize), signal),
+    [JSON.stringify(query), pageToken],
   );
   const apiKeys = value?.apiKeys ?? [];
   return (
     <div class="stack">
       <div class="row spread bottom">
-        <AccountChoice account={account} none="all accounts" onChoose={(chosen) => go("keys", { account: chosen })} />
+        <KeyFilter query={query} onFilter={(chosen) => go("keys", { ...chosen }, isFiltered(query))} />
         <button type="button" class="primary" onClick={() => setOpened({ action: "create" })}>
           Create key
         </button>
       </div>
       <Problem error={error} onRetry={reload} />
       {value === null && error === null && <Loading />}
-      {value !== null && apiKeys.length === 0 && <NoKeys account={account} />}
+      {value !== null && apiKeys.length === 0 && <NoKeys query={query} hasMore={value.nextPageToken !== undefined} />}
       {apiKeys.length > 0 && (
         <KeyTable apiKeys={apiKeys} onAction={(action, apiKey) => setOpened({ action, apiKey })} />
       )}
       <Pager
-        isFirst={pageToken === ""}
+        token={pageToken}
         nextToken={value?.nextPageToken ?? ""}
-        onPage={(page) => go("keys", { account, page })}
+        onPage={(page) => go("keys", { ...query, page })}
       />
       {opened !== null && (
         <Window opened={opened} account={account} onChanged={reload} onClose={() => setOpened(null)} />
@@ -54,11 +56,12 @@ export function Keys() {
   );
 }
 
-function NoKeys({ account }: { readonly account: string }) {
+function NoKeys({ query, hasMore }: { readonly query: KeyQuery; readonly hasMore: boolean }) {
+  if (hasMore) return <Empty>No key that fits so far. The next page looks further.</Empty>;
+  if (isFiltered(query)) return <Empty>No key fits this filter.</Empty>;
   return (
     <Empty>
-      {account === "" ? "There is no key yet." : `The account “${account}” has no keys.`} Create one here, or with{" "}
-      <code>uis keys create --name my-app --scope read_write</code>.
+      There is no key yet. Create one here, or with <code>uis keys create --name my-app --scope read_write</code>.
     </Empty>
   );
 }

@@ -47,24 +47,35 @@ export function Table<T>({ caption, columns, rows, keyOf }: TableProps<T>) {
   );
 }
 
-/** Leads to the next page of a list that the service pages. */
-export function Pager({
-  isFirst,
-  nextToken,
-  onPage,
-}: {
-  readonly isFirst: boolean;
+/** From the address of a page to the token of the one before it, where somebody came from there. */
+const pagesBefore = new Map<string, string>();
+
+export interface PagerProps {
+  /** Of the page that is shown; empty: the first. */
+  readonly token: string;
+  /** Empty: this is the last page. */
   readonly nextToken: string;
-  /** Empty: the first page. */
+  /** Shows a page, by changing the address. */
   readonly onPage: (token: string) => void;
-}) {
-  if (isFirst && nextToken === "") return null;
+}
+
+/** Leads through a list that the service pages. */
+export function Pager({ token, nextToken, onPage }: PagerProps) {
+  if (token === "" && nextToken === "") return null;
+  const before = token === "" ? undefined : pagesBefore.get(window.location.href);
+  const showNext = (): void => {
+    onPage(nextToken);
+    pagesBefore.set(window.location.href, token);
+  };
   return (
     <nav class="pager" aria-label="Pages">
-      <button type="button" disabled={isFirst} onClick={() => onPage("")}>
+      <button type="button" disabled={token === ""} onClick={() => onPage("")}>
         First page
       </button>
-      <button type="button" disabled={nextToken === ""} onClick={() => onPage(nextToken)}>
+      <button type="button" disabled={before === undefined} onClick={() => onPage(before ?? "")}>
+        Previous page
+      </button>
+      <button type="button" disabled={nextToken === ""} onClick={showNext}>
         Next page
       </button>
     </nav>

@@ -2,8 +2,6 @@
  * The order in which every driver lists API keys: newest first, by id where two were made in the same millisecond. A
  * cursor is the place of one record in that order, so pages stay whole while keys are added.
  */
-import type { ApiKeyRecord } from "./key-store.js";
-
 export interface KeyPlace {
   readonly createdAtMs: number;
   readonly id: string;
@@ -11,8 +9,8 @@ export interface KeyPlace {
 
 const cursorForm = /^(\d{1,16}):(key_[0-9A-Za-z]{1,64})$/;
 
-export function cursorOf(record: ApiKeyRecord): string {
-  return `${record.createdAtMs}:${record.id}`;
+export function cursorOf(place: KeyPlace): string {
+  return `${place.createdAtMs}:${place.id}`;
 }
 
 /** Null when the text was never a cursor. */

@@ -1,4 +1,5 @@
 import type { RateLimits } from "../limits/rate-limits.js";
+import type { KeyFilter } from "./key-filter.js";
 import type { Scope } from "./principal.js";
 
 /** What is kept of an API key: never the secret (KEY-3). Immutable; a change is a new record. */
@@ -25,11 +26,23 @@ export interface ApiKeyRecord {
   readonly lastUsedAtMs: number | null;
 }
 
+/** One step through the list of keys: short, however many keys there are. */
+export interface KeyStep {
+  readonly filter: KeyFilter;
+  /** Keys to find, 1 to 1,000. */
+  readonly limit: number;
+  /** Cursor of the step before; null for the first. */
+  readonly after: string | null;
+}
+
 export interface ApiKeyPage {
   readonly records: readonly ApiKeyRecord[];
-  /** Cursor of the next page; null when this was the last. */
+  /** Cursor of the next step; null when no key follows. */
   readonly next: string | null;
 }
+
+/** Keys that one step looks at: a few milliseconds of any store. */
+export const keysPerStep = 1_000;
 
 /** What can be changed of a key; what is absent stays. */
 export interface KeyChange {
@@ -50,12 +63,11 @@ export interface KeyStore {
   insert(record: ApiKeyRecord): Promise<void>;
   /** Inserts only into a store without any key, in one atomic step; false when there was one (one replica wins). */
   insertFirst(record: ApiKeyRecord): Promise<boolean>;
-  /** Newest first, revoked ones included; `after` is the cursor of the page before. */
-  list(page: {
-    readonly account: string | null;
-    readonly limit: number;
-    readonly after: string | null;
-  }): Promise<ApiKeyPage>;
+  /**
+   * Newest first, revoked ones included. It looks at no more than `keysPerStep` keys: where the filter lets few through,
+   * it finds fewer than the limit, even none, and others may still follow.
+   */
+  list(step: KeyStep): Promise<ApiKeyPage>;
   /** Marks the key revoked and returns it; keeps the first instant when it was revoked before; null: no such id. */
   revoke(id: string, atMs: number): Promise<ApiKeyRecord | null>;
   /** Changes a key and returns it; null: no such id. */

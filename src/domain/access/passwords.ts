@@ -2,10 +2,10 @@ import { ServiceError } from "../service-error.js";
 
 const passwordCharsMin = 12;
 const passwordCharsMax = 1_024;
-/** Each takes 128 MiB and one core while it is computed. */
-const atOnceMax = 2;
+/** The last one waits some seconds: each takes 128 MiB, one core and some tenths of a second. */
 const waitingMax = 16;
-const retryAfterMs = 2_000;
+/** About what it takes until all that wait are done. */
+const retryAfterMs = 5_000;
 
 /** Throws ServiceError when the text may not be a password. */
 export function checkPassword(password: string, param: string): void {
@@ -29,12 +29,12 @@ export interface PasswordHashing {
 }
 
 /**
- * Hashes and compares passwords, at most two at the same time: whoever sends many is made to wait, not the rest of the
- * service. Rejects with `server_is_overloaded` when too many wait.
+ * Hashes and compares passwords, one at a time: whoever sends many is made to wait, not the rest of the service. Rejects
+ * with `rate_limit_exceeded` when too many wait.
  */
 export class Passwords {
   readonly #hashing: PasswordHashing;
-  #running = 0;
+  #isBusy = false;
   readonly #waiting: (() => void)[] = [];
 
   constructor(hashing: PasswordHashing) {
@@ -54,13 +54,14 @@ export class Passwords {
   }
 
   async #inTurn<T>(run: () => Promise<T>): Promise<T> {
-    if (this.#running >= atOnceMax) await this.#turn();
-    else this.#running += 1;
+    if (this.#isBusy) await this.#turn();
+    this.#isBusy = true;
     try {
       return await run();
     } finally {
       const next = this.#waiting.shift();
-      if (next === undefined) this.#running -= 1;
+      // The place is handed on: nobody slips in between.
+      if (next === undefined) this.#isBusy = false;
       else next();
     }
   }
@@ -68,7 +69,7 @@ export class Passwords {
   /** Resolves when the place of one that has finished is handed on. */
   #turn(): Promise<void> {
     if (this.#waiting.length >= waitingMax) {
-      throw new ServiceError("server_is_overloaded", "Too many people sign in at the same moment. Try again.", {
+      throw new ServiceError("rate_limit_exceeded", "Too many sign in at the same moment. Try again in some seconds.", {
         retryAfterMs,
       });
     }

@@ -5,6 +5,7 @@ import {
   ApiKeyService,
   CreateApiKeyResponseSchema,
   GetApiKeyResponseSchema,
+  KeyState as KeyStateValue,
   ListApiKeysResponseSchema,
   RevokeApiKeyResponseSchema,
   RotateApiKeyResponseSchema,
@@ -14,6 +15,7 @@ import {
 import type { ApiKeys } from "../access/api-keys.js";
 import type { Audit } from "../access/audit.js";
 import { changeDetails, keyDetails } from "../access/key-details.js";
+import type { KeyState } from "../access/key-filter.js";
 import type { ApiKeyRecord, KeyChange } from "../access/key-store.js";
 import type { Scope } from "../access/principal.js";
 import { ServiceError } from "../service-error.js";
@@ -37,8 +39,9 @@ export function createApiKeyService(apiKeys: ApiKeyAdmin, audit: Pick<Audit, "re
       await audit.record(ctx, "api_key.create", record.id, keyDetails(record));
       return create(CreateApiKeyResponseSchema, { apiKey: apiKeyMessage(record), secret });
     },
-    async listApiKeys({ account, pageSize, pageToken }) {
-      const { records, nextPageToken } = await apiKeys.list({ account, pageSize, pageToken });
+    async listApiKeys({ account, search, state, pageSize, pageToken }) {
+      const question = { account, search, state: stateOf(state), pageSize, pageToken };
+      const { records, nextPageToken } = await apiKeys.list(question);
       return create(ListApiKeysResponseSchema, { apiKeys: records.map(apiKeyMessage), nextPageToken });
     },
     async getApiKey({ id }) {
@@ -101,6 +104,22 @@ function scopeOf(value: ScopeValue): Scope | null {
       throw new ServiceError("invalid_value", `'scope' must be SCOPE_READ or SCOPE_READ_WRITE, not ${String(value)}.`, {
         param: "scope",
       });
+  }
+}
+
+/** Null when the request names none. */
+function stateOf(value: KeyStateValue): KeyState | null {
+  switch (value) {
+    case KeyStateValue.UNSPECIFIED:
+      return null;
+    case KeyStateValue.ACTIVE:
+      return "active";
+    case KeyStateValue.EXPIRED:
+      return "expired";
+    case KeyStateValue.REVOKED:
+      return "revoked";
+    default:
+      throw new ServiceError("invalid_value", `'state' has no meaning here: ${String(value)}.`, { param: "state" });
   }
 }
 

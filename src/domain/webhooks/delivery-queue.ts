@@ -153,7 +153,10 @@ export interface DeliveryQueue {
   find(id: string): Promise<Delivery | null>;
   /** The body of the event as it is sent; null: there is no such delivery, or its payload is purged. */
   payload(id: string): Promise<string | null>;
-  /** The newest first. `after` is `next` of the page before; it is a text without spaces. */
+  /**
+   * The newest first. `after` is `next` of the page before; it is a text without spaces. A page looks at a bounded number of
+   * deliveries: where few of very many fit the filter, it has fewer than the limit, even none, and yet a next one.
+   */
   list(
     filter: DeliveryFilter,
     page: { readonly limit: number; readonly after: string | null },

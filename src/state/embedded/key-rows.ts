@@ -1,5 +1,6 @@
-import { cursorOf, parseCursor } from "../../domain/access/key-order.js";
-import type { ApiKeyPage, ApiKeyRecord, KeyChange } from "../../domain/access/key-store.js";
+import { cursorOf, type KeyPlace, parseCursor } from "../../domain/access/key-order.js";
+import { looksOf, pageOfStep } from "../../domain/access/key-step.js";
+import type { ApiKeyPage, ApiKeyRecord, KeyChange, KeyStep } from "../../domain/access/key-store.js";
 import { toRateLimits } from "./limit-rows.js";
 import { integer, integerOrNull, text } from "./sql-row.js";
 import type { SqliteDatabase, SqlRow, SqlValue } from "./sqlite-binding.js";
@@ -17,10 +18,17 @@ export function createKeyRows(db: SqliteDatabase) {
   const insertFirst = db.prepare(
     `INSERT INTO api_keys (${columns}) SELECT ${placeholders} WHERE NOT EXISTS (SELECT 1 FROM api_keys)`,
   );
-  const page = db.prepare(
-    `SELECT ${columns} FROM api_keys
+  const looked = `SELECT created_at_ms, id, account, name, prefix, last4, revoked_at_ms, expires_at_ms FROM api_keys
      WHERE (?1 IS NULL OR account = ?1) AND (?2 IS NULL OR (created_at_ms, id) < (?2, ?3))
-     ORDER BY created_at_ms DESC, id DESC LIMIT ?4`,
+     ORDER BY created_at_ms DESC, id DESC`;
+  // The last one that a step looks at, and the one that follows it.
+  const border = db.prepare(`SELECT created_at_ms, id FROM (${looked}) LIMIT 2 OFFSET ?4 - 1`);
+  const sieved = db.prepare(
+    `SELECT ${columns} FROM api_keys WHERE id IN (SELECT id FROM (${looked} LIMIT ?4)
+     WHERE (?5 IS NULL OR instr(lower(name), ?5) OR instr(account, ?5) OR instr(lower(id), ?5)
+         OR instr(lower(prefix), ?5) OR instr(lower(last4), ?5))
+       AND (?6 IS NULL OR ?6 = iif(revoked_at_ms IS NOT NULL, 'revoked', iif(expires_at_ms <= ?7, 'expired', 'active'))))
+     ORDER BY created_at_ms DESC, id DESC`,
   );
   const revoke = db.prepare(
     `UPDATE api_keys SET revoked_at_ms = coalesce(revoked_at_ms, ?) WHERE id = ? RETURNING ${columns}`,
@@ -44,13 +52,14 @@ export function createKeyRows(db: SqliteDatabase) {
     insertFirst(record: ApiKeyRecord): boolean {
       return Number(insertFirst.run(...toValues(record)).changes) === 1;
     },
-    list(request: { account: string | null; limit: number; after: string | null }): ApiKeyPage {
-      const place = request.after === null ? null : parseCursor(request.after);
-      // One more than asked for tells whether there is a next page.
-      const rows = page.all(request.account, place?.createdAtMs ?? null, place?.id ?? null, request.limit + 1);
-      const records = rows.slice(0, request.limit).map(toRecord);
-      const last = records.at(-1);
-      return { records, next: last !== undefined && rows.length > request.limit ? cursorOf(last) : null };
+    list(step: KeyStep): ApiKeyPage {
+      const place = step.after === null ? null : parseCursor(step.after);
+      const looks = looksOf(step);
+      const { account, search, state, nowMs } = step.filter;
+      const range = [account, place?.createdAtMs ?? null, place?.id ?? null, looks];
+      const found = sieved.all(...range, search, state, nowMs).map(toRecord);
+      const [last, following] = border.all(...range);
+      return pageOfStep(step, found, last === undefined || following === undefined ? null : cursorOf(toPlace(last)));
     },
     revoke: (id: string, atMs: number): ApiKeyRecord | null => recordOrNull(revoke.get(atMs, id)),
     update(id: string, wanted: KeyChange): ApiKeyRecord | null {
@@ -91,6 +100,10 @@ function toValues(record: ApiKeyRecord): SqlValue[] {
     record.revokedAtMs,
     record.lastUsedAtMs,
   ];
+}
+
+function toPlace(row: SqlRow): KeyPlace {
+  return { createdAtMs: integer(row, "created_at_ms"), id: text(row, "id") };
 }
 
 function recordOrNull(row: SqlRow | undefined): ApiKeyRecord | null {

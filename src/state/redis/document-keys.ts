@@ -44,3 +44,9 @@ export type DocumentKeys = ReturnType<typeof documentKeys>;
 export function placeOf(atMs: number, id: string): string {
   return `${String(atMs).padStart(16, "0")}:${id}`;
 }
+
+/** What `placeOf` was made of. */
+export function parsePlace(place: string): { readonly createdAtMs: number; readonly id: string } {
+  const colon = place.indexOf(":");
+  return { createdAtMs: Number(place.slice(0, colon)), id: place.slice(colon + 1) };
+}

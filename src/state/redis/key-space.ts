@@ -48,9 +48,11 @@ import { BoundedMap } from "../../lib/bounded-map.js";
  *                                                  while it has as many under way as it may
  * uis:{s7}:claims                           zset   claimed delivery -> end of its lease in µs, which is also its fence
  * uis:{s7}:in_flight                        hash   `<account>:<endpoint>` -> claimed deliveries
- * uis:{s7}:open                             zset   open delivery -> when it was created in µs, no two alike
- * uis:{s7}:delivered                        zset   the same of those that were delivered
- * uis:{s7}:failed                           zset   the same of those that failed for good
+ * uis:{s7}:open:<type>                      zset   open delivery of a type -> when it was created in µs, no two alike
+ * uis:{s7}:delivered:<type>                 zset   the same of those that were delivered
+ * uis:{s7}:failed:<type>                    zset   the same of those that failed for good
+ * uis:{s7}:open:<type>:<endpoint>           zset   those of `open:<type>` that go to one endpoint; so with `delivered`
+ *                                                  and `failed`
  * uis:{s7}:open_counts                      hash   account -> open deliveries
  * uis:{s7}:kept:delivered                   zset   delivered one that has its payload -> when it ended in ms
  * uis:{s7}:kept:failed                      zset   the same of those that failed for good
@@ -60,7 +62,7 @@ import { BoundedMap } from "../../lib/bounded-map.js";
  * Sums are int64: `r` requests, `p` prompt tokens, `c` completion tokens, `h` cached tokens, `n` nano-dollars; `t` is
  * prompt and completion tokens together. An account's name has no colon, so no two of these keys can be alike.
  *
- * A delivery lies in one of `open`, `delivered` and `failed`; an open one also in a queue or in `claims`, an ended one also
+ * A delivery lies in two sets of `open`, `delivered` or `failed`; an open one also in a queue or in `claims`, an ended one also
  * in one of `kept:…` and `purged`. Scripts find all that concerns deliveries by the key of the format, for which queues
  * they touch is known only to them. Format 1 had another layout of deliveries before its first release.
  */

@@ -1,10 +1,11 @@
 import { cursorOf, parseCursor } from "../../domain/access/key-order.js";
-import type { ApiKeyPage, ApiKeyRecord, KeyChange, KeyStore } from "../../domain/access/key-store.js";
+import { looksOf, pageOfStep } from "../../domain/access/key-step.js";
+import type { ApiKeyPage, ApiKeyRecord, KeyChange, KeyStep, KeyStore } from "../../domain/access/key-store.js";
 import { ServiceError } from "../../domain/service-error.js";
 import type { RedisChangeFeed } from "./changes.js";
-import { type DocumentKeys, documentKeys, placeOf } from "./document-keys.js";
+import { type DocumentKeys, documentKeys, parsePlace, placeOf } from "./document-keys.js";
 import { Documents } from "./documents.js";
-import { keyText, parseKey } from "./key-docs.js";
+import { keyText, parseKey, signOf, textInside } from "./key-docs.js";
 import { loadScript } from "./load-script.js";
 import type { RedisClient } from "./redis-client.js";
 import { unavailable } from "./redis-faults.js";
@@ -56,20 +57,16 @@ export class RedisKeyStore implements KeyStore {
     return this.#insert(record, "first");
   }
 
-  async list(page: {
-    readonly account: string | null;
-    readonly limit: number;
-    readonly after: string | null;
-  }): Promise<ApiKeyPage> {
-    const place = page.after === null ? null : parseCursor(page.after);
+  async list(step: KeyStep): Promise<ApiKeyPage> {
+    const { account, search, state } = step.filter;
+    const place = step.after === null ? null : parseCursor(step.after);
     const begin = place === null ? "+" : `(${placeOf(place.createdAtMs, place.id)}`;
-    const places = page.account === null ? this.#keys.keysByAge : this.#keys.keysOf(page.account);
-    // One more than asked for tells whether there is a next page.
-    const texts = await this.#client.run(listKeys, [places, this.#keys.keys], [begin, page.limit + 1]);
-    const found = (texts as string[]).map(parseKey);
-    const records = found.slice(0, page.limit);
-    const last = records.at(-1);
-    return { records, next: last !== undefined && found.length > page.limit ? cursorOf(last) : null };
+    const places = account === null ? this.#keys.keysByAge : this.#keys.keysOf(account);
+    const sign = state === null ? { text: "", is: "there" } : signOf(state);
+    const sieve = [search === null ? "" : textInside(search), sign.text, sign.is];
+    const answer = await this.#client.run(listKeys, [places, this.#keys.keys], [begin, looksOf(step), ...sieve]);
+    const [last = "", ...texts] = answer as string[];
+    return pageOfStep(step, texts.map(parseKey), last === "" ? null : cursorOf(parsePlace(last)));
   }
 
   revoke(id: string, atMs: number): Promise<ApiKeyRecord | null> {

@@ -1,5 +1,7 @@
 import { frozenKey } from "../../domain/access/frozen-key.js";
-import { byNewest, cursorOf, parseCursor } from "../../domain/access/key-order.js";
+import { isListed } from "../../domain/access/key-filter.js";
+import { byNewest, parseCursor } from "../../domain/access/key-order.js";
+import { pageOfStep } from "../../domain/access/key-step.js";
 import type { ApiKeyRecord, KeyStore } from "../../domain/access/key-store.js";
 import type { LocalChanges } from "../../domain/local-changes.js";
 import { ServiceError } from "../../domain/service-error.js";
@@ -51,15 +53,13 @@ export function createVolatileKeyStore(changes: LocalChanges): VolatileKeyStore 
       insert(record);
       return true;
     },
-    async list({ account, limit, after }) {
-      const place = after === null ? null : parseCursor(after);
+    async list(step) {
+      const place = step.after === null ? null : parseCursor(step.after);
       const rest = [...byId.values()]
-        .filter((record) => account === null || record.account === account)
+        .filter((record) => isListed(record, step.filter))
         .filter((record) => place === null || byNewest(place, record) < 0)
         .sort(byNewest);
-      const records = rest.slice(0, limit);
-      const last = records.at(-1);
-      return { records, next: last !== undefined && rest.length > limit ? cursorOf(last) : null };
+      return pageOfStep(step, rest, null);
     },
     async revoke(id, atMs) {
       const record = byId.get(id);

@@ -92,7 +92,7 @@ const allowed: readonly { from: string; imports: string }[] = [
   { from: "src/transports/grpc/x.ts", imports: "../../lib/outbox.js" },
   { from: "src/transports/dashboard/x.ts", imports: "../../lib/request-path.js" },
   { from: "src/dashboard/pages/keys/x.ts", imports: "../../ui/table.js" },
-  { from: "src/dashboard/x.ts", imports: "../../gen/unified/admin/v1/status_pb.js" },
+  { from: "src/dashboard/x.ts", imports: "../../gen/unified/admin/v1/system_pb.js" },
   { from: "src/outbound/x.ts", imports: "../domain/webhooks/webhook-sender.js" },
   { from: "src/outbound/x.ts", imports: "../lib/printable.js" },
   { from: "src/outbound/x.ts", imports: "ipaddr.js" },

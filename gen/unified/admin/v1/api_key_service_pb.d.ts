@@ -2,8 +2,8 @@
 // @generated from file unified/admin/v1/api_key_service.proto (package unified.admin.v1, syntax proto3)
 /* eslint-disable */
 
-import type { GenFile, GenMessage, GenService } from "@bufbuild/protobuf/codegenv2";
-import type { Message } from "@bufbuild/protobuf";
+import type { GenEnum, GenFile, GenMessage, GenService } from "@bufbuild/protobuf/codegenv2";
+import type { Message, UnknownEnum } from "@bufbuild/protobuf";
 import type { ApiKey, ApiKeyJson, Limits, LimitsJson, Scope, ScopeJson } from "./api_key_pb.js";
 import type { Duration, DurationJson, Timestamp, TimestampJson } from "@bufbuild/protobuf/wkt";
 
@@ -185,11 +185,26 @@ export declare type ListApiKeysRequest = Message<"unified.admin.v1.ListApiKeysRe
   pageSize: number;
 
   /**
-   * next_page_token of the page before; empty for the first page.
+   * next_page_token of the page before, which was asked for with the same filters; empty for the first page.
    *
    * @generated from field: string page_token = 3;
    */
   pageToken: string;
+
+  /**
+   * Only keys with this text somewhere in their name, account, id, first 10 or last 4 characters. A to Z are as a to z. At
+   * most 128 characters. Default: all.
+   *
+   * @generated from field: string search = 4;
+   */
+  search: string;
+
+  /**
+   * Only keys in this state now. Default: all.
+   *
+   * @generated from field: unified.admin.v1.KeyState state = 5;
+   */
+  state: KeyState;
 };
 
 /**
@@ -213,11 +228,26 @@ export declare type ListApiKeysRequestJson = {
   pageSize?: number;
 
   /**
-   * next_page_token of the page before; empty for the first page.
+   * next_page_token of the page before, which was asked for with the same filters; empty for the first page.
    *
    * @generated from field: string page_token = 3;
    */
   pageToken?: string;
+
+  /**
+   * Only keys with this text somewhere in their name, account, id, first 10 or last 4 characters. A to Z are as a to z. At
+   * most 128 characters. Default: all.
+   *
+   * @generated from field: string search = 4;
+   */
+  search?: string;
+
+  /**
+   * Only keys in this state now. Default: all.
+   *
+   * @generated from field: unified.admin.v1.KeyState state = 5;
+   */
+  state?: KeyStateJson;
 };
 
 /**
@@ -233,7 +263,8 @@ export declare const ListApiKeysRequestSchema: GenMessage<ListApiKeysRequest, {j
  */
 export declare type ListApiKeysResponse = Message<"unified.admin.v1.ListApiKeysResponse"> & {
   /**
-   * The keys of this page.
+   * The keys of this page. Where few of very many keys pass the filters, they may be fewer than were asked for, even none,
+   * though more follow.
    *
    * @generated from field: repeated unified.admin.v1.ApiKey api_keys = 1;
    */
@@ -254,7 +285,8 @@ export declare type ListApiKeysResponse = Message<"unified.admin.v1.ListApiKeysR
  */
 export declare type ListApiKeysResponseJson = {
   /**
-   * The keys of this page.
+   * The keys of this page. Where few of very many keys pass the filters, they may be fewer than were asked for, even none,
+   * though more follow.
    *
    * @generated from field: repeated unified.admin.v1.ApiKey api_keys = 1;
    */
@@ -705,6 +737,60 @@ export declare type RevokeApiKeyResponseJson = {
  * Use `create(RevokeApiKeyResponseSchema)` to create a new message.
  */
 export declare const RevokeApiKeyResponseSchema: GenMessage<RevokeApiKeyResponse, {jsonType: RevokeApiKeyResponseJson}>;
+
+/**
+ * Whether a key still works.
+ *
+ * @generated from enum unified.admin.v1.KeyState
+ */
+export declare const KeyState: {
+  /**
+   * Not set: any.
+   *
+   * @generated from enum value: KEY_STATE_UNSPECIFIED = 0;
+   */
+  readonly UNSPECIFIED: 0,
+
+  /**
+   * It works.
+   *
+   * @generated from enum value: KEY_STATE_ACTIVE = 1;
+   */
+  readonly ACTIVE: 1,
+
+  /**
+   * Its time is over. One that was also revoked is revoked.
+   *
+   * @generated from enum value: KEY_STATE_EXPIRED = 2;
+   */
+  readonly EXPIRED: 2,
+
+  /**
+   * It was revoked.
+   *
+   * @generated from enum value: KEY_STATE_REVOKED = 3;
+   */
+  readonly REVOKED: 3,
+};
+
+/**
+ * Whether a key still works.
+ *
+ * @generated from enum unified.admin.v1.KeyState
+ */
+export declare type KeyState = (typeof KeyState)[keyof typeof KeyState] | UnknownEnum;
+
+/**
+ * Whether a key still works.
+ *
+ * @generated from enum unified.admin.v1.KeyState
+ */
+export declare type KeyStateJson = "KEY_STATE_UNSPECIFIED" | "KEY_STATE_ACTIVE" | "KEY_STATE_EXPIRED" | "KEY_STATE_REVOKED";
+
+/**
+ * Describes the enum unified.admin.v1.KeyState.
+ */
+export declare const KeyStateSchema: GenEnum<KeyState, KeyStateJson>;
 
 /**
  * Makes, changes and revokes API keys. Every call needs the administrator: `authorization: Bearer <admin token>`, or a

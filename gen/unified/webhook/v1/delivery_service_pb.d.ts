@@ -26,7 +26,7 @@ export declare type ListDeliveriesRequest = Message<"unified.webhook.v1.ListDeli
   pageSize: number;
 
   /**
-   * next_page_token of the page before.
+   * next_page_token of the page before, which was asked for with the same filters.
    *
    * @generated from field: string page_token = 2;
    */
@@ -96,7 +96,7 @@ export declare type ListDeliveriesRequestJson = {
   pageSize?: number;
 
   /**
-   * next_page_token of the page before.
+   * next_page_token of the page before, which was asked for with the same filters.
    *
    * @generated from field: string page_token = 2;
    */
@@ -165,7 +165,8 @@ export declare const ListDeliveriesRequestSchema: GenMessage<ListDeliveriesReque
  */
 export declare type ListDeliveriesResponse = Message<"unified.webhook.v1.ListDeliveriesResponse"> & {
   /**
-   * The deliveries of the page.
+   * The deliveries of the page. Where few of very many pass the filters, they may be fewer than were asked for, even none,
+   * though more follow.
    *
    * @generated from field: repeated unified.webhook.v1.Delivery deliveries = 1;
    */
@@ -186,7 +187,8 @@ export declare type ListDeliveriesResponse = Message<"unified.webhook.v1.ListDel
  */
 export declare type ListDeliveriesResponseJson = {
   /**
-   * The deliveries of the page.
+   * The deliveries of the page. Where few of very many pass the filters, they may be fewer than were asked for, even none,
+   * though more follow.
    *
    * @generated from field: repeated unified.webhook.v1.Delivery deliveries = 1;
    */

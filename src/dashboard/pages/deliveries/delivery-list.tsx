@@ -41,12 +41,14 @@ export function DeliveryList() {
       </div>
       <Problem error={error} onRetry={reload} />
       {value === null && error === null && <Loading />}
-      {value !== null && deliveries.length === 0 && <NoDeliveries filtered={isFiltered(query)} />}
+      {value !== null && deliveries.length === 0 && (
+        <NoDeliveries filtered={isFiltered(query)} hasMore={value.nextPageToken !== undefined} />
+      )}
       {deliveries.length > 0 && (
         <DeliveryTable deliveries={deliveries} query={query} endpoints={endpoints} onRetry={setRetried} />
       )}
       <Pager
-        isFirst={pageToken === ""}
+        token={pageToken}
         nextToken={value?.nextPageToken ?? ""}
         onPage={(page) => go("deliveries", { ...query, page })}
       />
@@ -69,7 +71,8 @@ function Summary({ deliveries }: { readonly deliveries: readonly DeliveryJson[] 
   );
 }
 
-function NoDeliveries({ filtered }: { readonly filtered: boolean }) {
+function NoDeliveries({ filtered, hasMore }: { readonly filtered: boolean; readonly hasMore: boolean }) {
+  if (hasMore) return <Empty>No delivery that fits so far. The next page looks further.</Empty>;
   if (filtered) return <Empty>No delivery fits this filter.</Empty>;
   return (
     <Empty>

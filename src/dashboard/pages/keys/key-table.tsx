@@ -20,7 +20,7 @@ export function KeyTable({ apiKeys, onAction }: KeyTableProps) {
     { title: "Account", cell: ({ account }) => account },
     {
       title: "Scope",
-      cell: ({ scope }) => <span class="whole">{scope === "SCOPE_READ_WRITE" ? "read and write" : "read"}</span>,
+      cell: ({ scope }) => <span class="whole">{scope === "SCOPE_READ_WRITE" ? "read, write" : "read"}</span>,
     },
     { title: "Last used", cell: ({ lastUsedAt }) => <Moment at={lastUsedAt} none="not yet" /> },
     { title: "Expires", cell: ({ expiresAt }) => <Moment at={expiresAt} /> },

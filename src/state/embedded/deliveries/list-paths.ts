@@ -1,5 +1,6 @@
 import type { DeliveryState } from "../../../domain/webhooks/delivery.js";
 import type { DeliveryFilter } from "../../../domain/webhooks/delivery-queue.js";
+import type { EventType } from "../../../domain/webhooks/event-draft.js";
 import type { SqlValue } from "../sqlite-binding.js";
 
 /** A way through deliveries in the order of their numbers, which leaves out many that a filter does not want. */
@@ -22,6 +23,10 @@ export const listPaths = {
   replay: by("deliveries_by_replay", "replay_id = ?1"),
   troubled: by("deliveries_troubled", "state IN ('awaiting_retry', 'permanently_failed') AND state = ?1"),
   open: by("deliveries_open", "due_at_ms IS NOT NULL AND ?1 IS NOT NULL"),
+  rareType: by(
+    "deliveries_of_rare_types",
+    "event_type IN ('request.failed', 'usage.threshold_reached') AND event_type = ?1",
+  ),
   endpoint: by("deliveries_by_endpoint", "endpoint_id = ?1"),
   account: by("deliveries_by_account", "account = ?1"),
   all: { source: "deliveries", number: "number", condition: "?1 IS NULL" },
@@ -35,12 +40,15 @@ const pathOfState: Partial<Record<DeliveryState, ListPath>> = {
   pending: listPaths.open,
 };
 
+const mostCommonType: EventType = "request.completed";
+
 /** The narrowest path that leads to everything that the filter wants, and its key. */
 export function pathFor(filter: DeliveryFilter, nowMs: number): { readonly path: ListPath; readonly key: SqlValue } {
-  const { state, replayId, endpointId, account } = filter;
+  const { state, replayId, endpointId, account, eventType } = filter;
   if (replayId !== null) return { path: listPaths.replay, key: replayId };
   const path = state === null ? undefined : pathOfState[state];
   if (path !== undefined) return { path, key: path === listPaths.held ? nowMs : state };
+  if (eventType !== null && eventType !== mostCommonType) return { path: listPaths.rareType, key: eventType };
   if (endpointId !== null) return { path: listPaths.endpoint, key: endpointId };
   if (account !== null) return { path: listPaths.account, key: account };
   return { path: listPaths.all, key: null };

@@ -1,4 +1,5 @@
 import type { ReplayRequest, ReplayStep, RetryOutcome, RetryRequest } from "../../../domain/webhooks/delivery-queue.js";
+import { eventTypes } from "../../../domain/webhooks/event-draft.js";
 import type { KeySpace } from "../key-space.js";
 import { creationBounds } from "./creation-bounds.js";
 import { deliveryScripts } from "./delivery-scripts.js";
@@ -26,7 +27,7 @@ export class DeliveryRetries {
     const { least, most } = creationBounds(request);
     const answer = await this.#due.runMaking(deliveryScripts.replay, this.#space.shardOf(account).index, [
       ...[account, endpointId, after === null ? least : `(${after}`, most, which],
-      ...[replayId, by, Number(restart), max, firstInMs, spacingMs],
+      ...[replayId, by, Number(restart), max, firstInMs, spacingMs, ...eventTypes],
     ]);
     const [queued, waiting, delivered, failed, last] = answer as [number, number, number, number, string];
     return { queued, waiting, delivered, failed, next: last === "" ? null : last };

@@ -2,15 +2,15 @@
 -- by write_deliveries, which every script that changes something calls before it answers.
 -- KEYS: 1 format of the shard; all others are its neighbours on the same hash tag, as key-space.ts lists them
 -- ARGV: none
--- Returns: nothing; defines the keys and fields below, later, head_of, queue_of, count_open, open_of, finish_delivery,
---   reopen_delivery, put_back, write_deliveries and next_due
+-- Returns: nothing; defines the keys and fields below, list_of, later, list_delivery, unlist_delivery, head_of, queue_of,
+--   count_open, open_of, finish_delivery, reopen_delivery, put_back, write_deliveries and next_due
 local STEM = string.sub(KEYS[1], 1, -#'format' - 1)
 local DELIVERIES, BODIES, OPEN_COUNTS = STEM .. 'deliveries', STEM .. 'bodies', STEM .. 'open_counts'
 local TURNS, CLAIMS, IN_FLIGHT = STEM .. 'turns', STEM .. 'claims', STEM .. 'in_flight'
 local PENDING, AWAITING, DELIVERED, FAILED = 'p', 'r', 'd', 'f'
 local OPEN = 'o'
--- State of an end, or OPEN -> zset by creation; state of an end -> zset by end of those that have their payload.
-local INDEX = { [OPEN] = STEM .. 'open', [DELIVERED] = STEM .. 'delivered', [FAILED] = STEM .. 'failed' }
+-- State of an end, or OPEN -> zsets by creation: see list_of; state of an end -> zset by end of those that have their payload.
+local LISTS = { [OPEN] = STEM .. 'open:', [DELIVERED] = STEM .. 'delivered:', [FAILED] = STEM .. 'failed:' }
 local KEPT = { [DELIVERED] = STEM .. 'kept:delivered', [FAILED] = STEM .. 'kept:failed' }
 local PURGED = STEM .. 'purged'
 -- Redis writes down the digits of a number each time that it is given one.
@@ -41,6 +41,21 @@ local function later(command, key, first, second)
   end
   of_key[#of_key + 1] = first
   if second then of_key[#of_key + 1] = second end
+end
+
+-- The key of those of a type that are open or ended so: all of them, or those to an endpoint.
+local function list_of(which, event_type, endpoint)
+  return LISTS[which] .. event_type .. (endpoint and ':' .. endpoint or '')
+end
+
+local function list_delivery(which, id, head)
+  later('ZADD', list_of(which, head[TYPE]), head[CREATED_US], id)
+  later('ZADD', list_of(which, head[TYPE], head[ENDPOINT]), head[CREATED_US], id)
+end
+
+local function unlist_delivery(which, id, head)
+  later('ZREM', list_of(which, head[TYPE]), id)
+  later('ZREM', list_of(which, head[TYPE], head[ENDPOINT]), id)
 end
 
 local queues = {}
@@ -108,8 +123,8 @@ end
 -- Ends an open delivery. Its record is written by the caller.
 local function finish_delivery(id, head, state, reason)
   head[STATE], head[REASON], head[DUE_US], head[ENDED_AT], head[LOST] = state, reason, 0, now, ''
-  later('ZREM', INDEX[OPEN], id)
-  later('ZADD', INDEX[state], head[CREATED_US], id)
+  unlist_delivery(OPEN, id, head)
+  list_delivery(state, id, head)
   later('ZADD', KEPT[state], NOW, id)
   count_open(head[ACCOUNT], -1)
 end
@@ -120,9 +135,9 @@ local function reopen_delivery(id, head, attempts, due_us, by, is_restart)
   if is_restart then head[RETRIES] = 0 end
   head[STATE], head[REASON], head[DUE_US], head[ENDED_AT] = AWAITING, '', due_us, 0
   head[IS_MANUAL], head[BY], head[IS_SINGLE] = 1, by, is_restart and 0 or 1
-  later('ZREM', INDEX[former], id)
+  unlist_delivery(former, id, head)
   later('ZREM', KEPT[former], id)
-  later('ZADD', INDEX[OPEN], head[CREATED_US], id)
+  list_delivery(OPEN, id, head)
   later('ZADD', queue_of(head[ACCOUNT], head[ENDPOINT]).key, due_us, id)
   later('HSET', DELIVERIES, id, cmsgpack.pack(head) .. attempts)
   count_open(head[ACCOUNT], 1)

@@ -1,10 +1,28 @@
--- One page of API keys, the newest first.
+-- One step through API keys, the newest first. What it returns has passed a sieve: the caller looks closer.
 -- KEYS: 1 places (zset, equal scores), 2 keys (hash of id -> document)
--- ARGV: 1 where to begin: "+" or "(" and the place that the page before ended with, 2 most keys
--- Returns: documents
-local documents = {}
-for _, place in ipairs(redis.call('ZREVRANGEBYLEX', KEYS[1], ARGV[1], '-', 'LIMIT', 0, ARGV[2])) do
-  -- A place is 16 digits, a colon and the id.
-  documents[#documents + 1] = redis.call('HGET', KEYS[2], string.sub(place, 18))
+-- ARGV: 1 where to begin: "+" or "(" and the place that the step before ended with, 2 most keys to look at, 3 text among
+--   what can be searched, A to Z as a to z, or "", 4 text anywhere or "", 5 "there" or "absent": whether the latter must be
+-- Returns: the place of the last key looked at or "" when no other follows it, then documents
+local look, wanted, sign, is_there = tonumber(ARGV[2]), ARGV[3], ARGV[4], ARGV[5] == 'there'
+local places = redis.call('ZREVRANGEBYLEX', KEYS[1], ARGV[1], '-', 'LIMIT', 0, look + 1)
+local answer = { '' }
+if #places > look then
+  places[#places] = nil
+  answer[1] = places[look]
 end
-return documents
+
+local function has_wanted(document)
+  -- What somebody chose has a backslash before its quotation marks, so it cannot look like this.
+  local searched = string.sub(document, 1, string.find(document, ',"scope":', 1, true) or -1)
+  return string.find(string.lower(searched), wanted, 1, true)
+end
+
+local ids = {}
+-- A place is 16 digits, a colon and the id.
+for i, place in ipairs(places) do ids[i] = string.sub(place, 18) end
+local documents = #ids > 0 and redis.call('HMGET', KEYS[2], unpack(ids)) or {}
+for _, document in ipairs(documents) do
+  local has_sign = sign == '' or (string.find(document, sign, 1, true) ~= nil) == is_there
+  if has_sign and (wanted == '' or has_wanted(document)) then answer[#answer + 1] = document end
+end
+return answer

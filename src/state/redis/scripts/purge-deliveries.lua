@@ -16,7 +16,8 @@ local function forget_purged()
   local ids = redis.call('ZRANGEBYSCORE', PURGED, '-inf', now, 'LIMIT', 0, left)
   local records = records_of(ids)
   for i, id in ipairs(ids) do
-    later('ZREM', INDEX[head_of(records[i])[STATE]], id)
+    local head = head_of(records[i])
+    unlist_delivery(head[STATE], id, head)
     later('ZREM', PURGED, id)
     later('HDEL', DELIVERIES, id)
   end

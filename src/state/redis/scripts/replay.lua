@@ -1,9 +1,8 @@
--- One step of a replay: looks at deliveries of a shard in the order of their making and queues those of an endpoint that
--- have ended. What the same replay has queued before is counted and left alone.
+-- One step of a replay: looks at deliveries to an endpoint in the order of their making and queues those that have ended. What the same replay has queued before is counted and left alone.
 -- KEYS: 1 format
 -- ARGV: 1 milliseconds to add to the time, 2 account, 3 endpoint, 4 least creation in µs as a bound of a zset, 5 most in the
 --   same form, 6 "all" to send delivered ones, too, 7 replay, 8 by whom, 9 "1" to give them all retries again, 10 most to
---   look at, 11 ms until the first is due, 12 ms between one and the next
+--   look at, 11 ms until the first is due, 12 ms between one and the next, then all types of events
 -- Returns: the time in ms, next_due, queued, and of those that it had queued before: waiting, delivered, failed; then the
 --   creation in µs of the last one looked at, or "" when there are no more
 local account, endpoint, is_all, replay, by, is_restart = ARGV[2], ARGV[3], ARGV[6] == 'all', ARGV[7], ARGV[8], ARGV[9] == '1'
@@ -12,9 +11,12 @@ local look, first_us, spacing_us = tonumber(ARGV[10]), tonumber(ARGV[11]) * 1000
 -- Pairs of delivery and creation, the oldest first, over all states.
 local function candidates()
   local found = {}
-  for _, key in pairs(INDEX) do
-    local part = redis.call('ZRANGEBYSCORE', key, ARGV[4], ARGV[5], 'WITHSCORES', 'LIMIT', 0, look)
-    for i = 1, #part, 2 do found[#found + 1] = { part[i], part[i + 1] } end
+  for which in pairs(LISTS) do
+    for type_at = 13, #ARGV do
+      local key = list_of(which, ARGV[type_at], endpoint)
+      local part = redis.call('ZRANGEBYSCORE', key, ARGV[4], ARGV[5], 'WITHSCORES', 'LIMIT', 0, look)
+      for i = 1, #part, 2 do found[#found + 1] = { part[i], part[i + 1] } end
+    end
   end
   table.sort(found, function(a, b) return tonumber(a[2]) < tonumber(b[2]) end)
   return found

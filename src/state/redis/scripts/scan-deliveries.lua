@@ -2,22 +2,27 @@
 -- from one state to another between two steps is neither missed nor found twice, because its place does not change.
 -- KEYS: 1 format
 -- ARGV: 1 milliseconds to add to the time, 2 most creation in µs as a bound of a zset, 3 least in the same form, 4 most to
---   look at, 5 most to find, 6 states as letters, 7 account, 8 endpoint, 9 type, 10 replay; of these "" is any
+--   look at, 5 most to find, 6 states as letters, 7 account, 8 endpoint, 9 replay; of these "" is any; then types
 --   states: "p" pending, "a" under way, "r" awaits a retry, "d" delivered, "f" failed for good
 -- Returns: the time in ms, the creation of the last one looked at or "" when there are no more, then of each that was
 --   found: delivery, creation in µs
 local UNDER_WAY = 'a'
 local look, most = tonumber(ARGV[4]), tonumber(ARGV[5])
-local states, account, endpoint, event_type, replay = ARGV[6], ARGV[7], ARGV[8], ARGV[9], ARGV[10]
-
-local function newest_of(key)
-  return { at = 1, pairs = redis.call('ZREVRANGEBYSCORE', key, ARGV[2], ARGV[3], 'WITHSCORES', 'LIMIT', 0, look) }
-end
+local states, account, endpoint, replay = ARGV[6], ARGV[7], ARGV[8], ARGV[9]
 
 local parts = {}
-if string.find(states, '[par]') then parts[#parts + 1] = newest_of(INDEX[OPEN]) end
-if string.find(states, DELIVERED) then parts[#parts + 1] = newest_of(INDEX[DELIVERED]) end
-if string.find(states, FAILED) then parts[#parts + 1] = newest_of(INDEX[FAILED]) end
+
+local function add_parts(which)
+  for type_at = 10, #ARGV do
+    local key = list_of(which, ARGV[type_at], endpoint ~= '' and endpoint)
+    local found = redis.call('ZREVRANGEBYSCORE', key, ARGV[2], ARGV[3], 'WITHSCORES', 'LIMIT', 0, look)
+    if #found > 0 then parts[#parts + 1] = { at = 1, pairs = found } end
+  end
+end
+
+if string.find(states, '[par]') then add_parts(OPEN) end
+if string.find(states, DELIVERED) then add_parts(DELIVERED) end
+if string.find(states, FAILED) then add_parts(FAILED) end
 
 -- The newest of all parts that was not taken yet, with its creation; nil when there is none.
 local function take()
@@ -44,8 +49,6 @@ local records, claims = redis.call('HMGET', DELIVERIES, unpack(ids)), redis.call
 local function is_wanted(i)
   local head = head_of(records[i])
   return (account == '' or head[ACCOUNT] == account)
-    and (endpoint == '' or head[ENDPOINT] == endpoint)
-    and (event_type == '' or head[TYPE] == event_type)
     and (replay == '' or head[REPLAY] == replay)
     and string.find(states, claims[i] and UNDER_WAY or head[STATE], 1, true)
 end

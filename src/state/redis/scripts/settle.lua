@@ -118,7 +118,7 @@ local function deliver(line, event, event_type, body)
       if open_of(account) > open_max then
         finish_delivery(id, head, FAILED, 'overflow')
       else
-        later('ZADD', INDEX[OPEN], head[CREATED_US], id)
+        list_delivery(OPEN, id, head)
         later('ZADD', queue_of(account, endpoint).key, head[DUE_US], id)
       end
       later('HSET', DELIVERIES, id, cmsgpack.pack(head))

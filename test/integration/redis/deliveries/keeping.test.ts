@@ -48,7 +48,8 @@ describe("what deliveries leave in Redis", () => {
     await desk.drain();
     expect(await lasting()).toEqual(
       [
-        ...["bodies", "deliveries", "delivered", "failed", "kept:delivered", "kept:failed"].map((name) => keyOf(name)),
+        ...["bodies", "deliveries", "kept:delivered", "kept:failed"].map((name) => keyOf(name)),
+        ...["delivered", "failed"].flatMap((name) => listsOf(name)),
         ...[shard.endpoints("a"), shard.endpointHealth("a")],
       ].toSorted(),
     );
@@ -83,12 +84,15 @@ describe("what deliveries leave in Redis", () => {
       );
     }
     const each = ((await bytes()) - before) / count;
-    expect(Number(await redis.cli("ZCARD", keyOf("delivered")))).toBe(count);
+    expect(Number(await redis.cli("ZCARD", listsOf("delivered")[0] ?? ""))).toBe(count);
     expect(each).toBeGreaterThan(300);
     expect(each).toBeLessThan(keptBytesMax);
   });
 
   const keyOf = (name: string) => `uis:{s${shard.index}}:${name}`;
+
+  /** Where completed requests' deliveries of the endpoint are listed. */
+  const listsOf = (name: string) => [keyOf(`${name}:request.completed`), keyOf(`${name}:request.completed:we_a`)];
 
   const settle = (number: number) => {
     const requestId = `req_${String(number).padStart(32, "0")}`;
@@ -99,8 +103,9 @@ describe("what deliveries leave in Redis", () => {
 
   /** In the keys of deliveries. */
   const bytes = async (): Promise<number> => {
-    const names = ["bodies", "deliveries", "delivered", "kept:delivered", "open", "claims"];
-    const sizes = await Promise.all(names.map((name) => redis.cli("MEMORY", "USAGE", keyOf(name), "SAMPLES", "0")));
+    const keys = ["bodies", "deliveries", "kept:delivered", "claims"].map((name) => keyOf(name));
+    keys.push(...listsOf("delivered"), ...listsOf("open"));
+    const sizes = await Promise.all(keys.map((key) => redis.cli("MEMORY", "USAGE", key, "SAMPLES", "0")));
     return sizes.reduce((sum, size) => sum + Number(size || 0), 0);
   };
 });

@@ -53,6 +53,24 @@ describe("placesOf", () => {
     expect(steps.toSorted()).toEqual(["0 (31", "0 (35", "0 +inf", "1 +inf", "3 +inf"].toSorted());
   });
 
+  it("a page ends after a bounded look, and the next one goes on where it ended", async () => {
+    const many = [0, 1, 2].map((shard) => Array.from({ length: 500 }, (_, at) => 2 * (at * 3 + shard) + 1));
+    const rare = [[2, ...(many[0] ?? [])], many[1] ?? [], [...(many[2] ?? []), 1_000]];
+    const found: string[] = [];
+    const stepsOfPages: number[] = [];
+    let after: string | null = null;
+    do {
+      const { scan, steps } = scanOf(rare);
+      const page = await placesOf({ shards: [0, 1, 2], filter: any, limit: 5, after, scan });
+      found.push(...page.places.map(({ id }) => id));
+      stepsOfPages.push(steps.length);
+      after = page.next;
+    } while (after !== null);
+    expect(found).toEqual(["2/1000", "0/2"]);
+    expect(Math.max(...stepsOfPages)).toBeLessThanOrEqual(50);
+    expect(stepsOfPages.length).toBeGreaterThan(10);
+  });
+
   it("asks for the time that the filter names, to the microsecond", async () => {
     const asked: (string | number)[] = [];
     const scan = async (_shard: number, args: readonly (string | number)[]) => {

@@ -1,0 +1,125 @@
+import { type ChildProcess, fork } from "node:child_process";
+import { randomUUID } from "node:crypto";
+import { once } from "node:events";
+import { readFileSync } from "node:fs";
+import { setTimeout as delay } from "node:timers/promises";
+import { fileURLToPath } from "node:url";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { startSteadyLoad } from "../../support/steady-load.js";
+import { byTier } from "../../support/tier.js";
+import { Served } from "./served.js";
+import type { CrowdOrder, SignInAnswer } from "./sign-in-crowd.js";
+import { leastOf, quantile } from "./webhook-load.js";
+
+const password = "correct horse battery";
+const apiKey = "sk-crowd-0123456789";
+const crowd = byTier({ ci: { size: 200, comingMs: 2_000 }, long: { size: 1_000, comingMs: 5_000 } });
+/**
+ * How many times slower 99 of 100 requests may become, and how quick is quick enough in any case: less than one password
+ * takes.
+ */
+const bound = byTier({ ci: { times: 5, floorMs: 150 }, long: { times: 2, floorMs: 30 } });
+const baselineMs = byTier({ ci: 4_000, long: 10_000 });
+const requestsPerSecond = 40;
+/** One is computed, 16 wait. */
+const takenMin = 17;
+/** They come first and know the password. */
+const administrators = 3;
+/** For one password at a time; two would take twice as much. */
+const passwordKiB = 128 * 1_024;
+
+const scripted = { tokens: 8, first_token_delay_ms: 10, token_delay_ms: 2 };
+const config = { models: [{ id: "test-chat", engine: "scripted", scripted }] };
+
+describe("many that sign in at the same moment", { timeout: 180_000 }, () => {
+  let served: Served;
+  let http: string;
+  let pid: number;
+  let people: ChildProcess;
+  beforeAll(async () => {
+    served = await Served.in();
+    const env = { UIS_ADMIN_PASSWORD: password, UIS_BOOTSTRAP_API_KEY: apiKey };
+    const { line, child } = await served.start(config, { env });
+    http = line.api.replace(/\/v1$/, "");
+    pid = child.pid ?? 0;
+    people = await startCrowd();
+    await p99While(() => delay(1_000));
+  });
+  afterAll(async () => {
+    people?.kill();
+    await served.remove();
+  });
+
+  async function p99While<T>(work: () => Promise<T>): Promise<{ readonly p99Ms: number; readonly result: T }> {
+    const load = startSteadyLoad({ services: [http], key: apiKey, rates: { "test-chat": requestsPerSecond } });
+    const result = await work();
+    const answers = await load.end();
+    expect(answers.filter(({ status }) => status !== 200)).toEqual([]);
+    const times = answers.map(({ tookMs }) => tookMs);
+    return { p99Ms: quantile(times, 0.99), result };
+  }
+
+  it("SEC-19: slow other requests down little, are looked at one by one, and hear at once when they are too many", async (context) => {
+    const peakBefore = peakKiB(pid);
+    const answers: SignInAnswer[] = [];
+    const times = await leastOf(bound.times, async () => {
+      const before = await p99While(() => delay(baselineMs));
+      const during = await p99While(() => signInAll(people, http));
+      answers.push(...during.result);
+      await context.annotate(
+        `99 of 100 requests within ${before.p99Ms.toFixed(1)} ms, beside ${crowd.size} sign-ins ${during.p99Ms.toFixed(1)} ms`,
+      );
+      return during.p99Ms / Math.max(before.p99Ms, bound.floorMs / bound.times);
+    });
+    expect(times).toBeLessThan(bound.times);
+    expect(peakKiB(pid) - peakBefore).toBeLessThan(passwordKiB);
+
+    const refused = answers.filter(({ status }) => status === 429);
+    const taken = answers.filter(({ status }) => status !== 429);
+    expect(taken.length).toBeGreaterThanOrEqual(takenMin);
+    expect(taken.length).toBeLessThan(answers.length / 2);
+    for (const { user, status, hasCookie } of taken) {
+      const isRight = user === "admin";
+      expect({ user, status, hasCookie }).toEqual({ user, status: isRight ? 200 : 401, hasCookie: isRight });
+    }
+    expect(taken.filter(({ user }) => user === "admin").length).toBeGreaterThanOrEqual(administrators);
+    const longest = quantile(
+      taken.map(({ tookMs }) => tookMs),
+      1,
+    );
+    for (const { body, retryAfter, tookMs } of refused) {
+      expect(JSON.parse(body)).toMatchObject({
+        code: "resource_exhausted",
+        message: expect.stringMatching(/Try again/),
+      });
+      expect(Number(retryAfter)).toBeGreaterThanOrEqual(1);
+      expect(tookMs).toBeLessThan(longest);
+    }
+  });
+});
+
+/** The most memory that a process has had at a time. */
+function peakKiB(pid: number): number {
+  const [, peak] = /VmHWM:\s+(\d+) kB/.exec(readFileSync(`/proc/${pid}/status`, "utf8")) ?? [];
+  return Number(peak);
+}
+
+async function startCrowd(): Promise<ChildProcess> {
+  const child = fork(fileURLToPath(new URL("./sign-in-crowd.ts", import.meta.url)), {
+    execArgv: ["--import", "tsx"],
+    stdio: ["ignore", "ignore", "inherit", "ipc"],
+  });
+  await once(child, "message");
+  return child;
+}
+
+/** The first ones have the password; the others have names that nobody else has tried. */
+async function signInAll(people: ChildProcess, http: string): Promise<readonly SignInAnswer[]> {
+  const attempts = Array.from({ length: crowd.size }, (_, number) =>
+    number < administrators ? { user: "admin", password } : { user: randomUUID(), password: "a wrong password" },
+  );
+  const order: CrowdOrder = { http, attempts, comingMs: crowd.comingMs };
+  people.send(order);
+  const [answers] = (await once(people, "message")) as [readonly SignInAnswer[]];
+  return answers;
+}
