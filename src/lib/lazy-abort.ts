@@ -49,6 +49,11 @@ export class LazyAbort implements StopSignal {
   }
 
   removeEventListener(_type: "abort", run: () => void): void {
+    // Mostly the last one, which leaves without a list being made of it.
+    if (this.#listeners.at(-1) === run) {
+      this.#listeners.pop();
+      return;
+    }
     const at = this.#listeners.indexOf(run);
     if (at >= 0) this.#listeners.splice(at, 1);
   }

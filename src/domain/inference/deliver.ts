@@ -56,10 +56,11 @@ async function finishStream<M>(
   outbox: Outbox<M>,
 ): Promise<ServiceError | null> {
   try {
-    await endWith(call, run, generation);
-    outbox.push(assembly.last(run.tally.total()), chunkBytes);
-    outbox.close();
-    return null;
+    return await endWith(call, run, generation, () => {
+      outbox.push(assembly.last(run.tally.total()), chunkBytes);
+      outbox.close();
+      return null;
+    });
   } catch (thrown) {
     const error = toServiceError(thrown);
     outbox.close(error);
@@ -81,14 +82,17 @@ export function collectWhole<M>(
     },
     commit: null,
   });
-  return endWith(call, run, generation).then(() => ({
+  return endWith(call, run, generation, () => ({
     head: generation.head,
     body: assembly.build(run.tally.total()),
   }));
 }
 
-/** Runs until the engine's end or the call's, whichever is first, and settles; rejects with what the caller is told. */
-async function endWith(call: Call, run: Run, generation: Generation): Promise<void> {
+/**
+ * Runs until the engine's end or the call's, whichever is first, and settles; resolves to what `finish` makes then, and
+ * rejects with what the caller is told.
+ */
+async function endWith<R>(call: Call, run: Run, generation: Generation, finish: () => R): Promise<R> {
   try {
     await generation.run();
   } catch (thrown) {
@@ -96,6 +100,7 @@ async function endWith(call: Call, run: Run, generation: Generation): Promise<vo
   }
   call.enter("delivering");
   await run.end("completed");
+  return finish();
 }
 
 async function roomOrStall<M>(settings: StreamSettings, call: Call, outbox: Outbox<M>): Promise<void> {

@@ -21,8 +21,11 @@ function validateMessage(message: Message, at: string, limits: ServiceLimits): v
     const given = role === Role.UNSPECIFIED ? "not given" : `the number ${role}`;
     refuse("invalid_value", `${at}.role`, `'${at}.role' must be one of ${roles}, but is ${given}.`);
   }
-  checkLength(message.name, `${at}.name`, fixedLimits.nameCharsMax);
-  for (const [j, part] of message.content.entries()) validatePart(part, role, `${at}.content[${j}]`);
+  // Paths are made only where something may be wrong: conversations are long, and most of their parts are text.
+  if (message.name !== undefined) checkLength(message.name, `${at}.name`, fixedLimits.nameCharsMax);
+  for (const [j, part] of message.content.entries()) {
+    if (part.part.case !== "text") validatePart(part, role, `${at}.content[${j}]`);
+  }
   validateToolCalls(message, at, limits);
   if (message.content.length === 0 && message.toolCalls.length === 0) {
     const unless = role === Role.ASSISTANT ? " unless the message has tool_calls" : "";
@@ -37,8 +40,6 @@ function validateMessage(message: Message, at: string, limits: ServiceLimits): v
 
 function validatePart({ part }: ContentPart, role: Role, at: string): void {
   switch (part.case) {
-    case "text":
-      break;
     case "imageUrl":
       if (!imageUrl.test(part.value.url)) {
         const url = `${at}.image_url.url`;

@@ -34,16 +34,44 @@ function nextRunEnd(text: string, start: number): number {
   return i;
 }
 
+/** By UTF-16 code unit: 0 for spaces, 1 for all else. */
+const inkByCode = Uint8Array.from({ length: 0x10000 }, (_, code) => (isSpace(code) ? 0 : 1));
+
+/** Where short texts are laid out to be counted. */
+const bytes = Buffer.alloc(16_384);
+/** In UTF-8, of one UTF-16 code unit. */
+const bytesPerCodeMax = 3;
+
 /** Number of tokens; 0 for the empty text only. */
 export function countTokens(text: string): number {
-  let count = 0;
-  let inRun = false;
-  for (let i = 0; i < text.length; i++) {
-    const wasInRun = inRun;
-    inRun = !isSpace(text.charCodeAt(i));
-    if (inRun && !wasInRun) count++;
-  }
+  const isShort = text.length * bytesPerCodeMax <= bytes.length;
+  // As many bytes as characters: ASCII. A byte is read at a third of the cost of a character of a string.
+  const count = isShort && bytes.write(text) === text.length ? runsOfBytes(text.length) : runsOfText(text);
   return count === 0 && text.length > 0 ? 1 : count;
+}
+
+/** Runs of non-space characters. Without a branch per character: where words end cannot be foreseen. */
+function runsOfText(text: string): number {
+  let count = 0;
+  let before = 0;
+  for (let i = 0; i < text.length; i++) {
+    const ink = inkByCode[text.charCodeAt(i)] ?? 0;
+    count += ink & ~before;
+    before = ink;
+  }
+  return count;
+}
+
+/** The same of the ASCII text that is laid out. */
+function runsOfBytes(length: number): number {
+  let count = 0;
+  let before = 0;
+  for (let i = 0; i < length; i++) {
+    const ink = inkByCode[bytes[i] ?? 0] ?? 0;
+    count += ink & ~before;
+    before = ink;
+  }
+  return count;
 }
 
 /** The tokens of a text; joined they are the text. */

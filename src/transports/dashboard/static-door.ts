@@ -57,8 +57,8 @@ export function createStaticDoor({ files, ids, fallback }: StaticDoorDeps): Stat
     { path: "/dashboard", name: "The dashboard", files: dashboard, policy: dashboardPolicy, hasPages: true },
     { path: "/docs", name: "The page of the API", files: documents, policy: documentsPolicy, hasPages: false },
   ];
-  const siteOf = (path: string): Site | undefined =>
-    sites.find((site) => path === site.path || path.startsWith(`${site.path}/`));
+  // Requests of all other doors pass here: most are told apart by their first letters, and no text is made for them.
+  const siteOf = (path: string): Site | undefined => sites.find((site) => isBelow(path, site.path));
   const openApiAt = (path: string): WebFile | null => (path === "/openapi.json" ? openApi : null);
 
   function answerTo(path: string): { readonly answer: Answer; readonly policy: string } | null {
@@ -85,6 +85,11 @@ export function createStaticDoor({ files, ids, fallback }: StaticDoorDeps): Stat
       else writeFile(req, res, answer.file, marks);
     },
   };
+}
+
+/** Whether a path is the folder's own or one below it. */
+function isBelow(path: string, folder: string): boolean {
+  return path.startsWith(folder) && (path.length === folder.length || path[folder.length] === "/");
 }
 
 function answerOfSite({ path: own, name, files, hasPages }: Site, path: string): Answer {

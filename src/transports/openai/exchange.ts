@@ -37,8 +37,11 @@ export class Exchange {
     if (news.limits !== undefined || news.degraded) this.#limits = Object.entries(limitHeaders(news)).flat();
   }
 
-  /** `own`, and the headers of every answer (HDR-1 to HDR-3); names and values in turn. Security headers are the listener's: they are on all doors' answers. */
-  headers(...own: OutgoingHttpHeader[]): OutgoingHttpHeader[] {
+  /**
+   * Adds the headers of every answer (HDR-1 to HDR-3) to `own` and returns it; names and values in turn. Security headers
+   * are the listener's: they are on all doors' answers.
+   */
+  headers(own: OutgoingHttpHeader[]): OutgoingHttpHeader[] {
     const processingMs = Math.max(0, Math.round(this.#clock.monotonic() - this.#startedAtMs));
     own.push(headers.requestId, this.requestId, headers.processingMs, processingMs, headers.version, openAiVersion);
     if (this.#limits.length > 0) own.push(...this.#limits);
@@ -63,6 +66,6 @@ export class Exchange {
   }
 
   jsonHeaders(...own: OutgoingHttpHeader[]): OutgoingHttpHeader[] {
-    return this.headers("content-type", "application/json", ...own);
+    return this.headers(["content-type", "application/json", ...own]);
   }
 }

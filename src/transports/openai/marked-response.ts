@@ -18,14 +18,18 @@ export class MarkedResponse<R extends IncomingMessage = IncomingMessage> extends
     message?: string | OutgoingHttpHeaders | OutgoingHttpHeader[],
     headers?: OutgoingHttpHeaders | OutgoingHttpHeader[],
   ): this {
-    if (typeof message === "string") return super.writeHead(status, message, this.#marked(headers));
-    return super.writeHead(status, this.#marked(message ?? headers));
+    if (typeof message === "string") return super.writeHead(status, message, marked(this.marks, headers));
+    return super.writeHead(status, marked(this.marks, message ?? headers));
   }
+}
 
-  #marked(headers: OutgoingHttpHeaders | OutgoingHttpHeader[] | undefined): OutgoingHttpHeader[] {
-    if (headers === undefined) return [...this.marks];
-    return this.marks.concat(Array.isArray(headers) ? headers : listOf(headers));
-  }
+/** A function: a private method would add a field to every response. */
+function marked(
+  marks: readonly OutgoingHttpHeader[],
+  headers: OutgoingHttpHeaders | OutgoingHttpHeader[] | undefined,
+): OutgoingHttpHeader[] {
+  if (headers === undefined) return [...marks];
+  return marks.concat(Array.isArray(headers) ? headers : listOf(headers));
 }
 
 function listOf(headers: OutgoingHttpHeaders): OutgoingHttpHeader[] {

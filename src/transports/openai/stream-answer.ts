@@ -25,7 +25,7 @@ export async function streamAnswer<C extends object>(
 ): Promise<void> {
   const { exchange, signal } = call;
   call.watch();
-  exchange.res.writeHead(200, exchange.headers(...eventStream));
+  exchange.res.writeHead(200, exchange.headers([...eventStream]));
   exchange.res.flushHeaders();
   const sse = new SseWriter(exchange.res, () => call.touched());
   if (keepAlive !== "off") {

@@ -25,6 +25,10 @@ describe("tokens of the scripted engine", () => {
     );
   });
 
+  it.each(["ab ", "é\u2003"])("are counted alike in short and long texts (%j)", (word) => {
+    for (const words of [1, 1_000, 100_000]) expect(countTokens(word.repeat(words))).toBe(words);
+  });
+
   it("SEC-13: are counted in linear time, spaces included", () => {
     const spaces = " ".repeat(4_000_000);
     const startedAt = performance.now();
