@@ -2,9 +2,10 @@ import { afterAll, beforeAll, describe, expect, it, onTestFinished } from "vites
 import { accessibilityFaults } from "../support/browser/accessibility.js";
 import { hasChromium } from "../support/browser/chromium.js";
 import { noComplaints } from "../support/browser/complaints.js";
-import { type DashboardRun, startDashboard, type Visit } from "../support/browser/dashboard.js";
+import type { DashboardRun, Visit } from "../support/browser/dashboard.js";
 import { keyboardFaults } from "../support/browser/keyboard.js";
 import { takePictures } from "../support/browser/pictures.js";
+import { startDashboardOn, stores } from "../support/browser/stores.js";
 
 const password = "correct horse battery";
 const nextPassword = "another horse battery";
@@ -25,9 +26,9 @@ async function visitAudit(): Promise<Visit> {
 const isSignedOut = ({ page }: Visit) => page.getByRole("button", { name: "Sign in" }).waitFor();
 
 // Needs Debian's Chromium.
-describe.skipIf(!hasChromium)("audit and sessions in a browser", () => {
+describe.skipIf(!hasChromium).each(stores)("audit and sessions in a browser, state in %s", (store) => {
   beforeAll(async () => {
-    dashboard = await startDashboard({ env: { UIS_ADMIN_PASSWORD: password } });
+    dashboard = await startDashboardOn(store, { env: { UIS_ADMIN_PASSWORD: password } });
   });
   afterAll(() => dashboard?.close());
 

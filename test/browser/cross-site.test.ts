@@ -2,6 +2,7 @@ import { createServer, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import type { Page } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { listKeys } from "../suites/api-key-records.js";
 import { hasChromium } from "../support/browser/chromium.js";
 import { type Aim, type Shape, shapes } from "../support/browser/cross-site-shapes.js";
 import { type DashboardRun, startDashboard, type Visit } from "../support/browser/dashboard.js";
@@ -18,10 +19,9 @@ let attacker: Page;
 /** Everything that a foreign page could have changed leaves a record, or a key. */
 async function kept(): Promise<object> {
   const { audit, keys: store } = dashboard.service.service.parts.state;
-  const page = { limit: 100, after: null };
-  const { records } = await audit.list(page);
-  const all = await store.list({ ...page, account: null });
-  return { audited: records.map(({ id }) => id), keys: all.records.map(({ id }) => id) };
+  const { records } = await audit.list({ limit: 100, after: null });
+  const all = await listKeys(store);
+  return { audited: records.map(({ id }) => id), keys: all.map(({ id }) => id) };
 }
 
 const aimAt = (origin: string): Aim => ({ url: `${origin}/${keys}/CreateApiKey`, body: JSON.stringify(made) });

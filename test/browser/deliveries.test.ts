@@ -3,7 +3,7 @@ import { accessibilityFaults } from "../support/browser/accessibility.js";
 import { hasChromium } from "../support/browser/chromium.js";
 import { noComplaints } from "../support/browser/complaints.js";
 import type { DashboardRun, Visit } from "../support/browser/dashboard.js";
-import { unreachableByKeyboard } from "../support/browser/keyboard.js";
+import { keyboardFaults } from "../support/browser/keyboard.js";
 import { takePictures } from "../support/browser/pictures.js";
 import { startDashboardOn, stores } from "../support/browser/stores.js";
 import { type Receiver, startReceiver } from "../support/receivers/receiver.js";
@@ -146,6 +146,6 @@ describe.skipIf(!hasChromium).each(stores)("deliveries in a browser, state in %s
     await badge("awaiting retry").waitFor();
     expect(await accessibilityFaults(page)).toEqual([]);
     await takePictures(page, "deliveries");
-    expect(await unreachableByKeyboard(page)).toEqual([]);
+    expect(await keyboardFaults(page)).toEqual([]);
   });
 });

@@ -6,9 +6,10 @@ import { accessibilityFaults } from "../support/browser/accessibility.js";
 import { ask } from "../support/browser/ask.js";
 import { hasChromium } from "../support/browser/chromium.js";
 import { noComplaints } from "../support/browser/complaints.js";
-import { type DashboardRun, startDashboard, type Visit } from "../support/browser/dashboard.js";
-import { unreachableByKeyboard } from "../support/browser/keyboard.js";
+import type { DashboardRun, Visit } from "../support/browser/dashboard.js";
+import { keyboardFaults } from "../support/browser/keyboard.js";
 import { takePictures } from "../support/browser/pictures.js";
+import { startDashboardOn, stores } from "../support/browser/stores.js";
 import { writeScriptedGguf } from "../support/gguf/scripted-gguf.js";
 import { HubServer } from "../support/hub-server.js";
 
@@ -31,14 +32,14 @@ async function startPull(from: string, id: string): Promise<void> {
 }
 
 // Needs Debian's Chromium.
-describe.skipIf(!hasChromium)("models in a browser", () => {
+describe.skipIf(!hasChromium).each(stores)("models in a browser, state in %s", (store) => {
   beforeAll(async () => {
     folder = await mkdtemp(join(tmpdir(), "uis-models-page-"));
     const file = join(folder, "chat.gguf");
     await writeScriptedGguf(file, { text: "It works." });
     hub = await HubServer.start();
     hub.put("owner/repo", "Some-Model.gguf", await readFile(file));
-    dashboard = await startDashboard({ config: { engine: { threads: 1 } } });
+    dashboard = await startDashboardOn(store, { config: { engine: { threads: 1 } } });
   });
   afterAll(async () => {
     await dashboard?.close();
@@ -60,7 +61,7 @@ describe.skipIf(!hasChromium)("models in a browser", () => {
     const row = catalog().getByRole("row").filter({ hasText: "test-embed" });
     expect(await row.innerText()).toMatch(/ready[\s\S]*embeddings[\s\S]*8 dimensions[\s\S]*0 of 64/);
     expect(await accessibilityFaults(page)).toEqual([]);
-    expect(await unreachableByKeyboard(page)).toEqual([]);
+    expect(await keyboardFaults(page)).toEqual([]);
     await row.getByRole("link", { name: "Try test-embed" }).click();
     await page.getByRole("heading", { level: 1, name: "Playground" }).waitFor();
     expect(await page.getByLabel("Model").inputValue()).toBe("test-embed");

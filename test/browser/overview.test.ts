@@ -6,6 +6,7 @@ import { noComplaints } from "../support/browser/complaints.js";
 import { type DashboardRun, startDashboard, type Visit } from "../support/browser/dashboard.js";
 import { keyboardFaults } from "../support/browser/keyboard.js";
 import { takePictures } from "../support/browser/pictures.js";
+import { startDashboardOn } from "../support/browser/stores.js";
 import { eventually } from "../support/eventually.js";
 
 const models = [
@@ -124,5 +125,25 @@ describe.skipIf(!hasChromium)("the overview in a browser", () => {
     const { http, grpc } = dashboard.service;
     const [httpPort, grpcPort] = [http, grpc].map((address) => address.split(":").at(-1));
     await visit.page.getByText(`127.0.0.1: HTTP on ${httpPort}, gRPC on ${grpcPort}, without TLS`).waitFor();
+  });
+});
+
+// Needs Debian's Chromium and Redis.
+describe.skipIf(!hasChromium)("the overview of a service on Redis", () => {
+  beforeAll(async () => {
+    dashboard = await startDashboardOn("Redis", { config: { models } });
+  });
+  afterAll(() => dashboard?.close());
+
+  it("tells what ended, and that Redis keeps the state and answers", async () => {
+    visit = await dashboard.visitSignedIn();
+    const { page, complaints } = visit;
+    await visit.go("");
+    expect(await ask(dashboard.service, "quick")).toBe(200);
+    await page.getByText("1 since the start").waitFor();
+    const store = page.getByRole("region", { name: "Store" });
+    await store.getByText("Redis", { exact: true }).waitFor();
+    await store.getByText("answers").waitFor();
+    expect(complaints).toEqual(noComplaints);
   });
 });

@@ -2,9 +2,10 @@ import { afterAll, beforeAll, beforeEach, describe, expect, it, onTestFinished }
 import { accessibilityFaults } from "../support/browser/accessibility.js";
 import { hasChromium } from "../support/browser/chromium.js";
 import { noComplaints } from "../support/browser/complaints.js";
-import { type DashboardRun, startDashboard, type Visit } from "../support/browser/dashboard.js";
-import { unreachableByKeyboard } from "../support/browser/keyboard.js";
+import type { DashboardRun, Visit } from "../support/browser/dashboard.js";
+import { keyboardFaults } from "../support/browser/keyboard.js";
 import { takePictures } from "../support/browser/pictures.js";
+import { startDashboardOn, stores } from "../support/browser/stores.js";
 import { eventually } from "../support/eventually.js";
 
 const models = [
@@ -28,9 +29,9 @@ async function send(text: string): Promise<void> {
 }
 
 // Needs Debian's Chromium.
-describe.skipIf(!hasChromium)("the playground in a browser", () => {
+describe.skipIf(!hasChromium).each(stores)("the playground in a browser, state in %s", (store) => {
   beforeAll(async () => {
-    dashboard = await startDashboard({ config: { models } });
+    dashboard = await startDashboardOn(store, { config: { models } });
   });
   afterAll(() => dashboard?.close());
 
@@ -63,7 +64,7 @@ describe.skipIf(!hasChromium)("the playground in a browser", () => {
     const kept = await turn(1).innerText();
     expect(kept).toContain("Word.");
     expect(await accessibilityFaults(page)).toEqual([]);
-    expect(await unreachableByKeyboard(page)).toEqual([]);
+    expect(await keyboardFaults(page)).toEqual([]);
     await takePictures(page, "playground");
   });
 
@@ -99,6 +100,8 @@ describe.skipIf(!hasChromium)("the playground in a browser", () => {
       await page.getByLabel("Language").selectOption(language);
       expect(await page.locator("pre").innerText()).toContain("Second");
     }
+    // The listener that gRPC really has, not the usual port.
+    expect(await page.locator("pre").innerText()).toContain(`http://${dashboard.service.grpc}/unified.inference.v1.`);
     expect(await accessibilityFaults(page)).toEqual([]);
     await takePictures(page, "playground-code");
     await page.getByRole("button", { name: "New conversation" }).click();

@@ -2,8 +2,9 @@ import { afterAll, beforeAll, describe, expect, it, onTestFinished } from "vites
 import { accessibilityFaults } from "../support/browser/accessibility.js";
 import { hasChromium } from "../support/browser/chromium.js";
 import { noComplaints } from "../support/browser/complaints.js";
-import { type DashboardRun, startDashboard, type Visit } from "../support/browser/dashboard.js";
+import type { DashboardRun, Visit } from "../support/browser/dashboard.js";
 import { takePictures } from "../support/browser/pictures.js";
+import { startDashboardOn, stores } from "../support/browser/stores.js";
 
 const password = "correct horse battery";
 
@@ -17,9 +18,9 @@ const signIn = async ({ page }: Visit, text: string): Promise<void> => {
 const isSignedIn = ({ page }: Visit) => page.getByRole("heading", { level: 1, name: "Overview" }).waitFor();
 
 // Needs Debian's Chromium.
-describe.skipIf(!hasChromium)("signing in with a browser", () => {
+describe.skipIf(!hasChromium).each(stores)("signing in with a browser, state in %s", (store) => {
   beforeAll(async () => {
-    dashboard = await startDashboard({ config: { state: { durability: "every-write" } } });
+    dashboard = await startDashboardOn(store);
   });
   afterAll(() => dashboard?.close());
 
@@ -77,7 +78,7 @@ describe.skipIf(!hasChromium)("signing in with a browser", () => {
   });
 
   it("SEC-19 KEY-21: wrong passwords are refused, and the sixth within a minute is not even looked at", async () => {
-    const own = await startDashboard({ env: { UIS_ADMIN_PASSWORD: password } });
+    const own = await startDashboardOn(store, { env: { UIS_ADMIN_PASSWORD: password } });
     onTestFinished(() => own.close());
     const visit = await own.visit();
     const { page } = visit;

@@ -4,9 +4,10 @@ import { accessibilityFaults } from "../support/browser/accessibility.js";
 import { ask } from "../support/browser/ask.js";
 import { hasChromium } from "../support/browser/chromium.js";
 import { noComplaints } from "../support/browser/complaints.js";
-import { type DashboardRun, startDashboard, type Visit } from "../support/browser/dashboard.js";
-import { unreachableByKeyboard } from "../support/browser/keyboard.js";
+import type { DashboardRun, Visit } from "../support/browser/dashboard.js";
+import { keyboardFaults } from "../support/browser/keyboard.js";
 import { takePictures } from "../support/browser/pictures.js";
+import { startDashboardOn, stores } from "../support/browser/stores.js";
 
 const formula = '=HYPERLINK("http://x.test","a")';
 
@@ -26,9 +27,9 @@ async function addThreshold(fill: () => Promise<unknown>): Promise<void> {
 }
 
 // Needs Debian's Chromium.
-describe.skipIf(!hasChromium)("usage in a browser", () => {
+describe.skipIf(!hasChromium).each(stores)("usage in a browser, state in %s", (store) => {
   beforeAll(async () => {
-    dashboard = await startDashboard();
+    dashboard = await startDashboardOn(store);
     const { apiKeys } = dashboard.service.service.parts;
     formulaKey = (await apiKeys.create({ name: formula, scope: "read_write" })).secret;
     await ask(dashboard.service, "test-chat");
@@ -59,7 +60,7 @@ describe.skipIf(!hasChromium)("usage in a browser", () => {
     await page.getByLabel("Time", { exact: true }).selectOption("Last 24 hours");
     await page.getByRole("columnheader", { name: "Hour", exact: true }).waitFor();
     expect(await accessibilityFaults(page)).toEqual([]);
-    expect(await unreachableByKeyboard(page)).toEqual([]);
+    expect(await keyboardFaults(page)).toEqual([]);
     await takePictures(page, "usage");
   });
 

@@ -5,7 +5,7 @@ import { accessibilityFaults } from "../support/browser/accessibility.js";
 import { hasChromium } from "../support/browser/chromium.js";
 import { noComplaints } from "../support/browser/complaints.js";
 import type { DashboardRun, Visit } from "../support/browser/dashboard.js";
-import { unreachableByKeyboard } from "../support/browser/keyboard.js";
+import { keyboardFaults } from "../support/browser/keyboard.js";
 import { takePictures } from "../support/browser/pictures.js";
 import { startDashboardOn, stores } from "../support/browser/stores.js";
 import { type ReceivedRequest, type Receiver, startReceiver } from "../support/receivers/receiver.js";
@@ -141,6 +141,6 @@ describe.skipIf(!hasChromium).each(stores)("webhooks in a browser, state in %s",
     await page.getByText("How a receiver verifies").click();
     expect(await accessibilityFaults(page)).toEqual([]);
     await takePictures(page, "webhooks");
-    expect(await unreachableByKeyboard(page)).toEqual([]);
+    expect(await keyboardFaults(page)).toEqual([]);
   });
 });

@@ -41,11 +41,7 @@ function Records() {
       {records.length > 0 && (
         <Table caption="Administrative acts" columns={columns} rows={records} keyOf={({ id = "" }) => id} />
       )}
-      <Pager
-        isFirst={pageToken === ""}
-        nextToken={value?.nextPageToken ?? ""}
-        onPage={(page) => go("audit", { page })}
-      />
+      <Pager token={pageToken} nextToken={value?.nextPageToken ?? ""} onPage={(page) => go("audit", { page })} />
     </section>
   );
 }

@@ -18,7 +18,10 @@ export function Setup({ onDone }: { readonly onDone: () => void }) {
   return (
     <main class="gate">
       <div class="card stack">
-        <h1>Set the password</h1>
+        <header>
+          <div class="faint">Unified Inference</div>
+          <h1>Set the password</h1>
+        </header>
         {token === "" ? (
           <p>
             This address lacks its token. Open the whole link, or make a new one with <code>uis admin link</code>.

@@ -13,7 +13,10 @@ export function SignIn({ onDone }: { readonly onDone: () => void }) {
   return (
     <main class="gate">
       <div class="card stack">
-        <h1>Sign in</h1>
+        <header>
+          <div class="faint">Unified Inference</div>
+          <h1>Sign in</h1>
+        </header>
         <Form verb="Sign in" send={send}>
           <Administrator />
           <PasswordField

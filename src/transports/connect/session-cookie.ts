@@ -1,6 +1,7 @@
 /**
- * The cookie of a dashboard session (KEY-22). Under TLS its name has the prefix that makes browsers refuse it from any
- * other host, from a plain connection and for a part of the paths only.
+ * The cookie of a dashboard session (KEY-22). Where the browser speaks TLS, with this service or with a proxy in front, the
+ * name has the prefix that makes browsers refuse it from any other host, from a plain connection and for a part of the
+ * paths only.
  */
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { TLSSocket } from "node:tls";
@@ -8,13 +9,20 @@ import type { Browser } from "../../domain/access/browser.js";
 
 const userAgentCharsMax = 256;
 
+const plainName = "uis_session";
+const secureName = `__Host-${plainName}`;
+
 /** What the browser sent, and how it is told what to keep. */
 export function browserOf(req: IncomingMessage, res: ServerResponse): Browser {
-  const isSecure = req.socket instanceof TLSSocket;
-  const name = isSecure ? "__Host-uis_session" : "uis_session";
+  const { cookie, origin, host } = req.headers;
+  const isTls = req.socket instanceof TLSSocket;
+  // A proxy that takes TLS off cannot hide where the page came from: browsers say so with every call of the dashboard.
+  const isSecure = isTls || origin?.toLowerCase() === `https://${host?.toLowerCase()}`;
+  const name = isSecure ? secureName : plainName;
   return {
-    sessionToken: cookieOf(req.headers.cookie, name),
-    isSameOrigin: isSameOrigin(req, isSecure),
+    // What comes from elsewhere behind such a proxy is known by its session, too, and refused for its origin.
+    sessionToken: cookieOf(cookie, name) ?? (isTls ? undefined : cookieOf(cookie, secureName)),
+    isSameOrigin: isSameOrigin(req, isTls),
     userAgent: (req.headers["user-agent"] ?? "").slice(0, userAgentCharsMax),
     keepSession(token, forMs) {
       const seconds = token === null ? 0 : Math.floor(forMs / 1_000);
@@ -40,12 +48,12 @@ function cookieOf(header: string | undefined, name: string): string | undefined 
  * What the browser itself says of the page, where it does, and `Origin` beside it. On a plain connection https may be meant,
  * too: a proxy in front of this service may have taken it off.
  */
-function isSameOrigin({ headers }: IncomingMessage, isSecure: boolean): boolean | undefined {
+function isSameOrigin({ headers }: IncomingMessage, isTls: boolean): boolean | undefined {
   const { origin, host } = headers;
   const site = headers["sec-fetch-site"];
   if (site !== undefined && site !== "same-origin") return false;
   if (origin === undefined) return undefined;
   const lower = origin.toLowerCase();
   const here = host?.toLowerCase() ?? "";
-  return lower === `https://${here}` || (!isSecure && lower === `http://${here}`);
+  return lower === `https://${here}` || (!isTls && lower === `http://${here}`);
 }

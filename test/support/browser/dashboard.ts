@@ -72,7 +72,7 @@ export async function startDashboard({ browserArgs = [], ...options }: Dashboard
     visit: (settings) => visit(settings),
     async visitSignedIn(settings) {
       // A sign-in hashes a password, which takes long on purpose; tests of the sign-in itself use the page.
-      const from = { address: "127.0.0.1", userAgent: "test" };
+      const from = { address: "127.0.0.1", userAgent: settings?.userAgent ?? "test" };
       const { token } = await service.service.parts.sessions.begin("admin", from);
       return visit(settings, token);
     },

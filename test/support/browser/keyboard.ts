@@ -2,8 +2,11 @@ import type { Page } from "playwright-core";
 
 const stepsMax = 500;
 
-/** What can be clicked or filled in on the page as it is now, and is not reached by the tabulator; empty: nothing. */
-export async function unreachableByKeyboard(page: Page): Promise<readonly string[]> {
+/**
+ * What is wrong for those who have no mouse on the page as it is now: what can be clicked or filled in and is not reached
+ * by the tabulator, what does not show that it has the focus, and what lies outside of an open window. Empty: nothing.
+ */
+export async function keyboardFaults(page: Page): Promise<readonly string[]> {
   await page.evaluate(() => {
     if (document.activeElement instanceof HTMLElement) document.activeElement.blur();
   });
@@ -11,28 +14,49 @@ export async function unreachableByKeyboard(page: Page): Promise<readonly string
     await page.keyboard.press("Tab");
     if (await page.evaluate(markFocused)) break;
   }
-  return page.evaluate(unmarked);
+  return page.evaluate(faultsOfMarks);
 }
 
 /** Runs in the page. True when the way begins anew: one control may be several stops, but is left only once. */
 function markFocused(): boolean {
-  const holder = window as unknown as { marks?: Element[] };
-  const marks = holder.marks ?? [];
+  const holder = window as unknown as { marks?: Map<Element, boolean>; lastMark?: Element };
+  const marks = holder.marks ?? new Map<Element, boolean>();
   holder.marks = marks;
   const focused = document.activeElement ?? document.body;
-  const isAgain = marks.includes(focused) && marks.at(-1) !== focused;
-  if (focused !== document.body && !isAgain) marks.push(focused);
+  const isAgain = marks.has(focused) && holder.lastMark !== focused;
+  holder.lastMark = focused;
+  if (focused === document.body) return isAgain;
+  const { outlineStyle, outlineWidth, boxShadow } = getComputedStyle(focused);
+  const isShown = (outlineStyle !== "none" && Number.parseFloat(outlineWidth) >= 1) || boxShadow !== "none";
+  marks.set(focused, (marks.get(focused) ?? false) || isShown);
   return isAgain;
 }
 
 /** Runs in the page. Of radio buttons one is a stop and the arrows lead on; under a window nothing can be reached. */
-function unmarked(): string[] {
-  const holder = window as unknown as { marks?: Element[] };
-  const { marks = [] } = holder;
+function faultsOfMarks(): string[] {
+  const holder = window as unknown as { marks?: Map<Element, boolean>; lastMark?: Element };
+  const { marks = new Map<Element, boolean>() } = holder;
   delete holder.marks;
+  delete holder.lastMark;
   const top = document.querySelector("dialog[open]") ?? document;
-  return [...top.querySelectorAll<HTMLElement>("a[href], button, input, select, textarea, summary")]
-    .filter((element) => element.checkVisibility() && !element.matches(":disabled, [type=radio]"))
-    .filter((element) => !marks.includes(element))
-    .map((element) => element.outerHTML.slice(0, 200));
+  const told = (fault: string, elements: readonly Element[]) =>
+    elements.map((element) => `${fault}: ${element.outerHTML.slice(0, 200)}`);
+  const controls = [...top.querySelectorAll<HTMLElement>("a[href], button, input, select, textarea, summary")].filter(
+    (element) => element.checkVisibility() && !element.matches(":disabled, [type=radio]"),
+  );
+  const reached = [...marks.keys()];
+  return [
+    ...told(
+      "not reached",
+      controls.filter((element) => !marks.has(element)),
+    ),
+    ...told(
+      "focus not seen",
+      reached.filter((element) => marks.get(element) === false),
+    ),
+    ...told(
+      "outside of the window",
+      reached.filter((element) => !top.contains(element)),
+    ),
+  ];
 }

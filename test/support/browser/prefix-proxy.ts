@@ -26,6 +26,8 @@ export async function startPrefixProxy(
       answer.pipe(res);
     });
     passed.once("error", () => res.destroy());
+    // Whoever leaves the proxy leaves the service behind it, too.
+    res.once("close", () => passed.destroy());
     req.pipe(passed);
   });
   await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));

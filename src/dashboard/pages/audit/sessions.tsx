@@ -6,6 +6,7 @@ import { Badge, Loading, Problem } from "../../ui/feedback.js";
 import { Moment } from "../../ui/moment.js";
 import { type Column, Table } from "../../ui/table.js";
 import { useData } from "../../use-data.js";
+import { browserName } from "./browser-name.js";
 import { ChangePassword } from "./change-password.js";
 
 /** The browsers that are signed in, and the password that signs in. */
@@ -44,7 +45,7 @@ function columnsWith(onEnd: (session: SessionJson) => void): readonly Column<Ses
   return [
     {
       title: "Browser",
-      cell: ({ userAgent = "" }) => <span class="faint session-browser">{userAgent || "unknown"}</span>,
+      cell: ({ userAgent = "" }) => <span class="session-browser">{browserName(userAgent)}</span>,
     },
     { title: "Address", cell: ({ address }) => address },
     { title: "Signed in", cell: ({ createdAt }) => <Moment at={createdAt} /> },

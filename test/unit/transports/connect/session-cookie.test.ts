@@ -29,6 +29,22 @@ describe("session cookie", () => {
     expect(res.getHeader("set-cookie")).toBe("uis_session=; Path=/; Max-Age=0; HttpOnly; SameSite=Strict");
   });
 
+  it("KEY-22: is marked for TLS behind a proxy that takes it off, because the page itself came by TLS", () => {
+    const cookie = "uis_session=plain; __Host-uis_session=secure";
+    const { res, browser } = open({ cookie, host: "tools.example", origin: "https://tools.example" });
+    expect(browser.sessionToken).toBe("secure");
+    browser.keepSession("abc", 5_000);
+    expect(res.getHeader("set-cookie")).toBe(
+      "__Host-uis_session=abc; Path=/; Max-Age=5; HttpOnly; SameSite=Strict; Secure",
+    );
+  });
+
+  it("KEY-22: behind such a proxy a foreign page is known by its session, and by its origin", () => {
+    const cookie = "__Host-uis_session=secure";
+    const { browser } = open({ cookie, host: "tools.example", origin: "https://evil.example" });
+    expect([browser.sessionToken, browser.isSameOrigin]).toEqual(["secure", false]);
+  });
+
   it.each([
     [undefined, undefined],
     ["", undefined],

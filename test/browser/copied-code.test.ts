@@ -1,0 +1,70 @@
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { hasChromium } from "../support/browser/chromium.js";
+import { noComplaints } from "../support/browser/complaints.js";
+import { type DashboardRun, startDashboard, type Visit } from "../support/browser/dashboard.js";
+import { type CopiedLanguage, runCopied } from "../support/browser/run-copied.js";
+import { hasPython } from "../support/python-venv.js";
+
+const models = [
+  { id: "echo", engine: "scripted" },
+  { id: "embed", engine: "scripted", scripted: { dimensions: 8 } },
+];
+const awkward = `It's "$HOME" \`id\` \\n, true?`;
+
+const languages: readonly CopiedLanguage[] = ["curl", "gRPC, with buf curl", "TypeScript", "Python"];
+
+let dashboard: DashboardRun;
+let visit: Visit;
+
+async function copy(language: CopiedLanguage): Promise<string> {
+  const { page } = visit;
+  const code = page.locator("details", { has: page.getByText("Copy as code") });
+  if ((await code.getAttribute("open")) === null) await page.getByText("Copy as code").click();
+  await page.getByLabel("Language").selectOption(language);
+  const button = code.getByRole("button", { name: /^Cop(y|ied)$/ });
+  await button.click();
+  await expect
+    .poll(() => page.evaluate(() => navigator.clipboard.readText()))
+    .toBe(await code.locator("pre").innerText());
+  return page.evaluate(() => navigator.clipboard.readText());
+}
+
+/** The texts of a streamed answer, however the program prints its events. */
+const joined = (printed: string): string =>
+  [...printed.matchAll(/"(?:content|text|delta)":\s*("(?:[^"\\]|\\.)*")/g)]
+    .map(([, json = '""']) => JSON.parse(json))
+    .join("");
+
+// Needs Debian's Chromium.
+describe.skipIf(!hasChromium)("code that is copied from the playground", () => {
+  beforeAll(async () => {
+    dashboard = await startDashboard({ config: { models } });
+    visit = await dashboard.visitSignedIn({ permissions: ["clipboard-read", "clipboard-write"] });
+  });
+  afterAll(() => dashboard?.close());
+
+  const run = async (language: CopiedLanguage) => runCopied(language, await copy(language), dashboard.service.key);
+
+  it.for(languages)("asks in a chat what was asked here: %s", async (language, { skip }) => {
+    // Its packages are in a virtual environment.
+    skip(language === "Python" && !hasPython, "needs python3 with venv");
+    await visit.go("playground?model=echo");
+    await visit.page.getByLabel("Message").fill(awkward);
+    const printed = await run(language);
+    expect(language === "TypeScript" || language === "Python" ? printed : joined(printed)).toContain(awkward);
+    expect(visit.complaints).toEqual(noComplaints);
+  });
+
+  it.each(["curl", "gRPC, with buf curl"] as const)("goes on with a text: %s", async (language) => {
+    await visit.go("playground?model=echo&mode=completions");
+    await visit.page.getByLabel("Text to go on with").fill(awkward);
+    expect(joined(await run(language))).toContain(awkward);
+  });
+
+  it.each(["curl", "gRPC, with buf curl"] as const)("makes vectors: %s", async (language) => {
+    await visit.go("playground?model=embed&mode=embeddings");
+    await visit.page.getByLabel("Texts, one a line").fill("one\ntwo");
+    const answer = JSON.parse(await run(language)) as { embeddings?: { data: unknown[] }; data?: unknown[] };
+    expect(answer.embeddings?.data ?? answer.data).toHaveLength(2);
+  });
+});

@@ -1,0 +1,142 @@
+import type { Page } from "playwright-core";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { accessibilityFaults } from "../support/browser/accessibility.js";
+import { hasChromium } from "../support/browser/chromium.js";
+import { companyBrowser, startCompany } from "../support/browser/company.js";
+import { noComplaints } from "../support/browser/complaints.js";
+import { type DashboardRun, startDashboard, type Visit } from "../support/browser/dashboard.js";
+import { keyboardFaults } from "../support/browser/keyboard.js";
+
+interface PageWalk {
+  readonly page: string;
+  /** Also the name of its pictures. */
+  readonly title: string;
+  readonly charts: number;
+  /** Buttons that open a window; of several of a kind the first. */
+  readonly windows: readonly RegExp[];
+}
+
+const walks: readonly PageWalk[] = [
+  {
+    page: "keys",
+    title: "API Keys",
+    charts: 0,
+    windows: [/^Create key$/, /^Change /, /^Rotate /, /^Revoke /],
+  },
+  { page: "usage", title: "Usage", charts: 1, windows: [/^Add threshold$/, /^Change/, /^Delete/] },
+  { page: "models", title: "Models", charts: 0, windows: [/^Pull a model$/, /^Remove /] },
+  { page: "playground", title: "Playground", charts: 0, windows: [] },
+  {
+    page: "webhooks",
+    title: "Webhooks",
+    charts: 0,
+    windows: [/^Add endpoint$/, /^Change/, /^Rotate secret/, /^Send test event/, /^Disable/, /^Delete/],
+  },
+  { page: "deliveries", title: "Deliveries", charts: 0, windows: [/^Retry/, /^Replay a range$/] },
+  { page: "audit", title: "Audit", charts: 0, windows: [/^Change password$/, /^End the session/] },
+  { page: "", title: "Overview", charts: 1, windows: [] },
+];
+
+let visit: Visit;
+
+async function open({ page: name, title }: PageWalk): Promise<Page> {
+  await visit.go(name);
+  const { page } = visit;
+  await page.getByRole("heading", { level: 1, name: title }).waitFor();
+  await expect.poll(() => page.getByText("Loading…").count()).toBe(0);
+  return page;
+}
+
+/** Runs in the page: what has to be moved sideways to be read, in pixels. */
+function tooWide(): string[] {
+  const parts = [document.documentElement, ...document.querySelectorAll("main *")].filter(
+    ({ scrollWidth, clientWidth, tagName }) => clientWidth > 0 && scrollWidth > clientWidth && tagName !== "INPUT",
+  );
+  return parts
+    .filter((part) => part === document.documentElement || /auto|scroll/.test(getComputedStyle(part).overflowX))
+    .map((part) => `${part.tagName} ${part.className}: ${part.scrollWidth - part.clientWidth}`);
+}
+
+/** One window: it can be read, holds the focus, closes with Escape, and gives the focus back. */
+async function walkThrough(page: Page, name: RegExp): Promise<void> {
+  const opener = page.locator("main").getByRole("button", { name }).first();
+  await opener.focus();
+  await page.keyboard.press("Enter");
+  const dialog = page.getByRole("dialog");
+  await dialog.waitFor();
+  expect(await dialog.evaluate((element) => element.contains(document.activeElement))).toBe(true);
+  expect(await accessibilityFaults(page)).toEqual([]);
+  expect(await keyboardFaults(page)).toEqual([]);
+  await page.keyboard.press("Escape");
+  await dialog.waitFor({ state: "detached" });
+  expect(await opener.evaluate((element) => element === document.activeElement)).toBe(true);
+}
+
+// Needs Debian's Chromium.
+describe.skipIf(!hasChromium)("every page after a week of use", () => {
+  let company: DashboardRun;
+
+  beforeAll(async () => {
+    company = await startCompany();
+    visit = await company.visitSignedIn({ userAgent: companyBrowser });
+  });
+  afterAll(() => company?.close());
+
+  it.each(walks)("$title is readable in both colour schemes and walked by keyboard alone", async (walk) => {
+    const page = await open(walk);
+    expect(await page.getByRole("alert").count()).toBe(0);
+    expect(await accessibilityFaults(page)).toEqual([]);
+    expect(await keyboardFaults(page)).toEqual([]);
+    expect(visit.complaints).toEqual(noComplaints);
+  });
+
+  it.each(walks.filter(({ windows }) => windows.length > 0))(
+    "the windows of $title keep the focus and give it back",
+    async (walk) => {
+      const page = await open(walk);
+      for (const name of walk.windows) await walkThrough(page, name);
+      expect(visit.complaints).toEqual(noComplaints);
+    },
+  );
+
+  it.each(walks.filter(({ charts }) => charts > 0))(
+    "each chart of $title has a table that is no picture",
+    async (walk) => {
+      const page = await open(walk);
+      const charts = page.getByRole("img");
+      await charts.first().waitFor();
+      expect(await charts.count()).toBe(walk.charts);
+      expect(await charts.first().getAttribute("aria-label")).toMatch(/the tables? .* (has|have) the numbers\.$/);
+      const numbers = page.getByRole("table").getByRole("cell").filter({ hasText: /\d/ });
+      expect(await numbers.count()).toBeGreaterThan(0);
+    },
+  );
+
+  it.each([1280, 360])("nothing has to be moved sideways in a window of %i pixels", async (width) => {
+    const { page } = visit;
+    const before = page.viewportSize();
+    await page.setViewportSize({ width, height: 740 });
+    for (const walk of walks) {
+      await open(walk);
+      expect([walk.title, await page.evaluate(tooWide)]).toEqual([walk.title, []]);
+    }
+    if (before !== null) await page.setViewportSize(before);
+  });
+});
+
+// Needs Debian's Chromium.
+describe.skipIf(!hasChromium)("every page of a service that nobody has used yet", () => {
+  let unused: DashboardRun;
+
+  beforeAll(async () => {
+    unused = await startDashboard({ config: { models: [] } });
+    visit = await unused.visitSignedIn();
+  });
+  afterAll(() => unused?.close());
+
+  it.each(walks)("$title is readable and says what to do next", async (walk) => {
+    const page = await open(walk);
+    expect(await accessibilityFaults(page)).toEqual([]);
+    expect(visit.complaints).toEqual(noComplaints);
+  });
+});

@@ -1,0 +1,187 @@
+import { rm } from "node:fs/promises";
+import { join } from "node:path";
+import { vi } from "vitest";
+import type { Settlement } from "../../../src/domain/ledger.js";
+import { settlement } from "../../suites/ledger-records.js";
+import { writeScriptedGguf } from "../gguf/scripted-gguf.js";
+import { ServiceClient } from "../service-client.js";
+import {
+  assistant,
+  companyDays,
+  companyEndpoints,
+  companyKeys,
+  companyModels,
+  companyThresholds,
+  companyUse,
+  firstKeyNames,
+  keptModel,
+  summarizer,
+} from "./company-data.js";
+import { makeDeliveries } from "./company-deliveries.js";
+import { type DashboardRun, startDashboard } from "./dashboard.js";
+
+const minuteMs = 60_000;
+const hourMs = 60 * minuteMs;
+const dayMs = 24 * hourMs;
+
+/** What the browser of the administrator calls itself. */
+export const companyBrowser = "Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0";
+
+const companyTablet =
+  "Mozilla/5.0 (iPad; CPU OS 18_6 like Mac OS X) AppleWebKit/605.1.15 (KHTML, like Gecko) Version/18.6 Safari/604.1";
+
+export interface Company extends DashboardRun {
+  /** Keeps the service busy as a working day does, until the returned function is called and its last answers are there. */
+  startTraffic(): () => Promise<void>;
+}
+
+/** A service with some weeks behind it, and deliveries in every state that stays: it sends none itself. */
+export async function startCompany(): Promise<Company> {
+  vi.useFakeTimers({ toFake: ["Date"] });
+  try {
+    timeIs(24 * dayMs);
+    const run = await startDashboard({
+      config: {
+        models: companyModels,
+        webhooks: { deliver: false },
+        engine: { threads: 1 },
+        state: { durability: "every-write" },
+      },
+    });
+    const keys = await live(run);
+    // Of an account without endpoints: what is asked now makes no delivery more.
+    const { secret } = keyNamed(keys, "Data team notebook");
+    return { ...run, startTraffic: () => startTraffic(new ServiceClient(run.service.http, secret)) };
+  } finally {
+    vi.useRealTimers();
+  }
+}
+
+/** Sets the wall clock back to so long before now. The service runs in this process and keeps no other; it never goes back. */
+function timeIs(agoMs: number): void {
+  vi.setSystemTime(vi.getRealSystemTime() - agoMs);
+}
+
+/** What happened, in its order. */
+async function live(run: DashboardRun): Promise<readonly MadeKey[]> {
+  const { http, adminToken, key, service } = run.service;
+  const admin = new ServiceClient(http, adminToken);
+  const keys: MadeKey[] = [];
+  const use = async (secret: string): Promise<void> => {
+    await new ServiceClient(http, secret).get("/v1/models");
+  };
+  await renameFirstKeys(run);
+  const events: Happening[] = [
+    ...companyKeys.map(({ daysAgo, ...message }) => ({
+      agoMs: daysAgo * dayMs,
+      act: async () => void keys.push(await makeKey(admin, message)),
+    })),
+    ...companyEndpoints.map(({ daysAgo, ...webhookEndpoint }) => ({
+      agoMs: daysAgo * dayMs,
+      act: () => must(admin, "webhook.v1.WebhookEndpointService/CreateWebhookEndpoint", { webhookEndpoint }),
+    })),
+    ...companyThresholds.map(({ daysAgo, key: name, ...threshold }) => ({
+      agoMs: daysAgo * dayMs,
+      act: () => {
+        const owner = name === null ? {} : { apiKeyId: keyNamed(keys, name).id };
+        return must(admin, "admin.v1.ThresholdService/CreateThreshold", { threshold: { ...threshold, ...owner } });
+      },
+    })),
+    { agoMs: 6 * dayMs, act: () => keepModel(run, admin) },
+    { agoMs: 2 * dayMs, act: () => use(key) },
+    { agoMs: 9 * hourMs, act: () => revoke(admin, keyNamed(keys, "Old mobile app")) },
+    { agoMs: 8 * hourMs, act: () => use(keyNamed(keys, "Nightly reports").secret) },
+  ];
+  for (const { agoMs, act } of events.sort((one, other) => other.agoMs - one.agoMs)) {
+    timeIs(agoMs);
+    await act();
+  }
+  await makeDeliveries(service.parts.state, timeIs);
+  timeIs(minuteMs);
+  for (const name of ["Support assistant", "Search index"]) await use(keyNamed(keys, name).secret);
+  timeIs(0);
+  await useForDays(run, keys);
+  await service.parts.sessions.begin("admin", { address: "203.0.113.7", userAgent: companyTablet });
+  return keys;
+}
+
+interface Happening {
+  readonly agoMs: number;
+  readonly act: () => Promise<unknown>;
+}
+
+function startTraffic(client: ServiceClient): () => Promise<void> {
+  let isOver = false;
+  const askOn = async (model: string): Promise<void> => {
+    while (!isOver) await client.chat(model, { stream: true });
+  };
+  const callers = [assistant, assistant, assistant, summarizer, summarizer].map(askOn);
+  return async () => {
+    isOver = true;
+    await Promise.all(callers);
+  };
+}
+
+interface MadeKey {
+  readonly name: string;
+  readonly id: string;
+  readonly secret: string;
+}
+
+async function makeKey(admin: ServiceClient, message: { readonly name: string }): Promise<MadeKey> {
+  const { apiKey, secret } = await must(admin, "admin.v1.ApiKeyService/CreateApiKey", message);
+  return { name: message.name, id: (apiKey as MadeKey).id, secret: String(secret) };
+}
+
+const revoke = (admin: ServiceClient, { id }: MadeKey) => must(admin, "admin.v1.ApiKeyService/RevokeApiKey", { id });
+
+/** Those that every service of a test has. */
+async function renameFirstKeys({ service }: DashboardRun): Promise<void> {
+  const { apiKeys } = service.service.parts;
+  const { records } = await apiKeys.list({ account: null, pageSize: 0, pageToken: "" });
+  for (const [index, { id }] of records.entries()) await apiKeys.update(id, { name: firstKeyNames[index] ?? "" });
+}
+
+/** A model of the embedded engine, whose file is kept. */
+async function keepModel({ service }: DashboardRun, admin: ServiceClient): Promise<void> {
+  const path = join(service.dataDir, `${keptModel}.gguf`);
+  await writeScriptedGguf(path, { text: "A proxy answers in the name of others.", contextLength: 4_096 });
+  await must(admin, "admin.v1.ModelAdminService/ImportModel", { path, id: keptModel });
+  await rm(path);
+  await must(admin, "admin.v1.ModelAdminService/LoadModel", { id: keptModel });
+}
+
+/** Straight into the ledger, which alone can be told of days that are past. */
+async function useForDays({ service }: DashboardRun, keys: readonly MadeKey[]): Promise<void> {
+  const { ledger } = service.service.parts.state;
+  const nowMs = vi.getRealSystemTime();
+  for (const [day, percent] of companyDays.entries()) {
+    const endedAtMs = nowMs - (companyDays.length - 1 - day) * dayMs;
+    const ends: Settlement[] = [];
+    for (const [line, { key, model, requests, tokensIn, tokensOut }] of companyUse.entries()) {
+      const price = companyModels.find(({ id }) => id === model)?.prices ?? { input: 0 };
+      for (let index = 0; index < (requests * percent) / 100; index++) {
+        const promptTokens = tokensIn + ((index * 37) % 90);
+        const completionTokens = tokensOut;
+        const costNano = promptTokens * price.input + completionTokens * (price.output ?? 0);
+        const keyId = keyNamed(keys, key).id;
+        const counts = { promptTokens, completionTokens, costNano, cachedTokens: Math.floor(tokensIn / 5) };
+        const requestId = `req_week_${day}_${line}_${index}`;
+        ends.push(settlement(requestId, { account: "default", keyId, model, endedAtMs, ...counts }));
+      }
+    }
+    await Promise.all(ends.map((end) => ledger.settle(end)));
+  }
+}
+
+function keyNamed(keys: readonly MadeKey[], name: string): MadeKey {
+  const found = keys.find((key) => key.name === name);
+  if (found === undefined) throw new Error(`no key ${name}`);
+  return found;
+}
+
+async function must(admin: ServiceClient, rpc: string, message: object): Promise<Readonly<Record<string, unknown>>> {
+  const { status, text, json } = await admin.rpc(`unified.${rpc}`, message);
+  if (status !== 200) throw new Error(`${rpc}: ${text}`);
+  return json;
+}

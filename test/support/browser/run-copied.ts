@@ -1,0 +1,33 @@
+import { execFile } from "node:child_process";
+import { delimiter, resolve } from "node:path";
+import { pythonVenv } from "../python-venv.js";
+
+/** What the playground calls the forms of a request. */
+export type CopiedLanguage = "curl" | "Python" | "TypeScript" | "gRPC, with buf curl";
+
+const buf = resolve("node_modules/.bin");
+
+/** What a person sees who pastes it, having set UIS_API_KEY, where our package is. Rejects when it fails. */
+export async function runCopied(language: CopiedLanguage, text: string, key: string): Promise<string> {
+  const [program, ...args] = await commandFor(language);
+  const env = { HOME: process.env["HOME"], PATH: `${buf}${delimiter}${process.env["PATH"]}`, UIS_API_KEY: key };
+  return new Promise((finish, fail) => {
+    const child = execFile(program, args, { env, timeout: 30_000 }, (error, stdout, stderr) => {
+      if (error === null) finish(stdout);
+      else fail(new Error(`${language}: ${error.message}\n${stderr}`));
+    });
+    child.stdin?.end(text);
+  });
+}
+
+/** A program that reads from its input what it is to run. */
+async function commandFor(language: CopiedLanguage): Promise<readonly [program: string, ...args: string[]]> {
+  switch (language) {
+    case "Python":
+      return [await pythonVenv("test/conformance/sdk/python/openai-3.txt"), "-"];
+    case "TypeScript":
+      return [process.execPath, "--input-type=module", "-"];
+    default:
+      return ["/bin/sh", "-eu"];
+  }
+}
