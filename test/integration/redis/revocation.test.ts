@@ -115,6 +115,17 @@ describe("two replicas over one Redis", () => {
 
   it("KEY-10 KEY-13: where the message of it is lost, a revoked key is refused and its stream ends within 30 s", async () => {
     await eventually(() => other.service.parts.state.changes.isLinked, "messages arrive");
+    // A key that is read again for another reason, as after a link that was cut a moment ago, tells nothing: once more.
+    let lost = await revokeUntold();
+    for (let tries = 1; tries < 3 && lost.servedMs <= toldMsMax; tries += 1) lost = await revokeUntold();
+    expect(lost.servedMs, "nothing was lost").toBeGreaterThan(toldMsMax);
+    expect(lost.servedMs).toBeLessThan(untoldMsMax);
+    expect(lost.streamed).toContain("invalid_api_key");
+    expect(lost.streamMs).toBeLessThan(untoldMsMax);
+  });
+
+  /** Revokes two keys, one with a running stream, while no message arrives: how long they are served on the other replica. */
+  async function revokeUntold() {
     const [idle, busy] = [await newKey(), await newKey()];
     expect(await statusOf(other, idle.secret)).toBe(200);
     const startedAtMs = performance.now();
@@ -131,12 +142,9 @@ describe("two replicas over one Redis", () => {
       await delay(pauseMs);
     }
     link.swallow = null;
-    expect(servedAtMs - revokedAtMs, "nothing was lost").toBeGreaterThan(toldMsMax);
-    expect(servedAtMs - revokedAtMs).toBeLessThan(untoldMsMax);
     const { text, tookMs } = await running;
-    expect(text).toContain("invalid_api_key");
-    expect(tookMs).toBeLessThan(untoldMsMax);
-  });
+    return { servedMs: servedAtMs - revokedAtMs, streamed: text, streamMs: tookMs };
+  }
 
   it("KEY-10: a revocation that the store has lost, as in a fail-over, is made again by the replica that made it", async () => {
     const { record, secret } = await newKey();
