@@ -13,8 +13,7 @@ export default defineConfig({
       project("suites", { testTimeout: 20_000 }),
       project("conformance", { testTimeout: 30_000, hookTimeout: 60_000 }),
       project("integration", { testTimeout: 60_000, hookTimeout: 60_000 }),
-      // A browser takes a core to itself.
-      project("browser", { testTimeout: 60_000, hookTimeout: 120_000, fileParallelism: false }),
+      project("browser", { testTimeout: 60_000, hookTimeout: 120_000 }),
       project("e2e", { testTimeout: 120_000, hookTimeout: 300_000 }),
       // Real weights on few threads: one file at a time, so that they do not take each other's core.
       project("model", { testTimeout: 120_000, hookTimeout: 300_000, fileParallelism: false }),

@@ -19,6 +19,9 @@ if (tier !== "ci" && tier !== "long") {
   process.exit(2);
 }
 
+/** Minutes of killed and weighed engine processes, which another Node does not change. */
+const aboutProcesses = ["test/conformance/llama/child-loss.test.ts", "test/conformance/llama/soak.test.ts"];
+
 const steps: Step[] = [
   ...checkSteps(),
   { name: "build", command: "npm", args: ["run", "--silent", "build"] },
@@ -29,7 +32,7 @@ const steps: Step[] = [
 rmSync(reportsFolder, { recursive: true, force: true });
 const failed = providePrograms() ? [] : ["programs"];
 const node24 = provideNode24();
-if (node24 !== null) steps.push(vitestStep("conformance on Node 24", ["conformance"], node24));
+if (node24 !== null) steps.push(vitestStep("conformance on Node 24", ["conformance"], node24, aboutProcesses));
 else if (process.env["CI"] === "true") failed.push("Node 24");
 else console.log("Node 24 is not here (npm brings it on Linux x64), so the second run of conformance is left out");
 for (const step of steps) {

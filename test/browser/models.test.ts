@@ -9,7 +9,7 @@ import { noComplaints } from "../support/browser/complaints.js";
 import type { DashboardRun, Visit } from "../support/browser/dashboard.js";
 import { keyboardFaults } from "../support/browser/keyboard.js";
 import { takePictures } from "../support/browser/pictures.js";
-import { startDashboardOn, stores } from "../support/browser/stores.js";
+import { startDashboardOn, storesByTier } from "../support/browser/stores.js";
 import { writeScriptedGguf } from "../support/gguf/scripted-gguf.js";
 import { HubServer } from "../support/hub-server.js";
 
@@ -32,7 +32,7 @@ async function startPull(from: string, id: string): Promise<void> {
 }
 
 // Needs Debian's Chromium.
-describe.skipIf(!hasChromium).each(stores)("models in a browser, state in %s", (store) => {
+describe.skipIf(!hasChromium).each(storesByTier)("models in a browser, state in %s", (store) => {
   beforeAll(async () => {
     folder = await mkdtemp(join(tmpdir(), "uis-models-page-"));
     const file = join(folder, "chat.gguf");

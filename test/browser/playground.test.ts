@@ -5,7 +5,7 @@ import { noComplaints } from "../support/browser/complaints.js";
 import type { DashboardRun, Visit } from "../support/browser/dashboard.js";
 import { keyboardFaults } from "../support/browser/keyboard.js";
 import { takePictures } from "../support/browser/pictures.js";
-import { startDashboardOn, stores } from "../support/browser/stores.js";
+import { startDashboardOn, storesByTier } from "../support/browser/stores.js";
 import { eventually } from "../support/eventually.js";
 
 const models = [
@@ -29,7 +29,7 @@ async function send(text: string): Promise<void> {
 }
 
 // Needs Debian's Chromium.
-describe.skipIf(!hasChromium).each(stores)("the playground in a browser, state in %s", (store) => {
+describe.skipIf(!hasChromium).each(storesByTier)("the playground in a browser, state in %s", (store) => {
   beforeAll(async () => {
     dashboard = await startDashboardOn(store, { config: { models } });
   });

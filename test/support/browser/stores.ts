@@ -1,11 +1,15 @@
 import { randomBytes } from "node:crypto";
 import { startRedis } from "../redis/start-redis.js";
+import { byTier } from "../tier.js";
 import { type DashboardOptions, type DashboardRun, startDashboard } from "./dashboard.js";
 
 type Store = "embedded" | "Redis";
 
 /** Where state can be kept: what people see must be the same. */
 export const stores: readonly Store[] = ["embedded", "Redis"];
+
+/** For pages that show little of it. */
+export const storesByTier = byTier<readonly Store[]>({ ci: ["embedded"], long: stores });
 
 /** A dashboard whose service keeps its state there. */
 export async function startDashboardOn(store: Store, options: DashboardOptions = {}): Promise<DashboardRun> {
