@@ -52,7 +52,7 @@ export async function compareFirstTokens(sides: FirstTokenSides, streams: number
     const times: Record<Name, number[]> = { none: [], again: [], embedded: [], redis: [] };
     for (let i = 0; i < length; i += 1) {
       asked += 1;
-      for (const name of inTurn(asked)) {
+      for (const name of orders[asked % orders.length] ?? names) {
         const ms = await clients.get(name)?.ask(sides[name].request(asked));
         if (ms !== undefined) times[name].push(ms);
       }
@@ -66,10 +66,12 @@ export async function compareFirstTokens(sides: FirstTokenSides, streams: number
   return compared(measured);
 }
 
-/** Each side is first as often as it is last: what runs before somebody is part of what is measured. */
-function inTurn(number: number): readonly Name[] {
-  const first = number % names.length;
-  return [...names.slice(first), ...names.slice(0, first)];
+/** Each side follows each other one equally often: what the one before still has to do is part of what is measured. */
+const orders = ordersOf(names);
+
+function ordersOf(sides: readonly Name[]): readonly (readonly Name[])[] {
+  if (sides.length === 0) return [[]];
+  return sides.flatMap((first) => ordersOf(sides.filter((side) => side !== first)).map((others) => [first, ...others]));
 }
 
 function compared(measured: readonly Block[]): FirstTokenComparison {
