@@ -1,25 +1,19 @@
-import { afterAll, beforeAll, describe, expect, it, onTestFinished } from "vitest";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { accessibilityFaults } from "../support/browser/accessibility.js";
 import { hasChromium } from "../support/browser/chromium.js";
-import { noComplaints } from "../support/browser/complaints.js";
 import type { DashboardRun, Visit } from "../support/browser/dashboard.js";
 import { keyboardFaults } from "../support/browser/keyboard.js";
 import { takePictures } from "../support/browser/pictures.js";
 import { startDashboardOn, stores } from "../support/browser/stores.js";
+import { visitPage } from "../support/browser/visit-page.js";
 
 const password = "correct horse battery";
 const nextPassword = "another horse battery";
 
 let dashboard: DashboardRun;
 
-async function visitAudit(): Promise<Visit> {
-  const visit = await dashboard.visitSignedIn();
-  onTestFinished(async () => {
-    expect(visit.complaints).toEqual(noComplaints);
-    await visit.close();
-  });
-  await visit.go("audit");
-  return visit;
+function visitAudit(): Promise<Visit> {
+  return visitPage(dashboard, "audit");
 }
 
 /** Signed out, a page asks for the password. */

@@ -1,11 +1,11 @@
-import { afterAll, beforeAll, beforeEach, describe, expect, it, onTestFinished } from "vitest";
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import { accessibilityFaults } from "../support/browser/accessibility.js";
 import { hasChromium } from "../support/browser/chromium.js";
-import { noComplaints } from "../support/browser/complaints.js";
 import type { DashboardRun, Visit } from "../support/browser/dashboard.js";
 import { keyboardFaults } from "../support/browser/keyboard.js";
 import { takePictures } from "../support/browser/pictures.js";
 import { startDashboardOn, stores } from "../support/browser/stores.js";
+import { visitPage } from "../support/browser/visit-page.js";
 import { type Receiver, startReceiver } from "../support/receivers/receiver.js";
 
 /** Longer than the page needs to notice, which looks every 2 s. */
@@ -52,13 +52,7 @@ describe.skipIf(!hasChromium).each(stores)("deliveries in a browser, state in %s
   });
 
   beforeEach(async () => {
-    visit = await dashboard.visitSignedIn();
-    const { page, complaints } = visit;
-    onTestFinished(async () => {
-      expect(complaints).toEqual(noComplaints);
-      await page.context().close();
-    });
-    await visit.go("deliveries");
+    visit = await visitPage(dashboard, "deliveries");
   });
 
   it("WH-45: a list without deliveries says what makes one", async () => {

@@ -1,12 +1,12 @@
-import { afterAll, beforeAll, beforeEach, describe, expect, it, onTestFinished } from "vitest";
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import { accessibilityFaults } from "../support/browser/accessibility.js";
 import { ask } from "../support/browser/ask.js";
 import { hasChromium } from "../support/browser/chromium.js";
-import { noComplaints } from "../support/browser/complaints.js";
 import type { DashboardRun, Visit } from "../support/browser/dashboard.js";
 import { keyboardFaults } from "../support/browser/keyboard.js";
 import { takePictures } from "../support/browser/pictures.js";
 import { startDashboardOn, stores } from "../support/browser/stores.js";
+import { visitPage } from "../support/browser/visit-page.js";
 
 const pageSize = 50;
 
@@ -43,13 +43,7 @@ describe.skipIf(!hasChromium).each(stores)("API keys in a browser, state in %s",
   afterAll(() => dashboard?.close());
 
   beforeEach(async () => {
-    visit = await dashboard.visitSignedIn({ permissions: ["clipboard-read", "clipboard-write"] });
-    const { page, complaints } = visit;
-    onTestFinished(async () => {
-      expect(complaints).toEqual(noComplaints);
-      await page.context().close();
-    });
-    await visit.go("keys");
+    visit = await visitPage(dashboard, "keys", { permissions: ["clipboard-read", "clipboard-write"] });
   });
 
   it("KEY-2 KEY-9: a key is shown and copied once, is gone after a reload, works, and is refused once it is revoked", async () => {

@@ -1,15 +1,15 @@
 import { mkdtemp, readFile, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { afterAll, beforeAll, beforeEach, describe, expect, it, onTestFinished } from "vitest";
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import { accessibilityFaults } from "../support/browser/accessibility.js";
 import { ask } from "../support/browser/ask.js";
 import { hasChromium } from "../support/browser/chromium.js";
-import { noComplaints } from "../support/browser/complaints.js";
 import type { DashboardRun, Visit } from "../support/browser/dashboard.js";
 import { keyboardFaults } from "../support/browser/keyboard.js";
 import { takePictures } from "../support/browser/pictures.js";
 import { startDashboardOn, storesByTier } from "../support/browser/stores.js";
+import { visitPage } from "../support/browser/visit-page.js";
 import { writeScriptedGguf } from "../support/gguf/scripted-gguf.js";
 import { HubServer } from "../support/hub-server.js";
 
@@ -48,12 +48,7 @@ describe.skipIf(!hasChromium).each(storesByTier)("models in a browser, state in 
   });
 
   beforeEach(async () => {
-    visit = await dashboard.visitSignedIn();
-    onTestFinished(async () => {
-      expect(visit.complaints).toEqual(noComplaints);
-      await visit.close();
-    });
-    await visit.go("models");
+    visit = await visitPage(dashboard, "models");
   });
 
   it("lists the catalog with what each model does, and leads to the playground to try one", async () => {

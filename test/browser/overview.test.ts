@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, beforeEach, describe, expect, it, onTestFinished } from "vitest";
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import { accessibilityFaults } from "../support/browser/accessibility.js";
 import { ask } from "../support/browser/ask.js";
 import { hasChromium } from "../support/browser/chromium.js";
@@ -7,6 +7,7 @@ import { type DashboardRun, startDashboard, type Visit } from "../support/browse
 import { keyboardFaults } from "../support/browser/keyboard.js";
 import { takePictures } from "../support/browser/pictures.js";
 import { startDashboardOn } from "../support/browser/stores.js";
+import { visitPage } from "../support/browser/visit-page.js";
 import { eventually } from "../support/eventually.js";
 
 const models = [
@@ -34,12 +35,7 @@ describe.skipIf(!hasChromium)("the overview in a browser", () => {
   afterAll(() => dashboard?.close());
 
   beforeEach(async () => {
-    visit = await dashboard.visitSignedIn();
-    onTestFinished(async () => {
-      expect(visit.complaints).toEqual(noComplaints);
-      await visit.close();
-    });
-    await visit.go("");
+    visit = await visitPage(dashboard, "");
   });
 
   const card = (title: string) =>

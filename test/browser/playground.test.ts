@@ -1,11 +1,11 @@
-import { afterAll, beforeAll, beforeEach, describe, expect, it, onTestFinished } from "vitest";
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import { accessibilityFaults } from "../support/browser/accessibility.js";
 import { hasChromium } from "../support/browser/chromium.js";
-import { noComplaints } from "../support/browser/complaints.js";
 import type { DashboardRun, Visit } from "../support/browser/dashboard.js";
 import { keyboardFaults } from "../support/browser/keyboard.js";
 import { takePictures } from "../support/browser/pictures.js";
 import { startDashboardOn, storesByTier } from "../support/browser/stores.js";
+import { visitPage } from "../support/browser/visit-page.js";
 import { eventually } from "../support/eventually.js";
 
 const models = [
@@ -36,11 +36,7 @@ describe.skipIf(!hasChromium).each(storesByTier)("the playground in a browser, s
   afterAll(() => dashboard?.close());
 
   beforeEach(async () => {
-    visit = await dashboard.visitSignedIn({ permissions: ["clipboard-read", "clipboard-write"] });
-    onTestFinished(async () => {
-      expect(visit.complaints).toEqual(noComplaints);
-      await visit.close();
-    });
+    visit = await visitPage(dashboard, null, { permissions: ["clipboard-read", "clipboard-write"] });
   });
 
   it("shows an answer while it is written, and its stop button frees the model at once", async () => {

@@ -3,11 +3,11 @@ import { afterAll, beforeAll, beforeEach, describe, expect, it, onTestFinished }
 import { verifyWebhook } from "../../src/lib/webhook-signature.js";
 import { accessibilityFaults } from "../support/browser/accessibility.js";
 import { hasChromium } from "../support/browser/chromium.js";
-import { noComplaints } from "../support/browser/complaints.js";
 import type { DashboardRun, Visit } from "../support/browser/dashboard.js";
 import { keyboardFaults } from "../support/browser/keyboard.js";
 import { takePictures } from "../support/browser/pictures.js";
 import { startDashboardOn, stores } from "../support/browser/stores.js";
+import { visitPage } from "../support/browser/visit-page.js";
 import { type ReceivedRequest, type Receiver, startReceiver } from "../support/receivers/receiver.js";
 
 let dashboard: DashboardRun;
@@ -51,14 +51,8 @@ describe.skipIf(!hasChromium).each(stores)("webhooks in a browser, state in %s",
 
   beforeEach(async () => {
     receiver = await startReceiver({ answer: { status: 503, body: "<b>down</b>" } });
-    visit = await dashboard.visitSignedIn();
-    const { page, complaints } = visit;
-    onTestFinished(async () => {
-      expect(complaints).toEqual(noComplaints);
-      await page.context().close();
-      await receiver.close();
-    });
-    await visit.go("webhooks");
+    onTestFinished(() => receiver.close());
+    visit = await visitPage(dashboard, "webhooks");
   });
 
   it("WH-6: an endpoint is added, and its secret is shown once and gone after a reload", async () => {

@@ -1,0 +1,21 @@
+import { expect, onTestFinished } from "vitest";
+import { noComplaints } from "./complaints.js";
+import type { DashboardRun, Visit, VisitOptions } from "./dashboard.js";
+
+/**
+ * Shows a page of the dashboard to the signed-in administrator until the test ends, which fails when the browser had
+ * anything to complain about. Null: no page yet.
+ */
+export async function visitPage(
+  dashboard: Pick<DashboardRun, "visitSignedIn">,
+  name: string | null,
+  options?: VisitOptions,
+): Promise<Visit> {
+  const visit = await dashboard.visitSignedIn(options);
+  onTestFinished(async () => {
+    expect(visit.complaints).toEqual(noComplaints);
+    await visit.close();
+  });
+  if (name !== null) await visit.go(name);
+  return visit;
+}
