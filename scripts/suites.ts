@@ -4,6 +4,12 @@ import type { Step } from "./steps.js";
 /** Where vitest leaves one JSON report for each run; ignored by git. */
 export const reportsFolder = "test-results";
 
+/** A run of vitest, which leaves a report. */
+export interface VitestStep extends Step {
+  /** Where vitest's JSON report is after the run. */
+  readonly report: string;
+}
+
 /**
  * A run of vitest over some of its projects.
  *
@@ -17,7 +23,8 @@ export function vitestStep(
   projects: readonly string[],
   node = process.execPath,
   leftOut: readonly string[] = [],
-): Step {
+): VitestStep {
+  const report = `${reportsFolder}/${name.replaceAll(/[^a-z0-9]+/gi, "-")}.json`;
   const args = [
     resolve("node_modules/vitest/vitest.mjs"),
     "run",
@@ -25,13 +32,22 @@ export function vitestStep(
     ...leftOut.flatMap((file) => ["--exclude", file]),
     "--reporter=default",
     "--reporter=json",
-    `--outputFile.json=${reportsFolder}/${name.replaceAll(/[^a-z0-9]+/gi, "-")}.json`,
+    `--outputFile.json=${report}`,
   ];
-  return { name, command: node, args };
+  return { name, command: node, args, report };
+}
+
+/** The same run of a few of its files only, one after the other; its report lies beside the first. */
+export function secondTry(step: VitestStep, files: readonly string[]): VitestStep {
+  const report = step.report.replace(/\.json$/, "-again.json");
+  const args = step.args.map((argument) =>
+    argument.startsWith("--outputFile.json=") ? `--outputFile.json=${report}` : argument,
+  );
+  return { ...step, name: `${step.name}, once more`, args: [...args, "--maxWorkers=1", ...files], report };
 }
 
 /** What `npm run check` and `npm test` have in common. */
-export function checkSteps(): Step[] {
+export function checkSteps(): (Step | VitestStep)[] {
   return [
     { name: "generated code", command: process.execPath, args: ["--import", "tsx", "scripts/generated.ts"] },
     { name: "lint", command: "npm", args: ["run", "--silent", "lint"] },

@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { coverRules, isRequired } from "../../../scripts/rule-coverage.js";
 import { citedIds, parseRules, readRules } from "../../../scripts/rules.js";
-import { countTests, parseReport } from "../../../scripts/test-report.js";
+import { afterSecondTry, countTests, failedFiles, failedTests, parseReport } from "../../../scripts/test-report.js";
 
 const rules = readRules("docs/rules");
 
@@ -121,5 +121,53 @@ describe("test reports", () => {
       }),
     );
     expect(countTests([report])).toEqual({ passed: 2, failed: 2, skipped: 1 });
+  });
+
+  it("of a second try stand for the files that were run again, and say what is still red and why", () => {
+    const run = (files: Readonly<Record<string, readonly [title: string, status: string][]>>) =>
+      parseReport(
+        JSON.stringify({
+          testResults: Object.entries(files).map(([name, tests]) => ({
+            name,
+            status: tests.some(([, status]) => status === "failed") || tests.length === 0 ? "failed" : "passed",
+            assertionResults: tests.map(([fullName, status]) => ({
+              fullName,
+              status,
+              failureMessages: status === "failed" ? [`${fullName} went wrong`] : [],
+            })),
+          })),
+        }),
+      );
+    const first = run({
+      "steady.test.ts": [["stays", "passed"]],
+      "mended.test.ts": [
+        ["stalls", "failed"],
+        ["runs", "passed"],
+      ],
+      "worse.test.ts": [
+        ["breaks", "failed"],
+        ["held", "passed"],
+      ],
+      "unread.test.ts": [],
+    });
+    expect(failedFiles(first)).toEqual(["unread.test.ts", "mended.test.ts", "worse.test.ts"]);
+    const last = afterSecondTry(
+      first,
+      run({
+        "mended.test.ts": [
+          ["stalls", "passed"],
+          ["runs", "passed"],
+        ],
+        "worse.test.ts": [
+          ["breaks", "passed"],
+          ["held", "failed"],
+        ],
+        "unread.test.ts": [["reads", "passed"]],
+      }),
+    );
+    expect(countTests([last])).toEqual({ passed: 5, failed: 1, skipped: 0 });
+    expect(failedTests([last]).map(({ fullName, messages }) => [fullName, messages])).toEqual([
+      ["held", ["held went wrong"]],
+    ]);
   });
 });
