@@ -5,11 +5,11 @@ import type { Config } from "../config/schema.js";
 import { type Check, fail, ok } from "../doctor/check.js";
 import { clockCheck } from "../doctor/clock.js";
 import { engineCheck } from "../doctor/engine.js";
+import { settingChecks, stateChecks } from "../doctor/exposure.js";
 import { openFilesCheck, processorCheck, runtimeCheck, sqliteCheck } from "../doctor/machine.js";
 import { listInFolder, lookAtModels } from "../doctor/models.js";
 import { lookAtRedis } from "../doctor/redis.js";
 import { certificateCheck, dataFolderCheck, portChecks } from "../doctor/settings.js";
-import { settingChecks, stateChecks } from "../start-warnings.js";
 import { type ConfigOptions, loadForCommand } from "./load-for-command.js";
 
 interface Options extends ConfigOptions {
