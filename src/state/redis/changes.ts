@@ -12,6 +12,8 @@ const silenceMaxMs = 1_000;
 const subscribeTimeoutMs = 1_000;
 /** Writes under way, and those that timed out a while ago. */
 const untoldMax = 10_000;
+/** Beside the kinds of changes: news of the processes themselves, which nobody has to read anything for. */
+const replicaKind = "replicas";
 
 /** What a write can be told as. */
 export type OwnChange = Exclude<StateChange, { kind: "lost_link" }>;
@@ -31,6 +33,7 @@ export class RedisChangeFeed implements ChangeFeed {
   /** Changes of this process that its own listeners have not heard of. */
   readonly #untold = new BoundedMap<number, OwnChange>(untoldMax);
   readonly #listeners = new Set<(change: StateChange) => void>();
+  readonly #replicaListeners = new Set<() => void>();
   #subscription: Subscription | null = null;
   #isLinked = false;
   #wasLinked = false;
@@ -91,11 +94,22 @@ export class RedisChangeFeed implements ChangeFeed {
     return outcome;
   }
 
+  /** What a process publishes that has come or goes: the others then count anew. */
+  get replicaNews(): string {
+    return `${this.#name} 0 ${replicaKind}`;
+  }
+
+  /** `listener` is called when another process has come or goes. It never throws. */
+  onReplicaNews(listener: () => void): void {
+    this.#replicaListeners.add(listener);
+  }
+
   close(): void {
     this.#isClosed = true;
     this.#isLinked = false;
     this.#subscription?.close();
     this.#listeners.clear();
+    this.#replicaListeners.clear();
   }
 
   #open(): void {
@@ -166,6 +180,7 @@ export class RedisChangeFeed implements ChangeFeed {
       this.#tellOwn(Number(serial));
       return;
     }
+    if (kind === replicaKind) for (const listener of this.#replicaListeners) listener();
     const change = parseChange(kind, id);
     if (change !== null) this.#tell(change);
   }

@@ -8,9 +8,10 @@ import {
   serverOptions,
   tlsOptions,
 } from "./connect-options.js";
+import { Deadline } from "./deadline.js";
 import { parseRedisUrl, type RedisTarget, redactedRedisUrl } from "./parse-url.js";
 import type { RedisClient, Script } from "./redis-client.js";
-import { isOfAnotherServer, isReply, meaningOf, unavailable, withoutArguments } from "./redis-faults.js";
+import { isOfAnotherServer, isReply, meaningOf, timedOut, unavailable, withoutArguments } from "./redis-faults.js";
 
 type Argument = string | number | Buffer;
 
@@ -44,7 +45,8 @@ const beginAgainMs = 100;
 
 /**
  * The connection to Redis, and the only module that knows ioredis. Whatever happens to the server, a call ends within
- * its timeout: with an answer or with `storage_unavailable`. What comes too late is dropped.
+ * its timeout, with an answer or with `storage_unavailable`; where this process stood still when it was over, within
+ * twice that. What comes too late is dropped.
  */
 export class RedisConnection implements RedisClient {
   readonly prefix = "uis:";
@@ -148,7 +150,7 @@ export class RedisConnection implements RedisClient {
   /** The same command on every primary: one, or those of the cluster. Rejects with what the server said. */
   onEachPrimary<T>(name: string, args: readonly Argument[], timeoutMs = defaultTimeoutMs): Promise<T[]> {
     const primaries = this.#redis instanceof Cluster ? this.#redis.nodes("master") : [this.#redis];
-    return Promise.all(primaries.map(async (redis) => (await sendTo(redis, name, args, timeoutMs)) as T));
+    return Promise.all(primaries.map(async (redis) => (await answerOf(sendTo(redis, name, args, timeoutMs))) as T));
   }
 
   /** Rejects with `storage_unavailable` when that cannot be had within `timeoutMs`. */
@@ -185,17 +187,20 @@ export class RedisConnection implements RedisClient {
 
   /** Never rejects: a script that a server lacks is brought by the call that needs it. */
   async #loadKept(redis: Redis): Promise<void> {
-    const load = ({ source }: Script) => sendTo(redis, "script", ["load", source], defaultTimeoutMs * this.#patience);
+    const timeoutMs = defaultTimeoutMs * this.#patience;
+    const load = ({ source }: Script) => answerOf(sendTo(redis, "script", ["load", source], timeoutMs));
     await Promise.allSettled(this.#kept.map(load));
   }
 
   async #send(name: string, args: readonly Argument[], timeoutMs: number): Promise<unknown> {
     if (this.#isClosed) throw unavailable("it is closed");
     if (this.#waiting >= waitingMax) throw unavailable(`${waitingMax} calls wait for it`);
+    const { answer, deadline } = sendTo(this.#redis, name, args, timeoutMs * this.#patience);
     this.#waiting += 1;
     try {
-      return await sendTo(this.#redis, name, args, timeoutMs * this.#patience);
+      return await answer;
     } finally {
+      deadline.cancel();
       this.#waiting -= 1;
       if (this.#waiting === 0) this.#onIdle();
     }
@@ -205,7 +210,7 @@ export class RedisConnection implements RedisClient {
     if (!(error instanceof Error) || error.name === "ServiceError") return error as Error;
     if (isOfAnotherServer(error)) this.#rescue(error);
     const cause = withoutArguments(error);
-    const meaning = isReply(error, "Command timed out")
+    const meaning = isReply(error, timedOut)
       ? `it did not answer within ${Math.round(timeoutMs)} ms`
       : meaningOf(error);
     return unavailable(meaning, cause);
@@ -279,10 +284,24 @@ export class RedisConnection implements RedisClient {
   }
 }
 
-function sendTo(redis: Redis | Cluster, name: string, args: readonly Argument[], timeoutMs: number): Promise<unknown> {
+function sendTo(redis: Redis | Cluster, name: string, args: readonly Argument[], timeoutMs: number): Sent {
   const command = new Command(name, [...args], { replyEncoding: "utf8" });
-  command.setTimeout(timeoutMs);
-  return redis.sendCommand(command) as Promise<unknown>;
+  const deadline = new Deadline(timeoutMs, () => command.reject(new Error(timedOut)));
+  return { answer: redis.sendCommand(command) as Promise<unknown>, deadline };
+}
+
+/** A call under way. Its deadline is to be cancelled when it has ended. */
+interface Sent {
+  readonly answer: Promise<unknown>;
+  readonly deadline: Deadline;
+}
+
+async function answerOf({ answer, deadline }: Sent): Promise<unknown> {
+  try {
+    return await answer;
+  } finally {
+    deadline.cancel();
+  }
 }
 
 /** Any node of a cluster hears what is published on any other; another one is taken each time. */

@@ -55,7 +55,7 @@ export async function openRedisState(deps: RedisStateDeps): Promise<State> {
   const storeTime = createStoreTime({ clock, ...(timeShiftMs === undefined ? {} : { shiftMs: timeShiftMs }) });
   const health = new RedisHealth({ connection, storeTime, clock });
   const changes = new RedisChangeFeed({ connection, clock, log });
-  const replicas = new ReplicaCount({ client: connection, clock });
+  const replicas = new ReplicaCount({ client: connection, clock, changes });
   try {
     await connection.ready(openWithinMs);
     for (const warning of await health.check(allowVolatile)) log.warn({}, warning);

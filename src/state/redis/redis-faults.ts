@@ -35,8 +35,11 @@ export function isReply(error: unknown, code: string): boolean {
   return error instanceof Error && error.message.startsWith(code);
 }
 
+/** What a call ends with that got no answer in its time. */
+export const timedOut = "Command timed out";
+
 /** Faults that a server has when its place is taken by another one. */
-const signsOfChange = ["READONLY", "CLUSTERDOWN", "Too many Cluster", "Command timed out", "Connection is closed"];
+const signsOfChange = ["READONLY", "CLUSTERDOWN", "Too many Cluster", timedOut, "Connection is closed"];
 
 /** Whether it may help to ask Sentinel or the cluster where our data is now. */
 export function isOfAnotherServer(error: Error): boolean {

@@ -1,5 +1,6 @@
 import { randomBytes } from "node:crypto";
 import type { Clock } from "../../domain/ports.js";
+import type { RedisChangeFeed } from "./changes.js";
 import { documentKeys } from "./document-keys.js";
 import { loadScript } from "./load-script.js";
 import type { RedisClient } from "./redis-client.js";
@@ -10,21 +11,36 @@ const noteEveryMs = 2_000;
 /** A process that was not heard of for so long does not count: it has died, or the store was away. */
 const lifeMs = 10_000;
 
-/** Counts the processes that share the store, by what each of them notes there. */
+/**
+ * Counts the processes that share the store, by what each of them notes there. One that comes or goes is told to the
+ * others at once: a store that goes away a moment later leaves each its share of a limit (state RL-16).
+ */
 export class ReplicaCount {
   readonly #client: RedisClient;
+  readonly #changes: Pick<RedisChangeFeed, "channel" | "replicaNews">;
   readonly #clock: Clock;
   readonly #key: string;
   readonly #name = randomBytes(9).toString("base64url");
   #known = 1;
   /** Monotonic: until then others may be missing that have not been able to note themselves. */
   #mayLackUntilMs = 0;
+  #counting: Promise<void> = Promise.resolve();
+  /** News came during the count that is under way. */
+  #isStale = false;
   #isClosed = false;
 
-  constructor(deps: { readonly client: RedisClient; readonly clock: Clock }) {
+  constructor(deps: {
+    readonly client: RedisClient;
+    readonly clock: Clock;
+    readonly changes: Pick<RedisChangeFeed, "channel" | "replicaNews" | "onReplicaNews">;
+  }) {
     this.#client = deps.client;
+    this.#changes = deps.changes;
     this.#clock = deps.clock;
     this.#key = documentKeys(deps.client.prefix).replicas;
+    deps.changes.onReplicaNews(() => {
+      void this.#countAgain();
+    });
   }
 
   /** As last known, at least this one. */
@@ -46,8 +62,22 @@ export class ReplicaCount {
     await this.#note(0).catch(() => {});
   }
 
+  /** Once more for all news that come while a count is under way: after an outage all processes come at once. */
+  async #countAgain(): Promise<void> {
+    if (this.#isClosed || this.#isStale) return;
+    this.#isStale = true;
+    await this.#counting;
+    this.#isStale = false;
+    if (!this.#isClosed) await this.#count();
+  }
+
+  #count(): Promise<void> {
+    this.#counting = this.#countNow();
+    return this.#counting;
+  }
+
   /** While the store does not answer, and until all can have come back to it, the count does not fall. */
-  async #count(): Promise<void> {
+  async #countNow(): Promise<void> {
     try {
       const counted = await this.#note(lifeMs);
       const isSure = this.#clock.monotonic() >= this.#mayLackUntilMs;
@@ -58,6 +88,7 @@ export class ReplicaCount {
   }
 
   async #note(life: number): Promise<number> {
-    return Number(await this.#client.run(noteReplica, [this.#key], [this.#name, life]));
+    const { channel, replicaNews } = this.#changes;
+    return Number(await this.#client.run(noteReplica, [this.#key], [this.#name, life, channel, replicaNews]));
   }
 }

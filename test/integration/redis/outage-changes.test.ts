@@ -51,6 +51,16 @@ describe("changes in Redis reach the other replicas", () => {
     expect(tookMs[Math.floor(tookMs.length * 0.99)]).toBeLessThan(100);
   });
 
+  it("state RL-16: a process that comes or goes is counted by the others at once", async () => {
+    const counts = () => [writer.replicas(), reader.replicas()];
+    // Each notes itself every 2 s: by then they would know in any case.
+    await eventually(() => counts().join() === "2,2", "both know of each other", 1_500);
+    const third = await open();
+    await eventually(() => counts().join() === "3,3", "the third one is counted", 1_500);
+    await third.close();
+    await eventually(() => counts().join() === "2,2", "it is counted no more", 1_500);
+  });
+
   it("each once, the writer's own too, and each with what it is about", async () => {
     const own: StateChange[] = [];
     writer.changes.subscribe((change) => void own.push(change));

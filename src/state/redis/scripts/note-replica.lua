@@ -1,16 +1,19 @@
--- Notes that a replica runs, or that it goes, and counts those that run.
+-- Notes that a replica runs, or that it goes, counts those that run, and tells them of one that comes or goes.
 -- KEYS: 1 replicas (zset of name -> ms)
--- ARGV: 1 name, 2 ms after which one that was not heard of does not count, 0: this one goes
+-- ARGV: 1 name, 2 ms after which one that was not heard of does not count, 0: this one goes, 3 channel, 4 message to
+--       publish there when one comes or goes
 -- Returns: how many run
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 local life = tonumber(ARGV[2])
+local changed
 
 if life == 0 then
-  redis.call('ZREM', KEYS[1], ARGV[1])
+  changed = redis.call('ZREM', KEYS[1], ARGV[1])
 else
-  redis.call('ZADD', KEYS[1], now, ARGV[1])
+  changed = redis.call('ZADD', KEYS[1], now, ARGV[1])
   redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', now - life)
   redis.call('PEXPIRE', KEYS[1], life)
 end
+if changed == 1 then redis.call('PUBLISH', ARGV[3], ARGV[4]) end
 return redis.call('ZCARD', KEYS[1])

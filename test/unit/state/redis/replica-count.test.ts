@@ -7,21 +7,31 @@ import { FakeClock } from "../../../support/fake-clock.js";
 async function setUp() {
   const clock = new FakeClock();
   let counted: number | null = 3;
+  let tellNews = (): void => {};
+  const changes = {
+    channel: "uis:changes",
+    replicaNews: "news",
+    onReplicaNews: (listener: () => void) => {
+      tellNews = listener;
+    },
+  };
   const client: RedisClient = {
     prefix: "uis:",
     run: () => (counted === null ? Promise.reject(new Error("away")) : Promise.resolve(counted)),
     command: () => Promise.reject(new Error("not asked here")),
     together: (send) => send(),
   };
-  const replicas = new ReplicaCount({ client, clock });
+  const replicas = new ReplicaCount({ client, clock, changes });
   await replicas.start();
-  const note = async (says: number | null) => {
+  const countAfter = async (says: number | null, happens: () => void) => {
     counted = says;
-    clock.advance(2_000);
+    happens();
     await new Promise((resolve) => setImmediate(resolve));
     return replicas.known;
   };
-  return { replicas, note };
+  const note = (says: number | null) => countAfter(says, () => clock.advance(2_000));
+  const hear = (says: number | null) => countAfter(says, tellNews);
+  return { replicas, note, hear };
 }
 
 describe("ReplicaCount", () => {
@@ -42,5 +52,10 @@ describe("ReplicaCount", () => {
   it("rises at once after an outage", async () => {
     const { note } = await setUp();
     expect([await note(null), await note(4)]).toEqual([3, 4]);
+  });
+
+  it("state RL-16: is taken anew when another process has come or goes", async () => {
+    const { hear } = await setUp();
+    expect([await hear(4), await hear(3)]).toEqual([4, 3]);
   });
 });
