@@ -17,19 +17,22 @@ const swaggerFiles = [
   "NOTICE",
 ];
 
-/** Builds what browsers get below `/dashboard` and `/docs`, with its compressed forms. Throws when the dashboard does not build. */
-export async function buildWebFiles(): Promise<void> {
-  const vite = spawnSync(process.execPath, [at("node_modules/vite/bin/vite.js"), "build", "--logLevel", "warn"], {
-    cwd: at("."),
-    stdio: "inherit",
-  });
+/**
+ * Builds what browsers get below `/dashboard` and `/docs`, with its compressed forms, into folders of `built`. Throws when
+ * the dashboard does not build.
+ */
+export async function buildWebFiles(built: string): Promise<void> {
+  const [dashboard, docs] = [join(built, "dashboard"), join(built, "docs")];
+  const vite = spawnSync(
+    process.execPath,
+    [at("node_modules/vite/bin/vite.js"), "build", "--logLevel", "warn", "--outDir", dashboard],
+    { cwd: at("."), stdio: "inherit" },
+  );
   if (vite.status !== 0) throw new Error("the dashboard does not build");
-  mkdirSync(at("dist/docs"), { recursive: true });
-  cpSync(at("src/transports/dashboard/documents"), at("dist/docs"), { recursive: true });
-  for (const name of swaggerFiles) {
-    copyFileSync(at(`node_modules/swagger-ui-dist/${name}`), at(`dist/docs/${name}`));
-  }
-  await Promise.all(["dist/dashboard", "dist/docs"].map((folder) => compressAll(at(folder))));
+  mkdirSync(docs, { recursive: true });
+  cpSync(at("src/transports/dashboard/documents"), docs, { recursive: true });
+  for (const name of swaggerFiles) copyFileSync(at(`node_modules/swagger-ui-dist/${name}`), join(docs, name));
+  await Promise.all([dashboard, docs].map(compressAll));
 }
 
 const compressible: ReadonlySet<string> = new Set([".html", ".js", ".css", ".json", ".svg"]);

@@ -4,13 +4,12 @@ import { mkdir, mkdtemp, rm } from "node:fs/promises";
 import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { uisProgram } from "../support/program.js";
 import { type ServeProcess, spawnServe } from "../support/spawn-serve.js";
 
 const run = promisify(execFile);
-const root = fileURLToPath(new URL("../..", import.meta.url));
 /** Five times the aim, as the machine may be busy. */
 const readyWithinMs = 5 * 2_000;
 const fetchLimitMs = 300_000;
@@ -156,8 +155,7 @@ describe("the first start on a machine that reaches neither a hub nor pip", () =
       await stop(service);
     }
     const ports = { PORT: "0", UIS_GRPC_PORT: "0", UIS_OPS_PORT: "0" };
-    const program = ["--import", `${root}/node_modules/tsx/dist/loader.mjs`, `${root}/src/app/cli.ts`, "doctor"];
-    const doctor = await run(process.execPath, program, { cwd, env: { ...env, ...ports } });
+    const doctor = await run(process.execPath, [...uisProgram, "doctor"], { cwd, env: { ...env, ...ports } });
     for (const way of waysOut) expect(doctor.stdout).toMatch(way);
     expect(doctor.stdout).toMatch(/^warn {2}hub/m);
     expect(doctor.stdout).toMatch(/^warn {2}pip/m);

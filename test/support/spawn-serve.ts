@@ -1,6 +1,6 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
-import { fileURLToPath } from "node:url";
+import { uisProgram } from "./program.js";
 
 /** What `uis serve --json` prints. */
 export interface ReadyLine {
@@ -32,15 +32,13 @@ export interface ServeProcess {
   readonly exited: Promise<number | string>;
 }
 
-const root = fileURLToPath(new URL("../..", import.meta.url));
-
 export interface SpawnOptions {
   readonly args?: readonly string[];
   readonly env?: Readonly<Record<string, string>>;
   readonly cwd: string;
-  /** Arguments of Node itself, when the sources are run. */
+  /** Arguments of Node itself, where no command is given. */
   readonly nodeArgs?: readonly string[];
-  /** What to run; default: the sources, through tsx. */
+  /** What to run; default: `uis serve`. */
   readonly command?: readonly string[];
   /** Makes another command line of it, such as one of a program that runs it. */
   readonly under?: (command: readonly string[]) => readonly string[];
@@ -49,14 +47,7 @@ export interface SpawnOptions {
 /** Ports are free ones unless `args` or `env` say otherwise. The caller ends the process. */
 export function spawnServe(options: SpawnOptions): ServeProcess {
   const { args = ["--json"], env = {}, cwd, nodeArgs = [], under = (command) => command } = options;
-  const command = options.command ?? [
-    process.execPath,
-    ...nodeArgs,
-    "--import",
-    `${root}/node_modules/tsx/dist/loader.mjs`,
-    `${root}/src/app/cli.ts`,
-    "serve",
-  ];
+  const command = options.command ?? [process.execPath, ...nodeArgs, ...uisProgram, "serve"];
   const [program = "", ...rest] = under(command);
   const child = spawn(program, [...rest, ...args], {
     cwd,

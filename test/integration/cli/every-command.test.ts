@@ -3,7 +3,6 @@ import { writeFile } from "node:fs/promises";
 import type { AddressInfo } from "node:net";
 import { createServer } from "node:net";
 import { join } from "node:path";
-import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { allCommands, silentProgram } from "../../support/cli/all-commands.js";
 import type { CommandRow, CommandRows, Use } from "../../support/cli/command-row.js";
@@ -12,10 +11,10 @@ import { filesOfMachine, rowsOfMachine } from "../../support/cli/rows-of-machine
 import { rowsOfWebhooks } from "../../support/cli/rows-of-webhooks.js";
 import { CliScene } from "../../support/cli/scene.js";
 import { type CliResult, uis } from "../../support/cli-run.js";
+import { uisProgram } from "../../support/program.js";
 import { spawnServe } from "../../support/spawn-serve.js";
 
 const rows: CommandRows = { ...rowsOfAccess, ...rowsOfWebhooks, ...rowsOfMachine };
-const root = fileURLToPath(new URL("../../..", import.meta.url));
 let scene: CliScene;
 /** Nobody listens there. */
 let nowhere: string;
@@ -35,7 +34,7 @@ async function use(name: string, row: CommandRow, { words, ...around }: Use, isT
   const args = [...name.split(" "), ...words];
   const { env = scene.env, cwd = scene.folder } = around;
   if (row.untilSignal === undefined) return uis(args, { ...around, env, cwd, isTTY });
-  const command = [process.execPath, "--import", `${root}node_modules/tsx/dist/loader.mjs`, `${root}src/app/cli.ts`];
+  const command = [process.execPath, ...uisProgram];
   const running = spawnServe({ command, args, env, cwd });
   await Promise.race([row.untilSignal(running), running.exited]);
   running.child.kill("SIGTERM");

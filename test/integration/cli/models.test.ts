@@ -4,13 +4,13 @@ import { once } from "node:events";
 import { access, copyFile, mkdtemp, readdir, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { uis } from "../../support/cli-run.js";
 import { eventually } from "../../support/eventually.js";
 import { writeRandomBertGguf } from "../../support/gguf/random-gguf.js";
 import { writeScriptedGguf } from "../../support/gguf/scripted-gguf.js";
 import { HubServer } from "../../support/hub-server.js";
+import { uisProgram } from "../../support/program.js";
 import { type RunningService, startService } from "../../support/start-service.js";
 
 let folder: string;
@@ -46,9 +46,7 @@ type Model = Record<string, unknown>;
 
 /** A command in a process of its own, for what only a process can do. */
 function spawnCli(args: readonly string[], env: Record<string, string>, cwd: string) {
-  const root = fileURLToPath(new URL("../../..", import.meta.url));
-  const program = ["--import", `${root}/node_modules/tsx/dist/loader.mjs`, `${root}/src/app/cli.ts`];
-  const child = spawn(process.execPath, [...program, ...args], { cwd, env, stdio: ["ignore", "ignore", "pipe"] });
+  const child = spawn(process.execPath, [...uisProgram, ...args], { cwd, env, stdio: ["ignore", "ignore", "pipe"] });
   let stderr = "";
   child.stderr.setEncoding("utf8").on("data", (text: string) => {
     stderr += text;

@@ -1,10 +1,9 @@
 import { once } from "node:events";
-import { fileURLToPath } from "node:url";
 import { describe, expect, it } from "vitest";
+import { uisProgram } from "../../support/program.js";
 import { type ServeProcess, spawnServe } from "../../support/spawn-serve.js";
 
-const root = fileURLToPath(new URL("../../..", import.meta.url));
-const command = [process.execPath, "--import", `${root}node_modules/tsx/dist/loader.mjs`, `${root}src/app/cli.ts`];
+const command = [process.execPath, ...uisProgram];
 
 /** A command as people run it, without a terminal and with nothing on stdin. */
 function start(words: readonly string[], env: Record<string, string> = {}): ServeProcess {

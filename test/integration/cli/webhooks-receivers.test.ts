@@ -1,9 +1,9 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
-import { resolve } from "node:path";
 import { afterEach, describe, expect, it } from "vitest";
 import { signWebhook } from "../../../src/lib/webhook-signature.js";
 import { uis } from "../../support/cli-run.js";
+import { uisProgram } from "../../support/program.js";
 
 const secret = `whsec_${Buffer.alloc(32, "s").toString("base64")}`;
 const other = `whsec_${Buffer.alloc(32, "o").toString("base64")}`;
@@ -65,7 +65,7 @@ describe("uis webhooks listen", () => {
 
   /** Starts it as a process, because it ends by a signal. */
   async function listen(...args: readonly string[]) {
-    const command = ["--import", "tsx", resolve("src/app/cli.ts"), "webhooks", "listen", "--port", "0", ...args];
+    const command = [...uisProgram, "webhooks", "listen", "--port", "0", ...args];
     const child = spawn(process.execPath, command, { stdio: ["ignore", "pipe", "pipe"] });
     started.push(child);
     const written = { stdout: "", stderr: "" };

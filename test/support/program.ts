@@ -1,0 +1,12 @@
+import { fileURLToPath } from "node:url";
+
+const at = (path: string): string => fileURLToPath(new URL(`../../${path}`, import.meta.url));
+
+/**
+ * What Node runs `uis` from: the build where `npm test` has just made one, which starts in half the time and is what
+ * people get, else the sources, through tsx.
+ */
+export const uisProgram: readonly string[] =
+  process.env["UIS_TEST_BUILD"] === "1"
+    ? [at("dist/app/cli.js")]
+    : ["--import", at("node_modules/tsx/dist/loader.mjs"), at("src/app/cli.ts")];
