@@ -1,24 +1,31 @@
-/** A timer that is later than that was held up; others are late by a millisecond or two. */
-const lateMsMin = 5;
+/** A timer that is later than that was held up by more than a moment of work. */
+const pausedMsMin = 20;
 
 /**
- * Calls `expired` when `timeoutMs` are over. If this process stood still at that moment, for a collection of garbage or
- * because the machine was busy elsewhere, what the server said meanwhile is not read yet: as much time is added as was
- * lost, once and at most `timeoutMs`, so that a pause of ours is not taken for an outage of the store.
+ * Calls `expired` when `timeoutMs` are over and what has come from the server by then is read: where this process was busy
+ * at that moment, an answer may wait in its socket. If it stood still for longer, for a collection of garbage or because
+ * the machine was elsewhere, as much time is added as was lost, once and at most `timeoutMs`. A pause of ours is not an
+ * outage of the store.
  */
 export class Deadline {
   #timer: NodeJS.Timeout;
+  #last: NodeJS.Immediate | null = null;
 
   constructor(timeoutMs: number, expired: () => void) {
     const dueAtMs = performance.now() + timeoutMs;
+    // Immediates run after sockets were read.
+    const expire = (): void => {
+      this.#last = setImmediate(expired);
+    };
     this.#timer = setTimeout(() => {
       const lateMs = Math.min(timeoutMs, performance.now() - dueAtMs);
-      if (lateMs < lateMsMin) expired();
-      else this.#timer = setTimeout(expired, lateMs);
+      if (lateMs < pausedMsMin) expire();
+      else this.#timer = setTimeout(expire, lateMs);
     }, timeoutMs);
   }
 
   cancel(): void {
     clearTimeout(this.#timer);
+    if (this.#last !== null) clearImmediate(this.#last);
   }
 }
