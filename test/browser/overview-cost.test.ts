@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import type { Browser } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { cpuMs } from "../../scripts/load/process-figures.js";
+import { cpuMs } from "../bench/process-figures.js";
 import { hasChromium, openChromium } from "../support/browser/chromium.js";
 import { type ReadyLine, type ServeProcess, spawnServe } from "../support/spawn-serve.js";
 import { byTier } from "../support/tier.js";

@@ -10,8 +10,8 @@ import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { parseArgs } from "node:util";
 import { defaultChatModels } from "../../src/model-store/default-models.js";
-import { writeRandomGguf } from "../../test/support/gguf/random-gguf.js";
-import { modelCacheFolder } from "../../test/support/model-files/model-cache.js";
+import { writeRandomGguf } from "../support/gguf/random-gguf.js";
+import { modelCacheFolder } from "../support/model-files/model-cache.js";
 import { startDirect } from "./direct-process.js";
 import {
   contextLength,

@@ -51,7 +51,7 @@ writeFileSync(
 const env = { ...process.env, UIS_DATA_DIR: join(folder, "data"), LOG_LEVEL: process.env["LOG_LEVEL"] ?? "info" };
 const ports = ["--port", "0", "--grpc-port", "0", "--ops-port", "0"];
 const ours = await startPinned(serverCore, ["dist/app/cli.js", "serve", "--json", "--config", config, ...ports], env);
-const echo = await startPinned(serverCore, ["--import", "tsx", "scripts/load/echo-server.ts"], env);
+const echo = await startPinned(serverCore, ["--import", "tsx", "test/bench/echo-server.ts"], env);
 try {
   const ourPort = Number(new URL(String(ours.ready["api"])).port);
   const key = String((ours.ready["api_key"] as Record<string, unknown>)["secret"]);

@@ -9,7 +9,7 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { parseArgs } from "node:util";
-import { writeRandomGguf } from "../../test/support/gguf/random-gguf.js";
+import { writeRandomGguf } from "../support/gguf/random-gguf.js";
 import { compareFirstTokens, type FirstTokenSides } from "./first-tokens.js";
 import { median } from "./http-request.js";
 import { load } from "./raw-client.js";
