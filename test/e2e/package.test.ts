@@ -3,13 +3,14 @@ import { existsSync } from "node:fs";
 import { mkdtemp, readFile, rm } from "node:fs/promises";
 import { createRequire } from "node:module";
 import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
 import { publint } from "publint";
 import { formatMessage } from "publint/utils";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { builtIn, lockedForUsers, type Sbom } from "../../scripts/sbom.js";
+import { ownLinks } from "../unit/docs/links.js";
 
 const run = promisify(execFile);
 const root = fileURLToPath(new URL("../..", import.meta.url));
@@ -59,9 +60,25 @@ describe("the packed tarball", () => {
     expect(wanted.filter((path) => !paths.includes(path))).toEqual([]);
   });
 
+  it("has all that its pages lead to", async () => {
+    const isInside = (target: string) => paths.some((path) => path === target || path.startsWith(`${target}/`));
+    const pages = paths.filter((path) => path.endsWith(".md"));
+    const lost = await Promise.all(
+      pages.map(async (page) => {
+        const targets = ownLinks(await readFile(join(root, page), "utf8"))
+          .map((link) => link.replace(/#.*/, ""))
+          .filter((path) => path !== "")
+          .map((path) => join(dirname(page), path));
+        return targets.filter((target) => !isInside(target)).map((target) => `${page}: ${target}`);
+      }),
+    );
+    expect(pages).toContain("docs/hardening.md");
+    expect(lost.flat()).toEqual([]);
+  });
+
   it("holds what runs and what is read, and nothing else, in a few megabytes", () => {
     const expected =
-      /^(dist\/.*\.(js|css|html|svg|png|lua|br|gz)|dist\/docs\/(LICENSE|NOTICE|.*\.LICENSE\.txt)|dist\/lib\/(webhook-signature|proto-folder)\.d\.ts|gen\/.*\.js|proto\/.*\.proto|docs\/.*\.(md|json|yaml|png|svg)|(README|CHANGELOG)\.md|LICENSE|NOTICE|package\.json)$/;
+      /^(dist\/.*\.(js|css|html|svg|png|lua|br|gz)|dist\/docs\/(LICENSE|NOTICE|.*\.LICENSE\.txt)|dist\/lib\/(webhook-signature|proto-folder)\.d\.ts|gen\/.*\.js|proto\/.*\.proto|docs\/.*\.(md|json|yaml|png|svg)|deploy\/(grafana\/.*\.json|prometheus\/alerts\.yml|proxy\/.*\.(conf|cfg))|(README|CHANGELOG|CONTRIBUTING|SECURITY)\.md|LICENSE|NOTICE|package\.json)$/;
     expect(paths.filter((path) => !expected.test(path))).toEqual([]);
     expect(paths.filter((path) => /^(test|src|scripts|data)\/|\.test\.|\/\./.test(path))).toEqual([]);
     expect(packed.size).toBeLessThan(tarballBytesMax);
