@@ -40,7 +40,7 @@ They come from the environment only, each also from the file that \`<name>_FILE\
 | --- | --- |
 | \`UIS_ADMIN_TOKEN\` | Credential of the administrator, beside the one in \`<data_dir>/admin.token\`. 16 to 256 printable characters. |
 | \`UIS_BOOTSTRAP_API_KEY\` | An API key of your own, registered at start in place of a generated one. 8 to 256 printable characters. |
-| \`UIS_ADMIN_PASSWORD\` | The administrator's password for the dashboard. 12 to 1024 characters. |
+| \`UIS_ADMIN_PASSWORD\` | The administrator's password for the dashboard. 12 to 1024 characters. It holds at every start: change it here. |
 | \`UIS_MASTER_KEY\` | Encrypts secrets that are kept: base64 of 32 bytes, \`openssl rand -base64 32\`. Required with Redis, the same on all replicas; otherwise made once as \`<data_dir>/master.key\`. |
 
 Commands that talk to a running service find it by \`UIS_URL\` (default \`http://127.0.0.1:8080\`) and use \`UIS_ADMIN_TOKEN\`,
