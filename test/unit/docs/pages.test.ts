@@ -2,6 +2,7 @@ import { readFileSync } from "node:fs";
 import { describe, expect, it } from "vitest";
 import { readRules } from "../../../scripts/rules.js";
 import { operationByRpcPath } from "../../../src/contract/operations.js";
+import { defaultChatModels } from "../../../src/model-store/default-models.js";
 import { hasCommand } from "../../support/command-line.js";
 import { isGoodLink, ownLinks, pages, unnamedPictures } from "./links.js";
 import { isReal, namesIn } from "./names-in-text.js";
@@ -67,6 +68,17 @@ describe.each(handWritten)("%s", (page) => {
   it("names only settings, variables, metrics, commands, services and files that exist", () => {
     const names = namesIn(textOf(page));
     expect(names.filter((name) => !isKnown(name))).toEqual([]);
+  });
+});
+
+describe.each(["README.md", "docs/grpc.md"])("%s", (page) => {
+  it("asks in its examples for the model that a first start tries first", () => {
+    const examples = [...textOf(page).matchAll(/^```[\s\S]*?^```$/gm)].join("\n");
+    const asked = [...examples.matchAll(/\bmodel"?[:=] ?"([^"]+)"|UIS_MODEL\W+"([^"]+)"/g)].map(
+      (one) => one[1] ?? one[2],
+    );
+    expect(asked.length).toBeGreaterThan(1);
+    expect(new Set(asked)).toEqual(new Set([defaultChatModels[0]?.id]));
   });
 });
 
