@@ -18,8 +18,8 @@ let visit: Visit;
 const dialog = () => visit.page.getByRole("dialog");
 const badge = (state: string) => visit.page.locator(".badge").getByText(state, { exact: true });
 
-async function makeEvent(): Promise<void> {
-  const { api, key } = dashboard.service;
+async function makeEvent(key = dashboard.service.key): Promise<void> {
+  const { api } = dashboard.service;
   const response = await fetch(`${api}/chat/completions`, {
     method: "POST",
     headers: { authorization: `Bearer ${key}`, "content-type": "application/json" },
@@ -28,14 +28,22 @@ async function makeEvent(): Promise<void> {
   await response.text();
 }
 
-async function addEndpoint(): Promise<void> {
-  const { api, key } = dashboard.service;
+async function addEndpoint(key = dashboard.service.key): Promise<string> {
+  const { api } = dashboard.service;
   const response = await fetch(`${api}/webhooks`, {
     method: "POST",
     headers: { authorization: `Bearer ${key}`, "content-type": "application/json" },
     body: JSON.stringify({ url: receiver.url, events: ["request.completed"] }),
   });
   expect(response.status).toBe(200);
+  return ((await response.json()) as { id: string }).id;
+}
+
+/** A key of the account, and an endpoint that gets its events. */
+async function startAccount(account: string): Promise<{ readonly key: string; readonly endpointId: string }> {
+  const { apiKeys } = dashboard.service.service.parts;
+  const { secret: key } = await apiKeys.create({ name: account, scope: "read_write", account });
+  return { key, endpointId: await addEndpoint(key) };
 }
 
 // Needs Debian's Chromium.
@@ -141,5 +149,25 @@ describe.skipIf(!hasChromium).each(stores)("deliveries in a browser, state in %s
     expect(await accessibilityFaults(page)).toEqual([]);
     await takePictures(page, "deliveries");
     expect(await keyboardFaults(page)).toEqual([]);
+  });
+
+  it("WH-48: a replay names the account, for an endpoint is found only in its own", async () => {
+    const { page } = visit;
+    const { key, endpointId } = await startAccount("branch");
+    receiver.answerWith({ status: 200 });
+    const before = receiver.requests.length;
+    await makeEvent(key);
+    await receiver.until(before + 1);
+    await page.getByRole("button", { name: "Replay a range" }).click();
+    await dialog().getByLabel("Account").fill("branch");
+    await dialog().locator(`datalist option[value="${endpointId}"]`).waitFor({ state: "attached" });
+    await dialog().getByLabel("Endpoint").fill(endpointId);
+    await dialog().getByLabel("Created from").fill("2020-01-01T00:00");
+    await dialog().getByText("Also what was delivered.").click();
+    await dialog().getByRole("button", { name: "Replay", exact: true }).click();
+    await dialog().getByText("1 queued by this call.").waitFor();
+    await visit.go("deliveries?account=branch");
+    await page.getByRole("button", { name: "Replay a range" }).click();
+    expect(await dialog().getByLabel("Account").inputValue()).toBe("branch");
   });
 });

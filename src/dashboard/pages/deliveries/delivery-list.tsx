@@ -53,9 +53,7 @@ export function DeliveryList() {
         onPage={(page) => go("deliveries", { ...query, page })}
       />
       {retried !== null && <Retry delivery={retried} onDone={reload} onClose={() => setRetried(null)} />}
-      {isReplaying && (
-        <Replay query={query} endpoints={endpoints} onQueued={reload} onClose={() => setReplaying(false)} />
-      )}
+      {isReplaying && <Replay query={query} onQueued={reload} onClose={() => setReplaying(false)} />}
     </div>
   );
 }

@@ -1,6 +1,5 @@
 import { useState } from "preact/hooks";
 import type { ReplayDeliveriesResponseJson } from "../../../../gen/unified/webhook/v1/delivery_service_pb.js";
-import type { WebhookEndpointJson } from "../../../../gen/unified/webhook/v1/webhook_endpoint_pb.js";
 import { call } from "../../api.js";
 import { toInstant, toLocal } from "../../local-time.js";
 import { Check } from "../../ui/check.js";
@@ -9,14 +8,14 @@ import { Field, Form, textOf } from "../../ui/form.js";
 import type { DeliveryQuery } from "./delivery-query.js";
 import { EndpointField } from "./endpoint-field.js";
 import { ReplayProgress } from "./replay-progress.js";
+import { useEndpoints } from "./use-endpoints.js";
 
 /** By one call. */
 const queuedMax = 10_000;
 
 export interface ReplayProps {
-  /** Fills in the endpoint, the account and the span. */
+  /** Fills in the account, the endpoint and the span. */
   readonly query: DeliveryQuery;
-  readonly endpoints: readonly WebhookEndpointJson[];
   /** Deliveries were queued. */
   readonly onQueued: () => void;
   readonly onClose: () => void;
@@ -25,7 +24,9 @@ export interface ReplayProps {
 /**
  * Sends what an endpoint missed again. The same call again queues nothing twice and tells how far it is.
  */
-export function Replay({ query, endpoints, onQueued, onClose }: ReplayProps) {
+export function Replay({ query, onQueued, onClose }: ReplayProps) {
+  const [account, setAccount] = useState(query.account);
+  const endpoints = useEndpoints(account.trim());
   const [endpointId, setEndpointId] = useState(query.endpoint);
   const [from, setFrom] = useState(toLocal(query.from));
   const [before, setBefore] = useState(toLocal(query.before));
@@ -37,7 +38,7 @@ export function Replay({ query, endpoints, onQueued, onClose }: ReplayProps) {
     const createdBefore = progress?.createdBefore ?? toInstant(before);
     const answer = await call("unified.webhook.v1.DeliveryService/ReplayDeliveries", {
       endpointId: endpointId.trim(),
-      account: query.account,
+      account: account.trim(),
       includeDelivered,
       restartSchedule,
       ...(createdFrom === null ? {} : { createdFrom }),
@@ -55,6 +56,7 @@ export function Replay({ query, endpoints, onQueued, onClose }: ReplayProps) {
       >
         {progress === null ? (
           <>
+            <AccountField account={account} onChange={setAccount} />
             <EndpointField endpoints={endpoints} value={endpointId} onChange={setEndpointId} isRequired />
             <LocalTime label="Created from" value={from} onChange={setFrom} isRequired />
             <LocalTime label="Created before" hint="Empty: now." value={before} onChange={setBefore} />
@@ -76,6 +78,29 @@ export function Replay({ query, endpoints, onQueued, onClose }: ReplayProps) {
 /** A call that has queued as many as one may leaves others behind. */
 function verbAfter({ queued = 0 }: ReplayDeliveriesResponseJson): string {
   return queued >= queuedMax ? "Queue the next" : "See how far it is";
+}
+
+interface AccountFieldProps {
+  readonly account: string;
+  readonly onChange: (account: string) => void;
+}
+
+/** The list shows all accounts; an endpoint is found only in its own. */
+function AccountField({ account, onChange }: AccountFieldProps) {
+  return (
+    <Field label="Account" name="account" hint="Whose endpoint it is. Empty: default.">
+      {(ids) => (
+        <input
+          {...ids}
+          type="text"
+          autocomplete="off"
+          spellcheck={false}
+          value={account}
+          onInput={(event) => onChange(textOf(event))}
+        />
+      )}
+    </Field>
+  );
 }
 
 interface LocalTimeProps {
