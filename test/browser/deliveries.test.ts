@@ -170,4 +170,40 @@ describe.skipIf(!hasChromium).each(stores)("deliveries in a browser, state in %s
     await page.getByRole("button", { name: "Replay a range" }).click();
     expect(await dialog().getByLabel("Account").inputValue()).toBe("branch");
   });
+
+  it("WH-46: a retry that can only fail is not offered, and of a disabled endpoint it says what comes first", async () => {
+    const { page } = visit;
+    const { key, endpointId } = await startAccount("closing");
+    receiver.answerWith({ status: 500 });
+    await makeEvent(key);
+    await visit.go("webhooks?account=closing");
+    await page.getByRole("button", { name: "Disable: " }).click();
+    await dialog().getByRole("button", { name: "Disable" }).click();
+    await dialog().waitFor({ state: "detached" });
+
+    await visit.go("deliveries?account=closing");
+    await badge("permanently failed").waitFor();
+    await page.getByRole("button", { name: "Retry " }).click();
+    await dialog().getByText("Nothing is sent to an endpoint that is disabled.").waitFor();
+    expect(await dialog().getByRole("button", { name: "Retry now" }).count()).toBe(0);
+    expect(await accessibilityFaults(page)).toEqual([]);
+    expect(await keyboardFaults(page)).toEqual([]);
+    await dialog().getByRole("link", { name: "Enable the endpoint first" }).click();
+    await dialog().waitFor({ state: "detached" });
+    await page.getByRole("button", { name: "Enable: " }).click();
+    await dialog().getByRole("button", { name: "Enable" }).click();
+    await dialog().waitFor({ state: "detached" });
+
+    const before = receiver.requests.length;
+    await makeEvent(key);
+    await receiver.until(before + 1);
+    const { api } = dashboard.service;
+    await fetch(`${api}/webhooks/${endpointId}`, { method: "DELETE", headers: { authorization: `Bearer ${key}` } });
+    await visit.go("deliveries?account=closing");
+    await page.getByText("the endpoint was deleted").waitFor();
+    const retry = page.getByRole("button", { name: "Retry " });
+    expect(await retry.count()).toBe(1);
+    await retry.click();
+    await dialog().getByText("The endpoint was deleted. Nothing can be sent to it any more.").waitFor();
+  });
 });

@@ -1,4 +1,5 @@
 import { describe, expect, it } from "vitest";
+import { canRetry } from "../../../src/dashboard/pages/deliveries/can-retry.js";
 import { isFiltered, listRequest, noFilter, queryOf } from "../../../src/dashboard/pages/deliveries/delivery-query.js";
 import {
   answerWords,
@@ -50,6 +51,16 @@ describe("words of the dashboard", () => {
 
   it("the events are those of the service", () => {
     expect(eventTypeNames).toEqual([...eventTypes]);
+  });
+});
+
+describe("a retry by hand", () => {
+  it.each([
+    ["retries_used_up", true],
+    ["endpoint_disabled", true],
+    ["endpoint_deleted", false],
+  ])("of a delivery that failed with %s is offered: %s", (reason, isOffered) => {
+    expect(canRetry({ state: "permanently_failed", reason })).toBe(isOffered);
   });
 });
 

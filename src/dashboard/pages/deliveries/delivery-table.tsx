@@ -4,10 +4,10 @@ import { wholeNumber } from "../../format.js";
 import { Moment } from "../../ui/moment.js";
 import { PageLink } from "../../ui/page-link.js";
 import { type Column, Table } from "../../ui/table.js";
+import { canRetry } from "./can-retry.js";
 import type { DeliveryQuery } from "./delivery-query.js";
 import { DeliveryState } from "./delivery-state.js";
 import { Due } from "./due.js";
-import { canRetry } from "./retry.js";
 
 export interface DeliveryTableProps {
   readonly deliveries: readonly DeliveryJson[];

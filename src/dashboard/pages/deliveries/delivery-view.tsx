@@ -7,12 +7,13 @@ import { Facts } from "../../ui/facts.js";
 import { Loading, Problem } from "../../ui/feedback.js";
 import { PageLink } from "../../ui/page-link.js";
 import { Attempts } from "./attempts.js";
+import { canRetry } from "./can-retry.js";
 import { queryOf } from "./delivery-query.js";
 import { DeliveryState } from "./delivery-state.js";
 import { stateOf } from "./delivery-words.js";
 import { Due } from "./due.js";
 import { Payload } from "./payload.js";
-import { canRetry, Retry } from "./retry.js";
+import { Retry } from "./retry.js";
 import { useLive } from "./use-live.js";
 
 /** One delivery: where it stands, its attempts and what is posted. */

@@ -5,11 +5,8 @@ import { distance } from "../../format.js";
 import { Check } from "../../ui/check.js";
 import { Dialog } from "../../ui/dialog.js";
 import { Form } from "../../ui/form.js";
-
-/** Whether somebody can have it sent by hand now. */
-export function canRetry({ state, purged = false }: DeliveryJson): boolean {
-  return !purged && state !== "delivery_attempted" && state !== "pending";
-}
+import { PageLink } from "../../ui/page-link.js";
+import { useData } from "../../use-data.js";
 
 export interface RetryProps {
   readonly delivery: DeliveryJson;
@@ -20,6 +17,7 @@ export interface RetryProps {
 /** Makes one attempt at once; says before what that means where the delivery stands. */
 export function Retry({ delivery, onDone, onClose }: RetryProps) {
   const [restartSchedule, setRestart] = useState(false);
+  const obstacle = useObstacle(delivery);
   const isDelivered = delivery.state === "delivered";
   const retry = async (): Promise<void> => {
     await call("unified.webhook.v1.DeliveryService/RetryDelivery", {
@@ -30,8 +28,16 @@ export function Retry({ delivery, onDone, onClose }: RetryProps) {
     onDone();
     onClose();
   };
+  const title = isDelivered ? "Send it once more?" : "Retry now";
+  if (obstacle !== null) {
+    return (
+      <Dialog title={title} onClose={onClose}>
+        <NoRetry obstacle={obstacle} account={delivery.account ?? ""} onLeave={onClose} />
+      </Dialog>
+    );
+  }
   return (
-    <Dialog title={isDelivered ? "Send it once more?" : "Retry now"} onClose={onClose}>
+    <Dialog title={title} onClose={onClose}>
       <Form verb={isDelivered ? "Send again" : "Retry now"} send={retry} onCancel={onClose}>
         <p>{whatFollows(delivery)}</p>
         {delivery.state === "permanently_failed" && (
@@ -41,6 +47,38 @@ export function Retry({ delivery, onDone, onClose }: RetryProps) {
         )}
       </Form>
     </Dialog>
+  );
+}
+
+type Obstacle = "disabled" | "deleted";
+
+/** Why the endpoint gets nothing now, whatever the delivery failed of. Null: nothing is known against it. */
+function useObstacle({ account = "", endpointId = "" }: DeliveryJson): Obstacle | null {
+  const { value } = useData(
+    (signal) => call("unified.webhook.v1.WebhookEndpointService/ListWebhookEndpoints", { account }, signal),
+    [account],
+  );
+  if (value === null) return null;
+  const endpoint = value.webhookEndpoints?.find(({ id }) => id === endpointId);
+  if (endpoint === undefined) return "deleted";
+  return endpoint.status === "disabled" ? "disabled" : null;
+}
+
+interface NoRetryProps {
+  readonly obstacle: Obstacle;
+  readonly account: string;
+  readonly onLeave: () => void;
+}
+
+function NoRetry({ obstacle, account, onLeave }: NoRetryProps) {
+  if (obstacle === "deleted") return <p role="status">The endpoint was deleted. Nothing can be sent to it any more.</p>;
+  return (
+    <p role="status">
+      Nothing is sent to an endpoint that is disabled.{" "}
+      <PageLink page="webhooks" query={{ account }} onFollow={onLeave}>
+        Enable the endpoint first
+      </PageLink>
+    </p>
   );
 }
 
