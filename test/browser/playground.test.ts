@@ -92,6 +92,8 @@ describe.skipIf(!hasChromium).each(storesByTier)("the playground in a browser, s
     expect(curl).toContain(`curl --no-buffer '${dashboard.service.api}/chat/completions'`);
     expect(curl).toContain('"authorization: Bearer $UIS_API_KEY"');
     for (const part of ["Be short.", "First", "Second", '"temperature": 0.5']) expect(curl).toContain(part);
+    await page.getByLabel("Language").selectOption("Python");
+    expect(await page.getByRole("button", { name: "Copied" }).count()).toBe(0);
     for (const language of ["Python", "TypeScript", "gRPC, with buf curl"]) {
       await page.getByLabel("Language").selectOption(language);
       expect(await page.locator("pre").innerText()).toContain("Second");

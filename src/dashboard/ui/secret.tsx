@@ -3,22 +3,23 @@ import { useState } from "preact/hooks";
 
 /** Puts text on the clipboard and says that it did. */
 export function Copy({ text, label = "Copy" }: { readonly text: string; readonly label?: string }) {
-  const [state, setState] = useState<"idle" | "copied" | "refused">("idle");
+  const [last, setLast] = useState<{ readonly text: string; readonly isCopied: boolean } | null>(null);
   const copy = (): void => {
     // Browsers have no clipboard for pages that came over plain HTTP from another machine.
     const clipboard: Clipboard | undefined = navigator.clipboard;
-    if (clipboard === undefined) setState("refused");
+    const tell = (isCopied: boolean): void => setLast({ text, isCopied });
+    if (clipboard === undefined) tell(false);
     else
       clipboard.writeText(text).then(
-        () => setState("copied"),
-        () => setState("refused"),
+        () => tell(true),
+        () => tell(false),
       );
   };
+  // What was said of another text does not hold for this one.
+  const said = last?.text !== text ? label : last.isCopied ? "Copied" : "Select it and copy by hand";
   return (
     <button type="button" onClick={copy}>
-      <span aria-live="polite">
-        {state === "copied" ? "Copied" : state === "refused" ? "Select it and copy by hand" : label}
-      </span>
+      <span aria-live="polite">{said}</span>
     </button>
   );
 }
