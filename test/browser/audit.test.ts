@@ -33,7 +33,7 @@ describe.skipIf(!hasChromium).each(stores)("audit and sessions in a browser, sta
     await page.getByLabel("Name").fill("audited");
     await page.getByRole("dialog").getByRole("button", { name: "Create key" }).click();
     const secret = await page.locator("code.value").innerText();
-    await page.keyboard.press("Escape");
+    await page.getByRole("dialog").getByRole("button", { name: "Done" }).click();
     await page.getByRole("link", { name: "Audit" }).click();
     const record = page.getByRole("row").filter({ hasText: "api_key.create" }).first();
     await record.getByText(/details$/).click();

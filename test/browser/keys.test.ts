@@ -3,6 +3,8 @@ import { accessibilityFaults } from "../support/browser/accessibility.js";
 import { ask } from "../support/browser/ask.js";
 import { hasChromium } from "../support/browser/chromium.js";
 import type { DashboardRun, Visit } from "../support/browser/dashboard.js";
+import { pressEscapeTwice } from "../support/browser/escape.js";
+import { holdAnswers } from "../support/browser/hold-answers.js";
 import { keyboardFaults } from "../support/browser/keyboard.js";
 import { takePictures } from "../support/browser/pictures.js";
 import { startDashboardOn, stores } from "../support/browser/stores.js";
@@ -72,7 +74,7 @@ describe.skipIf(!hasChromium).each(stores)("API keys in a browser, state in %s",
   it("KEY-16: a rotated key works on beside its successor, whose secret is shown once", async () => {
     const { page } = visit;
     const old = await create("rotated", "shop");
-    await page.keyboard.press("Escape");
+    await dialog().getByRole("button", { name: "Done" }).click();
     await page.getByRole("button", { name: "Rotate rotated" }).click();
     await dialog().getByLabel("The old key works on").selectOption("for 1 hour");
     await dialog().getByRole("button", { name: "Rotate" }).click();
@@ -83,6 +85,50 @@ describe.skipIf(!hasChromium).each(stores)("API keys in a browser, state in %s",
     await dialog().getByRole("button", { name: "Done" }).click();
     await row("rotated").getByText("in 60 min").waitFor();
     expect(await page.content()).not.toContain(successor);
+  });
+
+  it("KEY-2: Escape does not take the key away before its own button does", async () => {
+    const { page } = visit;
+    const answer = await holdAnswers(page, "**/*/CreateApiKey");
+    await page.getByRole("button", { name: "Create key" }).click();
+    await dialog().getByLabel("Name").fill("kept");
+    await dialog().getByRole("button", { name: "Create key" }).click();
+    await pressEscapeTwice(page);
+    expect(await dialog().getByRole("button", { name: "Cancel" }).isDisabled()).toBe(true);
+    answer.release();
+    const secret = await shownSecret();
+    const isRead = () => page.evaluate(() => document.activeElement?.textContent?.includes("It is shown only now."));
+    await expect.poll(isRead).toBe(true);
+    await pressEscapeTwice(page);
+    expect(await shownSecret()).toBe(secret);
+    expect(await statusWith(secret)).toBe(200);
+    expect(await dialog().getByRole("button", { name: "Close" }).isDisabled()).toBe(true);
+    expect(await keyboardFaults(page)).toEqual([]);
+    await dialog().getByRole("button", { name: "Done" }).click();
+    await dialog().waitFor({ state: "detached" });
+    expect(await page.evaluate(() => document.activeElement?.textContent)).toBe("Create key");
+  });
+
+  it("a window whose sending was refused closes with Escape again", async () => {
+    const { page } = visit;
+    await page.getByRole("button", { name: "Create key" }).click();
+    await dialog().getByLabel("Name").fill("refused");
+    await dialog().getByLabel("Account").fill("Not A Name");
+    await dialog().getByRole("button", { name: "Create key" }).click();
+    await dialog().getByRole("alert").waitFor();
+    await page.keyboard.press("Escape");
+    await dialog().waitFor({ state: "detached" });
+  });
+
+  it("KEY-16: Escape does not take the successor's key away", async () => {
+    const { page } = visit;
+    await create("to be rotated", "shop");
+    await dialog().getByRole("button", { name: "Done" }).click();
+    await page.getByRole("button", { name: "Rotate to be rotated" }).click();
+    await dialog().getByRole("button", { name: "Rotate" }).click();
+    const secret = await shownSecret();
+    await pressEscapeTwice(page);
+    expect(await shownSecret()).toBe(secret);
   });
 
   it("KEY-8: what a key may do is changed, and only that", async () => {

@@ -4,6 +4,8 @@ import { verifyWebhook } from "../../src/lib/webhook-signature.js";
 import { accessibilityFaults } from "../support/browser/accessibility.js";
 import { hasChromium } from "../support/browser/chromium.js";
 import type { DashboardRun, Visit } from "../support/browser/dashboard.js";
+import { pressEscapeTwice } from "../support/browser/escape.js";
+import { holdAnswers } from "../support/browser/hold-answers.js";
 import { keyboardFaults } from "../support/browser/keyboard.js";
 import { takePictures } from "../support/browser/pictures.js";
 import { startDashboardOn, stores } from "../support/browser/stores.js";
@@ -66,6 +68,27 @@ describe.skipIf(!hasChromium).each(stores)("webhooks in a browser, state in %s",
     await card().getByText("enabled").waitFor();
     expect(await page.content()).not.toContain(secret);
     expect(await card().innerText()).toContain(`whsec_…${secret.slice(-4)}`);
+  });
+
+  it("WH-6 WH-7: Escape takes no signing secret away before its window's button does", async () => {
+    const { page } = visit;
+    const answer = await holdAnswers(page, "**/*/CreateWebhookEndpoint");
+    await page.getByRole("button", { name: "Add endpoint" }).click();
+    await dialog().getByLabel("URL").fill(receiver.url);
+    await press("Add endpoint");
+    await pressEscapeTwice(page);
+    answer.release();
+    const first = await shownSecret();
+    await pressEscapeTwice(page);
+    expect(await shownSecret()).toBe(first);
+    await press("Done");
+    await act("Rotate secret");
+    await press("Rotate");
+    await dialog().getByText("The old one signs beside it until").waitFor();
+    const second = await shownSecret();
+    expect(second).not.toBe(first);
+    await pressEscapeTwice(page);
+    expect(await shownSecret()).toBe(second);
   });
 
   it("WH-49 WH-43: a test event shows what the receiver answers, as text", async () => {

@@ -2,6 +2,7 @@ import type { ComponentChildren } from "preact";
 import { useId } from "preact/hooks";
 import { ApiError } from "../api.js";
 import { useAction } from "./action.js";
+import { useHold } from "./dialog.js";
 import { Problem } from "./feedback.js";
 
 export interface FieldProps {
@@ -31,12 +32,16 @@ export interface FormProps {
   readonly verb: string;
   readonly send: () => Promise<void>;
   readonly onCancel?: () => void;
+  /** What comes back is shown this once: the window stays open until it is there. */
+  readonly makesSecret?: boolean;
   readonly children: ComponentChildren;
 }
 
 /** Sends once at a time and shows what the service refused, naming the field. */
-export function Form({ verb, send, onCancel, children }: FormProps) {
+export function Form({ verb, send, onCancel, makesSecret = false, children }: FormProps) {
   const { isRunning, error, start } = useAction(send);
+  const isHeld = makesSecret && isRunning;
+  useHold(isHeld);
   const shown = error instanceof ApiError && error.param !== "" ? new Error(`${error.param}: ${error.message}`) : error;
   return (
     <form
@@ -50,7 +55,7 @@ export function Form({ verb, send, onCancel, children }: FormProps) {
       <Problem error={shown} />
       <footer>
         {onCancel !== undefined && (
-          <button type="button" onClick={onCancel}>
+          <button type="button" disabled={isHeld} onClick={onCancel}>
             Cancel
           </button>
         )}

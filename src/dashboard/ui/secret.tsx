@@ -1,5 +1,6 @@
 import type { ComponentChildren } from "preact";
-import { useState } from "preact/hooks";
+import { useEffect, useId, useRef, useState } from "preact/hooks";
+import { useHold } from "./dialog.js";
 
 /** Puts text on the clipboard and says that it did. */
 export function Copy({ text, label = "Copy" }: { readonly text: string; readonly label?: string }) {
@@ -32,18 +33,25 @@ export interface SecretOnceProps {
   readonly children?: ComponentChildren;
 }
 
-/** What a dialog shows when it has made a secret: the value, this once. */
+/** What a dialog shows when it has made a secret: the value, this once. Only its own button closes the window. */
 export function SecretOnce({ label, secret, onClose, children }: SecretOnceProps) {
+  const box = useRef<HTMLElement>(null);
+  const id = useId();
+  useHold(true);
+  // It takes the place of a form that had the focus; so it is read out, too.
+  useEffect(() => box.current?.focus(), []);
   return (
     <div class="stack">
-      <div class="secret">
-        <strong>{label}</strong>
+      <section ref={box} class="secret" tabIndex={-1} aria-labelledby={id} aria-describedby={`${id}-once`}>
+        <strong id={id}>{label}</strong>
         <div class="row">
           <code class="value">{secret}</code>
           <Copy text={secret} />
         </div>
-        <small>It is shown only now. Keep it where secrets are kept; a lost one must be replaced.</small>
-      </div>
+        <small id={`${id}-once`}>
+          It is shown only now. Keep it where secrets are kept; a lost one must be replaced.
+        </small>
+      </section>
       {children}
       <footer>
         <button type="button" class="primary" onClick={onClose}>

@@ -25,7 +25,7 @@ export function NewKey({ account, onMade, onClose }: NewKeyProps) {
   return (
     <Dialog title={secret === null ? "Create a key" : `Key “${draft.name.trim()}”`} onClose={onClose}>
       {secret === null ? (
-        <Form verb="Create key" send={create} onCancel={onClose}>
+        <Form verb="Create key" send={create} onCancel={onClose} makesSecret>
           <ScopeField scope={draft.scope} onChange={(scope) => setDraft({ ...draft, scope })} />
           <KeyFields draft={draft} onChange={setDraft} />
           <Field label="Account" name="account" hint="Made by first use: a-z, 0-9 and -. Empty: default.">

@@ -37,7 +37,7 @@ export function RotateKey({ apiKey, onMade, onClose }: RotateKeyProps) {
   }
   return (
     <Dialog title={`Rotate “${apiKey.name ?? ""}”`} onClose={onClose}>
-      <Form verb="Rotate" send={rotate} onCancel={onClose}>
+      <Form verb="Rotate" send={rotate} onCancel={onClose} makesSecret>
         <p>A new key takes over the name, scope, account, models and limits of this one.</p>
         <OverlapField
           label="The old key works on"

@@ -29,7 +29,7 @@ export function AddEndpoint({ account, onMade, onClose }: AddEndpointProps) {
   return (
     <Dialog title={secret === null ? "Add an endpoint" : "Signing secret"} onClose={onClose}>
       {secret === null ? (
-        <Form verb="Add endpoint" send={add} onCancel={onClose}>
+        <Form verb="Add endpoint" send={add} onCancel={onClose} makesSecret>
           <p>
             It gets the events of the account <strong>{account || "default"}</strong> that happen from now on.
           </p>

@@ -29,7 +29,7 @@ export function RotateSecret({ endpoint: { id = "", account = "" }, onDone, onCl
   }
   return (
     <Dialog title="Rotate the signing secret" onClose={onClose}>
-      <Form verb="Rotate" send={rotate} onCancel={onClose}>
+      <Form verb="Rotate" send={rotate} onCancel={onClose} makesSecret>
         <OverlapField
           label="The old secret signs on"
           hint="Until then every delivery carries two signatures, and a receiver may know either secret."
