@@ -12,6 +12,8 @@ const models = [
   { id: "slow", engine: "scripted", scripted: { text: "Word. ", tokens: 400, token_delay_ms: 40 } },
   { id: "echo", engine: "scripted" },
   { id: "caller", engine: "scripted", scripted: { tool_call: { name: "weather", arguments: { city: "Oslo" } } } },
+  { id: "late", engine: "scripted", scripted: { first_token_delay_ms: 600_000 } },
+  { id: "failing", engine: "scripted", scripted: { fail: { code: "internal_error", times: 1 } } },
   { id: "embed", engine: "scripted", scripted: { dimensions: 8 } },
 ];
 const tools = JSON.stringify([{ type: "function", function: { name: "weather", parameters: { type: "object" } } }]);
@@ -62,6 +64,48 @@ describe.skipIf(!hasChromium).each(storesByTier)("the playground in a browser, s
     expect(await accessibilityFaults(page)).toEqual([]);
     expect(await keyboardFaults(page)).toEqual([]);
     await takePictures(page, "playground");
+  });
+
+  it("begins no second answer while one is written, and stops the one that is", async () => {
+    const { page } = visit;
+    await visit.go("playground?model=slow");
+    await send("One");
+    await turn(1).getByText("Word.").waitFor();
+    await message().fill("Two");
+    await message().press("Control+Enter");
+    await message().press("Control+Enter");
+    expect(await message().inputValue()).toBe("Two");
+    expect(await page.getByRole("list", { name: "Conversation" }).getByRole("listitem").count()).toBe(2);
+    expect((await dashboard.service.debugState()).requests.running).toBe(1);
+    await page.getByRole("button", { name: "Stop" }).click();
+    await status().getByText("Stopped.").waitFor();
+    await eventually(async () => (await dashboard.service.debugState()).requests.running === 0);
+    expect(await turn(1).innerText()).toMatch(/^Model\s+(Word\.\s*)+$/);
+  });
+
+  it("gives a message without an answer back, and a new conversation knows nothing of it", async () => {
+    const { page } = visit;
+    await visit.go("playground?model=failing");
+    await send("Hello");
+    await status().getByText("It failed.").waitFor();
+    expect(await message().inputValue()).toBe("Hello");
+    await page.getByText("Write a message below.").waitFor();
+    await page.getByRole("button", { name: "Send" }).click();
+    await status().getByText("Done.").waitFor();
+    expect(await turn(0).innerText()).toContain("Hello");
+    expect(await turn(1).innerText()).toContain("Hello");
+
+    await page.getByLabel("Model", { exact: true }).selectOption("late");
+    await send("More");
+    await status().getByText("Answering…").waitFor();
+    await message().fill("and more");
+    await page.getByRole("button", { name: "Stop" }).click();
+    await status().getByText("Stopped.").waitFor();
+    expect(await message().inputValue()).toBe("More\nand more");
+    expect(await page.getByRole("list", { name: "Conversation" }).getByRole("listitem").count()).toBe(2);
+    await page.getByRole("button", { name: "New conversation" }).click();
+    await page.getByText("Write a message below.").waitFor();
+    expect((await status().innerText()).trim()).toBe("");
   });
 
   it("SEC-21: shows markup that a model writes as text", async () => {

@@ -2,7 +2,7 @@ import { useState } from "preact/hooks";
 import { stream } from "../../api.js";
 import { Empty, Problem } from "../../ui/feedback.js";
 import { Field, textOf } from "../../ui/form.js";
-import { CallResults } from "./call-results.js";
+import { CallResults, type Results } from "./call-results.js";
 import { Composer } from "./composer.js";
 import { CopyAs } from "./copy-as.js";
 import { chatRequest } from "./requests.js";
@@ -17,19 +17,22 @@ import { TurnList } from "./turn-list.js";
 export function Chat({ model, settings }: ModeProps) {
   const [turns, setTurns] = useState<readonly Turn[]>([]);
   const [text, setText] = useState("");
+  const [results, setResults] = useState<Results>({});
   const [problem, setProblem] = useState<Error | null>(null);
   const run = useRun();
   const isRunning = run.state === "running";
   const openCalls = isRunning ? [] : (turns.at(-1)?.calls ?? []);
 
-  const ask = (asked: readonly Turn[]): void => {
+  const ask = (added: readonly Turn[]): void => {
+    const asked = [...turns, ...added];
     const request = tried(() => chatRequest(model, settings, asked));
     setProblem(request instanceof Error ? request : null);
     if (request instanceof Error) return;
-    setText("");
-    setTurns([...asked, emptyAnswer]);
     run.start(async (signal, meter) => {
       let answer = emptyAnswer;
+      setText("");
+      setResults({});
+      setTurns([...asked, answer]);
       const rpc = "unified.inference.v1.InferenceService/StreamChatCompletion";
       try {
         for await (const { chunk = {} } of stream(rpc, { params: request.params }, signal)) {
@@ -39,13 +42,26 @@ export function Chat({ model, settings }: ModeProps) {
           if (chunk.usage !== undefined) meter.counted(chunk.usage.completionTokens ?? 0);
           setTurns([...asked, answer]);
         }
-      } finally {
-        if (isEmpty(answer)) setTurns(asked);
+      } catch (thrown) {
+        if (isEmpty(answer)) takeBack();
+        throw thrown;
       }
     });
   };
 
-  const reset = (): void => setTurns([]);
+  /** What got no answer is no part of the conversation, and is not to be typed again. */
+  const takeBack = (): void => {
+    setTurns(turns);
+    setText((since) => [text, since].filter((part) => part !== "").join("\n"));
+    setResults(results);
+  };
+
+  const reset = (): void => {
+    setTurns([]);
+    setResults({});
+    setProblem(null);
+    run.reset();
+  };
 
   return (
     <div class="stack">
@@ -54,10 +70,10 @@ export function Chat({ model, settings }: ModeProps) {
       <RunStatus run={run} />
       <Problem error={problem} />
       {openCalls.length > 0 ? (
-        <CallResults calls={openCalls} onSend={(results) => ask([...turns, ...results])} onReset={reset} />
+        <CallResults calls={openCalls} results={results} onChange={setResults} onSend={ask} onReset={reset} />
       ) : (
         <Composer
-          onSend={() => ask([...turns, userTurn(text)])}
+          onSend={() => ask([userTurn(text)])}
           buttons={
             <>
               <button type="button" disabled={isRunning || turns.length === 0} onClick={reset}>

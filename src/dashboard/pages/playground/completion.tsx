@@ -21,8 +21,8 @@ export function Completion({ model, settings }: ModeProps) {
     const request = tried(() => completionRequest(model, settings, prompt));
     setProblem(request instanceof Error ? request : null);
     if (request instanceof Error) return;
-    setAnswer("");
     run.start(async (signal, meter) => {
+      setAnswer("");
       const rpc = "unified.inference.v1.InferenceService/StreamCompletion";
       for await (const { chunk = {} } of stream(rpc, { params: request.params }, signal)) {
         const text = chunk.choices?.[0]?.text ?? "";

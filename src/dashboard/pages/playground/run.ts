@@ -26,10 +26,12 @@ export interface Run {
   readonly state: RunState;
   readonly error: Error | null;
   readonly speed: Speed | null;
-  /** Does the work until it is done or the signal aborts it. */
+  /** Does the work until it is done or the signal aborts it; nothing while other work is under way. */
   readonly start: (work: (signal: AbortSignal, meter: Meter) => Promise<void>) => void;
   /** Aborts it, and with it the work of the service. */
   readonly stop: () => void;
+  /** Forgets how the last one ended. */
+  readonly reset: () => void;
 }
 
 export function useRun(): Run {
@@ -39,13 +41,20 @@ export function useRun(): Run {
   const stopper = useRef<AbortController | null>(null);
   const stop = (): void => stopper.current?.abort();
   useEffect(() => stop, []);
+  const reset = (): void => {
+    setState("idle");
+    setError(null);
+    setSpeed(null);
+  };
   const start: Run["start"] = (work) => {
+    // A key press comes before the button that would refuse it is drawn.
+    if (stopper.current !== null) return;
     const own = new AbortController();
     const { signal } = own;
     stopper.current = own;
     const times = startTimes();
+    reset();
     setState("running");
-    setError(null);
     work(signal, times)
       .then(
         () => setState("done"),
@@ -54,9 +63,12 @@ export function useRun(): Run {
           if (!signal.aborted) setError(thrown instanceof Error ? thrown : new Error(String(thrown)));
         },
       )
-      .finally(() => setSpeed(times.speed()));
+      .finally(() => {
+        stopper.current = null;
+        setSpeed(times.speed());
+      });
   };
-  return { state, error, speed, start, stop };
+  return { state, error, speed, start, stop, reset };
 }
 
 function startTimes(): Meter & { readonly speed: () => Speed } {
