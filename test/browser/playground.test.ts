@@ -108,6 +108,26 @@ describe.skipIf(!hasChromium).each(storesByTier)("the playground in a browser, s
     expect((await status().innerText()).trim()).toBe("");
   });
 
+  it("says of an answer that its limit of tokens has cut it", async () => {
+    const { page } = visit;
+    const cut = page.getByText("Cut at the limit of tokens.");
+    await visit.go("playground?model=echo");
+    await page.getByLabel("Tokens at most").fill("2");
+    await send("One two three four five");
+    await status().getByText("Done.").waitFor();
+    await turn(1).getByText("Cut at the limit of tokens.").waitFor();
+    expect(await accessibilityFaults(page)).toEqual([]);
+    await page.getByLabel("What", { exact: true }).selectOption("Completion");
+    await page.getByLabel("Text to go on with").fill("One two three four five");
+    await page.getByRole("button", { name: "Complete" }).click();
+    await cut.waitFor();
+    await page.getByLabel("Tokens at most").fill("100");
+    await page.getByRole("button", { name: "Complete" }).click();
+    await cut.waitFor({ state: "detached" });
+    await status().getByText("Done.").waitFor();
+    expect(await cut.count()).toBe(0);
+  });
+
   it("SEC-21: shows markup that a model writes as text", async () => {
     await visit.go("playground?model=echo");
     const markup = '<img src=x onerror="alert(1)"><script>window.__x = 1</script>';

@@ -4,6 +4,7 @@ import { speedOf } from "../../../src/dashboard/pages/playground/run.js";
 import { noSettings } from "../../../src/dashboard/pages/playground/settings.js";
 import {
   emptyAnswer,
+  isEmpty,
   type Turn,
   toolTurn,
   userTurn,
@@ -36,7 +37,18 @@ describe("the pieces of an answer", () => {
         { id: "call_2", name: "time", argumentsJson: "" },
       ],
       callId: "",
+      isCut: false,
     });
+  });
+
+  it("count as an answer when all of it was reasoning, and say that the limit has cut it", () => {
+    const answer = [{ delta: { reasoningContent: "Hm" } }, { delta: {}, finishReason: "length" }].reduce<Turn>(
+      (before, choice) => withChunk(before, { choices: [choice] }),
+      emptyAnswer,
+    );
+    expect(answer).toMatchObject({ text: "", reasoning: "Hm", isCut: true });
+    expect([isEmpty(answer), isEmpty(emptyAnswer)]).toEqual([false, true]);
+    expect(withChunk(emptyAnswer, { choices: [{ delta: {}, finishReason: "stop" }] }).isCut).toBe(false);
   });
 
   it("of the usage alone change nothing", () => {

@@ -16,9 +16,11 @@ export interface Turn {
   readonly calls: readonly Call[];
   /** The call that a turn of a tool answers; else empty. */
   readonly callId: string;
+  /** It was to say more, but the limit of tokens was reached. */
+  readonly isCut: boolean;
 }
 
-const empty = { text: "", reasoning: "", calls: [], callId: "" } as const;
+const empty = { text: "", reasoning: "", calls: [], callId: "", isCut: false } as const;
 
 export function userTurn(text: string): Turn {
   return { ...empty, role: "user", text };
@@ -30,17 +32,29 @@ export function toolTurn(callId: string, text: string): Turn {
 
 export const emptyAnswer: Turn = { ...empty, role: "assistant" };
 
-/** Whether nothing was said and nothing called. */
-export function isEmpty({ text, calls }: Turn): boolean {
+/** Whether nothing was said and nothing called, though it may have been thought of. */
+export function isSilent({ text, calls }: Turn): boolean {
   return text === "" && calls.length === 0;
+}
+
+/** Whether nothing came at all. */
+export function isEmpty(turn: Turn): boolean {
+  return isSilent(turn) && turn.reasoning === "";
+}
+
+/** Whether an answer was ended by its limit of tokens. */
+export function isCutBy(finishReason: string | undefined): boolean {
+  return finishReason === "length";
 }
 
 /** The answer with one more piece. */
 export function withChunk(turn: Turn, { choices = [] }: ChatCompletionChunkJson): Turn {
-  const delta = choices[0]?.delta;
-  if (delta === undefined) return turn;
+  const [choice] = choices;
+  if (choice === undefined) return turn;
+  const { delta = {}, finishReason } = choice;
   return {
     ...turn,
+    isCut: turn.isCut || isCutBy(finishReason),
     text: turn.text + (delta.content ?? "") + (delta.refusal ?? ""),
     reasoning: turn.reasoning + (delta.reasoningContent ?? ""),
     calls: (delta.toolCalls ?? []).reduce(withCall, turn.calls),

@@ -1,4 +1,5 @@
-import type { Turn } from "./transcript.js";
+import { CutShort } from "./cut-short.js";
+import { isEmpty, isSilent, type Turn } from "./transcript.js";
 
 const titles = { user: "You", assistant: "Model", tool: "Result of a tool" } as const;
 
@@ -17,7 +18,7 @@ export function TurnList({ turns, isRunning }: TurnListProps) {
         <li key={index} class={`turn turn-${turn.role}`}>
           <strong>{titles[turn.role]}</strong>
           {turn.reasoning !== "" && (
-            <details>
+            <details open={isSilent(turn)}>
               <summary>Reasoning</summary>
               <div class="said faint">{turn.reasoning}</div>
             </details>
@@ -28,7 +29,10 @@ export function TurnList({ turns, isRunning }: TurnListProps) {
               Calls <code>{name}</code> with <code>{argumentsJson}</code>
             </div>
           ))}
-          {isRunning && index === last && turn.text === "" && turn.calls.length === 0 && <div class="faint">…</div>}
+          {isRunning && index === last
+            ? isSilent(turn) && <div class="faint">…</div>
+            : isEmpty(turn) && <div class="faint">It said nothing.</div>}
+          {turn.isCut && <CutShort />}
         </li>
       ))}
     </ol>
