@@ -29,8 +29,9 @@ gives editors completion.
 - \`\${VAR}\` and \`\${VAR:-default}\` expand in values; \`$\${\` is a literal \`\${\`. What a variable holds never becomes YAML.
 - Times are \`250ms\`, \`30s\`, \`2m\`, \`5h\`, \`30d\`. Sizes are bytes, or \`64KiB\`, \`20MiB\`, \`1GiB\`.
 - In the environment, a list is written with commas or as YAML: \`UIS_SERVER_CORS_ORIGINS=https://a.example,https://b.example\`.
-- SIGHUP reads everything again: models, prices, rate limits and TLS files are swapped, other changes wait for a restart and the log names
-  them. TLS files are also loaded again when they change on disk.
+- SIGHUP reads everything again. When all of it is right, models, prices, \`rate_limits\`, TLS files and those of \`limits\` that say nothing
+  else are swapped; other changes wait for a restart and the log names them. With a fault in it, all stays as it was. TLS files are also
+  loaded again when they change on disk.
 
 ## Secrets
 

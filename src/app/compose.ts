@@ -37,7 +37,6 @@ import { composeMetrics, composeStatus, composeTelemetry, type Telemetry } from 
 import { composeUsage } from "./compose-usage.js";
 import { composeWebhooks, type Webhooks } from "./compose-webhooks.js";
 import type { Variables } from "./config/expand.js";
-import { toServiceLimits } from "./config/limits-settings.js";
 import type { Config } from "./config/schema.js";
 import { type CountedClock, countTimers } from "./counted-clock.js";
 import { debugState } from "./debug-state.js";
@@ -51,6 +50,7 @@ import { readiness } from "./readiness.js";
 
 export interface ComposeInput {
   readonly config: Config;
+  readonly limits: ServiceLimits;
   readonly tls: TlsFiles | null;
   /** Credentials of the administrator. */
   readonly adminTokens: readonly string[];
@@ -88,7 +88,7 @@ export async function compose(input: ComposeInput): Promise<Parts> {
   const tools = {
     clock: countTimers(createSystemClock()),
     ids: createRandomIds(),
-    limits: toServiceLimits(input.config.limits),
+    limits: input.limits,
     log: input.log,
     ...(await composeTelemetry(input)),
   };
@@ -126,7 +126,7 @@ async function composeDomain(input: ComposeInput, tools: Tools): Promise<Domain>
   lifecycle.onClose("downloads", () => modelStore.close());
   for (const { model, reason } of modelStore.damaged) log.error({ model: model.id, reason }, "a kept model is damaged");
   const engines = composeEngines(input, tools, modelStore);
-  const catalog = new Catalog({ clock, log, store: state.catalog, queueWaitMs: limits.queueWaitMs });
+  const catalog = new Catalog({ clock, log, store: state.catalog, limits });
   lifecycle.onClose("models", () => catalog.replace([]));
 
   const shared = { ...tools, ...access, config, state, ledger, live, catalog, lifecycle };
@@ -204,9 +204,9 @@ async function composeDoors(
 ): Promise<Pick<Parts, "http" | "grpc" | "ops" | "debugState">> {
   const { clock, limits, log } = tools;
   const watch = createResponseWatch({
-    intervalMs: Math.max(5, Math.min(watchEveryMs, limits.stallMs / 4, limits.sseKeepAliveMs / 4)),
-    stallMs: limits.stallMs,
-    keepAliveMs: limits.sseKeepAliveMs,
+    intervalMs: () => Math.max(5, Math.min(watchEveryMs, limits.stallMs / 4, limits.sseKeepAliveMs / 4)),
+    stallMs: () => limits.stallMs,
+    keepAliveMs: () => limits.sseKeepAliveMs,
     now: () => clock.monotonic(),
   });
   lifecycle.onClose("response watch", () => watch.close());
@@ -258,12 +258,12 @@ async function createHttpDoors(
   const pages = publicPages(() => lifecycle.phase === "ready");
   const { limits, clock } = deps;
   const uploads = createUploadWatch({
-    bytesPerSecondMin: limits.bodyRateMin,
-    graceMs: limits.bodyRateGraceMs,
+    bytesPerSecondMin: () => limits.bodyRateMin,
+    graceMs: () => limits.bodyRateGraceMs,
     now: () => clock.monotonic(),
   });
   lifecycle.onClose("upload watch", () => uploads.close());
-  const shared = { ...deps, bodies: createByteBudget(limits.bodiesBytesMax), uploads };
+  const shared = { ...deps, bodies: createByteBudget(() => limits.bodiesBytesMax), uploads };
   const openAi = createOpenAiDoor({ ...shared, keepAlive: config.sse.keep_alive, pages });
   const files = await composeStaticDoor(deps.ids, openAi);
   const { cors_origins: corsOrigins, allowed_hosts: allowedHosts } = config.server;

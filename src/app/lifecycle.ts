@@ -1,4 +1,5 @@
 import { setTimeout as delay } from "node:timers/promises";
+import type { ServiceLimits } from "../contract/limits.js";
 import type { Logger } from "../domain/ports.js";
 
 /** Where the process stands. Only `ready` answers `/ready` with 200. */
@@ -19,8 +20,8 @@ export interface Stoppable {
 export interface LifecycleOptions {
   /** How long to keep accepting after the stop was announced. */
   readonly drainDelayMs: number;
-  /** How long running calls may finish after that. */
-  readonly drainMs: number;
+  /** How long running calls may finish after that: as it is when the stop begins. */
+  readonly limits: Pick<ServiceLimits, "drainMs">;
   readonly log: Logger;
 }
 
@@ -80,7 +81,8 @@ export class Lifecycle {
   }
 
   async #drain(service: Stoppable): Promise<void> {
-    const { drainDelayMs, drainMs, log } = this.#options;
+    const { drainDelayMs, limits, log } = this.#options;
+    const { drainMs } = limits;
     this.#phase = "draining";
     service.announceStop();
     log.info({ drain_delay_ms: drainDelayMs, drain_ms: drainMs }, "stopping");

@@ -1,14 +1,17 @@
 import { isDeepStrictEqual } from "node:util";
 import type { Logger } from "../domain/ports.js";
 import type { Parts } from "./compose.js";
+import { limitSettingName, liveLimitNames, toServiceLimits } from "./config/limits-settings.js";
 import { toRateLimitDefaults } from "./config/rate-limit-settings.js";
 import type { Config } from "./config/schema.js";
+import type { LiveLimits } from "./live-limits.js";
 import { toModelDefinitions, toPrices } from "./model-definitions.js";
 import { loadTls, type TlsSettings, watchTlsFiles } from "./tls-loader.js";
 
 export interface ReloadDeps {
   /** As it was at the start. */
   readonly config: Config;
+  readonly limits: LiveLimits;
   readonly parts: Pick<Parts, "catalog" | "engines" | "http" | "grpc" | "limitBook">;
   readonly log: Logger;
   /** Takes over a promise that nobody awaits. */
@@ -17,15 +20,19 @@ export interface ReloadDeps {
 
 /** Takes over a changed configuration while the service runs. */
 export interface Reload {
-  /** Swaps models, prices, rate limits and TLS files, and logs which other settings wait for a restart. Rejects when the TLS files are bad. */
+  /**
+   * Swaps models, prices, limits, rate limits and TLS files, and logs which other settings wait for a restart. Rejects, and swaps
+   * nothing, when the TLS files are bad.
+   */
   apply(next: Config): Promise<void>;
   close(): void;
 }
 
 /** Settings that are swapped; all others are read once, at the start. */
 const swapped = ["models", "server.tls", "rate_limits"];
+const swappedLimits: ReadonlySet<string> = new Set(liveLimitNames.map((name) => `limits.${limitSettingName(name)}`));
 
-export function createReload({ config, parts, log, track }: ReloadDeps): Reload {
+export function createReload({ config, limits, parts, log, track }: ReloadDeps): Reload {
   let current = config;
   let unwatch = watch(config.server.tls);
 
@@ -43,8 +50,14 @@ export function createReload({ config, parts, log, track }: ReloadDeps): Reload 
 
   return {
     async apply(next) {
-      const waiting = changedSettings(current, next).filter((name) => !isSwapped(name, current, next));
+      const changed = changedSettings(current, next);
+      const waiting = changed.filter((name) => !isSwapped(name, current, next));
       await swapTls(next.server.tls);
+      const changedLimits = changed.filter((name) => swappedLimits.has(name));
+      if (changedLimits.length > 0) {
+        limits.swap(toServiceLimits(next.limits));
+        log.info({ settings: changedLimits }, "limits reloaded");
+      }
       if (!isDeepStrictEqual(current.rate_limits, next.rate_limits)) {
         parts.limitBook.setDefaults(toRateLimitDefaults(next.rate_limits));
         log.info({}, "rate limits reloaded");
@@ -75,6 +88,7 @@ function changesModels(before: Config, after: Config): boolean {
  * start only.
  */
 function isSwapped(name: string, before: Config, after: Config): boolean {
+  if (swappedLimits.has(name)) return true;
   if (!swapped.some((prefix) => name.startsWith(prefix))) return false;
   if (name === "models") return before.models !== null && after.models !== null;
   const isOn = ({ server }: Config) => server.tls.cert_file !== null;

@@ -1,4 +1,5 @@
 import { setTimeout as delay } from "node:timers/promises";
+import type { ServiceLimits } from "../contract/limits.js";
 import type { CreatedKey } from "../domain/access/api-keys.js";
 import { theService } from "../domain/access/audit.js";
 import { keyDetails } from "../domain/access/key-details.js";
@@ -15,6 +16,7 @@ import { openDataDir } from "./data-dir.js";
 import { fillDefaultCatalog } from "./default-catalog.js";
 import { endGraceMs, Lifecycle, type Phase, type Stoppable } from "./lifecycle.js";
 import { type ListenAddresses, listenAll } from "./listen-all.js";
+import { createLiveLimits, type LiveLimits } from "./live-limits.js";
 import { toModelDefinitions } from "./model-definitions.js";
 import { createReload, type Reload } from "./reload.js";
 import { StartError } from "./start-error.js";
@@ -59,27 +61,37 @@ const drainDelayMs = 5_000;
 export async function startService(input: ServiceInput): Promise<Service> {
   const { config, log } = input;
   const { host, drain_delay: configured } = config.server;
+  const limits = createLiveLimits(toServiceLimits(config.limits));
   const lifecycle = new Lifecycle({
     drainDelayMs: configured ?? (isLoopback(host) ? 0 : drainDelayMs),
-    drainMs: toServiceLimits(config.limits).drainMs,
+    limits: limits.now,
     log,
   });
   try {
-    return await open(input, lifecycle);
+    return await open(input, limits, lifecycle);
   } catch (error) {
     await lifecycle.close();
     throw error;
   }
 }
 
-async function open(input: ServiceInput, lifecycle: Lifecycle): Promise<Service> {
+async function open(input: ServiceInput, limits: LiveLimits, lifecycle: Lifecycle): Promise<Service> {
   const { config, secrets, log, environment } = input;
   const tls = await loadTls(config.server.tls);
   await openDataDir(config.data_dir);
   const adminToken = newAdminToken();
   const adminTokens = secrets.adminToken === null ? [adminToken] : [adminToken, secrets.adminToken];
   const { masterKey } = secrets;
-  const parts = await compose({ config, tls, adminTokens, masterKey, environment, log, lifecycle });
+  const parts = await compose({
+    config,
+    limits: limits.now,
+    tls,
+    adminTokens,
+    masterKey,
+    environment,
+    log,
+    lifecycle,
+  });
   // Hashing it takes long on purpose: the rest of the start goes on beside it.
   const passwordTaken = takeOverPassword(parts, secrets);
   // It is awaited below; until then a failure of it must not count as one that nobody handles.
@@ -94,14 +106,14 @@ async function open(input: ServiceInput, lifecycle: Lifecycle): Promise<Service>
   listed();
   const tokenFile = await writeAdminToken(config.data_dir, adminToken);
   lifecycle.onClose("admin token", () => tokenFile.remove());
-  const reload = createReload({ config, parts, log, track: (what, promise) => lifecycle.track(what, promise) });
+  const reload = createReload({ config, limits, parts, log, track: (what, promise) => lifecycle.track(what, promise) });
   lifecycle.onClose("reload", () => reload.close());
 
   await passwordTaken;
   const dashboardPath = await firstDashboardPath(parts, firstKey);
   parts.grpc.setServing(true);
   lifecycle.started();
-  const stoppable = toStoppable(parts, lifecycle, toServiceLimits(config.limits).drainMs + endGraceMs);
+  const stoppable = toStoppable(parts, lifecycle, limits.now);
   return {
     config,
     addresses,
@@ -181,13 +193,13 @@ async function fillCatalog(
   return { chatChosen: Promise.resolve() };
 }
 
-function toStoppable({ core, live, http, grpc }: Parts, lifecycle: Lifecycle, graceMs: number): Stoppable {
+function toStoppable({ core, live, http, grpc }: Parts, lifecycle: Lifecycle, limits: ServiceLimits): Stoppable {
   return {
     announceStop: () => grpc.setServing(false),
     refuseNew() {
       core.refuseNewCalls();
       http.beginDrain();
-      lifecycle.track("draining the gRPC listener", grpc.drain(graceMs));
+      lifecycle.track("draining the gRPC listener", grpc.drain(limits.drainMs + endGraceMs));
     },
     emptied: () => live.emptied(),
     endCalls: () => live.abortAll("shutting_down"),

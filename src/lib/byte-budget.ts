@@ -7,12 +7,15 @@ export interface ByteBudget {
   readonly used: number;
 }
 
-/** A budget of `bytesMax` bytes, e.g. for all request bodies that are being received at one moment. */
-export function createByteBudget(bytesMax: number): ByteBudget {
+/**
+ * A budget of `bytesMax()` bytes, e.g. for all request bodies that are being received at one moment. When it shrinks
+ * below what is taken, nothing more is given out until enough has come back.
+ */
+export function createByteBudget(bytesMax: () => number): ByteBudget {
   let used = 0;
   return {
     take(bytes) {
-      if (used + bytes > bytesMax) return false;
+      if (used + bytes > bytesMax()) return false;
       used += bytes;
       return true;
     },

@@ -3,9 +3,9 @@ import { createSampler } from "./sampler.js";
 
 /** What is told about one watched response. */
 export interface WatchedEvents {
-  /** The reader took nothing for stallMs although it has something to take. Called once. */
+  /** The reader took nothing for stallMs() although it has something to take. Called once. */
   stalled(): void;
-  /** `touched` was not called for keepAliveMs. Called again after every further keepAliveMs of silence. */
+  /** `touched` was not called for keepAliveMs(). Called again after every further keepAliveMs() of silence. */
   silent?(): void;
 }
 
@@ -23,11 +23,12 @@ export interface ResponseWatch {
   close(): void;
 }
 
+/** Times are asked for at every look, so that they may change while responses are watched. */
 export interface ResponseWatchOptions {
   /** How often all responses are looked at; events are late by at most this. */
-  readonly intervalMs: number;
-  readonly stallMs: number;
-  readonly keepAliveMs: number;
+  readonly intervalMs: () => number;
+  readonly stallMs: () => number;
+  readonly keepAliveMs: () => number;
   /** Milliseconds that never go back. */
   readonly now: () => number;
 }
@@ -50,12 +51,12 @@ export function createResponseWatch({ intervalMs, stallMs, keepAliveMs, now }: R
     const nowMs = now();
     if (!isWaiting(entry.res)) entry.blockedSinceMs = null;
     else if (entry.blockedSinceMs === null) entry.blockedSinceMs = nowMs;
-    else if (nowMs - entry.blockedSinceMs >= stallMs) {
+    else if (nowMs - entry.blockedSinceMs >= stallMs()) {
       release(entry);
       entry.on.stalled();
       return;
     }
-    if (nowMs - entry.touchedAtMs >= keepAliveMs) {
+    if (nowMs - entry.touchedAtMs >= keepAliveMs()) {
       entry.touchedAtMs = nowMs;
       entry.on.silent?.();
     }

@@ -8,12 +8,18 @@ export interface Sampler<T> {
 }
 
 /**
- * Calls `look` for every member each `intervalMs`, from one timer however many members there are. The timer runs while
- * there are members and does not keep the process alive.
+ * Calls `look` for every member each `intervalMs()`, from one timer however many members there are. The timer runs while
+ * there are members and does not keep the process alive; a changed interval counts from the next look on.
  */
-export function createSampler<T>(intervalMs: number, look: (member: T) => void): Sampler<T> {
+export function createSampler<T>(intervalMs: () => number, look: (member: T) => void): Sampler<T> {
   const members = new Set<T>();
   let timer: NodeJS.Timeout | undefined;
+  let timerMs = 0;
+
+  function start(): void {
+    timerMs = intervalMs();
+    timer = setInterval(tick, timerMs).unref();
+  }
 
   function stop(): void {
     clearInterval(timer);
@@ -23,13 +29,17 @@ export function createSampler<T>(intervalMs: number, look: (member: T) => void):
   function tick(): void {
     // Stopped here and not in `delete`: a server with one request at a time would start a timer per request.
     if (members.size === 0) stop();
+    else if (timerMs !== intervalMs()) {
+      stop();
+      start();
+    }
     for (const member of members) look(member);
   }
 
   return {
     add(member) {
       members.add(member);
-      timer ??= setInterval(tick, intervalMs).unref();
+      if (timer === undefined) start();
     },
     delete(member) {
       members.delete(member);

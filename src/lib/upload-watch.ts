@@ -12,13 +12,14 @@ export interface UploadWatch {
   close(): void;
 }
 
+/** Times and rates are asked for at every look, so that they may change while bodies are watched. */
 export interface UploadWatchOptions {
   /** How often all bodies are looked at; default: once a second, or more often when the grace is shorter. */
-  readonly intervalMs?: number;
+  readonly intervalMs?: () => number;
   /** Bytes per second that must arrive. */
-  readonly bytesPerSecondMin: number;
+  readonly bytesPerSecondMin: () => number;
   /** Length of the spans over which the rate is judged, and so the time until the first judgement. */
-  readonly graceMs: number;
+  readonly graceMs: () => number;
   /** Milliseconds that never go back. */
   readonly now: () => number;
 }
@@ -30,7 +31,7 @@ export function createUploadWatch({
   bytesPerSecondMin,
   graceMs,
   now,
-  intervalMs = Math.min(intervalMsMax, graceMs),
+  intervalMs = () => Math.min(intervalMsMax, graceMs()),
 }: UploadWatchOptions): UploadWatch {
   interface Upload {
     readonly req: IncomingMessage;
@@ -45,9 +46,9 @@ export function createUploadWatch({
     if (req.complete || req.destroyed) return uploads.delete(upload);
     const nowMs = now();
     const spanMs = nowMs - upload.sinceMs;
-    if (spanMs < graceMs) return;
+    if (spanMs < graceMs()) return;
     const bytes = req.socket.bytesRead;
-    if ((bytes - upload.bytesBefore) * 1000 < bytesPerSecondMin * spanMs) {
+    if ((bytes - upload.bytesBefore) * 1000 < bytesPerSecondMin() * spanMs) {
       uploads.delete(upload);
       upload.tooSlow();
       return;

@@ -60,7 +60,7 @@ export async function createCoreHarness(options: {
   const limitBook = new LimitBook({ ...books, store: state.limits }, options.rateLimits ?? noRateLimits);
   const settlements: Settlement[] = [];
   const live = new LiveRequests();
-  const catalog = new Catalog({ clock, log: silentLog, store: state.catalog, queueWaitMs: limits.queueWaitMs });
+  const catalog = new Catalog({ clock, log: silentLog, store: state.catalog, limits });
   await catalog.replace([
     {
       id: "m",

@@ -9,6 +9,8 @@ interface Row {
   readonly min: number;
   readonly max: number;
   readonly means: string;
+  /** A change waits for a restart: a listener is told it once. */
+  readonly isFixed?: true;
 }
 
 const KiB = 1024;
@@ -21,9 +23,11 @@ const time = (min: number, max: number, means: string): Row => ({ kind: "time", 
 const bytes = (min: number, max: number, means: string): Row => ({ kind: "size", min, max, means });
 const count = (min: number, max: number, means: string): Row => ({ kind: "count", min, max, means });
 
+const fixed = (row: Row): Row => ({ ...row, isFixed: true });
+
 /** One row per limit: its range and what it bounds. The defaults are those of the contract. */
 const rows: Readonly<Record<keyof ServiceLimits, Row>> = {
-  headerBytesMax: bytes(KiB, MiB, "Header block of an HTTP/1.1 request."),
+  headerBytesMax: fixed(bytes(KiB, MiB, "Header block of an HTTP/1.1 request.")),
   headerLinesMax: count(10, 2000, "Header lines of an HTTP/1.1 request."),
   http2HeaderBytesMax: bytes(KiB, MiB, "Header list of an HTTP/2 request."),
   urlBytesMax: bytes(256, 64 * KiB, "Path and query of a request."),
@@ -31,15 +35,15 @@ const rows: Readonly<Record<keyof ServiceLimits, Row>> = {
   bodiesBytesMax: bytes(KiB, 64 * GiB, "All bodies that the HTTP listener is receiving at one moment."),
   jsonDepthMax: count(4, 1000, "Nesting of a JSON body."),
   jsonTokensMax: count(100, 100_000_000, "Values, keys and brackets of a JSON body together."),
-  headersTimeoutMs: time(10, hour, "From the first byte of a request to the end of its headers."),
-  requestTimeoutMs: time(10, 24 * hour, "From the first byte of a request to the end of its body."),
+  headersTimeoutMs: fixed(time(10, hour, "From the first byte of a request to the end of its headers.")),
+  requestTimeoutMs: fixed(time(10, 24 * hour, "From the first byte of a request to the end of its body.")),
   bodyRateMin: bytes(0, GiB, "Bytes per second that a body must bring after the grace time."),
   bodyRateGraceMs: time(10, hour, "How long a body may be slower than that."),
-  keepAliveTimeoutMs: time(10, hour, "How long an idle connection is kept."),
+  keepAliveTimeoutMs: fixed(time(10, hour, "How long an idle connection is kept.")),
   sseKeepAliveMs: time(10, hour, "Silence on an event stream after which a keep-alive is sent."),
   stallMs: time(10, hour, "How long a reader may refuse to read before its request is ended."),
   streamBufferBytesMax: bytes(KiB, GiB, "What is kept for a reader that is slower than the engine."),
-  grpcStreamsMax: count(1, 1_000_000, "Streams per HTTP/2 connection."),
+  grpcStreamsMax: fixed(count(1, 1_000_000, "Streams per HTTP/2 connection.")),
   nMax: count(1, 1024, "Choices per prompt."),
   choicesMax: count(1, 8192, "Choices of one request: prompts times n."),
   stopMax: count(1, 128, "Stop texts of a request."),
@@ -56,6 +60,9 @@ const rows: Readonly<Record<keyof ServiceLimits, Row>> = {
 
 const limitNames = Object.keys(rows) as (keyof ServiceLimits)[];
 
+/** Limits that can change while the service runs; the others are told to a listener once. */
+export const liveLimitNames: readonly (keyof ServiceLimits)[] = limitNames.filter((name) => !rows[name].isFixed);
+
 /** `bodyBytesMax` is set as `body_bytes_max`, `stallMs` as `stall`: a time carries its unit in the value. */
 export function limitSettingName(name: keyof ServiceLimits): string {
   const plain = rows[name].kind === "time" ? name.replace(/Ms$/, "") : name;
@@ -63,7 +70,8 @@ export function limitSettingName(name: keyof ServiceLimits): string {
 }
 
 function limitSetting(name: keyof ServiceLimits): z.ZodType<number, unknown> {
-  const { kind, min, max, means } = rows[name];
+  const { kind, min, max, isFixed } = rows[name];
+  const means = isFixed ? `${rows[name].means} A change waits for a restart.` : rows[name].means;
   const preset = defaultLimits[name];
   switch (kind) {
     case "time":

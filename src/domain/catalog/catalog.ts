@@ -1,3 +1,4 @@
+import type { ServiceLimits } from "../../contract/limits.js";
 import { mayUseModel, type Principal } from "../access/principal.js";
 import type { Clock, Logger } from "../ports.js";
 import { invariant } from "../service-error.js";
@@ -11,7 +12,7 @@ export interface CatalogDeps {
   readonly clock: Clock;
   readonly log: Logger;
   readonly store: CatalogStore;
-  readonly queueWaitMs: number;
+  readonly limits: Pick<ServiceLimits, "queueWaitMs">;
 }
 
 /** Which models there are, and who may see them. */

@@ -1,3 +1,4 @@
+import type { ServiceLimits } from "../../contract/limits.js";
 import { EngineError, type LoadedModel, type LoadProgress } from "../inference/engine.js";
 import type { Clock, Logger } from "../ports.js";
 import { ModelQueue } from "../scheduling/model-queue.js";
@@ -25,7 +26,7 @@ export class Deployment {
   #state: LoadState = { stage: "loading", progress: { stage: "loading", share: 0 } };
 
   constructor(
-    deps: { clock: Clock; log: Logger; queueWaitMs: number },
+    deps: { clock: Clock; log: Logger; limits: Pick<ServiceLimits, "queueWaitMs"> },
     modelId: string,
     position: number,
     definition: DeploymentDefinition,
@@ -37,7 +38,7 @@ export class Deployment {
     this.queue = new ModelQueue(deps.clock, {
       slots: definition.slots,
       waitingMax: definition.queueMax,
-      waitMs: deps.queueWaitMs,
+      limits: deps.limits,
     });
     this.loadEnded = this.#load(modelId, definition);
   }

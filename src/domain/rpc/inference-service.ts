@@ -10,6 +10,7 @@ import {
   StreamChatCompletionResponseSchema,
   StreamCompletionResponseSchema,
 } from "../../../gen/unified/inference/v1/inference_service_pb.js";
+import type { ServiceLimits } from "../../contract/limits.js";
 import { type Core, OpenAiBytes } from "../core.js";
 import { limitHeaders } from "../limits/limit-headers.js";
 import { invariant } from "../service-error.js";
@@ -18,9 +19,9 @@ import { type RpcService, rpcService } from "./rpc-service.js";
 
 /**
  * `unified.inference.v1.InferenceService` on the core. A request without `params` is one with empty params: validation
- * names the field that is missing. Chunks merge up to `mergedCharsMax`.
+ * names the field that is missing. Chunks merge up to the size of a stream's buffer.
  */
-export function createInferenceService(core: Core, mergedCharsMax: number): RpcService {
+export function createInferenceService(core: Core, limits: Pick<ServiceLimits, "streamBufferBytesMax">): RpcService {
   return rpcService(InferenceService, {
     async createChatCompletion({ params }, ctx, sendHead) {
       const { head, body } = await core.createChatCompletion(params ?? create(ChatCompletionParamsSchema), ctx);
@@ -34,7 +35,7 @@ export function createInferenceService(core: Core, mergedCharsMax: number): RpcS
         items: mapItems(items, (chunk) => create(StreamChatCompletionResponseSchema, { chunk })),
         merge: (waiting, next) => {
           if (waiting.chunk === undefined || next.chunk === undefined) return null;
-          const chunk = mergeChatChunks(waiting.chunk, next.chunk, mergedCharsMax);
+          const chunk = mergeChatChunks(waiting.chunk, next.chunk, limits.streamBufferBytesMax);
           return chunk && { ...next, chunk };
         },
       };
@@ -51,7 +52,7 @@ export function createInferenceService(core: Core, mergedCharsMax: number): RpcS
         items: mapItems(items, (chunk) => create(StreamCompletionResponseSchema, { chunk })),
         merge: (waiting, next) => {
           if (waiting.chunk === undefined || next.chunk === undefined) return null;
-          const chunk = mergeCompletionChunks(waiting.chunk, next.chunk, mergedCharsMax);
+          const chunk = mergeCompletionChunks(waiting.chunk, next.chunk, limits.streamBufferBytesMax);
           return chunk && { ...next, chunk };
         },
       };

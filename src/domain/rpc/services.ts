@@ -34,7 +34,7 @@ export function createRpcServices(deps: RpcServicesDeps): readonly RpcService[] 
   const { core, apiKeys, audit, usage, thresholds, limitsAdmin, modelAdmin, limits } = deps;
   const { webhookEndpoints, deliveries } = deps;
   return [
-    createInferenceService(core, limits.streamBufferBytesMax),
+    createInferenceService(core, limits),
     createCatalogService(core),
     createApiKeyService(apiKeys, audit),
     createSessionService(deps),

@@ -1,3 +1,4 @@
+import type { ServiceLimits } from "../../contract/limits.js";
 import type { StopSignal } from "../../lib/lazy-abort.js";
 import { errorOfEnd } from "../call-context.js";
 import type { Clock } from "../ports.js";
@@ -16,8 +17,8 @@ export interface ModelQueueOptions {
   readonly slots: number;
   /** Requests that may wait. 0 or more. */
   readonly waitingMax: number;
-  /** How long one may wait. */
-  readonly waitMs: number;
+  /** How long one may wait: as it is when the wait begins. */
+  readonly limits: Pick<ServiceLimits, "queueWaitMs">;
 }
 
 interface Waiter {
@@ -86,11 +87,12 @@ export class ModelQueue {
     if (!continuing && this.waiting >= this.#options.waitingMax && !this.#makeRoomFor(who)) {
       return Promise.reject(this.#overloaded("The model's queue is full."));
     }
+    const { queueWaitMs } = this.#options.limits;
     return new Promise((resolve, reject) => {
       const cancelTimer = continuing
         ? undefined
-        : this.#clock.after(this.#options.waitMs, () =>
-            leave(this.#overloaded(`No slot of the model became free within ${this.#options.waitMs / 1000} s.`)),
+        : this.#clock.after(queueWaitMs, () =>
+            leave(this.#overloaded(`No slot of the model became free within ${queueWaitMs / 1000} s.`)),
           );
       const onAbort = (): void => leave(errorOfEnd(signal.reason));
       const settled = (): void => {

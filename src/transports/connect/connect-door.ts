@@ -39,6 +39,12 @@ interface Rpc {
   readonly operation: Operation;
 }
 
+interface Rpcs {
+  readonly byPath: ReadonlyMap<string, Rpc>;
+  /** What a message may weigh. */
+  readonly messageBytesMax: number;
+}
+
 /**
  * The door for Connect and gRPC-Web on the HTTP listener. Order of checks as on REST: unknown path, then credential and
  * scope by `core.open`, then method, content type and size, then the body. What is refused before Connect's own handler
@@ -46,10 +52,7 @@ interface Rpc {
  */
 export function createConnectDoor(deps: ConnectDoorDeps): RequestListener {
   const { core, limits, clock, ids, bodies, uploads, fallback } = deps;
-  const rpcs = new Map<string, Rpc>();
-  for (const [path, handler] of createRpcHandlers(deps.services, limits.bodyBytesMax)) {
-    rpcs.set(path, { handler, operation: operationOf(path) });
-  }
+  let rpcs = createRpcs(deps.services, limits.bodyBytesMax);
   const messages = new MessageReader({ limits, budget: bodies, uploads });
 
   async function serve({ handler, operation }: Rpc, req: IncomingMessage, res: ServerResponse): Promise<void> {
@@ -75,10 +78,20 @@ export function createConnectDoor(deps: ConnectDoorDeps): RequestListener {
   }
 
   return (req, res) => {
-    const rpc = rpcs.get(pathOf(req));
+    // Connect's handlers are told this limit once, so there are new ones when it has changed.
+    if (rpcs.messageBytesMax !== limits.bodyBytesMax) rpcs = createRpcs(deps.services, limits.bodyBytesMax);
+    const rpc = rpcs.byPath.get(pathOf(req));
     if (rpc === undefined) fallback(req, res);
     else void serve(rpc, req, res);
   };
+}
+
+function createRpcs(services: readonly RpcService[], messageBytesMax: number): Rpcs {
+  const byPath = new Map<string, Rpc>();
+  for (const [path, handler] of createRpcHandlers(services, messageBytesMax)) {
+    byPath.set(path, { handler, operation: operationOf(path) });
+  }
+  return { byPath, messageBytesMax };
 }
 
 function operationOf(path: string): Operation {

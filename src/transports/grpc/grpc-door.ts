@@ -1,4 +1,4 @@
-import { Server, type ServerOptions } from "@grpc/grpc-js";
+import { Server, type ServerInterceptor, type ServerOptions } from "@grpc/grpc-js";
 import type { ServiceLimits } from "../../contract/limits.js";
 import type { RpcService } from "../../domain/rpc/rpc-service.js";
 import { grpcDefinition } from "../../lib/grpc-definition.js";
@@ -10,6 +10,7 @@ import { OpenCalls } from "./open-calls.js";
 import { createOpenInterceptor, type OpenInterceptorDeps } from "./open-interceptor.js";
 import { PassingCalls } from "./passing-calls.js";
 import { addReflection } from "./reflection.js";
+import { letRenewalTake } from "./renewal-grace.js";
 
 export interface GrpcDoorDeps extends OpenInterceptorDeps {
   readonly services: readonly RpcService[];
@@ -40,10 +41,8 @@ export function createGrpcDoor(deps: GrpcDoorDeps): GrpcDoor {
   const { services } = deps;
   const calls = new OpenCalls();
   const passing = new PassingCalls();
-  const server = new Server({
-    ...serverOptions(deps.limits),
-    interceptors: [createOpenInterceptor(deps, services, calls, passing)],
-  });
+  const server = new Server(serverOptions(deps.limits, createOpenInterceptor(deps, services, calls, passing)));
+  letRenewalTake(server, () => deps.limits.deadlineMs);
   for (const service of services) server.addService(grpcDefinition(service.desc), grpcHandlers(service, calls));
   const health = addHealth(
     server,
@@ -74,16 +73,18 @@ const keepAlive = { timeMs: 30_000, timeoutMs: 10_000 } as const;
 /** Connections are renewed, so that clients behind a name see new replicas. */
 const connectionAgeMs = 5 * 60_000;
 
-function serverOptions(limits: ServiceLimits): ServerOptions {
+function serverOptions(limits: ServiceLimits, interceptor: ServerInterceptor): ServerOptions {
   return {
+    interceptors: [interceptor],
     "grpc.enable_channelz": 0,
-    "grpc.max_receive_message_length": limits.bodyBytesMax,
+    // Not a value: grpc-js asks for it at each call, so a limit that changed holds for the next one.
+    get "grpc.max_receive_message_length"() {
+      return limits.bodyBytesMax;
+    },
     "grpc.max_send_message_length": -1,
     "grpc.max_concurrent_streams": limits.grpcStreamsMax,
     "grpc.keepalive_time_ms": keepAlive.timeMs,
     "grpc.keepalive_timeout_ms": keepAlive.timeoutMs,
     "grpc.max_connection_age_ms": connectionAgeMs,
-    // The longest call that may run on a connection that is being renewed.
-    "grpc.max_connection_age_grace_ms": limits.deadlineMs,
   };
 }

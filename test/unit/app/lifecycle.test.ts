@@ -22,8 +22,8 @@ function createStoppable(options: { emptyAt?: "once" | "when ended" } = {}) {
   return { steps, stoppable, empty };
 }
 
-function createLifecycle(options: { drainDelayMs?: number; drainMs?: number } = {}): Lifecycle {
-  return new Lifecycle({ drainDelayMs: 0, drainMs: 60_000, log: silentLog, ...options });
+function createLifecycle({ drainDelayMs = 0, drainMs = 60_000 } = {}): Lifecycle {
+  return new Lifecycle({ drainDelayMs, limits: { drainMs }, log: silentLog });
 }
 
 describe("Lifecycle", () => {
@@ -66,6 +66,15 @@ describe("Lifecycle", () => {
   it("ends the calls that are left when limits.drain is over", async () => {
     const lifecycle = createLifecycle({ drainMs: 5 });
     const { steps, stoppable } = createStoppable({ emptyAt: "when ended" });
+    await lifecycle.stop(stoppable);
+    expect(steps).toEqual(["announce", "refuse", "end calls"]);
+  });
+
+  it("lets calls finish for as long as limits.drain says when the stop begins", async () => {
+    const limits = { drainMs: 60_000 };
+    const lifecycle = new Lifecycle({ drainDelayMs: 0, limits, log: silentLog });
+    const { steps, stoppable } = createStoppable({ emptyAt: "when ended" });
+    limits.drainMs = 5;
     await lifecycle.stop(stoppable);
     expect(steps).toEqual(["announce", "refuse", "end calls"]);
   });

@@ -1,6 +1,9 @@
 import { describe, expect, it } from "vitest";
+import { limitSettingName, toServiceLimits } from "../../../src/app/config/limits-settings.js";
 import { configSchema } from "../../../src/app/config/schema.js";
+import { createLiveLimits } from "../../../src/app/live-limits.js";
 import { createReload, type ReloadDeps } from "../../../src/app/reload.js";
+import { defaultLimits, type ServiceLimits } from "../../../src/contract/limits.js";
 import type { PriceList } from "../../../src/domain/usage/prices.js";
 import { silentLog } from "../../support/core-harness.js";
 
@@ -19,8 +22,11 @@ function reloadFrom(settings: object) {
     limitBook: { setDefaults: () => {} },
     engines: { scripted: {} },
   };
+  const config = configOf(settings);
+  const limits = createLiveLimits(toServiceLimits(config.limits));
   const reload = createReload({
-    config: configOf(settings),
+    config,
+    limits,
     parts: parts as unknown as ReloadDeps["parts"],
     log: {
       ...silentLog,
@@ -28,7 +34,7 @@ function reloadFrom(settings: object) {
     },
     track: () => {},
   });
-  return { reload, told, repriced };
+  return { reload, told, repriced, limits: limits.now };
 }
 
 describe("reloading the configuration", () => {
@@ -51,7 +57,36 @@ describe("reloading the configuration", () => {
 
   it("names the settings that wait for a restart", async () => {
     const { reload, told } = reloadFrom({});
-    await reload.apply(configOf({ server: { port: 1 }, limits: { stall: "1s" }, data_dir: "x" }));
-    expect(told).toEqual([{ settings: ["server.port", "data_dir", "limits.stall"] }]);
+    await reload.apply(configOf({ server: { port: 1 }, limits: { header_bytes_max: "2KiB" }, data_dir: "x" }));
+    expect(told).toEqual([{ settings: ["server.port", "data_dir", "limits.header_bytes_max"] }]);
+  });
+
+  it("swaps every limit but those that a listener is told once, in the object that all parts hold", async () => {
+    const { reload, told, limits } = reloadFrom({});
+    const names = Object.keys(defaultLimits) as (keyof ServiceLimits)[];
+    const changed = names.map((name) => [limitSettingName(name), name.endsWith("Ms") ? "1234ms" : 1234]);
+    // 1234 is out of the range of these.
+    const lower = { header_lines_max: 1000, n_max: 1000, stop_max: 100, json_depth_max: 100 };
+    const next = configOf({ limits: { ...Object.fromEntries(changed), ...lower } });
+    await reload.apply(next);
+    const fixed = [
+      "headerBytesMax",
+      "headersTimeoutMs",
+      "requestTimeoutMs",
+      "keepAliveTimeoutMs",
+      "grpcStreamsMax",
+    ] as const;
+    const kept = Object.fromEntries(fixed.map((name) => [name, defaultLimits[name]]));
+    expect(limits).toEqual({ ...toServiceLimits(next.limits), ...kept });
+    expect(told).toEqual([{ settings: fixed.map((name) => `limits.${limitSettingName(name)}`) }]);
+  });
+
+  it("swaps nothing when a TLS file cannot be read", async () => {
+    const { reload, told, limits } = reloadFrom({ models: [model("a")] });
+    const tls = { cert_file: "/gone/cert.pem", key_file: "/gone/key.pem" };
+    const next = configOf({ server: { tls }, limits: { n_max: 2 }, models: [model("b")] });
+    await expect(reload.apply(next)).rejects.toThrow("/gone/cert.pem");
+    expect(limits).toEqual(defaultLimits);
+    expect(told).toEqual([]);
   });
 });

@@ -15,12 +15,18 @@ class ResponseState extends EventEmitter {
 }
 
 function setUp() {
-  const watch = createResponseWatch({ intervalMs: 10, stallMs: 100, keepAliveMs: 50, now: () => Date.now() });
+  const times = { intervalMs: 10, stallMs: 100, keepAliveMs: 50 };
+  const watch = createResponseWatch({
+    intervalMs: () => times.intervalMs,
+    stallMs: () => times.stallMs,
+    keepAliveMs: () => times.keepAliveMs,
+    now: () => Date.now(),
+  });
   const response = new ResponseState();
   const stalled = vi.fn();
   const silent = vi.fn();
   const watched = watch.watch(response.asResponse(), { stalled, silent });
-  return { watch, response, watched, stalled, silent };
+  return { times, watch, response, watched, stalled, silent };
 }
 
 describe("response watch", () => {
@@ -72,6 +78,21 @@ describe("response watch", () => {
     expect(silent).toHaveBeenCalledTimes(1);
     vi.advanceTimersByTime(50);
     expect(silent).toHaveBeenCalledTimes(2);
+  });
+
+  it("times that change hold for responses that are watched already", () => {
+    const { times, response, stalled, silent } = setUp();
+    Object.assign(times, { intervalMs: 1, stallMs: 20, keepAliveMs: 5 });
+    response.writableNeedDrain = true;
+    vi.advanceTimersByTime(14);
+    expect(silent, "at the look that was due, and after each new keep-alive time").toHaveBeenCalledTimes(1);
+    vi.advanceTimersByTime(1);
+    expect(silent).toHaveBeenCalledTimes(2);
+    vi.advanceTimersByTime(14);
+    expect(stalled).not.toHaveBeenCalled();
+    vi.advanceTimersByTime(1);
+    expect(stalled).toHaveBeenCalledTimes(1);
+    expect(vi.getTimerCount()).toBe(1);
   });
 
   it("says nothing of a response whose watch has ended, and stops its timer", () => {

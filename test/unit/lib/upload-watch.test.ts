@@ -9,11 +9,17 @@ interface UploadState {
 }
 
 function setUp() {
-  const watch = createUploadWatch({ intervalMs: 100, bytesPerSecondMin: 1000, graceMs: 500, now: () => Date.now() });
+  const rate = { min: 1000 };
+  const watch = createUploadWatch({
+    intervalMs: () => 100,
+    bytesPerSecondMin: () => rate.min,
+    graceMs: () => 500,
+    now: () => Date.now(),
+  });
   const state: UploadState = { complete: false, destroyed: false, socket: { bytesRead: 300 } };
   const tooSlow = vi.fn();
   const stop = watch.watch(state as unknown as IncomingMessage, tooSlow);
-  return { watch, state, tooSlow, stop };
+  return { rate, watch, state, tooSlow, stop };
 }
 
 describe("upload watch", () => {
@@ -45,6 +51,17 @@ describe("upload watch", () => {
       vi.advanceTimersByTime(100);
     }
     expect(tooSlow).not.toHaveBeenCalled();
+  });
+
+  it("a rate that changes holds for bodies that are watched already", () => {
+    const { rate, state, tooSlow } = setUp();
+    rate.min = 0;
+    vi.advanceTimersByTime(500);
+    expect(tooSlow).not.toHaveBeenCalled();
+    rate.min = 1001;
+    state.socket.bytesRead += 500;
+    vi.advanceTimersByTime(500);
+    expect(tooSlow).toHaveBeenCalledTimes(1);
   });
 
   it.each(["complete", "destroyed"] as const)("forgets a request that is %s", (end) => {

@@ -36,7 +36,12 @@ function slowEngine() {
 function setUp() {
   const slow = slowEngine();
   const clock = new FakeClock();
-  const catalog = new Catalog({ clock, log: silentLog, store: createVolatileState().catalog, queueWaitMs: 1_000 });
+  const catalog = new Catalog({
+    clock,
+    log: silentLog,
+    store: createVolatileState().catalog,
+    limits: { queueWaitMs: 1_000 },
+  });
   const definition = (id: string): ModelDefinition => ({
     id,
     ownedBy: "test",

@@ -8,9 +8,10 @@ const a = { account: "a", keyId: "ka" };
 const b = { account: "b", keyId: "kb" };
 const never = new AbortController().signal;
 
-function queueWith(options: { slots?: number; waitingMax?: number; waitMs?: number }) {
+function queueWith({ slots = 1, waitingMax = 4, waitMs = 30_000 }) {
   const clock = new FakeClock();
-  return { clock, queue: new ModelQueue(clock, { slots: 1, waitingMax: 4, waitMs: 30_000, ...options }) };
+  const limits = { queueWaitMs: waitMs };
+  return { clock, limits, queue: new ModelQueue(clock, { slots, waitingMax, limits }) };
 }
 
 const refusal = (promise: Promise<unknown>): Promise<ServiceError> =>
@@ -63,6 +64,19 @@ describe("ModelQueue", () => {
     clock.advance(30_000);
     expect((await late).message).toContain("30 s");
     expect([queue.waiting, clock.pending]).toEqual([0, 0]);
+  });
+
+  it("lets each wait as long as limits.queue_wait was when its wait began", async () => {
+    const { queue, clock, limits } = queueWith({ waitMs: 30_000 });
+    await queue.acquire(a, never);
+    const early = refusal(queue.acquire(b, never));
+    limits.queueWaitMs = 1_000;
+    const late = refusal(queue.acquire(b, never));
+    clock.advance(1_000);
+    expect((await late).message).toContain("within 1 s");
+    expect(queue.waiting).toBe(1);
+    clock.advance(29_000);
+    expect((await early).message).toContain("within 30 s");
   });
 
   it("gives up at once when the caller leaves, with the reason of the end", async () => {

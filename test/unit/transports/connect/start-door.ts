@@ -41,21 +41,21 @@ export async function startDoor(
   const core = new HandCore();
   const clock = createSystemClock();
   const limits = { ...defaultLimits, ...options.limits };
-  const bodies = createByteBudget(limits.bodiesBytesMax);
+  const bodies = createByteBudget(() => limits.bodiesBytesMax);
   const watch = createResponseWatch({
-    intervalMs: 5,
-    stallMs: limits.stallMs,
-    keepAliveMs: limits.sseKeepAliveMs,
+    intervalMs: () => 5,
+    stallMs: () => limits.stallMs,
+    keepAliveMs: () => limits.sseKeepAliveMs,
     now: () => clock.monotonic(),
   });
   const uploads = createUploadWatch({
-    bytesPerSecondMin: limits.bodyRateMin,
-    graceMs: limits.bodyRateGraceMs,
+    bytesPerSecondMin: () => limits.bodyRateMin,
+    graceMs: () => limits.bodyRateGraceMs,
     now: () => clock.monotonic(),
   });
   const door = createConnectDoor({
     core,
-    services: [createInferenceService(core, limits.streamBufferBytesMax), createCatalogService(core)],
+    services: [createInferenceService(core, limits), createCatalogService(core)],
     clock,
     ids: createRandomIds(),
     log: silentLog,

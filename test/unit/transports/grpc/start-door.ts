@@ -21,7 +21,7 @@ export async function startDoor({
   const limits = { ...defaultLimits, ...options.limits };
   const door = createGrpcDoor({
     core,
-    services: [createInferenceService(core, limits.streamBufferBytesMax), createCatalogService(core)],
+    services: [createInferenceService(core, limits), createCatalogService(core)],
     clock,
     ids: createRandomIds(),
     log: silentLog,

@@ -46,16 +46,16 @@ function createGate() {
 
 async function open(core: HandCore, changes: Partial<ServiceLimits> = {}, log: Logger = silentLog) {
   const limits = { ...defaultLimits, ...changes };
-  const bodies = createByteBudget(limits.bodiesBytesMax);
+  const bodies = createByteBudget(() => limits.bodiesBytesMax);
   const watch = createResponseWatch({
-    intervalMs: 10,
-    stallMs: limits.stallMs,
-    keepAliveMs: limits.sseKeepAliveMs,
+    intervalMs: () => 10,
+    stallMs: () => limits.stallMs,
+    keepAliveMs: () => limits.sseKeepAliveMs,
     now: () => clock.monotonic(),
   });
   const uploads = createUploadWatch({
-    bytesPerSecondMin: limits.bodyRateMin,
-    graceMs: limits.bodyRateGraceMs,
+    bytesPerSecondMin: () => limits.bodyRateMin,
+    graceMs: () => limits.bodyRateGraceMs,
     now: () => clock.monotonic(),
   });
   const handle = createOpenAiDoor({
