@@ -1,5 +1,6 @@
 /**
- * `${VAR}` and `${VAR:-default}` in values of the configuration file; `$${` stands for a literal `${`.
+ * `${VAR}` and `${VAR:-default}` in values of the configuration file; `$${` stands for a literal `${`. As in shells, the
+ * default is also taken for a variable that is set but empty.
  *
  * Braces, commas and colons mean something in YAML, so references are hidden before the file is parsed (each character
  * becomes one of Unicode's private use area: columns stay right) and expanded afterwards, value by value: what a
@@ -40,7 +41,8 @@ export function expandReferences(text: string, variables: Variables): Expanded {
         fault ??= { fault: `${written} is not a reference to a variable`, hint: `write \${NAME} or \${NAME:-default}` };
         return "";
       }
-      const value = variables[name] ?? match?.[2];
+      const otherwise = match?.[2];
+      const value = otherwise === undefined ? variables[name] : variables[name] || otherwise;
       if (value === undefined) {
         fault ??= { fault: `the variable ${name} is not set`, hint: `set it, or write \${${name}:-default}` };
         return "";

@@ -13,8 +13,9 @@ export function nearestName(name: string, known: readonly string[]): string | nu
   return bestDistance <= allowed ? best : null;
 }
 
-/** Insertions, deletions and replacements that turn `a` into `b`. Names only: both are short. */
+/** Insertions, deletions, replacements and swaps of neighbours that turn `a` into `b`. Names only: both are short. */
 function editDistance(a: string, b: string): number {
+  let beforePrevious: number[] = [];
   let previous = Array.from({ length: b.length + 1 }, (_, column) => column);
   for (let row = 1; row <= a.length; row += 1) {
     const current = [row];
@@ -22,8 +23,11 @@ function editDistance(a: string, b: string): number {
       const replaced = (previous[column - 1] ?? 0) + (a[row - 1] === b[column - 1] ? 0 : 1);
       const inserted = (current[column - 1] ?? 0) + 1;
       const deleted = (previous[column] ?? 0) + 1;
-      current.push(Math.min(replaced, inserted, deleted));
+      const isSwap = a[row - 1] === b[column - 2] && a[row - 2] === b[column - 1];
+      const swapped = isSwap ? (beforePrevious[column - 2] ?? 0) + 1 : Number.POSITIVE_INFINITY;
+      current.push(Math.min(replaced, inserted, deleted, swapped));
     }
+    beforePrevious = previous;
     previous = current;
   }
   return previous[b.length] ?? 0;

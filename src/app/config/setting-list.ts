@@ -12,6 +12,8 @@ export interface SettingSchema {
   readonly maximum?: number;
   readonly anyOf?: readonly SettingSchema[];
   readonly properties?: Readonly<Record<string, SettingSchema>>;
+  /** What stands under any other name; false: there is none. */
+  readonly additionalProperties?: SettingSchema | false;
   readonly items?: SettingSchema;
 }
 
@@ -55,14 +57,24 @@ function* leaves(schema: SettingSchema, path: readonly string[]): Iterable<Setti
 export function knownNamesAt(path: readonly (string | number)[]): readonly string[] {
   let schema: SettingSchema | undefined = configJsonSchema();
   for (const part of path) {
-    schema = typeof part === "number" ? listSchema(schema)?.items : schema?.properties?.[part];
+    schema = typeof part === "number" ? listSchema(schema)?.items : schemaOfName(schema, part);
   }
-  return Object.keys(schema?.properties ?? {});
+  return Object.keys(groupSchema(schema)?.properties ?? {});
+}
+
+function schemaOfName(schema: SettingSchema | undefined, name: string): SettingSchema | undefined {
+  const { properties, additionalProperties } = groupSchema(schema) ?? {};
+  return properties?.[name] ?? (additionalProperties || undefined);
 }
 
 /** JSON Schema of an entry of `models`. */
 export function modelJsonSchema(): SettingSchema {
   return listSchema(configJsonSchema().properties?.["models"])?.items ?? {};
+}
+
+/** A group that may also be written as a list is one of several forms. */
+function groupSchema(schema: SettingSchema | undefined): SettingSchema | undefined {
+  return schema?.anyOf?.find((form) => form.type === "object") ?? schema;
 }
 
 /** A list that may also be null is one of several forms. */

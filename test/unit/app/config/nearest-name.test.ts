@@ -8,6 +8,7 @@ describe("nearestName", () => {
     expect(nearestName("slot", known)).toBe("slots");
     expect(nearestName("qeue_max", known)).toBe("queue_max");
     expect(nearestName("Context_Lenght", known)).toBe("context_length");
+    expect(nearestName("inptu", ["input", "output"])).toBe("input");
   });
 
   it("offers nothing when no name is near", () => {

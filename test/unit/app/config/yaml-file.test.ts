@@ -14,6 +14,11 @@ describe("references to variables", () => {
     expect(readYaml(text, { N: "8080" }).data).toEqual({ a: 8080, b: "8080", c: true, d: null, e: 1.5 });
   });
 
+  it("give the default, as in a shell, also where the variable is empty", () => {
+    const text = 'a: "${E:-x}"\nb: "${E}"\nc: "${E:-}"\n';
+    expect(readYaml(text, { E: "" }).data).toEqual({ a: "x", b: "", c: "" });
+  });
+
   it("never become YAML, whatever the variable holds", () => {
     fc.assert(
       fc.property(fc.string(), (value) => {
