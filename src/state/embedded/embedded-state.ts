@@ -1,3 +1,5 @@
+import { existsSync } from "node:fs";
+import { dirname } from "node:path";
 import { LocalChanges } from "../../domain/local-changes.js";
 import type { Clock, Logger } from "../../domain/ports.js";
 import { ServiceError } from "../../domain/service-error.js";
@@ -89,6 +91,13 @@ async function leftBehind(
 }
 
 async function backUp(link: WorkerLink, file: string): Promise<void> {
+  const folder = dirname(file);
+  if (!existsSync(folder)) {
+    throw new ServiceError(
+      "storage_unavailable",
+      `The backup cannot be written: there is no folder ${folder}. Make it, or name another.`,
+    );
+  }
   const isWritten = await link.read("backUp", file).catch((cause: unknown) => {
     throw new ServiceError("storage_unavailable", `The backup cannot be written to ${file}: ${reasonOf(cause)}`, {
       cause,

@@ -83,6 +83,9 @@ describe("uis backup and uis restore", () => {
       env: { UIS_DATA_DIR: dataDir },
     });
     expect(code).toBe(1);
-    expect(stderr).toMatch(/^uis: .*cannot be written.*\n$/);
+    const folderOfIt = join(folder, "no", "such");
+    expect(stderr).toBe(
+      `uis: The backup cannot be written: there is no folder ${folderOfIt}. Make it, or name another.\n`,
+    );
   });
 });
