@@ -26,7 +26,8 @@ below. The file is \`--config\`, else \`UIS_CONFIG\`, else \`uis.yaml\` in the w
 gives editors completion.
 
 - Unknown names are errors with line, column and the nearest known name. \`uis config check\` finds all of them.
-- \`\${VAR}\` and \`\${VAR:-default}\` expand in values; \`$\${\` is a literal \`\${\`. What a variable holds never becomes YAML.
+- \`\${VAR}\` and \`\${VAR:-default}\` expand in values; \`$\${\` is a literal \`\${\`. A variable that is empty gets the default, too. What
+  a variable holds never becomes YAML.
 - Times are \`250ms\`, \`30s\`, \`2m\`, \`5h\`, \`30d\`. Sizes are bytes, or \`64KiB\`, \`20MiB\`, \`1GiB\`.
 - In the environment, a list is written with commas or as YAML: \`UIS_SERVER_CORS_ORIGINS=https://a.example,https://b.example\`.
 - SIGHUP reads everything again. When all of it is right, models, prices, \`rate_limits\`, TLS files and those of \`limits\` that say nothing
@@ -35,7 +36,8 @@ gives editors completion.
 
 ## Secrets
 
-They come from the environment only, each also from the file that \`<name>_FILE\` names.
+They come from the environment only, each also from the file that \`<name>_FILE\` names, without the line break at its end. To set
+both is an error. \`UIS_API_KEY\`, \`HF_TOKEN\`, \`REDIS_URL\` and \`UIS_STATE_REDIS_URL\` may also come from such a file.
 
 | variable | meaning |
 | --- | --- |
@@ -45,7 +47,7 @@ They come from the environment only, each also from the file that \`<name>_FILE\
 | \`UIS_MASTER_KEY\` | Encrypts secrets that are kept: base64 of 32 bytes, \`openssl rand -base64 32\`. Required with Redis, the same on all replicas; otherwise made once as \`<data_dir>/master.key\`. |
 
 Commands that talk to a running service find it by \`UIS_URL\` (default \`http://127.0.0.1:8080\`) and use \`UIS_ADMIN_TOKEN\`,
-else the token in the data folder; \`uis run\` uses \`UIS_API_KEY\` if that is set.
+else the token in the data folder. \`uis run\` uses \`UIS_API_KEY\` if that is set; \`uis usage\` does when there is neither of the two.
 
 ## Traces
 

@@ -96,7 +96,7 @@ async function startIn(folder: string, { config = {}, env = {}, logLevel = "info
   const sink = { write: (line: string) => logs.push(JSON.parse(line) as Record<string, unknown>) };
   const log = createLogger({ level: logLevel, sink });
   const environment = { PATH: process.env["PATH"], ...env };
-  return { service: await start({ config: loaded.config, secrets: await readSecrets(env), log, environment }), logs };
+  return { service: await start({ config: loaded.config, secrets: readSecrets(env), log, environment }), logs };
 }
 
 async function toRunningService(

@@ -5,16 +5,16 @@ import { ConfigError, formatProblem } from "../config/problem.js";
 import { redacted } from "../config/redacted.js";
 import { configSchema } from "../config/schema.js";
 import { configJsonSchema } from "../config/setting-list.js";
-import { type ConfigOptions, loadForCommand } from "./load-for-command.js";
+import { type ConfigOptions, loadForCommand, loadForStart } from "./load-for-command.js";
 
 interface Options extends ConfigOptions {
   readonly json?: boolean;
 }
 
-/** `uis config check`: every fault of the configuration, each with its place. */
+/** `uis config check`: every fault of the configuration and of the secrets beside it, each with its place. */
 export async function checkConfig(io: CliIo, file: string | undefined, options: Options): Promise<number> {
   try {
-    const { file: read } = await loadForCommand(io, { ...options, config: file ?? options.config });
+    const { file: read } = await loadForStart(io, { ...options, config: file ?? options.config });
     if (options.json) printJson(io, []);
     else printLine(io, read === null ? "No configuration file; the defaults are fine." : `${read} is fine.`);
     return exitCode.done;

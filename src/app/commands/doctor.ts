@@ -10,7 +10,7 @@ import { openFilesCheck, processorCheck, runtimeCheck, sqliteCheck } from "../do
 import { listInFolder, lookAtModels } from "../doctor/models.js";
 import { lookAtRedis } from "../doctor/redis.js";
 import { certificateCheck, dataFolderCheck, portChecks } from "../doctor/settings.js";
-import { type ConfigOptions, loadForCommand } from "./load-for-command.js";
+import { type ConfigOptions, loadForStart } from "./load-for-command.js";
 
 interface Options extends ConfigOptions {
   readonly json?: boolean;
@@ -56,7 +56,7 @@ async function checksOf(config: Config, io: CliIo): Promise<Check[]> {
 
 async function loadAndCheck(io: CliIo, options: Options): Promise<{ config: Config | null; check: Check }> {
   try {
-    const { config, file } = await loadForCommand(io, options);
+    const { config, file } = await loadForStart(io, options);
     return { config, check: ok("config", file ?? "no file; defaults") };
   } catch (error) {
     if (!(error instanceof ConfigError)) throw error;

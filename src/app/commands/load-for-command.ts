@@ -1,5 +1,7 @@
 import type { CliIo } from "../cli-io.js";
 import { type LoadedConfig, loadConfig } from "../config/load-config.js";
+import { ConfigError } from "../config/problem.js";
+import { readSecrets, type Secrets } from "../config/secrets.js";
 
 /** Options that several commands share. */
 export interface ConfigOptions {
@@ -27,4 +29,29 @@ export function loadForCommand(io: CliIo, options: ConfigOptions): Promise<Loade
       { path: ["server", "role"], value: options.role, from: "--role" },
     ],
   });
+}
+
+/** All that a start reads: the configuration and the secrets. Rejects with ConfigError, which names every fault of both. */
+export async function loadForStart(
+  io: CliIo,
+  options: ConfigOptions,
+): Promise<LoadedConfig & { readonly secrets: Secrets }> {
+  const loaded = await orFaults(() => loadForCommand(io, options));
+  const secrets = await orFaults(() => readSecrets(io.env));
+  if (!(loaded instanceof ConfigError || secrets instanceof ConfigError)) return { ...loaded, secrets };
+  const faults = [loaded, secrets].filter((one) => one instanceof ConfigError);
+  const { file } = loaded;
+  throw new ConfigError(
+    faults.flatMap(({ problems }) => problems),
+    file,
+  );
+}
+
+async function orFaults<T>(read: () => T | Promise<T>): Promise<T | ConfigError> {
+  try {
+    return await read();
+  } catch (error) {
+    if (error instanceof ConfigError) return error;
+    throw error;
+  }
 }

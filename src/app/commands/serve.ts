@@ -5,10 +5,9 @@ import { createLogger } from "../../telemetry/logger.js";
 import { openStderrSink } from "../../telemetry/stderr-sink.js";
 import { type CliIo, printJson, UsageError } from "../cli-io.js";
 import type { Config } from "../config/schema.js";
-import { readSecrets } from "../config/secrets.js";
 import { type Service, startService } from "../service.js";
 import { warningsOf } from "../start-warnings.js";
-import { type ConfigOptions, loadForCommand } from "./load-for-command.js";
+import { type ConfigOptions, loadForCommand, loadForStart } from "./load-for-command.js";
 import { nextStepText, readyLine, readyText } from "./ready-text.js";
 
 export interface ServeOptions extends ConfigOptions {
@@ -19,15 +18,13 @@ export interface ServeOptions extends ConfigOptions {
 
 /** `uis serve`: resolves when the service has stopped in order. */
 export async function serve(io: CliIo, options: ServeOptions): Promise<void> {
-  const load = async (): Promise<Config> => {
-    const { config } = await loadForCommand(io, options);
-    return { ...config, data_dir: resolve(io.cwd, config.data_dir) };
-  };
-  const config = await load();
+  const inFolder = (config: Config): Config => ({ ...config, data_dir: resolve(io.cwd, config.data_dir) });
+  const load = async (): Promise<Config> => inFolder((await loadForCommand(io, options)).config);
+  const { config: loaded, secrets } = await loadForStart(io, options);
+  const config = inFolder(loaded);
   if (options.model !== undefined && config.models !== null) {
     throw new UsageError("--model replaces the default chat model, but the configuration has its own `models`");
   }
-  const secrets = await readSecrets(io.env);
   const sink = openStderrSink();
   const log = createLogger({ level: config.log.level, sink });
   endOnFaults(log, () => sink.flush());

@@ -5,6 +5,8 @@ import { createConnectTransport } from "@connectrpc/connect-node";
 import { printableLine } from "../../lib/printable.js";
 import { readAdminToken } from "../admin-token-file.js";
 import { type CliIo, CommandError, UsageError } from "../cli-io.js";
+import { ConfigError } from "../config/problem.js";
+import { readSecretText } from "../config/secret-text.js";
 import { readSecrets } from "../config/secrets.js";
 import { type ConfigOptions, loadForCommand } from "./load-for-command.js";
 
@@ -23,15 +25,23 @@ export const defaultUrl = "http://127.0.0.1:8080";
 
 const probeTimeoutMs = 2_000;
 
-/** The service at UIS_URL, with the administrator's credential: UIS_ADMIN_TOKEN, else the one in the data folder. */
-export async function administratorTarget(io: CliIo, options: ConfigOptions): Promise<ServiceTarget> {
+/**
+ * The service at UIS_URL, with the administrator's credential: UIS_ADMIN_TOKEN, else the one in the data folder; with
+ * `otherwise` where there is none.
+ */
+export async function administratorTarget(
+  io: CliIo,
+  options: ConfigOptions,
+  otherwise: ServiceTarget | null = null,
+): Promise<ServiceTarget> {
   const url = serviceUrl(io);
-  const { adminToken } = await readSecrets(io.env);
+  const { adminToken } = readSecrets(io.env);
   if (adminToken !== null) return { url, credential: adminToken, credentialFrom: "UIS_ADMIN_TOKEN" };
   const { config } = await loadForCommand(io, options);
   const dataDir = resolve(io.cwd, config.data_dir);
   const credential = await readAdminToken(dataDir);
   if (credential !== null) return { url, credential, credentialFrom: `${dataDir}/admin.token` };
+  if (otherwise !== null) return otherwise;
   if (!(await isServiceAt(url))) throw noService(url);
   throw new CommandError(
     `no credential: set UIS_ADMIN_TOKEN, or name the data folder of the running service with --data-dir (${dataDir} has no admin.token that you may read)`,
@@ -40,9 +50,20 @@ export async function administratorTarget(io: CliIo, options: ConfigOptions): Pr
 
 /** The same, with UIS_API_KEY when that is set. */
 export async function callerTarget(io: CliIo, options: ConfigOptions): Promise<ServiceTarget> {
-  const credential = io.env["UIS_API_KEY"];
-  if (!credential) return administratorTarget(io, options);
-  return { url: serviceUrl(io), credential, credentialFrom: "UIS_API_KEY" };
+  return keyTarget(io) ?? (await administratorTarget(io, options));
+}
+
+/** The same, with UIS_API_KEY only when there is no credential of the administrator. */
+export async function administratorOrCallerTarget(io: CliIo, options: ConfigOptions): Promise<ServiceTarget> {
+  return administratorTarget(io, options, keyTarget(io));
+}
+
+/** The service at UIS_URL, with UIS_API_KEY; null when that is not set. */
+function keyTarget(io: CliIo): ServiceTarget | null {
+  const found = readSecretText("UIS_API_KEY", io.env);
+  if ("problem" in found) throw new ConfigError([found.problem], null);
+  const { text: credential, from: credentialFrom } = found;
+  return credential === null ? null : { url: serviceUrl(io), credential, credentialFrom };
 }
 
 /** Whether one of our services answers there. */

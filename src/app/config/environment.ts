@@ -2,6 +2,7 @@ import { parse } from "yaml";
 import type { Variables } from "./expand.js";
 import { nearestName } from "./nearest-name.js";
 import type { ConfigProblem, SettingPath } from "./problem.js";
+import { readSecretText, secretFileName } from "./secret-text.js";
 import { listSettings, type Setting, type SettingSchema } from "./setting-list.js";
 
 /** The process's own environment. Everything else of the program gets it handed over. */
@@ -20,7 +21,7 @@ export const wellKnownNames: Readonly<Record<string, SettingPath>> = {
 };
 
 /** Names that are read elsewhere: secrets, and what commands use to reach a running service. */
-export const otherNames = [
+const otherNames = [
   "UIS_CONFIG",
   "UIS_URL",
   "UIS_API_KEY",
@@ -28,7 +29,10 @@ export const otherNames = [
   "UIS_ADMIN_PASSWORD",
   "UIS_BOOTSTRAP_API_KEY",
   "UIS_MASTER_KEY",
-] as const;
+];
+
+/** Names of settings that may hold a password; they also come from files. */
+const secretSettings: ReadonlySet<string> = new Set(["REDIS_URL", "UIS_STATE_REDIS_URL"]);
 
 /** A setting that did not come from the file. */
 export interface SettingValue {
@@ -47,10 +51,11 @@ export function settingsOfEnvironment(variables: Variables): {
   const problems: ConfigProblem[] = [];
   const settings = listSettings();
   const take = (name: string, setting: Setting | undefined) => {
-    const text = variables[name];
-    if (setting === undefined || text === undefined || text === "") return;
+    const found = secretSettings.has(name) ? readSecretText(name, variables) : { text: variables[name], from: name };
+    if ("problem" in found) problems.push(found.problem);
+    if (setting === undefined || "problem" in found || !found.text) return;
     try {
-      values.push({ path: setting.path, value: valueOfText(text, setting.schema), from: name });
+      values.push({ path: setting.path, value: valueOfText(found.text, setting.schema), from: found.from });
     } catch {
       problems.push({
         line: null,
@@ -79,7 +84,7 @@ export function misspeltNames(variables: Variables): readonly { readonly name: s
   const known = new Set<string>([
     ...listSettings().map((setting) => setting.environmentName),
     ...Object.keys(wellKnownNames),
-    ...otherNames.flatMap((name) => [name, `${name}_FILE`]),
+    ...[...otherNames, ...secretSettings].flatMap((name) => [name, secretFileName(name)]),
   ]);
   return Object.keys(variables).flatMap((name) => {
     if (!name.startsWith("UIS_") || known.has(name)) return [];

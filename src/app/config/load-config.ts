@@ -1,6 +1,7 @@
 import { readFile } from "node:fs/promises";
 import { resolve } from "node:path";
 import type * as z from "zod";
+import { readHubToken } from "./download-settings.js";
 import { type SettingValue, settingsOfEnvironment } from "./environment.js";
 import type { Variables } from "./expand.js";
 import { nearestName } from "./nearest-name.js";
@@ -35,7 +36,8 @@ export async function loadConfig(sources: ConfigSources): Promise<LoadedConfig> 
   const environment = settingsOfEnvironment(sources.env);
   const overrides = [...environment.values, ...(sources.flags ?? [])].filter(({ value }) => value !== undefined);
   const result = configSchema.safeParse(overlay(yaml.data, overrides));
-  const problems = [...yaml.problems, ...environment.problems];
+  const hubToken = readHubToken(sources.env);
+  const problems = [...yaml.problems, ...environment.problems, ...("problem" in hubToken ? [hubToken.problem] : [])];
   if (!result.success && yaml.problems.length === 0) {
     problems.push(...result.error.issues.flatMap((issue) => toProblems(issue, yaml, overrides)));
   }

@@ -1,6 +1,6 @@
-import { readFile } from "node:fs/promises";
 import type { Variables } from "./expand.js";
 import { ConfigError, type ConfigProblem } from "./problem.js";
+import { readSecretText, secretProblem } from "./secret-text.js";
 
 /** Secrets of the operator's own choosing. They come from the environment only, never from the configuration file. */
 export interface Secrets {
@@ -40,47 +40,24 @@ const forms = {
 
 type SecretName = keyof typeof forms;
 
-/**
- * Reads each secret from its variable or from the file that `<name>_FILE` names; one line break at the end of the file
- * is ignored. Rejects with ConfigError, which never shows the value.
- */
-export async function readSecrets(variables: Variables): Promise<Secrets> {
+/** Reads each secret from its variable or its file. Throws ConfigError, which never shows the value. */
+export function readSecrets(variables: Variables): Secrets {
   const problems: ConfigProblem[] = [];
-  const read = async (name: SecretName): Promise<string | null> => {
-    const found = await readSecret(name, variables);
-    if ("message" in found) {
-      problems.push({ line: null, column: null, path: found.path, message: found.message, hint: null });
+  const read = (name: SecretName): string | null => {
+    const found = readSecretText(name, variables);
+    if ("problem" in found) {
+      problems.push(found.problem);
       return null;
     }
-    return found.secret;
+    const form: Form = forms[name];
+    if (found.text !== null && !form.matches(found.text)) problems.push(secretProblem(found.from, form.wanted));
+    return found.text;
   };
-  const adminToken = await read("UIS_ADMIN_TOKEN");
-  const bootstrapApiKey = await read("UIS_BOOTSTRAP_API_KEY");
-  const adminPassword = await read("UIS_ADMIN_PASSWORD");
-  const masterKeyText = await read("UIS_MASTER_KEY");
+  const adminToken = read("UIS_ADMIN_TOKEN");
+  const bootstrapApiKey = read("UIS_BOOTSTRAP_API_KEY");
+  const adminPassword = read("UIS_ADMIN_PASSWORD");
+  const masterKeyText = read("UIS_MASTER_KEY");
   if (problems.length > 0) throw new ConfigError(problems, null);
   const masterKey = masterKeyText === null ? null : Buffer.from(masterKeyText, "base64");
   return { adminToken, bootstrapApiKey, adminPassword, masterKey };
-}
-
-type Found = { readonly secret: string | null } | { readonly path: string; readonly message: string };
-
-async function readSecret(name: SecretName, variables: Variables): Promise<Found> {
-  const fileName = `${name}_FILE`;
-  const plain = variables[name] || undefined;
-  const file = variables[fileName] || undefined;
-  if (plain !== undefined && file !== undefined) {
-    return { path: name, message: `is set, and ${fileName} too: set one of them` };
-  }
-  if (file === undefined) return checked(name, name, plain ?? null);
-  try {
-    return checked(fileName, name, (await readFile(file, "utf8")).replace(/\r?\n$/, ""));
-  } catch (error) {
-    return { path: fileName, message: `cannot be read: ${error instanceof Error ? error.message : String(error)}` };
-  }
-}
-
-function checked(path: string, name: SecretName, secret: string | null): Found {
-  const form: Form = forms[name];
-  return secret === null || form.matches(secret) ? { secret } : { path, message: form.wanted };
 }

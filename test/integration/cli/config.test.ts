@@ -41,6 +41,38 @@ describe("uis config check", () => {
     expect(text.code).toBe(2);
     expect(text.stdout).toContain(`${join(cwd, "bad.yaml")}:3:5: models[0].engin: unknown setting`);
   });
+
+  it("finds secrets that a start refuses, beside the faults of the file, and does not show them", async () => {
+    const env = {
+      UIS_ADMIN_TOKEN: "hunter2",
+      UIS_MASTER_KEY_FILE: join(cwd, "gone"),
+      HF_TOKEN_FILE: join(cwd, "gone"),
+    };
+    const fine = await uis(["config", "check", "--json"], { cwd, env });
+    expect(fine.code).toBe(2);
+    expect(JSON.parse(fine.stdout)).toEqual([
+      {
+        line: null,
+        column: null,
+        path: "HF_TOKEN_FILE",
+        message: expect.stringContaining("cannot be read"),
+        hint: null,
+      },
+      { line: null, column: null, path: "UIS_ADMIN_TOKEN", message: expect.stringContaining("16 to 256"), hint: null },
+      {
+        line: null,
+        column: null,
+        path: "UIS_MASTER_KEY_FILE",
+        message: expect.stringContaining("cannot be read"),
+        hint: null,
+      },
+    ]);
+    await writeFile(join(cwd, "bad.yaml"), bad);
+    const text = await uis(["config", "check", "bad.yaml"], { cwd, env });
+    expect(text.stdout).toContain(`${join(cwd, "bad.yaml")}:3:5: models[0].engin: unknown setting`);
+    expect(text.stdout).toContain("UIS_ADMIN_TOKEN: must be 16 to 256 printable characters");
+    expect(fine.stdout + text.stdout).not.toContain("hunter2");
+  });
 });
 
 it("uis config schema prints a JSON Schema that accepts good files and refuses bad ones", async () => {

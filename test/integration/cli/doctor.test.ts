@@ -94,6 +94,16 @@ describe("uis doctor", () => {
     expect(statusOf(checks, "port_http")).toBe("fail");
   });
 
+  it("fails for a secret that a start refuses, and does not show it", async () => {
+    const { code, checks } = await doctor({ UIS_ADMIN_TOKEN: "hunter2" });
+    expect(code).toBe(1);
+    expect(find(checks, "config")).toMatchObject({
+      status: "fail",
+      detail: expect.stringContaining("UIS_ADMIN_TOKEN"),
+    });
+    expect(JSON.stringify(checks)).not.toContain("hunter2");
+  });
+
   it("fails for TLS files that are not there", async () => {
     const broken = await doctor({ UIS_SERVER_TLS_CERT_FILE: "gone.pem", UIS_SERVER_TLS_KEY_FILE: "gone.pem" });
     expect(statusOf(broken.checks, "tls")).toBe("fail");

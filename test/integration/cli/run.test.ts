@@ -1,3 +1,5 @@
+import { writeFile } from "node:fs/promises";
+import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { uis } from "../../support/cli-run.js";
 import { type DebugState, type RunningService, startService } from "../../support/start-service.js";
@@ -54,6 +56,14 @@ describe("uis run", () => {
     });
     const asCaller = { UIS_URL: service.http, UIS_API_KEY: service.key };
     expect((await uis(["run", "test-chat", "Hi"], { env: asCaller })).stdout).toBe("Hello from the script.\n");
+    const file = join(service.dataDir, "api.key");
+    await writeFile(file, `${service.key}\n`);
+    const fromFile = { UIS_URL: service.http, UIS_API_KEY_FILE: file };
+    expect((await uis(["run", "test-chat", "Hi"], { env: fromFile })).stdout).toBe("Hello from the script.\n");
+    const gone = { UIS_URL: service.http, UIS_API_KEY_FILE: join(service.dataDir, "gone") };
+    const { code, stderr } = await uis(["run", "test-chat", "Hi"], { env: gone });
+    expect(code).toBe(2);
+    expect(stderr).toContain("UIS_API_KEY_FILE: cannot be read");
   });
 
   it("prints the chat completion object with --json", async () => {

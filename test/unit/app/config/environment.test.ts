@@ -13,6 +13,7 @@ describe("misspeltNames", () => {
     const env = {
       UIS_LIMITS_STALL: "1s",
       UIS_ADMIN_TOKEN_FILE: "f",
+      UIS_STATE_REDIS_URL_FILE: "f",
       UIS_URL: "u",
       PATH: "p",
       UIS_SVC_PORT_80_TCP_ADDR: "a",

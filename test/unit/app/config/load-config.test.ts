@@ -100,7 +100,60 @@ describe("the environment", () => {
   });
 });
 
+describe("a secret of the environment", () => {
+  const stored = async (text: string) => {
+    await writeFile(join(folder, "secret"), text);
+    return join(folder, "secret");
+  };
+
+  it.each(["REDIS_URL", "UIS_STATE_REDIS_URL"])("%s also comes from a file", async (name) => {
+    const env = { [`${name}_FILE`]: await stored("redis://:hunter2@store:6379\n") };
+    expect((await load("state: { redis_url: redis://other }\n", { env })).state.redis_url).toBe(
+      "redis://:hunter2@store:6379",
+    );
+  });
+
+  it("is named with its file when its value is wrong, and is not shown", async () => {
+    const env = { REDIS_URL_FILE: await stored("hunter2") };
+    const [problem] = await problemsOf(null, { env });
+    expect(problem).toMatchObject({ path: "state.redis_url", message: expect.stringContaining("REDIS_URL_FILE") });
+    expect(JSON.stringify(problem)).not.toContain("hunter2");
+  });
+
+  it.each(["REDIS_URL", "UIS_STATE_REDIS_URL", "HF_TOKEN"])(
+    "%s is refused beside its file, and with a file that cannot be read",
+    async (name) => {
+      const file = `${name}_FILE`;
+      const empty = { line: null, column: null, hint: null };
+      expect(await problemsOf(null, { env: { [name]: "redis://h", [file]: "f" } })).toEqual([
+        { ...empty, path: name, message: `is set, and ${file} too: set one of them` },
+      ]);
+      expect(await problemsOf(null, { env: { [file]: join(folder, "gone") } })).toEqual([
+        { ...empty, path: file, message: expect.stringMatching(/^cannot be read: /) },
+      ]);
+    },
+  );
+});
+
 describe("faults", () => {
+  it.each([
+    ["models: [{ id: a, engine: scripted, prices: { inptu: 3 } }]", "models[0].prices.inptu", "input"],
+    [
+      "models: [{ id: a, engine: scripted, prices: [{ from: 2026-01-01T00:00:00Z, outptu: 3 }] }]",
+      "models[0].prices[0].outptu",
+      "output",
+    ],
+    [
+      "rate_limits: { models: { a: { request_per_minute: 3 } } }",
+      "rate_limits.models.a.request_per_minute",
+      "requests_per_minute",
+    ],
+  ])("of names have a hint also within what has several forms, and below any name: %s", async (text, path, meant) => {
+    expect(await problemsOf(`${text}\n`)).toMatchObject([
+      { path, message: "unknown setting", hint: `did you mean "${meant}"?` },
+    ]);
+  });
+
   it("are found all at once, each with line, column, path and hint", async () => {
     const text = "server: { prt: 1 }\nmodels:\n  - id: a\n    engine: scripted\n    slot: 3\n    slots: none\n";
     expect(await problemsOf(text)).toEqual([

@@ -2,6 +2,7 @@ import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { readDownloadSettings } from "../../../../src/app/config/download-settings.js";
 import { ConfigError } from "../../../../src/app/config/problem.js";
 import { readSecrets } from "../../../../src/app/config/secrets.js";
 
@@ -17,22 +18,30 @@ afterEach(async () => {
 
 const token = "an-admin-token-of-24-char";
 
+function thrownBy(variables: Record<string, string>): unknown {
+  try {
+    return readSecrets(variables);
+  } catch (error) {
+    return error;
+  }
+}
+
 describe("readSecrets", () => {
-  it("gives null for what is not set", async () => {
+  it("gives null for what is not set", () => {
     const none = { adminToken: null, bootstrapApiKey: null, adminPassword: null, masterKey: null };
-    expect(await readSecrets({})).toEqual(none);
-    expect(await readSecrets({ UIS_ADMIN_TOKEN: "" })).toEqual(none);
+    expect(readSecrets({})).toEqual(none);
+    expect(readSecrets({ UIS_ADMIN_TOKEN: "" })).toEqual(none);
   });
 
   it("reads variables, and files without the line break at their end", async () => {
     const file = join(folder, "key");
     await writeFile(file, "my-own-key\n");
-    const secrets = await readSecrets({ UIS_ADMIN_TOKEN: token, UIS_BOOTSTRAP_API_KEY_FILE: file });
+    const secrets = readSecrets({ UIS_ADMIN_TOKEN: token, UIS_BOOTSTRAP_API_KEY_FILE: file });
     expect(secrets).toMatchObject({ adminToken: token, bootstrapApiKey: "my-own-key" });
   });
 
-  it("USE-17: the master key is 32 bytes, written as base64", async () => {
-    const { masterKey } = await readSecrets({ UIS_MASTER_KEY: Buffer.alloc(32, 7).toString("base64") });
+  it("USE-17: the master key is 32 bytes, written as base64", () => {
+    const { masterKey } = readSecrets({ UIS_MASTER_KEY: Buffer.alloc(32, 7).toString("base64") });
     expect(masterKey).toEqual(Buffer.alloc(32, 7));
   });
 
@@ -44,15 +53,31 @@ describe("readSecrets", () => {
     ["UIS_BOOTSTRAP_API_KEY", "has-an-umlaut-ä"],
     ["UIS_MASTER_KEY", "bm90IDMyIGJ5dGVz"],
     ["UIS_ADMIN_PASSWORD", "eleven-char"],
-  ])("refuses a %s of wrong form without showing it", async (name, value) => {
-    const error = await readSecrets({ [name]: value }).catch((thrown: unknown) => thrown);
+  ])("refuses a %s of wrong form without showing it", (name, value) => {
+    const error = thrownBy({ [name]: value });
     expect(error).toBeInstanceOf(ConfigError);
     expect((error as ConfigError).message).toContain(name);
     expect((error as ConfigError).message).not.toContain(value);
   });
 
-  it("refuses a variable and its file together, and a file that cannot be read", async () => {
-    await expect(readSecrets({ UIS_ADMIN_TOKEN: token, UIS_ADMIN_TOKEN_FILE: "x" })).rejects.toThrow("set one of them");
-    await expect(readSecrets({ UIS_ADMIN_TOKEN_FILE: join(folder, "gone") })).rejects.toThrow("cannot be read");
+  it("refuses a variable and its file together, and a file that cannot be read or is empty", async () => {
+    const empty = join(folder, "empty");
+    await writeFile(empty, "\n");
+    expect(() => readSecrets({ UIS_ADMIN_TOKEN: token, UIS_ADMIN_TOKEN_FILE: "x" })).toThrow("set one of them");
+    expect(() => readSecrets({ UIS_ADMIN_TOKEN_FILE: join(folder, "gone") })).toThrow("cannot be read");
+    expect(() => readSecrets({ UIS_ADMIN_TOKEN_FILE: empty })).toThrow(`UIS_ADMIN_TOKEN_FILE: ${empty} is empty`);
+  });
+});
+
+describe("readDownloadSettings", () => {
+  it("takes the hub's token from its variable or from a file", async () => {
+    const file = join(folder, "token");
+    await writeFile(file, "hf_a-token\n");
+    expect(readDownloadSettings({ HF_TOKEN: "hf_other" }).hubToken).toBe("hf_other");
+    expect(readDownloadSettings({ HF_TOKEN_FILE: file }).hubToken).toBe("hf_a-token");
+    expect(readDownloadSettings({}).hubToken).toBeNull();
+    expect(() => readDownloadSettings({ HF_TOKEN_FILE: join(folder, "gone") })).toThrow(
+      "HF_TOKEN_FILE: cannot be read",
+    );
   });
 });
