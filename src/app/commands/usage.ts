@@ -10,7 +10,7 @@ import {
 import { type CliIo, printJson, printLine, UsageError } from "../cli-io.js";
 import { jsonInteger } from "./json-integer.js";
 import type { ConfigOptions } from "./load-for-command.js";
-import { callerTarget, serviceClient, toCommandError } from "./service-client.js";
+import { administratorOrCallerTarget, serviceClient, toCommandError } from "./service-client.js";
 
 export interface UsageOptions extends ConfigOptions {
   readonly from?: string;
@@ -46,7 +46,7 @@ export async function usage(io: CliIo, options: UsageOptions): Promise<void> {
   const by = options.by ?? ["day", "model"];
   const unknown = by.find((name) => !groups.has(name));
   if (unknown !== undefined) throw new UsageError(`--by takes day, model and key, not ${unknown}`);
-  const target = await callerTarget(io, options);
+  const target = await administratorOrCallerTarget(io, options);
   const client = serviceClient(UsageService, target);
   const buckets: UsageBucket[] = [];
   const request = requestOf(options, by);
