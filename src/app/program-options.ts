@@ -27,11 +27,15 @@ export function onMachine(command: Command): Command {
   return command.addOption(configOption()).addOption(dataDirOption()).addOption(jsonOption());
 }
 
-/** Gives a command that asks a running service the options that all of them have, and says how it finds the service. */
-export function ofService(command: Command, credential = "UIS_ADMIN_TOKEN"): Command {
+/**
+ * Gives a command that asks a running service the options that all of them have, and says how it finds the service:
+ * `lastCredential` is what it takes where there is neither the first one nor the token in the data folder.
+ */
+export function ofService(command: Command, credential = "UIS_ADMIN_TOKEN", lastCredential?: string): Command {
+  const last = lastCredential === undefined ? "" : `,\nelse with ${lastCredential}`;
   return onMachine(command).addHelpText(
     "after",
-    `\nAsks the service at UIS_URL (default: http://127.0.0.1:8080)\nwith ${credential}, else with admin.token in its data folder.`,
+    `\nAsks the service at UIS_URL (default: http://127.0.0.1:8080)\nwith ${credential}, else with admin.token in its data folder${last}.`,
   );
 }
 
@@ -41,12 +45,17 @@ export function parsePort(text: string): number {
   throw new InvalidArgumentError("It must be a whole number between 0 and 65535.");
 }
 
-/** Items between commas, without spaces around them; empty ones are left out. */
+/**
+ * Items between commas, without spaces around them; empty ones are left out. Throws InvalidArgumentError when none is
+ * left: an empty variable of a script must not mean the same as leaving the option out.
+ */
 export function parseList(text: string): string[] {
-  return text
+  const items = text
     .split(",")
     .map((item) => item.trim())
     .filter((item) => item !== "");
+  if (items.length === 0) throw new InvalidArgumentError("It must have at least one item.");
+  return items;
 }
 
 /** The end of a command's help. */

@@ -12,7 +12,8 @@ export function addUsage(program: Command, io: CliIo): void {
       .option("--to <day>", "last day; default: today")
       .option("--by <parts>", "what sums are kept apart by: day, model, key; default: day,model", parseList)
       .option("--account <account>", "the account; default: the credential's own"),
-    "UIS_API_KEY or UIS_ADMIN_TOKEN",
+    "UIS_ADMIN_TOKEN",
+    "UIS_API_KEY",
   )
     .addHelpText("after", examples("uis usage", "uis usage --from 2026-01-01 --by model,key --json"))
     .action(async (options) => (await import("./commands/usage.js")).usage(io, options));
@@ -29,16 +30,22 @@ export function addThresholds(program: Command, io: CliIo): void {
       .command("add")
       .description("be told when usage reaches shares of a limit, or refuse what goes beyond it")
       .addOption(
-        new Option("--metric <metric>", "what is counted")
-          .choices(["tokens", "requests", "cost"])
-          .makeOptionMandatory(),
+        oneOf(
+          ["tokens", "requests", "cost"],
+          "METRIC_",
+          new Option("--metric <metric>", "what is counted"),
+        ).makeOptionMandatory(),
       )
       .addOption(
-        new Option("--period <period>", "from when on, by UTC").choices(["day", "month"]).makeOptionMandatory(),
+        oneOf(
+          ["day", "month"],
+          "PERIOD_",
+          new Option("--period <period>", "from when on, by UTC"),
+        ).makeOptionMandatory(),
       )
       .requiredOption("--limit <number>", "tokens, requests or nano-dollars", parseInteger)
       .option("--percents <list>", "shares that are told; default: 50,80,100", parsePercents)
-      .addOption(new Option("--action <action>", "refuse makes it a budget").choices(["notify", "refuse"]))
+      .addOption(oneOf(["notify", "refuse"], "ACTION_", new Option("--action <action>", "refuse makes it a budget")))
       .option("--account <account>", "whose usage; default: default")
       .option("--key <id>", "one key's usage alone"),
   )
@@ -61,6 +68,15 @@ export function addThresholds(program: Command, io: CliIo): void {
   ofService(thresholds.command("rm").description("delete a threshold").argument("<id>", "id of the threshold"))
     .addHelpText("after", examples("uis thresholds rm thr_abcdefghijklmnopqrstuvwx"))
     .action(async (id: string, options) => (await import("./commands/thresholds.js")).removeThreshold(io, id, options));
+}
+
+/** An option that takes one of the names, also as threshold objects spell it: `tokens` and `METRIC_TOKENS`. */
+function oneOf(names: readonly string[], prefix: string, option: Option): Option {
+  return option.choices(names).argParser((text: string) => {
+    const name = text.startsWith(prefix) ? text.slice(prefix.length).toLowerCase() : text;
+    if (names.includes(name)) return name;
+    throw new InvalidArgumentError(`Allowed choices are ${names.join(", ")}.`);
+  });
 }
 
 function parseInteger(text: string): bigint {

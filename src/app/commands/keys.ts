@@ -63,7 +63,12 @@ export async function listKeys(io: CliIo, options: Options): Promise<void> {
     } while (pageToken !== "");
   });
   if (options.json) printJson(io, keys.map(toKeyObject));
-  else for (const key of keys) printLine(io, keyLine(key));
+  else if (keys.length > 0) for (const key of keys) printLine(io, keyLine(key));
+  else io.stderr.write(`${noKeyText(options)}: uis keys create --name NAME --scope read_write makes one\n`);
+}
+
+function noKeyText({ account }: Options): string {
+  return account === undefined ? "there is no key" : `the account ${account} has no key`;
 }
 
 /** `uis keys revoke` */

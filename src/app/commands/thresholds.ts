@@ -49,13 +49,18 @@ export async function listThresholds(io: CliIo, options: Options): Promise<void>
     client.listThresholds({ account: options.account ?? "" }),
   );
   if (options.json) printJson(io, thresholds.map(toThresholdObject));
-  else for (const threshold of thresholds) printLine(io, thresholdLine(threshold));
+  else if (thresholds.length > 0) for (const threshold of thresholds) printLine(io, thresholdLine(threshold));
+  else io.stderr.write("there is no threshold: uis thresholds add makes one\n");
 }
 
 /** `uis thresholds rm` */
 export async function removeThreshold(io: CliIo, id: string, options: Options): Promise<void> {
-  await callAsAdministrator(io, options, ThresholdService, (client) => client.deleteThreshold({ id }));
-  if (options.json) printJson(io, { id, deleted: true });
+  const removed = await callAsAdministrator(io, options, ThresholdService, async (client) => {
+    const { thresholds } = await client.listThresholds({});
+    await client.deleteThreshold({ id });
+    return thresholds.find((threshold) => threshold.id === id);
+  });
+  if (options.json) printJson(io, { ...(removed === undefined ? { id } : toThresholdObject(removed)), deleted: true });
   else printLine(io, `${id} is deleted.`);
 }
 

@@ -72,8 +72,15 @@ export async function listDeliveries(io: CliIo, options: ListDeliveriesOptions):
       io,
       found.map((delivery) => toDeliveryObject(delivery, "list")),
     );
-  else for (const delivery of found) printLine(io, deliveryLine(delivery));
+  else if (found.length > 0) for (const delivery of found) printLine(io, deliveryLine(delivery));
+  else io.stderr.write(`${noDeliveryText(filter)}\n`);
   if (pageToken !== "") io.stderr.write(`These are the newest ${found.length}; --limit shows more.\n`);
+}
+
+function noDeliveryText(filter: Readonly<Record<string, string>>): string {
+  const isFiltered = Object.values(filter).some((value) => value !== "");
+  if (isFiltered) return "no delivery is of that kind: uis webhooks deliveries lists all of them";
+  return "there is no delivery: requests make them for the endpoints that uis webhooks add makes";
 }
 
 /** `uis webhooks inspect`: one delivery with what was posted and what the receiver answered. */

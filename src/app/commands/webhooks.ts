@@ -40,7 +40,8 @@ export async function listWebhooks(io: CliIo, options: Options): Promise<void> {
     client.listWebhookEndpoints({ account: options.account ?? "" }),
   );
   if (options.json) printJson(io, webhookEndpoints.map(toEndpointObject));
-  else for (const endpoint of webhookEndpoints) printLine(io, endpointLine(endpoint));
+  else if (webhookEndpoints.length > 0) for (const endpoint of webhookEndpoints) printLine(io, endpointLine(endpoint));
+  else io.stderr.write(`the account ${options.account ?? "default"} has no endpoint: uis webhooks add makes one\n`);
 }
 
 /** `uis webhooks rm` */

@@ -84,6 +84,24 @@ describe("uis keys", () => {
     expect((await uis(["keys", "rotate", String(last["id"]), "--overlap", "soon"], { env })).code).toBe(2);
   });
 
+  it("refuses an empty list of models, which would be no restriction", async () => {
+    for (const none of ["", " , "]) {
+      const args = ["keys", "create", "--name", "x", "--scope", "read", "--account", "team-e", "--models", none];
+      const { code, stderr } = await uis(args, { env });
+      expect(code).toBe(2);
+      expect(stderr).toContain("It must have at least one item");
+    }
+    expect(await json(["keys", "list", "--account", "team-e"])).toEqual([]);
+  });
+
+  it("says what to do where there is no key", async () => {
+    expect(await uis(["keys", "list", "--account", "team-none"], { env })).toEqual({
+      code: 0,
+      stdout: "",
+      stderr: "the account team-none has no key: uis keys create --name NAME --scope read_write makes one\n",
+    });
+  });
+
   it("uses UIS_ADMIN_TOKEN before the token in the data folder", async () => {
     const listing = await uis(["keys", "list"], { env: { ...env, UIS_ADMIN_TOKEN: "not-the-token-of-this-service" } });
     expect(listing.code).toBe(1);

@@ -39,6 +39,15 @@ describe("uis usage", () => {
     expect(stdout).toContain("test-chat");
   });
 
+  it("asks as the administrator, and with UIS_API_KEY only where there is no such credential", async () => {
+    const administrator = await uis(["usage"], { env: { ...env, UIS_API_KEY: "sk-uis-wrong" } });
+    expect(administrator).toMatchObject({ code: 0, stderr: "" });
+    const nowhere = { UIS_URL: service.http, UIS_DATA_DIR: "/nowhere" };
+    expect(await uis(["usage"], { env: { ...nowhere, UIS_API_KEY: service.key } })).toMatchObject({ code: 0 });
+    const wrong = await uis(["usage"], { env: { ...nowhere, UIS_API_KEY: "sk-uis-wrong" } });
+    expect(wrong.stderr).toContain("the credential in UIS_API_KEY");
+  });
+
   it("says so when nothing was used, and what is wrong with a day", async () => {
     expect(await json(["usage", "--to", "2020-01-02", "--from", "2020-01-01"])).toEqual([]);
     const bad = await uis(["usage", "--from", "monday"], { env });
@@ -71,9 +80,28 @@ describe("uis thresholds", () => {
     expect(((await json(["thresholds", "list"])) as Record<string, unknown>[]).map(({ id }) => id)).toEqual([
       added["id"],
     ]);
-    await json(["thresholds", "rm", String(added["id"])]);
+    expect(await json(["thresholds", "rm", String(added["id"])])).toEqual({
+      ...added,
+      used: expect.any(Number),
+      deleted: true,
+    });
     expect(await json(["thresholds", "list"])).toEqual([]);
+    expect((await uis(["thresholds", "list"], { env })).stderr).toBe(
+      "there is no threshold: uis thresholds add makes one\n",
+    );
     expect((await uis(["thresholds", "rm", String(added["id"])], { env })).code).toBe(1);
+  });
+
+  it("takes the names of the objects, too", async () => {
+    const names = { metric: "METRIC_COST", period: "PERIOD_DAY", action: "ACTION_NOTIFY" };
+    const options = Object.entries(names).flatMap(([option, name]) => [`--${option}`, name]);
+    const added = (await json(["thresholds", "add", ...options, "--limit", "5"])) as Record<string, unknown>;
+    expect(added).toMatchObject(names);
+    await json(["thresholds", "rm", String(added["id"])]);
+    const wrong = ["thresholds", "add", "--metric", "METRIC_COSTS", "--period", "day", "--limit", "5"];
+    const { code, stderr } = await uis(wrong, { env });
+    expect(code).toBe(2);
+    expect(stderr).toContain("Allowed choices are tokens, requests, cost");
   });
 
   it("refuses a limit that is no number with exit code 2", async () => {

@@ -185,6 +185,23 @@ describe("uis webhooks, deliveries", () => {
     await json(["rm", id]);
   });
 
+  it("says what to do where there is none to list", async () => {
+    const filtered = await uis(["webhooks", "deliveries", "--account", "team-none"], { env });
+    expect(filtered).toMatchObject({ code: 0, stdout: "", stderr: expect.stringContaining("lists all of them") });
+    const fresh = await startService();
+    const ofFresh = { UIS_URL: fresh.http, UIS_DATA_DIR: fresh.dataDir };
+    const none = await uis(["webhooks", "deliveries"], { env: ofFresh });
+    const endpoints = await uis(["webhooks", "list"], { env: ofFresh });
+    await fresh.close();
+    for (const answer of [none, endpoints]) {
+      expect(answer).toMatchObject({
+        code: 0,
+        stdout: "",
+        stderr: expect.stringMatching(/^.*uis webhooks add makes.*\n$/),
+      });
+    }
+  });
+
   it("refuses states, times and limits that there are not", async () => {
     for (const args of [
       ["deliveries", "--state", "lost"],

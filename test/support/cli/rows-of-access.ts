@@ -83,7 +83,7 @@ export const rowsOfAccess: CommandRows = {
   },
   "thresholds rm": {
     done: async (scene) => ({ words: [await scene.threshold()] }),
-    answer: z.strictObject({ id: z.string().startsWith("thr_"), deleted: z.literal(true) }),
+    answer: answers.threshold.extend({ deleted: z.literal(true) }),
     text: /^thr_\S+ is deleted\.\n$/,
     wrong: { words: [], says: "missing required argument 'id'" },
     failing: () => ({ words: ["thr_unknown"], says: "thr_unknown" }),
