@@ -10,7 +10,6 @@ import { OpenCalls } from "./open-calls.js";
 import { createOpenInterceptor, type OpenInterceptorDeps } from "./open-interceptor.js";
 import { PassingCalls } from "./passing-calls.js";
 import { addReflection } from "./reflection.js";
-import { letRenewalTake } from "./renewal-grace.js";
 
 export interface GrpcDoorDeps extends OpenInterceptorDeps {
   readonly services: readonly RpcService[];
@@ -42,7 +41,6 @@ export function createGrpcDoor(deps: GrpcDoorDeps): GrpcDoor {
   const calls = new OpenCalls();
   const passing = new PassingCalls();
   const server = new Server(serverOptions(deps.limits, createOpenInterceptor(deps, services, calls, passing)));
-  letRenewalTake(server, () => deps.limits.deadlineMs);
   for (const service of services) server.addService(grpcDefinition(service.desc), grpcHandlers(service, calls));
   const health = addHealth(
     server,
@@ -72,6 +70,8 @@ export function createGrpcDoor(deps: GrpcDoorDeps): GrpcDoor {
 const keepAlive = { timeMs: 30_000, timeoutMs: 10_000 } as const;
 /** Connections are renewed, so that clients behind a name see new replicas. */
 const connectionAgeMs = 5 * 60_000;
+/** Calls go on while their connection is renewed: the longest deadline that can be set, as each ends by its own. */
+const connectionAgeGraceMs = 24 * 60 * 60_000;
 
 function serverOptions(limits: ServiceLimits, interceptor: ServerInterceptor): ServerOptions {
   return {
@@ -86,5 +86,6 @@ function serverOptions(limits: ServiceLimits, interceptor: ServerInterceptor): S
     "grpc.keepalive_time_ms": keepAlive.timeMs,
     "grpc.keepalive_timeout_ms": keepAlive.timeoutMs,
     "grpc.max_connection_age_ms": connectionAgeMs,
+    "grpc.max_connection_age_grace_ms": connectionAgeGraceMs,
   };
 }
