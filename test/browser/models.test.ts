@@ -73,12 +73,17 @@ describe.skipIf(!hasChromium).each(storesByTier)("models in a browser, state in 
     await page.getByRole("link", { name: "Usage" }).click();
     await page.getByRole("heading", { level: 1, name: "Usage" }).waitFor();
     await page.getByRole("link", { name: "Models" }).click();
+    await pull().getByText("Keep this tab open: closing it stops the pull.").waitFor();
     await takePictures(page, "models-pull");
     await pull().getByRole("button", { name: "Stop" }).click();
     await pull().getByText("stopped; what was fetched is kept").waitFor();
 
     await startPull(source(), "pulled");
     await pull().getByText("pulled and loaded").waitFor();
+    expect(await pull().getByText("Keep this tab open").count()).toBe(0);
+    await page.getByRole("button", { name: "Pull a model" }).click();
+    expect(await dialog().getByLabel("Source").inputValue()).toBe("");
+    await page.keyboard.press("Escape");
     await pull().getByRole("button", { name: "Dismiss" }).click();
     await stored().getByRole("row").filter({ hasText: "pulled" }).getByText("loaded", { exact: true }).waitFor();
     expect(await ask(dashboard.service, "pulled")).toBe(200);
@@ -96,9 +101,17 @@ describe.skipIf(!hasChromium).each(storesByTier)("models in a browser, state in 
     expect(await ask(dashboard.service, "pulled")).toBe(404);
   });
 
-  it("says in the service's words why a model cannot be pulled", async () => {
+  it("says in the service's words why a model cannot be pulled, and asks again with what was typed", async () => {
     await startPull("hf:nothing", "x");
     await pull().getByText("failed", { exact: true }).waitFor();
     expect(await pull().getByRole("alert").innerText()).toContain("is not of the form hf:owner/repo/file@revision");
+
+    await visit.page.getByRole("button", { name: "Pull a model" }).click();
+    expect(await dialog().getByLabel("Source").inputValue()).toBe("hf:nothing");
+    expect(await dialog().getByLabel("Id").inputValue()).toBe("x");
+    await dialog().getByRole("button", { name: "Cancel" }).click();
+    await pull().getByRole("button", { name: "Dismiss" }).click();
+    await visit.page.getByRole("button", { name: "Pull a model" }).click();
+    expect(await dialog().getByLabel("Source").inputValue()).toBe("");
   });
 });

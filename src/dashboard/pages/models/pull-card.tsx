@@ -55,6 +55,7 @@ function Progress({ pull: { name, receivedBytes, totalBytes } }: { readonly pull
         {bytes(receivedBytes)}
         {isKnown && ` of ${bytes(totalBytes)}, ${Math.floor((100 * receivedBytes) / totalBytes)} %`}
       </small>
+      <p class="faint">Keep this tab open: closing it stops the pull.</p>
     </div>
   );
 }

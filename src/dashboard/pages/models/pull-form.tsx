@@ -1,13 +1,15 @@
 import { useState } from "preact/hooks";
 import { Dialog } from "../../ui/dialog.js";
 import { Field, Form, textOf } from "../../ui/form.js";
-import { startPull } from "./pulls.js";
+import { startPull, usePull } from "./pulls.js";
 
-/** Asks where a model is to be had, and begins to pull it. */
+/** Asks where a model is to be had, and begins to pull it. After one that came to nothing: what was asked for then. */
 export function PullForm({ onClose }: { readonly onClose: () => void }) {
-  const [source, setSource] = useState("");
-  const [id, setId] = useState("");
-  const [sha256, setSha256] = useState("");
+  const last = usePull();
+  const before = last?.state === "failed" || last?.state === "stopped" ? last.request : {};
+  const [source, setSource] = useState(before.source ?? "");
+  const [id, setId] = useState(before.id ?? "");
+  const [sha256, setSha256] = useState(before.sha256 ?? "");
   const send = async (): Promise<void> => {
     void startPull({ source: source.trim(), id: id.trim(), sha256: sha256.trim() });
     onClose();

@@ -4,6 +4,7 @@ import type { PullModelRequestJson } from "../../../../gen/unified/admin/v1/mode
 import { stream } from "../../api.js";
 
 export interface Pull {
+  readonly request: PullModelRequestJson;
   /** What was asked for. */
   readonly name: string;
   readonly state: "running" | "done" | "stopped" | "failed";
@@ -51,7 +52,7 @@ export async function startPull(request: PullModelRequestJson): Promise<void> {
   stopper = new AbortController();
   const { signal } = stopper;
   const name = request.id || request.source || "";
-  let pull: Pull = { name, state: "running", receivedBytes: 0, totalBytes: 0, warnings: [], error: null };
+  let pull: Pull = { request, name, state: "running", receivedBytes: 0, totalBytes: 0, warnings: [], error: null };
   show(pull);
   try {
     for await (const progress of stream("unified.admin.v1.ModelAdminService/PullModel", request, signal)) {
