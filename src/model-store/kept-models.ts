@@ -47,16 +47,16 @@ export function createKeptModels(store: ModelStore, puller: ModelPuller): ModelS
       const report = reporter(onProgress);
       if (source === null) {
         const known = findDefault(id);
-        const model = await translated(puller.pullDefault(known, report, signal));
+        const model = await translated(puller.pullDefault(known, report, signal), "source");
         return { model: toStored(model), warnings: [] };
       }
       const request = { source, id: checkedId(id ?? modelIdOf(source)), onProgress: report, signal };
-      const pulled = await translated(puller.pull({ ...request, ...(sha256 === null ? {} : { sha256 }) }));
+      const pulled = await translated(puller.pull({ ...request, ...(sha256 === null ? {} : { sha256 }) }), "source");
       return { model: toStored(pulled.model), warnings: pulled.warnings };
     },
 
     async importFile(path, id, signal) {
-      return toStored(await translated(puller.importFile(path, checkedId(id ?? modelIdOf(path)), signal)));
+      return toStored(await translated(puller.importFile(path, checkedId(id ?? modelIdOf(path)), signal), "path"));
     },
 
     async remove(id) {
@@ -111,17 +111,20 @@ function reporter(onProgress: (progress: PullProgress) => void): (progress: Pull
   };
 }
 
-/** The store's own failures as what an administrator may be told: all of it. */
-async function translated<T>(work: Promise<T>): Promise<T> {
+/**
+ * The store's own failures as what an administrator may be told: all of it. `param` is the field of the request that named
+ * what could not be used.
+ */
+async function translated<T>(work: Promise<T>, param: "source" | "path"): Promise<T> {
   try {
     return await work;
   } catch (cause) {
     if (cause instanceof InvalidSource) {
-      throw new ServiceError("invalid_value", cause.message, { param: "source", cause });
+      throw new ServiceError("invalid_value", cause.message, { param, cause });
     }
     if (cause instanceof SourceUnavailable) throw new ServiceError("upstream_error", cause.message, { cause });
     if (!(cause instanceof ModelFileError)) throw cause;
     if (cause.fault === "no_space") throw new ServiceError("storage_unavailable", cause.message, { cause });
-    throw new ServiceError("invalid_value", cause.message, { param: "source", cause });
+    throw new ServiceError("invalid_value", cause.message, { param, cause });
   }
 }
