@@ -11,7 +11,7 @@ export function addModels(program: Command, io: CliIo): void {
     "list, pull, import, inspect and remove models",
     "models of a running service; of the data folder when none runs at the default address",
   ).addHelpText("after", examples("uis models list", "uis models pull qwen3-0.6b"));
-  onMachine(models.command("list").description("list what is kept, by id"))
+  onMachine(models.command("list").description("list what the service serves and what is kept, by id"))
     .addHelpText("after", examples("uis models list", "uis models list --json"))
     .action(async (options) => (await import("./commands/models.js")).listModels(io, options));
   onMachine(
@@ -47,8 +47,8 @@ export function addModels(program: Command, io: CliIo): void {
   onMachine(
     models
       .command("inspect")
-      .description("show what a model's file says of itself, without loading it")
-      .argument("<id-or-file>", "id of a kept model, or a GGUF file"),
+      .description("show what a model's file says of itself, or what the service says of a model without one")
+      .argument("<id-or-file>", "id of a kept or served model, or a GGUF file"),
   )
     .addHelpText("after", examples("uis models inspect qwen3-0.6b", "uis models inspect model.gguf --json"))
     .action(async (subject: string, options) =>

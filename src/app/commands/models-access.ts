@@ -1,3 +1,4 @@
+import type { Model } from "../../../gen/unified/catalog/v1/model_pb.js";
 import type { PullProgress, PullRequest, StoredModel } from "../../domain/catalog/model-store.js";
 import type { CliIo } from "../cli-io.js";
 import type { ConfigOptions } from "./load-for-command.js";
@@ -11,11 +12,21 @@ export type ListedModel = Omit<StoredModel, "path"> & {
   readonly loaded: boolean;
 };
 
+/** A model of a running service's catalog. */
+export interface ServedModel {
+  /** What callers are told of it. */
+  readonly model: Model;
+  /** "ready", "loading" or "failed". */
+  readonly state: string;
+}
+
 /** The kept models, reached in one of two ways. Methods reject with CommandError, or with the signal's reason. */
 export interface ModelAccess {
   /** Whether a running service does the work, and loads what is added. */
   readonly isService: boolean;
   list(): Promise<readonly ListedModel[]>;
+  /** What a running service serves, by id; nothing without one. */
+  served(): Promise<readonly ServedModel[]>;
   pull(
     request: PullRequest,
     onProgress: (progress: PullProgress) => void,

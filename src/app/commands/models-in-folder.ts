@@ -14,6 +14,7 @@ export async function openFolderModels(io: CliIo, options: ConfigOptions): Promi
   return {
     isService: false,
     list: async () => (await store.list()).map(toListed),
+    served: async () => [],
     async pull(request, onProgress, signal) {
       const { model, warnings } = await explained(store.pull(request, onProgress, signal));
       return { model: toListed(model), warnings };

@@ -5,24 +5,26 @@ import { printable, printableLine } from "../../lib/printable.js";
 import { type CliIo, CommandError, printJson, printLine } from "../cli-io.js";
 import { type GgufFacts, inspectModelFile } from "../compose-models.js";
 import type { ModelsOptions } from "./models.js";
-import { openModels } from "./models-access.js";
+import { type ListedModel, openModels } from "./models-access.js";
 import { fileTypeName } from "./models-file-type.js";
 import { openStoreOfFolder } from "./models-in-folder.js";
+import { readListings, toListingObject } from "./models-listing.js";
 import { alignColumns, toModelObject } from "./models-text.js";
 
 /** What is known of a model, by the names that JSON shows. */
-type Findings = Readonly<Record<string, string | number | boolean | null>>;
+type Findings = Readonly<Record<string, string | number | boolean | null | readonly string[]>>;
 
-/** `uis models inspect`: a file of this machine when there is one of that name, else a kept model. */
+/** `uis models inspect`: a file of this machine when there is one of that name, else a model that is kept or served. */
 export async function inspectModel(io: CliIo, subject: string, options: ModelsOptions): Promise<void> {
   const path = resolve(io.cwd, subject);
   const isFile = await stat(path).then(
     (found) => found.isFile(),
     () => false,
   );
-  const findings = isFile ? await findingsOfFile(path) : await findingsOfKept(io, subject, options);
+  const findings = isFile ? await findingsOfFile(path) : await findingsOfModel(io, subject, options);
   if (options.json) printJson(io, findings);
-  else for (const line of textOf(findings)) printLine(io, line);
+  else
+    for (const line of findings["path"] === undefined ? textOfServed(findings) : textOf(findings)) printLine(io, line);
 }
 
 async function findingsOfFile(path: string): Promise<Findings> {
@@ -32,10 +34,19 @@ async function findingsOfFile(path: string): Promise<Findings> {
   return { path, bytes, kind, context_length, license, ...toFindings(facts) };
 }
 
-async function findingsOfKept(io: CliIo, id: string, options: ModelsOptions): Promise<Findings> {
+async function findingsOfModel(io: CliIo, id: string, options: ModelsOptions): Promise<Findings> {
   const access = await openModels(io, options);
-  const model = (await access.list().finally(() => access.close())).find((kept) => kept.id === id);
-  if (model === undefined) throw new CommandError(`there is no file ${id}, and no model is kept under this id`);
+  const listing = (await readListings(access).finally(() => access.close())).find((model) => model.id === id);
+  if (listing === undefined) {
+    throw new CommandError(
+      `there is no file ${id}, and no model is kept${access.isService ? " or served" : ""} under this id`,
+    );
+  }
+  return listing.kept === null ? toListingObject(listing) : findingsOfKept(io, listing.kept, options);
+}
+
+async function findingsOfKept(io: CliIo, model: ListedModel, options: ModelsOptions): Promise<Findings> {
+  const { id } = model;
   const store = await openStoreOfFolder(io, options);
   const here = await store.find(id).finally(() => store.close());
   if (here === null || here.sha256 !== model.sha256) {
@@ -69,15 +80,26 @@ function toFindings(facts: GgufFacts): Findings {
 
 /** The findings below each other, and the chat template, which has many lines, after them. */
 function textOf({ chat_template: template, ...findings }: Findings): readonly string[] {
-  const rows = Object.entries(findings).map(([name, value]) => [
-    name.replaceAll("_", " "),
-    name === "bytes" && typeof value === "number" ? `${value} (${byteText(value)})` : cellOf(value),
-  ]);
   const end = typeof template === "string" ? ["", "chat template:", "", printable(template)] : ["", "no chat template"];
-  return [...alignColumns(rows), ...end];
+  return [...rowsOf(findings), ...end];
 }
 
-function cellOf(value: Findings[string]): string {
+/** Of a model without a kept file, what is known. */
+function textOfServed(findings: Findings): readonly string[] {
+  const known = Object.entries(findings).filter(([, value]) => value !== null);
+  return [...rowsOf(Object.fromEntries(known)), "", "no file of it is kept"];
+}
+
+function rowsOf(findings: Findings): readonly string[] {
+  return alignColumns(
+    Object.entries(findings).map(([name, value]) => [name.replaceAll("_", " "), cellOf(name, value)]),
+  );
+}
+
+function cellOf(name: string, value: Findings[string]): string {
   if (value === null || value === undefined) return "not stated";
+  if (typeof value === "number" && name === "bytes") return `${value} (${byteText(value)})`;
+  if (typeof value === "number" && name === "created") return new Date(value * 1000).toISOString();
+  if (typeof value === "object") return printableLine(value.join(", "));
   return printableLine(typeof value === "boolean" ? (value ? "yes" : "no") : String(value));
 }

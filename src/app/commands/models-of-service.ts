@@ -1,9 +1,12 @@
 import { timestampMs } from "@bufbuild/protobuf/wkt";
 import { ModelAdminService, type PullModelResponse } from "../../../gen/unified/admin/v1/model_admin_service_pb.js";
 import { type StoredModel as Message, StoredModelKind } from "../../../gen/unified/admin/v1/stored_model_pb.js";
+import { SystemService } from "../../../gen/unified/admin/v1/system_service_pb.js";
+import { CatalogService } from "../../../gen/unified/catalog/v1/catalog_service_pb.js";
+import type { Model } from "../../../gen/unified/catalog/v1/model_pb.js";
 import type { PullProgress } from "../../domain/catalog/model-store.js";
 import { CommandError } from "../cli-io.js";
-import type { ListedModel, ModelAccess } from "./models-access.js";
+import type { ListedModel, ModelAccess, ServedModel } from "./models-access.js";
 import { type ServiceTarget, serviceClient, toCommandError } from "./service-client.js";
 
 /** The models of a running service, which fetches and loads them itself. */
@@ -19,6 +22,7 @@ export function openServiceModels(target: ServiceTarget): ModelAccess {
   return {
     isService: true,
     list: async () => (await called(client.listStoredModels({}))).models.map(toListed),
+    served: () => called(servedBy(target)),
     async pull({ source, id, sha256 }, onProgress, signal) {
       const request = { source: source ?? "", id: id ?? "", sha256: sha256 ?? "" };
       const last = await called(lastOf(client.pullModel(request, { signal }), onProgress));
@@ -30,6 +34,23 @@ export function openServiceModels(target: ServiceTarget): ModelAccess {
     remove: async (id) => toListed((await called(client.removeModel({ id }))).model),
     close: async () => {},
   };
+}
+
+const pageSize = 1000;
+
+/** All pages of the catalog, and how each model is doing. */
+async function servedBy(target: ServiceTarget): Promise<readonly ServedModel[]> {
+  const catalog = serviceClient(CatalogService, target);
+  const models: Model[] = [];
+  let pageToken = "";
+  do {
+    const page = await catalog.listModels({ pageSize, pageToken });
+    models.push(...page.models);
+    pageToken = page.nextPageToken;
+  } while (pageToken !== "");
+  const { system } = await serviceClient(SystemService, target).getSystem({});
+  const states = new Map(system?.models.map(({ id, state }) => [id, state]));
+  return models.map((model) => ({ model, state: states.get(model.id) ?? "loading" }));
 }
 
 /** Reads to the end, where the model is. */

@@ -1,8 +1,6 @@
-import { byteText } from "../../lib/byte-text.js";
-import { printableLine } from "../../lib/printable.js";
 import type { ListedModel } from "./models-access.js";
 
-/** A model as every JSON answer shows it. */
+/** A kept model as JSON shows it. */
 export function toModelObject(model: ListedModel) {
   return {
     id: model.id,
@@ -15,20 +13,6 @@ export function toModelObject(model: ListedModel) {
     added_at: new Date(model.addedAtMs).toISOString(),
     loaded: model.loaded,
   };
-}
-
-/** One line per model, its columns below each other. */
-export function modelLines(models: readonly ListedModel[]): readonly string[] {
-  const rows = models.map((model) => [
-    model.id,
-    model.kind,
-    byteText(model.bytes),
-    `${model.contextLength} tokens`,
-    model.loaded ? "loaded" : "not loaded",
-    printableLine(model.license ?? "licence not stated"),
-    printableLine(model.source),
-  ]);
-  return alignColumns(rows);
 }
 
 /** The cells of each row as one line; each column as wide as its widest cell. */

@@ -5,8 +5,9 @@ import { printableLine } from "../../lib/printable.js";
 import { type CliIo, CommandError, printJson, printLine, UsageError } from "../cli-io.js";
 import type { ConfigOptions } from "./load-for-command.js";
 import { type ListedModel, type ModelAccess, openModels } from "./models-access.js";
+import { listingLines, readListings, toListingObject } from "./models-listing.js";
 import { createProgressText } from "./models-progress.js";
-import { modelLines, toModelObject } from "./models-text.js";
+import { toModelObject } from "./models-text.js";
 
 export interface ModelsOptions extends ConfigOptions {
   readonly json?: boolean;
@@ -22,10 +23,14 @@ export interface PullOptions extends AddOptions {
 
 /** `uis models list` */
 export async function listModels(io: CliIo, options: ModelsOptions): Promise<void> {
-  const models = await withModels(io, options, (access) => access.list());
-  if (options.json) printJson(io, models.map(toModelObject));
-  else if (models.length > 0) for (const line of modelLines(models)) printLine(io, line);
-  else io.stderr.write("no model is kept: uis models pull SOURCE, or uis models import FILE\n");
+  const { listings, isService } = await withModels(io, options, async (access) => ({
+    listings: await readListings(access),
+    isService: access.isService,
+  }));
+  const nothing = isService ? "no model is served or kept" : "no model is kept";
+  if (options.json) printJson(io, listings.map(toListingObject));
+  else if (listings.length > 0) for (const line of listingLines(listings)) printLine(io, line);
+  else io.stderr.write(`${nothing}: uis models pull SOURCE, or uis models import FILE\n`);
 }
 
 /** `uis models pull`: progress and warnings on stderr. Ctrl-C cancels. */

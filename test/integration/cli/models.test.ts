@@ -4,7 +4,11 @@ import { once } from "node:events";
 import { access, copyFile, mkdtemp, readdir, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { type Client, ConnectError } from "@connectrpc/connect";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { ErrorInfoSchema } from "../../../gen/google/rpc/error_details_pb.js";
+import { ModelAdminService } from "../../../gen/unified/admin/v1/model_admin_service_pb.js";
+import { serviceClient } from "../../../src/app/commands/service-client.js";
 import { uis } from "../../support/cli-run.js";
 import { eventually } from "../../support/eventually.js";
 import { writeRandomBertGguf } from "../../support/gguf/random-gguf.js";
@@ -54,6 +58,15 @@ function spawnCli(args: readonly string[], env: Record<string, string>, cwd: str
   return { child, stderr: () => stderr, exited: once(child, "close").then(([code]: (number | null)[]) => code) };
 }
 
+/** The field of the request that a refusal names. */
+async function paramOf(call: Promise<unknown>): Promise<string | undefined> {
+  const refusal: unknown = await call.then(
+    () => "nothing was refused",
+    (error: unknown) => error,
+  );
+  return ConnectError.from(refusal).findDetails(ErrorInfoSchema)[0]?.metadata["param"];
+}
+
 /** The file by its address, and as the hub names it. */
 const address = () => `${hub.endpoint}/owner/repo/resolve/main/Some-Model.gguf`;
 const hubSource = "hf:owner/repo/Some-Model.gguf@main";
@@ -61,10 +74,13 @@ const hubSource = "hf:owner/repo/Some-Model.gguf@main";
 describe("uis models with a running service", () => {
   let service: RunningService;
   let env: Record<string, string>;
+  let admin: Client<typeof ModelAdminService>;
 
   beforeAll(async () => {
     service = await startService({ config: { engine: { threads: 1 } } });
     env = { UIS_URL: service.http, UIS_DATA_DIR: service.dataDir };
+    const target = { url: service.http, credential: service.adminToken, credentialFrom: "" };
+    admin = serviceClient(ModelAdminService, target);
   });
 
   afterAll(async () => {
@@ -72,6 +88,57 @@ describe("uis models with a running service", () => {
   });
 
   const models = (...args: string[]) => uis(["models", ...args], { env, cwd: folder });
+  const listed = async () => JSON.parse((await models("list", "--json")).stdout) as Model[];
+  /** Scripted, without files. */
+  const served = ["test-chat", "test-embed"];
+
+  it("lists what the service serves, in the words of GET /v1/models, also where no file is kept", async () => {
+    const headers = { authorization: `Bearer ${service.key}` };
+    const { data } = (await (await fetch(`${service.api}/models`, { headers })).json()) as { data: Model[] };
+    expect(data.map(({ id }) => id)).toEqual(served);
+    const file = { bytes: null, sha256: null, source: null, license: null, added_at: null };
+    const kinds = ["chat", "embedding"];
+    expect(await listed()).toEqual(data.map((model, i) => ({ ...model, ...file, kind: kinds[i], loaded: true })));
+  });
+
+  it("tells people of each model whether it is loaded, and how much of it is kept, in 80 columns", async () => {
+    await models("import", "chat.gguf", "--id", "a-model-with-a-longer-name");
+    await admin.unloadModel({ id: "a-model-with-a-longer-name" });
+    const { code, stdout, stderr } = await models("list");
+    expect({ code, stderr }).toEqual({ code: 0, stderr: "" });
+    const lines = stdout.trimEnd().split("\n");
+    expect(lines.map((line) => line.split(/ {2,}/))).toEqual([
+      ["a-model-with-a-longer-name", "chat", "2048 tokens", "not loaded", "1.9 MB kept"],
+      ["test-chat", "chat", expect.stringMatching(/^\d+ tokens$/), "loaded", "no file kept"],
+      ["test-embed", "embedding", expect.stringMatching(/^\d+ tokens$/), "loaded", "no file kept"],
+    ]);
+    for (const line of lines) expect(line.length).toBeLessThanOrEqual(80);
+    const [unloaded] = await listed();
+    expect(unloaded).toMatchObject({ object: "model", created: null, owned_by: null, capabilities: [], loaded: false });
+    await models("rm", "a-model-with-a-longer-name");
+  });
+
+  it("inspects a model without a file by what the service says of it", async () => {
+    const { code, stdout } = await models("inspect", "test-embed", "--json");
+    expect({ code, ...(JSON.parse(stdout) as Model) }).toEqual({ code: 0, ...(await listed())[1] });
+    const text = await models("inspect", "test-embed");
+    expect(text).toMatchObject({ code: 0, stderr: "" });
+    expect(text.stdout).toMatch(/^id +test-embed\nobject +model\ncreated +20\d\d-.*Z\n/);
+    expect(text.stdout).toMatch(/\ncapabilities +embeddings\ndimensions +8\n/);
+    expect(text.stdout.endsWith("\nloaded          yes\n\nno file of it is kept\n")).toBe(true);
+    expect(text.stdout).not.toContain("not stated");
+  });
+
+  it("names the field of the request that cannot be used: the path of an import, the source of a pull", async () => {
+    await writeFile(join(folder, "not-gguf.gguf"), "GGUF, they said");
+    for (const path of ["/nope", join(folder, "not-gguf.gguf"), ""]) {
+      expect({ path, param: await paramOf(admin.importModel({ path })) }).toEqual({ path, param: "path" });
+    }
+    const pulled = (source: string) => paramOf(admin.pullModel({ source })[Symbol.asyncIterator]().next());
+    for (const source of ["ftp:x", "file:/nope"]) {
+      expect({ source, param: await pulled(source) }).toEqual({ source, param: "source" });
+    }
+  });
 
   it("imports a file, which answers requests until it is removed", async () => {
     const imported = await models("import", "chat.gguf", "--id", "imported", "--json");
@@ -89,14 +156,16 @@ describe("uis models with a running service", () => {
     });
     expect(await uis(["run", "imported", "Hi"], { env })).toMatchObject({ code: 0, stdout: "It works.\n" });
 
-    expect(JSON.parse((await models("list", "--json")).stdout)).toEqual([model]);
+    const [first, ...others] = await listed();
+    expect(first).toMatchObject({ ...model, object: "model", capabilities: ["chat", "completions"] });
+    expect(others.map(({ id }) => id)).toEqual(served);
     const inspected = JSON.parse((await models("inspect", "imported", "--json")).stdout) as Model;
     expect(Object.keys(inspected)).toEqual([...modelFields, "path", ...headerFields]);
     expect(inspected).toMatchObject({ ...model, architecture: "llama", name: "scripted", tokenizer: "gpt2" });
 
     const removed = await models("rm", "imported", "--json");
     expect(JSON.parse(removed.stdout)).toEqual({ ...model, loaded: false });
-    expect(JSON.parse((await models("list", "--json")).stdout)).toEqual([]);
+    expect((await listed()).map(({ id }) => id)).toEqual(served);
     expect((await uis(["run", "imported", "Hi"], { env })).code).toBe(1);
   });
 
@@ -152,7 +221,7 @@ describe("uis models with a running service", () => {
       expect({ args, code, stdout }).toEqual({ args, code: 1, stdout: "" });
       expect(stderr.toLowerCase()).toContain(cause.toLowerCase());
     }
-    expect(JSON.parse((await models("list", "--json")).stdout)).toEqual([]);
+    expect((await listed()).map(({ id }) => id)).toEqual(served);
   });
 
   it("exits 2 for a wrong use, without asking the service", async () => {
@@ -189,7 +258,11 @@ describe("uis models without a service", () => {
     const imported = JSON.parse((await models(["import", encoderFile, "--json"])).stdout) as Model;
     expect(imported).toMatchObject({ id: "encoder", kind: "embedding", loaded: false });
 
-    expect(JSON.parse((await models(["list", "--json"])).stdout)).toEqual([pulled, imported]);
+    const notServed = { object: "model", created: null, owned_by: null, capabilities: [] };
+    expect(JSON.parse((await models(["list", "--json"])).stdout)).toEqual([
+      { ...pulled, ...notServed },
+      { ...imported, ...notServed },
+    ]);
     const { stdout } = await models(["list"]);
     expect(stdout.split("\n").map((line) => line.split(/\s+/)[0])).toEqual(["a", "encoder", ""]);
     expect(JSON.parse((await models(["inspect", "a", "--json"])).stdout)).toMatchObject({

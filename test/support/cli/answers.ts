@@ -115,6 +115,24 @@ export const model = z.strictObject({
   added_at: time,
   loaded: z.boolean(),
 });
+/** Served, kept or both: what is not the case is null. */
+export const listedModel = z.strictObject({
+  id: text,
+  object: z.literal("model"),
+  created: wholeOrNull,
+  owned_by: text.nullable(),
+  context_length: whole,
+  capabilities: z.array(z.enum(["chat", "completions", "embeddings"])),
+  dimensions: whole.optional(),
+  tool_calling: text.optional(),
+  kind: z.enum(["chat", "embedding"]).nullable(),
+  bytes: wholeOrNull,
+  sha256: model.shape.sha256.nullable(),
+  source: text.nullable(),
+  license: text.nullable(),
+  added_at: timeOrNull,
+  loaded: z.boolean(),
+});
 export const inspectedModel = model.extend({
   path: text,
   architecture: text,

@@ -44,8 +44,8 @@ export const rowsOfMachine: CommandRows = {
       await scene.model();
       return { words: [], env: scene.apart };
     },
-    answer: z.array(answers.model).min(1),
-    text: /^n\d+ +chat +.* not loaded +/,
+    answer: z.array(answers.listedModel).min(1),
+    text: /^n\d+ +chat +.* not loaded +1\.9 MB kept$/m,
     wrong: { words: ["all"], says: "too many arguments" },
     failing: null,
     asksService: true,

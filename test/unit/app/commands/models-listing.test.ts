@@ -1,0 +1,52 @@
+import { create } from "@bufbuild/protobuf";
+import { describe, expect, it } from "vitest";
+import { ModelSchema } from "../../../../gen/unified/catalog/v1/model_pb.js";
+import type { ListedModel } from "../../../../src/app/commands/models-access.js";
+import { listingLines, readListings, toListingObject } from "../../../../src/app/commands/models-listing.js";
+
+const kept = (id: string): ListedModel => ({
+  id,
+  kind: "chat",
+  bytes: 98_400_000,
+  sha256: "0".repeat(64),
+  source: "hf:owner/repo/file.gguf@main",
+  contextLength: 32_768,
+  license: "apache-2.0",
+  addedAtMs: 0,
+  loaded: false,
+});
+
+const served = (id: string, state: string, capabilities: string[] = []) => ({
+  model: create(ModelSchema, { id, ownedBy: "o", contextLength: 4096, capabilities }),
+  state,
+});
+
+const listings = readListings({
+  list: async () => [kept("b"), kept("d")],
+  served: async () => [
+    served("a", "loading"),
+    served("b", "loading", ["chat"]),
+    served("c", "ready", ["chat", "embeddings"]),
+  ],
+});
+
+describe("the list of models", () => {
+  it("has a model that is served and kept once, and all of them by id", async () => {
+    expect((await listings).map(toListingObject)).toMatchObject([
+      { id: "a", kind: null, sha256: null, loaded: false },
+      // What it serves, which is less than what the file was trained for.
+      { id: "b", kind: "chat", sha256: "0".repeat(64), context_length: 4096, loaded: false },
+      { id: "c", kind: "chat", sha256: null, loaded: true },
+      { id: "d", kind: "chat", created: null, context_length: 32_768, capabilities: [], loaded: false },
+    ]);
+  });
+
+  it("tells people of a model that is on its way that it is loading", async () => {
+    expect(listingLines(await listings)).toEqual([
+      "a  not known  4096 tokens   loading     no file kept",
+      "b  chat       4096 tokens   loading     98.4 MB kept",
+      "c  chat       4096 tokens   loaded      no file kept",
+      "d  chat       32768 tokens  not loaded  98.4 MB kept",
+    ]);
+  });
+});
