@@ -1,16 +1,13 @@
-import { useEffect } from "preact/hooks";
+import { useEffect, useState } from "preact/hooks";
 import { call } from "../api.js";
 import { hrefOf } from "../location.js";
 import { Form } from "../ui/form.js";
 import { Administrator, useNewPassword } from "../ui/password.js";
 
-/** Taken once and then removed from the address, so that it is in no history and no screenshot. */
-const token = new URLSearchParams(window.location.hash.slice(1)).get("token") ?? "";
-
 /** Sets the administrator's password by the one-time link, and signs in. */
 export function Setup({ onDone }: { readonly onDone: () => void }) {
   const { fields, agreed } = useNewPassword("New password of the administrator", "password");
-  useEffect(() => window.history.replaceState(null, "", hrefOf("setup")), []);
+  const token = useToken();
   const send = async (): Promise<void> => {
     await call("unified.admin.v1.SessionService/CompleteSetup", { token, password: agreed() });
     onDone();
@@ -27,7 +24,7 @@ export function Setup({ onDone }: { readonly onDone: () => void }) {
             This address lacks its token. Open the whole link, or make a new one with <code>uis admin link</code>.
           </p>
         ) : (
-          <Form verb="Set password and sign in" send={send}>
+          <Form key={token} verb="Set password and sign in" send={send}>
             <Administrator />
             {fields}
           </Form>
@@ -35,4 +32,24 @@ export function Setup({ onDone }: { readonly onDone: () => void }) {
       </div>
     </main>
   );
+}
+
+/** Of the link that was opened last, in this page too; empty: none. Kept out of the address, and so of histories and pictures. */
+function useToken(): string {
+  const [token, setToken] = useState(tokenInAddress);
+  useEffect(() => {
+    const take = (): void => {
+      const found = tokenInAddress();
+      if (found !== "") setToken(found);
+      window.history.replaceState(null, "", hrefOf("setup"));
+    };
+    take();
+    window.addEventListener("hashchange", take);
+    return () => window.removeEventListener("hashchange", take);
+  }, []);
+  return token;
+}
+
+function tokenInAddress(): string {
+  return new URLSearchParams(window.location.hash.slice(1)).get("token") ?? "";
 }
