@@ -23,7 +23,19 @@ export class ApiError extends Error {
   }
 }
 
+/** Whether the service refused because it does not know who asks, or not the secret that was sent. */
+export function isUnauthenticated(error: unknown): boolean {
+  return error instanceof ApiError && error.code === "unauthenticated";
+}
+
 const signedOut = new Set<() => void>();
+
+/** They refuse a password or a link in the words of a lost session, and say nothing about the session. */
+const askForSecrets: ReadonlySet<string> = new Set([
+  "unified.admin.v1.SessionService/ChangePassword",
+  "unified.admin.v1.SessionService/CompleteSetup",
+  "unified.admin.v1.SessionService/SignIn",
+] satisfies (keyof Methods)[]);
 
 /** Calls the listener when the service knows no session any more. The returned function ends it. */
 export function onSignedOut(listener: () => void): () => void {
@@ -40,7 +52,7 @@ export async function call<M extends keyof Methods>(
   const response = await post(method, "application/json", JSON.stringify(request), signal);
   const body: unknown = await response.json().catch(() => null);
   if (response.ok) return body as Methods[M][1];
-  throw refused(errorOf(body, response.status));
+  throw refused(method, errorOf(body, response.status));
 }
 
 /** Many answers, as they come. Rejects as `call` does. Ends early when the caller leaves the loop. */
@@ -51,7 +63,7 @@ export async function* stream<M extends keyof Streams>(
 ): AsyncGenerator<Streams[M][1]> {
   const response = await post(method, "application/connect+json", enveloped(JSON.stringify(request)), signal);
   if (!response.ok || response.body === null) {
-    throw refused(errorOf(await response.json().catch(() => null), response.status));
+    throw refused(method, errorOf(await response.json().catch(() => null), response.status));
   }
   const reader = response.body.getReader();
   let pending = new Uint8Array();
@@ -65,7 +77,7 @@ export async function* stream<M extends keyof Streams>(
         const json: unknown = JSON.parse(message.text);
         if (message.isEnd) {
           const error = (json as { error?: unknown }).error;
-          if (error !== undefined) throw refused(errorOf(error, 200));
+          if (error !== undefined) throw refused(method, errorOf(error, 200));
           return;
         }
         yield json as Streams[M][1];
@@ -91,8 +103,8 @@ async function post(method: string, type: string, body: BodyInit, signal?: Abort
   }
 }
 
-function refused(error: ApiError): ApiError {
-  if (error.code === "unauthenticated") for (const listener of signedOut) listener();
+function refused(method: string, error: ApiError): ApiError {
+  if (isUnauthenticated(error) && !askForSecrets.has(method)) for (const listener of signedOut) listener();
   return error;
 }
 

@@ -1,23 +1,24 @@
 import type { ComponentType } from "preact";
 import { useEffect, useState } from "preact/hooks";
-import { call } from "./api.js";
+import { call, isUnauthenticated } from "./api.js";
 import { go, hrefOf, usePlace } from "./location.js";
 import { Setup } from "./pages/setup.js";
 import { SignIn } from "./pages/sign-in.js";
 import { pages } from "./pages.js";
 import { useSession } from "./session.js";
+import { useAction } from "./ui/action.js";
 import { Loading, Problem } from "./ui/feedback.js";
 
 /** Sign-in, or the navigation and one page. */
 export function App() {
   const { page } = usePlace();
-  const { state, signedIn } = useSession();
+  const { state, error, signedIn, retry } = useSession();
   const enter = (): void => {
     signedIn();
     if (page === "setup" || page === "sign-in") go("", {}, true);
   };
   if (page === "setup") return <Setup onDone={enter} />;
-  if (state === "unknown") return <Loading />;
+  if (state === "unknown") return error === null ? <Loading /> : <Unreached error={error} onRetry={retry} />;
   if (state === "no") return <SignIn onDone={enter} />;
   return (
     <div class="frame">
@@ -32,12 +33,28 @@ export function App() {
   );
 }
 
+/** Nobody can tell yet whether somebody is signed in. */
+function Unreached(problem: { readonly error: Error; readonly onRetry: () => void }) {
+  return (
+    <main class="gate">
+      <div class="card stack">
+        <h1>Unified Inference</h1>
+        <Problem {...problem} />
+      </div>
+    </main>
+  );
+}
+
 function Navigation({ page }: { readonly page: string }) {
   const [isOpen, setOpen] = useState(false);
-  const signOut = async (): Promise<void> => {
-    await call("unified.admin.v1.SessionService/SignOut", {}).catch(() => {});
+  const signOut = useAction(async () => {
+    try {
+      await call("unified.admin.v1.SessionService/SignOut", {});
+    } catch (thrown) {
+      if (!isUnauthenticated(thrown)) throw thrown;
+    }
     window.location.assign(hrefOf(""));
-  };
+  });
   return (
     <nav class="navigation" aria-label="Pages" data-open={isOpen}>
       <div class="brand">
@@ -64,9 +81,10 @@ function Navigation({ page }: { readonly page: string }) {
           </li>
         ))}
         <li class="last">
-          <button type="button" class="quiet" onClick={() => void signOut()}>
+          <button type="button" class="quiet" disabled={signOut.isRunning} onClick={signOut.start}>
             Sign out
           </button>
+          <Problem error={signOut.error} />
         </li>
       </ul>
     </nav>

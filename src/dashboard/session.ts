@@ -1,19 +1,37 @@
 /** Who is signed in: asked of the service once, for the cookie cannot be read here. */
-import { useEffect, useState } from "preact/hooks";
-import { call, onSignedOut } from "./api.js";
+import { useCallback, useEffect, useState } from "preact/hooks";
+import { call, isUnauthenticated, onSignedOut } from "./api.js";
 
 export type SignedIn = "unknown" | "no" | "yes";
 
-/** `signedIn` is to be called after a sign-in. */
-export function useSession(): { readonly state: SignedIn; readonly signedIn: () => void } {
+export interface Session {
+  readonly state: SignedIn;
+  /** Why it is still unknown; null: the answer is on its way, or there. */
+  readonly error: Error | null;
+  /** To be called after a sign-in. */
+  readonly signedIn: () => void;
+  /** Asks again. */
+  readonly retry: () => void;
+}
+
+export function useSession(): Session {
   const [state, setState] = useState<SignedIn>("unknown");
-  useEffect(() => {
-    const unsubscribe = onSignedOut(() => setState("no"));
+  const [error, setError] = useState<Error | null>(null);
+  const ask = useCallback(() => {
+    setError(null);
     call("unified.admin.v1.SessionService/ListSessions", {}).then(
       () => setState("yes"),
-      () => setState("no"),
+      (thrown: Error) => {
+        // A service in trouble says nothing about who is signed in.
+        if (isUnauthenticated(thrown)) setState("no");
+        else setError(thrown);
+      },
     );
+  }, []);
+  useEffect(() => {
+    const unsubscribe = onSignedOut(() => setState("no"));
+    ask();
     return unsubscribe;
   }, []);
-  return { state, signedIn: () => setState("yes") };
+  return { state, error, signedIn: () => setState("yes"), retry: ask };
 }

@@ -1,13 +1,17 @@
 import { useState } from "preact/hooks";
-import { call } from "../api.js";
+import { call, isUnauthenticated } from "../api.js";
 import { Form } from "../ui/form.js";
-import { Administrator, PasswordField } from "../ui/password.js";
+import { Administrator, PasswordField, wrongPassword } from "../ui/password.js";
 
 /** The administrator's password. Whoever has none yet makes a set-up link on the machine itself. */
 export function SignIn({ onDone }: { readonly onDone: () => void }) {
   const [password, setPassword] = useState("");
   const send = async (): Promise<void> => {
-    await call("unified.admin.v1.SessionService/SignIn", { user: "admin", password });
+    try {
+      await call("unified.admin.v1.SessionService/SignIn", { user: "admin", password });
+    } catch (thrown) {
+      throw isUnauthenticated(thrown) ? wrongPassword() : thrown;
+    }
     onDone();
   };
   return (

@@ -38,6 +38,11 @@ export function Administrator() {
   return <input type="text" name="username" value="admin" autocomplete="username" hidden readOnly />;
 }
 
+/** Said where only a password was asked for: the service would speak of the name too. */
+export function wrongPassword(): Error {
+  return new Error("The password is not right.");
+}
+
 /** A new password that was typed twice. */
 export interface NewPassword {
   /** The two fields. */

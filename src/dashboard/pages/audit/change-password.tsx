@@ -1,8 +1,8 @@
 import { useState } from "preact/hooks";
-import { call } from "../../api.js";
+import { call, isUnauthenticated } from "../../api.js";
 import { Dialog } from "../../ui/dialog.js";
 import { Form } from "../../ui/form.js";
-import { Administrator, PasswordField, useNewPassword } from "../../ui/password.js";
+import { Administrator, PasswordField, useNewPassword, wrongPassword } from "../../ui/password.js";
 
 export interface ChangePasswordProps {
   readonly onDone: () => void;
@@ -15,7 +15,14 @@ export function ChangePassword({ onDone, onClose }: ChangePasswordProps) {
   const { fields, agreed } = useNewPassword("New password", "new_password");
   const change = async (): Promise<void> => {
     const request = { currentPassword: current, newPassword: agreed() };
-    await call("unified.admin.v1.SessionService/ChangePassword", request);
+    try {
+      await call("unified.admin.v1.SessionService/ChangePassword", request);
+    } catch (thrown) {
+      if (!isUnauthenticated(thrown)) throw thrown;
+      // Refused in the same words when the session has ended: then this refuses too, and leads to the sign-in.
+      await call("unified.admin.v1.SessionService/ListSessions", {});
+      throw wrongPassword();
+    }
     onDone();
     onClose();
   };
