@@ -1,7 +1,7 @@
 import { useCallback, useEffect, useRef, useState } from "preact/hooks";
 
 export interface Data<T> {
-  /** What was read last; null before the first answer. */
+  /** What was read last of what is asked for now; null before the first answer. */
   readonly value: T | null;
   /** Why the last reading failed; null when it did not. */
   readonly error: Error | null;
@@ -9,34 +9,44 @@ export interface Data<T> {
   readonly reload: () => void;
 }
 
+/** What was read, with what it was asked for: it must never stand under the name of something else. */
+interface Reading<T> {
+  readonly deps: readonly unknown[] | null;
+  readonly value: T | null;
+  readonly error: Error | null;
+}
+
 /**
  * Reads at once, again when one of `deps` changes, and every `everyMs` while the page can be seen. What was read stays
- * until something newer is there; a later reading that ends first wins.
+ * until something newer is there or `deps` change; a later reading that ends first wins.
  */
 export function useData<T>(
   read: (signal: AbortSignal) => Promise<T>,
   deps: readonly unknown[],
   everyMs: number | null = null,
 ): Data<T> {
-  const [value, setValue] = useState<T | null>(null);
-  const [error, setError] = useState<Error | null>(null);
+  const [last, setLast] = useState<Reading<T>>({ deps: null, value: null, error: null });
   const [round, setRound] = useState(0);
   const reader = useRef(read);
   reader.current = read;
   useEffect(() => {
     const stop = new AbortController();
     let timer: ReturnType<typeof setTimeout> | undefined;
-    let isFirst = true;
     const once = async (): Promise<void> => {
       try {
-        if (!document.hidden || isFirst) setValue(await reader.current(stop.signal));
-        isFirst = false;
-        setError(null);
+        const value = await reader.current(stop.signal);
+        if (stop.signal.aborted) return;
+        setLast({ deps, value, error: null });
       } catch (thrown) {
         if (stop.signal.aborted) return;
-        setError(thrown instanceof Error ? thrown : new Error(String(thrown)));
+        const error = thrown instanceof Error ? thrown : new Error(String(thrown));
+        setLast((before) => ({ deps, value: valueFor(before, deps), error }));
       }
-      if (everyMs !== null && !stop.signal.aborted) timer = setTimeout(() => void once(), everyMs);
+      later();
+    };
+    const later = (): void => {
+      if (everyMs === null) return;
+      timer = setTimeout(() => (document.hidden ? later() : void once()), everyMs);
     };
     void once();
     return () => {
@@ -44,5 +54,16 @@ export function useData<T>(
       clearTimeout(timer);
     };
   }, [...deps, round, everyMs]);
+  const value = valueFor(last, deps);
+  const error = isOf(last, deps) ? last.error : null;
   return { value, error, reload: useCallback(() => setRound((before) => before + 1), []) };
+}
+
+function valueFor<T>(reading: Reading<T>, deps: readonly unknown[]): T | null {
+  return isOf(reading, deps) ? reading.value : null;
+}
+
+/** As the hooks compare: one by one, by identity. */
+function isOf(reading: Reading<unknown>, deps: readonly unknown[]): boolean {
+  return reading.deps?.every((dep, index) => Object.is(dep, deps[index])) ?? false;
 }

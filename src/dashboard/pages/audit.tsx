@@ -41,7 +41,11 @@ function Records() {
       {records.length > 0 && (
         <Table caption="Administrative acts" columns={columns} rows={records} keyOf={({ id = "" }) => id} />
       )}
-      <Pager token={pageToken} nextToken={value?.nextPageToken ?? ""} onPage={(page) => go("audit", { page })} />
+      <Pager
+        token={pageToken}
+        nextToken={value === null ? null : (value.nextPageToken ?? "")}
+        onPage={(page) => go("audit", { page })}
+      />
     </section>
   );
 }

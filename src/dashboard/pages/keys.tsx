@@ -46,7 +46,7 @@ export function Keys() {
       )}
       <Pager
         token={pageToken}
-        nextToken={value?.nextPageToken ?? ""}
+        nextToken={value === null ? null : (value.nextPageToken ?? "")}
         onPage={(page) => go("keys", { ...query, page })}
       />
       {opened !== null && (

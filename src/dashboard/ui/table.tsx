@@ -1,4 +1,5 @@
 import type { ComponentChildren, Key } from "preact";
+import { useRef } from "preact/hooks";
 import "./table.css";
 
 export interface Column<T> {
@@ -53,17 +54,21 @@ const pagesBefore = new Map<string, string>();
 export interface PagerProps {
   /** Of the page that is shown; empty: the first. */
   readonly token: string;
-  /** Empty: this is the last page. */
-  readonly nextToken: string;
+  /** Empty: this is the last page; null: not known yet. */
+  readonly nextToken: string | null;
   /** Shows a page, by changing the address. */
   readonly onPage: (token: string) => void;
 }
 
 /** Leads through a list that the service pages. */
 export function Pager({ token, nextToken, onPage }: PagerProps) {
-  if (token === "" && nextToken === "") return null;
+  const isShown = useRef(false);
+  // While a page is read it stays, and so does the focus that may be in it: a button that is disabled would lose it.
+  isShown.current = token !== "" || (nextToken === null ? isShown.current : nextToken !== "");
+  if (!isShown.current) return null;
   const before = token === "" ? undefined : pagesBefore.get(window.location.href);
   const showNext = (): void => {
+    if (nextToken === null) return;
     onPage(nextToken);
     pagesBefore.set(window.location.href, token);
   };
@@ -75,7 +80,7 @@ export function Pager({ token, nextToken, onPage }: PagerProps) {
       <button type="button" disabled={before === undefined} onClick={() => onPage(before ?? "")}>
         Previous page
       </button>
-      <button type="button" disabled={nextToken === ""} onClick={showNext}>
+      <button type="button" disabled={nextToken === ""} aria-disabled={nextToken === null} onClick={showNext}>
         Next page
       </button>
     </nav>

@@ -49,7 +49,7 @@ export function DeliveryList() {
       )}
       <Pager
         token={pageToken}
-        nextToken={value?.nextPageToken ?? ""}
+        nextToken={value === null ? null : (value.nextPageToken ?? "")}
         onPage={(page) => go("deliveries", { ...query, page })}
       />
       {retried !== null && <Retry delivery={retried} onDone={reload} onClose={() => setRetried(null)} />}
