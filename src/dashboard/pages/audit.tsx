@@ -11,6 +11,7 @@ import { whoDid } from "./audit/who-did.js";
 import "./audit/audit.css";
 
 const pageSize = 50;
+const everyMs = 30_000;
 
 /** Who is signed in, and what administrators have done. */
 export function AuditPage() {
@@ -27,6 +28,7 @@ function Records() {
   const { value, error, reload } = useData(
     (signal) => call("unified.admin.v1.SystemService/ListAuditRecords", { pageSize, pageToken }, signal),
     [pageToken],
+    everyMs,
   );
   const records = value?.records ?? [];
   return (

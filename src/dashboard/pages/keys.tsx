@@ -15,6 +15,8 @@ import { RotateKey } from "./keys/rotate-key.js";
 import "./keys/keys.css";
 
 const pageSize = 50;
+/** When a key was used last changes with every request. */
+const everyMs = 30_000;
 
 type Opened = { readonly action: "create" } | { readonly action: KeyAction; readonly apiKey: ApiKeyJson };
 
@@ -28,6 +30,7 @@ export function Keys() {
   const { value, error, reload } = useData(
     (signal) => call("unified.admin.v1.ApiKeyService/ListApiKeys", listRequest(query, pageToken, pageSize), signal),
     [JSON.stringify(query), pageToken],
+    everyMs,
   );
   const apiKeys = value?.apiKeys ?? [];
   return (

@@ -12,6 +12,7 @@ import { useKeys } from "./usage/use-keys.js";
 import "./usage/usage.css";
 
 const pagesMax = 24;
+const everyMs = 30_000;
 
 /** What an account used, and what is to happen when that is much. */
 export function Usage() {
@@ -19,7 +20,7 @@ export function Usage() {
   const choice = choiceOf(query, Date.now());
   const keys = useKeys(choice.account === "" ? "default" : choice.account);
   const { account, range, from, to, by } = choice;
-  const { value, error, reload } = useData((signal) => read(choice, signal), [account, range, from, to, by]);
+  const { value, error, reload } = useData((signal) => read(choice, signal), [account, range, from, to, by], everyMs);
   return (
     <div class="stack usage">
       <Filter choice={choice} onChoose={(change) => go("usage", queryOf({ ...choice, ...change }), true)} />

@@ -9,6 +9,8 @@ import { useData } from "../../use-data.js";
 import { browserName } from "./browser-name.js";
 import { ChangePassword } from "./change-password.js";
 
+const everyMs = 30_000;
+
 /** The browsers that are signed in, and the password that signs in. */
 export function Sessions() {
   const [ending, setEnding] = useState<SessionJson | null>(null);
@@ -16,6 +18,7 @@ export function Sessions() {
   const { value, error, reload } = useData(
     (signal) => call("unified.admin.v1.SessionService/ListSessions", {}, signal),
     [],
+    everyMs,
   );
   return (
     <section class="stack" aria-labelledby="sessions">
