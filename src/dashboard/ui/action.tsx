@@ -2,6 +2,7 @@ import type { ComponentChildren } from "preact";
 import { useState } from "preact/hooks";
 import { Dialog } from "./dialog.js";
 import { Problem } from "./feedback.js";
+import { followFocus } from "./focus.js";
 
 /** Runs something once at a time, and keeps why it failed. */
 export function useAction(run: () => Promise<void>) {
@@ -33,8 +34,11 @@ export interface ConfirmProps {
 
 /** Asks before something that cannot be undone. */
 export function Confirm({ title, children, verb, run, onClose }: ConfirmProps) {
+  // As long as it is asked, the focus is in the window. What led here may be gone when the page has read again.
+  const [opener] = useState(() => document.activeElement);
   const { isRunning, error, start } = useAction(async () => {
     await run();
+    followFocus(opener);
     onClose();
   });
   return (
