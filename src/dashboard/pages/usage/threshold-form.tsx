@@ -18,6 +18,7 @@ export interface NewThresholdProps {
 /** Makes a threshold of the account, or of one of its keys. */
 export function NewThreshold({ account, keys, onDone, onClose }: NewThresholdProps) {
   const [draft, setDraft] = useState(newDraft);
+  const usable = keys.filter(({ revokedAt }) => revokedAt === undefined);
   const change = (part: Partial<ThresholdDraft>): void => setDraft({ ...draft, ...part });
   const send = async (): Promise<void> => {
     const { apiKeyId, metric, period, action } = draft;
@@ -33,7 +34,7 @@ export function NewThreshold({ account, keys, onDone, onClose }: NewThresholdPro
           {(ids) => (
             <select {...ids} value={draft.apiKeyId} onChange={(event) => change({ apiKeyId: textOf(event) })}>
               <option value="">All of the account</option>
-              {keys.map(({ id, name }) => (
+              {usable.map(({ id, name }) => (
                 <option key={id} value={id}>
                   The key {name}
                 </option>
