@@ -1,3 +1,4 @@
+import type { Page } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { accessibilityFaults } from "../support/browser/accessibility.js";
 import { hasChromium } from "../support/browser/chromium.js";
@@ -18,6 +19,11 @@ function visitAudit(): Promise<Visit> {
 
 /** Signed out, a page asks for the password. */
 const isSignedOut = ({ page }: Visit) => page.getByRole("button", { name: "Sign in" }).waitFor();
+
+/** A store may be slow. */
+const eventuallyRead = { timeout: 20_000 };
+
+const focusedText = (page: Page) => page.evaluate(() => document.activeElement?.textContent);
 
 // Needs Debian's Chromium.
 describe.skipIf(!hasChromium).each(stores)("audit and sessions in a browser, state in %s", (store) => {
@@ -52,8 +58,58 @@ describe.skipIf(!hasChromium).each(stores)("audit and sessions in a browser, sta
     await others.first().click();
     await page.getByRole("dialog").getByRole("button", { name: "End" }).click();
     await page.getByRole("dialog").waitFor({ state: "detached" });
+    await expect.poll(() => focusedText(page)).toBe("Who is signed in");
     await stolen.page.reload();
     await isSignedOut(stolen);
+  });
+
+  it("KEY-22 KEY-23: who is signed in and what was done are read again while the page is open", async () => {
+    const { page, go } = await visitPage(dashboard, null);
+    await page.clock.install();
+    await go("audit");
+    await page.getByText("this one").waitFor();
+    const ends = page.getByRole("button", { name: "End the session" });
+    const acts = page.getByRole("row").filter({ hasText: "api_key.create" });
+    await acts.first().waitFor();
+    const [endsBefore, actsBefore] = [await ends.count(), await acts.count()];
+    const later = await visitPage(dashboard, null);
+    await later.go("keys");
+    await later.page.getByRole("button", { name: "Create key" }).click();
+    await later.page.getByLabel("Name").fill("made meanwhile");
+    await later.page.getByRole("dialog").getByRole("button", { name: "Create key" }).click();
+    await later.page.locator("code.value").waitFor();
+    await expect
+      .poll(async () => {
+        await page.clock.fastForward(30_000);
+        return [await ends.count(), await acts.count()];
+      }, eventuallyRead)
+      .toEqual([endsBefore + 1, actsBefore + 1]);
+  });
+
+  it("SEC-19: a wrong password as it is changes nothing and ends no session", async () => {
+    const { page } = await visitAudit();
+    await page.getByRole("button", { name: "Change password" }).click();
+    const dialog = page.getByRole("dialog");
+    await dialog.getByLabel("Password as it is").fill("not this password");
+    await dialog.getByLabel("New password").fill(nextPassword);
+    await dialog.getByLabel("The same again").fill(nextPassword);
+    await dialog.getByRole("button", { name: "Change password" }).click();
+    await dialog.getByText("The password is not right.", { exact: true }).waitFor();
+    await page.keyboard.press("Escape");
+    await page.getByText("this one").waitFor();
+  });
+
+  it("SEC-19: a session that has ended meanwhile cannot change the password and is asked to sign in", async () => {
+    const visit = await visitAudit();
+    const { page } = visit;
+    await page.getByRole("button", { name: "Change password" }).click();
+    const dialog = page.getByRole("dialog");
+    await dialog.getByLabel("Password as it is").fill(password);
+    await dialog.getByLabel("New password").fill(nextPassword);
+    await dialog.getByLabel("The same again").fill(nextPassword);
+    await page.context().clearCookies();
+    await dialog.getByRole("button", { name: "Change password" }).click();
+    await isSignedOut(visit);
   });
 
   it("SEC-19: another password ends all other sessions and is the one that signs in", async () => {

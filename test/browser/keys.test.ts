@@ -12,6 +12,9 @@ import { visitPage } from "../support/browser/visit-page.js";
 
 const pageSize = 50;
 
+/** A store may be slow. */
+const eventuallyRead = { timeout: 20_000 };
+
 let dashboard: DashboardRun;
 let visit: Visit;
 
@@ -68,6 +71,8 @@ describe.skipIf(!hasChromium).each(stores)("API keys in a browser, state in %s",
     expect(await accessibilityFaults(page)).toEqual([]);
     await dialog().getByRole("button", { name: "Revoke" }).click();
     await row("checkout").getByText("revoked").waitFor();
+    // The button that had the focus is gone: the keyboard goes on in the page, not at its top.
+    await expect.poll(() => page.evaluate(() => document.activeElement?.id)).toBe("content");
     expect(await statusWith(secret)).toBe(401);
   });
 
@@ -129,6 +134,24 @@ describe.skipIf(!hasChromium).each(stores)("API keys in a browser, state in %s",
     const secret = await shownSecret();
     await pressEscapeTwice(page);
     expect(await shownSecret()).toBe(secret);
+  });
+
+  it("KEY-9: when a key was used last is read again while the page is open", async () => {
+    const { page } = visit;
+    const { secret } = await dashboard.service.service.parts.apiKeys.create({
+      name: "used later",
+      scope: "read_write",
+    });
+    await page.clock.install();
+    await page.reload();
+    await row("used later").getByText("not yet").waitFor();
+    await ask(dashboard.service, "test-chat", secret);
+    await expect
+      .poll(async () => {
+        await page.clock.fastForward(30_000);
+        return row("used later").innerText();
+      }, eventuallyRead)
+      .not.toContain("not yet");
   });
 
   it("KEY-8: what a key may do is changed, and only that", async () => {

@@ -12,6 +12,9 @@ import { eventually } from "../support/eventually.js";
 
 const formula = '=HYPERLINK("http://x.test","a")';
 
+/** A store may be slow. */
+const eventuallyRead = { timeout: 20_000 };
+
 let dashboard: DashboardRun;
 let visit: Visit;
 let formulaKey: string;
@@ -68,6 +71,40 @@ describe.skipIf(!hasChromium).each(stores)("usage in a browser, state in %s", (s
     await visit.page.getByText("Nothing was used in this time.").waitFor();
   });
 
+  it("of an account that cannot be read shows why, and nothing of the account before", async () => {
+    const { page } = visit;
+    await page.getByRole("button", { name: "Download CSV" }).waitFor();
+    const away = { code: "unavailable", message: "The store does not answer." };
+    await page.route("**/QueryUsage", (route) => route.fulfill({ status: 503, json: away }));
+    await page.getByLabel("Account").fill("nobody");
+    await page.getByRole("button", { name: "Show", exact: true }).click();
+    await page.getByRole("alert").getByText(away.message).waitFor();
+    expect(await page.getByRole("button", { name: "Download CSV" }).count()).toBe(0);
+    expect(await page.getByRole("table", { name: "Sums over the whole time" }).count()).toBe(0);
+    await page.unroute("**/QueryUsage");
+    await page.getByRole("button", { name: "Try again" }).click();
+    await page.getByText("Nothing was used in this time.").waitFor();
+  });
+
+  it("is read again while the page is open", async () => {
+    const { page } = visit;
+    const { apiKeys } = dashboard.service.service.parts;
+    const { secret } = await apiKeys.create({ name: "fresh", scope: "read_write", account: "fresh" });
+    await page.clock.install();
+    await visit.go("usage?account=fresh");
+    await page.getByText("Nothing was used in this time.").waitFor();
+    await ask(dashboard.service, "test-chat", secret);
+    const used = page
+      .getByRole("table", { name: "Sums over the whole time" })
+      .getByRole("row", { name: /^test-chat 1 / });
+    await expect
+      .poll(async () => {
+        await page.clock.fastForward(30_000);
+        return used.count();
+      }, eventuallyRead)
+      .toBe(1);
+  });
+
   it("SEC-21: goes into a CSV file as it is shown, in which a name that is a formula is text", async () => {
     const { page } = visit;
     await visit.go("usage?by=key");
@@ -115,6 +152,7 @@ describe.skipIf(!hasChromium).each(stores)("usage in a browser, state in %s", (s
     await changed.getByRole("button", { name: "Delete" }).click();
     await dialog().getByRole("button", { name: "Delete" }).click();
     await thresholds().getByText("No threshold yet.").waitFor();
+    await expect.poll(() => page.evaluate(() => document.activeElement?.textContent)).toBe("Thresholds and budgets");
   });
 
   it("USE-4: a budget of one key refuses that key and no other, and says so", async () => {
@@ -126,6 +164,17 @@ describe.skipIf(!hasChromium).each(stores)("usage in a browser, state in %s", (s
     await threshold("1 tokens a month (UTC)").getByText("Spent: requests are refused").waitFor();
     expect(await ask(dashboard.service, "test-chat", formulaKey)).toBe(429);
     expect(await ask(dashboard.service, "test-chat")).toBe(200);
+  });
+
+  it("USE-4: a key that is revoked cannot be given a threshold", async () => {
+    const { apiKeys } = dashboard.service.service.parts;
+    const { record } = await apiKeys.create({ name: "gone for good", scope: "read" });
+    await apiKeys.revoke(record.id);
+    await visit.page.reload();
+    await thresholds().getByRole("button", { name: "Add threshold" }).click();
+    const options = dialog().getByLabel("Whose use").getByRole("option");
+    await options.filter({ hasText: "HYPERLINK" }).waitFor({ state: "attached" });
+    expect((await options.allInnerTexts()).join()).not.toContain("gone for good");
   });
 
   it("what cannot be a limit is refused in words, before and by the service", async () => {
