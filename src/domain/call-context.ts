@@ -109,8 +109,9 @@ export interface CallContext {
   /** `openai_bytes`: the door can pass on untouched bytes of an OpenAI-shaped upstream. */
   readonly wants: "messages" | "openai_bytes";
   /**
-   * The door refuses the request before an operation runs, e.g. for its JSON: noted in the log, and charged like a
-   * refusal of the core's own validation. Without effect once an operation has answered or refused.
+   * The door answers with an error, be it the operation's or its own, e.g. for the JSON: noted for the log and the
+   * metrics, and charged like a refusal of the core's own validation where the operation runs a model. A call that was
+   * ended from outside keeps the reason of its end. Without effect once the core has noted how the call went.
    */
   refused(error: ServiceError): void;
   /** It only watches and would never end by itself: a stop of the service ends it at once. */

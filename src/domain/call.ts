@@ -146,8 +146,9 @@ export class Call implements CallContext, LiveRequest {
   }
 
   refused(error: ServiceError): void {
-    if (this.#outcome !== null) return;
-    this.ended("failed", error.code, null);
+    // An admitted run says itself how it ended, and what it has used until then.
+    if (this.#outcome !== null || this.#holds > 0) return;
+    this.ended(this.stop.aborted ? endReasonOf(this.stop) : "failed", error.code, null);
     if (isChargeable(error)) this.#deps.chargeRefused(this);
   }
 

@@ -70,8 +70,7 @@ export function createConnectDoor(deps: ConnectDoorDeps): RequestListener {
       const body = await messages.read(req, res, protocol, call.abort);
       await answer(handler, call, req, res, body);
     } catch (thrown) {
-      const error = call.errorOf(thrown);
-      call.refused(error);
+      const error = call.failed(thrown);
       if (res.headersSent) res.destroy();
       else refuse(req, res, protocol, rpcStatus(error, method), errorRow(error.code).http);
     }

@@ -65,18 +65,16 @@ export class RpcCall {
     return !this.#isOver;
   }
 
-  /** What the client is told of anything that was thrown; what it may not see goes to the log. */
-  errorOf(thrown: unknown): ServiceError {
-    return errorOfThrown(thrown, { signal: this.abort, log: this.#log, requestId: this.requestId });
-  }
-
-  /** The door refuses the request before the core sees its message. */
-  refused(error: ServiceError): void {
+  /** Notes how the call failed. Returns what the client is told of it; what it may not see goes to the log. */
+  failed(thrown: unknown): ServiceError {
+    const error = errorOfThrown(thrown, { signal: this.abort, log: this.#log, requestId: this.requestId });
     this.#ctx?.refused(error);
+    return error;
   }
 
-  connectErrorOf(thrown: unknown): ConnectError {
-    return toConnectError(rpcStatus(this.errorOf(thrown), this.#method));
+  /** The same in the form that Connect's handlers throw. */
+  failedInHandler(thrown: unknown): ConnectError {
+    return toConnectError(rpcStatus(this.failed(thrown), this.#method));
   }
 }
 

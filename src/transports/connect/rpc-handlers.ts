@@ -41,7 +41,7 @@ function unary({ call: answer }: Extract<RpcHandler, { kind: "unary" }>) {
     try {
       return await answer(request, call.ctx, headOf(context));
     } catch (thrown) {
-      throw call.connectErrorOf(thrown);
+      throw call.failedInHandler(thrown);
     }
   };
 }
@@ -52,7 +52,7 @@ function streaming({ call: answer }: Extract<RpcHandler, { kind: "server_streami
     try {
       yield* (await answer(request, call.ctx, headOf(context))).items;
     } catch (thrown) {
-      throw call.connectErrorOf(thrown);
+      throw call.failedInHandler(thrown);
     }
   };
 }

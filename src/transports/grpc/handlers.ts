@@ -39,7 +39,7 @@ async function answerUnary(
     response = await handler.call(call.request, open.ctx, intoMetadata(head));
   } catch (thrown) {
     open.finishing();
-    done(open.statusOf(thrown));
+    done(open.failed(thrown));
     return;
   }
   call.sendMetadata(head);
@@ -62,7 +62,7 @@ async function answerStream(
   } catch (thrown) {
     open.finishing();
     // grpc-js' way to end a stream with a status: messages that wait are sent before it.
-    call.emit("error", open.statusOf(thrown));
+    call.emit("error", open.failed(thrown));
   }
 }
 

@@ -74,7 +74,7 @@ export class OpenCall {
   refuse(thrown: unknown): void {
     if (this.#requestComplete || this.#answered || this.#over) return;
     this.#answered = true;
-    this.#call.sendStatus(this.statusOf(thrown));
+    this.#call.sendStatus(this.failed(thrown));
     this.abort.abort(new Ended("failed"));
   }
 
@@ -127,10 +127,15 @@ export class OpenCall {
     return metadata;
   }
 
-  /** What the client is told of anything that was thrown; what it may not see goes to the log. */
-  statusOf(thrown: unknown): StatusObject {
+  /** Notes how the call failed. Returns what the client is told of it; what it may not see goes to the log. */
+  failed(thrown: unknown): StatusObject {
     const { log } = this.#deps;
     const error = errorOfThrown(thrown, { signal: this.abort, log, requestId: this.requestId });
+    this.#ctx?.refused(error);
+    return this.#statusOf(error);
+  }
+
+  #statusOf(error: ServiceError): StatusObject {
     const status = grpcStatusObject(rpcStatus(error, this.#method));
     status.metadata.set(headers.requestId, this.requestId);
     return status;
@@ -157,12 +162,11 @@ export class OpenCall {
   #explain(status: PartialStatus): PartialStatus {
     switch (status.code) {
       case statusCode.DEADLINE_EXCEEDED:
-        return this.statusOf(errorOfEnd(new Ended("deadline")));
+        // Not noted as a failure: the abort that follows says that it was the deadline.
+        return this.#statusOf(errorOfEnd(new Ended("deadline")));
       case statusCode.RESOURCE_EXHAUSTED: {
         const { bodyBytesMax } = this.#deps.limits;
-        return this.statusOf(
-          new ServiceError("request_too_large", `A message may have at most ${bodyBytesMax} bytes.`),
-        );
+        return this.failed(new ServiceError("request_too_large", `A message may have at most ${bodyBytesMax} bytes.`));
       }
       default:
         return { ...status, metadata: this.head() };

@@ -6,6 +6,7 @@ import {
   Role,
 } from "../../../gen/unified/inference/v1/chat_pb.js";
 import { CompletionParamsSchema } from "../../../gen/unified/inference/v1/completion_pb.js";
+import { errorOfEnd } from "../../../src/domain/call-context.js";
 import type { StreamAnswer } from "../../../src/domain/core.js";
 import { EngineError } from "../../../src/domain/inference/engine.js";
 import { unlimited } from "../../../src/domain/limits/rate-limits.js";
@@ -334,6 +335,44 @@ describe("a refusal of a door", () => {
     const { ctx } = await open();
     ctx.refused(new ServiceError("request_timeout", "Too slow."));
     expect(await requestsCharged()).toBe(0);
+  });
+
+  it("costs nothing where no model runs", async () => {
+    const { open, requestsCharged } = await createLimitedHarness();
+    const { ctx } = await open("list_webhook_endpoints");
+    ctx.refused(new ServiceError("invalid_value", "No such page."));
+    expect(await requestsCharged()).toBe(0);
+  });
+
+  it.each(["client_left", "deadline", "shutting_down"] as const)(
+    "does not hide that the call was ended before: %s",
+    async (why) => {
+      const lines: Record<string, unknown>[] = [];
+      const log = { ...silentLog, info: (fields: object) => void lines.push({ ...fields }) };
+      const { open } = await createLimitedHarness({ log });
+      const { ctx, end } = await open("watch_models");
+      end(why);
+      const error = errorOfEnd(ctx.signal.reason);
+      ctx.refused(error);
+      ctx.close();
+      expect(lines).toMatchObject([{ outcome: why, error: error.code }]);
+    },
+  );
+
+  it("does not hide what a run has used that is still being settled", async () => {
+    const lines: Record<string, unknown>[] = [];
+    const log = { ...silentLog, info: (fields: object) => void lines.push({ ...fields }) };
+    const engine = new HandEngine();
+    const { core, open } = await createCoreHarness({ engines: [engine], log });
+    const { ctx, end } = await open();
+    const answering = failure(core.createChatCompletion(chat(), ctx));
+    const run = await engine.run();
+    run.usage = { promptTokens: 3, outTokens: 2, cachedTokens: 0 };
+    end("client_left");
+    ctx.refused(errorOfEnd(ctx.signal.reason));
+    ctx.close();
+    await answering;
+    expect(lines).toMatchObject([{ outcome: "client_left", prompt_tokens: 3, completion_tokens: 2 }]);
   });
 });
 
