@@ -12,6 +12,7 @@ import {
 } from "../../gen/unified/inference/v1/chat_pb.js";
 import { CompletionSchema } from "../../gen/unified/inference/v1/completion_pb.js";
 import { EmbeddingListSchema } from "../../gen/unified/inference/v1/embedding_pb.js";
+import type { ErrorCode } from "../../src/contract/errors.js";
 import type { Operation } from "../../src/contract/operations.js";
 import { tokenAdministrator } from "../../src/domain/access/principal.js";
 import { type CallContext, type Caller, Ended, type EndReason, errorOfEnd } from "../../src/domain/call-context.js";
@@ -32,6 +33,8 @@ export interface HandCall {
   readonly operation: Operation;
   readonly caller: Caller;
   closed: number;
+  /** The code with which the door told its client that the call failed; null: it did not. */
+  refused: ErrorCode | null;
 }
 
 /** A core whose answers the test decides; for tests of doors. */
@@ -68,7 +71,7 @@ export class HandCore implements Core {
 
   async open(operation: Operation, caller: Caller): Promise<CallContext> {
     await this.beforeOpen(caller);
-    const call: HandCall = { operation, caller, closed: 0 };
+    const call: HandCall = { operation, caller, closed: 0, refused: null };
     this.calls.push(call);
     for (const wake of this.#waiting.splice(0)) wake();
     return {
@@ -82,7 +85,9 @@ export class HandCore implements Core {
       receivedAtMs: 0,
       log: silentLog,
       wants: caller.wants,
-      refused() {},
+      refused({ code }) {
+        call.refused ??= code;
+      },
       watching() {},
       close() {
         call.closed += 1;

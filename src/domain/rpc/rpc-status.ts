@@ -10,8 +10,9 @@ import type { ServiceError } from "../service-error.js";
 /**
  * An error as every RPC protocol tells it: the status code, google.rpc.ErrorInfo with the error code as its reason,
  * BadRequest for the field at fault, RetryInfo for a wait, and as metadata the retry advice and the caller's limits.
+ * Method null: the request named none that there is.
  */
-export function rpcStatus(error: ServiceError, method: DescMethod): StatusParts {
+export function rpcStatus(error: ServiceError, method: DescMethod | null): StatusParts {
   const advice = retryAdvice(error);
   const details: StatusDetail[] = [errorInfo(error)];
   if (error.param !== null) details.push(badRequest(fieldPath(method, error.param), error.message));
@@ -41,8 +42,8 @@ function retryInfo(waitMs: number): StatusDetail<typeof RetryInfoSchema> {
 }
 
 /** OpenAI's name of a field as a path from the request message: inference requests hold their fields in `params`. */
-function fieldPath(method: DescMethod, param: string): string {
-  return method.input.fields.some((field) => field.name === "params") ? `params.${param}` : param;
+function fieldPath(method: DescMethod | null, param: string): string {
+  return method?.input.fields.some((field) => field.name === "params") ? `params.${param}` : param;
 }
 
 /** Half a surrogate pair, which JSON can carry, breaks the percent encoding of grpc-message. */

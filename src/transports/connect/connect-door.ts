@@ -9,6 +9,7 @@ import type { Core } from "../../domain/core.js";
 import type { IdSource } from "../../domain/ports.js";
 import type { RpcService } from "../../domain/rpc/rpc-service.js";
 import { rpcStatus } from "../../domain/rpc/rpc-status.js";
+import { isRpcPath, unknownRpc } from "../../domain/rpc/unknown-rpc.js";
 import { ServiceError } from "../../domain/service-error.js";
 import type { ByteBudget } from "../../lib/byte-budget.js";
 import { pathOf } from "../../lib/request-path.js";
@@ -16,9 +17,10 @@ import type { UploadWatch } from "../../lib/upload-watch.js";
 import { MessageReader } from "./message-reader.js";
 import { refuse } from "./refusal.js";
 import { RpcCall, type RpcCallDeps } from "./rpc-call.js";
-import { answer, createRpcHandlers } from "./rpc-handlers.js";
-import { protocolOf, type RpcProtocol, timeoutHeaders, timeoutMsOf } from "./rpc-protocol.js";
+import { ask, createRpcHandlers, write } from "./rpc-handlers.js";
+import { isServedIn, protocolOf, type RpcProtocol, timeoutHeaders, timeoutMsOf } from "./rpc-protocol.js";
 import { browserOf } from "./session-cookie.js";
+import { errorOfUnread, refusalIn } from "./unread-message.js";
 
 export type RequestListener = (req: IncomingMessage, res: ServerResponse) => void;
 
@@ -47,8 +49,8 @@ interface Rpcs {
 
 /**
  * The door for Connect and gRPC-Web on the HTTP listener. Order of checks as on REST: unknown path, then credential and
- * scope by `core.open`, then method, content type and size, then the body. What is refused before Connect's own handler
- * begins is refused in the request's protocol.
+ * scope by `core.open`, then method, content type and size, then the body. What is refused before an operation begins is
+ * refused in the request's protocol, in our words.
  */
 export function createConnectDoor(deps: ConnectDoorDeps): RequestListener {
   const { core, limits, clock, ids, bodies, uploads, fallback } = deps;
@@ -59,7 +61,8 @@ export function createConnectDoor(deps: ConnectDoorDeps): RequestListener {
     const requestId = ids.requestId();
     res.setHeader(headers.requestId, requestId);
     const { method } = handler;
-    const protocol = req.method === "POST" ? protocolOf(method, req.headers["content-type"]) : null;
+    const asked = protocolAsked(req);
+    const protocol = isServedIn(asked, method) ? asked : null;
     const timeoutMs = protocol === null ? Number.POSITIVE_INFINITY : timeoutMsOf(protocol, req.headers);
     const deadlineAtMs = clock.now() + (timeoutMs ?? Number.POSITIVE_INFINITY);
     const call = new RpcCall(deps, { method, res, requestId, deadlineAtMs });
@@ -68,20 +71,40 @@ export function createConnectDoor(deps: ConnectDoorDeps): RequestListener {
       if (protocol === null) throw wrongRequest(req, res);
       if (timeoutMs === null) throw wrongTimeout(protocol);
       const body = await messages.read(req, res, protocol, call.abort);
-      await answer(handler, call, req, res, body);
+      const answer = await ask(handler, call, req, res, body);
+      if (call.isMessageRead) {
+        await write(answer, res, call.abort.signal);
+        return;
+      }
+      const refusal = await refusalIn(answer, protocol);
+      const error = call.failed(errorOfUnread(refusal, req, protocol, body));
+      // The code is the protocol's: clients know bytes that are no message as `internal`.
+      refuse(req, res, protocol, { ...rpcStatus(error, method), code: refusal.code }, null);
     } catch (thrown) {
       const error = call.failed(thrown);
       if (res.headersSent) res.destroy();
-      else refuse(req, res, protocol, rpcStatus(error, method), errorRow(error.code).http);
+      else refuse(req, res, protocol, rpcStatus(error, method), protocol === null ? errorRow(error.code).http : null);
     }
+  }
+
+  function refuseUnknown(path: string, protocol: RpcProtocol, req: IncomingMessage, res: ServerResponse): void {
+    res.setHeader(headers.requestId, ids.requestId());
+    const error = unknownRpc(path);
+    refuse(req, res, protocol, rpcStatus(error, null), errorRow(error.code).http);
   }
 
   return (req, res) => {
     // Connect's handlers are told this limit once, so there are new ones when it has changed.
     if (rpcs.messageBytesMax !== limits.bodyBytesMax) rpcs = createRpcs(deps.services, limits.bodyBytesMax);
-    const rpc = rpcs.byPath.get(pathOf(req));
-    if (rpc === undefined) fallback(req, res);
-    else void serve(rpc, req, res);
+    const path = pathOf(req);
+    const rpc = rpcs.byPath.get(path);
+    if (rpc !== undefined) {
+      void serve(rpc, req, res);
+      return;
+    }
+    const protocol = isRpcPath(path) ? protocolAsked(req) : null;
+    if (protocol === null) fallback(req, res);
+    else refuseUnknown(path, protocol, req, res);
   };
 }
 
@@ -91,6 +114,10 @@ function createRpcs(services: readonly RpcService[], messageBytesMax: number): R
     byPath.set(path, { handler, operation: operationOf(path) });
   }
   return { byPath, messageBytesMax };
+}
+
+function protocolAsked(req: IncomingMessage): RpcProtocol | null {
+  return req.method === "POST" ? protocolOf(req.headers["content-type"]) : null;
 }
 
 function operationOf(path: string): Operation {

@@ -14,15 +14,16 @@ import type { RpcProtocol } from "./rpc-protocol.js";
 const endOfStream = createEndStreamSerialization(undefined);
 
 /**
- * Answers with an error before the protocol's handler has begun, in the form that the protocol's clients read: a status
- * and JSON, an end-of-stream message, or trailers only. Without a protocol the answer is JSON with `httpStatus`.
+ * Answers with an error instead of the protocol's handler, in the form that the protocol's clients read: a status and
+ * JSON, an end-of-stream message, or trailers only. Without a protocol the answer is JSON. `httpStatus` is that of JSON;
+ * null: the one that Connect has for the code.
  */
 export function refuse(
   req: IncomingMessage,
   res: ServerResponse,
   protocol: RpcProtocol | null,
   status: StatusParts,
-  httpStatus: number,
+  httpStatus: number | null,
 ): void {
   const error = toConnectError(status);
   const contentType = req.headers["content-type"] ?? "";
@@ -39,8 +40,13 @@ export function refuse(
     }
     default: {
       const headers = { "content-type": "application/json", ...status.metadata };
-      const code = protocol === null ? httpStatus : codeToHttpStatus(error.code);
-      answerAndLinger(req, res, code, headers, errorToJsonBytes(error, undefined));
+      answerAndLinger(
+        req,
+        res,
+        httpStatus ?? codeToHttpStatus(error.code),
+        headers,
+        errorToJsonBytes(error, undefined),
+      );
     }
   }
 }

@@ -28,6 +28,7 @@ export class RpcCall {
   readonly #log: Logger;
   #ctx: CallContext | undefined;
   #isOver = false;
+  #isMessageRead = false;
 
   /** Listens from now on; `open` would miss a leave that happens during it. */
   constructor(
@@ -63,6 +64,15 @@ export class RpcCall {
     this.#ctx = ctx;
     if (this.#isOver) ctx.close();
     return !this.#isOver;
+  }
+
+  /** Connect could read the message: from now on the operation answers. */
+  messageRead(): void {
+    this.#isMessageRead = true;
+  }
+
+  get isMessageRead(): boolean {
+    return this.#isMessageRead;
   }
 
   /** Notes how the call failed. Returns what the client is told of it; what it may not see goes to the log. */

@@ -66,29 +66,30 @@ function headOf({ responseHeader }: HandlerContext): RpcHead {
 function callOf({ values }: HandlerContext): RpcCall {
   const call = values.get(rpcCallKey);
   if (call === undefined) throw new Error("a request reached its handler unopened");
+  call.messageRead();
   return call;
 }
 
 /**
- * Gives a call to its handler and writes what it answers, never faster than it is read. This is what Connect's own
- * adapter for Node does, which however reads the request itself, writes to the console, and cannot be told that a
- * request is over.
+ * Gives a call to its handler. Together with `write` this is what Connect's own adapter for Node does, which however
+ * reads the request itself, writes to the console, and cannot be told that a request is over.
  */
-export async function answer(
+export function ask(
   handler: UniversalHandler,
   call: RpcCall,
   req: IncomingMessage,
   res: ServerResponse,
   body: Uint8Array,
-): Promise<void> {
+): Promise<UniversalServerResponse> {
   const values = createContextValues().set(rpcCallKey, call);
   const request = universalRequestFromNodeRequest(req, res, undefined, values);
   // The core keeps the deadline; a second timer would only end the handler's own signal, which nobody looks at.
   for (const name of Object.values(timeoutHeaders)) request.header.delete(name);
-  await write(await handler({ ...request, body: createAsyncIterable([body]) }), res, call.abort.signal);
+  return handler({ ...request, body: createAsyncIterable([body]) });
 }
 
-async function write(
+/** Writes what a handler answers, never faster than it is read. */
+export async function write(
   { status, header, body }: UniversalServerResponse,
   res: ServerResponse,
   signal: AbortSignal,

@@ -13,14 +13,29 @@ export type RpcProtocol = "connect_unary" | "connect_stream" | "grpc_web";
 /** Bytes around the one message of an enveloped request: a flag and the message's length. */
 const envelopeBytes = 5;
 
-/** The protocol that a content type stands for; null when the method is not served in it. */
-export function protocolOf(method: DescMethod, contentType: string | undefined): RpcProtocol | null {
+/** The protocol that a content type stands for; null when none that is served here. */
+export function protocolOf(contentType: string | undefined): RpcProtocol | null {
   if (contentType === undefined) return null;
   const grpcWeb = parseGrpcWebType(contentType);
   if (grpcWeb !== undefined) return grpcWeb.text ? null : "grpc_web";
   const connect = parseConnectType(contentType);
-  if (connect === undefined || connect.stream === (method.methodKind === "unary")) return null;
+  if (connect === undefined) return null;
   return connect.stream ? "connect_stream" : "connect_unary";
+}
+
+/** Whether a method can be called in a protocol: Connect has one for streams and one for the rest. */
+export function isServedIn(protocol: RpcProtocol | null, { methodKind }: DescMethod): boolean {
+  return protocol !== null && protocol !== (methodKind === "unary" ? "connect_stream" : "connect_unary");
+}
+
+/** Whether the messages of a content type are JSON; those of the others are protobuf's own encoding. */
+export function isJsonType(contentType: string | undefined): boolean {
+  return contentType !== undefined && /[/+]json\b/i.test(contentType);
+}
+
+/** The encoded message of a whole body, without the envelope around it. */
+export function messageIn(body: Uint8Array, protocol: RpcProtocol): Uint8Array {
+  return protocol === "connect_unary" ? body : body.subarray(envelopeBytes);
 }
 
 /** What a request body may weigh so that its message weighs `messageBytesMax`. */

@@ -168,8 +168,17 @@ export class OpenCall {
         const { bodyBytesMax } = this.#deps.limits;
         return this.failed(new ServiceError("request_too_large", `A message may have at most ${bodyBytesMax} bytes.`));
       }
-      default:
-        return { ...status, metadata: this.head() };
+      default: {
+        // The code and the words are the library's: clients know bytes that are no message as INTERNAL.
+        const { metadata } = this.failed(errorOfOwnStatus(status, this.#requestComplete));
+        return { ...status, metadata };
+      }
     }
   }
+}
+
+/** What a status of grpc-js means: that the request cannot be read, or once it was, that the answer cannot be sent. */
+function errorOfOwnStatus({ code, details }: PartialStatus, requestComplete: boolean): ServiceError {
+  const isOurFault = requestComplete && code !== statusCode.UNIMPLEMENTED;
+  return new ServiceError(isOurFault ? "internal_error" : "invalid_value", details);
 }

@@ -56,8 +56,8 @@ describe("requests that no library would send", () => {
 
   it("GRPC-13: a message that cannot be decoded is refused on gRPC-Web", async () => {
     const url = service.http + grpcPath(createChatCompletion);
-    const { body } = await request(url, authorized("application/grpc-web+proto"), envelope(rubbish));
-    expect(body.toString()).toContain(`grpc-status: ${status.INTERNAL}`);
+    const { headers } = await request(url, authorized("application/grpc-web+proto"), envelope(rubbish));
+    expect(headers["grpc-status"]).toBe(String(status.INTERNAL));
   });
 
   it("GRPC-13: afterwards nothing is left, and a good request is served", async () => {

@@ -186,12 +186,18 @@ describe.each(ways)("$name", ({ path, type, frame, encode, errorOf }) => {
     expect(bodies.used).toBe(0);
   });
 
-  it("GRPC-13: a message that cannot be decoded is refused, and its context closed", async () => {
+  it("GRPC-9 GRPC-13: a message that cannot be decoded is refused with details, and its context closed", async () => {
     const { core, url } = await startDoor();
     const answer = await request(url + path, headers, frame(Buffer.from("ffffffff", "hex")));
-    expect([Code.InvalidArgument, Code.Internal]).toContain(errorOf(answer).code);
+    const isJson = type === "application/json";
+    expect(errorOf(answer)).toMatchObject({
+      code: isJson ? Code.InvalidArgument : Code.Internal,
+      reason: isJson ? "INVALID_JSON" : "INVALID_VALUE",
+      message: expect.stringMatching(/^The request's message cannot be read: ./) as string,
+    });
     expect(answer.headers["x-request-id"]).toMatch(/^req_/);
     await eventually(() => core.last.closed === 1, "the context is closed");
+    expect(core.last.refused).toBe(isJson ? "invalid_json" : "invalid_value");
   });
 
   it("ERR-25: a deadline that passes while the answer is made is told in our words", async () => {
@@ -207,19 +213,46 @@ describe.each(ways)("$name", ({ path, type, frame, encode, errorOf }) => {
   });
 });
 
+it("GRPC-9: JSON that does not fit the message is refused with the field that does not, and as no broken JSON", async () => {
+  const { url } = await startDoor();
+  const body = '{"params":{"temperature":"warm"}}';
+  const authorized = { authorization: handCredential };
+  for (const [path, type, framed] of [
+    [unaryPath, "application/json", Buffer.from(body)],
+    [streamPath, "application/connect+json", envelope(Buffer.from(body))],
+  ] as const) {
+    const error = connectErrorOf(await request(url + path, { ...authorized, "content-type": type }, framed));
+    expect(error).toMatchObject({ code: Code.InvalidArgument, reason: "INVALID_VALUE" });
+    expect(error.message).toContain("temperature");
+  }
+});
+
 describe("what is no call", () => {
-  it("other paths go to the fallback", async () => {
+  const unknownPath = "/unified.inference.v1.InferenceService/Nothing";
+
+  it("other paths go to the fallback, and so does what is no request of an RPC client", async () => {
     const { core, url } = await startDoor();
-    for (const path of [
-      "/v1/models",
-      "/unified.inference.v1.InferenceService/Nothing",
-      "/unified.inference.v1.InferenceService",
-    ]) {
-      expect((await request(url + path, { "content-type": "application/json" })).body.toString(), path).toBe(
-        "fallback",
-      );
-    }
+    const json = { "content-type": "application/json" };
+    const answers = await Promise.all([
+      request(`${url}/v1/models`, json),
+      request(url + unknownPath, { "content-type": "text/plain" }),
+      request(url + unknownPath, json, "", "GET"),
+    ]);
+    expect(answers.map(({ body }) => body.toString())).toEqual(["fallback", "fallback", "fallback"]);
     expect(core.calls).toHaveLength(0);
+  });
+
+  it.each([
+    ["application/json", 404, connectErrorOf],
+    ["application/proto", 404, connectErrorOf],
+    ["application/connect+json", 200, connectErrorOf],
+    ["application/grpc-web+proto", 200, grpcWebErrorOf],
+  ])("GRPC-21 GRPC-22: an RPC that does not exist is refused in the protocol of %s", async (type, status, errorOf) => {
+    const { url } = await startDoor();
+    const answer = await request(url + unknownPath, { "content-type": type }, "{}");
+    expect(answer.status).toBe(status);
+    expect(errorOf(answer)).toMatchObject({ code: Code.Unimplemented, reason: "UNKNOWN_URL" });
+    expect(answer.headers["x-request-id"]).toMatch(/^req_/);
   });
 
   it("GET is 405 with Allow, after the credential", async () => {

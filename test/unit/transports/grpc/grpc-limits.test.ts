@@ -121,19 +121,20 @@ describe("the message", () => {
     expect(statusOf(answer).code).toBe(status.OK);
   });
 
-  it("GRPC-13: one that cannot be decoded is INTERNAL, and its context is closed", async () => {
+  it("GRPC-9 GRPC-13: one that cannot be decoded is INTERNAL, and its context is closed", async () => {
     const { core, raw } = await startRaw();
     const answer = await raw.call(path, grpcFrame(Buffer.from("ffffffffff", "hex")), credential);
-    expect(statusOf(answer).code).toBe(status.INTERNAL);
+    expect(errorFacts(statusOf(answer))).toMatchObject({ code: status.INTERNAL, reason: "INVALID_VALUE" });
     expect(statusOf(answer).metadata.get("x-request-id")[0]).toMatch(/^req_/);
     await eventually(() => core.last.closed === 1, "the context is closed");
     expect(core.whyEnded(core.last)).toBe("failed");
+    expect(core.last.refused).toBe("invalid_value");
   });
 
   it("a request without a message is refused, and its context is closed", async () => {
     const { core, raw } = await startRaw();
     const answer = await raw.call(path, Buffer.alloc(0), credential);
-    expect(statusOf(answer).code).toBe(status.UNIMPLEMENTED);
+    expect(errorFacts(statusOf(answer))).toMatchObject({ code: status.UNIMPLEMENTED, reason: "INVALID_VALUE" });
     await eventually(() => core.last.closed === 1, "the context is closed");
     expect(core.whyEnded(core.last)).toBe("failed");
   });
@@ -143,6 +144,7 @@ describe("the message", () => {
     const answer = await answerOf(raw.start(path, credential));
     expect(errorFacts(statusOf(answer))).toMatchObject({ code: status.DEADLINE_EXCEEDED, reason: "REQUEST_TIMEOUT" });
     await eventually(() => core.last.closed === 1, "the context is closed");
+    expect(core.last.refused).toBe("request_timeout");
   });
 });
 
