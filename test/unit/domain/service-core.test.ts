@@ -6,14 +6,13 @@ import {
   Role,
 } from "../../../gen/unified/inference/v1/chat_pb.js";
 import { CompletionParamsSchema } from "../../../gen/unified/inference/v1/completion_pb.js";
-import { errorOfEnd } from "../../../src/domain/call-context.js";
 import type { StreamAnswer } from "../../../src/domain/core.js";
 import { EngineError } from "../../../src/domain/inference/engine.js";
 import { unlimited } from "../../../src/domain/limits/rate-limits.js";
 import type { Logger } from "../../../src/domain/ports.js";
 import { ServiceError } from "../../../src/domain/service-error.js";
 import { LazyAbort } from "../../../src/lib/lazy-abort.js";
-import { createCoreHarness, silentLog } from "../../support/core-harness.js";
+import { createCoreHarness } from "../../support/core-harness.js";
 import { HandEngine } from "../../support/hand-engine.js";
 
 const chat = (fields: object = {}) =>
@@ -314,65 +313,6 @@ describe("deployments and prompts", () => {
     expect(engine.runs[0]?.signal.aborted).toBe(true);
     expect([engine.runs.length, queue?.busy]).toEqual([2, 0]);
     expect(settlements).toHaveLength(1);
-  });
-});
-
-describe("a refusal of a door", () => {
-  it("state RL-14: is charged once, and stands in the log as what it was", async () => {
-    const lines: Record<string, unknown>[] = [];
-    const log = { ...silentLog, info: (fields: object) => void lines.push({ ...fields }) };
-    const { open, requestsCharged } = await createLimitedHarness({ log });
-    const { ctx } = await open();
-    ctx.refused(new ServiceError("invalid_json", "The body is not JSON."));
-    ctx.refused(new ServiceError("invalid_type", "Again."));
-    ctx.close();
-    expect(await requestsCharged()).toBe(1);
-    expect(lines).toMatchObject([{ outcome: "failed", error: "invalid_json" }]);
-  });
-
-  it("state RL-14: costs nothing when it is not the request's own fault", async () => {
-    const { open, requestsCharged } = await createLimitedHarness();
-    const { ctx } = await open();
-    ctx.refused(new ServiceError("request_timeout", "Too slow."));
-    expect(await requestsCharged()).toBe(0);
-  });
-
-  it("costs nothing where no model runs", async () => {
-    const { open, requestsCharged } = await createLimitedHarness();
-    const { ctx } = await open("list_webhook_endpoints");
-    ctx.refused(new ServiceError("invalid_value", "No such page."));
-    expect(await requestsCharged()).toBe(0);
-  });
-
-  it.each(["client_left", "deadline", "shutting_down"] as const)(
-    "does not hide that the call was ended before: %s",
-    async (why) => {
-      const lines: Record<string, unknown>[] = [];
-      const log = { ...silentLog, info: (fields: object) => void lines.push({ ...fields }) };
-      const { open } = await createLimitedHarness({ log });
-      const { ctx, end } = await open("watch_models");
-      end(why);
-      const error = errorOfEnd(ctx.signal.reason);
-      ctx.refused(error);
-      ctx.close();
-      expect(lines).toMatchObject([{ outcome: why, error: error.code }]);
-    },
-  );
-
-  it("does not hide what a run has used that is still being settled", async () => {
-    const lines: Record<string, unknown>[] = [];
-    const log = { ...silentLog, info: (fields: object) => void lines.push({ ...fields }) };
-    const engine = new HandEngine();
-    const { core, open } = await createCoreHarness({ engines: [engine], log });
-    const { ctx, end } = await open();
-    const answering = failure(core.createChatCompletion(chat(), ctx));
-    const run = await engine.run();
-    run.usage = { promptTokens: 3, outTokens: 2, cachedTokens: 0 };
-    end("client_left");
-    ctx.refused(errorOfEnd(ctx.signal.reason));
-    ctx.close();
-    await answering;
-    expect(lines).toMatchObject([{ outcome: "client_left", prompt_tokens: 3, completion_tokens: 2 }]);
   });
 });
 

@@ -1,0 +1,93 @@
+import { create } from "@bufbuild/protobuf";
+import { describe, expect, it } from "vitest";
+import { ChatCompletionParamsSchema, Role } from "../../../gen/unified/inference/v1/chat_pb.js";
+import { errorOfEnd } from "../../../src/domain/call-context.js";
+import { unlimited } from "../../../src/domain/limits/rate-limits.js";
+import type { Logger } from "../../../src/domain/ports.js";
+import { ServiceError } from "../../../src/domain/service-error.js";
+import { createCoreHarness, silentLog } from "../../support/core-harness.js";
+import { HandEngine } from "../../support/hand-engine.js";
+
+const chat = (fields: object = {}) =>
+  create(ChatCompletionParamsSchema, {
+    model: "m",
+    messages: [{ role: Role.USER, content: [{ part: { case: "text", value: "Hi" } }] }],
+    ...fields,
+  });
+
+const failure = (promise: unknown): Promise<ServiceError> =>
+  Promise.resolve(promise).then(
+    () => Promise.reject(new Error("succeeded")),
+    (error: unknown) => (error instanceof ServiceError ? error : Promise.reject(error)),
+  );
+
+/** A harness whose account has a limit of requests, so that what is charged can be seen. */
+async function createLimitedHarness(options: { readonly log?: Logger } = {}) {
+  const account = { ...unlimited, requestsPerMinute: 10 };
+  const rateLimits = { key: unlimited, account, models: new Map() };
+  const harness = await createCoreHarness({ engines: [new HandEngine()], rateLimits, ...options });
+  const requestsCharged = async (): Promise<number | undefined> => {
+    const scope = { owner: { kind: "account", id: "default" }, limits: account } as const;
+    return (await harness.ledger.inspect("default", [scope]))[0]?.requests;
+  };
+  return { ...harness, requestsCharged };
+}
+
+describe("a refusal of a door", () => {
+  it("state RL-14: is charged once, and stands in the log as what it was", async () => {
+    const lines: Record<string, unknown>[] = [];
+    const log = { ...silentLog, info: (fields: object) => void lines.push({ ...fields }) };
+    const { open, requestsCharged } = await createLimitedHarness({ log });
+    const { ctx } = await open();
+    ctx.refused(new ServiceError("invalid_json", "The body is not JSON."));
+    ctx.refused(new ServiceError("invalid_type", "Again."));
+    ctx.close();
+    expect(await requestsCharged()).toBe(1);
+    expect(lines).toMatchObject([{ outcome: "failed", error: "invalid_json" }]);
+  });
+
+  it("state RL-14: costs nothing when it is not the request's own fault", async () => {
+    const { open, requestsCharged } = await createLimitedHarness();
+    const { ctx } = await open();
+    ctx.refused(new ServiceError("request_timeout", "Too slow."));
+    expect(await requestsCharged()).toBe(0);
+  });
+
+  it("costs nothing where no model runs", async () => {
+    const { open, requestsCharged } = await createLimitedHarness();
+    const { ctx } = await open("list_webhook_endpoints");
+    ctx.refused(new ServiceError("invalid_value", "No such page."));
+    expect(await requestsCharged()).toBe(0);
+  });
+
+  it.each(["client_left", "deadline", "shutting_down"] as const)(
+    "does not hide that the call was ended before: %s",
+    async (why) => {
+      const lines: Record<string, unknown>[] = [];
+      const log = { ...silentLog, info: (fields: object) => void lines.push({ ...fields }) };
+      const { open } = await createLimitedHarness({ log });
+      const { ctx, end } = await open("watch_models");
+      end(why);
+      const error = errorOfEnd(ctx.signal.reason);
+      ctx.refused(error);
+      ctx.close();
+      expect(lines).toMatchObject([{ outcome: why, error: error.code }]);
+    },
+  );
+
+  it("does not hide what a run has used that is still being settled", async () => {
+    const lines: Record<string, unknown>[] = [];
+    const log = { ...silentLog, info: (fields: object) => void lines.push({ ...fields }) };
+    const engine = new HandEngine();
+    const { core, open } = await createCoreHarness({ engines: [engine], log });
+    const { ctx, end } = await open();
+    const answering = failure(core.createChatCompletion(chat(), ctx));
+    const run = await engine.run();
+    run.usage = { promptTokens: 3, outTokens: 2, cachedTokens: 0 };
+    end("client_left");
+    ctx.refused(errorOfEnd(ctx.signal.reason));
+    ctx.close();
+    await answering;
+    expect(lines).toMatchObject([{ outcome: "client_left", prompt_tokens: 3, completion_tokens: 2 }]);
+  });
+});
