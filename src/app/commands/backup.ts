@@ -45,7 +45,7 @@ async function backUpHere(io: CliIo, path: string, options: Options): Promise<vo
   const dataDir = resolve(io.cwd, config.data_dir);
   if (config.state.redis_url !== null) {
     throw new CommandError(
-      "the state is in Redis, which has its own backup (BGSAVE); this command copies embedded state",
+      "the state is in Redis, which has its own backup (redis-cli --rdb); this command copies embedded state",
     );
   }
   const log = createLogger({ level: "error", sink: io.stderr });

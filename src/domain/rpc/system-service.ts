@@ -61,7 +61,7 @@ export function createSystemService(deps: SystemServiceDeps): RpcService {
       if (backup === null) {
         throw new ServiceError(
           "unsupported_parameter",
-          "This service keeps its state in Redis or in memory: back up Redis by its own means (BGSAVE).",
+          "This service keeps its state in Redis or in memory: back up Redis by its own means (redis-cli --rdb).",
         );
       }
       if (!path.startsWith("/") && !/^[A-Za-z]:[\\/]/.test(path)) {
