@@ -5,7 +5,7 @@ import { hasChromium } from "../support/browser/chromium.js";
 import type { DashboardRun, Visit } from "../support/browser/dashboard.js";
 import { keyboardFaults } from "../support/browser/keyboard.js";
 import { takePictures } from "../support/browser/pictures.js";
-import { startDashboardOn, stores } from "../support/browser/stores.js";
+import { startDashboardOn, storesByTier } from "../support/browser/stores.js";
 import { visitPage } from "../support/browser/visit-page.js";
 
 const password = "correct horse battery";
@@ -26,7 +26,7 @@ const eventuallyRead = { timeout: 20_000 };
 const focusedText = (page: Page) => page.evaluate(() => document.activeElement?.textContent);
 
 // Needs Debian's Chromium.
-describe.skipIf(!hasChromium).each(stores)("audit and sessions in a browser, state in %s", (store) => {
+describe.skipIf(!hasChromium).each(storesByTier)("audit and sessions in a browser, state in %s", (store) => {
   beforeAll(async () => {
     dashboard = await startDashboardOn(store, { env: { UIS_ADMIN_PASSWORD: password } });
   });

@@ -4,7 +4,7 @@ import { hasChromium } from "../support/browser/chromium.js";
 import { noComplaints } from "../support/browser/complaints.js";
 import type { DashboardRun, Visit } from "../support/browser/dashboard.js";
 import { takePictures } from "../support/browser/pictures.js";
-import { startDashboardOn, stores } from "../support/browser/stores.js";
+import { startDashboardOn, storesByTier } from "../support/browser/stores.js";
 
 const password = "correct horse battery";
 
@@ -21,7 +21,7 @@ const signIn = async ({ page }: Visit, text: string): Promise<void> => {
 const isSignedIn = ({ page }: Visit) => page.getByRole("heading", { level: 1, name: "Overview" }).waitFor();
 
 // Needs Debian's Chromium.
-describe.skipIf(!hasChromium).each(stores)("signing in with a browser, state in %s", (store) => {
+describe.skipIf(!hasChromium).each(storesByTier)("signing in with a browser, state in %s", (store) => {
   beforeAll(async () => {
     dashboard = await startDashboardOn(store);
   });

@@ -53,7 +53,7 @@ describe("a slow Redis under two services", () => {
   let redis: RedisServer;
   let link: SlowLink;
   let bench: OutageBench;
-  const delays = [50, 100, 200, 500];
+  const delays = byTier({ ci: [100, 500], long: [50, 100, 200, 500] });
   beforeAll(async () => {
     redis = await startRedis();
     link = await openSlowLink(redis.port);
