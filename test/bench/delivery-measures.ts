@@ -8,6 +8,7 @@ import { requestCompleted } from "../../src/domain/webhooks/request-event.js";
 import type { WebhookSender } from "../../src/domain/webhooks/webhook-sender.js";
 import { createSystemClock } from "../../src/lib/clock.js";
 import type { SecretBox } from "../../src/lib/secret-box.js";
+import { settlement } from "../suites/ledger-records.js";
 
 const silent = { debug() {}, info() {}, warn() {}, error() {} };
 const leaseMs = 15_000;
@@ -41,24 +42,7 @@ export async function makeDeliveries(state: State, name: string, count: number):
     while (made < count) {
       const requestId = `req_${name}_${made++}`;
       const facts = { requestId, model: "m", promptTokens: 10, completionTokens: 5, latencyMs: 1 };
-      await state.ledger.settle({
-        requestId,
-        account,
-        keyId: "key_1",
-        model: "m",
-        operation: "create_chat_completion",
-        why: "completed",
-        error: null,
-        promptTokens: 10,
-        completionTokens: 5,
-        cachedTokens: 0,
-        costNano: 0,
-        latencyMs: 1,
-        degraded: false,
-        event: requestCompleted(facts, state.now()),
-        thresholds: [],
-        endedAtMs: null,
-      });
+      await state.ledger.settle(settlement(requestId, { account, event: requestCompleted(facts, state.now()) }));
     }
   };
   await Promise.all(Array.from({ length: atOnce }, oneAfterTheOther));

@@ -1,37 +1,9 @@
-import { create } from "@bufbuild/protobuf";
 import { describe, expect, it } from "vitest";
-import { ChatCompletionParamsSchema, Role } from "../../../gen/unified/inference/v1/chat_pb.js";
 import { errorOfEnd } from "../../../src/domain/call-context.js";
-import { unlimited } from "../../../src/domain/limits/rate-limits.js";
-import type { Logger } from "../../../src/domain/ports.js";
 import { ServiceError } from "../../../src/domain/service-error.js";
 import { createCoreHarness, silentLog } from "../../support/core-harness.js";
 import { HandEngine } from "../../support/hand-engine.js";
-
-const chat = (fields: object = {}) =>
-  create(ChatCompletionParamsSchema, {
-    model: "m",
-    messages: [{ role: Role.USER, content: [{ part: { case: "text", value: "Hi" } }] }],
-    ...fields,
-  });
-
-const failure = (promise: unknown): Promise<ServiceError> =>
-  Promise.resolve(promise).then(
-    () => Promise.reject(new Error("succeeded")),
-    (error: unknown) => (error instanceof ServiceError ? error : Promise.reject(error)),
-  );
-
-/** A harness whose account has a limit of requests, so that what is charged can be seen. */
-async function createLimitedHarness(options: { readonly log?: Logger } = {}) {
-  const account = { ...unlimited, requestsPerMinute: 10 };
-  const rateLimits = { key: unlimited, account, models: new Map() };
-  const harness = await createCoreHarness({ engines: [new HandEngine()], rateLimits, ...options });
-  const requestsCharged = async (): Promise<number | undefined> => {
-    const scope = { owner: { kind: "account", id: "default" }, limits: account } as const;
-    return (await harness.ledger.inspect("default", [scope]))[0]?.requests;
-  };
-  return { ...harness, requestsCharged };
-}
+import { chat, createLimitedHarness, failure } from "./limited-harness.js";
 
 describe("a refusal of a door", () => {
   it("state RL-14: is charged once, and stands in the log as what it was", async () => {

@@ -1,44 +1,13 @@
 import { create } from "@bufbuild/protobuf";
 import { describe, expect, it } from "vitest";
-import {
-  type ChatCompletionChunk,
-  ChatCompletionParamsSchema,
-  Role,
-} from "../../../gen/unified/inference/v1/chat_pb.js";
+import { type ChatCompletionChunk, Role } from "../../../gen/unified/inference/v1/chat_pb.js";
 import { CompletionParamsSchema } from "../../../gen/unified/inference/v1/completion_pb.js";
 import type { StreamAnswer } from "../../../src/domain/core.js";
 import { EngineError } from "../../../src/domain/inference/engine.js";
-import { unlimited } from "../../../src/domain/limits/rate-limits.js";
-import type { Logger } from "../../../src/domain/ports.js";
-import { ServiceError } from "../../../src/domain/service-error.js";
 import { LazyAbort } from "../../../src/lib/lazy-abort.js";
 import { createCoreHarness } from "../../support/core-harness.js";
 import { HandEngine } from "../../support/hand-engine.js";
-
-const chat = (fields: object = {}) =>
-  create(ChatCompletionParamsSchema, {
-    model: "m",
-    messages: [{ role: Role.USER, content: [{ part: { case: "text", value: "Hi" } }] }],
-    ...fields,
-  });
-
-const failure = (promise: unknown): Promise<ServiceError> =>
-  Promise.resolve(promise).then(
-    () => Promise.reject(new Error("succeeded")),
-    (error: unknown) => (error instanceof ServiceError ? error : Promise.reject(error)),
-  );
-
-/** A harness whose account has a limit of requests, so that what is charged can be seen. */
-async function createLimitedHarness(options: { readonly log?: Logger } = {}) {
-  const account = { ...unlimited, requestsPerMinute: 10 };
-  const rateLimits = { key: unlimited, account, models: new Map() };
-  const harness = await createCoreHarness({ engines: [new HandEngine()], rateLimits, ...options });
-  const requestsCharged = async (): Promise<number | undefined> => {
-    const scope = { owner: { kind: "account", id: "default" }, limits: account } as const;
-    return (await harness.ledger.inspect("default", [scope]))[0]?.requests;
-  };
-  return { ...harness, requestsCharged };
-}
+import { chat, createLimitedHarness, failure } from "./limited-harness.js";
 
 async function read(answer: StreamAnswer<ChatCompletionChunk>) {
   const chunks: ChatCompletionChunk[] = [];
