@@ -39,3 +39,9 @@ export function printJson(io: CliIo, document: unknown): void {
 export function printLine(io: CliIo, line: string): void {
   io.stdout.write(`${line}\n`);
 }
+
+/** A list for people: its lines, or on stderr what to know and to do where there are none. */
+export function printList(io: CliIo, lines: readonly string[], ifNone: string): void {
+  for (const line of lines) printLine(io, line);
+  if (lines.length === 0) io.stderr.write(`${ifNone}\n`);
+}

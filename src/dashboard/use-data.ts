@@ -1,5 +1,8 @@
 import { useCallback, useEffect, useRef, useState } from "preact/hooks";
 
+/** How often to read again what changes with every request, and nobody waits for. */
+export const slowlyMs = 30_000;
+
 export interface Data<T> {
   /** What was read last of what is asked for now; null before the first answer. */
   readonly value: T | null;

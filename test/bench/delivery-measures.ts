@@ -9,8 +9,8 @@ import type { WebhookSender } from "../../src/domain/webhooks/webhook-sender.js"
 import { createSystemClock } from "../../src/lib/clock.js";
 import type { SecretBox } from "../../src/lib/secret-box.js";
 import { settlement } from "../suites/ledger-records.js";
+import { silentLog } from "../support/silent-log.js";
 
-const silent = { debug() {}, info() {}, warn() {}, error() {} };
 const leaseMs = 15_000;
 const atOnce = 64;
 const account = "default";
@@ -97,7 +97,7 @@ export async function dispatch(
       sender,
       clock: createSystemClock(),
       now: () => state.now(),
-      log: silent,
+      log: silentLog,
       observer: {
         attemptEnded() {
           ended += 1;

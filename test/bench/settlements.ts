@@ -2,8 +2,7 @@ import { join } from "node:path";
 import type { Ledger } from "../../src/domain/ledger.js";
 import { createSystemClock } from "../../src/lib/clock.js";
 import { openEmbeddedState } from "../../src/state/embedded/embedded-state.js";
-
-const silent = { debug() {}, info() {}, warn() {}, error() {} };
+import { silentLog } from "../support/silent-log.js";
 
 export interface SettlementRate {
   readonly settlementsPerSecond: number;
@@ -15,7 +14,7 @@ export interface SettlementRate {
 export async function embeddedSettlements(folder: string, inFlight: number, seconds: number): Promise<SettlementRate> {
   const state = await openEmbeddedState({
     dataDir: join(folder, "settlements"),
-    log: silent,
+    log: silentLog,
     clock: createSystemClock(),
   });
   try {

@@ -4,6 +4,7 @@
  *
  *   npm run bench -- webhooks [--deliveries 20000 --repeats 3]
  */
+
 import { execFile, spawnSync } from "node:child_process";
 import { existsSync, mkdirSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -15,6 +16,7 @@ import { SecretBox } from "../../src/lib/secret-box.js";
 import { createWebhookSender } from "../../src/outbound/webhook-sender.js";
 import { openEmbeddedState } from "../../src/state/embedded/embedded-state.js";
 import { openRedisState } from "../../src/state/redis/open-redis-state.js";
+import { silentLog } from "../support/silent-log.js";
 import { claimAndFinish, dispatch, fileBytes, makeDeliveries, registerEndpoint } from "./delivery-measures.js";
 import { median } from "./http-request.js";
 import { startPinned } from "./pinned-process.js";
@@ -23,7 +25,6 @@ import { startRedis } from "./state-services.js";
 const otherCore = 1;
 /** Deliveries claimed and ended in a second, over the jobs of BullMQ in the same run. */
 const queueGate = 3;
-const silent = { debug() {}, info() {}, warn() {}, error() {} };
 const secret = `whsec_${Buffer.alloc(32, 7).toString("base64")}`;
 
 const { values } = parseArgs({
@@ -89,7 +90,7 @@ async function bullJobs(redisPort: number, folder: string): Promise<number> {
 
 function openRedis(port: number): Promise<State> {
   const url = `redis://127.0.0.1:${port}`;
-  return openRedisState({ url, tls: null, log: silent, clock: createSystemClock(), allowVolatile: false });
+  return openRedisState({ url, tls: null, log: silentLog, clock: createSystemClock(), allowVolatile: false });
 }
 
 async function redisBytes(port: number): Promise<number> {
@@ -117,7 +118,7 @@ try {
   const dataDir = join(folder, "embedded");
   mkdirSync(dataDir);
   const embedded = {
-    state: await openEmbeddedState({ dataDir, log: silent, clock: createSystemClock() }),
+    state: await openEmbeddedState({ dataDir, log: silentLog, clock: createSystemClock() }),
     bytes: async () => fileBytes(dataDir),
   };
   const report = {

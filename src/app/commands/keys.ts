@@ -1,7 +1,7 @@
 import { type Timestamp, timestampFromDate } from "@bufbuild/protobuf/wkt";
 import { type ApiKey, Scope } from "../../../gen/unified/admin/v1/api_key_pb.js";
 import { ApiKeyService } from "../../../gen/unified/admin/v1/api_key_service_pb.js";
-import { type CliIo, printJson, printLine } from "../cli-io.js";
+import { type CliIo, printJson, printLine, printList } from "../cli-io.js";
 import { parseExpiry } from "./expiry.js";
 import { isoTime } from "./iso-time.js";
 import type { ConfigOptions } from "./load-for-command.js";
@@ -63,8 +63,8 @@ export async function listKeys(io: CliIo, options: Options): Promise<void> {
     } while (pageToken !== "");
   });
   if (options.json) printJson(io, keys.map(toKeyObject));
-  else if (keys.length > 0) for (const key of keys) printLine(io, keyLine(key));
-  else io.stderr.write(`${noKeyText(options)}: uis keys create --name NAME --scope read_write makes one\n`);
+  else
+    printList(io, keys.map(keyLine), `${noKeyText(options)}: uis keys create --name NAME --scope read_write makes one`);
 }
 
 function noKeyText({ account }: Options): string {

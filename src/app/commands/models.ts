@@ -2,7 +2,7 @@ import { resolve } from "node:path";
 import type { PullRequest } from "../../domain/catalog/model-store.js";
 import { byteText } from "../../lib/byte-text.js";
 import { printableLine } from "../../lib/printable.js";
-import { type CliIo, CommandError, printJson, printLine, UsageError } from "../cli-io.js";
+import { type CliIo, CommandError, printJson, printLine, printList, UsageError } from "../cli-io.js";
 import type { ConfigOptions } from "./load-for-command.js";
 import { type ListedModel, type ModelAccess, openModels } from "./models-access.js";
 import { listingLines, readListings, toListingObject } from "./models-listing.js";
@@ -29,8 +29,7 @@ export async function listModels(io: CliIo, options: ModelsOptions): Promise<voi
   }));
   const nothing = isService ? "no model is served or kept" : "no model is kept";
   if (options.json) printJson(io, listings.map(toListingObject));
-  else if (listings.length > 0) for (const line of listingLines(listings)) printLine(io, line);
-  else io.stderr.write(`${nothing}: uis models pull SOURCE, or uis models import FILE\n`);
+  else printList(io, listingLines(listings), `${nothing}: uis models pull SOURCE, or uis models import FILE`);
 }
 
 /** `uis models pull`: progress and warnings on stderr. Ctrl-C cancels. */

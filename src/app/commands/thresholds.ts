@@ -1,6 +1,6 @@
 import { Action, Metric, Period, type Threshold } from "../../../gen/unified/admin/v1/threshold_pb.js";
 import { ThresholdService } from "../../../gen/unified/admin/v1/threshold_service_pb.js";
-import { type CliIo, printJson, printLine } from "../cli-io.js";
+import { type CliIo, printJson, printLine, printList } from "../cli-io.js";
 import { isoTime } from "./iso-time.js";
 import { jsonInteger } from "./json-integer.js";
 import type { ConfigOptions } from "./load-for-command.js";
@@ -49,8 +49,7 @@ export async function listThresholds(io: CliIo, options: Options): Promise<void>
     client.listThresholds({ account: options.account ?? "" }),
   );
   if (options.json) printJson(io, thresholds.map(toThresholdObject));
-  else if (thresholds.length > 0) for (const threshold of thresholds) printLine(io, thresholdLine(threshold));
-  else io.stderr.write("there is no threshold: uis thresholds add makes one\n");
+  else printList(io, thresholds.map(thresholdLine), "there is no threshold: uis thresholds add makes one");
 }
 
 /** `uis thresholds rm` */

@@ -7,7 +7,7 @@ import {
   type ReplayDeliveriesRequestSchema,
   type ReplayDeliveriesResponse,
 } from "../../../gen/unified/webhook/v1/delivery_service_pb.js";
-import { type CliIo, printJson, printLine } from "../cli-io.js";
+import { type CliIo, printJson, printLine, printList } from "../cli-io.js";
 import { parseInstant } from "./instant.js";
 import { isoTime } from "./iso-time.js";
 import type { ConfigOptions } from "./load-for-command.js";
@@ -72,8 +72,7 @@ export async function listDeliveries(io: CliIo, options: ListDeliveriesOptions):
       io,
       found.map((delivery) => toDeliveryObject(delivery, "list")),
     );
-  else if (found.length > 0) for (const delivery of found) printLine(io, deliveryLine(delivery));
-  else io.stderr.write(`${noDeliveryText(filter)}\n`);
+  else printList(io, found.map(deliveryLine), noDeliveryText(filter));
   if (pageToken !== "") io.stderr.write(`These are the newest ${found.length}; --limit shows more.\n`);
 }
 

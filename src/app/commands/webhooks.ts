@@ -1,7 +1,7 @@
 import type { WebhookEndpoint } from "../../../gen/unified/webhook/v1/webhook_endpoint_pb.js";
 import { WebhookEndpointService } from "../../../gen/unified/webhook/v1/webhook_endpoint_service_pb.js";
 import { printable } from "../../lib/printable.js";
-import { type CliIo, exitCode, printJson, printLine } from "../cli-io.js";
+import { type CliIo, exitCode, printJson, printLine, printList } from "../cli-io.js";
 import { jsonInteger } from "./json-integer.js";
 import type { ConfigOptions } from "./load-for-command.js";
 import { overlapOf } from "./overlap.js";
@@ -40,8 +40,10 @@ export async function listWebhooks(io: CliIo, options: Options): Promise<void> {
     client.listWebhookEndpoints({ account: options.account ?? "" }),
   );
   if (options.json) printJson(io, webhookEndpoints.map(toEndpointObject));
-  else if (webhookEndpoints.length > 0) for (const endpoint of webhookEndpoints) printLine(io, endpointLine(endpoint));
-  else io.stderr.write(`the account ${options.account ?? "default"} has no endpoint: uis webhooks add makes one\n`);
+  else {
+    const ifNone = `the account ${options.account ?? "default"} has no endpoint: uis webhooks add makes one`;
+    printList(io, webhookEndpoints.map(endpointLine), ifNone);
+  }
 }
 
 /** `uis webhooks rm` */

@@ -4,14 +4,13 @@ import { time } from "../format.js";
 import { go, usePlace } from "../location.js";
 import { Badge, Empty, Loading, Problem } from "../ui/feedback.js";
 import { type Column, Pager, Table } from "../ui/table.js";
-import { useData } from "../use-data.js";
+import { slowlyMs, useData } from "../use-data.js";
 import { Details } from "./audit/details.js";
 import { Sessions } from "./audit/sessions.js";
 import { whoDid } from "./audit/who-did.js";
 import "./audit/audit.css";
 
 const pageSize = 50;
-const everyMs = 30_000;
 
 /** Who is signed in, and what administrators have done. */
 export function AuditPage() {
@@ -28,7 +27,7 @@ function Records() {
   const { value, error, reload } = useData(
     (signal) => call("unified.admin.v1.SystemService/ListAuditRecords", { pageSize, pageToken }, signal),
     [pageToken],
-    everyMs,
+    slowlyMs,
   );
   const records = value?.records ?? [];
   return (

@@ -5,7 +5,7 @@ import { go, usePlace } from "../location.js";
 import { Confirm } from "../ui/action.js";
 import { Empty, Loading, Problem } from "../ui/feedback.js";
 import { Pager } from "../ui/table.js";
-import { useData } from "../use-data.js";
+import { slowlyMs, useData } from "../use-data.js";
 import { ChangeKey } from "./keys/change-key.js";
 import { KeyFilter } from "./keys/key-filter.js";
 import { isFiltered, type KeyQuery, listRequest, queryOf } from "./keys/key-query.js";
@@ -15,8 +15,6 @@ import { RotateKey } from "./keys/rotate-key.js";
 import "./keys/keys.css";
 
 const pageSize = 50;
-/** When a key was used last changes with every request. */
-const everyMs = 30_000;
 
 type Opened = { readonly action: "create" } | { readonly action: KeyAction; readonly apiKey: ApiKeyJson };
 
@@ -30,7 +28,7 @@ export function Keys() {
   const { value, error, reload } = useData(
     (signal) => call("unified.admin.v1.ApiKeyService/ListApiKeys", listRequest(query, pageToken, pageSize), signal),
     [JSON.stringify(query), pageToken],
-    everyMs,
+    slowlyMs,
   );
   const apiKeys = value?.apiKeys ?? [];
   return (

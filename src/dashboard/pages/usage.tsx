@@ -2,7 +2,7 @@ import type { UsageBucketJson } from "../../../gen/unified/admin/v1/usage_servic
 import { call } from "../api.js";
 import { go, usePlace } from "../location.js";
 import { Empty, Loading, Problem } from "../ui/feedback.js";
-import { useData } from "../use-data.js";
+import { slowlyMs, useData } from "../use-data.js";
 import { type Choice, choiceOf, groups, queryOf } from "./usage/choice.js";
 import { Filter } from "./usage/filter.js";
 import { whenOf } from "./usage/range.js";
@@ -12,7 +12,6 @@ import { useKeys } from "./usage/use-keys.js";
 import "./usage/usage.css";
 
 const pagesMax = 24;
-const everyMs = 30_000;
 
 /** What an account used, and what is to happen when that is much. */
 export function Usage() {
@@ -20,7 +19,7 @@ export function Usage() {
   const choice = choiceOf(query, Date.now());
   const keys = useKeys(choice.account === "" ? "default" : choice.account);
   const { account, range, from, to, by } = choice;
-  const { value, error, reload } = useData((signal) => read(choice, signal), [account, range, from, to, by], everyMs);
+  const { value, error, reload } = useData((signal) => read(choice, signal), [account, range, from, to, by], slowlyMs);
   return (
     <div class="stack usage">
       <Filter choice={choice} onChoose={(change) => go("usage", queryOf({ ...choice, ...change }), true)} />

@@ -5,11 +5,9 @@ import { Confirm } from "../../ui/action.js";
 import { Badge, Loading, Problem } from "../../ui/feedback.js";
 import { Moment } from "../../ui/moment.js";
 import { type Column, Table } from "../../ui/table.js";
-import { useData } from "../../use-data.js";
+import { slowlyMs, useData } from "../../use-data.js";
 import { browserName } from "./browser-name.js";
 import { ChangePassword } from "./change-password.js";
-
-const everyMs = 30_000;
 
 /** The browsers that are signed in, and the password that signs in. */
 export function Sessions() {
@@ -18,7 +16,7 @@ export function Sessions() {
   const { value, error, reload } = useData(
     (signal) => call("unified.admin.v1.SessionService/ListSessions", {}, signal),
     [],
-    everyMs,
+    slowlyMs,
   );
   return (
     <section class="stack" aria-labelledby="sessions">

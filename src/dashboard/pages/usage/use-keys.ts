@@ -1,16 +1,15 @@
 import type { ApiKeyJson } from "../../../../gen/unified/admin/v1/api_key_pb.js";
 import { call } from "../../api.js";
-import { useData } from "../../use-data.js";
+import { slowlyMs, useData } from "../../use-data.js";
 
 const pageSize = 1_000;
-const everyMs = 30_000;
 
 /** The keys of an account, the first 1,000: to call them by their names. Whoever is not among them goes by its id. */
 export function useKeys(account: string): readonly ApiKeyJson[] {
   const { value } = useData(
     (signal) => call("unified.admin.v1.ApiKeyService/ListApiKeys", { account, pageSize }, signal),
     [account],
-    everyMs,
+    slowlyMs,
   );
   return value?.apiKeys ?? [];
 }
