@@ -5,6 +5,7 @@ import type { Browser } from "./access/browser.js";
 import type { Principal } from "./access/principal.js";
 import { type CallContext, type Caller, Ended, type EndReason, endReasonOf, errorOfEnd } from "./call-context.js";
 import { CallDetails } from "./call-details.js";
+import { CallEntry } from "./call-entry.js";
 import { CallTimes } from "./call-times.js";
 import type { LiveRequest, LiveRequests, Stage } from "./live-requests.js";
 import type { CallEnd, CallTracer, Observer } from "./observer.js";
@@ -56,6 +57,7 @@ export class Call implements CallContext, LiveRequest {
   readonly times: CallTimes;
   /** For its trace; null: it is not traced. */
   readonly details: CallDetails | null;
+  place = -1;
   readonly #deps: CallDeps;
   readonly #caller: Caller;
   readonly #cancelDeadline: () => void;
@@ -182,12 +184,12 @@ export class Call implements CallContext, LiveRequest {
 
   #finishIfOver(): void {
     if (!this.#closed || this.#holds > 0) return;
-    this.#deps.live.remove(this.requestId);
+    this.#deps.live.remove(this);
     this.#tellEnd();
   }
 
   #tellEnd(): void {
-    const { observer, tracer } = this.#deps;
+    const { log, observer, tracer } = this.#deps;
     const why = this.stop.aborted ? endReasonOf(this.stop) : "completed";
     const outcome = this.#outcome ?? { why, error: null, usage: null };
     const end: CallEnd = {
@@ -208,33 +210,7 @@ export class Call implements CallContext, LiveRequest {
     };
     observer.callEnded(end);
     const traceId = tracer === null ? parseTraceparent(end.traceparent)?.traceId : tracer.trace(end);
-    this.#writeLogLine(outcome, traceId);
-  }
-
-  /** One line per call: who, what, how it ended. No content, no key (SEC-18). */
-  #writeLogLine(outcome: Outcome, traceId: string | undefined): void {
-    this.#deps.log.info(
-      {
-        request_id: this.requestId,
-        operation: this.operation,
-        transport: this.#caller.transport,
-        account: this.principal.account,
-        key_id: this.principal.keyId,
-        model: this.#model,
-        outcome: outcome.why,
-        error: outcome.error,
-        prompt_tokens: outcome.usage?.promptTokens,
-        completion_tokens: outcome.usage?.completionTokens,
-        admit_ms: Math.round(this.times.admitMs),
-        queue_ms: Math.round(this.times.queueMs),
-        duration_ms: this.#deps.clock.now() - this.receivedAtMs,
-        client_request_id: this.#caller.clientRequestId,
-        retry_count: this.#caller.retryCount,
-        address: this.#caller.address,
-        trace_id: traceId,
-      },
-      "request",
-    );
+    log.info(new CallEntry(end, this.principal, this.#caller, outcome.error, traceId), "request");
   }
 }
 

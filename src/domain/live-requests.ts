@@ -20,40 +20,49 @@ export interface LiveRequest {
   readonly stage: Stage;
   /** What it has used so far; null while it is not admitted. */
   readonly usedSoFar: UsageTotal | null;
+  /** Where it stands among the live ones; LiveRequests alone writes it. */
+  place: number;
   /** Ends the call; the first reason counts. */
   abort(why: EndReason): void;
 }
 
-/** All calls of this process. Serves revocation, drain, lease renewal and `/debug/state`. */
+/** All calls of this process, in no order. Serves revocation, drain, lease renewal and `/debug/state`. */
 export class LiveRequests {
-  readonly #calls = new Map<string, LiveRequest>();
+  /** A list, whose last one takes the place of one that leaves: a map of so short-lived entries is made anew all the time. */
+  readonly #calls: LiveRequest[] = [];
   readonly #emptied: (() => void)[] = [];
 
   add(call: LiveRequest): void {
-    this.#calls.set(call.id, call);
+    call.place = this.#calls.length;
+    this.#calls.push(call);
   }
 
-  remove(id: string): void {
-    this.#calls.delete(id);
-    if (this.#calls.size > 0) return;
+  /** To be called once, for one that was added. */
+  remove(call: LiveRequest): void {
+    const last = this.#calls.pop();
+    if (last !== undefined && last !== call) {
+      this.#calls[call.place] = last;
+      last.place = call.place;
+    }
+    if (this.#calls.length > 0) return;
     for (const emptied of this.#emptied.splice(0)) emptied();
   }
 
   get size(): number {
-    return this.#calls.size;
+    return this.#calls.length;
   }
 
   /** Calls per stage; stages without a call are left out. */
   countByStage(): Partial<Record<Stage, number>> {
     const counts: Partial<Record<Stage, number>> = {};
-    for (const call of this.#calls.values()) counts[call.stage] = (counts[call.stage] ?? 0) + 1;
+    for (const call of this.#calls) counts[call.stage] = (counts[call.stage] ?? 0) + 1;
     return counts;
   }
 
   /** How far the admitted calls are. */
   progress(): readonly Progress[] {
     const progress: Progress[] = [];
-    for (const { id, account, usedSoFar } of this.#calls.values()) {
+    for (const { id, account, usedSoFar } of this.#calls) {
       if (usedSoFar === null) continue;
       const { promptTokens, completionTokens } = usedSoFar;
       progress.push({ requestId: id, account, promptTokens, completionTokens });
@@ -64,14 +73,14 @@ export class LiveRequests {
   /** Keys that calls are made with. */
   keyIds(): ReadonlySet<string> {
     const ids = new Set<string>();
-    for (const { keyId } of this.#calls.values()) if (keyId !== null) ids.add(keyId);
+    for (const { keyId } of this.#calls) if (keyId !== null) ids.add(keyId);
     return ids;
   }
 
   /** Sessions that calls are made in. */
   sessionIds(): ReadonlySet<string> {
     const ids = new Set<string>();
-    for (const { sessionId } of this.#calls.values()) if (sessionId !== null) ids.add(sessionId);
+    for (const { sessionId } of this.#calls) if (sessionId !== null) ids.add(sessionId);
     return ids;
   }
 
@@ -96,11 +105,11 @@ export class LiveRequests {
 
   /** Resolves when no call is left. */
   emptied(): Promise<void> {
-    if (this.#calls.size === 0) return Promise.resolve();
+    if (this.#calls.length === 0) return Promise.resolve();
     return new Promise((resolve) => this.#emptied.push(resolve));
   }
 
   #abortWhere(concerns: (call: LiveRequest) => boolean, why: EndReason): void {
-    for (const call of [...this.#calls.values()]) if (concerns(call)) call.abort(why);
+    for (const call of this.#calls.slice()) if (concerns(call)) call.abort(why);
   }
 }

@@ -1,5 +1,7 @@
 import { pino } from "pino";
+import { LogEntry } from "../domain/log-entry.js";
 import type { Logger } from "../domain/ports.js";
+import { jsonString } from "../lib/json-string.js";
 import { withoutSecrets } from "./redact.js";
 
 export type LogLevel = "trace" | "debug" | "info" | "warn" | "error" | "fatal" | "silent";
@@ -17,7 +19,7 @@ export interface LoggerOptions {
 
 /**
  * JSON lines for machines: `level` by name, `time` as ISO 8601, no secret (SEC-18, KEY-18). Pino writes them, but for
- * flat ones, such as the line of every request: these are plain JSON, which takes a fraction of pino's time.
+ * entries that write themselves, such as that of every request, which takes a tenth of pino's time.
  */
 export function createLogger({ level, sink }: LoggerOptions): Logger {
   const write = (line: string): void => sink.write(withoutSecrets(line));
@@ -27,29 +29,16 @@ export function createLogger({ level, sink }: LoggerOptions): Logger {
     if (!log.isLevelEnabled(name)) return () => {};
     const start = `{"level":"${name}"`;
     return (fields, message) => {
-      if (isFlat(fields)) write(`${start}${timestamp()}${membersOf(fields)},"msg":${JSON.stringify(message)}}\n`);
-      else log[name](fields, message);
+      if (!(fields instanceof LogEntry)) {
+        log[name](fields, message);
+        return;
+      }
+      const line = `${start}${timestamp()}${fields.toMembers()},"msg":${jsonString(message)}}\n`;
+      if (fields.holdsForeignText) write(line);
+      else sink.write(line);
     };
   };
   return { debug: writeAt("debug"), info: writeAt("info"), warn: writeAt("warn"), error: writeAt("error") };
-}
-
-/** Whether JSON.stringify writes the fields as pino would: text, numbers and the like, nothing with parts of its own. */
-function isFlat(fields: object): boolean {
-  if (fields instanceof Error) return false;
-  // By name, because `Object.values` would make a list for every line.
-  for (const name in fields) {
-    const value = (fields as Record<string, unknown>)[name];
-    const type = typeof value;
-    if (value !== null && (type === "object" || type === "function" || type === "bigint")) return false;
-  }
-  return true;
-}
-
-/** The fields as members of an object that has others before them. */
-function membersOf(fields: object): string {
-  const json = JSON.stringify(fields);
-  return json === "{}" ? "" : `,${json.slice(1, -1)}`;
 }
 
 /** The current time as a member of a line. Lines of the same millisecond share their text. */

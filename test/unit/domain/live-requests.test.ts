@@ -11,6 +11,7 @@ function call(id: string, keyId: string | null, stage: Stage, ends: string[]): L
     model: null,
     stage,
     usedSoFar: null,
+    place: -1,
     abort: (why: EndReason) => void ends.push(`${id}:${why}`),
   };
 }
@@ -29,21 +30,33 @@ describe("LiveRequests", () => {
   it("counts by stage, and tells when it is empty", async () => {
     const live = new LiveRequests();
     await live.emptied();
-    live.add(call("r1", "k", "running", []));
-    live.add(call("r2", "k", "running", []));
-    live.add(call("r3", "k", "watching", []));
+    const first = call("r1", "k", "running", []);
+    const second = call("r2", "k", "running", []);
+    const third = call("r3", "k", "watching", []);
+    for (const one of [first, second, third]) live.add(one);
     expect(live.countByStage()).toEqual({ running: 2, watching: 1 });
     let empty = false;
     const emptied = live.emptied().then(() => {
       empty = true;
     });
-    live.remove("r1");
-    live.remove("r2");
+    live.remove(first);
+    live.remove(second);
     await Promise.resolve();
     expect(empty).toBe(false);
-    live.remove("r3");
+    live.remove(third);
     await emptied;
     expect(live.size).toBe(0);
+  });
+
+  it("knows who is left, whatever the order in which calls end", () => {
+    const live = new LiveRequests();
+    const calls = Array.from({ length: 40 }, (_, i) => call(`r${i}`, `k${i}`, "running", []));
+    for (const one of calls) live.add(one);
+    for (const [i, one] of calls.entries()) if (i % 3 !== 0) live.remove(one);
+    for (const one of calls.slice(0, 2)) live.add(call(`again ${one.id}`, one.keyId, "running", []));
+    const left = calls.filter((_, i) => i % 3 === 0).map(({ keyId }) => keyId);
+    expect([...live.keyIds()].sort()).toEqual([...new Set([...left, "k0", "k1"])].sort());
+    expect(live.size).toBe(left.length + 2);
   });
 
   it("REL-10: ends watches when the service begins to stop, and lets requests run", () => {

@@ -33,6 +33,7 @@ describe("RevocationWatch", () => {
       model: null,
       stage: "running",
       usedSoFar: null,
+      place: -1,
       abort: (why) => void ends.push(`${id}: ${why}`),
     };
     live.add(call);
