@@ -130,7 +130,10 @@ export class Generation implements AsyncIterableIterator<GenEvent, void, undefin
       this.#open = this.#open.filter((open) => open !== choice);
       this.#turn -= 1;
     }
-    if (this.#open.length === 0) made.push({ type: "usage", reasoningTokens: 0, ...this.#usage() });
+    if (this.#open.length === 0) {
+      const { promptTokens } = this.#spec;
+      made.push({ type: "usage", promptTokens, outTokens: this.#produced, cachedTokens: 0, reasoningTokens: 0 });
+    }
     if (this.#turn >= this.#open.length) this.#turn = 0;
     this.#made = made;
     this.#taken = 0;

@@ -147,22 +147,20 @@ export class ScriptedModel implements LoadedModel {
     const tokensMax = Math.min(request.maxTokens ?? Number.POSITIVE_INFINITY, contextLeft);
     const reply = this.#replies.to(request.input);
     const echo = request.echo === true && "prompt" in request.input ? promptText(request.input.prompt) : "";
-    const choices: Choice[] = [];
-    for (let index = 0; index < request.n; index++) {
-      choices.push(
-        reply.type === "calls"
-          ? new CallChoice(index, reply.calls, tokensMax, () => this.#ids.text("call_"))
-          : new TextChoice({
-              index,
-              script: reply.script,
-              tokensMax,
-              stop: request.stop,
-              logprobs: request.logprobs,
-              echo,
-              reason: this.#options.finish_reason ?? "stop",
-            }),
-      );
-    }
+    const choice = (index: number): Choice =>
+      reply.type === "calls"
+        ? new CallChoice(index, reply.calls, tokensMax, () => this.#ids.text("call_"))
+        : new TextChoice({
+            index,
+            script: reply.script,
+            tokensMax,
+            stop: request.stop,
+            logprobs: request.logprobs,
+            echo,
+            reason: this.#options.finish_reason ?? "stop",
+          });
+    const choices = [choice(0)];
+    for (let index = 1; index < request.n; index++) choices.push(choice(index));
     return choices;
   }
 
