@@ -1,9 +1,8 @@
-import { andThen } from "../lib/and-then.js";
 import type { Call } from "./call.js";
 import { errorOfEnd } from "./call-context.js";
 import type { CatalogModel } from "./catalog/catalog-model.js";
 import { leaseMs } from "./lease-keeper.js";
-import type { Admitted, Budget, Charge, Ledger } from "./ledger.js";
+import type { Admission, AdmitRequest, Admitted, Budget, Charge, Ledger } from "./ledger.js";
 import type { LimitBook } from "./limits/limit-book.js";
 import type { LimitGate } from "./limits/limit-gate.js";
 import { errorOfRefusal } from "./limits/limit-refusal.js";
@@ -40,12 +39,16 @@ export function admitRun(
   if (call.stop.aborted) throw errorOfEnd(call.stop.reason);
   const scopes = deps.limitBook.scopesOf(call.principal, model.id);
   const budgets = deps.accounting.budgetsOf(call.principal);
-  if (!countsTokens(scopes, budgets)) return admit(deps, call, model, { scopes, budgets, ...nothing });
+  const limits = { scopes, budgets };
+  if (!countsTokens(scopes, budgets)) return admit(deps, call, model, limits, nothing);
   return reserve().then((reservation) => {
     if (call.stop.aborted) throw errorOfEnd(call.stop.reason);
-    return admit(deps, call, model, { scopes, budgets, ...demandOf(deps, model, reservation) });
+    return admit(deps, call, model, limits, demandOf(deps, model, reservation));
   });
 }
+
+/** What a request must fit into. */
+type Applying = Pick<AdmitRequest, "scopes" | "budgets">;
 
 /** What is reserved for a request, and what is known of its prompt. */
 interface Demand {
@@ -76,17 +79,36 @@ function admit(
   deps: AdmissionDeps,
   call: Call,
   model: CatalogModel,
-  wanted: Demand & { readonly scopes: readonly LimitScope[]; readonly budgets: readonly Budget[] },
+  { scopes, budgets }: Applying,
+  { reserve, promptTokens }: Demand,
 ): AdmittedRun | Promise<AdmittedRun> {
   const { requestId, operation } = call;
   const { account, keyId } = call.principal;
-  const request = { requestId, account, keyId, model: model.id, operation, leaseMs, ...wanted };
-  const askedAtMs = deps.clock.monotonic();
-  return andThen(deps.ledger.admit(request), (admission) => {
-    call.times.admitted(deps.clock.monotonic() - askedAtMs);
-    if (admission.admitted) return { run: new Run(deps, call, model, admission.degraded), admission };
-    deps.gate.note(admission);
-    deps.observer.limitHit(admission.refusal.which);
-    throw errorOfRefusal(admission);
+  const admission = deps.ledger.admit({
+    requestId,
+    account,
+    keyId,
+    model: model.id,
+    operation,
+    leaseMs,
+    scopes,
+    budgets,
+    reserve,
+    promptTokens,
   });
+  // What is decided at once took no time worth telling.
+  if (!(admission instanceof Promise)) return admittedRun(deps, call, model, admission);
+  const askedAtMs = deps.clock.monotonic();
+  return admission.then((decided) => {
+    call.times.admitted(deps.clock.monotonic() - askedAtMs);
+    return admittedRun(deps, call, model, decided);
+  });
+}
+
+/** Throws 429 for a refusal. */
+function admittedRun(deps: AdmissionDeps, call: Call, model: CatalogModel, admission: Admission): AdmittedRun {
+  if (admission.admitted) return { run: new Run(deps, call, model, admission.degraded), admission };
+  deps.gate.note(admission);
+  deps.observer.limitHit(admission.refusal.which);
+  throw errorOfRefusal(admission);
 }

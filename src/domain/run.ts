@@ -33,7 +33,8 @@ export class Run {
   readonly #deps: RunDeps;
   /** Its limits were decided without the shared store. */
   readonly #degraded: boolean;
-  #settled: Promise<void> | undefined;
+  #hasEnded = false;
+  #settling: Promise<void> | undefined;
   #engineHasEnded = false;
   #onEngineEnd: () => void = () => {};
 
@@ -57,14 +58,20 @@ export class Run {
     this.#onEngineEnd();
   }
 
-  /** Ends and settles. Idempotent: later calls wait for the same settlement and change nothing. */
-  end(why: EndReason, error?: ServiceError): Promise<void> {
-    this.#settled ??= this.#settle(why, error);
-    return this.#settled;
+  /**
+   * Ends and settles; a promise where that has to be waited for. Idempotent: later calls wait for the same settlement and
+   * change nothing.
+   */
+  end(why: EndReason, error?: ServiceError): Promise<void> | undefined {
+    if (!this.#hasEnded) {
+      this.#hasEnded = true;
+      const isOver = why === "completed" || this.#engineHasEnded;
+      this.#settling = isOver ? this.#settle(why, error) : this.#lastWords().then(() => this.#settle(why, error));
+    }
+    return this.#settling;
   }
 
-  async #settle(why: EndReason, error: ServiceError | undefined): Promise<void> {
-    if (why !== "completed" && !this.#engineHasEnded) await this.#lastWords();
+  #settle(why: EndReason, error: ServiceError | undefined): Promise<void> | undefined {
     const { call, tally } = this;
     const { clock, ledger, accounting } = this.#deps;
     const usage = tally.total();
@@ -74,12 +81,22 @@ export class Run {
       const request = { requestId, account, keyId, operation, model: this.model, degraded: this.#degraded };
       const latencyMs = clock.now() - call.receivedAtMs;
       const settling = ledger.settle(accounting.settlementOf(request, { why, error: error ?? null, usage, latencyMs }));
-      if (settling instanceof Promise) await settling;
+      if (settling instanceof Promise) return this.#written(settling);
+    } catch (cause) {
+      return this.#written(Promise.reject(cause));
+    }
+    call.letGo();
+    return undefined;
+  }
+
+  async #written(settling: Promise<unknown>): Promise<void> {
+    try {
+      await settling;
     } catch (cause) {
       this.#deps.observer.usageLost();
       throw cause;
     } finally {
-      call.letGo();
+      this.call.letGo();
     }
   }
 

@@ -12,8 +12,9 @@ export interface StopSignal {
  * end without having needed it. Code of our own takes the object itself, libraries take its `signal`.
  */
 export class LazyAbort implements StopSignal {
-  /** Few, mostly one: a list costs less than a Set. */
-  readonly #listeners: (() => void)[] = [];
+  /** The one that listens longest; mostly there is no other, and no list is made for one. */
+  #first: (() => void) | null = null;
+  #others: (() => void)[] | null = null;
   #aborted = false;
   #reason: unknown;
   #controller: AbortController | null = null;
@@ -40,21 +41,33 @@ export class LazyAbort implements StopSignal {
     this.#aborted = true;
     this.#reason = reason;
     // One that is told may remove others, which then are not told.
-    for (let run = this.#listeners.shift(); run !== undefined; run = this.#listeners.shift()) run();
+    for (let run = this.#takeFirst(); run !== null; run = this.#takeFirst()) run();
     this.#controller?.abort(reason);
   }
 
   addEventListener(_type: "abort", run: () => void): void {
-    if (!this.#aborted && !this.#listeners.includes(run)) this.#listeners.push(run);
+    if (this.#aborted || this.#first === run || this.#others?.includes(run)) return;
+    if (this.#first === null) {
+      this.#first = run;
+      return;
+    }
+    this.#others ??= [];
+    this.#others.push(run);
   }
 
   removeEventListener(_type: "abort", run: () => void): void {
-    // Mostly the last one, which leaves without a list being made of it.
-    if (this.#listeners.at(-1) === run) {
-      this.#listeners.pop();
+    if (this.#first === run) {
+      this.#takeFirst();
       return;
     }
-    const at = this.#listeners.indexOf(run);
-    if (at >= 0) this.#listeners.splice(at, 1);
+    const at = this.#others?.indexOf(run) ?? -1;
+    if (at >= 0) this.#others?.splice(at, 1);
+  }
+
+  /** The first one, whose place the next one takes. */
+  #takeFirst(): (() => void) | null {
+    const first = this.#first;
+    this.#first = this.#others?.shift() ?? null;
+    return first;
   }
 }

@@ -1,5 +1,6 @@
 import { create } from "@bufbuild/protobuf";
 import { type Model, ModelSchema } from "../../../gen/unified/catalog/v1/model_pb.js";
+import { rememberLast } from "../../lib/remember-last.js";
 import type { Capabilities, LoadedModel } from "../inference/engine.js";
 import type { PriceList } from "../usage/prices.js";
 import type { Deployment } from "./deployment.js";
@@ -13,6 +14,7 @@ export class CatalogModel {
   readonly deployments: readonly Deployment[];
   #prices: PriceList;
   readonly #configured: readonly Capability[] | null;
+  readonly #offeredBy = rememberLast(offeredBy);
 
   constructor(definition: ModelDefinition, createdAtMs: number, deployments: readonly Deployment[]) {
     this.id = definition.id;
@@ -51,11 +53,7 @@ export class CatalogModel {
   get capabilities(): readonly Capability[] {
     const { caps } = this;
     if (this.#configured !== null || caps === null) return this.#configured ?? [];
-    const offered: Capability[] = [];
-    if (caps.chat) offered.push("chat");
-    if (caps.completion) offered.push("completions");
-    if (caps.embeddings) offered.push("embeddings");
-    return offered;
+    return this.#offeredBy(caps);
   }
 
   /** Deployments that can be tried, the least loaded first. */
@@ -77,4 +75,12 @@ export class CatalogModel {
       ...(caps?.chat ? { toolCalling: caps.tools } : {}),
     });
   }
+}
+
+function offeredBy(caps: Capabilities): readonly Capability[] {
+  const offered: Capability[] = [];
+  if (caps.chat) offered.push("chat");
+  if (caps.completion) offered.push("completions");
+  if (caps.embeddings) offered.push("embeddings");
+  return offered;
 }

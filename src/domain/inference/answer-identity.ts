@@ -1,4 +1,8 @@
+import { rememberLast } from "../../lib/remember-last.js";
 import type { LoadedModel } from "./engine.js";
+
+const secondsOf = rememberLast((seconds: number) => BigInt(seconds));
+const fingerprintOf = rememberLast((ofModel: string) => `fp_${ofModel}`);
 
 /** What all pieces of one answer share. */
 export class AnswerIdentity {
@@ -12,13 +16,13 @@ export class AnswerIdentity {
 
   constructor(id: string, nowMs: number, model: string) {
     this.id = id;
-    this.created = BigInt(Math.floor(nowMs / 1000));
+    this.created = secondsOf(Math.floor(nowMs / 1000));
     this.model = model;
   }
 
   /** Which engine's model answers; told before its first event. */
   answeredBy(model: LoadedModel): void {
-    this.#fingerprint = `fp_${model.fingerprint}`;
+    this.#fingerprint = fingerprintOf(model.fingerprint);
   }
 
   /** `fp_` and the engine's fingerprint (RESP-11). */

@@ -6,7 +6,7 @@ import {
 } from "../../../gen/unified/inference/v1/chat_pb.js";
 import type { Capabilities, GenerateRequest, ToolChoiceSpec } from "./engine.js";
 import type { GenerateBase } from "./generate-base.js";
-import { type Mutable, refuseUnlessAble, refuseValueUnlessAble, toSampling } from "./sampling-request.js";
+import { refuseUnlessAble, refuseValueUnlessAble, toGenerate } from "./sampling-request.js";
 
 /**
  * What the engine is asked for a valid chat request. Refuses with `unsupported_parameter` or `unsupported_value` what
@@ -28,15 +28,10 @@ export function toChatRequest(params: ChatCompletionParams, caps: Capabilities):
     params.model,
   );
   const format = toFormat(params, caps);
-  const request: Mutable<GenerateBase> = {
-    input: {
-      messages: params.messages,
-      tools,
-      toolChoice,
-      parallelToolCalls: caps.parallelTools && (params.parallelToolCalls ?? true),
-    },
-    ...toSampling(params, { maxTokens: params.maxCompletionTokens ?? params.maxTokens, logprobs }, caps),
-  };
+  const parallelToolCalls = caps.parallelTools && (params.parallelToolCalls ?? true);
+  const input = { messages: params.messages, tools, toolChoice, parallelToolCalls };
+  const asked = { maxTokens: params.maxCompletionTokens ?? params.maxTokens, logprobs };
+  const request = toGenerate(input, params, asked, caps);
   if (format !== undefined) request.format = format;
   if (params.reasoningEffort !== undefined) request.reasoningEffort = params.reasoningEffort;
   if (params.chatTemplateKwargsJson !== undefined) request.chatTemplateKwargsJson = params.chatTemplateKwargsJson;

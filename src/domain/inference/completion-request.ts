@@ -1,7 +1,7 @@
 import type { CompletionParams } from "../../../gen/unified/inference/v1/completion_pb.js";
 import type { Capabilities } from "./engine.js";
 import type { GenerateBase } from "./generate-base.js";
-import { refuseUnlessAble, refuseValueUnlessAble, toSampling } from "./sampling-request.js";
+import { refuseUnlessAble, refuseValueUnlessAble, toGenerate } from "./sampling-request.js";
 import { refuseUnlessTokenInput } from "./token-input.js";
 
 /**
@@ -25,7 +25,10 @@ export function toCompletionRequests(params: CompletionParams, caps: Capabilitie
     "logprobs",
     model,
   );
-  const sampling = toSampling(params, { maxTokens: params.maxTokens, logprobs }, caps);
   const prompts = params.prompt.length > 0 ? params.prompt : params.promptTokens.map((list) => list.ids);
-  return prompts.map((prompt) => ({ input: { prompt }, ...sampling, ...(echo === true ? { echo } : {}) }));
+  return prompts.map((prompt) => {
+    const request = toGenerate({ prompt }, params, { maxTokens: params.maxTokens, logprobs }, caps);
+    if (echo === true) request.echo = echo;
+    return request;
+  });
 }

@@ -8,7 +8,7 @@ import type { CatalogModel } from "../catalog/catalog-model.js";
 import type { Deployment } from "../catalog/deployment.js";
 import type { Answer, AnswerHead } from "../core.js";
 import type { Admitted } from "../ledger.js";
-import { limitNews } from "../limits/limit-headers.js";
+import { answerHead } from "../limits/limit-headers.js";
 import type { Clock } from "../ports.js";
 import type { Run } from "../run.js";
 import { invariant, ServiceError } from "../service-error.js";
@@ -41,7 +41,7 @@ export async function embed(deps: EmbedDeps, plan: EmbedPlan): Promise<Answer<Em
     const { vectors, ...head } = await unlessStopped(embedInTurn(deps, plan), call.stop);
     call.enter("delivering");
     await run.end("completed");
-    return { head: { ...head, ...limitNews(admission) }, body: embeddingList(model.id, vectors, run) };
+    return { head: answerHead(head, admission), body: embeddingList(model.id, vectors, run) };
   } catch (thrown) {
     throw await settleFailure(call, run, thrown);
   }

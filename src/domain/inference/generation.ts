@@ -5,9 +5,10 @@ import type { CatalogModel } from "../catalog/catalog-model.js";
 import type { Deployment } from "../catalog/deployment.js";
 import type { AnswerHead } from "../core.js";
 import type { Admitted } from "../ledger.js";
-import { limitNews } from "../limits/limit-headers.js";
+import { answerHead } from "../limits/limit-headers.js";
 import type { Clock } from "../ports.js";
 import type { Run } from "../run.js";
+import type { Slot } from "../scheduling/model-queue.js";
 import type { ServiceError } from "../service-error.js";
 import { CompleteCalls } from "./complete-calls.js";
 import { EngineError, type GenEvent, type GenerateRequest, type LoadedModel } from "./engine.js";
@@ -77,12 +78,8 @@ export class Generation {
   }
 
   get head(): AnswerHead {
-    return {
-      deployment: this.#deployment?.id ?? "",
-      attempts: this.#attempts,
-      queueMs: this.#queueMs,
-      ...limitNews(this.#plan.admission),
-    };
+    const ran = { deployment: this.#deployment?.id ?? "", attempts: this.#attempts, queueMs: this.#queueMs };
+    return answerHead(ran, this.#plan.admission);
   }
 
   get #signal(): StopSignal {
@@ -171,52 +168,53 @@ export class Generation {
     throwIfFailed(failure);
   }
 
-  /** Tries the model's deployments in turn, the least loaded first. */
+  /**
+   * Tries the model's deployments in turn, the least loaded first. One function for a try and for all of them: each one
+   * more that waits costs every request.
+   */
   async #runPrompt(prompt: Prompt, continuing: boolean, granted: Granted | null): Promise<void> {
-    const deployments = this.#plan.model.byLoad();
+    const { call, model } = this.#plan;
+    const deployments = model.byLoad();
     for (const deployment of deployments) {
+      let slot: Slot | null = null;
       try {
-        await this.#runOn(deployment, prompt, continuing, granted);
+        this.#beginTry(continuing);
+        const loaded = deployment.model ?? (await waitForModel(deployment, this.#deps, this.#signal));
+        // Further prompts of a batch wait a moment even for a free slot, so that the first one begins first.
+        slot = continuing ? null : deployment.queue.tryAcquire();
+        slot ??= await deployment.queue.acquire(call, this.#signal, continuing);
+        if (!continuing) this.#granted(deployment, loaded, slot.queueMs);
+        granted?.(deployment);
+        const calls = new CompleteCalls();
+        let finished = 0;
+        for await (const event of loaded.generate(this.#toRequest(prompt, slot.queueMs), this.#signal)) {
+          if (event.type === "finish") {
+            finished += 1;
+            call.details?.finishReasons.push(event.reason);
+          }
+          const wait = this.#take(prompt, event, calls);
+          if (wait !== undefined) await wait;
+        }
+        if (finished < prompt.request.n) throw new EngineError("upstream_error", "the engine ended before it finished");
         return;
       } catch (thrown) {
         const error = this.#noteFailure(prompt, thrown);
-        const last = deployment === deployments.at(-1);
-        if (last || this.#isCommitted || this.#signal.aborted || !mayGoElsewhere(error)) throw error;
-        this.#plan.call.log.warn(
-          { deployment: deployment.id, error: error.code },
-          "deployment failed, trying the next",
-        );
+        if (deployment === deployments.at(-1) || !this.#mayTryNext(error)) throw error;
+        call.log.warn({ deployment: deployment.id, error: error.code }, "deployment failed, trying the next");
+      } finally {
+        slot?.release();
       }
     }
   }
 
-  async #runOn(deployment: Deployment, prompt: Prompt, continuing: boolean, granted: Granted | null): Promise<void> {
-    const { call } = this.#plan;
+  #beginTry(continuing: boolean): void {
     this.#attempts += 1;
     if (this.#signal.aborted) throw errorOfEnd(this.#signal.reason);
-    if (!continuing) call.enter("queued");
-    const model = deployment.model ?? (await waitForModel(deployment, this.#deps, this.#signal));
-    const { queue } = deployment;
-    // Further prompts of a batch wait a moment even for a free slot, so that the first one begins first.
-    const free = continuing ? null : queue.tryAcquire();
-    const slot = free ?? (await queue.acquire(call, this.#signal, continuing));
-    try {
-      if (!continuing) this.#granted(deployment, model, slot.queueMs);
-      granted?.(deployment);
-      const calls = new CompleteCalls();
-      let finished = 0;
-      for await (const event of model.generate(this.#toRequest(prompt, slot.queueMs), this.#signal)) {
-        if (event.type === "finish") {
-          finished += 1;
-          call.details?.finishReasons.push(event.reason);
-        }
-        const wait = this.#take(prompt, event, calls);
-        if (wait !== undefined) await wait;
-      }
-      if (finished < prompt.request.n) throw new EngineError("upstream_error", "the engine ended before it finished");
-    } finally {
-      slot.release();
-    }
+    if (!continuing) this.#plan.call.enter("queued");
+  }
+
+  #mayTryNext(error: ServiceError): boolean {
+    return !this.#isCommitted && !this.#signal.aborted && mayGoElsewhere(error);
   }
 
   #granted(deployment: Deployment, model: LoadedModel, queueMs: number): void {
@@ -230,17 +228,15 @@ export class Generation {
     }
   }
 
-  #toRequest(prompt: Prompt, queueMs: number): GenerateRequest {
+  /** Completes what the engine gets; a further try changes how long it waited. */
+  #toRequest({ request }: Prompt, queueMs: number): GenerateRequest {
     const { call } = this.#plan;
-    // The spread comes last: with fields after it V8 builds the object by a path that takes 3 µs.
-    return {
-      requestId: call.requestId,
-      deadlineAtMs: call.deadlineAtMs,
-      queueMs,
-      cacheKey: call.account,
-      deltas: this.#reader.commit === null ? "joined" : "each",
-      ...prompt.request,
-    };
+    request.requestId = call.requestId;
+    request.deadlineAtMs = call.deadlineAtMs;
+    request.queueMs = queueMs;
+    request.cacheKey = call.account;
+    request.deltas = this.#reader.commit === null ? "joined" : "each";
+    return request;
   }
 
   /** Counts an event and passes it on; a promise asks the engine to wait. */

@@ -1,5 +1,6 @@
 import { ServiceError } from "../service-error.js";
-import type { Capabilities, GenerateRequest } from "./engine.js";
+import type { Capabilities, GenerateInput } from "./engine.js";
+import type { GenerateBase } from "./generate-base.js";
 
 /** What chat and text completions have in common, as both messages spell it. */
 export interface SamplingParams {
@@ -17,41 +18,26 @@ export interface SamplingParams {
   readonly repetitionPenalty?: number | undefined;
 }
 
-type SamplingRequest = Pick<
-  GenerateRequest,
-  | "n"
-  | "maxTokens"
-  | "stop"
-  | "temperature"
-  | "topP"
-  | "topK"
-  | "minP"
-  | "repetitionPenalty"
-  | "seed"
-  | "frequencyPenalty"
-  | "presencePenalty"
-  | "logitBias"
-  | "logprobs"
->;
-
 /** For an object under construction: what is not asked for is left out, and spreads would cost every request. */
 export type Mutable<T> = { -readonly [K in keyof T]: T[K] };
 
 /**
- * The sampling part of an engine request, defaults filled in. `logprobs` undefined: none are asked for. Refuses what
- * the model cannot do.
+ * What an engine is asked for an input, the sampling's defaults filled in. `logprobs` undefined: none are asked for.
+ * Refuses what the model cannot do.
  */
-export function toSampling(
+export function toGenerate(
+  input: GenerateInput,
   params: SamplingParams,
   asked: { readonly maxTokens: number | undefined; readonly logprobs: number | undefined },
   caps: Capabilities,
-): SamplingRequest {
+): Mutable<GenerateBase> {
   const logitBias = Object.entries(params.logitBias).map(([id, bias]) => [Number(id), bias] as const);
   refuseUnlessAble(caps.logitBias || logitBias.length === 0, "logit_bias", params.model);
   refuseUnlessAble(caps.penalties || !params.frequencyPenalty, "frequency_penalty", params.model);
   refuseUnlessAble(caps.penalties || !params.presencePenalty, "presence_penalty", params.model);
   refuseUnlessAble(caps.logprobs > 0 || asked.logprobs === undefined, "logprobs", params.model);
-  const request: Mutable<SamplingRequest> = {
+  const request: Mutable<GenerateBase> = {
+    input,
     n: params.n ?? 1,
     maxTokens: asked.maxTokens === undefined ? null : Math.min(asked.maxTokens, caps.maxOutput),
     stop: params.stop.filter((text) => text !== ""),
@@ -59,6 +45,11 @@ export function toSampling(
     topP: params.topP ?? 1,
     frequencyPenalty: params.frequencyPenalty ?? 0,
     presencePenalty: params.presencePenalty ?? 0,
+    requestId: "",
+    deadlineAtMs: 0,
+    queueMs: 0,
+    cacheKey: "",
+    deltas: "joined",
   };
   if (params.topK !== undefined) request.topK = params.topK;
   if (params.minP !== undefined) request.minP = params.minP;

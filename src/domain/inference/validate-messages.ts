@@ -5,14 +5,26 @@ import { validateToolMessages } from "./validate-tool-messages.js";
 
 const roles = "'system', 'developer', 'user', 'assistant', 'tool', 'function'";
 const knownRoles = new Set<number>(Object.values(Role).filter((role) => role !== Role.UNSPECIFIED));
+/** Roles whose text stands for itself. */
+const speakers = new Set<number>([Role.DEVELOPER, Role.SYSTEM, Role.USER, Role.ASSISTANT]);
 const parts = "'text', 'image_url', 'input_audio', 'file', 'refusal'";
 const imageUrl = /^(?:data:|https?:\/\/)/i;
 
 /** The rules of a conversation: each message by itself, then calls and their answers. */
 export function validateMessages(messages: readonly Message[], limits: ServiceLimits): void {
   checkNotEmpty(messages.length, "messages");
-  for (const [i, message] of messages.entries()) validateMessage(message, `messages[${i}]`, limits);
+  for (const [i, message] of messages.entries()) {
+    // No path is made for what is plain: conversations are long, and most of them is text.
+    if (!isPlain(message)) validateMessage(message, `messages[${i}]`, limits);
+  }
   validateToolMessages(messages);
+}
+
+/** Whether a message is nothing but text of somebody, of which nothing can be wrong here. */
+function isPlain({ role, name, content, toolCalls }: Message): boolean {
+  if (!speakers.has(role) || name !== undefined || toolCalls.length > 0 || content.length === 0) return false;
+  for (const { part } of content) if (part.case !== "text") return false;
+  return true;
 }
 
 function validateMessage(message: Message, at: string, limits: ServiceLimits): void {
@@ -21,7 +33,6 @@ function validateMessage(message: Message, at: string, limits: ServiceLimits): v
     const given = role === Role.UNSPECIFIED ? "not given" : `the number ${role}`;
     refuse("invalid_value", `${at}.role`, `'${at}.role' must be one of ${roles}, but is ${given}.`);
   }
-  // Paths are made only where something may be wrong: conversations are long, and most of their parts are text.
   if (message.name !== undefined) checkLength(message.name, `${at}.name`, fixedLimits.nameCharsMax);
   for (const [j, part] of message.content.entries()) {
     if (part.part.case !== "text") validatePart(part, role, `${at}.content[${j}]`);

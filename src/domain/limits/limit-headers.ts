@@ -10,9 +10,13 @@ export interface LimitNews {
   readonly degraded: boolean;
 }
 
-/** What an admission says of limits, for the head of its answer. */
-export function limitNews({ snapshot, degraded }: Admitted): Pick<AnswerHead, "limits" | "degraded"> {
-  return snapshot === undefined ? { degraded } : { degraded, limits: snapshot };
+/** The head of an answer: how it ran, and what its admission says of limits. */
+export function answerHead(
+  { deployment, attempts, queueMs }: Pick<AnswerHead, "deployment" | "attempts" | "queueMs">,
+  { snapshot, degraded }: Admitted,
+): AnswerHead {
+  const head = { deployment, attempts, queueMs, degraded };
+  return snapshot === undefined ? head : { ...head, limits: snapshot };
 }
 
 const none: Readonly<Record<string, string>> = Object.freeze({});

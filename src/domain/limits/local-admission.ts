@@ -1,4 +1,3 @@
-import { BoundedMap } from "../../lib/bounded-map.js";
 import type {
   Admission,
   AdmitRequest,
@@ -46,10 +45,10 @@ interface Lease extends LiveRecord {
 }
 
 /**
- * Ids of ended requests: a repeat that comes after half as many others may be counted again. Repeats come at once if at
- * all, and a table that the processor's cache cannot hold would cost each request a microsecond.
+ * Ended requests that are remembered: a repeat that comes after as many others may be counted again. Repeats come at once
+ * if at all, and a table that the processor's cache cannot hold would cost each request a microsecond.
  */
-const endedMax = 1_000;
+const endedMax = 500;
 /** Owners that each limited admission and each sweep looks at, to forget the idle ones. */
 const checkedPerAdmission = 4;
 const checkedPerSweep = 50_000;
@@ -69,8 +68,12 @@ export interface LocalAdmissionDeps {
 export class LocalAdmission {
   readonly #clock: Pick<Clock, "monotonic" | "now">;
   readonly #leasesMax: number;
-  readonly #live = new Map<string, Lease>();
-  readonly #ended = new BoundedMap<string, true>(endedMax);
+  /** By request id, one table for a look at both: the leases of running requests, and null for ended ones. */
+  readonly #known = new Map<string, Lease | null>();
+  #live = 0;
+  /** Ids of ended requests in a ring, and where the next one goes. */
+  readonly #ended: string[] = [];
+  #endedAt = 0;
   readonly #windows = new WindowTable();
   readonly #budgets = new BudgetReservations();
 
@@ -81,7 +84,7 @@ export class LocalAdmission {
 
   /** Requests whose lease is held. */
   get live(): number {
-    return this.#live.size;
+    return this.#live;
   }
 
   /** Owners whose windows are kept. */
@@ -95,23 +98,22 @@ export class LocalAdmission {
    */
   admit(request: AdmitRequest, usedOf: (budget: Budget) => bigint): Admission {
     const { requestId, scopes, budgets } = request;
-    const known = this.#live.get(requestId);
-    if (known !== undefined) return known.admission;
-    if (this.#ended.has(requestId)) return admitted;
-    if (this.#live.size >= this.#leasesMax) {
+    const known = this.#known.get(requestId);
+    if (known !== undefined) return known === null ? admitted : known.admission;
+    if (this.#live >= this.#leasesMax) {
       throw new ServiceError("server_is_overloaded", `${this.#leasesMax} requests are running.`, {
         retryAfterMs: 1000,
       });
     }
     const nowMs = this.#clock.monotonic();
     if (scopes.length > 0 || budgets.length > 0) return this.#decide(request, usedOf, nowMs);
-    this.#live.set(requestId, leaseOf(request, admitted, noWindows, noBudgets, nowMs));
+    this.#hold(leaseOf(request, admitted, noWindows, noBudgets, nowMs));
     return admitted;
   }
 
   /** One request and no tokens, once per id, even above the limit (state RL-14). */
   chargeRefused({ requestId, account, scopes }: RefusedRequest): void {
-    if (this.#live.has(requestId) || !this.noteEnded(requestId)) return;
+    if (!this.noteEnded(requestId)) return;
     const nowMs = this.#clock.monotonic();
     for (const { owner, limits } of scopes) {
       if (limits.requestsPerMinute !== null) this.#windows.of(account, owner).requests.add(nowMs, 1);
@@ -121,8 +123,8 @@ export class LocalAdmission {
   renew(progress: readonly Progress[], leaseMs: number): void {
     const endsAtMs = this.#clock.monotonic() + leaseMs;
     for (const { requestId, promptTokens, completionTokens } of progress) {
-      const lease = this.#live.get(requestId);
-      if (lease !== undefined) Object.assign(lease, { endsAtMs, promptTokens, completionTokens });
+      const lease = this.#known.get(requestId) ?? null;
+      if (lease !== null) Object.assign(lease, { endsAtMs, promptTokens, completionTokens });
     }
   }
 
@@ -131,19 +133,19 @@ export class LocalAdmission {
    * used (null: they stay as they are). Returns null, and changes nothing, for one that does not run here.
    */
   end(requestId: string, actual: Charge | null): LiveRecord | null {
-    const lease = this.#live.get(requestId);
-    if (lease === undefined) return null;
-    this.#live.delete(requestId);
-    this.#ended.set(requestId, true);
+    const lease = this.#known.get(requestId) ?? null;
+    if (lease === null) return null;
+    this.#live -= 1;
+    this.#remember(requestId);
     if (lease.windows.length > 0) this.#settleWindows(lease, actual);
     if (lease.budgets.length > 0) this.#budgets.release(lease.budgets, lease.request.reserve);
     return lease;
   }
 
-  /** Notes the end of a request that does not run here; false when it had ended before, of the last 500 at least. */
+  /** Notes the end of a request that is not known here; false for one that runs, and for the last 500 that have ended. */
   noteEnded(requestId: string): boolean {
-    if (this.#ended.has(requestId)) return false;
-    this.#ended.set(requestId, true);
+    if (this.#known.has(requestId)) return false;
+    this.#remember(requestId);
     return true;
   }
 
@@ -152,9 +154,9 @@ export class LocalAdmission {
     const nowMs = this.#clock.monotonic();
     this.#windows.dropIdle(nowMs, checkedPerSweep);
     const lost: LostRequest[] = [];
-    for (const lease of this.#live.values()) {
+    for (const lease of this.#known.values()) {
       if (lost.length >= max) break;
-      if (lease.endsAtMs > nowMs) continue;
+      if (lease === null || lease.endsAtMs > nowMs) continue;
       lease.endsAtMs = nowMs + leaseMs;
       lost.push(lostRequest(lease, this.#clock.now() - (nowMs - lease.admittedAtMs)));
     }
@@ -179,7 +181,7 @@ export class LocalAdmission {
   }
 
   #decide(request: AdmitRequest, usedOf: (budget: Budget) => bigint, nowMs: number): Admission {
-    const { requestId, scopes, budgets, reserve } = request;
+    const { scopes, budgets, reserve } = request;
     this.#windows.dropIdle(nowMs, checkedPerAdmission);
     const uses = scopes.map(({ owner, limits }) => ({ owner, limits, use: this.#windows.of(request.account, owner) }));
     const refusal = this.#refusalOf(request, uses, usedOf, nowMs);
@@ -188,8 +190,22 @@ export class LocalAdmission {
     }
     const windows = uses.map((use) => charge(use, reserve.tokens, nowMs));
     const admission: Admitted = { admitted: true, degraded: false, ...snapshotIfLimited(uses, nowMs) };
-    this.#live.set(requestId, leaseOf(request, admission, windows, this.#budgets.hold(budgets, reserve), nowMs));
+    this.#hold(leaseOf(request, admission, windows, this.#budgets.hold(budgets, reserve), nowMs));
     return admission;
+  }
+
+  #hold(lease: Lease): void {
+    this.#known.set(lease.request.requestId, lease);
+    this.#live += 1;
+  }
+
+  /** Notes that a request has ended, and forgets the one that ended so many before it. */
+  #remember(requestId: string): void {
+    const oldest = this.#ended[this.#endedAt];
+    if (oldest !== undefined) this.#known.delete(oldest);
+    this.#known.set(requestId, null);
+    this.#ended[this.#endedAt] = requestId;
+    this.#endedAt = (this.#endedAt + 1) % endedMax;
   }
 
   /** The longest wait is told: for ever, then to the end of a budget's period, then for a window. */

@@ -12,16 +12,23 @@ interface PromptUsage {
   reasoningTokens: number;
 }
 
+interface ClosedPrompt {
+  readonly base: number;
+  readonly choices: number;
+  readonly outTokens: number;
+}
+
 /**
  * Counts what a request used, from an engine's events: prompt tokens once per prompt, completion tokens over all
  * choices (CHAT-3, CMPL-13). The engine's own closing figures replace what was seen on the way.
  */
 export class UsageTally {
+  // Lists begin with the room for one, which is all that most requests need; an empty one would grow to seventeen at once.
   /** By the first choice of a prompt, as below; a list with gaps where prompts have several choices. */
-  readonly #prompts: PromptUsage[] = [];
-  readonly #completionByChoice: number[] = [];
+  readonly #prompts: (PromptUsage | undefined)[] = [undefined];
+  readonly #completionByChoice: number[] = [0];
   /** Closing figures of prompts whose choices the engine counted together. */
-  readonly #closedPrompts: { base: number; choices: number; outTokens: number }[] = [];
+  readonly #closedPrompts: (ClosedPrompt | undefined)[] = [undefined];
 
   /** The prompt whose first choice is `base` was accepted. */
   prompt(base: number, promptTokens: number, cachedTokens: number, reasoningTokens = 0): void {
@@ -42,22 +49,23 @@ export class UsageTally {
     let promptTokens = 0;
     let cachedTokens = 0;
     let reasoningTokens = 0;
-    // `forEach` leaves out the gaps.
-    this.#prompts.forEach((prompt) => {
-      promptTokens += prompt.promptTokens;
-      cachedTokens += prompt.cachedTokens;
-      reasoningTokens += prompt.reasoningTokens;
-    });
+    for (const prompt of this.#prompts) {
+      promptTokens += prompt?.promptTokens ?? 0;
+      cachedTokens += prompt?.cachedTokens ?? 0;
+      reasoningTokens += prompt?.reasoningTokens ?? 0;
+    }
     return { promptTokens, cachedTokens, reasoningTokens, completionTokens: this.#completionTokens() };
   }
 
   #completionTokens(): number {
     let sum = 0;
     for (const tokens of this.#completionByChoice) sum += tokens ?? 0;
-    this.#closedPrompts.forEach(({ base, choices, outTokens }) => {
+    for (const closed of this.#closedPrompts) {
+      if (closed === undefined) continue;
+      const { base, choices, outTokens } = closed;
       sum += outTokens;
       for (let choice = base; choice < base + choices; choice++) sum -= this.#completionByChoice[choice] ?? 0;
-    });
+    }
     return sum;
   }
 }

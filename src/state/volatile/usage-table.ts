@@ -19,6 +19,8 @@ export interface UsageOrigin {
   readonly model: string;
 }
 
+type Places = Map<string, Map<string | null, Map<string, readonly UsageSum[]>>>;
+
 interface Row extends UsageOrigin {
   readonly startMs: number;
   readonly sum: UsageSum;
@@ -36,8 +38,11 @@ export class UsageTable {
   readonly #hours = new Map<string, Row>();
   readonly #days = new Map<string, Row>();
   readonly #periods = new Map<string, PeriodSum>();
-  /** Where the usage of one origin is added in one hour, so that a settlement looks up one thing instead of six. */
-  #places = new Map<string, readonly UsageSum[]>();
+  /**
+   * Where the usage of one origin is added in one hour, so that a settlement looks up one thing instead of six. By account,
+   * key and model, one in the other: one text of the three would have to be made, and hashed, for every request.
+   */
+  #places: Places = new Map();
   #placesHour = Number.NEGATIVE_INFINITY;
 
   /** Adds one settled request that ended at `atMs`, by the wall clock. */
@@ -83,11 +88,11 @@ export class UsageTable {
     }
     // A settlement that waited in the spool belongs to an hour that is over.
     if (hour < this.#placesHour) return this.#findPlaces(origin, atMs);
-    const name = originKey(origin);
-    const known = this.#places.get(name);
+    const { account, keyId, model } = origin;
+    const known = this.#places.get(account)?.get(keyId)?.get(model);
     if (known !== undefined) return known;
     const places = this.#findPlaces(origin, atMs);
-    this.#places.set(name, places);
+    inner(inner(this.#places, account), keyId).set(model, places);
     return places;
   }
 
@@ -112,6 +117,12 @@ export class UsageTable {
     dropOldest(this.#periods, rowsMax);
     return sum;
   }
+}
+
+function inner<K, L, V>(outer: Map<K, Map<L, V>>, key: K): Map<L, V> {
+  const known = outer.get(key) ?? new Map<L, V>();
+  outer.set(key, known);
+  return known;
 }
 
 function rowOf(rows: Map<string, Row>, { account, keyId, model }: UsageOrigin, startMs: number): Row {

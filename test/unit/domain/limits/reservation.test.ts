@@ -32,6 +32,11 @@ const base = (fields: Partial<GenerateBase> = {}): GenerateBase => ({
   topP: 1,
   frequencyPenalty: 0,
   presencePenalty: 0,
+  requestId: "",
+  deadlineAtMs: 0,
+  queueMs: 0,
+  cacheKey: "",
+  deltas: "joined",
   ...fields,
 });
 const plan = (requests: readonly GenerateBase[], nativeN = true) => planPrompts(requests, caps({ nativeN }));
