@@ -1,3 +1,5 @@
+import { performance } from "node:perf_hooks";
+
 /** The system's time. Timers do not keep the process alive: what must finish is tracked by whoever started it. */
 export function createSystemClock(): {
   now(): number;

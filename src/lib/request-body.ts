@@ -50,8 +50,8 @@ function hasArrived(req: IncomingMessage): boolean {
 
 function useArrived<T>(req: IncomingMessage, limits: RequestBodyLimits, use: (body: Buffer) => T): T {
   const body: Buffer = req.read() ?? Buffer.alloc(0);
-  // Lets the request come to its end, which is nobody's business any more.
-  req.resume();
+  // Lets the request come to its end, which is nobody's business any more. One that is complete has just been read to it.
+  if (!req.complete) req.resume();
   const share = new Share(limits);
   try {
     share.add(body.length);

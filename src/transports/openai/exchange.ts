@@ -1,10 +1,13 @@
-import type { IncomingMessage, OutgoingHttpHeader, ServerResponse } from "node:http";
+import { Buffer } from "node:buffer";
+import type { IncomingMessage, ServerResponse } from "node:http";
 import { headers } from "../../contract/headers.js";
 import { type LimitNews, limitHeaders } from "../../domain/limits/limit-headers.js";
 import type { Clock } from "../../domain/ports.js";
 import type { ServiceError } from "../../domain/service-error.js";
+import { JsonText } from "../../lib/json-text.js";
 import { answerAndLinger } from "../../lib/lingering-answer.js";
 import { pathOf } from "../../lib/request-path.js";
+import { endWhole } from "../../lib/whole-answer.js";
 import { errorResponse } from "./error-response.js";
 
 /** Version of OpenAI's API whose shapes are spoken here (HDR-3). */
@@ -41,22 +44,34 @@ export class Exchange {
    * Adds the headers of every answer (HDR-1 to HDR-3) to `own` and returns it; names and values in turn. Security headers
    * are the listener's: they are on all doors' answers.
    */
-  headers(own: OutgoingHttpHeader[]): OutgoingHttpHeader[] {
+  headers(own: string[]): string[] {
     const processingMs = Math.max(0, Math.round(this.#clock.monotonic() - this.#startedAtMs));
-    own.push(headers.requestId, this.requestId, headers.processingMs, processingMs, headers.version, openAiVersion);
+    own.push(
+      headers.requestId,
+      this.requestId,
+      headers.processingMs,
+      `${processingMs}`,
+      headers.version,
+      openAiVersion,
+    );
     if (this.#limits.length > 0) own.push(...this.#limits);
     return own;
   }
 
   /** Answers with a whole JSON body; text and bytes are JSON already. */
-  json(status: number, body: object | string | Uint8Array): void {
+  json(status: number, body: object | string | Uint8Array | JsonText): void {
+    if (body instanceof JsonText) this.#whole(status, body.text, body.isAscii ? body.text.length : null);
+    else
+      this.#whole(status, typeof body === "string" || body instanceof Uint8Array ? body : JSON.stringify(body), null);
+  }
+
+  /** `asciiLength` null: nobody knows how many bytes it has. Text and not bytes goes out in one write with its head. */
+  #whole(status: number, content: string | Uint8Array, asciiLength: number | null): void {
     if (this.res.headersSent || this.res.destroyed) return;
-    // Text and not bytes: Node then sends head and body in one write, which is half of the cost of a short answer.
-    const content = typeof body === "string" || body instanceof Uint8Array ? body : JSON.stringify(body);
-    const bytes = Buffer.byteLength(content);
-    this.res.writeHead(status, this.jsonHeaders("content-length", bytes));
+    const bytes = asciiLength ?? Buffer.byteLength(content);
+    this.res.writeHead(status, this.headers(["content-type", "application/json", "content-length", `${bytes}`]));
     // One byte per character is ASCII, and as Latin-1 it is copied instead of encoded.
-    this.res.end(this.req.method === "HEAD" ? "" : content, bytes === content.length ? "latin1" : "utf8");
+    endWhole(this.res, this.req.method === "HEAD" ? "" : content, bytes === content.length ? "latin1" : "utf8");
   }
 
   /** Answers with an error, also when the request's body is still coming in. Nothing when an answer has begun. */
@@ -65,7 +80,7 @@ export class Exchange {
     answerAndLinger(this.req, this.res, status, this.jsonHeaders(...Object.entries(extra).flat()), body);
   }
 
-  jsonHeaders(...own: OutgoingHttpHeader[]): OutgoingHttpHeader[] {
+  jsonHeaders(...own: string[]): string[] {
     return this.headers(["content-type", "application/json", ...own]);
   }
 }

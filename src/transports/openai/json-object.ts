@@ -5,6 +5,8 @@ import { JsonSource } from "../../lib/json-source.js";
 
 /** Integers that protobuf's int32 can hold. */
 const int32Min = -fixedLimits.int32Max - 1;
+/** Up to so many names are compared one by one, which is faster than a look-up for a few. */
+const fewNames = 32;
 
 /**
  * One object of a request body and where it stands. Every reader gives undefined for a field that is absent or null
@@ -12,31 +14,58 @@ const int32Min = -fixedLimits.int32Max - 1;
  */
 export class JsonObject {
   readonly fields: Readonly<Record<string, unknown>>;
-  /** Path of this object, e.g. `messages[0]`; empty for the body itself. */
-  readonly path: string;
-
+  /** Names of its fields. A reader asks for many that are not there: looking through few names costs least. */
+  readonly names: readonly string[];
+  readonly #parent: JsonObject | null;
+  /** Of the parent: a field's name, or that and a place in its list. */
+  readonly #key: string;
+  readonly #index: number | null;
   readonly #source: JsonSource;
 
-  private constructor(fields: Readonly<Record<string, unknown>>, path: string, source: JsonSource) {
+  private constructor(
+    fields: Readonly<Record<string, unknown>>,
+    source: JsonSource,
+    parent: JsonObject | null,
+    key: string,
+    index: number | null,
+  ) {
     this.fields = fields;
-    this.path = path;
+    this.names = Object.keys(fields);
     this.#source = source;
+    this.#parent = parent;
+    this.#key = key;
+    this.#index = index;
   }
 
   /** `text` is what the value was parsed from. */
   static ofBody(value: unknown, text: string): JsonObject {
-    if (isObject(value)) return new JsonObject(value, "", new JsonSource(text));
+    if (isObject(value)) return new JsonObject(value, new JsonSource(text), null, "", null);
     throw new ServiceError("invalid_type", `The body must be a JSON object, but it is ${nameOf(value)}.`);
+  }
+
+  /** Path of this object, e.g. `messages[0]`; empty for the body itself. Put together when something is wrong. */
+  get path(): string {
+    if (this.#parent === null) return "";
+    const path = this.#parent.pathOf(this.#key);
+    return this.#index === null ? path : `${path}[${this.#index}]`;
   }
 
   /** Path of a field of this object. */
   pathOf(key: string): string {
-    return this.path === "" ? key : `${this.path}.${key}`;
+    const { path } = this;
+    return path === "" ? key : `${path}.${key}`;
   }
 
   /** The field as it is; undefined when absent or null. */
   value(key: string): unknown {
-    return Object.hasOwn(this.fields, key) ? (this.fields[key] ?? undefined) : undefined;
+    return this.#has(key) ? (this.fields[key] ?? undefined) : undefined;
+  }
+
+  /** Never what a prototype has. */
+  #has(key: string): boolean {
+    if (this.names.length > fewNames) return Object.hasOwn(this.fields, key);
+    for (const name of this.names) if (name === key) return true;
+    return false;
   }
 
   string(key: string): string | undefined {
@@ -57,7 +86,8 @@ export class JsonObject {
 
   number(key: string): number | undefined {
     const value = this.value(key);
-    return value === undefined ? undefined : asNumber(value, this.pathOf(key));
+    if (value === undefined || typeof value === "number") return value;
+    throw wrongType(this.pathOf(key), "a number", value);
   }
 
   int32(key: string): number | undefined {
@@ -74,7 +104,7 @@ export class JsonObject {
 
   object(key: string): JsonObject | undefined {
     const value = this.value(key);
-    return value === undefined ? undefined : this.#child(value, this.pathOf(key));
+    return value === undefined ? undefined : this.#child(value, key, null);
   }
 
   requiredObject(key: string): JsonObject {
@@ -89,7 +119,7 @@ export class JsonObject {
   }
 
   objects(key: string): readonly JsonObject[] | undefined {
-    return this.array(key)?.map((item, i) => this.#child(item, `${this.pathOf(key)}[${i}]`));
+    return this.array(key)?.map((item, i) => this.#child(item, key, i));
   }
 
   strings(key: string): string[] | undefined {
@@ -117,9 +147,10 @@ export class JsonObject {
     return this.object(key) === undefined ? undefined : this.#source.textAt(this.pathOf(key));
   }
 
-  #child(value: unknown, path: string): JsonObject {
-    if (isObject(value)) return new JsonObject(value, path, this.#source);
-    throw wrongType(path, "an object", value);
+  #child(value: unknown, key: string, index: number | null): JsonObject {
+    if (isObject(value)) return new JsonObject(value, this.#source, this, key, index);
+    const path = this.pathOf(key);
+    throw wrongType(index === null ? path : `${path}[${index}]`, "an object", value);
   }
 
   #missing(key: string): never {

@@ -23,13 +23,15 @@ export class MarkedResponse<R extends IncomingMessage = IncomingMessage> extends
   }
 }
 
-/** A function: a private method would add a field to every response. */
+/** Adds the marks to a list of headers, which is the response's own from then on. A function: a private method would add a field to every response. */
 function marked(
   marks: readonly OutgoingHttpHeader[],
   headers: OutgoingHttpHeaders | OutgoingHttpHeader[] | undefined,
 ): OutgoingHttpHeader[] {
   if (headers === undefined) return [...marks];
-  return marks.concat(Array.isArray(headers) ? headers : listOf(headers));
+  const all = Array.isArray(headers) ? headers : listOf(headers);
+  for (const mark of marks) all.push(mark);
+  return all;
 }
 
 function listOf(headers: OutgoingHttpHeaders): OutgoingHttpHeader[] {

@@ -14,17 +14,29 @@ export interface ChatCall extends Streaming {
 /** Reads the body of `POST /v1/chat/completions`. Throws ServiceError. */
 export function readChat(body: JsonObject): ChatCall {
   refuseUnsupported(body);
-  // A literal of one shape: `create` would look at each of its fields. The order is that of the checks.
+  const sampling = readSampling(body);
+  // A literal of one shape, each field by name: `create` would look at each of them, a spread copies them one by one.
   const params: ChatCompletionParams = {
     $typeName: "unified.inference.v1.ChatCompletionParams",
+    model: sampling.model,
     messages: readMessages(body),
+    temperature: sampling.temperature,
+    topP: sampling.topP,
+    n: sampling.n,
+    maxTokens: sampling.maxTokens,
     maxCompletionTokens: body.int32("max_completion_tokens"),
+    stop: sampling.stop,
+    seed: sampling.seed,
+    frequencyPenalty: sampling.frequencyPenalty,
+    presencePenalty: sampling.presencePenalty,
+    logitBias: sampling.logitBias,
     logprobs: body.boolean("logprobs"),
     topLogprobs: body.int32("top_logprobs"),
     responseFormat: readResponseFormat(body),
     tools: readTools(body),
     toolChoice: readToolChoice(body),
     parallelToolCalls: body.boolean("parallel_tool_calls"),
+    user: sampling.user,
     safetyIdentifier: body.string("safety_identifier"),
     promptCacheKey: body.string("prompt_cache_key"),
     metadata: body.map("metadata", asString) ?? {},
@@ -33,9 +45,10 @@ export function readChat(body: JsonObject): ChatCall {
     reasoningEffort: body.string("reasoning_effort"),
     verbosity: body.string("verbosity"),
     modalities: readModalities(body),
+    topK: sampling.topK,
+    minP: sampling.minP,
+    repetitionPenalty: sampling.repetitionPenalty,
     chatTemplateKwargsJson: body.objectAsText("chat_template_kwargs"),
-    // Last: with fields after a spread V8 builds so large an object by a path that takes 26 µs.
-    ...readSampling(body),
   };
   const { stream, includeUsage } = readStreaming(body);
   return { params, stream, includeUsage };

@@ -8,9 +8,9 @@ type ContentInit = MessageInitShape<typeof ContentPartSchema>;
 /** The content of a message: a text is a list of one part; absent is a list of none. */
 export function readContent(message: JsonObject): ContentPart[] {
   const content = message.value("content");
-  const path = message.pathOf("content");
   if (content === undefined) return [];
   if (typeof content === "string") return [textPart(content)];
+  const path = message.pathOf("content");
   if (!Array.isArray(content)) throw wrongType(path, "a string or an array of parts", content);
   const parts = message.objects("content") ?? [];
   if (parts.length === 0) {

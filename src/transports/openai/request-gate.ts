@@ -38,20 +38,22 @@ export function findHeadFault(
   return findHeaderFault(req) ?? findExpectationFault(req) ?? findHostFault(req, allowedHosts);
 }
 
-function findHeaderFault(req: IncomingMessage): ServiceError | undefined {
+function findHeaderFault({ rawHeaders, headers }: IncomingMessage): ServiceError | undefined {
   /** A bit for each length that was seen of onceOnly. */
   let seen = 0;
-  for (let i = 0; i < req.rawHeaders.length; i += 2) {
-    const name = req.rawHeaders[i] ?? "";
-    // Proxies and gateways turn it into a hyphen, and so into another header.
-    if (name.includes("_")) return bad("Header names with an underscore are not allowed.");
+  for (let i = 0; i < rawHeaders.length; i += 2) {
+    const name = rawHeaders[i] ?? "";
     const once = onceOnlyByLength[name.length];
-    if (once === undefined || name.toLowerCase() !== once) continue;
+    if (once === undefined || (name !== once && name.toLowerCase() !== once)) {
+      // Proxies and gateways turn it into a hyphen, and so into another header.
+      if (name.includes("_")) return bad("Header names with an underscore are not allowed.");
+      continue;
+    }
     const bit = 1 << name.length;
     if ((seen & bit) !== 0) return bad(`The header '${once}' is there twice.`);
     seen |= bit;
   }
-  const encoding = req.headers["transfer-encoding"];
+  const encoding = headers["transfer-encoding"];
   if (encoding !== undefined && encoding.toLowerCase() !== "chunked") {
     return bad("The Transfer-Encoding must be chunked.");
   }
@@ -65,9 +67,10 @@ function findExpectationFault(req: IncomingMessage): ServiceError | undefined {
 }
 
 function findHostFault(req: IncomingMessage, allowedHosts: readonly string[]): ServiceError | undefined {
-  const host = req.headers.host?.toLowerCase();
-  if (host === undefined) return req.httpVersion === "1.0" ? undefined : bad("The Host header is missing.");
+  const given = req.headers.host;
+  if (given === undefined) return req.httpVersion === "1.0" ? undefined : bad("The Host header is missing.");
   if (allowedHosts.length === 0) return undefined;
+  const host = given.toLowerCase();
   const withoutPort = host.replace(/:\d*$/, "");
   const isAllowed = allowedHosts.includes(host) || allowedHosts.includes(withoutPort);
   return isAllowed ? undefined : bad("The Host header names a host that is not served here.");

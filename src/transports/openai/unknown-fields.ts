@@ -14,7 +14,7 @@ export class UnknownFields {
   }
 
   note(body: JsonObject, known: ReadonlySet<string>, path: string): void {
-    for (const name of Object.keys(body.fields)) {
+    for (const name of body.names) {
       if (known.has(name) || this.#seen.size >= namesMax) continue;
       const field = name.slice(0, nameCharsMax);
       if (this.#seen.has(field)) continue;

@@ -10,7 +10,7 @@ const head = { id: "chatcmpl-1", created: 1_767_225_600n, model: "m" };
 const usage = { promptTokens: 12, completionTokens: 2, totalTokens: 14 };
 
 const print = (fields: MessageInitShape<typeof ChatCompletionSchema>) =>
-  JSON.parse(chatCompletionJson(create(ChatCompletionSchema, Object.assign({ ...head, usage }, fields))));
+  JSON.parse(chatCompletionJson(create(ChatCompletionSchema, Object.assign({ ...head, usage }, fields))).text);
 
 const chunk = (fields: MessageInitShape<typeof ChatCompletionChunkSchema>) =>
   create(ChatCompletionChunkSchema, { ...head, ...fields });
@@ -74,11 +74,14 @@ describe("chat completion as JSON", () => {
       reasoningContent: orAbsent,
       toolCalls: fc.array(call, { maxLength: 2 }),
     });
-    const choices = fc.array(fc.record({ index: fc.nat(), message, finishReason: text }), { maxLength: 2 });
-    const answers = fc.record({ id: text, model: text, choices, serviceTier: orAbsent, systemFingerprint: text });
+    const finishReason = fc.constantFrom("stop", "length", "tool_calls", "content_filter");
+    const id = fc.stringMatching(/^chatcmpl-[A-Za-z0-9]{24}$/);
+    const choices = fc.array(fc.record({ index: fc.nat(), message, finishReason }), { maxLength: 2 });
+    const answers = fc.record({ id, model: text, choices, serviceTier: orAbsent, systemFingerprint: text });
     fc.assert(
       fc.property(answers, (answer) => {
-        const json = chatCompletionJson(create(ChatCompletionSchema, { ...head, usage, ...answer }));
+        const { text: json, isAscii } = chatCompletionJson(create(ChatCompletionSchema, { ...head, usage, ...answer }));
+        if (isAscii) expect(json).toMatch(/^[ -~]*$/);
         expect(JSON.stringify(JSON.parse(json))).toBe(json);
         const { message } = JSON.parse(json).choices[0] ?? {};
         expect(message?.content ?? undefined).toBe(answer.choices[0]?.message.content);
