@@ -14,7 +14,7 @@ interface Part {
   readonly quick: readonly string[];
 }
 
-const doors: Part = { load: () => import("./run.js"), quick: ["--seconds", "2", "--repeats", "1"] };
+const doors: Part = { load: () => import("./run.js"), quick: ["--repeats", "2"] };
 const parts: ReadonlyMap<string, Part> = new Map([
   ["engine", { load: () => import("./engine.js"), quick: ["--repeats", "1", "--tokens", "64"] }],
   ["state", { load: () => import("./state.js"), quick: ["--seconds", "2", "--repeats", "1", "--streams", "50"] }],
