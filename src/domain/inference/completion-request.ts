@@ -26,9 +26,7 @@ export function toCompletionRequests(params: CompletionParams, caps: Capabilitie
     model,
   );
   const prompts = params.prompt.length > 0 ? params.prompt : params.promptTokens.map((list) => list.ids);
-  return prompts.map((prompt) => {
-    const request = toGenerate({ prompt }, params, { maxTokens: params.maxTokens, logprobs }, caps);
-    if (echo === true) request.echo = echo;
-    return request;
-  });
+  const request = toGenerate({ prompt: prompts[0] ?? "" }, params, { maxTokens: params.maxTokens, logprobs }, caps);
+  if (echo === true) request.echo = echo;
+  return prompts.map((prompt) => ({ ...request, input: { prompt } }));
 }

@@ -8,10 +8,6 @@ import type { Prompt } from "./generation.js";
  * once (CHAT-3, CMPL-13).
  */
 export function planPrompts(requests: readonly GenerateBase[], caps: Capabilities): readonly Prompt[] {
-  const [only] = requests;
-  if (only !== undefined && requests.length === 1 && only.n === 1) {
-    return [{ base: 0, request: only, countsPrompt: true }];
-  }
   const prompts: Prompt[] = [];
   let base = 0;
   for (const request of requests) {

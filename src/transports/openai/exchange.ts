@@ -69,7 +69,7 @@ export class Exchange {
   #whole(status: number, content: string | Uint8Array, asciiLength: number | null): void {
     if (this.res.headersSent || this.res.destroyed) return;
     const bytes = asciiLength ?? Buffer.byteLength(content);
-    this.res.writeHead(status, this.headers(["content-type", "application/json", "content-length", `${bytes}`]));
+    this.res.writeHead(status, this.jsonHeaders("content-length", `${bytes}`));
     // One byte per character is ASCII, and as Latin-1 it is copied instead of encoded.
     endWhole(this.res, this.req.method === "HEAD" ? "" : content, bytes === content.length ? "latin1" : "utf8");
   }
