@@ -32,7 +32,7 @@ describe.skipIf(!hasChromium).each(storesByTier)("audit and sessions in a browse
   });
   afterAll(() => dashboard?.close());
 
-  it("KEY-23 SEC-30: what an administrator does is listed with who, from where, what and its details", async () => {
+  it("what an administrator does is listed with who, from where, what and its details (KEY-23, SEC-30)", async () => {
     const { page } = await visitAudit();
     await page.getByRole("link", { name: "API Keys" }).click();
     await page.getByRole("button", { name: "Create key" }).click();
@@ -50,7 +50,7 @@ describe.skipIf(!hasChromium).each(storesByTier)("audit and sessions in a browse
     expect(await keyboardFaults(page)).toEqual([]);
   });
 
-  it("KEY-22: a session is ended from another one", async () => {
+  it("a session is ended from another one (KEY-22)", async () => {
     const stolen = await visitAudit();
     await stolen.page.getByText("this one").waitFor();
     const { page } = await visitAudit();
@@ -63,7 +63,7 @@ describe.skipIf(!hasChromium).each(storesByTier)("audit and sessions in a browse
     await isSignedOut(stolen);
   });
 
-  it("KEY-22 KEY-23: who is signed in and what was done are read again while the page is open", async () => {
+  it("who is signed in and what was done are read again while the page is open (KEY-22, KEY-23)", async () => {
     const { page, go } = await visitPage(dashboard, null);
     await page.clock.install();
     await go("audit");
@@ -86,7 +86,7 @@ describe.skipIf(!hasChromium).each(storesByTier)("audit and sessions in a browse
       .toEqual([endsBefore + 1, actsBefore + 1]);
   });
 
-  it("SEC-19: a wrong password as it is changes nothing and ends no session", async () => {
+  it("a wrong password as it is changes nothing and ends no session (SEC-19)", async () => {
     const { page } = await visitAudit();
     await page.getByRole("button", { name: "Change password" }).click();
     const dialog = page.getByRole("dialog");
@@ -99,7 +99,7 @@ describe.skipIf(!hasChromium).each(storesByTier)("audit and sessions in a browse
     await page.getByText("this one").waitFor();
   });
 
-  it("SEC-19: a session that has ended meanwhile cannot change the password and is asked to sign in", async () => {
+  it("a session that has ended meanwhile cannot change the password and is asked to sign in (SEC-19)", async () => {
     const visit = await visitAudit();
     const { page } = visit;
     await page.getByRole("button", { name: "Change password" }).click();
@@ -112,7 +112,7 @@ describe.skipIf(!hasChromium).each(storesByTier)("audit and sessions in a browse
     await isSignedOut(visit);
   });
 
-  it("SEC-19: another password ends all other sessions and is the one that signs in", async () => {
+  it("another password ends all other sessions and is the one that signs in (SEC-19)", async () => {
     const other = await visitAudit();
     await other.page.getByText("this one").waitFor();
     const { page } = await visitAudit();

@@ -67,14 +67,14 @@ describe.skipIf(!hasChromium)("foreign pages while the administrator is signed i
       await attacker.goto(`http://${host}:${portOf(foreign)}/`);
     });
 
-    it.each(Object.entries(shapes))("SEC-20: %s changes nothing", async (_name, shape) => {
+    it.each(Object.entries(shapes))("%s changes nothing (SEC-20)", async (_name, shape) => {
       const before = await kept();
       await attack(attacker, shape, aimAt(dashboard.service.http));
       expect(await kept()).toEqual(before);
     });
   });
 
-  it("SEC-20: a name that was made to point here has no session here, whatever it asks", async () => {
+  it("a name that was made to point here has no session here, whatever it asks (SEC-20)", async () => {
     const { port } = new URL(dashboard.service.http);
     const rebound = `http://rebound.example:${port}`;
     await attacker.goto(`${rebound}/health`);
@@ -83,7 +83,7 @@ describe.skipIf(!hasChromium)("foreign pages while the administrator is signed i
     expect(await kept()).toEqual(before);
   });
 
-  it("SEC-20: no page can show the dashboard in a frame, or hold on to its window", async () => {
+  it("no page can show the dashboard in a frame, or hold on to its window (SEC-20)", async () => {
     await attacker.goto(`http://evil.example:${portOf(foreign)}/`);
     const { framed, opened } = await attacker.evaluate(async (url) => {
       const frame = document.createElement("iframe");

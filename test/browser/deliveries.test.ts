@@ -63,11 +63,11 @@ describe.skipIf(!hasChromium).each(stores)("deliveries in a browser, state in %s
     visit = await visitPage(dashboard, "deliveries");
   });
 
-  it("WH-45: a list without deliveries says what makes one", async () => {
+  it("a list without deliveries says what makes one (WH-45)", async () => {
     await visit.page.getByText("Nothing was delivered yet.").waitFor();
   });
 
-  it("WH-29 WH-45 WH-46: a failing delivery is seen in each of its states, is retried by hand, and arrives", async () => {
+  it("a failing delivery is seen in each of its states, is retried by hand, and arrives (WH-29, WH-45, WH-46)", async () => {
     const { page } = visit;
     receiver.answerWith({ status: 500, body: "<script>alert(1)</script>", afterMs: slowAnswerMs });
     await makeEvent();
@@ -92,7 +92,7 @@ describe.skipIf(!hasChromium).each(stores)("deliveries in a browser, state in %s
     expect(receiver.requests).toHaveLength(3);
   });
 
-  it("WH-47: what has arrived is sent again only after a question", async () => {
+  it("what has arrived is sent again only after a question (WH-47)", async () => {
     const { page } = visit;
     const before = receiver.requests.length;
     await page.getByRole("link", { name: /^request\.completed, delivery dlv_/ }).click();
@@ -103,7 +103,7 @@ describe.skipIf(!hasChromium).each(stores)("deliveries in a browser, state in %s
     await receiver.until(before + 1);
   });
 
-  it("WH-45: the filter stands in the address and holds after a reload", async () => {
+  it("the filter stands in the address and holds after a reload (WH-45)", async () => {
     const { page } = visit;
     await page.getByLabel("State").selectOption("delivered");
     await page.getByRole("button", { name: "Filter", exact: true }).click();
@@ -119,7 +119,7 @@ describe.skipIf(!hasChromium).each(stores)("deliveries in a browser, state in %s
     await badge("delivered").waitFor();
   });
 
-  it("WH-48: a range is replayed, and the same call tells how far it is", async () => {
+  it("a range is replayed, and the same call tells how far it is (WH-48)", async () => {
     const { page } = visit;
     const before = receiver.requests.length;
     await page.getByRole("button", { name: "Replay a range" }).click();
@@ -151,7 +151,7 @@ describe.skipIf(!hasChromium).each(stores)("deliveries in a browser, state in %s
     expect(await keyboardFaults(page)).toEqual([]);
   });
 
-  it("WH-48: a replay names the account, for an endpoint is found only in its own", async () => {
+  it("a replay names the account, for an endpoint is found only in its own (WH-48)", async () => {
     const { page } = visit;
     const { key, endpointId } = await startAccount("branch");
     receiver.answerWith({ status: 200 });
@@ -171,7 +171,7 @@ describe.skipIf(!hasChromium).each(stores)("deliveries in a browser, state in %s
     expect(await dialog().getByLabel("Account").inputValue()).toBe("branch");
   });
 
-  it("WH-46: a retry that can only fail is not offered, and of a disabled endpoint it says what comes first", async () => {
+  it("a retry that can only fail is not offered, and of a disabled endpoint it says what comes first (WH-46)", async () => {
     const { page } = visit;
     const { key, endpointId } = await startAccount("closing");
     receiver.answerWith({ status: 500 });

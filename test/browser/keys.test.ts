@@ -51,7 +51,7 @@ describe.skipIf(!hasChromium).each(stores)("API keys in a browser, state in %s",
     visit = await visitPage(dashboard, "keys", { permissions: ["clipboard-read", "clipboard-write"] });
   });
 
-  it("KEY-2 KEY-9: a key is shown and copied once, is gone after a reload, works, and is refused once it is revoked", async () => {
+  it("a key is shown and copied once, is gone after a reload, works, and is refused once it is revoked (KEY-2, KEY-9)", async () => {
     const { page } = visit;
     const secret = await create("checkout", "shop");
     expect(secret).toMatch(/^sk-uis-/);
@@ -76,7 +76,7 @@ describe.skipIf(!hasChromium).each(stores)("API keys in a browser, state in %s",
     expect(await statusWith(secret)).toBe(401);
   });
 
-  it("KEY-16: a rotated key works on beside its successor, whose secret is shown once", async () => {
+  it("a rotated key works on beside its successor, whose secret is shown once (KEY-16)", async () => {
     const { page } = visit;
     const old = await create("rotated", "shop");
     await dialog().getByRole("button", { name: "Done" }).click();
@@ -92,7 +92,7 @@ describe.skipIf(!hasChromium).each(stores)("API keys in a browser, state in %s",
     expect(await page.content()).not.toContain(successor);
   });
 
-  it("KEY-2: Escape does not take the key away before its own button does", async () => {
+  it("Escape does not take the key away before its own button does (KEY-2)", async () => {
     const { page } = visit;
     const answer = await holdAnswers(page, "**/*/CreateApiKey");
     await page.getByRole("button", { name: "Create key" }).click();
@@ -125,7 +125,7 @@ describe.skipIf(!hasChromium).each(stores)("API keys in a browser, state in %s",
     await dialog().waitFor({ state: "detached" });
   });
 
-  it("KEY-16: Escape does not take the successor's key away", async () => {
+  it("Escape does not take the successor's key away (KEY-16)", async () => {
     const { page } = visit;
     await create("to be rotated", "shop");
     await dialog().getByRole("button", { name: "Done" }).click();
@@ -136,7 +136,7 @@ describe.skipIf(!hasChromium).each(stores)("API keys in a browser, state in %s",
     expect(await shownSecret()).toBe(secret);
   });
 
-  it("KEY-9: when a key was used last is read again while the page is open", async () => {
+  it("when a key was used last is read again while the page is open (KEY-9)", async () => {
     const { page } = visit;
     const { secret } = await dashboard.service.service.parts.apiKeys.create({
       name: "used later",
@@ -154,7 +154,7 @@ describe.skipIf(!hasChromium).each(stores)("API keys in a browser, state in %s",
       .not.toContain("not yet");
   });
 
-  it("KEY-8: what a key may do is changed, and only that", async () => {
+  it("what a key may do is changed, and only that (KEY-8)", async () => {
     const { page } = visit;
     const secret = await create("changed", "shop");
     await dialog().getByRole("button", { name: "Done" }).click();
@@ -168,7 +168,7 @@ describe.skipIf(!hasChromium).each(stores)("API keys in a browser, state in %s",
     expect(await models.json()).toMatchObject({ data: [] });
   });
 
-  it("KEY-8: every field of a new key is kept, and holds", async () => {
+  it("every field of a new key is kept, and holds (KEY-8)", async () => {
     const { page } = visit;
     await page.getByRole("button", { name: "Create key" }).click();
     const fields = {
@@ -210,7 +210,7 @@ describe.skipIf(!hasChromium).each(stores)("API keys in a browser, state in %s",
     expect(await dialog().getByRole("alert").innerText()).toMatch(/^account: 'account' must be/);
   });
 
-  it("SEC-21: whatever a key is called is text", async () => {
+  it("whatever a key is called is text (SEC-21)", async () => {
     const name = `<img src=x onerror="alert(1)"><script>alert(2)</script>`;
     await create(name, "shop");
     await dialog().getByRole("button", { name: "Done" }).click();

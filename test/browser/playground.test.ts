@@ -128,7 +128,7 @@ describe.skipIf(!hasChromium).each(storesByTier)("the playground in a browser, s
     expect(await cut.count()).toBe(0);
   });
 
-  it("SEC-21: shows markup that a model writes as text", async () => {
+  it("shows markup that a model writes as text (SEC-21)", async () => {
     await visit.go("playground?model=echo");
     const markup = '<img src=x onerror="alert(1)"><script>window.__x = 1</script>';
     await send(markup);

@@ -64,7 +64,7 @@ describe.skipIf(!hasChromium)("what browsers get", () => {
   });
   afterAll(() => dashboard?.close());
 
-  it("KEY-22 SEC-21: all of it works behind a proxy that speaks TLS and serves it below a path", async () => {
+  it("all of it works behind a proxy that speaks TLS and serves it below a path (KEY-22, SEC-21)", async () => {
     const visit = await visitThroughProxy(dashboard, "/tools/uis");
     const { page, complaints } = visit;
     const { origin } = new URL(visit.at);
@@ -84,7 +84,7 @@ describe.skipIf(!hasChromium)("what browsers get", () => {
     expect(await statusFrom(visit, "https://evil.example")).toBe(403);
   });
 
-  it("KEY-22: streams pass such a proxy as they are written, where only its name is served", async () => {
+  it("streams pass such a proxy as they are written, where only its name is served (KEY-22)", async () => {
     const models = [{ id: "slow", engine: "scripted", scripted: { text: "Word. ", tokens: 400, token_delay_ms: 40 } }];
     const own = await startDashboard({
       config: { models, server: { allowed_hosts: ["127.0.0.1"] } },
@@ -106,7 +106,7 @@ describe.skipIf(!hasChromium)("what browsers get", () => {
     expect(complaints).toEqual(noComplaints);
   });
 
-  it("KEY-22: on a listener with TLS the cookie is for TLS and this host alone", async () => {
+  it("on a listener with TLS the cookie is for TLS and this host alone (KEY-22)", async () => {
     const folder = mkdtempSync(join(tmpdir(), "certificates-"));
     const { certFile, keyFile } = makeCertificates(folder);
     const own = await startDashboard({
@@ -126,7 +126,7 @@ describe.skipIf(!hasChromium)("what browsers get", () => {
     expect(visit.complaints).toEqual(noComplaints);
   });
 
-  it("SEC-21: the page of the API shows the description without a foreign request or a breach of its policy", async () => {
+  it("the page of the API shows the description without a foreign request or a breach of its policy (SEC-21)", async () => {
     const { page, complaints, close } = await dashboard.visit();
     await page.goto(`${dashboard.service.http}/docs`);
     await page.getByText("/v1/chat/completions").first().click();
@@ -153,7 +153,7 @@ describe.skipIf(!hasChromium)("what browsers get", () => {
     await close();
   });
 
-  it("SEC-21: what the policy forbids is stopped by the browser, and told", async () => {
+  it("what the policy forbids is stopped by the browser, and told (SEC-21)", async () => {
     const { page, complaints, go, close } = await dashboard.visit();
     await go("");
     await page.evaluate(() => {

@@ -32,7 +32,7 @@ describe.skipIf(!hasChromium).each(storesByTier)("signing in with a browser, sta
     return addresses.http + dashboardPath;
   };
 
-  it("KEY-20 SEC-21: the link of the first start sets the password and signs in, and its token leaves the address", async () => {
+  it("the link of the first start sets the password and signs in, and its token leaves the address (KEY-20, SEC-21)", async () => {
     const visit = await dashboard.visit();
     const { page, complaints } = visit;
     await page.goto(setUpLink());
@@ -48,7 +48,7 @@ describe.skipIf(!hasChromium).each(storesByTier)("signing in with a browser, sta
     await visit.close();
   });
 
-  it("KEY-20 SEC-19: the link is good once", async () => {
+  it("the link is good once (KEY-20, SEC-19)", async () => {
     const visit = await dashboard.visit();
     const { page } = visit;
     await page.goto(setUpLink());
@@ -59,7 +59,7 @@ describe.skipIf(!hasChromium).each(storesByTier)("signing in with a browser, sta
     await visit.close();
   });
 
-  it("KEY-20 SEC-21: a page that has lost its token takes it from the link that is opened in it", async () => {
+  it("a page that has lost its token takes it from the link that is opened in it (KEY-20, SEC-21)", async () => {
     const visit = await dashboard.visit();
     const { page, complaints } = visit;
     await visit.go("setup");
@@ -71,7 +71,7 @@ describe.skipIf(!hasChromium).each(storesByTier)("signing in with a browser, sta
     await visit.close();
   });
 
-  it("SEC-19 KEY-22: the password signs in, the cookie is for no script, and after signing out it is worth nothing", async () => {
+  it("the password signs in, the cookie is for no script, and after signing out it is worth nothing (SEC-19, KEY-22)", async () => {
     const visit = await dashboard.visit();
     const { page, complaints } = visit;
     await visit.go("keys");
@@ -107,7 +107,7 @@ describe.skipIf(!hasChromium).each(storesByTier)("signing in with a browser, sta
     await visit.close();
   });
 
-  it("KEY-22: a sign-out that failed says so and stays, and is done when it is tried again", async () => {
+  it("a sign-out that failed says so and stays, and is done when it is tried again (KEY-22)", async () => {
     const visit = await dashboard.visitSignedIn();
     const { page, complaints } = visit;
     await visit.go("keys");
@@ -123,7 +123,7 @@ describe.skipIf(!hasChromium).each(storesByTier)("signing in with a browser, sta
     await visit.close();
   });
 
-  it("SEC-19 KEY-21: wrong passwords are refused, and the sixth within a minute is not even looked at", async () => {
+  it("wrong passwords are refused, and the sixth within a minute is not even looked at (SEC-19, KEY-21)", async () => {
     const own = await startDashboardOn(store, { env: { UIS_ADMIN_PASSWORD: password } });
     onTestFinished(() => own.close());
     const visit = await own.visit();

@@ -105,7 +105,7 @@ describe.skipIf(!hasChromium).each(stores)("usage in a browser, state in %s", (s
       .toBe(1);
   });
 
-  it("SEC-21: goes into a CSV file as it is shown, in which a name that is a formula is text", async () => {
+  it("goes into a CSV file as it is shown, in which a name that is a formula is text (SEC-21)", async () => {
     const { page } = visit;
     await visit.go("usage?by=key");
     const saving = page.waitForEvent("download");
@@ -123,7 +123,7 @@ describe.skipIf(!hasChromium).each(stores)("usage in a browser, state in %s", (s
     );
   });
 
-  it("USE-4: a threshold is set, crossed, shown as it is, changed and deleted", async () => {
+  it("a threshold is set, crossed, shown as it is, changed and deleted (USE-4)", async () => {
     const { page } = visit;
     await addThreshold(async () => {
       await dialog().getByLabel("What is counted").selectOption("Requests");
@@ -155,7 +155,7 @@ describe.skipIf(!hasChromium).each(stores)("usage in a browser, state in %s", (s
     await expect.poll(() => page.evaluate(() => document.activeElement?.textContent)).toBe("Thresholds and budgets");
   });
 
-  it("USE-4: a budget of one key refuses that key and no other, and says so", async () => {
+  it("a budget of one key refuses that key and no other, and says so (USE-4)", async () => {
     await addThreshold(async () => {
       await dialog().getByLabel("Whose use").selectOption(`The key ${formula}`);
       await dialog().getByLabel("Limit: tokens").fill("1");
@@ -166,7 +166,7 @@ describe.skipIf(!hasChromium).each(stores)("usage in a browser, state in %s", (s
     expect(await ask(dashboard.service, "test-chat")).toBe(200);
   });
 
-  it("USE-4: a key that is revoked cannot be given a threshold", async () => {
+  it("a key that is revoked cannot be given a threshold (USE-4)", async () => {
     const { apiKeys } = dashboard.service.service.parts;
     const { record } = await apiKeys.create({ name: "gone for good", scope: "read" });
     await apiKeys.revoke(record.id);

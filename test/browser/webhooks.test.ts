@@ -57,7 +57,7 @@ describe.skipIf(!hasChromium).each(stores)("webhooks in a browser, state in %s",
     visit = await visitPage(dashboard, "webhooks");
   });
 
-  it("WH-6: an endpoint is added, and its secret is shown once and gone after a reload", async () => {
+  it("an endpoint is added, and its secret is shown once and gone after a reload (WH-6)", async () => {
     const { page } = visit;
     const secret = await addEndpoint();
     expect(secret).toMatch(/^whsec_/);
@@ -70,7 +70,7 @@ describe.skipIf(!hasChromium).each(stores)("webhooks in a browser, state in %s",
     expect(await card().innerText()).toContain(`whsec_…${secret.slice(-4)}`);
   });
 
-  it("WH-6 WH-7: Escape takes no signing secret away before its window's button does", async () => {
+  it("Escape takes no signing secret away before its window's button does (WH-6, WH-7)", async () => {
     const { page } = visit;
     const answer = await holdAnswers(page, "**/*/CreateWebhookEndpoint");
     await page.getByRole("button", { name: "Add endpoint" }).click();
@@ -91,7 +91,7 @@ describe.skipIf(!hasChromium).each(stores)("webhooks in a browser, state in %s",
     expect(await shownSecret()).toBe(second);
   });
 
-  it("WH-49 WH-43: a test event shows what the receiver answers, as text", async () => {
+  it("a test event shows what the receiver answers, as text (WH-49, WH-43)", async () => {
     const { page } = visit;
     const secret = await addEndpoint();
     await press("Done");
@@ -107,7 +107,7 @@ describe.skipIf(!hasChromium).each(stores)("webhooks in a browser, state in %s",
     await dialog().getByText("status 200").waitFor();
   });
 
-  it("WH-7: a rotation shows the new secret once, and both sign for the chosen time", async () => {
+  it("a rotation shows the new secret once, and both sign for the chosen time (WH-7)", async () => {
     const old = await addEndpoint();
     await press("Done");
     await act("Rotate secret");
@@ -123,7 +123,7 @@ describe.skipIf(!hasChromium).each(stores)("webhooks in a browser, state in %s",
     expect([isSigned(receiver.requests[0], old), isSigned(receiver.requests[0], secret)]).toEqual([true, true]);
   });
 
-  it("WH-2 WH-30: an endpoint is changed, disabled, enabled and deleted", async () => {
+  it("an endpoint is changed, disabled, enabled and deleted (WH-2, WH-30)", async () => {
     const { page } = visit;
     await addEndpoint();
     await press("Done");
@@ -144,7 +144,7 @@ describe.skipIf(!hasChromium).each(stores)("webhooks in a browser, state in %s",
     await card().waitFor({ state: "detached" });
   });
 
-  it("WH-4: a bad address is refused in the service's words", async () => {
+  it("a bad address is refused in the service's words (WH-4)", async () => {
     await visit.page.getByRole("button", { name: "Add endpoint" }).click();
     await dialog().getByLabel("URL").fill("https://localhost/hook");
     await press("Add endpoint");

@@ -21,7 +21,7 @@ describe("answers of the real chat model", () => {
     expect(last).toBe("[DONE]");
   });
 
-  it("CHAT-3: counts the prompt once and the tokens of all choices, and streams what it also answers as a document", async () => {
+  it("counts the prompt once and the tokens of all choices, and streams what it also answers as a document (CHAT-3)", async () => {
     const asked = { messages: [user("What is 7 + 5?")], max_tokens: 12 };
     const one = await chat(service, asked);
     const two = await chat(service, { ...asked, n: 2 });
@@ -50,7 +50,7 @@ describe("answers of the real chat model", () => {
     expect(usage.completion_tokens).toBe(16);
   });
 
-  it("CHAT-8: ends before a stop text", async () => {
+  it("ends before a stop text (CHAT-8)", async () => {
     const asked = { messages: [user("Count from 1 to 9 with commas.")], max_tokens: 40 };
     const whole = (await chat(service, asked)).choices[0]?.message.content ?? "";
     const stop = whole.slice(10, 14);
@@ -60,7 +60,7 @@ describe("answers of the real chat model", () => {
     ]);
   });
 
-  it("CHAT-9: repeats a sampled answer with its seed, and gives another one with another seed", async () => {
+  it("repeats a sampled answer with its seed, and gives another one with another seed (CHAT-9)", async () => {
     const sampled = async (seed: number): Promise<string | null | undefined> => {
       const asked = { messages: [user("Tell me a short story.")], max_tokens: 24, temperature: 0.8, seed };
       return (await chat(service, asked)).choices[0]?.message.content;

@@ -148,7 +148,7 @@ describe("a client of the real chat model that leaves", () => {
   const timeout = count * 60_000;
 
   it.each(stages)(
-    "REL-2: $name frees the slots within a piece, and what was made is counted",
+    "$name frees the slots within a piece, and what was made is counted (REL-2)",
     { timeout },
     async ({ name, answers, reach }) => {
       const before = leftRequests().length;
@@ -171,7 +171,7 @@ describe("a client of the real chat model that leaves", () => {
     },
   );
 
-  it("REL-2: leaves the queue at once, and nothing is counted for it", { timeout }, async () => {
+  it("leaves the queue at once, and nothing is counted for it (REL-2)", { timeout }, async () => {
     const blocker = send("/chat/completions", { ...story, n: slots, temperature: 1 });
     await eventually(async () => (await modelState()).busy === slots, "the slots of the blocker", 30_000);
     const before = leftRequests().length;

@@ -79,7 +79,7 @@ describe("the real chat model through the service", () => {
     expect(tokens).toEqual(reference.chatTokens(france));
   });
 
-  it("CMPL-2: evaluates a prompt of token ids as it is, and answers as the engine itself does", async () => {
+  it("evaluates a prompt of token ids as it is, and answers as the engine itself does (CMPL-2)", async () => {
     const prompt = reference.chatTokens(france);
     const { answer, pieces } = await recordCold(() => complete(service, { prompt, max_tokens: answerTokensMax }));
     expect(pieces.flat()).toEqual(prompt);

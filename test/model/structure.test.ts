@@ -45,7 +45,7 @@ const weatherOf = (city: string): string => `What is the weather in ${city} in c
 
 describe("forced calls of the real chat model", () => {
   it.each(cities)(
-    "TOOL-5 TOOL-10: the named function is called for %s, in a document and in a stream",
+    "the named function is called for %s, in a document and in a stream (TOOL-5, TOOL-10)",
     async (city) => {
       const asked = { messages: [user(weatherOf(city))], tools: [weatherTool, mailTool], tool_choice: named };
       const { choices } = await chat(service, asked);
@@ -66,7 +66,7 @@ describe("forced calls of the real chat model", () => {
     },
   );
 
-  it.each(cities)("TOOL-5: `required` calls a function that was offered, with valid arguments: %s", async (city) => {
+  it.each(cities)("`required` calls a function that was offered, with valid arguments: %s (TOOL-5)", async (city) => {
     const { choices } = await chat(service, {
       messages: [user(weatherOf(city))],
       tools: [weatherTool, mailTool],
@@ -83,7 +83,7 @@ describe("forced calls of the real chat model", () => {
     }
   });
 
-  it("TOOL-4: `none` and, for a model whose template knows no tools, `auto` answer with text", async () => {
+  it("`none` and, for a model whose template knows no tools, `auto` answer with text (TOOL-4)", async () => {
     for (const tool_choice of ["none", "auto"]) {
       const asked = { messages: [user(weatherOf("Paris"))], tools: [weatherTool], tool_choice, max_tokens: 24 };
       const { choices } = await chat(service, asked);
@@ -108,7 +108,7 @@ describe("JSON of the real chat model", () => {
   it.each([
     ["Maria Lopez, 34, moved to Berlin last year.", { name: "Maria Lopez", age: 34, city: "Berlin" }],
     ["John Smith is 52 years old and lives in Toronto.", { name: "John Smith", age: 52, city: "Toronto" }],
-  ])("RF-3: a schema gets name, age and city out of: %s", async (text, found) => {
+  ])("a schema gets name, age and city out of: %s (RF-3)", async (text, found) => {
     const { choices } = await chat(service, {
       messages: [user(`Extract as JSON with keys name, age, city: ${text}`)],
       response_format: { type: "json_schema", json_schema: { name: "person", strict: true, schema: person } },
@@ -117,7 +117,7 @@ describe("JSON of the real chat model", () => {
     expect(JSON.parse(choices[0]?.message.content ?? "")).toEqual(found);
   });
 
-  it("RF-1: `json_object` gives one object with nothing around it", async () => {
+  it("`json_object` gives one object with nothing around it (RF-1)", async () => {
     const { choices } = await chat(service, {
       messages: [user("Describe a cat as a JSON object with the keys colour, age and sound.")],
       response_format: { type: "json_object" },

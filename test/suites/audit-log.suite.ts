@@ -19,13 +19,13 @@ export function describeAuditLog(open: OpenState): void {
       ...changes,
     });
 
-    it("KEY-23: gives back who did what, when, from where and with what result", async () => {
+    it("gives back who did what, when, from where and with what result (KEY-23)", async () => {
       const kept = record(1, { actor: { kind: "nobody", id: "" }, result: "unauthenticated", details: {} });
       await harness.state.audit.append(kept);
       expect(await harness.state.audit.list({ limit: 10, after: null })).toEqual({ records: [kept], next: null });
     });
 
-    it("KEY-23: lists the newest first, in pages without gaps or repeats while records are added", async () => {
+    it("lists the newest first, in pages without gaps or repeats while records are added (KEY-23)", async () => {
       const { audit } = harness.state;
       for (const number of [1, 2, 3, 4, 5]) await audit.append(record(number * 1_000));
       const first = await audit.list({ limit: 2, after: null });
@@ -37,14 +37,14 @@ export function describeAuditLog(open: OpenState): void {
       expect(third.next).toBeNull();
     });
 
-    it("KEY-23: pages through records of the same millisecond", async () => {
+    it("pages through records of the same millisecond (KEY-23)", async () => {
       const { audit } = harness.state;
       const atMs = harness.state.now();
       for (const number of [1, 2, 3, 4, 5]) await audit.append(record(number, { atMs }));
       expect((await allTargets(audit)).toSorted()).toEqual(["key_1", "key_2", "key_3", "key_4", "key_5"]);
     });
 
-    it("KEY-23: keeps records for 400 days", async () => {
+    it("keeps records for 400 days (KEY-23)", async () => {
       const { audit } = harness.state;
       await audit.append(record(1));
       await harness.advance(399 * dayMs);

@@ -15,7 +15,7 @@ export function describeBudgets(open: OpenState): void {
     const admit = async (id: string, budgets: readonly Budget[], tokens: number, changes: Partial<AdmitRequest> = {}) =>
       ledger.admit(admission(id, { budgets, reserve: { tokens, costNano: 0 }, ...changes }));
 
-    it("USE-7: refuses what would lead beyond the limit, reservations of running requests included", async () => {
+    it("refuses what would lead beyond the limit, reservations of running requests included (USE-7)", async () => {
       expect(await admit("req_1", [budget()], 600)).toEqual({ admitted: true, degraded: false });
       expect(refusalOf(await admit("req_2", [budget()], 401))).toEqual({
         which: "budget",
@@ -29,7 +29,7 @@ export function describeBudgets(open: OpenState): void {
       expect(await admit("req_3", [budget()], 400)).toMatchObject({ admitted: true });
     });
 
-    it("USE-7: counts what was used in place of what was reserved when a request has ended", async () => {
+    it("counts what was used in place of what was reserved when a request has ended (USE-7)", async () => {
       await admit("req_1", [budget()], 1_000);
       await ledger.settle(settlement("req_1", { promptTokens: 100, completionTokens: 50 }));
       await ledger.settle(settlement("req_1", { promptTokens: 100, completionTokens: 50 }));
@@ -37,19 +37,19 @@ export function describeBudgets(open: OpenState): void {
       expect(await admit("req_3", [budget()], 850)).toMatchObject({ admitted: true });
     });
 
-    it("USE-7: counts what was used before the budget was set", async () => {
+    it("counts what was used before the budget was set (USE-7)", async () => {
       await ledger.settle(settlement("req_1", { promptTokens: 990, completionTokens: 5 }));
       expect(await admit("req_2", [budget()], 6)).toMatchObject({ admitted: false });
       expect(await admit("req_3", [budget()], 5)).toMatchObject({ admitted: true });
     });
 
-    it("USE-7: of requests that arrive at the same moment as many pass as there is room for", async () => {
+    it("of requests that arrive at the same moment as many pass as there is room for (USE-7)", async () => {
       const ids = Array.from({ length: 50 }, (_, number) => `req_${number}`);
       const answers = await Promise.all(ids.map((id) => admit(id, [budget()], 90)));
       expect(answers.filter(({ admitted }) => admitted)).toHaveLength(11);
     });
 
-    it("USE-7: counts requests and cost as it counts tokens", async () => {
+    it("counts requests and cost as it counts tokens (USE-7)", async () => {
       const requests = budget({ id: "thr_r", metric: "requests", limit: 2n, period: "day" });
       const cost = budget({ id: "thr_c", metric: "cost", limit: 5_000n });
       const reserve = { tokens: 0, costNano: 2_000 };
@@ -68,7 +68,7 @@ export function describeBudgets(open: OpenState): void {
       });
     });
 
-    it("USE-7: keeps account and key, and one key and another, apart", async () => {
+    it("keeps account and key, and one key and another, apart (USE-7)", async () => {
       const ofKey = (id: string): Budget => budget({ id: `thr_${id}`, scope: { kind: "key", id } });
       await admit("req_1", [ofKey("key_1")], 1_000);
       expect(await admit("req_2", [ofKey("key_1")], 1)).toMatchObject({ admitted: false });
@@ -77,14 +77,14 @@ export function describeBudgets(open: OpenState): void {
       expect(refusalOf(await admit("req_4", [ofKey("key_2")], 601, { keyId: "key_2" }))).toMatchObject({ used: 400n });
     });
 
-    it("USE-6: begins anew with the period", async () => {
+    it("begins anew with the period (USE-6)", async () => {
       await ledger.settle(settlement("req_1", { promptTokens: 1_000, completionTokens: 0 }));
       expect(await admit("req_2", [budget()], 1)).toMatchObject({ admitted: false });
       await harness.advance(periodAt("month", harness.state.now()).endMs - harness.state.now());
       expect(await admit("req_3", [budget()], 1)).toMatchObject({ admitted: true });
     });
 
-    it("USE-7: gives back what a lost request had reserved when it is settled", async () => {
+    it("gives back what a lost request had reserved when it is settled (USE-7)", async () => {
       await admit("req_1", [budget()], 1_000);
       await harness.advance(leaseMs);
       await ledger.sweepLost(10, leaseMs);
@@ -94,7 +94,7 @@ export function describeBudgets(open: OpenState): void {
       expect(await admit("req_2", [budget()], 1_000)).toMatchObject({ admitted: true });
     });
 
-    it("state RL-2: a request that a budget refuses is charged on no limit, and the other way round", async () => {
+    it("a request that a budget refuses is charged on no limit, and the other way round (state RL-2)", async () => {
       const limit = scope("account", "a", { requestsPerMinute: 1, tokensPerMinute: 5_000 });
       expect(await admit("req_1", [budget()], 1_001, { scopes: [limit] })).toMatchObject({ admitted: false });
       expect(await ledger.inspect("a", [limit])).toMatchObject([{ requests: 0, tokens: 0, running: 0 }]);
@@ -119,7 +119,7 @@ export function describeBudgets(open: OpenState): void {
       expect(refusalOf(await admit("req_1", [day, month], 1_001)).thresholdId).toBe("thr_month");
     });
 
-    it("USE-9: counts beyond 2^53 to the unit", async () => {
+    it("counts beyond 2^53 to the unit (USE-9)", async () => {
       const large = budget({ metric: "cost", limit: 2n ** 60n });
       for (let number = 0; number < 4; number++) {
         await ledger.settle(settlement(`req_${number}`, { costNano: Number.MAX_SAFE_INTEGER }));

@@ -14,7 +14,7 @@ export function describeDeliveryClaims(open: OpenState): void {
       await desk.insert(endpoint("we_a"));
     });
 
-    it("WH-12: hands out what is due with the event as it was made, and once", async () => {
+    it("hands out what is due with the event as it was made, and once (WH-12)", async () => {
       const id = await desk.emit("we_a", { type: "request.failed" });
       const [claim, ...others] = await desk.claim();
       expect(others).toEqual([]);
@@ -37,7 +37,7 @@ export function describeDeliveryClaims(open: OpenState): void {
       expect(await desk.claim()).toEqual([]);
     });
 
-    it("WH-12: every attempt gets the same bytes, and so does whoever asks for the payload", async () => {
+    it("every attempt gets the same bytes, and so does whoever asks for the payload (WH-12)", async () => {
       const id = await desk.emit("we_a");
       for (let number = 1; number <= 3; number++) {
         const claim = await desk.attempt(retryIn(30_000));
@@ -49,7 +49,7 @@ export function describeDeliveryClaims(open: OpenState): void {
       expect(await desk.queue.payload("dlv_none")).toBeNull();
     });
 
-    it("WH-32: no two workers get the same delivery, however many ask at once", async () => {
+    it("no two workers get the same delivery, however many ask at once (WH-32)", async () => {
       await desk.change("we_a", { maxInFlight: 64 });
       const ids = await desk.emitMany(40, "we_a");
       const claims = (await Promise.all([1, 2, 3, 4].map(() => desk.claim(20)))).flat();
@@ -57,7 +57,7 @@ export function describeDeliveryClaims(open: OpenState): void {
       expect([...claims, ...rest].map(({ deliveryId }) => deliveryId).toSorted()).toEqual(ids.toSorted());
     });
 
-    it("WH-32: what its worker left is due again when the lease has run out, not before, and no attempt counts", async () => {
+    it("what its worker left is due again when the lease has run out, not before, and no attempt counts (WH-32)", async () => {
       const id = await desk.emit("we_a");
       const lost = await desk.claimOne();
       await harness.advance(leaseMs - harness.leewayMs);
@@ -69,7 +69,7 @@ export function describeDeliveryClaims(open: OpenState): void {
       expect(await desk.find(id)).toMatchObject({ attemptsMade: 0, attempts: [] });
     });
 
-    it("WH-32: a lease that ran out on a retry uses none of the retries", async () => {
+    it("a lease that ran out on a retry uses none of the retries (WH-32)", async () => {
       const id = await desk.emit("we_a");
       await desk.attempt(retryIn(30_000));
       await desk.untilDue(id);
@@ -78,7 +78,7 @@ export function describeDeliveryClaims(open: OpenState): void {
       expect(await desk.claimOne()).toMatchObject({ attemptNumber: 2, retriesUsed: 1 });
     });
 
-    it("WH-33: the end that a former holder tells late is refused and changes nothing", async () => {
+    it("the end that a former holder tells late is refused and changes nothing (WH-33)", async () => {
       const id = await desk.emit("we_a");
       const former = await desk.claimOne();
       await harness.advance(leaseMs);
@@ -93,7 +93,7 @@ export function describeDeliveryClaims(open: OpenState): void {
       expect(await desk.find(id)).toMatchObject({ state: "delivered", attemptsMade: 1 });
     });
 
-    it("WH-33: an end that is told after the lease counts while nobody else has the delivery", async () => {
+    it("an end that is told after the lease counts while nobody else has the delivery (WH-33)", async () => {
       const id = await desk.emit("we_a");
       const claim = await desk.claimOne();
       await harness.advance(leaseMs + harness.leewayMs);
@@ -102,7 +102,7 @@ export function describeDeliveryClaims(open: OpenState): void {
       expect(await desk.find(id)).toMatchObject({ state: "delivered", attemptsMade: 1 });
     });
 
-    it("WH-33: the same end told again changes nothing", async () => {
+    it("the same end told again changes nothing (WH-33)", async () => {
       const id = await desk.emit("we_a");
       const claim = await desk.claimOne();
       expect(await desk.finish(claim, retryIn(30_000))).not.toBeNull();
@@ -132,7 +132,7 @@ export function describeDeliveryClaims(open: OpenState): void {
       expect((await desk.claim()).map(({ deliveryId }) => deliveryId)).toEqual(ids);
     });
 
-    it("WH-33: a former holder hands nothing back that somebody else holds", async () => {
+    it("a former holder hands nothing back that somebody else holds (WH-33)", async () => {
       await desk.emit("we_a");
       const former = await desk.claimOne();
       await harness.advance(leaseMs);

@@ -28,7 +28,7 @@ export function describeDeliveryEnds(open: OpenState): void {
     });
 
     describe("of attempts", () => {
-      it("WH-29: a delivery is pending, under way, awaiting a retry, and delivered", async () => {
+      it("a delivery is pending, under way, awaiting a retry, and delivered (WH-29)", async () => {
         const id = await desk.emit("we_a");
         expect(await desk.find(id)).toMatchObject({ state: "pending", reason: null });
         const first = await desk.claimOne();
@@ -42,7 +42,7 @@ export function describeDeliveryEnds(open: OpenState): void {
         expect(await desk.find(id)).toMatchObject({ state: "delivered", reason: null, nextAttemptAtMs: null });
       });
 
-      it("WH-29: or it has permanently failed, with the reason", async () => {
+      it("or it has permanently failed, with the reason (WH-29)", async () => {
         const reasons: DeliveryFailure[] = ["retries_used_up", "manual_retry_failed"];
         for (const reason of reasons) {
           const id = await desk.emit("we_a");
@@ -53,7 +53,7 @@ export function describeDeliveryEnds(open: OpenState): void {
         expect(await desk.claim()).toEqual([]);
       });
 
-      it("WH-25 WH-26: the next attempt is due exactly the delay after the end, and never earlier", async () => {
+      it("the next attempt is due exactly the delay after the end, and never earlier (WH-25, WH-26)", async () => {
         const id = await desk.emit("we_a");
         for (const [retriesUsed, delayMs] of scheduleMs.entries()) {
           const claim = await desk.claimOne();
@@ -77,7 +77,7 @@ export function describeDeliveryEnds(open: OpenState): void {
         expect(await desk.find(id)).toMatchObject({ state: "permanently_failed", attemptsMade: 6 });
       });
 
-      it("WH-44: each attempt is kept with all that is known of it, in the step that changes the state", async () => {
+      it("each attempt is kept with all that is known of it, in the step that changes the state (WH-44)", async () => {
         const id = await desk.emit("we_a");
         const first = attemptResult({
           startedAtMs: 123,
@@ -97,7 +97,7 @@ export function describeDeliveryEnds(open: OpenState): void {
         expect((await desk.find(id)).attempts).toEqual([...attempts, last]);
       });
 
-      it("WH-44: every way in which there is no answer is kept as it is", async () => {
+      it("every way in which there is no answer is kept as it is (WH-44)", async () => {
         const id = await desk.emit("we_a");
         const errors = ["dns", "connect", "tls", "timeout", "reset", "blocked_address", "bad_response"] as const;
         for (const error of errors) {
@@ -110,7 +110,7 @@ export function describeDeliveryEnds(open: OpenState): void {
         );
       });
 
-      it("WH-44: the newest 20 attempts are kept and the numbers go on", async () => {
+      it("the newest 20 attempts are kept and the numbers go on (WH-44)", async () => {
         const id = await desk.emit("we_a");
         const made = attemptsKept + 5;
         for (let number = 1; number <= made; number++) {
@@ -125,7 +125,7 @@ export function describeDeliveryEnds(open: OpenState): void {
         );
       });
 
-      it("WH-38: an endpoint's health counts failures since the last success, and since when", async () => {
+      it("an endpoint's health counts failures since the last success, and since when (WH-38)", async () => {
         const started = harness.state.now();
         const ids = [await desk.emit("we_a"), await desk.emit("we_a"), await desk.emit("we_a")];
         expect((await desk.endpoint("we_a")).health).toEqual(freshHealth);
@@ -159,7 +159,7 @@ export function describeDeliveryEnds(open: OpenState): void {
         });
       });
 
-      it("WH-38: an endpoint's health stays with a change and begins anew when it is enabled again", async () => {
+      it("an endpoint's health stays with a change and begins anew when it is enabled again (WH-38)", async () => {
         await desk.emit("we_a");
         await desk.attempt(failedForGood);
         const { health } = await desk.endpoint("we_a");
@@ -179,7 +179,7 @@ export function describeDeliveryEnds(open: OpenState): void {
       ] as const;
 
       for (const { reason, end } of endings) {
-        it(`WH-30: nothing is claimed after it, and what waits ends as ${reason}, due or not`, async () => {
+        it(`nothing is claimed after it, and what waits ends as ${reason}, due or not (WH-30)`, async () => {
           await desk.insert(endpoint("we_b"));
           const waiting = await desk.emit("we_a");
           await desk.attempt(retryIn(7_200_000));
@@ -196,7 +196,7 @@ export function describeDeliveryEnds(open: OpenState): void {
           expect((await desk.drain()).every(({ endpointId }) => endpointId === "we_b")).toBe(true);
         });
 
-        it(`WH-30: an attempt that is under way may still end well (${reason})`, async () => {
+        it(`an attempt that is under way may still end well (${reason}) (WH-30)`, async () => {
           const ids = [await desk.emit("we_a"), await desk.emit("we_a"), await desk.emit("we_a")];
           const [good, bad, lost] = await desk.claim();
           if (good === undefined || bad === undefined || lost === undefined) throw new Error("three are due");
@@ -213,7 +213,7 @@ export function describeDeliveryEnds(open: OpenState): void {
           expect(await desk.find(lost.deliveryId)).toMatchObject({ reason, attemptsMade: 0 });
         });
 
-        it(`WH-30: a claim that is given back after it ends as ${reason}`, async () => {
+        it(`a claim that is given back after it ends as ${reason} (WH-30)`, async () => {
           const first = await desk.emit("we_a");
           await desk.attempt(retryIn(30_000));
           await desk.untilDue(first);
@@ -232,7 +232,7 @@ export function describeDeliveryEnds(open: OpenState): void {
         });
       }
 
-      it("WH-30: a queue that is long is ended too, in steps", async () => {
+      it("a queue that is long is ended too, in steps (WH-30)", async () => {
         const ids = await desk.emitMany(1_200, "we_a");
         await desk.disable("we_a");
         expect(await desk.drain()).toEqual([]);
@@ -242,7 +242,7 @@ export function describeDeliveryEnds(open: OpenState): void {
         expect(await desk.queue.claim({ max: 1, leaseMs: 15_000 })).toEqual({ claims: [], nextInMs: null });
       });
 
-      it("WH-30: what ended with a disabled endpoint can be sent when it is enabled again", async () => {
+      it("what ended with a disabled endpoint can be sent when it is enabled again (WH-30)", async () => {
         const id = await desk.emit("we_a");
         await desk.disable("we_a");
         await desk.drain();
@@ -254,7 +254,7 @@ export function describeDeliveryEnds(open: OpenState): void {
         expect(await desk.attempt(succeeded)).toMatchObject({ deliveryId: id, retriesUsed: 0 });
       });
 
-      it("WH-30: the end of an attempt at an endpoint that is gone tells fresh health", async () => {
+      it("the end of an attempt at an endpoint that is gone tells fresh health (WH-30)", async () => {
         const id = await desk.emit("we_a");
         const claim = await desk.claimOne();
         await desk.state.endpoints.remove("a", "we_a");

@@ -12,7 +12,7 @@ export function describeDeliveryFairness(open: OpenState): void {
       desk = new DeliveryDesk(harness);
     });
 
-    it("WH-31: first attempts of an endpoint are claimed in the order of their making", async () => {
+    it("first attempts of an endpoint are claimed in the order of their making (WH-31)", async () => {
       await desk.insert(endpoint("we_a"));
       const ids: string[] = [];
       for (let number = 0; number < 12; number++) ids.push(await desk.emit("we_a"));
@@ -25,7 +25,7 @@ export function describeDeliveryFairness(open: OpenState): void {
       expect(claimed).toEqual(ids);
     });
 
-    it("WH-37: at most as many of an endpoint as it allows are under way, over all workers", async () => {
+    it("at most as many of an endpoint as it allows are under way, over all workers (WH-37)", async () => {
       await desk.insert(endpoint("we_a", { maxInFlight: 2 }));
       await desk.emitMany(5, "we_a");
       const claims = (await Promise.all([desk.claim(64), desk.claim(64), desk.claim(64)])).flat();
@@ -43,7 +43,7 @@ export function describeDeliveryFairness(open: OpenState): void {
       expect(await desk.claim()).toEqual([]);
     });
 
-    it("WH-37: places that a lost worker held are free again when its leases have run out", async () => {
+    it("places that a lost worker held are free again when its leases have run out (WH-37)", async () => {
       await desk.insert(endpoint("we_a", { maxInFlight: 2 }));
       const ids = await desk.emitMany(4, "we_a");
       await desk.claim();
@@ -52,7 +52,7 @@ export function describeDeliveryFairness(open: OpenState): void {
       expect(await desk.claim()).toEqual([]);
     });
 
-    it("WH-37: more places count from the next claim on", async () => {
+    it("more places count from the next claim on (WH-37)", async () => {
       await desk.insert(endpoint("we_a", { maxInFlight: 1 }));
       await desk.emitMany(5, "we_a");
       expect(await desk.claim()).toHaveLength(1);
@@ -62,7 +62,7 @@ export function describeDeliveryFairness(open: OpenState): void {
       expect(await desk.claim()).toEqual([]);
     });
 
-    it("WH-37: a claim takes no more than it asks for, over all accounts", async () => {
+    it("a claim takes no more than it asks for, over all accounts (WH-37)", async () => {
       const accounts = ["a", "b", "c", "d"];
       for (const account of accounts) await desk.insert(endpoint(`we_${account}`, { account }));
       for (const account of accounts) await desk.emitMany(4, `we_${account}`, account);
@@ -77,7 +77,7 @@ export function describeDeliveryFairness(open: OpenState): void {
       expect(await desk.claim(5)).toEqual([]);
     });
 
-    it("WH-37: a hanging endpoint with 300 deliveries holds up none of 300 to another one", async () => {
+    it("a hanging endpoint with 300 deliveries holds up none of 300 to another one (WH-37)", async () => {
       await desk.insert(endpoint("we_hangs"));
       await desk.insert(endpoint("we_good"));
       await desk.emitMany(300, "we_hangs");
@@ -97,7 +97,7 @@ export function describeDeliveryFairness(open: OpenState): void {
       expect(asked).toBe(Math.ceil(300 / 8));
     });
 
-    it("WH-37: every endpoint has its turn when each claim takes less than is due at one", async () => {
+    it("every endpoint has its turn when each claim takes less than is due at one (WH-37)", async () => {
       const ids = Array.from({ length: 6 }, (_, number) => `we_${number}`);
       for (const id of ids) await desk.insert(endpoint(id));
       for (let number = 0; number < 20; number++) await desk.emit("we_0");
@@ -111,7 +111,7 @@ export function describeDeliveryFairness(open: OpenState): void {
       for (const id of ids) expect(turns.filter((turn) => turn === id).length).toBeGreaterThanOrEqual(2);
     });
 
-    it("WH-37: every account has its turn", async () => {
+    it("every account has its turn (WH-37)", async () => {
       const accounts = Array.from({ length: 6 }, (_, number) => `account_${number}`);
       for (const account of accounts) await desk.insert(endpoint(`we_of_${account}`, { account }));
       for (const account of accounts) await desk.emitMany(20, `we_of_${account}`, account);

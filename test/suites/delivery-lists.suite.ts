@@ -15,7 +15,7 @@ export function describeDeliveryLists(open: OpenState): void {
     const idsOf = async (filter: Partial<DeliveryFilter>): Promise<string[]> =>
       (await listAll(desk.queue, filter)).map(({ id }) => id);
 
-    it("WH-45: lists the deliveries of all accounts, the newest first, page by page", async () => {
+    it("lists the deliveries of all accounts, the newest first, page by page (WH-45)", async () => {
       const accounts = ["a", "b", "c"];
       for (const account of accounts) await desk.insert(endpoint(`we_${account}`, { account }));
       const ids: string[] = [];
@@ -40,7 +40,7 @@ export function describeDeliveryLists(open: OpenState): void {
       expect(await idsOf({ account: "nobody" })).toEqual([]);
     });
 
-    it("WH-45: those that were made in the same moment are all there, the last first, on whichever page", async () => {
+    it("those that were made in the same moment are all there, the last first, on whichever page (WH-45)", async () => {
       await desk.insert(endpoint("we_a"));
       const ids: string[] = [];
       for (let number = 0; number < 10; number++) ids.push(await desk.emit("we_a"));
@@ -56,7 +56,7 @@ export function describeDeliveryLists(open: OpenState): void {
       }
     });
 
-    it("WH-45: what is made while somebody turns pages moves none of the others", async () => {
+    it("what is made while somebody turns pages moves none of the others (WH-45)", async () => {
       await desk.insert(endpoint("we_a"));
       const ids = [await desk.emit("we_a"), await desk.emit("we_a"), await desk.emit("we_a")];
       await harness.advance(10);
@@ -67,7 +67,7 @@ export function describeDeliveryLists(open: OpenState): void {
       expect(second.next).toBeNull();
     });
 
-    it("WH-45: filters by state, endpoint, type and time, all that are given together", async () => {
+    it("filters by state, endpoint, type and time, all that are given together (WH-45)", async () => {
       await desk.insert(endpoint("we_a"));
       await desk.insert(endpoint("we_b", { events: ["request.failed"] }));
       const delivered = await desk.emit("we_a");
@@ -98,7 +98,7 @@ export function describeDeliveryLists(open: OpenState): void {
       expect(await idsOf({ replayId: "rpl_none" })).toEqual([]);
     });
 
-    it("WH-45: finds one that matches among many that do not", async () => {
+    it("finds one that matches among many that do not (WH-45)", async () => {
       await desk.insert(endpoint("we_a"));
       const [first = ""] = await desk.emitMany(1_500, "we_a");
       await desk.attempt(failedForGood);

@@ -48,7 +48,7 @@ export function describeEndpointStore(open: OpenState): void {
       expect(await harness.state.endpoints.list("a")).toEqual([kept(endpoint("we_a"))]);
     });
 
-    it("WH-4: holds as many of an account as it is told to, also when they come at the same moment", async () => {
+    it("holds as many of an account as it is told to, also when they come at the same moment (WH-4)", async () => {
       const { endpoints } = harness.state;
       const ids = Array.from({ length: 8 }, (_, number) => `we_${number}`);
       const answers = await Promise.all(ids.map((id) => endpoints.insert(endpoint(id), 5)));
@@ -75,7 +75,7 @@ export function describeEndpointStore(open: OpenState): void {
       expect((await Promise.all(both)).toSorted()).toEqual(["changed", "replaced"]);
     });
 
-    it("SEC-22: finds, replaces and removes only what belongs to the account", async () => {
+    it("finds, replaces and removes only what belongs to the account (SEC-22)", async () => {
       const { endpoints } = harness.state;
       await insert(endpoint("we_a"));
       const stolen = endpoint("we_a", { account: "other", version: 2, status: "disabled", disabledReason: "by_hand" });

@@ -90,13 +90,13 @@ export function describeEngine(name: string, harness: EngineHarness): void {
       expect(model.stats().producedTokens).toBe(counts.at(-1));
     });
 
-    it("CHAT-6: ends with length when the budget is used up, at exactly that many tokens", async () => {
+    it("ends with length when the budget is used up, at exactly that many tokens (CHAT-6)", async () => {
       const model = await harness.chat();
       const events = await all(model.generate(request({ maxTokens: 5 }), never));
       expect(events.find((event) => event.type === "finish")).toMatchObject({ reason: "length", outTokens: 5 });
     });
 
-    it("STRM-18: joined and single deltas give the same text", async () => {
+    it("joined and single deltas give the same text (STRM-18)", async () => {
       const model = await harness.chat();
       const each = await all(model.generate(request({ deltas: "each" }), never));
       const joined = await all(model.generate(request({ deltas: "joined" }), never));
@@ -104,7 +104,7 @@ export function describeEngine(name: string, harness: EngineHarness): void {
       expect(joined.length).toBeLessThanOrEqual(each.length);
     });
 
-    it("CHAT-8: ends before a stop string, which is in no delta", async () => {
+    it("ends before a stop string, which is in no delta (CHAT-8)", async () => {
       const model = await harness.chat();
       const whole = textOf(await all(model.generate(request(), never)));
       const middle = Math.floor(whole.length / 2);
@@ -116,7 +116,7 @@ export function describeEngine(name: string, harness: EngineHarness): void {
       }
     });
 
-    it("CHAT-3: a model that makes several choices counts the prompt once and all their tokens", async () => {
+    it("a model that makes several choices counts the prompt once and all their tokens (CHAT-3)", async () => {
       const model = await harness.chat();
       if (!model.caps.nativeN) return;
       const one = (await all(model.generate(request({ maxTokens: 5 }), never))).at(-1);
@@ -129,7 +129,7 @@ export function describeEngine(name: string, harness: EngineHarness): void {
       expect(finished.toSorted()).toEqual([0, 1, 2]);
     });
 
-    it("ERR-26: refuses a prompt above its context with the limit in the words that clients look for", async () => {
+    it("refuses a prompt above its context with the limit in the words that clients look for (ERR-26)", async () => {
       const model = await harness.chat();
       const long = create(MessageSchema, {
         role: Role.USER,
@@ -213,7 +213,7 @@ export function describeEngine(name: string, harness: EngineHarness): void {
     return;
   }
   describe(`${name}: embed`, () => {
-    it("EMB-4 EMB-9: gives one unit vector per input, in their order, the same each time", async () => {
+    it("gives one unit vector per input, in their order, the same each time (EMB-4, EMB-9)", async () => {
       const model = await embeddings();
       const inputs = ["a cat", "a dog", "a cat"];
       const { vectors, promptTokens } = await model.embed({ inputs }, never);
@@ -227,7 +227,7 @@ export function describeEngine(name: string, harness: EngineHarness): void {
       expect(vectors[0]).not.toEqual(vectors[1]);
     });
 
-    it("EMB-1: names the input that is above the context", async () => {
+    it("names the input that is above the context (EMB-1)", async () => {
       const model = await embeddings();
       const inputs = ["short", "word ".repeat((model.caps.maxEmbedTokens ?? 0) + 10)];
       const error = await engineError(model.embed({ inputs }, never));

@@ -195,27 +195,27 @@ export function describeKeyStore(open: OpenState): void {
       expect(await keys.find(id)).toMatchObject({ name: "new", models: ["m"], lastUsedAtMs: 7, revokedAtMs: 9 });
     });
 
-    it("KEY-16: a rotated key has a successor and an end, in one step", async () => {
+    it("a rotated key has a successor and an end, in one step (KEY-16)", async () => {
       await keys.insert(keyRecord(1));
       expect(await keys.rotate(keyRecord(1).id, keyRecord(2), 9_000)).toBe(true);
       expect(await keys.find(keyRecord(1).id)).toMatchObject({ expiresAtMs: 9_000 });
       expect(await keys.findByHash(keyRecord(2).hash)).toEqual(keyRecord(2));
     });
 
-    it("KEY-16: rotating never lengthens the life of the old key", async () => {
+    it("rotating never lengthens the life of the old key (KEY-16)", async () => {
       await keys.insert(keyRecord(1, { expiresAtMs: 5_000 }));
       expect(await keys.rotate(keyRecord(1).id, keyRecord(2), 9_000)).toBe(true);
       expect(await keys.find(keyRecord(1).id)).toMatchObject({ expiresAtMs: 5_000 });
     });
 
-    it("KEY-16: a key that is revoked or unknown is not rotated, and nothing is inserted", async () => {
+    it("a key that is revoked or unknown is not rotated, and nothing is inserted (KEY-16)", async () => {
       await keys.insert(keyRecord(1, { revokedAtMs: 5 }));
       expect(await keys.rotate(keyRecord(1).id, keyRecord(2), 9_000)).toBe(false);
       expect(await keys.rotate("key_nobody", keyRecord(2), 9_000)).toBe(false);
       expect(await namesOf(keys)).toEqual(["key number 1"]);
     });
 
-    it("KEY-16: a successor whose id is taken leaves the old key as it is", async () => {
+    it("a successor whose id is taken leaves the old key as it is (KEY-16)", async () => {
       await keys.insert(keyRecord(1));
       await keys.insert(keyRecord(2));
       const rotating = keys.rotate(keyRecord(1).id, keyRecord(2), 9_000);

@@ -16,7 +16,7 @@ export function describeLedger(open: OpenState): void {
     const usedBy = (account: string): Promise<UsageSums> =>
       harness.state.usage.used(account, { kind: "account", id: account }, periodAt("month", harness.state.now()));
 
-    it("USE-1: counts a request once, however often its end is told, also at the same moment", async () => {
+    it("counts a request once, however often its end is told, also at the same moment (USE-1)", async () => {
       await ledger.admit(admission("req_1"));
       const answers = await Promise.all([1, 2, 3].map(() => ledger.settle(settlement("req_1"))));
       expect(answers.map(({ duplicate }) => duplicate).toSorted()).toEqual([false, true, true]);
@@ -24,7 +24,7 @@ export function describeLedger(open: OpenState): void {
       expect(await usedBy("a")).toMatchObject({ requests: 1n, promptTokens: 10n });
     });
 
-    it("USE-1: counts each of many requests once when all ends are told twice at once", async () => {
+    it("counts each of many requests once when all ends are told twice at once (USE-1)", async () => {
       const ids = Array.from({ length: 100 }, (_, number) => `req_${number}`);
       await Promise.all(ids.map((id) => ledger.admit(admission(id))));
       const answers = await Promise.all([...ids, ...ids].map((id) => ledger.settle(settlement(id))));
@@ -32,13 +32,13 @@ export function describeLedger(open: OpenState): void {
       expect(await usedBy("a")).toMatchObject({ requests: 100n, promptTokens: 1_000n, completionTokens: 500n });
     });
 
-    it("USE-1: counts a settlement whose admission was never seen, once", async () => {
+    it("counts a settlement whose admission was never seen, once (USE-1)", async () => {
       expect(await ledger.settle(settlement("req_1"))).toMatchObject({ duplicate: false });
       expect(await ledger.settle(settlement("req_1"))).toMatchObject({ duplicate: true });
       expect(await usedBy("a")).toMatchObject({ requests: 1n });
     });
 
-    it("USE-1: counts a request that was admitted without the store, once", async () => {
+    it("counts a request that was admitted without the store, once (USE-1)", async () => {
       const degraded = settlement("req_1", { degraded: true });
       expect(await ledger.settle(degraded)).toMatchObject({ duplicate: false });
       expect(await ledger.settle(degraded)).toMatchObject({ duplicate: true });
@@ -72,7 +72,7 @@ export function describeLedger(open: OpenState): void {
       expect(await ledger.liveLeases()).toBe(0);
     });
 
-    it("state RL-18: finds requests that nobody renewed when their lease has run out, and no others", async () => {
+    it("finds requests that nobody renewed when their lease has run out, and no others (state RL-18)", async () => {
       await ledger.admit(admission("req_1"));
       await ledger.admit(admission("req_2"));
       await harness.advance(leaseMs - 10_000);
@@ -89,7 +89,7 @@ export function describeLedger(open: OpenState): void {
       expect(await ledger.sweepLost(10, leaseMs)).toMatchObject([{ requestId: "req_1", account: "a" }]);
     });
 
-    it("USE-13: tells of a lost request who ran what, since when, and how far it was", async () => {
+    it("tells of a lost request who ran what, since when, and how far it was (USE-13)", async () => {
       const atMs = harness.state.now();
       await ledger.admit(admission("req_1", { operation: "create_embeddings", promptTokens: 7 }));
       await ledger.admit(admission("req_2", { account: "b", keyId: null, model: "org/n", promptTokens: 8 }));
@@ -121,7 +121,7 @@ export function describeLedger(open: OpenState): void {
       for (const { admittedAtMs } of lost) expect(Math.abs(admittedAtMs - atMs)).toBeLessThan(leaseMs / 2);
     });
 
-    it("USE-13: two sweepers get no request both, and who gets it has a lease's time to settle it", async () => {
+    it("two sweepers get no request both, and who gets it has a lease's time to settle it (USE-13)", async () => {
       const ids = Array.from({ length: 20 }, (_, number) => `req_${number}`);
       for (const id of ids) await ledger.admit(admission(id));
       await harness.advance(leaseMs);
@@ -137,7 +137,7 @@ export function describeLedger(open: OpenState): void {
       expect(await ledger.sweepLost(100, leaseMs)).toHaveLength(20);
     });
 
-    it("USE-13: counts a lost request once, whatever its process tells of it later", async () => {
+    it("counts a lost request once, whatever its process tells of it later (USE-13)", async () => {
       await ledger.admit(admission("req_1"));
       await harness.advance(leaseMs);
       const [lost] = await ledger.sweepLost(10, leaseMs);

@@ -30,7 +30,7 @@ export function describeLimits(open: OpenState): void {
     const tokensOf = async (limit: LimitScope): Promise<number | undefined> =>
       (await ledger.inspect("a", [limit]))[0]?.tokens;
 
-    describe("state RL-1: refuses what one limit has no room for", () => {
+    describe("refuses what one limit has no room for (state RL-1)", () => {
       for (const kind of ["key", "account", "model"] as const) {
         it(`requests per minute of a ${kind}`, async () => {
           const limit = scope(kind, "o", { requestsPerMinute: 2 });
@@ -85,7 +85,7 @@ export function describeLimits(open: OpenState): void {
       for (const limit of limits) expect(await admit([limit])).toMatchObject({ admitted: true });
     });
 
-    describe("state RL-2: a refused request is charged on no limit", () => {
+    describe("a refused request is charged on no limit (state RL-2)", () => {
       const key = scope("key", "key_1", { requestsPerMinute: 10, tokensPerMinute: 1_000, concurrency: 10 });
       const model = scope("model", "m", { requestsPerMinute: 10, tokensPerMinute: 1_000, concurrency: 10 });
       const tight: readonly [string, LimitScope][] = [
@@ -105,7 +105,7 @@ export function describeLimits(open: OpenState): void {
       }
     });
 
-    it("state RL-3: of requests that arrive at the same moment as many pass as there is room for", async () => {
+    it("of requests that arrive at the same moment as many pass as there is room for (state RL-3)", async () => {
       const scopes = [
         scope("key", "key_1", { requestsPerMinute: 20 }),
         scope("account", "a", { requestsPerMinute: 15 }),
@@ -114,14 +114,14 @@ export function describeLimits(open: OpenState): void {
       expect(answers.filter(({ admitted }) => admitted)).toHaveLength(15);
     });
 
-    it("state RL-3: of tokens that are asked for at the same moment as many are reserved as there is room for", async () => {
+    it("of tokens that are asked for at the same moment as many are reserved as there is room for (state RL-3)", async () => {
       const limit = scope("account", "a", { tokensPerMinute: 1_000 });
       const answers = await Promise.all(Array.from({ length: 40 }, () => admit([limit], 90)));
       expect(answers.filter(({ admitted }) => admitted)).toHaveLength(11);
       expect(await tokensOf(limit)).toBe(990);
     });
 
-    it("state RL-3: what was charged counts for 60 seconds", async () => {
+    it("what was charged counts for 60 seconds (state RL-3)", async () => {
       const limit = scope("account", "a", { requestsPerMinute: 1 });
       await admit([limit]);
       for (const ms of [20_000, 20_000, 12_000]) {
@@ -130,14 +130,14 @@ export function describeLimits(open: OpenState): void {
       }
     });
 
-    it("state RL-4: 65 seconds later the whole limit is there again", async () => {
+    it("65 seconds later the whole limit is there again (state RL-4)", async () => {
       const limit = scope("account", "a", { requestsPerMinute: 5, tokensPerMinute: 100 });
       for (let i = 0; i < 5; i++) await admit([limit], 20);
       await harness.advance(65_000);
       for (let i = 0; i < 5; i++) expect(await admit([limit], 20)).toMatchObject({ admitted: true });
     });
 
-    it("state RL-10: who waits as long as it is told is admitted", async () => {
+    it("who waits as long as it is told is admitted (state RL-10)", async () => {
       const limit = scope("account", "a", { tokensPerMinute: 100 });
       for (const [afterMs, tokens] of [
         [0, 40],
@@ -157,7 +157,7 @@ export function describeLimits(open: OpenState): void {
       }
     });
 
-    it("state RL-10: the wait is that of the charges that must leave, not of the whole window", async () => {
+    it("the wait is that of the charges that must leave, not of the whole window (state RL-10)", async () => {
       const limit = scope("account", "a", { requestsPerMinute: 2 });
       await admit([limit]);
       await harness.advance(40_000);
@@ -167,7 +167,7 @@ export function describeLimits(open: OpenState): void {
       expect(waitMs).toBeLessThanOrEqual(25_000);
     });
 
-    it("state RL-8: what is larger than the limit is refused without a wait, also on an empty window", async () => {
+    it("what is larger than the limit is refused without a wait, also on an empty window (state RL-8)", async () => {
       const limit = scope("account", "a", { requestsPerMinute: 5, tokensPerMinute: 100 });
       expect(refusalOf(await admit([limit], 101))).toEqual({
         which: "tokens",
@@ -190,7 +190,7 @@ export function describeLimits(open: OpenState): void {
       expect(refusalOf(await admit([key, account, small], 11))).toMatchObject({ which: "tokens", retryAfterMs: null });
     });
 
-    describe("wire RL-1: tells how much is left", () => {
+    describe("tells how much is left (wire RL-1)", () => {
       it("in each dimension by the tightest limit, after the request was charged", async () => {
         const key = scope("key", "key_1", { requestsPerMinute: 10, tokensPerMinute: 500 });
         const account = scope("account", "a", { requestsPerMinute: 4, tokensPerMinute: 1_000 });
@@ -228,7 +228,7 @@ export function describeLimits(open: OpenState): void {
       });
     });
 
-    describe("state RL-6: at the end", () => {
+    describe("at the end (state RL-6)", () => {
       const limit = scope("account", "a", { requestsPerMinute: 10, tokensPerMinute: 1_000, concurrency: 10 });
 
       it("what was reserved and not used is given back, once", async () => {
@@ -272,14 +272,14 @@ export function describeLimits(open: OpenState): void {
       });
     });
 
-    it("state RL-7: a request that its client left is charged for its prompt and for what was produced", async () => {
+    it("a request that its client left is charged for its prompt and for what was produced (state RL-7)", async () => {
       const limit = scope("account", "a", { tokensPerMinute: 1_000 });
       await admit([limit], 800);
       await settleLast(100, 7, "client_left");
       expect(await tokensOf(limit)).toBe(107);
     });
 
-    it("state RL-14: a failure before any token gives the tokens back and keeps the request", async () => {
+    it("a failure before any token gives the tokens back and keeps the request (state RL-14)", async () => {
       const limit = scope("account", "a", everyLimit);
       await admit([limit], 800);
       await ledger.settle(
@@ -288,7 +288,7 @@ export function describeLimits(open: OpenState): void {
       expect(await ledger.inspect("a", [limit])).toEqual([{ owner: limit.owner, requests: 1, tokens: 0, running: 0 }]);
     });
 
-    it("state RL-14: a request that validation refuses costs one request, once, also beyond the limit", async () => {
+    it("a request that validation refuses costs one request, once, also beyond the limit (state RL-14)", async () => {
       const limit = scope("account", "a", { requestsPerMinute: 2, tokensPerMinute: 100 });
       for (const requestId of ["req_x", "req_y", "req_z", "req_z"]) {
         await ledger.chargeRefused({ requestId, account: "a", keyId: "key_1", scopes: [limit] });
@@ -325,7 +325,7 @@ export function describeLimits(open: OpenState): void {
       expect(await admit([scope("account", "a", { requestsPerMinute: 3 })])).toMatchObject({ admitted: true });
     });
 
-    it("state RL-18: the place of a request whose process died is free when the sweep has settled it", async () => {
+    it("the place of a request whose process died is free when the sweep has settled it (state RL-18)", async () => {
       const limit = scope("account", "a", { concurrency: 1 });
       await admit([limit]);
       await harness.advance(leaseMs);
@@ -335,7 +335,7 @@ export function describeLimits(open: OpenState): void {
       expect(await admit([limit])).toMatchObject({ admitted: true });
     });
 
-    describe("state RL-22: an administrator", () => {
+    describe("an administrator (state RL-22)", () => {
       const limits = [
         scope("key", "key_1", everyLimit),
         scope("account", "a", everyLimit),

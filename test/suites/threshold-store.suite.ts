@@ -6,7 +6,7 @@ export function describeThresholdStore(open: OpenState): void {
   describe("ThresholdStore", () => {
     const harness = eachTest(open);
 
-    it("USE-4: gives back every field, the oldest first", async () => {
+    it("gives back every field, the oldest first (USE-4)", async () => {
       const { thresholds } = harness.state;
       const all = [
         threshold("thr_b", { createdAtMs: 1_000, metric: "cost", period: "day", percents: [50, 80, 100] }),

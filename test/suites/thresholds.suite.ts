@@ -38,14 +38,14 @@ export function describeThresholds(open: OpenState): void {
       return bodies.map((body) => JSON.parse(body).data as Record<string, unknown>);
     };
 
-    it("USE-3: is told once, by the settlement that reaches it", async () => {
+    it("is told once, by the settlement that reaches it (USE-3)", async () => {
       const thresholds = [threshold("thr_a")];
       expect(await use(999, { thresholds })).toEqual([]);
       expect(await use(1, { thresholds })).toEqual(["thr_a"]);
       expect(await use(5_000, { thresholds })).toEqual([]);
     });
 
-    it("USE-3: is told once when a hundred settlements reach it at the same moment", async () => {
+    it("is told once when a hundred settlements reach it at the same moment (USE-3)", async () => {
       await insert("we_a");
       const thresholds = [threshold("thr_a", { limit: 500n })];
       const crossed = await Promise.all(Array.from({ length: 100 }, () => use(10, { thresholds })));
@@ -53,7 +53,7 @@ export function describeThresholds(open: OpenState): void {
       expect(await toldOf()).toMatchObject([{ threshold_id: "thr_a", threshold: 500, used: 500 }]);
     });
 
-    it("USE-2: the event holds the sum with the settlement that reached it", async () => {
+    it("the event holds the sum with the settlement that reached it (USE-2)", async () => {
       await insert("we_a");
       const [reached] = [threshold("thr_a", { percents: [80] })];
       await use(700, { thresholds: [reached] });
@@ -79,7 +79,7 @@ export function describeThresholds(open: OpenState): void {
       expect(delivery?.id).toBe(deliveryId(delivery?.eventId ?? "", "we_a"));
     });
 
-    it("USE-5: a jump over several values tells each, the lowest first", async () => {
+    it("a jump over several values tells each, the lowest first (USE-5)", async () => {
       await insert("we_a");
       const thresholds = [threshold("thr_a", { percents: [50, 80, 100] })];
       expect(await use(499, { thresholds })).toEqual([]);
@@ -92,14 +92,14 @@ export function describeThresholds(open: OpenState): void {
       ]);
     });
 
-    it("USE-5: an edited value is armed again, and told at the next usage when it is reached already", async () => {
+    it("an edited value is armed again, and told at the next usage when it is reached already (USE-5)", async () => {
       expect(await use(1_200, { thresholds: [threshold("thr_a")] })).toEqual(["thr_a"]);
       expect(await use(1, { thresholds: [threshold("thr_a", { limit: 1_100n })] })).toEqual(["thr_a"]);
       expect(await use(1, { thresholds: [threshold("thr_a", { limit: 2_000n })] })).toEqual([]);
       expect(await use(1, { thresholds: [threshold("thr_a")] })).toEqual([]);
     });
 
-    it("USE-6: is armed again in a new period, and a period that is over is not told anew", async () => {
+    it("is armed again in a new period, and a period that is over is not told anew (USE-6)", async () => {
       const thresholds = [threshold("thr_a")];
       const endedAtMs = harness.state.now();
       expect(await use(1_000, { thresholds })).toEqual(["thr_a"]);
@@ -109,7 +109,7 @@ export function describeThresholds(open: OpenState): void {
       expect(await use(1_000, { thresholds })).toEqual(["thr_a"]);
     });
 
-    it("USE-4: looks at tokens, requests or cost, of the day or the month", async () => {
+    it("looks at tokens, requests or cost, of the day or the month (USE-4)", async () => {
       const thresholds = [
         threshold("thr_tokens", { limit: 30n }),
         threshold("thr_requests", { metric: "requests", limit: 3n, period: "day" }),
@@ -122,7 +122,7 @@ export function describeThresholds(open: OpenState): void {
       expect([...(await use(0, { ...changes, endedAtMs }))].toSorted()).toEqual(["thr_cost", "thr_requests"]);
     });
 
-    it("USE-4: looks at one key where it is the key's", async () => {
+    it("looks at one key where it is the key's (USE-4)", async () => {
       const ofKey = threshold("thr_key", { apiKeyId: "key_1" });
       await use(5_000, { keyId: "key_2" });
       expect(await use(999, { thresholds: [ofKey] })).toEqual([]);
@@ -130,14 +130,14 @@ export function describeThresholds(open: OpenState): void {
       expect(usageScopeOf(ofKey)).toEqual({ kind: "key", id: "key_1" });
     });
 
-    it("USE-9: compares sums beyond 2^53 to the unit", async () => {
+    it("compares sums beyond 2^53 to the unit (USE-9)", async () => {
       const thresholds = [threshold("thr_a", { metric: "cost", limit: 2n ** 53n + 2n })];
       expect(await use(0, { thresholds, costNano: Number.MAX_SAFE_INTEGER })).toEqual([]);
       expect(await use(0, { thresholds, costNano: 2 })).toEqual([]);
       expect(await use(0, { thresholds, costNano: 1 })).toEqual(["thr_a"]);
     });
 
-    it("USE-1: a repeated settlement reaches nothing", async () => {
+    it("a repeated settlement reaches nothing (USE-1)", async () => {
       const thresholds = [threshold("thr_a")];
       const half = settlement("req_1", { promptTokens: 600, completionTokens: 0, thresholds });
       await ledger.settle(half);
@@ -146,7 +146,7 @@ export function describeThresholds(open: OpenState): void {
     });
 
     describe("deliveries", () => {
-      it("WH-14: one for each endpoint of the account that is enabled and wants the event", async () => {
+      it("one for each endpoint of the account that is enabled and wants the event (WH-14)", async () => {
         await insert("we_a", { events: ["request.completed"] });
         await insert("we_b");
         await insert("we_off", { status: "disabled" });
@@ -160,7 +160,7 @@ export function describeThresholds(open: OpenState): void {
         expect(await harness.state.deliveries.due()).toBe(2);
       });
 
-      it("WH-12: holds the bytes of the event as they were made", async () => {
+      it("holds the bytes of the event as they were made (WH-12)", async () => {
         await insert("we_a");
         const beforeMs = harness.state.now();
         await use(1, { event: event(1) });
@@ -185,7 +185,7 @@ export function describeThresholds(open: OpenState): void {
         expect(Math.abs((delivery?.createdAtMs ?? 0) - beforeMs)).toBeLessThan(10_000);
       });
 
-      it("WH-11: the same event makes no second delivery", async () => {
+      it("the same event makes no second delivery (WH-11)", async () => {
         await insert("we_a");
         await use(1, { event: event(1) });
         await use(1, { event: event(1) });
@@ -194,7 +194,7 @@ export function describeThresholds(open: OpenState): void {
         expect((await deliveries()).map(({ endpointId }) => endpointId).toSorted()).toEqual(["we_a", "we_b"]);
       });
 
-      it("USE-1: a repeated settlement makes none", async () => {
+      it("a repeated settlement makes none (USE-1)", async () => {
         await insert("we_a");
         await ledger.settle(settlement("req_x", { event: event(1) }));
         await ledger.settle(settlement("req_x", { event: event(2) }));

@@ -34,7 +34,7 @@ export function describeUsage(open: OpenState): void {
       toMs = day + dayMs,
     ): Promise<readonly UsageRow[]> => harness.state.usage.rows({ account, width, fromMs, toMs });
 
-    it("USE-10: adds up requests by hour and day, key and model", async () => {
+    it("adds up requests by hour and day, key and model (USE-10)", async () => {
       await settle({ endedAtMs: day, promptTokens: 100, completionTokens: 1, cachedTokens: 60, costNano: 7 });
       await settle({
         endedAtMs: day + hourMs - 1,
@@ -80,7 +80,7 @@ export function describeUsage(open: OpenState): void {
       expect(await rows("day", "nobody")).toEqual([]);
     });
 
-    it("USE-6: a request counts when it ends, by the store's time unless its end was told", async () => {
+    it("a request counts when it ends, by the store's time unless its end was told (USE-6)", async () => {
       const hour = Math.floor(harness.state.now() / hourMs) * hourMs;
       await settle();
       const found = await rows("hour", "a", hour, hour + 2 * hourMs);
@@ -91,7 +91,7 @@ export function describeUsage(open: OpenState): void {
       expect(await rows("hour", "a", hour, hour + 4 * hourMs)).toHaveLength(2);
     });
 
-    it("USE-6: sums a day and a month of the account and of each key", async () => {
+    it("sums a day and a month of the account and of each key (USE-6)", async () => {
       const month = periodAt("month", harness.state.now() - 70 * dayMs);
       await settle({ endedAtMs: month.startMs });
       await settle({ endedAtMs: month.endMs - 1, keyId: "key_2" });
@@ -109,7 +109,7 @@ export function describeUsage(open: OpenState): void {
       });
     });
 
-    it("USE-9: sums beyond 2^53 are exact to the unit", async () => {
+    it("sums beyond 2^53 are exact to the unit (USE-9)", async () => {
       const most = Number.MAX_SAFE_INTEGER;
       const times = 6;
       for (let i = 0; i < times; i++) {
@@ -136,12 +136,12 @@ export function describeUsage(open: OpenState): void {
       expect(await usage.used("a", { kind: "account", id: "a" }, periodAt("day", day))).toEqual(expected);
     });
 
-    it("USE-1: a request that ended before anything ran counts as one without tokens", async () => {
+    it("a request that ended before anything ran counts as one without tokens (USE-1)", async () => {
       await settle({ endedAtMs: day, why: "failed", error: "internal_error", promptTokens: 0, completionTokens: 0 });
       expect(await rows("day")).toMatchObject([{ requests: 1n, promptTokens: 0n, completionTokens: 0n }]);
     });
 
-    it("USE-1: adds up what many tell at the same moment", async () => {
+    it("adds up what many tell at the same moment (USE-1)", async () => {
       await Promise.all(Array.from({ length: 100 }, () => settle({ endedAtMs: day })));
       expect(await rows("hour")).toMatchObject([{ requests: 100n, promptTokens: 1_000n, completionTokens: 500n }]);
     });
@@ -154,7 +154,7 @@ export function describeUsage(open: OpenState): void {
       expect(await harness.state.usage.accounts()).toEqual(["a", "b", "c"]);
     });
 
-    it("USE-15: keeps hours for 90 days and days for two years", async () => {
+    it("keeps hours for 90 days and days for two years (USE-15)", async () => {
       day = periodAt("day", harness.state.now()).startMs;
       await settle({ endedAtMs: day });
       await harness.advance(89 * dayMs);

@@ -105,7 +105,7 @@ async function expectAtRest(): Promise<void> {
 
 describe.each(wayNames)("a client that leaves over %s", (name) => {
   it.each(stages)(
-    "REL-2 SSE-14 RETRY-6: $name ends the work at once, and what was produced is counted",
+    "$name ends the work at once, and what was produced is counted (REL-2, SSE-14, RETRY-6)",
     { timeout: 600_000 },
     async (stage) => {
       const way = wayOf(name);
@@ -129,7 +129,7 @@ describe.each(wayNames)("a client that leaves over %s", (name) => {
     },
   );
 
-  it("REL-7: a client's own deadline ends the work, and is counted as a deadline", async () => {
+  it("a client's own deadline ends the work, and is counted as a deadline (REL-7)", async () => {
     const way = wayOf(name);
     for (const kind of ["stream", "unary"] as const) {
       const before = ended("deadline").length;

@@ -143,7 +143,7 @@ const stages: readonly { name: string; model: string; calls: number; once: (roun
 
 describe("a client of the embedded engine that leaves", () => {
   it.each(stages)(
-    "REL-2 state RL-7: $name frees its slots at once, and what was produced is counted",
+    "$name frees its slots at once, and what was produced is counted (REL-2, state RL-7)",
     { timeout: 600_000 },
     async ({ name, model, calls, once }) => {
       const linesBefore = service.logs.length;
@@ -166,7 +166,7 @@ describe("a client of the embedded engine that leaves", () => {
     },
   );
 
-  it("REL-2: takes no slot with it: each answers again, and no engine process was restarted", async () => {
+  it("takes no slot with it: each answers again, and no engine process was restarted (REL-2)", async () => {
     const whole = { max_tokens: 5, stream: false };
     for (const [model, slots] of [
       ["narrow", 1],

@@ -175,7 +175,7 @@ function silenceOf({ model, beganAtMs, outputAtMs, endedAtMs }: Ending, outages:
 describe("a service whose engine processes are lost", () => {
   const count = rounds(30);
 
-  it("REL-4: ends every request within the stall limit after its process is killed or stopped under load, and recovers", {
+  it("ends every request within the stall limit after its process is killed or stopped under load, and recovers (REL-4)", {
     timeout: 60_000 + count * 60_000,
   }, async () => {
     const running = await serve(modelIds, { stall: `${stallMs / 1_000}s`, circuit_crashes: 1_000 });
@@ -211,7 +211,7 @@ describe("a service whose engine processes are lost", () => {
     expect(models).toMatchObject(modelIds.map((id) => ({ id, busy: 0, waiting: 0 })));
   });
 
-  it("REL-4 RETRY-1: is refused with 503 and a wait after the sixth crash, and answers again after a probe", {
+  it("is refused with 503 and a wait after the sixth crash, and answers again after a probe (REL-4, RETRY-1)", {
     timeout: 180_000,
   }, async () => {
     const crashes = 6;

@@ -77,7 +77,7 @@ function expectCalls({ calls, finishReason, content }: ChatAnswer, tools: readon
 }
 
 describe("a call that is forced, from a model of random weights", () => {
-  it("TOOL-5 TOOL-10: is made and has arguments that satisfy the tool's schema, streamed or not, for random schemas", {
+  it("is made and has arguments that satisfy the tool's schema, streamed or not, for random schemas (TOOL-5, TOOL-10)", {
     timeout: 120_000 + schemas * 20_000,
   }, async () => {
     for (let seed = 0; seed < schemas; seed++) {
@@ -103,7 +103,7 @@ describe("a call that is forced, from a model of random weights", () => {
     }
   });
 
-  it("TOOL-9: is the only one without parallel calls, and one of up to 16 with them", async () => {
+  it("is the only one without parallel calls, and one of up to 16 with them (TOOL-9)", async () => {
     const tool = {
       type: "function",
       function: { name: "go", parameters: { type: "object", properties: {}, additionalProperties: false } },
@@ -121,14 +121,14 @@ describe("a call that is forced, from a model of random weights", () => {
     }
   });
 
-  it("TOOL-5: of a function that was not offered is refused", async () => {
+  it("of a function that was not offered is refused (TOOL-5)", async () => {
     const { definition } = randomTool(1);
     const tool_choice = { type: "function", function: { name: "tool_2" } };
     const reply = await api.chat({ model: "plain", tools: [definition], tool_choice });
     expect([reply.status, reply.json.error.param]).toEqual([400, "tool_choice"]);
   });
 
-  it("TOOL-15: is cut by the budget like any answer and finishes with length", async () => {
+  it("is cut by the budget like any answer and finishes with length (TOOL-15)", async () => {
     const { definition } = randomTool(4);
     const cut = await answers({
       model: "hermes",
@@ -142,7 +142,7 @@ describe("a call that is forced, from a model of random weights", () => {
 });
 
 describe("the choice none", () => {
-  it("TOOL-4: never brings a call, whatever the model says", async () => {
+  it("never brings a call, whatever the model says (TOOL-4)", async () => {
     for (let seed = 0; seed < rounds(50); seed++) {
       const tools = [randomTool(seed).definition];
       const asked = { model: models[seed % 2], seed, tools, tool_choice: "none", max_tokens: 20 };
@@ -172,7 +172,7 @@ describe("a tool whose schema cannot be enforced", () => {
     function: { name: "f", parameters: { type: "object", properties: { a }, required: ["a"] }, strict },
   });
 
-  it.each(unenforceable)("TOOL-14: by %s is refused when it is strict, by its place", async (keyword, schema) => {
+  it.each(unenforceable)("by %s is refused when it is strict, by its place (TOOL-14)", async (keyword, schema) => {
     const good = { type: "function", function: { name: "g", strict: true } };
     const tools = [good, withSchema(schema, true)];
     for (const model of models) {
@@ -184,7 +184,7 @@ describe("a tool whose schema cannot be enforced", () => {
     expectError(auto, 400, "invalid_function_parameters", "tools[1].function.parameters");
   });
 
-  it("TOOL-14: is called all the same when it is not strict", async () => {
+  it("is called all the same when it is not strict (TOOL-14)", async () => {
     for (const [, schema] of unenforceable) {
       const asked = { model: "plain", seed: 1, tools: [withSchema(schema, false)], max_tokens: 40 };
       const { calls } = wholeAnswer(await api.chat({ ...asked, tool_choice: "required" }));

@@ -32,7 +32,7 @@ async function both(fields: object): Promise<readonly ChatAnswer[]> {
 }
 
 describe("a call that the model makes by itself", () => {
-  it("TOOL-3 TOOL-10: is read out of its text, streamed or not", async () => {
+  it("is read out of its text, streamed or not (TOOL-3, TOOL-10)", async () => {
     for (const told of await both({ model: "auto" })) {
       expect(told).toMatchObject({ content: "Looking.", finishReason: "tool_calls" });
       expect(told.calls.map(({ name }) => name)).toEqual(["get_weather", "get_weather"]);
@@ -40,14 +40,14 @@ describe("a call that the model makes by itself", () => {
     }
   });
 
-  it("TOOL-9: is the last one when calls may not be parallel", async () => {
+  it("is the last one when calls may not be parallel (TOOL-9)", async () => {
     for (const told of await both({ model: "auto", parallel_tool_calls: false })) {
       expect(told.finishReason).toBe("tool_calls");
       expect(told.calls.map((call) => JSON.parse(call.arguments))).toEqual([{ city: "Oslo 🙂" }]);
     }
   });
 
-  it("TOOL-4: is text with the choice none, and without tools", async () => {
+  it("is text with the choice none, and without tools (TOOL-4)", async () => {
     for (const told of [
       ...(await both({ model: "auto", tool_choice: "none" })),
       ...(await both({ model: "auto", tools: [] })),
@@ -58,7 +58,7 @@ describe("a call that the model makes by itself", () => {
 });
 
 describe("a model whose template knows no tools", () => {
-  it("MODEL-10: is listed as forced-only, and one whose template does as auto", async () => {
+  it("is listed as forced-only, and one whose template does as auto (MODEL-10)", async () => {
     const { json } = await api.get("/v1/models");
     const listed = json.data.map(({ id, tool_calling }: Record<string, unknown>) => [id, tool_calling]);
     expect(listed).toEqual([
@@ -67,7 +67,7 @@ describe("a model whose template knows no tools", () => {
     ]);
   });
 
-  it("TOOL-3: answers the choice auto with text, and is not told of the tools", async () => {
+  it("answers the choice auto with text, and is not told of the tools (TOOL-3)", async () => {
     const [without] = await both({ model: "forced-only", tools: [] });
     for (const told of await both({ model: "forced-only" })) {
       expect(told).toMatchObject({ content: script, calls: [], finishReason: "stop" });

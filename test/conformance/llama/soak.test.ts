@@ -104,7 +104,7 @@ async function debugState(): Promise<DebugState> {
 }
 
 describe("a service under load for a long time", () => {
-  it("REL-2: keeps its memory and loses no slot while one client in twenty leaves", {
+  it("keeps its memory and loses no slot while one client in twenty leaves (REL-2)", {
     timeout: soakMs + 180_000,
   }, async () => {
     expect(await chat({}, false)).toBe(200);

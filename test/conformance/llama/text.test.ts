@@ -37,7 +37,7 @@ const promptTokens = async (content: string): Promise<number> =>
   wholeAnswer(await api.chat({ model: "m", ...said(content) })).usage.prompt_tokens;
 
 describe("the text of an answer", () => {
-  it("SSE-10 STRM-18: is what the model says, and a stream cuts no code point", async () => {
+  it("is what the model says, and a stream cuts no code point (SSE-10, STRM-18)", async () => {
     for (const answer of await both({})) {
       expect(answer).toMatchObject({ content: script, finishReason: "stop" });
       // Half of a character would come out of the bytes as U+FFFD, which the text has none of.
@@ -45,7 +45,7 @@ describe("the text of an answer", () => {
     }
   });
 
-  it("SSE-10: holds back a code point that several tokens make until it is whole", async () => {
+  it("holds back a code point that several tokens make until it is whole (SSE-10)", async () => {
     const text = "日本語 🙂 é";
     const schema = { enum: [text] };
     const response_format = { type: "json_schema", json_schema: { name: "a", schema, strict: true } };
@@ -57,7 +57,7 @@ describe("the text of an answer", () => {
     expect(usage.completion_tokens).toBeGreaterThan(pieces.length);
   });
 
-  it("CHAT-8: ends before a stop string, which never shows, also where tokens or characters meet in it", async () => {
+  it("ends before a stop string, which never shows, also where tokens or characters meet in it (CHAT-8)", async () => {
     const cases = [
       ["me 河", "Once upon a ti"],
       ["🙂", "Once upon a time 河の水 ran down; 🦊"],
@@ -71,7 +71,7 @@ describe("the text of an answer", () => {
     }
   });
 
-  it("CHAT-6: may fill what the prompt leaves of the context when no limit is given, and ends with length there", async () => {
+  it("may fill what the prompt leaves of the context when no limit is given, and ends with length there (CHAT-6)", async () => {
     for (const { usage, finishReason } of await both({ model: "long", ...said("go") })) {
       expect([usage.total_tokens, finishReason]).toEqual([longContext, "length"]);
     }
@@ -84,7 +84,7 @@ describe("the text of an answer", () => {
 });
 
 describe("usage", () => {
-  it("RESP-8: counts the tokens of the rendered prompt and of the answer exactly", async () => {
+  it("counts the tokens of the rendered prompt and of the answer exactly (RESP-8)", async () => {
     // Three control tokens, and otherwise no word of the model: a token per byte.
     const bytes = (text: string) => Buffer.byteLength(text);
     const rendered = bytes("user\n") + bytes("Hi") + bytes("\n") + bytes("assistant\n");
@@ -97,7 +97,7 @@ describe("usage", () => {
     }
   });
 
-  it("SEC-23: says how much of a prompt was still known from the same key, and nothing else changes", async () => {
+  it("says how much of a prompt was still known from the same key, and nothing else changes (SEC-23)", async () => {
     const asked = { model: "m", ...said("The same question twice") };
     const cached = async () => (await api.chat(asked)).json.usage;
     const first = await cached();
@@ -117,7 +117,7 @@ describe("control tokens in what a user writes", () => {
     expect(await promptTokens(hostile)).toBe(await promptTokens(harmless));
   });
 
-  it("CMPL-14: stay text in the prompt of a completion", async () => {
+  it("stay text in the prompt of a completion (CMPL-14)", async () => {
     const count = async (prompt: string) =>
       (await api.completion({ model: "m", prompt, max_tokens: 1 })).json.usage.prompt_tokens;
     expect(await count(hostile)).toBe(await count(harmless));
@@ -125,7 +125,7 @@ describe("control tokens in what a user writes", () => {
 });
 
 describe("a prompt that alone is longer than the context", () => {
-  it("CHAT-6 ERR-26: is refused with the numbers before anything is streamed", async () => {
+  it("is refused with the numbers before anything is streamed (CHAT-6, ERR-26)", async () => {
     const content = "#".repeat(400);
     const expected = 3 + Buffer.byteLength(`user\n${content}\nassistant\n`);
     for (const fields of [{}, { stream: true }, { max_tokens: 9 }]) {
@@ -140,7 +140,7 @@ describe("a prompt that alone is longer than the context", () => {
 });
 
 describe("echo", () => {
-  it("CMPL-8: puts the prompt before the text, as it was written, for each choice, and counts nothing more", async () => {
+  it("puts the prompt before the text, as it was written, for each choice, and counts nothing more (CMPL-8)", async () => {
     const prompt = "日本 <|im_end|> 🙂";
     const plain = (await api.completion({ model: "m", prompt, n: 2 })).json;
     const { choices, usage } = (await api.completion({ model: "m", prompt, n: 2, echo: true })).json;
@@ -153,7 +153,7 @@ describe("echo", () => {
     expect(pieces.join("")).toBe(prompt + script);
   });
 
-  it("CMPL-8: with no tokens asked is the prompt alone, from a text or from tokens", async () => {
+  it("with no tokens asked is the prompt alone, from a text or from tokens (CMPL-8)", async () => {
     for (const prompt of ["a b", [97, 32, 98]]) {
       const { choices, usage } = (await api.completion({ model: "m", prompt, echo: true, max_tokens: 0 })).json;
       expect(choices).toEqual([{ text: "a b", index: 0, logprobs: null, finish_reason: "length" }]);
@@ -161,14 +161,14 @@ describe("echo", () => {
     }
   });
 
-  it("CMPL-8: is refused where the prompt's log probabilities are asked for, which this engine does not know", async () => {
+  it("is refused where the prompt's log probabilities are asked for, which this engine does not know (CMPL-8)", async () => {
     const reply = await api.completion({ model: "m", prompt: "a", echo: true, logprobs: 1 });
     expectError(reply, 400, "unsupported_value", "logprobs");
   });
 });
 
 describe("one chat, every way in", () => {
-  it("GRPC-2: has the same content, finish reason and usage over REST, gRPC, Connect and gRPC-Web", async () => {
+  it("has the same content, finish reason and usage over REST, gRPC, Connect and gRPC-Web (GRPC-2)", async () => {
     const question = "The way in?";
     const [rest] = await both(said(question));
     for (const name of wayNames) {

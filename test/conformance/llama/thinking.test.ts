@@ -42,7 +42,7 @@ async function both(fields: object): Promise<readonly ChatAnswer[]> {
 }
 
 describe("a model that thinks", () => {
-  it("RESP-12: has its thoughts in reasoning_content and not in content, and their tokens in the usage", async () => {
+  it("has its thoughts in reasoning_content and not in content, and their tokens in the usage (RESP-12)", async () => {
     for (const told of await both({ model: "thinks", reasoning_effort: "medium" })) {
       expect(told).toMatchObject({ reasoning: thoughts, content: answer, finishReason: "stop" });
       const { completion_tokens, completion_tokens_details } = told.usage;
@@ -51,7 +51,7 @@ describe("a model that thinks", () => {
     }
   });
 
-  it("RESP-12: has them there when the template opened them, and finishes with length inside of them", async () => {
+  it("has them there when the template opened them, and finishes with length inside of them (RESP-12)", async () => {
     for (const told of await both({ model: "opened", reasoning_effort: "high" })) {
       expect(told).toMatchObject({ reasoning: thoughts, content: answer, finishReason: "stop" });
     }
@@ -60,7 +60,7 @@ describe("a model that thinks", () => {
     }
   });
 
-  it("CHAT-24: thinks where reasoning_effort asks for it, and not without it, nor at none or minimal", async () => {
+  it("thinks where reasoning_effort asks for it, and not without it, nor at none or minimal (CHAT-24)", async () => {
     const promptTokens = async (fields: object): Promise<number> =>
       wholeAnswer(await api.chat({ model: "thinks", ...fields })).usage.prompt_tokens;
     const thinking = await promptTokens({ reasoning_effort: "low" });
@@ -81,14 +81,14 @@ describe("a model that thinks", () => {
     }
   });
 
-  it("CHAT-28: thinks where chat_template_kwargs say so", async () => {
+  it("thinks where chat_template_kwargs say so (CHAT-28)", async () => {
     const chat_template_kwargs = { enable_thinking: true };
     for (const told of await both({ model: "opened", chat_template_kwargs })) expect(told.reasoning).toBe(thoughts);
   });
 });
 
 describe("a model that does not think", () => {
-  it("CHAT-24: answers the same whatever reasoning_effort says, and a word that is none of its own is refused", async () => {
+  it("answers the same whatever reasoning_effort says, and a word that is none of its own is refused (CHAT-24)", async () => {
     const [without] = await both({ model: "plain" });
     for (const reasoning_effort of ["none", "high"]) {
       for (const told of await both({ model: "plain", reasoning_effort })) {

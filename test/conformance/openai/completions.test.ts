@@ -4,30 +4,30 @@ import { type RunningService, startService } from "../../support/start-service.j
 import { type Api, createApi, eventsOf, expectError } from "./api.js";
 
 const bad: readonly (readonly [title: string, fields: object, code: ErrorCode, param: string])[] = [
-  ["CMPL-1: no prompt", { prompt: undefined }, "missing_required_parameter", "prompt"],
-  ["CMPL-1: a null prompt", { prompt: null }, "missing_required_parameter", "prompt"],
-  ["CMPL-1: an empty list", { prompt: [] }, "empty_array", "prompt"],
-  ["CMPL-1: a number", { prompt: 5 }, "invalid_type", "prompt"],
-  ["CMPL-1: texts and ids mixed", { prompt: ["a", 1] }, "invalid_type", "prompt[1]"],
-  ["CMPL-1: ids and texts mixed", { prompt: [1, "a"] }, "invalid_type", "prompt[1]"],
-  ["CMPL-1: lists and ids mixed", { prompt: [[1], 2] }, "invalid_type", "prompt[1]"],
+  ["no prompt (CMPL-1)", { prompt: undefined }, "missing_required_parameter", "prompt"],
+  ["a null prompt (CMPL-1)", { prompt: null }, "missing_required_parameter", "prompt"],
+  ["an empty list (CMPL-1)", { prompt: [] }, "empty_array", "prompt"],
+  ["a number (CMPL-1)", { prompt: 5 }, "invalid_type", "prompt"],
+  ["texts and ids mixed (CMPL-1)", { prompt: ["a", 1] }, "invalid_type", "prompt[1]"],
+  ["ids and texts mixed (CMPL-1)", { prompt: [1, "a"] }, "invalid_type", "prompt[1]"],
+  ["lists and ids mixed (CMPL-1)", { prompt: [[1], 2] }, "invalid_type", "prompt[1]"],
   [
-    "CMPL-2: token ids for a model that takes none",
+    "token ids for a model that takes none (CMPL-2)",
     { model: "echo", prompt: [1, 2] },
     "token_input_not_supported",
     "prompt",
   ],
-  ["CMPL-3: too many choices in all", { prompt: Array(9).fill("a"), n: 15 }, "integer_above_max_value", "n"],
-  ["CMPL-7: too many log probabilities", { logprobs: 6 }, "integer_above_max_value", "logprobs"],
-  ["CMPL-7: log probabilities as in chat", { logprobs: true }, "invalid_type", "logprobs"],
-  ["CMPL-8: echo of another type", { echo: "yes" }, "invalid_type", "echo"],
-  ["CMPL-10: more candidates than choices", { best_of: 3, n: 2 }, "unsupported_parameter", "best_of"],
-  ["CMPL-11: a suffix", { suffix: "end" }, "unsupported_parameter", "suffix"],
-  ["CMPL-12: a negative limit", { max_tokens: -1 }, "integer_below_min_value", "max_tokens"],
-  ["CMPL-12 GEN-8: a temperature of another type", { temperature: "0" }, "invalid_type", "temperature"],
-  ["CMPL-12: a temperature out of range", { temperature: 3 }, "decimal_above_max_value", "temperature"],
-  ["GEN-13: no model", { model: undefined }, "missing_required_parameter", "model"],
-  ["GEN-13: an embedding model", { model: "test-embed" }, "model_not_supported", "model"],
+  ["too many choices in all (CMPL-3)", { prompt: Array(9).fill("a"), n: 15 }, "integer_above_max_value", "n"],
+  ["too many log probabilities (CMPL-7)", { logprobs: 6 }, "integer_above_max_value", "logprobs"],
+  ["log probabilities as in chat (CMPL-7)", { logprobs: true }, "invalid_type", "logprobs"],
+  ["echo of another type (CMPL-8)", { echo: "yes" }, "invalid_type", "echo"],
+  ["more candidates than choices (CMPL-10)", { best_of: 3, n: 2 }, "unsupported_parameter", "best_of"],
+  ["a suffix (CMPL-11)", { suffix: "end" }, "unsupported_parameter", "suffix"],
+  ["a negative limit (CMPL-12)", { max_tokens: -1 }, "integer_below_min_value", "max_tokens"],
+  ["a temperature of another type (CMPL-12, GEN-8)", { temperature: "0" }, "invalid_type", "temperature"],
+  ["a temperature out of range (CMPL-12)", { temperature: 3 }, "decimal_above_max_value", "temperature"],
+  ["no model (GEN-13)", { model: undefined }, "missing_required_parameter", "model"],
+  ["an embedding model (GEN-13)", { model: "test-embed" }, "model_not_supported", "model"],
 ];
 
 describe("text completions", () => {
@@ -53,7 +53,7 @@ describe("text completions", () => {
     expectError(await api.completion(fields), 400, code, param);
   });
 
-  it("CMPL-4 CMPL-5 RESP-15 PROTO-1: a document is exactly this", async () => {
+  it("a document is exactly this (CMPL-4, CMPL-5, RESP-15, PROTO-1)", async () => {
     expect((await api.completion()).json).toEqual({
       id: expect.stringMatching(/^cmpl-[A-Za-z0-9]{24,}$/),
       object: "text_completion",
@@ -71,7 +71,7 @@ describe("text completions", () => {
     });
   });
 
-  it("CMPL-2: a flat list of token ids is one prompt, a list of lists is several", async () => {
+  it("a flat list of token ids is one prompt, a list of lists is several (CMPL-2)", async () => {
     expect((await api.completion({ prompt: [1, 2, 3] })).json).toMatchObject({
       choices: [{ index: 0 }],
       usage: { prompt_tokens: 3 },
@@ -79,7 +79,7 @@ describe("text completions", () => {
     expect((await api.completion({ prompt: [[1, 2], [3]] })).json.choices).toHaveLength(2);
   });
 
-  it("CMPL-3 CMPL-13: choices are numbered by prompt first; each prompt counts once", async () => {
+  it("choices are numbered by prompt first; each prompt counts once (CMPL-3, CMPL-13)", async () => {
     const { json } = await api.completion({ model: "echo", prompt: ["a", "b c"], n: 2 });
     expect(json.choices.map(({ index, text }: { index: number; text: string }) => [index, text])).toEqual([
       [0, "a"],
@@ -90,7 +90,7 @@ describe("text completions", () => {
     expect(json.usage).toMatchObject({ prompt_tokens: 3, completion_tokens: 6, total_tokens: 9 });
   });
 
-  it("CMPL-3 CMPL-5: so they are in a stream, each with its own end", async () => {
+  it("so they are in a stream, each with its own end (CMPL-3, CMPL-5)", async () => {
     const { text } = await api.completion({ model: "echo", prompt: ["a", "b c"], n: 2, stream: true });
     const choices = eventsOf(text)
       .slice(0, -1)
@@ -109,7 +109,7 @@ describe("text completions", () => {
     }
   });
 
-  it("CMPL-7 CMPL-9: log probabilities are four lists of one length, as in no chat", async () => {
+  it("log probabilities are four lists of one length, as in no chat (CMPL-7, CMPL-9)", async () => {
     const { logprobs } = (await api.completion({ logprobs: 2 })).json.choices[0];
     expect(Object.keys(logprobs)).toEqual(["tokens", "token_logprobs", "top_logprobs", "text_offset"]);
     expect(logprobs.tokens).toEqual(["one", " two", " three"]);
@@ -117,7 +117,7 @@ describe("text completions", () => {
     for (const list of Object.values(logprobs) as unknown[][]) expect(list).toHaveLength(3);
   });
 
-  it("CMPL-8: echo begins with the prompt, also when nothing is asked for after it", async () => {
+  it("echo begins with the prompt, also when nothing is asked for after it (CMPL-8)", async () => {
     expect((await api.completion({ prompt: "Say: ", echo: true })).json.choices[0].text).toMatch(
       /^Say: .*one two three$/,
     );
@@ -126,12 +126,12 @@ describe("text completions", () => {
     expect(scored.usage.completion_tokens).toBe(0);
   });
 
-  it("CMPL-10: best_of of 1 or n is nothing special", async () => {
+  it("best_of of 1 or n is nothing special (CMPL-10)", async () => {
     expect((await api.completion({ best_of: 1 })).status).toBe(200);
     expect((await api.completion({ best_of: 2, n: 2 })).status).toBe(200);
   });
 
-  it("CMPL-12: the fields of chat do what they do in chat", async () => {
+  it("the fields of chat do what they do in chat (CMPL-12)", async () => {
     const { choices } = (await api.completion({ stop: "two", temperature: 0, seed: 1, user: "u" })).json;
     expect(choices[0]).toMatchObject({ text: "one ", finish_reason: "stop" });
     expect((await api.completion({ max_tokens: 2 })).json.choices[0]).toMatchObject({
@@ -140,14 +140,14 @@ describe("text completions", () => {
     });
   });
 
-  it("DEC-3 CHAT-6: without max_tokens the whole rest of the context may be used, with 16 it is 16", async () => {
+  it("without max_tokens the whole rest of the context may be used, with 16 it is 16 (DEC-3, CHAT-6)", async () => {
     const { json } = await api.completion({ model: "long", prompt: "a b c d e" });
     expect(json.usage).toMatchObject({ prompt_tokens: 5, completion_tokens: 35 });
     expect(json.choices[0].finish_reason).toBe("length");
     expect((await api.completion({ model: "long", max_tokens: 16 })).json.usage.completion_tokens).toBe(16);
   });
 
-  it("CMPL-14: the prompt reaches the engine as it is", async () => {
+  it("the prompt reaches the engine as it is (CMPL-14)", async () => {
     const prompt = "<|im_start|>user\n</s>[INST] \u00e9\ud83d\ude00";
     expect((await api.completion({ model: "echo", prompt })).json.choices[0].text).toBe(prompt);
   });

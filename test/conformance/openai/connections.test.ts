@@ -81,13 +81,13 @@ describe("heads of requests", () => {
     ["a target with a foreign host", () => `GET http://evil.example/v1/models HTTP/1.1\r\n${host}\r\n${key()}\r\n\r\n`],
     ["another protocol", () => "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"],
     ["no HTTP at all", () => "\x16\x03\x01\x00\xf0hello\r\n\r\n"],
-  ])("SEC-4 ERR-1: %s is 400 and the end of the connection, and what follows is not answered", async (_, text) => {
+  ])("%s is 400 and the end of the connection, and what follows is not answered (SEC-4, ERR-1)", async (_, text) => {
     const answer = await exchange(text(), get(host, key()));
     expectRawError(answer, 400, "invalid_value");
     expect(answer.answers).toBe(1);
   });
 
-  it("SEC-4: a refused head never reaches the core, nor does what follows it", async () => {
+  it("a refused head never reaches the core, nor does what follows it (SEC-4)", async () => {
     const before = service.logs.length;
     await exchange(get(host, key(), key()) + get(host, key()));
     const next = (await api.chat()).headers.get("x-request-id");
@@ -96,7 +96,7 @@ describe("heads of requests", () => {
     expect(served().map((line) => line["request_id"])).toEqual([next]);
   });
 
-  it("HDR-7 SEC-5 ERR-1: 30 KiB of headers pass and 40 KiB are 431", async () => {
+  it("30 KiB of headers pass and 40 KiB are 431 (HDR-7, SEC-5, ERR-1)", async () => {
     const filler = (bytes: number) => Array.from({ length: bytes / 1024 }, (_, i) => `X-${i}: ${"a".repeat(1010)}`);
     const served = await exchange(get(host, key(), "Connection: close", ...filler(30 * 1024)));
     expect(served.status).toBe(200);
@@ -108,14 +108,14 @@ describe("heads of requests", () => {
     );
   });
 
-  it("SEC-5: 100 header lines pass and 101 are 431, without dropping one silently", async () => {
+  it("100 header lines pass and 101 are 431, without dropping one silently (SEC-5)", async () => {
     const lines = (count: number) =>
       get(host, key(), "Connection: close", ...Array.from({ length: count - 3 }, (_, i) => `X-${i}: 1`));
     expect((await exchange(lines(100))).status).toBe(200);
     expectRawError(await exchange(lines(101)), 431, "request_headers_too_large");
   });
 
-  it("SEC-5: a URL of 8 KiB passes and a longer one is 431", async () => {
+  it("a URL of 8 KiB passes and a longer one is 431 (SEC-5)", async () => {
     const path = (bytes: number) => `/v1/models?${"a".repeat(bytes - 11)}`;
     const ask = (bytes: number) =>
       exchange(`GET ${path(bytes)} HTTP/1.1\r\n${host}\r\n${key()}\r\nConnection: close\r\n\r\n`);
@@ -136,7 +136,7 @@ describe("heads of requests", () => {
     );
   });
 
-  it("CONN-6: 100-continue is honoured", async () => {
+  it("100-continue is honoured (CONN-6)", async () => {
     const connection = await connectRaw(service.http);
     const whole = postText(chatPath, `Bearer ${service.key}`, chatBody, ["Expect: 100-continue", "Connection: close"]);
     connection.send(whole.slice(0, -chatBody.length));
@@ -145,7 +145,7 @@ describe("heads of requests", () => {
     expect(await connection.closed()).toContain("HTTP/1.1 200 OK");
   });
 
-  it("CONN-6: 100-continue is not said to who is refused: bad key, too large, wrong type", async () => {
+  it("100-continue is not said to who is refused: bad key, too large, wrong type (CONN-6)", async () => {
     const expecting = (changes: { key?: string; length?: number; type?: string }) =>
       [
         `POST ${chatPath} HTTP/1.1`,
@@ -168,7 +168,7 @@ describe("heads of requests", () => {
     }
   });
 
-  it("CONN-6: bodies may come in chunks, split anywhere", async () => {
+  it("bodies may come in chunks, split anywhere (CONN-6)", async () => {
     const pieces = Array.from(chatBody, (character) => `1\r\n${character}\r\n`);
     const head = [
       `POST ${chatPath} HTTP/1.1`,
@@ -183,7 +183,7 @@ describe("heads of requests", () => {
     expect((await exchange(head.join("\r\n"), ...pieces, "0\r\n\r\n")).status).toBe(200);
   });
 
-  it("SEC-4: a chunk of a size that is none is 400", async () => {
+  it("a chunk of a size that is none is 400 (SEC-4)", async () => {
     const head = [
       `POST ${chatPath} HTTP/1.1`,
       host,
@@ -196,7 +196,7 @@ describe("heads of requests", () => {
     expectRawError(await exchange(head.join("\r\n"), "zz\r\n{}\r\n"), 400, "invalid_value");
   });
 
-  it("CONN-1: a connection is kept, is said to be kept for 65 s, and serves the next request", async () => {
+  it("a connection is kept, is said to be kept for 65 s, and serves the next request (CONN-1)", async () => {
     const connection = await connectRaw(service.http);
     connection.send(get(host, key()));
     await connection.until('"data"');
@@ -218,12 +218,12 @@ describe("sizes of bodies", () => {
 
   const padded = (bytes: number) => chatBody + " ".repeat(bytes - chatBody.length);
 
-  it("GEN-9 ERR-16 SEC-5: a body of the limit passes and one byte more is 413", async () => {
+  it("a body of the limit passes and one byte more is 413 (GEN-9, ERR-16, SEC-5)", async () => {
     expect((await api.send("POST", chatPath, padded(limit))).status).toBe(200);
     expectError(await api.send("POST", chatPath, padded(limit + 1)), 413, "request_too_large");
   });
 
-  it("SEC-5 CONN-5: an announced size is refused before the body is sent, and a bad key before that", async () => {
+  it("an announced size is refused before the body is sent, and a bad key before that (SEC-5, CONN-5)", async () => {
     const head = (credential: string) =>
       postText(chatPath, credential, "").replace("Content-Length: 0", `Content-Length: ${2 ** 30}`);
     const early = await connectRaw(service.http);
@@ -236,7 +236,7 @@ describe("sizes of bodies", () => {
     bad.destroy();
   });
 
-  it("GEN-9: a body without an announced size is counted while it comes", async () => {
+  it("a body without an announced size is counted while it comes (GEN-9)", async () => {
     const head = postText(chatPath, `Bearer ${service.key}`, "").replace(
       "Content-Length: 0",
       "Transfer-Encoding: chunked",
@@ -245,7 +245,7 @@ describe("sizes of bodies", () => {
     expectRawError(await exchange(head, chunk.repeat(17)), 413, "request_too_large");
   });
 
-  it("CONN-5: a client that sends everything before it reads still reads the refusal", async () => {
+  it("a client that sends everything before it reads still reads the refusal (CONN-5)", async () => {
     const connection = await connectRaw(service.http);
     connection.pause();
     connection.send(postText(chatPath, `Bearer ${service.key}`, " ".repeat(20 * 1024 * 1024)));
@@ -254,7 +254,7 @@ describe("sizes of bodies", () => {
     expectRawError(parseAnswer(await connection.closed()), 413, "request_too_large");
   });
 
-  it("ERR-24: more than all bodies together may weigh is 503, and passes when there is room again", async () => {
+  it("more than all bodies together may weigh is 503, and passes when there is room again (ERR-24)", async () => {
     const holders = await Promise.all(Array.from({ length: 4 }, () => connectRaw(service.http)));
     for (const holder of holders) holder.send(postText(chatPath, `Bearer ${service.key}`, padded(limit)).slice(0, -1));
     await eventually(async () => (await api.chat()).status === 503, "the budget is used");
@@ -289,7 +289,7 @@ describe("slow clients", () => {
 
   const slowly = (text: string) => postText(chatPath, `Bearer ${service.key}`, text);
 
-  it("SEC-6 ERR-14: a head that does not end in time is 408, while others are served", async () => {
+  it("a head that does not end in time is 408, while others are served (SEC-6, ERR-14)", async () => {
     const connection = await connectRaw(service.http);
     connection.send(`GET /v1/models HTTP/1.1\r\nHost: localhost\r\n`);
     const beside = Promise.all(Array.from({ length: 20 }, () => api.chat()));
@@ -297,7 +297,7 @@ describe("slow clients", () => {
     expect((await beside).every(({ status }) => status === 200)).toBe(true);
   });
 
-  it("SEC-6 ERR-14: a body that comes in drops is 408, while others are served", async () => {
+  it("a body that comes in drops is 408, while others are served (SEC-6, ERR-14)", async () => {
     const connection = await connectRaw(service.http);
     // So much is missing that it would take minutes to come.
     connection.send(slowly(chatBody + " ".repeat(10_000)).slice(0, -10_000));
@@ -308,7 +308,7 @@ describe("slow clients", () => {
     expect((await beside).every(({ status }) => status === 200)).toBe(true);
   });
 
-  it("SEC-6 ERR-14: a body that comes fast enough but never ends is 408 as well", async () => {
+  it("a body that comes fast enough but never ends is 408 as well (SEC-6, ERR-14)", async () => {
     const connection = await connectRaw(service.http);
     connection.send(slowly(" ".repeat(10_000_000)).slice(0, 1_000));
     const stream = setInterval(() => connection.send(" ".repeat(2_000)), 20);
@@ -317,7 +317,7 @@ describe("slow clients", () => {
     connection.destroy();
   });
 
-  it("CONN-9 CONN-3: an answer that takes longer than a request may, comes, and nothing is sent ahead of it", async () => {
+  it("an answer that takes longer than a request may, comes, and nothing is sent ahead of it (CONN-9, CONN-3)", async () => {
     const connection = await connectRaw(service.http);
     const body = JSON.stringify({ model: "slow", messages: [user] });
     connection.send(postText(chatPath, `Bearer ${service.key}`, body, ["Connection: close"]));
@@ -326,7 +326,7 @@ describe("slow clients", () => {
     expect(answer.body.startsWith('{"id"')).toBe(true);
   });
 
-  it("CONN-1: the limit on slow heads does not cut an idle connection", async () => {
+  it("the limit on slow heads does not cut an idle connection (CONN-1)", async () => {
     const connection = await connectRaw(service.http);
     const ask = `GET /health HTTP/1.1\r\nHost: localhost\r\n`;
     connection.send(`${ask}\r\n`);
@@ -338,7 +338,7 @@ describe("slow clients", () => {
     expect((await connection.closed()).split("HTTP/1.1 200 OK")).toHaveLength(3);
   });
 
-  it("CONN-4: connections are accepted and served while an engine works", async () => {
+  it("connections are accepted and served while an engine works (CONN-4)", async () => {
     const work = Promise.all(Array.from({ length: 4 }, () => api.chat({ model: "slow" })));
     const startedAtMs = performance.now();
     expect((await api.get("/v1/models")).status).toBe(200);
@@ -354,7 +354,7 @@ describe("allowed hosts", () => {
   });
   afterAll(() => service.close());
 
-  it("SEC-4: a Host that is not listed is 400", async () => {
+  it("a Host that is not listed is 400 (SEC-4)", async () => {
     const ask = (name: string) => exchange(`GET /health HTTP/1.1\r\nHost: ${name}\r\nConnection: close\r\n\r\n`);
     expect((await ask("api.example")).status).toBe(200);
     expect((await ask("API.example:8080")).status).toBe(200);

@@ -39,7 +39,7 @@ describe("cross-origin requests", () => {
   });
   afterAll(() => Promise.all(started.map((service) => service.close())));
 
-  it("CORS-1: without a list no answer has a cross-origin header", async () => {
+  it("without a list no answer has a cross-origin header (CORS-1)", async () => {
     const replies = [await preflight(closed, "/v1/models", origin), await closed.chat({}, { origin })];
     expect(replies.map(({ status }) => status)).toEqual([401, 200]);
     for (const { headers } of replies) {
@@ -48,7 +48,7 @@ describe("cross-origin requests", () => {
   });
 
   it.each(paths)(
-    "CORS-2 CORS-3 HDR-1: a preflight of %s is 204 without a key and gets what it asked for",
+    "a preflight of %s is 204 without a key and gets what it asked for (CORS-2, CORS-3, HDR-1)",
     async (path) => {
       const { status, text, headers } = await preflight(api, path, origin);
       expect(status).toBe(204);
@@ -63,14 +63,14 @@ describe("cross-origin requests", () => {
     },
   );
 
-  it("CORS-1: an origin that is not listed is not let in", async () => {
+  it("an origin that is not listed is not let in (CORS-1)", async () => {
     for (const other of ["https://evil.example", "https://app.example.evil.example", "http://app.example", "null"]) {
       const replies = [await preflight(api, "/v1/models", other), await api.chat({}, { origin: other })];
       for (const { headers } of replies) expect(headers.get("access-control-allow-origin")).toBeNull();
     }
   });
 
-  it("CORS-1: every listed origin is named as itself, and * lets in all", async () => {
+  it("every listed origin is named as itself, and * lets in all (CORS-1)", async () => {
     const second = "http://localhost:5173";
     expect((await api.chat({}, { origin: second })).headers.get("access-control-allow-origin")).toBe(second);
     const { headers } = await open_.chat({}, { origin: "https://any.example" });
@@ -78,7 +78,7 @@ describe("cross-origin requests", () => {
     expect(headers.get("access-control-allow-credentials")).toBeNull();
   });
 
-  it("CORS-4 CORS-5: answers, errors and streams all say who may read what", async () => {
+  it("answers, errors and streams all say who may read what (CORS-4, CORS-5)", async () => {
     const replies = await Promise.all([
       api.chat({}, { origin }),
       api.chat({ stream: true }, { origin }),
@@ -107,7 +107,7 @@ describe("cross-origin requests", () => {
     );
   });
 
-  it("CORS-5: a refusal of the listener itself carries them, too", async () => {
+  it("a refusal of the listener itself carries them, too (CORS-5)", async () => {
     const { status, headers } = await api.get(`/v1/models?${"x".repeat(9_000)}`, { origin });
     expect(status).toBe(431);
     expect(headers.get("access-control-allow-origin")).toBe(origin);

@@ -34,7 +34,7 @@ describe("documents of /v1, byte by byte", () => {
   });
   afterAll(() => service.close());
 
-  it("RESP-1 RESP-2 RESP-3 RESP-4 RESP-7 RESP-10 RESP-13 PROTO-1: a chat completion is exactly this", async () => {
+  it("a chat completion is exactly this (RESP-1, RESP-2, RESP-3, RESP-4, RESP-7, RESP-10, RESP-13, PROTO-1)", async () => {
     const before = Math.floor(Date.now() / 1000);
     const { status, json } = await api.chat();
     expect(status).toBe(200);
@@ -65,7 +65,7 @@ describe("documents of /v1, byte by byte", () => {
     expect(json.created).toBeLessThan(before + 60);
   });
 
-  it("RESP-14 HDR-1 HDR-2 HDR-3 HDR-6: its headers say what it is, who asked and how long it took", async () => {
+  it("its headers say what it is, who asked and how long it took (RESP-14, HDR-1, HDR-2, HDR-3, HDR-6)", async () => {
     const { headers, text } = await api.chat();
     expect(headers.get("content-type")).toBe("application/json");
     expect(headers.get("content-length")).toBe(String(Buffer.byteLength(text)));
@@ -78,19 +78,19 @@ describe("documents of /v1, byte by byte", () => {
     expect(headers.get("content-encoding")).toBeNull();
   });
 
-  it("RESP-15 HDR-1: no two answers have the same id, nor do two requests", async () => {
+  it("no two answers have the same id, nor do two requests (RESP-15, HDR-1)", async () => {
     const replies = await Promise.all(Array.from({ length: 50 }, () => api.chat()));
     expect(new Set(replies.map(({ json }) => json.id)).size).toBe(50);
     expect(new Set(replies.map(({ headers }) => headers.get("x-request-id"))).size).toBe(50);
   });
 
-  it("RESP-11: the fingerprint is equal for equal models and differs where the model differs", async () => {
+  it("the fingerprint is equal for equal models and differs where the model differs (RESP-11)", async () => {
     const fingerprint = async (model: string) => (await api.chat({ model })).json.system_fingerprint;
     expect(await fingerprint("test-chat")).toBe(await fingerprint("test-chat"));
     expect(await fingerprint("test-chat")).not.toBe(await fingerprint("echo"));
   });
 
-  it("RESP-5 RESP-6 TOOL-3 TOOL-10 TOOL-11 TOOL-12 TOOL-13 DEC-8: calls are text, typed and each with its own id", async () => {
+  it("calls are text, typed and each with its own id (RESP-5, RESP-6, TOOL-3, TOOL-10, TOOL-11, TOOL-12, TOOL-13, DEC-8)", async () => {
     const { json } = await api.chat({ model: "tools", tools: [weather, clock] });
     const [choice] = json.choices;
     expect(choice.finish_reason).toBe("tool_calls");
@@ -114,7 +114,7 @@ describe("documents of /v1, byte by byte", () => {
     expect(choice.message.tool_calls[0].id).not.toBe(choice.message.tool_calls[1].id);
   });
 
-  it("RESP-6 TOOL-3 TOOL-4: without tools and with the choice none there is no call and no key for calls", async () => {
+  it("without tools and with the choice none there is no call and no key for calls (RESP-6, TOOL-3, TOOL-4)", async () => {
     for (const fields of [{}, { tools: [weather], tool_choice: "none" }, { tools: [] }, { tools: null }]) {
       const { json } = await api.chat({ model: "tools", ...fields });
       expect(json.choices[0].message).toEqual({ role: "assistant", content: "No call.", refusal: null });
@@ -122,13 +122,13 @@ describe("documents of /v1, byte by byte", () => {
     }
   });
 
-  it("TOOL-15: an answer that is cut inside a call is length, with the call so far", async () => {
+  it("an answer that is cut inside a call is length, with the call so far (TOOL-15)", async () => {
     const { json } = await api.chat({ model: "tools", tools: [weather], max_tokens: 1 });
     expect(json.choices[0].finish_reason).toBe("length");
     expect(json.choices[0].message.tool_calls[0].function).toEqual({ name: "weather", arguments: '{"city":"Oslo' });
   });
 
-  it("DEC-8: a forced function finishes with tool_calls, too", async () => {
+  it("a forced function finishes with tool_calls, too (DEC-8)", async () => {
     const { json } = await api.chat({
       model: "tools",
       tools: [weather, clock],
@@ -138,13 +138,13 @@ describe("documents of /v1, byte by byte", () => {
     expect(json.choices[0].message.tool_calls).toHaveLength(1);
   });
 
-  it("CHAT-3 RESP-3 RESP-8: n choices stand in order; the prompt counts once, what was said is summed", async () => {
+  it("n choices stand in order; the prompt counts once, what was said is summed (CHAT-3, RESP-3, RESP-8)", async () => {
     const { json } = await api.chat({ n: 3, messages: [{ role: "user", content: "one two three" }] });
     expect(json.choices.map(({ index }: { index: number }) => index)).toEqual([0, 1, 2]);
     expect(json.usage).toMatchObject({ prompt_tokens: 3, completion_tokens: 12, total_tokens: 15 });
   });
 
-  it("RESP-7: the finish reason says why it ended", async () => {
+  it("the finish reason says why it ended (RESP-7)", async () => {
     const reasonOf = async (fields: object) => (await api.chat(fields)).json.choices[0].finish_reason;
     expect(await reasonOf({})).toBe("stop");
     expect(await reasonOf({ stop: "from" })).toBe("stop");
@@ -152,7 +152,7 @@ describe("documents of /v1, byte by byte", () => {
     expect(await reasonOf({ model: "filtered" })).toBe("content_filter");
   });
 
-  it("CHAT-12 RESP-9: log probabilities have every key for every token", async () => {
+  it("log probabilities have every key for every token (CHAT-12, RESP-9)", async () => {
     const { json } = await api.chat({ logprobs: true, top_logprobs: 2 });
     const { content, refusal } = json.choices[0].logprobs;
     expect(refusal).toBeNull();
@@ -167,13 +167,13 @@ describe("documents of /v1, byte by byte", () => {
     expect((await api.chat({ logprobs: false })).json.choices[0].logprobs).toBeNull();
   });
 
-  it("CHAT-23: the answer names a tier only when the request did", async () => {
+  it("the answer names a tier only when the request did (CHAT-23)", async () => {
     expect((await api.chat({ service_tier: "flex" })).json.service_tier).toBe("default");
     expect((await api.chat({ service_tier: null })).json).not.toHaveProperty("service_tier");
     expect((await api.chat()).json).not.toHaveProperty("service_tier");
   });
 
-  it("MSG-2 MSG-10: parts are joined in order with nothing between them, for every role", async () => {
+  it("parts are joined in order with nothing between them, for every role (MSG-2, MSG-10)", async () => {
     const parts = [
       { type: "text", text: "a" },
       { type: "text", text: "b c" },
@@ -186,14 +186,14 @@ describe("documents of /v1, byte by byte", () => {
     expect(json.choices[0].message.content).toBe("ab c");
   });
 
-  it("CHAT-9 STRM-18: the same seed says the same, streamed or not", async () => {
+  it("the same seed says the same, streamed or not (CHAT-9, STRM-18)", async () => {
     const fields = { seed: 2 ** 60, temperature: 0 };
     const first = await api.chat(fields);
     const again = await api.chat(fields);
     expect(again.json.choices).toEqual(first.json.choices);
   });
 
-  it("MSG-6 MSG-8: an answer with calls can be sent back with its results, whatever text the arguments are", async () => {
+  it("an answer with calls can be sent back with its results, whatever text the arguments are (MSG-6, MSG-8)", async () => {
     const id = "c".repeat(256);
     const messages = [
       user,

@@ -4,29 +4,29 @@ import { type RunningService, startService } from "../../support/start-service.j
 import { type Api, createApi, expectError } from "./api.js";
 
 const bad: readonly (readonly [title: string, fields: object, code: ErrorCode, param: string])[] = [
-  ["EMB-1: no input", { input: undefined }, "missing_required_parameter", "input"],
-  ["EMB-1: a null input", { input: null }, "missing_required_parameter", "input"],
-  ["EMB-1: an empty text", { input: "" }, "invalid_value", "input"],
-  ["EMB-1: an empty list", { input: [] }, "empty_array", "input"],
-  ["EMB-1: an empty text among others", { input: ["a", ""] }, "invalid_value", "input[1]"],
-  ["EMB-1: an input of another type", { input: { a: 1 } }, "invalid_type", "input"],
-  ["EMB-1: a mixed list", { input: ["a", 5] }, "invalid_type", "input[1]"],
-  ["EMB-1 SEC-8: 2,049 inputs", { input: Array(2049).fill("a") }, "array_above_max_length", "input"],
+  ["no input (EMB-1)", { input: undefined }, "missing_required_parameter", "input"],
+  ["a null input (EMB-1)", { input: null }, "missing_required_parameter", "input"],
+  ["an empty text (EMB-1)", { input: "" }, "invalid_value", "input"],
+  ["an empty list (EMB-1)", { input: [] }, "empty_array", "input"],
+  ["an empty text among others (EMB-1)", { input: ["a", ""] }, "invalid_value", "input[1]"],
+  ["an input of another type (EMB-1)", { input: { a: 1 } }, "invalid_type", "input"],
+  ["a mixed list (EMB-1)", { input: ["a", 5] }, "invalid_type", "input[1]"],
+  ["2,049 inputs (EMB-1, SEC-8)", { input: Array(2049).fill("a") }, "array_above_max_length", "input"],
   [
-    "EMB-1 ERR-9: an input longer than the context",
+    "an input longer than the context (EMB-1, ERR-9)",
     { input: ["a", "b ".repeat(65)] },
     "context_length_exceeded",
     "input[1]",
   ],
-  ["EMB-2: token ids", { input: [1, 2, 3] }, "token_input_not_supported", "input"],
-  ["EMB-2: lists of token ids", { input: [[1], [2]] }, "token_input_not_supported", "input"],
-  ["EMB-5 GEN-10: an unknown encoding", { encoding_format: "int8" }, "invalid_value", "encoding_format"],
-  ["EMB-5 GEN-8: an encoding of another type", { encoding_format: 1 }, "invalid_type", "encoding_format"],
-  ["EMB-8: no dimensions", { dimensions: 0 }, "integer_below_min_value", "dimensions"],
-  ["EMB-8: more dimensions than there are", { dimensions: 65 }, "integer_above_max_value", "dimensions"],
-  ["EMB-10: a user of another type", { user: 5 }, "invalid_type", "user"],
-  ["GEN-13: no model", { model: null }, "missing_required_parameter", "model"],
-  ["GEN-13: a chat model", { model: "test-chat" }, "model_not_supported", "model"],
+  ["token ids (EMB-2)", { input: [1, 2, 3] }, "token_input_not_supported", "input"],
+  ["lists of token ids (EMB-2)", { input: [[1], [2]] }, "token_input_not_supported", "input"],
+  ["an unknown encoding (EMB-5, GEN-10)", { encoding_format: "int8" }, "invalid_value", "encoding_format"],
+  ["an encoding of another type (EMB-5, GEN-8)", { encoding_format: 1 }, "invalid_type", "encoding_format"],
+  ["no dimensions (EMB-8)", { dimensions: 0 }, "integer_below_min_value", "dimensions"],
+  ["more dimensions than there are (EMB-8)", { dimensions: 65 }, "integer_above_max_value", "dimensions"],
+  ["a user of another type (EMB-10)", { user: 5 }, "invalid_type", "user"],
+  ["no model (GEN-13)", { model: null }, "missing_required_parameter", "model"],
+  ["a chat model (GEN-13)", { model: "test-chat" }, "model_not_supported", "model"],
 ];
 
 describe("embeddings", () => {
@@ -53,7 +53,7 @@ describe("embeddings", () => {
     expectError(reply, 400, code, param);
   });
 
-  it("EMB-3 EMB-5 EMB-10 RESP-14: the answer is exactly this", async () => {
+  it("the answer is exactly this (EMB-3, EMB-5, EMB-10, RESP-14)", async () => {
     const { json, headers } = await api.embeddings({ user: "u" });
     expect(headers.get("content-type")).toBe("application/json");
     expect(json).toEqual({
@@ -68,7 +68,7 @@ describe("embeddings", () => {
     );
   });
 
-  it("EMB-4: there is one vector per input, in their order", async () => {
+  it("there is one vector per input, in their order (EMB-4)", async () => {
     const alone = (await api.embeddings({ input: "b" })).json.data[0].embedding;
     const { data } = (await api.embeddings({ input: ["a", "b", "a"] })).json;
     expect(data.map(({ index }: { index: number }) => index)).toEqual([0, 1, 2]);
@@ -77,7 +77,7 @@ describe("embeddings", () => {
     expect(data[0].embedding).not.toEqual(alone);
   });
 
-  it("EMB-6 EMB-7 PROTO-7: base64 is the same vector as float32, little-endian, padded, in one line", async () => {
+  it("base64 is the same vector as float32, little-endian, padded, in one line (EMB-6, EMB-7, PROTO-7)", async () => {
     const floats = (await api.embeddings({ encoding_format: "float" })).json.data[0].embedding as number[];
     const text = (await api.embeddings({ encoding_format: "base64" })).json.data[0].embedding as string;
     expect(text).toMatch(/^[A-Za-z0-9+/]+={0,2}$/);
@@ -87,7 +87,7 @@ describe("embeddings", () => {
     expect(floats.map(Math.fround)).toEqual(floats.map((_, i) => bytes.readFloatLE(i * 4)));
   });
 
-  it("EMB-8 EMB-9: a shortened vector has its length and is of length one", async () => {
+  it("a shortened vector has its length and is of length one (EMB-8, EMB-9)", async () => {
     for (const dimensions of [1, 32, 64]) {
       const vector = (await api.embeddings({ dimensions })).json.data[0].embedding as number[];
       expect(vector).toHaveLength(dimensions);
@@ -95,11 +95,11 @@ describe("embeddings", () => {
     }
   });
 
-  it("EMB-2: the refusal of token ids says what to set", async () => {
+  it("the refusal of token ids says what to set (EMB-2)", async () => {
     expect((await api.embeddings({ input: [1] })).json.error.message).toContain("check_embedding_ctx_length=False");
   });
 
-  it("EMB-11: 2,048 texts pass, in both encodings, and others are served in the meantime", async () => {
+  it("2,048 texts pass, in both encodings, and others are served in the meantime (EMB-11)", async () => {
     const input = Array.from({ length: 2048 }, (_, i) => `text number ${i}`);
     for (const encoding of ["float", "base64"]) {
       const batch = api.embeddings({ input, encoding_format: encoding });

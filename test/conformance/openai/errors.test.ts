@@ -43,13 +43,13 @@ describe("errors, as requests meet them", () => {
 
   const typeOf = ({ json }: Reply) => json.error.type;
 
-  it("ERR-5 GEN-13: an unknown model is 404", async () => {
+  it("an unknown model is 404 (ERR-5, GEN-13)", async () => {
     const reply = await api.chat({ model: "nowhere" });
     expectError(reply, 404, "model_not_found", "model");
     expect(typeOf(reply)).toBe("invalid_request_error");
   });
 
-  it("ERR-12 DEC-7: a read key may not generate, and is told before its body is looked at", async () => {
+  it("a read key may not generate, and is told before its body is looked at (ERR-12, DEC-7)", async () => {
     for (const path of ["/v1/chat/completions", "/v1/completions", "/v1/embeddings"]) {
       const reply = await reader.send("POST", path, "no json", { "content-type": "text/plain" });
       expectError(reply, 403, "insufficient_permissions");
@@ -58,7 +58,7 @@ describe("errors, as requests meet them", () => {
     expect((await reader.get("/v1/models")).status).toBe(200);
   });
 
-  it("ERR-13: a wrong method is 405 with those that are right", async () => {
+  it("a wrong method is 405 with those that are right (ERR-13)", async () => {
     const wrong = [
       ["GET", "/v1/chat/completions", "POST"],
       ["PUT", "/v1/embeddings", "POST"],
@@ -75,7 +75,7 @@ describe("errors, as requests meet them", () => {
     }
   });
 
-  it("ERR-13: who may not call is not told how", async () => {
+  it("who may not call is not told how (ERR-13)", async () => {
     expectError(
       await api.send("PUT", "/v1/models", undefined, { authorization: "", "content-type": "" }),
       401,
@@ -88,14 +88,14 @@ describe("errors, as requests meet them", () => {
     );
   });
 
-  it("ERR-9 ERR-26 CHAT-6: a prompt that alone is too long is 400 and says both lengths", async () => {
+  it("a prompt that alone is too long is 400 and says both lengths (ERR-9, ERR-26, CHAT-6)", async () => {
     const long = { role: "user", content: "word ".repeat(11).trim() };
     const reply = await api.chat({ model: "small", messages: [long], max_tokens: 5 });
     expectError(reply, 400, "context_length_exceeded", "messages");
     expect(reply.json.error.message).toMatch(/maximum context length is 10 tokens.*11 tokens.*5/);
   });
 
-  it("CHAT-6: what does not fit beside the prompt is cut, and no error", async () => {
+  it("what does not fit beside the prompt is cut, and no error (CHAT-6)", async () => {
     const fits = { role: "user", content: "word ".repeat(7).trim() };
     const { json } = await api.chat({ model: "small", messages: [fits], max_tokens: 100 });
     expect(json.choices[0].finish_reason).toBe("length");
@@ -103,13 +103,13 @@ describe("errors, as requests meet them", () => {
   });
 
   it.each([
-    ["ERR-22", "internal_error", 500, "server_error"],
-    ["ERR-23", "upstream_error", 502, "server_error"],
-    ["ERR-24 RETRY-1", "server_is_overloaded", 503, "service_unavailable_error"],
-    ["ERR-25", "upstream_timeout", 504, "server_error"],
+    ["internal_error", 500, "server_error", "ERR-22"],
+    ["upstream_error", 502, "server_error", "ERR-23"],
+    ["server_is_overloaded", 503, "service_unavailable_error", "ERR-24, RETRY-1"],
+    ["upstream_timeout", 504, "server_error", "ERR-25"],
   ] as const)(
-    "%s SSE-12 SERR-6: an engine that fails with %s before the first token is %i, streamed or not",
-    async (_, code, status, type) => {
+    "an engine that fails with %s before the first token is %i %s, streamed or not (%s, SSE-12, SERR-6)",
+    async (code, status, type, _rules) => {
       for (const stream of [false, true]) {
         const reply = await api.chat({ model: code, stream });
         expectError(reply, status, code);
@@ -120,11 +120,11 @@ describe("errors, as requests meet them", () => {
     },
   );
 
-  it("ERR-9 RETRY-3: an overlong prompt that only the engine notices is 400 as well", async () => {
+  it("an overlong prompt that only the engine notices is 400 as well (ERR-9, RETRY-3)", async () => {
     expectError(await api.chat({ model: "context_length_exceeded" }), 400, "context_length_exceeded", "messages");
   });
 
-  it("ERR-25: a deadline of the client's that passes is 504", async () => {
+  it("a deadline of the client's that passes is 504 (ERR-25)", async () => {
     const reply = await api.chat({ model: "hangs" }, { "x-request-timeout": "0.05" });
     expectError(reply, 504, "upstream_timeout");
   });
@@ -134,7 +134,7 @@ describe("errors, as requests meet them", () => {
     expectError(await api.chat({}, { "x-request-timeout": "soon", authorization: "Bearer x" }), 401, "invalid_api_key");
   });
 
-  it("ERR-24 RETRY-1 SSE-12: no slot in time is 503 and says when to come back, streamed or not", async () => {
+  it("no slot in time is 503 and says when to come back, streamed or not (ERR-24, RETRY-1, SSE-12)", async () => {
     const holder = new AbortController();
     const held = fetch(`${service.api}/chat/completions`, {
       method: "POST",
@@ -155,7 +155,7 @@ describe("errors, as requests meet them", () => {
     await eventually(async () => (await slot())?.busy === 0);
   });
 
-  it("ERR-1 ERR-18 ERR-30 DEC-2: every refusal is the envelope, none is 422 and none is 200", async () => {
+  it("every refusal is the envelope, none is 422 and none is 200 (ERR-1, ERR-18, ERR-30, DEC-2)", async () => {
     const replies = await Promise.all([
       api.get("/v1/nothing"),
       api.get("/v1/chat/completions"),
@@ -175,7 +175,7 @@ describe("errors, as requests meet them", () => {
     }
   });
 
-  it("ERR-2: no refusal holds a key or a stack", async () => {
+  it("no refusal holds a key or a stack (ERR-2)", async () => {
     const replies = [
       await api.chat({ model: service.key }, { authorization: `Bearer ${service.key}x` }),
       await api.chat({ model: "internal_error" }),
@@ -186,7 +186,7 @@ describe("errors, as requests meet them", () => {
     }
   });
 
-  it("ERR-3 ERR-4: the words by which clients know rate limits, overlong prompts and bills are in those errors only", async () => {
+  it("the words by which clients know rate limits, overlong prompts and bills are in those errors only (ERR-3, ERR-4)", async () => {
     const replies = await Promise.all([
       api.get("/v1/nothing"),
       api.chat({}, { authorization: "Bearer x" }),
@@ -204,7 +204,7 @@ describe("errors, as requests meet them", () => {
     }
   });
 
-  it("RETRY-1 RETRY-3: what would fail again is a status that SDKs do not retry, without a wait", async () => {
+  it("what would fail again is a status that SDKs do not retry, without a wait (RETRY-1, RETRY-3)", async () => {
     for (const fields of [
       { temperature: 5 },
       { model: "nowhere" },
@@ -218,7 +218,7 @@ describe("errors, as requests meet them", () => {
     }
   });
 
-  it("RETRY-5 HDR-5: the SDK's count and the client's own id are in the log, and are never ours", async () => {
+  it("the SDK's count and the client's own id are in the log, and are never ours (RETRY-5, HDR-5)", async () => {
     const reply = await api.chat({}, { "x-stainless-retry-count": "2", "x-client-request-id": "mine-1" });
     const requestId = reply.headers.get("x-request-id");
     expect(requestId).toMatch(/^req_[0-9a-f]{32}$/);
@@ -236,13 +236,13 @@ describe("errors, as requests meet them", () => {
     expect(line).not.toHaveProperty("retry_count");
   });
 
-  it("HDR-1: the id of a refusal before the body is the one in the log", async () => {
+  it("the id of a refusal before the body is the one in the log (HDR-1)", async () => {
     const reply = await api.chat({}, { authorization: "Bearer x" });
     const requestId = reply.headers.get("x-request-id");
     expect(service.logs.some((line) => line["request_id"] === requestId)).toBe(true);
   });
 
-  it("SERR-5 STRM-5: a stream that is cut by the client's deadline ends with an error event", async () => {
+  it("a stream that is cut by the client's deadline ends with an error event (SERR-5, STRM-5)", async () => {
     const { status, text } = await api.chat({ model: "one-slot", stream: true }, { "x-request-timeout": "0.2" });
     expect(status).toBe(200);
     const events = eventsOf(text);

@@ -15,7 +15,7 @@ describe("requests in general", () => {
   });
   afterAll(() => service.close());
 
-  it("GEN-1: the API is where a client puts it, whether or not its base address ends with a slash", async () => {
+  it("the API is where a client puts it, whether or not its base address ends with a slash (GEN-1)", async () => {
     /** As the SDKs of OpenAI join a base address and a path. */
     const join = (base: string, path: string) => base + (base.endsWith("/") ? path.slice(1) : path);
     for (const base of ["/v1", "/v1/"]) {
@@ -34,13 +34,13 @@ describe("requests in general", () => {
     ["/v1/responses", "/v1/chat/completions"],
     ["/v1/nothing", "/v1"],
     ["/.env", "/v1"],
-  ])("GEN-2 ERR-6: %s is 404 without a key, and names %s", async (path, meant) => {
+  ])("%s is 404 without a key, and names %s (GEN-2, ERR-6)", async (path, meant) => {
     const reply = await api.send("POST", path, chatBody, { authorization: "" });
     expectError(reply, 404, "unknown_url");
     expect(reply.json.error.message).toContain(meant);
   });
 
-  it("GEN-3 ERR-11 DEC-1 DEC-12: every kind of wrong credential gets the same 401, whatever the body is", async () => {
+  it("every kind of wrong credential gets the same 401, whatever the body is (GEN-3, ERR-11, DEC-1, DEC-12)", async () => {
     const wrong = [
       { authorization: "" },
       { authorization: "Bearer" },
@@ -64,13 +64,13 @@ describe("requests in general", () => {
     expect(bodies.size).toBe(1);
   });
 
-  it("GEN-3: the scheme may be spelled in any case", async () => {
+  it("the scheme may be spelled in any case (GEN-3)", async () => {
     for (const scheme of ["bearer", "BEARER", "bEaReR"]) {
       expect((await api.get("/v1/models", { authorization: `${scheme} ${service.key}` })).status).toBe(200);
     }
   });
 
-  it("GEN-4: headers of SDKs and unknown queries change nothing", async () => {
+  it("headers of SDKs and unknown queries change nothing (GEN-4)", async () => {
     const headers = {
       "openai-organization": "org",
       "openai-project": "p",
@@ -83,7 +83,7 @@ describe("requests in general", () => {
     expect((await api.send("POST", `${chatPath}?api-version=1&limit=20`, chatBody, headers)).status).toBe(200);
   });
 
-  it("GEN-6 SEC-7 ERR-17: JSON types are taken with any parameters, others are 415", async () => {
+  it("JSON types are taken with any parameters, others are 415 (GEN-6, SEC-7, ERR-17)", async () => {
     for (const type of [
       "application/json",
       "application/json; charset=utf-8",
@@ -102,13 +102,13 @@ describe("requests in general", () => {
     }
   });
 
-  it("GEN-6: who forgets the type with curl is told what to add", async () => {
+  it("who forgets the type with curl is told what to add (GEN-6)", async () => {
     const form = { "content-type": "application/x-www-form-urlencoded" };
     const { json } = await api.send("POST", chatPath, chatBody, form);
     expect(json.error.message).toContain("-H 'Content-Type: application/json'");
   });
 
-  it("SEC-5 ERR-17: a compressed body is 415", async () => {
+  it("a compressed body is 415 (SEC-5, ERR-17)", async () => {
     expectError(
       await api.send("POST", chatPath, chatBody, { "content-encoding": "gzip" }),
       415,
@@ -117,14 +117,14 @@ describe("requests in general", () => {
     expect((await api.send("POST", chatPath, chatBody, { "content-encoding": "identity" })).status).toBe(200);
   });
 
-  it("GEN-10 DEC-9: unknown fields are ignored, and each name is logged once", async () => {
+  it("unknown fields are ignored, and each name is logged once (GEN-10, DEC-9)", async () => {
     await api.chat({ field_of_the_future: 1 });
     await api.chat({ field_of_the_future: 2, another: 1 });
     const names = service.logs.map(({ field }) => field).filter((field) => field !== undefined);
     expect(names).toEqual(["field_of_the_future", "another"]);
   });
 
-  it("GEN-11 ERR-7: what is no JSON is 400 in our envelope, and of a repeated key the last one counts", async () => {
+  it("what is no JSON is 400 in our envelope, and of a repeated key the last one counts (GEN-11, ERR-7)", async () => {
     for (const body of ["", "{", "nope", "{'a':1}", '{"model":"test-chat",}', "\u0000"]) {
       expectError(await api.send("POST", chatPath, body), 400, "invalid_json");
     }
@@ -133,7 +133,7 @@ describe("requests in general", () => {
     expect((await api.send("POST", chatPath, repeated)).status).toBe(200);
   });
 
-  it("GEN-11 SEC-9: 64 levels pass; 65, and more tokens than the limit, do not", async () => {
+  it("64 levels pass; 65, and more tokens than the limit, do not (GEN-11, SEC-9)", async () => {
     const nested = (levels: number) =>
       chatBody.replace("{", `{"x":${"[".repeat(levels - 1)}${"]".repeat(levels - 1)},`);
     expect((await api.send("POST", chatPath, nested(64))).status).toBe(200);
@@ -149,7 +149,7 @@ describe("requests in general", () => {
     '{"x":[{"\\u005f_proto__":1}],',
     '{"metadata":{"__proto__":"x"},',
     '{"x":{"constructor":{"prototype":{"admin":true}}},',
-  ])("SEC-11: %s is refused, and the next request is served as ever", async (start) => {
+  ])("%s is refused, and the next request is served as ever (SEC-11)", async (start) => {
     const reply = await api.send("POST", chatPath, chatBody.replace("{", start));
     expectError(reply, 400, "invalid_json");
     expect(reply.json.error.message).toMatch(/__proto__|constructor/);
@@ -157,26 +157,26 @@ describe("requests in general", () => {
     expect((await api.chat()).status).toBe(200);
   });
 
-  it("GEN-13 ERR-8: a model of the other kind is 400 and says which", async () => {
+  it("a model of the other kind is 400 and says which (GEN-13, ERR-8)", async () => {
     expectError(await api.chat({ model: "test-embed" }), 400, "model_not_supported", "model");
     expectError(await api.embeddings({ model: "test-chat" }), 400, "model_not_supported", "model");
   });
 
-  it("GEN-14: seeds beyond 2^53 are taken", async () => {
+  it("seeds beyond 2^53 are taken (GEN-14)", async () => {
     for (const seed of ["9007199254740993", "9223372036854775807", "9223372036854775808", "-1e40"]) {
       const { status } = await api.send("POST", chatPath, chatBody.replace("{", `{"seed":${seed},`));
       expect(status).toBe(200);
     }
   });
 
-  it("PROTO-4: schemas of any spelling pass as they are", async () => {
+  it("schemas of any spelling pass as they are (PROTO-4)", async () => {
     const tool =
       '{"type":"function","function":{"name":"f","parameters":{"type":"object","maximum":9007199254740993,"2":{},"1":{}}}}';
     const { status } = await api.send("POST", chatPath, chatBody.replace("{", `{"tools":[${tool}],`));
     expect(status).toBe(200);
   });
 
-  it("PROTO-5: the same listener serves Connect from the same core", async () => {
+  it("the same listener serves Connect from the same core (PROTO-5)", async () => {
     const rpc = "/unified.inference.v1.InferenceService/CreateChatCompletion";
     const params = { model: "test-chat", messages: [{ role: "ROLE_USER", content: [{ text: "Hi" }] }] };
     const [overRest, overConnect] = await Promise.all([api.chat(), api.post(rpc, { params })]);
@@ -185,7 +185,7 @@ describe("requests in general", () => {
     expect(said).toBe(overRest.json.choices[0].message.content);
   });
 
-  it("PROTO-6: nothing under /v1 speaks Connect, whatever the request looks like", async () => {
+  it("nothing under /v1 speaks Connect, whatever the request looks like (PROTO-6)", async () => {
     const connect = { "connect-protocol-version": "1", "connect-timeout-ms": "1000" };
     for (const path of [chatPath, "/v1/completions", "/v1/embeddings", "/v1/nothing", "/v1/webhooks"]) {
       const { json, headers } = await api.send("POST", path, "{}", connect);
@@ -194,7 +194,7 @@ describe("requests in general", () => {
     }
   });
 
-  it("CONN-8: / and /v1 answer a small JSON document that points to the API", async () => {
+  it("/ and /v1 answer a small JSON document that points to the API (CONN-8)", async () => {
     for (const path of ["/", "/v1", "/v1/"]) {
       const { status, text, headers } = await api.get(path, { authorization: "" });
       expect(status).toBe(200);
@@ -204,7 +204,7 @@ describe("requests in general", () => {
     }
   });
 
-  it("CONN-7: no answer is a redirect", async () => {
+  it("no answer is a redirect (CONN-7)", async () => {
     const paths = [
       "/",
       "/v1",

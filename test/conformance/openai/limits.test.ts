@@ -48,7 +48,7 @@ describe("headers of limits", () => {
     ["a streamed completion", (api: Api) => api.completion({ max_tokens: 50, stream: true }), 52],
     ["a batch", (api: Api) => api.completion({ max_tokens: 50, prompt: ["a", "b c"] }), 103],
     ["embeddings", (api: Api) => api.embeddings({ input: ["a b", "c"] }), 3],
-  ])("wire RL-1, wire RL-3, wire RL-4, state RL-5, state RL-11: %s", async (_what, ask, reserved) => {
+  ])("%s (wire RL-1, wire RL-3, wire RL-4, state RL-5, state RL-11)", async (_what, ask, reserved) => {
     const { api } = await limited({ requestsPerMinute: 10, tokensPerMinute: 10_000 });
     const reply = await ask(api);
     expect(reply.status).toBe(200);
@@ -62,7 +62,7 @@ describe("headers of limits", () => {
     });
   });
 
-  it("wire RL-4, state RL-11: come before the first byte of a stream", async () => {
+  it("come before the first byte of a stream (wire RL-4, state RL-11)", async () => {
     const { secret } = await limited({ requestsPerMinute: 10 });
     const abort = new AbortController();
     const response = await fetch(`${service.api}/chat/completions`, {
@@ -75,13 +75,13 @@ describe("headers of limits", () => {
     abort.abort();
   });
 
-  it("wire RL-1: a dimension without a limit has none, and a caller without limits has none at all", async () => {
+  it("a dimension without a limit has none, and a caller without limits has none at all (wire RL-1)", async () => {
     const { api } = await limited({ requestsPerMinute: 10 });
     expect(Object.keys(limitHeaders(await api.chat()))).toHaveLength(3);
     expect(limitHeaders(await createApi(service).chat())).toEqual({});
   });
 
-  it("state RL-11: are those of the tightest of key and account", async () => {
+  it("are those of the tightest of key and account (state RL-11)", async () => {
     const { account } = await limited({});
     const admin = service.service.parts.state.limits;
     const owner = { kind: "account", id: account } as const;
@@ -94,7 +94,7 @@ describe("headers of limits", () => {
     });
   });
 
-  it("wire RL-7, state RL-13: listing models costs nothing and says nothing", async () => {
+  it("listing models costs nothing and says nothing (wire RL-7, state RL-13)", async () => {
     const { api } = await limited({ requestsPerMinute: 1, tokensPerMinute: 100 });
     for (let i = 0; i < 3; i++) {
       const reply = await api.get("/v1/models");
@@ -105,7 +105,7 @@ describe("headers of limits", () => {
 });
 
 describe("a limit of requests", () => {
-  it("ERR-19, ERR-27, HDR-4, state RL-9, state RL-10, wire RL-1: is told with its figures and the wait, and the window's headers", async () => {
+  it("is told with its figures and the wait, and the window's headers (ERR-19, ERR-27, HDR-4, state RL-9, state RL-10, wire RL-1)", async () => {
     const { api } = await limited({ requestsPerMinute: 1 });
     expect((await api.chat()).status).toBe(200);
     const reply = await api.chat();
@@ -132,7 +132,7 @@ describe("a limit of requests", () => {
     expect(message).toContain("limit 1, used 1, requested 1");
   });
 
-  it("state RL-14: a request that validation refuses costs one, and no tokens", async () => {
+  it("a request that validation refuses costs one, and no tokens (state RL-14)", async () => {
     const { api } = await limited({ requestsPerMinute: 5, tokensPerMinute: 1_000 });
     expectError(await api.chat({ temperature: 5 }), 400, "decimal_above_max_value", "temperature");
     expectError(await api.send("POST", "/v1/chat/completions", "{"), 400, "invalid_json");
@@ -142,7 +142,7 @@ describe("a limit of requests", () => {
     });
   });
 
-  it("state RL-1: of a model holds for each account by itself", async () => {
+  it("of a model holds for each account by itself (state RL-1)", async () => {
     const [one, two] = [await limited({}), await limited({})];
     expect((await one.api.chat({ model: "rare" })).status).toBe(200);
     const refused = await one.api.chat({ model: "rare" });
@@ -154,7 +154,7 @@ describe("a limit of requests", () => {
 });
 
 describe("a limit of tokens", () => {
-  it("ERR-20, state RL-8, wire RL-5, RETRY-3: a request that is larger is not to be sent again and costs nothing", async () => {
+  it("a request that is larger is not to be sent again and costs nothing (ERR-20, state RL-8, wire RL-5, RETRY-3)", async () => {
     const { api } = await limited({ tokensPerMinute: 100, requestsPerMinute: 2 });
     const reply = await api.chat({ max_tokens: 500 });
     expectError(reply, 429, "rate_limit_exceeded");
@@ -169,14 +169,14 @@ describe("a limit of tokens", () => {
     });
   });
 
-  it("wire RL-6, state RL-6: what was reserved and not used is there again at the end", async () => {
+  it("what was reserved and not used is there again at the end (wire RL-6, state RL-6)", async () => {
     const { api } = await limited({ tokensPerMinute: 1_000 });
     expect(await remainingTokens(api.chat({ max_tokens: 500 }))).toBe(499);
     // The answer had one token of prompt and four of text.
     expect(await remainingTokens(api.chat({ max_tokens: 10 }))).toBe(1_000 - 5 - 11);
   });
 
-  it("state RL-7: a stream that its client leaves costs its prompt and what was made until then", async () => {
+  it("a stream that its client leaves costs its prompt and what was made until then (state RL-7)", async () => {
     const { secret, api } = await limited({ tokensPerMinute: 1_000 });
     const abort = new AbortController();
     const response = await fetch(`${service.api}/chat/completions`, {
@@ -192,7 +192,7 @@ describe("a limit of tokens", () => {
     expect(await remainingTokens(api.embeddings({ input: "a" }))).toBe(1_000 - 3 - 1);
   });
 
-  it("state RL-14: an engine that fails before any token keeps the request and gives back what was reserved", async () => {
+  it("an engine that fails before any token keeps the request and gives back what was reserved (state RL-14)", async () => {
     const { api } = await limited({ requestsPerMinute: 5, tokensPerMinute: 1_000 });
     expect((await api.chat({ model: "fails", max_tokens: 500 })).status).toBe(500);
     expect(limitHeaders(await api.embeddings({ input: "a" }))).toMatchObject({
@@ -203,7 +203,7 @@ describe("a limit of tokens", () => {
 });
 
 describe("a limit of concurrency", () => {
-  it("state RL-1, state RL-18, RETRY-1: counts what runs, and has room again when that ends", async () => {
+  it("counts what runs, and has room again when that ends (state RL-1, state RL-18, RETRY-1)", async () => {
     const { secret, api } = await limited({ concurrency: 1 });
     const abort = new AbortController();
     await fetch(`${service.api}/chat/completions`, {
@@ -222,7 +222,7 @@ describe("a limit of concurrency", () => {
 });
 
 describe("limits of a running service", () => {
-  it("state RL-15: of the configuration change without a restart", async () => {
+  it("of the configuration change without a restart (state RL-15)", async () => {
     const { reload, config: before } = service.service;
     const { api } = await limited({});
     const limits = { ...before.rate_limits.default_key, requests_per_minute: 7 };
@@ -232,7 +232,7 @@ describe("limits of a running service", () => {
     expect(limitHeaders(await api.chat())).toEqual({});
   });
 
-  it("wire RL-1, RETRY-3: are what OpenAI's SDK shows, and raises at once where a retry is useless", async () => {
+  it("are what OpenAI's SDK shows, and raises at once where a retry is useless (wire RL-1, RETRY-3)", async () => {
     const { secret } = await limited({ tokensPerMinute: 100 });
     let attempts = 0;
     const client = new OpenAI({

@@ -42,7 +42,7 @@ describe("streams while they run", () => {
   });
   afterAll(() => service.close());
 
-  it("SSE-10 SSE-13: headers and each event leave when they are there", async () => {
+  it("headers and each event leave when they are there (SSE-10, SSE-13)", async () => {
     const connection = await streamFrom(service, "paced");
     await connection.until('"content":"a"');
     expect(connection.received).not.toContain('" c"');
@@ -51,7 +51,7 @@ describe("streams while they run", () => {
     expect(await connection.closed()).toContain("data: [DONE]\n\n");
   });
 
-  it("SSE-8 SSE-13 CONN-2: an engine that says nothing costs the status at the commit time, then comments only", async () => {
+  it("an engine that says nothing costs the status at the commit time, then comments only (SSE-8, SSE-13, CONN-2)", async () => {
     const connection = await streamFrom(service, "silent");
     await connection.until((received) => received.split(": keep-alive\n").length > 2);
     const { status, headers } = parseAnswer(connection.received);
@@ -62,7 +62,7 @@ describe("streams while they run", () => {
     await expectIdle(service);
   });
 
-  it("SSE-8: comments stand between events, with one line feed, and change nothing of the stream", async () => {
+  it("comments stand between events, with one line feed, and change nothing of the stream (SSE-8)", async () => {
     const connection = await streamFrom(service, "late");
     const { body: text } = parseAnswer(await connection.closed());
     expect(text).toMatch(/^(: keep-alive\n)+data: /);
@@ -70,7 +70,7 @@ describe("streams while they run", () => {
     expect(eventsOf(text).at(-1)).toBe("[DONE]");
   });
 
-  it("SSE-13: while a request waits for a slot nothing is sent", async () => {
+  it("while a request waits for a slot nothing is sent (SSE-13)", async () => {
     const holder = await streamFrom(service, "one-slot");
     await holder.until('"content":"a"');
     const waiting = await streamFrom(service, "one-slot");
@@ -85,7 +85,7 @@ describe("streams while they run", () => {
   });
 
   it.each(["hangs", "silent", "late"])(
-    "SSE-14 RETRY-6: a client that leaves a stream of %s stops the engine and frees its slot",
+    "a client that leaves a stream of %s stops the engine and frees its slot (SSE-14, RETRY-6)",
     async (model) => {
       const connection = await streamFrom(service, model);
       await eventually(async () => ((await service.debugState()).models.find(({ id }) => id === model)?.busy ?? 0) > 0);
@@ -94,7 +94,7 @@ describe("streams while they run", () => {
     },
   );
 
-  it("SSE-14: what was produced until then is counted", async () => {
+  it("what was produced until then is counted (SSE-14)", async () => {
     const connection = await streamFrom(service, "hangs");
     await connection.until('"content":"a"');
     const requestId = parseAnswer(connection.received).headers["x-request-id"];
@@ -105,7 +105,7 @@ describe("streams while they run", () => {
     expect(line()).toMatchObject({ outcome: "client_left", prompt_tokens: 1, completion_tokens: 1 });
   });
 
-  it("REL-1: a reader that does not read is cut after the stall time, and its slot is free", async () => {
+  it("a reader that does not read is cut after the stall time, and its slot is free (REL-1)", async () => {
     const connection = await streamFrom(service, "endless");
     connection.pause();
     await eventually(
@@ -116,7 +116,7 @@ describe("streams while they run", () => {
     connection.destroy();
   });
 
-  it("SERR-1 SERR-4: a key that is revoked while its stream runs ends it with the reason", async () => {
+  it("a key that is revoked while its stream runs ends it with the reason (SERR-1, SERR-4)", async () => {
     const { apiKeys } = service.service.parts;
     const { record, secret } = await apiKeys.create({ name: "short-lived", scope: "read_write" });
     const connection = await streamFrom({ ...service, key: secret }, "hangs");
@@ -130,7 +130,7 @@ describe("streams while they run", () => {
 });
 
 describe("keep-alives by setting", () => {
-  it.each(["chunk", "off"])("SSE-9: the setting %s", async (keepAlive) => {
+  it.each(["chunk", "off"])("the setting %s (SSE-9)", async (keepAlive) => {
     const service = await startService({
       config: { models, sse: { keep_alive: keepAlive }, limits: { sse_keep_alive: "50ms" } },
     });
@@ -149,7 +149,7 @@ describe("keep-alives by setting", () => {
 });
 
 describe("streams of a service that stops", () => {
-  it("SERR-7 SERR-5: what cannot finish in time ends with server_shutting_down, what can is finished", async () => {
+  it("what cannot finish in time ends with server_shutting_down, what can is finished (SERR-7, SERR-5)", async () => {
     const service = await startService({ config: { models, limits: { drain: "600ms" } } });
     const [hanging, finishing] = await Promise.all([streamFrom(service, "hangs"), streamFrom(service, "paced")]);
     await Promise.all([hanging.until('"content":"a"'), finishing.until('"content":"a"')]);

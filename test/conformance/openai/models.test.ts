@@ -34,7 +34,7 @@ describe("models", () => {
     return { status, json: JSON.parse(body) };
   }
 
-  it("MODEL-1 MODEL-2 MODEL-10 DEC-10 GEN-4: the list is an object, and queries change nothing", async () => {
+  it("the list is an object, and queries change nothing (MODEL-1, MODEL-2, MODEL-10, DEC-10, GEN-4)", async () => {
     const { status, json } = await api.get("/v1/models");
     expect(status).toBe(200);
     expect(json.object).toBe("list");
@@ -63,11 +63,11 @@ describe("models", () => {
     "/v1/models/org%2Fname:tag",
     "/v1/models/org%2fname%3Atag",
     "/v1/models/%6Frg/name:tag?x=y",
-  ])("MODEL-3: %s is the model", async (path) => {
+  ])("%s is the model (MODEL-3)", async (path) => {
     expect((await getRaw(path)).json.id).toBe("org/name:tag");
   });
 
-  it("MODEL-4: a path is decoded once, and a broken escape is refused in our envelope", async () => {
+  it("a path is decoded once, and a broken escape is refused in our envelope (MODEL-4)", async () => {
     expect((await getRaw("/v1/models/org%252Fname:tag")).json.error.message).toContain("org%2Fname:tag");
     for (const id of ["100%", "%E2%82", "%"]) {
       expect(await getRaw(`/v1/models/${id}`)).toMatchObject({
@@ -77,17 +77,17 @@ describe("models", () => {
     }
   });
 
-  it("MODEL-5: an empty id is 404 and not the list", async () => {
+  it("an empty id is 404 and not the list (MODEL-5)", async () => {
     expectError(await api.get("/v1/models/"), 404, "model_not_found", "model");
   });
 
-  it("MODEL-6: ids are compared letter by letter", async () => {
+  it("ids are compared letter by letter (MODEL-6)", async () => {
     expect((await api.get("/v1/models/Plain")).status).toBe(200);
     expectError(await api.get("/v1/models/plain"), 404, "model_not_found", "model");
     expectError(await api.get(`/v1/models/${"x".repeat(129)}`), 404, "model_not_found", "model");
   });
 
-  it("MODEL-7 GEN-13 ERR-5: unknown and hidden are the same 404, on every route", async () => {
+  it("unknown and hidden are the same 404, on every route (MODEL-7, GEN-13, ERR-5)", async () => {
     const shape = ({ json }: { json: object }, id: string) => JSON.stringify(json).replaceAll(id, "ID");
     const hidden = await onlyOrg.get("/v1/models/Plain");
     expectError(hidden, 404, "model_not_found", "model");
@@ -103,20 +103,20 @@ describe("models", () => {
     expect(shape(unseen, "Plain")).toBe(shape(unknown, "nowhere"));
   });
 
-  it("MODEL-8 ERR-13: a model cannot be deleted", async () => {
+  it("a model cannot be deleted (MODEL-8, ERR-13)", async () => {
     const reply = await api.send("DELETE", "/v1/models/Plain", undefined, { "content-type": "" });
     expectError(reply, 405, "method_not_allowed");
     expect(reply.headers.get("allow")).toBe("GET, HEAD");
   });
 
-  it("MODEL-9: a read key may list, and sees what it may use", async () => {
+  it("a read key may list, and sees what it may use (MODEL-9)", async () => {
     const { status, json } = await onlyOrg.get("/v1/models");
     expect(status).toBe(200);
     expect(json.data.map(({ id }: { id: string }) => id)).toEqual(["org/name:tag"]);
     expect((await onlyOrg.get("/v1/models/org%2Fname:tag")).status).toBe(200);
   });
 
-  it("CONN-8: HEAD answers as GET does, without the body", async () => {
+  it("HEAD answers as GET does, without the body (CONN-8)", async () => {
     for (const path of ["/v1/models", "/v1/models/Plain", "/v1", "/health"]) {
       const [get, head] = await Promise.all([api.get(path), api.send("HEAD", path, undefined, { "content-type": "" })]);
       expect(head.status).toBe(200);

@@ -35,7 +35,7 @@ describe("security headers under TLS", () => {
     });
   }
 
-  it("HDR-6: answers and errors announce strict transport security, forbid sniffing and set no cookie", async () => {
+  it("answers and errors announce strict transport security, forbid sniffing and set no cookie (HDR-6)", async () => {
     const answers = [
       await headersOf("/v1/models", { authorization: `Bearer ${service.key}` }),
       await headersOf("/v1/models"),

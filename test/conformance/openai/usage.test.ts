@@ -61,7 +61,7 @@ async function keyOf(account: string): Promise<{ id: string; secret: string }> {
 }
 
 describe("GET /v1/usage", () => {
-  it("USE-10: shows what a request used, by model and key, once it is answered", async () => {
+  it("shows what a request used, by model and key, once it is answered (USE-10)", async () => {
     const { id, secret } = await keyOf("one");
     const answer = (await (await post("chat/completions", chat("chat"), secret)).json()) as {
       usage: { prompt_tokens: number; completion_tokens: number };
@@ -104,7 +104,7 @@ describe("GET /v1/usage", () => {
     }
   });
 
-  it("state RL-7 USE-1: a stream that is left counts what was produced, once", async () => {
+  it("a stream that is left counts what was produced, once (state RL-7, USE-1)", async () => {
     const { secret } = await keyOf("left");
     const leave = new AbortController();
     const response = await post("chat/completions", chat("slow", { stream: true }), secret, leave.signal);
@@ -118,14 +118,14 @@ describe("GET /v1/usage", () => {
     expect(used?.output_tokens).toBeLessThan(8);
   });
 
-  it("USE-1: a request that fails counts, one that is refused does not", async () => {
+  it("a request that fails counts, one that is refused does not (USE-1)", async () => {
     const { secret } = await keyOf("failed");
     expect((await post("chat/completions", chat("fails"), secret)).status).toBeGreaterThanOrEqual(500);
     expect((await post("chat/completions", chat("chat", { temperature: 9 }), secret)).status).toBe(400);
     expect(await today("", secret)).toMatchObject([{ num_model_requests: 1, output_tokens: 1 }]);
   });
 
-  it("SEC-22: shows a key its own account and no other", async () => {
+  it("shows a key its own account and no other (SEC-22)", async () => {
     const [a, b] = [await keyOf("left-alone"), await keyOf("busy")];
     await (await post("chat/completions", chat("chat"), b.secret)).text();
     expect(await today("&group_by=model,key", a.secret)).toEqual([]);

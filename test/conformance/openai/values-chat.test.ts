@@ -32,7 +32,7 @@ const rows: readonly Row[] = [
     bad: [[-0.1, "decimal_below_min_value"], [1.1, "decimal_above_max_value"], ...wrongTypes("1")],
   },
   {
-    rules: "CHAT-3 DEC-6 SEC-8",
+    rules: "CHAT-3, DEC-6, SEC-8",
     field: "n",
     good: [1, 2.0, 16],
     bad: [
@@ -44,7 +44,7 @@ const rows: readonly Row[] = [
     ],
   },
   {
-    rules: "CHAT-4 SEC-8",
+    rules: "CHAT-4, SEC-8",
     field: "max_tokens",
     good: [1, 100_000, 2 ** 31 - 1],
     bad: [
@@ -55,7 +55,7 @@ const rows: readonly Row[] = [
     ],
   },
   {
-    rules: "CHAT-5 SEC-8",
+    rules: "CHAT-5, SEC-8",
     field: "max_completion_tokens",
     good: [1, 2 ** 31 - 1],
     bad: [[0, "integer_below_min_value"], [-(2 ** 40), "integer_below_min_value"], ...wrongTypes(true)],
@@ -73,7 +73,7 @@ const rows: readonly Row[] = [
     ],
   },
   {
-    rules: "CHAT-9 GEN-14",
+    rules: "CHAT-9, GEN-14",
     field: "seed",
     good: [0, -1, 2 ** 53, 2 ** 63, 1e300],
     bad: wrongTypes("7", 1.5, {}),
@@ -107,7 +107,7 @@ const rows: readonly Row[] = [
   },
   { rules: "CHAT-13", field: "top_logprobs", good: [0], bad: [[1, "invalid_value"]] },
   {
-    rules: "CHAT-14 RF-2 RF-5",
+    rules: "CHAT-14, RF-2, RF-5",
     field: "response_format",
     good: [
       { type: "text" },
@@ -134,7 +134,7 @@ const rows: readonly Row[] = [
     ],
   },
   {
-    rules: "CHAT-15 TOOL-1 TOOL-2 TOOL-7 GEN-12",
+    rules: "CHAT-15, TOOL-1, TOOL-2, TOOL-7, GEN-12",
     field: "tools",
     good: [
       [],
@@ -157,7 +157,7 @@ const rows: readonly Row[] = [
     ],
   },
   {
-    rules: "CHAT-15 TOOL-5 TOOL-6 TOOL-7",
+    rules: "CHAT-15, TOOL-5, TOOL-6, TOOL-7",
     field: "tool_choice",
     beside: { tools: [tool("f"), tool("g")] },
     good: [
@@ -191,7 +191,7 @@ const rows: readonly Row[] = [
       [tool("f"), "invalid_value"],
     ],
   },
-  { rules: "CHAT-15 TOOL-8", field: "parallel_tool_calls", good: [true, false], bad: wrongTypes("false", 0) },
+  { rules: "CHAT-15, TOOL-8", field: "parallel_tool_calls", good: [true, false], bad: wrongTypes("false", 0) },
   {
     rules: "CHAT-16",
     field: "functions",
@@ -202,9 +202,9 @@ const rows: readonly Row[] = [
     ],
   },
   { rules: "CHAT-16", field: "function_call", good: [], bad: [["auto", "unsupported_parameter"]] },
-  { rules: "CHAT-17 GEN-8", field: "stream", good: [false], bad: wrongTypes("true", 1, {}) },
+  { rules: "CHAT-17, GEN-8", field: "stream", good: [false], bad: wrongTypes("true", 1, {}) },
   {
-    rules: "CHAT-18 CHAT-19",
+    rules: "CHAT-18, CHAT-19",
     field: "stream_options",
     good: [{}, { include_usage: true }, { include_usage: null, include_obfuscation: true, other: 1 }],
     bad: [
@@ -300,10 +300,10 @@ const rows: readonly Row[] = [
     good: [{}, { enable_thinking: false }],
     bad: wrongTypes("{}", []),
   },
-  { rules: "CHAT-28 GEN-10 DEC-9", field: "never_heard_of", good: [1, "x", { a: [] }, []], bad: [] },
+  { rules: "CHAT-28, GEN-10, DEC-9", field: "never_heard_of", good: [1, "x", { a: [] }, []], bad: [] },
 ];
 
-const cases = rows.map((row) => [`${row.rules} GEN-7 GEN-8 ERR-7 ERR-8: ${row.field}`, row] as const);
+const cases = rows.map((row) => [`${row.field} (${row.rules}, GEN-7, GEN-8, ERR-7, ERR-8)`, row] as const);
 
 describe("values of a chat request", () => {
   let service: RunningService;
@@ -327,25 +327,25 @@ describe("values of a chat request", () => {
     }
   });
 
-  it("CHAT-5: of two token limits the newer name counts", async () => {
+  it("of two token limits the newer name counts (CHAT-5)", async () => {
     const { json } = await api.chat({ max_tokens: 1, max_completion_tokens: 3 });
     expect(json.usage.completion_tokens).toBe(3);
     expect((await api.chat({ max_tokens: 2 })).json.usage.completion_tokens).toBe(2);
     expect((await api.chat({ max_tokens: 4, max_completion_tokens: 2 })).json.usage.completion_tokens).toBe(2);
   });
 
-  it("CHAT-16: the refusal of functions names what replaced them", async () => {
+  it("the refusal of functions names what replaced them (CHAT-16)", async () => {
     expect((await api.chat({ functions: [{ name: "f" }] })).json.error.message).toContain("tools");
   });
 
-  it("GEN-8: 5.0 is an integer, and so is 4e1", async () => {
+  it("5.0 is an integer, and so is 4e1 (GEN-8)", async () => {
     const body = '{"model":"test-chat","messages":[{"role":"user","content":"Hi"}],"n":2.0,"top_k":4e1}';
     const { status, json } = await api.send("POST", "/v1/chat/completions", body);
     expect(status).toBe(200);
     expect(json.choices).toHaveLength(2);
   });
 
-  it("GEN-13 MSG-13 GEN-7: what is required may not be missing, null or empty", async () => {
+  it("what is required may not be missing, null or empty (GEN-13, MSG-13, GEN-7)", async () => {
     expectError(await api.chat({ model: undefined }), 400, "missing_required_parameter", "model");
     expectError(await api.chat({ model: null }), 400, "missing_required_parameter", "model");
     expectError(await api.chat({ model: "" }), 400, "missing_required_parameter", "model");
@@ -356,7 +356,7 @@ describe("values of a chat request", () => {
     expectError(await api.chat({ messages: user }), 400, "invalid_type", "messages");
   });
 
-  it("ERR-2 ERR-3 ERR-4: a refusal says field, expected and given, and none of the words of other errors", async () => {
+  it("a refusal says field, expected and given, and none of the words of other errors (ERR-2, ERR-3, ERR-4)", async () => {
     const replies = await Promise.all([
       api.chat({ temperature: 5 }),
       api.chat({ temperature: "hot" }),

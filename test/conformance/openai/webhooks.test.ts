@@ -28,7 +28,7 @@ async function make(fields: object = {}): Promise<Reply> {
 }
 
 describe("webhook endpoints over REST", () => {
-  it("WH-1 WH-2 WH-6: are made with a secret that no later answer shows, read, listed and deleted", async () => {
+  it("are made with a secret that no later answer shows, read, listed and deleted (WH-1, WH-2, WH-6)", async () => {
     const { json: made } = await make({ description: "Bücher 📚", max_in_flight: 3 });
     const { secret, ...shown } = made;
     expect(secret).toMatch(/^whsec_[A-Za-z0-9+/]{43}=$/);
@@ -62,7 +62,7 @@ describe("webhook endpoints over REST", () => {
     }
   });
 
-  it("WH-3 KEY-7: a key to read may look but not change, and nobody may do either", async () => {
+  it("a key to read may look but not change, and nobody may do either (WH-3, KEY-7)", async () => {
     const { id } = (await make()).json;
     expect((await api.get(path, readOnly())).json.data).toHaveLength(1);
     expect((await api.get(`${path}/${id}`, readOnly())).json.id).toBe(id);
@@ -103,7 +103,7 @@ describe("webhook endpoints over REST", () => {
     ["events", ["request.completed", "request.completed"]],
     ["status", "paused"],
     ["description", "one\ntwo"],
-  ])("WH-3 WH-4: a bad %s is 400 invalid_value with that param: %j", async (param, value) => {
+  ])("a bad %s is 400 invalid_value with that param: %j (WH-3, WH-4)", async (param, value) => {
     expectError(await api.post(path, { ...wanted, [param]: value }), 400, "invalid_value", param);
   });
 
@@ -121,12 +121,12 @@ describe("webhook endpoints over REST", () => {
     ["max_in_flight", 65, "integer_above_max_value", "max_in_flight"],
     ["max_in_flight", 1.5, "invalid_type", "max_in_flight"],
     ["max_in_flight", "8", "invalid_type", "max_in_flight"],
-  ] as const)("WH-3: %s %j is %s at %s", async (field, value, code, param) => {
+  ] as const)("%s %j is %s at %s (WH-3)", async (field, value, code, param) => {
     expectError(await api.post(path, { ...wanted, [field]: value }), 400, code, param);
     expect((await api.get(path)).json.data).toEqual([]);
   });
 
-  it("WH-4: a URL of 2,048 characters is taken as it is, one more is refused", async () => {
+  it("a URL of 2,048 characters is taken as it is, one more is refused (WH-4)", async () => {
     const longest = `${url}/${"a".repeat(2_048 - url.length - 1)}`;
     const { json } = await make({ url: longest });
     expect([json.url, json.url.length]).toEqual([longest, 2_048]);
@@ -134,13 +134,13 @@ describe("webhook endpoints over REST", () => {
     expectError(await api.post(path, { ...wanted, url: `${longest}a` }), 400, "invalid_value", "url");
   });
 
-  it("WH-1: a host whose name does not resolve within two seconds is taken", async () => {
+  it("a host whose name does not resolve within two seconds is taken (WH-1)", async () => {
     const { json } = await make({ url: "https://nobody-has-this-name.invalid/hook" });
     expect(json.status).toBe("enabled");
     await remove(json.id);
   });
 
-  it("WH-4: an account has 20 endpoints at most, and one more is 400 until another is deleted", async () => {
+  it("an account has 20 endpoints at most, and one more is 400 until another is deleted (WH-4)", async () => {
     const ids: string[] = [];
     for (let i = 0; i < 20; i++) ids.push((await make()).json.id);
     const refused = await api.post(path, wanted);
@@ -153,7 +153,7 @@ describe("webhook endpoints over REST", () => {
     for (const id of ids) await remove(id);
   });
 
-  it("GEN-6 ERR-13: the body is read like any other, after the method and the media type", async () => {
+  it("the body is read like any other, after the method and the media type (GEN-6, ERR-13)", async () => {
     expectError(await api.send("POST", path, "{"), 400, "invalid_json");
     expectError(await api.send("POST", path, "[]"), 400, "invalid_type");
     const form = { "content-type": "text/plain" };
@@ -161,7 +161,7 @@ describe("webhook endpoints over REST", () => {
     expectError(await api.send("PUT", path, "{"), 405, "method_not_allowed");
   });
 
-  it("GEN-10 DEC-9: unknown fields are ignored, and each name is logged once", async () => {
+  it("unknown fields are ignored, and each name is logged once (GEN-10, DEC-9)", async () => {
     for (let i = 0; i < 2; i++)
       await remove((await make({ secret: "whsec_mine", account: "other", novelty: 1 })).json.id);
     const noted = service.logs.filter((line) => line["path"] === path).map((line) => line["field"]);
@@ -173,7 +173,7 @@ describe("webhook endpoints over REST", () => {
     ["DELETE", path, "POST, GET, HEAD"],
     ["POST", `${path}/we_1`, "GET, DELETE, HEAD"],
     ["PATCH", `${path}/we_1`, "GET, DELETE, HEAD"],
-  ])("ERR-13: %s %s is 405 and tells what there is, also to a key that may only read", async (method, at, allowed) => {
+  ])("%s %s is 405 and tells what there is, also to a key that may only read (ERR-13)", async (method, at, allowed) => {
     for (const changes of [{}, readOnly()]) {
       const reply = await api.send(method, at, undefined, changes);
       expectError(reply, 405, "method_not_allowed");
@@ -182,7 +182,7 @@ describe("webhook endpoints over REST", () => {
     expectError(await api.send(method, at, undefined, nobody), 401, "invalid_api_key");
   });
 
-  it("SEC-22: whatever stands in the path, what is no id of this account is one and the same 404", async () => {
+  it("whatever stands in the path, what is no id of this account is one and the same 404 (SEC-22)", async () => {
     const ids = [`we_${"0".repeat(24)}`, "we_1", "", "..%2Fdefault", "%00", "a/b", "default", "🙂", "a".repeat(5_000)];
     const told = new Set<string>();
     for (const id of ids) {

@@ -52,20 +52,20 @@ async function chats(fields: object, status = 200): Promise<void> {
 }
 
 describe("answers are as docs/openapi.json says", () => {
-  it("RESP-1 RESP-8 RESP-9: of chat", async () => {
+  it("of chat (RESP-1, RESP-8, RESP-9)", async () => {
     await chats({});
     await chats({ n: 2, logprobs: true, top_logprobs: 2, service_tier: "flex" });
     await chats({ model: "calls", tools: [weather] });
   });
 
-  it("STRM-10 STRM-17 SERR-1: of chat as a stream, with calls, usage and an error in it", async () => {
+  it("of chat as a stream, with calls, usage and an error in it (STRM-10, STRM-17, SERR-1)", async () => {
     await chats({ stream: true });
     await chats({ stream: true, n: 2, logprobs: true, top_logprobs: 1, stream_options: { include_usage: true } });
     await chats({ stream: true, model: "calls", tools: [weather] });
     await chats({ stream: true, model: "upstream_error-2" });
   });
 
-  it("CMPL-4 CMPL-6 CMPL-7: of completions, whole and as a stream", async () => {
+  it("of completions, whole and as a stream (CMPL-4, CMPL-6, CMPL-7)", async () => {
     for (const fields of [
       {},
       { prompt: ["a", "b"], logprobs: 2, echo: true },
@@ -76,12 +76,12 @@ describe("answers are as docs/openapi.json says", () => {
     }
   });
 
-  it("EMB-3 EMB-5 EMB-6: of embeddings in both encodings", async () => {
+  it("of embeddings in both encodings (EMB-3, EMB-5, EMB-6)", async () => {
     expectDocumented("createEmbeddings", 200, await api.embeddings({ input: ["a", "b"] }));
     expectDocumented("createEmbeddings", 200, await api.embeddings({ encoding_format: "base64" }));
   });
 
-  it("MODEL-1 MODEL-10: of models", async () => {
+  it("of models (MODEL-1, MODEL-10)", async () => {
     expectDocumented("listModels", 200, await reader.get("/v1/models"));
     for (const id of ["test-chat", "test-embed"]) {
       expectDocumented("getModel", 200, await reader.get(`/v1/models/${id}`));
@@ -89,7 +89,7 @@ describe("answers are as docs/openapi.json says", () => {
     expectDocumented("getModel", 404, await reader.get("/v1/models/nowhere"));
   });
 
-  it("USE-10: of usage", async () => {
+  it("of usage (USE-10)", async () => {
     await chats({});
     const grouped = await reader.get("/v1/usage?group_by=model,key&bucket_width=1h&limit=2");
     expectDocumented("getUsage", 200, grouped);
@@ -98,7 +98,7 @@ describe("answers are as docs/openapi.json says", () => {
     expectDocumented("getUsage", 400, await reader.get("/v1/usage?limit=0"));
   });
 
-  it("WH-1 WH-2: of webhook endpoints", async () => {
+  it("of webhook endpoints (WH-1, WH-2)", async () => {
     const made = await api.post("/v1/webhooks", { url, events: ["request.failed"], status: "disabled" });
     expectDocumented("createWebhookEndpoint", 200, made);
     expectDocumented("createWebhookEndpoint", 400, await api.post("/v1/webhooks", { url, events: [] }));
@@ -111,14 +111,14 @@ describe("answers are as docs/openapi.json says", () => {
     expectDocumented("deleteWebhookEndpoint", 404, await api.send("DELETE", path, undefined));
   });
 
-  it("CONN-8: of the pages beside the API", async () => {
+  it("of the pages beside the API (CONN-8)", async () => {
     expectDocumented("getHealth", 200, await api.get("/health", { authorization: "" }));
     expectDocumented("getReadiness", 200, await api.get("/ready", { authorization: "" }));
     expectDocumented("getVersion", 200, await reader.get("/version"));
     expectDocumented("getVersion", 401, await api.get("/version", { authorization: "" }));
   });
 
-  it("ERR-1 ERR-13 ERR-16 ERR-17 RETRY-1: of refusals and failures", async () => {
+  it("of refusals and failures (ERR-1, ERR-13, ERR-16, ERR-17, RETRY-1)", async () => {
     await chats({ temperature: 3 }, 400);
     await chats({ model: "nowhere" }, 404);
     await chats({ messages: [{ role: "user", content: "a".repeat(20_000) }] }, 413);
@@ -137,7 +137,7 @@ describe("answers are as docs/openapi.json says", () => {
     expectDocumented("createChatCompletion", 431, await api.chat({}, { "x-long": "a".repeat(33_000) }));
   });
 
-  it("ERR-19 wire RL-1: of a key that has reached its limit", async () => {
+  it("of a key that has reached its limit (ERR-19, wire RL-1)", async () => {
     const { secret } = await service.service.parts.apiKeys.create({
       name: "limited",
       scope: "read_write",

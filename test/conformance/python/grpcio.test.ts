@@ -47,7 +47,7 @@ describe.skipIf(!hasPython)("the C-core gRPC client", () => {
     await rm(stubs, { recursive: true });
   });
 
-  it("GRPC-19: gets a whole answer, with the request id in the initial metadata", () => {
+  it("gets a whole answer, with the request id in the initial metadata (GRPC-19)", () => {
     expect(seen["unary"]).toEqual({
       content: "One two three.",
       finish_reason: "stop",
@@ -56,12 +56,12 @@ describe.skipIf(!hasPython)("the C-core gRPC client", () => {
     });
   });
 
-  it("GRPC-19: gets a stream that ends with the usage, and the models", () => {
+  it("gets a stream that ends with the usage, and the models (GRPC-19)", () => {
     expect(seen["stream"]).toEqual({ content: "One two three.", total_tokens: 5 });
     expect(seen["models"]).toEqual(["hangs", "m", "overloaded"]);
   });
 
-  it("GRPC-19 ERR-5 ERR-7: reads the details of errors", () => {
+  it("reads the details of errors (GRPC-19, ERR-5, ERR-7)", () => {
     expect(seen["unknown_model"]).toMatchObject({
       code: "NOT_FOUND",
       reason: "MODEL_NOT_FOUND",
@@ -76,11 +76,11 @@ describe.skipIf(!hasPython)("the C-core gRPC client", () => {
     });
   });
 
-  it("ERR-11 KEY-17: a call without a credential is UNAUTHENTICATED", () => {
+  it("a call without a credential is UNAUTHENTICATED (ERR-11, KEY-17)", () => {
     expect(seen["no_credential"]).toMatchObject({ code: "UNAUTHENTICATED", reason: "INVALID_API_KEY" });
   });
 
-  it("RETRY-1: is told when to come back", () => {
+  it("is told when to come back (RETRY-1)", () => {
     expect(seen["overloaded"]).toMatchObject({ code: "UNAVAILABLE", reason: "SERVER_IS_OVERLOADED" });
     expect(Number(seen["overloaded"].metadata["retry-after-ms"])).toBeGreaterThan(0);
   });
@@ -102,7 +102,7 @@ describe.skipIf(!hasPython)("the C-core gRPC client", () => {
     expect(seen["gzip"]).toEqual({ content: "One two three." });
   });
 
-  it("SEC-5: 5 MiB are taken, 21 MiB and 40 KiB of metadata refused", () => {
+  it("5 MiB are taken, 21 MiB and 40 KiB of metadata refused (SEC-5)", () => {
     expect(seen["sizes"]["5"]).toBe("OK");
     expect(seen["sizes"]["21"]).toMatchObject({ code: "RESOURCE_EXHAUSTED", reason: "REQUEST_TOO_LARGE" });
     expect(seen["large_metadata"]).toMatchObject({ code: "RESOURCE_EXHAUSTED", reason: "REQUEST_HEADERS_TOO_LARGE" });

@@ -87,11 +87,11 @@ describe.each(wayNames)("access over %s", (name) => {
     way.close();
     await service.close();
   });
-  it("SEC-2: every RPC of the table is served, and no other", () => {
+  it("every RPC of the table is served, and no other (SEC-2)", () => {
     expect(methods.map(grpcPath).toSorted()).toEqual([...operationByRpcPath.keys()].toSorted());
   });
 
-  it("SEC-2: every RPC lets in exactly those that the table of operations names", async () => {
+  it("every RPC lets in exactly those that the table of operations names (SEC-2)", async () => {
     const credentials = {
       none: () => ({ authorization: null }),
       read: () => ({ authorization: bearer(service.readKey) }),
@@ -114,7 +114,7 @@ describe.each(wayNames)("access over %s", (name) => {
   });
 
   it.each(["malformed", "unknown", "revoked", "expired"] as const)(
-    "SEC-2 KEY-4: a key that is %s is refused by every RPC that needs one",
+    "a key that is %s is refused by every RPC that needs one (SEC-2, KEY-4)",
     async (kind) => {
       const other = await startService({ config });
       const otherWay = openWay(name, other);
@@ -129,7 +129,7 @@ describe.each(wayNames)("access over %s", (name) => {
     },
   );
 
-  it("KEY-7 KEY-9: the administrator makes a key, which works until it is revoked; its running stream ends, too", async () => {
+  it("the administrator makes a key, which works until it is revoked; its running stream ends, too (KEY-7, KEY-9)", async () => {
     const authorization = bearer(service.adminToken);
     const created = await way.call(
       ApiKeyService.method.createApiKey,
@@ -160,7 +160,7 @@ describe.each(wayNames)("access over %s", (name) => {
     expect(unknown.failure).toMatchObject({ code: status.NOT_FOUND, reason: "NOT_FOUND" });
   });
 
-  it("KEY-8 MODEL-7: a key sees its models only, and the others look as if they did not exist", async () => {
+  it("a key sees its models only, and the others look as if they did not exist (KEY-8, MODEL-7)", async () => {
     const { apiKeys } = service.service.parts;
     const { secret } = await apiKeys.create({ name: "only a", scope: "read_write", models: ["a"] });
     const own = { authorization: bearer(secret) };

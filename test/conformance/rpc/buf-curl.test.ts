@@ -44,7 +44,7 @@ describe("buf curl", () => {
   const grpcUrl = (of: RunningService, path: string) => `http://${of.grpc}${path}`;
   const overGrpc = ["--protocol", "grpc", "--http2-prior-knowledge"];
 
-  it("GRPC-20: calls over gRPC, Connect and gRPC-Web with the schema of the repository", async () => {
+  it("calls over gRPC, Connect and gRPC-Web with the schema of the repository (GRPC-20)", async () => {
     const ways = [
       { args: overGrpc, url: grpcUrl(service, "") },
       { args: ["--protocol", "connect"], url: service.http },
@@ -61,7 +61,7 @@ describe("buf curl", () => {
     }
   });
 
-  it("SEC-28 GRPC-18: with grpc.reflection it needs no schema", async () => {
+  it("with grpc.reflection it needs no schema (SEC-28, GRPC-18)", async () => {
     const list = await curl(...overGrpc, "--list-methods", grpcUrl(service, ""));
     expect(list.stderr).toBe("");
     expect(list.stdout).toContain("unified.inference.v1.InferenceService/StreamChatCompletion");
@@ -78,13 +78,13 @@ describe("buf curl", () => {
     expect(JSON.parse(answer.stdout).completion.usage.totalTokens).toBeGreaterThan(0);
   });
 
-  it("SEC-28 GRPC-18: without grpc.reflection nothing is told", async () => {
+  it("without grpc.reflection nothing is told (SEC-28, GRPC-18)", async () => {
     const list = await curl(...overGrpc, "--list-methods", grpcUrl(closed, ""));
     expect(list.code).not.toBe(0);
     expect(list.stdout).not.toContain("unified");
   });
 
-  it("GRPC-9: an error comes with its details", async () => {
+  it("an error comes with its details (GRPC-9)", async () => {
     const unknown = chat.replace("test-chat", "none");
     const answer = await curl(
       ...overGrpc,

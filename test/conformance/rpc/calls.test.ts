@@ -45,7 +45,7 @@ describe.each(wayNames)("calls over %s", (name) => {
     return (await service.debugState()).models.find((model) => model.id === id)?.busy ?? 0;
   }
 
-  it("GRPC-2 GRPC-22: unary: an answer with its usage and the request id", async () => {
+  it("unary: an answer with its usage and the request id (GRPC-2, GRPC-22)", async () => {
     const { messages, requestId: id, failure } = await way.call(createChatCompletion, chatOf("m"));
     expect(failure).toBeNull();
     expect(messages[0]?.completion).toMatchObject({
@@ -56,7 +56,7 @@ describe.each(wayNames)("calls over %s", (name) => {
     expect(id).toMatch(requestId);
   });
 
-  it("GRPC-2 GRPC-22: stream: the role first, then the text, then the finish reason, and the usage in a chunk of its own", async () => {
+  it("stream: the role first, then the text, then the finish reason, and the usage in a chunk of its own (GRPC-2, GRPC-22)", async () => {
     const { messages, requestId: id, failure } = await way.call(streamChatCompletion, chatOf("m"));
     expect(failure).toBeNull();
     expect(id).toMatch(requestId);
@@ -68,7 +68,7 @@ describe.each(wayNames)("calls over %s", (name) => {
     expect(new Set(chunks.map((chunk) => chunk?.id)).size).toBe(1);
   });
 
-  it("GRPC-2: text completions and embeddings answer, too", async () => {
+  it("text completions and embeddings answer, too (GRPC-2)", async () => {
     const request = { params: { model: "m", prompt: ["Go on."] } };
     const whole = await way.call(createCompletion, request);
     expect(whole.messages[0]?.completion?.choices[0]?.text).toBe("One two three.");
@@ -79,13 +79,13 @@ describe.each(wayNames)("calls over %s", (name) => {
   });
 
   for (const method of chatMethods) {
-    it(`GRPC-4: deadline: ${method.localName} ends as DEADLINE_EXCEEDED and frees its slot`, async () => {
+    it(`deadline: ${method.localName} ends as DEADLINE_EXCEEDED and frees its slot (GRPC-4)`, async () => {
       const { failure } = await way.call(method, chatOf("hangs"), { timeoutMs: 150 });
       expect(failure?.code).toBe(status.DEADLINE_EXCEEDED);
       await eventually(isIdle, "nothing is left");
     });
 
-    it(`GRPC-3 GRPC-7: cancel: ${method.localName} frees its slot at once`, async () => {
+    it(`cancel: ${method.localName} frees its slot at once (GRPC-3, GRPC-7)`, async () => {
       const leave = new AbortController();
       const outcome = way.call(method, chatOf("hangs"), { signal: leave.signal });
       await eventually(async () => (await busySlots("hangs")) === 1, "the engine runs");
@@ -98,7 +98,7 @@ describe.each(wayNames)("calls over %s", (name) => {
     });
   }
 
-  it("GRPC-7: cancel: a client that waits for a slot leaves the queue", async () => {
+  it("cancel: a client that waits for a slot leaves the queue (GRPC-7)", async () => {
     const holders = new AbortController();
     const held = [1, 2, 3, 4].map(() => way.call(createChatCompletion, chatOf("hangs"), { signal: holders.signal }));
     await eventually(async () => (await busySlots("hangs")) === 4, "all slots are taken");
@@ -113,7 +113,7 @@ describe.each(wayNames)("calls over %s", (name) => {
     await eventually(isIdle, "nothing is left");
   });
 
-  it("REL-10 GRPC-11 GRPC-16: drain: what runs finishes, what does not is told that the service stops, and nothing new gets in", async () => {
+  it("drain: what runs finishes, what does not is told that the service stops, and nothing new gets in (REL-10, GRPC-11, GRPC-16)", async () => {
     const slow = way.call(streamChatCompletion, chatOf("slow"));
     const hung = chatMethods.map((method) => way.call(method, chatOf("hangs")));
     await eventually(async () => (await busySlots("slow")) + (await busySlots("hangs")) === 3, "all run");

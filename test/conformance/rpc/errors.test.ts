@@ -32,9 +32,9 @@ interface Case {
 }
 
 const cases: readonly Case[] = [
-  { title: "ERR-5: an unknown model", code: "model_not_found", grpc: status.NOT_FOUND, param: "model", model: "none" },
+  { title: "an unknown model (ERR-5)", code: "model_not_found", grpc: status.NOT_FOUND, param: "model", model: "none" },
   {
-    title: "ERR-7: a number above its maximum",
+    title: "a number above its maximum (ERR-7)",
     code: "decimal_above_max_value",
     grpc: status.INVALID_ARGUMENT,
     param: "temperature",
@@ -42,7 +42,7 @@ const cases: readonly Case[] = [
     fields: { temperature: 2.5 },
   },
   {
-    title: "ERR-7: no messages",
+    title: "no messages (ERR-7)",
     code: "empty_array",
     grpc: status.INVALID_ARGUMENT,
     param: "messages",
@@ -50,30 +50,30 @@ const cases: readonly Case[] = [
     fields: { messages: [] },
   },
   {
-    title: "ERR-8: a model that cannot chat",
+    title: "a model that cannot chat (ERR-8)",
     code: "model_not_supported",
     grpc: status.INVALID_ARGUMENT,
     param: "model",
     model: "e",
   },
   {
-    title: "ERR-9: a prompt that is too long",
+    title: "a prompt that is too long (ERR-9)",
     code: "context_length_exceeded",
     grpc: status.INVALID_ARGUMENT,
     param: "messages",
     model: "short",
     text: "one two three four five six seven eight nine ten",
   },
-  { title: "ERR-22: a fault of ours", code: "internal_error", grpc: status.INTERNAL, model: "internal_error" },
-  { title: "ERR-23: an engine that dies", code: "upstream_error", grpc: status.UNAVAILABLE, model: "upstream_error" },
+  { title: "a fault of ours (ERR-22)", code: "internal_error", grpc: status.INTERNAL, model: "internal_error" },
+  { title: "an engine that dies (ERR-23)", code: "upstream_error", grpc: status.UNAVAILABLE, model: "upstream_error" },
   {
-    title: "ERR-24: no capacity",
+    title: "no capacity (ERR-24)",
     code: "server_is_overloaded",
     grpc: status.UNAVAILABLE,
     model: "server_is_overloaded",
   },
   {
-    title: "ERR-25: an engine that takes too long",
+    title: "an engine that takes too long (ERR-25)",
     code: "upstream_timeout",
     grpc: status.DEADLINE_EXCEEDED,
     model: "upstream_timeout",
@@ -102,7 +102,7 @@ describe.each(wayNames)("errors over %s", (name) => {
 
   for (const method of chatMethods) {
     for (const { title, code, grpc, param, model, fields, text } of cases) {
-      it(`GRPC-9 ${title}: ${method.localName}`, async () => {
+      it(`${title}: ${method.localName} (GRPC-9)`, async () => {
         const { messages, failure, requestId: id } = await way.call(method, chatOf(model, fields, text));
         expectFailure(failure, code, grpc, param);
         expect(messages).toHaveLength(0);
@@ -110,7 +110,7 @@ describe.each(wayNames)("errors over %s", (name) => {
       });
     }
 
-    it(`GRPC-9 ERR-11 KEY-4 KEY-5 KEY-17: one answer for every kind of bad credential: ${method.localName}`, async () => {
+    it(`one answer for every kind of bad credential: ${method.localName} (GRPC-9, ERR-11, KEY-4, KEY-5, KEY-17)`, async () => {
       const revoked = await service.service.parts.apiKeys.create({ name: "gone", scope: "read_write" });
       await service.service.parts.apiKeys.revoke(revoked.record.id);
       const credentials = [null, "", "Bearer sk-uis-nothing", `Basic ${service.key}`, `Bearer ${revoked.secret}`];
@@ -123,13 +123,13 @@ describe.each(wayNames)("errors over %s", (name) => {
       expect(messages.size).toBe(1);
     });
 
-    it(`ERR-12 KEY-7 KEY-17: a key whose scope is too small: ${method.localName}`, async () => {
+    it(`a key whose scope is too small: ${method.localName} (ERR-12, KEY-7, KEY-17)`, async () => {
       const { failure } = await way.call(method, chatOf("m"), { authorization: `Bearer ${service.readKey}` });
       expectFailure(failure, "insufficient_permissions", status.PERMISSION_DENIED);
     });
   }
 
-  it("RETRY-1 GRPC-10: no capacity says when to come back, in a detail and in metadata", async () => {
+  it("no capacity says when to come back, in a detail and in metadata (RETRY-1, GRPC-10)", async () => {
     for (const method of chatMethods) {
       const { failure } = await way.call(method, chatOf("server_is_overloaded"));
       expect(failure?.retryDelayMs).toBeGreaterThan(0);
@@ -138,7 +138,7 @@ describe.each(wayNames)("errors over %s", (name) => {
     }
   });
 
-  it("ERR-23: an engine that dies in mid-stream: what it said, then the error", async () => {
+  it("an engine that dies in mid-stream: what it said, then the error (ERR-23)", async () => {
     const { messages, failure } = await way.call(streamChatCompletion, chatOf("dies"));
     expectFailure(failure, "upstream_error", status.UNAVAILABLE);
     const said = messages.map(({ chunk }) => chunk?.choices[0]?.delta?.content ?? "").join("");

@@ -30,7 +30,7 @@ describe("a service that is killed", () => {
     await rm(folder, { recursive: true });
   });
 
-  it("GRPC-15: in mid-stream every client sees an error, and no answer that looks complete", async () => {
+  it("in mid-stream every client sees an error, and no answer that looks complete (GRPC-15)", async () => {
     const service = { http: new URL(ready.api).origin, grpc: ready.grpc, key: ready.api_key?.secret ?? "" };
     let streaming = 0;
     const outcomes = wayNames.map((name) =>

@@ -52,14 +52,14 @@ describe("SystemService.WatchOverview", () => {
     }
   });
 
-  it.each(wayNames)("SEC-2: over %s it is for nobody else", async (name) => {
+  it.each(wayNames)("over %s it is for nobody else (SEC-2)", async (name) => {
     const way = openWay(name, service);
     const { failure, messages } = await way.call(SystemService.method.watchOverview, {});
     way.close();
     expect([failure?.code, messages.length]).toEqual([grpcStatus.PERMISSION_DENIED, 0]);
   });
 
-  it("SEC-19: it ends with the session that watches", async () => {
+  it("it ends with the session that watches (SEC-19)", async () => {
     const { sessions } = service.service.parts;
     const { token, record } = await sessions.begin("admin", { address: "127.0.0.1", userAgent: "test" });
     const client = createClient(SystemService, createConnectTransport({ baseUrl: service.http, httpVersion: "1.1" }));
@@ -75,7 +75,7 @@ describe("SystemService.WatchOverview", () => {
     expect([looks, error]).toEqual([1, Code.Unauthenticated]);
   });
 
-  it("REL-10: a stop of the service ends it at once and does not wait for it", async () => {
+  it("a stop of the service ends it at once and does not wait for it (REL-10)", async () => {
     const other = await startService({ config: { offline: true, models: [{ id: "m", engine: "scripted" }] } });
     const way = openWay("connect json", other);
     let stopped = Promise.resolve();
@@ -117,7 +117,7 @@ describe("SystemService.RunDoctor", () => {
     for (const other of others) expect(other?.map(({ check }) => check)).toEqual(names);
   });
 
-  it.each(wayNames)("SEC-2: over %s it is for nobody else", async (name) => {
+  it.each(wayNames)("over %s it is for nobody else (SEC-2)", async (name) => {
     const way = openWay(name, service);
     const { failure } = await way.call(SystemService.method.runDoctor, {});
     way.close();

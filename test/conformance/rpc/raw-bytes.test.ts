@@ -23,7 +23,7 @@ describe("requests that no library would send", () => {
   afterAll(() => service.close());
   const authorized = (type: string) => ({ authorization: `Bearer ${service.key}`, "content-type": type });
 
-  it("GRPC-13: a message that cannot be decoded is refused on gRPC", async () => {
+  it("a message that cannot be decoded is refused on gRPC (GRPC-13)", async () => {
     const raw = new RawGrpc(service.grpc);
     for (const method of chatMethods) {
       const { authorization } = authorized("");
@@ -34,7 +34,7 @@ describe("requests that no library would send", () => {
     raw.close();
   });
 
-  it("GRPC-13: a message that cannot be decoded is refused on Connect", async () => {
+  it("a message that cannot be decoded is refused on Connect (GRPC-13)", async () => {
     const unary = service.http + grpcPath(createChatCompletion);
     for (const [type, body] of [
       ["application/json", "{"],
@@ -54,13 +54,13 @@ describe("requests that no library would send", () => {
     expect(connectErrorOf(streamed).code).toBe(status.INVALID_ARGUMENT);
   });
 
-  it("GRPC-13: a message that cannot be decoded is refused on gRPC-Web", async () => {
+  it("a message that cannot be decoded is refused on gRPC-Web (GRPC-13)", async () => {
     const url = service.http + grpcPath(createChatCompletion);
     const { headers } = await request(url, authorized("application/grpc-web+proto"), envelope(rubbish));
     expect(headers["grpc-status"]).toBe(String(status.INTERNAL));
   });
 
-  it("GRPC-13: afterwards nothing is left, and a good request is served", async () => {
+  it("afterwards nothing is left, and a good request is served (GRPC-13)", async () => {
     const { requests, streams, timers } = await service.debugState();
     expect({ requests, streams, timers }).toMatchObject({
       requests: { running: 0, waiting: 0 },
@@ -116,7 +116,7 @@ describe("streams that nobody reads", () => {
   }
 
   it.each(Object.keys(ways))(
-    "REL-1 GRPC-14: %s: the engine waits, and after limits.stall the stream is cut",
+    "%s: the engine waits, and after limits.stall the stream is cut (REL-1, GRPC-14)",
     async (name) => {
       const ended = () => service.logs.filter(({ msg, outcome }) => msg === "request" && outcome === "stalled").length;
       const before = ended();

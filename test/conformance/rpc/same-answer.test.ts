@@ -113,7 +113,7 @@ describe("one chat, every way in", () => {
     return { contents, finishReasons, usage: restUsage(usage) };
   }
 
-  it("GRPC-2: has the same content, finish reasons and usage over REST, SSE, gRPC, Connect and gRPC-Web", async () => {
+  it("has the same content, finish reasons and usage over REST, SSE, gRPC, Connect and gRPC-Web (GRPC-2)", async () => {
     const expected: Answer = {
       contents: ["One two three four five six,", "One two three four five six,"],
       finishReasons: ["length", "length"],
@@ -127,7 +127,7 @@ describe("one chat, every way in", () => {
     }
   });
 
-  it("GRPC-2 PROTO-7: embeddings have the same vectors over REST, gRPC, Connect and gRPC-Web", async () => {
+  it("embeddings have the same vectors over REST, gRPC, Connect and gRPC-Web (GRPC-2, PROTO-7)", async () => {
     const inputs = ["one", "two three"];
     const { data, usage } = await (await post("/embeddings", { model: "e", input: inputs })).json();
     const expected = data.map(({ embedding }: { embedding: number[] }) => embedding.map(Math.fround));

@@ -62,14 +62,14 @@ describe("SystemService.GetSystem", () => {
     expect(stood).toBeLessThan(600);
   });
 
-  it.each(wayNames)("SEC-2: over %s it is for nobody else", async (name) => {
+  it.each(wayNames)("over %s it is for nobody else (SEC-2)", async (name) => {
     const way = openWay(name, service);
     const { failure } = await way.call(SystemService.method.getSystem, {});
     way.close();
     expect(failure?.code).toBe(grpcStatus.PERMISSION_DENIED);
   });
 
-  it("WH-41: what the configuration opens is told with its remedy", async () => {
+  it("what the configuration opens is told with its remedy (WH-41)", async () => {
     const { warnings } = await systemBy("grpc");
     expect(warnings).toContainEqual(expect.stringContaining("webhooks.allow_http"));
     expect(warnings.filter((warning) => /memory/.test(warning))).toHaveLength(1);

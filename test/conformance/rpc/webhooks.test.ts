@@ -62,7 +62,7 @@ describe.each(wayNames)("WebhookEndpointService over %s", (name) => {
   const list = async (settings: CallSettings = {}, account = ""): Promise<readonly WebhookEndpoint[]> =>
     (await way.call(listWebhookEndpoints, { account }, settings)).messages[0]?.webhookEndpoints ?? [];
 
-  it("WH-2 WH-6 GRPC-2: shows the same object as REST, and its secret in the answer that makes it only", async () => {
+  it("shows the same object as REST, and its secret in the answer that makes it only (WH-2, WH-6, GRPC-2)", async () => {
     const { made, id, secret } = await make({ description: "Bücher 📚", maxInFlight: 3 });
     expect(secret).toMatch(/^whsec_[A-Za-z0-9+/]{43}=$/);
     const got = await way.call(getWebhookEndpoint, { id });
@@ -76,7 +76,7 @@ describe.each(wayNames)("WebhookEndpointService over %s", (name) => {
     expect(await list()).toEqual([]);
   });
 
-  it("WH-3 KEY-7 KEY-17: a key to read may look but not change, and nobody may do either", async () => {
+  it("a key to read may look but not change, and nobody may do either (WH-3, KEY-7, KEY-17)", async () => {
     const { id } = await make();
     expect((await list(readOnly())).map((each) => each.id)).toEqual([id]);
     const change = { id, status: "disabled" };
@@ -101,13 +101,13 @@ describe.each(wayNames)("WebhookEndpointService over %s", (name) => {
     ["events", { events: ["request.failed", "request.failed"] }],
     ["status", { status: "paused" }],
     ["max_in_flight", { maxInFlight: 65 }],
-  ])("WH-3: a bad %s is named: %j", async (param, fields) => {
+  ])("a bad %s is named: %j (WH-3)", async (param, fields) => {
     const webhookEndpoint = { url: receiver.url, events, ...fields };
     const { failure } = await way.call(createWebhookEndpoint, { webhookEndpoint });
     expect(failure).toMatchObject({ code: status.INVALID_ARGUMENT, param, fields: [param] });
   });
 
-  it("WH-2: a change names what it changes, and leaves the rest", async () => {
+  it("a change names what it changes, and leaves the rest (WH-2)", async () => {
     const { made, id } = await make();
     const disabled = await way.call(updateWebhookEndpoint, {
       id,
@@ -132,7 +132,7 @@ describe.each(wayNames)("WebhookEndpointService over %s", (name) => {
     await way.call(deleteWebhookEndpoint, { id });
   });
 
-  it("WH-7: a rotation shows the new secret and until when the old one signs; a third is 409 with a time", async () => {
+  it("a rotation shows the new secret and until when the old one signs; a third is 409 with a time (WH-7)", async () => {
     const { id, secret } = await make();
     const beginMs = Date.now();
     const rotate = (overlapMs?: number) =>
@@ -155,7 +155,7 @@ describe.each(wayNames)("WebhookEndpointService over %s", (name) => {
     await way.call(deleteWebhookEndpoint, { id });
   });
 
-  it("WH-43 WH-49: a test event arrives once, signed, and only the administrator reads what the receiver said", async () => {
+  it("a test event arrives once, signed, and only the administrator reads what the receiver said (WH-43, WH-49)", async () => {
     const { id, secret } = await make();
     const before = receiver.requests.length;
     const toKey = (await way.call(sendTestEvent, { id, eventType: "request.failed" })).messages[0];
@@ -172,7 +172,7 @@ describe.each(wayNames)("WebhookEndpointService over %s", (name) => {
     await way.call(deleteWebhookEndpoint, { id });
   });
 
-  it("SEC-22: the administrator names the account; a key that names another one, or its endpoint, gets the same 404", async () => {
+  it("the administrator names the account; a key that names another one, or its endpoint, gets the same 404 (SEC-22)", async () => {
     const { id } = await make({ account: "elsewhere" }, administrator());
     expect((await list(administrator(), "elsewhere")).map((each) => each.id)).toEqual([id]);
     expect(await list()).toEqual([]);

@@ -59,11 +59,11 @@ async function failure(promise: Promise<unknown>) {
   return { name: error.constructor.name, status, code, type, param };
 }
 
-describe.each(codes)("$rule: an engine that fails with $code", ({ code, type, status }) => {
+describe.each(codes)("an engine that fails with $code ($rule)", ({ code, type, status }) => {
   const asStatus = { name: "InternalServerError", status, code, type, param: null };
   const asEvent = { ...asStatus, name: "APIError", status: undefined };
 
-  it("SSE-12: before the first token, it is a status, with and without a stream", async () => {
+  it("before the first token, it is a status, with and without a stream (SSE-12)", async () => {
     const model = `before-${code}`;
     const { completions } = client.chat;
     expect(await failure(completions.create({ model, ...chat }))).toEqual(asStatus);
@@ -72,12 +72,12 @@ describe.each(codes)("$rule: an engine that fails with $code", ({ code, type, st
     expect(await failure(client.completions.create({ model, ...legacy, stream: true }))).toEqual(asStatus);
   });
 
-  it("ERR-30: amid a whole answer, it is a status and no partial text", async () => {
+  it("amid a whole answer, it is a status and no partial text (ERR-30)", async () => {
     expect(await failure(client.chat.completions.create({ model: `amid-${code}`, ...chat }))).toEqual(asStatus);
     expect(await failure(client.completions.create({ model: `amid-${code}`, ...legacy }))).toEqual(asStatus);
   });
 
-  it("SERR-1 SERR-2 SERR-5: amid a stream, the text comes first and then an error with its code", async () => {
+  it("amid a stream, the text comes first and then an error with its code (SERR-1, SERR-2, SERR-5)", async () => {
     const model = `amid-${code}`;
     let text = "";
     const chatStream = await client.chat.completions.create({ model, ...chat, stream: true });
@@ -95,7 +95,7 @@ describe.each(codes)("$rule: an engine that fails with $code", ({ code, type, st
 });
 
 describe("an engine that fails", () => {
-  it("SERR-1 STRM-5: amid a tool call, the stream reports no finished call", async () => {
+  it("amid a tool call, the stream reports no finished call (SERR-1, STRM-5)", async () => {
     const stream = await client.chat.completions.create({ model: "in-call", ...chat, tools: [...tools], stream: true });
     const seen: string[] = [];
     const read = async () => {
@@ -107,12 +107,12 @@ describe("an engine that fails", () => {
     expect(seen.join("")).toBe('{"city": "Oslo",');
   });
 
-  it("ERR-23: on embeddings is a status", async () => {
+  it("on embeddings is a status (ERR-23)", async () => {
     const request = client.embeddings.create({ model: "no-vectors", input: "red" });
     expect(await failure(request)).toMatchObject({ status: 502, code: "upstream_error" });
   });
 
-  it("ERR-9: because the prompt is too long is a refusal of the request", async () => {
+  it("because the prompt is too long is a refusal of the request (ERR-9)", async () => {
     const request = client.chat.completions.create({ model: "overflow", ...chat, stream: true });
     expect(await failure(request)).toMatchObject({
       name: "BadRequestError",
@@ -121,7 +121,7 @@ describe("an engine that fails", () => {
     });
   });
 
-  it("SERR-1 SERR-3 SERR-4: ends its stream with one plain error event and no end marker", async () => {
+  it("ends its stream with one plain error event and no end marker (SERR-1, SERR-3, SERR-4)", async () => {
     const answer = await fetch(`${service.api}/chat/completions`, {
       method: "POST",
       headers: { authorization: `Bearer ${service.key}`, "content-type": "application/json" },
@@ -151,7 +151,7 @@ describe("an engine that fails, seen by other clients", () => {
     },
   ];
 
-  it.each(providers)("SERR-1 SERR-2: $name keeps the text and reports the error", async ({ model }) => {
+  it.each(providers)("$name keeps the text and reports the error (SERR-1, SERR-2)", async ({ model }) => {
     const errors: unknown[] = [];
     const result = streamText({
       model: model("amid-upstream_error"),
@@ -168,7 +168,7 @@ describe("an engine that fails, seen by other clients", () => {
     expect(JSON.stringify(errors[0]) + String(errors[0])).toContain("stopped unexpectedly");
   });
 
-  it("SERR-1: LangChain rejects with the code", async () => {
+  it("LangChain rejects with the code (SERR-1)", async () => {
     const model = new ChatOpenAI({
       model: "amid-upstream_error",
       apiKey: service.key,
@@ -180,7 +180,7 @@ describe("an engine that fails, seen by other clients", () => {
 });
 
 describe("a client that leaves", () => {
-  it.each([true, false])("SSE-14: frees the slot of an engine that hangs (stream: %s)", async (stream) => {
+  it.each([true, false])("frees the slot of an engine that hangs (stream: %s) (SSE-14)", async (stream) => {
     const leave = new AbortController();
     const request = client.chat.completions.create({ model: "hangs", ...chat, stream }, { signal: leave.signal });
     const read = async () => {
@@ -201,7 +201,7 @@ describe("a client that leaves", () => {
 });
 
 describe("a service that stops", () => {
-  it("SERR-7: tells a stream that it cannot let finish", async () => {
+  it("tells a stream that it cannot let finish (SERR-7)", async () => {
     const stopping = await startService({ config: { models, limits: { drain: "50ms" } } });
     const stream = await clientOf(stopping).chat.completions.create({ model: "hangs", ...chat, stream: true });
     const chunks = stream[Symbol.asyncIterator]();

@@ -22,14 +22,14 @@ describe("@langchain/openai", () => {
   });
   afterAll(() => service.close());
 
-  it("RESP-4 RESP-7 RESP-8: invoke gives the message with its metadata", async () => {
+  it("invoke gives the message with its metadata (RESP-4, RESP-7, RESP-8)", async () => {
     const message = await chat("org/chat:tag").invoke(question);
     expect(message.content).toBe(sayings.chat);
     expect(message.response_metadata).toMatchObject({ finish_reason: "stop" });
     expect(message.usage_metadata).toMatchObject({ input_tokens: 6, output_tokens: 6, total_tokens: 12 });
   });
 
-  it("STRM-1 STRM-10: chunks add up to an assistant's message with usage", async () => {
+  it("chunks add up to an assistant's message with usage (STRM-1, STRM-10)", async () => {
     const chunks = await collect(await chat("org/chat:tag").stream(question));
     const whole = chunks.reduce((sum, chunk) => sum.concat(chunk));
     expect(chunks.length).toBeGreaterThan(3);
@@ -38,7 +38,7 @@ describe("@langchain/openai", () => {
     expect(whole.usage_metadata).toMatchObject({ input_tokens: 6, output_tokens: 6 });
   });
 
-  it("STRM-1 STRM-6 TOOL-11 TOOL-12: bound tools are called, without a stream and with one", async () => {
+  it("bound tools are called, without a stream and with one (STRM-1, STRM-6, TOOL-11, TOOL-12)", async () => {
     const model = chat("tools").bindTools([weather, clock]);
     const calls = [
       { name: "weather", args: { city: "Oslo" }, id: expect.stringMatching(/^call_/), type: "tool_call" },
@@ -67,7 +67,7 @@ describe("@langchain/openai", () => {
     expect(await model.invoke(question)).toEqual(JSON.parse(sayings.json));
   });
 
-  it("EMB-4 EMB-6: documents have one vector each, in their order", async () => {
+  it("documents have one vector each, in their order (EMB-4, EMB-6)", async () => {
     const embeddings = new OpenAIEmbeddings({ model: "vectors", batchSize: 2, ...connection() });
     const texts = ["red", "green", "blue"];
     const vectors = await embeddings.embedDocuments(texts);
@@ -75,13 +75,13 @@ describe("@langchain/openai", () => {
     expect(vectors).toEqual(await Promise.all(texts.map((text) => embeddings.embedQuery(text))));
   });
 
-  it("CMPL-5 CMPL-6: legacy completions, whole and in a stream", async () => {
+  it("legacy completions, whole and in a stream (CMPL-5, CMPL-6)", async () => {
     const model = new OpenAI({ model: "org/chat:tag", ...connection() });
     expect(await model.invoke(question)).toBe(sayings.chat);
     expect((await collect(await model.stream(question))).join("")).toBe(sayings.chat);
   });
 
-  it("ERR-5 ERR-11 ERR-12: errors have their status and code, and never show a key", async () => {
+  it("errors have their status and code, and never show a key (ERR-5, ERR-11, ERR-12)", async () => {
     const failure = async (model: string, apiKey: string) => {
       const error: unknown = await chat(model, connection(apiKey))
         .invoke(question)
@@ -102,7 +102,7 @@ describe("@langchain/openai", () => {
     for (const { message } of errors) expect(message).not.toContain("sk-uis-");
   });
 
-  it("ERR-9: an overlong prompt is recognised as such", async () => {
+  it("an overlong prompt is recognised as such (ERR-9)", async () => {
     const error: unknown = await chat("org/chat:tag")
       .invoke("word ".repeat(5_000))
       .catch((e: unknown) => e);

@@ -29,7 +29,7 @@ export function describeOpenAiSdk(name: string, start: (target: Target) => Promi
       await service.close();
     });
 
-    it("RESP-1 RESP-2 RESP-3 RESP-6 RESP-8 RESP-10 RESP-14 RESP-15 HDR-1: create gives a complete typed answer", async () => {
+    it("create gives a complete typed answer (RESP-1, RESP-2, RESP-3, RESP-6, RESP-8, RESP-10, RESP-14, RESP-15, HDR-1)", async () => {
       const { completion, requestId: id } = await run("create");
       expect(id).toEqual(requestId);
       expect(completion).toEqual({
@@ -58,7 +58,7 @@ export function describeOpenAiSdk(name: string, start: (target: Target) => Promi
       expect((await run("create")).completion.id).not.toBe(completion.id);
     });
 
-    it("STRM-1 STRM-2 STRM-3 STRM-5 STRM-11 STRM-14: a stream is one role, the text, one finish reason", async () => {
+    it("a stream is one role, the text, one finish reason (STRM-1, STRM-2, STRM-3, STRM-5, STRM-11, STRM-14)", async () => {
       const chunks = await run("stream");
       const choices = chunks.map((chunk) => chunk.choices);
       expect(choices.every((list) => list.length === 1)).toBe(true);
@@ -77,13 +77,13 @@ export function describeOpenAiSdk(name: string, start: (target: Target) => Promi
       expect(common[0]).toMatchObject({ object: "chat.completion.chunk", model: "org/chat:tag" });
     });
 
-    it("STRM-10 STRM-12 STRM-13: usage comes last, in a chunk of its own", async () => {
+    it("usage comes last, in a chunk of its own (STRM-10, STRM-12, STRM-13)", async () => {
       const chunks = await run("streamWithUsage");
       expect(chunks.at(-1)).toMatchObject({ choices: [], usage: { prompt_tokens: 6, completion_tokens: 6 } });
       expect(chunks.slice(0, -1).map(({ usage }) => usage)).toEqual(chunks.slice(1).map(() => null));
     });
 
-    it("STRM-3 STRM-4 STRM-5: two choices begin in their order and each ends once", async () => {
+    it("two choices begin in their order and each ends once (STRM-3, STRM-4, STRM-5)", async () => {
       const choices = (await run("streamTwoChoices")).flatMap((chunk) => chunk.choices);
       expect(choices.slice(0, 2).map(({ index, delta }) => [index, delta.role])).toEqual([
         [0, "assistant"],
@@ -96,7 +96,7 @@ export function describeOpenAiSdk(name: string, start: (target: Target) => Promi
       }
     });
 
-    it("STRM-18: the stream helper builds the answer that create gives", async () => {
+    it("the stream helper builds the answer that create gives (STRM-18)", async () => {
       const { completion: whole } = await run("create");
       const { completion, deltas } = await run("streamHelper");
       expect(completion.choices[0]).toMatchObject({
@@ -110,14 +110,14 @@ export function describeOpenAiSdk(name: string, start: (target: Target) => Promi
       expect(await run("parse")).toEqual({ parsed: JSON.parse(sayings.json) });
     });
 
-    it("RF-8: a streamed JSON text comes in fragments of itself", async () => {
+    it("a streamed JSON text comes in fragments of itself (RF-8)", async () => {
       const { deltas, content } = await run("parseStream");
       expect(deltas.length).toBeGreaterThan(1);
       expect(deltas.join("")).toBe(sayings.json);
       expect(content).toBe(sayings.json);
     });
 
-    it("RESP-5 TOOL-10 TOOL-11 TOOL-12 TOOL-13: tool calls have an id, a type and arguments as text", async () => {
+    it("tool calls have an id, a type and arguments as text (RESP-5, TOOL-10, TOOL-11, TOOL-12, TOOL-13)", async () => {
       const [choice] = await run("calls");
       expect(choice).toMatchObject({
         finish_reason: "tool_calls",
@@ -133,7 +133,7 @@ export function describeOpenAiSdk(name: string, start: (target: Target) => Promi
       expect(new Set(ids).size).toBe(2);
     });
 
-    it("STRM-2 STRM-6 STRM-7 STRM-8 STRM-9: streamed calls name themselves once, one call after the other", async () => {
+    it("streamed calls name themselves once, one call after the other (STRM-2, STRM-6, STRM-7, STRM-8, STRM-9)", async () => {
       const choices = await run("streamedCalls");
       expect(choices[0]?.delta).toEqual({ role: "assistant", content: null });
       const deltas = choices.flatMap(({ delta }) => delta.tool_calls ?? []);
@@ -151,7 +151,7 @@ export function describeOpenAiSdk(name: string, start: (target: Target) => Promi
       }
     });
 
-    it("TOOL-12 TOOL-13 STRM-6 STRM-9: the stream helper puts the calls together", async () => {
+    it("the stream helper puts the calls together (TOOL-12, TOOL-13, STRM-6, STRM-9)", async () => {
       const { done, choices } = await run("streamedCallsByHelper");
       expect(done).toEqual(["0 weather", "1 clock"]);
       expect(choices[0]).toMatchObject({
@@ -165,20 +165,20 @@ export function describeOpenAiSdk(name: string, start: (target: Target) => Promi
       });
     });
 
-    it("TOOL-10: runTools goes round: call, result, answer", async () => {
+    it("runTools goes round: call, result, answer (TOOL-10)", async () => {
       const round = { answer: sayings.afterTools, asked: ["Oslo"], roles: ["user", "assistant", "tool", "assistant"] };
       expect(await run("runTools")).toEqual(round);
       expect(await run("runToolsStreaming")).toEqual(round);
     });
 
-    it("MODEL-1 MODEL-3: models are listed, and found by an id with a slash and a colon", async () => {
+    it("models are listed, and found by an id with a slash and a colon (MODEL-1, MODEL-3)", async () => {
       const { listed, retrieved } = await run("models");
       const model = listed.find(({ id }) => id === "org/chat:tag");
       expect(model).toMatchObject({ object: "model", created: expect.any(Number), owned_by: expect.any(String) });
       expect(retrieved).toEqual(model);
     });
 
-    it("EMB-3 EMB-4 EMB-5 EMB-6 EMB-7: vectors are the same in the SDK's own encoding and as numbers", async () => {
+    it("vectors are the same in the SDK's own encoding and as numbers (EMB-3, EMB-4, EMB-5, EMB-6, EMB-7)", async () => {
       const { byDefault, asFloat, raw } = await run("embeddings");
       expect(asFloat).toMatchObject({ object: "list", model: "vectors", usage: { prompt_tokens: 3, total_tokens: 3 } });
       expect(asFloat.data.map(({ index, object }) => [index, object])).toEqual([0, 1, 2].map((i) => [i, "embedding"]));
@@ -191,7 +191,7 @@ export function describeOpenAiSdk(name: string, start: (target: Target) => Promi
       expect(new Set(asFloat.data.map(({ embedding }) => embedding[0])).size).toBe(3);
     });
 
-    it("CMPL-3 CMPL-4 CMPL-5 CMPL-6 CMPL-13: legacy completions are whole or streamed", async () => {
+    it("legacy completions are whole or streamed (CMPL-3, CMPL-4, CMPL-5, CMPL-6, CMPL-13)", async () => {
       const { completion, chunks } = await run("legacy");
       expect(completion).toMatchObject({
         id: expect.stringMatching(/^cmpl-/),
@@ -209,23 +209,23 @@ export function describeOpenAiSdk(name: string, start: (target: Target) => Promi
       expect(chunks.at(-1)).toMatchObject({ choices: [], usage: { total_tokens: 14 } });
     });
 
-    it("GEN-1 GEN-4: a base address with a slash, foreign headers and query parameters change nothing", async () => {
+    it("a base address with a slash, foreign headers and query parameters change nothing (GEN-1, GEN-4)", async () => {
       expect(await run("ignoredExtras")).toEqual({ text: sayings.chat });
     });
 
-    it("SSE-14: a stream that the client leaves stops the engine and frees its slot", async () => {
+    it("a stream that the client leaves stops the engine and frees its slot (SSE-14)", async () => {
       const before = await producedTokens();
       expect(await run("abort")).toEqual({ chunks: 6 });
       await eventually(isIdle, "an idle service");
       expect(await producedTokens()).toBeGreaterThan(before);
     });
 
-    it("RETRY-6: a client that gives up on a whole answer stops the engine", async () => {
+    it("a client that gives up on a whole answer stops the engine (RETRY-6)", async () => {
       expect(await run("timeout")).toMatchObject({ name: "APIConnectionTimeoutError" });
       await eventually(isIdle, "an idle service");
     });
 
-    it("ERR-5 ERR-6 ERR-7 ERR-9 ERR-11 ERR-12 ERR-16 ERR-26: each refusal is raised as its class, with code and param", async () => {
+    it("each refusal is raised as its class, with code and param (ERR-5, ERR-6, ERR-7, ERR-9, ERR-11, ERR-12, ERR-16, ERR-26)", async () => {
       const refusals = await run("refusals");
       const of = (name: string, status: number, type: string, code: string, param: string | null = null) =>
         expect.objectContaining({ name, status, type, code, param, requestId });
@@ -244,7 +244,7 @@ export function describeOpenAiSdk(name: string, start: (target: Target) => Promi
       expect(refusals.tooLong.message).toMatch(/maximum context length is 4096 tokens.*5000/);
     });
 
-    it("ERR-24 RETRY-1: a full queue is 503 and says when to come back", async () => {
+    it("a full queue is 503 and says when to come back (ERR-24, RETRY-1)", async () => {
       const error = await run("fullQueue");
       expect(error).toMatchObject({ name: "InternalServerError", status: 503, code: "server_is_overloaded" });
       expect(error.retryAfter).toMatch(/^([1-9]|[1-5]\d|60)$/);
@@ -252,7 +252,7 @@ export function describeOpenAiSdk(name: string, start: (target: Target) => Promi
       await eventually(isIdle, "an idle service");
     });
 
-    it("RETRY-3: the SDK asks again after faults of the service, and only once after refusals", async () => {
+    it("the SDK asks again after faults of the service, and only once after refusals (RETRY-3)", async () => {
       expect(await run("attempts")).toEqual({
         failsOnce: { outcome: "answered", attempts: 2 },
         failsAlways: { outcome: 502, attempts: 3 },
@@ -264,14 +264,14 @@ export function describeOpenAiSdk(name: string, start: (target: Target) => Promi
       });
     });
 
-    it("RETRY-5: the log says which retry of the SDK a request was", () => {
+    it("the log says which retry of the SDK a request was (RETRY-5)", () => {
       const retries = service.logs
         .filter((line) => line["model"] === "fails-always")
         .map((line) => line["retry_count"]);
       expect(new Set(retries)).toEqual(new Set(["0", "1", "2"]));
     });
 
-    it("SERR-1 SERR-2: an engine that dies in a stream raises an error with its code", async () => {
+    it("an engine that dies in a stream raises an error with its code (SERR-1, SERR-2)", async () => {
       const { text, iterated, helped } = await run("deathInStream");
       const error = { name: "APIError", code: "upstream_error", type: "server_error", param: null };
       expect(text).toBe("Paris is");

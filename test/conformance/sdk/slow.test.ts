@@ -84,11 +84,11 @@ describe.each(["comment", "chunk", "off"] as const)("a slow stream with keep-ali
   });
   afterAll(() => service.close());
 
-  it.concurrent.each(Object.entries(clients))("SSE-8 SSE-9: %s reads the whole text", async (_, read) => {
+  it.concurrent.each(Object.entries(clients))("%s reads the whole text (SSE-8, SSE-9)", async (_, read) => {
     expect(await read(service)).toBe(said);
   });
 
-  it.concurrent("SSE-8 SSE-9: keep-alives stand between events only, in the form that the setting asks for", async () => {
+  it.concurrent("keep-alives stand between events only, in the form that the setting asks for (SSE-8, SSE-9)", async () => {
     const text = await (await postChat(service, "slow")).text();
     expect(text).toMatch(/^(: keep-alive\n|data: [^\n]+\n\n)+$/);
     const lines = text.match(/: keep-alive\n|data: [^\n]+\n\n/g) ?? [];
@@ -112,7 +112,7 @@ function isKeepAlive(line: string): boolean {
 }
 
 describe("a stream that has said nothing yet", () => {
-  it("SSE-13 CONN-2: gets its headers two seconds after its slot, and keep-alives from then on", async () => {
+  it("gets its headers two seconds after its slot, and keep-alives from then on (SSE-13, CONN-2)", async () => {
     const service = await startService({ config: { models, limits: { sse_keep_alive: "200ms" } } });
     const leave = new AbortController();
     const askedAtMs = performance.now();
@@ -127,7 +127,7 @@ describe("a stream that has said nothing yet", () => {
     await service.close();
   });
 
-  it("SSE-12 SSE-13 ERR-24: has no status while it waits for a slot, so that the end of the wait can be one", async () => {
+  it("has no status while it waits for a slot, so that the end of the wait can be one (SSE-12, SSE-13, ERR-24)", async () => {
     const service = await startService({ config: { models, limits: { ...hasty, queue_wait: "500ms" } } });
     const leave = new AbortController();
     const holder = await postChat(service, "silent", leave.signal);
@@ -138,7 +138,7 @@ describe("a stream that has said nothing yet", () => {
     await service.close();
   });
 
-  it("SERR-6: and then fails is recognised by @ai-sdk/openai, which may ask again", async () => {
+  it("and then fails is recognised by @ai-sdk/openai, which may ask again (SERR-6)", async () => {
     const service = await startService({ config: { models, limits: hasty } });
     const provider = createOpenAI({ baseURL: service.api, apiKey: service.key });
     const outcomes = failures.map(async ({ code }) => {

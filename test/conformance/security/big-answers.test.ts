@@ -32,7 +32,7 @@ describe("big answers", () => {
     return bytes;
   }
 
-  it("REL-3 EMB-11: are written in slices, and other requests are answered meanwhile", async () => {
+  it("are written in slices, and other requests are answered meanwhile (REL-3, EMB-11)", async () => {
     let writing = true;
     const big = Promise.all(Array.from({ length: rounds(10) }, embedAll)).finally(() => {
       writing = false;

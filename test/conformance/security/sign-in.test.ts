@@ -26,7 +26,7 @@ async function signedIn(): Promise<DashboardClient> {
 
 /** Hashing a password takes some tenths of a second of a free core. */
 describe("signing in to the dashboard", { timeout: 60_000 }, () => {
-  it("KEY-20 KEY-22: a set-up link sets the password and gives a cookie that scripts and other sites cannot use", async () => {
+  it("a set-up link sets the password and gives a cookie that scripts and other sites cannot use (KEY-20, KEY-22)", async () => {
     const client = new DashboardClient(service);
     const token = await newToken();
     const done = await client.call("SessionService/CompleteSetup", { token, password });
@@ -41,7 +41,7 @@ describe("signing in to the dashboard", { timeout: 60_000 }, () => {
     expect((await client.call("ApiKeyService/ListApiKeys")).status).toBe(200);
   });
 
-  it("KEY-21 KEY-22: the password signs in, signing out ends the session, and a stolen cookie ends with it", async () => {
+  it("the password signs in, signing out ends the session, and a stolen cookie ends with it (KEY-21, KEY-22)", async () => {
     await signedIn();
     const client = new DashboardClient(service);
     expect((await client.call("SessionService/SignIn", { user: "admin", password })).status).toBe(200);
@@ -53,7 +53,7 @@ describe("signing in to the dashboard", { timeout: 60_000 }, () => {
     expect(codeOf(await client.call("SessionService/ListSessions"))).toBe(status.UNAUTHENTICATED);
   });
 
-  it("KEY-22: sessions are listed and revocable", async () => {
+  it("sessions are listed and revocable (KEY-22)", async () => {
     const first = await signedIn();
     const second = new DashboardClient(service);
     await second.call("SessionService/SignIn", { user: "admin", password }, { "user-agent": "another browser" });
@@ -68,7 +68,7 @@ describe("signing in to the dashboard", { timeout: 60_000 }, () => {
     expect((await first.call("SessionService/ListSessions")).status).toBe(200);
   });
 
-  it("KEY-22: a change needs the origin of this server, and a foreign page is refused whatever it asks", async () => {
+  it("a change needs the origin of this server, and a foreign page is refused whatever it asks (KEY-22)", async () => {
     const client = await signedIn();
     const name = "made by a session";
     const create = (origin: string | undefined) =>
@@ -88,7 +88,7 @@ describe("signing in to the dashboard", { timeout: 60_000 }, () => {
     expect((await create(service.http)).status).toBe(200);
   });
 
-  it("KEY-22: two session cookies are none, for nobody knows who put the second one there", async () => {
+  it("two session cookies are none, for nobody knows who put the second one there (KEY-22)", async () => {
     const client = await signedIn();
     const cookie = `${client.cookie}; ${client.cookie}`;
     expect(codeOf(await client.call("ApiKeyService/ListApiKeys", {}, { cookie }))).toBe(status.UNAUTHENTICATED);
@@ -96,7 +96,7 @@ describe("signing in to the dashboard", { timeout: 60_000 }, () => {
     expect((await client.call("ApiKeyService/ListApiKeys", {}, { cookie: beside })).status).toBe(200);
   });
 
-  it("KEY-22: /v1 and gRPC ignore cookies altogether", async () => {
+  it("/v1 and gRPC ignore cookies altogether (KEY-22)", async () => {
     const client = await signedIn();
     const headers = { cookie: client.cookie ?? "", origin: service.http };
     expect((await request(`${service.api}/models`, headers, "", "GET")).status).toBe(401);
@@ -109,7 +109,7 @@ describe("signing in to the dashboard", { timeout: 60_000 }, () => {
     grpc.close();
   });
 
-  it("KEY-21: a new password ends the other sessions", async () => {
+  it("a new password ends the other sessions (KEY-21)", async () => {
     const first = await signedIn();
     const second = new DashboardClient(service);
     await second.call("SessionService/SignIn", { user: "admin", password });
@@ -119,7 +119,7 @@ describe("signing in to the dashboard", { timeout: 60_000 }, () => {
     expect(codeOf(await second.call("SessionService/ListSessions"))).toBe(status.UNAUTHENTICATED);
   });
 
-  it("KEY-23: signing in, failing to and signing out are recorded with the address, and no password", async () => {
+  it("signing in, failing to and signing out are recorded with the address, and no password (KEY-23)", async () => {
     const client = await signedIn();
     const wrong = "not the password at all";
     await client.call("SessionService/SignIn", { user: "admin", password: wrong });
@@ -150,7 +150,7 @@ describe("signing in to the dashboard", { timeout: 60_000 }, () => {
 });
 
 describe("limits of signing in", { timeout: 60_000 }, () => {
-  it("KEY-21: the 6th bad attempt within a minute is 429 with Retry-After, and no password exists by default", async () => {
+  it("the 6th bad attempt within a minute is 429 with Retry-After, and no password exists by default (KEY-21)", async () => {
     const other = await startService();
     const client = new DashboardClient(other);
     for (const guess of ["admin", "password", "admin123", "changeme", "uis"]) {
@@ -163,7 +163,7 @@ describe("limits of signing in", { timeout: 60_000 }, () => {
     await other.close();
   });
 
-  it("KEY-20: UIS_ADMIN_PASSWORD is the password from the start", async () => {
+  it("UIS_ADMIN_PASSWORD is the password from the start (KEY-20)", async () => {
     const other = await startService({ env: { UIS_ADMIN_PASSWORD: password } });
     const client = new DashboardClient(other);
     expect((await client.call("SessionService/SignIn", { user: "admin", password })).status).toBe(200);

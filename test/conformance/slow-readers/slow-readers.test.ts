@@ -59,7 +59,7 @@ async function floodUntilStill(running: ServiceProcess) {
 const p99 = (sorted: readonly number[]): number => sorted[Math.floor(sorted.length * 0.99)] ?? 0;
 
 describe("200 clients that never read", () => {
-  it("REL-1: cost little memory, slow nobody down, and are cut after the stall limit", {
+  it("cost little memory, slow nobody down, and are cut after the stall limit (REL-1)", {
     timeout: 120_000,
   }, async () => {
     service = await startServiceProcess(config, [youngGeneration]);

@@ -36,7 +36,7 @@ function received() {
 }
 
 describe("a delivery that the service has made", () => {
-  it("WH-15 WH-17: is genuine to our helper, and not once a byte of it is another", () => {
+  it("is genuine to our helper, and not once a byte of it is another (WH-15, WH-17)", () => {
     const { headers, rawBody } = received();
     const header = headers["service-signature"];
     expect(verifyWebhook({ secret, header, body: rawBody })).toMatchObject({ valid: true });
@@ -44,20 +44,20 @@ describe("a delivery that the service has made", () => {
     expect(verifyWebhook({ secret, header, body: tampered })).toEqual({ valid: false, reason: "signature_mismatch" });
   });
 
-  it("WH-15: is genuine to Stripe's package", () => {
+  it("is genuine to Stripe's package (WH-15)", () => {
     const { headers, rawBody } = received();
     const { webhooks } = new Stripe("sk_test_x");
     expect(webhooks.constructEvent(rawBody, headers["service-signature"] ?? "", secret).type).toBe("request.completed");
   });
 
-  it("WH-18: is genuine to OpenAI's SDK and to standardwebhooks", async () => {
+  it("is genuine to OpenAI's SDK and to standardwebhooks (WH-18)", async () => {
     const { headers, body } = received();
     const { webhooks } = new OpenAI({ apiKey: "x" });
     expect(await webhooks.unwrap(body, headers, secret)).toEqual(JSON.parse(body));
     expect(new Webhook(secret).verify(body, headers)).toEqual(JSON.parse(body));
   });
 
-  it("WH-18: tells its event, its id, its attempt and who sends it", () => {
+  it("tells its event, its id, its attempt and who sends it (WH-18)", () => {
     const { method, headers, body } = received();
     expect(method).toBe("POST");
     expect(headers).toMatchObject({

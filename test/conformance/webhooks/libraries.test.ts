@@ -58,7 +58,7 @@ async function expectVerdicts(check: (one: Case) => unknown): Promise<void> {
   expect(answers).toEqual(expected(all));
 }
 
-describe("WH-15 WH-16: Service-Signature is verified unchanged", () => {
+describe("Service-Signature is verified unchanged (WH-15, WH-16)", () => {
   const { webhooks } = new Stripe("sk_test_x");
 
   it("by Stripe's package of npm", async () => {
@@ -96,7 +96,7 @@ describe("WH-15 WH-16: Service-Signature is verified unchanged", () => {
   });
 });
 
-describe("WH-18: the Standard Webhooks headers of the same secret are verified", () => {
+describe("the Standard Webhooks headers of the same secret are verified (WH-18)", () => {
   it("by standardwebhooks", async () => {
     await expectVerdicts((one) => new Webhook(one.secret).verify(one.body, standardHeaders(one)));
   });

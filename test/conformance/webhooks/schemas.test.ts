@@ -55,11 +55,11 @@ const failures = [...(Object.keys(errors) as ErrorCode[]), "replica_lost" as con
 const crossings = [crossed({}), crossed({ metric: "cost", apiKeyId: "key_1" }), crossed({ metric: "requests" })];
 
 describe("the JSON Schemas of events", () => {
-  it("WH-8 WH-10: hold for every event that the service makes", () => {
+  it("hold for every event that the service makes (WH-8, WH-10)", () => {
     for (const event of [completed, ...failures, ...crossings]) expect(faults(event)).toEqual([]);
   });
 
-  it("WH-49: hold for samples, which say that they are", () => {
+  it("hold for samples, which say that they are (WH-49)", () => {
     for (const type of eventTypes) {
       const sample = parse(sampleEvent(type, "default", "evt_1", atMs));
       expect(sample).toMatchObject({ type, test: true });
@@ -68,7 +68,7 @@ describe("the JSON Schemas of events", () => {
     }
   });
 
-  it("WH-8 WH-10: name every field and no other", () => {
+  it("name every field and no other (WH-8, WH-10)", () => {
     for (const event of [completed, failures[0] as Event, crossings[0] as Event]) {
       const { properties, required } = schemaOf(event.type);
       expect(Object.keys(event).sort()).toEqual([...required].sort());
@@ -78,7 +78,7 @@ describe("the JSON Schemas of events", () => {
     }
   });
 
-  it("WH-8: allow exactly the seven fields in the data of request.completed", () => {
+  it("allow exactly the seven fields in the data of request.completed (WH-8)", () => {
     expect(Object.keys(schemaOf("request.completed").properties.data.properties)).toHaveLength(7);
     expect(faults({ ...completed, data: { ...completed.data, prompt: "Hello" } })).not.toEqual([]);
   });

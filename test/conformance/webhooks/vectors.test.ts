@@ -3,7 +3,7 @@ import { verifyWebhook } from "../../../src/lib/webhook-signature.js";
 import { vectors } from "./vectors.js";
 
 describe("docs/webhooks/vectors.json", () => {
-  it.each(vectors)("WH-15 WH-16 WH-17: $name", ({ secret, header, body, now, valid, reason }) => {
+  it.each(vectors)("$name (WH-15, WH-16, WH-17)", ({ secret, header, body, now, valid, reason }) => {
     const expected = valid ? { valid, timestampS: 1_700_000_000 } : { valid, reason };
     expect(verifyWebhook({ secret, header, body, nowS: now })).toEqual(expected);
     expect(verifyWebhook({ secret, header, body: Buffer.from(body, "utf8"), nowS: now })).toEqual(expected);

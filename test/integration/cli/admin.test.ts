@@ -20,7 +20,7 @@ const completeSetup = (token: string) =>
   );
 
 describe("uis admin link", () => {
-  it("KEY-20: prints a link whose token sets the password once, and which voids the one before", async () => {
+  it("prints a link whose token sets the password once, and which voids the one before (KEY-20)", async () => {
     const links: URL[] = [];
     for (let turn = 0; turn < 2; turn++) {
       const { code, stdout, stderr } = await uis(["admin", "link", "--json"], { env });

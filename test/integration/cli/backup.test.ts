@@ -16,7 +16,7 @@ const modelsWith = async (api: string, secret: string) =>
   (await fetch(`${api}/models`, { headers: { authorization: `Bearer ${secret}` } })).status;
 
 describe("uis backup and uis restore", () => {
-  it("USE-20, ERR-15: a copy made while the service runs brings its keys and usage back", async () => {
+  it("a copy made while the service runs brings its keys and usage back (USE-20, ERR-15)", async () => {
     const dataDir = join(folder, "data");
     const file = join(folder, "copy.db");
     const first = await startService({ config: kept(dataDir) });
@@ -52,7 +52,7 @@ describe("uis backup and uis restore", () => {
     }
   });
 
-  it("USE-20: a service that stands is backed up by the command itself", async () => {
+  it("a service that stands is backed up by the command itself (USE-20)", async () => {
     const dataDir = join(folder, "standing");
     const service = await startService({ config: kept(dataDir) });
     await service.close();

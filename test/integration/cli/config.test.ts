@@ -96,7 +96,7 @@ it("uis config show prints what applies, in a form that is a configuration again
   expect(json.stdout + text.stdout).not.toContain("must-not-be-shown");
 });
 
-it("SEC-18: uis config show leaves out user and password of every address", async () => {
+it("uis config show leaves out user and password of every address (SEC-18)", async () => {
   await writeFile(
     join(cwd, "uis.yaml"),
     "models: [{ id: m, engine: llama, source: 'https://me:hunter2@models.example.com/m@1.gguf' }]\n",

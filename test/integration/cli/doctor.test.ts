@@ -109,7 +109,7 @@ describe("uis doctor", () => {
     expect(statusOf(broken.checks, "tls")).toBe("fail");
   });
 
-  it("WH-41: warns of all that settings open or lose, and of variables that mean nothing", async () => {
+  it("warns of all that settings open or lose, and of variables that mean nothing (WH-41)", async () => {
     const open = "webhooks: { allow_http: true, allow_private_cidrs: [10.0.0.0/8] }\n";
     await writeFile(join(cwd, "uis.yaml"), open);
     const { code, checks } = await doctor({ UIS_GRPC_PRT: "1", UIS_STATE_DURABILITY: "none", HOST: "0.0.0.0" });
@@ -263,7 +263,7 @@ describe("uis doctor, asked about a Redis server", () => {
     ]);
   });
 
-  it("SEC-18: never prints the password, right or wrong, and says which of the two it is", async () => {
+  it("never prints the password, right or wrong, and says which of the two it is (SEC-18)", async () => {
     redis = await startRedis({ aof: "always", acl: true, rules: "+config|get" });
     const right = new URL(redis.url).password;
     const accepted = await doctorOf(redis.url);

@@ -66,7 +66,7 @@ describe("uis keys", () => {
     }
   });
 
-  it("KEY-16: rotates a key: the successor works at once, the old one until the overlap is over", async () => {
+  it("rotates a key: the successor works at once, the old one until the overlap is over (KEY-16)", async () => {
     const args = ["keys", "create", "--name", "old", "--scope", "read", "--account", "team-r", "--models", "test*"];
     const old = await json([...args, "--tpm", "5000"]);
     const next = await json(["keys", "rotate", String(old["id"]), "--overlap", "1h"]);

@@ -336,7 +336,7 @@ describe("uis models inspect FILE", () => {
     });
   });
 
-  it("SEC-24: shows people the template at the end, without what would steer their terminal", async () => {
+  it("shows people the template at the end, without what would steer their terminal (SEC-24)", async () => {
     await copyFile(chatFile, join(folder, "copy.gguf"));
     const { stdout } = await uis(["models", "inspect", "copy.gguf"], { cwd: folder });
     expect(stdout.endsWith("chat template:\n\n[31m{{ 'a' }}\n{{ 'b' }}\n")).toBe(true);

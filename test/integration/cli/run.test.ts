@@ -37,7 +37,7 @@ describe("uis run", () => {
     expect((await atFirst[0])?.requests.running).toBe(1);
   });
 
-  it("SEC-24: keeps what steers a terminal from it, and gives a pipe every byte", async () => {
+  it("keeps what steers a terminal from it, and gives a pipe every byte (SEC-24)", async () => {
     const words = ["run", "steering", "Hi"];
     expect((await uis(words, { env, isTTY: true })).stdout).toBe("[2Jred ]52;c;x\n");
     expect((await uis(words, { env })).stdout).toBe("\u001b[2Jred \u001b]52;c;x\u0007\n");

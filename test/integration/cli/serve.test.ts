@@ -115,7 +115,7 @@ it("uis serve tells people the same, with a curl line that works as it stands", 
 });
 
 describe("stopping", () => {
-  it("REL-10: lets a running stream finish when it can, refuses new calls meanwhile, and exits 0", async () => {
+  it("lets a running stream finish when it can, refuses new calls meanwhile, and exits 0 (REL-10)", async () => {
     await writeFile(join(cwd, "uis.yaml"), slowModel.replace("100000", "50"));
     const service = serve();
     const line = await service.ready;
@@ -130,7 +130,7 @@ describe("stopping", () => {
     expect(await service.exited).toBe(0);
   });
 
-  it("REL-10: ends what does not finish in time with an error event and without [DONE]", async () => {
+  it("ends what does not finish in time with an error event and without [DONE] (REL-10)", async () => {
     await writeFile(join(cwd, "uis.yaml"), slowModel);
     const service = serve({ env: { UIS_LIMITS_DRAIN: "200ms" } });
     const line = await service.ready;
@@ -142,7 +142,7 @@ describe("stopping", () => {
     expect(await service.exited).toBe(0);
   });
 
-  it("REL-10: exits 1 at once at the second signal", async () => {
+  it("exits 1 at once at the second signal (REL-10)", async () => {
     await writeFile(join(cwd, "uis.yaml"), slowModel);
     const service = serve();
     const line = await service.ready;

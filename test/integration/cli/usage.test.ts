@@ -28,7 +28,7 @@ async function chat(): Promise<void> {
 }
 
 describe("uis usage", () => {
-  it("USE-10: prints rows by day, model and key", async () => {
+  it("prints rows by day, model and key (USE-10)", async () => {
     await chat();
     const today = new Date().toISOString().slice(0, 10);
     const [row, ...rest] = (await json(["usage", "--by", "day,model,key"])) as Record<string, unknown>[];
@@ -57,7 +57,7 @@ describe("uis usage", () => {
 });
 
 describe("uis thresholds", () => {
-  it("USE-4: adds, lists and deletes, with the names of the contract", async () => {
+  it("adds, lists and deletes, with the names of the contract (USE-4)", async () => {
     const limits = ["--metric", "tokens", "--period", "month", "--limit", "1000"];
     const added = (await json([
       "thresholds",

@@ -15,7 +15,7 @@ describe("uis webhooks verify", () => {
   const verify = (args: readonly string[], stdin: string | Uint8Array = body) =>
     uis(["webhooks", "verify", ...args], { stdin });
 
-  it("WH-17: says that a delivery is genuine, with any of several secrets", async () => {
+  it("says that a delivery is genuine, with any of several secrets (WH-17)", async () => {
     const header = ["--header", sign()];
     const genuine = { code: 0, stdout: '{"valid":true}\n', stderr: "" };
     expect(await verify(["--secret", secret, ...header, "--json"])).toEqual(genuine);
@@ -23,7 +23,7 @@ describe("uis webhooks verify", () => {
     expect(await verify(["--secret", secret, ...header])).toEqual({ ...genuine, stdout: "valid\n" });
   });
 
-  it("WH-17: says why one is to be refused, and exits 1", async () => {
+  it("says why one is to be refused, and exits 1 (WH-17)", async () => {
     const check = async (args: readonly string[], stdin?: string) => {
       const { code, stdout, stderr } = await verify([...args, "--json"], stdin);
       expect(stderr).toBe("");
@@ -91,7 +91,7 @@ describe("uis webhooks listen", () => {
     return [response.status, await response.text()];
   };
 
-  it("WH-17: checks each delivery, prints a line of JSON for it, and takes what is genuine only", async () => {
+  it("checks each delivery, prints a line of JSON for it, and takes what is genuine only (WH-17)", async () => {
     const { child, written, url } = await listen("--secret", secret, "--json");
     expect(await post(url, { headers: headers(sign()), body })).toEqual([200, ""]);
     expect(await post(url, { headers: headers(sign()), body: "\u001b[2J" })).toEqual([400, "signature_mismatch"]);

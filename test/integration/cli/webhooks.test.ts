@@ -33,7 +33,7 @@ const add = (...more: readonly string[]) =>
   json(["add", "--url", receiver.url, "--events", "request.completed,request.failed", ...more]);
 
 describe("uis webhooks, endpoints", () => {
-  it("WH-2 WH-6: makes one, shows its secret once, lists the same object as REST, and deletes it", async () => {
+  it("makes one, shows its secret once, lists the same object as REST, and deletes it (WH-2, WH-6)", async () => {
     const { secret, ...made } = await add("--description", "Bücher");
     expect(secret).toMatch(/^whsec_[A-Za-z0-9+/]{43}=$/);
     expect(made).toMatchObject({ object: "webhook_endpoint", account: "default", description: "Bücher" });
@@ -57,7 +57,7 @@ describe("uis webhooks, endpoints", () => {
     await json(["rm", String(id), "--account", "team-a"]);
   });
 
-  it("WH-7: rotates the secret, with an overlap of one's choice", async () => {
+  it("rotates the secret, with an overlap of one's choice (WH-7)", async () => {
     const { id, secret } = await add();
     const { secret: next, ...shown } = await json(["rotate", String(id), "--overlap", "1h"]);
     expect(next).not.toBe(secret);
@@ -68,7 +68,7 @@ describe("uis webhooks, endpoints", () => {
     await json(["rm", String(id)]);
   });
 
-  it("WH-49: posts a sample and shows the answer; exits 1 when it was not taken", async () => {
+  it("posts a sample and shows the answer; exits 1 when it was not taken (WH-49)", async () => {
     const { id } = await add();
     receiver.answerWith({ status: 202, body: "noted" });
     const taken = await json(["test", String(id)]);
@@ -110,7 +110,7 @@ describe("uis webhooks, deliveries", () => {
     return delivery ?? {};
   }
 
-  it("WH-45 WH-46 WH-47 WH-48: lists, retries by hand and replays", async () => {
+  it("lists, retries by hand and replays (WH-45, WH-46, WH-47, WH-48)", async () => {
     receiver.answerWith({ status: 500, body: "no" });
     const id = String((await add())["id"]);
     await chat();

@@ -43,7 +43,7 @@ async function keyIds(): Promise<string[]> {
 }
 
 describe("backups of the embedded state", () => {
-  it("USE-20: a copy taken while requests are settled is whole, and restores what it held", async () => {
+  it("a copy taken while requests are settled is whole, and restores what it held (USE-20)", async () => {
     const state = await open();
     const settled = Promise.all(Array.from({ length: 2_000 }, (_, number) => state.ledger.settle(settlement(number))));
     await state.backup?.(file);
@@ -63,7 +63,7 @@ describe("backups of the embedded state", () => {
     await restored.close();
   });
 
-  it("USE-20: restoring replaces everything, also what stands in the log of a killed process", async () => {
+  it("restoring replaces everything, also what stands in the log of a killed process (USE-20)", async () => {
     await backUpAndGoOn();
     const child = new StateChild(dataDir);
     try {
@@ -79,7 +79,7 @@ describe("backups of the embedded state", () => {
     expect(await keyIds()).toEqual([keyRecord(1).id]);
   });
 
-  it("USE-20: restores into a directory that is not there, and over a damaged file", async () => {
+  it("restores into a directory that is not there, and over a damaged file (USE-20)", async () => {
     await backUpAndGoOn();
     const elsewhere = join(root, "new");
     restoreEmbeddedState({ dataDir: elsewhere, file });

@@ -31,7 +31,7 @@ const owner = { kind: "account", id: "acme" } as const;
 const onePerMinute = [{ owner, limits: { requestsPerMinute: 1, tokensPerMinute: null, concurrency: null } }];
 
 describe("the embedded state on a machine whose clock is set", () => {
-  it.each([-hourMs, hourMs])("REL-20: by %i ms, limits neither open early nor stay closed longer", async (jumpMs) => {
+  it.each([-hourMs, hourMs])("by %i ms, limits neither open early nor stay closed longer (REL-20)", async (jumpMs) => {
     const { time, open } = machine(noonMs);
     const state = await open();
     expect(await state.ledger.admit(admission(1, { scopes: onePerMinute }))).toMatchObject({ admitted: true });
@@ -44,7 +44,7 @@ describe("the embedded state on a machine whose clock is set", () => {
     await state.close();
   });
 
-  it("USE-6: back over midnight, a day that has ended is not opened again, nor after a restart", async () => {
+  it("back over midnight, a day that has ended is not opened again, nor after a restart (USE-6)", async () => {
     const beforeMidnightMs = Date.UTC(2026, 2, 31, 23, 59);
     const { time, open } = machine(beforeMidnightMs);
     const first = await open();

@@ -63,7 +63,7 @@ describe("a file of the version that wrote deliveries and sent none", () => {
     await state.close();
   });
 
-  it("WH-31: sends the deliveries that waited, with their bytes and in their order, and ends those nobody wants", async () => {
+  it("sends the deliveries that waited, with their bytes and in their order, and ends those nobody wants (WH-31)", async () => {
     writeFormerFile((db) => {
       addEndpoint(db, "we_1", "enabled");
       addEndpoint(db, "we_2", "disabled");

@@ -81,7 +81,7 @@ const finish = (
   }) as const;
 
 describe("deliveries in the file", () => {
-  it("WH-52: of 100,000 that wait, claiming 64, ending them and counting costs milliseconds", () => {
+  it("of 100,000 that wait, claiming 64, ending them and counting costs milliseconds (WH-52)", () => {
     fill(many, 200);
     // Aim: below 2 ms each. Without an index it is some 100 ms.
     const claimMs = bestOf(10, () => expect(claim(nowMs).claims).toHaveLength(64));
@@ -97,7 +97,7 @@ describe("deliveries in the file", () => {
     expect(finishMs).toBeLessThan(50);
   });
 
-  it("WH-30: of 100,000 that wait, disabling their endpoint costs as little as if there were none", () => {
+  it("of 100,000 that wait, disabling their endpoint costs as little as if there were none (WH-30)", () => {
     fill(many, 1);
     const disabled = endpoint("we_0", { status: "disabled", disabledReason: "by_hand", version: 2 });
     expect(bestOf(1, () => ask("replaceEndpoint", disabled))).toBeLessThan(50);
@@ -106,7 +106,7 @@ describe("deliveries in the file", () => {
     expect(ask("deliveryBacklog", nowMs)).toMatchObject([{ open: many - 5 * 256 }]);
   });
 
-  it("WH-45: a filter that matches nothing looks at 100,000 in steps, none of them long", () => {
+  it("a filter that matches nothing looks at 100,000 in steps, none of them long (WH-45)", () => {
     fill(many, 20);
     const filters = [
       { state: "delivered" },
@@ -131,7 +131,7 @@ describe("deliveries in the file", () => {
     }
   });
 
-  it("WH-50: a purge takes as many as it is told, the oldest first, and leaves the newest 100,000 their payload", () => {
+  it("a purge takes as many as it is told, the oldest first, and leaves the newest 100,000 their payload (WH-50)", () => {
     fill(many + 300, 1);
     db.exec("UPDATE deliveries SET state = 'delivered', due_at_ms = NULL, ended_at_ms = created_at_ms");
     db.exec("UPDATE queues SET open = 0");
@@ -146,7 +146,7 @@ describe("deliveries in the file", () => {
     expect(oldest).toBe(301);
   });
 
-  it("WH-51: the counts of each queue are those of its deliveries after whatever happened, refused writes included", () => {
+  it("the counts of each queue are those of its deliveries after whatever happened, refused writes included (WH-51)", () => {
     for (const id of ["we_0", "we_1", "we_2"]) ask("insertEndpoint", endpoint(id, { maxInFlight: 5 }), 1_000);
     const below = seededPick(7);
     let made = 0;

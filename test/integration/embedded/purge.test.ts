@@ -37,7 +37,7 @@ async function purgeAll(max: number): Promise<number> {
 }
 
 describe("what the embedded state no longer keeps", () => {
-  it("USE-15: hours after 90 days, days after 2 years", async () => {
+  it("hours after 90 days, days after 2 years (USE-15)", async () => {
     await state.ledger.settle(settlement(1));
     clock.advance(90 * dayMs);
     await purgeAll(100);
@@ -78,7 +78,7 @@ describe("what the embedded state no longer keeps", () => {
     expect(state.now()).toBeGreaterThanOrEqual(nowMs);
   });
 
-  it("KEY-23: audit records after 400 days, and sessions when they have expired", async () => {
+  it("audit records after 400 days, and sessions when they have expired (KEY-23)", async () => {
     const actor = { kind: "system", id: "" } as const;
     const act = { actor, address: "", action: "test", target: "", result: "ok", details: { name: "value" } };
     await state.audit.append({ id: "aud_1", atMs: clock.now(), ...act });

@@ -58,7 +58,7 @@ async function settleAgain(state: State, numbers: readonly number[]): Promise<nu
 }
 
 describe("settlements of the embedded state under kill -9", () => {
-  it("USE-1, state RL-18: acknowledged ones are kept, none counts twice, running ones are found by the next sweep", {
+  it("acknowledged ones are kept, none counts twice, running ones are found by the next sweep (USE-1, state RL-18)", {
     timeout: 300_000,
   }, async () => {
     const seen = new Set<number>();
@@ -89,7 +89,7 @@ describe("settlements of the embedded state under kill -9", () => {
     }
   });
 
-  it("state RL-20: a restart begins with empty windows", async () => {
+  it("a restart begins with empty windows (state RL-20)", async () => {
     const owner = { kind: "account", id: "acme" } as const;
     const limits = { requestsPerMinute: 1, tokensPerMinute: null, concurrency: null };
     const limited = { scopes: [{ owner, limits }] };
@@ -118,7 +118,7 @@ describe("settlements of the embedded state under kill -9", () => {
 });
 
 describe("settlements of the embedded state under a power cut", () => {
-  it("USE-1: nothing that was acknowledged is lost", { timeout: 300_000 }, async (context) => {
+  it("nothing that was acknowledged is lost (USE-1)", { timeout: 300_000 }, async (context) => {
     if (process.platform !== "linux") context.skip("the preloaded library is made for Linux");
     needsProgram(context, "gcc", "gcc");
     const power = new PowerCut(root);

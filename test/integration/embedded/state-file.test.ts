@@ -39,7 +39,7 @@ async function modeOf(path: string): Promise<string> {
 }
 
 describe("the file of the embedded state", () => {
-  it("SEC-31: makes a directory of mode 0700 and files of mode 0600, whatever the umask", async () => {
+  it("makes a directory of mode 0700 and files of mode 0600, whatever the umask (SEC-31)", async () => {
     const child = new StateChild(dataDir);
     try {
       expect(await child.hear(() => true)).toEqual({ kind: "opened" });
@@ -54,7 +54,7 @@ describe("the file of the embedded state", () => {
     }
   });
 
-  it("SEC-31: closes a file that is open to others, and says so of a directory that was there before", async () => {
+  it("closes a file that is open to others, and says so of a directory that was there before (SEC-31)", async () => {
     await (await open()).close();
     await chmod(join(dataDir, "uis.db"), 0o644);
     await chmod(dataDir, 0o755);
@@ -79,7 +79,7 @@ describe("the file of the embedded state", () => {
     await (await open()).close();
   });
 
-  it("MODEL-2: models keep the instant at which they were first seen over a restart", async () => {
+  it("models keep the instant at which they were first seen over a restart (MODEL-2)", async () => {
     const first = await open();
     await first.catalog.firstSeen(["a", "b"], 1_000);
     await first.close();
@@ -88,7 +88,7 @@ describe("the file of the embedded state", () => {
     await second.close();
   });
 
-  it("KEY-3: holds no secret, nor any part of one that matters", async () => {
+  it("holds no secret, nor any part of one that matters (KEY-3)", async () => {
     const state = await open();
     const deps = { now: () => state.now(), ids: createRandomIds(), random: randomBytes };
     const apiKeys = new ApiKeys({ keys: state.keys, ...deps });

@@ -15,7 +15,7 @@ afterEach(() => rm(root, { recursive: true }));
 const count = 20;
 
 describe("settlements of the embedded state", () => {
-  it("USE-1: are synced to the disk before they are acknowledged", { timeout: 120_000 }, async (context) => {
+  it("are synced to the disk before they are acknowledged (USE-1)", { timeout: 120_000 }, async (context) => {
     if (process.platform !== "linux") context.skip("strace is a program for Linux");
     needsProgram(context, "strace", "strace");
     const trace = join(root, "trace");

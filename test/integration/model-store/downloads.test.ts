@@ -119,7 +119,7 @@ describe("a pull from a hub", () => {
     expect(await leftovers()).toHaveLength(3);
   });
 
-  it("SEC-25: refuses a file whose sum is not the pinned one and leaves nothing", async () => {
+  it("refuses a file whose sum is not the pinned one and leaves nothing (SEC-25)", async () => {
     const { pull, hub, leftovers, store, model } = await setUp();
     hub.play("wrong bytes");
     await expect(pull(source, { sha256: model.sha256 })).rejects.toMatchObject({
@@ -139,7 +139,7 @@ describe("a pull from a hub", () => {
     await expect(pull(source)).rejects.toMatchObject({ name: "ModelFileError", fault: "checksum" });
   });
 
-  it("SEC-25: refuses what is no GGUF and leaves nothing", async () => {
+  it("refuses what is no GGUF and leaves nothing (SEC-25)", async () => {
     const { pull, hub, leftovers } = await setUp();
     hub.put("owner/repo", "page.gguf", Buffer.from("<html>please log in</html>"));
     await expect(pull("hf:owner/repo/page.gguf")).rejects.toMatchObject({ fault: "malformed" });

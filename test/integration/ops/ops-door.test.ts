@@ -32,7 +32,7 @@ describe("the operations listener", () => {
     for (const path of ["/health", "/healthz", "/livez"]) expect((await get(url + path)).status).toBe(200);
   });
 
-  it("REL-11: says ready with its detail, and 503 before and after", async () => {
+  it("says ready with its detail, and 503 before and after (REL-11)", async () => {
     const url = await open();
     expect(await get(`${url}/ready?x=1`)).toMatchObject({ status: 200, body: '{"status":"ready"}' });
     await door?.close();

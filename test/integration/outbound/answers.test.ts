@@ -3,7 +3,7 @@ import { startReceiver } from "../../support/receivers/receiver.js";
 import { closing, openSender, post } from "./sending.js";
 
 describe("the answer of a receiver", () => {
-  it("WH-19: the request is a POST with the bytes and the headers that were given", async () => {
+  it("the request is a POST with the bytes and the headers that were given (WH-19)", async () => {
     const receiver = closing(await startReceiver());
     const sender = openSender({ userAgent: "uis-test/1" });
     const body = '{"text":"grün 🦊","last":1}';
@@ -24,14 +24,14 @@ describe("the answer of a receiver", () => {
   });
 
   it.each([200, 201, 202, 204, 226, 299, 301, 304, 400, 401, 404, 410, 429, 500, 503, 599])(
-    "WH-19: status %i is told as it is",
+    "status %i is told as it is (WH-19)",
     async (status) => {
       const receiver = closing(await startReceiver({ answer: { status } }));
       expect(await post(openSender(), receiver.url)).toMatchObject({ status, error: null });
     },
   );
 
-  it("WH-22 SEC-16: a redirect is an answer, and its target sees nothing", async () => {
+  it("a redirect is an answer, and its target sees nothing (WH-22, SEC-16)", async () => {
     const trap = closing(await startReceiver());
     const receiver = closing(await startReceiver());
     const sender = openSender();
@@ -42,7 +42,7 @@ describe("the answer of a receiver", () => {
     expect([trap.connections, receiver.requests.length]).toEqual([0, 5]);
   });
 
-  it("WH-43: the first 2 KiB of the body are kept as text, and the connection is used again", async () => {
+  it("the first 2 KiB of the body are kept as text, and the connection is used again (WH-43)", async () => {
     const receiver = closing(await startReceiver({ answer: { status: 500, body: "ü".repeat(3_000) } }));
     const sender = openSender();
     expect((await post(sender, receiver.url)).response).toBe("ü".repeat(1_024));
@@ -50,7 +50,7 @@ describe("the answer of a receiver", () => {
     expect(receiver.connections).toBe(1);
   });
 
-  it("WH-21: of a body of more than 16 KiB no more is read, and its connection is not used again", async () => {
+  it("of a body of more than 16 KiB no more is read, and its connection is not used again (WH-21)", async () => {
     const receiver = closing(await startReceiver({ answer: { status: 200, body: "a".repeat(16_384) } }));
     const sender = openSender();
     await post(sender, receiver.url);
@@ -60,7 +60,7 @@ describe("the answer of a receiver", () => {
     expect(receiver.connections).toBe(2);
   });
 
-  it("SEC-16: nothing is decompressed, and no cookie comes back", async () => {
+  it("nothing is decompressed, and no cookie comes back (SEC-16)", async () => {
     const receiver = closing(await startReceiver());
     receiver.answerWith({ status: 200, headers: { "set-cookie": "a=b", "content-encoding": "gzip" }, body: "plain" });
     const sender = openSender();

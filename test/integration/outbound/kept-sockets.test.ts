@@ -20,7 +20,7 @@ describe("kept sockets", () => {
   });
 
   it.each(["reset", "close"] as const)(
-    "WH-24: one that dies (%s) before a byte of the answer is replaced once, in the same attempt",
+    "one that dies (%s) before a byte of the answer is replaced once, in the same attempt (WH-24)",
     async (trick) => {
       const authority = closing(makeAuthority());
       const sender = openSender({ ca: authority.ca });
@@ -35,7 +35,7 @@ describe("kept sockets", () => {
     },
   );
 
-  it("WH-24: it is replaced once only, and a new one not at all", async () => {
+  it("it is replaced once only, and a new one not at all (WH-24)", async () => {
     const receiver = closing(await startReceiver({ answer: (_, before) => (before === 0 ? good : "reset") }));
     const sender = openSender();
     await post(sender, receiver.url);
@@ -45,7 +45,7 @@ describe("kept sockets", () => {
     expect(receiver.requests).toHaveLength(4);
   });
 
-  it("WH-24: one that dies after a byte of the answer is not replaced", async () => {
+  it("one that dies after a byte of the answer is not replaced (WH-24)", async () => {
     const receiver = closing(
       await startReceiver({ answer: (_, before) => (before === 0 ? good : "reset in the head") }),
     );
@@ -55,7 +55,7 @@ describe("kept sockets", () => {
     expect(receiver.requests).toHaveLength(2);
   });
 
-  it("WH-24: the replacement has what is left of the budget", async () => {
+  it("the replacement has what is left of the budget (WH-24)", async () => {
     const budgetMs = 400;
     const receiver = closing(await startReceiver());
     receiver.answerWith((_, before) => (before === 0 ? good : before === 1 ? "close" : "hang"));
@@ -75,7 +75,7 @@ describe("kept sockets", () => {
     expect(await post(sender, receiver.url)).toMatchObject({ status: 200 });
   });
 
-  it("SEC-16: a connection on which more comes than was asked for is closed", async () => {
+  it("a connection on which more comes than was asked for is closed (SEC-16)", async () => {
     const receiver = closing(await startReceiver({ answer: "flood after the answer" }));
     expect(await post(openSender(), receiver.url)).toMatchObject({ status: 200, response: "fine" });
     await eventually(() => receiver.open === 0, "the end of the connection", 2_000);

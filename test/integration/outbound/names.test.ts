@@ -23,7 +23,7 @@ describe("names of receivers", () => {
     expect(await post(sender, `http://two.test:${receiver.port}/`)).toMatchObject({ status: 200, ip: "127.0.0.2" });
   });
 
-  it("WH-40: of a name with many addresses all are checked, and eight are tried", async () => {
+  it("of a name with many addresses all are checked, and eight are tried (WH-40)", async () => {
     const many = Array.from({ length: 25 }, (_, index) => `127.77.0.${index + 1}`);
     const dns = closing(await startDnsServer({ "many.test": many, "last-is-bad.test": [...many, "127.0.0.1"] }));
     const resolver = closing(new Resolver([dns.server]));
@@ -39,7 +39,7 @@ describe("names of receivers", () => {
     expect(await sender.refusalOf("https://none.test/")).toBeNull();
   });
 
-  it("WH-20: a resolver that never answers takes no more than the budget", async () => {
+  it("a resolver that never answers takes no more than the budget (WH-20)", async () => {
     const dns = closing(await startDnsServer({ "slow.test": "silence" }));
     const sender = openSender({ dnsServers: [dns.server] });
     const startedAtMs = performance.now();
@@ -66,7 +66,7 @@ describe("names of receivers", () => {
     expect(await sender.refusalOf("https://localhost/")).not.toBeNull();
   });
 
-  it("WH-41: a listed range is open to names, too, and only that range", async () => {
+  it("a listed range is open to names, too, and only that range (WH-41)", async () => {
     const dns = closing(
       await startDnsServer({ "lab.test": ["10.1.2.3"], "other.test": ["10.2.0.1"], "meta.test": ["169.254.169.254"] }),
     );

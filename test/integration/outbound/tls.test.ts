@@ -24,7 +24,7 @@ afterEach(() => vi.unstubAllEnvs());
 const local = ["127.0.0.1"];
 
 describe("receivers with TLS", () => {
-  it("WH-23: a certificate for the name or the address, of an authority that is trusted, is taken", async () => {
+  it("a certificate for the name or the address, of an authority that is trusted, is taken (WH-23)", async () => {
     const dns = closing(await startDnsServer({ "hooks.test": local }));
     const sender = openSender({ allowHttp: false, dnsServers: [dns.server], ca: authority.ca });
     const receiver = closing(await startReceiver({ tls: authority.issue([...local, "hooks.test"]) }));
@@ -39,7 +39,7 @@ describe("receivers with TLS", () => {
   } as const;
 
   it.each(["that has expired", "for another name", "of an unknown authority"] as const)(
-    "WH-23: a certificate %s is refused before a byte of the request, whatever the environment says",
+    "a certificate %s is refused before a byte of the request, whatever the environment says (WH-23)",
     async (fault) => {
       vi.stubEnv("NODE_TLS_REJECT_UNAUTHORIZED", "0");
       const receiver = closing(await startReceiver({ tls: faults[fault]() }));
@@ -49,7 +49,7 @@ describe("receivers with TLS", () => {
     },
   );
 
-  it("WH-23: without further authorities a certificate of one's own is refused", async () => {
+  it("without further authorities a certificate of one's own is refused (WH-23)", async () => {
     const receiver = closing(await startReceiver({ tls: authority.issue(local) }));
     expect(await post(openSender(), receiver.url)).toMatchObject({ status: null, error: "tls" });
   });
@@ -74,7 +74,7 @@ describe("receivers with TLS", () => {
     expect(plain.requests).toHaveLength(0);
   });
 
-  it("WH-23: no proxy of the environment is used", async () => {
+  it("no proxy of the environment is used (WH-23)", async () => {
     const proxy = closing(await startListener());
     for (const name of ["HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy"]) {
       vi.stubEnv(name, `http://127.0.0.1:${proxy.port}`);

@@ -119,7 +119,7 @@ describe("a Redis state is opened", () => {
     expect(await (await opening).health()).toMatchObject({ ok: true });
   });
 
-  it("state RL-19: with the store's time, whatever the replica's own clock says", async () => {
+  it("with the store's time, whatever the replica's own clock says (state RL-19)", async () => {
     const server = await start();
     const clock = createSystemClock();
     const late = await open(server, { patience: 20, clock: { ...clock, now: () => clock.now() - 600_000 } });

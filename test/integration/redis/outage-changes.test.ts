@@ -34,7 +34,7 @@ describe("changes in Redis reach the other replicas", () => {
   });
   const hasHeard = (kind: StateChange["kind"]) => heard.some((change) => change.kind === kind);
 
-  it("KEY-10: a revoked key is refused by the cache of another replica within 100 ms in 99 of 100 cases", async () => {
+  it("a revoked key is refused by the cache of another replica within 100 ms in 99 of 100 cases (KEY-10)", async () => {
     const cache = new KeyCache({ keys: reader.keys, clock, changes: reader.changes });
     reader.changes.subscribe((change) => change.kind === "key" && cache.forget(change.id));
     const tookMs: number[] = [];
@@ -51,7 +51,7 @@ describe("changes in Redis reach the other replicas", () => {
     expect(tookMs[Math.floor(tookMs.length * 0.99)]).toBeLessThan(100);
   });
 
-  it("state RL-16: a process that comes or goes is counted by the others at once", async () => {
+  it("a process that comes or goes is counted by the others at once (state RL-16)", async () => {
     const counts = () => [writer.replicas(), reader.replicas()];
     // Each notes itself every 2 s: by then they would know in any case.
     await eventually(() => counts().join() === "2,2", "both know of each other", 1_500);
@@ -72,7 +72,7 @@ describe("changes in Redis reach the other replicas", () => {
     expect(own).toEqual(expected);
   });
 
-  it("KEY-11: when the connection for messages is cut, that is told at once, and again when it is back", async () => {
+  it("when the connection for messages is cut, that is told at once, and again when it is back (KEY-11)", async () => {
     await server.cli("CLIENT", "KILL", "TYPE", "pubsub");
     await eventually(() => hasHeard("lost_link"), "the loss is told");
     await eventually(() => reader.changes.isLinked && heard.length === 2, "the return is told");
@@ -80,7 +80,7 @@ describe("changes in Redis reach the other replicas", () => {
     await eventually(() => hasHeard("key"));
   });
 
-  it("KEY-11: a link that is open but silent is found out, and is none until messages arrive again", async () => {
+  it("a link that is open but silent is found out, and is none until messages arrive again (KEY-11)", async () => {
     server.freeze();
     await eventually(() => !reader.changes.isLinked, "the silence is found out", 5_000);
     expect(hasHeard("lost_link")).toBe(true);
@@ -96,7 +96,7 @@ describe("changes in Redis reach the other replicas", () => {
     await eventually(() => hasHeard("key"));
   });
 
-  it("KEY-11: while the link is cut, a remembered key is read again before it is believed", async () => {
+  it("while the link is cut, a remembered key is read again before it is believed (KEY-11)", async () => {
     const cache = new KeyCache({ keys: reader.keys, clock, changes: reader.changes });
     const { id, hash } = keyRecord(1);
     await writer.keys.insert(keyRecord(1));
@@ -112,7 +112,7 @@ describe("changes in Redis reach the other replicas", () => {
     await eventually(() => reader.changes.isLinked);
   });
 
-  it("KEY-14: while Redis is gone, known keys go on and unknown ones are refused for the outage", async () => {
+  it("while Redis is gone, known keys go on and unknown ones are refused for the outage (KEY-14)", async () => {
     const cache = new KeyCache({ keys: reader.keys, clock, changes: reader.changes });
     await writer.keys.insert(keyRecord(1));
     expect(await cache.find(keyRecord(1).hash)).not.toBeNull();

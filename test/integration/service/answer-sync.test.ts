@@ -28,7 +28,7 @@ const forms = [
 
 describe("the embedded service on the way to the disk and to its clients", () => {
   it.for(forms)(
-    "USE-1: has synced a request's usage before the last bytes of $what leave",
+    "has synced a request's usage before the last bytes of $what leave (USE-1)",
     { timeout: 120_000 },
     async ({ isStream }, context) => {
       needsTrace(context);
@@ -48,7 +48,7 @@ describe("the embedded service on the way to the disk and to its clients", () =>
   );
 
   it.for(forms)(
-    "REL-12: has synced the write that holds the delivery of a request's event before the last bytes of $what leave",
+    "has synced the write that holds the delivery of a request's event before the last bytes of $what leave (REL-12)",
     { timeout: 120_000 },
     async ({ isStream }, context) => {
       needsTrace(context);

@@ -169,7 +169,7 @@ const planted = [
 ];
 
 describe("secrets and prompts that were planted, whatever goes wrong at log level trace", { timeout: 120_000 }, () => {
-  it("SEC-18 WH-13 WH-5: are nowhere in the log, in pages for operators, in events or in any file of the embedded state", async () => {
+  it("are nowhere in the log, in pages for operators, in events or in any file of the embedded state (SEC-18, WH-13, WH-5)", async () => {
     const service = await served.start(config, { env });
     const webhookSecrets = await register(service.line);
     await askAll(service.line, env.UIS_BOOTSTRAP_API_KEY);
@@ -185,7 +185,7 @@ describe("secrets and prompts that were planted, whatever goes wrong at log leve
     for (const bytes of files.values()) expect(bytes.includes(masterKey)).toBe(false);
   });
 
-  it("SEC-18 WH-13 WH-5: are nowhere in the log, in the spool, in events or in anything that Redis was ever told", async () => {
+  it("are nowhere in the log, in the spool, in events or in anything that Redis was ever told (SEC-18, WH-13, WH-5)", async () => {
     redis = await startRedis({ acl: true, rules: "+config|get", args: ["--aof-use-rdb-preamble", "no"] });
     const { username, password } = new URL(redis.url);
     const service = await served.start(config, { env: { ...env, REDIS_URL: redis.url } });

@@ -77,7 +77,7 @@ function sumsOf(settled: number, lost: number): UsageSum {
 }
 
 describe("a service that is killed under load", () => {
-  it("USE-1, USE-13: embedded: what clients saw the end of is counted, nothing twice, and what was cut is settled by the next start", {
+  it("embedded: what clients saw the end of is counted, nothing twice, and what was cut is settled by the next start (USE-1, USE-13)", {
     timeout: testMs,
   }, async (context) => {
     const seed = Math.floor(Math.random() * 2 ** 31);
@@ -110,7 +110,7 @@ describe("a service that is killed under load", () => {
     expect(usage).toEqual(sumsOf(settled.size, lost.length));
   });
 
-  it("USE-1, USE-13, state RL-18: Redis: the same, and what was cut is settled once by any process when its lease is over", {
+  it("Redis: the same, and what was cut is settled once by any process when its lease is over (USE-1, USE-13, state RL-18)", {
     timeout: testMs + sweptWithinMs,
   }, async (context) => {
     if (clockSpeed > 1) needsProgram(context, "gcc", "gcc");

@@ -157,7 +157,7 @@ describe.each(Object.entries(stores))("long lists, %s", (_, open) => {
     await expectQuick(round, (text) => context.annotate(text));
   });
 
-  it("WH-45: has every delivery on one page and none twice, while others are made", async (context) => {
+  it("has every delivery on one page and none twice, while others are made (WH-45)", async (context) => {
     const round = async (): Promise<void> => {
       const found: string[] = [];
       for await (const rows of service.pages(lists.deliveries, {}, 200)) {
@@ -184,7 +184,7 @@ describe.each(Object.entries(stores))("long lists, %s", (_, open) => {
     await expectQuick(round, (text) => context.annotate(text));
   });
 
-  it("WH-45: finds the few deliveries that a filter lets through", async (context) => {
+  it("finds the few deliveries that a filter lets through (WH-45)", async (context) => {
     const round = async (): Promise<void> => {
       for (const [question, fits] of deliveryQuestions) {
         const count = service.deliveries.filter(fits).length;

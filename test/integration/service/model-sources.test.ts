@@ -91,7 +91,7 @@ describe("a model from a hub", () => {
     await isUp(service);
   });
 
-  it("RETRY-4: while a slow hub is waited for, requests are held, then told how far it is", async () => {
+  it("while a slow hub is waited for, requests are held, then told how far it is (RETRY-4)", async () => {
     const { service } = await serviceWith({ tricks: [{ stallAfterBytes: 1_000_000 }] });
     await isUp(service);
     await expect
@@ -132,7 +132,7 @@ describe("a model from a hub", () => {
     expect(loadFailure(service)).not.toBe("{}");
   });
 
-  it("MODEL-9: what could not be loaded is not listed", async () => {
+  it("what could not be loaded is not listed (MODEL-9)", async () => {
     const { service } = await serviceWith({ settings: { offline: true } });
     await isRefusedForGood(service);
     const headers = { authorization: `Bearer ${service.key}` };

@@ -7,7 +7,7 @@ import { startSentinelGroup } from "../../support/redis/start-sentinel.js";
 import { byTier } from "../../support/tier.js";
 import { OutageBench, outageTimes, type Trouble, troubleMs } from "./outage-bench.js";
 
-const promise = "REL-15, state RL-16, state RL-17, USE-11: with Redis";
+const ids = "(REL-15, state RL-16, state RL-17, USE-11)";
 
 describe("one Redis in trouble under two services", () => {
   let redis: RedisServer;
@@ -41,7 +41,7 @@ describe("one Redis in trouble under two services", () => {
   });
 
   it.each(Object.entries(troubles))(
-    `${promise} %s requests go on, limits hold and usage is complete`,
+    `requests go on, limits hold and usage is complete with Redis %s ${ids}`,
     async (name, trouble) => {
       await bench.survive(name, trouble);
     },
@@ -77,7 +77,7 @@ describe("a slow Redis under two services", () => {
     },
   });
   it.each(delays)(
-    `${promise} slower by %i ms requests go on, limits hold and usage is complete`,
+    `requests go on, limits hold and usage is complete with Redis slower by %i ms ${ids}`,
     async (delayMs) => {
       await bench.survive(`slow-${delayMs}`, slowBy(delayMs));
     },
@@ -95,7 +95,7 @@ describe("Redis that fails over under two services", () => {
   };
 
   it(
-    `${promise} failing over by Sentinel requests go on, limits hold and usage is complete`,
+    `requests go on, limits hold and usage is complete with Redis failing over by Sentinel ${ids}`,
     async () => {
       const sentinels = await startSentinelGroup();
       const bench = await startBench(sentinels, "fail-over");
@@ -109,7 +109,7 @@ describe("Redis that fails over under two services", () => {
   );
 
   it(
-    `${promise} losing the cluster's node that has the account requests go on, limits hold and usage is complete`,
+    `requests go on, limits hold and usage is complete with Redis losing the cluster's node that has the account ${ids}`,
     async () => {
       const nodes = await startRedisCluster();
       const bench = await startBench(nodes, "lost-node");

@@ -59,7 +59,7 @@ describe("many that sign in at the same moment", { timeout: 180_000 }, () => {
     return { p99Ms: quantile(times, 0.99), result };
   }
 
-  it("SEC-19: slow other requests down little, are looked at one by one, and hear at once when they are too many", async (context) => {
+  it("slow other requests down little, are looked at one by one, and hear at once when they are too many (SEC-19)", async (context) => {
     const peakBefore = peakKiB(pid);
     const answers: SignInAnswer[] = [];
     const times = await leastOf(bound.times, async () => {

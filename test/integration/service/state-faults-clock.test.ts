@@ -93,7 +93,7 @@ async function hoursOf(client: ServiceClient, aroundS: number): Promise<number[]
 const jumps = [-hourS, hourS];
 
 describe("the embedded service on a machine whose clock is set", () => {
-  it.each(jumps)("REL-20: by %i s: streams go on, limits hold, and nothing stalls", async (seconds) => {
+  it.each(jumps)("by %i s: streams go on, limits hold, and nothing stalls (REL-20)", async (seconds) => {
     const { line } = await served.start(config, { env: { ...env, ...clock.env } });
     const client = new ServiceClient(line.api, line.api_key?.secret ?? "");
     const limited = await keyWith(line.api, twoPerMinute);
@@ -110,7 +110,7 @@ describe("the embedded service on a machine whose clock is set", () => {
     expect((await fetch(`${line.ops}/ready`)).status).toBe(200);
   });
 
-  it("REL-20 USE-6: forward and back by an hour: an expired key stays expired, an hour that has ended stays closed", async () => {
+  it("forward and back by an hour: an expired key stays expired, an hour that has ended stays closed (REL-20, USE-6)", async () => {
     const { line } = await served.start(config, { env: { ...env, ...clock.env } });
     const client = new ServiceClient(line.api, line.api_key?.secret ?? "");
     const expiring = await keyWith(line.api, forHalfAnHour());
@@ -128,7 +128,7 @@ describe("the embedded service on a machine whose clock is set", () => {
 
 describe("a replica on Redis whose own clock is set", () => {
   it.each(jumps)(
-    "REL-20 state RL-19: by %i s: limits, expiry and hours are those of the store",
+    "by %i s: limits, expiry and hours are those of the store (REL-20, state RL-19)",
     decidedByStore(async (seconds) => {
       redis = await startRedis();
       const withRedis = { ...env, REDIS_URL: redis.url, UIS_MASTER_KEY: randomBytes(32).toString("base64") };
@@ -167,7 +167,7 @@ describe("replicas on a Redis whose clock is set", () => {
   }
 
   it(
-    "REL-20: forward by an hour: windows empty once, then hold again",
+    "forward by an hour: windows empty once, then hold again (REL-20)",
     decidedByStore(async () => {
       const { api, client } = await start();
       const limited = await usedUp(api);
@@ -179,7 +179,7 @@ describe("replicas on a Redis whose clock is set", () => {
   );
 
   it(
-    "REL-20: back by an hour: windows stay closed for one window more, and not for an hour",
+    "back by an hour: windows stay closed for one window more, and not for an hour (REL-20)",
     decidedByStore(async () => {
       const { api, client } = await start();
       const full = await usedUp(api);
@@ -197,7 +197,7 @@ describe("replicas on a Redis whose clock is set", () => {
     scenarioMs,
   );
 
-  it("USE-1: forward by an hour, which ends all leases: what runs here is not taken for lost, and counts whole", async () => {
+  it("forward by an hour, which ends all leases: what runs here is not taken for lost, and counts whole (USE-1)", async () => {
     const { client, stderr } = await start();
     const stream = await client.stream("slow");
     await stream.read();

@@ -37,7 +37,7 @@ async function requestsCounted(client: ServiceClient): Promise<number> {
 }
 
 describe("a service whose disk is full", () => {
-  it("REL-18 USE-11 USE-12: answers while the spool has room, then 503; reads, and recovers by itself with nothing lost", async (context) => {
+  it("answers while the spool has room, then 503; reads, and recovers by itself with nothing lost (REL-18, USE-11, USE-12)", async (context) => {
     needsOwnMounts(context);
     const config = { models, state: { spool_max: spoolMax } };
     const { dataDir } = served;
@@ -81,7 +81,7 @@ describe("a service whose disk is full", () => {
 });
 
 describe("a data folder that can be read and not be written", () => {
-  it("REL-18: refuses the start with exit code 2, the cause and the fix", async (context) => {
+  it("refuses the start with exit code 2, the cause and the fix (REL-18)", async (context) => {
     needsOwnMounts(context);
     const first = await served.start({ models }, { env });
     first.child.kill("SIGTERM");
@@ -94,7 +94,7 @@ describe("a data folder that can be read and not be written", () => {
 });
 
 describe("a service that may not open more files", () => {
-  it("REL-18: serves again when some are closed, without having crashed", async (context) => {
+  it("serves again when some are closed, without having crashed (REL-18)", async (context) => {
     needsProgram(context, "prlimit", "util-linux");
     const { child, line } = await served.start({ models }, { env });
     // Not before: at its start it reads hundreds of files at once.

@@ -60,7 +60,7 @@ async function countsOf(client: ServiceClient): Promise<Record<string, number>> 
 }
 
 describe("a service that is killed (kill -9)", () => {
-  it("USE-13 state RL-18 state RL-20: embedded: its streams break, and the next start frees, keeps and counts all", async () => {
+  it("embedded: its streams break, and the next start frees, keeps and counts all (USE-13, state RL-18, state RL-20)", async () => {
     const first = await served.start(config, { env });
     const client = new ServiceClient(first.line.api, env.UIS_BOOTSTRAP_API_KEY);
     expect((await client.chat("m")).status).toBe(200);
@@ -74,7 +74,7 @@ describe("a service that is killed (kill -9)", () => {
     expect(await countsOf(again)).toEqual({ m: 2, hangs: 1 });
   });
 
-  it("USE-13 state RL-18: Redis: its place is free when its lease has run out, and another replica counts it once", async (context) => {
+  it("Redis: its place is free when its lease has run out, and another replica counts it once (USE-13, state RL-18)", async (context) => {
     needsProgram(context, "gcc", "gcc");
     clock = new MovableClock();
     redis = await startRedis({ env: clock.env });

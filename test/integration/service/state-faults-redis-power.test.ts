@@ -145,7 +145,7 @@ describe("a power cut of Redis's machine", () => {
     await expectRightAnswers(outcome, isUnsynced);
   });
 
-  it("USE-11: appendfsync always: takes nothing that was acknowledged, and the service goes on", {
+  it("appendfsync always: takes nothing that was acknowledged, and the service goes on (USE-11)", {
     timeout: 120_000,
   }, async () => {
     const outcome = await surviveCuts("always");

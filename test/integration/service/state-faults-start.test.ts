@@ -36,7 +36,7 @@ describe("a second service on the data folder of a running one", () => {
 describe("the master key", () => {
   const masterKeyFile = () => join(served.dataDir, "master.key");
 
-  it("USE-17: is made once in the data folder, for its owner alone, and kept", async () => {
+  it("is made once in the data folder, for its owner alone, and kept (USE-17)", async () => {
     const first = await served.start(config, { env });
     const made = await readFile(masterKeyFile(), "utf8");
     expect((await stat(masterKeyFile())).mode & 0o777).toBe(0o600);
@@ -47,7 +47,7 @@ describe("the master key", () => {
     expect(await readFile(masterKeyFile(), "utf8")).toBe(made);
   });
 
-  it("USE-18: lost, of wrong form or another one, it refuses the start with exit code 2 and says which is wanted", async () => {
+  it("lost, of wrong form or another one, it refuses the start with exit code 2 and says which is wanted (USE-18)", async () => {
     const first = await served.start(config, { env });
     const made = await readFile(masterKeyFile(), "utf8");
     first.child.kill("SIGKILL");
@@ -71,7 +71,7 @@ describe("the master key", () => {
     expect((await client.chat("m")).status).toBe(200);
   });
 
-  it("USE-17: is the operator's where replicas share a Redis, which refuses a start without it or with another one", async () => {
+  it("is the operator's where replicas share a Redis, which refuses a start without it or with another one (USE-17)", async () => {
     redis = await startRedis();
     const withRedis = { ...env, REDIS_URL: redis.url };
     const without = await served.refused(config, { env: withRedis });

@@ -157,7 +157,7 @@ function expectAllTold({ clients, settled, held, deliveries }: Told, processes: 
 }
 
 describe("events of a service that is killed under load", () => {
-  it("WH-32 REL-12: embedded: none of an answered request is lost, only what was under way repeats, byte for byte", {
+  it("embedded: none of an answered request is lost, only what was under way repeats, byte for byte (WH-32, REL-12)", {
     timeout: testMs,
   }, async (context) => {
     const seed = Math.floor(Math.random() * 2 ** 31);
@@ -188,7 +188,7 @@ describe("events of a service that is killed under load", () => {
     expectAllTold(told, 1);
   });
 
-  it("WH-32 REL-12: Redis: the same, and another process takes over what the dead one had under way", {
+  it("Redis: the same, and another process takes over what the dead one had under way (WH-32, REL-12)", {
     timeout: testMs + sweptWithinMs,
   }, async (context) => {
     if (clockSpeed > 1) needsProgram(context, "gcc", "gcc");

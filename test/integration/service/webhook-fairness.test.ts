@@ -55,7 +55,7 @@ describe("200 endpoints, of which one hangs and one refuses", () => {
   });
 
   it.for(shapes)(
-    "WH-37 REL-14: 198 good ones get 100 deliveries a second in time, and memory stays flat ($driver, accounts: $accounts)",
+    "198 good ones get 100 deliveries a second in time, and memory stays flat ($driver, accounts: $accounts) (WH-37, REL-14)",
     {
       timeout: testMs,
     },
@@ -149,7 +149,7 @@ describe("thousands of deliveries that are due at once", () => {
   const aim = 1.5;
   const models = [quick, { ...quick, id: "chat", scripted: { text: "tick", tokens: 16, token_delay_ms: 10 } }];
 
-  it("WH-52: do not slow requests: p99 of chats is within 1.5 times of what it is when nothing is due", {
+  it("do not slow requests: p99 of chats is within 1.5 times of what it is when nothing is due (WH-52)", {
     timeout: testMs,
   }, async (context) => {
     const service = await start({ models });
@@ -208,7 +208,7 @@ describe("retries of a service that has little to do", () => {
   const perSecond = 10;
   const aimMs = 250;
 
-  it("WH-26: are never early, and 99 % begin within 250 ms of the instant at which they are due", {
+  it("are never early, and 99 % begin within 250 ms of the instant at which they are due (WH-26)", {
     timeout: testMs,
   }, async (context) => {
     const service = await start({ models: [quick] }, { retry_delays: retryDelays });

@@ -167,7 +167,7 @@ function outlived(
 }
 
 describe("three processes on one Redis, one of which stands still beyond its leases", () => {
-  it("WH-33 WH-32: no attempt counts that ended after others had taken the delivery over, and none is lost", {
+  it("no attempt counts that ended after others had taken the delivery over, and none is lost (WH-33, WH-32)", {
     timeout: testMs,
   }, async (context) => {
     if (process.platform !== "linux") context.skip("only Linux has all of 127.0.0.0/8");

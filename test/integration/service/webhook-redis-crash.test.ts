@@ -125,7 +125,7 @@ async function resumed(held: readonly HeldClaim[]): Promise<Return> {
 }
 
 describe("events of services whose Redis is killed under load", () => {
-  it("WH-35 WH-32 REL-12: none of an answered request is lost, and receivers get them again within 5 s of its return", {
+  it("none of an answered request is lost, and receivers get them again within 5 s of its return (WH-35, WH-32, REL-12)", {
     timeout: testMs,
   }, async (context) => {
     const seed = Math.floor(Math.random() * 2 ** 31);

@@ -111,7 +111,7 @@ function needsFastTime(context: TestContext): void {
 
 describe.concurrent("deliveries that always fail, by the default schedule", { timeout: testMs }, () => {
   it.for(wholeScheduleOn)(
-    "WH-25 WH-26 WH-27 WH-46 REL-13: %s, at 60 times the speed: six attempts on time over three restarts, no seventh but by hand",
+    "%s, at 60 times the speed: six attempts on time over three restarts, no seventh but by hand (WH-25, WH-26, WH-27, WH-46, REL-13)",
     async (driver, context) => {
       needsFastTime(context);
       const service = await follow(driver, atSixty.speed);
@@ -166,7 +166,7 @@ describe.concurrent("deliveries that always fail, by the default schedule", { ti
   );
 
   it.for(drivers)(
-    "WH-25 WH-26: %s, at 5 times the speed: the first two retries to the second",
+    "%s, at 5 times the speed: the first two retries to the second (WH-25, WH-26)",
     async (driver, context) => {
       needsFastTime(context);
       const service = await follow(driver, atFive.speed);

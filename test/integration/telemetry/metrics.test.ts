@@ -143,7 +143,7 @@ describe("/metrics", () => {
     expect(wrong).toEqual([]);
   });
 
-  it("SEC-24: has one series for all models that clients invent", async () => {
+  it("has one series for all models that clients invent (SEC-24)", async () => {
     await start();
     const seriesOf = (page: string) => page.split("\n").filter((line) => /^(uis|gen_ai)_/.test(line)).length;
     const before = seriesOf(await scrape());
@@ -159,7 +159,7 @@ describe("/metrics", () => {
     });
   });
 
-  it("SEC-3 SEC-18: is not on the public listener, and holds no key, key id or text", async () => {
+  it("is not on the public listener, and holds no key, key id or text (SEC-3, SEC-18)", async () => {
     await start({ env: { UIS_BOOTSTRAP_API_KEY: "bootstrap-CANARY-key" } });
     expect(await chat({ messages: [{ role: "user", content: "prompt-CANARY" }], user: "user-CANARY" })).toBe(200);
     expect(await chat({ messages: [{ role: "prompt-CANARY", content: "x" }] })).toBe(400);
@@ -174,7 +174,7 @@ describe("/metrics", () => {
     expect((await fetch(`${service.http}/metrics`)).status).toBe(404);
   });
 
-  it("USE-19: begins anew with the process, while what is billed goes on", async () => {
+  it("begins anew with the process, while what is billed goes on (USE-19)", async () => {
     const folder = await mkdtemp(join(tmpdir(), "uis-metrics-"));
     const config = { state: { durability: "every-write" }, data_dir: join(folder, "data") };
     const env = { UIS_BOOTSTRAP_API_KEY: "bootstrap-key-of-the-test" };

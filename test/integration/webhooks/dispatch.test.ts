@@ -25,7 +25,7 @@ describe.each(drivers)("a dispatcher over %s", (driver) => {
     return started;
   }
 
-  it("WH-12 WH-15 WH-18: posts the bytes of the event, signed for the attempt in both forms", async () => {
+  it("posts the bytes of the event, signed for the attempt in both forms (WH-12, WH-15, WH-18)", async () => {
     const { url, requests } = await receiver({ answer: (_, before) => ({ status: before === 0 ? 500 : 204 }) });
     const { insert, emit, ended } = await dispatch();
     await insert("we_a", url);
@@ -52,7 +52,7 @@ describe.each(drivers)("a dispatcher over %s", (driver) => {
     expect(delivery.attempts.map(({ status }) => status)).toEqual([500, 204]);
   });
 
-  it("WH-19 WH-44: tries again after whatever is no 2xx, records each attempt, and stops with the last retry", async () => {
+  it("tries again after whatever is no 2xx, records each attempt, and stops with the last retry (WH-19, WH-44)", async () => {
     const answers = [{ status: 302, headers: { location: "/" } }, "reset", "random bytes", { status: 429 }] as const;
     const { url } = await receiver({
       answer: ({ headers }) => answers[Number(headers["service-attempt"]) - 1] ?? { status: 200 },
@@ -71,7 +71,7 @@ describe.each(drivers)("a dispatcher over %s", (driver) => {
     expect(ends.map(({ answer }) => answer)).toEqual(["3xx", "reset", "bad_response", "4xx"]);
   });
 
-  it("WH-26: retries are never early, and hardly late", async () => {
+  it("retries are never early, and hardly late (WH-26)", async () => {
     const { url } = await receiver({
       answer: (request) => ({ status: request.headers["service-attempt"] === "1" ? 503 : 200 }),
     });
@@ -91,7 +91,7 @@ describe.each(drivers)("a dispatcher over %s", (driver) => {
     expect(late[Math.floor(late.length * 0.99)]).toBeLessThan(5 * 250);
   });
 
-  it("WH-37: an endpoint that hangs delays a good one by less than a second, at 300 deliveries each", async () => {
+  it("an endpoint that hangs delays a good one by less than a second, at 300 deliveries each (WH-37)", async () => {
     const hanging = await receiver({ answer: "hang" });
     const good = await receiver();
     const { insert, emit, ends } = await dispatch({ budgetMs: 1_000 });
@@ -105,7 +105,7 @@ describe.each(drivers)("a dispatcher over %s", (driver) => {
     expect(hanging.open).toBeLessThanOrEqual(8);
   });
 
-  it("WH-36: closes within 6 s when what was under way has ended, and leaves the rest as it was", async () => {
+  it("closes within 6 s when what was under way has ended, and leaves the rest as it was (WH-36)", async () => {
     const { url, requests, answerWith } = await receiver({ answer: { status: 200, afterMs: 300 } });
     const { insert, emit, dispatcher, state } = await dispatch();
     await insert("we_a", url, { maxInFlight: 4 });
@@ -123,7 +123,7 @@ describe.each(drivers)("a dispatcher over %s", (driver) => {
 });
 
 describe("a dispatcher over Redis", () => {
-  it("WH-35: goes on within 5 s of its return, with what it has and with what comes after it was emptied", async () => {
+  it("goes on within 5 s of its return, with what it has and with what comes after it was emptied (WH-35)", async () => {
     const started = await startDispatch("redis", { retryDelaysMs: [1_000] });
     opened.push(started);
     const { redis, state, insert, emit, ended, dispatcher, ends } = started;

@@ -15,7 +15,7 @@ afterEach(async () => {
 });
 
 describe("the administrator's token of a process", () => {
-  it("SEC-31: is readable by the owner alone", async () => {
+  it("is readable by the owner alone (SEC-31)", async () => {
     await writeAdminToken(folder, newAdminToken());
     expect((await stat(join(folder, "admin.token"))).mode & 0o777).toBe(0o600);
     expect(await readdir(folder)).toEqual(["admin.token"]);

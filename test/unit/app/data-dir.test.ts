@@ -18,7 +18,7 @@ afterEach(async () => {
 const modeOf = async (path: string) => (await stat(path)).mode & 0o777;
 
 describe("openDataDir", () => {
-  it("SEC-31: makes the folder for the owner alone, and takes an empty one over", async () => {
+  it("makes the folder for the owner alone, and takes an empty one over (SEC-31)", async () => {
     const fresh = join(folder, "a/b");
     await openDataDir(fresh);
     expect(await modeOf(fresh)).toBe(0o700);

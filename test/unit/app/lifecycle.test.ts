@@ -27,7 +27,7 @@ function createLifecycle({ drainDelayMs = 0, drainMs = 60_000 } = {}): Lifecycle
 }
 
 describe("Lifecycle", () => {
-  it("REL-11: is not ready before the start is over, nor after the stop began", async () => {
+  it("is not ready before the start is over, nor after the stop began (REL-11)", async () => {
     const lifecycle = createLifecycle();
     const { stoppable } = createStoppable({ emptyAt: "once" });
     expect(lifecycle.phase).toBe("starting");

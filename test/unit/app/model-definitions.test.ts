@@ -29,7 +29,7 @@ describe("toModelDefinitions", () => {
     ]);
   });
 
-  it("USE-8: a price holds always, or from its time on; what is read again costs as input unless it is said", () => {
+  it("a price holds always, or from its time on; what is read again costs as input unless it is said (USE-8)", () => {
     const pricesOf = (prices: unknown) => definitionsOf([{ id: "m", engine: "scripted", prices } as object])[0]?.prices;
     expect(pricesOf({ input: 10, output: 20 })).toEqual([{ fromMs: 0, input: 10, cachedInput: 10, output: 20 }]);
     const later = { from: "2026-02-01T00:00:00Z", input: 5, cached_input: 1, output: 0 };

@@ -48,7 +48,7 @@ describe("reloading the configuration", () => {
     expect(told).toEqual([["a", "b"]]);
   });
 
-  it("USE-8: changes prices without loading a model anew", async () => {
+  it("changes prices without loading a model anew (USE-8)", async () => {
     const { reload, told, repriced } = reloadFrom({ models: [model("a")] });
     await reload.apply(configOf({ models: [{ ...model("a"), prices: { input: 3 } }] }));
     expect(told).toEqual([]);

@@ -20,21 +20,21 @@ const httpOfGrpc: Readonly<Record<keyof typeof grpcStatus, readonly number[]>> =
 const codes = Object.keys(errors) as ErrorCode[];
 
 describe("error table", () => {
-  it("ERR-29: the statuses of both protocols belong together in every row", () => {
+  it("the statuses of both protocols belong together in every row (ERR-29)", () => {
     for (const [name, status] of Object.entries(grpcStatus) as [keyof typeof grpcStatus, number][]) {
       const rows = codes.map(errorRow).filter(({ grpc }) => grpc === status);
       for (const { http } of rows) expect(httpOfGrpc[name]).toContain(http);
     }
   });
 
-  it("ERR-29 ERR-8: what is not offered is 400 and never 501, which SDKs would send again", () => {
+  it("what is not offered is 400 and never 501, which SDKs would send again (ERR-29, ERR-8)", () => {
     expect(codes.map((code) => errorRow(code).http)).not.toContain(501);
     for (const code of ["unsupported_parameter", "unsupported_value", "model_not_supported"] as const) {
       expect(errorRow(code)).toMatchObject({ http: 400, retryable: false });
     }
   });
 
-  it("RETRY-3: what would fail again has a status that SDKs do not retry, or says so", () => {
+  it("what would fail again has a status that SDKs do not retry, or says so (RETRY-3)", () => {
     const retriedBySdks = (http: number) => [408, 409, 429].includes(http) || http >= 500;
     for (const code of codes) {
       const { http, retryable, shouldRetry } = errorRow(code);

@@ -7,7 +7,7 @@ describe("a table as a CSV file", () => {
   });
 
   it.each(["=1+1", "+1", "-1", "@SUM(A1)", "\t=1", "\r=1", "＝1+1", "＠x"])(
-    "SEC-21: a spreadsheet shows %j as text and does not run it",
+    "a spreadsheet shows %j as text and does not run it (SEC-21)",
     (text) => {
       expect(csvOf([[text]]).replaceAll('"', "")).toBe(`'${text}\r\n`);
     },

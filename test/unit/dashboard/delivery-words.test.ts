@@ -33,7 +33,7 @@ const errors = {
 } satisfies Record<AttemptError, true>;
 
 describe("words of the dashboard", () => {
-  it("WH-29: there is one for each state of a delivery and for no other", () => {
+  it("there is one for each state of a delivery and for no other (WH-29)", () => {
     expect(Object.keys(shownStates)).toEqual([...deliveryStates]);
     expect(stateOf({ state: "awaiting_retry" })).toEqual({ word: "awaiting retry", tone: "busy", isOpen: true });
   });
@@ -65,7 +65,7 @@ describe("a retry by hand", () => {
 });
 
 describe("the health of an endpoint", () => {
-  it.each([9, 10])("WH-38: after %i failures in a row it is called as the service calls it", (failuresInRow) => {
+  it.each([9, 10])("after %i failures in a row it is called as the service calls it (WH-38)", (failuresInRow) => {
     const health = {
       lastSuccessAtMs: null,
       lastFailureAtMs: 1,
@@ -84,7 +84,7 @@ describe("the health of an endpoint", () => {
 });
 
 describe("the filter of deliveries", () => {
-  it("WH-45: the address of the page says what is asked of the service", () => {
+  it("the address of the page says what is asked of the service (WH-45)", () => {
     const address = new URLSearchParams("state=delivered&endpoint=we_1&from=2026-11-21T00:00:00.000Z&id=dlv_1");
     const query = queryOf(address);
     expect(isFiltered(query)).toBe(true);

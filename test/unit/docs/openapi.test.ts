@@ -58,7 +58,7 @@ describe("docs/openapi.json", () => {
     expect(document.info.version).toBe(version);
   });
 
-  it("SEC-2: has every operation of REST, and no other", () => {
+  it("has every operation of REST, and no other (SEC-2)", () => {
     const table = (Object.values(operations) as OperationRow[]).flatMap(({ rest }) =>
       rest === undefined ? [] : [`${rest.method} ${rest.path}`],
     );
@@ -121,7 +121,7 @@ describe("docs/openapi.json", () => {
     expect(ours.filter((name) => !told.has(name))).toEqual([]);
   });
 
-  it("WH-8 WH-10: has the events with the schemas of docs/webhooks", () => {
+  it("has the events with the schemas of docs/webhooks (WH-8, WH-10)", () => {
     expect(Object.keys(document.webhooks).toSorted()).toEqual([...eventTypes].toSorted());
     for (const [type, { post }] of Object.entries(document.webhooks)) {
       const text = readFileSync(`docs/webhooks/${type}.schema.json`, "utf8");

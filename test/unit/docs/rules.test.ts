@@ -79,15 +79,15 @@ describe("rule coverage", () => {
   it("counts a rule as proved by a test that passed, and by no other", () => {
     expect(known).toBeDefined();
     const required = known === undefined ? [] : [known];
-    expect(coverRules(required, [report("SSE-1: it begins", "passed")]).unproved).toEqual([]);
-    expect(coverRules(required, [report("SSE-1: it begins", "failed")]).unproved).toEqual(required);
-    expect(coverRules(required, [report("SSE-1: it begins", "skipped")]).unproved).toEqual(required);
+    expect(coverRules(required, [report("begins (SSE-1)", "passed")]).unproved).toEqual([]);
+    expect(coverRules(required, [report("begins (SSE-1)", "failed")]).unproved).toEqual(required);
+    expect(coverRules(required, [report("begins (SSE-1)", "skipped")]).unproved).toEqual(required);
     expect(coverRules(required, []).unproved).toEqual(required);
   });
 
   it("names ids that no sentence explains, also in tests that did not pass", () => {
-    expect(coverRules([], [report("SSE-99: it flies", "skipped")]).unknown).toEqual([
-      { id: "SSE-99", title: "SSE-99: it flies" },
+    expect(coverRules([], [report("flies (SSE-99)", "skipped")]).unknown).toEqual([
+      { id: "SSE-99", title: "flies (SSE-99)" },
     ]);
   });
 

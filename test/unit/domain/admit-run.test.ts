@@ -82,7 +82,7 @@ describe("admission", () => {
     ["tokens are limited", { limits: { tokensPerMinute: 1_000 } }],
     ["there is a budget of cost", { budgets: [costBudget] }],
   ] satisfies [string, Given][])(
-    "state RL-2, state RL-5: reserves what the request can use where %s",
+    "reserves what the request can use where %s (state RL-2, state RL-5)",
     async (_what, given) => {
       const { admit, asked, requestId } = await open(given);
       await admit();

@@ -46,7 +46,7 @@ describe("the line of a call", () => {
     expect(entry).toMatchObject({ duration_ms: 12, account: "default", key_id: null, error: "upstream_timeout" });
   });
 
-  it("SEC-18 KEY-18: shows no credential that a client sends as the id of its request", () => {
+  it("shows no credential that a client sends as the id of its request (SEC-18, KEY-18)", () => {
     const lines: string[] = [];
     const log = createLogger({ level: "info", sink: { write: (line) => lines.push(line) } });
     const by = caller({ clientRequestId: `Bearer ${secret}` });

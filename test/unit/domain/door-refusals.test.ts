@@ -6,7 +6,7 @@ import { HandEngine } from "../../support/hand-engine.js";
 import { chat, createLimitedHarness, failure } from "./limited-harness.js";
 
 describe("a refusal of a door", () => {
-  it("state RL-14: is charged once, and stands in the log as what it was", async () => {
+  it("is charged once, and stands in the log as what it was (state RL-14)", async () => {
     const lines: Record<string, unknown>[] = [];
     const log = { ...silentLog, info: (fields: object) => void lines.push({ ...fields }) };
     const { open, requestsCharged } = await createLimitedHarness({ log });
@@ -18,7 +18,7 @@ describe("a refusal of a door", () => {
     expect(lines).toMatchObject([{ outcome: "failed", error: "invalid_json" }]);
   });
 
-  it("state RL-14: costs nothing when it is not the request's own fault", async () => {
+  it("costs nothing when it is not the request's own fault (state RL-14)", async () => {
     const { open, requestsCharged } = await createLimitedHarness();
     const { ctx } = await open();
     ctx.refused(new ServiceError("request_timeout", "Too slow."));

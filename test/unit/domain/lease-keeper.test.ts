@@ -45,7 +45,7 @@ async function pass(clock: FakeClock, ms: number): Promise<void> {
 }
 
 describe("LeaseKeeper", () => {
-  it("state RL-18: a request that runs keeps its lease, however long it takes", async () => {
+  it("a request that runs keeps its lease, however long it takes (state RL-18)", async () => {
     const { clock, state, keeper } = setUp(() => [
       { requestId: "req_1", account: "a", promptTokens: 7, completionTokens: 1 },
     ]);
@@ -57,7 +57,7 @@ describe("LeaseKeeper", () => {
     keeper.close();
   });
 
-  it("USE-13: a request whose process died is settled within 65 s, with what was last known of it", async () => {
+  it("a request whose process died is settled within 65 s, with what was last known of it (USE-13)", async () => {
     let progress: readonly Progress[] = [{ requestId: "req_1", account: "a", promptTokens: 7, completionTokens: 5 }];
     const { clock, state, keeper, used } = setUp(() => progress);
     await state.ledger.admit(request("req_1"));
@@ -75,7 +75,7 @@ describe("LeaseKeeper", () => {
     keeper.close();
   });
 
-  it("USE-13: a request that runs here is not lost, even where the store's clock has ended its lease", async () => {
+  it("a request that runs here is not lost, even where the store's clock has ended its lease (USE-13)", async () => {
     let progress: readonly Progress[] = [];
     const { clock, state, keeper, used } = setUp(() => progress);
     await state.ledger.admit(request("req_1"));
@@ -91,7 +91,7 @@ describe("LeaseKeeper", () => {
     keeper.close();
   });
 
-  it("USE-13: its failure is told once, as replica_lost", async () => {
+  it("its failure is told once, as replica_lost (USE-13)", async () => {
     const { clock, state, keeper } = setUp(() => []);
     await state.endpoints.insert(endpoint("we_1", { events: ["request.failed"] }), 1);
     await state.ledger.admit(request("req_1"));

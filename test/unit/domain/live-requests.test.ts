@@ -17,7 +17,7 @@ function call(id: string, keyId: string | null, stage: Stage, ends: string[]): L
 }
 
 describe("LiveRequests", () => {
-  it("KEY-13: ends the calls of one key and no others", () => {
+  it("ends the calls of one key and no others (KEY-13)", () => {
     const ends: string[] = [];
     const live = new LiveRequests();
     live.add(call("r1", "k1", "running", ends));
@@ -59,7 +59,7 @@ describe("LiveRequests", () => {
     expect(live.size).toBe(left.length + 2);
   });
 
-  it("REL-10: ends watches when the service begins to stop, and lets requests run", () => {
+  it("ends watches when the service begins to stop, and lets requests run (REL-10)", () => {
     const ends: string[] = [];
     const live = new LiveRequests();
     live.add(call("w", "k", "watching", ends));

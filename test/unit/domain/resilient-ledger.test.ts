@@ -131,14 +131,14 @@ function setUp(options: { whenAway?: WhenAway; replicas?: number; spoolMax?: num
 }
 
 describe("ResilientLedger", () => {
-  it("state RL-16: goes on without the store, says so, and admits its share of the limit", async () => {
+  it("goes on without the store, says so, and admits its share of the limit (state RL-16)", async () => {
     const { ledger, admit, cut } = setUp({ replicas: 4 });
     cut();
     expect(await ledger.admit(request(-1, 40))).toMatchObject({ admitted: true, degraded: true });
     expect(await admit(20, 40)).toBe(9);
   });
 
-  it("state RL-16: what the store had left, shared among the replicas, is all that is admitted in that minute", async () => {
+  it("what the store had left, shared among the replicas, is all that is admitted in that minute (state RL-16)", async () => {
     const { admit, cut, clock } = setUp({ replicas: 2 });
     expect(await admit(90, 100)).toBe(90);
     cut();
@@ -147,7 +147,7 @@ describe("ResilientLedger", () => {
     expect(await admit(200, 100)).toBe(50);
   });
 
-  it("state RL-16: a refusal by a share says when to come back, and names the limit as it is set", async () => {
+  it("a refusal by a share says when to come back, and names the limit as it is set (state RL-16)", async () => {
     const { ledger, admit, cut } = setUp({ replicas: 2 });
     await admit(10, 10);
     cut();
@@ -158,7 +158,7 @@ describe("ResilientLedger", () => {
     ).toBeGreaterThan(0);
   });
 
-  it("state RL-17: after the return, what was admitted without the store still counts until its window is over", async () => {
+  it("after the return, what was admitted without the store still counts until its window is over (state RL-17)", async () => {
     const { admit, cut, mend, clock } = setUp({ replicas: 2 });
     cut();
     expect(await admit(100, 100)).toBe(50);
@@ -169,7 +169,7 @@ describe("ResilientLedger", () => {
     expect(await admit(200, 100)).toBe(100);
   });
 
-  it("state RL-17: is back with the store within a second of its return, and asks little meanwhile", async () => {
+  it("is back with the store within a second of its return, and asks little meanwhile (state RL-17)", async () => {
     const { admit, cut, mend, asked, ledger } = setUp();
     cut();
     await admit(100, 1_000);
@@ -178,7 +178,7 @@ describe("ResilientLedger", () => {
     expect(await ledger.admit(request(500, 1_000))).toMatchObject({ admitted: true, degraded: false });
   });
 
-  it("state RL-16: a store that is too slow for admissions and not for settlements is not asked for admissions", async () => {
+  it("a store that is too slow for admissions and not for settlements is not asked for admissions (state RL-16)", async () => {
     const { ledger, state, asked, admit } = setUp();
     let tooSlow = 0;
     state.ledger.admit = () => {
@@ -193,7 +193,7 @@ describe("ResilientLedger", () => {
     expect(asked()).toBe(3 + 20);
   });
 
-  it("USE-11: while the store takes no settlements no request waits to find out whether it does again", async () => {
+  it("while the store takes no settlements no request waits to find out whether it does again (USE-11)", async () => {
     const { ledger, spool, cut, mend, asked } = setUp();
     cut();
     for (let number = 0; number < 10; number += 1) await ledger.settle(settlement(number, false));
@@ -203,7 +203,7 @@ describe("ResilientLedger", () => {
     expect(spool.kept).toHaveLength(11);
   });
 
-  it("USE-13: takes nobody for dead until all processes have handed in what ended while the store was away", async () => {
+  it("takes nobody for dead until all processes have handed in what ended while the store was away (USE-13)", async () => {
     const { ledger, state, clock, cut, mend } = setUp();
     await state.ledger.admit(request(1, 1_000));
     cut();
@@ -215,7 +215,7 @@ describe("ResilientLedger", () => {
     expect(await ledger.sweepLost(10, 60_000)).toMatchObject([{ requestId: "req_1" }]);
   });
 
-  it("USE-13: takes no request for lost whose end waits in its own spool", async () => {
+  it("takes no request for lost whose end waits in its own spool (USE-13)", async () => {
     const { ledger, state, spool, clock, cut, mend } = setUp();
     await state.ledger.admit(request(1, 1_000));
     cut();
@@ -227,7 +227,7 @@ describe("ResilientLedger", () => {
     expect(await ledger.sweepLost(10, 60_000)).toEqual([]);
   });
 
-  it("state RL-16: refuses with 503 or lets all in, when it is set so", async () => {
+  it("refuses with 503 or lets all in, when it is set so (state RL-16)", async () => {
     const deny = setUp({ whenAway: "deny" });
     deny.cut();
     await expect(deny.admit(1, 10)).rejects.toMatchObject({ code: "storage_unavailable" });
@@ -236,7 +236,7 @@ describe("ResilientLedger", () => {
     expect(await allow.admit(30, 10)).toBe(30);
   });
 
-  it("USE-11: a settlement that the store does not take waits in the spool, with the time of its end", async () => {
+  it("a settlement that the store does not take waits in the spool, with the time of its end (USE-11)", async () => {
     const { ledger, spool, clock, cut, state } = setUp();
     await ledger.admit(request(1, 10));
     cut();
@@ -245,7 +245,7 @@ describe("ResilientLedger", () => {
     expect(await state.usage.rows({ account: "a", width: "day", fromMs: 0, toMs: 1e15 })).toEqual([]);
   });
 
-  it("USE-12: a full spool refuses new requests, or lets them go on uncounted with an alarm", async () => {
+  it("a full spool refuses new requests, or lets them go on uncounted with an alarm (USE-12)", async () => {
     const refuse = setUp({ spoolMax: 1 });
     refuse.cut();
     await refuse.ledger.settle(settlement(1, false));

@@ -47,7 +47,7 @@ describe("a whole answer", () => {
     expect([live.size, clock.pending]).toEqual([0, 0]);
   });
 
-  it("ERR-22: masks what an engine throws, and settles it as failed", async () => {
+  it("masks what an engine throws, and settles it as failed (ERR-22)", async () => {
     const engine = new HandEngine();
     const { core, open, settlements } = await createCoreHarness({ engines: [engine] });
     const answering = failure(core.createChatCompletion(chat(), (await open()).ctx));
@@ -58,7 +58,7 @@ describe("a whole answer", () => {
     expect(settlements).toMatchObject([{ why: "failed", error: "internal_error" }]);
   });
 
-  it("ERR-23: an engine that ends before it finished is an upstream error, never a short answer", async () => {
+  it("an engine that ends before it finished is an upstream error, never a short answer (ERR-23)", async () => {
     const engine = new HandEngine();
     const { core, open } = await createCoreHarness({ engines: [engine] });
     const answering = failure(core.createChatCompletion(chat(), (await open()).ctx));
@@ -70,7 +70,7 @@ describe("a whole answer", () => {
 });
 
 describe("a streamed answer", () => {
-  it("SSE-13: is committed at the first content, not at the slot", async () => {
+  it("is committed at the first content, not at the slot (SSE-13)", async () => {
     const engine = new HandEngine();
     const { core, open } = await createCoreHarness({ engines: [engine] });
     let committed = false;
@@ -87,7 +87,7 @@ describe("a streamed answer", () => {
     expect(await read(await answering)).toHaveLength(4);
   });
 
-  it("SSE-13: is committed 2 s after the slot was granted when nothing was said, and then fails in the stream", async () => {
+  it("is committed 2 s after the slot was granted when nothing was said, and then fails in the stream (SSE-13)", async () => {
     const engine = new HandEngine();
     const { core, open, clock } = await createCoreHarness({ engines: [engine] });
     const answering = core.streamChatCompletion(chat(), (await open()).ctx);
@@ -98,7 +98,7 @@ describe("a streamed answer", () => {
     expect((await failure(read(answer))).code).toBe("upstream_error");
   });
 
-  it("SSE-12: fails as a status before anything was said", async () => {
+  it("fails as a status before anything was said (SSE-12)", async () => {
     const engine = new HandEngine();
     const { core, open, settlements } = await createCoreHarness({ engines: [engine] });
     const answering = failure(core.streamChatCompletion(chat(), (await open()).ctx));
@@ -107,7 +107,7 @@ describe("a streamed answer", () => {
     expect(settlements).toMatchObject([{ why: "failed", error: "upstream_timeout" }]);
   });
 
-  it("STRM-1 STRM-4: begins every choice with its role, in order, whichever choice speaks first", async () => {
+  it("begins every choice with its role, in order, whichever choice speaks first (STRM-1, STRM-4)", async () => {
     const engine = new HandEngine();
     const { core, open } = await createCoreHarness({ engines: [engine] });
     const answering = core.streamChatCompletion(chat({ n: 2 }), (await open()).ctx);
@@ -130,7 +130,7 @@ describe("a streamed answer", () => {
     ]);
   });
 
-  it("STRM-12: ends with one chunk that has the usage and no choice, after the settlement", async () => {
+  it("ends with one chunk that has the usage and no choice, after the settlement (STRM-12)", async () => {
     const engine = new HandEngine();
     const { core, open, settlements } = await createCoreHarness({ engines: [engine] });
     const answering = core.streamChatCompletion(chat(), (await open()).ctx);
@@ -144,7 +144,7 @@ describe("a streamed answer", () => {
     expect(settlements).toHaveLength(1);
   });
 
-  it("REL-1: a reader that does not read makes the engine wait, and ends as stalled after 30 s", async () => {
+  it("a reader that does not read makes the engine wait, and ends as stalled after 30 s (REL-1)", async () => {
     const engine = new HandEngine();
     const { core, open, clock, settlements } = await createCoreHarness({ engines: [engine] });
     const answering = core.streamChatCompletion(chat(), (await open()).ctx);
@@ -162,7 +162,7 @@ describe("a streamed answer", () => {
 });
 
 describe("the end of a request", () => {
-  it("REL-2: a client that leaves ends the engine's run at once; what was produced is settled", async () => {
+  it("a client that leaves ends the engine's run at once; what was produced is settled (REL-2)", async () => {
     const engine = new HandEngine();
     const { core, open, settlements, live } = await createCoreHarness({ engines: [engine] });
     const { ctx, end } = await open();
@@ -178,7 +178,7 @@ describe("the end of a request", () => {
     expect(live.size).toBe(0);
   });
 
-  it("REL-7: a deadline ends the request by itself", async () => {
+  it("a deadline ends the request by itself (REL-7)", async () => {
     const engine = new HandEngine();
     const { core, open, clock, settlements } = await createCoreHarness({ engines: [engine] });
     const { ctx } = await open("create_chat_completion", clock.now() + 500);
@@ -189,7 +189,7 @@ describe("the end of a request", () => {
     expect(settlements).toMatchObject([{ why: "deadline" }]);
   });
 
-  it("REL-2: frees the queue when a client leaves while it waits", async () => {
+  it("frees the queue when a client leaves while it waits (REL-2)", async () => {
     const engine = new HandEngine();
     const { core, open, catalog, settlements } = await createCoreHarness({
       engines: [engine],
@@ -251,7 +251,7 @@ describe("deployments and prompts", () => {
     expect(second.runs).toHaveLength(0);
   });
 
-  it("CMPL-3 CMPL-13: numbers choices prompt by prompt, and counts a prompt once for an engine that makes one choice a run", async () => {
+  it("numbers choices prompt by prompt, and counts a prompt once for an engine that makes one choice a run (CMPL-3, CMPL-13)", async () => {
     const engine = new HandEngine({ nativeN: false });
     const { core, open, settlements } = await createCoreHarness({ engines: [engine] });
     const params = create(CompletionParamsSchema, { model: "m", prompt: ["a", "b"], n: 2 });
@@ -286,7 +286,7 @@ describe("deployments and prompts", () => {
 });
 
 describe("open", () => {
-  it("ERR-11 ERR-12 ERR-24: refuses a bad key, and everything once the service is stopping", async () => {
+  it("refuses a bad key, and everything once the service is stopping (ERR-11, ERR-12, ERR-24)", async () => {
     const { core, open } = await createCoreHarness({ engines: [new HandEngine()] });
     const caller = {
       authorization: "Bearer nobody-knows-this",
@@ -301,7 +301,7 @@ describe("open", () => {
     expect((await failure(open())).code).toBe("server_shutting_down");
   });
 
-  it("state RL-14: a request that validation refuses is charged one request and no usage", async () => {
+  it("a request that validation refuses is charged one request and no usage (state RL-14)", async () => {
     const { core, open, requestsCharged, settlements } = await createLimitedHarness();
     const error = await failure(core.createChatCompletion(chat({ model: "unknown" }), (await open()).ctx));
     expect([error.code, error.param]).toEqual(["model_not_found", "model"]);

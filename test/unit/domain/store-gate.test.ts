@@ -19,7 +19,7 @@ describe("StoreGate", () => {
     for (let time = 0; time < times; time += 1) gate.failed(new Error("no answer"));
   };
 
-  it("state RL-16: is shut by the third failure in a row, but for one call every 200 ms", () => {
+  it("is shut by the third failure in a row, but for one call every 200 ms (state RL-16)", () => {
     fail(2);
     expect([gate.isShut, gate.isOpen]).toEqual([false, true]);
     fail(1);
@@ -28,13 +28,13 @@ describe("StoreGate", () => {
     expect([gate.isOpen, gate.isOpen]).toEqual([true, false]);
   });
 
-  it("state RL-17: is open again with the first answer", () => {
+  it("is open again with the first answer (state RL-17)", () => {
     fail(5);
     gate.answered();
     expect([gate.isShut, gate.isOpen]).toEqual([false, true]);
   });
 
-  it("state RL-16: tells once that the store is away and once that it is back, also of one that answers now and then", () => {
+  it("tells once that the store is away and once that it is back, also of one that answers now and then (state RL-16)", () => {
     for (let call = 0; call < 50; call += 1) {
       clock.advance(100);
       if (call % 2 === 0) fail(1);

@@ -59,14 +59,14 @@ describe("scripts/rule-coverage.ts", { timeout: 60_000 }, () => {
   });
 
   it("passes when every required rule is proved", () => {
-    expect(runIn(withReport("SSE-1: it begins", "passed"), "scripts/rule-coverage.ts").status).toBe(0);
+    expect(runIn(withReport("begins (SSE-1)", "passed"), "scripts/rule-coverage.ts").status).toBe(0);
   });
 
   it("fails and names what is missing: a passing test, or a sentence", () => {
-    const skipped = runIn(withReport("SSE-1: it begins", "skipped"), "scripts/rule-coverage.ts");
+    const skipped = runIn(withReport("begins (SSE-1)", "skipped"), "scripts/rule-coverage.ts");
     expect(skipped.status).toBe(1);
     expect(skipped.output).toContain("no passing test cites SSE-1");
-    const unexplained = runIn(withReport("SSE-1 SSE-2: it begins", "passed"), "scripts/rule-coverage.ts");
+    const unexplained = runIn(withReport("begins (SSE-1, SSE-2)", "passed"), "scripts/rule-coverage.ts");
     expect(unexplained.status).toBe(1);
     expect(unexplained.output).toContain("no sentence in docs/rules for SSE-2");
   });

@@ -3,7 +3,7 @@ import { describe, expect, it } from "vitest";
 import { float32Text } from "../../../src/lib/float32-text.js";
 
 describe("text of a float32", () => {
-  it("EMB-7: reads back as the same float32, for any of them", () => {
+  it("reads back as the same float32, for any of them (EMB-7)", () => {
     fc.assert(
       fc.property(fc.float({ noNaN: true, noDefaultInfinity: true }), (value) => {
         expect(Math.fround(Number(float32Text(value)))).toBe(value === 0 ? 0 : value);

@@ -16,7 +16,7 @@ describe("goDuration", () => {
     [360_000, "6m0s"],
     [3_600_000, "1h0m0s"],
     [3_661_500, "1h1m1.5s"],
-  ])("wire RL-2: %i ms are %s", (ms, text) => {
+  ])("%i ms are %s (wire RL-2)", (ms, text) => {
     expect(goDuration(ms)).toBe(text);
   });
 });

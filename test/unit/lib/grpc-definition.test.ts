@@ -11,7 +11,7 @@ import { grpcDefinition, grpcPath } from "../../../src/lib/grpc-definition.js";
 const { createEmbeddings } = grpcDefinition(InferenceService);
 
 describe("grpcDefinition", () => {
-  it("GRPC-1: has every RPC under its lower-camel name, with its path and direction", () => {
+  it("has every RPC under its lower-camel name, with its path and direction (GRPC-1)", () => {
     const definition = grpcDefinition(CatalogService);
     expect(Object.keys(definition)).toEqual(["listModels", "getModel", "watchModels"]);
     expect(definition["watchModels"]).toMatchObject({
@@ -23,7 +23,7 @@ describe("grpcDefinition", () => {
     expect(grpcPath(CatalogService.method.getModel)).toBe("/unified.catalog.v1.CatalogService/GetModel");
   });
 
-  it("GRPC-1: messages survive the way there and back", () => {
+  it("messages survive the way there and back (GRPC-1)", () => {
     const request = create(CreateEmbeddingsRequestSchema, { params: { model: "m", input: ["a", "b"] } });
     expect(createEmbeddings?.requestDeserialize(createEmbeddings.requestSerialize(request))).toEqual(request);
     const response = create(CreateEmbeddingsResponseSchema, {

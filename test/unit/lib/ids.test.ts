@@ -4,7 +4,7 @@ import { createRandomIds } from "../../../src/lib/ids.js";
 describe("random ids", () => {
   const ids = createRandomIds();
 
-  it("HDR-1: a request id is `req_` and 32 hex digits, and no two are equal", () => {
+  it("a request id is `req_` and 32 hex digits, and no two are equal (HDR-1)", () => {
     const made = Array.from({ length: 1_000 }, () => ids.requestId());
     for (const id of made) expect(id).toMatch(/^req_[0-9a-f]{32}$/);
     expect(new Set(made).size).toBe(made.length);

@@ -3,7 +3,7 @@ import { describe, expect, it } from "vitest";
 import { JsonSource } from "../../../src/lib/json-source.js";
 
 describe("text of JSON values", () => {
-  it("PROTO-4: numbers, key order, blanks and escapes come back as they were", () => {
+  it("numbers, key order, blanks and escapes come back as they were (PROTO-4)", () => {
     const schema = '{ "z": 9007199254740993, "2":1,\n "1": 1.0e0, "e":"\\u00e9\\"]}" }';
     const source = new JsonSource(`{"tools":[{"type":"x"}, {"function" : {"parameters":${schema} }}]}`);
     expect(source.textAt("tools[1].function.parameters")).toBe(schema);

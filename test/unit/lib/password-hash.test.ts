@@ -3,7 +3,7 @@ import { hashPassword, isPassword, noPassword } from "../../../src/lib/password-
 
 /** Each takes some tenths of a second of a core that is free. */
 describe("password hash", { timeout: 30_000 }, () => {
-  it("KEY-21: keeps scrypt with N = 2^17, r = 8, p = 1 and a salt of its own", async () => {
+  it("keeps scrypt with N = 2^17, r = 8, p = 1 and a salt of its own (KEY-21)", async () => {
     const [one, two] = await Promise.all([
       hashPassword("correct horse battery"),
       hashPassword("correct horse battery"),

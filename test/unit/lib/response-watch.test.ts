@@ -33,7 +33,7 @@ describe("response watch", () => {
   beforeEach(() => void vi.useFakeTimers());
   afterEach(() => void vi.useRealTimers());
 
-  it("REL-1: a reader that takes nothing for the stall time is reported once", () => {
+  it("a reader that takes nothing for the stall time is reported once (REL-1)", () => {
     const { response, stalled, watch } = setUp();
     response.writableNeedDrain = true;
     vi.advanceTimersByTime(100);
@@ -53,7 +53,7 @@ describe("response watch", () => {
     expect(stalled).not.toHaveBeenCalled();
   });
 
-  it("REL-1: an ended answer whose last bytes nobody takes is stalled as well", () => {
+  it("an ended answer whose last bytes nobody takes is stalled as well (REL-1)", () => {
     const { response, stalled } = setUp();
     response.writableEnded = true;
     vi.advanceTimersByTime(300);
@@ -68,7 +68,7 @@ describe("response watch", () => {
     expect(stalled).not.toHaveBeenCalled();
   });
 
-  it("SSE-8: silence is reported after the keep-alive time, and again after each more of it", () => {
+  it("silence is reported after the keep-alive time, and again after each more of it (SSE-8)", () => {
     const { silent, watched } = setUp();
     vi.advanceTimersByTime(40);
     watched.touched();

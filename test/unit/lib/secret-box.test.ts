@@ -5,18 +5,18 @@ import { SecretBox, UnsealError } from "../../../src/lib/secret-box.js";
 describe("SecretBox", () => {
   const box = new SecretBox(randomBytes(32));
 
-  it("USE-16: opens what it sealed, and seals the same secret differently each time", () => {
+  it("opens what it sealed, and seals the same secret differently each time (USE-16)", () => {
     const sealed = box.seal("whsec_ä", "we_1");
     expect(box.open(sealed, "we_1")).toBe("whsec_ä");
     expect(box.seal("whsec_ä", "we_1")).not.toBe(sealed);
     expect(Buffer.from(sealed, "base64").toString("latin1")).not.toContain("whsec");
   });
 
-  it("USE-16: refuses a secret that was moved to another record", () => {
+  it("refuses a secret that was moved to another record (USE-16)", () => {
     expect(() => box.open(box.seal("secret", "we_1"), "we_2")).toThrow(UnsealError);
   });
 
-  it("USE-16: refuses every single changed byte", () => {
+  it("refuses every single changed byte (USE-16)", () => {
     const sealed = Buffer.from(box.seal("secret", "we_1"), "base64");
     for (let at = 0; at < sealed.length; at++) {
       const changed = Buffer.from(sealed);
@@ -25,7 +25,7 @@ describe("SecretBox", () => {
     }
   });
 
-  it("USE-16: says that another master key sealed it, by the key's id byte", () => {
+  it("says that another master key sealed it, by the key's id byte (USE-16)", () => {
     const keys = Array.from({ length: 20 }, () => new SecretBox(randomBytes(32)));
     const messages = keys.map((other) => {
       try {

@@ -36,7 +36,7 @@ function setUp() {
 const nextTick = () => new Promise<void>((resolve) => process.nextTick(resolve));
 
 describe("SSE writer", () => {
-  it("SSE-10: what is said within one tick goes out in one write at its end", async () => {
+  it("what is said within one tick goes out in one write at its end (SSE-10)", async () => {
     const { res, sse, written } = setUp();
     sse.write(sseEvent("1"));
     sse.write(sseEvent("2"));
@@ -46,7 +46,7 @@ describe("SSE writer", () => {
     expect(written).toHaveBeenCalledTimes(1);
   });
 
-  it("REL-1: nothing is handed to a response whose reader is behind until it has drained", async () => {
+  it("nothing is handed to a response whose reader is behind until it has drained (REL-1)", async () => {
     const { res, sse } = setUp();
     res.writableNeedDrain = true;
     sse.write(sseEvent("1"));
@@ -60,7 +60,7 @@ describe("SSE writer", () => {
     expect(sse.isBehind).toBe(false);
   });
 
-  it("REL-1: a producer that never lets the tick end is told to wait", () => {
+  it("a producer that never lets the tick end is told to wait (REL-1)", () => {
     const { sse } = setUp();
     for (let i = 0; i < 20; i += 1) sse.write(sseEvent("x".repeat(1_000)));
     expect(sse.isBehind).toBe(true);
@@ -81,7 +81,7 @@ describe("SSE writer", () => {
     expect(res.listenerCount("close")).toBe(0);
   });
 
-  it("SSE-8: a keep-alive never stands before what was already said, and never waits behind a reader", async () => {
+  it("a keep-alive never stands before what was already said, and never waits behind a reader (SSE-8)", async () => {
     const { res, sse } = setUp();
     sse.write(sseEvent("1"));
     sse.keepAlive(sseKeepAliveComment);
@@ -96,7 +96,7 @@ describe("SSE writer", () => {
     expect(res.writes).toEqual([sseEvent("1"), ": keep-alive\n"]);
   });
 
-  it("SSE-4: the end goes out with what was collected, and nothing after it", async () => {
+  it("the end goes out with what was collected, and nothing after it (SSE-4)", async () => {
     const { res, sse } = setUp();
     sse.write(sseEvent("1"));
     sse.end(sseEvent("[DONE]"));

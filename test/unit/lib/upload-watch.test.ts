@@ -26,7 +26,7 @@ describe("upload watch", () => {
   beforeEach(() => void vi.useFakeTimers());
   afterEach(() => void vi.useRealTimers());
 
-  it("SEC-6: a body that brings less than the minimum in a span is reported once", () => {
+  it("a body that brings less than the minimum in a span is reported once (SEC-6)", () => {
     const { state, tooSlow } = setUp();
     state.socket.bytesRead += 499;
     vi.advanceTimersByTime(400);
@@ -35,7 +35,7 @@ describe("upload watch", () => {
     expect(tooSlow).toHaveBeenCalledTimes(1);
   });
 
-  it("SEC-6: what came fast at first does not excuse a halt later", () => {
+  it("what came fast at first does not excuse a halt later (SEC-6)", () => {
     const { state, tooSlow } = setUp();
     state.socket.bytesRead += 1_000_000;
     vi.advanceTimersByTime(500);

@@ -10,14 +10,14 @@ const secretLists = fc.uniqueArray(fc.string({ minLength: 1, maxLength: 40 }), {
 const times = fc.integer({ min: 0, max: 4_000_000_000 });
 
 describe("signWebhook", () => {
-  it("WH-15: signs the timestamp, a period and the body with the whole secret, in lower-case hex", () => {
+  it("signs the timestamp, a period and the body with the whole secret, in lower-case hex (WH-15)", () => {
     // Made with another implementation: openssl dgst -sha256 -hmac "$secret".
     expect(signWebhook({ secrets: ["whsec_dGVzdA=="], timestampS, body: '{"note":"é😀"}' })).toBe(
       "t=1700000000,v1=5d9e88091d009423d20ac81a4b6b405af126e4b22816ec3376c48da6a204ccc2",
     );
   });
 
-  it("WH-16: has one t and one v1 for each secret, the newest first", () => {
+  it("has one t and one v1 for each secret, the newest first (WH-16)", () => {
     const alone = (one: string) => signWebhook({ secrets: [one], timestampS, body: "{}" }).split("v1=")[1];
     expect(signWebhook({ secrets: ["new", "old"], timestampS, body: "{}" })).toBe(
       `t=${timestampS},v1=${alone("new")},v1=${alone("old")}`,
@@ -38,14 +38,14 @@ describe("signWebhook", () => {
 });
 
 describe("signStandardWebhook", () => {
-  it("WH-18: signs id, timestamp and body with the bytes behind whsec_, in base64", () => {
+  it("signs id, timestamp and body with the bytes behind whsec_, in base64 (WH-18)", () => {
     // Made with another implementation: openssl dgst -sha256 -hmac test -binary | base64.
     expect(signStandardWebhook({ secrets: ["whsec_dGVzdA=="], id: "evt_1", timestampS, body: "{}" })).toBe(
       "v1,BxApBL04lJubTpSUkjN8bDs8oItadU8CWjsi7uw/uYs=",
     );
   });
 
-  it("WH-18: has one v1 for each secret, with spaces between them", () => {
+  it("has one v1 for each secret, with spaces between them (WH-18)", () => {
     const sign = (secrets: string[]) => signStandardWebhook({ secrets, id: "evt_1", timestampS, body: "{}" });
     expect(sign(["whsec_bmV3", "whsec_b2xk"])).toBe(`${sign(["whsec_bmV3"])} ${sign(["whsec_b2xk"])}`);
   });
@@ -57,7 +57,7 @@ describe("verifyWebhook", () => {
     verifyWebhook({ secret, header, body: "{}", nowS: timestampS, ...options });
   const refused = (reason: string) => ({ valid: false, reason });
 
-  it("WH-16 WH-17: accepts what any of the secrets has signed, each alone, whoever else signed it", () => {
+  it("accepts what any of the secrets has signed, each alone, whoever else signed it (WH-16, WH-17)", () => {
     fc.assert(
       fc.property(secretLists, times, bodies, (secrets, signedAtS, body) => {
         const signed = signWebhook({ secrets, timestampS: signedAtS, body });
@@ -71,7 +71,7 @@ describe("verifyWebhook", () => {
     );
   });
 
-  it("WH-17: refuses any changed byte of the body", () => {
+  it("refuses any changed byte of the body (WH-17)", () => {
     fc.assert(
       fc.property(
         fc.uint8Array({ minLength: 1, maxLength: 300 }),
@@ -86,7 +86,7 @@ describe("verifyWebhook", () => {
     );
   });
 
-  it("WH-17: refuses any changed, added or left out character of the header", () => {
+  it("refuses any changed, added or left out character of the header (WH-17)", () => {
     const edits = fc.tuple(fc.nat({ max: header.length - 1 }), fc.constantFrom("0", "f", "F", "z", ",", "=", " ", ""));
     fc.assert(
       fc.property(edits, fc.boolean(), ([at, put], inserts) => {
@@ -98,7 +98,7 @@ describe("verifyWebhook", () => {
     );
   });
 
-  it("WH-17: takes any text as a header without throwing", () => {
+  it("takes any text as a header without throwing (WH-17)", () => {
     const odd = fc.oneof(fc.string(), fc.string({ unit: fc.constantFrom("t", "v1", "=", ",", "1", "a", " ") }));
     fc.assert(
       fc.property(odd, (text) => {
@@ -107,7 +107,7 @@ describe("verifyWebhook", () => {
     );
   });
 
-  it("WH-17: 300 seconds are accepted, 301 refused, in the past and in the future", () => {
+  it("300 seconds are accepted, 301 refused, in the past and in the future (WH-17)", () => {
     expect(verify({ nowS: timestampS + 300.9 })).toEqual({ valid: true, timestampS });
     expect(verify({ nowS: timestampS + 301 })).toEqual(refused("timestamp_too_old"));
     expect(verify({ nowS: timestampS - 300 })).toEqual({ valid: true, timestampS });

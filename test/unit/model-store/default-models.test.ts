@@ -9,7 +9,7 @@ import { formatSource, parseSource } from "../../../src/model-store/source.js";
 const all = [...defaultChatModels, defaultEmbeddingModel];
 
 describe("the default models", () => {
-  it("SEC-25: are pinned by sum and size, whatever they are fetched as", () => {
+  it("are pinned by sum and size, whatever they are fetched as (SEC-25)", () => {
     const pins = all.flatMap(({ file, sources }) => [
       file,
       ...sources.flatMap(({ pins: { file: whole, encoder = {} } }) => [

@@ -94,7 +94,7 @@ describe("ModelStore", () => {
     expect((await readdir(folder)).filter((name) => name.endsWith(".new"))).toEqual([]);
   });
 
-  it("SEC-25: a file that was changed is not listed after a restart, and can be added anew", async () => {
+  it("a file that was changed is not listed after a restart, and can be added anew (SEC-25)", async () => {
     const store = await ModelStore.open(folder, clock);
     const cut = await add(store, "cut");
     const gone = await add(store, "gone");
@@ -114,7 +114,7 @@ describe("ModelStore", () => {
     expect(again.damaged).toHaveLength(2);
   });
 
-  it("SEC-25: verify finds one changed bit", async () => {
+  it("verify finds one changed bit (SEC-25)", async () => {
     const store = await ModelStore.open(folder, clock);
     const model = await add(store, "a");
     await store.verify(model);

@@ -43,13 +43,13 @@ describe("AddressRules", () => {
   });
 
   it.each(["", "localhost", "1.2.3", "1.2.3.4.5", "01.2.3.4", "::1%lo", "fe80::1%eth0", "[::1]", "1.1.1.1/8"])(
-    "WH-39: what is no plain address is closed: %s",
+    "what is no plain address is closed: %s (WH-39)",
     (address) => {
       expect(strict.isOpen(address)).toBe(false);
     },
   );
 
-  it("SEC-14 WH-39: a carried IPv4 address that is closed closes whatever carries it", () => {
+  it("a carried IPv4 address that is closed closes whatever carries it (SEC-14, WH-39)", () => {
     fc.assert(
       fc.property(ipv4, fc.constantFrom(...Object.keys(carriers)), (v4, name) => {
         const carried = carriers[name]?.(v4) ?? "";
@@ -64,7 +64,7 @@ describe("AddressRules", () => {
     expect(open).toEqual(["mapped", "NAT64"]);
   });
 
-  it("SEC-14: nothing outside of what is handed out to the public is open", () => {
+  it("nothing outside of what is handed out to the public is open (SEC-14)", () => {
     const bytes = fc.array(fc.nat(255), { minLength: 16, maxLength: 16 });
     fc.assert(
       fc.property(bytes, ([first = 0, ...rest]) => {
@@ -75,7 +75,7 @@ describe("AddressRules", () => {
     );
   });
 
-  it("WH-41: a listed range is open, in every spelling, and what lies beside it is not", () => {
+  it("a listed range is open, in every spelling, and what lies beside it is not (WH-41)", () => {
     const lab = new AddressRules(["10.1.0.0/16", "fd12:3456::/32", "127.0.0.1/32"]);
     expect(["10.1.2.3", "::ffff:10.1.2.3", "fd12:3456::1", "127.0.0.1"].map((one) => lab.isOpen(one))).toEqual([
       true,
@@ -96,7 +96,7 @@ describe("AddressRules", () => {
     expect(beside.filter((one) => lab.isOpen(one))).toEqual([]);
   });
 
-  it("WH-41: link-local and metadata addresses stay closed, whatever is listed and whatever carries them", () => {
+  it("link-local and metadata addresses stay closed, whatever is listed and whatever carries them (WH-41)", () => {
     const all = new AddressRules(["0.0.0.0/0", "::/0"]);
     expect(all.isOpen("192.168.0.1")).toBe(true);
     const closed = [

@@ -53,7 +53,7 @@ describe("the logger", () => {
     { err: new Error(`upstream said: Bearer ${secret}`) },
     { err: new Error("outer", { cause: new Error(`key ${secret} is not valid`) }) },
     { text: `curl -H "Authorization: Bearer ${secret}"` },
-  ])("SEC-18 KEY-18: shows no credential, wherever it turns up (%#)", (fields) => {
+  ])("shows no credential, wherever it turns up (%#) (SEC-18, KEY-18)", (fields) => {
     const { lines, log } = logTo();
     log.error(fields, `failed for ${secret}`);
     expect(lines.join("")).not.toContain("PLANTEDSECRET");

@@ -1,3 +1,5 @@
+import { familyNames } from "../../../scripts/rules.js";
+
 /** One house rule that a pattern can see: where it holds, what breaks it, and a text that must be caught. */
 export interface HouseRule {
   readonly name: string;
@@ -81,6 +83,14 @@ export const houseRules: readonly HouseRule[] = [
     pattern: /\b(it|test|describe)(\.\w+)*\.only\b/,
     looksAt: "code",
     canary: { path: "test/unit/x.test.ts", text: `it${".only"}("works", run);` },
+  },
+  {
+    name: "a test title begins with what is promised",
+    instead: "put the ids of rules in brackets at its end",
+    in: tests,
+    pattern: new RegExp(`^\\s*(.*\\()?["'\`](?:(?:wire|state) RL|${familyNames})-\\d+[ ,:]`),
+    looksAt: "code",
+    canary: { path: "test/unit/x.test.ts", text: `it("${"SSE"}-1: begins", run);` },
   },
   {
     name: "no test is a plan",

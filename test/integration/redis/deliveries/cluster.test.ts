@@ -39,7 +39,7 @@ describe("deliveries in a cluster of six nodes", () => {
     expect(await desk.find(ids[7] ?? "")).toMatchObject({ state: "delivered" });
   });
 
-  it("WH-35: those of a node that is lost are delivered by its replica, and those of the others meanwhile", async () => {
+  it("those of a node that is lost are delivered by its replica, and those of the others meanwhile (WH-35)", async () => {
     const [lostNode] = cluster.nodes;
     if (lostNode === undefined) throw new Error("a cluster has nodes");
     const isOn = async (account: string) =>

@@ -35,7 +35,7 @@ describe("what deliveries leave in Redis", () => {
     return keys.filter((key, i) => Number(lives[i]) < 0 && !own.includes(key)).toSorted();
   };
 
-  it("WH-50: nothing is left of deliveries that are old enough, however they went, nor of an endpoint that is gone", async () => {
+  it("nothing is left of deliveries that are old enough, however they went, nor of an endpoint that is gone (WH-50)", async () => {
     for (const outcome of [succeeded, failedForGood, retryIn(30_000)]) {
       await desk.emitMany(3, "we_a");
       for (const claim of await desk.claim()) await desk.finish(claim, outcome);
@@ -60,7 +60,7 @@ describe("what deliveries leave in Redis", () => {
     expect(await lasting()).toEqual([]);
   });
 
-  it("WH-50: a purge of many goes on until it has taken as many as it may", async () => {
+  it("a purge of many goes on until it has taken as many as it may (WH-50)", async () => {
     const count = 500;
     await desk.emitMany(count, "we_a");
     for (let left = count; left > 0; ) {

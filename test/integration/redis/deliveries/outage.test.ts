@@ -29,7 +29,7 @@ describe("deliveries while Redis is away", () => {
     await redis?.remove();
   });
 
-  it("WH-32: a Redis that is killed again and again loses none and ends none twice", async () => {
+  it("a Redis that is killed again and again loses none and ends none twice (WH-32)", async () => {
     const worker = new DeliveryWorker(replica.state);
     const expected: string[] = [];
     /** As the spool does: until it is acknowledged. */
@@ -67,7 +67,7 @@ describe("deliveries while Redis is away", () => {
     expect(new Set(worker.delivered).size).toBe(worker.delivered.length);
   });
 
-  it("WH-35: a Redis that comes back empty is worked on as before, within 5 s and without a restart", async () => {
+  it("a Redis that comes back empty is worked on as before, within 5 s and without a restart (WH-35)", async () => {
     const worker = new DeliveryWorker(replica.state);
     const [before = ""] = await desk.emitMany(1, "we_a");
     await eventually(() => worker.delivered.includes(before), "it is delivered");
@@ -90,7 +90,7 @@ describe("deliveries while Redis is away", () => {
     await worker.end();
   });
 
-  it("WH-35: what waited for a retry is delivered in time by a Redis that was away meanwhile", async () => {
+  it("what waited for a retry is delivered in time by a Redis that was away meanwhile (WH-35)", async () => {
     const id = await desk.emit("we_a");
     await desk.attempt({ state: "awaiting_retry", delayMs: 1_000 });
     await redis.kill();

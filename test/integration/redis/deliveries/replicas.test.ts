@@ -30,7 +30,7 @@ describe("replicas that share the deliveries of one Redis", () => {
   });
   afterAll(() => redis?.remove());
 
-  it("WH-32: deliver each delivery once, however they race for it", async () => {
+  it("deliver each delivery once, however they race for it (WH-32)", async () => {
     const accounts = ["a", "b", "c", "d", "e"];
     for (const account of accounts) await desk.insert(endpoint(`we_${account}`, { account, maxInFlight: 64 }));
     const held = new Set<string>();
@@ -47,7 +47,7 @@ describe("replicas that share the deliveries of one Redis", () => {
     for (const { delivered } of workers) expect(delivered.length).toBeGreaterThan(0);
   });
 
-  it("WH-33: one that slept beyond its lease ends nothing that the other one holds", async () => {
+  it("one that slept beyond its lease ends nothing that the other one holds (WH-33)", async () => {
     await desk.insert(endpoint("we_a"));
     const id = await desk.emit("we_a");
     const [asleep] = await desk.claim();
@@ -60,7 +60,7 @@ describe("replicas that share the deliveries of one Redis", () => {
     expect(await desk.find(id)).toMatchObject({ state: "delivery_attempted", attemptsMade: 0 });
   });
 
-  it("WH-37: have together no more of an endpoint under way than it allows", async () => {
+  it("have together no more of an endpoint under way than it allows (WH-37)", async () => {
     await desk.insert(endpoint("we_a", { maxInFlight: 5 }));
     await desk.emitMany(20, "we_a");
     const claims = await Promise.all(
@@ -69,7 +69,7 @@ describe("replicas that share the deliveries of one Redis", () => {
     expect(claims.flatMap((each) => each.claims)).toHaveLength(5);
   });
 
-  it("WH-26: a worker finds in time what another process has made, and what its retries are due at", async () => {
+  it("a worker finds in time what another process has made, and what its retries are due at (WH-26)", async () => {
     await desk.insert(endpoint("we_a"));
     const claimedAtMs = new Map<string, number>();
     const worker = new DeliveryWorker(two.state, ({ deliveryId }) => claimedAtMs.set(deliveryId, performance.now()));
@@ -82,7 +82,7 @@ describe("replicas that share the deliveries of one Redis", () => {
     await worker.end();
   });
 
-  it("WH-30: one that disables an endpoint stops the other one", async () => {
+  it("one that disables an endpoint stops the other one (WH-30)", async () => {
     await desk.insert(endpoint("we_a"));
     const ids = await desk.emitMany(300, "we_a");
     await desk.disable("we_a");

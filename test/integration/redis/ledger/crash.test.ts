@@ -27,7 +27,7 @@ describe("a Redis server that is killed", () => {
   });
   afterEach(() => redis?.remove());
 
-  it("USE-1, USE-2: has kept of each settlement all or nothing, and all of those that it acknowledged", async () => {
+  it("has kept of each settlement all or nothing, and all of those that it acknowledged (USE-1, USE-2)", async () => {
     await redis.cli(
       "HSET",
       shard.endpoints("a"),

@@ -41,7 +41,7 @@ describe("what the ledger keeps in Redis", () => {
     return (await redis.cli("EVAL", script, "0")).split("\n").filter((key) => key !== "");
   };
 
-  it("state RL-21: a window takes less than 1.5 KB and expires 70 s after its last charge", async () => {
+  it("a window takes less than 1.5 KB and expires 70 s after its last charge (state RL-21)", async () => {
     const scopes = [keyScope({ requestsPerMinute: 1e9, tokensPerMinute: 1e12 })];
     for (let i = 0; i < 13; i++) {
       await replica.ledger.admit(
@@ -55,7 +55,7 @@ describe("what the ledger keeps in Redis", () => {
     expect(await lifeMs(window)).toBeLessThanOrEqual(70_000);
   });
 
-  it("state RL-21: leaves nothing of settled requests that does not expire, whatever their keys and limits", async () => {
+  it("leaves nothing of settled requests that does not expire, whatever their keys and limits (state RL-21)", async () => {
     const count = rounds(1_000);
     for (let i = 0; i < count; i++) {
       const id = `key_${i}`;

@@ -29,7 +29,7 @@ describe("limits in Redis", () => {
   const admitAll = (count: number, changes: Partial<AdmitRequest>, name = "req"): Promise<Admission[]> =>
     Promise.all(Array.from({ length: count }, (_, i) => replica.ledger.admit(admission(`${name}_${i}`, changes))));
 
-  it("state RL-2: decides requests that come together one by one, in their order, and charges a refused one nowhere", async () => {
+  it("decides requests that come together one by one, in their order, and charges a refused one nowhere (state RL-2)", async () => {
     const scopes = [keyScope({ requestsPerMinute: 3 }), accountScope({ requestsPerMinute: 10 })];
     const admissions = await admitAll(5, { scopes });
     expect(admissions.map(({ admitted }) => admitted)).toEqual([true, true, true, false, false]);
@@ -50,7 +50,7 @@ describe("limits in Redis", () => {
     expect(await replica.ledger.inspect("a", scopes)).toMatchObject([{ requests: 2, tokens: 80, running: 2 }]);
   });
 
-  it("state RL-10: admits a lone request after exactly the wait that its refusal told, and not before", async () => {
+  it("admits a lone request after exactly the wait that its refusal told, and not before (state RL-10)", async () => {
     const scopes = [keyScope({ tokensPerMinute: 100 })];
     const ask = (id: string) => replica.ledger.admit(admission(id, { scopes, reserve: { tokens: 50, costNano: 0 } }));
     await ask("req_1");
@@ -65,7 +65,7 @@ describe("limits in Redis", () => {
     expect(await ask("req_5")).toMatchObject({ admitted: true });
   });
 
-  it("state RL-8: names no wait for a request that is larger than the limit, however long the others' are", async () => {
+  it("names no wait for a request that is larger than the limit, however long the others' are (state RL-8)", async () => {
     const scopes = [accountScope({ requestsPerMinute: 1 }), keyScope({ tokensPerMinute: 10 })];
     await replica.ledger.admit(admission("req_1", { scopes }));
     const refused = await replica.ledger.admit(admission("req_2", { scopes, reserve: { tokens: 11, costNano: 0 } }));
@@ -79,7 +79,7 @@ describe("limits in Redis", () => {
     });
   });
 
-  it("state RL-6: gives back what was not used, and charges what was used beyond the reservation", async () => {
+  it("gives back what was not used, and charges what was used beyond the reservation (state RL-6)", async () => {
     const scopes = [keyScope({ tokensPerMinute: 100 })];
     await replica.ledger.admit(admission("req_1", { scopes, reserve: { tokens: 90, costNano: 0 } }));
     await replica.ledger.settle(settlement("req_1", { promptTokens: 10, completionTokens: 5 }));
@@ -101,7 +101,7 @@ describe("limits in Redis", () => {
     expect(await replica.ledger.inspect("a", scopes)).toMatchObject([{ requests: 1, tokens: 90, running: 1 }]);
   });
 
-  it("state RL-18: counts running requests, and not those whose lease ran out", async () => {
+  it("counts running requests, and not those whose lease ran out (state RL-18)", async () => {
     const scopes = [keyScope({ concurrency: 2 })];
     const [, , third] = await admitAll(3, { scopes });
     expect(refusalOf(third)).toMatchObject({ which: "concurrency", limit: 2, used: 2, retryAfterMs: 1_000 });
@@ -115,7 +115,7 @@ describe("limits in Redis", () => {
     expect(sixth).toMatchObject({ admitted: false, refusal: { used: 2 } });
   });
 
-  it("state RL-14: charges a refused request once, with one request, even above the limit", async () => {
+  it("charges a refused request once, with one request, even above the limit (state RL-14)", async () => {
     const scopes = [keyScope({ requestsPerMinute: 1, tokensPerMinute: 100 })];
     const refused = { requestId: "req_1", account: "a", keyId: "key_1", scopes };
     await replica.ledger.chargeRefused(refused);
@@ -124,7 +124,7 @@ describe("limits in Redis", () => {
     expect(await replica.ledger.inspect("a", scopes)).toMatchObject([{ requests: 2, tokens: 0, running: 0 }]);
   });
 
-  it("state RL-19: a replica whose clock is ten minutes off changes no limit, no lease and no period", async () => {
+  it("a replica whose clock is ten minutes off changes no limit, no lease and no period (state RL-19)", async () => {
     const replicas = await Promise.all([0, -600_000, 600_000].map((wrongByMs) => openReplica(redis.url, wrongByMs)));
     const ledgers = replicas.map(({ ledger }) => ledger);
     const scopes = [keyScope({ requestsPerMinute: 2, concurrency: 3 })];

@@ -39,7 +39,7 @@ describe("settlements in Redis", () => {
     replica.usage.rows({ account: "a", width, fromMs: 0, toMs: replica.time.now() + 1 });
   const addEndpoint = (id: string, fields: string) => redis.cli("HSET", shard.endpoints("a"), id, fields);
 
-  it("USE-1: counts a request once, whoever tells its end and however often, also in one call", async () => {
+  it("counts a request once, whoever tells its end and however often, also in one call (USE-1)", async () => {
     await replica.ledger.admit(admission("req_1"));
     const settled = await Promise.all(
       [replica, other, replica].map(({ ledger }) => ledger.settle(settlement("req_1"))),
@@ -49,7 +49,7 @@ describe("settlements in Redis", () => {
     expect(await usedToday("account", "a")).toMatchObject({ requests: 1n, promptTokens: 10n, completionTokens: 5n });
   });
 
-  it("USE-9: adds up exactly beyond 2^53", async () => {
+  it("adds up exactly beyond 2^53 (USE-9)", async () => {
     await Promise.all([1, 2, 3].map((i) => replica.ledger.settle(settlement(`req_${i}`, { costNano: 2 ** 53 - 1 }))));
     expect(await usedToday("key", "key_1")).toMatchObject({ requests: 3n, costNano: 3n * (2n ** 53n - 1n) });
   });
@@ -72,7 +72,7 @@ describe("settlements in Redis", () => {
     expect(await replica.usage.accounts()).toEqual(["a", "b"]);
   });
 
-  it("USE-6: counts in the period of the end: a late settlement in its own, all others by the store's time", async () => {
+  it("counts in the period of the end: a late settlement in its own, all others by the store's time (USE-6)", async () => {
     const nowMs = replica.time.now();
     await replica.ledger.admit(admission("req_1"));
     await replica.ledger.settle(settlement("req_late", { endedAtMs: nowMs - dayMs }));
@@ -90,7 +90,7 @@ describe("settlements in Redis", () => {
     expect(await usedToday("account", "a")).toMatchObject({ requests: 1n });
   });
 
-  it("USE-3: tells each value of a threshold once, with the exact sum, to whoever listens", async () => {
+  it("tells each value of a threshold once, with the exact sum, to whoever listens (USE-3)", async () => {
     await addEndpoint("we_1", endpointText("enabled", "request.completed,usage.threshold_reached"));
     await addEndpoint("we_2", endpointText("disabled", "usage.threshold_reached"));
     await addEndpoint("we_3", endpointText("enabled", "request.failed"));
@@ -109,7 +109,7 @@ describe("settlements in Redis", () => {
     expect(await replica.deliveries.due()).toBe(2);
   });
 
-  it("USE-5: tells every value that one settlement jumps over, the lowest first, and an edited one anew", async () => {
+  it("tells every value that one settlement jumps over, the lowest first, and an edited one anew (USE-5)", async () => {
     const thresholds = [threshold({ limit: 10n, percents: [10, 50, 100] })];
     expect(await replica.ledger.settle(settlement("req_1", { thresholds }))).toEqual({
       duplicate: false,
@@ -136,7 +136,7 @@ describe("settlements in Redis", () => {
     expect(delivery?.body).toContain('"used":9007199254740994}}');
   });
 
-  it("WH-52: settles each of many at once that make more deliveries than one call of the script may", async () => {
+  it("settles each of many at once that make more deliveries than one call of the script may (WH-52)", async () => {
     const endpoints = Array.from({ length: 30 }, (_, i) => `we_${i}`);
     for (const id of endpoints) await addEndpoint(id, endpointText("enabled", "request.completed"));
     const event = (i: number) => ({ id: `evt_${i}`, type: "request.completed" as const, body: `{"number":${i}}` });

@@ -41,7 +41,7 @@ describe("admissions that a frozen Redis takes too late", () => {
     });
   const noneLives = async () => (await redis.cli("HLEN", shard.live)) === "0";
 
-  it("USE-13: are taken back, so that no sweep counts requests that never ran", async () => {
+  it("are taken back, so that no sweep counts requests that never ran (USE-13)", async () => {
     redis.freeze();
     const late = [request("req_1"), request("req_2")];
     const answers = await Promise.allSettled(late.map((each) => ledger.admit(each)));

@@ -51,7 +51,7 @@ describe("what people are told at the start", () => {
     expect(nextStepText(serviceWith([{ id: "m" }], {}, null))).toContain("$UIS_API_KEY");
   });
 
-  it("KEY-20: shows the set-up link on the first start only, and how to make another", () => {
+  it("shows the set-up link on the first start only, and how to make another (KEY-20)", () => {
     const first = readyText(serviceWith([{ id: "m" }]));
     expect(first).toContain("http://127.0.0.1:8080/dashboard/setup#token=one-time\n");
     expect(first).toContain("uis admin link");

@@ -11,7 +11,7 @@ describe("rate_limits", () => {
     });
   });
 
-  it("state RL-1: are set for keys, for accounts and for models, each limit by itself", () => {
+  it("are set for keys, for accounts and for models, each limit by itself (state RL-1)", () => {
     const settings = rateLimitSettings.parse({
       default_key: { requests_per_minute: 60 },
       default_account: { tokens_per_minute: 100_000, concurrency: null },

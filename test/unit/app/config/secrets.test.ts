@@ -40,7 +40,7 @@ describe("readSecrets", () => {
     expect(secrets).toMatchObject({ adminToken: token, bootstrapApiKey: "my-own-key" });
   });
 
-  it("USE-17: the master key is 32 bytes, written as base64", () => {
+  it("the master key is 32 bytes, written as base64 (USE-17)", () => {
     const { masterKey } = readSecrets({ UIS_MASTER_KEY: Buffer.alloc(32, 7).toString("base64") });
     expect(masterKey).toEqual(Buffer.alloc(32, 7));
   });

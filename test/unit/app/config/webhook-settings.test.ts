@@ -4,7 +4,7 @@ import { isOffSchedule, webhookSettings } from "../../../../src/app/config/webho
 const seconds = (...all: number[]): number[] => all.map((each) => each * 1_000);
 
 describe("webhooks", () => {
-  it("WH-25: follow the documented schedule by default", () => {
+  it("follow the documented schedule by default (WH-25)", () => {
     const settings = webhookSettings.parse({});
     expect(settings).toMatchObject({ deliver: true, allow_http: false, endpoints_max: 20, attempt_timeout: 5_000 });
     expect(settings.retry_delays).toEqual(seconds(30, 120, 600, 1_800, 7_200));
@@ -39,7 +39,7 @@ describe("webhooks", () => {
     expect(webhookSettings.safeParse(settings).success).toBe(false);
   });
 
-  it("WH-34: refuse a timeout that does not leave 5 s of the lease", () => {
+  it("refuse a timeout that does not leave 5 s of the lease (WH-34)", () => {
     expect(webhookSettings.safeParse({ attempt_timeout: "10001ms" }).success).toBe(false);
   });
 });

@@ -25,7 +25,7 @@ function open() {
 }
 
 describe("Administrator", () => {
-  it("KEY-20: there is no password at first, and nobody can sign in", async () => {
+  it("there is no password at first, and nobody can sign in (KEY-20)", async () => {
     const { administrator } = open();
     expect(await administrator.hasPassword()).toBe(false);
     for (const guess of ["admin", "password", "changeme"]) {
@@ -33,7 +33,7 @@ describe("Administrator", () => {
     }
   });
 
-  it("KEY-20: a set-up link sets the password, signs in and is void afterwards", async () => {
+  it("a set-up link sets the password, signs in and is void afterwards (KEY-20)", async () => {
     const { administrator, setupLinks, sessions, state } = open();
     const { token, path } = await setupLinks.create();
     expect(path).toMatch(/^\/dashboard\/setup#token=[0-9A-Za-z]{43}$/);
@@ -45,7 +45,7 @@ describe("Administrator", () => {
     expect((await administrator.signIn("admin", password, from)).record.user).toBe("admin");
   });
 
-  it("KEY-20: of two uses of one link at the same moment one is refused", async () => {
+  it("of two uses of one link at the same moment one is refused (KEY-20)", async () => {
     const { administrator, setupLinks } = open();
     const { token } = await setupLinks.create();
     const uses = [password, `${password} too`].map((chosen) => administrator.completeSetup(token, chosen, from));
@@ -53,7 +53,7 @@ describe("Administrator", () => {
     expect(outcomes.map(({ status }) => status).toSorted()).toEqual(["fulfilled", "rejected"]);
   });
 
-  it("KEY-20: a link is good for an hour, and until the next one is made", async () => {
+  it("a link is good for an hour, and until the next one is made (KEY-20)", async () => {
     const { administrator, setupLinks, clock } = open();
     const first = await setupLinks.create();
     const second = await setupLinks.create();
@@ -66,7 +66,7 @@ describe("Administrator", () => {
     await expect(setupLinks.check(second.token)).rejects.toMatchObject({ code: "invalid_api_key" });
   });
 
-  it("KEY-21: refuses a password of fewer than 12 or more than 1,024 characters", async () => {
+  it("refuses a password of fewer than 12 or more than 1,024 characters (KEY-21)", async () => {
     const { administrator, setupLinks } = open();
     const { token } = await setupLinks.create();
     for (const bad of ["", "eleven-char", "x".repeat(1_025)]) {
@@ -76,7 +76,7 @@ describe("Administrator", () => {
     expect(await administrator.setPassword("x".repeat(1_024))).toBe(true);
   });
 
-  it("KEY-20: the operator's password is set once; another one at a later start ends all sessions", async () => {
+  it("the operator's password is set once; another one at a later start ends all sessions (KEY-20)", async () => {
     const { administrator, sessions } = open();
     expect(await administrator.setPassword(password)).toBe(true);
     const { token } = await administrator.signIn("admin", password, from);
@@ -87,7 +87,7 @@ describe("Administrator", () => {
     await expect(administrator.signIn("admin", password, from)).rejects.toMatchObject({ code: "invalid_api_key" });
   });
 
-  it("KEY-21: a changed password ends all sessions but the one that changed it", async () => {
+  it("a changed password ends all sessions but the one that changed it (KEY-21)", async () => {
     const { administrator, sessions } = open();
     await administrator.setPassword(password);
     const [mine, other] = [
@@ -103,7 +103,7 @@ describe("Administrator", () => {
     await administrator.signIn("admin", next, from);
   });
 
-  it("KEY-21: the 6th bad attempt of an address within a minute is refused, whatever the name", async () => {
+  it("the 6th bad attempt of an address within a minute is refused, whatever the name (KEY-21)", async () => {
     const { administrator, clock } = open();
     await administrator.setPassword(password);
     for (let tries = 0; tries < 5; tries++) {
@@ -119,7 +119,7 @@ describe("Administrator", () => {
     await administrator.signIn("admin", password, from);
   });
 
-  it("KEY-21: the 6th bad attempt for a name is refused, whatever the address; good ones do not count", async () => {
+  it("the 6th bad attempt for a name is refused, whatever the address; good ones do not count (KEY-21)", async () => {
     const { administrator } = open();
     await administrator.setPassword(password);
     for (let turn = 0; turn < 6; turn++) await administrator.signIn("admin", password, from);
@@ -132,7 +132,7 @@ describe("Administrator", () => {
     await expect(administrator.signIn("admin", password, from)).rejects.toMatchObject({ code: "rate_limit_exceeded" });
   });
 
-  it("KEY-21: an unknown name is told in the same words as a wrong password", async () => {
+  it("an unknown name is told in the same words as a wrong password (KEY-21)", async () => {
     const { administrator } = open();
     await administrator.setPassword(password);
     const refusals = await Promise.allSettled([

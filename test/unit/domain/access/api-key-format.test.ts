@@ -15,7 +15,7 @@ const alphabet = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz
 const fixed = newApiKeySecret(() => new Uint8Array(32).fill(255));
 
 describe("API key format", () => {
-  it("KEY-1: is sk-uis-, 43 base62 of 256 random bits and 6 of their checksum", () => {
+  it("is sk-uis-, 43 base62 of 256 random bits and 6 of their checksum (KEY-1)", () => {
     const asked: number[] = [];
     const secret = newApiKeySecret((count) => {
       asked.push(count);
@@ -29,7 +29,7 @@ describe("API key format", () => {
     expect(fixed).toBe("sk-uis-yhjskwdA6OZ1AL1YmHWZWm8LLG7HjnuCA2j5rOw8Xp11K8jLh");
   });
 
-  it("KEY-1: every change of one character is noticed", () => {
+  it("every change of one character is noticed (KEY-1)", () => {
     const missed: string[] = [];
     for (let position = 7; position < fixed.length; position++) {
       for (const character of alphabet) {
@@ -40,7 +40,7 @@ describe("API key format", () => {
     expect(missed).toEqual([]);
   });
 
-  it("KEY-1: every swap of two neighbours that differ is noticed", () => {
+  it("every swap of two neighbours that differ is noticed (KEY-1)", () => {
     for (let position = 7; position < fixed.length - 1; position++) {
       const swapped = fixed.slice(0, position) + fixed[position + 1] + fixed[position] + fixed.slice(position + 2);
       if (swapped !== fixed) expect(isApiKeySecret(swapped)).toBe(false);
@@ -62,13 +62,13 @@ describe("API key format", () => {
     }
   });
 
-  it("KEY-3: is kept as SHA-256 with its first 10 and last 4 characters", () => {
+  it("is kept as SHA-256 with its first 10 and last 4 characters (KEY-3)", () => {
     expect(hashApiKey(fixed)).toBe(createHash("sha256").update(fixed, "utf8").digest("hex"));
     expect(prefixOf(fixed)).toBe(fixed.slice(0, 10));
     expect(last4Of(fixed)).toBe(fixed.slice(-4));
   });
 
-  it("KEY-3: shows nothing of a key so short that it could be guessed from there", () => {
+  it("shows nothing of a key so short that it could be guessed from there (KEY-3)", () => {
     const short = "x".repeat(31);
     expect(prefixOf(short) + last4Of(short)).toBe("");
     expect(prefixOf("0123456789".repeat(4)) + last4Of("0123456789".repeat(4))).toBe("01234567896789");

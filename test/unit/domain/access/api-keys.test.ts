@@ -9,7 +9,7 @@ const limitsOf = (some: Partial<RateLimits>): RateLimits => ({ ...unlimited, ...
 const all = { account: null, pageSize: 0, pageToken: "" };
 
 describe("ApiKeys", () => {
-  it("KEY-2: the secret leaves with the answer that makes the key and never again", async () => {
+  it("the secret leaves with the answer that makes the key and never again (KEY-2)", async () => {
     const { apiKeys, keys } = createAccess();
     const { record, secret } = await apiKeys.create({ ...readWrite, account: "team", models: ["a*"] });
     const later = [
@@ -23,7 +23,7 @@ describe("ApiKeys", () => {
     expect(record.id).toMatch(/^key_[0-9A-Za-z]{24}$/);
   });
 
-  it("KEY-3: keeps the hash, the first 10 and the last 4 characters, and nothing else of the secret", async () => {
+  it("keeps the hash, the first 10 and the last 4 characters, and nothing else of the secret (KEY-3)", async () => {
     const { apiKeys, keys } = createAccess();
     const { record, secret } = await apiKeys.create(readWrite);
     const kept = (await keys.findByHash(record.hash)) as ApiKeyRecord;
@@ -157,7 +157,7 @@ describe("ApiKeys", () => {
     for (const attempt of attempts) await expect(attempt).rejects.toMatchObject({ code: "not_found", param: "id" });
   });
 
-  it("KEY-16: the successor takes over everything but secret, id and expiry; the old key ends after a day by default", async () => {
+  it("the successor takes over everything but secret, id and expiry; the old key ends after a day by default (KEY-16)", async () => {
     const { apiKeys, clock } = createAccess();
     const limits = limitsOf({ tokensPerMinute: 7 });
     const old = await apiKeys.create({ name: "ci", scope: "read", account: "team", models: ["a*"], limits });
@@ -172,7 +172,7 @@ describe("ApiKeys", () => {
     expect(await apiKeys.get(old.record.id)).toEqual({ ...old.record, expiresAtMs: oldExpiresAtMs });
   });
 
-  it("KEY-16: a rotation never lets the old key live longer than it would have", async () => {
+  it("a rotation never lets the old key live longer than it would have (KEY-16)", async () => {
     const { apiKeys, clock } = createAccess();
     const { record } = await apiKeys.create({ ...readWrite, expiresAtMs: clock.now() + 1_000 });
     expect((await apiKeys.rotate({ ...rotation, id: record.id })).oldExpiresAtMs).toBe(record.expiresAtMs);
@@ -190,7 +190,7 @@ describe("ApiKeys", () => {
     expect((await apiKeys.list(all)).records).toEqual([record]);
   });
 
-  it("KEY-16: a revoked key has no successor", async () => {
+  it("a revoked key has no successor (KEY-16)", async () => {
     const { apiKeys } = createAccess();
     const { record } = await apiKeys.create(readWrite);
     await apiKeys.revoke(record.id);
@@ -215,7 +215,7 @@ describe("ApiKeys", () => {
     expect(await apiKeys.ensureFirst()).toBeNull();
   });
 
-  it("KEY-1: registers a key of the operator's own form, at every start the same", async () => {
+  it("registers a key of the operator's own form, at every start the same (KEY-1)", async () => {
     const { apiKeys, use } = createAccess();
     const own = "my-own-key-8+";
     const [one, two] = await Promise.all([apiKeys.registerBootstrap(own), apiKeys.registerBootstrap(own)]);

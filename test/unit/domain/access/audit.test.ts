@@ -8,7 +8,7 @@ const address = "192.0.2.7";
 const page = { limit: 100, after: null };
 
 describe("Audit", () => {
-  it("KEY-23: records who, when, from where, what and what came of it", async () => {
+  it("records who, when, from where, what and what came of it (KEY-23)", async () => {
     const { state, now, ids, log, clock } = createAccess();
     const audit = new Audit({ records: state.audit, now, ids, log });
     const key = {
@@ -45,7 +45,7 @@ describe("Audit", () => {
     });
   });
 
-  it("KEY-23: a record that cannot be written is logged and counted, and the act goes on", async () => {
+  it("a record that cannot be written is logged and counted, and the act goes on (KEY-23)", async () => {
     const { now, ids, log, lines } = createAccess();
     const records = { append: () => Promise.reject(new Error("the disk is full")) };
     const audit = new Audit({ records, now, ids, log });

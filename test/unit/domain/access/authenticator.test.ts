@@ -39,7 +39,7 @@ describe("Authenticator", () => {
     });
   });
 
-  it("KEY-12: hands out principals that nobody can change", async () => {
+  it("hands out principals that nobody can change (KEY-12)", async () => {
     const { apiKeys, use } = createAccess();
     const { secret } = await apiKeys.create({ ...readWrite, models: ["a"], limits: tight });
     const principal = await use(secret);
@@ -48,7 +48,7 @@ describe("Authenticator", () => {
     expect(Object.isFrozen(principal.models) && Object.isFrozen(principal.limits)).toBe(true);
   });
 
-  it("GEN-3: the scheme may be written in any case", async () => {
+  it("the scheme may be written in any case (GEN-3)", async () => {
     const { apiKeys, present } = createAccess();
     const { record, secret } = await apiKeys.create(readWrite);
     for (const scheme of ["Bearer", "bearer", "BEARER", "bEaReR"]) {
@@ -56,7 +56,7 @@ describe("Authenticator", () => {
     }
   });
 
-  it("KEY-4 GEN-3: refuses every header that is not exactly the scheme, one space and a key", async () => {
+  it("refuses every header that is not exactly the scheme, one space and a key (KEY-4, GEN-3)", async () => {
     const { apiKeys, present, keys } = createAccess();
     const { secret } = await apiKeys.create(readWrite);
     const basic = `Basic ${Buffer.from(`user:${secret}`).toString("base64")}`;
@@ -69,7 +69,7 @@ describe("Authenticator", () => {
     expect(keys.lookUps).not.toContain("");
   });
 
-  it("KEY-5: tells all kinds of bad keys in the same words", async () => {
+  it("tells all kinds of bad keys in the same words (KEY-5)", async () => {
     const { apiKeys, present, clock, use } = createAccess();
     const revoked = await apiKeys.create(readWrite);
     await apiKeys.revoke(revoked.record.id);
@@ -91,14 +91,14 @@ describe("Authenticator", () => {
     expect(refusals[0]?.code).toBe("invalid_api_key");
   });
 
-  it("KEY-5: a key of our form with a wrong checksum never reaches the store", async () => {
+  it("a key of our form with a wrong checksum never reaches the store (KEY-5)", async () => {
     const { apiKeys, keys, use } = createAccess();
     const { secret } = await apiKeys.create(readWrite);
     await refusalOf(use(mistyped(secret)));
     expect(keys.lookUps).toEqual([]);
   });
 
-  it("KEY-5: unknown and revoked keys cost the same look-ups", async () => {
+  it("unknown and revoked keys cost the same look-ups (KEY-5)", async () => {
     const { apiKeys, keys, use } = createAccess();
     const revoked = await apiKeys.create(readWrite);
     await apiKeys.revoke(revoked.record.id);
@@ -123,7 +123,7 @@ describe("Authenticator", () => {
     }
   });
 
-  it("KEY-9: a revoked key is refused at the next request, however fresh it is remembered", async () => {
+  it("a revoked key is refused at the next request, however fresh it is remembered (KEY-9)", async () => {
     const { apiKeys, use } = createAccess();
     const { record, secret } = await apiKeys.create(readWrite);
     await use(secret);
@@ -131,7 +131,7 @@ describe("Authenticator", () => {
     expect(await refusalOf(use(secret))).toMatchObject({ code: "invalid_api_key" });
   });
 
-  it("KEY-16: a key is refused from the millisecond of its expiry on, also while it is remembered", async () => {
+  it("a key is refused from the millisecond of its expiry on, also while it is remembered (KEY-16)", async () => {
     const { apiKeys, clock, use } = createAccess();
     const { secret } = await apiKeys.create({ ...readWrite, expiresAtMs: clock.now() + 10_000 });
     await use(secret);
@@ -141,7 +141,7 @@ describe("Authenticator", () => {
     expect(await refusalOf(use(secret))).toMatchObject({ code: "invalid_api_key" });
   });
 
-  it("KEY-9: an update holds from the next request on", async () => {
+  it("an update holds from the next request on (KEY-9)", async () => {
     const { apiKeys, use } = createAccess();
     const { record, secret } = await apiKeys.create(readWrite);
     await use(secret);
@@ -149,7 +149,7 @@ describe("Authenticator", () => {
     expect(await use(secret)).toMatchObject({ models: ["a"], limits: tight });
   });
 
-  it("KEY-16: after a rotation both keys work until the overlap is over, to the second", async () => {
+  it("after a rotation both keys work until the overlap is over, to the second (KEY-16)", async () => {
     const { apiKeys, clock, use } = createAccess();
     const old = await apiKeys.create(readWrite);
     await use(old.secret);
@@ -162,7 +162,7 @@ describe("Authenticator", () => {
     expect(await use(next.secret)).toMatchObject({ keyId: next.record.id });
   });
 
-  it("KEY-19: the 61st bad credential of an address within a minute is 429, valid keys still work", async () => {
+  it("the 61st bad credential of an address within a minute is 429, valid keys still work (KEY-19)", async () => {
     const { apiKeys, clock, use } = createAccess();
     const { secret } = await apiKeys.create(readWrite);
     for (let tries = 0; tries < 60; tries++) {
@@ -177,7 +177,7 @@ describe("Authenticator", () => {
     expect((await refusalOf(use("bad-key-number-62"))).code).toBe("invalid_api_key");
   });
 
-  it("KEY-19: all addresses of one IPv6 network count together, and a request without a credential never", async () => {
+  it("all addresses of one IPv6 network count together, and a request without a credential never (KEY-19)", async () => {
     const { present, use } = createAccess();
     for (let tries = 0; tries < 100; tries++)
       expect((await refusalOf(present(undefined))).code).toBe("invalid_api_key");
@@ -186,7 +186,7 @@ describe("Authenticator", () => {
     expect((await refusalOf(use("bad-key-61", "2001:db8:0:2::1"))).code).toBe("invalid_api_key");
   });
 
-  it("KEY-22: the cookie of a session is the administrator, until the session ends", async () => {
+  it("the cookie of a session is the administrator, until the session ends (KEY-22)", async () => {
     const { authenticator, sessions } = createAccess();
     const { record, token } = await sessions.begin("admin", { address: "192.0.2.1", userAgent: "" });
     expect(await authenticator.authenticate(undefined, "192.0.2.1", token)).toMatchObject({
@@ -199,7 +199,7 @@ describe("Authenticator", () => {
     expect(refusal.code).toBe("invalid_api_key");
   });
 
-  it("KEY-22: a credential in the header counts, whatever cookie comes with it", async () => {
+  it("a credential in the header counts, whatever cookie comes with it (KEY-22)", async () => {
     const { apiKeys, authenticator, sessions } = createAccess();
     const { token } = await sessions.begin("admin", { address: "", userAgent: "" });
     const { record, secret } = await apiKeys.create(readWrite);
@@ -208,7 +208,7 @@ describe("Authenticator", () => {
     expect(refusal.code).toBe("invalid_api_key");
   });
 
-  it("KEY-15: notes the use of a key at once and then once a minute at most", async () => {
+  it("notes the use of a key at once and then once a minute at most (KEY-15)", async () => {
     const { apiKeys, clock, keys, use } = createAccess();
     const { record, secret } = await apiKeys.create(readWrite);
     const startMs = clock.now();
@@ -219,7 +219,7 @@ describe("Authenticator", () => {
     expect(keys.touches).toEqual([0, 60_000, 120_000].map((ms) => ({ id: record.id, atMs: startMs + ms })));
   });
 
-  it("KEY-15: does not wait for the use to be noted, and logs one line when that fails", async () => {
+  it("does not wait for the use to be noted, and logs one line when that fails (KEY-15)", async () => {
     const { apiKeys, clock, keys, lines, use } = createAccess();
     const { record, secret } = await apiKeys.create(readWrite);
     await use(secret);
@@ -232,7 +232,7 @@ describe("Authenticator", () => {
     expect(lines[0]).toContain(record.id);
   });
 
-  it("KEY-18: a log line names the id of a key and never the key", async () => {
+  it("a log line names the id of a key and never the key (KEY-18)", async () => {
     const { apiKeys, clock, keys, lines, use } = createAccess();
     const { record, secret } = await apiKeys.create(readWrite);
     await use(secret);

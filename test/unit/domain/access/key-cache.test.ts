@@ -25,7 +25,7 @@ function createGate() {
 }
 
 describe("KeyCache", () => {
-  it("KEY-10: asks the store for a known key every 30 s, whatever messages are lost", async () => {
+  it("asks the store for a known key every 30 s, whatever messages are lost (KEY-10)", async () => {
     const { cache, clock, keys } = await createCache();
     for (const [afterMs, lookUps] of [
       [0, 1],
@@ -63,7 +63,7 @@ describe("KeyCache", () => {
     expect(Object.isFrozen(record?.limits)).toBe(true);
   });
 
-  it("KEY-12: does not remember what a look-up saw before the key was forgotten", async () => {
+  it("does not remember what a look-up saw before the key was forgotten (KEY-12)", async () => {
     const { cache, keys } = await createCache();
     const { gate, open } = createGate();
     keys.gate = gate;
@@ -98,7 +98,7 @@ describe("KeyCache", () => {
     expect(await cache.find(unknownHash)).toMatchObject({ id: keyRecord(2).id });
   });
 
-  it("KEY-11: after a lost link every remembered key is read once before it is believed again", async () => {
+  it("after a lost link every remembered key is read once before it is believed again (KEY-11)", async () => {
     const { cache, keys } = await createCache();
     await keys.insert(keyRecord(2));
     for (const each of [hash, unknownHash]) await cache.find(each);
@@ -111,7 +111,7 @@ describe("KeyCache", () => {
     expect(keys.lookUps).toEqual([hash, unknownHash]);
   });
 
-  it("KEY-11: without the link nothing is believed unread, not even what was read without it once it is back", async () => {
+  it("without the link nothing is believed unread, not even what was read without it once it is back (KEY-11)", async () => {
     const { cache, changes, clock, keys } = await createCache();
     await cache.find(hash);
     changes.isLinked = false;
@@ -128,7 +128,7 @@ describe("KeyCache", () => {
     expect(cache.fresh(hash, clock.monotonic())).toMatchObject({ id });
   });
 
-  it("KEY-11 KEY-12: a look-up that began before the link was lost is not believed after it", async () => {
+  it("a look-up that began before the link was lost is not believed after it (KEY-11, KEY-12)", async () => {
     const { cache, clock, keys } = await createCache();
     const { gate, open } = createGate();
     keys.gate = gate;
@@ -142,7 +142,7 @@ describe("KeyCache", () => {
     expect(await cache.find(hash)).toMatchObject({ revokedAtMs: 1_000 });
   });
 
-  it("KEY-14: keys that were known go on during an outage, whether or not the link was lost with the store", async () => {
+  it("keys that were known go on during an outage, whether or not the link was lost with the store (KEY-14)", async () => {
     const { cache, changes, keys } = await createCache();
     await cache.find(hash);
     keys.down = true;
@@ -156,7 +156,7 @@ describe("KeyCache", () => {
     });
   });
 
-  it("KEY-14: while the store is out of reach, known keys go on for 5 min and others are told of the outage", async () => {
+  it("while the store is out of reach, known keys go on for 5 min and others are told of the outage (KEY-14)", async () => {
     const { cache, clock, keys } = await createCache();
     await cache.find(hash);
     keys.down = true;
@@ -169,7 +169,7 @@ describe("KeyCache", () => {
     expect(await cache.find(hash)).toMatchObject({ id });
   });
 
-  it("KEY-14: in an outage a known key waits for one look-up that fails, not for those of the next second", async () => {
+  it("in an outage a known key waits for one look-up that fails, not for those of the next second (KEY-14)", async () => {
     const { cache, changes, clock, keys } = await createCache();
     await cache.find(hash);
     changes.isLinked = false;
@@ -188,7 +188,7 @@ describe("KeyCache", () => {
     expect(await cache.find(hash)).toMatchObject({ revokedAtMs: 1_000 });
   });
 
-  it("KEY-14: a key that was unknown before the outage is not called bad during it", async () => {
+  it("a key that was unknown before the outage is not called bad during it (KEY-14)", async () => {
     const { cache, clock, keys } = await createCache();
     expect(await cache.find(unknownHash)).toBeNull();
     keys.down = true;

@@ -32,7 +32,7 @@ function createSlow() {
 }
 
 describe("Passwords", () => {
-  it("KEY-21: computes one hash at a time, lets 16 wait and refuses the others", async () => {
+  it("computes one hash at a time, lets 16 wait and refuses the others (KEY-21)", async () => {
     const { passwords, endAll, runningMax } = createSlow();
     const hashes = Array.from({ length: 20 }, (_, number) => passwords.hash(`password ${number}`));
     const settled = Promise.allSettled(hashes);
@@ -45,7 +45,7 @@ describe("Passwords", () => {
     expect(outcomes.slice(17)).toEqual(Array.from({ length: 3 }, () => "rate_limit_exceeded"));
   });
 
-  it("KEY-21: compares also where no password is kept, and finds nothing right", async () => {
+  it("compares also where no password is kept, and finds nothing right (KEY-21)", async () => {
     const { passwords, endAll, compared } = createSlow();
     const isRight = passwords.isRight("nothing", null);
     await endAll();

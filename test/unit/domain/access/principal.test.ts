@@ -28,7 +28,7 @@ function open(principal: Principal): string[] {
 }
 
 describe("Principal", () => {
-  it("KEY-7: read reads, read_write also infers, and only the administrator administers", () => {
+  it("read reads, read_write also infers, and only the administrator administers (KEY-7)", () => {
     const inference = ["create_chat_completion", "create_completion", "create_embeddings"];
     const signIn = ["complete_setup", "sign_in"];
     const read = rows.filter(([, { need }]) => need === "read").map(([name]) => name);
@@ -44,7 +44,7 @@ describe("Principal", () => {
     expect(Object.keys(operations).filter((name) => !session.includes(name))).toEqual(["create_setup_link"]);
   });
 
-  it("KEY-22: a viewer sees what the administrator sees and changes nothing", () => {
+  it("a viewer sees what the administrator sees and changes nothing (KEY-22)", () => {
     const changing = rows.filter(([name]) => /^(create|update|rotate|revoke|change|pull|remove|reset)_/.test(name));
     expect(changing.length).toBeGreaterThan(8);
     for (const [name] of changing) expect(open(viewer), name).not.toContain(name);

@@ -47,13 +47,13 @@ describe("requireAllowed", () => {
     ["list_models", undefined, true],
     ["list_models", false, false],
   ] as const)(
-    "KEY-22: %s by a session from the same origin (%s) is allowed: %s",
+    "%s by a session from the same origin (%s) is allowed: %s (KEY-22)",
     (operation, isSameOrigin, allowed) => {
       expect(isAllowed(operation, session, from(isSameOrigin))).toBe(allowed);
     },
   );
 
-  it("KEY-22: a foreign page cannot sign somebody in; a program without an origin can", () => {
+  it("a foreign page cannot sign somebody in; a program without an origin can (KEY-22)", () => {
     expect(isAllowed("sign_in", nobody, from(false))).toBe(false);
     expect(isAllowed("sign_in", nobody, from(undefined))).toBe(true);
     expect(isAllowed("sign_in", nobody, from(true))).toBe(true);

@@ -23,13 +23,13 @@ describe("RevocationReadBack", () => {
 
   const isRevoked = async () => (await access.keys.find(id))?.revokedAtMs === 1_000;
 
-  it("KEY-10: revokes a key again whose revocation the store has lost, once the link to the store was lost", async () => {
+  it("revokes a key again whose revocation the store has lost, once the link to the store was lost (KEY-10)", async () => {
     readBack.note({ id, revokedAtMs: 1_000 });
     feed.tell({ kind: "lost_link" });
     await eventually(isRevoked, "it is revoked again");
   });
 
-  it("KEY-10: looks every 30 s, too, and again after a round in which the store was away", async () => {
+  it("looks every 30 s, too, and again after a round in which the store was away (KEY-10)", async () => {
     readBack.note({ id, revokedAtMs: 1_000 });
     access.keys.down = true;
     feed.tell({ kind: "lost_link" });

@@ -39,7 +39,7 @@ describe("RevocationWatch", () => {
     live.add(call);
   }
 
-  it("KEY-13: a change that tells of a revocation ends the requests of that key at once", async () => {
+  it("a change that tells of a revocation ends the requests of that key at once (KEY-13)", async () => {
     const { apiKeys, keys } = access;
     const [one, two] = [await apiKeys.create(readWrite), await apiKeys.create(readWrite)];
     for (const [id, keyId] of [
@@ -68,7 +68,7 @@ describe("RevocationWatch", () => {
     expect(ends).toEqual([]);
   });
 
-  it("KEY-13: with the message lost, the sweep finds the revocation within 10 s, with one read per key", async () => {
+  it("with the message lost, the sweep finds the revocation within 10 s, with one read per key (KEY-13)", async () => {
     const { apiKeys, keys, clock } = access;
     const [one, two] = [await apiKeys.create(readWrite), await apiKeys.create(readWrite)];
     for (const id of ["r1", "r2", "r3"]) run(id, { keyId: one.record.id });
@@ -81,7 +81,7 @@ describe("RevocationWatch", () => {
     expect(keys.finds.toSorted()).toEqual([one.record.id, two.record.id].toSorted());
   });
 
-  it("KEY-13: a sweep that fails is logged once and tried again", async () => {
+  it("a sweep that fails is logged once and tried again (KEY-13)", async () => {
     const { apiKeys, keys, clock, lines } = access;
     const { record } = await apiKeys.create(readWrite);
     run("r1", { keyId: record.id });
@@ -98,7 +98,7 @@ describe("RevocationWatch", () => {
     await eventually(() => ends.length === 1, "the request ended");
   });
 
-  it("KEY-11 KEY-13: after a lost link all keys of running requests are read at once", async () => {
+  it("after a lost link all keys of running requests are read at once (KEY-11, KEY-13)", async () => {
     const { apiKeys } = access;
     const { record } = await apiKeys.create(readWrite);
     run("r1", { keyId: record.id });
@@ -107,7 +107,7 @@ describe("RevocationWatch", () => {
     await eventually(() => ends.length === 1, "the request ended");
   });
 
-  it("KEY-22: what runs in a session ends with it", async () => {
+  it("what runs in a session ends with it (KEY-22)", async () => {
     const { sessions } = access;
     const from = { address: "", userAgent: "" };
     const [one, two] = [await sessions.begin("admin", from), await sessions.begin("admin", from)];

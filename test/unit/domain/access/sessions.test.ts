@@ -6,7 +6,7 @@ const hour = 3_600_000;
 const day = 24 * hour;
 
 describe("Sessions", () => {
-  it("KEY-22: keeps the hash of a token of 256 bits, never the token", async () => {
+  it("keeps the hash of a token of 256 bits, never the token (KEY-22)", async () => {
     const { sessions, state, clock } = createAccess();
     const { record, token } = await sessions.begin("admin", from);
     expect(token).toMatch(/^[0-9A-Za-z]{43}$/);
@@ -15,7 +15,7 @@ describe("Sessions", () => {
     expect(JSON.stringify(await state.sessions.list(clock.now()))).not.toContain(token);
   });
 
-  it("KEY-22: ends after 12 hours without use", async () => {
+  it("ends after 12 hours without use (KEY-22)", async () => {
     const { sessions, clock } = createAccess();
     const { token } = await sessions.begin("admin", from);
     for (let use = 0; use < 3; use++) {
@@ -26,7 +26,7 @@ describe("Sessions", () => {
     await expect(sessions.authenticate(token)).rejects.toMatchObject({ code: "invalid_api_key" });
   });
 
-  it("KEY-22: ends after 7 days however much it is used", async () => {
+  it("ends after 7 days however much it is used (KEY-22)", async () => {
     const { sessions, clock } = createAccess();
     const { token, record } = await sessions.begin("admin", from);
     const endsAtMs = record.createdAtMs + 7 * day;
@@ -60,7 +60,7 @@ describe("Sessions", () => {
     expect((await sessions.list())[0]?.lastSeenAtMs).toBe(record.createdAtMs + 60_000);
   });
 
-  it("KEY-22: lists sessions, newest first, and ends one or all others", async () => {
+  it("lists sessions, newest first, and ends one or all others (KEY-22)", async () => {
     const { sessions, clock } = createAccess();
     const made = [];
     for (let number = 0; number < 3; number++) {

@@ -117,7 +117,7 @@ describe("Catalog", () => {
     expect(await catalog.remove("m")).toBe(false);
   });
 
-  it("ERR-5: while models are being listed an unknown one may be on its way; afterwards it does not exist", () => {
+  it("while models are being listed an unknown one may be on its way; afterwards it does not exist (ERR-5)", () => {
     const { catalog } = setUp();
     const listed = catalog.beginListing();
     expect(() => requireModel(catalog, "m", tokenAdministrator)).toThrow(

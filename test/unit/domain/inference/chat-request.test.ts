@@ -19,7 +19,7 @@ function offered(changes: Parameters<typeof chat>[0]) {
 }
 
 describe("toChatRequest", () => {
-  it("CHAT-1 CHAT-2 CHAT-3 CHAT-10: fills in the defaults", () => {
+  it("fills in the defaults (CHAT-1, CHAT-2, CHAT-3, CHAT-10)", () => {
     expect(build()).toMatchObject({
       temperature: 1,
       topP: 1,
@@ -34,31 +34,31 @@ describe("toChatRequest", () => {
     expect(build()).not.toHaveProperty("format");
   });
 
-  it("CHAT-1 CHAT-9 CHAT-28: passes on what was asked for", () => {
+  it("passes on what was asked for (CHAT-1, CHAT-9, CHAT-28)", () => {
     const asked = { temperature: 0, topP: 0, n: 3, topK: 5, minP: 0.1, repetitionPenalty: 1.1, seed: -(2n ** 63n) };
     expect(build(asked)).toMatchObject(asked);
   });
 
-  it("CHAT-5: of both names of the budget the newer wins", () => {
+  it("of both names of the budget the newer wins (CHAT-5)", () => {
     expect(build({ maxTokens: 10 }).maxTokens).toBe(10);
     expect(build({ maxTokens: 10, maxCompletionTokens: 20 }).maxTokens).toBe(20);
   });
 
-  it("CHAT-6: the budget is cut to what the model can say", () => {
+  it("the budget is cut to what the model can say (CHAT-6)", () => {
     expect(build({ maxTokens: 1_000_000 }, { maxOutput: 100 }).maxTokens).toBe(100);
   });
 
-  it("CHAT-7: empty stop strings are none", () => {
+  it("empty stop strings are none (CHAT-7)", () => {
     expect(build({ stop: ["", "a", ""] }).stop).toEqual(["a"]);
   });
 
-  it("CHAT-11: logit_bias reaches the engine by number, and a model without it refuses", () => {
+  it("logit_bias reaches the engine by number, and a model without it refuses (CHAT-11)", () => {
     expect(build({ logitBias: { "7": -100 } }).logitBias).toEqual(new Map([[7, -100]]));
     expect(check({ logitBias: { "7": 1 } }, { logitBias: false })).toBe("unsupported_parameter logit_bias");
     expect(check({}, { logitBias: false })).toBe("accepted");
   });
 
-  it("CHAT-12 CHAT-13: alternatives are as many as asked for, and no more than the model gives", () => {
+  it("alternatives are as many as asked for, and no more than the model gives (CHAT-12, CHAT-13)", () => {
     expect(build({ logprobs: true }).logprobs).toBe(0);
     expect(build({ logprobs: true, topLogprobs: 5 }).logprobs).toBe(5);
     expect(build({ logprobs: false }).logprobs).toBeUndefined();
@@ -66,18 +66,18 @@ describe("toChatRequest", () => {
     expect(check({ logprobs: true, topLogprobs: 6 }, { logprobs: 5 })).toBe("unsupported_value top_logprobs");
   });
 
-  it("CHAT-10: penalties need a model that has them, unless they are 0", () => {
+  it("penalties need a model that has them, unless they are 0 (CHAT-10)", () => {
     expect(check({ frequencyPenalty: 1 }, { penalties: false })).toBe("unsupported_parameter frequency_penalty");
     expect(check({ presencePenalty: 1 }, { penalties: false })).toBe("unsupported_parameter presence_penalty");
     expect(check({ frequencyPenalty: 0, presencePenalty: 0 }, { penalties: false })).toBe("accepted");
   });
 
-  it("MSG-1: developer messages reach the engine with their role", () => {
+  it("developer messages reach the engine with their role (MSG-1)", () => {
     const { input } = build({ messages: [{ role: Role.DEVELOPER, content: [text("Be brief.")] }] });
     expect("messages" in input && input.messages[0]?.role).toBe(Role.DEVELOPER);
   });
 
-  it("MSG-4: an image for a model without vision is refused at its place", () => {
+  it("an image for a model without vision is refused at its place (MSG-4)", () => {
     const content = [
       text("Look:"),
       { part: { case: "imageUrl" as const, value: { url: "data:image/png;base64,AA" } } },
@@ -87,7 +87,7 @@ describe("toChatRequest", () => {
     expect(check({ messages }, { vision: true })).toBe("accepted");
   });
 
-  it("MSG-3: sounds and files are refused at their place", () => {
+  it("sounds and files are refused at their place (MSG-3)", () => {
     const sound = { part: { case: "inputAudio" as const, value: { data: "AA==", format: "wav" } } };
     const file = { part: { case: "file" as const, value: { fileId: "x" } } };
     for (const part of [sound, file]) {
@@ -96,17 +96,17 @@ describe("toChatRequest", () => {
     }
   });
 
-  it("TOOL-2 TOOL-3: the choice is auto with tools and none without", () => {
+  it("the choice is auto with tools and none without (TOOL-2, TOOL-3)", () => {
     expect(offered({ tools })).toMatchObject({ names: ["f", "g"], toolChoice: { mode: "auto" } });
     expect(offered({})).toMatchObject({ names: [], toolChoice: { mode: "none" } });
   });
 
-  it("TOOL-4: with none no tool reaches the engine", () => {
+  it("with none no tool reaches the engine (TOOL-4)", () => {
     const toolChoice = { choice: { case: "mode" as const, value: ToolChoice_Mode.NONE } };
     expect(offered({ tools, toolChoice })).toMatchObject({ names: [], toolChoice: { mode: "none" } });
   });
 
-  it("TOOL-5: required offers all, a named function only itself", () => {
+  it("required offers all, a named function only itself (TOOL-5)", () => {
     const required = { choice: { case: "mode" as const, value: ToolChoice_Mode.REQUIRED } };
     expect(offered({ tools, toolChoice: required })).toMatchObject({
       names: ["f", "g"],
@@ -119,7 +119,7 @@ describe("toChatRequest", () => {
     });
   });
 
-  it("TOOL-6: allowed tools are a subset", () => {
+  it("allowed tools are a subset (TOOL-6)", () => {
     const value = { mode: ToolChoice_Mode.REQUIRED, names: ["g"] };
     expect(offered({ tools, toolChoice: { choice: { case: "allowed", value } } })).toMatchObject({
       names: ["g"],
@@ -127,20 +127,20 @@ describe("toChatRequest", () => {
     });
   });
 
-  it("TOOL-9: several calls are allowed unless the request or the model says no", () => {
+  it("several calls are allowed unless the request or the model says no (TOOL-9)", () => {
     expect(offered({ tools }).parallelToolCalls).toBe(true);
     expect(offered({ tools, parallelToolCalls: false }).parallelToolCalls).toBe(false);
     const { input } = build({ tools }, { parallelTools: false });
     expect("messages" in input && input.parallelToolCalls).toBe(false);
   });
 
-  it("ERR-8: tools need a model that calls them", () => {
+  it("tools need a model that calls them (ERR-8)", () => {
     expect(check({ tools }, { tools: "none" })).toBe("unsupported_parameter tools");
     const none = { choice: { case: "mode" as const, value: ToolChoice_Mode.NONE } };
     expect(check({ tools, toolChoice: none }, { tools: "none" })).toBe("accepted");
   });
 
-  it("TOOL-3: a model that calls tools only when it is forced to gets none to decide about", () => {
+  it("a model that calls tools only when it is forced to gets none to decide about (TOOL-3)", () => {
     const forcedOnly = { tools: "forced-only" } as const;
     const { input } = build({ tools }, forcedOnly);
     expect(input).toMatchObject({ tools: [], toolChoice: { mode: "none" } });
@@ -150,13 +150,13 @@ describe("toChatRequest", () => {
     });
   });
 
-  it("TOOL-14: strict needs a model that can be held to a grammar", () => {
+  it("strict needs a model that can be held to a grammar (TOOL-14)", () => {
     const strict = [{ function: { name: "f" } }, { function: { name: "g", strict: true } }];
     expect(check({ tools: strict }, { grammar: false })).toBe("unsupported_parameter tools[1].function.strict");
     expect(check({ tools: strict }, {})).toBe("accepted");
   });
 
-  it("RF-1 RF-2: formats reach the engine, text is none", () => {
+  it("formats reach the engine, text is none (RF-1, RF-2)", () => {
     expect(build({ responseFormat: { format: { case: "text", value: {} } } })).not.toHaveProperty("format");
     expect(build({ responseFormat: { format: { case: "jsonObject", value: {} } } }).format).toEqual({
       type: "json_object",
@@ -168,12 +168,12 @@ describe("toChatRequest", () => {
     });
   });
 
-  it("RF-1: a model without JSON refuses the format", () => {
+  it("a model without JSON refuses the format (RF-1)", () => {
     const responseFormat = { format: { case: "jsonObject" as const, value: {} } };
     expect(check({ responseFormat }, { jsonSchema: "none" })).toBe("unsupported_value response_format");
   });
 
-  it("ERR-2: a refusal names the field and the model", () => {
+  it("a refusal names the field and the model (ERR-2)", () => {
     const error = refusal(() => build({ tools }, { tools: "none" }));
     expect(error?.message).toContain("'tools'");
     expect(error?.message).toContain("'m'");

@@ -24,7 +24,7 @@ function joinedArguments(events: readonly ToolEvent[]): string[] {
 }
 
 describe("a streamed chat answer", () => {
-  it("STRM-9: the joined arguments are whole, be the first fragment beside the call's name or after it", () => {
+  it("the joined arguments are whole, be the first fragment beside the call's name or after it (STRM-9)", () => {
     const events = [
       tool(0, { id: "call_a", name: "weather", argsDelta: '{"city":' }),
       tool(0, { argsDelta: '"Oslo"}' }),

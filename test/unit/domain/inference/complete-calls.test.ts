@@ -40,18 +40,18 @@ function argumentsOf(...events: GenEvent[]): Record<string, string> {
 }
 
 describe("CompleteCalls", () => {
-  it("TOOL-11 STRM-9: a call without arguments gets {}, whether another call or the end follows", () => {
+  it("a call without arguments gets {}, whether another call or the end follows (TOOL-11, STRM-9)", () => {
     expect(argumentsOf(start(0), start(1, ""), finish())).toEqual({ "0.0": "{}", "0.1": "{}" });
   });
 
-  it("STRM-9: a call with arguments is left as it is, however they come", () => {
+  it("a call with arguments is left as it is, however they come (STRM-9)", () => {
     expect(argumentsOf(start(0, '{"a"'), more(0, ":1}"), start(1), more(1, ""), more(1, "[]"), finish())).toEqual({
       "0.0": '{"a":1}',
       "0.1": "[]",
     });
   });
 
-  it("TOOL-15: a call that was cut keeps what it has", () => {
+  it("a call that was cut keeps what it has (TOOL-15)", () => {
     expect(argumentsOf(start(0), start(1, ""), finish("length"))).toEqual({ "0.0": "{}", "0.1": "" });
   });
 

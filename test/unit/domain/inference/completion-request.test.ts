@@ -9,7 +9,7 @@ const check = (changes: Parameters<typeof completion>[0], able: Parameters<typeo
   outcome(() => build(changes, able));
 
 describe("toCompletionRequests", () => {
-  it("CMPL-3: makes one request per prompt, in their order", () => {
+  it("makes one request per prompt, in their order (CMPL-3)", () => {
     const requests = build({ prompt: ["a", "b"], n: 2, temperature: 0 });
     expect(requests.map((request) => request.input)).toEqual([{ prompt: "a" }, { prompt: "b" }]);
     expect(requests.map((request) => [request.n, request.temperature])).toEqual([
@@ -18,19 +18,19 @@ describe("toCompletionRequests", () => {
     ]);
   });
 
-  it("CMPL-2: a list of token ids is one prompt", () => {
+  it("a list of token ids is one prompt (CMPL-2)", () => {
     expect(build({ prompt: [], promptTokens: [{ ids: [1, 2] }] }).map((request) => request.input)).toEqual([
       { prompt: [1, 2] },
     ]);
   });
 
-  it("EMB-2: token ids need a model that takes them", () => {
+  it("token ids need a model that takes them (EMB-2)", () => {
     expect(check({ prompt: [], promptTokens: [{ ids: [1] }] }, { tokenInput: false })).toBe(
       "token_input_not_supported prompt",
     );
   });
 
-  it("CMPL-7 CMPL-8: logprobs and echo reach the engine when it has them", () => {
+  it("logprobs and echo reach the engine when it has them (CMPL-7, CMPL-8)", () => {
     expect(build({ logprobs: 0, echo: true })[0]).toMatchObject({ logprobs: 0, echo: true });
     expect(build({})[0]).not.toHaveProperty("logprobs");
     expect(check({ logprobs: 0 }, { logprobs: 0 })).toBe("unsupported_parameter logprobs");
@@ -38,12 +38,12 @@ describe("toCompletionRequests", () => {
     expect(check({ logprobs: 1, echo: true }, { echoLogprobs: false })).toBe("unsupported_value logprobs");
   });
 
-  it("CMPL-11: a suffix is never dropped silently", () => {
+  it("a suffix is never dropped silently (CMPL-11)", () => {
     expect(check({ suffix: "end" }, { infill: false })).toBe("unsupported_parameter suffix");
     expect(check({ suffix: "" }, { infill: false })).toBe("accepted");
   });
 
-  it("CMPL-12: a budget of 0 stays 0, none is what is left of the context", () => {
+  it("a budget of 0 stays 0, none is what is left of the context (CMPL-12)", () => {
     expect(build({ maxTokens: 0, echo: true })[0]?.maxTokens).toBe(0);
     expect(build({})[0]?.maxTokens).toBeNull();
   });

@@ -10,7 +10,7 @@ const params = (inputs: number) =>
   create(EmbeddingParamsSchema, { model: "m", input: Array.from({ length: inputs }, (_, i) => `text ${i}`) });
 
 describe("embed", () => {
-  it("EMB-5: a vector with a number that is not finite is a fault, never an answer", async () => {
+  it("a vector with a number that is not finite is a fault, never an answer (EMB-5)", async () => {
     const engine = new HandEngine(caps);
     engine.embed = async () => ({ vectors: [new Float32Array([1, Number.NaN])], promptTokens: 2 });
     const { core, open, settlements } = await createCoreHarness({ engines: [engine] });
@@ -19,7 +19,7 @@ describe("embed", () => {
     expect(settlements).toMatchObject([{ why: "failed", promptTokens: 2 }]);
   });
 
-  it("EMB-11: a large batch runs in slices, in order, and is one request", async () => {
+  it("a large batch runs in slices, in order, and is one request (EMB-11)", async () => {
     const engine = new HandEngine(caps);
     const slices: number[] = [];
     engine.embed = async (inputs) => {
@@ -39,7 +39,7 @@ describe("embed", () => {
     expect(settlements).toMatchObject([{ why: "completed", promptTokens: 600 }]);
   });
 
-  it("EMB-1: names an input by its place in the request, whichever slice it was in", async () => {
+  it("names an input by its place in the request, whichever slice it was in (EMB-1)", async () => {
     const engine = new HandEngine(caps);
     let calls = 0;
     engine.embed = async (inputs) => {

@@ -9,18 +9,18 @@ const check = (changes: Parameters<typeof embedding>[0], able: Parameters<typeof
   outcome(() => build(changes, able));
 
 describe("toEmbedRequest", () => {
-  it("EMB-4: inputs keep their order", () => {
+  it("inputs keep their order (EMB-4)", () => {
     expect(build({ input: ["b", "a"] })).toEqual({ inputs: ["b", "a"] });
     expect(build({ input: [], inputTokens: [{ ids: [2] }, { ids: [1] }] })).toEqual({ inputs: [[2], [1]] });
   });
 
-  it("EMB-2: token ids are refused with a hint unless the model takes them", () => {
+  it("token ids are refused with a hint unless the model takes them (EMB-2)", () => {
     const tokens = { input: [], inputTokens: [{ ids: [1] }] };
     expect(check(tokens, { tokenInput: false })).toBe("token_input_not_supported input");
     expect(refusal(() => build(tokens, { tokenInput: false }))?.message).toContain("check_embedding_ctx_length=False");
   });
 
-  it("EMB-8: shorter vectors need a model that is able, its own length is always fine", () => {
+  it("shorter vectors need a model that is able, its own length is always fine (EMB-8)", () => {
     expect(build({ dimensions: 8 }, { shortenableEmbeddings: false })).toEqual({ inputs: ["a"] });
     expect(build({ dimensions: 4 }, { shortenableEmbeddings: true })).toEqual({ inputs: ["a"], dimensions: 4 });
     expect(check({ dimensions: 4 }, { shortenableEmbeddings: false })).toBe("unsupported_parameter dimensions");

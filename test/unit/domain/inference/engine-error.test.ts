@@ -19,7 +19,7 @@ describe("serviceErrorOf", () => {
     ["internal", "internal_error"],
     ["aborted", "internal_error"],
   ];
-  it.each(expected)("ERR-9 ERR-22 ERR-23 ERR-24 ERR-25: an engine's %s is the caller's %s", (inside, outside) => {
+  it.each(expected)("an engine's %s is the caller's %s (ERR-9, ERR-22, ERR-23, ERR-24, ERR-25)", (inside, outside) => {
     expect(serviceErrorOf(new EngineError(inside, "x")).code).toBe(outside);
   });
 
@@ -30,13 +30,13 @@ describe("serviceErrorOf", () => {
     expect(serviceErrorOf(new EngineError("overloaded", "x")).retryAfterMs).toBe(1_000);
   });
 
-  it("RETRY-1: an engine that knows when to try again is believed", () => {
+  it("an engine that knows when to try again is believed (RETRY-1)", () => {
     for (const code of ["overloaded", "model_loading", "model_not_loaded"] as const) {
       expect(serviceErrorOf(new EngineError(code, "x", { retryAfterMs: 42_000 })).retryAfterMs).toBe(42_000);
     }
   });
 
-  it("TOOL-14 RF-4: a schema's error code follows where the schema stood", () => {
+  it("a schema's error code follows where the schema stood (TOOL-14, RF-4)", () => {
     const tool = new EngineError("bad_schema", "x", { param: "tools[0].function.parameters" });
     const format = new EngineError("bad_schema", "x", { param: "response_format" });
     expect(serviceErrorOf(tool)).toMatchObject({
@@ -46,7 +46,7 @@ describe("serviceErrorOf", () => {
     expect(serviceErrorOf(format)).toMatchObject({ code: "invalid_json_schema", param: "response_format" });
   });
 
-  it("ERR-2: texts of engines reach the caller for refusals only", () => {
+  it("texts of engines reach the caller for refusals only (ERR-2)", () => {
     const secret = "http://10.0.0.5:8000/v1 said 500";
     for (const code of [
       "overloaded",
@@ -70,7 +70,7 @@ describe("serviceErrorOf", () => {
     expect(serviceErrorOf(outside)).toBe(outside);
   });
 
-  it("ERR-26: a prompt that is too long is told with the limit, its tokens and the output asked for", () => {
+  it("a prompt that is too long is told with the limit, its tokens and the output asked for (ERR-26)", () => {
     const { message, param } = serviceErrorOf(
       contextOverflow({ contextLength: 4096, promptTokens: 5000, maxTokens: 77 }),
     );
@@ -80,7 +80,7 @@ describe("serviceErrorOf", () => {
     expect(param).toBe("messages");
   });
 
-  it("EMB-1: an input that is too long is named by its position", () => {
+  it("an input that is too long is named by its position (EMB-1)", () => {
     const error = serviceErrorOf(inputOverflow({ contextLength: 512, index: 3, inputTokens: 600 }));
     expect(error).toMatchObject({ code: "context_length_exceeded", param: "input[3]" });
     expect(error.message).toContain("maximum context length is 512 tokens");

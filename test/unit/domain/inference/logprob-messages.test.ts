@@ -18,7 +18,7 @@ const split = [
 ];
 
 describe("chatLogprobs", () => {
-  it("RESP-9: has the bytes of each token, of parts of a character too, which together are the text", () => {
+  it("has the bytes of each token, of parts of a character too, which together are the text (RESP-9)", () => {
     const { content } = chatLogprobs(split);
     const bytes = content.flatMap(({ tokenBytes }) => [...(tokenBytes ?? [])]);
     expect(Buffer.from(bytes).toString()).toBe("é日!");

@@ -31,7 +31,7 @@ const stopStrings = fc.array(fc.string({ unit: fc.constantFrom("a", "b", "🙂")
 });
 
 describe("StopSequences", () => {
-  it("CHAT-8: shows the text up to the first match, however it is cut", () => {
+  it("shows the text up to the first match, however it is cut (CHAT-8)", () => {
     fc.assert(
       fc.property(stopStrings, fc.array(letters, { maxLength: 8 }), (stops, pieces) => {
         expect(shown(stops, pieces)).toBe(beforeFirstMatch(stops, pieces.join("")));
@@ -40,7 +40,7 @@ describe("StopSequences", () => {
     );
   });
 
-  it("CHAT-8: never shows a stop string, not even across pieces", () => {
+  it("never shows a stop string, not even across pieces (CHAT-8)", () => {
     fc.assert(
       fc.property(stopStrings, fc.array(letters, { maxLength: 8 }), (stops, pieces) => {
         const out = shown(stops, pieces);
@@ -50,7 +50,7 @@ describe("StopSequences", () => {
     );
   });
 
-  it("CHAT-8: holds back no more than what could begin a stop string", () => {
+  it("holds back no more than what could begin a stop string (CHAT-8)", () => {
     const sequences = new StopSequences(["END"]);
     expect(sequences.push("the E")).toEqual({ emit: "the ", stopped: false });
     expect(sequences.push("N")).toEqual({ emit: "", stopped: false });
@@ -59,7 +59,7 @@ describe("StopSequences", () => {
     expect(sequences.push("more")).toEqual({ emit: "", stopped: true });
   });
 
-  it("CHAT-8: gives back what was held when the text ends without a match", () => {
+  it("gives back what was held when the text ends without a match (CHAT-8)", () => {
     const sequences = new StopSequences(["END"]);
     sequences.push("EN");
     expect(sequences.flush()).toBe("EN");

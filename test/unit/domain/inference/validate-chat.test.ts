@@ -16,45 +16,45 @@ describe("validateChatCompletion", () => {
     expect(check({ model: "" })).toBe("missing_required_parameter model");
   });
 
-  it("CHAT-1: temperature goes from 0 to 2", () => {
+  it("temperature goes from 0 to 2 (CHAT-1)", () => {
     expect(check({ temperature: 0 })).toBe("accepted");
     expect(check({ temperature: 2 })).toBe("accepted");
     expect(check({ temperature: -0.01 })).toBe("decimal_below_min_value temperature");
     expect(check({ temperature: 2.01 })).toBe("decimal_above_max_value temperature");
   });
 
-  it("CHAT-2: top_p goes from 0 to 1, and 0 is allowed", () => {
+  it("top_p goes from 0 to 1, and 0 is allowed (CHAT-2)", () => {
     expect(check({ topP: 0 })).toBe("accepted");
     expect(check({ topP: 1.1 })).toBe("decimal_above_max_value top_p");
     expect(check({ topP: -1 })).toBe("decimal_below_min_value top_p");
   });
 
-  it("CHAT-3: n goes from 1 to the limit", () => {
+  it("n goes from 1 to the limit (CHAT-3)", () => {
     expect(check({ n: 16 })).toBe("accepted");
     expect(check({ n: 0 })).toBe("integer_below_min_value n");
     expect(check({ n: 17 })).toBe("integer_above_max_value n");
   });
 
-  it("CHAT-4 CHAT-5: both names of the output budget are at least 1", () => {
+  it("both names of the output budget are at least 1 (CHAT-4, CHAT-5)", () => {
     expect(check({ maxTokens: 1, maxCompletionTokens: 2 })).toBe("accepted");
     expect(check({ maxTokens: 0 })).toBe("integer_below_min_value max_tokens");
     expect(check({ maxCompletionTokens: 0 })).toBe("integer_below_min_value max_completion_tokens");
   });
 
-  it("CHAT-7: up to four stop strings, empty ones not counted", () => {
+  it("up to four stop strings, empty ones not counted (CHAT-7)", () => {
     expect(check({ stop: ["a", "", "b", "c", "", "d"] })).toBe("accepted");
     expect(check({ stop: ["a", "b", "c", "d", "e"] })).toBe("array_above_max_length stop");
     expect(check({ stop: ["x".repeat(257)] })).toBe("string_above_max_length stop");
     expect(check({ stop: ["\ud83d"] })).toBe("invalid_value stop");
   });
 
-  it("CHAT-10: penalties go from -2 to 2", () => {
+  it("penalties go from -2 to 2 (CHAT-10)", () => {
     expect(check({ frequencyPenalty: -2, presencePenalty: 2 })).toBe("accepted");
     expect(check({ frequencyPenalty: -2.1 })).toBe("decimal_below_min_value frequency_penalty");
     expect(check({ presencePenalty: 2.1 })).toBe("decimal_above_max_value presence_penalty");
   });
 
-  it("CHAT-11: logit_bias maps decimal token ids to -100 to 100, fractions included", () => {
+  it("logit_bias maps decimal token ids to -100 to 100, fractions included (CHAT-11)", () => {
     expect(check({ logitBias: { "5": -100, "6": 0.5 } })).toBe("accepted");
     for (const key of ["x", "-1", "1.5", "", "99999999999"]) {
       expect(check({ logitBias: { [key]: 1 } })).toBe("invalid_value logit_bias");
@@ -64,7 +64,7 @@ describe("validateChatCompletion", () => {
     }
   });
 
-  it("CHAT-13: top_logprobs goes from 0 to 20 and needs logprobs", () => {
+  it("top_logprobs goes from 0 to 20 and needs logprobs (CHAT-13)", () => {
     expect(check({ logprobs: true, topLogprobs: 20 })).toBe("accepted");
     expect(check({ logprobs: true, topLogprobs: 21 })).toBe("integer_above_max_value top_logprobs");
     expect(check({ logprobs: true, topLogprobs: -1 })).toBe("integer_below_min_value top_logprobs");
@@ -72,14 +72,14 @@ describe("validateChatCompletion", () => {
     expect(check({ logprobs: false, topLogprobs: 3 })).toBe("invalid_value top_logprobs");
   });
 
-  it("CHAT-20: ids of the end user have their lengths", () => {
+  it("ids of the end user have their lengths (CHAT-20)", () => {
     expect(check({ user: "u".repeat(512), safetyIdentifier: "s".repeat(64) })).toBe("accepted");
     expect(check({ user: "u".repeat(513) })).toBe("string_above_max_length user");
     expect(check({ safetyIdentifier: "s".repeat(65) })).toBe("string_above_max_length safety_identifier");
     expect(check({ promptCacheKey: "p".repeat(513) })).toBe("string_above_max_length prompt_cache_key");
   });
 
-  it("CHAT-21: metadata has at most 16 pairs of 64 and 512 characters", () => {
+  it("metadata has at most 16 pairs of 64 and 512 characters (CHAT-21)", () => {
     const pairs = (count: number) => Object.fromEntries(Array.from({ length: count }, (_, i) => [`k${i}`, "v"]));
     expect(check({ metadata: pairs(16) })).toBe("accepted");
     expect(check({ metadata: pairs(17) })).toBe("invalid_value metadata");
@@ -87,12 +87,12 @@ describe("validateChatCompletion", () => {
     expect(check({ metadata: { k: "v".repeat(513) } })).toBe("string_above_max_length metadata");
   });
 
-  it("CHAT-22 CHAT-23: store and any service tier are accepted", () => {
+  it("store and any service tier are accepted (CHAT-22, CHAT-23)", () => {
     expect(check({ store: true, serviceTier: "flex" })).toBe("accepted");
     expect(check({ serviceTier: "anything" })).toBe("accepted");
   });
 
-  it("CHAT-24 CHAT-25: effort and verbosity are from their lists, which the message names", () => {
+  it("effort and verbosity are from their lists, which the message names (CHAT-24, CHAT-25)", () => {
     expect(check({ reasoningEffort: "xhigh", verbosity: "low" })).toBe("accepted");
     expect(check({ reasoningEffort: "extreme" })).toBe("invalid_value reasoning_effort");
     expect(check({ verbosity: "loud" })).toBe("invalid_value verbosity");
@@ -101,13 +101,13 @@ describe("validateChatCompletion", () => {
     expect(error?.message).toContain('"loud"');
   });
 
-  it("CHAT-26: text is the only modality", () => {
+  it("text is the only modality (CHAT-26)", () => {
     expect(check({ modalities: ["text"] })).toBe("accepted");
     expect(check({ modalities: ["text", "audio"] })).toBe("unsupported_value modalities");
     expect(check({ modalities: ["smell"] })).toBe("invalid_value modalities");
   });
 
-  it("CHAT-28: the extras of other servers have ranges, too", () => {
+  it("the extras of other servers have ranges, too (CHAT-28)", () => {
     expect(check({ topK: 0, minP: 0.05, repetitionPenalty: 1.1, chatTemplateKwargsJson: "{}" })).toBe("accepted");
     expect(check({ topK: -1 })).toBe("integer_below_min_value top_k");
     expect(check({ minP: 1.5 })).toBe("decimal_above_max_value min_p");
@@ -117,7 +117,7 @@ describe("validateChatCompletion", () => {
     }
   });
 
-  it("RF-2: json_schema needs a name, in the alphabet of function names", () => {
+  it("json_schema needs a name, in the alphabet of function names (RF-2)", () => {
     const schema = (value: { name?: string; schemaJson?: string }) =>
       check({ responseFormat: { format: { case: "jsonSchema", value } } });
     expect(schema({ name: "response" })).toBe("accepted");
@@ -126,7 +126,7 @@ describe("validateChatCompletion", () => {
     expect(schema({ name: "n".repeat(65) })).toBe("invalid_value response_format.json_schema.name");
   });
 
-  it("RF-4 SEC-10: a schema that cannot be used is refused as invalid_json_schema", () => {
+  it("a schema that cannot be used is refused as invalid_json_schema (RF-4, SEC-10)", () => {
     const schema = (schemaJson: string) =>
       check({ responseFormat: { format: { case: "jsonSchema", value: { name: "r", schemaJson } } } });
     expect(schema('{"type":"object"}')).toBe("accepted");
@@ -140,14 +140,14 @@ describe("validateChatCompletion", () => {
     expect(check({ toolChoice: {} })).toBe("invalid_value tool_choice");
   });
 
-  it("ERR-2: the message names the field, what was expected and what was given", () => {
+  it("the message names the field, what was expected and what was given (ERR-2)", () => {
     const error = refusal(() => validateChatCompletion(chat({ temperature: 2.5 }), defaultLimits));
     expect(error?.message).toContain("'temperature'");
     expect(error?.message).toContain("at most 2");
     expect(error?.message).toContain("2.5");
   });
 
-  it("ERR-3: words that other libraries classify by are not repeated from the request", () => {
+  it("words that other libraries classify by are not repeated from the request (ERR-3)", () => {
     for (const words of ["rate limit", "Rate-Limit", "rate_limit", "maximum context length is 5 tokens"]) {
       const error = refusal(() => validateChatCompletion(chat({ reasoningEffort: words }), defaultLimits));
       expect(error?.code).toBe("invalid_value");
@@ -155,7 +155,7 @@ describe("validateChatCompletion", () => {
     }
   });
 
-  it("SEC-13: 16 KiB of worst-case text in any field is judged at once", () => {
+  it("16 KiB of worst-case text in any field is judged at once (SEC-13)", () => {
     const long = `${"a".repeat(8_192)}${" ".repeat(8_191)}!`;
     const requests = [
       chat({ model: long }),
@@ -175,7 +175,7 @@ describe("validateChatCompletion", () => {
     }
   });
 
-  it("MSG-13: a conversation needs a message", () => {
+  it("a conversation needs a message (MSG-13)", () => {
     expect(check({ messages: [] })).toBe("empty_array messages");
     expect(check({ messages: [says("")] })).toBe("accepted");
   });

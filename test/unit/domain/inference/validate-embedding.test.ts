@@ -7,7 +7,7 @@ const check = (changes: Parameters<typeof embedding>[0]): string =>
   outcome(() => validateEmbeddings(embedding(changes), defaultLimits));
 
 describe("validateEmbeddings", () => {
-  it("EMB-1: 1 to 2,048 inputs, none empty", () => {
+  it("1 to 2,048 inputs, none empty (EMB-1)", () => {
     const inputs = (count: number): string[] => Array.from({ length: count }, () => "x");
     expect(check({ input: inputs(2_048) })).toBe("accepted");
     expect(check({ input: inputs(2_049) })).toBe("array_above_max_length input");
@@ -16,14 +16,14 @@ describe("validateEmbeddings", () => {
     expect(check({ input: ["a", ""] })).toBe("invalid_value input[1]");
   });
 
-  it("EMB-1: inputs are texts or token ids, not both", () => {
+  it("inputs are texts or token ids, not both (EMB-1)", () => {
     expect(check({ inputTokens: [{ ids: [1] }] })).toBe("invalid_value input");
     expect(check({ input: [], inputTokens: [{ ids: [1] }] })).toBe("accepted");
     expect(check({ input: [], inputTokens: [{ ids: [] }] })).toBe("empty_array input[0]");
     expect(check({ input: [], inputTokens: [{ ids: [-5] }] })).toBe("integer_below_min_value input[0]");
   });
 
-  it("EMB-8: dimensions is at least 1", () => {
+  it("dimensions is at least 1 (EMB-8)", () => {
     expect(check({ dimensions: 1 })).toBe("accepted");
     expect(check({ dimensions: 0 })).toBe("integer_below_min_value dimensions");
     expect(check({ dimensions: -1 })).toBe("integer_below_min_value dimensions");

@@ -16,7 +16,7 @@ const calls = (...ids: string[]): MessageInit => ({
 const answers = (toolCallId: string): MessageInit => ({ role: Role.TOOL, toolCallId, content: [text("42")] });
 
 describe("validateMessages", () => {
-  it("MSG-1: every role of the contract is accepted, others are refused at their place", () => {
+  it("every role of the contract is accepted, others are refused at their place (MSG-1)", () => {
     for (const role of [Role.SYSTEM, Role.DEVELOPER, Role.USER, Role.ASSISTANT]) {
       expect(check({ role, content: [text("x")] })).toBe("accepted");
     }
@@ -25,18 +25,18 @@ describe("validateMessages", () => {
     expect(check({ role: 99 as Role, content: [text("x")] })).toBe("invalid_value messages[0].role");
   });
 
-  it("MSG-2: several text parts work for every role", () => {
+  it("several text parts work for every role (MSG-2)", () => {
     expect(check({ role: Role.SYSTEM, content: [text("a"), text("b")] }, says("x"))).toBe("accepted");
   });
 
-  it("MSG-3: refusals are the assistant's, and a part that holds nothing is refused", () => {
+  it("refusals are the assistant's, and a part that holds nothing is refused (MSG-3)", () => {
     const refused: MessageInit["content"] = [{ part: { case: "refusal", value: "no" } }];
     expect(check({ role: Role.ASSISTANT, content: refused })).toBe("accepted");
     expect(check({ role: Role.USER, content: refused })).toBe("invalid_value messages[0].content[0]");
     expect(check({ role: Role.USER, content: [text("a"), {}] })).toBe("invalid_value messages[0].content[1]");
   });
 
-  it("MSG-3: details and formats of media are from their lists", () => {
+  it("details and formats of media are from their lists (MSG-3)", () => {
     const image = (url: string, detail?: string): string =>
       check({
         role: Role.USER,
@@ -49,21 +49,21 @@ describe("validateMessages", () => {
     expect(check({ role: Role.USER, content: sound })).toBe("invalid_value messages[0].content[0].input_audio.format");
   });
 
-  it("MSG-4: an image is a data: or an http(s) address", () => {
+  it("an image is a data: or an http(s) address (MSG-4)", () => {
     for (const url of ["file:///etc/passwd", "", "ftp://x/y"]) {
       const content: MessageInit["content"] = [{ part: { case: "imageUrl", value: { url } } }];
       expect(check({ role: Role.USER, content })).toBe("invalid_value messages[0].content[0].image_url.url");
     }
   });
 
-  it("MSG-5: content may be left out beside tool_calls only, and empty text is content", () => {
+  it("content may be left out beside tool_calls only, and empty text is content (MSG-5)", () => {
     expect(check(calls("c1"), answers("c1"))).toBe("accepted");
     expect(check({ role: Role.ASSISTANT })).toBe("missing_required_parameter messages[0].content");
     expect(check({ role: Role.USER })).toBe("missing_required_parameter messages[0].content");
     expect(check(says(""))).toBe("accepted");
   });
 
-  it("MSG-6: arguments of earlier calls may be anything, their ids and names may not be missing", () => {
+  it("arguments of earlier calls may be anything, their ids and names may not be missing (MSG-6)", () => {
     const broken: MessageInit = {
       role: Role.ASSISTANT,
       toolCalls: [{ id: "c", function: { name: "f", argumentsJson: "{not json" } }],
@@ -80,7 +80,7 @@ describe("validateMessages", () => {
     );
   });
 
-  it("MSG-7: a tool message names the call that it answers", () => {
+  it("a tool message names the call that it answers (MSG-7)", () => {
     expect(check(calls("c1"), { role: Role.TOOL, content: [text("x")] })).toBe(
       "missing_required_parameter messages[1].tool_call_id",
     );
@@ -88,19 +88,19 @@ describe("validateMessages", () => {
     expect(check(says("x"), answers("c1"))).toBe("invalid_tool_messages messages[1].tool_call_id");
   });
 
-  it("MSG-7: every call is answered before the next message", () => {
+  it("every call is answered before the next message (MSG-7)", () => {
     expect(check(says("x"), calls("c1", "c2"), answers("c2"), answers("c1"), says("y"))).toBe("accepted");
     expect(check(calls("c1", "c2"), answers("c1"), says("y"))).toBe("invalid_tool_messages messages[0].tool_calls");
     expect(check(says("x"), calls("c1"))).toBe("invalid_tool_messages messages[1].tool_calls");
   });
 
-  it("MSG-7: an answer to a call of an earlier turn is no answer", () => {
+  it("an answer to a call of an earlier turn is no answer (MSG-7)", () => {
     expect(check(calls("c1"), answers("c1"), says("y"), answers("c1"))).toBe(
       "invalid_tool_messages messages[3].tool_call_id",
     );
   });
 
-  it("MSG-7: both messages hold the word tool_calls", () => {
+  it("both messages hold the word tool_calls (MSG-7)", () => {
     for (const messages of [
       [calls("c1"), says("y")],
       [calls("c1"), answers("c2")],
@@ -109,19 +109,19 @@ describe("validateMessages", () => {
     }
   });
 
-  it("MSG-8: ids of calls may have 256 characters", () => {
+  it("ids of calls may have 256 characters (MSG-8)", () => {
     const id = (chars: number): string => "c".repeat(chars);
     expect(check(calls(id(256)), answers(id(256)))).toBe("accepted");
     expect(check(calls(id(257)), answers(id(257)))).toBe("string_above_max_length messages[0].tool_calls[0].id");
   });
 
-  it("MSG-9: a name is optional, at most 512 characters, and required for a function's message", () => {
+  it("a name is optional, at most 512 characters, and required for a function's message (MSG-9)", () => {
     expect(check({ ...says("x"), name: "Ada" })).toBe("accepted");
     expect(check({ ...says("x"), name: "n".repeat(513) })).toBe("string_above_max_length messages[0].name");
     expect(check({ role: Role.FUNCTION, content: [text("x")] })).toBe("missing_required_parameter messages[0].name");
   });
 
-  it("MSG-10: several system messages, in any place, are accepted", () => {
+  it("several system messages, in any place, are accepted (MSG-10)", () => {
     const system: MessageInit = { role: Role.SYSTEM, content: [text("s")] };
     expect(check(says("x"), system, system)).toBe("accepted");
   });

@@ -15,7 +15,7 @@ const choose = (choice: MessageInitShape<typeof ToolChoiceSchema>["choice"], ...
 const parameters = "tools[0].function.parameters";
 
 describe("validateTools", () => {
-  it("TOOL-1: names have 1 to 64 of letters, digits, _ and -", () => {
+  it("names have 1 to 64 of letters, digits, _ and - (TOOL-1)", () => {
     expect(check({ tools: [tool("get_Weather-2")] })).toBe("accepted");
     expect(check({ tools: [tool("a"), tool("a b")] })).toBe("invalid_value tools[1].function.name");
     expect(check({ tools: [tool("n".repeat(65))] })).toBe("invalid_value tools[0].function.name");
@@ -23,18 +23,18 @@ describe("validateTools", () => {
     expect(check({ tools: [{}] })).toBe("missing_required_parameter tools[0].function");
   });
 
-  it("TOOL-1: at most 128 tools", () => {
+  it("at most 128 tools (TOOL-1)", () => {
     const tools = (count: number) => Array.from({ length: count }, (_, i) => tool(`f${i}`));
     expect(check({ tools: tools(128) })).toBe("accepted");
     expect(check({ tools: tools(129) })).toBe("array_above_max_length tools");
   });
 
-  it("TOOL-5: a forced function must be offered", () => {
+  it("a forced function must be offered (TOOL-5)", () => {
     expect(choose({ case: "function", value: "f" }, "f")).toBe("accepted");
     expect(choose({ case: "function", value: "g" }, "f")).toBe("invalid_value tool_choice");
   });
 
-  it("TOOL-6: allowed tools have a mode and names that are offered", () => {
+  it("allowed tools have a mode and names that are offered (TOOL-6)", () => {
     const allowed = (mode: ToolChoice_Mode, ...names: string[]): string =>
       choose({ case: "allowed", value: { mode, names } }, "f", "g");
     expect(allowed(ToolChoice_Mode.AUTO, "g")).toBe("accepted");
@@ -44,7 +44,7 @@ describe("validateTools", () => {
     expect(allowed(ToolChoice_Mode.AUTO)).toBe("empty_array tool_choice.allowed_tools.tools");
   });
 
-  it("TOOL-8: without tools none and auto are ignored, required and named are refused", () => {
+  it("without tools none and auto are ignored, required and named are refused (TOOL-8)", () => {
     expect(choose({ case: "mode", value: ToolChoice_Mode.NONE })).toBe("accepted");
     expect(choose({ case: "mode", value: ToolChoice_Mode.AUTO })).toBe("accepted");
     expect(check({ parallelToolCalls: false })).toBe("accepted");
@@ -57,14 +57,14 @@ describe("validateTools", () => {
     expect(choose({ case: "mode", value: 9 as ToolChoice_Mode }, "f")).toBe("invalid_value tool_choice");
   });
 
-  it("SEC-10: a schema is a JSON object", () => {
+  it("a schema is a JSON object (SEC-10)", () => {
     expect(check({ tools: [tool("f", '{"type":"object"}')] })).toBe("accepted");
     for (const schema of ["", "{", "[]", "null", '"x"', "true"]) {
       expect(check({ tools: [tool("f", schema)] })).toBe(`invalid_function_parameters ${parameters}`);
     }
   });
 
-  it("SEC-10: all schemas together have at most 64 KiB", () => {
+  it("all schemas together have at most 64 KiB (SEC-10)", () => {
     const schema = JSON.stringify({ description: "x".repeat(40_000) });
     expect(check({ tools: [tool("f", schema)] })).toBe("accepted");
     expect(check({ tools: [tool("f", schema), tool("g", schema)] })).toBe(
@@ -72,7 +72,7 @@ describe("validateTools", () => {
     );
   });
 
-  it("SEC-10: a schema has at most 2,000 values and 32 levels", () => {
+  it("a schema has at most 2,000 values and 32 levels (SEC-10)", () => {
     const wide = (count: number): string => JSON.stringify({ enum: Array.from({ length: count }, (_, i) => i) });
     expect(check({ tools: [tool("f", wide(1_998))] })).toBe("accepted");
     expect(check({ tools: [tool("f", wide(1_999))] })).toBe(`invalid_function_parameters ${parameters}`);
@@ -82,7 +82,7 @@ describe("validateTools", () => {
     expect(check({ tools: [tool("f", deep(10_000))] })).toBe(`invalid_function_parameters ${parameters}`);
   });
 
-  it("SEC-10: a schema refers to itself only", () => {
+  it("a schema refers to itself only (SEC-10)", () => {
     const refer = (ref: unknown): string => check({ tools: [tool("f", JSON.stringify({ items: { $ref: ref } }))] });
     expect(refer("#/$defs/x")).toBe("accepted");
     expect(refer({ type: "string" })).toBe("accepted");

@@ -26,7 +26,7 @@ function setUp() {
 }
 
 describe("waiting for a model", () => {
-  it("RETRY-4: a request is held until the model is loaded", async () => {
+  it("a request is held until the model is loaded (RETRY-4)", async () => {
     const { clock, deployment, endLoad, waiting } = setUp();
     clock.advance(queueWaitMs - 1);
     deployment.model = { id: "m" } as LoadedModel;
@@ -35,7 +35,7 @@ describe("waiting for a model", () => {
     expect(clock.pending).toBe(0);
   });
 
-  it("RETRY-4 ERR-24: after the time that a request may wait it is 503 with a time to come back", async () => {
+  it("after the time that a request may wait it is 503 with a time to come back (RETRY-4, ERR-24)", async () => {
     const { clock, waiting } = setUp();
     clock.advance(queueWaitMs);
     await expect(waiting).rejects.toMatchObject({
@@ -45,7 +45,7 @@ describe("waiting for a model", () => {
     });
   });
 
-  it("ERR-24: a model that could not be loaded is 503, and the reason is not the caller's", async () => {
+  it("a model that could not be loaded is 503, and the reason is not the caller's (ERR-24)", async () => {
     const { clock, deployment, endLoad, waiting } = setUp();
     deployment.failure = new Error("/secret/path is no GGUF file");
     endLoad();
@@ -56,7 +56,7 @@ describe("waiting for a model", () => {
     expect(clock.pending).toBe(0);
   });
 
-  it("RETRY-6: a client that leaves no longer waits", async () => {
+  it("a client that leaves no longer waits (RETRY-6)", async () => {
     const { abort, clock, waiting } = setUp();
     abort.abort(new Ended("client_left"));
     await expect(waiting).rejects.toMatchObject({ code: "client_closed_request" });

@@ -14,7 +14,7 @@ describe("the limits of a call", () => {
     expect(book.scopesOf(keyHolder(), "m")).toBe(book.scopesOf(administrator, "other"));
   });
 
-  it("state RL-1: are those of its key, its account and its model, own limits before the configuration's", async () => {
+  it("are those of its key, its account and its model, own limits before the configuration's (state RL-1)", async () => {
     const { book, store } = openBook({
       key: limitsOf({ requestsPerMinute: 10, tokensPerMinute: 100 }),
       account: limitsOf({ concurrency: 5 }),
@@ -55,7 +55,7 @@ describe("the limits of a call", () => {
     ]);
   });
 
-  it("state RL-15: follow a change that the store tells of, at once, and one whose message was lost within 30 s", async () => {
+  it("follow a change that the store tells of, at once, and one whose message was lost within 30 s (state RL-15)", async () => {
     const { book, store, clock } = openBook();
     const caller = keyHolder();
     const limitNow = () => book.scopesOf(caller, "m")[0]?.limits.requestsPerMinute;
@@ -91,7 +91,7 @@ describe("the limits of a call", () => {
     expect(book.scopesOf(keyHolder(), "m")).toHaveLength(0);
   });
 
-  it("state RL-15: follow a changed configuration from the next call on", () => {
+  it("follow a changed configuration from the next call on (state RL-15)", () => {
     const { book } = openBook();
     const caller = keyHolder();
     expect(book.scopesOf(caller, "m")).toEqual([]);

@@ -58,7 +58,7 @@ describe("who is known to be over a limit of requests", () => {
     expect(check("create_completion", { ...other, account: "b" })).toBeNull();
   });
 
-  it("state RL-13: may list models", () => {
+  it("may list models (state RL-13)", () => {
     expect(open().check("list_models")).toBeNull();
   });
 

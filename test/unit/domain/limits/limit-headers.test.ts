@@ -6,7 +6,7 @@ const requests = { owner, limit: 60, remaining: 59, resetMs: 65_000 };
 const tokens = { owner, limit: 10_000, remaining: 0, resetMs: 6_059.2 };
 
 describe("limitHeaders", () => {
-  it("wire RL-1: three headers for each of both dimensions, in plain integers and Go durations", () => {
+  it("three headers for each of both dimensions, in plain integers and Go durations (wire RL-1)", () => {
     expect(limitHeaders({ limits: { requests, tokens }, degraded: false })).toEqual({
       "x-ratelimit-limit-requests": "60",
       "x-ratelimit-remaining-requests": "59",
@@ -17,7 +17,7 @@ describe("limitHeaders", () => {
     });
   });
 
-  it("wire RL-1: a dimension without a limit has none", () => {
+  it("a dimension without a limit has none (wire RL-1)", () => {
     expect(Object.keys(limitHeaders({ limits: { requests }, degraded: false }))).toHaveLength(3);
     expect(limitHeaders({ limits: {}, degraded: false })).toEqual({});
     expect(limitHeaders({ degraded: false })).toEqual({});

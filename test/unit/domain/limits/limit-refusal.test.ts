@@ -14,7 +14,7 @@ const requests: LimitRefusal = {
 const errorOf = (refusal: LimitRefusal | BudgetRefusal) => errorOfRefusal({ refusal, degraded: false });
 
 describe("what a refused caller is told", () => {
-  it("state RL-9: which limit it was, whose, its value, what is used, what was asked for, and the wait", () => {
+  it("which limit it was, whose, its value, what is used, what was asked for, and the wait (state RL-9)", () => {
     expect(errorOf(requests)).toMatchObject({
       code: "rate_limit_exceeded",
       type: "requests",
@@ -37,21 +37,21 @@ describe("what a refused caller is told", () => {
     expect(running.message).toContain("concurrent requests of the model 'm' in this account");
   });
 
-  it("state RL-8, wire RL-5: a request that is larger than the limit is not to be sent again", () => {
+  it("a request that is larger than the limit is not to be sent again (state RL-8, wire RL-5)", () => {
     const error = errorOf({ ...requests, which: "tokens", requested: 61, retryAfterMs: null });
     expect(error).toMatchObject({ code: "rate_limit_exceeded", type: "tokens", shouldRetry: false });
     expect(error.message).toContain("Request too large");
     expect(retryAdvice(error)).toEqual({ waitMs: null, shouldRetry: false });
   });
 
-  it("state RL-10, RETRY-2: a wait above a minute is in the message only", () => {
+  it("a wait above a minute is in the message only (state RL-10, RETRY-2)", () => {
     const error = errorOf({ ...requests, retryAfterMs: 63_000 });
     expect(error.message).toContain("Try again in 1m3s.");
     expect(retryAdvice(error)).toEqual({ waitMs: null, shouldRetry: false });
     expect(retryAdvice(errorOf({ ...requests, retryAfterMs: 60_000 }))).toEqual({ waitMs: 60_000, shouldRetry: null });
   });
 
-  it("USE-7: a budget without room needs a person", () => {
+  it("a budget without room needs a person (USE-7)", () => {
     const error = errorOf({
       which: "budget",
       thresholdId: "thr_1",

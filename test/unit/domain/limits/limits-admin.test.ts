@@ -55,7 +55,7 @@ async function open() {
 }
 
 describe("limits by the administrator", () => {
-  it("state RL-22: are told with what the configuration says, what holds, and what is used", async () => {
+  it("are told with what the configuration says, what holds, and what is used (state RL-22)", async () => {
     const { admin, use, book, clock } = await open();
     await admin.update(account, limitsOf({ tokensPerMinute: 1_000 }), by);
     await use(book.scopesOf(keyHolder(), "m"));
@@ -70,7 +70,7 @@ describe("limits by the administrator", () => {
     });
   });
 
-  it("state RL-15: hold from the answer on, are written down, and are taken back by none at all", async () => {
+  it("hold from the answer on, are written down, and are taken back by none at all (state RL-15)", async () => {
     const { admin, acts, book } = await open();
     await admin.update(model, limitsOf({ concurrency: 1 }), by);
     expect(book.scopesOf(keyHolder(), "m")).toContainEqual({ owner: model, limits: limitsOf({ concurrency: 1 }) });
@@ -87,7 +87,7 @@ describe("limits by the administrator", () => {
     expect(book.scopesOf(keyHolder(), "m").map(({ owner }) => owner.kind)).toEqual(["account"]);
   });
 
-  it("state RL-22: the window of one key is emptied, for the gate too", async () => {
+  it("the window of one key is emptied, for the gate too (state RL-22)", async () => {
     const { admin, use, key, acts, gate } = await open();
     const scopes = [{ owner: { kind: "key", id: key.id } as const, limits: key.limits }];
     const target = { owner: { kind: "key", id: key.id } as const, account: "" };

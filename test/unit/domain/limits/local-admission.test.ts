@@ -19,7 +19,7 @@ function start(leasesMax = 1_000_000) {
 }
 
 describe("LocalAdmission", () => {
-  it("state RL-3, state RL-6: no minute admits more requests than the limit, or holds more tokens than were reserved or used", () => {
+  it("no minute admits more requests than the limit, or holds more tokens than were reserved or used (state RL-3, state RL-6)", () => {
     const steps = fc.array(
       fc.record({
         afterMs: fc.integer({ min: 0, max: 8_000 }),
@@ -58,7 +58,7 @@ describe("LocalAdmission", () => {
     );
   });
 
-  it("state RL-10: whatever was admitted, the told wait admits, and a millisecond less does not", () => {
+  it("whatever was admitted, the told wait admits, and a millisecond less does not (state RL-10)", () => {
     const earlier = fc.array(
       fc.record({ afterMs: fc.integer({ min: 0, max: 30_000 }), tokens: fc.integer({ min: 1, max: 60 }) }),
       { maxLength: 30 },
@@ -85,7 +85,7 @@ describe("LocalAdmission", () => {
     );
   });
 
-  it("state RL-2: a refused request leaves every window and every lease as it was", () => {
+  it("a refused request leaves every window and every lease as it was (state RL-2)", () => {
     const limits = fc.record({
       requestsPerMinute: fc.option(fc.integer({ min: 1, max: 6 })),
       tokensPerMinute: fc.option(fc.integer({ min: 1, max: 60 })),
@@ -108,7 +108,7 @@ describe("LocalAdmission", () => {
     );
   });
 
-  it("state RL-21: 100,000 owners that nobody uses any more leave nothing behind", () => {
+  it("100,000 owners that nobody uses any more leave nothing behind (state RL-21)", () => {
     const { clock, local, admit, lastId } = start();
     for (let owner = 0; owner < 100_000; owner++) {
       admit([scope("key", `key_${owner}`, { requestsPerMinute: 10, tokensPerMinute: 100, concurrency: 3 })], 7);
@@ -120,7 +120,7 @@ describe("LocalAdmission", () => {
     expect(local.owners).toBe(0);
   });
 
-  it("state RL-21: owners in use are not forgotten, nor those whose requests run", () => {
+  it("owners in use are not forgotten, nor those whose requests run (state RL-21)", () => {
     const { clock, local, admit } = start();
     const busy = scope("key", "busy", { requestsPerMinute: 3 });
     const running = scope("key", "running", { concurrency: 1 });

@@ -43,7 +43,7 @@ const plan = (requests: readonly GenerateBase[], nativeN = true) => planPrompts(
 
 describe("what is reserved for texts", () => {
   it.each([true, false])(
-    "state RL-5: the prompt once and max_tokens for each choice (one engine run: %s)",
+    "the prompt once and max_tokens for each choice (one engine run: %s) (state RL-5)",
     async (nativeN) => {
       const { counting, asked } = model();
       const reserved = await reserveForPrompts(counting, plan([base({ n: 3 })], nativeN), never);
@@ -52,14 +52,14 @@ describe("what is reserved for texts", () => {
     },
   );
 
-  it("state RL-5: without max_tokens 1,024 for each choice, or what is left of the context", async () => {
+  it("without max_tokens 1,024 for each choice, or what is left of the context (state RL-5)", async () => {
     const prompts = plan([base({ maxTokens: null, n: 2 })]);
     expect((await reserveForPrompts(model().counting, prompts, never)).outputTokens).toBe(2_048);
     expect((await reserveForPrompts(model(() => 10, 100).counting, prompts, never)).outputTokens).toBe(180);
     expect((await reserveForPrompts(model(() => 200, 100).counting, prompts, never)).outputTokens).toBe(0);
   });
 
-  it("state RL-5: all prompts of a batch together", async () => {
+  it("all prompts of a batch together (state RL-5)", async () => {
     const { counting } = model((input) => ("prompt" in input ? input.prompt.length : 0));
     const prompts = plan([base({ input: { prompt: "abc" } }), base({ input: { prompt: [1, 2] }, n: 2 })]);
     expect(await reserveForPrompts(counting, prompts, never)).toEqual({
@@ -96,7 +96,7 @@ describe("what is reserved for texts", () => {
 });
 
 describe("what is reserved for embeddings", () => {
-  it("state RL-5: all inputs together and no answer", async () => {
+  it("all inputs together and no answer (state RL-5)", async () => {
     const { counting } = model(() => 4);
     expect(await reserveForInputs(counting, { inputs: ["a", "b", [1, 2, 3]] }, never)).toEqual({
       promptTokens: 12,

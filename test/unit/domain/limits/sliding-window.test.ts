@@ -44,7 +44,7 @@ function admitAll({ startMs, limit, steps }: Arrivals): Charged[] {
 }
 
 describe("SlidingWindow", () => {
-  it("state RL-3: in no 60 seconds more than the limit is let through, whatever arrives when", () => {
+  it("in no 60 seconds more than the limit is let through, whatever arrives when (state RL-3)", () => {
     fc.assert(
       fc.property(arrivals, (input) => {
         const charged = admitAll(input);
@@ -56,7 +56,7 @@ describe("SlidingWindow", () => {
     );
   });
 
-  it("state RL-4: 65 seconds after the last charge the whole limit is there again", () => {
+  it("65 seconds after the last charge the whole limit is there again (state RL-4)", () => {
     fc.assert(
       fc.property(arrivals, (input) => {
         const { window, atMs } = chargeAll(input);
@@ -66,7 +66,7 @@ describe("SlidingWindow", () => {
     );
   });
 
-  it("state RL-4: who never stops asking gets at least 12/13 of the limit", () => {
+  it("who never stops asking gets at least 12/13 of the limit (state RL-4)", () => {
     const limit = 130;
     const window = new SlidingWindow();
     const minutes = 65;
@@ -80,7 +80,7 @@ describe("SlidingWindow", () => {
     expect(admitted / minutes).toBeLessThanOrEqual(limit);
   });
 
-  it("state RL-10: the wait that it tells is enough, and a millisecond less is not", () => {
+  it("the wait that it tells is enough, and a millisecond less is not (state RL-10)", () => {
     fc.assert(
       fc.property(arrivals, fc.integer({ min: 1, max: 50 }), (input, wanted) => {
         const amount = Math.min(wanted, input.limit);
@@ -93,7 +93,7 @@ describe("SlidingWindow", () => {
     );
   });
 
-  it("state RL-10: a wait between two milliseconds is rounded up", () => {
+  it("a wait between two milliseconds is rounded up (state RL-10)", () => {
     const window = new SlidingWindow();
     window.add(0, 1);
     expect(window.waitMs(0.25, 1, 1)).toBe(65_000);
@@ -101,7 +101,7 @@ describe("SlidingWindow", () => {
     expect(window.waitMs(65_000, 1, 1)).toBe(0);
   });
 
-  it("state RL-8: what is larger than the limit has no wait", () => {
+  it("what is larger than the limit has no wait (state RL-8)", () => {
     expect(new SlidingWindow().waitMs(0, 11, 10)).toBeNull();
     expect(new SlidingWindow().waitMs(0, 10, 10)).toBe(0);
   });
@@ -116,7 +116,7 @@ describe("SlidingWindow", () => {
     expect(window.resetMs(75_000)).toBe(0);
   });
 
-  describe("state RL-6: corrects", () => {
+  describe("corrects (state RL-6)", () => {
     it("gives back into the bucket of the charge, so it leaves when the charge would have left", () => {
       const window = new SlidingWindow();
       const bucket = window.add(1_000, 100);

@@ -44,7 +44,7 @@ async function open() {
 }
 
 describe("ApiKeyService", () => {
-  it("KEY-2: a created key is told with its secret, a listed one without", async () => {
+  it("a created key is told with its secret, a listed one without (KEY-2)", async () => {
     const { call, makeKey } = await open();
     const { apiKey, secret } = await makeKey({ models: ["m*"], expiresAt: timestampFromMs(nowMs + 1_000) });
     expect(secret).toMatch(/^sk-uis-/);
@@ -106,7 +106,7 @@ describe("ApiKeyService", () => {
     await expect(update({ neverExpires: true, expiresAt })).rejects.toMatchObject({ param: "never_expires" });
   });
 
-  it("KEY-16: a rotation tells the successor with its secret, and when the old key stops", async () => {
+  it("a rotation tells the successor with its secret, and when the old key stops (KEY-16)", async () => {
     const { call, makeKey } = await open();
     const { id } = (await makeKey({ limits: { concurrency: 3 } }))["apiKey"] as ApiKey;
     const overlap = durationFromMs(5_000);
@@ -118,7 +118,7 @@ describe("ApiKeyService", () => {
     expect((old["apiKey"] as ApiKey).expiresAt).toEqual(timestampFromMs(nowMs + 5_000));
   });
 
-  it("KEY-23: each change of a key is one record, with what was set and without the secret", async () => {
+  it("each change of a key is one record, with what was set and without the secret (KEY-23)", async () => {
     const { call, makeKey, acts, clock } = await open();
     const made = await makeKey({ account: "team", models: ["a", "b*"], limits: { requestsPerMinute: 5n } });
     const { id } = made["apiKey"] as ApiKey;

@@ -35,7 +35,7 @@ describe("retry advice", () => {
   const metadataOf = (code: ErrorCode, options = {}) =>
     rpcStatus(new ServiceError(code, "later", options), inference).metadata;
 
-  it("RETRY-1: 429 and 503 carry a wait in seconds and in milliseconds", () => {
+  it("429 and 503 carry a wait in seconds and in milliseconds (RETRY-1)", () => {
     expect(metadataOf("rate_limit_exceeded", { retryAfterMs: 1_001 })).toEqual({
       "retry-after": "2",
       "retry-after-ms": "1001",
@@ -47,12 +47,12 @@ describe("retry advice", () => {
     });
   });
 
-  it("RETRY-2: a wait above a minute is not advised; the advice is not to retry", () => {
+  it("a wait above a minute is not advised; the advice is not to retry (RETRY-2)", () => {
     expect(metadataOf("rate_limit_exceeded", { retryAfterMs: 60_000 })).toMatchObject({ "retry-after": "60" });
     expect(metadataOf("rate_limit_exceeded", { retryAfterMs: 60_001 })).toEqual({ "x-should-retry": "false" });
   });
 
-  it("RETRY-3: what would fail again says so, and everything else says nothing", () => {
+  it("what would fail again says so, and everything else says nothing (RETRY-3)", () => {
     expect(metadataOf("storage_unavailable")).toEqual({ "x-should-retry": "false" });
     expect(metadataOf("insufficient_quota")).toEqual({ "x-should-retry": "false" });
     expect(metadataOf("invalid_value")).toEqual({});

@@ -4,7 +4,7 @@ import { FairLanes } from "../../../../src/domain/scheduling/fair-lanes.js";
 const who = (account: string, keyId: string | null = "k") => ({ account, keyId });
 
 describe("FairLanes", () => {
-  it("REL-5: takes turns between accounts, and between the keys of an account", () => {
+  it("takes turns between accounts, and between the keys of an account (REL-5)", () => {
     const lanes = new FairLanes<string>();
     for (let i = 0; i < 3; i++) lanes.add(who("a", "a1"), `a1-${i}`);
     lanes.add(who("a", "a2"), "a2-0");

@@ -34,7 +34,7 @@ describe("ModelQueue", () => {
     expect([queue.busy, queue.waiting]).toEqual([2, 0]);
   });
 
-  it("REL-5: a full queue refuses at once, with an honest wait between 1 and 30 s", async () => {
+  it("a full queue refuses at once, with an honest wait between 1 and 30 s (REL-5)", async () => {
     const { queue } = queueWith({ waitingMax: 1 });
     await queue.acquire(a, never);
     void queue.acquire(a, never);
@@ -44,7 +44,7 @@ describe("ModelQueue", () => {
     expect(error.retryAfterMs).toBeLessThanOrEqual(30_000);
   });
 
-  it("REL-5: a key with fewer waiting requests takes the place of the newest of the key with the most", async () => {
+  it("a key with fewer waiting requests takes the place of the newest of the key with the most (REL-5)", async () => {
     const { queue } = queueWith({ waitingMax: 2 });
     const running = await queue.acquire(a, never);
     const older = queue.acquire(a, never);

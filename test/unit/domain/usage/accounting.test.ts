@@ -33,7 +33,7 @@ const body = (ending: RequestEnd) => {
 };
 
 describe("Accounting", () => {
-  it("WH-8: request.completed has the seven documented fields and no other", () => {
+  it("request.completed has the seven documented fields and no other (WH-8)", () => {
     expect(body(end())).toEqual({
       id: expect.stringMatching(/^evt_[0-9a-f]{32}$/) as string,
       type: "request.completed",
@@ -50,7 +50,7 @@ describe("Accounting", () => {
     });
   });
 
-  it("WH-9: request.failed says what the caller was told", () => {
+  it("request.failed says what the caller was told (WH-9)", () => {
     const error = new ServiceError("upstream_error", "The engine failed.", {
       cause: new Error("secret of the engine"),
     });
@@ -64,11 +64,14 @@ describe("Accounting", () => {
     expect(JSON.stringify(body(end({ why: "failed", error })))).not.toContain("secret of the engine");
   });
 
-  it.each(["client_left", "stalled", "key_revoked"] as const)("WH-9: a request that ended as %s is no event", (why) => {
-    expect(body(end({ why, error: new ServiceError("client_closed_request", "x") }))).toBeNull();
-  });
+  it.each(["client_left", "stalled", "key_revoked"] as const)(
+    "a request that ended as %s is no event (WH-9)",
+    (why) => {
+      expect(body(end({ why, error: new ServiceError("client_closed_request", "x") }))).toBeNull();
+    },
+  );
 
-  it("WH-11: the same event has the same id, completed and failed have different ones", () => {
+  it("the same event has the same id, completed and failed have different ones (WH-11)", () => {
     const ids = [end(), end(), end({ why: "failed", error: new ServiceError("internal_error", "x") })].map(
       (ending) => accounting().settlementOf(request, ending).event?.id,
     );
@@ -80,13 +83,13 @@ describe("Accounting", () => {
     expect(accounting(false).settlementOf(request, end()).event).toBeNull();
   });
 
-  it("USE-8: the cost is that of the prices at the settlement", () => {
+  it("the cost is that of the prices at the settlement (USE-8)", () => {
     expect(accounting().settlementOf(request, end()).costNano).toBe(6 * 10 + 4 + 5 * 20);
     expect(accounting().costOf({ prices }, 7, 3)).toBe(7 * 10 + 3 * 20);
     expect(accounting().costOf({ prices: [] }, 7, 3)).toBe(0);
   });
 
-  it("state RL-14: an engine that fails before its first token costs no tokens", () => {
+  it("an engine that fails before its first token costs no tokens (state RL-14)", () => {
     const error = new ServiceError("upstream_error", "x");
     const nothing = { ...usage, completionTokens: 0 };
     const settled = accounting().settlementOf(request, end({ why: "failed", error, usage: nothing }));
@@ -96,7 +99,7 @@ describe("Accounting", () => {
     });
   });
 
-  it("USE-13: a lost request counts what was known of it and fails as replica_lost", () => {
+  it("a lost request counts what was known of it and fails as replica_lost (USE-13)", () => {
     const lost = { ...request, model: "m", admittedAtMs: nowMs - 60_000, promptTokens: 3, completionTokens: 2 };
     const settlement = accounting().settlementOfLost(lost, { prices });
     expect(settlement).toMatchObject({

@@ -7,12 +7,12 @@ const list = [
 ];
 
 describe("prices", () => {
-  it("USE-8: prompt, cached prompt and generated tokens have their own integer prices", () => {
+  it("prompt, cached prompt and generated tokens have their own integer prices (USE-8)", () => {
     const usage = { promptTokens: 100, cachedTokens: 40, completionTokens: 7 };
     expect(costNano({ input: 10, cachedInput: 1, output: 20 }, usage)).toBe(60 * 10 + 40 + 7 * 20);
   });
 
-  it("USE-8: a price holds from its time on", () => {
+  it("a price holds from its time on (USE-8)", () => {
     expect(pricesAt(list, 999).input).toBe(10);
     expect(pricesAt(list, 1_000).input).toBe(30);
     expect(pricesAt([], 5).output).toBe(0);

@@ -42,7 +42,7 @@ afterEach(() => rm(folder, { recursive: true, force: true }));
 const endedAtMs = Date.UTC(2026, 2, 1, 23, 59);
 
 describe("SpoolReplay", () => {
-  it("USE-11: hands over everything once the store answers, counted once and in the day in which it ended", async () => {
+  it("hands over everything once the store answers, counted once and in the day in which it ended (USE-11)", async () => {
     const state = createVolatileState({ clock: new FakeClock(Date.UTC(2026, 2, 2, 12)) });
     const spool = await FileSpool.open({ folder, sizeMax: 1_000, log: silentLog });
     await Promise.all(Array.from({ length: 200 }, (_, i) => spool.append(settlement(i, endedAtMs))));

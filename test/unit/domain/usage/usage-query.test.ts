@@ -30,7 +30,7 @@ async function ask(question: Partial<UsageQuestion>, asked: UsageRange[] = []) {
 }
 
 describe("queryUsage", () => {
-  it("USE-10: answers one bucket per day, used or not, the last one up to now", async () => {
+  it("answers one bucket per day, used or not, the last one up to now (USE-10)", async () => {
     const { buckets, next } = await ask({ startMs: day("2026-03-07") });
     expect(buckets.map(({ startMs }) => startMs)).toEqual(
       ["2026-03-07", "2026-03-08", "2026-03-09", "2026-03-10"].map(day),
@@ -40,7 +40,7 @@ describe("queryUsage", () => {
     expect(next).toBeNull();
   });
 
-  it("USE-10: sums over what is not grouped by, and keeps apart what is", async () => {
+  it("sums over what is not grouped by, and keeps apart what is (USE-10)", async () => {
     const whole = await ask({ startMs: day("2026-03-08"), endMs: day("2026-03-09") });
     expect(whole.buckets[0]?.results).toMatchObject([{ requests: 7n, promptTokens: 70n, model: null, keyId: null }]);
     const byModel = await ask({ startMs: day("2026-03-08"), endMs: day("2026-03-09"), groupBy: ["model"] });
@@ -56,7 +56,7 @@ describe("queryUsage", () => {
     ]);
   });
 
-  it("USE-9: sums beyond 2^53 are exact", async () => {
+  it("sums beyond 2^53 are exact (USE-9)", async () => {
     const { buckets } = await ask({ limit: 1 });
     expect(buckets[0]?.results[0]?.promptTokens).toBe(2n ** 60n * 10n);
   });

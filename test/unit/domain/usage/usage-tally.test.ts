@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 import { UsageTally } from "../../../../src/domain/usage/usage-tally.js";
 
 describe("UsageTally", () => {
-  it("CHAT-3: counts the prompt once and sums the choices", () => {
+  it("counts the prompt once and sums the choices (CHAT-3)", () => {
     const tally = new UsageTally();
     tally.prompt(0, 7, 2);
     tally.produced(0, 3);
@@ -11,7 +11,7 @@ describe("UsageTally", () => {
     expect(tally.total()).toEqual({ promptTokens: 7, cachedTokens: 2, completionTokens: 9, reasoningTokens: 0 });
   });
 
-  it("CMPL-13: counts every prompt of a batch once, whatever its choices", () => {
+  it("counts every prompt of a batch once, whatever its choices (CMPL-13)", () => {
     const tally = new UsageTally();
     tally.prompt(0, 3, 0);
     tally.prompt(2, 4, 0);

@@ -83,7 +83,7 @@ const any = { account: "", state: "", endpointId: "", eventType: "", fromMs: nul
 const firstPage = { pageSize: 0, pageToken: "" };
 
 describe("listing deliveries", () => {
-  it("WH-45: filters by all that is named, and pages", async () => {
+  it("filters by all that is named, and pages (WH-45)", async () => {
     const { deliveries, filters } = open();
     const question = {
       account: "a",
@@ -109,7 +109,7 @@ describe("listing deliveries", () => {
     ["created_before", { toMs: 1e300 }],
     ["replay_id", { replayId: "two words" }],
     ["page_token", { pageToken: Buffer.from("two words").toString("base64url") }],
-  ])("WH-45: refuses a bad %s and names it", async (param, changes) => {
+  ])("refuses a bad %s and names it (WH-45)", async (param, changes) => {
     const { deliveries } = open();
     const refusal = { code: "invalid_value", param };
     await expect(deliveries.list({ ...any, ...firstPage, ...changes })).rejects.toMatchObject(refusal);
@@ -125,7 +125,7 @@ describe("listing deliveries", () => {
 });
 
 describe("a retry by hand", () => {
-  it("WH-46 KEY-23: is queued in the name of who asked, and written down", async () => {
+  it("is queued in the name of who asked, and written down (WH-46, KEY-23)", async () => {
     const { deliveries, retries, acts } = open();
     const order = { id: deliveryId, restartSchedule: true, resendDelivered: false };
     expect(await deliveries.retry(order, callerOf("ses_1"))).toEqual(delivery);
@@ -148,7 +148,7 @@ describe("a retry by hand", () => {
     ["endpoint_deleted", "conflict", false, "new endpoint"],
     ["unknown", "not_found", null, "no delivery"],
   ] as const)(
-    "WH-47 WH-50: of one that is %s is refused as %s, with what to do",
+    "of one that is %s is refused as %s, with what to do (WH-47, WH-50)",
     async (outcome, code, again, words) => {
       const { deliveries, acts } = open({ outcome });
       const order = { id: deliveryId, restartSchedule: false, resendDelivered: false };
@@ -178,7 +178,7 @@ const step = (queued: number, next: string | null, more: Partial<ReplayStep> = {
 });
 
 describe("a replay", () => {
-  it("WH-48: goes on in steps of 500 to the end of the span, 50 a second, and tells how far it is", async () => {
+  it("goes on in steps of 500 to the end of the span, 50 a second, and tells how far it is (WH-48)", async () => {
     const steps = [step(500, "1"), step(20, "2", { waiting: 100, delivered: 3 }), step(7, null, { failed: 4 })];
     const { deliveries, replays, acts } = open({ steps });
     const { progress, toMs, replayId } = await deliveries.replay(wish, callerOf("ses_1"));
@@ -196,7 +196,7 @@ describe("a replay", () => {
     ]);
   });
 
-  it("WH-48: queues 10,000 a call at most", async () => {
+  it("queues 10,000 a call at most (WH-48)", async () => {
     const steps = [...Array.from({ length: 19 }, (_, i) => step(500, String(i))), step(490, "19"), step(10, "20")];
     const { deliveries, replays } = open({ steps: [...steps, step(500, "21")] });
     const { progress } = await deliveries.replay(wish, callerOf());
@@ -204,7 +204,7 @@ describe("a replay", () => {
     expect(replays.slice(-2).map(({ max }) => max)).toEqual([500, 10]);
   });
 
-  it("WH-48: asked for again it is the same replay; another start, endpoint, choice or name is another", async () => {
+  it("asked for again it is the same replay; another start, endpoint, choice or name is another (WH-48)", async () => {
     const idOf = async (changes: Partial<ReplayWish>): Promise<string> => {
       const { deliveries } = open({ steps: [step(0, null)] });
       return (await deliveries.replay({ ...wish, ...changes }, callerOf())).replayId;
@@ -229,20 +229,20 @@ describe("a replay", () => {
     ["endpoint_id", "invalid_value", { endpointId: "" }],
     ["account", "invalid_value", { account: "No Account" }],
     ["replay_id", "invalid_value", { replayId: "a".repeat(65) }],
-  ])("WH-48: refuses a bad %s as %s", async (param, code, changes) => {
+  ])("refuses a bad %s as %s (WH-48)", async (param, code, changes) => {
     const { deliveries, replays } = open({ steps: [step(0, null)] });
     await expect(deliveries.replay({ ...wish, ...changes }, callerOf())).rejects.toMatchObject({ code, param });
     expect(replays).toEqual([]);
   });
 
-  it("WH-48: is refused for an endpoint that is not there, and for one that takes nothing", async () => {
+  it("is refused for an endpoint that is not there, and for one that takes nothing (WH-48)", async () => {
     const missing = open({ status: null }).deliveries.replay(wish, callerOf());
     await expect(missing).rejects.toMatchObject({ code: "not_found", param: "endpoint_id" });
     const disabled = open({ status: "disabled" }).deliveries.replay(wish, callerOf());
     await expect(disabled).rejects.toMatchObject({ code: "conflict", message: expect.stringContaining("disabled") });
   });
 
-  it("KEY-23: one that is cut short is written down with what it had queued, and why it ended", async () => {
+  it("one that is cut short is written down with what it had queued, and why it ended (KEY-23)", async () => {
     const away = open({ steps: [step(500, "1")] });
     const lost = away.deliveries.replay(wish, callerOf());
     await expect(lost).rejects.toMatchObject({ code: "storage_unavailable" });

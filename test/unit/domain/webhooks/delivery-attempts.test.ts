@@ -11,7 +11,7 @@ beforeEach(() => {
 afterEach(() => dispatching.close());
 
 describe("an attempt", () => {
-  it("WH-15 WH-18: is signed for its own time and says which one it is", async () => {
+  it("is signed for its own time and says which one it is (WH-15, WH-18)", async () => {
     const { receivers } = dispatching;
     await dispatching.insert("we_a", {}, ["whsec_bmV3"]);
     receivers.answer = () => answered(receivers.got.length < 3 ? 500 : 200);
@@ -42,7 +42,7 @@ describe("an attempt", () => {
     expect(new Set(receivers.got.map(({ headers }) => headers["service-signature"])).size).toBe(3);
   });
 
-  it("WH-7 WH-16: is signed with the old secret, too, until that expires", async () => {
+  it("is signed with the old secret, too, until that expires (WH-7, WH-16)", async () => {
     const { receivers } = dispatching;
     await dispatching.insert("we_a", {}, ["whsec_bmV3", "whsec_b2xk"]);
     await dispatching.startIdle();
@@ -68,7 +68,7 @@ describe("an attempt", () => {
     ]);
   });
 
-  it("WH-7: a secret that is replaced without overlap signs no attempt that comes after", async () => {
+  it("a secret that is replaced without overlap signs no attempt that comes after (WH-7)", async () => {
     const { receivers, box } = dispatching;
     await dispatching.insert("we_a", {}, ["whsec_b2xk"]);
     receivers.answer = () => answered(500);
@@ -106,7 +106,7 @@ describe("an attempt", () => {
     expect(JSON.stringify(dispatching.log.lines)).not.toContain("whsec_");
   });
 
-  it("WH-44: is recorded with its time, its answer and when the next one is due", async () => {
+  it("is recorded with its time, its answer and when the next one is due (WH-44)", async () => {
     const { receivers, clock } = dispatching;
     await dispatching.insert("we_a");
     receivers.answer = () => receivers.after(1_200, unanswered("timeout"));
@@ -133,7 +133,7 @@ describe("an attempt", () => {
     ]);
   });
 
-  it("WH-30: nothing is sent after an endpoint was disabled or deleted", async () => {
+  it("nothing is sent after an endpoint was disabled or deleted (WH-30)", async () => {
     const { receivers, state } = dispatching;
     receivers.answer = () => answered(500);
     for (const id of ["we_a", "we_b"]) await dispatching.insert(id);
@@ -150,7 +150,7 @@ describe("an attempt", () => {
     expect(receivers.got).toHaveLength(2);
   });
 
-  it("WH-30: nothing is sent when an endpoint is disabled between claim and attempt", async () => {
+  it("nothing is sent when an endpoint is disabled between claim and attempt (WH-30)", async () => {
     const { receivers, state } = dispatching;
     await dispatching.insert("we_a");
     const id = await dispatching.emit("we_a");
@@ -175,7 +175,7 @@ describe("an attempt", () => {
 });
 
 describe("what it tells", () => {
-  it("WH-51: tells of each attempt what became of it, its answer, its time and how late it was", async () => {
+  it("tells of each attempt what became of it, its answer, its time and how late it was (WH-51)", async () => {
     const { receivers, ends } = dispatching;
     await dispatching.insert("we_a");
     await dispatching.emit("we_a");

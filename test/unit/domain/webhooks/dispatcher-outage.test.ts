@@ -32,7 +32,7 @@ describe("a store that is away", () => {
     return { away, all, deps };
   }
 
-  it("WH-35: pauses deliveries however long it is away, and they go on within 5 s of its return", async () => {
+  it("pauses deliveries however long it is away, and they go on within 5 s of its return (WH-35)", async () => {
     const { receivers, clock, log } = dispatching;
     const { all, deps } = interrupted();
     await dispatching.insert("we_a");
@@ -53,7 +53,7 @@ describe("a store that is away", () => {
     expect(log.lines.map(({ level }) => level)).toEqual(["error", "info"]);
   });
 
-  it("WH-35: the end of an attempt that it could not take is told again, and the retry is due after the failure", async () => {
+  it("the end of an attempt that it could not take is told again, and the retry is due after the failure (WH-35)", async () => {
     const { receivers, clock, ends } = dispatching;
     const { away, deps } = interrupted();
     await dispatching.insert("we_a");
@@ -76,7 +76,7 @@ describe("a store that is away", () => {
     expect(receivers.got).toHaveLength(1);
   });
 
-  it("WH-32 WH-35: what it does not take within the lease is dropped and told, and the delivery repeats", async () => {
+  it("what it does not take within the lease is dropped and told, and the delivery repeats (WH-32, WH-35)", async () => {
     const { receivers, ends, log } = dispatching;
     const { away, deps } = interrupted();
     await dispatching.insert("we_a");
@@ -103,7 +103,7 @@ describe("a store that is away", () => {
       attempt: 500,
     },
   ])(
-    "WH-33 WH-35: the end of an attempt that outlasted its lease is told again for a moment, and $what",
+    "the end of an attempt that outlasted its lease is told again for a moment, and $what (WH-33, WH-35)",
     async ({ isTakenOver, effects, attempt }) => {
       const { receivers, ends } = dispatching;
       const { away, deps } = interrupted();
@@ -124,7 +124,7 @@ describe("a store that is away", () => {
     },
   );
 
-  it("WH-35: a claim whose endpoint it cannot tell is attempted as soon as it can", async () => {
+  it("a claim whose endpoint it cannot tell is attempted as soon as it can (WH-35)", async () => {
     const { receivers } = dispatching;
     const { away, deps } = interrupted();
     await dispatching.insert("we_a");

@@ -20,7 +20,7 @@ function retry(deliveryId: string, changes: Partial<RetryRequest> = {}) {
 }
 
 describe("the schedule", () => {
-  it("WH-25 WH-26 WH-27: six attempts, each due to the millisecond after the end of the failure before, and no seventh", async () => {
+  it("six attempts, each due to the millisecond after the end of the failure before, and no seventh (WH-25, WH-26, WH-27)", async () => {
     const { receivers, clock } = dispatching;
     await dispatching.insert("we_a");
     receivers.answer = () => receivers.after(700, answered(503));
@@ -51,7 +51,7 @@ describe("the schedule", () => {
     expect(new Set(receivers.got.map(({ body }) => body)).size).toBe(1);
   });
 
-  it("WH-46: a retry by hand after the last failure is one attempt, and its failure is final", async () => {
+  it("a retry by hand after the last failure is one attempt, and its failure is final (WH-46)", async () => {
     await dispatching.insert("we_a");
     await dispatching.startIdle();
     const id = await dispatching.emit("we_a");
@@ -72,7 +72,7 @@ describe("the schedule", () => {
     expect(await dispatching.find(id)).toMatchObject({ state: "delivered", reason: null, attemptsMade: 8 });
   });
 
-  it("WH-46: with a schedule that is started anew, five retries follow", async () => {
+  it("with a schedule that is started anew, five retries follow (WH-46)", async () => {
     await dispatching.insert("we_a");
     await dispatching.startIdle();
     const id = await dispatching.emit("we_a");
@@ -85,7 +85,7 @@ describe("the schedule", () => {
     expect(await dispatching.find(id)).toMatchObject({ state: "permanently_failed", attemptsMade: 12 });
   });
 
-  it("WH-47: a retry by hand of one that waits takes the place of the retry it waits for", async () => {
+  it("a retry by hand of one that waits takes the place of the retry it waits for (WH-47)", async () => {
     await dispatching.insert("we_a");
     dispatching.receivers.answer = () => answered(500);
     await dispatching.startIdle();
@@ -100,7 +100,7 @@ describe("the schedule", () => {
     expect(gaps()).toEqual([10_000, ...scheduleMs.slice(1)]);
   });
 
-  it("WH-28: what a receiver says of waiting or of being gone is noted and not obeyed", async () => {
+  it("what a receiver says of waiting or of being gone is noted and not obeyed (WH-28)", async () => {
     const { receivers } = dispatching;
     await dispatching.insert("we_a");
     receivers.answer = () => ({ ...answered(410), retryAfter: "3600" });

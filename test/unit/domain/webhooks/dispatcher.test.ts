@@ -9,7 +9,7 @@ beforeEach(() => {
 afterEach(() => dispatching.close());
 
 describe("fairness", () => {
-  it("WH-37: eight of an endpoint are under way at once, and no more", async () => {
+  it("eight of an endpoint are under way at once, and no more (WH-37)", async () => {
     const { receivers } = dispatching;
     await dispatching.insert("we_a");
     receivers.answer = () => receivers.after(1_000, answered(200));
@@ -23,7 +23,7 @@ describe("fairness", () => {
     expect(receivers.openMax).toBe(8);
   });
 
-  it("WH-37: sixty-four of a process are under way at once, and no more", async () => {
+  it("sixty-four of a process are under way at once, and no more (WH-37)", async () => {
     const { receivers } = dispatching;
     for (let i = 0; i < 12; i++) await dispatching.insert(`we_${i}`);
     receivers.answer = () => receivers.after(1_000, answered(200));
@@ -38,7 +38,7 @@ describe("fairness", () => {
     expect(dispatcher.inFlight).toBe(0);
   });
 
-  it("WH-37: an endpoint that hangs delays a good one by less than a second, at 300 deliveries each", async () => {
+  it("an endpoint that hangs delays a good one by less than a second, at 300 deliveries each (WH-37)", async () => {
     const { receivers, clock } = dispatching;
     for (const id of ["we_hangs", "we_good"]) await dispatching.insert(id);
     receivers.answer = ({ url, budgetMs }) =>
@@ -53,7 +53,7 @@ describe("fairness", () => {
     expect(Math.max(...good.map(({ atMs }) => atMs)) - startedAtMs).toBeLessThan(1_000);
   });
 
-  it("WH-31: first attempts of an endpoint begin in the order of their making", async () => {
+  it("first attempts of an endpoint begin in the order of their making (WH-31)", async () => {
     const { receivers } = dispatching;
     await dispatching.insert("we_a");
     const ids = await dispatching.emitMany("we_a", 50);
@@ -62,7 +62,7 @@ describe("fairness", () => {
     expect(receivers.got.map(({ headers }) => headers["service-delivery-id"])).toEqual(ids);
   });
 
-  it("WH-52: at most four attempts begin without a turn for everything else", async () => {
+  it("at most four attempts begin without a turn for everything else (WH-52)", async () => {
     const { receivers, clock } = dispatching;
     for (let i = 0; i < 12; i++) await dispatching.insert(`we_${i}`);
     await dispatching.emitMany("we_0", 10);
@@ -81,7 +81,7 @@ describe("fairness", () => {
     expect(Math.max(...perTurn.values())).toBe(4);
   });
 
-  it("WH-52: then everything else has twice the time that they took", async () => {
+  it("then everything else has twice the time that they took (WH-52)", async () => {
     const { receivers, clock } = dispatching;
     await dispatching.insert("we_a");
     await dispatching.emitMany("we_a", 8);
@@ -127,14 +127,14 @@ describe("fairness", () => {
 });
 
 describe("leases", () => {
-  it("WH-34: a lease that leaves no 5 s beside the attempt is refused", () => {
+  it("a lease that leaves no 5 s beside the attempt is refused (WH-34)", () => {
     expect(settings.leaseMs).toBe(3 * settings.budgetMs);
     expect(() => dispatching.start({ settings: { budgetMs: 10_001 } })).toThrow(RangeError);
     expect(() => dispatching.start({ settings: { leaseMs: 9_999 } })).toThrow(RangeError);
     expect(dispatching.start({ settings: { budgetMs: 10_000 } })).toBeInstanceOf(Dispatcher);
   });
 
-  it("WH-33: an attempt that ends after another worker took the delivery over counts for nothing", async () => {
+  it("an attempt that ends after another worker took the delivery over counts for nothing (WH-33)", async () => {
     const { receivers, ends } = dispatching;
     await dispatching.insert("we_a");
     // The first worker stands still for 20 s, its budget's timer included.
@@ -181,7 +181,7 @@ describe("leases", () => {
 });
 
 describe("close", () => {
-  it("WH-36: claims nothing more, and what is under way ends as always", async () => {
+  it("claims nothing more, and what is under way ends as always (WH-36)", async () => {
     const { receivers } = dispatching;
     await dispatching.insert("we_a");
     receivers.answer = () => receivers.after(4_900, answered(200));
@@ -202,7 +202,7 @@ describe("close", () => {
     expect(dispatcher.inFlight).toBe(0);
   });
 
-  it("WH-36: gives back within 6 s what does not end, and another process sends it at once", async () => {
+  it("gives back within 6 s what does not end, and another process sends it at once (WH-36)", async () => {
     const { receivers, clock } = dispatching;
     await dispatching.insert("we_a");
     receivers.answer = () => (receivers.got.length === 1 ? new Promise(() => {}) : answered(200));
@@ -222,7 +222,7 @@ describe("close", () => {
     expect(await dispatching.find(id)).toMatchObject({ state: "delivered", attemptsMade: 1 });
   });
 
-  it("WH-36: takes 6 s at most while the store does not answer", async () => {
+  it("takes 6 s at most while the store does not answer (WH-36)", async () => {
     const { clock, state } = dispatching;
     await dispatching.insert("we_a");
     await dispatching.emit("we_a");

@@ -122,7 +122,7 @@ describe("EndpointBook", () => {
     expect(reads()).toBe(2);
   });
 
-  it("SEC-22: gives an endpoint to its own account only, read or remembered", async () => {
+  it("gives an endpoint to its own account only, read or remembered (SEC-22)", async () => {
     const { book, put } = openBook();
     put("we_a");
     const both = await Promise.all([book.find("other", "we_a"), book.find("a", "we_a")]);
@@ -145,7 +145,7 @@ describe("EndpointBook", () => {
     expect(reads()).toBe(before);
   });
 
-  it("WH-7 WH-16: secrets sign until they expire, the newest first and for good", async () => {
+  it("secrets sign until they expire, the newest first and for good (WH-7, WH-16)", async () => {
     const { book, put } = openBook();
     put("we_a", [
       ["whsec_new", null],

@@ -7,7 +7,7 @@ const dayMs = 86_400_000;
 const own = (id: string) => ({ id, account: "" });
 
 describe("making a webhook endpoint", () => {
-  it("WH-2: gives it an id, the choices of its owner, and defaults for the others", async () => {
+  it("gives it an id, the choices of its owner, and defaults for the others (WH-2)", async () => {
     const { endpoints, clock } = openEndpoints();
     const { endpoint, secret } = await endpoints.create(wanted({ description: "Bücher 📚" }), a);
     expect(endpoint).toEqual({
@@ -33,7 +33,7 @@ describe("making a webhook endpoint", () => {
     expect(await endpoints.list("", a)).toEqual([endpoint]);
   });
 
-  it("WH-5 USE-16: its secret is 32 random bytes of its own, and is kept encrypted for this endpoint only", async () => {
+  it("its secret is 32 random bytes of its own, and is kept encrypted for this endpoint only (WH-5, USE-16)", async () => {
     const { endpoints, state, box } = openEndpoints();
     const made = [await endpoints.create(wanted(), a), await endpoints.create(wanted(), a)];
     expect(new Set(made.map(({ secret }) => secret)).size).toBe(2);
@@ -59,21 +59,21 @@ describe("making a webhook endpoint", () => {
     ["max_in_flight", "integer_below_min_value", { maxInFlight: 0 }],
     ["max_in_flight", "integer_above_max_value", { maxInFlight: 65 }],
     ["account", "not_found", { account: "b" }],
-  ])("WH-3: a bad %s is %s and named: %j", async (param, code, changes) => {
+  ])("a bad %s is %s and named: %j (WH-3)", async (param, code, changes) => {
     const { endpoints, acts } = openEndpoints();
     await expect(endpoints.create(wanted(changes), a)).rejects.toMatchObject({ code, param });
     expect(await endpoints.list("", a)).toEqual([]);
     expect(acts).toEqual([]);
   });
 
-  it("WH-3: takes what lies just within the bounds", async () => {
+  it("takes what lies just within the bounds (WH-3)", async () => {
     const { endpoints } = openEndpoints();
     const most = wanted({ description: "a".repeat(256), maxInFlight: 64, status: "disabled" });
     const { endpoint } = await endpoints.create(most, a);
     expect(endpoint).toMatchObject({ maxInFlight: 64, status: "disabled", disabledReason: "by_hand" });
   });
 
-  it("WH-3: what cannot be delivered to is refused with the sender's own words, naming url", async () => {
+  it("what cannot be delivered to is refused with the sender's own words, naming url (WH-3)", async () => {
     const { endpoints, hand } = openEndpoints();
     hand.refusal = "The host has an address that is not public.";
     const refusal = { code: "invalid_value", param: "url", message: hand.refusal };
@@ -87,7 +87,7 @@ describe("making a webhook endpoint", () => {
     expect(await endpoints.update(own(endpoint.id), { description: "new" }, a)).toMatchObject({ description: "new" });
   });
 
-  it("WH-4: an account has at most so many endpoints, however many ask at once; others are not touched by that", async () => {
+  it("an account has at most so many endpoints, however many ask at once; others are not touched by that (WH-4)", async () => {
     const { endpoints } = openEndpoints({ endpointsMax: 20 });
     const all = await Promise.allSettled(Array.from({ length: 25 }, () => endpoints.create(wanted(), a)));
     const refused = all.filter((each) => each.status === "rejected");
@@ -100,7 +100,7 @@ describe("making a webhook endpoint", () => {
 });
 
 describe("changing a webhook endpoint", () => {
-  it("WH-2: changes what is named and nothing else, and tells why it is disabled", async () => {
+  it("changes what is named and nothing else, and tells why it is disabled (WH-2)", async () => {
     const { endpoints, clock } = openEndpoints();
     const { endpoint } = await endpoints.create(wanted(), a);
     clock.advance(1_000);
@@ -112,7 +112,7 @@ describe("changing a webhook endpoint", () => {
     expect(enabled).toEqual({ ...endpoint, ...when, events, maxInFlight: 1 });
   });
 
-  it("WH-2: what the service disabled keeps its reason until it is enabled again", async () => {
+  it("what the service disabled keeps its reason until it is enabled again (WH-2)", async () => {
     const { endpoints, state } = openEndpoints();
     const { endpoint } = await endpoints.create(wanted(), a);
     const kept = await state.endpoints.find("a", endpoint.id);
@@ -136,7 +136,7 @@ describe("changing a webhook endpoint", () => {
     expect([description, maxInFlight, previousSecretExpiresAtMs === null]).toEqual(["new", 3, false]);
   });
 
-  it("SEC-22: an endpoint of another account answers as one that does not exist, whatever is asked", async () => {
+  it("an endpoint of another account answers as one that does not exist, whatever is asked (SEC-22)", async () => {
     const { endpoints, acts } = openEndpoints();
     const { endpoint } = await endpoints.create(wanted(), a);
     const before = acts.length;
@@ -164,7 +164,7 @@ describe("changing a webhook endpoint", () => {
     expect(await endpoints.get(own(endpoint.id), a)).toEqual(endpoint);
   });
 
-  it("SEC-22: the administrator names the account, and means `default` when none is named", async () => {
+  it("the administrator names the account, and means `default` when none is named (SEC-22)", async () => {
     const { endpoints } = openEndpoints();
     const { endpoint } = await endpoints.create(wanted({ account: "a" }), administrator);
     expect(await endpoints.list("", a)).toEqual([endpoint]);
@@ -177,7 +177,7 @@ describe("changing a webhook endpoint", () => {
     await expect(misnamed).rejects.toMatchObject({ code: "invalid_value", param: "account" });
   });
 
-  it("KEY-23: every change leaves one record of who did what, without a secret and without the URL's path", async () => {
+  it("every change leaves one record of who did what, without a secret and without the URL's path (KEY-23)", async () => {
     const { endpoints, acts } = openEndpoints();
     const { endpoint, secret } = await endpoints.create(wanted(), a);
     const target = own(endpoint.id);
@@ -210,7 +210,7 @@ describe("rotating a webhook secret", () => {
     return { ...parts, id: endpoint.id, secret, rotate, signing };
   }
 
-  it("WH-7: the old secret signs on for 24 hours, and is forgotten with the first change after that", async () => {
+  it("the old secret signs on for 24 hours, and is forgotten with the first change after that (WH-7)", async () => {
     const { endpoints, id, clock, rotate, signing, secret } = await openOne();
     const rotated = await rotate(null);
     expect(rotated.secret).not.toBe(secret);
@@ -228,7 +228,7 @@ describe("rotating a webhook secret", () => {
     expect(await signing()).toEqual([rotated.secret]);
   });
 
-  it("WH-7: with two on their way out a third rotation is refused with the time when the next expires", async () => {
+  it("with two on their way out a third rotation is refused with the time when the next expires (WH-7)", async () => {
     const { clock, rotate, signing, secret } = await openOne();
     const first = await rotate(2 * dayMs);
     const second = await rotate(7 * dayMs);
@@ -242,7 +242,7 @@ describe("rotating a webhook secret", () => {
     expect(await signing()).toEqual([third.secret, second.secret, first.secret]);
   });
 
-  it("WH-7: an overlap of 0 s drops the old secret at once, also when two others are on their way out", async () => {
+  it("an overlap of 0 s drops the old secret at once, also when two others are on their way out (WH-7)", async () => {
     const { rotate, signing, secret } = await openOne();
     const first = await rotate(0);
     expect(await signing()).toEqual([first.secret]);
@@ -257,7 +257,7 @@ describe("rotating a webhook secret", () => {
   it.each([
     [-1, "integer_below_min_value"],
     [7 * dayMs + 1, "integer_above_max_value"],
-  ])("WH-7: an overlap of %i ms is refused", async (overlapMs, code) => {
+  ])("an overlap of %i ms is refused (WH-7)", async (overlapMs, code) => {
     const { rotate, signing, secret } = await openOne();
     await expect(rotate(overlapMs)).rejects.toMatchObject({ code, param: "overlap" });
     expect(await signing()).toEqual([secret]);

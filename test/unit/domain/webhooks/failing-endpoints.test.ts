@@ -57,7 +57,7 @@ function hopeless(clock: FakeClock): EndpointHealth {
 }
 
 describe("FailingEndpoints", () => {
-  it("WH-38: calls an endpoint failing with the tenth failure in a row, once, and tells when it recovers", async () => {
+  it("calls an endpoint failing with the tenth failure in a row, once, and tells when it recovers (WH-38)", async () => {
     const { watch, clock } = oneEndpoint();
     const { failing, log, counts } = watch();
     for (let failuresInRow = 1; failuresInRow <= 30; failuresInRow++) {
@@ -72,7 +72,7 @@ describe("FailingEndpoints", () => {
     expect(counts).toEqual([1, 0]);
   });
 
-  it("WH-38: disables it after five days without a success and with 20 deliveries that failed for good", async () => {
+  it("disables it after five days without a success and with 20 deliveries that failed for good (WH-38)", async () => {
     const { watch, clock, kept } = oneEndpoint();
     const { failing, log, counts } = watch();
     const almost = [{ permanentlyFailed: 19 }, { failingSinceMs: clock.now() - 5 * day + 1 }, { failingSinceMs: null }];
@@ -93,14 +93,14 @@ describe("FailingEndpoints", () => {
     expect(counts.at(-1)).toBe(0);
   });
 
-  it("WH-38: the setting 0 turns that off", async () => {
+  it("the setting 0 turns that off (WH-38)", async () => {
     const { watch, clock, kept } = oneEndpoint(0);
     kept.health = hopeless(clock);
     await watch().failing.note(place, kept.health);
     expect(kept.record.status).toBe("enabled");
   });
 
-  it("WH-38: two processes that find it at once disable it once", async () => {
+  it("two processes that find it at once disable it once (WH-38)", async () => {
     const { watch, clock, kept } = oneEndpoint();
     kept.health = hopeless(clock);
     const watches = [watch(), watch()];
@@ -109,7 +109,7 @@ describe("FailingEndpoints", () => {
     expect(watches.flatMap(({ log }) => log.lines).filter(({ level }) => level === "error")).toHaveLength(1);
   });
 
-  it("WH-38: is overtaken by a change of its owner and tries again, and leaves alone what recovered meanwhile", async () => {
+  it("is overtaken by a change of its owner and tries again, and leaves alone what recovered meanwhile (WH-38)", async () => {
     const { watch, clock, kept, onReplace } = oneEndpoint();
     kept.health = hopeless(clock);
     let changes = 0;
@@ -147,7 +147,7 @@ describe("with a dispatcher", () => {
   });
   afterEach(() => dispatching.close());
 
-  it("WH-38: an endpoint to which nothing arrives for five days is disabled, and nothing is sent to it any more", async () => {
+  it("an endpoint to which nothing arrives for five days is disabled, and nothing is sent to it any more (WH-38)", async () => {
     const { receivers, state } = dispatching;
     await dispatching.insert("we_a");
     receivers.answer = () => answered(500);
@@ -171,7 +171,7 @@ describe("with a dispatcher", () => {
     expect(receivers.got).toHaveLength(sent);
   });
 
-  it("WH-38: sporadic failures never disable an endpoint, and one success resets the clock", async () => {
+  it("sporadic failures never disable an endpoint, and one success resets the clock (WH-38)", async () => {
     const { receivers, state } = dispatching;
     await dispatching.insert("we_a");
     dispatching.start({ settings: { retryDelaysMs: [] } });
@@ -185,7 +185,7 @@ describe("with a dispatcher", () => {
     expect(receivers.got).toHaveLength(24 * 6);
   });
 
-  it("WH-38: a recovery that another process has seen is found within a minute", async () => {
+  it("a recovery that another process has seen is found within a minute (WH-38)", async () => {
     const { receivers, state } = dispatching;
     await dispatching.insert("we_a");
     receivers.answer = () => answered(500);

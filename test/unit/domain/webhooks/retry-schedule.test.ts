@@ -7,19 +7,19 @@ const failed = { status: 500 };
 const scheduled = (retriesUsed: number) => ({ retriesUsed, isSingle: false });
 
 describe("outcomeOf", () => {
-  it.each([200, 201, 202, 204, 226, 299])("WH-19: status %i is a delivery", (status) => {
+  it.each([200, 201, 202, 204, 226, 299])("status %i is a delivery (WH-19)", (status) => {
     expect(outcomeOf(scheduled(0), { status }, retryDelaysMs)).toEqual({ state: "delivered" });
     expect(outcomeOf({ retriesUsed: 5, isSingle: true }, { status }, retryDelaysMs)).toEqual({ state: "delivered" });
   });
 
   it.each([null, 100, 101, 103, 199, 300, 301, 304, 308, 400, 404, 410, 429, 499, 500, 503, 599, 999])(
-    "WH-19 WH-28: status %s is a failure, and the schedule stays as it is",
+    "status %s is a failure, and the schedule stays as it is (WH-19, WH-28)",
     (status) => {
       expect(outcomeOf(scheduled(0), { status }, retryDelaysMs)).toEqual({ state: "awaiting_retry", delayMs: 30_000 });
     },
   );
 
-  it("WH-25 WH-27: waits 30 s, 2 min, 10 min, 30 min and 2 h, and gives up after the fifth retry", () => {
+  it("waits 30 s, 2 min, 10 min, 30 min and 2 h, and gives up after the fifth retry (WH-25, WH-27)", () => {
     const outcomes = [0, 1, 2, 3, 4, 5].map((retriesUsed) => outcomeOf(scheduled(retriesUsed), failed, retryDelaysMs));
     expect(outcomes).toEqual([
       ...[30, 120, 600, 1_800, 7_200].map((seconds) => ({ state: "awaiting_retry", delayMs: seconds * 1_000 })),
@@ -27,7 +27,7 @@ describe("outcomeOf", () => {
     ]);
   });
 
-  it("WH-46: a single attempt that fails is the last, however many retries are left", () => {
+  it("a single attempt that fails is the last, however many retries are left (WH-46)", () => {
     const failure = { state: "permanently_failed", reason: "manual_retry_failed" };
     expect(outcomeOf({ retriesUsed: 5, isSingle: true }, failed, retryDelaysMs)).toEqual(failure);
     expect(outcomeOf({ retriesUsed: 0, isSingle: true }, failed, retryDelaysMs)).toEqual(failure);
@@ -35,7 +35,7 @@ describe("outcomeOf", () => {
 });
 
 describe("toldLater", () => {
-  it("WH-25 WH-26: a store that hears late of a failure has the retry due after the failure, never before", () => {
+  it("a store that hears late of a failure has the retry due after the failure, never before (WH-25, WH-26)", () => {
     const retry = { state: "awaiting_retry", delayMs: 30_000 } as const;
     expect(toldLater(retry, 0)).toEqual(retry);
     expect(toldLater(retry, 0.9)).toEqual(retry);

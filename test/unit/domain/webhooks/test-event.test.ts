@@ -9,7 +9,7 @@ const a = keyCaller("a");
 const own = (id: string) => ({ id, account: "" });
 
 describe("a test event", () => {
-  it("WH-49: is a signed sample of the first type, sent once within the budget, and its answer is told", async () => {
+  it("is a signed sample of the first type, sent once within the budget, and its answer is told (WH-49)", async () => {
     const { endpoints, sent, clock } = openEndpoints();
     const { endpoint, secret } = await endpoints.create(wanted(), a);
     const outcome = await endpoints.sendTestEvent(own(endpoint.id), "", a);
@@ -26,7 +26,7 @@ describe("a test event", () => {
     expect(event["id"]).toMatch(/^evt_[0-9a-f]{32}$/);
   });
 
-  it.each(eventTypes)("WH-49: has the fields of a real %s, and an id that is new each time", async (type) => {
+  it.each(eventTypes)("has the fields of a real %s, and an id that is new each time (WH-49)", async (type) => {
     const { endpoints } = openEndpoints();
     const { endpoint } = await endpoints.create(wanted({ events: eventTypes }), a);
     const told = [
@@ -42,7 +42,7 @@ describe("a test event", () => {
     expect(fields).toContain(type === "usage.threshold_reached" ? "threshold_id" : "request_id");
   });
 
-  it("WH-49: leaves nothing behind: no delivery, and the endpoint's health as it was", async () => {
+  it("leaves nothing behind: no delivery, and the endpoint's health as it was (WH-49)", async () => {
     const { endpoints, state, hand } = openEndpoints();
     hand.answer = async () => ({ ...answered, status: 500 });
     const { endpoint } = await endpoints.create(wanted(), a);
@@ -52,7 +52,7 @@ describe("a test event", () => {
     expect(await state.deliveries.due()).toBe(0);
   });
 
-  it("WH-49: is refused for a type that the endpoint does not get, and for one that nobody knows", async () => {
+  it("is refused for a type that the endpoint does not get, and for one that nobody knows (WH-49)", async () => {
     const { endpoints, sent } = openEndpoints();
     const { endpoint } = await endpoints.create(wanted({ events: ["request.failed"] }), a);
     for (const type of ["request.completed", "request.started"]) {
@@ -62,7 +62,7 @@ describe("a test event", () => {
     expect(sent).toEqual([]);
   });
 
-  it("WH-43: the receiver's words are for the administrator only", async () => {
+  it("the receiver's words are for the administrator only (WH-43)", async () => {
     const { endpoints } = openEndpoints();
     const { endpoint } = await endpoints.create(wanted(), a);
     const toKey = await endpoints.sendTestEvent(own(endpoint.id), "", a);
@@ -72,7 +72,7 @@ describe("a test event", () => {
     expect(toAdministrator.result.response).toBe("thank you");
   });
 
-  it("WH-7: is signed with every secret that still signs", async () => {
+  it("is signed with every secret that still signs (WH-7)", async () => {
     const { endpoints, sent, clock } = openEndpoints();
     const { endpoint, secret: old } = await endpoints.create(wanted(), a);
     const { secret } = await endpoints.rotate(own(endpoint.id), 60_000, a);
@@ -91,7 +91,7 @@ describe("a test event", () => {
     ]);
   });
 
-  it("USE-16: is not sent when the secret cannot be decrypted, and is again after a rotation", async () => {
+  it("is not sent when the secret cannot be decrypted, and is again after a rotation (USE-16)", async () => {
     const { endpoints, state, sent } = openEndpoints();
     const { endpoint } = await endpoints.create(wanted(), a);
     const kept = await state.endpoints.find("a", endpoint.id);

@@ -33,14 +33,14 @@ function isAlive(pid: number): boolean {
 
 // Starts a program in TypeScript, which takes long on a machine that is busy with other tests.
 describe("a child whose server ends", { timeout: 60_000 }, () => {
-  it.each(["SIGTERM", "SIGKILL"] as const)("REL-4: ends with it, also when that is by %s", async (signal) => {
+  it.each(["SIGTERM", "SIGKILL"] as const)("ends with it, also when that is by %s (REL-4)", async (signal) => {
     const { server, pid } = await startServer();
     expect(isAlive(pid)).toBe(true);
     server.kill(signal);
     await eventually(() => !isAlive(pid), "the end of the child");
   });
 
-  it("REL-4: is killed when it is stopped and the server exits", async () => {
+  it("is killed when it is stopped and the server exits (REL-4)", async () => {
     const { server, pid } = await startServer();
     process.kill(pid, "SIGSTOP");
     server.kill("SIGTERM");

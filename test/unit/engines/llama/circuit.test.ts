@@ -5,20 +5,20 @@ import { RestartDelay } from "../../../../src/engines/llama/restart-delay.js";
 const minuteMs = 60_000;
 
 describe("Circuit", () => {
-  it("REL-4: opens at one crash more than allowed in five minutes", () => {
+  it("opens at one crash more than allowed in five minutes (REL-4)", () => {
     const circuit = new Circuit(5);
     for (let i = 0; i < 5; i += 1) expect(circuit.crashed(i * 1_000)).toBe(false);
     expect(circuit.crashed(5_000)).toBe(true);
   });
 
-  it("REL-4: forgets crashes after five minutes", () => {
+  it("forgets crashes after five minutes (REL-4)", () => {
     const circuit = new Circuit(1);
     expect(circuit.crashed(0)).toBe(false);
     expect(circuit.crashed(5 * minuteMs)).toBe(false);
     expect(circuit.crashed(5 * minuteMs + 1)).toBe(true);
   });
 
-  it("REL-4: cools down for 10 s, twice as long each time, five minutes at most", () => {
+  it("cools down for 10 s, twice as long each time, five minutes at most (REL-4)", () => {
     const circuit = new Circuit(0);
     let nowMs = 0;
     const coolDowns = Array.from({ length: 7 }, () => {
@@ -29,7 +29,7 @@ describe("Circuit", () => {
     expect(coolDowns).toEqual([10_000, 20_000, 40_000, 80_000, 160_000, 300_000, 300_000]);
   });
 
-  it("REL-4: begins at 10 s again five minutes after a cool-down", () => {
+  it("begins at 10 s again five minutes after a cool-down (REL-4)", () => {
     const circuit = new Circuit(0);
     circuit.open(0);
     expect(circuit.open(10_000 + 5 * minuteMs)).toBe(20_000);

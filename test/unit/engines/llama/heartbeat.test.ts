@@ -17,7 +17,7 @@ function watch(stallMs: number) {
 }
 
 describe("Heartbeat", () => {
-  it("REL-4: asks each second, and calls a silent side hung no later than the stall limit after its last sign", () => {
+  it("asks each second, and calls a silent side hung no later than the stall limit after its last sign (REL-4)", () => {
     const { clock, asked, heartbeat, stalls } = watch(30_000);
     clock.advance(500);
     heartbeat.heard();

@@ -35,7 +35,7 @@ describe("createLlamaEngine", () => {
     });
   });
 
-  it("REL-4: a child that hangs while it loads is killed within the stall limit", async () => {
+  it("a child that hangs while it loads is killed within the stall limit (REL-4)", async () => {
     const loading = prepare({ loads: ["hang"] }).load();
     const failed = expect(loading).rejects.toMatchObject({ code: "model_not_loaded" });
     await eventually(() => fake.lives === 1);

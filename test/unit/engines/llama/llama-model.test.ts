@@ -65,7 +65,7 @@ describe("LlamaModel", () => {
     expect(embedding.caps).toMatchObject({ shortenableEmbeddings: true, maxEmbedTokens: 512, tools: "none" });
   });
 
-  it("EMB-8: shortens vectors and makes them units again", async () => {
+  it("shortens vectors and makes them units again (EMB-8)", async () => {
     const model = await loadFake({ kind: "embedding" });
     const whole = await model.embed({ inputs: ["a", "b"] }, never);
     expect(whole.vectors).toEqual([new Float32Array([0.5, 0.5, 0.5, 0.5]), new Float32Array([0.5, 0.5, 0.5, 0.5])]);

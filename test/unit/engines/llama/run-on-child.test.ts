@@ -29,7 +29,7 @@ async function passSeconds(model: LoadedModel, seconds: number): Promise<void> {
 }
 
 describe("a call whose child ends", () => {
-  it("REL-4: is run once more when it had no output, and says accepted only once", async () => {
+  it("is run once more when it had no output, and says accepted only once (REL-4)", async () => {
     const model = await loadFake();
     const running = outcome(model, "die-once");
     await restartAfterCrash(1);
@@ -40,7 +40,7 @@ describe("a call whose child ends", () => {
     expect(model.stats()).toEqual({ slotsBusy: 0, producedTokens: 1, restarts: 1 });
   });
 
-  it("REL-4: is run no third time", async () => {
+  it("is run no third time (REL-4)", async () => {
     const model = await loadFake();
     const running = outcome(model, "die-accepted");
     await restartAfterCrash(1);
@@ -49,7 +49,7 @@ describe("a call whose child ends", () => {
     expect(model.stats().slotsBusy).toBe(0);
   });
 
-  it("REL-4: is not run again once it had output, and says what was produced", async () => {
+  it("is not run again once it had output, and says what was produced (REL-4)", async () => {
     const model = await loadFake();
     const { events, error } = await outcome(model, "die-talking 3");
     expect(textOf(events)).toBe("t1 t2 t3 ");
@@ -61,7 +61,7 @@ describe("a call whose child ends", () => {
     expect(model.stats()).toMatchObject({ slotsBusy: 0, producedTokens: 3 });
   });
 
-  it("REL-4: ends together with all others of that child, each by its own state", async () => {
+  it("ends together with all others of that child, each by its own state (REL-4)", async () => {
     const model = await loadFake();
     const talking = outcome(model, "deaf");
     await model.countTokens({ prompt: "a round trip" }, never);
@@ -72,14 +72,14 @@ describe("a call whose child ends", () => {
     expect((await silent).error).toMatchObject({ code: "engine_restarted", retryable: true });
   });
 
-  it("REL-4: holds for embeddings as well", async () => {
+  it("holds for embeddings as well (REL-4)", async () => {
     const model = await loadFake({ kind: "embedding" });
     const running = model.embed({ inputs: ["die-once", "b"] }, never);
     await restartAfterCrash(1);
     expect((await running).vectors).toHaveLength(2);
   });
 
-  it("REL-4: is over when its second try has no output before the stall limit after the loss, and leaves its slot", async () => {
+  it("is over when its second try has no output before the stall limit after the loss, and leaves its slot (REL-4)", async () => {
     const model = await loadFake();
     const running = [outcome(model, "die-slow 0"), outcome(model, "die-slow 0")];
     await restartAfterCrash(1);
@@ -93,7 +93,7 @@ describe("a call whose child ends", () => {
     expect(fake.lives).toBe(2);
   });
 
-  it("REL-4: goes on for as long as it takes when its second try had output in time", async () => {
+  it("goes on for as long as it takes when its second try had output in time (REL-4)", async () => {
     const model = await loadFake();
     const abort = new AbortController();
     const running = outcome(model, "die-slow 2", abort.signal);
@@ -189,7 +189,7 @@ describe("an aborted call", () => {
     expect(model.stats().slotsBusy).toBe(0);
   });
 
-  it("REL-4: that the child never ends makes the child count as hung", async () => {
+  it("that the child never ends makes the child count as hung (REL-4)", async () => {
     const model = await loadFake();
     const abort = new AbortController();
     const running = outcome(model, "deaf", abort.signal);

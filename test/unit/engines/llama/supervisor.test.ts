@@ -37,7 +37,7 @@ async function refusal(model: LoadedModel): Promise<EngineError> {
 }
 
 describe("supervision of a child", () => {
-  it("REL-4: a call after a crash waits for the next child, and the server's process is the same", async () => {
+  it("a call after a crash waits for the next child, and the server's process is the same (REL-4)", async () => {
     const model = await loadFake();
     const { pid } = process;
     const first = textOf((await outcome(model, "pid")).events);
@@ -51,7 +51,7 @@ describe("supervision of a child", () => {
     expect(model.stats().restarts).toBe(1);
   });
 
-  it("REL-4: a child that is killed while idle is replaced without a call", async () => {
+  it("a child that is killed while idle is replaced without a call (REL-4)", async () => {
     const model = await loadFake();
     const pid = Number(textOf((await outcome(model, "pid")).events));
     process.kill(pid, "SIGKILL");
@@ -60,7 +60,7 @@ describe("supervision of a child", () => {
     expect((await outcome(model, "say 1")).error).toBeNull();
   });
 
-  it("REL-4: restarts are spaced: 100 ms, twice as long each time, at most 5 s", async () => {
+  it("restarts are spaced: 100 ms, twice as long each time, at most 5 s (REL-4)", async () => {
     const model = await loadFake({ settings: { circuitCrashes: 100 } });
     for (const [i, delayMs] of [100, 200, 400, 800, 1_600, 3_200, 5_000, 5_000].entries()) {
       await crash(model);
@@ -72,7 +72,7 @@ describe("supervision of a child", () => {
     }
   });
 
-  it("REL-4: a stopped child is killed before the stall limit is over, and its calls end then", async () => {
+  it("a stopped child is killed before the stall limit is over, and its calls end then (REL-4)", async () => {
     const model = await loadFake();
     const pid = Number(textOf((await outcome(model, "pid")).events));
     const running = outcome(model, "stop-talking");
@@ -86,7 +86,7 @@ describe("supervision of a child", () => {
     expect((await outcome(model, "say 1")).error).toBeNull();
   });
 
-  it("REL-4: a child that no longer answers heartbeats is killed, and a call without an event ends as well", async () => {
+  it("a child that no longer answers heartbeats is killed, and a call without an event ends as well (REL-4)", async () => {
     const model = await loadFake();
     const running = outcome(model, "mute");
     await new Promise((resolve) => setImmediate(resolve));
@@ -109,7 +109,7 @@ describe("supervision of a child", () => {
     expect((await running).error?.code).toBe("engine_restarted");
   });
 
-  it("REL-4: one crash more than allowed opens the circuit: calls are refused at once, with the time of the next try", async () => {
+  it("one crash more than allowed opens the circuit: calls are refused at once, with the time of the next try (REL-4)", async () => {
     const model = await loadFake({ settings: { circuitCrashes: 2 } });
     await crash(model);
     await restart(2);
@@ -125,7 +125,7 @@ describe("supervision of a child", () => {
     expect(model.stats().slotsBusy).toBe(0);
   });
 
-  it("REL-4: after the cool-down one probe is loaded, and its success closes the circuit", async () => {
+  it("after the cool-down one probe is loaded, and its success closes the circuit (REL-4)", async () => {
     const model = await loadFake({ settings: { circuitCrashes: 1 } });
     await crash(model);
     await restart(2);
@@ -139,7 +139,7 @@ describe("supervision of a child", () => {
     expect((await outcome(model, "say 1")).error).toBeNull();
   });
 
-  it("REL-4: a probe that fails doubles the cool-down", async () => {
+  it("a probe that fails doubles the cool-down (REL-4)", async () => {
     const model = await loadFake({ loads: ["ok", "fail", "die", "fail", "ok"] });
     await crash(model);
     fake.clock.advance(100);
@@ -156,7 +156,7 @@ describe("supervision of a child", () => {
     expect((await outcome(model, "say 1")).error).toBeNull();
   });
 
-  it("REL-4 RETRY-1: a cool-down of more than a minute still comes with a wait that clients obey", async () => {
+  it("a cool-down of more than a minute still comes with a wait that clients obey (REL-4, RETRY-1)", async () => {
     const model = await loadFake({ loads: ["ok", "fail"] });
     await crash(model);
     fake.clock.advance(100);
@@ -175,7 +175,7 @@ describe("supervision of a child", () => {
     expect((await refusal(model)).retryAfterMs).toBe(30_000);
   });
 
-  it("REL-4: a caller that waited for its slot while the child was lost waits no longer than those that had one", async () => {
+  it("a caller that waited for its slot while the child was lost waits no longer than those that had one (REL-4)", async () => {
     const model = await loadFake({ loads: ["ok", "hang"] });
     await crash(model);
     fake.clock.advance(20_000);

@@ -5,7 +5,7 @@ const weather = { name: "weather", arguments: { city: "Oslo" } };
 const clock = { name: "clock", arguments: '{ "zone": "UTC" }' };
 
 describe("scripted model: tool calls", () => {
-  it("TOOL-10: makes its calls when they are offered and the choice is auto", async () => {
+  it("makes its calls when they are offered and the choice is auto (TOOL-10)", async () => {
     const model = await load({ text: "Hello.", tool_calls: [weather, clock] });
     const answer = answerOf(await run(model, offers(["clock", "weather"], { mode: "auto" })));
     expect(answer.calls.map(({ name, args }) => [name, args])).toEqual([
@@ -25,7 +25,7 @@ describe("scripted model: tool calls", () => {
     expect(answerOf(await run(model, offers([], { mode: "none" })))).toMatchObject({ text: "Hello.", calls: [] });
   });
 
-  it("TOOL-12: every call has an id of its own, in every choice of every answer", async () => {
+  it("every call has an id of its own, in every choice of every answer (TOOL-12)", async () => {
     const model = await load({ tool_calls: [weather, clock] });
     const ids: string[] = [];
     for (let i = 0; i < 20; i++) {
@@ -36,7 +36,7 @@ describe("scripted model: tool calls", () => {
     for (const id of ids) expect(id).toMatch(/^call_[A-Za-z0-9]{24}$/);
   });
 
-  it("TOOL-5 TOOL-11: required and named calls take their entry's arguments, or {}", async () => {
+  it("required and named calls take their entry's arguments, or {} (TOOL-5, TOOL-11)", async () => {
     const model = await load({ tool_calls: [weather] });
     const called = async (...args: Parameters<typeof offers>) =>
       answerOf(await run(model, offers(...args))).calls.map(({ name, args }) => [name, args]);
@@ -46,20 +46,20 @@ describe("scripted model: tool calls", () => {
     expect(await called(["other"], { mode: "named", name: "other" })).toEqual([["other", "{}"]]);
   });
 
-  it("TOOL-11 STRM-9: a call without arguments delivers {}", async () => {
+  it("a call without arguments delivers {} (TOOL-11, STRM-9)", async () => {
     for (const call of [{ name: "f" }, { name: "f", arguments: "" }]) {
       const answer = answerOf(await run(await load({ tool_call: call }), offers(["f"], { mode: "auto" })));
       expect(answer.calls.map(({ args }) => args)).toEqual(["{}"]);
     }
   });
 
-  it("TOOL-9: makes one call at most when several are not allowed", async () => {
+  it("makes one call at most when several are not allowed (TOOL-9)", async () => {
     const model = await load({ tool_calls: [weather, clock] });
     const request = offers(["clock", "weather"], { mode: "auto" }, { parallelToolCalls: false });
     expect(answerOf(await run(model, request)).calls).toHaveLength(1);
   });
 
-  it("STRM-6 STRM-7 STRM-8: a call ends before the next begins, and has its id and name in its first event only", async () => {
+  it("a call ends before the next begins, and has its id and name in its first event only (STRM-6, STRM-7, STRM-8)", async () => {
     const model = await load({ tool_calls: [clock, weather] });
     const events = await run(model, offers(["clock", "weather"], { mode: "auto" }));
     const calls = events.filter((event) => event.type === "tool");
@@ -75,7 +75,7 @@ describe("scripted model: tool calls", () => {
     expect(calls.map((event) => event.id !== undefined)).toEqual([true, false, false, false, false, true, false]);
   });
 
-  it("TOOL-15: a call that is cut ends with length and still delivers what there is", async () => {
+  it("a call that is cut ends with length and still delivers what there is (TOOL-15)", async () => {
     const model = await load({ tool_call: clock });
     for (const deltas of ["each", "joined"] as const) {
       const answer = answerOf(await run(model, offers(["clock"], { mode: "auto" }, { maxTokens: 2, deltas })));

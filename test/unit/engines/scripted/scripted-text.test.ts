@@ -43,7 +43,7 @@ describe("scripted model: text", () => {
     expect(answerOf(await run(model, asks("Hi", { maxTokens: 2 })))).toMatchObject({ reason: "length", text: "a b" });
   });
 
-  it("CHAT-6: clamps the answer to what is left of the context", async () => {
+  it("clamps the answer to what is left of the context (CHAT-6)", async () => {
     const model = await load({ text: "x", tokens: 100, context_length: 10 });
     expect(answerOf(await run(model, asks("a b c", { maxTokens: 50 })))).toMatchObject({
       reason: "length",
@@ -52,7 +52,7 @@ describe("scripted model: text", () => {
     expect(answerOf(await run(model, asks("a b c")))).toMatchObject({ reason: "length", usage: [3, 7] });
   });
 
-  it("CHAT-6 ERR-26: refuses only a prompt that alone is too long", async () => {
+  it("refuses only a prompt that alone is too long (CHAT-6, ERR-26)", async () => {
     const model = await load({ text: "x", context_length: 3 });
     expect(answerOf(await run(model, asks("a b c")))).toMatchObject({ reason: "length", usage: [3, 0] });
     await expect(run(model, asks("a b c d", { maxTokens: 9 }))).rejects.toMatchObject({
@@ -62,7 +62,7 @@ describe("scripted model: text", () => {
     });
   });
 
-  it("CHAT-8: counts the token that completes a stop string, and shows nothing of it", async () => {
+  it("counts the token that completes a stop string, and shows nothing of it (CHAT-8)", async () => {
     const model = await load({ text: "one two three four" });
     for (const deltas of ["each", "joined"] as const) {
       const answer = answerOf(await run(model, asks("Hi", { stop: ["wo th"], deltas })));
@@ -70,20 +70,20 @@ describe("scripted model: text", () => {
     }
   });
 
-  it("CHAT-8: shows what was held back when the text ends or is cut", async () => {
+  it("shows what was held back when the text ends or is cut (CHAT-8)", async () => {
     const model = await load({ text: "one two three" });
     expect(answerOf(await run(model, asks("Hi", { stop: ["three!"] }))).text).toBe("one two three");
     expect(answerOf(await run(model, asks("Hi", { stop: [" two three"], maxTokens: 2 }))).text).toBe("one two");
   });
 
-  it("CHAT-3: choices take turns, token by token", async () => {
+  it("choices take turns, token by token (CHAT-3)", async () => {
     const events = await run(await load({ text: "a b" }), asks("Hi", { n: 2 }));
     const order = events.flatMap((event) => ("choice" in event ? [`${event.type} ${event.choice}`] : []));
     expect(order).toEqual(["text 0", "text 1", "text 0", "finish 0", "text 1", "finish 1"]);
     expect(answerOf(events, 1)).toMatchObject({ text: "a b", usage: [1, 4] });
   });
 
-  it("CMPL-8: echo begins with the prompt, which counts as no output", async () => {
+  it("echo begins with the prompt, which counts as no output (CMPL-8)", async () => {
     const model = await load({ text: " done" });
     const prompted = { input: { prompt: "Well" }, echo: true } as const;
     expect(answerOf(await run(model, asks("", prompted)))).toMatchObject({ text: "Well done", usage: [1, 1] });
@@ -94,7 +94,7 @@ describe("scripted model: text", () => {
     });
   });
 
-  it("STRM-16: log probabilities come with their text, one per token, with as many alternatives as asked for", async () => {
+  it("log probabilities come with their text, one per token, with as many alternatives as asked for (STRM-16)", async () => {
     const model = await load({ text: "a b c" });
     for (const deltas of ["each", "joined"] as const) {
       const events = await run(model, asks("Hi", { logprobs: 2, deltas }));
@@ -114,7 +114,7 @@ describe("scripted model: text", () => {
     expect(without.some((event) => "logprobs" in event)).toBe(false);
   });
 
-  it("STRM-16: log probabilities of a stop string are not shown", async () => {
+  it("log probabilities of a stop string are not shown (STRM-16)", async () => {
     const events = await run(await load({ text: "a b END" }), asks("Hi", { logprobs: 0, stop: [" END"] }));
     const tokens = events.flatMap((event) => (event.type === "text" ? (event.logprobs ?? []) : []));
     expect(tokens.map(({ token }) => token)).toEqual(["a", " b"]);
@@ -135,7 +135,7 @@ describe("scripted model: text", () => {
     });
   });
 
-  it("RESP-11: its fingerprint changes with its options only", async () => {
+  it("its fingerprint changes with its options only (RESP-11)", async () => {
     const [a, same, other] = await Promise.all([load({ text: "a" }), load({ text: "a" }), load({ text: "b" })]);
     expect(a.fingerprint).toBe(same.fingerprint);
     expect(a.fingerprint).not.toBe(other.fingerprint);

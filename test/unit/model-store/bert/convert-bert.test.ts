@@ -63,7 +63,7 @@ describe("convertBert", () => {
     ["model.safetensors", framed('{"a":{"dtype":"BF16","shape":[1],"data_offsets":[0,2]}}'), "unsupported"],
     ["model.safetensors", Buffer.concat([Buffer.alloc(8, 0xff), Buffer.alloc(64)]), "malformed"],
     ["model.safetensors", safetensors({ other: [4] }), "unsupported"],
-  ])("SEC-25: refuses a %s that is %s", async (name, content, fault) => {
+  ])("refuses a %s that is %s (SEC-25)", async (name, content, fault) => {
     await writeFile(join(folder, name), content);
     await expect(convertBert(conversion())).rejects.toMatchObject({ name: "ModelFileError", fault });
   });

@@ -25,7 +25,7 @@ const row = (number: number) => ({
 const ids = () => readAdmissionJournal(folder).map(({ requestId }) => requestId);
 
 describe("AdmissionJournal", () => {
-  it("USE-13: has what was noted, at once, for whoever reads it after a kill", () => {
+  it("has what was noted, at once, for whoever reads it after a kill (USE-13)", () => {
     const journal = new AdmissionJournal(folder, () => 0, silentLog);
     journal.note(row(1));
     journal.note(row(2));
@@ -34,7 +34,7 @@ describe("AdmissionJournal", () => {
     expect(readdirSync(folder)).toEqual([]);
   });
 
-  it("USE-13: leaves out a line that a kill cut off", () => {
+  it("leaves out a line that a kill cut off (USE-13)", () => {
     new AdmissionJournal(folder, () => 0, silentLog).note(row(1));
     appendFileSync(join(folder, "uis.live-a"), '{"requestId":"req_2","acc');
     expect(ids()).toEqual(["req_1"]);

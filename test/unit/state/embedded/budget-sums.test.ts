@@ -57,7 +57,7 @@ beforeEach(() => {
 });
 
 describe("BudgetSums", () => {
-  it("USE-7: reads a sum once, and again when its period has ended", async () => {
+  it("reads a sum once, and again when its period has ended (USE-7)", async () => {
     kept = 2n;
     await sums.prepare("a", [budget, { ...budget, metric: "requests" }], noonMs);
     expect(sums.prepare("a", [budget], noonMs)).toBeNull();
@@ -69,7 +69,7 @@ describe("BudgetSums", () => {
     expect(reads.map(({ startMs }) => startMs)).toEqual([day.startMs, day.endMs]);
   });
 
-  it("USE-7: counts a settlement from its beginning, once, whatever the file answers first", async () => {
+  it("counts a settlement from its beginning, once, whatever the file answers first (USE-7)", async () => {
     const loading = sums.prepare("a", [budget], noonMs);
     const touched = sums.begin(settlement, noonMs);
     expect(sums.usedOf(budget)).toBe(15n);

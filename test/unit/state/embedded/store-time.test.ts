@@ -29,7 +29,7 @@ describe("StoreTime", () => {
     expect(time.aheadMs()).toBe(0);
   });
 
-  it("REL-20: never goes back and never stands still when the clock is set back, and is overtaken by it", () => {
+  it("never goes back and never stands still when the clock is set back, and is overtaken by it (REL-20)", () => {
     const { at, clock, pass } = clocks();
     const time = new StoreTime(clock, 0);
     at.wallMs -= hourMs;

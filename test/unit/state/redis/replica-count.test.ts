@@ -41,7 +41,7 @@ describe("ReplicaCount", () => {
     expect([await note(5), await note(2), await note(0)]).toEqual([5, 2, 1]);
   });
 
-  it("state RL-17: does not fall in an outage, nor after it before all can have come back", async () => {
+  it("does not fall in an outage, nor after it before all can have come back (state RL-17)", async () => {
     const { note } = await setUp();
     expect([await note(null), await note(null)]).toEqual([3, 3]);
     // The store has forgotten those that could not note themselves.
@@ -54,7 +54,7 @@ describe("ReplicaCount", () => {
     expect([await note(null), await note(4)]).toEqual([3, 4]);
   });
 
-  it("state RL-16: is taken anew when another process has come or goes", async () => {
+  it("is taken anew when another process has come or goes (state RL-16)", async () => {
     const { hear } = await setUp();
     expect([await hear(4), await hear(3)]).toEqual([4, 3]);
   });

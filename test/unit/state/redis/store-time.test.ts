@@ -8,7 +8,7 @@ describe("StoreTime", () => {
     return { clock, time: createStoreTime({ clock }) };
   }
 
-  it("state RL-19: is the store's time, whatever the process's wall clock says", () => {
+  it("is the store's time, whatever the process's wall clock says (state RL-19)", () => {
     const { clock, time } = atMonotonic(50);
     time.observe(1_000_000, 40, 50);
     expect(time.now()).toBe(1_000_000);

@@ -59,7 +59,7 @@ afterEach(async () => {
 });
 
 describe("FileSpool", () => {
-  it("USE-11: what was appended is there after a restart, in its order and unchanged", async () => {
+  it("what was appended is there after a restart, in its order and unchanged (USE-11)", async () => {
     const spool = await open();
     await Promise.all([1, 2, 3].map((number) => spool.append(settlement(number))));
     const again = await open();
@@ -68,7 +68,7 @@ describe("FileSpool", () => {
     expect(again.oldestAtMs).toBe(1_001);
   });
 
-  it("USE-11: what is released is gone, what came after it stays", async () => {
+  it("what is released is gone, what came after it stays (USE-11)", async () => {
     const spool = await open();
     for (const number of [1, 2, 3]) await spool.append(settlement(number));
     const [, second] = await spool.oldest(2);
@@ -86,7 +86,7 @@ describe("FileSpool", () => {
     expect(await ids(await open())).toEqual(["req_2"]);
   });
 
-  it("USE-11: a line that a crash cut off is left out, and the ones before it are kept", async () => {
+  it("a line that a crash cut off is left out, and the ones before it are kept (USE-11)", async () => {
     const spool = await open();
     for (const number of [1, 2]) await spool.append(settlement(number));
     const [name] = await readdir(join(folder, "spool"));
@@ -98,7 +98,7 @@ describe("FileSpool", () => {
     }
   });
 
-  it("USE-12: refuses what does not fit, as storage_unavailable", async () => {
+  it("refuses what does not fit, as storage_unavailable (USE-12)", async () => {
     const spool = await open(2);
     await spool.append(settlement(1));
     await spool.append(settlement(2));
@@ -108,7 +108,7 @@ describe("FileSpool", () => {
     expect(await ids(spool)).toEqual(["req_2", "req_3"]);
   });
 
-  it("USE-11: keeps what it can in memory when the disk cannot be written", async () => {
+  it("keeps what it can in memory when the disk cannot be written (USE-11)", async () => {
     const spool = await open();
     await rm(join(folder, "spool"), { recursive: true });
     await spool.append(settlement(1));
@@ -117,7 +117,7 @@ describe("FileSpool", () => {
     expect(spool.size).toBe(0);
   });
 
-  it("USE-12: tells that it is full when the disk cannot be written and memory has its 10,000", async () => {
+  it("tells that it is full when the disk cannot be written and memory has its 10,000 (USE-12)", async () => {
     const spool = await open(1_000_000);
     expect(spool.sizeMax).toBe(1_000_000);
     await rm(join(folder, "spool"), { recursive: true });
@@ -129,7 +129,7 @@ describe("FileSpool", () => {
     await spool.append(settlement(10_001));
   });
 
-  it("SEC-31: its files are the owner's alone", async () => {
+  it("its files are the owner's alone (SEC-31)", async () => {
     const spool = await open();
     await spool.append(settlement(1));
     await chmod(folder, 0o700);

@@ -46,7 +46,7 @@ describe("deliveries of the volatile state", () => {
     expect(await desk.claim()).toHaveLength(2);
   });
 
-  it("WH-26: is not a millisecond early", async () => {
+  it("is not a millisecond early (WH-26)", async () => {
     const { clock, desk } = setUp();
     await desk.insert(endpoint("we_a"));
     await desk.emit("we_a");

@@ -96,7 +96,7 @@ describe("metrics of calls", () => {
     }
   });
 
-  it("SEC-24: models beyond the first hundred share one series, whatever their number", async () => {
+  it("models beyond the first hundred share one series, whatever their number (SEC-24)", async () => {
     const calls = new CallMetrics();
     for (let i = 0; i < 1_000; i++) calls.callEnded(plainEnd({ model: `model-${i}` }));
     const lines = await linesOf(calls, "uis_requests_total{");

@@ -31,7 +31,7 @@ function waiting(endpointId: string, open: number, oldestDueAtMs: number | null)
 }
 
 describe("the metrics of webhooks", () => {
-  it("WH-51: count attempts by what became of them, and measure how long they took and how late they were", async () => {
+  it("count attempts by what became of them, and measure how long they took and how late they were (WH-51)", async () => {
     const metrics = new WebhookMetrics();
     const end = { effect: "delivered", answer: "2xx", durationMs: 20, latenessMs: 3 } as const;
     metrics.attemptEnded(end);
@@ -54,7 +54,7 @@ describe("the metrics of webhooks", () => {
     expect(lateness).toMatchObject({ '{le="0.005"}': 3, '{le="0.5"}': 3, '{le="1"}': 4, '{le="+Inf"}': 4 });
   });
 
-  it("WH-51: show how much waits for each endpoint and since when, from one question to the store", async () => {
+  it("show how much waits for each endpoint and since when, from one question to the store (WH-51)", async () => {
     let questions = 0;
     const page = await pageOf({
       inFlight: () => 7,
@@ -72,7 +72,7 @@ describe("the metrics of webhooks", () => {
     expect(questions).toBe(1);
   });
 
-  it("WH-51: have lines for the 100 endpoints that have waited longest, and one for all others", async () => {
+  it("have lines for the 100 endpoints that have waited longest, and one for all others (WH-51)", async () => {
     const all = Array.from({ length: 250 }, (_, i) => waiting(`we_${i}`, 2, nowMs - 1_000 * (250 - i)));
     const page = await pageOf({ backlog: async () => all });
     const backlog = metricLines(page, "uis_webhook_backlog");
@@ -82,7 +82,7 @@ describe("the metrics of webhooks", () => {
     expect(metricLines(page, "uis_webhook_oldest_seconds")['{endpoint="other"}']).toBe(150);
   });
 
-  it("WH-38 WH-51: show how many endpoints are failing", async () => {
+  it("show how many endpoints are failing (WH-38, WH-51)", async () => {
     const metrics = new WebhookMetrics();
     metrics.endpointsFailing(3);
     metrics.endpointsFailing(2);

@@ -28,7 +28,7 @@ async function readAll(stream: AsyncIterable<StreamChatCompletionResponse>): Pro
 }
 
 describe.each(protocols)("%s", (protocol) => {
-  it("KEY-17 GRPC-22: a unary call carries its credential to the core and answers with the request id", async () => {
+  it("a unary call carries its credential to the core and answers with the request id (KEY-17, GRPC-22)", async () => {
     const { core, client } = await startDoor();
     let id: string | null = null;
     const { completion } = await client(protocol).createChatCompletion(
@@ -55,7 +55,7 @@ describe.each(protocols)("%s", (protocol) => {
     });
   });
 
-  it("GRPC-22: a stream sends every item and the request id", async () => {
+  it("a stream sends every item and the request id (GRPC-22)", async () => {
     const { client } = await startDoor();
     let id: string | null = null;
     const stream = client(protocol).streamChatCompletion(
@@ -70,7 +70,7 @@ describe.each(protocols)("%s", (protocol) => {
     expect(id).toMatch(requestId);
   });
 
-  it("GRPC-3: a good end closes the context once and is no leave of the client", async () => {
+  it("a good end closes the context once and is no leave of the client (GRPC-3)", async () => {
     const { core, client, watch, bodies } = await startDoor();
     await client(protocol).createChatCompletion({ params });
     await readAll(client(protocol).streamChatCompletion({ params }));
@@ -80,7 +80,7 @@ describe.each(protocols)("%s", (protocol) => {
     expect(bodies.used).toBe(0);
   });
 
-  it("ERR-7 GRPC-9 GRPC-10 GRPC-22: an error has its code, ErrorInfo, and the path of the field from the request message", async () => {
+  it("an error has its code, ErrorInfo, and the path of the field from the request message (ERR-7, GRPC-9, GRPC-10, GRPC-22)", async () => {
     const { core, client } = await startDoor();
     core.chat = () => {
       throw new ServiceError("invalid_value", "'messages[0].role' is wrong.", { param: "messages[0].role" });
@@ -99,7 +99,7 @@ describe.each(protocols)("%s", (protocol) => {
     expect(error.metadata.get("x-request-id")).toBe(core.last.caller.requestId);
   });
 
-  it("RETRY-1 GRPC-10: a wait is told as RetryInfo and as metadata, also when the call was not let in", async () => {
+  it("a wait is told as RetryInfo and as metadata, also when the call was not let in (RETRY-1, GRPC-10)", async () => {
     const { core, client } = await startDoor();
     const overloaded = new ServiceError("server_is_overloaded", "No slot.", { retryAfterMs: 1500 });
     core.chat = () => {
@@ -118,7 +118,7 @@ describe.each(protocols)("%s", (protocol) => {
     }
   });
 
-  it("GRPC-21: a refused stream has its error in the protocol's own form", async () => {
+  it("a refused stream has its error in the protocol's own form (GRPC-21)", async () => {
     const { core, client } = await startDoor();
     core.beforeOpen = () => {
       throw new ServiceError("invalid_api_key", "No such key.");
@@ -128,7 +128,7 @@ describe.each(protocols)("%s", (protocol) => {
     expect(error.findDetails(ErrorInfoSchema)[0]?.reason).toBe("INVALID_API_KEY");
   });
 
-  it("GRPC-8: what is no ServiceError is masked, before and after the first message", async () => {
+  it("what is no ServiceError is masked, before and after the first message (GRPC-8)", async () => {
     const { core, client } = await startDoor();
     core.chat = () => {
       throw new Error("secret of the house");
@@ -156,7 +156,7 @@ describe.each(protocols)("%s", (protocol) => {
     expect(error.rawMessage).toBe("not \ufffd this");
   });
 
-  it("GRPC-3 GRPC-7: a client that cancels in mid-stream ends its call", async () => {
+  it("a client that cancels in mid-stream ends its call (GRPC-3, GRPC-7)", async () => {
     const { core, client } = await startDoor();
     core.chunks = async function* (_params, ctx) {
       yield textChunk("Hel");
@@ -175,7 +175,7 @@ describe.each(protocols)("%s", (protocol) => {
     expect((await failure).code).toBe(Code.Canceled);
   });
 
-  it("GRPC-3 GRPC-7: a client that cancels before its answer ends its call", async () => {
+  it("a client that cancels before its answer ends its call (GRPC-3, GRPC-7)", async () => {
     const { core, client } = await startDoor();
     core.chat = (_params, ctx) => untilAborted(ctx.signal);
     const abort = new AbortController();
@@ -208,7 +208,7 @@ describe.each(protocols)("%s", (protocol) => {
     await failure;
   });
 
-  it("GRPC-4: a client's deadline ends its call as `deadline`", async () => {
+  it("a client's deadline ends its call as `deadline` (GRPC-4)", async () => {
     const { core, client } = await startDoor();
     core.chat = (_params, ctx) => untilAborted(ctx.signal);
     const error = await failureOf(client(protocol).createChatCompletion({ params }, { timeoutMs: 100 }));

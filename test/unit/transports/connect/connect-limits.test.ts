@@ -93,7 +93,7 @@ const ways = [
 describe.each(ways)("$name", ({ path, type, frame, encode, errorOf }) => {
   const headers = { "content-type": type, authorization: handCredential };
 
-  it("SEC-5 GRPC-5 GRPC-21 GRPC-22: a refusal reaches a client that has sent its headers only, and its upload is not asked for", async () => {
+  it("a refusal reaches a client that has sent its headers only, and its upload is not asked for (SEC-5, GRPC-5, GRPC-21, GRPC-22)", async () => {
     const { core, url } = await startDoor();
     core.beforeOpen = () => {
       throw new ServiceError("invalid_api_key", "No such key.");
@@ -125,7 +125,7 @@ describe.each(ways)("$name", ({ path, type, frame, encode, errorOf }) => {
     expect((await answer).status).toBe(200);
   });
 
-  it("SEC-5 GRPC-12: a message of exactly the limit passes, an announced byte more is refused before it is sent", async () => {
+  it("a message of exactly the limit passes, an announced byte more is refused before it is sent (SEC-5, GRPC-12)", async () => {
     const { url } = await startDoor({ limits: { bodyBytesMax } });
     const fits = frame(messageOf(bodyBytesMax, encode));
     expect((await request(url + path, headers, fits)).status).toBe(200);
@@ -134,7 +134,7 @@ describe.each(ways)("$name", ({ path, type, frame, encode, errorOf }) => {
     req.destroy();
   });
 
-  it("SEC-5 GRPC-12: a body without a length is cut at the limit", async () => {
+  it("a body without a length is cut at the limit (SEC-5, GRPC-12)", async () => {
     const { core, url, bodies } = await startDoor({ limits: { bodyBytesMax } });
     const { req, answer } = startRequest(url + path, { ...headers, "transfer-encoding": "chunked" });
     req.on("error", () => {});
@@ -157,7 +157,7 @@ describe.each(ways)("$name", ({ path, type, frame, encode, errorOf }) => {
     expect((await request(url + path, headers, frame(messageOf(20_000, encode)))).status).toBe(200);
   });
 
-  it("SEC-6: a body that comes too slowly is refused", async () => {
+  it("a body that comes too slowly is refused (SEC-6)", async () => {
     const { url } = await startDoor({ limits: { bodyRateGraceMs: 50 } });
     const { req, answer } = startRequest(url + path, { ...headers, "content-length": 1_000 });
     req.on("error", () => {});
@@ -165,7 +165,7 @@ describe.each(ways)("$name", ({ path, type, frame, encode, errorOf }) => {
     expect(errorOf(await answer)).toMatchObject({ code: Code.DeadlineExceeded, reason: "REQUEST_TIMEOUT" });
   });
 
-  it("GRPC-11: an end while the body comes in is answered at once", async () => {
+  it("an end while the body comes in is answered at once (GRPC-11)", async () => {
     const { core, url } = await startDoor();
     const { req, answer } = startRequest(url + path, { ...headers, "content-length": 1_000 });
     req.on("error", () => {});
@@ -186,7 +186,7 @@ describe.each(ways)("$name", ({ path, type, frame, encode, errorOf }) => {
     expect(bodies.used).toBe(0);
   });
 
-  it("GRPC-9 GRPC-13: a message that cannot be decoded is refused with details, and its context closed", async () => {
+  it("a message that cannot be decoded is refused with details, and its context closed (GRPC-9, GRPC-13)", async () => {
     const { core, url } = await startDoor();
     const answer = await request(url + path, headers, frame(Buffer.from("ffffffff", "hex")));
     const isJson = type === "application/json";
@@ -200,7 +200,7 @@ describe.each(ways)("$name", ({ path, type, frame, encode, errorOf }) => {
     expect(core.last.refused).toBe(isJson ? "invalid_json" : "invalid_value");
   });
 
-  it("ERR-25: a deadline that passes while the answer is made is told in our words", async () => {
+  it("a deadline that passes while the answer is made is told in our words (ERR-25)", async () => {
     const { core, url } = await startDoor();
     core.chat = (_params, ctx) => untilAborted(ctx.signal);
     core.chunks = (_params, ctx) => silentUntilAborted(ctx.signal);
@@ -213,7 +213,7 @@ describe.each(ways)("$name", ({ path, type, frame, encode, errorOf }) => {
   });
 });
 
-it("GRPC-9: JSON that does not fit the message is refused with the field that does not, and as no broken JSON", async () => {
+it("JSON that does not fit the message is refused with the field that does not, and as no broken JSON (GRPC-9)", async () => {
   const { url } = await startDoor();
   const body = '{"params":{"temperature":"warm"}}';
   const authorized = { authorization: handCredential };
@@ -247,13 +247,16 @@ describe("what is no call", () => {
     ["application/proto", 404, connectErrorOf],
     ["application/connect+json", 200, connectErrorOf],
     ["application/grpc-web+proto", 200, grpcWebErrorOf],
-  ])("GRPC-21 GRPC-22: an RPC that does not exist is refused in the protocol of %s", async (type, status, errorOf) => {
-    const { url } = await startDoor();
-    const answer = await request(url + unknownPath, { "content-type": type }, "{}");
-    expect(answer.status).toBe(status);
-    expect(errorOf(answer)).toMatchObject({ code: Code.Unimplemented, reason: "UNKNOWN_URL" });
-    expect(answer.headers["x-request-id"]).toMatch(/^req_/);
-  });
+  ])(
+    "an RPC that does not exist is refused in the protocol of %s (GRPC-21, GRPC-22)",
+    async (type, status, errorOf) => {
+      const { url } = await startDoor();
+      const answer = await request(url + unknownPath, { "content-type": type }, "{}");
+      expect(answer.status).toBe(status);
+      expect(errorOf(answer)).toMatchObject({ code: Code.Unimplemented, reason: "UNKNOWN_URL" });
+      expect(answer.headers["x-request-id"]).toMatch(/^req_/);
+    },
+  );
 
   it("GET is 405 with Allow, after the credential", async () => {
     const { core, url } = await startDoor();
@@ -289,7 +292,7 @@ describe("what is no call", () => {
     expect(error).toMatchObject({ code: Code.InvalidArgument, reason: "INVALID_VALUE" });
   });
 
-  it("GRPC-23: a timeout that no timer can hold does not end the call", async () => {
+  it("a timeout that no timer can hold does not end the call (GRPC-23)", async () => {
     const { url } = await startDoor();
     const headers = { "content-type": "application/json", authorization: handCredential };
     const long = { ...headers, "connect-timeout-ms": "9999999999" };
@@ -299,7 +302,7 @@ describe("what is no call", () => {
 
 describe("a reader that does not read", () => {
   it.each(["application/connect+proto", "application/grpc-web+proto"])(
-    "REL-1 GRPC-14: %s: holds the engine back and is cut after limits.stall",
+    "%s: holds the engine back and is cut after limits.stall (REL-1, GRPC-14)",
     async (type) => {
       const { core, url } = await startDoor({ limits: { stallMs: 200 } });
       let pieces = 0;

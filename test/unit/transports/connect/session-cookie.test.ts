@@ -13,7 +13,7 @@ function open(headers: Record<string, string>, isSecure = false) {
 }
 
 describe("session cookie", () => {
-  it("KEY-22: has the name and the mark under TLS that keep it to this host and to TLS", () => {
+  it("has the name and the mark under TLS that keep it to this host and to TLS (KEY-22)", () => {
     const { res, browser } = open({ cookie: "uis_session=plain; __Host-uis_session=secure" }, true);
     expect(browser.sessionToken).toBe("secure");
     browser.keepSession("abc", 5_000);
@@ -22,14 +22,14 @@ describe("session cookie", () => {
     );
   });
 
-  it("KEY-22: has a plain name on a plain connection, where browsers refuse the other", () => {
+  it("has a plain name on a plain connection, where browsers refuse the other (KEY-22)", () => {
     const { res, browser } = open({ cookie: "__Host-uis_session=secure;uis_session=plain" });
     expect(browser.sessionToken).toBe("plain");
     browser.keepSession(null, 0);
     expect(res.getHeader("set-cookie")).toBe("uis_session=; Path=/; Max-Age=0; HttpOnly; SameSite=Strict");
   });
 
-  it("KEY-22: is marked for TLS behind a proxy that takes it off, because the page itself came by TLS", () => {
+  it("is marked for TLS behind a proxy that takes it off, because the page itself came by TLS (KEY-22)", () => {
     const cookie = "uis_session=plain; __Host-uis_session=secure";
     const { res, browser } = open({ cookie, host: "tools.example", origin: "https://tools.example" });
     expect(browser.sessionToken).toBe("secure");
@@ -39,7 +39,7 @@ describe("session cookie", () => {
     );
   });
 
-  it("KEY-22: behind such a proxy a foreign page is known by its session, and by its origin", () => {
+  it("behind such a proxy a foreign page is known by its session, and by its origin (KEY-22)", () => {
     const cookie = "__Host-uis_session=secure";
     const { browser } = open({ cookie, host: "tools.example", origin: "https://evil.example" });
     expect([browser.sessionToken, browser.isSameOrigin]).toEqual(["secure", false]);
@@ -69,7 +69,7 @@ describe("session cookie", () => {
     ["null", false, false],
     ["", false, false],
     [undefined, false, undefined],
-  ])("KEY-22: Origin %j (TLS: %s) is of this server: %s", (origin, isSecure, isSame) => {
+  ])("Origin %j (TLS: %s) is of this server: %s (KEY-22)", (origin, isSecure, isSame) => {
     const headers = { host: "localhost:8080", ...(origin === undefined ? {} : { origin }) };
     expect(open(headers, isSecure).browser.isSameOrigin).toBe(isSame);
   });
@@ -80,7 +80,7 @@ describe("session cookie", () => {
     ["same-site", "http://localhost:8080", false],
     ["cross-site", undefined, false],
     ["none", undefined, false],
-  ])("SEC-20: what comes from %s with the Origin %j is of this server: %s", (site, origin, isSame) => {
+  ])("what comes from %s with the Origin %j is of this server: %s (SEC-20)", (site, origin, isSame) => {
     const headers = { host: "localhost:8080", "sec-fetch-site": site, ...(origin === undefined ? {} : { origin }) };
     expect(open(headers).browser.isSameOrigin).toBe(isSame);
   });

@@ -56,7 +56,7 @@ async function doorOf(files: Partial<StaticFiles> = {}) {
 }
 
 describe("the door of files", () => {
-  it("SEC-21: everything goes out with a policy that lets nothing foreign in", async () => {
+  it("everything goes out with a policy that lets nothing foreign in (SEC-21)", async () => {
     const { get } = await doorOf({ documents: await readWebFolder(await planted({ "index.html": page })) });
     const policy =
       "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'";
@@ -104,7 +104,7 @@ describe("the door of files", () => {
     expect((await get(`/dashboard/${hashed}.gz`)).status).toBe(404);
   });
 
-  it("CONN-7: the folder's own name leads on to it, below whatever path a proxy serves it under, and without a redirect", async () => {
+  it("the folder's own name leads on to it, below whatever path a proxy serves it under, and without a redirect (CONN-7)", async () => {
     const { get } = await doorOf();
     const { status, headers, body } = await get("/dashboard?page=keys");
     expect([status, headers.location, headers["content-type"]]).toEqual([200, undefined, "text/html; charset=utf-8"]);

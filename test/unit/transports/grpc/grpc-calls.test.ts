@@ -19,7 +19,7 @@ const streamed = create(StreamChatCompletionRequestSchema, { params: { model: "m
 const requestId = /^req_[0-9a-f]{32}$/;
 
 describe("answers", () => {
-  it("KEY-17 GRPC-22: a unary call carries the credential of its metadata to the core and answers with the request id", async () => {
+  it("a unary call carries the credential of its metadata to the core and answers with the request id (KEY-17, GRPC-22)", async () => {
     const { core, client } = await startDoor();
     const {
       messages,
@@ -46,7 +46,7 @@ describe("answers", () => {
     });
   });
 
-  it("GRPC-1 GRPC-22: a stream sends every item and the request id", async () => {
+  it("a stream sends every item and the request id (GRPC-1, GRPC-22)", async () => {
     const { client } = await startDoor();
     const {
       messages,
@@ -58,7 +58,7 @@ describe("answers", () => {
     expect(headers?.get("x-request-id")[0]).toMatch(requestId);
   });
 
-  it("GRPC-3: a good end closes the context once and is no leave of the client", async () => {
+  it("a good end closes the context once and is no leave of the client (GRPC-3)", async () => {
     const { core, client } = await startDoor();
     await client.unary("createChatCompletion", chat, good());
     await client.collect("streamChatCompletion", streamed, good());
@@ -79,7 +79,7 @@ describe("answers", () => {
 });
 
 describe("errors", () => {
-  it("ERR-7 GRPC-9 GRPC-10 GRPC-22: an error has its code, ErrorInfo, and the path of the field from the request message", async () => {
+  it("an error has its code, ErrorInfo, and the path of the field from the request message (ERR-7, GRPC-9, GRPC-10, GRPC-22)", async () => {
     const { core, client } = await startDoor();
     core.chat = () => {
       throw new ServiceError("invalid_value", "'messages[0].role' is wrong.", { param: "messages[0].role" });
@@ -96,7 +96,7 @@ describe("errors", () => {
     expect(end.metadata.get("x-request-id")[0]).toBe(core.last.caller.requestId);
   });
 
-  it("RETRY-1 GRPC-10: a wait is told as RetryInfo and as metadata", async () => {
+  it("a wait is told as RetryInfo and as metadata (RETRY-1, GRPC-10)", async () => {
     const { core, client } = await startDoor();
     core.beforeOpen = () => {
       throw new ServiceError("server_is_overloaded", "No slot.", { retryAfterMs: 1500 });
@@ -107,7 +107,7 @@ describe("errors", () => {
     expect(end.metadata.get("retry-after")).toEqual(["2"]);
   });
 
-  it("GRPC-8: what is no ServiceError is masked, before and after the first message", async () => {
+  it("what is no ServiceError is masked, before and after the first message (GRPC-8)", async () => {
     const { core, client } = await startDoor();
     core.chat = () => {
       throw new Error("secret of the house");
@@ -147,7 +147,7 @@ describe("errors", () => {
 });
 
 describe("ends", () => {
-  it("GRPC-3 GRPC-7: a client that cancels in mid-stream ends its call", async () => {
+  it("a client that cancels in mid-stream ends its call (GRPC-3, GRPC-7)", async () => {
     const { core, client } = await startDoor();
     core.chunks = async function* (_params, ctx) {
       yield textChunk("Hel");
@@ -160,7 +160,7 @@ describe("ends", () => {
     expect(core.whyEnded(call)).toBe("client_left");
   });
 
-  it("GRPC-3: a client that cancels while it is being let in leaves nothing behind", async () => {
+  it("a client that cancels while it is being let in leaves nothing behind (GRPC-3)", async () => {
     const { core, client } = await startDoor();
     let letIn = (): void => {};
     let caller: Caller | undefined;
@@ -180,7 +180,7 @@ describe("ends", () => {
     expect(core.whyEnded(call)).toBe("client_left");
   });
 
-  it("GRPC-4: a client's deadline ends its call as `deadline`", async () => {
+  it("a client's deadline ends its call as `deadline` (GRPC-4)", async () => {
     const { core, client } = await startDoor();
     core.chat = (_params, ctx) => untilAborted(ctx.signal);
     const { status: end } = await client.unary("createChatCompletion", chat, good(), { deadline: Date.now() + 100 });

@@ -22,7 +22,7 @@ async function startHealth() {
 }
 
 describe("grpc.health.v1.Health", () => {
-  it("SEC-28 GRPC-17: answers without a credential, for the server and for each service", async () => {
+  it("answers without a credential, for the server and for each service (SEC-28, GRPC-17)", async () => {
     const { check, core } = await startHealth();
     for (const service of ["", InferenceService.typeName, CatalogService.typeName]) {
       expect(await check(service), service).toEqual({ code: status.OK, status: "SERVING" });
@@ -39,7 +39,7 @@ describe("grpc.health.v1.Health", () => {
     }
   });
 
-  it("GRPC-17: a watch sees NOT_SERVING when the server drains, and does not hold it up", async () => {
+  it("a watch sees NOT_SERVING when the server drains, and does not hold it up (GRPC-17)", async () => {
     const { client, door } = await startHealth();
     const watch = client.stream("Watch", { service: "" });
     const seen: string[] = [];

@@ -33,7 +33,7 @@ async function startRaw(...args: Parameters<typeof startDoor>) {
 }
 
 describe("before the body", () => {
-  it("SEC-5 GRPC-5 GRPC-21 GRPC-22: a refusal reaches a client that has sent its headers only", async () => {
+  it("a refusal reaches a client that has sent its headers only (SEC-5, GRPC-5, GRPC-21, GRPC-22)", async () => {
     const { core, raw } = await startRaw();
     core.beforeOpen = () => {
       throw new ServiceError("invalid_api_key", "No such key.");
@@ -43,7 +43,7 @@ describe("before the body", () => {
     expect(statusOf(answer).metadata.get("x-request-id")[0]).toMatch(/^req_/);
   });
 
-  it("SEC-5 GRPC-5: a refused upload is not received: its stream is closed with NO_ERROR after the status", async () => {
+  it("a refused upload is not received: its stream is closed with NO_ERROR after the status (SEC-5, GRPC-5)", async () => {
     const { core, raw } = await startRaw();
     core.beforeOpen = () => {
       throw new ServiceError("invalid_api_key", "No such key.");
@@ -85,7 +85,7 @@ describe("before the body", () => {
 });
 
 describe("the message", () => {
-  it("SEC-5 GRPC-12: one of exactly the limit passes, one byte more is RESOURCE_EXHAUSTED with our reason", async () => {
+  it("one of exactly the limit passes, one byte more is RESOURCE_EXHAUSTED with our reason (SEC-5, GRPC-12)", async () => {
     const { client } = await startDoor({ limits: { bodyBytesMax } });
     const overhead = requestOf(bodyBytesMax).length - bodyBytesMax;
     const call = (bytes: number) =>
@@ -100,7 +100,7 @@ describe("the message", () => {
     expect(end.metadata.get("x-request-id")[0]).toMatch(/^req_/);
   });
 
-  it("SEC-5 GRPC-12: the limit holds after inflating, too", async () => {
+  it("the limit holds after inflating, too (SEC-5, GRPC-12)", async () => {
     const { core, raw } = await startRaw({ limits: { bodyBytesMax } });
     const bomb = grpcFrame(gzipSync(requestOf(bodyBytesMax * 100)), true);
     expect(bomb.length).toBeLessThan(bodyBytesMax);
@@ -121,7 +121,7 @@ describe("the message", () => {
     expect(statusOf(answer).code).toBe(status.OK);
   });
 
-  it("GRPC-9 GRPC-13: one that cannot be decoded is INTERNAL, and its context is closed", async () => {
+  it("one that cannot be decoded is INTERNAL, and its context is closed (GRPC-9, GRPC-13)", async () => {
     const { core, raw } = await startRaw();
     const answer = await raw.call(path, grpcFrame(Buffer.from("ffffffffff", "hex")), credential);
     expect(errorFacts(statusOf(answer))).toMatchObject({ code: status.INTERNAL, reason: "INVALID_VALUE" });
@@ -149,7 +149,7 @@ describe("the message", () => {
 });
 
 describe("while the message comes in", () => {
-  it("ERR-25 GRPC-4: the client's deadline is answered in our words", async () => {
+  it("the client's deadline is answered in our words (ERR-25, GRPC-4)", async () => {
     const { core, raw } = await startRaw();
     const answer = await answerOf(raw.start(path, { ...credential, "grpc-timeout": "50m" }));
     expect(errorFacts(statusOf(answer))).toMatchObject({ code: status.DEADLINE_EXCEEDED, reason: "UPSTREAM_TIMEOUT" });
@@ -157,7 +157,7 @@ describe("while the message comes in", () => {
     expect(core.whyEnded(core.last)).toBe("deadline");
   });
 
-  it("GRPC-11: a stop of the service is answered at once", async () => {
+  it("a stop of the service is answered at once (GRPC-11)", async () => {
     const { core, door, raw } = await startRaw();
     const answer = answerOf(raw.start(path, credential));
     await core.opened();
@@ -169,7 +169,7 @@ describe("while the message comes in", () => {
     await drained;
   });
 
-  it("GRPC-3: a client that leaves leaves nothing behind", async () => {
+  it("a client that leaves leaves nothing behind (GRPC-3)", async () => {
     const { core, raw } = await startRaw();
     raw.start(path, credential);
     const call = await core.opened();
@@ -180,14 +180,14 @@ describe("while the message comes in", () => {
 });
 
 describe("while the answer is made", () => {
-  it("ERR-25 GRPC-4: the client's deadline is answered in our words", async () => {
+  it("the client's deadline is answered in our words (ERR-25, GRPC-4)", async () => {
     const { core, raw } = await startRaw();
     core.chat = (_params, ctx) => untilAborted(ctx.signal);
     const answer = await raw.call(path, grpcFrame(requestOf(1)), { ...credential, "grpc-timeout": "50m" });
     expect(errorFacts(statusOf(answer))).toMatchObject({ code: status.DEADLINE_EXCEEDED, reason: "UPSTREAM_TIMEOUT" });
   });
 
-  it.each(["99999999H", "2147484S", "3000000S"])("GRPC-23: a timeout of %s does not end the call", async (timeout) => {
+  it.each(["99999999H", "2147484S", "3000000S"])("a timeout of %s does not end the call (GRPC-23)", async (timeout) => {
     const { core, raw } = await startRaw();
     const answer = await raw.call(path, grpcFrame(requestOf(1)), { ...credential, "grpc-timeout": timeout });
     expect(statusOf(answer).code).toBe(status.OK);

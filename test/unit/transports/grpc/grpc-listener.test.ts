@@ -31,7 +31,7 @@ describe("listening", () => {
     await eventually(() => door.connections() === 0, "the connection is gone");
   });
 
-  it("SEC-3: a method that does not exist is UNIMPLEMENTED, without a credential", async () => {
+  it("a method that does not exist is UNIMPLEMENTED, without a credential (SEC-3)", async () => {
     const { address, core } = await startDoor();
     const raw = new RawGrpc(address);
     onTestFinished(() => raw.close());
@@ -42,7 +42,7 @@ describe("listening", () => {
 });
 
 describe("drain", () => {
-  it("REL-10 GRPC-16: lets running calls finish, refuses new connections, and resolves when the last is gone", async () => {
+  it("lets running calls finish, refuses new connections, and resolves when the last is gone (REL-10, GRPC-16)", async () => {
     const { core, client, door, address } = await startDoor();
     let finish = (): void => {};
     const running = new Promise<void>((resolve) => {
@@ -70,7 +70,7 @@ describe("drain", () => {
     expect(door.connections()).toBe(0);
   });
 
-  it("REL-10 GRPC-11 GRPC-16: calls that do not finish in time end as UNAVAILABLE with our reason", async () => {
+  it("calls that do not finish in time end as UNAVAILABLE with our reason (REL-10, GRPC-11, GRPC-16)", async () => {
     const { core, client, door } = await startDoor();
     core.chunks = async function* (_params, ctx) {
       yield textChunk("Hel");
@@ -97,7 +97,7 @@ describe("drain", () => {
     expect((await outcome).status.code).toBe(status.UNAVAILABLE);
   });
 
-  it("GRPC-16: a client that does not take its status is cut off", async () => {
+  it("a client that does not take its status is cut off (GRPC-16)", async () => {
     const { core, door, address } = await startDoor();
     core.chunks = async function* (_params, ctx) {
       yield textChunk("x".repeat(1024 * 1024));

@@ -47,7 +47,7 @@ async function standsStill(count: () => number): Promise<void> {
 }
 
 describe("a reader that does not read", () => {
-  it("REL-1 GRPC-6: holds the engine back, and takes all once it reads", async () => {
+  it("holds the engine back, and takes all once it reads (REL-1, GRPC-6)", async () => {
     const { core, client } = await startDoor();
     const pieces = 512;
     const said = endless(core, pieces);
@@ -68,7 +68,7 @@ describe("a reader that does not read", () => {
     expect(messages, "what waited was merged").toBeLessThan(pieces);
   });
 
-  it("REL-1 GRPC-14: is cut off after limits.stall, and its call ends as `stalled`", async () => {
+  it("is cut off after limits.stall, and its call ends as `stalled` (REL-1, GRPC-14)", async () => {
     const clock = new FakeClock();
     const { core, client } = await startDoor({ clock, limits: { stallMs: 30_000 } });
     const said = endless(core);
@@ -84,7 +84,7 @@ describe("a reader that does not read", () => {
     expect((await ended).code).not.toBe(status.OK);
   });
 
-  it("GRPC-14: is cut off when it does not even take the end", async () => {
+  it("is cut off when it does not even take the end (GRPC-14)", async () => {
     const clock = new FakeClock();
     const { core, address } = await startDoor({ clock, limits: { stallMs: 30_000 } });
     core.chunks = async function* () {

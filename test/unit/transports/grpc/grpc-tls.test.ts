@@ -62,21 +62,21 @@ describe("TLS", () => {
     return (await client.unary("createChatCompletion", chat, good())).status.code;
   }
 
-  it("SEC-29: serves with its certificate, and refuses plain text", async () => {
+  it("serves with its certificate, and refuses plain text (SEC-29)", async () => {
     const { address, client } = await startDoor({ tls: filesOf(first) });
     expect(await callOver(address, first)).toBe(status.OK);
     expect(await callOver(address, second)).toBe(status.UNAVAILABLE);
     expect((await client.unary("createChatCompletion", chat, good())).status.code).toBe(status.UNAVAILABLE);
   });
 
-  it("SEC-29: new connections get reloaded files", async () => {
+  it("new connections get reloaded files (SEC-29)", async () => {
     const { address, door } = await startDoor({ tls: filesOf(first) });
     door.reloadTls(filesOf(second));
     expect(await callOver(address, second)).toBe(status.OK);
     expect(await callOver(address, first)).toBe(status.UNAVAILABLE);
   });
 
-  it("SEC-29: files that do not fit are refused, and the old ones stay", async () => {
+  it("files that do not fit are refused, and the old ones stay (SEC-29)", async () => {
     const { address, door } = await startDoor({ tls: filesOf(first) });
     expect(() => door.reloadTls({ cert: first.cert, key: second.key, clientCa: null })).toThrow();
     expect(() => door.reloadTls({ cert: Buffer.from("rubbish"), key: first.key, clientCa: null })).toThrow();
@@ -84,7 +84,7 @@ describe("TLS", () => {
     expect(await callOver(address, first)).toBe(status.OK);
   });
 
-  it("SEC-29: with a client authority, only clients that it knows get in", async () => {
+  it("with a client authority, only clients that it knows get in (SEC-29)", async () => {
     const { address } = await startDoor({ tls: filesOf(first, caller.cert) });
     expect(await callOver(address, first, caller)).toBe(status.OK);
     expect(await callOver(address, first)).toBe(status.UNAVAILABLE);

@@ -54,7 +54,7 @@ function createItems(items: readonly string[], merge?: RpcStream<string>["merge"
 const join = (a: string, b: string) => (a.length + b.length <= 4 && !`${a}${b}`.includes("!") ? a + b : null);
 
 describe("sendStream", () => {
-  it("GRPC-6: merges what waits while the reader is slow, in order, and loses nothing", async () => {
+  it("merges what waits while the reader is slow, in order, and loses nothing (GRPC-6)", async () => {
     const { call, taken, takeOne } = createCall();
     const { asked, stream } = createItems(["a", "b", "c", "d", "!", "e"], join);
     const sent = sendStream(call, stream, createWatch());
@@ -64,7 +64,7 @@ describe("sendStream", () => {
     expect(taken).toEqual(["a", "bcd", "!", "e"]);
   });
 
-  it("GRPC-6: asks for no more than one item ahead of what can be merged", async () => {
+  it("asks for no more than one item ahead of what can be merged (GRPC-6)", async () => {
     const { call, taken } = createCall();
     const { asked, stream } = createItems([..."abcdefghij"], join);
     const watch = createWatch();

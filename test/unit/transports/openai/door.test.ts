@@ -109,7 +109,7 @@ describe("a call of the REST door", () => {
     await expectNothingLeft();
   });
 
-  it("SSE-14: a client that leaves during open leaves nothing behind", async () => {
+  it("a client that leaves during open leaves nothing behind (SSE-14)", async () => {
     const opening = createGate();
     core.beforeOpen = () => opening.pass();
     const connection = await connectRaw(base);
@@ -122,7 +122,7 @@ describe("a call of the REST door", () => {
     await expectNothingLeft();
   });
 
-  it("SSE-14: a client that leaves while its body comes in ends the call", async () => {
+  it("a client that leaves while its body comes in ends the call (SSE-14)", async () => {
     const connection = await connectRaw(base);
     connection.send(postText(path, handCredential, body).slice(0, -10));
     const call = await core.opened();
@@ -132,7 +132,7 @@ describe("a call of the REST door", () => {
   });
 
   it.each(["chat", "chunks"] as const)(
-    "SSE-14 RETRY-6: a client that leaves during the answer ends the call (%s)",
+    "a client that leaves during the answer ends the call (%s) (SSE-14, RETRY-6)",
     async (kind) => {
       core.chat = (_, ctx) => untilAborted(ctx.signal);
       core.chunks = async function* (_, ctx) {
@@ -149,7 +149,7 @@ describe("a call of the REST door", () => {
     },
   );
 
-  it("SSE-14: a request that was sent ahead is served in its turn, and not at all when the client has left", async () => {
+  it("a request that was sent ahead is served in its turn, and not at all when the client has left (SSE-14)", async () => {
     const work = createGate();
     core.chat = () => work.pass().then(() => "Done.");
     const patient = await connectRaw(base);
@@ -169,7 +169,7 @@ describe("a call of the REST door", () => {
     expect(core.calls).toHaveLength(3);
   });
 
-  it("SEC-6: who sends ahead without end is cut", async () => {
+  it("who sends ahead without end is cut (SEC-6)", async () => {
     core.chat = (_, ctx) => untilAborted(ctx.signal);
     const connection = await connectRaw(base);
     connection.send(postText(path, handCredential, body).repeat(100));
@@ -200,7 +200,7 @@ describe("a call of the REST door", () => {
     await expectNothingLeft();
   });
 
-  it("CONN-6: 100-continue is said only after the call was opened", async () => {
+  it("100-continue is said only after the call was opened (CONN-6)", async () => {
     const opening = createGate();
     core.beforeOpen = () => opening.pass();
     const connection = await connectRaw(base);
@@ -215,7 +215,7 @@ describe("a call of the REST door", () => {
     await expectNothingLeft();
   });
 
-  it("CONN-6: who expects to continue and is refused is not told to continue", async () => {
+  it("who expects to continue and is refused is not told to continue (CONN-6)", async () => {
     core.beforeOpen = () => {
       throw new ServiceError("invalid_api_key", "No.");
     };
@@ -227,7 +227,7 @@ describe("a call of the REST door", () => {
     expect(parseAnswer(raw).status).toBe(401);
   });
 
-  it("CONN-5: a refusal reaches a client that sends all of its body before it reads", async () => {
+  it("a refusal reaches a client that sends all of its body before it reads (CONN-5)", async () => {
     core.beforeOpen = () => {
       throw new ServiceError("invalid_api_key", "No.");
     };
@@ -240,7 +240,7 @@ describe("a call of the REST door", () => {
     await expectNothingLeft();
   });
 
-  it("ERR-22 ERR-2: what nobody expected is a 500 without its cause, and the log has it under the request id", async () => {
+  it("what nobody expected is a 500 without its cause, and the log has it under the request id (ERR-22, ERR-2)", async () => {
     await listener.close();
     const error = vi.fn();
     ({ base, listener } = await open(core, {}, { ...silentLog, error }));
@@ -257,7 +257,7 @@ describe("a call of the REST door", () => {
     expect(error).toHaveBeenCalledWith(expect.objectContaining({ request_id: requestId }), expect.any(String));
   });
 
-  it("SERR-1 SERR-4: an unexpected fault in a stream is one error event and the end", async () => {
+  it("an unexpected fault in a stream is one error event and the end (SERR-1, SERR-4)", async () => {
     core.chunks = async function* () {
       yield textChunk("Hel");
       throw new ServiceError("upstream_error", "The engine stopped.");
@@ -272,7 +272,7 @@ describe("a call of the REST door", () => {
     await expectNothingLeft();
   });
 
-  it("REL-1: a reader that does not read is cut after the stall time, and little was kept for it", async () => {
+  it("a reader that does not read is cut after the stall time, and little was kept for it (REL-1)", async () => {
     await listener.close();
     ({ base, listener, watch, bodies } = await open(core, { stallMs: 100 }));
     let produced = 0;
@@ -293,7 +293,7 @@ describe("a call of the REST door", () => {
     await expectNothingLeft();
   });
 
-  it("REL-1: a whole answer that nobody reads is cut as well", async () => {
+  it("a whole answer that nobody reads is cut as well (REL-1)", async () => {
     await listener.close();
     ({ base, listener, watch, bodies } = await open(core, { stallMs: 100 }));
     core.chat = () => "x".repeat(64 * 1024 * 1024);
@@ -306,7 +306,7 @@ describe("a call of the REST door", () => {
     await expectNothingLeft();
   });
 
-  it("SSE-8 CONN-2: a silent stream gets comments with one line feed, between events only", async () => {
+  it("a silent stream gets comments with one line feed, between events only (SSE-8, CONN-2)", async () => {
     await listener.close();
     ({ base, listener } = await open(core, { sseKeepAliveMs: 30 }));
     const silence = createGate();

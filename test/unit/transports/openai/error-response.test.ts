@@ -7,7 +7,7 @@ const respond = (code: ErrorCode, options: ServiceErrorOptions = {}) =>
   errorResponse(new ServiceError(code, "Said to the caller.", options));
 
 describe("error response", () => {
-  it.each(Object.keys(errors) as ErrorCode[])("ERR-1 DEC-2: %s has its status and the whole envelope", (code) => {
+  it.each(Object.keys(errors) as ErrorCode[])("%s has its status and the whole envelope (ERR-1, DEC-2)", (code) => {
     const { status, body } = respond(code, { param: "messages[0]" });
     expect(status).toBe(errorRow(code).http);
     expect(JSON.parse(body)).toEqual({
@@ -22,7 +22,7 @@ describe("error response", () => {
     [1_000, "1", "1000"],
     [12_500.4, "13", "12501"],
     [60_000, "60", "60000"],
-  ])("RETRY-1: a wait of %d ms is said in both headers", (retryAfterMs, seconds, milliseconds) => {
+  ])("a wait of %d ms is said in both headers (RETRY-1)", (retryAfterMs, seconds, milliseconds) => {
     for (const code of ["rate_limit_exceeded", "server_is_overloaded"] as const) {
       expect(respond(code, { retryAfterMs }).headers).toEqual({
         "retry-after": seconds,
@@ -32,17 +32,17 @@ describe("error response", () => {
   });
 
   it.each(["server_is_overloaded", "model_loading", "model_not_loaded", "server_shutting_down"] as const)(
-    "RETRY-1: %s says when to come back also where nobody knows better",
+    "%s says when to come back also where nobody knows better (RETRY-1)",
     (code) => {
       expect(respond(code).headers).toEqual({ "retry-after": "1", "retry-after-ms": "1000" });
     },
   );
 
-  it("RETRY-2: a wait above a minute is advice not to wait", () => {
+  it("a wait above a minute is advice not to wait (RETRY-2)", () => {
     expect(respond("rate_limit_exceeded", { retryAfterMs: 60_001 }).headers).toEqual({ "x-should-retry": "false" });
   });
 
-  it("RETRY-3: what would fail again says so, and waits for nothing", () => {
+  it("what would fail again says so, and waits for nothing (RETRY-3)", () => {
     expect(respond("insufficient_quota").headers).toEqual({ "x-should-retry": "false" });
     expect(respond("storage_unavailable").headers).toEqual({ "x-should-retry": "false" });
     expect(respond("upstream_error", { shouldRetry: false, retryAfterMs: 5 }).headers).toEqual({

@@ -12,12 +12,12 @@ const readMessage = (message: object) => read({ messages: [message] }).params.me
 const tool = { type: "function", function: { name: "f" } };
 
 describe("chat request", () => {
-  it("GEN-7: every optional field may be null", () => {
+  it("every optional field may be null (GEN-7)", () => {
     const nulls = Object.fromEntries([...chatFields].map((name) => [name, null]));
     expect(read({ ...nulls, model: "m", messages: [user] })).toEqual(read({}));
   });
 
-  it("PROTO-2: fields that the message does not have are passed over", () => {
+  it("fields that the message does not have are passed over (PROTO-2)", () => {
     expect(read({ whatever: { a: 1 }, frequency: "often" })).toEqual(read({}));
   });
 
@@ -84,7 +84,7 @@ describe("chat request", () => {
     });
   });
 
-  it("PROTO-3: what was not said is not in the message, and what was said is, zeros included", () => {
+  it("what was not said is not in the message, and what was said is, zeros included (PROTO-3)", () => {
     expect(read({}).params.temperature).toBeUndefined();
     expect(read({ temperature: 0, n: 0, logprobs: false, user: "" }).params).toMatchObject({
       temperature: 0,
@@ -118,11 +118,11 @@ describe("chat request", () => {
     ["messages", "Hi"],
     ["chat_template_kwargs", "{}"],
     ["modalities", "text"],
-  ])("GEN-8: %s may not be %j", (field, value) => {
+  ])("%s may not be %j (GEN-8)", (field, value) => {
     expectRefusal(() => read({ [field]: value }), "invalid_type", field);
   });
 
-  it("GEN-8: a whole float is an integer", () => {
+  it("a whole float is an integer (GEN-8)", () => {
     expect(readText('{"model":"m","messages":[],"n":5.0,"top_k":4e1}').params).toMatchObject({ n: 5, topK: 40 });
   });
 
@@ -132,11 +132,11 @@ describe("chat request", () => {
     ["max_tokens", "1e308", "integer_above_max_value"],
     ["max_tokens", "-2147483649", "integer_below_min_value"],
     ["top_k", "-1e400", "integer_below_min_value"],
-  ] as const)("SEC-8: %s of %s does not reach 32 bits", (field, number, code) => {
+  ] as const)("%s of %s does not reach 32 bits (SEC-8)", (field, number, code) => {
     expectRefusal(() => readText(`{"model":"m","messages":[],"${field}":${number}}`), code, field);
   });
 
-  it("GEN-14: seeds of any width are taken and always give the same 64 bits", () => {
+  it("seeds of any width are taken and always give the same 64 bits (GEN-14)", () => {
     const seed = (number: string) => readText(`{"model":"m","messages":[],"seed":${number}}`).params.seed;
     expect(seed("-5")).toBe(-5n);
     expect(seed("9007199254740993")).toBe(seed("9007199254740993"));
@@ -161,7 +161,7 @@ describe("chat request", () => {
       { messages: [{ role: "user", content: [{ type: "text", text: "" }, { type: "text" }] }] },
     ],
     ["messages[0].tool_calls[0].id", { messages: [{ role: "assistant", tool_calls: [{ type: "function" }] }] }],
-  ])("GEN-12: a missing %s is named where it is missing", (param, fields) => {
+  ])("a missing %s is named where it is missing (GEN-12)", (param, fields) => {
     expectRefusal(() => read(fields), "missing_required_parameter", param);
   });
 
@@ -188,29 +188,29 @@ describe("chat request", () => {
     ],
     ["response_format.type", { response_format: { type: "xml" } }, "'json_schema'"],
     ["modalities[0]", { modalities: ["smell"] }, "'text'"],
-  ])("GEN-10: an unknown word at %s is refused with those that exist", (param, fields, supported) => {
+  ])("an unknown word at %s is refused with those that exist (GEN-10)", (param, fields, supported) => {
     expect(expectRefusal(() => read(fields), "invalid_value", param).message).toContain(supported);
   });
 
-  it.each(["functions", "function_call"])("CHAT-16: %s is refused with the name of what replaced it", (field) => {
+  it.each(["functions", "function_call"])("%s is refused with the name of what replaced it (CHAT-16)", (field) => {
     expect(expectRefusal(() => read({ [field]: [] }), "unsupported_parameter", field).message).toContain("tools");
   });
 
-  it.each(["web_search_options", "moderation"])("CHAT-27: %s is refused", (field) => {
+  it.each(["web_search_options", "moderation"])("%s is refused (CHAT-27)", (field) => {
     expectRefusal(() => read({ [field]: {} }), "unsupported_parameter", field);
   });
 
-  it("CHAT-26: audio is refused wherever it is asked for", () => {
+  it("audio is refused wherever it is asked for (CHAT-26)", () => {
     expectRefusal(() => read({ modalities: ["text", "audio"] }), "unsupported_value", "modalities");
     expectRefusal(() => read({ audio: { voice: "alloy" } }), "unsupported_value", "audio");
   });
 
-  it("CHAT-7: one text is a list of one, and an empty list is none", () => {
+  it("one text is a list of one, and an empty list is none (CHAT-7)", () => {
     expect(read({ stop: "x" }).params.stop).toEqual(["x"]);
     expect(read({ stop: [] }).params.stop).toEqual([]);
   });
 
-  it("PROTO-4: schemas keep the text that they came as", () => {
+  it("schemas keep the text that they came as (PROTO-4)", () => {
     const schema = '{"type": "object", "maximum":9007199254740993, "2":{},"1":{}}';
     const { params } = readText(
       `{"model":"m","messages":[],"tools":[{"type":"function","function":{"name":"f","parameters":${schema}}}],` +
@@ -220,7 +220,7 @@ describe("chat request", () => {
     expect(params.responseFormat?.format).toMatchObject({ case: "jsonSchema", value: { schemaJson: schema } });
   });
 
-  it("RF-7: json_object with a schema is read as json_schema", () => {
+  it("json_object with a schema is read as json_schema (RF-7)", () => {
     const { params } = read({ response_format: { type: "json_object", schema: { type: "object" } } });
     expect(params.responseFormat?.format).toMatchObject({
       case: "jsonSchema",
@@ -237,11 +237,11 @@ describe("chat request", () => {
       { type: "allowed_tools", allowed_tools: { mode: "required", tools: [tool] } },
       { case: "allowed", value: { mode: Mode.REQUIRED, names: ["f"] } },
     ],
-  ])("DEC-5: tool_choice %j is read", (choice, expected) => {
+  ])("tool_choice %j is read (DEC-5)", (choice, expected) => {
     expect(read({ tools: [tool], tool_choice: choice }).params.toolChoice?.choice).toMatchObject(expected);
   });
 
-  it("TOOL-7: custom tools, choices and calls are refused by name", () => {
+  it("custom tools, choices and calls are refused by name (TOOL-7)", () => {
     const custom = { type: "custom", custom: { name: "c" } };
     expectRefusal(() => read({ tools: [custom] }), "unsupported_value", "tools[0].type");
     expectRefusal(() => read({ tool_choice: custom }), "unsupported_value", "tool_choice.type");
@@ -262,16 +262,16 @@ describe("messages of a chat request", () => {
     ["assistant", Role.ASSISTANT],
     ["tool", Role.TOOL],
     ["function", Role.FUNCTION],
-  ])("MSG-1 DEC-4: %s is a role", (role, expected) => {
+  ])("%s is a role (MSG-1, DEC-4)", (role, expected) => {
     expect(readMessage({ role, content: "x" })?.role).toBe(expected);
   });
 
-  it("MSG-2: a text is one part, also when it is empty, and a list of none is refused", () => {
+  it("a text is one part, also when it is empty, and a list of none is refused (MSG-2)", () => {
     expect(readMessage({ role: "user", content: "" })?.content).toMatchObject([{ part: { case: "text", value: "" } }]);
     expectRefusal(() => readMessage({ role: "user", content: [] }), "empty_array", "messages[0].content");
   });
 
-  it("MSG-3: all types of parts are read", () => {
+  it("all types of parts are read (MSG-3)", () => {
     const content = [
       { type: "text", text: "a", prompt_cache_breakpoint: true },
       { type: "image_url", image_url: { url: "data:image/png;base64,AA==", detail: "low" } },
@@ -288,7 +288,7 @@ describe("messages of a chat request", () => {
     ]);
   });
 
-  it("MSG-5 MSG-6: calls without content are read, and their arguments stay the text that they are", () => {
+  it("calls without content are read, and their arguments stay the text that they are (MSG-5, MSG-6)", () => {
     const call = { id: "call_1", type: "function", function: { name: "f", arguments: "{not json" } };
     expect(readMessage({ role: "assistant", content: null, tool_calls: [call] })).toMatchObject({
       content: [],
@@ -296,7 +296,7 @@ describe("messages of a chat request", () => {
     });
   });
 
-  it("TOOL-10: arguments that are no text are refused", () => {
+  it("arguments that are no text are refused (TOOL-10)", () => {
     const call = { id: "call_1", type: "function", function: { name: "f", arguments: {} } };
     expectRefusal(
       () => readMessage({ role: "assistant", tool_calls: [call] }),
@@ -305,7 +305,7 @@ describe("messages of a chat request", () => {
     );
   });
 
-  it("MSG-5: a legacy call and its result become a call and its answer", () => {
+  it("a legacy call and its result become a call and its answer (MSG-5)", () => {
     const { messages } = read({
       messages: [
         { role: "assistant", content: null, function_call: { name: "f", arguments: "{}" } },
@@ -317,7 +317,7 @@ describe("messages of a chat request", () => {
     expect(messages[1]).toMatchObject({ role: Role.TOOL, toolCallId: id });
   });
 
-  it("MSG-12: an answer of an SDK can be sent back as it came", () => {
+  it("an answer of an SDK can be sent back as it came (MSG-12)", () => {
     const answer = {
       role: "assistant",
       content: "Hi",

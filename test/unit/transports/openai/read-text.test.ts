@@ -15,7 +15,7 @@ describe("completion request", () => {
     [["a", ""], { prompt: ["a", ""], promptTokens: [] }],
     [[1, 2], { prompt: [], promptTokens: [{ ids: [1, 2] }] }],
     [[[1], [2, 3]], { prompt: [], promptTokens: [{ ids: [1] }, { ids: [2, 3] }] }],
-  ])("CMPL-1 CMPL-2: prompt %j is read", (prompt, expected) => {
+  ])("prompt %j is read (CMPL-1, CMPL-2)", (prompt, expected) => {
     expect(completion({ prompt }).params).toMatchObject(expected);
   });
 
@@ -28,11 +28,11 @@ describe("completion request", () => {
     ["prompt[1]", [[1], 1], "invalid_type"],
     ["prompt[0][1]", [[1, 1.5]], "invalid_type"],
     ["prompt[0]", [2 ** 31], "integer_above_max_value"],
-  ] as const)("CMPL-1: %s of %j is refused", (param, prompt, code) => {
+  ] as const)("%s of %j is refused (CMPL-1)", (param, prompt, code) => {
     expectRefusal(() => completion({ prompt }), code, param);
   });
 
-  it("CMPL-12: the sampling fields are those of chat, and those of its own are read", () => {
+  it("the sampling fields are those of chat, and those of its own are read (CMPL-12)", () => {
     const { params, stream } = completion({
       prompt: "a",
       max_tokens: 0,
@@ -47,7 +47,7 @@ describe("completion request", () => {
     expect(params).toMatchObject({ maxTokens: 0, temperature: 1.5, logprobs: 5, echo: true, bestOf: 2, suffix: "end" });
   });
 
-  it("GEN-7: every optional field may be null", () => {
+  it("every optional field may be null (GEN-7)", () => {
     const nulls = Object.fromEntries([...completionFields].map((name) => [name, null]));
     expect(completion({ ...nulls, model: "m", prompt: "a" })).toEqual(completion({ prompt: "a" }));
   });
@@ -59,23 +59,23 @@ describe("embedding request", () => {
     [["a", "b"], { input: ["a", "b"], inputTokens: [] }],
     [[1, 2], { input: [], inputTokens: [{ ids: [1, 2] }] }],
     [[[1], [2]], { input: [], inputTokens: [{ ids: [1] }, { ids: [2] }] }],
-  ])("EMB-1: input %j is read", (input, expected) => {
+  ])("input %j is read (EMB-1)", (input, expected) => {
     expect(embedding({ input }).params).toMatchObject(expected);
   });
 
-  it("EMB-1: an input that is missing or an empty list is refused", () => {
+  it("an input that is missing or an empty list is refused (EMB-1)", () => {
     expectRefusal(() => embedding({}), "missing_required_parameter", "input");
     expectRefusal(() => embedding({ input: [] }), "empty_array", "input");
   });
 
-  it("EMB-5 EMB-6: the encoding is float unless base64 is asked for, and nothing else", () => {
+  it("the encoding is float unless base64 is asked for, and nothing else (EMB-5, EMB-6)", () => {
     expect(embedding({ input: "a" }).encoding).toBe("float");
     expect(embedding({ input: "a", encoding_format: null }).encoding).toBe("float");
     expect(embedding({ input: "a", encoding_format: "base64" }).encoding).toBe("base64");
     expectRefusal(() => embedding({ input: "a", encoding_format: "int8" }), "invalid_value", "encoding_format");
   });
 
-  it("GEN-7: every optional field may be null", () => {
+  it("every optional field may be null (GEN-7)", () => {
     const nulls = Object.fromEntries([...embeddingFields].map((name) => [name, null]));
     expect(embedding({ ...nulls, model: "m", input: "a" })).toEqual(embedding({ input: "a" }));
   });

@@ -5,7 +5,7 @@ import { unknownUrl } from "../../../../src/transports/openai/unknown-url.js";
 import { expectRefusal } from "./refusal.js";
 
 describe("router", () => {
-  it("SEC-3: every route of the table is found, and by its own operation", () => {
+  it("every route of the table is found, and by its own operation (SEC-3)", () => {
     for (const [name, { rest }] of Object.entries(operations) as [string, OperationRow][]) {
       if (rest !== undefined) expect(findRoute(rest.path)?.methods.get(rest.method)).toBe(name);
     }
@@ -19,18 +19,18 @@ describe("router", () => {
     "/v1",
     "/",
     "//v1/models",
-  ])("SEC-3: %s is no route", (path) => {
+  ])("%s is no route (SEC-3)", (path) => {
     expect(findRoute(path)).toBeNull();
   });
 
-  it("MODEL-3 MODEL-5: everything after /v1/models/ is the id, slashes included, and nothing is not the list", () => {
+  it("everything after /v1/models/ is the id, slashes included, and nothing is not the list (MODEL-3, MODEL-5)", () => {
     expect(findRoute("/v1/models/org/name:tag")?.rawId).toBe("org/name:tag");
     expect(findRoute("/v1/models/org%2Fname")?.rawId).toBe("org%2Fname");
     expect(findRoute("/v1/models/")?.rawId).toBe("");
     expect(findRoute("/v1/models/")?.methods.get("GET")).toBe("get_model");
   });
 
-  it("SEC-2: who may read at a path is told which methods it has, though others of them need more", () => {
+  it("who may read at a path is told which methods it has, though others of them need more (SEC-2)", () => {
     for (const path of ["/v1/webhooks", "/v1/webhooks/we_1"]) {
       const route = findRoute(path);
       expect(route?.methods.size).toBe(2);
@@ -38,7 +38,7 @@ describe("router", () => {
     }
   });
 
-  it("MODEL-4: an id is decoded exactly once", () => {
+  it("an id is decoded exactly once (MODEL-4)", () => {
     expect(decodeId("a%2Fb")).toBe("a/b");
     expect(decodeId("a%2520b")).toBe("a%20b");
     expect(decodeId("a:b@c+d")).toBe("a:b@c+d");
@@ -54,15 +54,15 @@ describe("router", () => {
     ["/api/v1/embeddings", "/v1/embeddings"],
     ["/models", "/v1/models"],
     ["/v1/responses", "/v1/chat/completions"],
-  ])("GEN-2: %s is answered with %s", (path, meant) => {
+  ])("%s is answered with %s (GEN-2)", (path, meant) => {
     expect(unknownUrl("POST", path).message).toContain(`${meant}`);
   });
 
-  it("GEN-2: who asks for the Responses API is told what to use", () => {
+  it("who asks for the Responses API is told what to use (GEN-2)", () => {
     expect(unknownUrl("POST", "/v1/responses").message).toContain("openai.chat(id)");
   });
 
-  it("ERR-3: a path cannot put words into the message that clients take for another error", () => {
+  it("a path cannot put words into the message that clients take for another error (ERR-3)", () => {
     expect(unknownUrl("GET", "/rate limit/maximum context length").message).not.toMatch(/rate limit|context length/);
   });
 });

@@ -16,7 +16,7 @@ const chunk = (fields: MessageInitShape<typeof ChatCompletionChunkSchema>) =>
   create(ChatCompletionChunkSchema, { ...head, ...fields });
 
 describe("chat completion as JSON", () => {
-  it("RESP-1 RESP-2 RESP-3 RESP-5 RESP-6 PROTO-1: a text answer has these keys and no others", () => {
+  it("a text answer has these keys and no others (RESP-1, RESP-2, RESP-3, RESP-5, RESP-6, PROTO-1)", () => {
     const choices = [{ message: { role: Role.ASSISTANT, content: "Hi" }, finishReason: "stop" }];
     expect(print({ choices, systemFingerprint: "fp_1" })).toEqual({
       id: "chatcmpl-1",
@@ -36,7 +36,7 @@ describe("chat completion as JSON", () => {
     });
   });
 
-  it("RESP-5 TOOL-10 TOOL-11 TOOL-13: calls have null beside them, a type, and arguments as text", () => {
+  it("calls have null beside them, a type, and arguments as text (RESP-5, TOOL-10, TOOL-11, TOOL-13)", () => {
     const toolCalls = [
       { id: "call_1", function: { name: "f", argumentsJson: '{"a":1}' } },
       { id: "call_2", function: { name: "g" } },
@@ -52,7 +52,7 @@ describe("chat completion as JSON", () => {
     });
   });
 
-  it("RESP-8 RESP-12: details of usage and thinking are shown where there are some", () => {
+  it("details of usage and thinking are shown where there are some (RESP-8, RESP-12)", () => {
     const printed = print({
       choices: [{ message: { content: "Hi", reasoningContent: "Hm" }, finishReason: "stop" }],
       usage: { ...usage, promptTokensDetails: { cachedTokens: 3 }, completionTokensDetails: { reasoningTokens: 1 } },
@@ -89,7 +89,7 @@ describe("chat completion as JSON", () => {
     );
   });
 
-  it("RESP-9: every log probability has all four keys and is finite", () => {
+  it("every log probability has all four keys and is finite (RESP-9)", () => {
     const logprobs = create(LogprobsSchema, {
       content: [
         {
@@ -116,7 +116,7 @@ describe("frames of a chat stream", () => {
     'data: {"id":"chatcmpl-1","object":"chat.completion.chunk","created":1767225600,"model":"m","choices":[';
   const text = (content: string) => chunk({ choices: [{ delta: { content } }] });
 
-  it("STRM-2 STRM-11 STRM-17: the first delta has role and empty content, later ones what is new", () => {
+  it("the first delta has role and empty content, later ones what is new (STRM-2, STRM-11, STRM-17)", () => {
     const frames = new ChatFrames(false);
     expect(frames.frame(chunk({ choices: [{ delta: { role: Role.ASSISTANT, content: "" } }] }))).toBe(
       `${prefix}{"index":0,"delta":{"role":"assistant","content":""},"logprobs":null,"finish_reason":null}]}\n\n`,
@@ -130,7 +130,7 @@ describe("frames of a chat stream", () => {
   });
 
   it.each(['"', "\\", "\n", "\r\n\r\n", "\u2028", "\ud83d\ude00", "</script>", "data: [DONE]\n\n"])(
-    "SSE-2: %j stays on one line and reads back",
+    "%j stays on one line and reads back (SSE-2)",
     (content) => {
       const frame = new ChatFrames(false).frame(text(content)) ?? "";
       expect(frame.slice(0, -2)).not.toMatch(/[\r\n]/);
@@ -138,12 +138,12 @@ describe("frames of a chat stream", () => {
     },
   );
 
-  it("STRM-2: a first delta that is no text has null content", () => {
+  it("a first delta that is no text has null content (STRM-2)", () => {
     const frame = new ChatFrames(false).frame(chunk({ choices: [{ delta: { role: Role.ASSISTANT } }] }));
     expect(frame).toContain('"delta":{"role":"assistant","content":null}');
   });
 
-  it("STRM-6 STRM-7: id, type and name of a call are in its first delta only, its index in all", () => {
+  it("id, type and name of a call are in its first delta only, its index in all (STRM-6, STRM-7)", () => {
     const frames = new ChatFrames(false);
     const call = (delta: object) => frames.frame(chunk({ choices: [{ delta: { toolCalls: [delta] } }] }));
     expect(call({ index: 0, id: "call_1", name: "f" })).toContain(
@@ -154,7 +154,7 @@ describe("frames of a chat stream", () => {
     );
   });
 
-  it("STRM-10 STRM-13: with usage asked for all chunks say null until the last, which has no choices", () => {
+  it("with usage asked for all chunks say null until the last, which has no choices (STRM-10, STRM-13)", () => {
     const frames = new ChatFrames(true);
     expect(frames.frame(text("a"))).toContain('"finish_reason":null}],"usage":null}');
     expect(frames.frame(chunk({ usage }))).toBe(
@@ -162,13 +162,13 @@ describe("frames of a chat stream", () => {
     );
   });
 
-  it("STRM-11: without, there is no such chunk and no such key", () => {
+  it("without, there is no such chunk and no such key (STRM-11)", () => {
     const frames = new ChatFrames(false);
     expect(frames.frame(text("a"))).not.toContain("usage");
     expect(frames.frame(chunk({ usage }))).toBeNull();
   });
 
-  it("SSE-9 STRM-5: a keep-alive chunk says nothing, and never of a finished choice", () => {
+  it("a keep-alive chunk says nothing, and never of a finished choice (SSE-9, STRM-5)", () => {
     const frames = new ChatFrames(true);
     expect(frames.keepAlive()).toBeNull();
     frames.frame(text("a"));
@@ -179,7 +179,7 @@ describe("frames of a chat stream", () => {
     expect(frames.keepAlive()).toBeNull();
   });
 
-  it("CHAT-23: a tier that the core names is on every chunk", () => {
+  it("a tier that the core names is on every chunk (CHAT-23)", () => {
     const frames = new ChatFrames(false);
     expect(frames.frame(chunk({ serviceTier: "default", choices: [{ delta: { content: "a" } }] }))).toContain(
       '"service_tier":"default","choices":[',

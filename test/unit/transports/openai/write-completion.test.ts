@@ -10,7 +10,7 @@ const chunk = (fields: MessageInitShape<typeof CompletionChunkSchema>) =>
   create(CompletionChunkSchema, { ...head, ...fields });
 
 describe("text completion as JSON", () => {
-  it("CMPL-4 CMPL-5: a document has these keys", () => {
+  it("a document has these keys (CMPL-4, CMPL-5)", () => {
     const completion = create(CompletionSchema, { ...head, usage, choices: [{ text: "is", finishReason: "stop" }] });
     expect(JSON.parse(completionJson(completion))).toEqual({
       id: "cmpl-1",
@@ -22,7 +22,7 @@ describe("text completion as JSON", () => {
     });
   });
 
-  it("CMPL-7 CMPL-8 CMPL-9: log probabilities are four lists, null where a prompt's first token has none", () => {
+  it("log probabilities are four lists, null where a prompt's first token has none (CMPL-7, CMPL-8, CMPL-9)", () => {
     const logprobs = {
       tokens: ["a", " b"],
       tokenLogprobs: [Number.NaN, -0.5],
@@ -48,7 +48,7 @@ describe("text completion as JSON", () => {
 describe("frames of a completion stream", () => {
   const prefix = 'data: {"id":"cmpl-1","object":"text_completion","created":1767225600,"model":"m","choices":[';
 
-  it("CMPL-6: a chunk has text and no delta", () => {
+  it("a chunk has text and no delta (CMPL-6)", () => {
     const frames = new CompletionFrames(false);
     expect(frames.frame(chunk({ choices: [{ text: 'i"s', index: 1 }] }))).toBe(
       `${prefix}{"text":"i\\"s","index":1,"logprobs":null,"finish_reason":null}]}\n\n`,
@@ -59,7 +59,7 @@ describe("frames of a completion stream", () => {
     expect(frames.frame(chunk({ usage }))).toBeNull();
   });
 
-  it("CMPL-6 STRM-10: usage follows the rules of chat", () => {
+  it("usage follows the rules of chat (CMPL-6, STRM-10)", () => {
     const frames = new CompletionFrames(true);
     expect(frames.frame(chunk({ choices: [{ text: "a" }] }))).toContain('],"usage":null}');
     expect(frames.frame(chunk({ usage }))).toBe(
@@ -67,7 +67,7 @@ describe("frames of a completion stream", () => {
     );
   });
 
-  it("SSE-9: a keep-alive chunk is an empty text of a choice that goes on", () => {
+  it("a keep-alive chunk is an empty text of a choice that goes on (SSE-9)", () => {
     const frames = new CompletionFrames(false);
     expect(frames.keepAlive()).toBeNull();
     frames.frame(chunk({ choices: [{ text: "a", index: 2 }] }));

@@ -41,7 +41,7 @@ function shown(events: readonly GenEvent[]): readonly (readonly [string, readonl
 }
 
 describe("ChoiceOutput", () => {
-  it("RESP-12: keeps thoughts, their tokens and their log probabilities out of the content", () => {
+  it("keeps thoughts, their tokens and their log probabilities out of the content (RESP-12)", () => {
     const texts = ["<think>", "so", " so", "</think>", "\n", "Yes", "."];
     const choice = output(texts, new ThinkingReader(new PlainReader(), false), { logprobs: 0 });
     const events = say(choice, texts.length);
@@ -56,7 +56,7 @@ describe("ChoiceOutput", () => {
     expect(reason).toBe("stop");
   });
 
-  it("CHAT-8: looks for stop sequences in the content only", () => {
+  it("looks for stop sequences in the content only (CHAT-8)", () => {
     const texts = ["<think>", "STOP", "</think>", "a", "STOP", "b"];
     const choice = output(texts, new ThinkingReader(new PlainReader(), false), { stop: ["STOP"] });
     const events = say(choice, 5);
@@ -66,7 +66,7 @@ describe("ChoiceOutput", () => {
     expect(choice.tokens).toHaveLength(5);
   });
 
-  it("STRM-16: gives log probabilities with the event that completes their text, one for each token", () => {
+  it("gives log probabilities with the event that completes their text, one for each token (STRM-16)", () => {
     const texts = ["a", "bx", "yc", "", "d"];
     const choice = output(texts, new PlainReader(), { stop: ["xyz"], logprobs: 0 });
     expect(shown(say(choice, texts.length))).toEqual([
@@ -78,7 +78,7 @@ describe("ChoiceOutput", () => {
     expect(choice.end(false).events).toEqual([]);
   });
 
-  it("STRM-16: gives at the end what is owed, of tokens without text too", () => {
+  it("gives at the end what is owed, of tokens without text too (STRM-16)", () => {
     const choice = output(["a", "x", ""], new PlainReader(), { stop: ["xyz"], logprobs: 0 });
     expect(shown(say(choice, 3))).toEqual([["a", ["a"]]]);
     expect(shown(choice.end(true).events)).toEqual([

@@ -30,7 +30,7 @@ afterAll(async () => {
 });
 
 describe("a model whose markers are control tokens", () => {
-  it("RESP-12: has its thoughts and calls read all the same", async () => {
+  it("has its thoughts and calls read all the same (RESP-12)", async () => {
     const input = { ...chat("Weather?"), tools: [weatherTool], toolChoice: { mode: "auto" } } as const;
     const { text, reason, events } = await child.generate({ input }).answer();
     const thoughts = events.flatMap((event) => (event.type === "reasoning" ? [event.text] : []));
@@ -44,7 +44,7 @@ describe("a model whose markers are control tokens", () => {
     expect(calls.map(({ argsDelta }) => argsDelta ?? "").join("")).toBe(args);
   });
 
-  it("TOOL-5: makes a call that is required with them", async () => {
+  it("makes a call that is required with them (TOOL-5)", async () => {
     const input = { ...chat("Weather?"), tools: [weatherTool], toolChoice: { mode: "required" } } as const;
     const { vocabSize } = child.facts;
     const likely = new Map([vocabSize - 2, vocabSize - 1].map((token) => [token, 100]));

@@ -34,7 +34,7 @@ describe("embeddings", () => {
     expect(child.facts).toMatchObject({ embeddingDims: dims, contextLength: 512, tools: "none" });
   });
 
-  it("EMB-9: have length one, come in the order of the inputs, and are the same again", async () => {
+  it("have length one, come in the order of the inputs, and are the same again (EMB-9)", async () => {
     const { vectors, promptTokens } = await embed(["the cat", "a dog", "the cat"]);
     for (const vector of vectors) expect(Math.hypot(...vector)).toBeCloseTo(1, 5);
     expect(vectors[2]).toEqual(vectors[0]);

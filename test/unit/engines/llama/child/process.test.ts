@@ -71,7 +71,7 @@ describe("the process", () => {
     expect(child.stderr).toContain("fatal: TypeError");
   });
 
-  it("RESP-11: has a fingerprint of the weights, not of their place", async () => {
+  it("has a fingerprint of the weights, not of their place (RESP-11)", async () => {
     const prints: string[] = [];
     for (const seed of [1, 2, 1]) {
       await writeRandomGguf(broken, { seed });

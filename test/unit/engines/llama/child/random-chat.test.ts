@@ -27,7 +27,7 @@ afterAll(async () => {
 const longPrompt = (seed: number): readonly number[] => Array.from({ length: 3500 }, (_, i) => (i * seed) % 200);
 
 describe("sampling", () => {
-  it("CHAT-9: repeats itself for a seed, differs for another, and never repeats without one", async () => {
+  it("repeats itself for a seed, differs for another, and never repeats without one (CHAT-9)", async () => {
     const say = async (seed?: bigint): Promise<string> => {
       const asked = { temperature: 1, maxTokens: 20, logitBias: endless, ...(seed === undefined ? {} : { seed }) };
       return (await child.generate(asked).answer()).text;
@@ -38,7 +38,7 @@ describe("sampling", () => {
     expect(await say()).not.toBe(await say());
   });
 
-  it("CHAT-2: keeps only the most likely token at top_p 0", async () => {
+  it("keeps only the most likely token at top_p 0 (CHAT-2)", async () => {
     const greedy = await child.generate({ maxTokens: 20, logitBias: endless }).answer();
     const narrow = await child.generate({ maxTokens: 20, logitBias: endless, temperature: 2, topP: 0 }).answer();
     expect(narrow.text).toBe(greedy.text);
@@ -53,7 +53,7 @@ describe("sampling", () => {
     for (const { token, top } of reported.logprobs) expect(top[0]?.token).toBe(token);
   });
 
-  it("CHAT-11: adds the bias to a token's logit, the one that ends an answer included", async () => {
+  it("adds the bias to a token's logit, the one that ends an answer included (CHAT-11)", async () => {
     const { vocabSize } = child.facts;
     const letter = 64;
     const biased = await child.generate({ temperature: 1, maxTokens: 5, logitBias: new Map([[letter, 100]]) }).answer();
@@ -62,7 +62,7 @@ describe("sampling", () => {
     expect(ended).toMatchObject({ text: "", outTokens: 0, reason: "stop" });
   });
 
-  it("CHAT-10: penalties make tokens that were said less likely, over the whole answer", async () => {
+  it("penalties make tokens that were said less likely, over the whole answer (CHAT-10)", async () => {
     const letter = 64;
     const asked = { maxTokens: 150, logitBias: new Map([...endless, [letter, 30]]) };
     const plain = await child.generate(asked).answer();
@@ -74,7 +74,7 @@ describe("sampling", () => {
     expect(before).toBeLessThan(150);
   });
 
-  it("RESP-9: gives the bytes of tokens that are a part of a character only", async () => {
+  it("gives the bytes of tokens that are a part of a character only (RESP-9)", async () => {
     const byte = 0xe6;
     const { logprobs, text } = await child
       .generate({ maxTokens: 2, logprobs: 1, logitBias: new Map([[byte, 100]]) })
@@ -95,7 +95,7 @@ describe("a grammar", () => {
     additionalProperties: false,
   });
 
-  it("RF-3: holds the answer to the schema and ends it, whatever the model would say", async () => {
+  it("holds the answer to the schema and ends it, whatever the model would say (RF-3)", async () => {
     const format = { type: "json_schema", name: "answer", schemaJson, strict: true } as const;
     for (let seed = 0; seed < rounds(50); seed++) {
       const { text, reason } = await child
@@ -106,7 +106,7 @@ describe("a grammar", () => {
     }
   });
 
-  it("RF-3: holds texts to their length, whatever bytes and control tokens the model would say", async () => {
+  it("holds texts to their length, whatever bytes and control tokens the model would say (RF-3)", async () => {
     const { vocabSize } = child.facts;
     const leads = [0xc0, 0xc1, 0xe0, 0xed, 0xf0, 0xf4, 0xf5, 0xf8, 0xfc];
     const start = vocabSize - 2;
@@ -156,7 +156,7 @@ describe("a grammar", () => {
     expect(answer.logprobs).toHaveLength(outTokens);
   });
 
-  it("TOOL-5: makes exactly the call that was named", async () => {
+  it("makes exactly the call that was named (TOOL-5)", async () => {
     const parameters: object = JSON.parse(schemaJson);
     const tool = { type: "function", function: { name: "turn", parameters, strict: true } } as const;
     const input = { ...chat("Turn"), tools: [tool], toolChoice: { mode: "named", name: "turn" } } as const;

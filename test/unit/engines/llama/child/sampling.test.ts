@@ -38,7 +38,7 @@ describe("toChoiceSampling", () => {
     expect(sampling({ topK: 1000, logprobs: 1 }).native.topK).toBe(200);
   });
 
-  it("CHAT-9: folds 64 bits of a seed, keeps small ones, and never uses the one that means any", () => {
+  it("folds 64 bits of a seed, keeps small ones, and never uses the one that means any (CHAT-9)", () => {
     const seed = (value: bigint): number => sampling({ seed: value }).native.seed;
     expect(seed(42n)).toBe(42);
     expect(seed(42n + 2n ** 32n)).not.toBe(42);
@@ -52,7 +52,7 @@ describe("toChoiceSampling", () => {
     expect(new Set(Array.from({ length: 20 }, () => sampling({}).native.seed)).size).toBeGreaterThan(15);
   });
 
-  it("CHAT-10: counts penalties over as many tokens as the context holds", () => {
+  it("counts penalties over as many tokens as the context holds (CHAT-10)", () => {
     expect(sampling({ presencePenalty: -2 }).native.penalties).toMatchObject({
       repetition: 1,
       frequency: 0,
@@ -61,7 +61,7 @@ describe("toChoiceSampling", () => {
     });
   });
 
-  it("CHAT-11: refuses a biased token outside of the vocabulary", () => {
+  it("refuses a biased token outside of the vocabulary (CHAT-11)", () => {
     expect(sampling({ logitBias: new Map([[99, -100]]) }).native.logitBias.get(99)).toBe(-100);
     expect(() => sampling({ logitBias: new Map([[100, 1]]) })).toThrow("from 0 to 99, but one is 100");
   });

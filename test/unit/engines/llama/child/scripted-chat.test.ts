@@ -37,7 +37,7 @@ describe("an answer", () => {
     expect(events[0]).toMatchObject({ type: "accepted", promptTokens });
   });
 
-  it("CMPL-8: is the prompt alone when no tokens are asked", async () => {
+  it("is the prompt alone when no tokens are asked (CMPL-8)", async () => {
     const { events } = await child
       .generate({ input: { type: "text", text: "日本 🙂" }, echo: true, maxTokens: 0 })
       .answer();
@@ -49,7 +49,7 @@ describe("an answer", () => {
     ]);
   });
 
-  it("CHAT-6: ends with length at exactly the budget, and at the end of the context", async () => {
+  it("ends with length at exactly the budget, and at the end of the context (CHAT-6)", async () => {
     const short = await child.generate({ maxTokens: 5 }).answer();
     expect(short).toMatchObject({ text: "The quick brown fox jumps", outTokens: 5, reason: "length" });
     const prompt = Array.from({ length: 250 }, () => 32);
@@ -57,12 +57,12 @@ describe("an answer", () => {
     expect(full).toMatchObject({ promptTokens: 250, outTokens: 6, reason: "length" });
   });
 
-  it("CMPL-8: begins with the prompt when it is echoed, which counts nothing", async () => {
+  it("begins with the prompt when it is echoed, which counts nothing (CMPL-8)", async () => {
     const { text, outTokens } = await child.generate({ echo: true, input: { type: "text", text: "Once" } }).answer();
     expect({ text, outTokens }).toEqual({ text: `Once${said}`, outTokens: words });
   });
 
-  it("STRM-18: has the same text in fewer events when nobody reads along", async () => {
+  it("has the same text in fewer events when nobody reads along (STRM-18)", async () => {
     const { text, events, logprobs } = await child.generate({ deltas: "joined", logprobs: 0 }).answer();
     expect(text).toBe(said);
     expect(events.filter(({ type }) => type === "text")).toHaveLength(1);
@@ -75,18 +75,18 @@ describe("an answer", () => {
 });
 
 describe("a stop sequence", () => {
-  it("CHAT-8: ends the text before it, and the tokens that made it count", async () => {
+  it("ends the text before it, and the tokens that made it count (CHAT-8)", async () => {
     const { text, reason, outTokens } = await child.generate({ stop: ["x jum"] }).answer();
     expect({ text, reason, outTokens }).toEqual({ text: "The quick brown fo", reason: "stop", outTokens: 5 });
   });
 
-  it("CHAT-8: gives back what only looked like one", async () => {
+  it("gives back what only looked like one (CHAT-8)", async () => {
     expect((await child.generate({ stop: ["done!!"] }).answer()).text).toBe(said);
   });
 });
 
 describe("log probabilities", () => {
-  it("STRM-16 RESP-9: come with the text of their tokens, one finite entry for each token", async () => {
+  it("come with the text of their tokens, one finite entry for each token (STRM-16, RESP-9)", async () => {
     const { events, logprobs } = await child.generate({ logprobs: 3 }).answer();
     for (const event of events) {
       if (event.type === "text") expect(event.logprobs?.map(({ token }) => token)).toEqual([event.text]);
@@ -98,7 +98,7 @@ describe("log probabilities", () => {
     }
   });
 
-  it("STRM-16: of text that is held back come with it, and those of a stop sequence never", async () => {
+  it("of text that is held back come with it, and those of a stop sequence never (STRM-16)", async () => {
     const held = await child.generate({ logprobs: 0, stop: ["jumps over b"] }).answer();
     expect(held.logprobs).toHaveLength(words);
     const stopped = await child.generate({ logprobs: 0, stop: ["jumps over a"] }).answer();
@@ -107,14 +107,14 @@ describe("log probabilities", () => {
 });
 
 describe("a refusal", () => {
-  it("ERR-26: names the context's length for a prompt that alone is longer", async () => {
+  it("names the context's length for a prompt that alone is longer (ERR-26)", async () => {
     const tokens = Array.from({ length: 257 }, () => 32);
     const error = await child.generate({ input: { type: "tokens", tokens } }).error();
     expect(error).toMatchObject({ code: "context_overflow", param: "prompt" });
     expect(error.message).toContain("maximum context length is 256 tokens");
   });
 
-  it("CHAT-11: names a biased token that is not in the vocabulary", async () => {
+  it("names a biased token that is not in the vocabulary (CHAT-11)", async () => {
     const { vocabSize } = child.facts;
     const error = await child.generate({ logitBias: new Map([[vocabSize, 1]]) }).error();
     expect(error).toMatchObject({ code: "bad_input", param: "logit_bias" });
@@ -136,7 +136,7 @@ describe("a refusal", () => {
 });
 
 describe("what an earlier prompt left", () => {
-  it("SEC-23: is reused for the same account, and for nobody else", async () => {
+  it("is reused for the same account, and for nobody else (SEC-23)", async () => {
     const cacheKey = "account-a";
     const first = await child.generate({ input: chat("One question"), cacheKey }).answer();
     expect(first.cachedTokens).toBe(0);

@@ -52,7 +52,7 @@ describe("SlotPool", () => {
     expect(second.slot.sequence.tokens).toEqual([9, 8, 7]);
   });
 
-  it("SEC-23: never reuses what another account left, and clears it first", async () => {
+  it("never reuses what another account left, and clears it first (SEC-23)", async () => {
     const sequence = new RememberedTokens();
     const slots = pool(sequence);
     await run(slots, [1, 2, 3, 4], "a");

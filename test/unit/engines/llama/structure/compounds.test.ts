@@ -120,7 +120,7 @@ describe("grammar of combinations", () => {
     expect(accepted(schema, [...right, '{"next": 1}'])).toEqual(right);
   });
 
-  it("RF-4: refuses what refers to itself without an end or without a value", () => {
+  it("refuses what refers to itself without an end or without a value (RF-4)", () => {
     expect(refusal({ $ref: "#" }, "lenient").message).toContain("refers to itself");
     expect(refusal({ anyOf: [{ $ref: "#" }, integer] }, "lenient").message).toContain("refers to itself");
     const endless = { type: "object", properties: { a: { $ref: "#" } }, required: ["a"] };
@@ -159,7 +159,7 @@ describe("grammar of combinations", () => {
     expect(pathsMax).toBeLessThan(10);
   });
 
-  it("RF-4: refuses what comes to no end once alternatives that begin alike are cut", () => {
+  it("refuses what comes to no end once alternatives that begin alike are cut (RF-4)", () => {
     const self = { $ref: "#" };
     const schema = {
       anyOf: [

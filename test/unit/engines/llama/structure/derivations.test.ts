@@ -16,7 +16,7 @@ const seeds = { numRuns: rounds(1_000) };
 
 describe("every text that a grammar can produce", () => {
   it.each([true, false])(
-    "RF-3 TOOL-14: parses and satisfies the schema itself, strict %s",
+    "parses and satisfies the schema itself, strict %s (RF-3, TOOL-14)",
     { timeout: 120_000 },
     (strict) => {
       fc.assert(
@@ -43,7 +43,7 @@ describe("every text that a grammar can produce", () => {
     },
   );
 
-  it("RF-1: is one JSON object when only that is asked for", () => {
+  it("is one JSON object when only that is asked for (RF-1)", () => {
     const { gbnf, check } = jsonObjectGrammar();
     const rules = parseGbnf(gbnf);
     const pick = seededPick(1);
@@ -53,13 +53,13 @@ describe("every text that a grammar can produce", () => {
 });
 
 describe("every value", () => {
-  it("RF-3: can be written under a schema that asks for nothing, up to 8 levels", () => {
+  it("can be written under a schema that asks for nothing, up to 8 levels (RF-3)", () => {
     const matcher = new Matcher(parseGbnf(jsonSchemaGrammar("{}", true).gbnf));
     const value = fc.jsonValue({ maxDepth: 7, depthSize: "small" }).filter((each) => isShort(each));
     fc.assert(fc.property(value, (each) => matcher.match(jsonText(each)).matches));
   });
 
-  it("RF-3: of a schema's kind can be written under it", () => {
+  it("of a schema's kind can be written under it (RF-3)", () => {
     const schema = {
       type: "object",
       properties: {

@@ -4,14 +4,14 @@ import { Matcher } from "../../../../support/gbnf/match.js";
 import { accepted, grammarOf, refusal } from "./grammar-of.js";
 
 describe("grammar of strings", () => {
-  it("RF-3: counts characters as validators do, escapes and pairs as one", () => {
+  it("counts characters as validators do, escapes and pairs as one (RF-3)", () => {
     const two = { type: "string", minLength: 2, maxLength: 2 };
     const right = ['"ab"', '"é🙂"', '"\\n\\""', '"\\u00e9b"', '"\\ud83d\\ude00b"', '"\\\\\\/"'];
     expect(accepted(two, right)).toEqual(right);
     expect(accepted(two, ['"a"', '"abc"', '"🙂"', '"\\n"', '"\\ud83d\\ude00"', '"a\\ud83d"', '"ab', "ab"])).toEqual([]);
   });
 
-  it("RF-3: lets nothing through that JSON forbids inside a string", () => {
+  it("lets nothing through that JSON forbids inside a string (RF-3)", () => {
     expect(accepted({ type: "string" }, ['"\n"', '"\u0000"', '"\\x"', '"\\u12"', '"a"b"', '"\\"'])).toEqual([]);
   });
 
@@ -161,7 +161,7 @@ describe("grammar of types", () => {
     expect(accepted({ minimum: 0 }, texts)).toEqual(["1"]);
   });
 
-  it("RF-4: refuses what no finite value satisfies", () => {
+  it("refuses what no finite value satisfies (RF-4)", () => {
     for (const schema of [
       false,
       { enum: [] },

@@ -84,7 +84,7 @@ describe("ChatTemplate", () => {
     expect(template.render({ ...hello, variables })).toBe("<s>1true!07 Mar 2026, 03:04 PM");
   });
 
-  it("MSG-10: says system messages in other places where the template refuses them where they are", () => {
+  it("says system messages in other places where the template refuses them where they are (MSG-10)", () => {
     const template = new ChatTemplate(turnsTemplate, special);
     const one = { role: "system", content: "One." } as const;
     const two = { role: "system", content: "Two." } as const;
@@ -96,7 +96,7 @@ describe("ChatTemplate", () => {
     );
   });
 
-  it("MSG-10: a conversation that the template refuses, or cannot express, is the caller's fault", () => {
+  it("a conversation that the template refuses, or cannot express, is the caller's fault (MSG-10)", () => {
     const twice = said({ role: "user", content: "a" }, { role: "user", content: "b" });
     const refused = refusalOf(new ChatTemplate(turnsTemplate, special), twice);
     expect(refused).toMatchObject({ code: "bad_input", param: "messages" });
@@ -125,14 +125,14 @@ describe("ChatTemplate: hostile templates", () => {
     "a macro that calls itself": "{% set ns = namespace() %}{% macro f(x) %}{{ x(x) }}{% endmacro %}{{ f(f) }}",
   };
 
-  it.each(Object.keys(hostile))("SEC-26: %s ends in bounded time as an internal error", (name) => {
+  it.each(Object.keys(hostile))("%s ends in bounded time as an internal error (SEC-26)", (name) => {
     const template = new ChatTemplate(hostile[name] ?? "", special);
     const startedAtMs = performance.now();
     expect(refusalOf(template)).toMatchObject({ code: "internal", param: null });
     expect(performance.now() - startedAtMs).toBeLessThan(5_000);
   });
 
-  it("SEC-26: compiling ends as well", () => {
+  it("compiling ends as well (SEC-26)", () => {
     for (const source of ["{{".repeat(200_000), `{{ ${"(".repeat(200_000)}`, `{% if ${"not ".repeat(200_000)} %}`]) {
       const startedAtMs = performance.now();
       expect(new ChatTemplate(source, special).isFallback).toBe(true);

@@ -16,14 +16,14 @@ function text(value: string) {
 }
 
 describe("toTemplateMessages", () => {
-  it("MSG-1 MSG-2: knows every role, and joins text parts with nothing between them", () => {
+  it("knows every role, and joins text parts with nothing between them (MSG-1, MSG-2)", () => {
     const roles = [Role.SYSTEM, Role.DEVELOPER, Role.USER, Role.ASSISTANT, Role.TOOL, Role.FUNCTION];
     const messages = toTemplateMessages(roles.map((role) => message({ role, content: [text("a "), text("b")] })));
     expect(messages.map(({ role }) => role)).toEqual(["system", "system", "user", "assistant", "tool", "tool"]);
     expect(new Set(messages.map(({ content }) => content))).toEqual(new Set(["a b"]));
   });
 
-  it("MSG-6: gives calls with their arguments as values, and as text where they are no JSON object", () => {
+  it("gives calls with their arguments as values, and as text where they are no JSON object (MSG-6)", () => {
     const call = (id: string, argumentsJson: string) => ({ id, function: { name: "f", argumentsJson } });
     const [first] = toTemplateMessages([
       message({
@@ -35,7 +35,7 @@ describe("toTemplateMessages", () => {
     expect(first?.tool_calls?.map((made) => made.function.arguments)).toEqual([{ x: 1 }, "{x", "[1]", {}]);
   });
 
-  it("MSG-9: keeps names and the ids of answered calls", () => {
+  it("keeps names and the ids of answered calls (MSG-9)", () => {
     expect(
       toTemplateMessages([message({ role: Role.TOOL, content: [text("4")], toolCallId: "a", name: "f" })]),
     ).toEqual([{ role: "tool", content: "4", name: "f", tool_call_id: "a" }]);
@@ -51,7 +51,7 @@ describe("toTemplateMessages", () => {
 });
 
 describe("toTemplateTools", () => {
-  it("TOOL-1: a tool without parameters takes no arguments", () => {
+  it("a tool without parameters takes no arguments (TOOL-1)", () => {
     expect(toTemplateTools([create(ToolSchema, { function: { name: "f", description: "d", strict: true } })])).toEqual([
       {
         type: "function",
@@ -69,7 +69,7 @@ describe("toTemplateTools", () => {
 });
 
 describe("templateVariables", () => {
-  it("CHAT-24: reasoning_effort switches thinking, which is off without it", () => {
+  it("reasoning_effort switches thinking, which is off without it (CHAT-24)", () => {
     expect(templateVariables({})).toEqual({ enable_thinking: false });
     expect(templateVariables({ reasoningEffort: "none" })).toEqual({
       enable_thinking: false,

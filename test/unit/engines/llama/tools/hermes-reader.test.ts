@@ -43,7 +43,7 @@ describe("HermesReader: calls the model may make", () => {
     });
   });
 
-  it("TOOL-12: takes calls out of the text, each with an id of its own", () => {
+  it("takes calls out of the text, each with an id of its own (TOOL-12)", () => {
     const text = `Let me see.\n\n${call('{"name": "a", "arguments": {"n": 1}}')}\n${call('{"name":"b","arguments":{ "x" : "é" }}')}\n`;
     expect(read(text)).toEqual({
       text: "Let me see.",
@@ -74,7 +74,7 @@ describe("HermesReader: calls the model may make", () => {
     expect(calls).toEqual([{ id: "call_1", name: "a", args: '{"name": "b"}' }]);
   });
 
-  it("TOOL-11: a call without arguments is {}", () => {
+  it("a call without arguments is {} (TOOL-11)", () => {
     expect(read(call('{"name": "a"}'))).toMatchObject({ calls: [{ name: "a", args: "{}" }], reason: "tool_calls" });
     expect(read(call('{"name": "a", "arguments": {}}'))).toMatchObject({ calls: [{ name: "a", args: "{}" }] });
   });
@@ -119,7 +119,7 @@ describe("HermesReader: calls the model may make", () => {
     expect(read(`${made}\nThat was it.`).text).toBe("\nThat was it.");
   });
 
-  it("TOOL-9: makes one call at most when several are not allowed, and is done then", () => {
+  it("makes one call at most when several are not allowed, and is done then (TOOL-9)", () => {
     const text = `${call('{"name": "a", "arguments": {"n": 1}}')}\n${call('{"name": "b"}')} More.`;
     expect(read(text, { parallel: false })).toMatchObject({ text: "", calls: [{ name: "a" }], reason: "tool_calls" });
     const reader = newReader({ parallel: false });
@@ -135,7 +135,7 @@ describe("HermesReader: calls the model may make", () => {
     expect(read(text).calls).toHaveLength(16);
   });
 
-  it("TOOL-15: a call that the budget cuts is partial, and the answer finishes with length", () => {
+  it("a call that the budget cuts is partial, and the answer finishes with length (TOOL-15)", () => {
     const cut = true;
     expect(read('<tool_call>{"name": "a", "arguments": {"n"', { cut })).toMatchObject({
       calls: [{ name: "a", args: '{"n"' }],
@@ -158,12 +158,12 @@ describe("HermesReader: calls the model may make", () => {
     });
   });
 
-  it("TOOL-10: arguments that turn out to be no JSON, or that do not end, are a fault", () => {
+  it("arguments that turn out to be no JSON, or that do not end, are a fault (TOOL-10)", () => {
     expect(read(call(`{"name": "a", "arguments": {"n": 'x'}}`)).fault).toContain("no JSON");
     expect(read('<tool_call>{"name": "a", "arguments": {"n"').fault).toContain("ends before");
   });
 
-  it("TOOL-14: a call that breaks a strict schema is a fault; others are not checked", () => {
+  it("a call that breaks a strict schema is a fault; others are not checked (TOOL-14)", () => {
     expect(read(call('{"name": "strict", "arguments": {"n": 1}}'))).toMatchObject({
       reason: "tool_calls",
       fault: null,
@@ -212,7 +212,7 @@ describe("HermesReader: calls the model may make", () => {
 });
 
 describe("HermesReader: calls the model must make", () => {
-  it("TOOL-5: an answer that holds no call is a fault, unless it was cut", () => {
+  it("an answer that holds no call is a fault, unless it was cut (TOOL-5)", () => {
     expect(read("", { forced: true }).fault).toContain("required");
     expect(read('<tool_call>\n{"na', { forced: true }).fault).toContain("required");
     for (const text of ["", "<tool_c", '<tool_call>\n{"na']) {

@@ -39,7 +39,7 @@ function read(made: () => OutputPlan, text: string, cut = false): ReadOutput {
 }
 
 describe("planOutput: tools", () => {
-  it("TOOL-4: with the choice none, tools are not shown and calls are text", () => {
+  it("with the choice none, tools are not shown and calls are text (TOOL-4)", () => {
     const made = () => plan(chat({ mode: "none" }));
     expect(made()).toMatchObject({ templateTools: [], extraSystem: null, grammar: null });
     expect(read(made, weatherCall)).toMatchObject({ text: weatherCall, calls: [], reason: "stop" });
@@ -66,7 +66,7 @@ describe("planOutput: tools", () => {
     expect(read(made, weatherCall)).toMatchObject({ text: weatherCall, calls: [] });
   });
 
-  it("TOOL-5: required and named calls are held by a grammar", () => {
+  it("required and named calls are held by a grammar (TOOL-5)", () => {
     const required = () => plan(chat({ mode: "required" }));
     expect(required().templateTools).toEqual([weatherTool, timeTool]);
     expect(required().grammar).toContain("get_time");
@@ -81,7 +81,7 @@ describe("planOutput: tools", () => {
     });
   });
 
-  it("TOOL-5: tells a model whose template knows no tools of them when a call is forced", () => {
+  it("tells a model whose template knows no tools of them when a call is forced (TOOL-5)", () => {
     const { templateTools, extraSystem, grammar } = plan(chat({ mode: "required" }), undefined, plain);
     expect(templateTools).toEqual([]);
     expect(extraSystem).toContain('{"name":"get_weather","description":"The weather of a place.","parameters":{');
@@ -91,13 +91,13 @@ describe("planOutput: tools", () => {
     expect(named.extraSystem).not.toContain("get_weather");
   });
 
-  it("TOOL-5: refuses the choice of a tool that was not given", () => {
+  it("refuses the choice of a tool that was not given (TOOL-5)", () => {
     expect(() => plan(chat({ mode: "named", name: "other" }))).toThrow(
       expect.objectContaining({ code: "bad_input", param: "tool_choice" }),
     );
   });
 
-  it("TOOL-9: one call at most without parallel calls, and with a named function", () => {
+  it("one call at most without parallel calls, and with a named function (TOOL-9)", () => {
     const parallelToolCalls = false;
     for (const toolChoice of [{ mode: "auto" }, { mode: "required" }] as const) {
       const made = () => plan(chat(toolChoice, { parallelToolCalls }));
@@ -112,7 +112,7 @@ describe("planOutput: tools", () => {
   });
 
   it.each(["auto", "required"] as const)(
-    "TOOL-14: with the choice %s, refuses a strict schema that cannot be enforced",
+    "with the choice %s, refuses a strict schema that cannot be enforced (TOOL-14)",
     (mode) => {
       const tool = (parameters: object): TemplateTool => ({
         type: "function",
@@ -140,7 +140,7 @@ describe("planOutput: tools", () => {
 });
 
 describe("planOutput: formats", () => {
-  it("RF-1: json_object is held by a grammar and checked", () => {
+  it("json_object is held by a grammar and checked (RF-1)", () => {
     const made = () => plan(chat({ mode: "none" }), { type: "json_object" });
     expect(made().grammar).not.toBeNull();
     expect(read(made, '{"a": 1}')).toMatchObject({ text: '{"a": 1}', reason: "stop", fault: null });
@@ -149,7 +149,7 @@ describe("planOutput: formats", () => {
     expect(read(made, "{", true)).toMatchObject({ text: "{", reason: "length", fault: null });
   });
 
-  it("RF-3: json_schema is held by a grammar and checked, for chats and for plain prompts", () => {
+  it("json_schema is held by a grammar and checked, for chats and for plain prompts (RF-3)", () => {
     for (const input of [chat({ mode: "none" }), { type: "text", text: "Say" }] as const) {
       const made = () => plan(input, schemaFormat);
       expect(made().grammar).not.toBeNull();
@@ -158,7 +158,7 @@ describe("planOutput: formats", () => {
     }
   });
 
-  it("RF-4: refuses a schema that cannot be used and names the field", () => {
+  it("refuses a schema that cannot be used and names the field (RF-4)", () => {
     const format: Format = { type: "json_schema", name: "x", schemaJson: '{"type":"object","not":{}}', strict: true };
     for (const mode of ["none", "auto"] as const) {
       expect(() => plan(chat({ mode }), format)).toThrow(
@@ -167,7 +167,7 @@ describe("planOutput: formats", () => {
     }
   });
 
-  it("RF-6: beside tools, the schema binds the final text and not the calls", () => {
+  it("beside tools, the schema binds the final text and not the calls (RF-6)", () => {
     const made = () => plan(chat({ mode: "auto" }), schemaFormat);
     expect(made()).toMatchObject({ templateTools: [weatherTool, timeTool] });
     expect(made().grammar).toContain("get_time");

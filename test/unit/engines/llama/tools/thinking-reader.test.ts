@@ -14,7 +14,7 @@ function read(text: string, options: { inThoughts?: boolean; cut?: boolean } = {
 }
 
 describe("ThinkingReader", () => {
-  it("RESP-12: takes the thoughts off the start of an answer, without the white space around them", () => {
+  it("takes the thoughts off the start of an answer, without the white space around them (RESP-12)", () => {
     const answer = read("\n<think>\nFirst </thin, then\n</think>\n\nIt is <think>7</think>.\n");
     expect(answer).toMatchObject({
       reasoning: "First </thin, then",
@@ -23,7 +23,7 @@ describe("ThinkingReader", () => {
     });
   });
 
-  it("RESP-12: reads thoughts that the prompt opened", () => {
+  it("reads thoughts that the prompt opened (RESP-12)", () => {
     expect(read("Hm.\n</think>\nYes.", { inThoughts: true })).toMatchObject({ reasoning: "Hm.", text: "Yes." });
     expect(read("</think>Yes.", { inThoughts: true })).toMatchObject({ reasoning: "", text: "Yes." });
   });
