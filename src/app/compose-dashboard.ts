@@ -1,6 +1,6 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { fileURLToPath } from "node:url";
-import type { IdSource } from "../domain/ports.js";
+import type { IdSource } from "../domain/call/ports.js";
 import { createStaticDoor, type StaticDoor } from "../transports/dashboard/static-door.js";
 import { readWebFile, readWebFolder } from "../transports/dashboard/web-folder.js";
 

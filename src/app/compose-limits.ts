@@ -1,10 +1,10 @@
 import type { Audit } from "../domain/access/audit.js";
-import type { Ledger } from "../domain/ledger.js";
-import { LimitBook } from "../domain/limits/limit-book.js";
-import { LimitGate } from "../domain/limits/limit-gate.js";
-import { LimitsAdmin } from "../domain/limits/limits-admin.js";
-import type { Clock, Logger } from "../domain/ports.js";
-import type { State } from "../domain/state.js";
+import type { Clock, Logger } from "../domain/call/ports.js";
+import type { Ledger } from "../domain/metering/ledger.js";
+import { LimitBook } from "../domain/metering/limit-book.js";
+import { LimitGate } from "../domain/metering/limit-gate.js";
+import { LimitsAdmin } from "../domain/metering/limits-admin.js";
+import type { State } from "../domain/service/state.js";
 import { createSystemClock } from "../lib/clock.js";
 import { toRateLimitDefaults } from "./config/rate-limit-settings.js";
 import type { Config } from "./config/schema.js";

@@ -1,6 +1,6 @@
 import { join } from "node:path";
+import type { Clock } from "../domain/call/ports.js";
 import type { ModelStore } from "../domain/catalog/model-store.js";
-import type { Clock } from "../domain/ports.js";
 import { type GgufHeader, readGgufHeader } from "../model-store/gguf/gguf-header.js";
 import { type ModelKind, modelKind } from "../model-store/gguf/model-kind.js";
 import { createKeptModels } from "../model-store/kept-models.js";

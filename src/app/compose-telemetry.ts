@@ -1,8 +1,8 @@
+import type { CallTracer } from "../domain/call/observer.js";
+import type { Clock, Logger } from "../domain/call/ports.js";
 import type { Catalog } from "../domain/catalog/catalog.js";
-import type { CallTracer } from "../domain/observer.js";
-import type { Clock, Logger } from "../domain/ports.js";
-import { ServiceStatus } from "../domain/service-status.js";
-import type { State } from "../domain/state.js";
+import { ServiceStatus } from "../domain/service/service-status.js";
+import type { State } from "../domain/service/state.js";
 import { callFigures } from "../telemetry/metrics/call-figures.js";
 import { CallMetrics } from "../telemetry/metrics/call-metrics.js";
 import { createMetricsPage, type MetricsPage, type ModelState } from "../telemetry/metrics/metrics-page.js";

@@ -1,15 +1,15 @@
 import type { Audit } from "../domain/access/audit.js";
+import type { LiveRequests } from "../domain/call/live-requests.js";
+import type { IdSource, Logger } from "../domain/call/ports.js";
 import type { Catalog } from "../domain/catalog/catalog.js";
-import { LeaseKeeper } from "../domain/lease-keeper.js";
-import type { Ledger } from "../domain/ledger.js";
-import type { LiveRequests } from "../domain/live-requests.js";
-import type { IdSource, Logger } from "../domain/ports.js";
-import { PurgeLoop } from "../domain/purge-loop.js";
-import type { State } from "../domain/state.js";
-import { Accounting } from "../domain/usage/accounting.js";
-import { ThresholdAdmin } from "../domain/usage/threshold-admin.js";
-import { ThresholdBook } from "../domain/usage/threshold-book.js";
-import { UsageQuestions } from "../domain/usage/usage-questions.js";
+import { Accounting } from "../domain/metering/accounting.js";
+import { LeaseKeeper } from "../domain/metering/lease-keeper.js";
+import type { Ledger } from "../domain/metering/ledger.js";
+import { ThresholdAdmin } from "../domain/metering/threshold-admin.js";
+import { ThresholdBook } from "../domain/metering/threshold-book.js";
+import { UsageQuestions } from "../domain/metering/usage-questions.js";
+import { PurgeLoop } from "../domain/service/purge-loop.js";
+import type { State } from "../domain/service/state.js";
 import { createSystemClock } from "../lib/clock.js";
 import type { Lifecycle } from "./lifecycle.js";
 

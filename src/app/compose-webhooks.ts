@@ -1,8 +1,8 @@
 import { randomBytes } from "node:crypto";
 import type { Audit } from "../domain/access/audit.js";
-import type { LiveRequests } from "../domain/live-requests.js";
-import type { IdSource, Logger } from "../domain/ports.js";
-import type { State } from "../domain/state.js";
+import type { LiveRequests } from "../domain/call/live-requests.js";
+import type { IdSource, Logger } from "../domain/call/ports.js";
+import type { State } from "../domain/service/state.js";
 import { Deliveries } from "../domain/webhooks/deliveries.js";
 import { Dispatcher } from "../domain/webhooks/dispatcher.js";
 import { WebhookEndpoints } from "../domain/webhooks/endpoints.js";

@@ -1,4 +1,4 @@
-import type { Clock } from "../domain/ports.js";
+import type { Clock } from "../domain/call/ports.js";
 
 /** A clock that knows how many of its timers are pending. */
 export interface CountedClock extends Clock {

@@ -1,7 +1,7 @@
+import type { LiveRequests } from "../domain/call/live-requests.js";
 import type { Catalog } from "../domain/catalog/catalog.js";
 import type { CatalogModel } from "../domain/catalog/catalog-model.js";
-import type { Ledger } from "../domain/ledger.js";
-import type { LiveRequests } from "../domain/live-requests.js";
+import type { Ledger } from "../domain/metering/ledger.js";
 import type { DeliveryQueue } from "../domain/webhooks/delivery-queue.js";
 
 export interface DebugStateDeps {

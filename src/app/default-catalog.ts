@@ -1,8 +1,8 @@
 import { setTimeout as delay } from "node:timers/promises";
+import type { Logger } from "../domain/call/ports.js";
 import type { Catalog } from "../domain/catalog/catalog.js";
 import type { CatalogModel } from "../domain/catalog/catalog-model.js";
 import type { ModelStore } from "../domain/catalog/model-store.js";
-import type { Logger } from "../domain/ports.js";
 import { type Engines, llamaDefinition, toKeptModelDefinition } from "./model-definitions.js";
 
 export interface DefaultCatalogDeps {

@@ -1,5 +1,5 @@
 import { isIPv6 } from "node:net";
-import type { Listening } from "../domain/service-status.js";
+import type { Listening } from "../domain/service/service-status.js";
 import type { Parts } from "./compose.js";
 import type { Config } from "./config/schema.js";
 import { StartError } from "./start-error.js";

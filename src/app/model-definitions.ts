@@ -1,7 +1,7 @@
 import type { Capability, ModelDefinition } from "../domain/catalog/model-definition.js";
 import type { StoredModel } from "../domain/catalog/model-store.js";
-import type { Engine } from "../domain/inference/engine.js";
-import type { PriceList } from "../domain/usage/prices.js";
+import type { PriceList } from "../domain/catalog/prices.js";
+import type { Engine } from "../domain/engine/engine.js";
 import type { Config } from "./config/schema.js";
 
 type ModelSettings = NonNullable<Config["models"]>[number];

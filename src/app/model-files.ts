@@ -1,7 +1,7 @@
+import type { Logger } from "../domain/call/ports.js";
+import { ServiceError } from "../domain/call/service-error.js";
 import type { ModelStore, PullProgress, StoredModel } from "../domain/catalog/model-store.js";
-import { EngineError, type LoadProgress } from "../domain/inference/engine.js";
-import type { Logger } from "../domain/ports.js";
-import { ServiceError } from "../domain/service-error.js";
+import { EngineError, type LoadProgress } from "../domain/engine/engine.js";
 import type { LlamaOptions } from "./model-definitions.js";
 
 /** A model's file, as the embedded engine asks for it. */

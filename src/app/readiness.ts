@@ -1,4 +1,4 @@
-import type { State } from "../domain/state.js";
+import type { State } from "../domain/service/state.js";
 import type { Phase } from "./lifecycle.js";
 
 /**

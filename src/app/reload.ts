@@ -1,5 +1,5 @@
 import { isDeepStrictEqual } from "node:util";
-import type { Logger } from "../domain/ports.js";
+import type { Logger } from "../domain/call/ports.js";
 import type { Parts } from "./compose.js";
 import { limitSettingName, liveLimitNames, toServiceLimits } from "./config/limits-settings.js";
 import { toRateLimitDefaults } from "./config/rate-limit-settings.js";

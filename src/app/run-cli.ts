@@ -1,6 +1,6 @@
 import { type Command, CommanderError } from "commander";
-import { ServiceError } from "../domain/service-error.js";
-import { StateOpenError } from "../domain/state.js";
+import { ServiceError } from "../domain/call/service-error.js";
+import { StateOpenError } from "../domain/service/state.js";
 import { type CliIo, CommandError, exitCode, UsageError } from "./cli-io.js";
 import { ConfigError, formatProblem } from "./config/problem.js";
 import { findCommand, usageErrorOf } from "./find-command.js";

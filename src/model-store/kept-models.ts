@@ -1,7 +1,7 @@
 import { fixedLimits } from "../contract/limits.js";
 import { modelIdForm, modelIdWords } from "../contract/model-id.js";
+import { ServiceError } from "../domain/call/service-error.js";
 import type { ModelStore as ModelStorePort, PullProgress, StoredModel } from "../domain/catalog/model-store.js";
-import { ServiceError } from "../domain/service-error.js";
 import { defaultChatModels, defaultEmbeddingModel, findDefaultSource } from "./default-models.js";
 import { ModelFileError, SourceUnavailable } from "./model-errors.js";
 import type { ModelPuller, PullProgress as PullerProgress } from "./puller.js";

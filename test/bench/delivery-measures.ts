@@ -1,10 +1,10 @@
 import { statSync } from "node:fs";
 import { join } from "node:path";
-import type { State } from "../../src/domain/state.js";
+import { requestCompleted } from "../../src/domain/events/request-event.js";
+import type { State } from "../../src/domain/service/state.js";
 import type { Claim } from "../../src/domain/webhooks/delivery-queue.js";
 import { Dispatcher } from "../../src/domain/webhooks/dispatcher.js";
 import type { EndpointRecord } from "../../src/domain/webhooks/endpoint-store.js";
-import { requestCompleted } from "../../src/domain/webhooks/request-event.js";
 import type { WebhookSender } from "../../src/domain/webhooks/webhook-sender.js";
 import { createSystemClock } from "../../src/lib/clock.js";
 import type { SecretBox } from "../../src/lib/secret-box.js";

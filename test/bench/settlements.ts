@@ -1,5 +1,5 @@
 import { join } from "node:path";
-import type { Ledger } from "../../src/domain/ledger.js";
+import type { Ledger } from "../../src/domain/metering/ledger.js";
 import { createSystemClock } from "../../src/lib/clock.js";
 import { openEmbeddedState } from "../../src/state/embedded/embedded-state.js";
 import { silentLog } from "../support/silent-log.js";

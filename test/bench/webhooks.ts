@@ -10,7 +10,7 @@ import { existsSync, mkdirSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { parseArgs, promisify } from "node:util";
-import type { State } from "../../src/domain/state.js";
+import type { State } from "../../src/domain/service/state.js";
 import { createSystemClock } from "../../src/lib/clock.js";
 import { SecretBox } from "../../src/lib/secret-box.js";
 import { createWebhookSender } from "../../src/outbound/webhook-sender.js";

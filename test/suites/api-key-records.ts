@@ -1,6 +1,6 @@
 import type { KeyFilter } from "../../src/domain/access/key-filter.js";
 import type { ApiKeyRecord, KeyStore } from "../../src/domain/access/key-store.js";
-import { unlimited } from "../../src/domain/limits/rate-limits.js";
+import { unlimited } from "../../src/domain/call/rate-limits.js";
 
 const firstAtMs = Date.UTC(2026, 0, 1);
 

@@ -1,6 +1,7 @@
 import { describe, expect, it } from "vitest";
-import { unlimited } from "../../src/domain/limits/rate-limits.js";
-import type { State, StateChange } from "../../src/domain/state.js";
+import type { StateChange } from "../../src/domain/call/change-feed.js";
+import { unlimited } from "../../src/domain/call/rate-limits.js";
+import type { State } from "../../src/domain/service/state.js";
 import { keyRecord } from "./api-key-records.js";
 import { endpoint, threshold } from "./ledger-records.js";
 import { eachTest, type OpenState } from "./state-harness.js";

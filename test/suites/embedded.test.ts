@@ -2,7 +2,7 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll } from "vitest";
-import type { Logger } from "../../src/domain/ports.js";
+import type { Logger } from "../../src/domain/call/ports.js";
 import { openEmbeddedState } from "../../src/state/embedded/embedded-state.js";
 import { FakeClock } from "../support/fake-clock.js";
 import { describeState } from "./state.suite.js";

@@ -1,12 +1,7 @@
 import { create } from "@bufbuild/protobuf";
 import { describe, expect, it } from "vitest";
 import { MessageSchema, Role } from "../../gen/unified/inference/v1/chat_pb.js";
-import {
-  EngineError,
-  type GenEvent,
-  type GenerateRequest,
-  type LoadedModel,
-} from "../../src/domain/inference/engine.js";
+import { EngineError, type GenEvent, type GenerateRequest, type LoadedModel } from "../../src/domain/engine/engine.js";
 
 /** What an engine must bring to be tested. Every call loads a fresh model. */
 export interface EngineHarness {

@@ -1,7 +1,7 @@
-import type { AdmitRequest, Budget, Settlement } from "../../src/domain/ledger.js";
-import type { LimitScope, RateLimits } from "../../src/domain/limits/rate-limits.js";
-import { unlimited } from "../../src/domain/limits/rate-limits.js";
-import type { Threshold } from "../../src/domain/usage/threshold.js";
+import type { LimitScope, RateLimits } from "../../src/domain/call/rate-limits.js";
+import { unlimited } from "../../src/domain/call/rate-limits.js";
+import type { Threshold } from "../../src/domain/events/threshold.js";
+import type { AdmitRequest, Budget, Settlement } from "../../src/domain/metering/ledger.js";
 import type { EndpointRecord } from "../../src/domain/webhooks/endpoint-store.js";
 
 export const leaseMs = 60_000;

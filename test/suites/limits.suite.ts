@@ -1,6 +1,6 @@
 import { beforeEach, describe, expect, it } from "vitest";
-import type { Admission, AdmitRequest, Ledger, LimitRefusal } from "../../src/domain/ledger.js";
-import type { LimitScope } from "../../src/domain/limits/rate-limits.js";
+import type { LimitScope } from "../../src/domain/call/rate-limits.js";
+import type { Admission, AdmitRequest, Ledger, LimitRefusal } from "../../src/domain/metering/ledger.js";
 import { admission, leaseMs, scope, settlement } from "./ledger-records.js";
 import { eachTest, type OpenState } from "./state-harness.js";
 

@@ -2,7 +2,7 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, afterEach, beforeAll, vi } from "vitest";
-import { EngineError, type LoadedModel } from "../../src/domain/inference/engine.js";
+import { EngineError, type LoadedModel } from "../../src/domain/engine/engine.js";
 import { createLlamaEngine } from "../../src/engines/llama/llama-engine.js";
 import type { ModelFile } from "../../src/engines/llama/model-files.js";
 import { createSystemClock } from "../../src/lib/clock.js";

@@ -1,5 +1,5 @@
 import { afterEach, beforeEach } from "vitest";
-import type { State } from "../../src/domain/state.js";
+import type { State } from "../../src/domain/service/state.js";
 
 /** An empty state whose time a test can move. */
 export interface StateHarness {

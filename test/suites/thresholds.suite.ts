@@ -1,7 +1,7 @@
 import { beforeEach, describe, expect, it } from "vitest";
-import type { Ledger, Settlement } from "../../src/domain/ledger.js";
-import { periodAt } from "../../src/domain/usage/period.js";
-import { usageScopeOf } from "../../src/domain/usage/threshold.js";
+import { periodAt } from "../../src/domain/events/period.js";
+import { usageScopeOf } from "../../src/domain/events/threshold.js";
+import type { Ledger, Settlement } from "../../src/domain/metering/ledger.js";
 import type { Delivery } from "../../src/domain/webhooks/delivery.js";
 import { deliveryId } from "../../src/domain/webhooks/delivery-id.js";
 import { DeliveryDesk, event, listAll } from "./delivery-records.js";

@@ -1,7 +1,7 @@
 import { beforeEach, describe, expect, it } from "vitest";
-import type { Settlement } from "../../src/domain/ledger.js";
-import { periodAt } from "../../src/domain/usage/period.js";
-import type { UsageRow } from "../../src/domain/usage/usage-store.js";
+import { periodAt } from "../../src/domain/events/period.js";
+import type { Settlement } from "../../src/domain/metering/ledger.js";
+import type { UsageRow } from "../../src/domain/metering/usage-store.js";
 import { keyRecord } from "./api-key-records.js";
 import { settlement } from "./ledger-records.js";
 import { eachTest, type OpenState } from "./state-harness.js";

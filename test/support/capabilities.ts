@@ -1,4 +1,4 @@
-import type { Capabilities } from "../../src/domain/inference/engine.js";
+import type { Capabilities } from "../../src/domain/engine/engine.js";
 
 /** A model that can do everything, less what a test takes away. */
 export function caps(changes: Partial<Capabilities> = {}): Capabilities {

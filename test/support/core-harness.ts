@@ -2,22 +2,22 @@ import { defaultLimits, type ServiceLimits } from "../../src/contract/limits.js"
 import type { Operation } from "../../src/contract/operations.js";
 import { Authenticator } from "../../src/domain/access/authenticator.js";
 import { Sessions } from "../../src/domain/access/sessions.js";
-import type { CallContext, EndReason } from "../../src/domain/call-context.js";
-import { Ended } from "../../src/domain/call-context.js";
+import type { CallContext, EndReason } from "../../src/domain/call/call-context.js";
+import { Ended } from "../../src/domain/call/call-context.js";
+import { LiveRequests } from "../../src/domain/call/live-requests.js";
+import type { CallTracer, Observer } from "../../src/domain/call/observer.js";
+import type { Logger } from "../../src/domain/call/ports.js";
+import { type RateLimitDefaults, unlimited } from "../../src/domain/call/rate-limits.js";
 import { Catalog } from "../../src/domain/catalog/catalog.js";
 import type { DeploymentDefinition } from "../../src/domain/catalog/model-definition.js";
-import type { Engine } from "../../src/domain/inference/engine.js";
-import type { Settlement } from "../../src/domain/ledger.js";
-import { LimitBook } from "../../src/domain/limits/limit-book.js";
-import { LimitGate } from "../../src/domain/limits/limit-gate.js";
-import { type RateLimitDefaults, unlimited } from "../../src/domain/limits/rate-limits.js";
-import { LiveRequests } from "../../src/domain/live-requests.js";
-import type { CallTracer, Observer } from "../../src/domain/observer.js";
-import type { Logger } from "../../src/domain/ports.js";
-import { ServiceCore } from "../../src/domain/service-core.js";
-import { Accounting } from "../../src/domain/usage/accounting.js";
-import type { PriceList } from "../../src/domain/usage/prices.js";
-import { ThresholdBook } from "../../src/domain/usage/threshold-book.js";
+import type { PriceList } from "../../src/domain/catalog/prices.js";
+import type { Engine } from "../../src/domain/engine/engine.js";
+import { Accounting } from "../../src/domain/metering/accounting.js";
+import type { Settlement } from "../../src/domain/metering/ledger.js";
+import { LimitBook } from "../../src/domain/metering/limit-book.js";
+import { LimitGate } from "../../src/domain/metering/limit-gate.js";
+import { ThresholdBook } from "../../src/domain/metering/threshold-book.js";
+import { ServiceCore } from "../../src/domain/service/service-core.js";
 import { createRandomIds } from "../../src/lib/ids.js";
 import { LazyAbort } from "../../src/lib/lazy-abort.js";
 import { createVolatileState } from "../../src/state/volatile/volatile-state.js";
@@ -118,7 +118,6 @@ export async function createCoreHarness(options: {
       abort,
       transport: "openai",
       address: "127.0.0.1",
-      wants: "messages",
     } as const;
     const ctx = await core.open(operation, caller);
     return { ctx, end: (why) => abort.abort(new Ended(why)) };

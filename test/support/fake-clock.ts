@@ -1,4 +1,4 @@
-import type { Clock } from "../../src/domain/ports.js";
+import type { Clock } from "../../src/domain/call/ports.js";
 
 interface Timer {
   readonly atMs: number;

@@ -14,9 +14,16 @@ import { CompletionSchema } from "../../gen/unified/inference/v1/completion_pb.j
 import { EmbeddingListSchema } from "../../gen/unified/inference/v1/embedding_pb.js";
 import type { ErrorCode } from "../../src/contract/errors.js";
 import type { Operation } from "../../src/contract/operations.js";
-import { tokenAdministrator } from "../../src/domain/access/principal.js";
-import { type CallContext, type Caller, Ended, type EndReason, errorOfEnd } from "../../src/domain/call-context.js";
-import type { AnswerHead, Core } from "../../src/domain/core.js";
+import type { AnswerHead } from "../../src/domain/call/answer.js";
+import {
+  type CallContext,
+  type Caller,
+  Ended,
+  type EndReason,
+  errorOfEnd,
+} from "../../src/domain/call/call-context.js";
+import { tokenAdministrator } from "../../src/domain/call/principal.js";
+import type { Core } from "../../src/domain/core.js";
 import { silentLog } from "./core-harness.js";
 
 export const handCredential = "Bearer good";
@@ -84,7 +91,6 @@ export class HandCore implements Core {
       deadlineAtMs: caller.deadlineAtMs,
       receivedAtMs: 0,
       log: silentLog,
-      wants: caller.wants,
       refused({ code }) {
         call.refused ??= code;
       },

@@ -6,7 +6,7 @@ import {
   type GenEvent,
   type GenerateRequest,
   type LoadedModel,
-} from "../../src/domain/inference/engine.js";
+} from "../../src/domain/engine/engine.js";
 import type { StopSignal } from "../../src/lib/lazy-abort.js";
 import { caps } from "./capabilities.js";
 

@@ -1,4 +1,4 @@
-import type { State } from "../../src/domain/state.js";
+import type { State } from "../../src/domain/service/state.js";
 import { admission, leaseMs, scope, settlement, threshold } from "../suites/ledger-records.js";
 
 const atOnce = 64;

@@ -1,7 +1,7 @@
 import { resolve } from "node:path";
 import { ConnectError } from "@connectrpc/connect";
 import { SystemService } from "../../../gen/unified/admin/v1/system_service_pb.js";
-import { StateOpenError } from "../../domain/state.js";
+import { StateOpenError } from "../../domain/service/state.js";
 import { createSystemClock } from "../../lib/clock.js";
 import { createLogger } from "../../telemetry/logger.js";
 import { type CliIo, CommandError, printJson, printLine } from "../cli-io.js";

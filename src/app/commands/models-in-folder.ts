@@ -1,6 +1,6 @@
 import { resolve } from "node:path";
+import { ServiceError } from "../../domain/call/service-error.js";
 import type { StoredModel } from "../../domain/catalog/model-store.js";
-import { ServiceError } from "../../domain/service-error.js";
 import { createSystemClock } from "../../lib/clock.js";
 import { type CliIo, CommandError } from "../cli-io.js";
 import { openModelStore } from "../compose-models.js";

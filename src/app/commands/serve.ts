@@ -1,6 +1,6 @@
 import { resolve } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
-import type { Logger } from "../../domain/ports.js";
+import type { Logger } from "../../domain/call/ports.js";
 import { createLogger } from "../../telemetry/logger.js";
 import { openStderrSink } from "../../telemetry/stderr-sink.js";
 import { type CliIo, printJson, UsageError } from "../cli-io.js";

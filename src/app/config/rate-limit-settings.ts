@@ -1,7 +1,7 @@
 import * as z from "zod";
 import { fixedLimits } from "../../contract/limits.js";
 import { modelIdForm, modelIdWords } from "../../contract/model-id.js";
-import { type RateLimitDefaults, type RateLimits, rateLimitMax } from "../../domain/limits/rate-limits.js";
+import { type RateLimitDefaults, type RateLimits, rateLimitMax } from "../../domain/call/rate-limits.js";
 import { wholeNumber } from "./setting-types.js";
 
 function limit(max: number, means: string) {

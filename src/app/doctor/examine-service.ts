@@ -1,5 +1,5 @@
 import type { ModelStore } from "../../domain/catalog/model-store.js";
-import type { State } from "../../domain/state.js";
+import type { State } from "../../domain/service/state.js";
 import type { Variables } from "../config/expand.js";
 import type { Config } from "../config/schema.js";
 import { type Check, ok } from "./check.js";

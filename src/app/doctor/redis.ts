@@ -1,5 +1,5 @@
-import type { Logger } from "../../domain/ports.js";
-import { type State, StateOpenError } from "../../domain/state.js";
+import type { Logger } from "../../domain/call/ports.js";
+import { type State, StateOpenError } from "../../domain/service/state.js";
 import { createSystemClock } from "../../lib/clock.js";
 import { openState } from "../compose-state.js";
 import type { Config } from "../config/schema.js";

@@ -1,5 +1,5 @@
-import type { Clock } from "../ports.js";
-import { ServiceError } from "../service-error.js";
+import type { Clock } from "../call/ports.js";
+import { ServiceError } from "../call/service-error.js";
 import { networkOf } from "./address-network.js";
 import { AttemptLimit } from "./attempt-limit.js";
 import { checkPassword, type Passwords } from "./passwords.js";

@@ -1,6 +1,7 @@
-import { unlimited } from "../limits/rate-limits.js";
-import type { IdSource } from "../ports.js";
-import { ServiceError } from "../service-error.js";
+import { type PageRequest, toPageToken, toStorePage } from "../call/page-request.js";
+import type { IdSource } from "../call/ports.js";
+import { unlimited } from "../call/rate-limits.js";
+import { ServiceError } from "../call/service-error.js";
 import {
   hashApiKey,
   isMistypedApiKey,
@@ -21,7 +22,6 @@ import {
   defaultAccount,
   type NewKey,
 } from "./new-key.js";
-import { type PageRequest, toPageToken, toStorePage } from "./page-request.js";
 
 export interface ApiKeysDeps {
   readonly keys: KeyStore;

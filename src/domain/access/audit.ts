@@ -1,6 +1,6 @@
-import type { IdSource, Logger } from "../ports.js";
+import type { IdSource, Logger } from "../call/ports.js";
+import type { Principal } from "../call/principal.js";
 import type { AuditActor, AuditLog } from "./audit-log.js";
-import type { Principal } from "./principal.js";
 
 /** On whose behalf something was done: a CallContext has both; a null principal is the service itself. */
 export interface AuditSource {

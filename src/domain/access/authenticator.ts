@@ -1,15 +1,15 @@
 import { BoundedMap } from "../../lib/bounded-map.js";
 import { isSameDigest } from "../../lib/digest.js";
-import type { Clock, Logger } from "../ports.js";
-import { ServiceError } from "../service-error.js";
-import type { ChangeFeed } from "../state.js";
+import type { ChangeFeed } from "../call/change-feed.js";
+import type { Clock, Logger } from "../call/ports.js";
+import { type Principal, tokenAdministrator } from "../call/principal.js";
+import { ServiceError } from "../call/service-error.js";
 import { networkOf } from "./address-network.js";
 import { hashApiKey, isMistypedApiKey, isPresentable } from "./api-key-format.js";
 import { AttemptLimit } from "./attempt-limit.js";
 import { KeyCache } from "./key-cache.js";
 import type { ApiKeyRecord, KeyStore } from "./key-store.js";
 import { LastUsed } from "./last-used.js";
-import { type Principal, tokenAdministrator } from "./principal.js";
 import type { Sessions } from "./sessions.js";
 
 /** The scheme in any case, exactly one space, then the key and nothing else (KEY-4, GEN-3). */

@@ -1,5 +1,5 @@
-import { type RateLimits, rateLimitMax } from "../limits/rate-limits.js";
-import { ServiceError } from "../service-error.js";
+import { type RateLimits, rateLimitMax } from "../call/rate-limits.js";
+import { ServiceError } from "../call/service-error.js";
 
 const fields = [
   ["requestsPerMinute", "requests_per_minute"],

@@ -5,9 +5,9 @@
  * for the others the caller hears of the outage, never that its key is bad.
  */
 import { BoundedMap } from "../../lib/bounded-map.js";
-import type { Clock } from "../ports.js";
-import { ServiceError } from "../service-error.js";
-import type { ChangeFeed } from "../state.js";
+import type { ChangeFeed } from "../call/change-feed.js";
+import type { Clock } from "../call/ports.js";
+import { ServiceError } from "../call/service-error.js";
 import { frozenKey } from "./frozen-key.js";
 import type { ApiKeyRecord, KeyStore } from "./key-store.js";
 

@@ -1,4 +1,4 @@
-import type { RateLimits } from "../limits/rate-limits.js";
+import type { RateLimits } from "../call/rate-limits.js";
 import type { ApiKeyRecord, KeyChange } from "./key-store.js";
 
 /** What the audit says of a new key. */

@@ -1,5 +1,5 @@
 /** Which keys a list shows, told the same way for every driver. */
-import { checkLength } from "../inference/field-checks.js";
+import { checkLength } from "../call/field-checks.js";
 import type { ApiKeyRecord } from "./key-store.js";
 
 export type KeyState = "active" | "expired" | "revoked";

@@ -1,6 +1,6 @@
-import type { RateLimits } from "../limits/rate-limits.js";
+import type { Scope } from "../call/principal.js";
+import type { RateLimits } from "../call/rate-limits.js";
 import type { KeyFilter } from "./key-filter.js";
-import type { Scope } from "./principal.js";
 
 /** What is kept of an API key: never the secret (KEY-3). Immutable; a change is a new record. */
 export interface ApiKeyRecord {

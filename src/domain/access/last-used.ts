@@ -1,5 +1,5 @@
 import { BoundedMap } from "../../lib/bounded-map.js";
-import type { Logger } from "../ports.js";
+import type { Logger } from "../call/ports.js";
 import type { ApiKeyRecord, KeyStore } from "./key-store.js";
 
 const touchEveryMs = 60_000;

@@ -1,10 +1,10 @@
 import { fixedLimits } from "../../contract/limits.js";
-import { type RateLimits, unlimited } from "../limits/rate-limits.js";
-import { ServiceError } from "../service-error.js";
-import { checkAccountName } from "./account-of.js";
+import { checkAccountName } from "../call/account-of.js";
+import type { Scope } from "../call/principal.js";
+import { type RateLimits, unlimited } from "../call/rate-limits.js";
+import { ServiceError } from "../call/service-error.js";
 import { checkLimits } from "./check-limits.js";
 import type { KeyChange } from "./key-store.js";
-import type { Scope } from "./principal.js";
 
 /** What an administrator asks for; an absent or empty account is `default`, absent models are all, absent limits none. */
 export interface NewKey {

@@ -1,4 +1,4 @@
-import { ServiceError } from "../service-error.js";
+import { ServiceError } from "../call/service-error.js";
 
 const passwordCharsMin = 12;
 const passwordCharsMax = 1_024;

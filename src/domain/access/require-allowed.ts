@@ -1,7 +1,7 @@
 import { type Operation, operationRow } from "../../contract/operations.js";
-import { ServiceError } from "../service-error.js";
-import type { Browser } from "./browser.js";
-import { mayDo, type Principal } from "./principal.js";
+import type { Browser } from "../call/browser.js";
+import { mayDo, type Principal } from "../call/principal.js";
+import { ServiceError } from "../call/service-error.js";
 
 const needText = {
   none: "nothing",

@@ -1,6 +1,6 @@
 import { BoundedMap } from "../../lib/bounded-map.js";
-import type { Clock, Logger } from "../ports.js";
-import type { ChangeFeed } from "../state.js";
+import type { ChangeFeed } from "../call/change-feed.js";
+import type { Clock, Logger } from "../call/ports.js";
 import type { ApiKeyRecord, KeyStore } from "./key-store.js";
 
 /** As long as a replica of the store may be behind when it takes the place of its primary, with much to spare. */

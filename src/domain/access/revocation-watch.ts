@@ -1,6 +1,6 @@
-import type { LiveRequests } from "../live-requests.js";
-import type { Clock, Logger } from "../ports.js";
-import type { ChangeFeed, StateChange } from "../state.js";
+import type { ChangeFeed, StateChange } from "../call/change-feed.js";
+import type { LiveRequests } from "../call/live-requests.js";
+import type { Clock, Logger } from "../call/ports.js";
 import type { KeyStore } from "./key-store.js";
 import type { Sessions } from "./sessions.js";
 

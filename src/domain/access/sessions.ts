@@ -1,7 +1,7 @@
 import { sha256Hex } from "../../lib/digest.js";
-import type { IdSource, Logger } from "../ports.js";
-import { ServiceError } from "../service-error.js";
-import type { Principal } from "./principal.js";
+import type { IdSource, Logger } from "../call/ports.js";
+import type { Principal } from "../call/principal.js";
+import { ServiceError } from "../call/service-error.js";
 import type { SessionRecord, SessionStore } from "./session-store.js";
 
 /** A session ends when nobody used it for so long, and in any case at its total age (KEY-22). */

@@ -1,6 +1,6 @@
 import { isSameDigest, sha256Hex } from "../../lib/digest.js";
-import type { IdSource } from "../ports.js";
-import { ServiceError } from "../service-error.js";
+import type { IdSource } from "../call/ports.js";
+import { ServiceError } from "../call/service-error.js";
 import type { SettingsStore } from "./settings-store.js";
 
 /** A link is good for one use within an hour (KEY-20). */

@@ -1,10 +1,10 @@
 import { create } from "@bufbuild/protobuf";
 import { type Model, ModelSchema } from "../../../gen/unified/catalog/v1/model_pb.js";
 import { rememberLast } from "../../lib/remember-last.js";
-import type { Capabilities, LoadedModel } from "../inference/engine.js";
-import type { PriceList } from "../usage/prices.js";
+import type { Capabilities, LoadedModel } from "../engine/engine.js";
 import type { Deployment } from "./deployment.js";
 import type { Capability, ModelDefinition } from "./model-definition.js";
+import type { PriceList } from "./prices.js";
 
 /** A catalog entry with its deployments. */
 export class CatalogModel {

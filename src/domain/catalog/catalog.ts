@@ -1,12 +1,12 @@
 import type { ServiceLimits } from "../../contract/limits.js";
-import { mayUseModel, type Principal } from "../access/principal.js";
-import type { Clock, Logger } from "../ports.js";
-import { invariant } from "../service-error.js";
-import type { PriceList } from "../usage/prices.js";
+import type { Clock, Logger } from "../call/ports.js";
+import { mayUseModel, type Principal } from "../call/principal.js";
+import { invariant } from "../call/service-error.js";
 import { CatalogModel } from "./catalog-model.js";
 import type { CatalogStore } from "./catalog-store.js";
 import { Deployment } from "./deployment.js";
 import type { ModelDefinition } from "./model-definition.js";
+import type { PriceList } from "./prices.js";
 
 export interface CatalogDeps {
   readonly clock: Clock;

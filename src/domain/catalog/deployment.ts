@@ -1,7 +1,7 @@
 import type { ServiceLimits } from "../../contract/limits.js";
-import { EngineError, type LoadedModel, type LoadProgress } from "../inference/engine.js";
-import type { Clock, Logger } from "../ports.js";
-import { ModelQueue } from "../scheduling/model-queue.js";
+import type { Clock, Logger } from "../call/ports.js";
+import { EngineError, type LoadedModel, type LoadProgress } from "../engine/engine.js";
+import { ModelQueue } from "../engine/model-queue.js";
 import type { DeploymentDefinition } from "./model-definition.js";
 
 type LoadState =

@@ -4,8 +4,8 @@ import {
   type ListModelsResponse,
   ListModelsResponseSchema,
 } from "../../../gen/unified/catalog/v1/catalog_service_pb.js";
-import type { Principal } from "../access/principal.js";
-import { ServiceError } from "../service-error.js";
+import type { Principal } from "../call/principal.js";
+import { ServiceError } from "../call/service-error.js";
 import type { Catalog } from "./catalog.js";
 
 /** Models per page at most, and when the request names no number. */

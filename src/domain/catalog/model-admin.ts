@@ -1,4 +1,4 @@
-import { ServiceError } from "../service-error.js";
+import { ServiceError } from "../call/service-error.js";
 import type { Catalog } from "./catalog.js";
 import type { ModelDefinition } from "./model-definition.js";
 import type { ModelStore, PullProgress, PullRequest, StoredModel } from "./model-store.js";

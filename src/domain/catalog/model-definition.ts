@@ -1,5 +1,5 @@
-import type { Engine } from "../inference/engine.js";
-import type { PriceList } from "../usage/prices.js";
+import type { Engine } from "../engine/engine.js";
+import type { PriceList } from "./prices.js";
 
 export type Capability = "chat" | "completions" | "embeddings";
 

@@ -1,5 +1,5 @@
-import type { Principal } from "../access/principal.js";
-import { ServiceError } from "../service-error.js";
+import type { Principal } from "../call/principal.js";
+import { ServiceError } from "../call/service-error.js";
 import type { Catalog } from "./catalog.js";
 import type { CatalogModel } from "./catalog-model.js";
 import type { Capability } from "./model-definition.js";

@@ -4,8 +4,8 @@ import {
   WatchModelsResponseSchema,
 } from "../../../gen/unified/catalog/v1/catalog_service_pb.js";
 import type { Model } from "../../../gen/unified/catalog/v1/model_pb.js";
-import type { Principal } from "../access/principal.js";
-import { errorOfEnd } from "../call-context.js";
+import { errorOfEnd } from "../call/call-context.js";
+import type { Principal } from "../call/principal.js";
 import type { Catalog } from "./catalog.js";
 
 /** The whole list of what the principal may use, then every change of it, until the signal aborts. */

@@ -1,5 +1,5 @@
 import { rememberLast } from "../../lib/remember-last.js";
-import type { LoadedModel } from "./engine.js";
+import type { LoadedModel } from "../engine/engine.js";
 
 const secondsOf = rememberLast((seconds: number) => BigInt(seconds));
 const fingerprintOf = rememberLast((ofModel: string) => `fp_${ofModel}`);

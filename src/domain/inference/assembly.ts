@@ -1,5 +1,5 @@
-import type { UsageTotal } from "../usage/usage-tally.js";
-import type { GenEvent } from "./engine.js";
+import type { UsageTotal } from "../call/usage-tally.js";
+import type { GenEvent } from "../engine/engine.js";
 
 /** Turns engine events into the pieces of a streamed answer. `choice` counts over the whole request. */
 export interface StreamAssembly<M> {

@@ -4,8 +4,8 @@ import {
   type Tool,
   ToolChoice_Mode,
 } from "../../../gen/unified/inference/v1/chat_pb.js";
-import type { Capabilities, GenerateRequest, ToolChoiceSpec } from "./engine.js";
-import type { GenerateBase } from "./generate-base.js";
+import type { Capabilities, GenerateRequest, ToolChoiceSpec } from "../engine/engine.js";
+import type { GenerateBase } from "../engine/generate-base.js";
 import { refuseUnlessAble, refuseValueUnlessAble, toGenerate } from "./sampling-request.js";
 
 /**

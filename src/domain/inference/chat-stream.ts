@@ -6,10 +6,10 @@ import {
   type ToolCallDelta,
 } from "../../../gen/unified/inference/v1/chat_pb.js";
 import type { Logprobs } from "../../../gen/unified/inference/v1/logprobs_pb.js";
-import type { UsageTotal } from "../usage/usage-tally.js";
+import type { UsageTotal } from "../call/usage-tally.js";
+import type { GenEvent } from "../engine/engine.js";
 import type { AnswerIdentity } from "./answer-identity.js";
 import type { StreamAssembly } from "./assembly.js";
-import type { GenEvent } from "./engine.js";
 import { chatLogprobs } from "./logprob-messages.js";
 import { usageMessage } from "./usage-message.js";
 

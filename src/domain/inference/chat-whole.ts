@@ -6,10 +6,10 @@ import {
   Role,
   ToolCallSchema,
 } from "../../../gen/unified/inference/v1/chat_pb.js";
-import type { UsageTotal } from "../usage/usage-tally.js";
+import type { UsageTotal } from "../call/usage-tally.js";
+import type { GenEvent, TokenLogprobInfo } from "../engine/engine.js";
 import type { AnswerIdentity } from "./answer-identity.js";
 import type { WholeAssembly } from "./assembly.js";
-import type { GenEvent, TokenLogprobInfo } from "./engine.js";
 import { chatLogprobs } from "./logprob-messages.js";
 import { usageMessage } from "./usage-message.js";
 

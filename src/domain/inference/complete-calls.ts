@@ -1,4 +1,4 @@
-import type { GenEvent } from "./engine.js";
+import type { GenEvent } from "../engine/engine.js";
 
 type ToolEvent = Extract<GenEvent, { type: "tool" }>;
 

@@ -1,6 +1,6 @@
 import type { CompletionParams } from "../../../gen/unified/inference/v1/completion_pb.js";
-import type { Capabilities } from "./engine.js";
-import type { GenerateBase } from "./generate-base.js";
+import type { Capabilities } from "../engine/engine.js";
+import type { GenerateBase } from "../engine/generate-base.js";
 import { refuseUnlessAble, refuseValueUnlessAble, toGenerate } from "./sampling-request.js";
 import { refuseUnlessTokenInput } from "./token-input.js";
 

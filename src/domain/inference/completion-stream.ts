@@ -3,10 +3,10 @@ import type {
   CompletionChunkChoice,
   CompletionLogprobs,
 } from "../../../gen/unified/inference/v1/completion_pb.js";
-import type { UsageTotal } from "../usage/usage-tally.js";
+import type { UsageTotal } from "../call/usage-tally.js";
+import type { GenEvent } from "../engine/engine.js";
 import type { AnswerIdentity } from "./answer-identity.js";
 import type { StreamAssembly } from "./assembly.js";
-import type { GenEvent } from "./engine.js";
 import { characters, completionLogprobs } from "./logprob-messages.js";
 import { usageMessage } from "./usage-message.js";
 

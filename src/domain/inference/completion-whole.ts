@@ -1,9 +1,9 @@
 import { create } from "@bufbuild/protobuf";
 import { type Completion, CompletionSchema } from "../../../gen/unified/inference/v1/completion_pb.js";
-import type { UsageTotal } from "../usage/usage-tally.js";
+import type { UsageTotal } from "../call/usage-tally.js";
+import type { GenEvent, TokenLogprobInfo } from "../engine/engine.js";
 import type { AnswerIdentity } from "./answer-identity.js";
 import type { WholeAssembly } from "./assembly.js";
-import type { GenEvent, TokenLogprobInfo } from "./engine.js";
 import { completionLogprobs } from "./logprob-messages.js";
 import { usageMessage } from "./usage-message.js";
 

@@ -1,4 +1,4 @@
-import { EngineError } from "./engine.js";
+import { EngineError } from "../engine/engine.js";
 
 /**
  * The error of a prompt that alone is longer than the context. SDK users' tools look for "maximum context length is N

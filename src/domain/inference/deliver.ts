@@ -1,12 +1,12 @@
 import { Outbox } from "../../lib/outbox.js";
-import type { Call } from "../call.js";
-import { errorOfEnd } from "../call-context.js";
-import type { Answer, StreamAnswer } from "../core.js";
-import type { Clock } from "../ports.js";
-import type { Run } from "../run.js";
-import { type ServiceError, toServiceError } from "../service-error.js";
+import type { Answer, StreamAnswer } from "../call/answer.js";
+import type { Call } from "../call/call.js";
+import { errorOfEnd } from "../call/call-context.js";
+import type { Clock } from "../call/ports.js";
+import { type ServiceError, toServiceError } from "../call/service-error.js";
 import type { StreamAssembly, WholeAssembly } from "./assembly.js";
 import type { EventSink, Generation, GenerationReader } from "./generation.js";
+import type { Run } from "./run.js";
 import { settleFailure } from "./settle-failure.js";
 
 /** The engine's part of a request for whoever takes its events. Not yet running. */

@@ -1,6 +1,6 @@
 import type { EmbeddingParams } from "../../../gen/unified/inference/v1/embedding_pb.js";
-import { ServiceError } from "../service-error.js";
-import type { Capabilities, EmbedRequest } from "./engine.js";
+import { ServiceError } from "../call/service-error.js";
+import type { Capabilities, EmbedRequest } from "../engine/engine.js";
 import { refuseUnlessAble } from "./sampling-request.js";
 import { refuseUnlessTokenInput } from "./token-input.js";
 

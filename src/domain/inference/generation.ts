@@ -1,19 +1,19 @@
 import { LazyAbort, type StopSignal } from "../../lib/lazy-abort.js";
-import type { Call } from "../call.js";
-import { Ended, errorOfEnd } from "../call-context.js";
+import type { AnswerHead } from "../call/answer.js";
+import type { Call } from "../call/call.js";
+import { Ended, errorOfEnd } from "../call/call-context.js";
+import type { Clock } from "../call/ports.js";
+import type { ServiceError } from "../call/service-error.js";
 import type { CatalogModel } from "../catalog/catalog-model.js";
 import type { Deployment } from "../catalog/deployment.js";
-import type { AnswerHead } from "../core.js";
-import type { Admitted } from "../ledger.js";
-import { answerHead } from "../limits/limit-headers.js";
-import type { Clock } from "../ports.js";
-import type { Run } from "../run.js";
-import type { Slot } from "../scheduling/model-queue.js";
-import type { ServiceError } from "../service-error.js";
+import { EngineError, type GenEvent, type GenerateRequest, type LoadedModel } from "../engine/engine.js";
+import { mayGoElsewhere, serviceErrorOf } from "../engine/engine-error.js";
+import type { GenerateBase } from "../engine/generate-base.js";
+import type { Slot } from "../engine/model-queue.js";
+import type { Admitted } from "../metering/ledger.js";
+import { answerHead } from "../metering/limit-headers.js";
 import { CompleteCalls } from "./complete-calls.js";
-import { EngineError, type GenEvent, type GenerateRequest, type LoadedModel } from "./engine.js";
-import { mayGoElsewhere, serviceErrorOf } from "./engine-error.js";
-import type { GenerateBase } from "./generate-base.js";
+import type { Run } from "./run.js";
 import { waitForModel } from "./wait-for-model.js";
 
 /** One prompt of a request, and where its choices stand among all choices of the request. */

@@ -5,7 +5,7 @@ import {
   TokenAlternativesSchema,
 } from "../../../gen/unified/inference/v1/completion_pb.js";
 import { type Logprobs, LogprobsSchema } from "../../../gen/unified/inference/v1/logprobs_pb.js";
-import type { TokenLogprob, TokenLogprobInfo } from "./engine.js";
+import type { TokenLogprob, TokenLogprobInfo } from "../engine/engine.js";
 
 const utf8 = new TextEncoder();
 

@@ -1,5 +1,5 @@
-import type { Capabilities } from "./engine.js";
-import type { GenerateBase } from "./generate-base.js";
+import type { Capabilities } from "../engine/engine.js";
+import type { GenerateBase } from "../engine/generate-base.js";
 import type { Prompt } from "./generation.js";
 
 /**

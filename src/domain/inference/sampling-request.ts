@@ -1,6 +1,6 @@
-import { ServiceError } from "../service-error.js";
-import type { Capabilities, GenerateInput } from "./engine.js";
-import type { GenerateBase } from "./generate-base.js";
+import { ServiceError } from "../call/service-error.js";
+import type { Capabilities, GenerateInput } from "../engine/engine.js";
+import type { GenerateBase } from "../engine/generate-base.js";
 
 /** What chat and text completions have in common, as both messages spell it. */
 export interface SamplingParams {

@@ -1,5 +1,5 @@
 import type { ErrorCode } from "../../contract/errors.js";
-import { quote, refuse } from "./field-checks.js";
+import { quote, refuse } from "../call/field-checks.js";
 
 /** A schema is compiled into a grammar, so its size is bounded before an engine sees it (SEC-10). */
 const schemaNodesMax = 2_000;

@@ -1,8 +1,8 @@
-import type { Call } from "../call.js";
-import { endReasonOf, errorOfEnd } from "../call-context.js";
-import type { Run } from "../run.js";
-import type { ServiceError } from "../service-error.js";
-import { serviceErrorOf } from "./engine-error.js";
+import type { Call } from "../call/call.js";
+import { endReasonOf, errorOfEnd } from "../call/call-context.js";
+import type { ServiceError } from "../call/service-error.js";
+import { serviceErrorOf } from "../engine/engine-error.js";
+import type { Run } from "./run.js";
 
 /** Settles a run that did not complete; resolves to what the caller is told. An end from outside is the reason it ended. */
 export async function settleFailure(call: Call, run: Run, thrown: unknown): Promise<ServiceError> {

@@ -1,4 +1,4 @@
-import { ServiceError } from "../service-error.js";
+import { ServiceError } from "../call/service-error.js";
 
 /**
  * Refuses token ids for a model that does not take them (EMB-2): clients that count in another vocabulary would get a

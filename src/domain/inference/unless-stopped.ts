@@ -1,5 +1,5 @@
 import type { StopSignal } from "../../lib/lazy-abort.js";
-import { errorOfEnd } from "../call-context.js";
+import { errorOfEnd } from "../call/call-context.js";
 
 /** What the work brings, or a rejection with the end's own error: work that does not heed the signal is not waited for. */
 export function unlessStopped<T>(work: Promise<T>, stop: StopSignal): Promise<T> {

@@ -1,5 +1,5 @@
 import type { Usage } from "../../../gen/unified/inference/v1/usage_pb.js";
-import type { UsageTotal } from "../usage/usage-tally.js";
+import type { UsageTotal } from "../call/usage-tally.js";
 
 /** The usage of a generated answer (RESP-8). A literal: every answer has one. */
 export function usageMessage(total: UsageTotal): Usage {

@@ -1,6 +1,6 @@
 import type { ChatCompletionParams } from "../../../gen/unified/inference/v1/chat_pb.js";
 import { fixedLimits, type ServiceLimits } from "../../contract/limits.js";
-import { checkInteger, checkLength, checkOneOf, checkPresent, refuse } from "./field-checks.js";
+import { checkInteger, checkLength, checkOneOf, checkPresent, refuse } from "../call/field-checks.js";
 import { validateMessages } from "./validate-messages.js";
 import { validateResponseFormat } from "./validate-response-format.js";
 import { validateSampling } from "./validate-sampling.js";

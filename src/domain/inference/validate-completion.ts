@@ -1,6 +1,6 @@
 import type { CompletionParams } from "../../../gen/unified/inference/v1/completion_pb.js";
 import { fixedLimits, type ServiceLimits } from "../../contract/limits.js";
-import { checkCount, checkInteger, checkLength, checkPresent, refuse } from "./field-checks.js";
+import { checkCount, checkInteger, checkLength, checkPresent, refuse } from "../call/field-checks.js";
 import { validateSampling } from "./validate-sampling.js";
 import { validateTokenLists } from "./validate-token-lists.js";
 

@@ -1,6 +1,6 @@
 import type { EmbeddingParams } from "../../../gen/unified/inference/v1/embedding_pb.js";
 import { fixedLimits, type ServiceLimits } from "../../contract/limits.js";
-import { checkCount, checkInteger, checkLength, checkPresent, refuse } from "./field-checks.js";
+import { checkCount, checkInteger, checkLength, checkPresent, refuse } from "../call/field-checks.js";
 import { validateTokenLists } from "./validate-token-lists.js";
 
 /**

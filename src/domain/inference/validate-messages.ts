@@ -1,6 +1,14 @@
 import { type ContentPart, type Message, Role } from "../../../gen/unified/inference/v1/chat_pb.js";
 import { fixedLimits, type ServiceLimits } from "../../contract/limits.js";
-import { checkCount, checkLength, checkNotEmpty, checkOneOf, checkPresent, quote, refuse } from "./field-checks.js";
+import {
+  checkCount,
+  checkLength,
+  checkNotEmpty,
+  checkOneOf,
+  checkPresent,
+  quote,
+  refuse,
+} from "../call/field-checks.js";
 import { validateToolMessages } from "./validate-tool-messages.js";
 
 const roles = "'system', 'developer', 'user', 'assistant', 'tool', 'function'";

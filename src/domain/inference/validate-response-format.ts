@@ -1,6 +1,6 @@
 import type { ResponseFormat, ResponseFormat_JsonSchema } from "../../../gen/unified/inference/v1/chat_pb.js";
 import type { ServiceLimits } from "../../contract/limits.js";
-import { checkFunctionName, refuse } from "./field-checks.js";
+import { checkFunctionName, refuse } from "../call/field-checks.js";
 import { checkSchema } from "./schema-budget.js";
 
 /** The rules of response_format. */

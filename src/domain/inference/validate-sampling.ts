@@ -1,5 +1,5 @@
 import { fixedLimits, type ServiceLimits } from "../../contract/limits.js";
-import { checkCount, checkInteger, checkLength, checkNumber, quote, refuse } from "./field-checks.js";
+import { checkCount, checkInteger, checkLength, checkNumber, quote, refuse } from "../call/field-checks.js";
 import type { SamplingParams } from "./sampling-request.js";
 
 const tokenId = /^\d{1,10}$/;

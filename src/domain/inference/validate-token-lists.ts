@@ -1,6 +1,6 @@
 import type { TokenList } from "../../../gen/unified/inference/v1/completion_pb.js";
 import { fixedLimits } from "../../contract/limits.js";
-import { checkInteger, checkNotEmpty } from "./field-checks.js";
+import { checkInteger, checkNotEmpty } from "../call/field-checks.js";
 
 /** Refuses lists of token ids that are empty or hold what cannot be an id in any vocabulary. */
 export function validateTokenLists(lists: readonly TokenList[], param: string): void {

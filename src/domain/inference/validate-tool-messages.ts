@@ -1,5 +1,5 @@
 import { type Message, Role } from "../../../gen/unified/inference/v1/chat_pb.js";
-import { quote, refuse } from "./field-checks.js";
+import { quote, refuse } from "../call/field-checks.js";
 
 /** Calls of the last assistant message that made some, and what of them is still without an answer. */
 interface OpenCalls {

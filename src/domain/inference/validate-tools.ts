@@ -1,6 +1,6 @@
 import { type ChatCompletionParams, type Tool, ToolChoice_Mode } from "../../../gen/unified/inference/v1/chat_pb.js";
 import type { ServiceLimits } from "../../contract/limits.js";
-import { checkCount, checkFunctionName, checkNotEmpty, quote, refuse } from "./field-checks.js";
+import { checkCount, checkFunctionName, checkNotEmpty, quote, refuse } from "../call/field-checks.js";
 import { checkSchema } from "./schema-budget.js";
 
 /** The rules of tools and of the choice among them. */

@@ -1,9 +1,9 @@
 import type { StopSignal } from "../../lib/lazy-abort.js";
-import { errorOfEnd } from "../call-context.js";
+import { errorOfEnd } from "../call/call-context.js";
+import type { Clock } from "../call/ports.js";
+import { ServiceError } from "../call/service-error.js";
 import type { Deployment } from "../catalog/deployment.js";
-import type { Clock } from "../ports.js";
-import { ServiceError } from "../service-error.js";
-import type { LoadedModel } from "./engine.js";
+import type { LoadedModel } from "../engine/engine.js";
 
 /** What a caller is told to wait when a load did not end in time. */
 const loadingRetryMs = 10_000;

@@ -17,8 +17,8 @@ import type { Audit } from "../access/audit.js";
 import { changeDetails, keyDetails } from "../access/key-details.js";
 import type { KeyState } from "../access/key-filter.js";
 import type { ApiKeyRecord, KeyChange } from "../access/key-store.js";
-import type { Scope } from "../access/principal.js";
-import { ServiceError } from "../service-error.js";
+import type { Scope } from "../call/principal.js";
+import { ServiceError } from "../call/service-error.js";
 import { limitsMessage, limitsOf } from "./limits-message.js";
 import { type RpcService, rpcService } from "./rpc-service.js";
 

@@ -11,9 +11,8 @@ import {
   StreamCompletionResponseSchema,
 } from "../../../gen/unified/inference/v1/inference_service_pb.js";
 import type { ServiceLimits } from "../../contract/limits.js";
-import { type Core, OpenAiBytes } from "../core.js";
-import { limitHeaders } from "../limits/limit-headers.js";
-import { invariant } from "../service-error.js";
+import type { Core } from "../core.js";
+import { limitHeaders } from "../metering/limit-headers.js";
 import { mergeChatChunks, mergeCompletionChunks } from "./merge-chunks.js";
 import { type RpcService, rpcService } from "./rpc-service.js";
 
@@ -26,7 +25,7 @@ export function createInferenceService(core: Core, limits: Pick<ServiceLimits, "
     async createChatCompletion({ params }, ctx, sendHead) {
       const { head, body } = await core.createChatCompletion(params ?? create(ChatCompletionParamsSchema), ctx);
       sendHead(limitHeaders(head));
-      return create(CreateChatCompletionResponseSchema, { completion: messageOf(body) });
+      return create(CreateChatCompletionResponseSchema, { completion: body });
     },
     async streamChatCompletion({ params }, ctx, sendHead) {
       const { head, items } = await core.streamChatCompletion(params ?? create(ChatCompletionParamsSchema), ctx);
@@ -43,7 +42,7 @@ export function createInferenceService(core: Core, limits: Pick<ServiceLimits, "
     async createCompletion({ params }, ctx, sendHead) {
       const { head, body } = await core.createCompletion(params ?? create(CompletionParamsSchema), ctx);
       sendHead(limitHeaders(head));
-      return create(CreateCompletionResponseSchema, { completion: messageOf(body) });
+      return create(CreateCompletionResponseSchema, { completion: body });
     },
     async streamCompletion({ params }, ctx, sendHead) {
       const { head, items } = await core.streamCompletion(params ?? create(CompletionParamsSchema), ctx);
@@ -60,17 +59,11 @@ export function createInferenceService(core: Core, limits: Pick<ServiceLimits, "
     async createEmbeddings({ params }, ctx, sendHead) {
       const { head, body } = await core.createEmbeddings(params ?? create(EmbeddingParamsSchema), ctx);
       sendHead(limitHeaders(head));
-      return create(CreateEmbeddingsResponseSchema, { embeddings: messageOf(body) });
+      return create(CreateEmbeddingsResponseSchema, { embeddings: body });
     },
   });
 }
 
-/** Calls of these services want messages, so the core never answers them with bytes of another shape. */
-function messageOf<M>(body: M | OpenAiBytes): M {
-  invariant(!(body instanceof OpenAiBytes), "an RPC was answered with OpenAI bytes");
-  return body;
-}
-
-async function* mapItems<M, O>(items: AsyncIterable<M | OpenAiBytes>, wrap: (item: M) => O): AsyncIterable<O> {
-  for await (const item of items) yield wrap(messageOf(item));
+async function* mapItems<M, O>(items: AsyncIterable<M>, wrap: (item: M) => O): AsyncIterable<O> {
+  for await (const item of items) yield wrap(item);
 }

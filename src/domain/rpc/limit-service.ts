@@ -13,9 +13,9 @@ import {
   UpdateLimitsResponseSchema,
 } from "../../../gen/unified/admin/v1/limit_service_pb.js";
 import { defaultAccount } from "../access/new-key.js";
-import type { LimitReport, LimitsAdmin, LimitTarget } from "../limits/limits-admin.js";
-import type { LimitOwner } from "../limits/rate-limits.js";
-import { ServiceError } from "../service-error.js";
+import type { LimitOwner } from "../call/rate-limits.js";
+import { ServiceError } from "../call/service-error.js";
+import type { LimitReport, LimitsAdmin, LimitTarget } from "../metering/limits-admin.js";
 import { limitsMessage, limitsOf } from "./limits-message.js";
 import { type RpcService, rpcService } from "./rpc-service.js";
 

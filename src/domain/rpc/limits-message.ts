@@ -1,6 +1,6 @@
 import { create } from "@bufbuild/protobuf";
 import { type Limits, LimitsSchema } from "../../../gen/unified/admin/v1/api_key_pb.js";
-import { type RateLimits, unlimited } from "../limits/rate-limits.js";
+import { type RateLimits, unlimited } from "../call/rate-limits.js";
 
 /** Limits as a message; those that are not set are absent. */
 export function limitsMessage({ requestsPerMinute, tokensPerMinute, concurrency }: RateLimits): Limits {

@@ -6,7 +6,7 @@ import type {
   Message,
   MessageShape,
 } from "@bufbuild/protobuf";
-import type { CallContext } from "../call-context.js";
+import type { CallContext } from "../call/call-context.js";
 
 /** A streamed answer. It is committed: headers can be sent. */
 export interface RpcStream<O> {

@@ -1,9 +1,9 @@
 import type { ServiceLimits } from "../../contract/limits.js";
 import type { ModelAdmin } from "../catalog/model-admin.js";
 import type { Core } from "../core.js";
-import type { LimitsAdmin } from "../limits/limits-admin.js";
-import type { ThresholdAdmin } from "../usage/threshold-admin.js";
-import type { UsageQuestions } from "../usage/usage-questions.js";
+import type { LimitsAdmin } from "../metering/limits-admin.js";
+import type { ThresholdAdmin } from "../metering/threshold-admin.js";
+import type { UsageQuestions } from "../metering/usage-questions.js";
 import { type ApiKeyAdmin, createApiKeyService } from "./api-key-service.js";
 import { createCatalogService } from "./catalog-service.js";
 import { createDeliveryService, type DeliveryAdmin } from "./delivery-service.js";

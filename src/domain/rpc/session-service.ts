@@ -13,12 +13,12 @@ import {
 } from "../../../gen/unified/admin/v1/session_service_pb.js";
 import { type Administrator, administratorName } from "../access/administrator.js";
 import type { Audit, AuditAction } from "../access/audit.js";
-import type { Browser } from "../access/browser.js";
 import type { SessionRecord } from "../access/session-store.js";
 import { type NewSession, type Sessions, sessionAgeMs } from "../access/sessions.js";
 import type { SetupLinks } from "../access/setup-link.js";
-import type { CallContext } from "../call-context.js";
-import { ServiceError, toServiceError } from "../service-error.js";
+import type { Browser } from "../call/browser.js";
+import type { CallContext } from "../call/call-context.js";
+import { ServiceError, toServiceError } from "../call/service-error.js";
 import { type RpcService, rpcService } from "./rpc-service.js";
 
 export interface SessionServiceDeps {

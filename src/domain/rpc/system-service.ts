@@ -17,12 +17,12 @@ import {
 import type { Audit } from "../access/audit.js";
 import type { AuditActor, AuditLog, AuditRecord } from "../access/audit-log.js";
 import { parseAuditCursor } from "../access/audit-order.js";
-import { toPageToken, toStorePage } from "../access/page-request.js";
-import type { Doctor } from "../doctor.js";
-import type { Look, OverviewFeed } from "../overview-feed.js";
-import { ServiceError } from "../service-error.js";
-import type { ServiceStatus } from "../service-status.js";
-import type { State } from "../state.js";
+import { toPageToken, toStorePage } from "../call/page-request.js";
+import { ServiceError } from "../call/service-error.js";
+import type { Doctor } from "../service/doctor.js";
+import type { Look, OverviewFeed } from "../service/overview-feed.js";
+import type { ServiceStatus } from "../service/service-status.js";
+import type { State } from "../service/state.js";
 import { type RpcService, rpcService } from "./rpc-service.js";
 
 export interface SystemServiceDeps {

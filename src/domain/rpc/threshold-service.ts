@@ -14,9 +14,9 @@ import {
   ThresholdService,
   UpdateThresholdResponseSchema,
 } from "../../../gen/unified/admin/v1/threshold_service_pb.js";
-import { ServiceError } from "../service-error.js";
-import type { Metric, PeriodKind, Threshold } from "../usage/threshold.js";
-import type { ThresholdAdmin, ThresholdStanding } from "../usage/threshold-admin.js";
+import { ServiceError } from "../call/service-error.js";
+import type { Metric, PeriodKind, Threshold } from "../events/threshold.js";
+import type { ThresholdAdmin, ThresholdStanding } from "../metering/threshold-admin.js";
 import { type RpcService, rpcService } from "./rpc-service.js";
 
 /** `unified.admin.v1.ThresholdService`: by the administrator, who was checked when the call was opened. */

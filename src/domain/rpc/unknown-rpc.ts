@@ -1,5 +1,5 @@
-import { quote } from "../inference/field-checks.js";
-import { ServiceError } from "../service-error.js";
+import { quote } from "../call/field-checks.js";
+import { ServiceError } from "../call/service-error.js";
 
 /** How the path of every RPC of this service begins: all its packages are `unified.*`. */
 const pathPrefix = "/unified.";

@@ -10,9 +10,9 @@ import {
   type WatchUsageResponse,
   WatchUsageResponseSchema,
 } from "../../../gen/unified/admin/v1/usage_service_pb.js";
-import { ServiceError } from "../service-error.js";
-import type { UsageBucket, UsageGroup } from "../usage/usage-query.js";
-import type { UsageQuestions } from "../usage/usage-questions.js";
+import { ServiceError } from "../call/service-error.js";
+import type { UsageBucket, UsageGroup } from "../metering/usage-query.js";
+import type { UsageQuestions } from "../metering/usage-questions.js";
 import { type RpcService, rpcService } from "./rpc-service.js";
 
 /** `unified.admin.v1.UsageService`: an account's own usage by its keys, any account's by the administrator. */

@@ -14,7 +14,7 @@ import {
   UpdateWebhookEndpointResponseSchema,
   WebhookEndpointService,
 } from "../../../gen/unified/webhook/v1/webhook_endpoint_service_pb.js";
-import { ServiceError } from "../service-error.js";
+import { ServiceError } from "../call/service-error.js";
 import type { WebhookEndpoints } from "../webhooks/endpoints.js";
 import type { ShownEndpoint } from "../webhooks/shown-endpoint.js";
 import { optionalTime } from "./optional-time.js";

@@ -1,9 +1,9 @@
-import { accountOf } from "../access/account-of.js";
 import type { Audit } from "../access/audit.js";
-import { type PageRequest, toPageToken, toStorePage } from "../access/page-request.js";
-import type { Principal } from "../access/principal.js";
-import type { CallContext } from "../call-context.js";
-import { ServiceError, toServiceError } from "../service-error.js";
+import { accountOf } from "../call/account-of.js";
+import type { CallContext } from "../call/call-context.js";
+import { type PageRequest, toPageToken, toStorePage } from "../call/page-request.js";
+import type { Principal } from "../call/principal.js";
+import { ServiceError, toServiceError } from "../call/service-error.js";
 import type { Delivery } from "./delivery.js";
 import {
   checkDeliveryFilter,

@@ -1,4 +1,4 @@
-import type { Clock, Logger } from "../ports.js";
+import type { Clock, Logger } from "../call/ports.js";
 import { attemptHeaders } from "./attempt-headers.js";
 import type { AttemptResult } from "./delivery.js";
 import type { AttemptOutcome, Claim, DeliveryQueue } from "./delivery-queue.js";

@@ -1,6 +1,6 @@
+import type { EventType } from "../events/event-draft.js";
 import type { Attempt, AttemptResult, Delivery, DeliveryFailure, DeliveryState } from "./delivery.js";
 import type { EndpointHealth } from "./endpoint-store.js";
-import type { EventType } from "./event-draft.js";
 
 /** A delivery that one worker holds for the length of its lease. */
 export interface Claim {

@@ -1,4 +1,4 @@
-import type { EventType } from "./event-draft.js";
+import type { EventType } from "../events/event-draft.js";
 
 /** Where a delivery stands (WH-29). `delivery_attempted`: an attempt is under way. The last two are ends. */
 export const deliveryStates = [

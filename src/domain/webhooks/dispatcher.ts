@@ -1,6 +1,6 @@
-import type { Clock, Logger } from "../ports.js";
-import type { ChangeFeed } from "../state.js";
-import { StoreGate } from "../store-gate.js";
+import type { ChangeFeed } from "../call/change-feed.js";
+import type { Clock, Logger } from "../call/ports.js";
+import { StoreGate } from "../call/store-gate.js";
 import { DeliveryAttempts } from "./delivery-attempts.js";
 import type { Claim, DeliveryQueue } from "./delivery-queue.js";
 import { EndpointBook, type SecretOpener } from "./endpoint-book.js";

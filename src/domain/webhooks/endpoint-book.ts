@@ -1,6 +1,6 @@
 import { BoundedMap } from "../../lib/bounded-map.js";
-import type { Clock, Logger } from "../ports.js";
-import type { ChangeFeed, StateChange } from "../state.js";
+import type { ChangeFeed, StateChange } from "../call/change-feed.js";
+import type { Clock, Logger } from "../call/ports.js";
 import { signingSecrets } from "./endpoint-secrets.js";
 import type { EndpointRecord, EndpointStore } from "./endpoint-store.js";
 

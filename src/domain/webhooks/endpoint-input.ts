@@ -1,6 +1,6 @@
-import { checkInteger, checkLength, checkOneOf, quote, refuse } from "../inference/field-checks.js";
+import { checkInteger, checkLength, checkOneOf, quote, refuse } from "../call/field-checks.js";
+import { type EventType, eventTypes } from "../events/event-draft.js";
 import type { EndpointRecord } from "./endpoint-store.js";
-import { type EventType, eventTypes } from "./event-draft.js";
 
 /** What a caller asks for. */
 export interface NewEndpoint {

@@ -1,5 +1,5 @@
 import type { RandomBytes } from "../access/api-key-format.js";
-import { ServiceError } from "../service-error.js";
+import { ServiceError } from "../call/service-error.js";
 import type { EndpointSecret } from "./endpoint-store.js";
 
 const secretBytes = 32;

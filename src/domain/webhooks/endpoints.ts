@@ -1,10 +1,11 @@
 import type { SecretBox } from "../../lib/secret-box.js";
-import { accountOf } from "../access/account-of.js";
 import type { RandomBytes } from "../access/api-key-format.js";
 import type { Audit } from "../access/audit.js";
-import type { CallContext } from "../call-context.js";
-import type { IdSource } from "../ports.js";
-import { ServiceError } from "../service-error.js";
+import { accountOf } from "../call/account-of.js";
+import type { CallContext } from "../call/call-context.js";
+import type { IdSource } from "../call/ports.js";
+import { ServiceError } from "../call/service-error.js";
+import type { EventType } from "../events/event-draft.js";
 import { changedDetails, endpointDetails } from "./endpoint-details.js";
 import {
   checkEndpointChange,
@@ -24,7 +25,6 @@ import {
   freshHealth,
   type KeptEndpoint,
 } from "./endpoint-store.js";
-import type { EventType } from "./event-draft.js";
 import { type ShownEndpoint, shownEndpoint } from "./shown-endpoint.js";
 import { TestAttempts, type TestOutcome } from "./test-attempts.js";
 import type { WebhookSender } from "./webhook-sender.js";

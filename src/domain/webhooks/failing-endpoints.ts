@@ -1,4 +1,4 @@
-import type { Clock, Logger } from "../ports.js";
+import type { Clock, Logger } from "../call/ports.js";
 import type { EndpointHealth, EndpointStore, KeptEndpoint } from "./endpoint-store.js";
 import { pause } from "./nap.js";
 import type { WebhookObserver } from "./webhook-observer.js";

@@ -1,4 +1,4 @@
-import type { Clock } from "../ports.js";
+import type { Clock } from "../call/ports.js";
 
 /** Resolves after a time. It cannot be cut short, and it does not keep the process alive. */
 export function pause(clock: Pick<Clock, "after">, ms: number): Promise<void> {

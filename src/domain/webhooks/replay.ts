@@ -1,6 +1,6 @@
 import { sha256Hex } from "../../lib/digest.js";
 import type { StopSignal } from "../../lib/lazy-abort.js";
-import { errorOfEnd } from "../call-context.js";
+import { errorOfEnd } from "../call/call-context.js";
 import type { DeliveryQueue, ReplayRequest } from "./delivery-queue.js";
 
 /** Which deliveries to send again, and how. */

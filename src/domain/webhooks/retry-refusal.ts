@@ -1,4 +1,4 @@
-import { ServiceError } from "../service-error.js";
+import { ServiceError } from "../call/service-error.js";
 import type { RetryOutcome } from "./delivery-queue.js";
 
 /** Why a delivery is not sent again, with what can be done about it. */

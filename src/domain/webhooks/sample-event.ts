@@ -1,7 +1,7 @@
-import { periodAt } from "../usage/period.js";
-import { thresholdEvent } from "../usage/threshold-event.js";
-import type { EventDraft, EventType } from "./event-draft.js";
-import { requestCompleted, requestFailed } from "./request-event.js";
+import type { EventDraft, EventType } from "../events/event-draft.js";
+import { periodAt } from "../events/period.js";
+import { requestCompleted, requestFailed } from "../events/request-event.js";
+import { thresholdEvent } from "../events/threshold-event.js";
 
 const facts = {
   requestId: "req_00000000000000000000000000000000",

@@ -1,5 +1,5 @@
-import type { Clock } from "../ports.js";
-import type { StoreGate } from "../store-gate.js";
+import type { Clock } from "../call/ports.js";
+import type { StoreGate } from "../call/store-gate.js";
 import { pause } from "./nap.js";
 
 /** Between two tries: the first wait, doubled up to the last. The store is used again within a second of its return. */

@@ -1,12 +1,12 @@
 import { sha256Hex } from "../../lib/digest.js";
 import { type SecretBox, UnsealError } from "../../lib/secret-box.js";
-import type { IdSource } from "../ports.js";
-import { ServiceError } from "../service-error.js";
+import type { IdSource } from "../call/ports.js";
+import { ServiceError } from "../call/service-error.js";
+import type { EventType } from "../events/event-draft.js";
 import { attemptHeaders } from "./attempt-headers.js";
 import { deliveryId } from "./delivery-id.js";
 import { signingSecrets } from "./endpoint-secrets.js";
 import type { EndpointRecord } from "./endpoint-store.js";
-import type { EventType } from "./event-draft.js";
 import { sampleEvent } from "./sample-event.js";
 import { isDelivered, type SendResult, secretUnreadable, type WebhookSender } from "./webhook-sender.js";
 

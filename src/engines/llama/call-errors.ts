@@ -1,4 +1,4 @@
-import { EngineError } from "../../domain/inference/engine.js";
+import { EngineError } from "../../domain/engine/engine.js";
 import type { StopSignal } from "../../lib/lazy-abort.js";
 import type { ChildError, ProducedTokens } from "./protocol.js";
 

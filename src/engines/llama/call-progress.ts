@@ -1,4 +1,4 @@
-import type { GenEvent } from "../../domain/inference/engine.js";
+import type { GenEvent } from "../../domain/engine/engine.js";
 import type { ProducedTokens } from "./protocol.js";
 
 /** What a call is known to have consumed and produced so far. */

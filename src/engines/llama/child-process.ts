@@ -1,7 +1,7 @@
 import { type ForkOptions, fork, type ChildProcess as NodeChild } from "node:child_process";
 import { existsSync } from "node:fs";
 import { fileURLToPath } from "node:url";
-import type { Logger } from "../../domain/ports.js";
+import type { Logger } from "../../domain/call/ports.js";
 import { childEnvironment } from "./child-environment.js";
 import type { FromChild, ToChild } from "./protocol.js";
 import { StderrLog } from "./stderr-log.js";

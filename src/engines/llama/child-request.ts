@@ -1,4 +1,4 @@
-import type { GenerateInput, GenerateRequest } from "../../domain/inference/engine.js";
+import type { GenerateInput, GenerateRequest } from "../../domain/engine/engine.js";
 import type { ChildGenerate, ChildInput } from "./protocol.js";
 import { templateVariables, toTemplateMessages, toTemplateTools } from "./text/template-input.js";
 

@@ -1,5 +1,5 @@
-import type { GenEvent } from "../../domain/inference/engine.js";
-import type { Clock } from "../../domain/ports.js";
+import type { Clock } from "../../domain/call/ports.js";
+import type { GenEvent } from "../../domain/engine/engine.js";
 import type { ChildExit, ChildProcess, StartChild } from "./child-process.js";
 import { Heartbeat } from "./heartbeat.js";
 import type { ChildModel, FromChild, LoadedFacts, ToChild } from "./protocol.js";

@@ -1,4 +1,4 @@
-import type { EngineError, GenEvent } from "../../domain/inference/engine.js";
+import type { EngineError, GenEvent } from "../../domain/engine/engine.js";
 
 interface Reader {
   resolve(result: IteratorResult<GenEvent, undefined>): void;

@@ -1,4 +1,4 @@
-import type { Clock } from "../../domain/ports.js";
+import type { Clock } from "../../domain/call/ports.js";
 
 const beatMs = 1_000;
 const beatsPerStallMin = 5;

@@ -1,4 +1,4 @@
-import type { Capabilities } from "../../domain/inference/engine.js";
+import type { Capabilities } from "../../domain/engine/engine.js";
 import type { LoadedFacts } from "./protocol.js";
 
 /** Alternatives that the sampler can report for a position. */

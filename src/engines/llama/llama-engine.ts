@@ -1,6 +1,6 @@
 import { version } from "../../contract/version.js";
-import type { Engine, LoadedModel, LoadProgress, ModelSpec } from "../../domain/inference/engine.js";
-import type { Clock, Logger } from "../../domain/ports.js";
+import type { Clock, Logger } from "../../domain/call/ports.js";
+import type { Engine, LoadedModel, LoadProgress, ModelSpec } from "../../domain/engine/engine.js";
 import { createChildStarter, type StartChild } from "./child-process.js";
 import { defaultThreads } from "./engine-threads.js";
 import { llamaCapabilities } from "./llama-capabilities.js";

@@ -9,7 +9,7 @@ import {
   type GenerateRequest,
   type LoadedModel,
   type PromptOptions,
-} from "../../domain/inference/engine.js";
+} from "../../domain/engine/engine.js";
 import { LazyAbort, type StopSignal } from "../../lib/lazy-abort.js";
 import { abortedError, unloadedError } from "./call-errors.js";
 import { CallProgress } from "./call-progress.js";

@@ -1,4 +1,4 @@
-import type { LoadProgress } from "../../domain/inference/engine.js";
+import type { LoadProgress } from "../../domain/engine/engine.js";
 
 /** A verified GGUF file on this machine. */
 export interface ModelFile {

@@ -1,4 +1,4 @@
-import type { EngineErrorCode, GenEvent, GenerateRequest, ToolChoiceSpec } from "../../domain/inference/engine.js";
+import type { EngineErrorCode, GenEvent, GenerateRequest, ToolChoiceSpec } from "../../domain/engine/engine.js";
 
 /**
  * What the server and the child process that runs one model say to each other, over the child's IPC channel with

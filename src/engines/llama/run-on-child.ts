@@ -1,5 +1,5 @@
-import type { EngineError, GenEvent } from "../../domain/inference/engine.js";
-import type { Clock } from "../../domain/ports.js";
+import type { Clock } from "../../domain/call/ports.js";
+import type { EngineError, GenEvent } from "../../domain/engine/engine.js";
 import type { StopSignal } from "../../lib/lazy-abort.js";
 import { abortedError, reportedError, restartedError } from "./call-errors.js";
 import type { CallProgress } from "./call-progress.js";

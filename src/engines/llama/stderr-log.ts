@@ -1,4 +1,4 @@
-import type { Logger } from "../../domain/ports.js";
+import type { Logger } from "../../domain/call/ports.js";
 
 /** Characters of a line that are kept; the rest of it is dropped. */
 const lineCharsMax = 1_000;

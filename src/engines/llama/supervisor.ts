@@ -1,5 +1,5 @@
-import { EngineError } from "../../domain/inference/engine.js";
-import type { Clock, Logger } from "../../domain/ports.js";
+import type { Clock, Logger } from "../../domain/call/ports.js";
+import { EngineError } from "../../domain/engine/engine.js";
 import type { StopSignal } from "../../lib/lazy-abort.js";
 import { abortedError, unloadedError } from "./call-errors.js";
 import type { StartChild } from "./child-process.js";

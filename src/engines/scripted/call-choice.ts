@@ -1,4 +1,4 @@
-import type { FinishReason, GenEvent } from "../../domain/inference/engine.js";
+import type { FinishReason, GenEvent } from "../../domain/engine/engine.js";
 import type { Choice } from "./choice.js";
 import type { Script } from "./script.js";
 

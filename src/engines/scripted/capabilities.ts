@@ -1,4 +1,4 @@
-import type { Capabilities } from "../../domain/inference/engine.js";
+import type { Capabilities } from "../../domain/engine/engine.js";
 import type { ScriptedOptions } from "./scripted-options.js";
 
 /**

@@ -1,4 +1,4 @@
-import type { FinishReason, GenEvent } from "../../domain/inference/engine.js";
+import type { FinishReason, GenEvent } from "../../domain/engine/engine.js";
 
 /** One choice of an answer, produced step by step. */
 export interface Choice {

@@ -1,5 +1,5 @@
+import { EngineError } from "../../domain/engine/engine.js";
 import { contextOverflow } from "../../domain/inference/context-overflow.js";
-import { EngineError } from "../../domain/inference/engine.js";
 import type { ScriptedFailure, ScriptedFailureCode } from "./scripted-options.js";
 
 /** What had been produced when a call ended early. */

@@ -1,4 +1,4 @@
-import type { EngineError, GenEvent } from "../../domain/inference/engine.js";
+import type { EngineError, GenEvent } from "../../domain/engine/engine.js";
 import type { Choice } from "./choice.js";
 import { failureError, type ProducedUsage } from "./failure.js";
 import type { Pace } from "./pace.js";

@@ -1,4 +1,4 @@
-import type { Clock } from "../../domain/ports.js";
+import type { Clock } from "../../domain/call/ports.js";
 import type { StopSignal } from "../../lib/lazy-abort.js";
 
 /** Tokens that a call may produce without a pause before the event loop gets its turn. */

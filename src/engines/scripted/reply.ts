@@ -1,6 +1,6 @@
 import type { Message } from "../../../gen/unified/inference/v1/chat_pb.js";
 import { Role } from "../../../gen/unified/inference/v1/chat_pb.js";
-import type { GenerateInput, ToolChoiceSpec } from "../../domain/inference/engine.js";
+import type { GenerateInput, ToolChoiceSpec } from "../../domain/engine/engine.js";
 import type { ScriptedCall } from "./call-choice.js";
 import { Script } from "./script.js";
 import type { ScriptedOptions, ScriptedToolCall } from "./scripted-options.js";

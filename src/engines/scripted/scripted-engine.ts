@@ -1,6 +1,6 @@
 import { version } from "../../contract/version.js";
-import type { Engine } from "../../domain/inference/engine.js";
-import type { Clock, IdSource } from "../../domain/ports.js";
+import type { Clock, IdSource } from "../../domain/call/ports.js";
+import type { Engine } from "../../domain/engine/engine.js";
 import { ScriptedModel } from "./scripted-model.js";
 import type { ScriptedOptions } from "./scripted-options.js";
 

@@ -1,6 +1,6 @@
 import { createHash } from "node:crypto";
 import { version } from "../../contract/version.js";
-import { contextOverflow, inputOverflow } from "../../domain/inference/context-overflow.js";
+import type { Clock, IdSource } from "../../domain/call/ports.js";
 import {
   type Capabilities,
   type EmbedRequest,
@@ -12,8 +12,8 @@ import {
   type GenerateRequest,
   type LoadedModel,
   type ModelSpec,
-} from "../../domain/inference/engine.js";
-import type { Clock, IdSource } from "../../domain/ports.js";
+} from "../../domain/engine/engine.js";
+import { contextOverflow, inputOverflow } from "../../domain/inference/context-overflow.js";
 import type { StopSignal } from "../../lib/lazy-abort.js";
 import { CallChoice } from "./call-choice.js";
 import { scriptedCapabilities } from "./capabilities.js";

@@ -1,4 +1,4 @@
-import type { FinishReason, GenEvent, TokenLogprobInfo } from "../../domain/inference/engine.js";
+import type { FinishReason, GenEvent, TokenLogprobInfo } from "../../domain/engine/engine.js";
 import { StopSequences } from "../../domain/inference/stop-sequences.js";
 import type { Choice } from "./choice.js";
 import type { Script } from "./script.js";

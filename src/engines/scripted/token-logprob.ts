@@ -1,4 +1,4 @@
-import type { TokenLogprobInfo } from "../../domain/inference/engine.js";
+import type { TokenLogprobInfo } from "../../domain/engine/engine.js";
 
 const said = -0.1;
 /** Chosen so that the probabilities of a position stay below 1 together: e^-0.1 + e^-4 + e^-5 + … = 0.934. */

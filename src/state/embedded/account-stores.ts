@@ -1,8 +1,8 @@
-import type { LimitStore } from "../../domain/limits/limit-store.js";
-import type { LocalChanges } from "../../domain/local-changes.js";
-import { ServiceError } from "../../domain/service-error.js";
-import type { ThresholdStore } from "../../domain/usage/threshold.js";
-import type { UsageReader } from "../../domain/usage/usage-store.js";
+import type { LocalChanges } from "../../domain/call/change-feed.js";
+import { ServiceError } from "../../domain/call/service-error.js";
+import type { ThresholdStore } from "../../domain/events/threshold.js";
+import type { LimitStore } from "../../domain/metering/limit-store.js";
+import type { UsageReader } from "../../domain/metering/usage-store.js";
 import type { WorkerLink } from "./worker-link.js";
 
 export function createLimitStore(link: WorkerLink, changes: LocalChanges): LimitStore {

@@ -1,6 +1,6 @@
 import { closeSync, ftruncateSync, openSync, readFileSync, rmSync, writeSync } from "node:fs";
 import { join } from "node:path";
-import type { Logger } from "../../domain/ports.js";
+import type { Logger } from "../../domain/call/ports.js";
 import type { LiveRow } from "./live-rows.js";
 
 /** Two files in turn: while one is written, the other still has what the database may not have yet. */

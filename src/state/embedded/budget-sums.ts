@@ -1,7 +1,6 @@
-import type { Budget, Settlement } from "../../domain/ledger.js";
-import { type Period, periodAt } from "../../domain/usage/period.js";
-import type { PeriodKind, UsageScope } from "../../domain/usage/threshold.js";
-import type { UsageSums } from "../../domain/usage/usage-store.js";
+import { type Period, periodAt } from "../../domain/events/period.js";
+import type { PeriodKind, UsageScope, UsageSums } from "../../domain/events/threshold.js";
+import type { Budget, Settlement } from "../../domain/metering/ledger.js";
 import { BoundedMap } from "../../lib/bounded-map.js";
 import type { MovedSum } from "./settlement-rows.js";
 

@@ -1,4 +1,4 @@
-import type { LocalChanges } from "../../domain/local-changes.js";
+import type { LocalChanges } from "../../domain/call/change-feed.js";
 import type { EndpointStore } from "../../domain/webhooks/endpoint-store.js";
 import type { DueListeners } from "./deliveries/due-listeners.js";
 import type { WorkerLink } from "./worker-link.js";

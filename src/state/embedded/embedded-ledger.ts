@@ -1,18 +1,18 @@
+import type { Progress } from "../../domain/call/live-requests.js";
+import type { Clock } from "../../domain/call/ports.js";
+import type { LimitOwner, LimitScope } from "../../domain/call/rate-limits.js";
 import type {
   Admission,
   AdmitRequest,
   Budget,
   Ledger,
   LostRequest,
-  Progress,
   RefusedRequest,
   Settled,
   Settlement,
   WindowUse,
-} from "../../domain/ledger.js";
-import { LocalAdmission } from "../../domain/limits/local-admission.js";
-import type { LimitOwner, LimitScope } from "../../domain/limits/rate-limits.js";
-import type { Clock } from "../../domain/ports.js";
+} from "../../domain/metering/ledger.js";
+import { LocalAdmission } from "../../domain/metering/local-admission.js";
 import type { AdmissionJournal } from "./admission-journal.js";
 import { BudgetSums } from "./budget-sums.js";
 import { FormerRequests } from "./former-requests.js";

@@ -1,9 +1,9 @@
 import { existsSync } from "node:fs";
 import { dirname } from "node:path";
-import { LocalChanges } from "../../domain/local-changes.js";
-import type { Clock, Logger } from "../../domain/ports.js";
-import { ServiceError } from "../../domain/service-error.js";
-import type { State, StateHealth } from "../../domain/state.js";
+import { LocalChanges } from "../../domain/call/change-feed.js";
+import type { Clock, Logger } from "../../domain/call/ports.js";
+import { ServiceError } from "../../domain/call/service-error.js";
+import type { State, StateHealth } from "../../domain/service/state.js";
 import { createSystemClock } from "../../lib/clock.js";
 import { startWorker } from "../../lib/start-worker.js";
 import { createAuditLog, createKeyStore, createSessionStore, createSettingsStore } from "./access-stores.js";

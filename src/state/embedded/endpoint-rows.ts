@@ -1,10 +1,10 @@
+import type { EventType } from "../../domain/events/event-draft.js";
 import type {
   EndpointRecord,
   EndpointSecret,
   EndpointStore,
   KeptEndpoint,
 } from "../../domain/webhooks/endpoint-store.js";
-import type { EventType } from "../../domain/webhooks/event-draft.js";
 import { type EndpointHealthRows, toHealth } from "./deliveries/endpoint-health.js";
 import type { QueueRows } from "./deliveries/queue-rows.js";
 import { integer, text, textOrNull } from "./sql-row.js";

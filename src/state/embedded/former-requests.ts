@@ -1,4 +1,4 @@
-import type { LostRequest } from "../../domain/ledger.js";
+import type { LostRequest } from "../../domain/metering/ledger.js";
 
 interface Left {
   readonly request: LostRequest;

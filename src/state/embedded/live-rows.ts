@@ -1,4 +1,5 @@
-import type { LostRequest, Progress } from "../../domain/ledger.js";
+import type { Progress } from "../../domain/call/live-requests.js";
+import type { LostRequest } from "../../domain/metering/ledger.js";
 import { integer, text } from "./sql-row.js";
 import type { SqliteDatabase, SqlRow } from "./sqlite-binding.js";
 

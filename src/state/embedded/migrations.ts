@@ -1,4 +1,4 @@
-import { StateOpenError } from "../../domain/state.js";
+import { StateOpenError } from "../../domain/service/state.js";
 import type { SqliteDatabase } from "./sqlite-binding.js";
 
 /** Steps from an empty file to what this version reads, in order; number n is at position n - 1. Never edit one that was released. */

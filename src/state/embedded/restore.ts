@@ -13,7 +13,7 @@ import {
   statSync,
 } from "node:fs";
 import process from "node:process";
-import { StateOpenError } from "../../domain/state.js";
+import { StateOpenError } from "../../domain/service/state.js";
 import { removeAdmissionJournal } from "./admission-journal.js";
 import { databaseFile, syncDirectory } from "./data-files.js";
 import { newestMigration } from "./migrations.js";

@@ -1,8 +1,7 @@
-import type { Settled, Settlement } from "../../domain/ledger.js";
-import { type Period, periodAt } from "../../domain/usage/period.js";
-import { type Threshold, usageScopeOf } from "../../domain/usage/threshold.js";
-import { crossingMark, sumOf, thresholdEvent, valuesOf } from "../../domain/usage/threshold-event.js";
-import type { UsageSums } from "../../domain/usage/usage-store.js";
+import { type Period, periodAt } from "../../domain/events/period.js";
+import { type Threshold, type UsageSums, usageScopeOf } from "../../domain/events/threshold.js";
+import { crossingMark, sumOf, thresholdEvent, valuesOf } from "../../domain/events/threshold-event.js";
+import type { Settled, Settlement } from "../../domain/metering/ledger.js";
 import type { DeliveryMaking } from "./deliveries/making.js";
 import type { LiveRows } from "./live-rows.js";
 import { text } from "./sql-row.js";

@@ -5,7 +5,7 @@
  */
 import { createRequire } from "node:module";
 import process from "node:process";
-import { StateOpenError } from "../../domain/state.js";
+import { StateOpenError } from "../../domain/service/state.js";
 
 export type SqlValue = string | number | bigint | null;
 /** Columns by name. */

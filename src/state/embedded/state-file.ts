@@ -1,7 +1,7 @@
 /** The file on disk: where it is, who may read it, and the settings under which SQLite writes it. */
 import { chmodSync, closeSync, existsSync, mkdirSync, openSync, statSync } from "node:fs";
 import process from "node:process";
-import { StateOpenError } from "../../domain/state.js";
+import { StateOpenError } from "../../domain/service/state.js";
 import { databaseFile, syncDirectory } from "./data-files.js";
 import { migrate } from "./migrations.js";
 import { openSqlite, type SqliteDatabase } from "./sqlite-binding.js";

@@ -1,4 +1,4 @@
-import type { Clock } from "../../domain/ports.js";
+import type { Clock } from "../../domain/call/ports.js";
 
 /**
  * Wall-clock time that never goes back: not when the clock is set back, and not over a restart, for it begins at what

@@ -1,4 +1,4 @@
-import type { Metric, PeriodKind, Threshold } from "../../domain/usage/threshold.js";
+import type { Metric, PeriodKind, Threshold } from "../../domain/events/threshold.js";
 import { bigint, integer, text } from "./sql-row.js";
 import { readExactly, type SqliteDatabase, type SqlRow } from "./sqlite-binding.js";
 

@@ -1,6 +1,6 @@
-import { type Period, periodAt } from "../../domain/usage/period.js";
-import type { UsageScope } from "../../domain/usage/threshold.js";
-import type { UsageRange, UsageRow, UsageSums } from "../../domain/usage/usage-store.js";
+import { type Period, periodAt } from "../../domain/events/period.js";
+import type { UsageScope, UsageSums } from "../../domain/events/threshold.js";
+import type { UsageRange, UsageRow } from "../../domain/metering/usage-store.js";
 import { bigint, integer, text } from "./sql-row.js";
 import { readExactly, type SqliteDatabase, type SqliteStatement, type SqlRow } from "./sqlite-binding.js";
 

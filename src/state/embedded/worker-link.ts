@@ -4,9 +4,9 @@
  */
 import { once } from "node:events";
 import type { Worker } from "node:worker_threads";
-import type { Logger } from "../../domain/ports.js";
-import { ServiceError } from "../../domain/service-error.js";
-import { StateOpenError } from "../../domain/state.js";
+import type { Logger } from "../../domain/call/ports.js";
+import { ServiceError } from "../../domain/call/service-error.js";
+import { StateOpenError } from "../../domain/service/state.js";
 import type { Outcome, Request } from "./batch.js";
 import type { LiveRow } from "./live-rows.js";
 import { sqliteCodes, storageFault } from "./sqlite-codes.js";

@@ -3,8 +3,8 @@
  * disk (milliseconds) happen here and never in the way of requests.
  */
 import { parentPort, workerData } from "node:worker_threads";
-import { invariant } from "../../domain/service-error.js";
-import { StateOpenError } from "../../domain/state.js";
+import { invariant } from "../../domain/call/service-error.js";
+import { StateOpenError } from "../../domain/service/state.js";
 import { createRunBatch } from "./batch.js";
 import { openStateFile } from "./state-file.js";
 import { createVerbs } from "./verbs.js";

@@ -1,6 +1,6 @@
 import { randomBytes } from "node:crypto";
-import type { Clock, Logger } from "../../domain/ports.js";
-import type { ChangeFeed, StateChange } from "../../domain/state.js";
+import type { ChangeFeed, StateChange } from "../../domain/call/change-feed.js";
+import type { Clock, Logger } from "../../domain/call/ports.js";
 import { BoundedMap } from "../../lib/bounded-map.js";
 import { backOffMs } from "./connect-options.js";
 import type { RedisConnection, Subscription } from "./connection.js";

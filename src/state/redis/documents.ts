@@ -1,4 +1,4 @@
-import { ServiceError } from "../../domain/service-error.js";
+import { ServiceError } from "../../domain/call/service-error.js";
 import type { OwnChange, RedisChangeFeed } from "./changes.js";
 import { loadScript } from "./load-script.js";
 import type { RedisClient } from "./redis-client.js";

@@ -1,5 +1,5 @@
-import type { Clock } from "../../domain/ports.js";
-import { type StateHealth, StateOpenError } from "../../domain/state.js";
+import type { Clock } from "../../domain/call/ports.js";
+import { type StateHealth, StateOpenError } from "../../domain/service/state.js";
 import type { RedisConnection } from "./connection.js";
 import { meaningOf } from "./redis-faults.js";
 import type { StoreTime } from "./store-time.js";

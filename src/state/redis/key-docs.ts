@@ -1,6 +1,6 @@
 import { foldCase, type KeyState } from "../../domain/access/key-filter.js";
 import type { ApiKeyRecord } from "../../domain/access/key-store.js";
-import { unlimited } from "../../domain/limits/rate-limits.js";
+import { unlimited } from "../../domain/call/rate-limits.js";
 
 const form = 1;
 

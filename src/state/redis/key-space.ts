@@ -1,8 +1,8 @@
 import { createHash } from "node:crypto";
-import type { LimitOwner } from "../../domain/limits/rate-limits.js";
-import { type Period, periodName } from "../../domain/usage/period.js";
-import type { UsageScope } from "../../domain/usage/threshold.js";
-import type { UsageRange } from "../../domain/usage/usage-store.js";
+import type { LimitOwner } from "../../domain/call/rate-limits.js";
+import { type Period, periodName } from "../../domain/events/period.js";
+import type { UsageScope } from "../../domain/events/threshold.js";
+import type { UsageRange } from "../../domain/metering/usage-store.js";
 import { BoundedMap } from "../../lib/bounded-map.js";
 
 /**

@@ -1,5 +1,5 @@
-import type { Clock, Logger } from "../../domain/ports.js";
-import { type State, StateOpenError } from "../../domain/state.js";
+import type { Clock, Logger } from "../../domain/call/ports.js";
+import { type State, StateOpenError } from "../../domain/service/state.js";
 import { RedisChangeFeed } from "./changes.js";
 import type { RedisTlsFiles } from "./connect-options.js";
 import { RedisConnection } from "./connection.js";

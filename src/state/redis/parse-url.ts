@@ -1,4 +1,4 @@
-import { StateOpenError } from "../../domain/state.js";
+import { StateOpenError } from "../../domain/service/state.js";
 
 export interface RedisAddress {
   readonly host: string;

@@ -1,4 +1,4 @@
-import { invariant, ServiceError } from "../../domain/service-error.js";
+import { invariant, ServiceError } from "../../domain/call/service-error.js";
 import type { EndpointRecord, EndpointStore, KeptEndpoint } from "../../domain/webhooks/endpoint-store.js";
 import type { RedisChangeFeed } from "./changes.js";
 import { deliveryScripts } from "./deliveries/delivery-scripts.js";

@@ -1,4 +1,4 @@
-import { ServiceError } from "../../domain/service-error.js";
+import { ServiceError } from "../../domain/call/service-error.js";
 
 /** How Redis begins an error, and what that means for whoever waits. Safe to show to callers. */
 const meanings: readonly (readonly [start: string, meaning: string])[] = [

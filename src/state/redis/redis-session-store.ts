@@ -1,5 +1,5 @@
 import type { SessionRecord, SessionStore } from "../../domain/access/session-store.js";
-import { ServiceError } from "../../domain/service-error.js";
+import { ServiceError } from "../../domain/call/service-error.js";
 import type { RedisChangeFeed } from "./changes.js";
 import { type DocumentKeys, documentKeys } from "./document-keys.js";
 import { Documents } from "./documents.js";

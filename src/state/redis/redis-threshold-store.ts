@@ -1,5 +1,5 @@
-import { ServiceError } from "../../domain/service-error.js";
-import type { Threshold, ThresholdStore } from "../../domain/usage/threshold.js";
+import { ServiceError } from "../../domain/call/service-error.js";
+import type { Threshold, ThresholdStore } from "../../domain/events/threshold.js";
 import type { RedisChangeFeed } from "./changes.js";
 import { documentKeys } from "./document-keys.js";
 import { Documents } from "./documents.js";

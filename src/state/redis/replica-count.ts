@@ -1,5 +1,5 @@
 import { randomBytes } from "node:crypto";
-import type { Clock } from "../../domain/ports.js";
+import type { Clock } from "../../domain/call/ports.js";
 import type { RedisChangeFeed } from "./changes.js";
 import { documentKeys } from "./document-keys.js";
 import { loadScript } from "./load-script.js";

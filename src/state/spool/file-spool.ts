@@ -4,10 +4,10 @@
  * restart. Without a disk that can be written, up to 10,000 are kept in memory alone.
  */
 import { mkdir } from "node:fs/promises";
-import type { Settlement } from "../../domain/ledger.js";
-import type { Logger } from "../../domain/ports.js";
-import { ServiceError } from "../../domain/service-error.js";
-import type { SettlementSpool, SpooledSettlement, SpoolPlace } from "../../domain/usage/settlement-spool.js";
+import type { Logger } from "../../domain/call/ports.js";
+import { ServiceError } from "../../domain/call/service-error.js";
+import type { Settlement } from "../../domain/metering/ledger.js";
+import type { SettlementSpool, SpooledSettlement, SpoolPlace } from "../../domain/metering/settlement-spool.js";
 import { listSegments, Segment } from "./segment.js";
 import { fromSpoolLine, toSpoolLine } from "./spool-line.js";
 

@@ -1,5 +1,5 @@
-import type { Settlement } from "../../domain/ledger.js";
-import type { Threshold } from "../../domain/usage/threshold.js";
+import type { Threshold } from "../../domain/events/threshold.js";
+import type { Settlement } from "../../domain/metering/ledger.js";
 
 /** A threshold's limit may be beyond what JSON numbers hold, so it is written as text. */
 type KeptThreshold = Omit<Threshold, "limit"> & { readonly limit: string };

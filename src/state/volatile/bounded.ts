@@ -1,4 +1,4 @@
-import { ServiceError } from "../../domain/service-error.js";
+import { ServiceError } from "../../domain/call/service-error.js";
 
 /** The store holds no more of something that must not be dropped. */
 export function isFull(sizeMax: number, what: string): ServiceError {

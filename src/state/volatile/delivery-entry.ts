@@ -1,7 +1,7 @@
+import type { EventDraft, EventType } from "../../domain/events/event-draft.js";
 import { type Attempt, type AttemptResult, attemptsKept, type Delivery } from "../../domain/webhooks/delivery.js";
 import { deliveryId } from "../../domain/webhooks/delivery-id.js";
 import type { Claim } from "../../domain/webhooks/delivery-queue.js";
-import type { EventDraft, EventType } from "../../domain/webhooks/event-draft.js";
 
 /** A delivery as it lies in memory; the queue changes it in place. */
 export interface DeliveryEntry {

@@ -1,4 +1,4 @@
-import type { UsageSums } from "../../domain/usage/usage-store.js";
+import type { UsageSums } from "../../domain/events/threshold.js";
 
 /** What one settlement adds. Safe integers, 0 or more. */
 export interface UsageDelta {

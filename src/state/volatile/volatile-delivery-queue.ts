@@ -1,4 +1,5 @@
-import type { Clock } from "../../domain/ports.js";
+import type { Clock } from "../../domain/call/ports.js";
+import type { EventDraft } from "../../domain/events/event-draft.js";
 import type { Delivery, DeliveryFailure } from "../../domain/webhooks/delivery.js";
 import { deliveryId } from "../../domain/webhooks/delivery-id.js";
 import type {
@@ -15,7 +16,6 @@ import type {
   RetryRequest,
 } from "../../domain/webhooks/delivery-queue.js";
 import type { EndpointHealth, EndpointRecord } from "../../domain/webhooks/endpoint-store.js";
-import type { EventDraft } from "../../domain/webhooks/event-draft.js";
 import { claimOf, type DeliveryEntry, isEnded, newEntry, noteAttempt, shownDelivery } from "./delivery-entry.js";
 import { DeliveryLeases } from "./delivery-leases.js";
 import { DeliveryLog, matches } from "./delivery-log.js";

@@ -1,5 +1,6 @@
-import type { LocalChanges } from "../../domain/local-changes.js";
-import { ServiceError } from "../../domain/service-error.js";
+import type { LocalChanges } from "../../domain/call/change-feed.js";
+import { ServiceError } from "../../domain/call/service-error.js";
+import type { EventType } from "../../domain/events/event-draft.js";
 import type { AttemptOutcome } from "../../domain/webhooks/delivery-queue.js";
 import {
   type EndpointHealth,
@@ -8,7 +9,6 @@ import {
   freshHealth,
   type KeptEndpoint,
 } from "../../domain/webhooks/endpoint-store.js";
-import type { EventType } from "../../domain/webhooks/event-draft.js";
 import { isFull } from "./bounded.js";
 
 const endpointsMax = 10_000;

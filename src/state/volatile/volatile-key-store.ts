@@ -3,8 +3,8 @@ import { isListed } from "../../domain/access/key-filter.js";
 import { byNewest, parseCursor } from "../../domain/access/key-order.js";
 import { pageOfStep } from "../../domain/access/key-step.js";
 import type { ApiKeyRecord, KeyStore } from "../../domain/access/key-store.js";
-import type { LocalChanges } from "../../domain/local-changes.js";
-import { ServiceError } from "../../domain/service-error.js";
+import type { LocalChanges } from "../../domain/call/change-feed.js";
+import { ServiceError } from "../../domain/call/service-error.js";
 import { isFull } from "./bounded.js";
 
 const keysMax = 100_000;

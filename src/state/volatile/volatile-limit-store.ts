@@ -1,6 +1,6 @@
-import type { LimitStore, StoredLimits } from "../../domain/limits/limit-store.js";
-import type { LimitOwner } from "../../domain/limits/rate-limits.js";
-import type { LocalChanges } from "../../domain/local-changes.js";
+import type { LocalChanges } from "../../domain/call/change-feed.js";
+import type { LimitOwner } from "../../domain/call/rate-limits.js";
+import type { LimitStore, StoredLimits } from "../../domain/metering/limit-store.js";
 import { isFull } from "./bounded.js";
 
 const limitsMax = 10_000;

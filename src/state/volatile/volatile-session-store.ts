@@ -1,5 +1,5 @@
 import type { SessionRecord, SessionStore } from "../../domain/access/session-store.js";
-import type { LocalChanges } from "../../domain/local-changes.js";
+import type { LocalChanges } from "../../domain/call/change-feed.js";
 import { isFull, purgeMap } from "./bounded.js";
 
 const sessionsMax = 10_000;

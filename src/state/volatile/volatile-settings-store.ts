@@ -1,5 +1,5 @@
 import type { KeptSetting, SettingName, SettingsStore } from "../../domain/access/settings-store.js";
-import type { LocalChanges } from "../../domain/local-changes.js";
+import type { LocalChanges } from "../../domain/call/change-feed.js";
 
 export function createVolatileSettingsStore(changes: LocalChanges): SettingsStore {
   const byName = new Map<SettingName, KeptSetting>();

@@ -1,7 +1,7 @@
-import { LocalChanges } from "../../domain/local-changes.js";
-import type { Clock } from "../../domain/ports.js";
-import type { State } from "../../domain/state.js";
-import type { UsageReader } from "../../domain/usage/usage-store.js";
+import { LocalChanges } from "../../domain/call/change-feed.js";
+import type { Clock } from "../../domain/call/ports.js";
+import type { UsageReader } from "../../domain/metering/usage-store.js";
+import type { State } from "../../domain/service/state.js";
 import {
   deliveredKeptMax as defaultDeliveredMax,
   openDeliveriesMax as defaultOpenMax,

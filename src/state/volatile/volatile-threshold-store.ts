@@ -1,6 +1,6 @@
-import type { LocalChanges } from "../../domain/local-changes.js";
-import { ServiceError } from "../../domain/service-error.js";
-import type { Threshold, ThresholdStore } from "../../domain/usage/threshold.js";
+import type { LocalChanges } from "../../domain/call/change-feed.js";
+import { ServiceError } from "../../domain/call/service-error.js";
+import type { Threshold, ThresholdStore } from "../../domain/events/threshold.js";
 import { isFull } from "./bounded.js";
 
 const thresholdsMax = 10_000;

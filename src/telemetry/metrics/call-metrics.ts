@@ -1,6 +1,7 @@
 import { type ErrorCode, errorRow } from "../../contract/errors.js";
 import { inferenceOperations, type Operation } from "../../contract/operations.js";
-import type { CallEnd, LimitKind, Observer } from "../../domain/observer.js";
+import type { CallEnd, Observer } from "../../domain/call/observer.js";
+import type { LimitKind } from "../../domain/call/rate-limits.js";
 import { CallSeries } from "./call-series.js";
 
 /** Models that have series of their own; further ones share the series of the model `other`. */

@@ -1,6 +1,6 @@
 import type { ErrorCode } from "../../contract/errors.js";
 import type { Operation } from "../../contract/operations.js";
-import type { CallEnd } from "../../domain/observer.js";
+import type { CallEnd } from "../../domain/call/observer.js";
 import { bounds } from "./bounds.js";
 import { Buckets } from "./buckets.js";
 

@@ -1,7 +1,7 @@
 import type { Tracer } from "@opentelemetry/api";
 import type { Sampler } from "@opentelemetry/sdk-trace-base";
 import { version } from "../../contract/version.js";
-import type { Logger } from "../../domain/ports.js";
+import type { Logger } from "../../domain/call/ports.js";
 import { ToldExporter } from "./told-exporter.js";
 
 export interface TracesOptions {

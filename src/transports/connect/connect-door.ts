@@ -4,13 +4,13 @@ import { errorRow } from "../../contract/errors.js";
 import { headers } from "../../contract/headers.js";
 import type { ServiceLimits } from "../../contract/limits.js";
 import { type Operation, operationByRpcPath } from "../../contract/operations.js";
-import type { Caller } from "../../domain/call-context.js";
+import type { Caller } from "../../domain/call/call-context.js";
+import type { IdSource } from "../../domain/call/ports.js";
+import { ServiceError } from "../../domain/call/service-error.js";
 import type { Core } from "../../domain/core.js";
-import type { IdSource } from "../../domain/ports.js";
 import type { RpcService } from "../../domain/rpc/rpc-service.js";
 import { rpcStatus } from "../../domain/rpc/rpc-status.js";
 import { isRpcPath, unknownRpc } from "../../domain/rpc/unknown-rpc.js";
-import { ServiceError } from "../../domain/service-error.js";
 import type { ByteBudget } from "../../lib/byte-budget.js";
 import { pathOf } from "../../lib/request-path.js";
 import type { UploadWatch } from "../../lib/upload-watch.js";
@@ -135,7 +135,6 @@ function callerOf(call: RpcCall, req: IncomingMessage, res: ServerResponse, prot
     transport: protocol === "grpc_web" ? "grpc_web" : "connect",
     address: socket.remoteAddress ?? "",
     browser: browserOf(req, res),
-    wants: "messages",
     requestId: call.requestId,
     clientRequestId: textOf(sent[headers.clientRequestId]),
     retryCount: textOf(sent[headers.stainlessRetryCount]),

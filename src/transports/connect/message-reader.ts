@@ -1,6 +1,6 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { ServiceLimits } from "../../contract/limits.js";
-import { errorOfBodyFault } from "../../domain/body-fault.js";
+import { errorOfBodyFault } from "../../domain/call/body-fault.js";
 import type { StopSignal } from "../../lib/lazy-abort.js";
 import { BodyError, type RequestBodyLimits, readRequestBody } from "../../lib/request-body.js";
 import { bodyBytesMax, type RpcProtocol } from "./rpc-protocol.js";

@@ -4,7 +4,7 @@ import type { UniversalServerResponse } from "@connectrpc/connect/protocol";
 import { endStreamFromJson, errorFromJsonBytes } from "@connectrpc/connect/protocol-connect";
 import { findTrailerError } from "@connectrpc/connect/protocol-grpc";
 import { trailerParse } from "@connectrpc/connect/protocol-grpc-web";
-import { ServiceError } from "../../domain/service-error.js";
+import { ServiceError } from "../../domain/call/service-error.js";
 import { isJsonType, messageIn, type RpcProtocol } from "./rpc-protocol.js";
 
 /**

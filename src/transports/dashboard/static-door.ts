@@ -1,6 +1,6 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { headers } from "../../contract/headers.js";
-import type { IdSource } from "../../domain/ports.js";
+import type { IdSource } from "../../domain/call/ports.js";
 import { answerAndLinger } from "../../lib/lingering-answer.js";
 import { pathOf } from "../../lib/request-path.js";
 import { browserRules, dashboardPolicy, documentsPolicy } from "./browser-rules.js";

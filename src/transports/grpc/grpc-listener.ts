@@ -1,7 +1,7 @@
 import { createServer, type Socket } from "node:net";
 import { type ConnectionInjector, type Server, ServerCredentials } from "@grpc/grpc-js";
 import { fixedLimits } from "../../contract/limits.js";
-import type { Clock } from "../../domain/ports.js";
+import type { Clock } from "../../domain/call/ports.js";
 import type { TlsFiles } from "../../lib/tls-files.js";
 import { beforeHeaders, clampTimeout } from "./request-headers.js";
 import { TlsCredentials } from "./tls-credentials.js";

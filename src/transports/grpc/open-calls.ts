@@ -1,5 +1,5 @@
 import type { Metadata } from "@grpc/grpc-js";
-import { Ended, type EndReason } from "../../domain/call-context.js";
+import { Ended, type EndReason } from "../../domain/call/call-context.js";
 import type { OpenCall } from "./open-call.js";
 
 /** The calls of our services between their metadata and their end. */

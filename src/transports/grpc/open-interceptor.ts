@@ -9,10 +9,10 @@ import {
 import { headers } from "../../contract/headers.js";
 import type { ServiceLimits } from "../../contract/limits.js";
 import { type Operation, operationByRpcPath } from "../../contract/operations.js";
+import type { IdSource } from "../../domain/call/ports.js";
+import { ServiceError } from "../../domain/call/service-error.js";
 import type { Core } from "../../domain/core.js";
-import type { IdSource } from "../../domain/ports.js";
 import type { RpcService } from "../../domain/rpc/rpc-service.js";
-import { ServiceError } from "../../domain/service-error.js";
 import { grpcPath } from "../../lib/grpc-definition.js";
 import { metadataBytes } from "./metadata-size.js";
 import { OpenCall, type OpenCallDeps } from "./open-call.js";
@@ -69,7 +69,6 @@ function openOnMetadata(
         abort: open.abort,
         transport: "grpc",
         address: call.getConnectionInfo().remoteAddress ?? "",
-        wants: "messages",
         requestId: open.requestId,
         clientRequestId: textOf(metadata, headers.clientRequestId),
         retryCount: textOf(metadata, headers.stainlessRetryCount),

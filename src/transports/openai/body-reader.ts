@@ -1,6 +1,6 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { ServiceLimits } from "../../contract/limits.js";
-import { errorOfBodyFault } from "../../domain/body-fault.js";
+import { errorOfBodyFault } from "../../domain/call/body-fault.js";
 import type { ByteBudget } from "../../lib/byte-budget.js";
 import type { StopSignal } from "../../lib/lazy-abort.js";
 import { BodyError, isAnnouncedTooLarge, readRequestBody } from "../../lib/request-body.js";

@@ -1,10 +1,10 @@
 import { headers } from "../../contract/headers.js";
 import type { Operation } from "../../contract/operations.js";
-import { type CallContext, type Caller, Ended, leaving } from "../../domain/call-context.js";
+import { type CallContext, type Caller, Ended, leaving } from "../../domain/call/call-context.js";
+import type { Clock, Logger } from "../../domain/call/ports.js";
+import { ServiceError } from "../../domain/call/service-error.js";
+import { errorOfThrown } from "../../domain/call/thrown-error.js";
 import type { Core } from "../../domain/core.js";
-import type { Clock, Logger } from "../../domain/ports.js";
-import { ServiceError } from "../../domain/service-error.js";
-import { errorOfThrown } from "../../domain/thrown-error.js";
 import { LazyAbort, type StopSignal } from "../../lib/lazy-abort.js";
 import type { ResponseWatch, Watched } from "../../lib/response-watch.js";
 import type { Exchange } from "./exchange.js";
@@ -149,7 +149,6 @@ function callerOf({ exchange, deadlineAtMs, abort }: Call): Caller {
     abort,
     transport: "openai",
     address: req.socket.remoteAddress ?? "",
-    wants: "openai_bytes",
     requestId,
     clientRequestId: matching(loggable, onlyValue(req.headers[headers.clientRequestId])),
     retryCount: matching(retryCount, onlyValue(req.headers[headers.stainlessRetryCount])),

@@ -1,7 +1,7 @@
 import { errorRow } from "../../contract/errors.js";
-import { limitHeaders } from "../../domain/limits/limit-headers.js";
-import { retryAdvice, retryHeaders } from "../../domain/retry-advice.js";
-import type { ServiceError } from "../../domain/service-error.js";
+import { retryAdvice, retryHeaders } from "../../domain/call/retry-advice.js";
+import type { ServiceError } from "../../domain/call/service-error.js";
+import { limitHeaders } from "../../domain/metering/limit-headers.js";
 
 export interface ErrorResponse {
   readonly status: number;

@@ -1,9 +1,9 @@
 import { Buffer } from "node:buffer";
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { headers } from "../../contract/headers.js";
-import { type LimitNews, limitHeaders } from "../../domain/limits/limit-headers.js";
-import type { Clock } from "../../domain/ports.js";
-import type { ServiceError } from "../../domain/service-error.js";
+import type { Clock } from "../../domain/call/ports.js";
+import type { ServiceError } from "../../domain/call/service-error.js";
+import { type LimitNews, limitHeaders } from "../../domain/metering/limit-headers.js";
 import { JsonText } from "../../lib/json-text.js";
 import { answerAndLinger } from "../../lib/lingering-answer.js";
 import { pathOf } from "../../lib/request-path.js";

@@ -3,8 +3,8 @@ import { ListModelsRequestSchema } from "../../../gen/unified/catalog/v1/catalog
 import type { Model } from "../../../gen/unified/catalog/v1/model_pb.js";
 import type { ServiceLimits } from "../../contract/limits.js";
 import { version } from "../../contract/version.js";
-import { type Core, OpenAiBytes } from "../../domain/core.js";
-import type { UsageQuestions } from "../../domain/usage/usage-questions.js";
+import type { Core } from "../../domain/core.js";
+import type { UsageQuestions } from "../../domain/metering/usage-questions.js";
 import type { WebhookEndpoints } from "../../domain/webhooks/endpoints.js";
 import type { BodyReader } from "./body-reader.js";
 import type { Call } from "./call.js";
@@ -58,7 +58,7 @@ export function createHandlers(deps: HandlerDeps): Readonly<Record<RestOperation
       } else {
         const { head, body } = await core.createChatCompletion(params, call.ctx);
         call.exchange.tellLimits(head);
-        call.exchange.json(200, body instanceof OpenAiBytes ? body.bytes : chatCompletionJson(body));
+        call.exchange.json(200, chatCompletionJson(body));
       }
     },
 
@@ -71,7 +71,7 @@ export function createHandlers(deps: HandlerDeps): Readonly<Record<RestOperation
       } else {
         const { head, body } = await core.createCompletion(params, call.ctx);
         call.exchange.tellLimits(head);
-        call.exchange.json(200, body instanceof OpenAiBytes ? body.bytes : completionJson(body));
+        call.exchange.json(200, completionJson(body));
       }
     },
 
@@ -79,8 +79,7 @@ export function createHandlers(deps: HandlerDeps): Readonly<Record<RestOperation
       const { params, encoding } = await readRequest(deps, call, readEmbedding, embeddingFields);
       const { head, body } = await core.createEmbeddings(params, call.ctx);
       call.exchange.tellLimits(head);
-      if (body instanceof OpenAiBytes) call.exchange.json(200, body.bytes);
-      else await writeEmbeddings(call, body, encoding);
+      await writeEmbeddings(call, body, encoding);
     },
 
     async list_models(call) {

@@ -1,6 +1,6 @@
 import { isAscii, isUtf8 } from "node:buffer";
 import type { ServiceLimits } from "../../contract/limits.js";
-import { ServiceError } from "../../domain/service-error.js";
+import { ServiceError } from "../../domain/call/service-error.js";
 import { isPlainlySmall, type JsonMax, scanJson } from "../../lib/json-scan.js";
 import { JsonObject } from "./json-object.js";
 

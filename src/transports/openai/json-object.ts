@@ -1,6 +1,6 @@
 import { fixedLimits } from "../../contract/limits.js";
-import { quote } from "../../domain/inference/field-checks.js";
-import { ServiceError } from "../../domain/service-error.js";
+import { quote } from "../../domain/call/field-checks.js";
+import { ServiceError } from "../../domain/call/service-error.js";
 import { JsonSource } from "../../lib/json-source.js";
 
 /** Integers that protobuf's int32 can hold. */

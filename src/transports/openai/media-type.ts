@@ -1,6 +1,6 @@
 import type { IncomingMessage } from "node:http";
-import { quote } from "../../domain/inference/field-checks.js";
-import { ServiceError } from "../../domain/service-error.js";
+import { quote } from "../../domain/call/field-checks.js";
+import { ServiceError } from "../../domain/call/service-error.js";
 
 /** `application/json` or any type that ends in `+json`, with any parameters. */
 const json = /^(?:application\/json|[\w!#$&^.+-]+\/[\w!#$&^.+-]+\+json)[ \t]*(?:;[^,]*)?$/i;

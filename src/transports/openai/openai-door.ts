@@ -1,10 +1,10 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { ServiceLimits } from "../../contract/limits.js";
+import { quote } from "../../domain/call/field-checks.js";
+import type { Clock, IdSource, Logger } from "../../domain/call/ports.js";
+import { ServiceError, toServiceError } from "../../domain/call/service-error.js";
 import type { Core } from "../../domain/core.js";
-import { quote } from "../../domain/inference/field-checks.js";
-import type { Clock, IdSource, Logger } from "../../domain/ports.js";
-import { ServiceError, toServiceError } from "../../domain/service-error.js";
-import type { UsageQuestions } from "../../domain/usage/usage-questions.js";
+import type { UsageQuestions } from "../../domain/metering/usage-questions.js";
 import type { ByteBudget } from "../../lib/byte-budget.js";
 import type { ResponseWatch } from "../../lib/response-watch.js";
 import type { UploadWatch } from "../../lib/upload-watch.js";

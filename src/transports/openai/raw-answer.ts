@@ -1,6 +1,6 @@
 import { STATUS_CODES } from "node:http";
 import type { Duplex } from "node:stream";
-import { ServiceError } from "../../domain/service-error.js";
+import { ServiceError } from "../../domain/call/service-error.js";
 import { lingerLimits } from "../../lib/lingering-answer.js";
 import { errorResponse } from "./error-response.js";
 

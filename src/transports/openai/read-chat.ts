@@ -1,5 +1,5 @@
 import type { ChatCompletionParams } from "../../../gen/unified/inference/v1/chat_pb.js";
-import { ServiceError } from "../../domain/service-error.js";
+import { ServiceError } from "../../domain/call/service-error.js";
 import { asString, type JsonObject, unknownValue } from "./json-object.js";
 import { readMessages } from "./read-message.js";
 import { readResponseFormat } from "./read-response-format.js";

@@ -1,6 +1,6 @@
 import { create, type MessageInitShape } from "@bufbuild/protobuf";
 import { type ContentPart, ContentPartSchema } from "../../../gen/unified/inference/v1/chat_pb.js";
-import { ServiceError } from "../../domain/service-error.js";
+import { ServiceError } from "../../domain/call/service-error.js";
 import { type JsonObject, unknownValue, wrongType } from "./json-object.js";
 
 type ContentInit = MessageInitShape<typeof ContentPartSchema>;

@@ -7,7 +7,7 @@ import {
   type ToolCall,
   ToolCallSchema,
 } from "../../../gen/unified/inference/v1/chat_pb.js";
-import { ServiceError } from "../../domain/service-error.js";
+import { ServiceError } from "../../domain/call/service-error.js";
 import { type JsonObject, missingField, unknownValue } from "./json-object.js";
 import { readContent } from "./read-content.js";
 

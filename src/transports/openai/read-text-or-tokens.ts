@@ -1,6 +1,6 @@
 import type { MessageInitShape } from "@bufbuild/protobuf";
 import type { TokenListSchema } from "../../../gen/unified/inference/v1/completion_pb.js";
-import { ServiceError } from "../../domain/service-error.js";
+import { ServiceError } from "../../domain/call/service-error.js";
 import { asInt32, asString, type JsonObject, missingField, wrongType } from "./json-object.js";
 
 /** One of both is empty. */

@@ -6,7 +6,7 @@ import {
   ToolChoiceSchema,
   ToolSchema,
 } from "../../../gen/unified/inference/v1/chat_pb.js";
-import { ServiceError } from "../../domain/service-error.js";
+import { ServiceError } from "../../domain/call/service-error.js";
 import { type JsonObject, unknownValue, wrongType } from "./json-object.js";
 
 type ToolChoiceInit = MessageInitShape<typeof ToolChoiceSchema>;

@@ -1,5 +1,5 @@
-import { ServiceError } from "../../domain/service-error.js";
-import type { UsageGroup, UsageQuestion } from "../../domain/usage/usage-query.js";
+import { ServiceError } from "../../domain/call/service-error.js";
+import type { UsageGroup, UsageQuestion } from "../../domain/metering/usage-query.js";
 
 const groups: ReadonlyMap<string, UsageGroup> = new Map([
   ["model", "model"],

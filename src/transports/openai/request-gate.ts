@@ -1,6 +1,6 @@
 import type { IncomingMessage } from "node:http";
 import type { ServiceLimits } from "../../contract/limits.js";
-import { ServiceError } from "../../domain/service-error.js";
+import { ServiceError } from "../../domain/call/service-error.js";
 
 /** Headers that decide who calls and where the request ends: two of them mean two things to two readers. */
 const onceOnly = ["host", "authorization", "content-type", "content-length"];

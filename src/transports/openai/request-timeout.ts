@@ -1,5 +1,5 @@
 import { headers } from "../../contract/headers.js";
-import { ServiceError } from "../../domain/service-error.js";
+import { ServiceError } from "../../domain/call/service-error.js";
 
 const seconds = /^\d{1,9}(?:\.\d{1,9})?$/;
 

@@ -1,5 +1,5 @@
 import { type Operation, type OperationRow, operations } from "../../contract/operations.js";
-import { ServiceError } from "../../domain/service-error.js";
+import { ServiceError } from "../../domain/call/service-error.js";
 
 type WithRest = { [Name in Operation]: (typeof operations)[Name] extends { rest: object } ? Name : never }[Operation];
 

@@ -1,4 +1,4 @@
-import { OpenAiBytes, type StreamAnswer } from "../../domain/core.js";
+import type { StreamAnswer } from "../../domain/call/answer.js";
 import { SseWriter, sseDone, sseEvent, sseKeepAliveComment } from "../../lib/sse.js";
 import type { Call } from "./call.js";
 import type { ChunkFrames } from "./chunk-frames.js";
@@ -15,7 +15,7 @@ const eventStream: readonly string[] = [
 
 /**
  * Writes a committed answer as server-sent events. From here on a failure is an event in the stream, and the stream
- * then ends without its end marker (SERR-1, SERR-4). Bytes of upstream are whole events.
+ * then ends without its end marker (SERR-1, SERR-4).
  */
 export async function streamAnswer<C extends object>(
   call: Call,
@@ -33,8 +33,7 @@ export async function streamAnswer<C extends object>(
   }
   try {
     for await (const item of items) {
-      if (item instanceof OpenAiBytes) sse.writeBytes(item.bytes);
-      else sse.write(frames.frame(item) ?? "");
+      sse.write(frames.frame(item) ?? "");
       if (sse.isBehind) await sse.drained(signal);
       if (exchange.res.destroyed) return;
     }

@@ -1,4 +1,4 @@
-import type { Logger } from "../../domain/ports.js";
+import type { Logger } from "../../domain/call/ports.js";
 import type { JsonObject } from "./json-object.js";
 
 const namesMax = 1_000;

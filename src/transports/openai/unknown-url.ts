@@ -1,6 +1,6 @@
 import { type OperationRow, operations } from "../../contract/operations.js";
-import { quote } from "../../domain/inference/field-checks.js";
-import { ServiceError } from "../../domain/service-error.js";
+import { quote } from "../../domain/call/field-checks.js";
+import { ServiceError } from "../../domain/call/service-error.js";
 
 const root = "/v1";
 

@@ -1,4 +1,4 @@
-import type { UsageBucket, UsagePage, UsageResult } from "../../domain/usage/usage-query.js";
+import type { UsageBucket, UsagePage, UsageResult } from "../../domain/metering/usage-query.js";
 
 /**
  * A page of usage in the shape of OpenAI's usage API. Sums are integers of any size: they are written as their digits,

@@ -1,6 +1,6 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
-import type { Logger } from "../../domain/ports.js";
+import type { Logger } from "../../domain/call/ports.js";
 
 export interface OpsDoorDeps {
   readonly ready: () => Promise<{ readonly ready: boolean; readonly detail: object }>;

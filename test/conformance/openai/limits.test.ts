@@ -1,8 +1,8 @@
 import { request as httpRequest } from "node:http";
 import OpenAI from "openai";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import type { RateLimits } from "../../../src/domain/limits/rate-limits.js";
-import { unlimited } from "../../../src/domain/limits/rate-limits.js";
+import type { RateLimits } from "../../../src/domain/call/rate-limits.js";
+import { unlimited } from "../../../src/domain/call/rate-limits.js";
 import { eventually } from "../../support/eventually.js";
 import { type RunningService, startService } from "../../support/start-service.js";
 import { type Api, createApi, expectError, type Reply, user } from "./api.js";

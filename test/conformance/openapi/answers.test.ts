@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { unlimited } from "../../../src/domain/limits/rate-limits.js";
+import { unlimited } from "../../../src/domain/call/rate-limits.js";
 import { DocumentedAnswers } from "../../support/documented-answers.js";
 import { readOpenApi } from "../../support/openapi-document.js";
 import { type RunningService, startService } from "../../support/start-service.js";

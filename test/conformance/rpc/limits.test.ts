@@ -1,7 +1,7 @@
 import { status } from "@grpc/grpc-js";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { LimitService } from "../../../gen/unified/admin/v1/limit_service_pb.js";
-import { type RateLimits, unlimited } from "../../../src/domain/limits/rate-limits.js";
+import { type RateLimits, unlimited } from "../../../src/domain/call/rate-limits.js";
 import { type RunningService, startService } from "../../support/start-service.js";
 import { chatMethods, chatOf, createChatCompletion, createEmbeddings } from "./chat-requests.js";
 import { openWay, type RpcWay, wayNames } from "./ways.js";

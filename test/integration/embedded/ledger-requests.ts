@@ -1,7 +1,7 @@
-import type { AdmitRequest, Settlement } from "../../../src/domain/ledger.js";
-import type { State } from "../../../src/domain/state.js";
-import { periodAt } from "../../../src/domain/usage/period.js";
-import type { UsageSums } from "../../../src/domain/usage/usage-store.js";
+import { periodAt } from "../../../src/domain/events/period.js";
+import type { UsageSums } from "../../../src/domain/events/threshold.js";
+import type { AdmitRequest, Settlement } from "../../../src/domain/metering/ledger.js";
+import type { State } from "../../../src/domain/service/state.js";
 
 const account = "acme";
 const keyId = "key_000000000000000000000001";

@@ -3,7 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import type { SessionRecord } from "../../../src/domain/access/session-store.js";
-import type { State } from "../../../src/domain/state.js";
+import type { State } from "../../../src/domain/service/state.js";
 import { openEmbeddedState } from "../../../src/state/embedded/embedded-state.js";
 import { FakeClock } from "../../support/fake-clock.js";
 import { settlement } from "./ledger-requests.js";

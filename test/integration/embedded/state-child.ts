@@ -4,8 +4,8 @@
  */
 import { writeSync } from "node:fs";
 import process from "node:process";
-import { ServiceError } from "../../../src/domain/service-error.js";
-import { StateOpenError } from "../../../src/domain/state.js";
+import { ServiceError } from "../../../src/domain/call/service-error.js";
+import { StateOpenError } from "../../../src/domain/service/state.js";
 import { openEmbeddedState } from "../../../src/state/embedded/embedded-state.js";
 import { keyRecord } from "../../suites/api-key-records.js";
 import { admission, settlement, usedThisMonth } from "./ledger-requests.js";

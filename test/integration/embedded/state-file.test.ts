@@ -5,7 +5,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { ApiKeys } from "../../../src/domain/access/api-keys.js";
-import type { State } from "../../../src/domain/state.js";
+import type { State } from "../../../src/domain/service/state.js";
 import { createRandomIds } from "../../../src/lib/ids.js";
 import { openEmbeddedState } from "../../../src/state/embedded/embedded-state.js";
 import { openSqlite } from "../../../src/state/embedded/sqlite-binding.js";

@@ -1,7 +1,7 @@
 import { afterEach, describe, expect, it } from "vitest";
-import { unlimited } from "../../../src/domain/limits/rate-limits.js";
-import type { Logger } from "../../../src/domain/ports.js";
-import type { State } from "../../../src/domain/state.js";
+import type { Logger } from "../../../src/domain/call/ports.js";
+import { unlimited } from "../../../src/domain/call/rate-limits.js";
+import type { State } from "../../../src/domain/service/state.js";
 import { createSystemClock } from "../../../src/lib/clock.js";
 import { openRedisState, type RedisStateDeps } from "../../../src/state/redis/open-redis-state.js";
 import { admission } from "../../suites/ledger-records.js";

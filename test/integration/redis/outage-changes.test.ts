@@ -1,6 +1,7 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import { KeyCache } from "../../../src/domain/access/key-cache.js";
-import type { State, StateChange } from "../../../src/domain/state.js";
+import type { StateChange } from "../../../src/domain/call/change-feed.js";
+import type { State } from "../../../src/domain/service/state.js";
 import { createSystemClock } from "../../../src/lib/clock.js";
 import { openRedisState } from "../../../src/state/redis/open-redis-state.js";
 import { keyRecord } from "../../suites/api-key-records.js";

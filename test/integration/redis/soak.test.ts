@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import type { State } from "../../../src/domain/state.js";
+import type { State } from "../../../src/domain/service/state.js";
 import { createSystemClock } from "../../../src/lib/clock.js";
 import { openRedisState } from "../../../src/state/redis/open-redis-state.js";
 import { settleLost, soakLedger } from "../../support/ledger-soak.js";

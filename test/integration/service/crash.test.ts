@@ -4,7 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { leaseMs } from "../../../src/domain/lease-keeper.js";
+import { leaseMs } from "../../../src/domain/metering/lease-keeper.js";
 import { databaseFile } from "../../../src/state/embedded/data-files.js";
 import { openSqlite } from "../../../src/state/embedded/sqlite-binding.js";
 import { type BuiltService, startBuiltService } from "../../support/built-service.js";

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import type { State } from "../../../src/domain/state.js";
+import type { State } from "../../../src/domain/service/state.js";
 import { event } from "../../suites/delivery-records.js";
 import { settlement } from "../../suites/ledger-records.js";
 import { fillDeliveries, fillKeys, type MadeDelivery, receivers } from "../../support/long-lists.js";

@@ -1,6 +1,6 @@
 import { randomBytes } from "node:crypto";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import type { WhenAway } from "../../../src/domain/resilient-ledger.js";
+import type { WhenAway } from "../../../src/domain/metering/resilient-ledger.js";
 import { type RedisServer, startRedis } from "../../support/redis/start-redis.js";
 import { type RunningService, startService } from "../../support/start-service.js";
 

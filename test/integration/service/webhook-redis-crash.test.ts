@@ -7,7 +7,7 @@ import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { webhookLeaseMs } from "../../../src/app/config/webhook-settings.js";
-import { leaseMs as requestLeaseMs } from "../../../src/domain/lease-keeper.js";
+import { leaseMs as requestLeaseMs } from "../../../src/domain/metering/lease-keeper.js";
 import { type BuiltService, startBuiltService } from "../../support/built-service.js";
 import { startChatClients } from "../../support/chat-clients.js";
 import { eventually } from "../../support/eventually.js";

@@ -3,7 +3,7 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { leaseMs } from "../../../src/domain/lease-keeper.js";
+import { leaseMs } from "../../../src/domain/metering/lease-keeper.js";
 import { eventually } from "../../support/eventually.js";
 import { type ReceivedRequest, type Receiver, startReceiver } from "../../support/receivers/receiver.js";
 import { fastClock } from "../../support/redis/fast-clock.js";

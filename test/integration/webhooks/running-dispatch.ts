@@ -2,7 +2,7 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
-import type { State } from "../../../src/domain/state.js";
+import type { State } from "../../../src/domain/service/state.js";
 import type { Delivery } from "../../../src/domain/webhooks/delivery.js";
 import { deliveryId } from "../../../src/domain/webhooks/delivery-id.js";
 import { Dispatcher, type DispatcherSettings } from "../../../src/domain/webhooks/dispatcher.js";

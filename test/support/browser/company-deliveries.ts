@@ -1,7 +1,7 @@
-import type { State } from "../../../src/domain/state.js";
+import { requestCompleted, requestFailed } from "../../../src/domain/events/request-event.js";
+import type { State } from "../../../src/domain/service/state.js";
 import type { AttemptResult } from "../../../src/domain/webhooks/delivery.js";
 import type { AttemptOutcome, Claim } from "../../../src/domain/webhooks/delivery-queue.js";
-import { requestCompleted, requestFailed } from "../../../src/domain/webhooks/request-event.js";
 import { settlement } from "../../suites/ledger-records.js";
 import { assistant, summarizer } from "./company-data.js";
 

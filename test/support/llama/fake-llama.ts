@@ -2,14 +2,14 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
+import type { Logger } from "../../../src/domain/call/ports.js";
 import {
   EngineError,
   type GenEvent,
   type GenerateRequest,
   type LoadedModel,
   type LoadProgress,
-} from "../../../src/domain/inference/engine.js";
-import type { Logger } from "../../../src/domain/ports.js";
+} from "../../../src/domain/engine/engine.js";
 import { createLlamaEngine, type LlamaSettings } from "../../../src/engines/llama/llama-engine.js";
 import { eventually } from "../eventually.js";
 import { FakeClock } from "../fake-clock.js";

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { configSchema } from "../../../src/app/config/schema.js";
 import { toModelDefinitions } from "../../../src/app/model-definitions.js";
-import type { Engine } from "../../../src/domain/inference/engine.js";
+import type { Engine } from "../../../src/domain/engine/engine.js";
 
 const scripted: Engine = {
   kind: "scripted",

@@ -1,4 +1,4 @@
-import { EngineError, type GenEvent } from "../../../domain/inference/engine.js";
+import { EngineError, type GenEvent } from "../../../domain/engine/engine.js";
 import { createRandomIds } from "../../../lib/ids.js";
 import type { ChildGenerate, ChildInput, ChildModel } from "../protocol.js";
 import { RecentlyMade } from "../structure/recently-made.js";

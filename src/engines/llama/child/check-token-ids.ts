@@ -1,4 +1,4 @@
-import { EngineError } from "../../../domain/inference/engine.js";
+import { EngineError } from "../../../domain/engine/engine.js";
 
 /** Refuses ids that are not in the vocabulary: the native code would end the process over one. */
 export function checkTokenIds(tokens: readonly number[], vocabSize: number, param: string): void {

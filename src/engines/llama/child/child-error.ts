@@ -1,4 +1,4 @@
-import { EngineError } from "../../../domain/inference/engine.js";
+import { EngineError } from "../../../domain/engine/engine.js";
 import type { ChildError } from "../protocol.js";
 
 /** What is thrown in the child, as it goes through the channel. Causes stay here, so a failure's is put into words. */

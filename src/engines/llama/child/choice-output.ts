@@ -1,4 +1,4 @@
-import type { FinishReason, GenEvent } from "../../../domain/inference/engine.js";
+import type { FinishReason, GenEvent } from "../../../domain/engine/engine.js";
 import { StopSequences } from "../../../domain/inference/stop-sequences.js";
 import { TokenText } from "../text/token-text.js";
 import type { OutputPart, OutputReader } from "../tools/output-reader.js";

@@ -1,5 +1,5 @@
+import { EngineError } from "../../../domain/engine/engine.js";
 import { inputOverflow } from "../../../domain/inference/context-overflow.js";
-import { EngineError } from "../../../domain/inference/engine.js";
 import { abortedError } from "../call-errors.js";
 import type { ChildEmbed, ChildModel } from "../protocol.js";
 import { checkTokenIds } from "./check-token-ids.js";

@@ -1,4 +1,4 @@
-import type { GenEvent } from "../../../domain/inference/engine.js";
+import type { GenEvent } from "../../../domain/engine/engine.js";
 import type { FromChild } from "../protocol.js";
 
 /**

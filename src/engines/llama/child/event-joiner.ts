@@ -1,4 +1,4 @@
-import type { GenEvent } from "../../../domain/inference/engine.js";
+import type { GenEvent } from "../../../domain/engine/engine.js";
 
 /** Tokens after which joined text goes out although the answer goes on. */
 const joinedTokensMax = 64;

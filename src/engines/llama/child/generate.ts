@@ -1,5 +1,5 @@
+import { EngineError, type GenEvent } from "../../../domain/engine/engine.js";
 import { contextOverflow } from "../../../domain/inference/context-overflow.js";
-import { EngineError, type GenEvent } from "../../../domain/inference/engine.js";
 import { abortedError } from "../call-errors.js";
 import type { ChildGenerate, ProducedTokens } from "../protocol.js";
 import type { OutputPlan } from "../tools/output-plan.js";

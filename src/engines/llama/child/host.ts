@@ -1,4 +1,4 @@
-import { EngineError } from "../../../domain/inference/engine.js";
+import { EngineError } from "../../../domain/engine/engine.js";
 import type { ChildEmbed, ChildGenerate, ChildModel, FromChild, ToChild } from "../protocol.js";
 import { toChildError } from "./child-error.js";
 import { EventBatch } from "./event-batch.js";

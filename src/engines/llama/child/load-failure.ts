@@ -1,4 +1,4 @@
-import { EngineError } from "../../../domain/inference/engine.js";
+import { EngineError } from "../../../domain/engine/engine.js";
 import type { ChildModel } from "../protocol.js";
 
 /** Why a model could not be loaded and what to do about it. `logged`: what the native code complained about. */

@@ -1,4 +1,4 @@
-import type { TokenLogprob, TokenLogprobInfo } from "../../../domain/inference/engine.js";
+import type { TokenLogprob, TokenLogprobInfo } from "../../../domain/engine/engine.js";
 import type { TokenSpelling } from "./token-spelling.js";
 
 /** Stands for "never": what JSON can say in place of minus infinity (RESP-9). */

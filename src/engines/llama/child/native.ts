@@ -1,7 +1,7 @@
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
 import type * as Binding from "node-llama-cpp";
-import { invariant } from "../../../domain/service-error.js";
+import { invariant } from "../../../domain/call/service-error.js";
 import { hermesClosing, hermesOpening } from "../tools/hermes-format.js";
 import { thoughtsClosing, thoughtsOpening } from "../tools/thinking-reader.js";
 import type {

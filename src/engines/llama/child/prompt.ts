@@ -1,4 +1,4 @@
-import { EngineError } from "../../../domain/inference/engine.js";
+import { EngineError } from "../../../domain/engine/engine.js";
 import type { ChildInput } from "../protocol.js";
 import type { ChatTemplate } from "../text/chat-template.js";
 import { promptPieces } from "../text/prompt-pieces.js";

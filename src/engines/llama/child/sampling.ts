@@ -1,5 +1,5 @@
 import { randomInt } from "node:crypto";
-import { EngineError } from "../../../domain/inference/engine.js";
+import { EngineError } from "../../../domain/engine/engine.js";
 import type { ChildGenerate } from "../protocol.js";
 import type { NativeGrammar, NativePenalties, NativeSampling } from "./native-model.js";
 

@@ -1,4 +1,4 @@
-import { EngineError } from "../../../domain/inference/engine.js";
+import { EngineError } from "../../../domain/engine/engine.js";
 import type { TemplateMessage, TemplateTool } from "../protocol.js";
 import { RanTooLong, runBounded } from "./bounded-run.js";
 import { chatMl } from "./chatml.js";

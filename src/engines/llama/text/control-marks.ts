@@ -1,4 +1,4 @@
-import { EngineError } from "../../../domain/inference/engine.js";
+import { EngineError } from "../../../domain/engine/engine.js";
 import type { ControlTexts } from "./control-texts.js";
 import { mapTexts } from "./map-texts.js";
 

@@ -1,6 +1,6 @@
 import type { ContentPart, Message, Tool, ToolCall } from "../../../../gen/unified/inference/v1/chat_pb.js";
 import { Role } from "../../../../gen/unified/inference/v1/chat_pb.js";
-import { EngineError, type GenerateRequest } from "../../../domain/inference/engine.js";
+import { EngineError, type GenerateRequest } from "../../../domain/engine/engine.js";
 import type { TemplateMessage, TemplateTool, TemplateToolCall } from "../protocol.js";
 
 /** Words of `reasoning_effort` for which a model that can think does not. */

@@ -1,4 +1,4 @@
-import { EngineError } from "../../../domain/inference/engine.js";
+import { EngineError } from "../../../domain/engine/engine.js";
 import type { TemplateTool } from "../protocol.js";
 import { type GrammarBuilder, gbnfLiteral } from "../structure/grammar-builder.js";
 import { SchemaUnsupported } from "../structure/schema-unsupported.js";

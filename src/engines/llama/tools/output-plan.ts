@@ -1,4 +1,4 @@
-import { EngineError, type GenerateRequest } from "../../../domain/inference/engine.js";
+import { EngineError, type GenerateRequest } from "../../../domain/engine/engine.js";
 import type { ChildInput, TemplateTool } from "../protocol.js";
 import { GrammarBuilder } from "../structure/grammar-builder.js";
 import { RecentlyMade } from "../structure/recently-made.js";

@@ -1,5 +1,5 @@
+import type { EventType } from "../../../domain/events/event-draft.js";
 import type { Claim, Claimed, ClaimOptions } from "../../../domain/webhooks/delivery-queue.js";
-import type { EventType } from "../../../domain/webhooks/event-draft.js";
 import { integer, text } from "../sql-row.js";
 import type { SqliteDatabase, SqlRow } from "../sqlite-binding.js";
 import { isFree } from "./delivery-row.js";

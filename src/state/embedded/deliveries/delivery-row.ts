@@ -1,5 +1,5 @@
+import type { EventType } from "../../../domain/events/event-draft.js";
 import type { Attempt, Delivery, DeliveryFailure, DeliveryState } from "../../../domain/webhooks/delivery.js";
-import type { EventType } from "../../../domain/webhooks/event-draft.js";
 import { integer, integerOrNull, text, textOrNull } from "../sql-row.js";
 import type { SqlRow } from "../sqlite-binding.js";
 

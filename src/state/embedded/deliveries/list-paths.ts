@@ -1,6 +1,6 @@
+import type { EventType } from "../../../domain/events/event-draft.js";
 import type { DeliveryState } from "../../../domain/webhooks/delivery.js";
 import type { DeliveryFilter } from "../../../domain/webhooks/delivery-queue.js";
-import type { EventType } from "../../../domain/webhooks/event-draft.js";
 import type { SqlValue } from "../sqlite-binding.js";
 
 /** A way through deliveries in the order of their numbers, which leaves out many that a filter does not want. */

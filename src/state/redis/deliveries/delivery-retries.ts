@@ -1,5 +1,5 @@
+import { eventTypes } from "../../../domain/events/event-draft.js";
 import type { ReplayRequest, ReplayStep, RetryOutcome, RetryRequest } from "../../../domain/webhooks/delivery-queue.js";
-import { eventTypes } from "../../../domain/webhooks/event-draft.js";
 import type { KeySpace } from "../key-space.js";
 import { creationBounds } from "./creation-bounds.js";
 import { deliveryScripts } from "./delivery-scripts.js";

@@ -1,5 +1,6 @@
 /** How scripts write what they say of deliveries, and what they are told of attempts. */
-import { invariant } from "../../../domain/service-error.js";
+import { invariant } from "../../../domain/call/service-error.js";
+import type { EventType } from "../../../domain/events/event-draft.js";
 import type {
   Attempt,
   AttemptResult,
@@ -9,7 +10,6 @@ import type {
 } from "../../../domain/webhooks/delivery.js";
 import type { Claim, FinishRequest } from "../../../domain/webhooks/delivery-queue.js";
 import { type EndpointHealth, freshHealth } from "../../../domain/webhooks/endpoint-store.js";
-import type { EventType } from "../../../domain/webhooks/event-draft.js";
 
 /** Kept, but for `a`, which only answers and questions have. */
 export const letterOfState: Readonly<Record<DeliveryState, string>> = {

@@ -1,4 +1,4 @@
-import type { Clock } from "../../../domain/ports.js";
+import type { Clock } from "../../../domain/call/ports.js";
 import { type KeySpace, shardCount } from "../key-space.js";
 import type { ScriptAnswer, ScriptRunner } from "../ledger/script-runner.js";
 import type { RedisClient, Script } from "../redis-client.js";

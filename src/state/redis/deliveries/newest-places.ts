@@ -1,7 +1,7 @@
-import { invariant } from "../../../domain/service-error.js";
+import { invariant } from "../../../domain/call/service-error.js";
+import { eventTypes } from "../../../domain/events/event-draft.js";
 import { type DeliveryState, deliveryStates } from "../../../domain/webhooks/delivery.js";
 import type { DeliveryFilter } from "../../../domain/webhooks/delivery-queue.js";
-import { eventTypes } from "../../../domain/webhooks/event-draft.js";
 import { creationBounds } from "./creation-bounds.js";
 import { letterOfState } from "./delivery-texts.js";
 

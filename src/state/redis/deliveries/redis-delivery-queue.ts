@@ -1,4 +1,4 @@
-import type { Clock } from "../../../domain/ports.js";
+import type { Clock } from "../../../domain/call/ports.js";
 import {
   type DeliveryQueue,
   deliveredKeptMax,

@@ -1,15 +1,7 @@
-import type {
-  Admission,
-  AdmitRequest,
-  Budget,
-  LimitRefusal,
-  LimitSnapshot,
-  LimitState,
-  Refused,
-} from "../../../domain/ledger.js";
-import type { LimitOwner, LimitScope } from "../../../domain/limits/rate-limits.js";
-import { periodAt } from "../../../domain/usage/period.js";
-import type { Metric } from "../../../domain/usage/threshold.js";
+import type { LimitOwner, LimitScope, LimitSnapshot, LimitState } from "../../../domain/call/rate-limits.js";
+import { periodAt } from "../../../domain/events/period.js";
+import type { Metric } from "../../../domain/events/threshold.js";
+import type { Admission, AdmitRequest, Budget, LimitRefusal, Refused } from "../../../domain/metering/ledger.js";
 import type { ShardKeys } from "../key-space.js";
 import { KeyList } from "./key-list.js";
 

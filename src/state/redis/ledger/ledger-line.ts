@@ -1,7 +1,7 @@
-import type { Settlement } from "../../../domain/ledger.js";
-import type { LimitOwner } from "../../../domain/limits/rate-limits.js";
-import { periodAt } from "../../../domain/usage/period.js";
-import type { PeriodKind, UsageScope } from "../../../domain/usage/threshold.js";
+import type { LimitOwner } from "../../../domain/call/rate-limits.js";
+import { periodAt } from "../../../domain/events/period.js";
+import type { PeriodKind, UsageScope } from "../../../domain/events/threshold.js";
+import type { Settlement } from "../../../domain/metering/ledger.js";
 import { BoundedMap } from "../../../lib/bounded-map.js";
 import type { KeySpace, ShardKeys } from "../key-space.js";
 import { nameOfOwner } from "./admissions.js";

@@ -1,17 +1,17 @@
 import type { Operation } from "../../../contract/operations.js";
+import type { Progress } from "../../../domain/call/live-requests.js";
+import type { LimitOwner, LimitScope } from "../../../domain/call/rate-limits.js";
+import { invariant } from "../../../domain/call/service-error.js";
 import type {
   Admission,
   AdmitRequest,
   Ledger,
   LostRequest,
-  Progress,
   RefusedRequest,
   Settled,
   Settlement,
   WindowUse,
-} from "../../../domain/ledger.js";
-import type { LimitOwner, LimitScope } from "../../../domain/limits/rate-limits.js";
-import { invariant } from "../../../domain/service-error.js";
+} from "../../../domain/metering/ledger.js";
 import { openDeliveriesMax } from "../../../domain/webhooks/delivery-queue.js";
 import { BoundedMap } from "../../../lib/bounded-map.js";
 import { createKeySpace, type KeySpace, shardCount } from "../key-space.js";

@@ -1,4 +1,5 @@
-import type { UsageReader, UsageRow, UsageSums } from "../../../domain/usage/usage-store.js";
+import type { UsageSums } from "../../../domain/events/threshold.js";
+import type { UsageReader, UsageRow } from "../../../domain/metering/usage-store.js";
 import { createKeySpace, shardCount } from "../key-space.js";
 import { loadScript } from "../load-script.js";
 import type { RedisClient } from "../redis-client.js";

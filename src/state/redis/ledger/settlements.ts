@@ -1,8 +1,8 @@
-import type { Settled, Settlement } from "../../../domain/ledger.js";
-import type { LimitOwner } from "../../../domain/limits/rate-limits.js";
-import { periodAt } from "../../../domain/usage/period.js";
-import type { Threshold } from "../../../domain/usage/threshold.js";
-import { thresholdEvent, valuesOf } from "../../../domain/usage/threshold-event.js";
+import type { LimitOwner } from "../../../domain/call/rate-limits.js";
+import { periodAt } from "../../../domain/events/period.js";
+import type { Threshold } from "../../../domain/events/threshold.js";
+import { thresholdEvent, valuesOf } from "../../../domain/events/threshold-event.js";
+import type { Settled, Settlement } from "../../../domain/metering/ledger.js";
 import type { ShardKeys } from "../key-space.js";
 import { letterOfMetric } from "./admissions.js";
 import { KeyList } from "./key-list.js";

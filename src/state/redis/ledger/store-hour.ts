@@ -1,4 +1,4 @@
-import { ServiceError } from "../../../domain/service-error.js";
+import { ServiceError } from "../../../domain/call/service-error.js";
 import type { ScriptAnswer } from "./script-runner.js";
 
 const hourMs = 3_600_000;

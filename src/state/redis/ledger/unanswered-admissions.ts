@@ -1,4 +1,4 @@
-import type { AdmitRequest } from "../../../domain/ledger.js";
+import type { AdmitRequest } from "../../../domain/metering/ledger.js";
 import type { KeySpace } from "../key-space.js";
 import { Batches } from "./batches.js";
 import { KeyList } from "./key-list.js";

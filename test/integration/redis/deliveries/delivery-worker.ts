@@ -1,4 +1,4 @@
-import type { State } from "../../../../src/domain/state.js";
+import type { State } from "../../../../src/domain/service/state.js";
 import type { Claim } from "../../../../src/domain/webhooks/delivery-queue.js";
 import { Nap } from "../../../../src/domain/webhooks/nap.js";
 import { createSystemClock } from "../../../../src/lib/clock.js";

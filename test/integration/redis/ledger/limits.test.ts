@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
-import type { Admission, AdmitRequest, LimitRefusal } from "../../../../src/domain/ledger.js";
-import { periodAt } from "../../../../src/domain/usage/period.js";
+import { periodAt } from "../../../../src/domain/events/period.js";
+import type { Admission, AdmitRequest, LimitRefusal } from "../../../../src/domain/metering/ledger.js";
 import { type RedisServer, startRedis } from "../../../support/redis/start-redis.js";
 import {
   accountScope,

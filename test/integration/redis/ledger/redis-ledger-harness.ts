@@ -1,7 +1,7 @@
-import type { AdmitRequest, Settlement } from "../../../../src/domain/ledger.js";
-import type { RateLimits } from "../../../../src/domain/limits/rate-limits.js";
-import { unlimited } from "../../../../src/domain/limits/rate-limits.js";
-import type { UsageReader } from "../../../../src/domain/usage/usage-store.js";
+import type { RateLimits } from "../../../../src/domain/call/rate-limits.js";
+import { unlimited } from "../../../../src/domain/call/rate-limits.js";
+import type { AdmitRequest, Settlement } from "../../../../src/domain/metering/ledger.js";
+import type { UsageReader } from "../../../../src/domain/metering/usage-store.js";
 import type { Delivery } from "../../../../src/domain/webhooks/delivery.js";
 import type { DeliveryQueue } from "../../../../src/domain/webhooks/delivery-queue.js";
 import { createSystemClock } from "../../../../src/lib/clock.js";

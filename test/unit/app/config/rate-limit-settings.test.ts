@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { rateLimitSettings, toRateLimitDefaults } from "../../../../src/app/config/rate-limit-settings.js";
-import { unlimited } from "../../../../src/domain/limits/rate-limits.js";
+import { unlimited } from "../../../../src/domain/call/rate-limits.js";
 
 describe("rate_limits", () => {
   it("limit nobody by default", () => {

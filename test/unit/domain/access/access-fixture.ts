@@ -2,7 +2,7 @@ import { randomBytes } from "node:crypto";
 import { ApiKeys } from "../../../../src/domain/access/api-keys.js";
 import { Authenticator } from "../../../../src/domain/access/authenticator.js";
 import { Sessions } from "../../../../src/domain/access/sessions.js";
-import type { Logger } from "../../../../src/domain/ports.js";
+import type { Logger } from "../../../../src/domain/call/ports.js";
 import { createRandomIds } from "../../../../src/lib/ids.js";
 import { createVolatileState } from "../../../../src/state/volatile/volatile-state.js";
 import { FakeClock } from "../../../support/fake-clock.js";

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import type { ApiKeyRecord } from "../../../../src/domain/access/key-store.js";
-import { type RateLimits, unlimited } from "../../../../src/domain/limits/rate-limits.js";
+import { type RateLimits, unlimited } from "../../../../src/domain/call/rate-limits.js";
 import { createAccess } from "./access-fixture.js";
 
 const readWrite = { name: "test", scope: "read_write" } as const;

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { Audit, theService } from "../../../../src/domain/access/audit.js";
-import { nobody, tokenAdministrator } from "../../../../src/domain/access/principal.js";
-import { unlimited } from "../../../../src/domain/limits/rate-limits.js";
+import { nobody, tokenAdministrator } from "../../../../src/domain/call/principal.js";
+import { unlimited } from "../../../../src/domain/call/rate-limits.js";
 import { createAccess } from "./access-fixture.js";
 
 const address = "192.0.2.7";

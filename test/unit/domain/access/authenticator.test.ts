@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
-import { tokenAdministrator } from "../../../../src/domain/access/principal.js";
-import { ServiceError } from "../../../../src/domain/service-error.js";
+import { tokenAdministrator } from "../../../../src/domain/call/principal.js";
+import { ServiceError } from "../../../../src/domain/call/service-error.js";
 import { adminTokens, createAccess } from "./access-fixture.js";
 
 const readWrite = { name: "test", scope: "read_write" } as const;

@@ -1,9 +1,9 @@
 import { describe, expect, it } from "vitest";
 import type { Operation } from "../../../../src/contract/operations.js";
-import type { Browser } from "../../../../src/domain/access/browser.js";
-import { nobody, type Principal, tokenAdministrator } from "../../../../src/domain/access/principal.js";
 import { requireAllowed } from "../../../../src/domain/access/require-allowed.js";
-import { unlimited } from "../../../../src/domain/limits/rate-limits.js";
+import type { Browser } from "../../../../src/domain/call/browser.js";
+import { nobody, type Principal, tokenAdministrator } from "../../../../src/domain/call/principal.js";
+import { unlimited } from "../../../../src/domain/call/rate-limits.js";
 
 const session: Principal = {
   kind: "administrator",

@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { RevocationWatch } from "../../../../src/domain/access/revocation-watch.js";
-import { type LiveRequest, LiveRequests } from "../../../../src/domain/live-requests.js";
+import { type LiveRequest, LiveRequests } from "../../../../src/domain/call/live-requests.js";
 import { eventually } from "../../../support/eventually.js";
 import { HandFeed } from "../../../support/hand-feed.js";
 import { createAccess } from "./access-fixture.js";

@@ -1,5 +1,5 @@
 import type { ApiKeyRecord, KeyChange, KeyStore } from "../../../../src/domain/access/key-store.js";
-import { ServiceError } from "../../../../src/domain/service-error.js";
+import { ServiceError } from "../../../../src/domain/call/service-error.js";
 import { createVolatileState } from "../../../../src/state/volatile/volatile-state.js";
 
 /** The volatile store, with its look-ups counted, and able to be slow or out of reach. */

@@ -1,9 +1,9 @@
 import { describe, expect, it } from "vitest";
-import { tokenAdministrator } from "../../../../src/domain/access/principal.js";
+import { tokenAdministrator } from "../../../../src/domain/call/principal.js";
 import { Catalog } from "../../../../src/domain/catalog/catalog.js";
 import type { ModelDefinition } from "../../../../src/domain/catalog/model-definition.js";
 import { requireModel } from "../../../../src/domain/catalog/require-model.js";
-import { type Engine, EngineError, type LoadedModel } from "../../../../src/domain/inference/engine.js";
+import { type Engine, EngineError, type LoadedModel } from "../../../../src/domain/engine/engine.js";
 import { createVolatileState } from "../../../../src/state/volatile/volatile-state.js";
 import { caps } from "../../../support/capabilities.js";
 import { silentLog } from "../../../support/core-harness.js";

@@ -1,7 +1,7 @@
 import { create } from "@bufbuild/protobuf";
 import { describe, expect, it } from "vitest";
 import { EmbeddingParamsSchema } from "../../../../gen/unified/inference/v1/embedding_pb.js";
-import { type EmbedResult, EngineError } from "../../../../src/domain/inference/engine.js";
+import { type EmbedResult, EngineError } from "../../../../src/domain/engine/engine.js";
 import { createCoreHarness } from "../../../support/core-harness.js";
 import { HandEngine } from "../../../support/hand-engine.js";
 

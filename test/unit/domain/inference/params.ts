@@ -7,7 +7,7 @@ import {
 } from "../../../../gen/unified/inference/v1/chat_pb.js";
 import { type CompletionParams, CompletionParamsSchema } from "../../../../gen/unified/inference/v1/completion_pb.js";
 import { type EmbeddingParams, EmbeddingParamsSchema } from "../../../../gen/unified/inference/v1/embedding_pb.js";
-import { ServiceError } from "../../../../src/domain/service-error.js";
+import { ServiceError } from "../../../../src/domain/call/service-error.js";
 
 /** One text part. */
 export function text(value: string): MessageInitShape<typeof ContentPartSchema> {

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
-import { Ended } from "../../../../src/domain/call-context.js";
+import { Ended } from "../../../../src/domain/call/call-context.js";
 import type { Deployment } from "../../../../src/domain/catalog/deployment.js";
-import type { LoadedModel } from "../../../../src/domain/inference/engine.js";
+import type { LoadedModel } from "../../../../src/domain/engine/engine.js";
 import { waitForModel } from "../../../../src/domain/inference/wait-for-model.js";
 import { FakeClock } from "../../../support/fake-clock.js";
 

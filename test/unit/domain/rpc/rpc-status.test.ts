@@ -2,8 +2,8 @@ import { describe, expect, it } from "vitest";
 import { ApiKeyService } from "../../../../gen/unified/admin/v1/api_key_service_pb.js";
 import { InferenceService } from "../../../../gen/unified/inference/v1/inference_service_pb.js";
 import { type ErrorCode, errorRow, errors } from "../../../../src/contract/errors.js";
+import { ServiceError } from "../../../../src/domain/call/service-error.js";
 import { rpcStatus } from "../../../../src/domain/rpc/rpc-status.js";
-import { ServiceError } from "../../../../src/domain/service-error.js";
 
 const inference = InferenceService.method.createChatCompletion;
 const codes = Object.keys(errors) as ErrorCode[];

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
-import type { Principal } from "../../../../src/domain/access/principal.js";
-import { Ended } from "../../../../src/domain/call-context.js";
-import { ServiceError } from "../../../../src/domain/service-error.js";
+import { Ended } from "../../../../src/domain/call/call-context.js";
+import type { Principal } from "../../../../src/domain/call/principal.js";
+import { ServiceError } from "../../../../src/domain/call/service-error.js";
 import { Deliveries, type DeliveryCaller, type ReplayWish } from "../../../../src/domain/webhooks/deliveries.js";
 import type { Delivery } from "../../../../src/domain/webhooks/delivery.js";
 import type {

@@ -1,6 +1,6 @@
 import { setImmediate as nextTurn } from "node:timers/promises";
-import type { Logger } from "../../../../src/domain/ports.js";
-import type { State } from "../../../../src/domain/state.js";
+import type { Logger } from "../../../../src/domain/call/ports.js";
+import type { State } from "../../../../src/domain/service/state.js";
 import type { AttemptError, Delivery } from "../../../../src/domain/webhooks/delivery.js";
 import { deliveryId } from "../../../../src/domain/webhooks/delivery-id.js";
 import {

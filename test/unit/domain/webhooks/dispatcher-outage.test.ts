@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { ServiceError } from "../../../../src/domain/service-error.js";
+import { ServiceError } from "../../../../src/domain/call/service-error.js";
 import { answered, Dispatching } from "./dispatch-fixture.js";
 
 let dispatching: Dispatching;

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import type { StateChange } from "../../../../src/domain/state.js";
+import type { StateChange } from "../../../../src/domain/call/change-feed.js";
 import { EndpointBook } from "../../../../src/domain/webhooks/endpoint-book.js";
 import { type EndpointRecord, freshHealth } from "../../../../src/domain/webhooks/endpoint-store.js";
 import { SecretBox } from "../../../../src/lib/secret-box.js";

@@ -1,7 +1,7 @@
 import { randomBytes } from "node:crypto";
 import type { AuditSource } from "../../../../src/domain/access/audit.js";
-import { type Principal, tokenAdministrator } from "../../../../src/domain/access/principal.js";
-import { unlimited } from "../../../../src/domain/limits/rate-limits.js";
+import { type Principal, tokenAdministrator } from "../../../../src/domain/call/principal.js";
+import { unlimited } from "../../../../src/domain/call/rate-limits.js";
 import type { NewEndpoint } from "../../../../src/domain/webhooks/endpoint-input.js";
 import { type EndpointCaller, WebhookEndpoints } from "../../../../src/domain/webhooks/endpoints.js";
 import type { SendResult, WebhookRequest } from "../../../../src/domain/webhooks/webhook-sender.js";

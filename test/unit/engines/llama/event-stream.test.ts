@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { EngineError, type GenEvent } from "../../../../src/domain/inference/engine.js";
+import { EngineError, type GenEvent } from "../../../../src/domain/engine/engine.js";
 import { EventStream } from "../../../../src/engines/llama/event-stream.js";
 
 const text = (outTokens: number): GenEvent => ({ type: "text", choice: 0, text: "x", outTokens });

@@ -1,5 +1,5 @@
 import { afterEach, describe, expect, it } from "vitest";
-import type { LoadedModel } from "../../../../src/domain/inference/engine.js";
+import type { LoadedModel } from "../../../../src/domain/engine/engine.js";
 import { eventually } from "../../../support/eventually.js";
 import { FakeLlama, type FakeLlamaOptions, outcome, tell, textOf } from "../../../support/llama/fake-llama.js";
 

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import type { Logger } from "../../../../src/domain/ports.js";
+import type { Logger } from "../../../../src/domain/call/ports.js";
 import { StderrLog } from "../../../../src/engines/llama/stderr-log.js";
 
 function record() {

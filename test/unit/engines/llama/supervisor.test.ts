@@ -1,8 +1,8 @@
 import { readFileSync } from "node:fs";
 import { afterEach, describe, expect, it } from "vitest";
-import { EngineError, type LoadedModel } from "../../../../src/domain/inference/engine.js";
-import { serviceErrorOf } from "../../../../src/domain/inference/engine-error.js";
-import { retryAdvice } from "../../../../src/domain/retry-advice.js";
+import { retryAdvice } from "../../../../src/domain/call/retry-advice.js";
+import { EngineError, type LoadedModel } from "../../../../src/domain/engine/engine.js";
+import { serviceErrorOf } from "../../../../src/domain/engine/engine-error.js";
 import { eventually } from "../../../support/eventually.js";
 import { FakeLlama, type FakeLlamaOptions, outcome, textOf } from "../../../support/llama/fake-llama.js";
 

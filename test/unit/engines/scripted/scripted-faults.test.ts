@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import type { GenEvent } from "../../../../src/domain/inference/engine.js";
+import type { GenEvent } from "../../../../src/domain/engine/engine.js";
 import type { ScriptedFailureCode } from "../../../../src/engines/scripted/scripted-options.js";
 import { answerOf, asks, load, neverAborted, run } from "./run-model.js";
 

@@ -1,7 +1,7 @@
 import { beforeEach, describe, expect, it } from "vitest";
-import type { Budget, Settlement } from "../../../../src/domain/ledger.js";
-import { type Period, periodAt } from "../../../../src/domain/usage/period.js";
-import type { UsageSums } from "../../../../src/domain/usage/usage-store.js";
+import { type Period, periodAt } from "../../../../src/domain/events/period.js";
+import type { UsageSums } from "../../../../src/domain/events/threshold.js";
+import type { Budget, Settlement } from "../../../../src/domain/metering/ledger.js";
 import { BudgetSums } from "../../../../src/state/embedded/budget-sums.js";
 
 const noonMs = Date.UTC(2026, 0, 31, 12);

@@ -2,7 +2,7 @@ import { chmod, mkdtemp, readdir, readFile, rm, writeFile } from "node:fs/promis
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import type { Settlement } from "../../../../src/domain/ledger.js";
+import type { Settlement } from "../../../../src/domain/metering/ledger.js";
 import { FileSpool } from "../../../../src/state/spool/file-spool.js";
 import { silentLog } from "../../../support/core-harness.js";
 

@@ -2,8 +2,8 @@ import { Code, ConnectError } from "@connectrpc/connect";
 import { describe, expect, it } from "vitest";
 import { BadRequestSchema, ErrorInfoSchema, RetryInfoSchema } from "../../../../gen/google/rpc/error_details_pb.js";
 import type { StreamChatCompletionResponse } from "../../../../gen/unified/inference/v1/inference_service_pb.js";
-import { type Caller, Ended } from "../../../../src/domain/call-context.js";
-import { ServiceError } from "../../../../src/domain/service-error.js";
+import { type Caller, Ended } from "../../../../src/domain/call/call-context.js";
+import { ServiceError } from "../../../../src/domain/call/service-error.js";
 import { eventually } from "../../../support/eventually.js";
 import { textChunk, untilAborted } from "../../../support/hand-core.js";
 import { protocols, startDoor } from "./start-door.js";
@@ -47,7 +47,6 @@ describe.each(protocols)("%s", (protocol) => {
       authorization: "Bearer good",
       transport: protocol === "grpc-web" ? "grpc_web" : "connect",
       address: "127.0.0.1",
-      wants: "messages",
       deadlineAtMs: Number.POSITIVE_INFINITY,
       clientRequestId: "mine",
       retryCount: "1",

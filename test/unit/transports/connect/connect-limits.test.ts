@@ -8,8 +8,8 @@ import {
   CreateChatCompletionRequestSchema,
   InferenceService,
 } from "../../../../gen/unified/inference/v1/inference_service_pb.js";
-import { Ended } from "../../../../src/domain/call-context.js";
-import { ServiceError } from "../../../../src/domain/service-error.js";
+import { Ended } from "../../../../src/domain/call/call-context.js";
+import { ServiceError } from "../../../../src/domain/call/service-error.js";
 import { grpcPath } from "../../../../src/lib/grpc-definition.js";
 import {
   type ConnectErrorFacts,

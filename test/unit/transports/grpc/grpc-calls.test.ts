@@ -7,8 +7,8 @@ import {
   StreamChatCompletionRequestSchema,
   type StreamChatCompletionResponse,
 } from "../../../../gen/unified/inference/v1/inference_service_pb.js";
-import { type Caller, Ended } from "../../../../src/domain/call-context.js";
-import { ServiceError } from "../../../../src/domain/service-error.js";
+import { type Caller, Ended } from "../../../../src/domain/call/call-context.js";
+import { ServiceError } from "../../../../src/domain/call/service-error.js";
 import { eventually } from "../../../support/eventually.js";
 import { errorFacts, metadataOf } from "../../../support/grpc-client.js";
 import { textChunk, untilAborted } from "../../../support/hand-core.js";
@@ -38,7 +38,6 @@ describe("answers", () => {
       authorization: "Bearer good",
       transport: "grpc",
       address: "127.0.0.1",
-      wants: "messages",
       deadlineAtMs: Number.POSITIVE_INFINITY,
       clientRequestId: "mine",
       retryCount: "1",

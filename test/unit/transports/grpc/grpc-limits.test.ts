@@ -6,7 +6,7 @@ import {
   CreateChatCompletionRequestSchema,
   InferenceService,
 } from "../../../../gen/unified/inference/v1/inference_service_pb.js";
-import { ServiceError } from "../../../../src/domain/service-error.js";
+import { ServiceError } from "../../../../src/domain/call/service-error.js";
 import { grpcPath } from "../../../../src/lib/grpc-definition.js";
 import { eventually } from "../../../support/eventually.js";
 import { errorFacts, metadataOf } from "../../../support/grpc-client.js";

@@ -1,8 +1,8 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { defaultLimits, type ServiceLimits } from "../../../../src/contract/limits.js";
-import type { Logger } from "../../../../src/domain/ports.js";
-import { ServiceError } from "../../../../src/domain/service-error.js";
-import { UsageQuestions } from "../../../../src/domain/usage/usage-questions.js";
+import type { Logger } from "../../../../src/domain/call/ports.js";
+import { ServiceError } from "../../../../src/domain/call/service-error.js";
+import { UsageQuestions } from "../../../../src/domain/metering/usage-questions.js";
 import { createByteBudget } from "../../../../src/lib/byte-budget.js";
 import { createSystemClock } from "../../../../src/lib/clock.js";
 import { createRandomIds } from "../../../../src/lib/ids.js";
@@ -191,7 +191,7 @@ describe("a call of the REST door", () => {
     const connection = await connectRaw(base);
     connection.send(postText(path, handCredential, body).slice(0, -10));
     const call = await core.opened();
-    const { Ended } = await import("../../../../src/domain/call-context.js");
+    const { Ended } = await import("../../../../src/domain/call/call-context.js");
     call.caller.abort.abort(new Ended("key_revoked"));
     const answer = parseAnswer(await connection.until("invalid_api_key"));
     expect(answer.status).toBe(401);

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { type ErrorCode, errorRow, errors } from "../../../../src/contract/errors.js";
-import { ServiceError, type ServiceErrorOptions } from "../../../../src/domain/service-error.js";
+import { ServiceError, type ServiceErrorOptions } from "../../../../src/domain/call/service-error.js";
 import { errorResponse } from "../../../../src/transports/openai/error-response.js";
 
 const respond = (code: ErrorCode, options: ServiceErrorOptions = {}) =>

@@ -1,6 +1,6 @@
 import { expect } from "vitest";
 import type { ErrorCode } from "../../../../src/contract/errors.js";
-import { ServiceError } from "../../../../src/domain/service-error.js";
+import { ServiceError } from "../../../../src/domain/call/service-error.js";
 
 /** Expects that `act` throws a ServiceError of this code that names `param`. */
 export function expectRefusal(act: () => unknown, code: ErrorCode, param: string | null): ServiceError {

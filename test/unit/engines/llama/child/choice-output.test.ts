@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import type { GenEvent } from "../../../../../src/domain/inference/engine.js";
+import type { GenEvent } from "../../../../../src/domain/engine/engine.js";
 import { ChoiceOutput } from "../../../../../src/engines/llama/child/choice-output.js";
 import type { NativeVocabulary } from "../../../../../src/engines/llama/child/native-model.js";
 import { TokenSpelling } from "../../../../../src/engines/llama/child/token-spelling.js";

@@ -3,7 +3,7 @@ import { once } from "node:events";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
-import type { GenEvent, TokenLogprobInfo } from "../../../../../src/domain/inference/engine.js";
+import type { GenEvent, TokenLogprobInfo } from "../../../../../src/domain/engine/engine.js";
 import type {
   ChildError,
   ChildGenerate,

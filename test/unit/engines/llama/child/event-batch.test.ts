@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
-import type { GenEvent } from "../../../../../src/domain/inference/engine.js";
+import type { GenEvent } from "../../../../../src/domain/engine/engine.js";
 import { EventBatch } from "../../../../../src/engines/llama/child/event-batch.js";
 import type { FromChild } from "../../../../../src/engines/llama/protocol.js";
 

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import type { GenEvent } from "../../../../../src/domain/inference/engine.js";
+import type { GenEvent } from "../../../../../src/domain/engine/engine.js";
 import { EventJoiner } from "../../../../../src/engines/llama/child/event-joiner.js";
 
 function joined(events: readonly GenEvent[]): readonly GenEvent[] {

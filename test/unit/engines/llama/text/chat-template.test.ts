@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { EngineError } from "../../../../../src/domain/inference/engine.js";
+import { EngineError } from "../../../../../src/domain/engine/engine.js";
 import { ChatTemplate } from "../../../../../src/engines/llama/text/chat-template.js";
 import { hermesTemplate, said, smallTemplate, special, turnsTemplate, weatherTool } from "./templates.js";
 

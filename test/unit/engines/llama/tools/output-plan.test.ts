@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import type { GenerateRequest } from "../../../../../src/domain/inference/engine.js";
+import type { GenerateRequest } from "../../../../../src/domain/engine/engine.js";
 import type { ChildInput, TemplateTool } from "../../../../../src/engines/llama/protocol.js";
 import { ChatTemplate } from "../../../../../src/engines/llama/text/chat-template.js";
 import { type OutputPlan, planOutput } from "../../../../../src/engines/llama/tools/output-plan.js";

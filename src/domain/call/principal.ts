@@ -1,0 +1,63 @@
+import type { Need } from "../../contract/operations.js";
+import type { RateLimits } from "./rate-limits.js";
+
+export type Scope = "read" | "read_write";
+
+/** What somebody who is signed in may do: everything, or look. */
+export type Role = "admin" | "viewer";
+
+/** Who calls, after the check. */
+export type Principal =
+  | {
+      readonly kind: "api_key";
+      readonly keyId: string;
+      readonly account: string;
+      readonly scope: Scope;
+      /** Exact model ids, or prefixes that end in `*`; empty: all (KEY-8). */
+      readonly models: readonly string[];
+      /** The key's own; what is null here is the configuration's default for keys. */
+      readonly limits: RateLimits;
+    }
+  | {
+      readonly kind: "administrator";
+      readonly keyId: null;
+      readonly account: "default";
+      /** Id of the dashboard session; null for the administrator's token. */
+      readonly sessionId: string | null;
+      readonly role: Role;
+    }
+  /** Somebody without a credential, where none is needed: whoever wants to sign in. */
+  | { readonly kind: "nobody"; readonly keyId: null; readonly account: "default" };
+
+/** The bearer of the administrator's token. */
+export const tokenAdministrator: Principal = Object.freeze({
+  kind: "administrator",
+  keyId: null,
+  account: "default",
+  sessionId: null,
+  role: "admin",
+});
+
+export const nobody: Principal = Object.freeze({ kind: "nobody", keyId: null, account: "default" });
+
+/** Whether the principal may do what needs `need` and, if `isReading`, changes nothing (KEY-7). */
+export function mayDo(principal: Principal, need: Need, isReading = need === "read"): boolean {
+  if (need === "none") return true;
+  switch (principal.kind) {
+    case "administrator":
+      if (need === "admin_token") return principal.sessionId === null;
+      return principal.role === "admin" || isReading;
+    case "api_key":
+      return need === "read" || (need === "read_write" && principal.scope === "read_write");
+    case "nobody":
+      return false;
+  }
+}
+
+/** Whether the principal may see and use a model (KEY-8). */
+export function mayUseModel(principal: Principal, modelId: string): boolean {
+  if (principal.kind !== "api_key" || principal.models.length === 0) return true;
+  return principal.models.some((allowed) =>
+    allowed.endsWith("*") ? modelId.startsWith(allowed.slice(0, -1)) : allowed === modelId,
+  );
+}

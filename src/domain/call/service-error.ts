@@ -1,0 +1,68 @@
+import { type ErrorCode, errorRow, type OpenAiErrorType } from "../../contract/errors.js";
+import type { LimitSnapshot } from "./rate-limits.js";
+
+export interface ServiceErrorOptions {
+  /** The field at fault, in OpenAI's notation: `messages[0].role`. */
+  readonly param?: string | undefined;
+  /** Wait after which the same request can succeed. Doors turn it into Retry-After, retry-after-ms and RetryInfo. */
+  readonly retryAfterMs?: number | undefined;
+  /** `tokens` for a token limit; otherwise the row's type. */
+  readonly type?: OpenAiErrorType | undefined;
+  /** Overrides the row: false when a retry of this very request is useless. */
+  readonly shouldRetry?: boolean | undefined;
+  /** The caller's limits, when one of them refused. */
+  readonly limits?: LimitSnapshot | undefined;
+  /** They were decided without the shared store. */
+  readonly degraded?: boolean | undefined;
+  /** For the log, never for the caller. */
+  readonly cause?: unknown;
+}
+
+/**
+ * The only error that a caller sees. The message is public: it names the field and both the expected and the given
+ * value, and holds no stack, no upstream address and no key. Everything else that is thrown becomes `internal_error`.
+ */
+export class ServiceError extends Error {
+  override readonly name = "ServiceError";
+  readonly code: ErrorCode;
+  readonly param: string | null;
+  readonly retryAfterMs: number | null;
+  readonly type: OpenAiErrorType;
+  readonly shouldRetry: boolean | null;
+  readonly limits: LimitSnapshot | undefined;
+  readonly degraded: boolean;
+
+  constructor(code: ErrorCode, publicMessage: string, options: ServiceErrorOptions = {}) {
+    super(publicMessage, options.cause === undefined ? undefined : { cause: options.cause });
+    const row = errorRow(code);
+    this.code = code;
+    this.param = options.param ?? null;
+    this.retryAfterMs = options.retryAfterMs ?? null;
+    this.type = options.type ?? row.type;
+    this.shouldRetry = options.shouldRetry ?? row.shouldRetry ?? null;
+    this.limits = options.limits;
+    this.degraded = options.degraded ?? false;
+  }
+}
+
+/** What a door may show of anything that was thrown: ServiceErrors as they are, the rest as one fixed text. */
+export function toServiceError(thrown: unknown): ServiceError {
+  if (thrown instanceof ServiceError) return thrown;
+  return new ServiceError(
+    "internal_error",
+    "The service failed to handle the request. The log has the cause under the request id.",
+    {
+      cause: thrown,
+    },
+  );
+}
+
+/** Says that a state cannot occur; the request fails as `internal_error`, the process goes on. */
+export function invariant(condition: unknown, why: string): asserts condition {
+  if (!condition) throw new Error(`invariant violated: ${why}`);
+}
+
+/** For the default branch of a switch over a closed union. */
+export function assertNever(value: never): never {
+  throw new Error(`unexpected value: ${String(value)}`);
+}

@@ -1,0 +1,154 @@
+import type { ServiceLimits } from "../../contract/limits.js";
+import type { StopSignal } from "../../lib/lazy-abort.js";
+import { errorOfEnd } from "../call/call-context.js";
+import type { Clock } from "../call/ports.js";
+import { ServiceError } from "../call/service-error.js";
+import { FairLanes, type Who } from "./fair-lanes.js";
+
+export interface Slot {
+  /** How long the caller waited for it. */
+  readonly queueMs: number;
+  /** Gives the slot back; further calls do nothing. */
+  release(): void;
+}
+
+export interface ModelQueueOptions {
+  /** Requests that run at once. 1 or more. */
+  readonly slots: number;
+  /** Requests that may wait. 0 or more. */
+  readonly waitingMax: number;
+  /** How long one may wait: as it is when the wait begins. */
+  readonly limits: Pick<ServiceLimits, "queueWaitMs">;
+}
+
+interface Waiter {
+  grant(): void;
+  refuse(error: ServiceError): void;
+}
+
+/** Shortest and longest advice to a refused caller. */
+const adviceMinMs = 1_000;
+const adviceMaxMs = 30_000;
+/** Weight of the newest duration in the running mean of how long a slot is held. */
+const holdWeight = 0.1;
+
+/**
+ * Hands out the slots of one deployment: fair between accounts, and between the keys of an account (REL-5).
+ *
+ * A caller is refused at once when the queue is full, and never accepted only to time out: when a key with few waiting
+ * requests meets a full queue, the newest request of the key with the most gives way.
+ */
+export class ModelQueue {
+  readonly #clock: Clock;
+  readonly #options: ModelQueueOptions;
+  readonly #waiting = new FairLanes<Waiter>();
+  #busy = 0;
+  #meanHoldMs = 1_000;
+  #refusals = 0;
+
+  constructor(clock: Clock, options: ModelQueueOptions) {
+    this.#clock = clock;
+    this.#options = options;
+  }
+
+  get slots(): number {
+    return this.#options.slots;
+  }
+
+  get busy(): number {
+    return this.#busy;
+  }
+
+  get waiting(): number {
+    return this.#waiting.size;
+  }
+
+  /** Busy and waiting requests per slot: what a choice between deployments compares. */
+  get load(): number {
+    return (this.#busy + this.waiting) / this.#options.slots;
+  }
+
+  /** A slot that nobody waits for; null when there is none now. */
+  tryAcquire(): Slot | null {
+    if (this.#busy >= this.#options.slots || this.waiting > 0) return null;
+    return this.#take(0);
+  }
+
+  /**
+   * Waits for a slot. Rejects with `server_is_overloaded` when the queue is full or the wait was too long, and with the
+   * end's own error when the signal aborts. `continuing` is for the next prompt of a request that ran before: it waits
+   * its turn like the others, but is not refused half-way.
+   */
+  acquire(who: Who, signal: StopSignal, continuing = false): Promise<Slot> {
+    const sinceMs = this.#clock.monotonic();
+    if (signal.aborted) return Promise.reject(errorOfEnd(signal.reason));
+    const free = this.tryAcquire();
+    if (free !== null) return Promise.resolve(free);
+    if (!continuing && this.waiting >= this.#options.waitingMax && !this.#makeRoomFor(who)) {
+      return Promise.reject(this.#overloaded("The model's queue is full."));
+    }
+    const { queueWaitMs } = this.#options.limits;
+    return new Promise((resolve, reject) => {
+      const cancelTimer = continuing
+        ? undefined
+        : this.#clock.after(queueWaitMs, () =>
+            leave(this.#overloaded(`No slot of the model became free within ${queueWaitMs / 1000} s.`)),
+          );
+      const onAbort = (): void => leave(errorOfEnd(signal.reason));
+      const settled = (): void => {
+        cancelTimer?.();
+        signal.removeEventListener("abort", onAbort);
+      };
+      const waiter: Waiter = {
+        grant: () => {
+          settled();
+          resolve(this.#take(this.#clock.monotonic() - sinceMs));
+        },
+        refuse: (error) => {
+          settled();
+          reject(error);
+        },
+      };
+      const leave = (error: ServiceError): void => {
+        this.#waiting.remove(who, waiter);
+        waiter.refuse(error);
+      };
+      signal.addEventListener("abort", onAbort);
+      this.#waiting.add(who, waiter);
+    });
+  }
+
+  #take(queueMs: number): Slot {
+    this.#busy += 1;
+    const grantedMs = this.#clock.monotonic();
+    let held = true;
+    return {
+      queueMs,
+      release: () => {
+        if (!held) return;
+        held = false;
+        this.#busy -= 1;
+        this.#meanHoldMs += holdWeight * (this.#clock.monotonic() - grantedMs - this.#meanHoldMs);
+        this.#waiting.next()?.grant();
+      },
+    };
+  }
+
+  /** Lets the newest request of the key with the most waiting ones give way, if that key has more than `who` would. */
+  #makeRoomFor(who: Who): boolean {
+    const victim = this.#waiting.newestOfHeaviest(who);
+    if (victim === null) return false;
+    victim.refuse(this.#overloaded("The model's queue is full, and other keys wait with fewer requests."));
+    return true;
+  }
+
+  /** 503 with an honest wait: the work before the caller, spread a little so that refused callers do not return at once. */
+  #overloaded(why: string): ServiceError {
+    const expectedMs = (this.#meanHoldMs * (this.waiting + 1)) / this.#options.slots;
+    const spread = 1 + (this.#refusals++ % 8) / 32;
+    const retryAfterMs = Math.ceil(Math.min(adviceMaxMs, Math.max(adviceMinMs, expectedMs * spread)));
+    return new ServiceError("server_is_overloaded", `${why} Try again in ${Math.ceil(retryAfterMs / 1000)} s.`, {
+      retryAfterMs,
+    });
+  }
+}

@@ -1,0 +1,96 @@
+import { toBinary } from "@bufbuild/protobuf";
+import { MessageSchema, ToolSchema } from "../../../gen/unified/inference/v1/chat_pb.js";
+import type { StopSignal } from "../../lib/lazy-abort.js";
+import { type EmbedRequest, EngineError, type GenerateInput, type LoadedModel } from "../engine/engine.js";
+import type { GenerateBase } from "../engine/generate-base.js";
+import type { Prompt } from "./generation.js";
+
+/** What a request can use at most, before it runs (state RL-5). Integers. */
+export interface Reservation {
+  readonly promptTokens: number;
+  /** Whether the engine counted the prompt; otherwise it is an estimate. */
+  readonly isCounted: boolean;
+  readonly outputTokens: number;
+}
+
+/** What counts a prompt; null where no deployment of a model is loaded. */
+export type CountingModel = Pick<LoadedModel, "caps" | "countTokens">;
+
+/** Reserved for an answer whose request does not say how long it may be. */
+const outputTokensDefault = 1_024;
+/** Texts of most languages have more bytes per token, so that an estimate is rather too high than too low. */
+const bytesPerToken = 3;
+
+/** Of all prompts of a request together: each prompt, and for each choice what it may say or what is left of the context. */
+export async function reserveForPrompts(
+  model: CountingModel | null,
+  prompts: readonly Prompt[],
+  stop: StopSignal,
+): Promise<Reservation> {
+  const counted = await Promise.all(
+    prompts.map(({ request, countsPrompt }) => (countsPrompt ? count(model, request.input, stop, request) : null)),
+  );
+  let promptTokens = 0;
+  let outputTokens = 0;
+  let ownTokens = 0;
+  prompts.forEach(({ request, countsPrompt }, i) => {
+    if (countsPrompt) {
+      ownTokens = counted[i] ?? estimate(request.input);
+      promptTokens += ownTokens;
+    }
+    outputTokens += request.n * outputPerChoice(request, ownTokens, model);
+  });
+  const isCounted = prompts.every(({ countsPrompt }, i) => !countsPrompt || counted[i] !== null);
+  return { promptTokens, outputTokens, isCounted };
+}
+
+/** Of all inputs of an embeddings request together. */
+export async function reserveForInputs(
+  model: CountingModel | null,
+  { inputs }: EmbedRequest,
+  stop: StopSignal,
+): Promise<Reservation> {
+  const counted = await Promise.all(inputs.map((prompt) => count(model, { prompt }, stop)));
+  const promptTokens = inputs.reduce((sum, prompt, i) => sum + (counted[i] ?? estimate({ prompt })), 0);
+  return { promptTokens, outputTokens: 0, isCounted: !counted.includes(null) };
+}
+
+/** Null when the engine cannot tell. What is wrong with the prompt, or with the engine, is told when it runs. */
+async function count(
+  model: CountingModel | null,
+  input: GenerateInput,
+  stop: StopSignal,
+  options?: GenerateBase,
+): Promise<number | null> {
+  if (model === null) return null;
+  try {
+    return await model.countTokens(input, stop, options);
+  } catch (thrown) {
+    if (thrown instanceof EngineError) return null;
+    throw thrown;
+  }
+}
+
+function estimate(input: GenerateInput): number {
+  if (!("prompt" in input)) {
+    const sizes = [
+      ...input.messages.map((message) => toBinary(MessageSchema, message).length),
+      ...input.tools.map((tool) => toBinary(ToolSchema, tool).length),
+    ];
+    return tokensOfBytes(sizes.reduce((sum, bytes) => sum + bytes, 0));
+  }
+  const { prompt } = input;
+  return typeof prompt === "string" ? tokensOfBytes(Buffer.byteLength(prompt)) : prompt.length;
+}
+
+function tokensOfBytes(bytes: number): number {
+  return Math.ceil(bytes / bytesPerToken);
+}
+
+/** The engine ends an answer where its context ends, whatever was asked for. */
+function outputPerChoice({ maxTokens }: GenerateBase, promptTokens: number, model: CountingModel | null): number {
+  const asked = maxTokens ?? outputTokensDefault;
+  if (model === null) return asked;
+  const { contextLength, maxOutput } = model.caps;
+  return Math.max(0, Math.min(asked, maxOutput, contextLength - promptTokens));
+}

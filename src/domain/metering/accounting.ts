@@ -1,0 +1,126 @@
+import type { Operation } from "../../contract/operations.js";
+import type { EndReason } from "../call/call-context.js";
+import type { ServiceError } from "../call/service-error.js";
+import type { UsageTotal } from "../call/usage-tally.js";
+import type { CatalogModel } from "../catalog/catalog-model.js";
+import { costNano, pricesAt } from "../catalog/prices.js";
+import type { EventDraft } from "../events/event-draft.js";
+import { type RequestFacts, requestCompleted, requestFailed } from "../events/request-event.js";
+import type { EndpointStore } from "../webhooks/endpoint-store.js";
+import type { Budget, LostRequest, Settlement } from "./ledger.js";
+import type { ThresholdBook } from "./threshold-book.js";
+
+export interface AccountingDeps {
+  readonly thresholds: Pick<ThresholdBook, "thresholdsOf" | "budgetsOf">;
+  readonly endpoints: Pick<EndpointStore, "mayHaveAny">;
+  /** Store time. */
+  readonly now: () => number;
+}
+
+/** Who asked for what. */
+export interface AccountedRequest extends Pick<Settlement, "requestId" | "account" | "keyId" | "operation"> {
+  readonly model: Pick<CatalogModel, "id" | "prices">;
+  readonly degraded: boolean;
+}
+
+export interface RequestEnd {
+  readonly why: EndReason;
+  /** Set when it did not complete. */
+  readonly error: ServiceError | null;
+  readonly usage: UsageTotal;
+  readonly latencyMs: number;
+}
+
+/** Turns the end of a request into its settlement: what it cost, what it may make thresholds reach, the event of it. */
+export class Accounting {
+  readonly #deps: AccountingDeps;
+
+  constructor(deps: AccountingDeps) {
+    this.#deps = deps;
+  }
+
+  /** Budgets that a caller's request must fit into. */
+  budgetsOf(caller: Pick<Settlement, "account" | "keyId">): readonly Budget[] {
+    return this.#deps.thresholds.budgetsOf(caller);
+  }
+
+  /** What a request can cost at most, in nano-dollars, at the prices of now. */
+  costOf(model: Pick<CatalogModel, "prices">, promptTokens: number, completionTokens: number): number {
+    return this.#cost(model, { promptTokens, completionTokens, cachedTokens: 0 });
+  }
+
+  settlementOf(request: AccountedRequest, { why, error, usage, latencyMs }: RequestEnd): Settlement {
+    const { requestId, account, keyId, model, operation, degraded } = request;
+    const charged = gaveNothing(operation, why, usage) ? noTokens : usage;
+    const { promptTokens, completionTokens, cachedTokens } = charged;
+    const facts = { requestId, model: model.id, promptTokens, completionTokens, latencyMs };
+    return {
+      requestId,
+      account,
+      keyId,
+      model: model.id,
+      operation,
+      why,
+      error: error?.code ?? null,
+      promptTokens,
+      completionTokens,
+      cachedTokens,
+      costNano: this.#cost(model, charged),
+      latencyMs,
+      degraded,
+      event: this.#deps.endpoints.mayHaveAny(account) ? this.#eventOf(facts, why, error) : null,
+      thresholds: this.#deps.thresholds.thresholdsOf(request),
+      endedAtMs: null,
+    };
+  }
+
+  /** The settlement of a request whose process died: what is known of it counts, and its failure is told (USE-13). */
+  settlementOfLost(lost: LostRequest, model: Pick<CatalogModel, "prices"> | null): Settlement {
+    const { requestId, account, keyId, operation, promptTokens, completionTokens } = lost;
+    const usage = { promptTokens, completionTokens, cachedTokens: 0 };
+    const latencyMs = Math.max(0, this.#deps.now() - lost.admittedAtMs);
+    const facts = { requestId, model: lost.model, promptTokens, completionTokens, latencyMs };
+    const failure = {
+      code: "replica_lost",
+      message: "The process that ran this request ended before it did.",
+    } as const;
+    return {
+      requestId,
+      account,
+      keyId,
+      model: lost.model,
+      operation,
+      why: "failed",
+      error: "replica_lost",
+      ...usage,
+      costNano: model === null ? 0 : this.#cost(model, usage),
+      latencyMs,
+      degraded: false,
+      event: this.#deps.endpoints.mayHaveAny(account) ? requestFailed(facts, failure, this.#deps.now()) : null,
+      thresholds: this.#deps.thresholds.thresholdsOf(lost),
+      endedAtMs: null,
+    };
+  }
+
+  #cost({ prices }: Pick<CatalogModel, "prices">, usage: Parameters<typeof costNano>[1]): number {
+    return prices.length === 0 ? 0 : costNano(pricesAt(prices, this.#deps.now()), usage);
+  }
+
+  /** A client that left, or was cut, causes no event, only usage (WH-9). */
+  #eventOf(facts: RequestFacts, why: EndReason, error: ServiceError | null): EventDraft | null {
+    if (why === "completed") return requestCompleted(facts, this.#deps.now());
+    const hasFailed = why === "failed" || why === "deadline" || why === "shutting_down";
+    if (!hasFailed || error === null) return null;
+    return requestFailed(facts, error, this.#deps.now());
+  }
+}
+
+const noTokens = { promptTokens: 0, completionTokens: 0, cachedTokens: 0 } as const;
+
+/**
+ * An engine that fails before its first token costs the caller no tokens (state RL-14). Embeddings have no tokens of an
+ * answer by which to tell: what of their inputs was read counts.
+ */
+function gaveNothing(operation: Operation, why: EndReason, { completionTokens }: UsageTotal): boolean {
+  return why === "failed" && completionTokens === 0 && operation !== "create_embeddings";
+}

@@ -1,0 +1,69 @@
+import type { ChangeFeed, StateChange } from "../call/change-feed.js";
+import type { Clock, Logger } from "../call/ports.js";
+
+export interface KeptCopyDeps<T> {
+  /** The change after which it is read again. */
+  readonly kind: StateChange["kind"];
+  readonly read: () => Promise<T>;
+  /** Takes over what was read. */
+  readonly take: (value: T) => void;
+  readonly changes: ChangeFeed;
+  readonly clock: Clock;
+  readonly log: Logger;
+}
+
+/** How old a copy may be when the message of a change was lost (state RL-15). */
+const refreshEveryMs = 30_000;
+
+/**
+ * Keeps a copy of something small in the store, so that requests need not ask for it: read again after every change and
+ * every 30 s. While the store is away the last known copy holds.
+ */
+export class KeptCopy<T> {
+  readonly #deps: KeptCopyDeps<T>;
+  readonly #unsubscribe: () => void;
+  #reading: Promise<void> | null = null;
+  #readAgain = false;
+  #cancelTimer = (): void => {};
+  #closed = false;
+
+  constructor(deps: KeptCopyDeps<T>) {
+    this.#deps = deps;
+    this.#unsubscribe = deps.changes.subscribe(({ kind }) => {
+      if (kind === deps.kind || kind === "lost_link") void this.refresh();
+    });
+  }
+
+  /** Resolves when what was stored before the call is taken over, or when the store does not answer, which is logged. */
+  refresh(): Promise<void> {
+    if (this.#reading !== null) {
+      // What is being read may have been read before the change.
+      this.#readAgain = true;
+      return this.#reading;
+    }
+    this.#reading = this.#read().finally(() => {
+      this.#reading = null;
+    });
+    return this.#reading;
+  }
+
+  close(): void {
+    this.#closed = true;
+    this.#cancelTimer();
+    this.#unsubscribe();
+  }
+
+  async #read(): Promise<void> {
+    const { kind, read, take, clock, log } = this.#deps;
+    this.#cancelTimer();
+    try {
+      do {
+        this.#readAgain = false;
+        take(await read());
+      } while (this.#readAgain);
+    } catch (err) {
+      log.warn({ err, what: kind }, "the store could not be read: what was last known holds");
+    }
+    if (!this.#closed) this.#cancelTimer = clock.after(refreshEveryMs, () => void this.refresh());
+  }
+}

@@ -1,0 +1,85 @@
+import type { LiveRequests } from "../call/live-requests.js";
+import type { Clock, Logger } from "../call/ports.js";
+import type { Catalog } from "../catalog/catalog.js";
+import type { Accounting } from "./accounting.js";
+import type { Ledger, LostRequest } from "./ledger.js";
+
+/** How long an admitted request counts as live without being renewed (state RL-18). */
+export const leaseMs = 60_000;
+/** Three chances before a lease runs out. */
+const renewEveryMs = 20_000;
+/** With the lease, a request of a dead process is settled within 65 s. */
+const sweepEveryMs = 5_000;
+/** Lost requests that are settled at a time, so that a crash of many does not hold up what runs. */
+const sweepMax = 100;
+
+export interface LeaseKeeperDeps {
+  readonly ledger: Pick<Ledger, "renew" | "sweepLost" | "settle">;
+  readonly live: Pick<LiveRequests, "progress">;
+  readonly accounting: Pick<Accounting, "settlementOfLost">;
+  readonly catalog: Pick<Catalog, "pricesOf">;
+  readonly clock: Clock;
+  readonly log: Logger;
+}
+
+/** Renews the leases of this process's requests, and settles those of processes that died (USE-13). */
+export class LeaseKeeper {
+  readonly #deps: LeaseKeeperDeps;
+  readonly #cancels = new Set<() => void>();
+  #closed = false;
+
+  constructor(deps: LeaseKeeperDeps) {
+    this.#deps = deps;
+    this.#every(renewEveryMs, "leases could not be renewed", () => this.renew());
+    // At once, too: what a former process of the same file left is lost for certain.
+    this.#every(sweepEveryMs, "lost requests could not be settled", () => this.sweep(), 0);
+  }
+
+  async renew(): Promise<void> {
+    const progress = this.#deps.live.progress();
+    if (progress.length > 0) await this.#deps.ledger.renew(progress, leaseMs);
+  }
+
+  /** Settles requests whose lease ran out, as many as there are. */
+  async sweep(): Promise<void> {
+    const { ledger } = this.#deps;
+    for (let lost = await ledger.sweepLost(sweepMax, leaseMs); lost.length > 0 && !this.#closed; ) {
+      await this.#settle(lost);
+      lost = lost.length < sweepMax ? [] : await ledger.sweepLost(sweepMax, leaseMs);
+    }
+  }
+
+  /** But for what runs here: its lease ends early when the store's clock is set forward, and finding it has renewed it. */
+  async #settle(lost: readonly LostRequest[]): Promise<void> {
+    const { ledger, live, accounting, catalog, log } = this.#deps;
+    const running = new Set(live.progress().map(({ requestId }) => requestId));
+    await Promise.all(
+      lost.map(async (request) => {
+        if (running.has(request.requestId)) return;
+        await ledger.settle(accounting.settlementOfLost(request, catalog.pricesOf(request.model)));
+        log.warn(
+          { request_id: request.requestId, account: request.account },
+          "a request of a lost process was settled",
+        );
+      }),
+    );
+  }
+
+  close(): void {
+    this.#closed = true;
+    for (const cancel of this.#cancels) cancel();
+  }
+
+  /** The next turn begins when this one has ended, so that a slow store is not asked twice at once. */
+  #every(ms: number, failure: string, run: () => Promise<void>, firstMs = ms): void {
+    const cancel = this.#deps.clock.after(firstMs, () => {
+      this.#cancels.delete(cancel);
+      run()
+        .catch((err: unknown) => this.#deps.log.warn({ err }, failure))
+        .finally(() => {
+          if (!this.#closed) this.#every(ms, failure, run);
+        });
+    });
+    this.#cancels.add(cancel);
+  }
+}

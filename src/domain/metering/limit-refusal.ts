@@ -1,0 +1,62 @@
+import { goDuration } from "../../lib/go-duration.js";
+import type { LimitOwner, LimitSnapshot } from "../call/rate-limits.js";
+import { ServiceError } from "../call/service-error.js";
+import type { BudgetRefusal, LimitRefusal, Refused } from "./ledger.js";
+
+/** What a caller is told whom a limit or a budget refuses (state RL-8, state RL-9, state RL-10; USE-7). */
+export function errorOfRefusal({ refusal, snapshot, degraded }: Omit<Refused, "admitted">): ServiceError {
+  const news = { limits: snapshot, degraded };
+  return refusal.which === "budget" ? errorOfBudget(refusal, news) : errorOfLimit(refusal, news);
+}
+
+interface News {
+  readonly limits: LimitSnapshot | undefined;
+  readonly degraded: boolean;
+}
+
+function errorOfLimit(refusal: LimitRefusal, news: News): ServiceError {
+  const { which, owner, limit, used, requested, retryAfterMs } = refusal;
+  const figures = `limit ${limit}, used ${used}, requested ${requested}`;
+  const type = which === "tokens" ? "tokens" : "requests";
+  if (retryAfterMs === null) {
+    const message = `Request too large for the ${nameOf[which]} of ${ownerWords(owner)}: ${figures}. ${smaller[which]}`;
+    return new ServiceError("rate_limit_exceeded", message, { ...news, type, shouldRetry: false });
+  }
+  const wait = goDuration(Math.max(1, Math.ceil(retryAfterMs)));
+  const message = `Rate limit reached for the ${nameOf[which]} of ${ownerWords(owner)}: ${figures}. Try again in ${wait}.`;
+  return new ServiceError("rate_limit_exceeded", message, { ...news, type, retryAfterMs });
+}
+
+const nameOf = {
+  requests: "requests per minute",
+  tokens: "tokens per minute",
+  concurrency: "concurrent requests",
+} as const;
+
+const smaller = {
+  requests: "This request can never pass this limit.",
+  tokens: "Shorten the prompt, or ask for fewer tokens with max_tokens.",
+  concurrency: "This request can never pass this limit.",
+} as const;
+
+function ownerWords({ kind, id }: LimitOwner): string {
+  switch (kind) {
+    case "key":
+      return "this API key";
+    case "account":
+      return `the account '${id}'`;
+    case "model":
+      return `the model '${id}' in this account`;
+  }
+}
+
+function errorOfBudget(refusal: BudgetRefusal, news: News): ServiceError {
+  const { thresholdId, metric, limit, used, requested, resetsAtMs } = refusal;
+  const unit = metric === "cost" ? "nano-dollars" : metric;
+  return new ServiceError(
+    "insufficient_quota",
+    `The budget ${thresholdId} has no room: limit ${limit} ${unit}, used ${used}, requested ${requested}. ` +
+      `It begins anew at ${new Date(resetsAtMs).toISOString()}; an administrator can raise it.`,
+    news,
+  );
+}

@@ -1,0 +1,140 @@
+import { accountNameForm, accountNameWords } from "../../contract/account-name.js";
+import { modelIdForm, modelIdWords } from "../../contract/model-id.js";
+import type { Audit, AuditSource } from "../access/audit.js";
+import { checkLimits } from "../access/check-limits.js";
+import type { KeyStore } from "../access/key-store.js";
+import { defaultAccount } from "../access/new-key.js";
+import { isUnlimited, type LimitOwner, limitsOver, type RateLimits, unlimited } from "../call/rate-limits.js";
+import { ServiceError } from "../call/service-error.js";
+import type { Ledger, WindowUse } from "./ledger.js";
+import type { LimitBook } from "./limit-book.js";
+import type { LimitGate } from "./limit-gate.js";
+import type { LimitStore } from "./limit-store.js";
+
+export interface LimitsAdminDeps {
+  readonly book: Pick<LimitBook, "refresh" | "storedOf" | "defaultOf">;
+  readonly store: Pick<LimitStore, "put" | "remove">;
+  readonly keys: Pick<KeyStore, "find">;
+  readonly ledger: Pick<Ledger, "inspect" | "resetWindow">;
+  readonly gate: Pick<LimitGate, "clear">;
+  readonly audit: Pick<Audit, "record">;
+  /** The store's time. */
+  readonly now: () => number;
+}
+
+/** The limits of one owner and what is used of them now. */
+export interface LimitReport {
+  readonly owner: LimitOwner;
+  /** Whose use it is. */
+  readonly account: string;
+  /** Null: that of the configuration. */
+  readonly own: RateLimits;
+  readonly configured: RateLimits;
+  readonly effective: RateLimits;
+  readonly use: Omit<WindowUse, "owner">;
+  /** Null: nothing was set, or it is a key. */
+  readonly updatedAtMs: number | null;
+}
+
+/** An owner, and for a model the account whose use is meant. */
+export interface LimitTarget {
+  readonly owner: LimitOwner;
+  readonly account: string;
+}
+
+const noUse = { requests: 0, tokens: 0, running: 0 } as const;
+
+/** Limits by the administrator (state RL-15, state RL-22). All methods reject with ServiceError that names the field at fault. */
+export class LimitsAdmin {
+  readonly #deps: LimitsAdminDeps;
+
+  constructor(deps: LimitsAdminDeps) {
+    this.#deps = deps;
+  }
+
+  async get(target: LimitTarget): Promise<LimitReport> {
+    await this.#deps.book.refresh();
+    return this.#report(target);
+  }
+
+  /** Replaces what was set for an account or a model; nothing at all takes it back. */
+  async update(owner: LimitOwner, limits: RateLimits, by: AuditSource): Promise<LimitReport> {
+    if (owner.kind === "key") {
+      throw new ServiceError("invalid_value", "'owner' is an API key: its limits are changed with UpdateApiKey.", {
+        param: "owner",
+      });
+    }
+    checkOwner(owner);
+    checkLimits(limits);
+    const { store, book, gate, audit, now } = this.#deps;
+    if (isUnlimited(limits)) await store.remove(owner);
+    else await store.put({ owner, limits, updatedAtMs: now() });
+    await book.refresh();
+    gate.clear();
+    await audit.record(by, "limits.update", targetOf(owner), detailsOf(limits));
+    return this.#report({ owner, account: owner.kind === "account" ? owner.id : defaultAccount });
+  }
+
+  /** Empties the windows of an owner; running requests go on. */
+  async reset(target: LimitTarget, by: AuditSource): Promise<LimitReport> {
+    const { ledger, gate, audit } = this.#deps;
+    const { account } = await this.#resolve(target);
+    await ledger.resetWindow(account, target.owner);
+    gate.clear();
+    await audit.record(by, "limits.reset_window", targetOf(target.owner), { account });
+    return this.#report(target);
+  }
+
+  async #report(target: LimitTarget): Promise<LimitReport> {
+    const { book, ledger } = this.#deps;
+    const { owner } = target;
+    const { account, own, updatedAtMs } = await this.#resolve(target);
+    const configured = book.defaultOf(owner);
+    const effective = limitsOver(own, configured);
+    const [use] = isUnlimited(effective) ? [] : await ledger.inspect(account, [{ owner, limits: effective }]);
+    return { owner, account, own, configured, effective, use: use ?? noUse, updatedAtMs };
+  }
+
+  /** The account that the windows of an owner lie in, and what was set for it. */
+  async #resolve({ owner, account }: LimitTarget): Promise<Pick<LimitReport, "account" | "own" | "updatedAtMs">> {
+    checkOwner(owner);
+    if (owner.kind === "key") {
+      const key = await this.#deps.keys.find(owner.id);
+      if (key === null) throw new ServiceError("not_found", "There is no API key with this id.", { param: "owner" });
+      return { account: key.account, own: key.limits, updatedAtMs: null };
+    }
+    const stored = this.#deps.book.storedOf(owner);
+    if (owner.kind === "model") checkAccount(account, "account");
+    return {
+      account: owner.kind === "account" ? owner.id : account,
+      own: stored?.limits ?? unlimited,
+      updatedAtMs: stored?.updatedAtMs ?? null,
+    };
+  }
+}
+
+function checkOwner({ kind, id }: LimitOwner): void {
+  if (kind === "account") checkAccount(id, "owner.account");
+  if (kind === "model" && !modelIdForm.test(id)) throw invalid("owner.model", modelIdWords);
+}
+
+function checkAccount(account: string, param: string): void {
+  if (!accountNameForm.test(account)) throw invalid(param, accountNameWords);
+}
+
+function invalid(param: string, words: string): ServiceError {
+  return new ServiceError("invalid_value", `'${param}' must be ${words}.`, { param });
+}
+
+function targetOf({ kind, id }: LimitOwner): string {
+  return kind === "key" ? id : `${kind} ${id}`;
+}
+
+function detailsOf(limits: RateLimits): Record<string, string> {
+  const said = (value: number | null): string => (value === null ? "as configured" : String(value));
+  return {
+    requests_per_minute: said(limits.requestsPerMinute),
+    tokens_per_minute: said(limits.tokensPerMinute),
+    concurrency: said(limits.concurrency),
+  };
+}

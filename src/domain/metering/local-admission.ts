@@ -1,0 +1,277 @@
+import type { Progress } from "../call/live-requests.js";
+import type { Clock } from "../call/ports.js";
+import type { LimitOwner, LimitScope } from "../call/rate-limits.js";
+import { ServiceError } from "../call/service-error.js";
+import { type BudgetHold, BudgetReservations } from "./budget-reservations.js";
+import type {
+  Admission,
+  AdmitRequest,
+  Admitted,
+  Budget,
+  Charge,
+  LostRequest,
+  RefusedRequest,
+  WindowUse,
+} from "./ledger.js";
+import { refusalOf, type ScopeUse, snapshotOf } from "./limit-decision.js";
+import { type OwnerWindows, WindowTable } from "./owner-windows.js";
+import type { SlidingWindow } from "./sliding-window.js";
+
+/** One admitted request until its end. */
+export interface LiveRecord {
+  readonly request: AdmitRequest;
+  /** As last told by `renew`. */
+  readonly promptTokens: number;
+  readonly completionTokens: number;
+}
+
+/** What a request has charged to one owner. */
+interface HeldWindow {
+  readonly use: OwnerWindows;
+  /** The window that holds its tokens; null: they are not limited. */
+  readonly tokens: SlidingWindow | null;
+  readonly bucket: number;
+}
+
+interface Lease extends LiveRecord {
+  readonly admission: Admitted;
+  readonly windows: readonly HeldWindow[];
+  readonly budgets: BudgetHold;
+  /** On the monotonic clock, as the next. */
+  readonly admittedAtMs: number;
+  endsAtMs: number;
+  promptTokens: number;
+  completionTokens: number;
+}
+
+/**
+ * Ended requests that are remembered: a repeat that comes after as many others may be counted again. Repeats come at once
+ * if at all, and a table that the processor's cache cannot hold would cost each request a microsecond.
+ */
+const endedMax = 500;
+/** Owners that each limited admission and each sweep looks at, to forget the idle ones. */
+const checkedPerAdmission = 4;
+const checkedPerSweep = 50_000;
+
+const admitted: Admitted = Object.freeze({ admitted: true, degraded: false });
+const noWindows: readonly HeldWindow[] = [];
+const noBudgets: BudgetHold = [];
+
+export interface LocalAdmissionDeps {
+  /** Windows and leases run on `monotonic`, so a step of the wall clock changes none of them; `now` decides periods. */
+  readonly clock: Pick<Clock, "monotonic" | "now">;
+  /** Requests that may run at the same time. */
+  readonly leasesMax: number;
+}
+
+/** The admitting half of a ledger in the memory of one process: windows, running requests, reservations. */
+export class LocalAdmission {
+  readonly #clock: Pick<Clock, "monotonic" | "now">;
+  readonly #leasesMax: number;
+  /** By request id, one table for a look at both: the leases of running requests, and null for ended ones. */
+  readonly #known = new Map<string, Lease | null>();
+  #live = 0;
+  /** Ids of ended requests in a ring, and where the next one goes. */
+  readonly #ended: string[] = [];
+  #endedAt = 0;
+  readonly #windows = new WindowTable();
+  readonly #budgets = new BudgetReservations();
+
+  constructor({ clock, leasesMax }: LocalAdmissionDeps) {
+    this.#clock = clock;
+    this.#leasesMax = leasesMax;
+  }
+
+  /** Requests whose lease is held. */
+  get live(): number {
+    return this.#live;
+  }
+
+  /** Owners whose windows are kept. */
+  get owners(): number {
+    return this.#windows.size;
+  }
+
+  /**
+   * `usedOf` tells what settled requests have used of a budget's current period; it is asked only where there are
+   * budgets. Throws ServiceError `server_is_overloaded` beyond `leasesMax`.
+   */
+  admit(request: AdmitRequest, usedOf: (budget: Budget) => bigint): Admission {
+    const { requestId, scopes, budgets } = request;
+    const known = this.#known.get(requestId);
+    if (known !== undefined) return known === null ? admitted : known.admission;
+    if (this.#live >= this.#leasesMax) {
+      throw new ServiceError("server_is_overloaded", `${this.#leasesMax} requests are running.`, {
+        retryAfterMs: 1000,
+      });
+    }
+    const nowMs = this.#clock.monotonic();
+    if (scopes.length > 0 || budgets.length > 0) return this.#decide(request, usedOf, nowMs);
+    this.#hold(leaseOf(request, admitted, noWindows, noBudgets, nowMs));
+    return admitted;
+  }
+
+  /** One request and no tokens, once per id, even above the limit (state RL-14). */
+  chargeRefused({ requestId, account, scopes }: RefusedRequest): void {
+    if (!this.noteEnded(requestId)) return;
+    const nowMs = this.#clock.monotonic();
+    for (const { owner, limits } of scopes) {
+      if (limits.requestsPerMinute !== null) this.#windows.of(account, owner).requests.add(nowMs, 1);
+    }
+  }
+
+  renew(progress: readonly Progress[], leaseMs: number): void {
+    const endsAtMs = this.#clock.monotonic() + leaseMs;
+    for (const { requestId, promptTokens, completionTokens } of progress) {
+      const lease = this.#known.get(requestId) ?? null;
+      if (lease !== null) Object.assign(lease, { endsAtMs, promptTokens, completionTokens });
+    }
+  }
+
+  /**
+   * Ends a running request: its places are free again, its reservations given back, and its windows hold what it really
+   * used (null: they stay as they are). Returns null, and changes nothing, for one that does not run here.
+   */
+  end(requestId: string, actual: Charge | null): LiveRecord | null {
+    const lease = this.#known.get(requestId) ?? null;
+    if (lease === null) return null;
+    this.#live -= 1;
+    this.#remember(requestId);
+    if (lease.windows.length > 0) this.#settleWindows(lease, actual);
+    if (lease.budgets.length > 0) this.#budgets.release(lease.budgets, lease.request.reserve);
+    return lease;
+  }
+
+  /** Notes the end of a request that is not known here; false for one that runs, and for the last 500 that have ended. */
+  noteEnded(requestId: string): boolean {
+    if (this.#known.has(requestId)) return false;
+    this.#remember(requestId);
+    return true;
+  }
+
+  /** Running requests whose lease has run out, at most `max`; each is leased anew for `leaseMs`. */
+  sweep(max: number, leaseMs: number): LostRequest[] {
+    const nowMs = this.#clock.monotonic();
+    this.#windows.dropIdle(nowMs, checkedPerSweep);
+    const lost: LostRequest[] = [];
+    for (const lease of this.#known.values()) {
+      if (lost.length >= max) break;
+      if (lease === null || lease.endsAtMs > nowMs) continue;
+      lease.endsAtMs = nowMs + leaseMs;
+      lost.push(lostRequest(lease, this.#clock.now() - (nowMs - lease.admittedAtMs)));
+    }
+    return lost;
+  }
+
+  resetWindow(account: string, owner: LimitOwner): void {
+    this.#windows.find(account, owner)?.reset();
+  }
+
+  inspect(account: string, scopes: readonly LimitScope[]): readonly WindowUse[] {
+    const nowMs = this.#clock.monotonic();
+    return scopes.map(({ owner }) => {
+      const use = this.#windows.find(account, owner);
+      return {
+        owner,
+        requests: use?.requests.used(nowMs) ?? 0,
+        tokens: use?.tokens.used(nowMs) ?? 0,
+        running: use?.running ?? 0,
+      };
+    });
+  }
+
+  #decide(request: AdmitRequest, usedOf: (budget: Budget) => bigint, nowMs: number): Admission {
+    const { scopes, budgets, reserve } = request;
+    this.#windows.dropIdle(nowMs, checkedPerAdmission);
+    const uses = scopes.map(({ owner, limits }) => ({ owner, limits, use: this.#windows.of(request.account, owner) }));
+    const refusal = this.#refusalOf(request, uses, usedOf, nowMs);
+    if (refusal !== null) {
+      return { admitted: false, refusal, degraded: false, ...snapshotIfLimited(uses, nowMs) };
+    }
+    const windows = uses.map((use) => charge(use, reserve.tokens, nowMs));
+    const admission: Admitted = { admitted: true, degraded: false, ...snapshotIfLimited(uses, nowMs) };
+    this.#hold(leaseOf(request, admission, windows, this.#budgets.hold(budgets, reserve), nowMs));
+    return admission;
+  }
+
+  #hold(lease: Lease): void {
+    this.#known.set(lease.request.requestId, lease);
+    this.#live += 1;
+  }
+
+  /** Notes that a request has ended, and forgets the one that ended so many before it. */
+  #remember(requestId: string): void {
+    const oldest = this.#ended[this.#endedAt];
+    if (oldest !== undefined) this.#known.delete(oldest);
+    this.#known.set(requestId, null);
+    this.#ended[this.#endedAt] = requestId;
+    this.#endedAt = (this.#endedAt + 1) % endedMax;
+  }
+
+  /** The longest wait is told: for ever, then to the end of a budget's period, then for a window. */
+  #refusalOf(
+    { budgets, reserve }: AdmitRequest,
+    uses: readonly ScopeUse[],
+    usedOf: (budget: Budget) => bigint,
+    nowMs: number,
+  ) {
+    const refusal = refusalOf(uses, reserve.tokens, nowMs);
+    if (budgets.length === 0 || refusal?.retryAfterMs === null) return refusal;
+    return this.#budgets.refusalOf(budgets, reserve, usedOf, this.#clock.now()) ?? refusal;
+  }
+
+  #settleWindows({ windows, request }: Lease, actual: Charge | null): void {
+    const nowMs = this.#clock.monotonic();
+    const delta = actual === null ? 0 : actual.tokens - request.reserve.tokens;
+    for (const { use, tokens, bucket } of windows) {
+      use.running -= 1;
+      if (tokens === null || delta === 0) continue;
+      const window = delta < 0 ? tokens : use.tokens;
+      window.correct(bucket, delta, nowMs);
+    }
+  }
+}
+
+function leaseOf(
+  request: AdmitRequest,
+  admission: Admitted,
+  windows: readonly HeldWindow[],
+  budgets: BudgetHold,
+  nowMs: number,
+): Lease {
+  return {
+    request,
+    admission,
+    windows,
+    budgets,
+    admittedAtMs: nowMs,
+    endsAtMs: nowMs + request.leaseMs,
+    promptTokens: request.promptTokens,
+    completionTokens: 0,
+  };
+}
+
+function charge({ limits, use }: ScopeUse, tokens: number, nowMs: number): HeldWindow {
+  use.running += 1;
+  if (limits.requestsPerMinute !== null) use.requests.add(nowMs, 1);
+  if (limits.tokensPerMinute === null) return { use, tokens: null, bucket: 0 };
+  return { use, tokens: use.tokens, bucket: use.tokens.add(nowMs, tokens) };
+}
+
+function snapshotIfLimited(uses: readonly ScopeUse[], nowMs: number): Pick<Admitted, "snapshot"> {
+  return uses.length === 0 ? {} : { snapshot: snapshotOf(uses, nowMs) };
+}
+
+function lostRequest({ request, promptTokens, completionTokens }: Lease, admittedAtMs: number): LostRequest {
+  const { requestId, account, keyId, model, operation } = request;
+  return {
+    requestId,
+    account,
+    keyId,
+    model,
+    operation,
+    admittedAtMs: Math.round(admittedAtMs),
+    promptTokens,
+    completionTokens,
+  };
+}

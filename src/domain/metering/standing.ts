@@ -1,0 +1,65 @@
+import { BoundedMap } from "../../lib/bounded-map.js";
+import {
+  type LimitOwner,
+  type LimitScope,
+  type LimitSnapshot,
+  type RateLimits,
+  windowHealsMs,
+} from "../call/rate-limits.js";
+
+const ownersMax = 20_000;
+
+interface Standing {
+  requests: number | null;
+  tokens: number | null;
+  atMs: number;
+}
+
+/**
+ * How much the shared store had left for an owner when it last said so. When the store goes away, that rest is what all
+ * replicas together may still admit until what the store has counted is out of the window (state RL-16).
+ */
+export class Standings {
+  readonly #byOwner = new BoundedMap<string, Standing>(ownersMax);
+
+  /** Takes over what the store said at `nowMs` (monotonic). */
+  note({ requests, tokens }: LimitSnapshot, nowMs: number): void {
+    if (requests !== undefined) this.#of(requests.owner, nowMs).requests = requests.remaining;
+    if (tokens !== undefined) this.#of(tokens.owner, nowMs).tokens = tokens.remaining;
+  }
+
+  /** This process's share of an owner's limits, among `replicas` of them, while the store is away. */
+  shareOf({ owner, limits }: LimitScope, replicas: number, nowMs: number): LimitScope {
+    const standing = this.#byOwner.get(nameOf(owner));
+    const known = standing !== undefined && nowMs - standing.atMs < windowHealsMs ? standing : null;
+    const shared: RateLimits = {
+      requestsPerMinute: share(limits.requestsPerMinute, known?.requests ?? null, replicas),
+      tokensPerMinute: share(limits.tokensPerMinute, known?.tokens ?? null, replicas),
+      concurrency: share(limits.concurrency, null, replicas),
+    };
+    return { owner, limits: shared };
+  }
+
+  #of(owner: LimitOwner, nowMs: number): Standing {
+    const name = nameOf(owner);
+    const known = this.#byOwner.get(name);
+    if (known !== undefined) {
+      known.atMs = nowMs;
+      return known;
+    }
+    const standing = { requests: null, tokens: null, atMs: nowMs };
+    this.#byOwner.set(name, standing);
+    return standing;
+  }
+}
+
+function nameOf({ kind, id }: LimitOwner): string {
+  return `${kind}:${id}`;
+}
+
+/** At least 1 of a limit of which nothing is known; 0 when the store had nothing left. */
+function share(limit: number | null, remaining: number | null, replicas: number): number | null {
+  if (limit === null) return null;
+  const even = Math.max(1, Math.floor(limit / replicas));
+  return remaining === null ? even : Math.min(even, Math.floor(remaining / replicas));
+}

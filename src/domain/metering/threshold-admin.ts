@@ -1,0 +1,161 @@
+import { accountNameForm, accountNameWords } from "../../contract/account-name.js";
+import type { Audit, AuditSource } from "../access/audit.js";
+import type { KeyStore } from "../access/key-store.js";
+import type { IdSource } from "../call/ports.js";
+import { ServiceError } from "../call/service-error.js";
+import { periodAt } from "../events/period.js";
+import {
+  type Metric,
+  type PeriodKind,
+  type Threshold,
+  type ThresholdStore,
+  usageScopeOf,
+} from "../events/threshold.js";
+import { sumOf } from "../events/threshold-event.js";
+import type { UsageReader } from "./usage-store.js";
+
+export interface ThresholdAdminDeps {
+  readonly store: ThresholdStore;
+  readonly keys: Pick<KeyStore, "find">;
+  readonly usage: Pick<UsageReader, "used">;
+  readonly audit: Pick<Audit, "record">;
+  readonly ids: IdSource;
+  /** Store time. */
+  readonly now: () => number;
+}
+
+/** What an administrator asks for. Null: the default, or that nothing was said where something must be. */
+export interface NewThreshold {
+  /** Empty: that of the key, else `default`. */
+  readonly account: string;
+  /** Empty: the whole account. */
+  readonly apiKeyId: string;
+  readonly metric: Metric | null;
+  readonly period: PeriodKind | null;
+  readonly limit: bigint;
+  /** Empty: 50, 80 and 100. */
+  readonly percents: readonly number[];
+  readonly action: Threshold["action"] | null;
+}
+
+/** What is absent stays as it is. */
+export interface ThresholdChange {
+  readonly limit?: bigint | undefined;
+  readonly percents?: readonly number[] | undefined;
+  readonly action?: Threshold["action"] | undefined;
+}
+
+/** A threshold and how far its current period is, without what running requests have reserved. */
+export interface ThresholdStanding {
+  readonly threshold: Threshold;
+  readonly used: bigint;
+}
+
+const percentsDefault: readonly number[] = [50, 80, 100];
+const percentsMax = 10;
+const limitMax = 2n ** 63n - 1n;
+
+/** Thresholds and budgets by the administrator. Rejects with ServiceError. */
+export class ThresholdAdmin {
+  readonly #deps: ThresholdAdminDeps;
+
+  constructor(deps: ThresholdAdminDeps) {
+    this.#deps = deps;
+  }
+
+  async create(input: NewThreshold, source: AuditSource): Promise<ThresholdStanding> {
+    const { store, audit, ids, now } = this.#deps;
+    const nowMs = now();
+    const threshold: Threshold = {
+      id: ids.text("thr_"),
+      ...(await this.#ownerOf(input)),
+      metric: required(input.metric, "metric"),
+      period: required(input.period, "period"),
+      limit: checkLimit(input.limit),
+      percents: checkPercents(input.percents.length === 0 ? percentsDefault : input.percents),
+      action: input.action ?? "notify",
+      createdAtMs: nowMs,
+      updatedAtMs: nowMs,
+    };
+    await store.insert(threshold);
+    await audit.record(source, "threshold.create", threshold.id, detailsOf(threshold));
+    return await this.#standingOf(threshold);
+  }
+
+  /** Empty: of all accounts. The oldest first. */
+  async list(account: string): Promise<readonly ThresholdStanding[]> {
+    const thresholds = await this.#deps.store.list();
+    const wanted = thresholds.filter((threshold) => account === "" || threshold.account === account);
+    return await Promise.all(wanted.map((threshold) => this.#standingOf(threshold)));
+  }
+
+  /** A changed value is told again when it is reached (USE-5). */
+  async update(id: string, change: ThresholdChange, source: AuditSource): Promise<ThresholdStanding> {
+    const { store, audit, now } = this.#deps;
+    const before = (await store.list()).find((threshold) => threshold.id === id);
+    if (before === undefined) throw unknown(id);
+    const threshold: Threshold = {
+      ...before,
+      limit: change.limit === undefined ? before.limit : checkLimit(change.limit),
+      percents: change.percents === undefined ? before.percents : checkPercents(change.percents),
+      action: change.action ?? before.action,
+      updatedAtMs: now(),
+    };
+    if (!(await store.replace(threshold))) throw unknown(id);
+    await audit.record(source, "threshold.update", id, detailsOf(threshold));
+    return await this.#standingOf(threshold);
+  }
+
+  async remove(id: string, source: AuditSource): Promise<void> {
+    if (!(await this.#deps.store.remove(id))) throw unknown(id);
+    await this.#deps.audit.record(source, "threshold.delete", id);
+  }
+
+  async #ownerOf({ account, apiKeyId }: NewThreshold): Promise<Pick<Threshold, "account" | "apiKeyId">> {
+    if (account !== "" && !accountNameForm.test(account)) {
+      throw invalid("account", `'account' must be ${accountNameWords}.`);
+    }
+    if (apiKeyId === "") return { account: account || "default", apiKeyId: null };
+    const key = await this.#deps.keys.find(apiKeyId);
+    if (key === null || (account !== "" && key.account !== account)) {
+      throw invalid("api_key_id", "'api_key_id' names no API key of this account.");
+    }
+    return { account: key.account, apiKeyId };
+  }
+
+  async #standingOf(threshold: Threshold): Promise<ThresholdStanding> {
+    const { usage, now } = this.#deps;
+    const { account, metric, period } = threshold;
+    const sums = await usage.used(account, usageScopeOf(threshold), periodAt(period, now()));
+    return { threshold, used: sumOf(metric, sums) };
+  }
+}
+
+function checkLimit(limit: bigint): bigint {
+  if (limit >= 1n && limit <= limitMax) return limit;
+  throw invalid("limit", `'limit' must be 1 to ${limitMax} tokens, requests or nano-dollars.`);
+}
+
+function checkPercents(percents: readonly number[]): readonly number[] {
+  const rising = percents.every((percent, i) => i === 0 || percent > (percents[i - 1] ?? 0));
+  const inRange = percents.every((percent) => Number.isInteger(percent) && percent >= 1 && percent <= 100);
+  if (percents.length >= 1 && percents.length <= percentsMax && rising && inRange) return [...percents];
+  throw invalid("percents", `'percents' must be 1 to ${percentsMax} different whole numbers from 1 to 100, rising.`);
+}
+
+function detailsOf({ account, metric, period, limit, percents, action }: Threshold): Record<string, string> {
+  return { account, metric, period, limit: String(limit), percents: percents.join(","), action };
+}
+
+function required<T>(value: T | null, param: string): T {
+  if (value !== null) return value;
+  throw new ServiceError("missing_required_parameter", `'${param}' is required.`, { param });
+}
+
+function invalid(param: string, message: string): ServiceError {
+  return new ServiceError("invalid_value", message, { param });
+}
+
+function unknown(id: string): ServiceError {
+  return new ServiceError("not_found", `There is no threshold ${JSON.stringify(id.slice(0, 64))}.`, { param: "id" });
+}

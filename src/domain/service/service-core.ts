@@ -1,0 +1,227 @@
+import type {
+  ListModelsRequest,
+  ListModelsResponse,
+  WatchModelsResponse,
+} from "../../../gen/unified/catalog/v1/catalog_service_pb.js";
+import type { Model } from "../../../gen/unified/catalog/v1/model_pb.js";
+import type {
+  ChatCompletion,
+  ChatCompletionChunk,
+  ChatCompletionParams,
+} from "../../../gen/unified/inference/v1/chat_pb.js";
+import type { Completion, CompletionChunk, CompletionParams } from "../../../gen/unified/inference/v1/completion_pb.js";
+import type { EmbeddingList, EmbeddingParams } from "../../../gen/unified/inference/v1/embedding_pb.js";
+import { inferenceOperations, type Operation, operationRow } from "../../contract/operations.js";
+import type { Authenticator } from "../access/authenticator.js";
+import { requireAllowed } from "../access/require-allowed.js";
+import type { Answer, StreamAnswer } from "../call/answer.js";
+import { Call, type CallDeps, type CallFacts } from "../call/call.js";
+import { type CallContext, type Caller, errorOfEnd } from "../call/call-context.js";
+import { CallTimes } from "../call/call-times.js";
+import type { LiveRequests } from "../call/live-requests.js";
+import type { CallEnd, CallTracer, Observer } from "../call/observer.js";
+import type { Logger } from "../call/ports.js";
+import { nobody, type Principal } from "../call/principal.js";
+import { invariant, ServiceError, toServiceError } from "../call/service-error.js";
+import { parseTraceparent } from "../call/traceparent.js";
+import { listModels } from "../catalog/list-models.js";
+import { requireModel } from "../catalog/require-model.js";
+import { watchModels } from "../catalog/watch-models.js";
+import type { Core } from "../core.js";
+import { Inference, type InferenceDeps } from "../inference/inference.js";
+import type { Ledger } from "../metering/ledger.js";
+import type { LimitGate } from "../metering/limit-gate.js";
+
+export interface ServiceCoreDeps extends InferenceDeps {
+  readonly authenticator: Authenticator;
+  readonly live: LiveRequests;
+  readonly ledger: InferenceDeps["ledger"] & Pick<Ledger, "chargeRefused">;
+  readonly gate: Pick<LimitGate, "note" | "check">;
+  readonly log: Logger;
+  readonly observer: Observer;
+  /** Null: calls are not traced. */
+  readonly tracer: CallTracer | null;
+}
+
+/** A call whose caller is not known yet. */
+type Arrival = Omit<CallFacts, "principal" | "deadlineAtMs">;
+
+/** The service in one process. Doors call it directly. */
+export class ServiceCore implements Core {
+  readonly #deps: ServiceCoreDeps;
+  readonly #inference: Inference;
+  readonly #callDeps: CallDeps;
+  #draining = false;
+
+  constructor(deps: ServiceCoreDeps) {
+    this.#deps = deps;
+    this.#inference = new Inference(deps);
+    const { clock, live, log, ledger, limitBook, observer, tracer } = deps;
+    const chargeRefused = ({ requestId, operation, principal, model }: Call): void => {
+      const scopes = inferenceOperations.has(operation) ? limitBook.scopesOf(principal, model) : [];
+      if (scopes.length === 0) return;
+      const { account, keyId } = principal;
+      ledger
+        .chargeRefused({ requestId, account, keyId, scopes })
+        .catch((err: unknown) => log.warn({ request_id: requestId, err }, "a refused request could not be charged"));
+    };
+    this.#callDeps = { clock, live, log, observer, tracer, chargeRefused };
+  }
+
+  /** From now on every new call is refused with `server_shutting_down`, and watches end; running requests go on. */
+  refuseNewCalls(): void {
+    this.#draining = true;
+    this.#deps.live.abortWatches();
+  }
+
+  open(operation: Operation, caller: Caller): CallContext | Promise<CallContext> {
+    const { clock } = this.#deps;
+    const receivedAtMs = clock.now();
+    const arrivedAtMs = clock.monotonic();
+    const requestId = caller.requestId ?? this.#deps.ids.requestId();
+    const arrival = { requestId, operation, caller, receivedAtMs, arrivedAtMs };
+    try {
+      if (this.#draining) throw shuttingDown();
+      const principal = this.#identify(operation, caller);
+      return principal instanceof Promise ? this.#openOnceKnown(arrival, principal) : this.#letIn(arrival, principal);
+    } catch (thrown) {
+      return Promise.reject(this.#refusal(arrival, thrown));
+    }
+  }
+
+  #identify(operation: Operation, { authorization, address, browser }: Caller): Principal | Promise<Principal> {
+    // Who is about to sign in may carry the cookie of a session that has ended.
+    if (operationRow(operation).need === "none") return nobody;
+    return this.#deps.authenticator.authenticate(authorization, address, browser?.sessionToken);
+  }
+
+  async #openOnceKnown(arrival: Arrival, principal: Promise<Principal>): Promise<Call> {
+    try {
+      return this.#letIn(arrival, await principal);
+    } catch (thrown) {
+      throw this.#refusal(arrival, thrown);
+    }
+  }
+
+  #letIn(arrival: Arrival, principal: Principal): Call {
+    const { requestId, operation, caller, receivedAtMs, arrivedAtMs } = arrival;
+    requireOpen(operation, caller, principal);
+    this.#checkGate(operation, principal);
+    const deadlineAtMs = Math.min(caller.deadlineAtMs, receivedAtMs + this.#deps.limits.deadlineMs);
+    const facts = { requestId, operation, principal, caller, receivedAtMs, arrivedAtMs, deadlineAtMs };
+    return new Call(this.#callDeps, facts);
+  }
+
+  #checkGate(operation: Operation, principal: Principal): void {
+    try {
+      this.#deps.gate.check(operation, principal);
+    } catch (refusal) {
+      this.#deps.observer.limitHit("requests");
+      throw refusal;
+    }
+  }
+
+  /** What a caller is told who is not let in. Its line in the log is written here: there is no call that would do it. */
+  #refusal(arrival: Arrival, thrown: unknown): ServiceError {
+    const { requestId, operation, caller } = arrival;
+    const { log, clock, observer, tracer } = this.#deps;
+    const { transport, address, traceparent } = caller;
+    const error = toServiceError(thrown);
+    if (error !== thrown) log.error({ request_id: requestId, err: thrown }, "request failed");
+    const end = refusedEnd(arrival, error, clock.monotonic());
+    observer.callEnded(end);
+    const traceId = tracer === null ? parseTraceparent(traceparent)?.traceId : tracer.trace(end);
+    log.info({ request_id: requestId, operation, transport, address, error: error.code, trace_id: traceId }, "refused");
+    return error;
+  }
+
+  createChatCompletion(params: ChatCompletionParams, ctx: CallContext): Promise<Answer<ChatCompletion>> {
+    return noting(ctx, (call) => this.#inference.createChatCompletion(params, call));
+  }
+
+  streamChatCompletion(params: ChatCompletionParams, ctx: CallContext): Promise<StreamAnswer<ChatCompletionChunk>> {
+    return noting(ctx, (call) => this.#inference.streamChatCompletion(params, call));
+  }
+
+  createCompletion(params: CompletionParams, ctx: CallContext): Promise<Answer<Completion>> {
+    return noting(ctx, (call) => this.#inference.createCompletion(params, call));
+  }
+
+  streamCompletion(params: CompletionParams, ctx: CallContext): Promise<StreamAnswer<CompletionChunk>> {
+    return noting(ctx, (call) => this.#inference.streamCompletion(params, call));
+  }
+
+  createEmbeddings(params: EmbeddingParams, ctx: CallContext): Promise<Answer<EmbeddingList>> {
+    return noting(ctx, (call) => this.#inference.createEmbeddings(params, call));
+  }
+
+  listModels(request: ListModelsRequest, ctx: CallContext): Promise<ListModelsResponse> {
+    return noting(ctx, async (call) => listModels(this.#deps.catalog, call.principal, request));
+  }
+
+  getModel(id: string, ctx: CallContext): Promise<Model> {
+    return noting(ctx, async (call) => requireModel(this.#deps.catalog, id, call.principal).toMessage());
+  }
+
+  watchModels(ctx: CallContext): AsyncIterable<WatchModelsResponse> {
+    const call = callOf(ctx);
+    call.enter("watching");
+    return watchModels(this.#deps.catalog, call.principal, call.signal);
+  }
+}
+
+/** The end of a call that was not let in. */
+function refusedEnd(arrival: Arrival, { code }: ServiceError, nowMs: number): CallEnd {
+  const { requestId, operation, caller, receivedAtMs, arrivedAtMs } = arrival;
+  const { transport, traceparent } = caller;
+  const times = new CallTimes(arrivedAtMs);
+  return {
+    requestId,
+    operation,
+    transport,
+    model: null,
+    why: "failed",
+    code,
+    stage: "opening",
+    clientLeft: code === "client_closed_request",
+    usage: null,
+    receivedAtMs,
+    durationMs: times.sinceArrival(nowMs),
+    times,
+    traceparent,
+    details: null,
+  };
+}
+
+function shuttingDown(): ServiceError {
+  return new ServiceError("server_shutting_down", "The service is stopping. Send the request again.", {
+    retryAfterMs: 1000,
+  });
+}
+
+/** Refuses an operation that the principal may not do, and a call that ended while its key was looked up. */
+function requireOpen(operation: Operation, { abort, browser }: Caller, principal: Principal): void {
+  if (abort.aborted) throw errorOfEnd(abort.reason);
+  requireAllowed(operation, principal, browser);
+}
+
+/** Runs an operation and notes on its call how it failed, for the log. Masks what no caller may see. */
+function noting<T>(ctx: CallContext, operate: (call: Call) => Promise<T>): Promise<T> {
+  const call = callOf(ctx);
+  const note = (thrown: unknown): Promise<never> => {
+    const error = toServiceError(thrown);
+    if (error !== thrown) call.log.error({ err: thrown }, "request failed");
+    call.ended("failed", error.code, null);
+    return Promise.reject(error);
+  };
+  try {
+    return operate(call).catch(note);
+  } catch (thrown) {
+    return note(thrown);
+  }
+}
+
+function callOf(ctx: CallContext): Call {
+  invariant(ctx instanceof Call, "the context was made by open");
+  return ctx;
+}

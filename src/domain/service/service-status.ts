@@ -1,0 +1,145 @@
+import { create } from "@bufbuild/protobuf";
+import { timestampFromMs } from "@bufbuild/protobuf/wkt";
+import {
+  type Counters,
+  CountersSchema,
+  type Latency,
+  LatencySchema,
+  ListenersSchema,
+  type ModelStatus,
+  ModelStatusSchema,
+  type StateStatus,
+  StateStatusSchema,
+  type System,
+  SystemSchema,
+} from "../../../gen/unified/admin/v1/system_pb.js";
+import { version } from "../../contract/version.js";
+import type { CallCounts, CallFigures, DurationQuantiles } from "../call/call-figures.js";
+import type { Clock } from "../call/ports.js";
+import type { Catalog } from "../catalog/catalog.js";
+import type { CatalogModel } from "../catalog/catalog-model.js";
+import type { State, StateHealth } from "./state.js";
+
+export interface ServiceStatusDeps {
+  readonly clock: Pick<Clock, "now">;
+  readonly state: Pick<State, "kind" | "health" | "replicas"> & {
+    readonly deliveries: Pick<State["deliveries"], "due">;
+  };
+  readonly catalog: Pick<Catalog, "all">;
+  readonly calls: CallFigures;
+  /** Settlements that wait for the store. */
+  readonly spooled: () => { readonly size: number };
+  /** Endpoints that fail, as far as this process has sent to them. */
+  readonly endpointsFailing: () => number;
+  /** What the configuration allows and should be known, each with its remedy. */
+  readonly warnings: readonly string[];
+}
+
+/** Where a process listens. */
+export interface Listening {
+  /** What the listeners are bound to, as it is configured. */
+  readonly host: string;
+  readonly httpPort: number;
+  readonly grpcPort: number;
+  readonly tls: boolean;
+}
+
+/** How this process and what it depends on are doing: what the dashboard's first page shows. */
+export class ServiceStatus {
+  readonly #deps: ServiceStatusDeps;
+  readonly #startedAtMs: number;
+  #listening: Listening | null = null;
+
+  /** Made at the start of the process. */
+  constructor(deps: ServiceStatusDeps) {
+    this.#deps = deps;
+    this.#startedAtMs = deps.clock.now();
+  }
+
+  /** Told once by the start: ports may be picked by the system. */
+  listensOn(listening: Listening): void {
+    this.#listening = listening;
+  }
+
+  /** Never rejects: of a store that does not answer it says so. */
+  async read(): Promise<System> {
+    const { clock, state, catalog, calls, spooled, endpointsFailing, warnings } = this.#deps;
+    const [health, due] = await Promise.all([state.health(), dueOrNone(state.deliveries)]);
+    return create(SystemSchema, {
+      version,
+      startedAt: timestampFromMs(this.#startedAtMs),
+      now: timestampFromMs(clock.now()),
+      state: stateMessage(state, health, spooled().size),
+      models: catalog.all().map(modelMessage),
+      counters: countersMessage(calls.counts()),
+      latencies: calls.durations().map(latencyMessage),
+      deliveriesDue: BigInt(due),
+      endpointsFailing: endpointsFailing(),
+      warnings: [...health.warnings, ...warnings],
+      ...(this.#listening === null ? {} : { listeners: create(ListenersSchema, this.#listening) }),
+    });
+  }
+}
+
+/** The store's own health says that it is away; the rest of the status is worth more than an error. */
+async function dueOrNone(deliveries: ServiceStatusDeps["state"]["deliveries"]): Promise<number> {
+  try {
+    return await deliveries.due();
+  } catch {
+    return 0;
+  }
+}
+
+function stateMessage(
+  { kind, replicas }: { kind: State["kind"]; replicas(): number },
+  { ok, latencyMs, durability }: StateHealth,
+  spooled: number,
+): StateStatus {
+  return create(StateStatusSchema, {
+    kind,
+    ok,
+    latencyMs,
+    durability,
+    replicas: replicas(),
+    spooled: BigInt(spooled),
+  });
+}
+
+function modelMessage(model: CatalogModel): ModelStatus {
+  const sums = { slots: 0, running: 0, waiting: 0, producedTokens: 0, restarts: 0 };
+  for (const { queue, model: loaded } of model.deployments) {
+    sums.slots += queue.slots;
+    sums.running += queue.busy;
+    sums.waiting += queue.waiting;
+    const { producedTokens = 0, restarts = 0 } = loaded?.stats() ?? {};
+    sums.producedTokens += producedTokens;
+    sums.restarts += restarts;
+  }
+  return create(ModelStatusSchema, {
+    id: model.id,
+    state: stateOf(model),
+    ...sums,
+    producedTokens: BigInt(sums.producedTokens),
+    problem: model.deployments.find(({ failure }) => failure !== null)?.failure?.message ?? "",
+  });
+}
+
+function stateOf(model: CatalogModel): "ready" | "loading" | "failed" {
+  if (model.loaded !== null) return "ready";
+  return model.hasFailed ? "failed" : "loading";
+}
+
+function countersMessage(counts: CallCounts): Counters {
+  return create(CountersSchema, {
+    requests: BigInt(counts.requests),
+    failed: BigInt(counts.failed),
+    rejected: BigInt(counts.rejected),
+    clientLeft: BigInt(counts.clientLeft),
+    promptTokens: BigInt(counts.promptTokens),
+    completionTokens: BigInt(counts.completionTokens),
+  });
+}
+
+function latencyMessage({ name, count, p50Ms, p95Ms, p99Ms }: DurationQuantiles): Latency {
+  return create(LatencySchema, { name, count: BigInt(count), p50Ms, p95Ms, p99Ms });
+}

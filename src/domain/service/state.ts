@@ -1,0 +1,63 @@
+import type { AuditLog } from "../access/audit-log.js";
+import type { KeyStore } from "../access/key-store.js";
+import type { SessionStore } from "../access/session-store.js";
+import type { SettingsStore } from "../access/settings-store.js";
+import type { ChangeFeed } from "../call/change-feed.js";
+import type { CatalogStore } from "../catalog/catalog-store.js";
+import type { ThresholdStore } from "../events/threshold.js";
+import type { Ledger } from "../metering/ledger.js";
+import type { LimitStore } from "../metering/limit-store.js";
+import type { UsageReader } from "../metering/usage-store.js";
+import type { DeliveryQueue } from "../webhooks/delivery-queue.js";
+import type { EndpointStore } from "../webhooks/endpoint-store.js";
+
+/** How the kept state is doing, for `/ready` with detail and `uis doctor`. */
+export interface StateHealth {
+  /** Whether the store answers. */
+  readonly ok: boolean;
+  /** One round trip to the store. */
+  readonly latencyMs: number;
+  /** What a power cut can take of acknowledged writes: nothing, up to a second, or everything. */
+  readonly durability: "every-write" | "one-second" | "none";
+  /** What a person should look at, each with its remedy. */
+  readonly warnings: readonly string[];
+}
+
+/** The ports that one driver implements over one connection; a caller gets one of them, not all. */
+export interface State {
+  readonly kind: "embedded" | "redis" | "volatile";
+  readonly keys: KeyStore;
+  readonly sessions: SessionStore;
+  readonly settings: SettingsStore;
+  readonly audit: AuditLog;
+  readonly catalog: CatalogStore;
+  readonly ledger: Ledger;
+  readonly limits: LimitStore;
+  readonly usage: UsageReader;
+  readonly thresholds: ThresholdStore;
+  readonly endpoints: EndpointStore;
+  readonly deliveries: DeliveryQueue;
+  readonly changes: ChangeFeed;
+  /** Wall-clock milliseconds of the store, which all replicas share; estimated between two answers of a shared store. */
+  now(): number;
+  /** How many processes share the store, as last known; 1 or more. */
+  replicas(): number;
+  /** Removes what is older than its time, at most `max` records; how many it removed. Rejects with `storage_unavailable`. */
+  purge(max: number): Promise<number>;
+  /** Writes a consistent copy while the service runs; null where the store has its own means. */
+  readonly backup: ((file: string) => Promise<void>) | null;
+  /** Never rejects: a store that does not answer is `ok: false`. */
+  health(): Promise<StateHealth>;
+  /** Waits for the writes that were asked for; whatever comes later is refused as `storage_unavailable`. */
+  close(): Promise<void>;
+}
+
+/** A store that cannot be opened: the message names the cause, `fix` what the operator can do. The start fails (exit 2). */
+export class StateOpenError extends Error {
+  override readonly name = "StateOpenError";
+  readonly fix: string;
+  constructor(message: string, fix: string, options?: ErrorOptions) {
+    super(message, options);
+    this.fix = fix;
+  }
+}

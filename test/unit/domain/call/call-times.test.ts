@@ -1,0 +1,44 @@
+import { describe, expect, it } from "vitest";
+import { CallTimes } from "../../../../src/domain/call/call-times.js";
+
+describe("times of a call", () => {
+  it("are unknown until they are", () => {
+    const times = new CallTimes(100);
+    expect([times.engineBeganMs, times.engineMs, times.firstTokenMs, times.tokenGapMs(9)]).toEqual([
+      null,
+      null,
+      null,
+      null,
+    ]);
+    expect(times.queueMs).toBe(0);
+    expect(times.sinceArrival(130)).toBe(30);
+  });
+
+  it("count from the first slot to the first last word, and the whole wait", () => {
+    const times = new CallTimes(100);
+    times.engineBegan(110, 5);
+    times.engineBegan(150, 12);
+    times.engineEnded(180);
+    times.engineEnded(900);
+    expect(times.engineBeganMs).toBe(10);
+    expect(times.engineMs).toBe(70);
+    expect(times.queueMs).toBe(12);
+  });
+
+  it("know a first token where somebody reads along only", () => {
+    const [stream, whole] = [new CallTimes(0), new CallTimes(0)];
+    stream.firstContent(40, 1, true);
+    whole.firstContent(40, 1, false);
+    expect(stream.firstTokenMs).toBe(40);
+    expect(whole.firstTokenMs).toBeNull();
+  });
+
+  it("divide by the tokens that came after the first content", () => {
+    const times = new CallTimes(0);
+    times.engineBegan(1, 0);
+    times.firstContent(10, 3, false);
+    times.engineEnded(80);
+    expect(times.tokenGapMs(10)).toBe(10);
+    expect(times.tokenGapMs(3)).toBeNull();
+  });
+});

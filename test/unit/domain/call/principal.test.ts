@@ -1,0 +1,64 @@
+import { describe, expect, it } from "vitest";
+import { type OperationRow, operations } from "../../../../src/contract/operations.js";
+import {
+  mayDo,
+  mayUseModel,
+  nobody,
+  type Principal,
+  tokenAdministrator,
+} from "../../../../src/domain/call/principal.js";
+import { unlimited } from "../../../../src/domain/call/rate-limits.js";
+
+const viewer: Principal = {
+  kind: "administrator",
+  keyId: null,
+  account: "default",
+  sessionId: "ses_1",
+  role: "viewer",
+};
+
+function keyOf(scope: "read" | "read_write", models: readonly string[] = []): Principal {
+  return { kind: "api_key", keyId: "key_1", account: "default", scope, models, limits: unlimited };
+}
+
+const rows = Object.entries(operations) as [string, OperationRow][];
+
+function open(principal: Principal): string[] {
+  return rows.filter(([, { need, isReading }]) => mayDo(principal, need, isReading)).map(([name]) => name);
+}
+
+describe("Principal", () => {
+  it("read reads, read_write also infers, and only the administrator administers (KEY-7)", () => {
+    const inference = ["create_chat_completion", "create_completion", "create_embeddings"];
+    const signIn = ["complete_setup", "sign_in"];
+    const read = rows.filter(([, { need }]) => need === "read").map(([name]) => name);
+    expect(read).toEqual(expect.arrayContaining(["list_models", "get_model", "watch_models", "get_version"]));
+    expect(open(nobody).toSorted()).toEqual(signIn);
+    expect(open(keyOf("read")).toSorted()).toEqual([...read, ...signIn].toSorted());
+    expect(open(keyOf("read_write"))).toEqual(expect.arrayContaining([...read, ...inference]));
+    for (const [name, { need }] of rows) {
+      if (need.startsWith("admin")) expect(open(keyOf("read_write")), name).not.toContain(name);
+    }
+    expect(open(tokenAdministrator)).toEqual(Object.keys(operations));
+    const session = open({ ...viewer, role: "admin" });
+    expect(Object.keys(operations).filter((name) => !session.includes(name))).toEqual(["create_setup_link"]);
+  });
+
+  it("a viewer sees what the administrator sees and changes nothing (KEY-22)", () => {
+    const changing = rows.filter(([name]) => /^(create|update|rotate|revoke|change|pull|remove|reset)_/.test(name));
+    expect(changing.length).toBeGreaterThan(8);
+    for (const [name] of changing) expect(open(viewer), name).not.toContain(name);
+    const seeing = rows.filter(([name, { need }]) => /^(list|get|query)_/.test(name) && need !== "read_write");
+    for (const [name] of seeing) expect(open(viewer), name).toContain(name);
+  });
+
+  it("a key with a list uses only the models that it names or whose start it names", () => {
+    const limited = keyOf("read_write", ["org/model", "qwen*"]);
+    for (const model of ["org/model", "qwen", "qwen3-0.6b"]) expect(mayUseModel(limited, model)).toBe(true);
+    for (const model of ["org/model2", "org/mode", "Qwen3", "my-qwen", ""]) {
+      expect(mayUseModel(limited, model)).toBe(false);
+    }
+    expect(mayUseModel(keyOf("read"), "anything")).toBe(true);
+    expect(mayUseModel(tokenAdministrator, "anything")).toBe(true);
+  });
+});

@@ -1,0 +1,23 @@
+import { expect, it } from "vitest";
+import { parseTraceparent } from "../../../../src/domain/call/traceparent.js";
+
+const traceId = "0af7651916cd43dd8448eb211c80319c";
+const spanId = "b7ad6b7169203331";
+
+it("reads version, trace, span and flags", () => {
+  expect(parseTraceparent(`00-${traceId}-${spanId}-01`)).toEqual({ traceId, spanId, flags: 1 });
+  expect(parseTraceparent(`cc-${traceId}-${spanId}-00-what-is-later`)).toEqual({ traceId, spanId, flags: 0 });
+});
+
+it.each([
+  undefined,
+  "",
+  `ff-${traceId}-${spanId}-01`,
+  `00-${"0".repeat(32)}-${spanId}-01`,
+  `00-${traceId}-${"0".repeat(16)}-01`,
+  `00-${traceId.toUpperCase()}-${spanId}-01`,
+  `00-${traceId}-${spanId}-01-more`,
+  `00-${traceId}-${spanId}-01, 00-${traceId}-${spanId}-01`,
+])("takes %j for no parent", (header) => {
+  expect(parseTraceparent(header)).toBeNull();
+});

@@ -1,0 +1,46 @@
+import { describe, expect, it } from "vitest";
+import { FairLanes } from "../../../../src/domain/engine/fair-lanes.js";
+
+const who = (account: string, keyId: string | null = "k") => ({ account, keyId });
+
+describe("FairLanes", () => {
+  it("takes turns between accounts, and between the keys of an account (REL-5)", () => {
+    const lanes = new FairLanes<string>();
+    for (let i = 0; i < 3; i++) lanes.add(who("a", "a1"), `a1-${i}`);
+    lanes.add(who("a", "a2"), "a2-0");
+    lanes.add(who("b"), "b-0");
+    lanes.add(who("b"), "b-1");
+    const order = Array.from({ length: 6 }, () => lanes.next());
+    expect(order).toEqual(["a1-0", "b-0", "a2-0", "b-1", "a1-1", "a1-2"]);
+    expect(lanes.next()).toBeUndefined();
+    expect(lanes.size).toBe(0);
+  });
+
+  it("removes an item wherever it waits", () => {
+    const lanes = new FairLanes<string>();
+    lanes.add(who("a"), "x");
+    lanes.add(who("a"), "y");
+    lanes.remove(who("a"), "x");
+    lanes.remove(who("a"), "unknown");
+    lanes.remove(who("nobody"), "y");
+    expect(lanes.size).toBe(1);
+    expect(lanes.next()).toBe("y");
+  });
+
+  it("lets the newest item of the longest lane give way, but only to a shorter lane", () => {
+    const lanes = new FairLanes<string>();
+    for (let i = 0; i < 3; i++) lanes.add(who("heavy"), `h${i}`);
+    expect(lanes.newestOfHeaviest(who("heavy"))).toBeNull();
+    expect(lanes.newestOfHeaviest(who("light"))).toBe("h2");
+    lanes.add(who("light"), "l0");
+    expect(lanes.newestOfHeaviest(who("light"))).toBeNull();
+    expect(lanes.size).toBe(3);
+  });
+
+  it("keeps the administrator, who has no key, in a lane of its own", () => {
+    const lanes = new FairLanes<string>();
+    lanes.add({ account: "default", keyId: null }, "admin");
+    lanes.add(who("default"), "key");
+    expect([lanes.next(), lanes.next()]).toEqual(["admin", "key"]);
+  });
+});

@@ -1,0 +1,116 @@
+import { create } from "@bufbuild/protobuf";
+import { describe, expect, it } from "vitest";
+import { MessageSchema, Role } from "../../../../gen/unified/inference/v1/chat_pb.js";
+import { EngineError, type GenerateInput } from "../../../../src/domain/engine/engine.js";
+import type { GenerateBase } from "../../../../src/domain/engine/generate-base.js";
+import { planPrompts } from "../../../../src/domain/inference/plan-prompts.js";
+import {
+  type CountingModel,
+  reserveForInputs,
+  reserveForPrompts,
+} from "../../../../src/domain/inference/reservation.js";
+import { LazyAbort } from "../../../../src/lib/lazy-abort.js";
+import { caps } from "../../../support/capabilities.js";
+
+const never = new LazyAbort();
+
+/** Counts ten tokens for every prompt, and how often it was asked. */
+function model(count: (input: GenerateInput) => number | null = () => 10, contextLength = 4_096) {
+  const asked: GenerateInput[] = [];
+  const counting: CountingModel = {
+    caps: caps({ contextLength, maxOutput: contextLength }),
+    async countTokens(input) {
+      asked.push(input);
+      return count(input);
+    },
+  };
+  return { counting, asked };
+}
+
+const base = (fields: Partial<GenerateBase> = {}): GenerateBase => ({
+  input: { prompt: "a b" },
+  n: 1,
+  maxTokens: 50,
+  stop: [],
+  temperature: 1,
+  topP: 1,
+  frequencyPenalty: 0,
+  presencePenalty: 0,
+  requestId: "",
+  deadlineAtMs: 0,
+  queueMs: 0,
+  cacheKey: "",
+  deltas: "joined",
+  ...fields,
+});
+const plan = (requests: readonly GenerateBase[], nativeN = true) => planPrompts(requests, caps({ nativeN }));
+
+describe("what is reserved for texts", () => {
+  it.each([true, false])(
+    "the prompt once and max_tokens for each choice (one engine run: %s) (state RL-5)",
+    async (nativeN) => {
+      const { counting, asked } = model();
+      const reserved = await reserveForPrompts(counting, plan([base({ n: 3 })], nativeN), never);
+      expect(reserved).toEqual({ promptTokens: 10, outputTokens: 150, isCounted: true });
+      expect(asked).toHaveLength(1);
+    },
+  );
+
+  it("without max_tokens 1,024 for each choice, or what is left of the context (state RL-5)", async () => {
+    const prompts = plan([base({ maxTokens: null, n: 2 })]);
+    expect((await reserveForPrompts(model().counting, prompts, never)).outputTokens).toBe(2_048);
+    expect((await reserveForPrompts(model(() => 10, 100).counting, prompts, never)).outputTokens).toBe(180);
+    expect((await reserveForPrompts(model(() => 200, 100).counting, prompts, never)).outputTokens).toBe(0);
+  });
+
+  it("all prompts of a batch together (state RL-5)", async () => {
+    const { counting } = model((input) => ("prompt" in input ? input.prompt.length : 0));
+    const prompts = plan([base({ input: { prompt: "abc" } }), base({ input: { prompt: [1, 2] }, n: 2 })]);
+    expect(await reserveForPrompts(counting, prompts, never)).toEqual({
+      promptTokens: 5,
+      outputTokens: 150,
+      isCounted: true,
+    });
+  });
+
+  it("a third of the bytes, rounded up, where the engine cannot count", async () => {
+    const { counting } = model(() => null);
+    const text = plan([base({ input: { prompt: "äbcd" } })]);
+    expect(await reserveForPrompts(counting, text, never)).toMatchObject({ promptTokens: 2, isCounted: false });
+    const message = create(MessageSchema, {
+      role: Role.USER,
+      content: [{ part: { case: "text", value: "x".repeat(300) } }],
+    });
+    const chat = { messages: [message], tools: [], toolChoice: { mode: "none" }, parallelToolCalls: false } as const;
+    const { promptTokens } = await reserveForPrompts(null, plan([base({ input: chat })]), never);
+    expect(promptTokens).toBeGreaterThanOrEqual(100);
+    expect(promptTokens).toBeLessThan(110);
+  });
+
+  it("an estimate where counting fails: what is wrong is told when the prompt runs", async () => {
+    const failing = model(() => {
+      throw new EngineError("model_not_loaded", "gone");
+    });
+    expect((await reserveForPrompts(failing.counting, plan([base()]), never)).isCounted).toBe(false);
+    const broken = model(() => {
+      throw new Error("a fault of ours");
+    });
+    await expect(reserveForPrompts(broken.counting, plan([base()]), never)).rejects.toThrow("a fault of ours");
+  });
+});
+
+describe("what is reserved for embeddings", () => {
+  it("all inputs together and no answer (state RL-5)", async () => {
+    const { counting } = model(() => 4);
+    expect(await reserveForInputs(counting, { inputs: ["a", "b", [1, 2, 3]] }, never)).toEqual({
+      promptTokens: 12,
+      outputTokens: 0,
+      isCounted: true,
+    });
+    expect(await reserveForInputs(null, { inputs: ["abcd", [1, 2, 3]] }, never)).toEqual({
+      promptTokens: 5,
+      outputTokens: 0,
+      isCounted: false,
+    });
+  });
+});

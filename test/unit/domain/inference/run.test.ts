@@ -1,0 +1,68 @@
+import { describe, expect, it } from "vitest";
+import { Call } from "../../../../src/domain/call/call.js";
+import { Run, type RunDeps } from "../../../../src/domain/inference/run.js";
+import type { Settled, Settlement } from "../../../../src/domain/metering/ledger.js";
+import { blindObserver, createCoreHarness } from "../../../support/core-harness.js";
+import { HandEngine } from "../../../support/hand-engine.js";
+
+const settled: Settled = { duplicate: false, crossed: [] };
+
+/** One run, and what its ledger was told. */
+async function run(settle: () => Settled | Promise<Settled>) {
+  const harness = await createCoreHarness({ engines: [new HandEngine()] });
+  const { ctx } = await harness.open();
+  const [model] = harness.catalog.all();
+  if (!(ctx instanceof Call) || model === undefined) throw new Error("the harness has a call and a model");
+  const told: Settlement[] = [];
+  let lost = 0;
+  const deps: RunDeps = {
+    clock: harness.clock,
+    ledger: {
+      settle(settlement) {
+        told.push(settlement);
+        return settle();
+      },
+    },
+    // What a settlement holds is the accounting's; here only how often one is written counts.
+    accounting: { settlementOf: () => ({}) as Settlement },
+    observer: { ...blindObserver, usageLost: () => (lost += 1) },
+  };
+  return { run: new Run(deps, ctx, model, false), call: ctx, told, lost: () => lost };
+}
+
+describe("the end of a run", () => {
+  it("is settled once, whoever ends it again", async () => {
+    const { run: one, call, told } = await run(() => settled);
+    expect(one.end("completed")).toBeUndefined();
+    expect(one.end("failed")).toBeUndefined();
+    expect(told).toHaveLength(1);
+    expect(call.usedSoFar).toBeNull();
+  });
+
+  it("waits for a ledger that takes its time, and so does who ends it again", async () => {
+    let done = (_: Settled): void => {};
+    const writing = new Promise<Settled>((resolve) => {
+      done = resolve;
+    });
+    const { run: one, told } = await run(() => writing);
+    const first = one.end("completed");
+    expect(one.end("completed")).toBe(first);
+    done(settled);
+    await first;
+    expect(told).toHaveLength(1);
+  });
+
+  it.each([
+    ["refuses", () => Promise.reject(new Error("disk full"))],
+    [
+      "throws",
+      () => {
+        throw new Error("disk full");
+      },
+    ],
+  ] as const)("tells that usage is lost, and rejects, when the ledger %s", async (_how, settle) => {
+    const { run: one, lost } = await run(settle);
+    await expect(one.end("completed")).rejects.toThrow("disk full");
+    expect(lost()).toBe(1);
+  });
+});

@@ -1,0 +1,79 @@
+import { describe, expect, it } from "vitest";
+import { ServiceError } from "../../../../src/domain/call/service-error.js";
+import type { LimitRefusal, Refused } from "../../../../src/domain/metering/ledger.js";
+import { LimitGate } from "../../../../src/domain/metering/limit-gate.js";
+import { FakeClock } from "../../../support/fake-clock.js";
+import { keyHolder } from "./limits-fixture.js";
+
+const owner = { kind: "key", id: "key_1" } as const;
+const refused = (fields: Partial<LimitRefusal> = {}): Refused => ({
+  admitted: false,
+  refusal: { which: "requests", owner, limit: 2, used: 2, requested: 1, retryAfterMs: 30_000, ...fields },
+  snapshot: { requests: { owner, limit: 2, remaining: 0, resetMs: 40_000 } },
+  degraded: false,
+});
+
+function open(refusal: Refused = refused()) {
+  const clock = new FakeClock();
+  const gate = new LimitGate(clock);
+  gate.note(refusal);
+  const check = (operation: "create_completion" | "list_models" = "create_completion", caller = keyHolder()) => {
+    try {
+      gate.check(operation, caller);
+      return null;
+    } catch (thrown) {
+      if (thrown instanceof ServiceError) return thrown;
+      throw thrown;
+    }
+  };
+  return { clock, gate, check };
+}
+
+describe("who is known to be over a limit of requests", () => {
+  it("is refused unasked, with the wait that is left, and is asked for again after a second", () => {
+    const { clock, check } = open();
+    clock.advance(400);
+    expect(check()).toMatchObject({
+      code: "rate_limit_exceeded",
+      retryAfterMs: 29_600,
+      limits: { requests: { remaining: 0, resetMs: 39_600 } },
+    });
+    clock.advance(600);
+    expect(check()).toBeNull();
+  });
+
+  it("is let in when the wait is over", () => {
+    const { clock, check } = open(refused({ retryAfterMs: 5 }));
+    clock.advance(4);
+    expect(check()).not.toBeNull();
+    clock.advance(1);
+    expect(check()).toBeNull();
+  });
+
+  it("is nobody else: another key passes, all keys of a refused account do not", () => {
+    const other = { ...keyHolder(), keyId: "key_2" };
+    expect(open().check("create_completion", other)).toBeNull();
+    const { check } = open(refused({ owner: { kind: "account", id: "a" } }));
+    expect(check("create_completion", other)).not.toBeNull();
+    expect(check("create_completion", { ...other, account: "b" })).toBeNull();
+  });
+
+  it("may list models (state RL-13)", () => {
+    expect(open().check("list_models")).toBeNull();
+  });
+
+  it("is forgotten when limits are changed", () => {
+    const { gate, check } = open();
+    gate.clear();
+    expect(check()).toBeNull();
+  });
+
+  it.each([
+    ["tokens, which come back when a request ends", refused({ which: "tokens" })],
+    ["a place, which comes back when a request ends", refused({ which: "concurrency" })],
+    ["a model, which is in the body", refused({ owner: { kind: "model", id: "m" } })],
+    ["a share of a limit, which ends with the store's return", { ...refused(), degraded: true }],
+  ])("is not who lacks %s", (_what, refusal) => {
+    expect(open(refusal).check()).toBeNull();
+  });
+});

@@ -1,0 +1,269 @@
+import { describe, expect, it } from "vitest";
+import { ServiceError } from "../../../../src/domain/call/service-error.js";
+import { StoreGate } from "../../../../src/domain/call/store-gate.js";
+import type { AdmitRequest, Ledger, Settlement } from "../../../../src/domain/metering/ledger.js";
+import { LocalAdmission } from "../../../../src/domain/metering/local-admission.js";
+import { ResilientLedger, type WhenAway } from "../../../../src/domain/metering/resilient-ledger.js";
+import type { SettlementSpool, SpooledSettlement } from "../../../../src/domain/metering/settlement-spool.js";
+import { createVolatileState } from "../../../../src/state/volatile/volatile-state.js";
+import { silentLog } from "../../../support/core-harness.js";
+import { FakeClock } from "../../../support/fake-clock.js";
+
+/** A spool in memory that a test can look into. */
+function memorySpool(sizeMax = 100): SettlementSpool & { readonly kept: Settlement[] } {
+  const kept: Settlement[] = [];
+  return {
+    kept,
+    sizeMax,
+    get size() {
+      return kept.length;
+    },
+    oldestAtMs: null,
+    async append(settlement) {
+      if (kept.length >= sizeMax) throw away();
+      kept.push(settlement);
+    },
+    oldest: async () => kept.map((settlement, i): SpooledSettlement => ({ settlement, end: String(i) })),
+    release: async () => {},
+    close: async () => {},
+  };
+}
+
+function away(): ServiceError {
+  return new ServiceError("storage_unavailable", "The store does not answer.");
+}
+
+const owner = { kind: "key", id: "key_1" } as const;
+const limits = (requestsPerMinute: number) => ({ requestsPerMinute, tokensPerMinute: null, concurrency: null });
+
+function request(number: number, requestsPerMinute: number): AdmitRequest {
+  return {
+    requestId: `req_${number}`,
+    account: "a",
+    keyId: "key_1",
+    model: "m",
+    operation: "create_chat_completion",
+    reserve: { tokens: 0, costNano: 0 },
+    promptTokens: 0,
+    leaseMs: 60_000,
+    scopes: [{ owner, limits: limits(requestsPerMinute) }],
+    budgets: [],
+  };
+}
+
+function settlement(number: number, degraded: boolean): Settlement {
+  return {
+    requestId: `req_${number}`,
+    account: "a",
+    keyId: "key_1",
+    model: "m",
+    operation: "create_chat_completion",
+    why: "completed",
+    error: null,
+    promptTokens: 3,
+    completionTokens: 4,
+    cachedTokens: 0,
+    costNano: 0,
+    latencyMs: 1,
+    degraded,
+    event: null,
+    thresholds: [],
+    endedAtMs: null,
+  };
+}
+
+const gate = (clock: FakeClock) => new StoreGate({ clock, log: silentLog, says: { away: "away", back: "back" } });
+
+/** A real ledger in memory behind a link that a test cuts and mends. */
+function setUp(options: { whenAway?: WhenAway; replicas?: number; spoolMax?: number; whenFull?: "uncounted" } = {}) {
+  const clock = new FakeClock();
+  const state = createVolatileState({ clock });
+  const spool = memorySpool(options.spoolMax);
+  const unrecorded: string[] = [];
+  let isUp = true;
+  let asked = 0;
+  const link = <T>(answer: () => T): T => {
+    asked += 1;
+    if (!isUp) throw away();
+    return answer();
+  };
+  const inner: Ledger = {
+    ...state.ledger,
+    admit: async (wanted) => link(() => state.ledger.admit(wanted)),
+    settle: async (ended) => link(() => state.ledger.settle(ended)),
+    sweepLost: async (max, leaseMs) => link(() => state.ledger.sweepLost(max, leaseMs)),
+    liveLeases: async () => link(() => state.ledger.liveLeases()),
+  };
+  const ledger = new ResilientLedger({
+    inner,
+    gates: { admissions: gate(clock), settlements: gate(clock) },
+    spool,
+    local: new LocalAdmission({ clock, leasesMax: 1_000 }),
+    whenAway: options.whenAway ?? "local",
+    whenFull: options.whenFull ?? "refuse",
+    replicas: () => options.replicas ?? 1,
+    clock,
+    onUnrecorded: ({ requestId }) => unrecorded.push(requestId),
+  });
+  let number = 0;
+  /** How many of `count` requests are admitted under the limit. */
+  const admit = async (count: number, limit: number): Promise<number> => {
+    let admitted = 0;
+    for (let i = 0; i < count; i++) if ((await ledger.admit(request(number++, limit))).admitted) admitted += 1;
+    return admitted;
+  };
+  return {
+    clock,
+    ledger,
+    spool,
+    state,
+    unrecorded,
+    admit,
+    asked: () => asked,
+    cut: () => {
+      isUp = false;
+    },
+    mend: () => {
+      isUp = true;
+      clock.advance(1_000);
+    },
+  };
+}
+
+describe("ResilientLedger", () => {
+  it("goes on without the store, says so, and admits its share of the limit (state RL-16)", async () => {
+    const { ledger, admit, cut } = setUp({ replicas: 4 });
+    cut();
+    expect(await ledger.admit(request(-1, 40))).toMatchObject({ admitted: true, degraded: true });
+    expect(await admit(20, 40)).toBe(9);
+  });
+
+  it("what the store had left, shared among the replicas, is all that is admitted in that minute (state RL-16)", async () => {
+    const { admit, cut, clock } = setUp({ replicas: 2 });
+    expect(await admit(90, 100)).toBe(90);
+    cut();
+    expect(await admit(50, 100)).toBe(5);
+    clock.advance(66_000);
+    expect(await admit(200, 100)).toBe(50);
+  });
+
+  it("a refusal by a share says when to come back, and names the limit as it is set (state RL-16)", async () => {
+    const { ledger, admit, cut } = setUp({ replicas: 2 });
+    await admit(10, 10);
+    cut();
+    const refused = await ledger.admit(request(100, 10));
+    expect(refused).toMatchObject({ admitted: false, degraded: true, refusal: { which: "requests", limit: 10 } });
+    expect(
+      refused.admitted ? null : refused.refusal.which !== "budget" && refused.refusal.retryAfterMs,
+    ).toBeGreaterThan(0);
+  });
+
+  it("after the return, what was admitted without the store still counts until its window is over (state RL-17)", async () => {
+    const { admit, cut, mend, clock } = setUp({ replicas: 2 });
+    cut();
+    expect(await admit(100, 100)).toBe(50);
+    mend();
+    // The other replica is taken to have admitted as much.
+    expect(await admit(10, 100)).toBe(0);
+    clock.advance(66_000);
+    expect(await admit(200, 100)).toBe(100);
+  });
+
+  it("is back with the store within a second of its return, and asks little meanwhile (state RL-17)", async () => {
+    const { admit, cut, mend, asked, ledger } = setUp();
+    cut();
+    await admit(100, 1_000);
+    expect(asked()).toBeLessThan(10);
+    mend();
+    expect(await ledger.admit(request(500, 1_000))).toMatchObject({ admitted: true, degraded: false });
+  });
+
+  it("a store that is too slow for admissions and not for settlements is not asked for admissions (state RL-16)", async () => {
+    const { ledger, state, asked, admit } = setUp();
+    let tooSlow = 0;
+    state.ledger.admit = () => {
+      tooSlow += 1;
+      throw away();
+    };
+    for (let number = 0; number < 20; number += 1) {
+      await admit(1, 1_000);
+      await ledger.settle(settlement(number, true));
+    }
+    expect(tooSlow).toBe(3);
+    expect(asked()).toBe(3 + 20);
+  });
+
+  it("while the store takes no settlements no request waits to find out whether it does again (USE-11)", async () => {
+    const { ledger, spool, cut, mend, asked } = setUp();
+    cut();
+    for (let number = 0; number < 10; number += 1) await ledger.settle(settlement(number, false));
+    mend();
+    await ledger.settle(settlement(10, false));
+    expect(asked()).toBe(3);
+    expect(spool.kept).toHaveLength(11);
+  });
+
+  it("takes nobody for dead until all processes have handed in what ended while the store was away (USE-13)", async () => {
+    const { ledger, state, clock, cut, mend } = setUp();
+    await state.ledger.admit(request(1, 1_000));
+    cut();
+    clock.advance(61_000);
+    await expect(ledger.sweepLost(10, 60_000)).rejects.toMatchObject({ code: "storage_unavailable" });
+    mend();
+    expect(await ledger.sweepLost(10, 60_000)).toEqual([]);
+    clock.advance(30_000);
+    expect(await ledger.sweepLost(10, 60_000)).toMatchObject([{ requestId: "req_1" }]);
+  });
+
+  it("takes no request for lost whose end waits in its own spool (USE-13)", async () => {
+    const { ledger, state, spool, clock, cut, mend } = setUp();
+    await state.ledger.admit(request(1, 1_000));
+    cut();
+    await ledger.settle(settlement(1, false));
+    mend();
+    clock.advance(61_000);
+    expect(await ledger.sweepLost(10, 60_000)).toEqual([]);
+    for (const waiting of spool.kept.splice(0)) await state.ledger.settle(waiting);
+    expect(await ledger.sweepLost(10, 60_000)).toEqual([]);
+  });
+
+  it("refuses with 503 or lets all in, when it is set so (state RL-16)", async () => {
+    const deny = setUp({ whenAway: "deny" });
+    deny.cut();
+    await expect(deny.admit(1, 10)).rejects.toMatchObject({ code: "storage_unavailable" });
+    const allow = setUp({ whenAway: "allow" });
+    allow.cut();
+    expect(await allow.admit(30, 10)).toBe(30);
+  });
+
+  it("a settlement that the store does not take waits in the spool, with the time of its end (USE-11)", async () => {
+    const { ledger, spool, clock, cut, state } = setUp();
+    await ledger.admit(request(1, 10));
+    cut();
+    expect(await ledger.settle(settlement(1, false))).toEqual({ duplicate: false, crossed: [] });
+    expect(spool.kept).toMatchObject([{ requestId: "req_1", endedAtMs: clock.now() }]);
+    expect(await state.usage.rows({ account: "a", width: "day", fromMs: 0, toMs: 1e15 })).toEqual([]);
+  });
+
+  it("a full spool refuses new requests, or lets them go on uncounted with an alarm (USE-12)", async () => {
+    const refuse = setUp({ spoolMax: 1 });
+    refuse.cut();
+    await refuse.ledger.settle(settlement(1, false));
+    await expect(refuse.admit(1, 10)).rejects.toMatchObject({ code: "storage_unavailable" });
+    const goOn = setUp({ spoolMax: 1, whenFull: "uncounted" });
+    goOn.cut();
+    await goOn.ledger.settle(settlement(1, false));
+    await goOn.ledger.settle(settlement(2, false));
+    expect(goOn.unrecorded).toEqual(["req_2"]);
+    expect(await goOn.admit(1, 10)).toBe(1);
+  });
+
+  it("passes on what is no matter of the store's absence", async () => {
+    const { ledger, state } = setUp();
+    const fault = new Error("a defect");
+    state.ledger.settle = () => {
+      throw fault;
+    };
+    await expect(ledger.settle(settlement(1, false))).rejects.toBe(fault);
+  });
+});

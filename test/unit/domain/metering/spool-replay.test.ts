@@ -1,0 +1,76 @@
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { ServiceError } from "../../../../src/domain/call/service-error.js";
+import type { Ledger, Settlement } from "../../../../src/domain/metering/ledger.js";
+import { SpoolReplay } from "../../../../src/domain/metering/spool-replay.js";
+import { createSystemClock } from "../../../../src/lib/clock.js";
+import { FileSpool } from "../../../../src/state/spool/file-spool.js";
+import { createVolatileState } from "../../../../src/state/volatile/volatile-state.js";
+import { silentLog } from "../../../support/core-harness.js";
+import { eventually } from "../../../support/eventually.js";
+import { FakeClock } from "../../../support/fake-clock.js";
+
+function settlement(number: number, endedAtMs: number): Settlement {
+  return {
+    requestId: `req_${number}`,
+    account: "a",
+    keyId: null,
+    model: "m",
+    operation: "create_chat_completion",
+    why: "completed",
+    error: null,
+    promptTokens: 1,
+    completionTokens: 1,
+    cachedTokens: 0,
+    costNano: 0,
+    latencyMs: 1,
+    degraded: true,
+    event: null,
+    thresholds: [],
+    endedAtMs,
+  };
+}
+
+let folder: string;
+beforeEach(async () => {
+  folder = await mkdtemp(join(tmpdir(), "uis-replay-"));
+});
+afterEach(() => rm(folder, { recursive: true, force: true }));
+
+const endedAtMs = Date.UTC(2026, 2, 1, 23, 59);
+
+describe("SpoolReplay", () => {
+  it("hands over everything once the store answers, counted once and in the day in which it ended (USE-11)", async () => {
+    const state = createVolatileState({ clock: new FakeClock(Date.UTC(2026, 2, 2, 12)) });
+    const spool = await FileSpool.open({ folder, sizeMax: 1_000, log: silentLog });
+    await Promise.all(Array.from({ length: 200 }, (_, i) => spool.append(settlement(i, endedAtMs))));
+    let isUp = false;
+    let answers = 0;
+    const ledger: Pick<Ledger, "settle"> = {
+      async settle(each) {
+        if (!isUp) throw new ServiceError("storage_unavailable", "away");
+        const settled = await state.ledger.settle(each);
+        answers += 1;
+        // One answer of the store is lost on its way: the batch comes again.
+        if (answers === 70) throw new ServiceError("storage_unavailable", "away");
+        return settled;
+      },
+    };
+    let told = 0;
+    const onAnswered = () => {
+      told += 1;
+    };
+    const replay = new SpoolReplay({ ledger, spool, clock: createSystemClock(), log: silentLog, onAnswered });
+    expect(told).toBe(0);
+    isUp = true;
+    await eventually(() => spool.size === 0, "an empty spool");
+    await replay.close();
+    await spool.close();
+    const rows = await state.usage.rows({ account: "a", width: "day", fromMs: 0, toMs: 1e15 });
+    expect(rows).toMatchObject([{ startMs: Date.UTC(2026, 2, 1), requests: 200n, promptTokens: 200n }]);
+    expect(answers).toBeGreaterThan(200);
+    expect(told).toBeGreaterThan(0);
+  });
+});

@@ -1,0 +1,34 @@
+import { expect, it } from "vitest";
+import { Doctor, type Finding } from "../../../../src/domain/service/doctor.js";
+
+const finding: Finding = { check: "node", status: "ok", detail: "Node 24.14.1", fix: null };
+
+it("runs the checks once for all who ask meanwhile, and again for who asks later", async () => {
+  let runs = 0;
+  let finish = (): void => {};
+  const doctor = new Doctor(async () => {
+    runs += 1;
+    await new Promise<void>((resolve) => {
+      finish = resolve;
+    });
+    return [finding];
+  });
+  const both = [doctor.run(), doctor.run()];
+  expect(runs).toBe(1);
+  finish();
+  expect(await Promise.all(both)).toEqual([[finding], [finding]]);
+  const later = doctor.run();
+  finish();
+  await later;
+  expect(runs).toBe(2);
+});
+
+it("can be asked again after its checks have failed", async () => {
+  let runs = 0;
+  const doctor = new Doctor(() => {
+    runs += 1;
+    return runs === 1 ? Promise.reject(new Error("a fault")) : Promise.resolve([finding]);
+  });
+  await expect(doctor.run()).rejects.toThrow("a fault");
+  expect(await doctor.run()).toEqual([finding]);
+});

@@ -1,0 +1,65 @@
+import { describe, expect, it } from "vitest";
+import { errorOfEnd } from "../../../../src/domain/call/call-context.js";
+import { ServiceError } from "../../../../src/domain/call/service-error.js";
+import { createCoreHarness, silentLog } from "../../../support/core-harness.js";
+import { HandEngine } from "../../../support/hand-engine.js";
+import { chat, createLimitedHarness, failure } from "./limited-harness.js";
+
+describe("a refusal of a door", () => {
+  it("is charged once, and stands in the log as what it was (state RL-14)", async () => {
+    const lines: Record<string, unknown>[] = [];
+    const log = { ...silentLog, info: (fields: object) => void lines.push({ ...fields }) };
+    const { open, requestsCharged } = await createLimitedHarness({ log });
+    const { ctx } = await open();
+    ctx.refused(new ServiceError("invalid_json", "The body is not JSON."));
+    ctx.refused(new ServiceError("invalid_type", "Again."));
+    ctx.close();
+    expect(await requestsCharged()).toBe(1);
+    expect(lines).toMatchObject([{ outcome: "failed", error: "invalid_json" }]);
+  });
+
+  it("costs nothing when it is not the request's own fault (state RL-14)", async () => {
+    const { open, requestsCharged } = await createLimitedHarness();
+    const { ctx } = await open();
+    ctx.refused(new ServiceError("request_timeout", "Too slow."));
+    expect(await requestsCharged()).toBe(0);
+  });
+
+  it("costs nothing where no model runs", async () => {
+    const { open, requestsCharged } = await createLimitedHarness();
+    const { ctx } = await open("list_webhook_endpoints");
+    ctx.refused(new ServiceError("invalid_value", "No such page."));
+    expect(await requestsCharged()).toBe(0);
+  });
+
+  it.each(["client_left", "deadline", "shutting_down"] as const)(
+    "does not hide that the call was ended before: %s",
+    async (why) => {
+      const lines: Record<string, unknown>[] = [];
+      const log = { ...silentLog, info: (fields: object) => void lines.push({ ...fields }) };
+      const { open } = await createLimitedHarness({ log });
+      const { ctx, end } = await open("watch_models");
+      end(why);
+      const error = errorOfEnd(ctx.signal.reason);
+      ctx.refused(error);
+      ctx.close();
+      expect(lines).toMatchObject([{ outcome: why, error: error.code }]);
+    },
+  );
+
+  it("does not hide what a run has used that is still being settled", async () => {
+    const lines: Record<string, unknown>[] = [];
+    const log = { ...silentLog, info: (fields: object) => void lines.push({ ...fields }) };
+    const engine = new HandEngine();
+    const { core, open } = await createCoreHarness({ engines: [engine], log });
+    const { ctx, end } = await open();
+    const answering = failure(core.createChatCompletion(chat(), ctx));
+    const run = await engine.run();
+    run.usage = { promptTokens: 3, outTokens: 2, cachedTokens: 0 };
+    end("client_left");
+    ctx.refused(errorOfEnd(ctx.signal.reason));
+    ctx.close();
+    await answering;
+    expect(lines).toMatchObject([{ outcome: "client_left", prompt_tokens: 3, completion_tokens: 2 }]);
+  });
+});

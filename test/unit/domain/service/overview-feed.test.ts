@@ -1,0 +1,91 @@
+import { create } from "@bufbuild/protobuf";
+import { timestampFromMs } from "@bufbuild/protobuf/wkt";
+import { expect, it } from "vitest";
+import { SystemSchema } from "../../../../gen/unified/admin/v1/system_pb.js";
+import { Ended } from "../../../../src/domain/call/call-context.js";
+import { lookEveryMs, OverviewFeed } from "../../../../src/domain/service/overview-feed.js";
+import { FakeClock } from "../../../support/fake-clock.js";
+
+/** A service whose counters and latency a test moves, and how often it was looked at. */
+function world() {
+  const clock = new FakeClock();
+  const at = { requests: 0n, latencyMs: 1.1, looks: 0 };
+  const feed = new OverviewFeed({
+    clock,
+    status: {
+      async read() {
+        at.looks += 1;
+        return create(SystemSchema, {
+          now: timestampFromMs(clock.now()),
+          state: { ok: true, latencyMs: at.latencyMs },
+          counters: { requests: at.requests },
+        });
+      },
+    },
+  });
+  return { clock, at, feed };
+}
+
+it("tells all at once, then each look, and which of them found something new", async () => {
+  const { clock, at, feed } = world();
+  const watch = feed.watch(new AbortController().signal);
+  expect((await watch.next()).value).toMatchObject({ hasChanged: true, system: { counters: { requests: 0n } } });
+  const changes: boolean[] = [];
+  for (const change of [() => {}, () => (at.requests = 1n), () => (at.latencyMs = 1.2), () => (at.latencyMs = 40)]) {
+    const next = watch.next();
+    change();
+    await clock.advance(lookEveryMs);
+    changes.push((await next).value?.hasChanged);
+  }
+  expect(changes).toEqual([false, true, false, true]);
+});
+
+it("looks once for all who watch, and not at all when the last of them has left", async () => {
+  const { clock, at, feed } = world();
+  const watches = [1, 2, 3].map(() => feed.watch(new AbortController().signal));
+  await Promise.all(watches.map((watch) => watch.next()));
+  expect(at.looks).toBe(1);
+  const next = Promise.all(watches.map((watch) => watch.next()));
+  await clock.advance(lookEveryMs);
+  await next;
+  expect([at.looks, clock.pending]).toEqual([2, 1]);
+  await Promise.all(watches.map((watch) => watch.return(undefined)));
+  expect(clock.pending).toBe(0);
+  await clock.advance(10 * lookEveryMs);
+  expect(at.looks).toBe(2);
+});
+
+it("gives a slow reader the latest look, with all that has changed since its last one", async () => {
+  const { clock, at, feed } = world();
+  const watch = feed.watch(new AbortController().signal);
+  await watch.next();
+  for (const requests of [1n, 2n, 2n]) {
+    at.requests = requests;
+    await clock.advance(lookEveryMs);
+  }
+  expect((await watch.next()).value).toMatchObject({ hasChanged: true, system: { counters: { requests: 2n } } });
+  const next = watch.next();
+  await clock.advance(lookEveryMs);
+  expect((await next).value?.hasChanged).toBe(false);
+});
+
+it("ends with its call, for the call's reason, while it waits", async () => {
+  const { clock, feed } = world();
+  const stop = new AbortController();
+  const watch = feed.watch(stop.signal);
+  await watch.next();
+  const next = watch.next();
+  stop.abort(new Ended("shutting_down"));
+  await expect(next).rejects.toMatchObject({ code: "server_shutting_down" });
+  expect(clock.pending).toBe(0);
+});
+
+it("begins anew for who comes after everybody had left", async () => {
+  const { at, feed } = world();
+  const first = feed.watch(new AbortController().signal);
+  await first.next();
+  await first.return(undefined);
+  at.requests = 5n;
+  const { value } = await feed.watch(new AbortController().signal).next();
+  expect(value).toMatchObject({ hasChanged: true, system: { counters: { requests: 5n } } });
+});

@@ -1,0 +1,116 @@
+import { describe, expect, it } from "vitest";
+import type { CallFigures } from "../../../../src/domain/call/call-figures.js";
+import type { CatalogModel } from "../../../../src/domain/catalog/catalog-model.js";
+import { EngineError } from "../../../../src/domain/engine/engine.js";
+import { ServiceStatus, type ServiceStatusDeps } from "../../../../src/domain/service/service-status.js";
+
+const calls: CallFigures = {
+  counts: () => ({
+    requests: 7,
+    failed: 1,
+    rejected: 2,
+    clientLeft: 3,
+    promptTokens: 40,
+    completionTokens: 50,
+  }),
+  durations: () => [{ name: "request", count: 4, p50Ms: 1, p95Ms: 2, p99Ms: 3 }],
+};
+
+const deployment = (state: { loaded?: { producedTokens: number; restarts: number }; failure?: EngineError }) => ({
+  queue: { slots: 2, busy: 1, waiting: 3 },
+  model: state.loaded === undefined ? null : { stats: () => ({ slotsBusy: 1, ...state.loaded }) },
+  failure: state.failure ?? null,
+});
+
+/** What the status reads of a model, and no more. */
+function modelOf(id: string, deployments: readonly ReturnType<typeof deployment>[]): CatalogModel {
+  const loaded = deployments.find(({ model }) => model !== null)?.model ?? null;
+  const hasFailed = deployments.every(({ failure }) => failure !== null);
+  return { id, deployments, loaded, hasFailed } as unknown as CatalogModel;
+}
+
+function statusOf(changes: Partial<ServiceStatusDeps> = {}): ServiceStatus {
+  let nowMs = 1_000;
+  return new ServiceStatus({
+    clock: {
+      now: () => {
+        nowMs += 500;
+        return nowMs;
+      },
+    },
+    state: {
+      kind: "redis",
+      health: async () => ({ ok: true, latencyMs: 1.5, durability: "one-second", warnings: ["of the store"] }),
+      replicas: () => 2,
+      deliveries: { due: async () => 9 },
+    },
+    catalog: { all: () => [] },
+    calls,
+    spooled: () => ({ size: 4 }),
+    endpointsFailing: () => 1,
+    warnings: ["of the settings"],
+    ...changes,
+  });
+}
+
+describe("the status of the service", () => {
+  it("tells what is counted, kept, due and to be looked at", async () => {
+    expect(await statusOf().read()).toMatchObject({
+      startedAt: { seconds: 1n, nanos: 500_000_000 },
+      now: { seconds: 2n },
+      state: { kind: "redis", ok: true, latencyMs: 1.5, durability: "one-second", replicas: 2, spooled: 4n },
+      counters: {
+        requests: 7n,
+        failed: 1n,
+        rejected: 2n,
+        clientLeft: 3n,
+        promptTokens: 40n,
+        completionTokens: 50n,
+      },
+      latencies: [{ name: "request", count: 4n, p50Ms: 1, p95Ms: 2, p99Ms: 3 }],
+      deliveriesDue: 9n,
+      endpointsFailing: 1,
+      warnings: ["of the store", "of the settings"],
+    });
+  });
+
+  it("tells where it listens once the start has told it", async () => {
+    const status = statusOf();
+    expect((await status.read()).listeners).toBeUndefined();
+    const listening = { host: "0.0.0.0", httpPort: 8080, grpcPort: 50_051, tls: true };
+    status.listensOn(listening);
+    expect((await status.read()).listeners).toMatchObject(listening);
+  });
+
+  it("a model is ready with one loaded deployment, loading while one may still come, and failed when none will", async () => {
+    const failure = new EngineError("internal", "the file is damaged");
+    const models = [
+      modelOf("ready", [deployment({ loaded: { producedTokens: 10, restarts: 2 } }), deployment({ failure })]),
+      modelOf("loading", [deployment({})]),
+      modelOf("failed", [deployment({ failure })]),
+    ];
+    const { models: told } = await statusOf({ catalog: { all: () => models } }).read();
+    expect(told).toMatchObject([
+      { id: "ready", state: "ready", slots: 4, running: 2, waiting: 6, producedTokens: 10n, restarts: 2 },
+      { id: "loading", state: "loading", slots: 2, problem: "" },
+      { id: "failed", state: "failed", problem: "the file is damaged" },
+    ]);
+  });
+
+  it("a store that is away is told of, and takes nothing else from the status", async () => {
+    const status = statusOf({
+      state: {
+        kind: "redis",
+        health: async () => ({ ok: false, latencyMs: 0, durability: "one-second", warnings: ["it does not answer"] }),
+        replicas: () => 1,
+        deliveries: { due: () => Promise.reject(new Error("away")) },
+      },
+    });
+    expect(await status.read()).toMatchObject({
+      state: { ok: false },
+      deliveriesDue: 0n,
+      counters: { requests: 7n },
+      warnings: ["it does not answer", "of the settings"],
+    });
+  });
+});
