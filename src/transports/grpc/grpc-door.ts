@@ -67,12 +67,6 @@ export function createGrpcDoor(deps: GrpcDoorDeps): GrpcDoor {
   };
 }
 
-const keepAlive = { timeMs: 30_000, timeoutMs: 10_000 } as const;
-/** Connections are renewed, so that clients behind a name see new replicas. */
-const connectionAgeMs = 5 * 60_000;
-/** Calls go on while their connection is renewed: the longest deadline that can be set, as each ends by its own. */
-const connectionAgeGraceMs = 24 * 60 * 60_000;
-
 function serverOptions(limits: ServiceLimits, interceptor: ServerInterceptor): ServerOptions {
   return {
     interceptors: [interceptor],
@@ -83,9 +77,5 @@ function serverOptions(limits: ServiceLimits, interceptor: ServerInterceptor): S
     },
     "grpc.max_send_message_length": -1,
     "grpc.max_concurrent_streams": limits.grpcStreamsMax,
-    "grpc.keepalive_time_ms": keepAlive.timeMs,
-    "grpc.keepalive_timeout_ms": keepAlive.timeoutMs,
-    "grpc.max_connection_age_ms": connectionAgeMs,
-    "grpc.max_connection_age_grace_ms": connectionAgeGraceMs,
   };
 }

@@ -1,13 +1,15 @@
 import { createServer, type Socket } from "node:net";
 import { type ConnectionInjector, type Server, ServerCredentials } from "@grpc/grpc-js";
-import { fixedLimits } from "../../contract/limits.js";
 import type { Clock } from "../../domain/call/ports.js";
 import type { TlsFiles } from "../../lib/tls-files.js";
-import { beforeHeaders, clampTimeout } from "./request-headers.js";
+import { Http2Sessions } from "./http2-sessions.js";
 import { TlsCredentials } from "./tls-credentials.js";
 
 /** After the grace of a drain: how long clients have to take their last status. */
 const lastWordsMs = 1_000;
+
+/** TCP keepalive finds lost clients of sessions that can no longer be pinged. */
+const socketOptions = { noDelay: true, keepAlive: true, keepAliveInitialDelay: 30_000 } as const;
 
 /**
  * The sockets of a grpc-js server. They are accepted here and injected, because grpc-js' own listening hides why a port
@@ -18,8 +20,9 @@ export class GrpcListener {
   readonly #clock: Clock;
   readonly #tls: TlsCredentials | null;
   readonly #injector: ConnectionInjector;
+  readonly #sessions: Http2Sessions;
   readonly #sockets = new Set<Socket>();
-  readonly #tcp = createServer({ noDelay: true }, (socket) => this.#accept(socket));
+  readonly #tcp = createServer(socketOptions, (socket) => this.#accept(socket));
   readonly #onGone: (() => void)[] = [];
 
   constructor(grpc: Server, tls: TlsFiles | null, clock: Clock) {
@@ -27,7 +30,7 @@ export class GrpcListener {
     this.#clock = clock;
     this.#tls = tls === null ? null : new TlsCredentials(tls);
     this.#injector = grpc.createConnectionInjector(this.#tls ?? ServerCredentials.createInsecure());
-    beforeHeaders(grpc, clampTimeout);
+    this.#sessions = new Http2Sessions(grpc, clock);
   }
 
   get connections(): number {
@@ -52,8 +55,7 @@ export class GrpcListener {
    */
   async drain(graceMs: number, graceOver: () => void): Promise<void> {
     const gone = this.#stopAccepting();
-    // GOAWAY: clients finish their calls here and make new ones elsewhere. Until when is decided below.
-    this.#injector.drain(fixedLimits.int32Max);
+    this.#sessions.drain();
     if (!(await this.#within(graceMs, gone))) {
       graceOver();
       if (!(await this.#within(lastWordsMs, gone))) for (const socket of this.#sockets) socket.destroy();

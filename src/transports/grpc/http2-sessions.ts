@@ -1,0 +1,156 @@
+import { constants, type Http2Server, type IncomingHttpHeaders, type ServerHttp2Session } from "node:http2";
+import type { Server } from "@grpc/grpc-js";
+import { fixedLimits } from "../../contract/limits.js";
+import type { Clock } from "../../domain/call/ports.js";
+
+/** How often every session is looked at. All other times are counted in these checks, so a blocked process loses none. */
+const checkMs = 1_000;
+/** A session is pinged after so many checks without a ping. */
+const pingEveryChecks = 30;
+/** A ping that is not answered within so many checks means that the client is gone. */
+const answerChecks = 10;
+/** Connections are renewed, so that clients behind a name see new replicas. */
+const ageMs = 5 * 60_000;
+/** Ages are spread by this share, so that clients that came together do not reconnect together. */
+const ageJitter = 0.1;
+
+/** Size of a PING frame, which is also that of its answer. */
+const pingFrameBytes = 17;
+
+/**
+ * The longest header list that Node decodes. A longer one resets its stream, and a single value of 64 KiB or more ends
+ * the whole connection, so clients are told the size: those that honour it fail the call on their side.
+ */
+const headerListBytesMax = 65_535;
+
+interface Tracked {
+  readonly session: ServerHttp2Session;
+  readonly retiresAtMs: number;
+  openStreams: number;
+  isRetired: boolean;
+  checksSincePing: number;
+  /** Bytes that the socket had sent when the ping that is not answered yet was queued; null: no ping is waiting. */
+  sentBeforePing: number | null;
+  bytesRead: number;
+}
+
+/**
+ * The HTTP/2 sessions of a grpc-js server: keepalive, connection age and draining.
+ *
+ * grpc-js has options for these, but its keepalive ends running calls: it pings sessions that Node has marked as closing,
+ * where `ping` sends nothing and returns undefined, and takes that for a lost client. Here such sessions are not pinged,
+ * and a session that is retired gets a GOAWAY frame without being marked, so that pings go on until its last call ends.
+ */
+export class Http2Sessions {
+  readonly #clock: Clock;
+  readonly #tracked = new Set<Tracked>();
+  #isDraining = false;
+  #cancelCheck: (() => void) | null = null;
+
+  /** `grpc` must have its connection injector. Its HTTP/2 servers are a private field, read here and nowhere else. */
+  constructor(grpc: Server, clock: Clock) {
+    this.#clock = clock;
+    const { http2Servers } = grpc as unknown as { http2Servers: ReadonlyMap<Http2Server, unknown> };
+    for (const server of http2Servers.keys()) {
+      server.on("session", (session) => this.#track(session));
+      server.prependListener("stream", (_stream, headers) => clampTimeout(headers));
+    }
+  }
+
+  /** Sends GOAWAY to every client, also to those that connect from now on. Running calls go on. */
+  drain(): void {
+    this.#isDraining = true;
+    for (const tracked of this.#tracked) retire(tracked);
+  }
+
+  #track(session: ServerHttp2Session): void {
+    const spread = 1 + ageJitter * (2 * Math.random() - 1);
+    const tracked: Tracked = {
+      session,
+      retiresAtMs: this.#clock.monotonic() + ageMs * spread,
+      openStreams: 0,
+      isRetired: false,
+      checksSincePing: 0,
+      sentBeforePing: null,
+      bytesRead: 0,
+    };
+    this.#tracked.add(tracked);
+    session.settings({ maxHeaderListSize: headerListBytesMax });
+    session.on("stream", (stream) => {
+      tracked.openStreams += 1;
+      stream.once("close", () => {
+        tracked.openStreams -= 1;
+        if (tracked.isRetired && tracked.openStreams === 0) session.close();
+      });
+    });
+    session.once("close", () => this.#tracked.delete(tracked));
+    if (this.#isDraining) retire(tracked);
+    this.#checkLater();
+  }
+
+  #checkLater(): void {
+    this.#cancelCheck ??= this.#clock.after(checkMs, () => {
+      this.#cancelCheck = null;
+      for (const tracked of this.#tracked) this.#check(tracked);
+      if (this.#tracked.size > 0) this.#checkLater();
+    });
+  }
+
+  #check(tracked: Tracked): void {
+    const { session } = tracked;
+    if (!tracked.isRetired && this.#clock.monotonic() >= tracked.retiresAtMs) retire(tracked);
+    // A client that sent GOAWAY finishes its calls. It cannot be pinged; TCP keepalive finds out when it is gone.
+    if (session.closed || session.destroyed) return;
+    tracked.checksSincePing += 1;
+    if (tracked.sentBeforePing !== null) {
+      if (tracked.checksSincePing >= answerChecks || isStuck(session, tracked.sentBeforePing)) session.destroy();
+      return;
+    }
+    const { bytesRead } = session.socket;
+    const hasReceived = bytesRead - tracked.bytesRead > pingFrameBytes;
+    tracked.bytesRead = bytesRead;
+    if (hasReceived || tracked.checksSincePing >= pingEveryChecks) ping(tracked);
+  }
+}
+
+/** GOAWAY: the client finishes its calls here and makes new ones elsewhere. */
+function retire(tracked: Tracked): void {
+  const { session } = tracked;
+  if (tracked.isRetired || session.closed || session.destroyed) return;
+  tracked.isRetired = true;
+  session.goaway(constants.NGHTTP2_NO_ERROR);
+  if (tracked.openStreams === 0) session.close();
+}
+
+function ping(tracked: Tracked): void {
+  const { session } = tracked;
+  tracked.sentBeforePing = session.socket.bytesWritten;
+  tracked.checksSincePing = 0;
+  session.ping((error) => {
+    tracked.sentBeforePing = null;
+    if (error !== null) session.destroy();
+  });
+}
+
+/**
+ * Whether Node has stopped the session after a connection error, such as a header that cannot be decoded, and left its
+ * socket open without an event: since the ping nothing was sent, although the socket has room. `writeQueueSize` of the
+ * handle is undocumented, read here and nowhere else; the test of large metadata fails when it is gone.
+ */
+function isStuck({ socket, state }: ServerHttp2Session, sentBeforePing: number): boolean {
+  const { _handle: handle } = socket as unknown as { _handle?: { readonly writeQueueSize?: number } | null };
+  const hasRoom = handle?.writeQueueSize === 0;
+  return hasRoom && socket.bytesWritten === sentBeforePing && (state.outboundQueueSize ?? 0) > 0;
+}
+
+const timeoutHeader = "grpc-timeout";
+const timeoutForm = /^(\d{1,8})([HMSmun])$/;
+const unitMs: Readonly<Record<string, number>> = { H: 3_600_000, M: 60_000, S: 1_000, m: 1, u: 1e-3, n: 1e-6 };
+
+/** Shortens a timeout that no timer can hold, before grpc-js reads it: its timer would overflow and end the call. */
+function clampTimeout(headers: IncomingHttpHeaders): void {
+  const [, amount, unit] = timeoutForm.exec(String(headers[timeoutHeader])) ?? [];
+  if (amount === undefined || unit === undefined) return;
+  const timeoutMs = Number(amount) * (unitMs[unit] ?? 1);
+  if (timeoutMs > fixedLimits.int32Max) headers[timeoutHeader] = `${Math.floor(fixedLimits.int32Max / 1_000)}S`;
+}

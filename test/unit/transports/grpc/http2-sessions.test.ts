@@ -1,0 +1,158 @@
+import { setImmediate as turn } from "node:timers/promises";
+import { create, toBinary } from "@bufbuild/protobuf";
+import { status } from "@grpc/grpc-js";
+import { describe, expect, it, onTestFinished } from "vitest";
+import {
+  InferenceService,
+  StreamChatCompletionRequestSchema,
+} from "../../../../gen/unified/inference/v1/inference_service_pb.js";
+import { grpcPath } from "../../../../src/lib/grpc-definition.js";
+import { eventually } from "../../../support/eventually.js";
+import { FakeClock } from "../../../support/fake-clock.js";
+import { handCredential, textChunk } from "../../../support/hand-core.js";
+import { answerOf, grpcFrame, RawGrpc, statusOf } from "../../../support/raw-grpc.js";
+import { type HeaderList, RawHttp2, type RawHttp2Options } from "../../../support/raw-http2.js";
+import { startDoor } from "./start-door.js";
+
+const streamPath = grpcPath(InferenceService.method.streamChatCompletion);
+const params = { model: "m" };
+const message = toBinary(StreamChatCompletionRequestSchema, create(StreamChatCompletionRequestSchema, { params }));
+const requestHeaders: HeaderList = [
+  [":method", "POST"],
+  [":scheme", "http"],
+  [":path", streamPath],
+  [":authority", "localhost"],
+  ["content-type", "application/grpc+proto"],
+  ["te", "trailers"],
+  ["authorization", handCredential],
+];
+
+/** A door on a clock that the test moves, whose streams give a first piece and the rest once `finish` is called. */
+async function startOnFakeClock() {
+  const clock = new FakeClock();
+  const started = await startDoor({ clock });
+  let finish = (): void => {};
+  const finished = new Promise<void>((resolve) => {
+    finish = resolve;
+  });
+  started.core.chunks = async function* () {
+    yield textChunk("Hel");
+    await finished;
+    yield textChunk("lo.");
+  };
+  /** Lets seconds pass; after each one frames travel in both directions. */
+  async function pass(seconds: number): Promise<void> {
+    for (let second = 0; second < seconds; second += 1) {
+      clock.advance(1_000);
+      for (let turns = 0; turns < 4; turns += 1) await turn();
+    }
+  }
+  return { ...started, clock, finish, pass };
+}
+
+/** The same with a stream of Node's client that runs. */
+async function startStream() {
+  const started = await startOnFakeClock();
+  const raw = new RawGrpc(started.address);
+  onTestFinished(() => raw.close());
+  const goaway = new Promise((resolve) => raw.session.once("goaway", resolve));
+  const stream = raw.start(streamPath, { authorization: handCredential });
+  const answer = answerOf(stream);
+  const responded = new Promise((resolve) => stream.once("response", resolve));
+  stream.end(grpcFrame(message));
+  await responded;
+  return { ...started, raw, goaway, answer };
+}
+
+/** The same with a stream of a client made of frames. */
+async function startFrames(options: RawHttp2Options) {
+  const started = await startOnFakeClock();
+  const frames = new RawHttp2(started.port, options);
+  onTestFinished(() => frames.close());
+  frames.sendHeaders(1, requestHeaders);
+  await started.core.opened();
+  return { ...started, frames };
+}
+
+describe("connection age", () => {
+  it("a stream of 11 minutes ends whole, though its connection is retired after 5", async () => {
+    const { goaway, answer, finish, pass, door } = await startStream();
+    await pass(5.5 * 60);
+    await goaway;
+    await pass(5.5 * 60);
+    finish();
+    expect(statusOf(await answer).code).toBe(status.OK);
+    await eventually(() => door.connections() === 0, "the old connection is closed");
+  });
+
+  it("a retired connection is still pinged, and closed with its last stream", async () => {
+    const { frames, finish, pass, door } = await startFrames({ answersPings: true });
+    frames.sendLast(1, grpcFrame(message));
+    await pass(5.5 * 60);
+    expect(frames.seen).toMatchObject({ goaways: 1 });
+    const before = frames.seen.pings;
+    await pass(5 * 60);
+    expect(frames.seen.pings - before).toBeGreaterThanOrEqual(9);
+    expect(door.connections()).toBe(1);
+    finish();
+    await frames.closed;
+  });
+
+  it("a connection without calls is closed when it is retired", async () => {
+    const { answer, finish, pass, door } = await startStream();
+    finish();
+    expect(statusOf(await answer).code).toBe(status.OK);
+    await pass(4 * 60);
+    expect(door.connections()).toBe(1);
+    await pass(2 * 60);
+    await eventually(() => door.connections() === 0, "the connection is closed");
+  });
+});
+
+describe("drain", () => {
+  it("a stream that runs for a minute after the drain began ends whole, REL-10, GRPC-16", async () => {
+    const { answer, finish, pass, door } = await startStream();
+    const drained = door.drain(120_000);
+    await pass(60);
+    finish();
+    expect(statusOf(await answer).code).toBe(status.OK);
+    await drained;
+  });
+
+  it("a stream ends whole, too, when its client has sent GOAWAY", async () => {
+    const { raw, answer, finish, pass } = await startStream();
+    raw.session.close();
+    await pass(60);
+    finish();
+    expect(statusOf(await answer).code).toBe(status.OK);
+  });
+});
+
+describe("a lost connection", () => {
+  it("is closed within a minute when its client answers no ping, and its call ends", async () => {
+    const { core, frames, pass, door } = await startFrames({ answersPings: false });
+    await pass(60);
+    await frames.closed;
+    expect(door.connections()).toBe(0);
+    expect(core.whyEnded(core.last)).toBe("client_left");
+  });
+
+  it("is closed within two seconds after a metadata value of 100 KiB, which HTTP/2 cannot decode", async () => {
+    const { core, frames, pass } = await startFrames({ answersPings: true });
+    await pass(2);
+    frames.sendHeaders(3, [...requestHeaders, ["x-large", "a".repeat(100 * 1024)]]);
+    await eventually(() => frames.seen.goaways === 1, "HTTP/2 gave up");
+    await pass(2);
+    await frames.closed;
+    expect(core.whyEnded(core.calls[0] ?? core.last)).toBe("client_left");
+  });
+});
+
+describe("the size of a header list", () => {
+  it("is announced, so that clients which honour it fail the call and keep the connection", async () => {
+    const { address } = await startDoor();
+    const raw = new RawGrpc(address);
+    onTestFinished(() => raw.close());
+    await eventually(() => raw.session.remoteSettings?.maxHeaderListSize === 65_535, "the setting arrived");
+  });
+});
