@@ -1,19 +1,20 @@
 import { closeSync, ftruncateSync, openSync, readFileSync, rmSync, writeSync } from "node:fs";
 import { join } from "node:path";
 import type { Logger } from "../../domain/call/ports.js";
+import { fromCheckedLine, toCheckedLine } from "../../lib/checked-line.js";
 import type { LiveRow } from "./live-rows.js";
 
-/** Two files in turn: while one is written, the other still has what the database may not have yet. */
+/** Written alternately: the file that is not being written still has what the database may lack. */
 const fileNames = ["uis.live-a", "uis.live-b"] as const;
-/** When a file has this many bytes, and the change before was long ago, the other one is begun. */
+/** At this size, and `rotateEveryMs` after the last change, the other file is truncated and written. */
 const fileBytes = 1024 * 1024;
-/** By far longer than a row of a running request takes into the database. */
-const changeEveryMs = 10_000;
+/** Far longer than the row of a running request takes to reach the database. */
+const rotateEveryMs = 10_000;
 
 /**
- * Notes each admission the moment it is made, before its answer can begin. A running request has its row in the database
- * some milliseconds later; a process that is killed before leaves its trace here, so that the next one can account for
- * it. Written to the kernel and not synced: that survives the process, which is all that it is for.
+ * Appends a line for each admission before its answer begins. The row of a running request reaches the database some
+ * milliseconds later; after a kill in between, the next process finds the request here. Written without a sync, so it
+ * survives the process and not a power cut.
  */
 export class AdmissionJournal {
   readonly #paths: readonly string[];
@@ -22,23 +23,27 @@ export class AdmissionJournal {
   readonly #log: Logger;
   #current = 0;
   #bytes = 0;
-  #changedAtMs: number;
+  #rotatedAtMs: number;
   #isFailing = false;
 
-  /** Begins with empty files. `now` is monotonic. Throws what the file system says. */
+  /** Truncates both files. `now` is monotonic. Throws the file system's errors. */
   constructor(dataDir: string, now: () => number, log: Logger) {
     this.#paths = fileNames.map((name) => join(dataDir, name));
     this.#files = this.#paths.map((path) => openFresh(path));
     this.#now = now;
     this.#log = log;
-    this.#changedAtMs = now();
+    this.#rotatedAtMs = now();
   }
 
-  /** Never throws: a request is not refused because its death could go unnoticed; it is logged once. */
+  /** Never throws: a request is not rejected because its crash could go unnoticed. The first failure is logged. */
   note(row: LiveRow): void {
+    // A write that failed may have left half a line: the next one begins on a line of its own.
+    const line = `${this.#isFailing ? "\n" : ""}${toCheckedLine(JSON.stringify(row))}`;
     try {
-      this.#bytes += writeSync(this.#file(), `${JSON.stringify(row)}\n`);
-      if (this.#bytes >= fileBytes && this.#now() - this.#changedAtMs >= changeEveryMs) this.#change();
+      const written = writeSync(this.#file(), line);
+      this.#bytes += written;
+      if (written < Buffer.byteLength(line)) throw new Error(`the disk took ${written} bytes of a line only`);
+      if (this.#bytes >= fileBytes && this.#now() - this.#rotatedAtMs >= rotateEveryMs) this.#rotate();
       this.#isFailing = false;
     } catch (err) {
       if (!this.#isFailing) this.#log.warn({ err }, "running requests cannot be noted in the data folder");
@@ -46,17 +51,17 @@ export class AdmissionJournal {
     }
   }
 
-  /** After the store has closed: nothing runs any more. */
+  /** Call it once the store has closed: no request runs any more. */
   close(): void {
     for (const file of this.#files) closeSync(file);
     for (const path of this.#paths) rmSync(path, { force: true });
   }
 
-  #change(): void {
+  #rotate(): void {
     this.#current = 1 - this.#current;
     ftruncateSync(this.#file(), 0);
     this.#bytes = 0;
-    this.#changedAtMs = this.#now();
+    this.#rotatedAtMs = this.#now();
   }
 
   #file(): number {
@@ -66,24 +71,54 @@ export class AdmissionJournal {
   }
 }
 
-/** What was noted belongs to a state that another one takes the place of. */
-export function removeAdmissionJournal(dataDir: string): void {
-  for (const name of fileNames) rmSync(join(dataDir, name), { force: true });
-}
-
-/** For appending: after it was cut to nothing, the next line is the first again. */
+/** Opened for appending, so that after a truncation the next line is the first one. */
 function openFresh(path: string): number {
   const file = openSync(path, "a", 0o600);
   ftruncateSync(file, 0);
   return file;
 }
 
-/** What the process before this one noted; of a line that is not whole, nothing. Call it with the database locked. */
-export function readAdmissionJournal(dataDir: string): readonly LiveRow[] {
-  return fileNames.flatMap((name) => {
-    const lines = readIfThere(join(dataDir, name)).split("\n").slice(0, -1);
-    return lines.map((line) => JSON.parse(line) as LiveRow);
-  });
+/** The journal of the process before this one. */
+export interface FormerJournal {
+  readonly rows: readonly LiveRow[];
+  /** Lines that a full disk, a crash or something else has damaged. They are skipped. */
+  readonly unreadable: number;
+}
+
+/** Call it with the database locked. Damage never makes it throw. */
+export function readAdmissionJournal(dataDir: string): FormerJournal {
+  const lines = fileNames.flatMap((name) => readIfThere(join(dataDir, name)).split("\n")).filter((line) => line !== "");
+  const rows = lines.map(rowOf).filter((row) => row !== null);
+  return { rows, unreadable: lines.length - rows.length };
+}
+
+/** Deletes the journal of a state that a restored one replaces. */
+export function removeAdmissionJournal(dataDir: string): void {
+  for (const name of fileNames) rmSync(join(dataDir, name), { force: true });
+}
+
+/** Null for a damaged line. Version 0.1 wrote the JSON alone. */
+function rowOf(line: string): LiveRow | null {
+  const text = line.startsWith("{") ? line : fromCheckedLine(line);
+  if (text === null) return null;
+  try {
+    const row: unknown = JSON.parse(text);
+    return isLiveRow(row) ? row : null;
+  } catch {
+    return null;
+  }
+}
+
+function isLiveRow(value: unknown): value is LiveRow {
+  if (typeof value !== "object" || value === null) return false;
+  const row = value as Partial<Record<keyof LiveRow, unknown>>;
+  const texts = [row.requestId, row.account, row.model, row.operation];
+  const numbers = [row.admittedAtMs, row.promptTokens, row.completionTokens];
+  return (
+    texts.every((text) => typeof text === "string") &&
+    numbers.every((number) => Number.isSafeInteger(number)) &&
+    (row.keyId === null || typeof row.keyId === "string")
+  );
 }
 
 function readIfThere(path: string): string {

@@ -45,7 +45,9 @@ export async function openEmbeddedState(deps: EmbeddedStateDeps): Promise<State>
     link.read("endpointCounts"),
   ]);
   const time = new StoreTime(clock, newestSettlementAtMs);
-  const left = await leftBehind(link, former, readAdmissionJournal(dataDir));
+  const { rows: noted, unreadable } = readAdmissionJournal(dataDir);
+  if (unreadable > 0) log.error({ lines: unreadable }, "skipped damaged lines of the journal of running requests");
+  const left = await leftBehind(link, former, noted);
   const journal = new AdmissionJournal(dataDir, () => clock.monotonic(), log);
   const changes = new LocalChanges();
   const due = new DueListeners();

@@ -1,6 +1,7 @@
 import { execFileSync } from "node:child_process";
-import { mkdir } from "node:fs/promises";
+import { appendFile, mkdir } from "node:fs/promises";
 import { connect, type Socket } from "node:net";
+import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { eventually } from "../../support/eventually.js";
 import { fillDisk, needsOwnMounts, onOwnDisk, withReadOnly } from "../../support/own-disk.js";
@@ -90,6 +91,20 @@ describe("a data folder that can be read and not be written", () => {
     expect(folder).toEqual({ code: 2, line: expect.stringMatching(/data folder .*read-only.*--data-dir/i) });
     const file = await served.refused({ models }, { env, under: (c) => withReadOnly(`${served.dataDir}/uis.db`, c) });
     expect(file).toEqual({ code: 2, line: expect.stringMatching(/uis\.db cannot be opened: .*make .*data writable/) });
+  });
+});
+
+describe("a journal of running requests that a full disk has damaged", () => {
+  it("never keeps the service from starting: damaged lines are skipped, counted and logged (E-20)", async () => {
+    const first = await served.start({ models }, { env });
+    expect((await new ServiceClient(first.line.api, first.line.api_key?.secret ?? "").chat("m")).status).toBe(200);
+    first.child.kill("SIGKILL");
+    await first.exited;
+    const half = '{"requestId":"req_1","acc';
+    await appendFile(join(served.dataDir, "uis.live-a"), `${half}${half}\n${"\0".repeat(512)}\nodd\n`);
+    const second = await served.start({ models }, { env });
+    expect((await new ServiceClient(second.line.api, first.line.api_key?.secret ?? "").chat("m")).status).toBe(200);
+    expect(second.stderr()).toMatch(/"lines":3.*damaged lines of the journal/);
   });
 });
 

@@ -1,4 +1,4 @@
-import { appendFileSync, mkdtempSync, readdirSync, rmSync, statSync } from "node:fs";
+import { appendFileSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
@@ -22,31 +22,59 @@ const row = (number: number) => ({
   promptTokens: 1,
   completionTokens: 0,
 });
-const ids = () => readAdmissionJournal(folder).map(({ requestId }) => requestId);
+const ids = () => readAdmissionJournal(folder).rows.map(({ requestId }) => requestId);
 
 describe("AdmissionJournal", () => {
-  it("has what was noted, at once, for whoever reads it after a kill (USE-13)", () => {
+  it("keeps what was noted for the process that reads it after a kill (USE-13)", () => {
     const journal = new AdmissionJournal(folder, () => 0, silentLog);
     journal.note(row(1));
     journal.note(row(2));
-    expect(readAdmissionJournal(folder)).toEqual([row(1), row(2)]);
+    expect(readAdmissionJournal(folder)).toEqual({ rows: [row(1), row(2)], unreadable: 0 });
     journal.close();
     expect(readdirSync(folder)).toEqual([]);
   });
 
-  it("leaves out a line that a kill cut off (USE-13)", () => {
+  it("skips a line that a kill cut off (USE-13)", () => {
     new AdmissionJournal(folder, () => 0, silentLog).note(row(1));
     appendFileSync(join(folder, "uis.live-a"), '{"requestId":"req_2","acc');
     expect(ids()).toEqual(["req_1"]);
   });
 
-  it("stays small, and never forgets what was noted in the last ten seconds", () => {
+  it.each([
+    ["a block of zeros", `${"\0".repeat(4096)}\n`],
+    ["an odd line", "what is this\n"],
+    ["a value that is no row", "null\n"],
+    ["a line joined to the half of another", '{"requestId":"req_8","acc{"requestId":"req_9"}\n'],
+  ])("skips and counts %s, and reads the lines around it (E-20)", (_, damage) => {
+    const journal = new AdmissionJournal(folder, () => 0, silentLog);
+    journal.note(row(1));
+    appendFileSync(join(folder, "uis.live-a"), damage);
+    journal.note(row(2));
+    expect(readAdmissionJournal(folder)).toEqual({ rows: [row(1), row(2)], unreadable: 1 });
+  });
+
+  it("skips a line whose bytes were changed (E-20)", () => {
+    const journal = new AdmissionJournal(folder, () => 0, silentLog);
+    journal.note(row(1));
+    journal.note(row(2));
+    const file = join(folder, "uis.live-a");
+    writeFileSync(file, readFileSync(file, "utf8").replace('"req_2"', '"req_3"'));
+    expect(readAdmissionJournal(folder)).toEqual({ rows: [row(1)], unreadable: 1 });
+  });
+
+  it("reads the lines of version 0.1, which have no checksum (E-20)", () => {
+    writeFileSync(join(folder, "uis.live-b"), `${JSON.stringify(row(1))}\n`);
+    expect(readAdmissionJournal(folder)).toEqual({ rows: [row(1)], unreadable: 0 });
+  });
+
+  it("stays small and never forgets what was noted in the last ten seconds", () => {
     const clock = new FakeClock();
     const journal = new AdmissionJournal(folder, () => clock.monotonic(), silentLog);
     const perSecond = 500;
     for (let second = 0; second < 60; second++) {
       for (let i = 0; i < perSecond; i++) journal.note(row(second * perSecond + i));
       clock.advance(1_000);
+      if (second % 4 !== 3) continue;
       const kept = new Set(ids());
       for (let back = 0; back < Math.min(10, second + 1) * perSecond; back += 97) {
         expect(kept.has(`req_${(second + 1) * perSecond - 1 - back}`)).toBe(true);

@@ -1,4 +1,4 @@
-import { chmod, mkdtemp, readdir, readFile, rm, writeFile } from "node:fs/promises";
+import { appendFile, chmod, mkdtemp, readdir, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
@@ -96,6 +96,19 @@ describe("FileSpool", () => {
       await writeFile(file, whole.slice(0, -cut));
       expect(await ids(await open())).toEqual(["req_1"]);
     }
+  });
+
+  it.each([
+    ["a block of zeros", `${"\0".repeat(4096)}\n`],
+    ["a settlement with a damaged threshold", '{"requestId":"req_7","thresholds":[{"limit":"x"}]}\n'],
+    ["a line whose bytes were changed", `12 00000000 {"thr":[1,2]}\n`],
+  ])("skips %s and keeps the lines around it (E-20)", async (_, damage) => {
+    const spool = await open();
+    await spool.append(settlement(1));
+    const [name] = await readdir(join(folder, "spool"));
+    await appendFile(join(folder, "spool", String(name)), damage);
+    await spool.append(settlement(2));
+    expect(await ids(await open())).toEqual(["req_1", "req_2"]);
   });
 
   it("refuses what does not fit, as storage_unavailable (USE-12)", async () => {
