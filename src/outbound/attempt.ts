@@ -3,11 +3,9 @@ import { request as httpsRequest } from "node:https";
 import type { Socket } from "node:net";
 import type { AttemptError } from "../domain/webhooks/delivery.js";
 import type { SendResult, WebhookRequest } from "../domain/webhooks/webhook-sender.js";
-import { printableLine } from "../lib/printable.js";
-import { AnswerExcerpt } from "./answer-excerpt.js";
-import { type AttemptPhase, attemptErrorOf } from "./attempt-failure.js";
-import type { CheckedLookup } from "./checked-lookup.js";
+import { printable, printableLine } from "../lib/printable.js";
 import type { ReceiverAgents } from "./receiver-agents.js";
+import { BlockedAddress, type CheckedLookup } from "./resolver.js";
 import type { Target } from "./target.js";
 
 export interface AttemptParts {
@@ -96,7 +94,7 @@ export class Attempt {
         "content-length": Buffer.byteLength(this.#request.body),
       },
       agent: this.#parts.agents.of(isSecure, isFresh),
-      lookup: this.#parts.lookup.forSocket(() => {
+      lookup: this.#parts.lookup.forSocket(this.#request.account, () => {
         if (this.#phase === "lookup") this.#phase = "connect";
       }),
       maxHeaderSize: headBytesMax,
@@ -183,5 +181,63 @@ export class Attempt {
 
   #elapsedMs(): number {
     return Math.round(performance.now() - this.#startedAtMs);
+  }
+}
+
+const shownBytesMax = 2_048;
+
+/** The beginning of an answer's body. */
+export class AnswerExcerpt {
+  readonly #chunks: Buffer[] = [];
+  #keptBytes = 0;
+  #bytes = 0;
+
+  /** Bytes of the body so far, kept or not. */
+  get bytes(): number {
+    return this.#bytes;
+  }
+
+  add(chunk: Buffer): void {
+    this.#bytes += chunk.length;
+    const missing = shownBytesMax - this.#keptBytes;
+    if (missing <= 0) return;
+    // A copy: a part of what was read would hold on to all of it.
+    const kept = chunk.length > missing ? Buffer.from(chunk.subarray(0, missing)) : chunk;
+    this.#chunks.push(kept);
+    this.#keptBytes += kept.length;
+  }
+
+  /** The first 2 KiB as UTF-8 text that no terminal obeys, of 2 KiB at most, too. A character that was cut is left out. */
+  text(): string {
+    if (this.#bytes === 0) return "";
+    const text = printable(new TextDecoder().decode(Buffer.concat(this.#chunks), { stream: true }));
+    // What is no UTF-8 has become longer.
+    const { read } = new TextEncoder().encodeInto(text, new Uint8Array(shownBytesMax));
+    return text.slice(0, read);
+  }
+}
+
+/** How far an attempt has come. */
+export type AttemptPhase = "lookup" | "connect" | "handshake" | "answer";
+
+/** The other side ended a connection that was there. */
+const resets = new Set(["ECONNRESET", "EPIPE", "ECONNABORTED"]);
+/** So did something on the way. */
+const losses = new Set(["ETIMEDOUT", "ENETRESET", "EHOSTUNREACH", "ENETUNREACH"]);
+
+/** What is noted of an error that Node reports in a phase. */
+export function attemptErrorOf(error: Error, phase: AttemptPhase): AttemptError {
+  const code = String((error as NodeJS.ErrnoException).code ?? "");
+  switch (phase) {
+    case "lookup":
+      return error instanceof BlockedAddress ? "blocked_address" : "dns";
+    case "connect":
+      // A reset right after the connection was made can be seen before it.
+      return resets.has(code) ? "reset" : "connect";
+    case "handshake":
+      return resets.has(code) || losses.has(code) ? "reset" : "tls";
+    case "answer":
+      if (code.startsWith("HPE_")) return "bad_response";
+      return code.startsWith("ERR_SSL_") || code.startsWith("ERR_TLS_") || code === "EPROTO" ? "tls" : "reset";
   }
 }

@@ -1,9 +1,8 @@
 import type { SendResult, WebhookRequest, WebhookSender } from "../domain/webhooks/webhook-sender.js";
 import { AddressRules } from "./address-rules.js";
 import { Attempt } from "./attempt.js";
-import { BlockedAddress, CheckedLookup } from "./checked-lookup.js";
 import { ReceiverAgents } from "./receiver-agents.js";
-import { Resolver } from "./resolver.js";
+import { BlockedAddress, CheckedLookup, Resolver } from "./resolver.js";
 import { checkTarget, type TargetRules } from "./target.js";
 
 export interface WebhookSenderOptions {
@@ -62,11 +61,11 @@ class HttpWebhookSender implements WebhookSender {
     });
   }
 
-  async refusalOf(url: string): Promise<string | null> {
+  async refusalOf(url: string, account: string): Promise<string | null> {
     const check = checkTarget(url, this.#rules);
     if ("refusal" in check) return check.refusal;
     const { host, isAddress } = check.target;
-    if (isAddress || !(await this.#isBlocked(host))) return null;
+    if (isAddress || !(await this.#isBlocked(host, account))) return null;
     return "The host name has an address that is not public, and the operator has not opened it.";
   }
 
@@ -78,12 +77,12 @@ class HttpWebhookSender implements WebhookSender {
   }
 
   /** Whether it is known in time that the name leads to a closed address. */
-  async #isBlocked(name: string): Promise<boolean> {
+  async #isBlocked(name: string, account: string): Promise<boolean> {
     let timer: NodeJS.Timeout | undefined;
     const tooLate = new Promise<boolean>((resolve) => {
       timer = setTimeout(() => resolve(false), registrationWaitMs);
     });
-    const answered = this.#lookup.addresses(name).then(
+    const answered = this.#lookup.addresses(name, account).then(
       () => false,
       (error: unknown) => error instanceof BlockedAddress,
     );

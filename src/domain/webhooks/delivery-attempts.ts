@@ -89,7 +89,13 @@ export class DeliveryAttempts {
     const secrets = secretsAt(now());
     if (secrets === null) return secretUnreadable;
     const headers = attemptHeaders({ ...claim, secrets, atMs: clock.now() });
-    return sender.send({ url: record.url, headers, body: claim.body, budgetMs: settings.budgetMs });
+    return sender.send({
+      account: claim.account,
+      url: record.url,
+      headers,
+      body: claim.body,
+      budgetMs: settings.budgetMs,
+    });
   }
 
   /** Tells the store, then everybody else. */

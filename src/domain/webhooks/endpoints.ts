@@ -87,7 +87,7 @@ export class WebhookEndpoints {
     const { endpoints, audit, ids, now, settings } = this.#deps;
     const account = accountOf(caller.principal, input.account);
     const choices = checkNewEndpoint(input);
-    await this.#checkUrl(choices.url);
+    await this.#checkUrl(choices.url, account);
     const id = ids.text("we_");
     const { secret, kept } = this.#newSecret(id);
     const nowMs = now();
@@ -121,10 +121,10 @@ export class WebhookEndpoints {
   /** Changes what is there in `change`; a URL is checked as that of a new one. */
   async update(target: EndpointTarget, change: EndpointChange, caller: EndpointCaller): Promise<ShownEndpoint> {
     const checked = checkEndpointChange(change);
-    // Who has no such endpoint is told so, and not what stands at an address.
+    // Check ownership before resolving the URL.
     if (checked.url !== undefined) {
-      await this.#find(target, caller);
-      await this.#checkUrl(checked.url);
+      const { record } = await this.#find(target, caller);
+      await this.#checkUrl(checked.url, record.account);
     }
     const changed = await this.#replace(target, caller, (record) => changedRecord(record, checked));
     await this.#deps.audit.record(caller, "webhook_endpoint.update", target.id, changedDetails(checked));
@@ -179,8 +179,8 @@ export class WebhookEndpoints {
     return { secret, kept: { sealed: this.#deps.secrets.seal(secret, id), hint: hintOf(secret) } };
   }
 
-  async #checkUrl(url: string): Promise<void> {
-    const refusal = await this.#deps.sender.refusalOf(url);
+  async #checkUrl(url: string, account: string): Promise<void> {
+    const refusal = await this.#deps.sender.refusalOf(url, account);
     if (refusal !== null) throw new ServiceError("invalid_value", refusal, { param: "url" });
   }
 

@@ -61,7 +61,7 @@ export class TestAttempts {
     if (secrets === null) return { isDelivered: false, result: secretUnreadable, payload: body };
     const facts = { secrets, eventId, deliveryId: deliveryId(eventId, id), attemptNumber: 1, body, atMs };
     const headers = attemptHeaders(facts);
-    const result = await sender.send({ url, headers, body, budgetMs: settings.attemptBudgetMs });
+    const result = await sender.send({ account, url, headers, body, budgetMs: settings.attemptBudgetMs });
     return { isDelivered: isDelivered(result), result, payload: body };
   }
 

@@ -1,6 +1,8 @@
 import type { AttemptResult } from "./delivery.js";
 
 export interface WebhookRequest {
+  /** Whose endpoint it is: name look-ups are shared out by account. */
+  readonly account: string;
   readonly url: string;
   /** Lower-case names. */
   readonly headers: Readonly<Record<string, string>>;
@@ -35,7 +37,7 @@ export interface WebhookSender {
    * Why nothing can be delivered to this URL, as a sentence for whoever registers it; null when it may be tried. Waits
    * at most 2 s for the name; one that does not resolve by then is accepted.
    */
-  refusalOf(url: string): Promise<string | null>;
+  refusalOf(url: string, account: string): Promise<string | null>;
   /** Ends idle connections and the attempts that are under way, which fail as `reset`. */
   close(): void;
 }

@@ -8,7 +8,13 @@ describe("the answer of a receiver", () => {
     const sender = openSender({ userAgent: "uis-test/1" });
     const body = '{"text":"grün 🦊","last":1}';
     const headers = { "content-type": "application/json", "service-signature": "t=1,v1=00" };
-    const result = await sender.send({ url: `${receiver.url}hook?a=1&b=2`, headers, body, budgetMs: 5_000 });
+    const result = await sender.send({
+      account: "acme",
+      url: `${receiver.url}hook?a=1&b=2`,
+      headers,
+      body,
+      budgetMs: 5_000,
+    });
 
     expect(result).toMatchObject({ status: 200, error: null, ip: "127.0.0.1", response: "", retryAfter: null });
     const [request] = receiver.requests;

@@ -14,7 +14,7 @@ it("of every hostile URL both a registration and an attempt are refused, and no 
     const sender = openSender({ allowHttp, allowPrivateCidrs: [], dnsServers: [dns.server] });
     for (const { url, why } of urls) {
       if (allowHttp && url.startsWith("http://hooks.")) continue;
-      const refusal = await sender.refusalOf(url);
+      const refusal = await sender.refusalOf(url, "acme");
       const { latencyMs: _, ...result } = await post(sender, url, 2_000);
       expect({ url, why, refusal, result }).toEqual({
         url,

@@ -1,7 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { AddressRules } from "../../../src/outbound/address-rules.js";
-import { CheckedLookup } from "../../../src/outbound/checked-lookup.js";
-import { Resolver } from "../../../src/outbound/resolver.js";
+import { CheckedLookup, Resolver } from "../../../src/outbound/resolver.js";
 import { startDnsServer } from "../../support/receivers/dns-server.js";
 import { startReceiver } from "../../support/receivers/receiver.js";
 import { closing, openSender, post } from "./sending.js";
@@ -28,15 +27,15 @@ describe("names of receivers", () => {
     const dns = closing(await startDnsServer({ "many.test": many, "last-is-bad.test": [...many, "127.0.0.1"] }));
     const resolver = closing(new Resolver([dns.server]));
     const lookup = new CheckedLookup(resolver, new AddressRules(["127.77.0.0/16"]));
-    expect(await lookup.addresses("many.test")).toHaveLength(8);
-    await expect(lookup.addresses("last-is-bad.test")).rejects.toThrow("not open to webhooks");
+    expect(await lookup.addresses("many.test", "acme")).toHaveLength(8);
+    await expect(lookup.addresses("last-is-bad.test", "acme")).rejects.toThrow("not open to webhooks");
   });
 
   it.each(["no such name", "failure"] as const)("a name without an address (%s) is `dns`", async (answer) => {
     const dns = closing(await startDnsServer({ "none.test": answer }));
     const sender = openSender({ dnsServers: [dns.server] });
     expect(await post(sender, "https://none.test/")).toMatchObject({ status: null, error: "dns", ip: null });
-    expect(await sender.refusalOf("https://none.test/")).toBeNull();
+    expect(await sender.refusalOf("https://none.test/", "acme")).toBeNull();
   });
 
   it("a resolver that never answers takes no more than the budget (WH-20)", async () => {
@@ -50,11 +49,38 @@ describe("names of receivers", () => {
     expect(dns.questions.filter((question) => question === "A slow.test").length).toBeLessThanOrEqual(2);
   });
 
+  it("one account's names that never resolve take none of another account's look-ups (E-11)", async () => {
+    const count = 600;
+    const names = Array.from({ length: count }, (_, index) => `name-${index}.hangs.test`);
+    const silent = Object.fromEntries(names.map((name) => [name, "silence" as const]));
+    const dns = closing(await startDnsServer({ ...silent, "good.test": ["127.0.0.1"] }));
+    const resolver = closing(new Resolver([dns.server]));
+    const hanging = names.map((name) => resolver.resolve(name, "attacker").catch(() => null));
+    const found = await Promise.all([1, 2, 3, 4, 5].map(() => resolver.resolve("good.test", "neighbour")));
+    expect(found).toEqual(Array(5).fill([{ address: "127.0.0.1", family: 4 }]));
+    resolver.close();
+    await Promise.all(hanging);
+  });
+
+  it("a name that failed is not asked for again for 5 s (E-11)", async () => {
+    let nowMs = 0;
+    const dns = closing(await startDnsServer({ "later.test": (before) => (before === 0 ? "failure" : ["127.0.0.1"]) }));
+    const resolver = closing(new Resolver([dns.server], () => nowMs));
+    const resolve = () => resolver.resolve("later.test", "acme");
+    await expect(resolve()).rejects.toThrow();
+    const asked = dns.questions.length;
+    nowMs = 4_999;
+    await expect(resolve()).rejects.toThrow();
+    expect(dns.questions).toHaveLength(asked);
+    nowMs = 5_000;
+    expect(await resolve()).toHaveLength(1);
+  });
+
   it("a registration waits 2 s for a name and then takes it", async () => {
     const dns = closing(await startDnsServer({ "slow.test": "silence" }));
     const sender = openSender({ dnsServers: [dns.server] });
     const startedAtMs = performance.now();
-    expect(await sender.refusalOf("https://slow.test/")).toBeNull();
+    expect(await sender.refusalOf("https://slow.test/", "acme")).toBeNull();
     const tookMs = performance.now() - startedAtMs;
     expect(tookMs).toBeGreaterThan(1_900);
     expect(tookMs).toBeLessThan(10_000);
@@ -63,7 +89,7 @@ describe("names of receivers", () => {
   it("without configured servers the system resolves, and what it knows as inside is refused", async () => {
     const sender = openSender({ allowPrivateCidrs: [] });
     expect(await post(sender, "https://name.invalid/")).toMatchObject({ error: "dns", status: null });
-    expect(await sender.refusalOf("https://localhost/")).not.toBeNull();
+    expect(await sender.refusalOf("https://localhost/", "acme")).not.toBeNull();
   });
 
   it("a listed range is open to names, too, and only that range (WH-41)", async () => {
@@ -72,7 +98,7 @@ describe("names of receivers", () => {
     );
     const sender = openSender({ allowPrivateCidrs: ["10.1.0.0/16", "169.254.0.0/16"], dnsServers: [dns.server] });
     const refusals = await Promise.all(
-      ["lab", "other", "meta"].map((name) => sender.refusalOf(`https://${name}.test/`)),
+      ["lab", "other", "meta"].map((name) => sender.refusalOf(`https://${name}.test/`, "acme")),
     );
     expect(refusals).toEqual([null, expect.stringContaining("not public"), expect.stringContaining("not public")]);
   });

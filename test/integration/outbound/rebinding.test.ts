@@ -57,7 +57,7 @@ it("a name that passed at registration is refused at the attempt once it leads i
   const dns = closing(await startDnsServer({ "moved.test": (before) => [before === 0 ? openAddress : "127.0.0.1"] }));
   const sender = openSender({ allowPrivateCidrs: [openRange], dnsServers: [dns.server] });
   const url = `http://moved.test:${trap.port}/`;
-  expect(await sender.refusalOf(url)).toBeNull();
+  expect(await sender.refusalOf(url, "acme")).toBeNull();
   expect(await post(sender, url)).toMatchObject({ status: null, error: "blocked_address", ip: null });
   expect(trap.connections).toBe(0);
 });

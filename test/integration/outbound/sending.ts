@@ -21,6 +21,12 @@ export function openSender(options: Partial<WebhookSenderOptions> = {}): Webhook
 }
 
 /** One POST of a small body. */
-export function post(sender: WebhookSender, url: string, budgetMs = 5_000): Promise<SendResult> {
-  return sender.send({ url, headers: { "content-type": "application/json" }, body: '{"id":"evt_1"}', budgetMs });
+export function post(sender: WebhookSender, url: string, budgetMs = 5_000, account = "acme"): Promise<SendResult> {
+  return sender.send({
+    account,
+    url,
+    headers: { "content-type": "application/json" },
+    body: '{"id":"evt_1"}',
+    budgetMs,
+  });
 }

@@ -28,12 +28,12 @@ interface Question {
 const typeA = 1;
 const typeAaaa = 28;
 
-/** A name server on UDP whose answers live for 0 seconds. Other names than those of the zone do not exist. */
-export async function startDnsServer(zone: Zone): Promise<DnsServer> {
+/** A name server on UDP whose answers live for 0 seconds. Names outside of the zone do not exist. Port 0 picks a free one. */
+export async function startDnsServer(zone: Zone, port = 0): Promise<DnsServer> {
   const questions: string[] = [];
   const asked = new Map<string, number>();
   const socket = createSocket("udp4");
-  socket.on("message", (message, { address, port }) => {
+  socket.on("message", (message, from) => {
     const question = readQuestion(message);
     const text = `${question.type === typeA ? "A" : "AAAA"} ${question.name}`;
     const before = asked.get(text) ?? 0;
@@ -41,9 +41,9 @@ export async function startDnsServer(zone: Zone): Promise<DnsServer> {
     questions.push(text);
     const entry = zone[question.name] ?? "no such name";
     const answer = typeof entry === "function" ? entry(before) : entry;
-    if (answer !== "silence") socket.send(reply(message, question, answer), port, address);
+    if (answer !== "silence") socket.send(reply(message, question, answer), from.port, from.address);
   });
-  socket.bind(0, "127.0.0.1");
+  socket.bind(port, "127.0.0.1");
   await once(socket, "listening");
   return {
     server: `127.0.0.1:${socket.address().port}`,

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { AnswerExcerpt } from "../../../src/outbound/answer-excerpt.js";
+import { AnswerExcerpt } from "../../../src/outbound/attempt.js";
 
 function excerptOf(...chunks: readonly (string | Uint8Array)[]): string {
   const excerpt = new AnswerExcerpt();

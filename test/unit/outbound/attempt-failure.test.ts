@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
-import { attemptErrorOf } from "../../../src/outbound/attempt-failure.js";
-import { BlockedAddress } from "../../../src/outbound/checked-lookup.js";
+import { attemptErrorOf } from "../../../src/outbound/attempt.js";
+import { BlockedAddress } from "../../../src/outbound/resolver.js";
 
 const coded = (code: string) => Object.assign(new Error("it failed"), { code });
 

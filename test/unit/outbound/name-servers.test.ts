@@ -1,0 +1,30 @@
+import { describe, expect, it } from "vitest";
+import { parseHosts, parseSearchDomains } from "../../../src/outbound/name-servers.js";
+
+describe("parseHosts", () => {
+  it("finds every name of a line in any case, IPv4 first, and skips comments and lines without an address (E-11)", () => {
+    const text = "# 10.0.0.1 no\n::1 A.test b.test\n\t10.0.0.2  a.test # c.test\nnonsense d.test\n";
+    expect([...parseHosts(text)]).toEqual([
+      [
+        "a.test",
+        [
+          { address: "10.0.0.2", family: 4 },
+          { address: "::1", family: 6 },
+        ],
+      ],
+      ["b.test", [{ address: "::1", family: 6 }]],
+    ]);
+  });
+});
+
+describe("parseSearchDomains", () => {
+  it("takes the last list, six domains at most, and none of a file without one (E-11)", () => {
+    expect(parseSearchDomains("domain a.test\nsearch b.test c.test\nnameserver 1.1.1.1\n")).toEqual([
+      "b.test",
+      "c.test",
+    ]);
+    expect(parseSearchDomains("search 1 2 3 4 5 6 7")).toHaveLength(6);
+    expect(parseSearchDomains("search .\n")).toEqual([]);
+    expect(parseSearchDomains("")).toEqual([]);
+  });
+});
