@@ -7,6 +7,8 @@ import { EngineError } from "../engine/engine.js";
 export function contextOverflow(given: {
   readonly contextLength: number;
   readonly promptTokens: number;
+  /** True: the tokens were not counted, `promptTokens` is the least that the text can have. Default false. */
+  readonly isAtLeast?: boolean;
   /** Output that was asked for; null: as much as fits. */
   readonly maxTokens: number | null;
   /** The field at fault; default `messages`. */
@@ -16,7 +18,7 @@ export function contextOverflow(given: {
   const asked = given.maxTokens === null ? "no particular number of" : String(given.maxTokens);
   return new EngineError(
     "context_overflow",
-    `This model's maximum context length is ${given.contextLength} tokens, but the prompt has ${given.promptTokens} tokens ` +
+    `This model's maximum context length is ${given.contextLength} tokens, but the prompt has ${amount(given.promptTokens, given.isAtLeast)} tokens ` +
       `and ${asked} output tokens were requested. Shorten the prompt.`,
     { param: given.param ?? "messages", ...(given.usage === undefined ? {} : { usage: given.usage }) },
   );
@@ -27,12 +29,18 @@ export function inputOverflow(given: {
   readonly contextLength: number;
   readonly index: number;
   readonly inputTokens: number;
+  /** As for `contextOverflow`. */
+  readonly isAtLeast?: boolean;
 }): EngineError {
   const param = `input[${given.index}]`;
   return new EngineError(
     "context_overflow",
-    `This model's maximum context length is ${given.contextLength} tokens, but ${param} has ${given.inputTokens} tokens. ` +
+    `This model's maximum context length is ${given.contextLength} tokens, but ${param} has ${amount(given.inputTokens, given.isAtLeast)} tokens. ` +
       "Shorten it or split it.",
     { param },
   );
+}
+
+function amount(tokens: number, isAtLeast = false): string {
+  return isAtLeast ? `at least ${tokens}` : String(tokens);
 }

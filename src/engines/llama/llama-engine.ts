@@ -81,6 +81,7 @@ async function load(
       caps: llamaCapabilities(file.kind, facts, file.shortenableEmbeddings ?? false),
       fingerprint: facts.fingerprint,
       slots: spec.slots,
+      longestTokenBytes: facts.longestTokenBytes,
     },
   );
 }

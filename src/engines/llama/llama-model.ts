@@ -17,8 +17,10 @@ import { CallSlots, type HeldSlot } from "./call-slots.js";
 import { toChildGenerate, toChildInput } from "./child-request.js";
 import { splitVectors } from "./embedding-vectors.js";
 import { EventStream } from "./event-stream.js";
+import type { ChildInput } from "./protocol.js";
 import { type CallAnswer, type CallDeps, type ChildCall, runOnChild } from "./run-on-child.js";
 import { templateVariables } from "./text/template-input.js";
+import { inputOverflowByLength, overflowByLength, type TextLimits } from "./text-bound.js";
 
 export interface LlamaModelOptions {
   readonly id: string;
@@ -26,6 +28,7 @@ export interface LlamaModelOptions {
   readonly fingerprint: string;
   /** Calls that may run at once. */
   readonly slots: number;
+  readonly longestTokenBytes: number;
 }
 
 /** A model that runs in a child process, which the supervisor keeps alive. */
@@ -35,22 +38,26 @@ export class LlamaModel implements LoadedModel {
   readonly fingerprint: string;
   readonly #deps: CallDeps;
   readonly #slots: CallSlots;
+  readonly #textLimits: TextLimits;
   #producedTokens = 0;
   #isUnloaded = false;
 
-  constructor(deps: CallDeps, { id, caps, fingerprint, slots }: LlamaModelOptions) {
+  constructor(deps: CallDeps, { id, caps, fingerprint, slots, longestTokenBytes }: LlamaModelOptions) {
     this.id = id;
     this.caps = caps;
     this.fingerprint = fingerprint;
     this.#deps = deps;
     this.#slots = new CallSlots(slots);
+    this.#textLimits = { contextLength: caps.contextLength, longestTokenBytes };
   }
 
   async countTokens(input: GenerateInput, signal: StopSignal, options: PromptOptions = {}): Promise<number | null> {
     if (!this.caps.completion) return null;
     if (this.#isUnloaded) throw unloadedError(this.id);
     const { format } = options;
-    const request = { type: "count", input: toChildInput(input, templateVariables(options)), format } as const;
+    const childInput = toChildInput(input, templateVariables(options));
+    this.#refuseAboveLength(childInput, null);
+    const request = { type: "count", input: childInput, format } as const;
     const answer = await runOnChild(this.#deps, quietCall(request), signal);
     if (answer.type !== "counted") throw unexpectedAnswer(answer);
     return answer.tokens;
@@ -60,6 +67,7 @@ export class LlamaModel implements LoadedModel {
   generate(request: GenerateRequest, signal: StopSignal): AsyncIterableIterator<GenEvent> {
     if (!this.caps.completion) throw new EngineError("unsupported", `The model '${this.id}' makes embeddings only.`);
     const childRequest = toChildGenerate(request);
+    this.#refuseAboveLength(childRequest.input, request.maxTokens);
     const stop = new LazyAbort();
     const follow = (): void => stop.abort(signal.reason);
     if (signal.aborted) follow();
@@ -91,6 +99,8 @@ export class LlamaModel implements LoadedModel {
   async embed(request: EmbedRequest, signal: StopSignal): Promise<EmbedResult> {
     const native = this.caps.embeddingDims;
     if (native === undefined) throw new EngineError("unsupported", `The model '${this.id}' makes no embeddings.`);
+    const overflow = inputOverflowByLength(request, this.#textLimits);
+    if (overflow !== null) throw overflow;
     const call = quietCall({ type: "embed", request: { inputs: request.inputs } }, request.queueMs);
     const answer = await this.#runOnSlot(call, signal);
     if (answer.type !== "embedded") throw unexpectedAnswer(answer);
@@ -110,6 +120,12 @@ export class LlamaModel implements LoadedModel {
     this.#isUnloaded = true;
     await this.#idle(graceMs);
     await this.#deps.supervisor.stop();
+  }
+
+  /** Throws EngineError `context_overflow`. */
+  #refuseAboveLength(input: ChildInput, maxTokens: number | null): void {
+    const overflow = overflowByLength(input, maxTokens, this.#textLimits);
+    if (overflow !== null) throw overflow;
   }
 
   /** Resolves when no call runs, after `withinMs` at most. */

@@ -27,6 +27,8 @@ export interface ChildModel {
 export interface LoadedFacts {
   readonly contextLength: number;
   readonly vocabSize: number;
+  /** Bytes of the longest text that one token stands for: what bounds the text of a prompt. */
+  readonly longestTokenBytes: number;
   /** Length of its vectors; null for a chat model. */
   readonly embeddingDims: number | null;
   /** How tools can be offered: in the template's own way, by our text when a call is forced, or not at all. */

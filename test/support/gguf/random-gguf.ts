@@ -12,6 +12,8 @@ export interface RandomGguf {
   /** Default 4096. */
   readonly contextLength?: number;
   readonly chatTemplate?: string;
+  /** Letters of the longest token. Default: that of common words. */
+  readonly longestWord?: number;
 }
 
 const commonWords =
@@ -19,7 +21,8 @@ const commonWords =
 
 /** Writes a chat model with random weights: it says anything but sense, at full speed. About 1 MB. */
 export async function writeRandomGguf(path: string, options: RandomGguf = {}): Promise<void> {
-  const vocabulary = byteVocabulary(commonWords.split(" ").flatMap((word) => [word, ` ${word}`]));
+  const words = commonWords.split(" ").flatMap((word) => [word, ` ${word}`]);
+  const vocabulary = byteVocabulary([...words, "z".repeat(options.longestWord ?? 1)]);
   const heads = options.heads ?? 2;
   const shape = {
     name: "random",

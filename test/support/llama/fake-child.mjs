@@ -124,7 +124,14 @@ function load(path) {
   }
   if (how !== "ok") return;
   say({ type: "loading", share: 0.5 });
-  const facts = { contextLength: 512, vocabSize: 300, tools: "auto", fingerprint: "0123456789ab", bindingVersion: "3" };
+  const facts = {
+    contextLength: 512,
+    vocabSize: 300,
+    longestTokenBytes: 8,
+    tools: "auto",
+    fingerprint: "0123456789ab",
+    bindingVersion: "3",
+  };
   say({ type: "loaded", facts: { ...facts, embeddingDims: path.includes("embedding") ? 4 : null } });
 }
 

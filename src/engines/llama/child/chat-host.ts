@@ -1,15 +1,18 @@
 import { EngineError, type GenEvent } from "../../../domain/engine/engine.js";
 import { createRandomIds } from "../../../lib/ids.js";
+import { abortedError } from "../call-errors.js";
 import type { ChildGenerate, ChildInput, ChildModel } from "../protocol.js";
 import { RecentlyMade } from "../structure/recently-made.js";
 import { ChatTemplate } from "../text/chat-template.js";
+import { controlTextsOf } from "../text/control-texts.js";
 import { type OutputPlan, planOutput } from "../tools/output-plan.js";
 import { Generation, type GenerationDeps } from "./generate.js";
 import { GrammarBans } from "./grammar-bans.js";
 import type { NativeGrammar, NativeModel } from "./native-model.js";
 import { findPace, PrefillPace } from "./prefill.js";
-import { toPrompt } from "./prompt.js";
+import { type PromptDeps, toPrompt } from "./prompt.js";
 import { SlotPool } from "./slots.js";
+import { SlicedTokenizer } from "./text-slices.js";
 import { TokenSpelling } from "./token-spelling.js";
 import type { Turns } from "./turns.js";
 
@@ -20,6 +23,7 @@ const batchTokens = 512;
 export class ChatHost {
   readonly template: ChatTemplate;
   readonly #deps: GenerationDeps;
+  readonly #prompts: PromptDeps;
   readonly #slots: SlotPool;
   readonly #grammars = new RecentlyMade<NativeGrammar>();
   readonly #nextCallId: () => string;
@@ -54,6 +58,13 @@ export class ChatHost {
       spelling,
       bans: new GrammarBans(model.vocabulary, spelling, (token) => model.isEnd(token)),
     };
+    const { contextLength } = how;
+    this.#prompts = {
+      model,
+      template: this.template,
+      tokenizer: new SlicedTokenizer(model, controlTextsOf(model.vocabulary.controlTexts)),
+      limits: { contextLength, longestTokenBytes: spelling.longestBytes },
+    };
     const ids = createRandomIds();
     this.#nextCallId = () => ids.text("call_");
   }
@@ -62,20 +73,24 @@ export class ChatHost {
     return this.#deps.contextLength;
   }
 
+  get longestTokenBytes(): number {
+    return this.#prompts.limits.longestTokenBytes;
+  }
+
   get slotsBusy(): number {
     return this.#slots.busy;
   }
 
   /** Exact tokens of a prompt. Throws EngineError, as `generate` does about it. */
-  count(input: ChildInput, format: ChildGenerate["format"]): number {
-    return toPrompt(this.#deps.model, this.template, input, this.#plan(input, format)).tokens.length;
+  async count(input: ChildInput, format: ChildGenerate["format"], signal: AbortSignal): Promise<number> {
+    const { tokens } = await toPrompt(this.#prompts, input, this.#plan(input, format), () => throwIfAborted(signal));
+    return tokens.length;
   }
 
   /** Throws EngineError or SlotLost. */
   async generate(request: ChildGenerate, emit: (event: GenEvent) => void, signal: AbortSignal): Promise<void> {
-    const { model } = this.#deps;
     const plan = this.#plan(request.input, request.format);
-    const prompt = toPrompt(model, this.template, request.input, plan);
+    const prompt = await toPrompt(this.#prompts, request.input, plan, () => throwIfAborted(signal));
     const grammar = plan.grammar === null ? null : this.#grammar(plan.grammar, request);
     const generation = new Generation(this.#deps, { request, prompt, plan, grammar });
     const slot = this.#slots.take(prompt.tokens, request.cacheKey);
@@ -110,4 +125,8 @@ export class ChatHost {
       });
     }
   }
+}
+
+function throwIfAborted(signal: AbortSignal): void {
+  if (signal.aborted) throw abortedError(signal);
 }

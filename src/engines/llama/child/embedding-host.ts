@@ -2,21 +2,23 @@ import { EngineError } from "../../../domain/engine/engine.js";
 import { inputOverflow } from "../../../domain/inference/context-overflow.js";
 import { abortedError } from "../call-errors.js";
 import type { ChildEmbed, ChildModel } from "../protocol.js";
+import { controlTextsOf } from "../text/control-texts.js";
 import { checkTokenIds } from "./check-token-ids.js";
 import type { NativeEncoder, NativeModel } from "./native-model.js";
+import { SlicedTokenizer } from "./text-slices.js";
+import { TokenSpelling } from "./token-spelling.js";
 
 export interface Embedded {
   readonly vectors: Float32Array;
   readonly promptTokens: number;
 }
 
-/** Inputs of one call that are tokenized before the event loop gets its turn. */
-const inputsPerTurn = 64;
-
 /** Computes embeddings on several contexts, each of which serves one input at a time. */
 export class EmbeddingHost {
   readonly contextLength: number;
+  readonly longestTokenBytes: number;
   readonly #model: NativeModel;
+  readonly #tokenizer: SlicedTokenizer;
   readonly #slots: number;
   readonly #free: NativeEncoder[];
   readonly #measure: NativeEncoder;
@@ -39,6 +41,8 @@ export class EmbeddingHost {
     const [first] = encoders;
     if (first === undefined) throw new Error("an embedding model needs a context");
     this.#model = model;
+    this.#tokenizer = new SlicedTokenizer(model, controlTextsOf([]));
+    this.longestTokenBytes = new TokenSpelling(model.vocabulary, () => "").longestBytes;
     this.contextLength = contextLength;
     this.#slots = encoders.length;
     this.#measure = first;
@@ -86,19 +90,20 @@ export class EmbeddingHost {
     const tokenized: (readonly number[])[] = [];
     let promptTokens = 0;
     for (const [index, input] of inputs.entries()) {
-      const tokens = this.#tokensOf(input, index);
+      const tokens = await this.#tokensOf(input, index, signal);
       tokenized.push(tokens);
       promptTokens += this.#measure.countTokens(tokens);
-      if (tokenized.length % inputsPerTurn === 0) await new Promise((resolve) => setImmediate(resolve));
-      if (signal.aborted) throw abortedError(signal);
     }
     return { tokenized, promptTokens };
   }
 
-  #tokensOf(input: string | readonly number[], index: number): readonly number[] {
+  async #tokensOf(input: string | readonly number[], index: number, signal: AbortSignal): Promise<readonly number[]> {
     const param = `input[${index}]`;
     if (typeof input !== "string") checkTokenIds(input, this.#model.vocabulary.size, param);
-    const tokens = typeof input === "string" ? this.#model.tokenize(input) : input;
+    const check = (): void => {
+      if (signal.aborted) throw abortedError(signal);
+    };
+    const tokens = typeof input === "string" ? await this.#tokenizer.tokenize(input, {}, check) : input;
     if (tokens.length === 0) {
       throw new EngineError("bad_input", `'${param}' holds no text that this model knows. Leave it out.`, { param });
     }

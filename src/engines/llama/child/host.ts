@@ -39,7 +39,7 @@ export class Host {
         void this.#run(message.call, (signal) => this.#embed(message.call, message.request, signal));
         return;
       case "count":
-        void this.#run(message.call, async () => this.#count(message));
+        void this.#run(message.call, (signal) => this.#count(message, signal));
         return;
       case "abort":
         this.#aborts.get(message.call)?.abort();
@@ -97,8 +97,9 @@ export class Host {
     return { type: "embedded", call, ...(await host.embed(request, signal)) };
   }
 
-  #count({ call, input, format }: Extract<ToChild, { type: "count" }>): FromChild {
-    return { type: "counted", call, tokens: this.#loadedAs("chat").host.count(input, format) };
+  async #count(message: Extract<ToChild, { type: "count" }>, signal: AbortSignal): Promise<FromChild> {
+    const { call, input, format } = message;
+    return { type: "counted", call, tokens: await this.#loadedAs("chat").host.count(input, format, signal) };
   }
 
   #loadedAs<K extends LoadedHost["kind"]>(kind: K): Extract<LoadedHost, { kind: K }> {

@@ -70,7 +70,13 @@ async function openHost(
     return {
       kind: "embedding",
       host,
-      facts: { ...facts, contextLength, embeddingDims: model.embeddingDims, tools: "none" },
+      facts: {
+        ...facts,
+        contextLength,
+        longestTokenBytes: host.longestTokenBytes,
+        embeddingDims: model.embeddingDims,
+        tools: "none",
+      },
     };
   }
   if (!model.generates) {
@@ -81,5 +87,6 @@ async function openHost(
     onLog(`the chat template of the model '${spec.id}' fails to compile: its conversations are written as ChatML`);
   }
   const tools = host.template.toolFormat === null ? "forced-only" : "auto";
-  return { kind: "chat", host, facts: { ...facts, contextLength: host.contextLength, embeddingDims: null, tools } };
+  const { contextLength, longestTokenBytes } = host;
+  return { kind: "chat", host, facts: { ...facts, contextLength, longestTokenBytes, embeddingDims: null, tools } };
 }

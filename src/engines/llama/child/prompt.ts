@@ -1,10 +1,13 @@
 import { EngineError } from "../../../domain/engine/engine.js";
+import { contextOverflow } from "../../../domain/inference/context-overflow.js";
 import type { ChildInput } from "../protocol.js";
 import type { ChatTemplate } from "../text/chat-template.js";
-import { promptPieces } from "../text/prompt-pieces.js";
+import { type PromptPiece, promptPieces } from "../text/prompt-pieces.js";
+import { fewestTokens } from "../text-bound.js";
 import type { OutputPlan } from "../tools/output-plan.js";
 import { checkTokenIds } from "./check-token-ids.js";
 import type { NativeModel } from "./native-model.js";
+import type { SlicedTokenizer } from "./text-slices.js";
 
 export interface Prompt {
   readonly tokens: readonly number[];
@@ -12,21 +15,50 @@ export interface Prompt {
   readonly param: "messages" | "prompt";
 }
 
-/** The tokens that the model goes on from, one at least. Throws EngineError: `bad_input`, or what the template throws. */
-export function toPrompt(model: NativeModel, template: ChatTemplate, input: ChildInput, plan: OutputPlan): Prompt {
-  switch (input.type) {
-    case "chat": {
-      const tokens = promptPieces(template, input, plan, model.vocabulary.controlTexts).flatMap(
-        ({ text, control }, place) => model.tokenize(text, { control, continued: place > 0 }),
-      );
-      return { tokens: withBegin(model, tokens, "messages"), param: "messages" };
+export interface PromptDeps {
+  readonly model: NativeModel;
+  readonly tokenizer: SlicedTokenizer;
+  readonly template: ChatTemplate;
+  readonly limits: { readonly contextLength: number; readonly longestTokenBytes: number };
+}
+
+/**
+ * The tokens that the model goes on from, one at least. Throws EngineError: `bad_input`, `context_overflow` for a
+ * text that is too long whatever its tokens are, what the template throws, and what `check` throws, which is called
+ * between the slices of a long text.
+ */
+export async function toPrompt(
+  { model, tokenizer, template, limits }: PromptDeps,
+  input: ChildInput,
+  plan: OutputPlan,
+  check: () => void,
+): Promise<Prompt> {
+  const tokenized = async (pieces: readonly PromptPiece[], param: Prompt["param"]): Promise<Prompt> => {
+    const promptTokens = fewestTokens(texts(pieces), limits);
+    if (promptTokens > limits.contextLength + 1) {
+      const { contextLength } = limits;
+      throw contextOverflow({ contextLength, promptTokens, isAtLeast: true, maxTokens: null, param });
     }
+    const tokens: number[] = [];
+    for (const [place, { text, control }] of pieces.entries()) {
+      const ofPiece = await tokenizer.tokenize(text, { control, continued: place > 0 }, check);
+      for (const token of ofPiece) tokens.push(token);
+    }
+    return { tokens: withBegin(model, tokens, param), param };
+  };
+  switch (input.type) {
+    case "chat":
+      return tokenized(promptPieces(template, input, plan, model.vocabulary.controlTexts), "messages");
     case "text":
-      return { tokens: withBegin(model, model.tokenize(input.text), "prompt"), param: "prompt" };
+      return tokenized([{ text: input.text, control: false }], "prompt");
     case "tokens":
       checkTokenIds(input.tokens, model.vocabulary.size, "prompt");
       return { tokens: input.tokens.length === 0 ? withBegin(model, [], "prompt") : input.tokens, param: "prompt" };
   }
+}
+
+function* texts(pieces: readonly PromptPiece[]): Generator<string, void, undefined> {
+  for (const { text } of pieces) yield text;
 }
 
 /** The token that begins a text, where the model was trained with one or where there is nothing else to go on from. */

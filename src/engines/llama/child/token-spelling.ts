@@ -18,6 +18,17 @@ export class TokenSpelling {
     this.#detokenize = detokenize;
   }
 
+  /** Bytes of the longest text that one token stands for. */
+  get longestBytes(): number {
+    let longest = 1;
+    for (const [token, spelled] of this.#vocabulary.tokens.entries()) {
+      if (Buffer.byteLength(spelled) > longest) {
+        longest = Math.max(longest, (this.bytes(token) ?? Buffer.from(spelled)).length);
+      }
+    }
+    return longest;
+  }
+
   spell(token: number): SpelledToken {
     const bytes = this.bytes(token);
     if (bytes === null) return { token: this.#detokenize(token) };

@@ -6,9 +6,12 @@ interface Node {
 
 /** The texts of a vocabulary's control tokens, to be found in other text in time linear in that text. */
 export class ControlTexts {
+  /** UTF-16 length of the longest one. */
+  readonly longest: number;
   readonly #root: Node = { next: new Map(), ends: false };
 
   constructor(texts: readonly string[]) {
+    this.longest = texts.reduce((longest, { length }) => Math.max(longest, length), 0);
     for (const text of texts) if (text !== "") this.#add(text);
   }
 

@@ -43,6 +43,29 @@ describe("LlamaModel", () => {
     expect((await outcome(model, "say 1")).error).toBeNull();
   });
 
+  it("refuses a text that is longer than its context can hold, without asking the child (E-3)", async () => {
+    const model = await loadFake();
+    const most = 513 * 8;
+    const atLeast = (tokens: number): object => ({
+      code: "context_overflow",
+      message: expect.stringContaining(`context length is 512 tokens, but the prompt has at least ${tokens} tokens`),
+    });
+    expect((await outcome(model, `say 1 ${"x".repeat(most - 6)}`)).error).toBeNull();
+    expect((await outcome(model, `say 1 ${"x".repeat(most - 5)}`)).error).toMatchObject(atLeast(514));
+    expect((await outcome(model, `say 1 ${"é".repeat(most)}`)).error).toMatchObject(atLeast(1027));
+    await expect(model.countTokens({ prompt: "x".repeat(most + 1) }, never)).rejects.toMatchObject(atLeast(514));
+    await expect(model.countTokens({ prompt: [1, ...new Array(512).fill(1)] }, never)).rejects.toMatchObject({
+      message: expect.stringContaining("the prompt has 513 tokens"),
+    });
+    expect(model.stats().slotsBusy).toBe(0);
+    await fake.close();
+    const encoder = await loadFake({ kind: "embedding" });
+    await expect(encoder.embed({ inputs: ["a", "x".repeat(most + 1)] }, never)).rejects.toMatchObject({
+      code: "context_overflow",
+      param: "input[1]",
+    });
+  });
+
   it("counts tokens without a slot", async () => {
     const model = await loadFake();
     expect(await model.countTokens({ prompt: [1, 2, 3] }, never)).toBe(7);

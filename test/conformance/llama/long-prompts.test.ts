@@ -1,0 +1,97 @@
+import { type ClientRequest, request } from "node:http";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { eventually } from "../../support/eventually.js";
+import { writeRandomGguf } from "../../support/gguf/random-gguf.js";
+import { type LlamaService, startLlamaService } from "../../support/llama-service.js";
+import { type Api, createApi, expectError } from "../openai/api.js";
+
+const contextLength = 16_384;
+const longestWord = 64;
+/** Short enough to be tokenized, with several times more tokens than fit. */
+const long = "the people of this world ".repeat(36_000);
+/** The gap that a neighbour's stream may have is 100 ms on an idle machine; the test allows five times as much. */
+const gapMaxMs = 500;
+/** Makes an answer that only ends with its context: the letter a, again and again. */
+const endless = { logit_bias: { 97: 100 } };
+
+let service: LlamaService;
+let api: Api;
+
+beforeAll(async () => {
+  const write = (path: string) => writeRandomGguf(path, { contextLength, longestWord });
+  service = await startLlamaService([{ id: "m", write, contextLength, slots: 2 }]);
+  api = createApi(service);
+});
+afterAll(() => service.close());
+
+/** Another client's stream, and the longest time that its chunks were apart. */
+class Neighbour {
+  readonly #sent: ClientRequest;
+  #lastAtMs = performance.now();
+  chunks = 0;
+  largestGapMs = 0;
+
+  constructor() {
+    this.#sent = request(`${service.api}/completions`, {
+      method: "POST",
+      agent: false,
+      headers: { authorization: `Bearer ${service.key}`, "content-type": "application/json" },
+    });
+    this.#sent.once("response", (response) => {
+      this.#lastAtMs = performance.now();
+      response.on("data", () => this.#note());
+    });
+    this.#sent.on("error", () => {});
+    this.#sent.end(JSON.stringify({ model: "m", prompt: "the", stream: true, ...endless }));
+  }
+
+  #note(): void {
+    const nowMs = performance.now();
+    this.chunks += 1;
+    this.largestGapMs = Math.max(this.largestGapMs, nowMs - this.#lastAtMs);
+    this.#lastAtMs = nowMs;
+  }
+
+  /** Runs while the stream goes on; returns the largest gap meanwhile. */
+  async during(run: () => Promise<void>): Promise<number> {
+    await eventually(() => this.chunks > 5, "a stream that has begun");
+    this.largestGapMs = 0;
+    await run();
+    const before = this.chunks;
+    await eventually(() => this.chunks > before, "a stream that goes on");
+    return this.largestGapMs;
+  }
+
+  leave(): void {
+    this.#sent.destroy();
+  }
+}
+
+describe("a prompt that is longer than the context", () => {
+  it("is tokenized beside a neighbour's stream, which has no gap over 100 ms (E-3)", async () => {
+    const neighbour = new Neighbour();
+    const gapMs = await neighbour.during(async () => {
+      const reply = await api.chat({ model: "m", messages: [{ role: "user", content: long }] });
+      expectError(reply, 400, "context_length_exceeded", "messages");
+      expect(reply.json.error.message).toMatch(/maximum context length is 16384 tokens, but the prompt has \d+ tokens/);
+    });
+    neighbour.leave();
+    expect(gapMs).toBeLessThan(gapMaxMs);
+  });
+
+  it("is refused by its length, and a neighbour's stream goes on, when no tokens could make it fit (E-3)", async () => {
+    const neighbour = new Neighbour();
+    const huge = "z".repeat(4_000_000);
+    await neighbour.during(async () => {
+      const chats = Array.from({ length: 6 }, () =>
+        api.chat({ model: "m", messages: [{ role: "user", content: huge }] }),
+      );
+      for (const reply of [await api.completion({ model: "m", prompt: huge }), ...(await Promise.all(chats))]) {
+        expect(reply).toMatchObject({ status: 400, json: { error: { code: "context_length_exceeded" } } });
+        expect(reply.json.error.message).toContain("the prompt has at least 62500 tokens");
+      }
+    });
+    neighbour.leave();
+    expect(service.restarts("m")).toBe(0);
+  });
+});
