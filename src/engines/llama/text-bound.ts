@@ -1,5 +1,5 @@
-import { contextOverflow, inputOverflow } from "../../domain/inference/context-overflow.js";
 import type { EngineError } from "../../domain/engine/engine.js";
+import { contextOverflow, inputOverflow } from "../../domain/inference/context-overflow.js";
 import type { ChildEmbed, ChildInput, LoadedFacts } from "./protocol.js";
 
 export type TextLimits = Pick<LoadedFacts, "contextLength" | "longestTokenBytes">;
