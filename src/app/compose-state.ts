@@ -6,7 +6,7 @@ import { StoreGate } from "../domain/call/store-gate.js";
 import type { Ledger } from "../domain/metering/ledger.js";
 import { LocalAdmission } from "../domain/metering/local-admission.js";
 import { ResilientLedger } from "../domain/metering/resilient-ledger.js";
-import { SpoolReplay } from "../domain/metering/spool-replay.js";
+import { SpoolReplay } from "../domain/metering/spool.js";
 import { type State, StateOpenError } from "../domain/service/state.js";
 import { databaseFile } from "../state/embedded/data-files.js";
 import { openEmbeddedState } from "../state/embedded/embedded-state.js";

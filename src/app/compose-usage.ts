@@ -8,8 +8,7 @@ import type { Ledger } from "../domain/metering/ledger.js";
 import { ThresholdAdmin } from "../domain/metering/threshold-admin.js";
 import { ThresholdBook } from "../domain/metering/threshold-book.js";
 import { UsageQuestions } from "../domain/metering/usage-questions.js";
-import { PurgeLoop } from "../domain/service/purge-loop.js";
-import type { State } from "../domain/service/state.js";
+import { PurgeLoop, type State } from "../domain/service/state.js";
 import { createSystemClock } from "../lib/clock.js";
 import type { Lifecycle } from "./lifecycle.js";
 

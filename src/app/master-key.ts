@@ -1,7 +1,7 @@
 import { randomBytes } from "node:crypto";
 import { readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import type { SettingsStore } from "../domain/access/settings-store.js";
+import type { SettingsStore } from "../domain/access/setup-link.js";
 import type { State } from "../domain/service/state.js";
 import { SecretBox, UnsealError } from "../lib/secret-box.js";
 import { StartError } from "./start-error.js";

@@ -1,6 +1,5 @@
-import type { Capability, ModelDefinition } from "../domain/catalog/model-definition.js";
+import type { Capability, ModelDefinition, PriceList } from "../domain/catalog/model-definition.js";
 import type { StoredModel } from "../domain/catalog/model-store.js";
-import type { PriceList } from "../domain/catalog/prices.js";
 import type { Engine } from "../domain/engine/engine.js";
 import type { Config } from "./config/schema.js";
 

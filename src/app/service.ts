@@ -2,7 +2,7 @@ import { setTimeout as delay } from "node:timers/promises";
 import type { ServiceLimits } from "../contract/limits.js";
 import type { CreatedKey } from "../domain/access/api-keys.js";
 import { theService } from "../domain/access/audit.js";
-import { keyDetails } from "../domain/access/key-details.js";
+import { keyDetails } from "../domain/access/key-store.js";
 import type { Logger } from "../domain/call/ports.js";
 import { ServiceError } from "../domain/call/service-error.js";
 import { isLoopback } from "../lib/loopback.js";

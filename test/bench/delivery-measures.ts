@@ -1,6 +1,6 @@
 import { statSync } from "node:fs";
 import { join } from "node:path";
-import { requestCompleted } from "../../src/domain/events/request-event.js";
+import { requestCompleted } from "../../src/domain/events/event.js";
 import type { State } from "../../src/domain/service/state.js";
 import type { Claim } from "../../src/domain/webhooks/delivery-queue.js";
 import { Dispatcher } from "../../src/domain/webhooks/dispatcher.js";

@@ -1,5 +1,4 @@
-import type { KeyFilter } from "../../src/domain/access/key-filter.js";
-import type { ApiKeyRecord, KeyStore } from "../../src/domain/access/key-store.js";
+import type { ApiKeyRecord, KeyFilter, KeyStore } from "../../src/domain/access/key-store.js";
 import { unlimited } from "../../src/domain/call/rate-limits.js";
 
 const firstAtMs = Date.UTC(2026, 0, 1);

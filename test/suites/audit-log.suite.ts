@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import type { AuditLog, AuditRecord } from "../../src/domain/access/audit-log.js";
+import type { AuditLog, AuditRecord } from "../../src/domain/access/audit.js";
 import { eachTest, type OpenState } from "./state-harness.js";
 
 const dayMs = 24 * 3_600_000;

@@ -1,7 +1,6 @@
-import type { EventDraft } from "../../src/domain/events/event-draft.js";
+import type { EventDraft } from "../../src/domain/events/event.js";
 import type { State } from "../../src/domain/service/state.js";
-import type { AttemptResult, Delivery } from "../../src/domain/webhooks/delivery.js";
-import { deliveryId } from "../../src/domain/webhooks/delivery-id.js";
+import { type AttemptResult, type Delivery, deliveryId } from "../../src/domain/webhooks/delivery.js";
 import type { AttemptOutcome, Claim, DeliveryFilter, DeliveryQueue } from "../../src/domain/webhooks/delivery-queue.js";
 import type { EndpointHealth, EndpointRecord, KeptEndpoint } from "../../src/domain/webhooks/endpoint-store.js";
 import { settlement } from "./ledger-records.js";

@@ -1,6 +1,5 @@
 import { beforeEach, describe, expect, it } from "vitest";
-import { checkSearch, type KeyFilter } from "../../src/domain/access/key-filter.js";
-import type { ApiKeyRecord, KeyStore } from "../../src/domain/access/key-store.js";
+import { type ApiKeyRecord, checkSearch, type KeyFilter, type KeyStore } from "../../src/domain/access/key-store.js";
 import { anyKey, keyRecord, listKeys } from "./api-key-records.js";
 import { eachTest, type OpenState } from "./state-harness.js";
 

@@ -1,6 +1,5 @@
 import { beforeEach, describe, expect, it } from "vitest";
-import { periodAt } from "../../src/domain/events/period.js";
-import type { UsageSums } from "../../src/domain/events/threshold.js";
+import { periodAt, type UsageSums } from "../../src/domain/events/threshold.js";
 import type { Ledger } from "../../src/domain/metering/ledger.js";
 import { admission, leaseMs, scope, settlement } from "./ledger-records.js";
 import { eachTest, type OpenState } from "./state-harness.js";

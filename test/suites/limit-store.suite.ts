@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import type { StoredLimits } from "../../src/domain/metering/limit-store.js";
+import type { StoredLimits } from "../../src/domain/metering/limit-book.js";
 import { eachTest, type OpenState } from "./state-harness.js";
 
 export function describeLimitStore(open: OpenState): void {

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import type { SessionRecord } from "../../src/domain/access/session-store.js";
+import type { SessionRecord } from "../../src/domain/access/sessions.js";
 import { eachTest, type OpenState } from "./state-harness.js";
 
 const hourMs = 3_600_000;

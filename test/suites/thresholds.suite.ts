@@ -1,9 +1,7 @@
 import { beforeEach, describe, expect, it } from "vitest";
-import { periodAt } from "../../src/domain/events/period.js";
-import { usageScopeOf } from "../../src/domain/events/threshold.js";
+import { periodAt, usageScopeOf } from "../../src/domain/events/threshold.js";
 import type { Ledger, Settlement } from "../../src/domain/metering/ledger.js";
-import type { Delivery } from "../../src/domain/webhooks/delivery.js";
-import { deliveryId } from "../../src/domain/webhooks/delivery-id.js";
+import { type Delivery, deliveryId } from "../../src/domain/webhooks/delivery.js";
 import { DeliveryDesk, event, listAll } from "./delivery-records.js";
 import { admission, endpoint, settlement, threshold } from "./ledger-records.js";
 import { eachTest, type OpenState } from "./state-harness.js";

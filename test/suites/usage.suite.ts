@@ -1,5 +1,5 @@
 import { beforeEach, describe, expect, it } from "vitest";
-import { periodAt } from "../../src/domain/events/period.js";
+import { periodAt } from "../../src/domain/events/threshold.js";
 import type { Settlement } from "../../src/domain/metering/ledger.js";
 import type { UsageRow } from "../../src/domain/metering/usage-store.js";
 import { keyRecord } from "./api-key-records.js";

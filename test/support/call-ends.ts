@@ -1,5 +1,4 @@
-import { CallTimes } from "../../src/domain/call/call-times.js";
-import type { CallEnd } from "../../src/domain/call/observer.js";
+import { type CallEnd, CallTimes } from "../../src/domain/call/observer.js";
 
 /**
  * The end of a streamed chat on the model `m`: 5 ms in the queue, its slot at 10 ms, first content at 30 ms, the engine's

@@ -2,15 +2,13 @@ import { defaultLimits, type ServiceLimits } from "../../src/contract/limits.js"
 import type { Operation } from "../../src/contract/operations.js";
 import { Authenticator } from "../../src/domain/access/authenticator.js";
 import { Sessions } from "../../src/domain/access/sessions.js";
-import type { CallContext, EndReason } from "../../src/domain/call/call-context.js";
-import { Ended } from "../../src/domain/call/call-context.js";
+import { type CallContext, Ended, type EndReason } from "../../src/domain/call/call-context.js";
 import { LiveRequests } from "../../src/domain/call/live-requests.js";
 import type { CallTracer, Observer } from "../../src/domain/call/observer.js";
 import type { Logger } from "../../src/domain/call/ports.js";
 import { type RateLimitDefaults, unlimited } from "../../src/domain/call/rate-limits.js";
 import { Catalog } from "../../src/domain/catalog/catalog.js";
-import type { DeploymentDefinition } from "../../src/domain/catalog/model-definition.js";
-import type { PriceList } from "../../src/domain/catalog/prices.js";
+import type { DeploymentDefinition, PriceList } from "../../src/domain/catalog/model-definition.js";
 import type { Engine } from "../../src/domain/engine/engine.js";
 import { Accounting } from "../../src/domain/metering/accounting.js";
 import type { Settlement } from "../../src/domain/metering/ledger.js";

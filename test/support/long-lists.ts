@@ -1,9 +1,8 @@
 /** Fills a state with as many keys and deliveries as lists have after a long time, in the ways that the service does. */
 import type { ApiKeyRecord } from "../../src/domain/access/key-store.js";
-import type { EventType } from "../../src/domain/events/event-draft.js";
+import type { EventType } from "../../src/domain/events/event.js";
 import type { State } from "../../src/domain/service/state.js";
-import type { DeliveryState } from "../../src/domain/webhooks/delivery.js";
-import { deliveryId } from "../../src/domain/webhooks/delivery-id.js";
+import { type DeliveryState, deliveryId } from "../../src/domain/webhooks/delivery.js";
 import type { AttemptOutcome, Claim } from "../../src/domain/webhooks/delivery-queue.js";
 import { keyRecord } from "../suites/api-key-records.js";
 import {

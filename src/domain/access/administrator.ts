@@ -1,11 +1,9 @@
 import type { Clock } from "../call/ports.js";
 import { ServiceError } from "../call/service-error.js";
-import { networkOf } from "./address-network.js";
-import { AttemptLimit } from "./attempt-limit.js";
+import { AttemptLimit, networkOf } from "./attempt-limit.js";
 import { checkPassword, type Passwords } from "./passwords.js";
 import type { NewSession, Sessions } from "./sessions.js";
-import type { SettingsStore } from "./settings-store.js";
-import type { SetupLinks } from "./setup-link.js";
+import type { SettingsStore, SetupLinks } from "./setup-link.js";
 
 /** The one name that can sign in. */
 export const administratorName = "admin";

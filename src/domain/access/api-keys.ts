@@ -11,9 +11,15 @@ import {
   prefixOf,
   type RandomBytes,
 } from "./api-key-format.js";
-import { checkSearch, type KeyFilter, type KeyState } from "./key-filter.js";
-import { parseCursor } from "./key-order.js";
-import type { ApiKeyRecord, KeyChange, KeyStore } from "./key-store.js";
+import {
+  type ApiKeyRecord,
+  checkSearch,
+  type KeyChange,
+  type KeyFilter,
+  type KeyState,
+  type KeyStore,
+  parseCursor,
+} from "./key-store.js";
 import {
   type CheckedNewKey,
   checkExpiry,

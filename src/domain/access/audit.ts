@@ -1,6 +1,5 @@
 import type { IdSource, Logger } from "../call/ports.js";
 import type { Principal } from "../call/principal.js";
-import type { AuditActor, AuditLog } from "./audit-log.js";
 
 /** On whose behalf something was done: a CallContext has both; a null principal is the service itself. */
 export interface AuditSource {
@@ -83,4 +82,64 @@ function actorOf(principal: Principal | null): AuditActor {
 
 function shortened(details: Readonly<Record<string, string>>): Record<string, string> {
   return Object.fromEntries(Object.entries(details).map(([name, text]) => [name, text.slice(0, detailCharsMax)]));
+}
+
+/** Who did something: the administrator by token, somebody who is signed in, an API key, the service itself. */
+export interface AuditActor {
+  readonly kind: "admin_token" | "session" | "api_key" | "system" | "nobody";
+  /** Id of the session or key, never a secret; empty for the others. */
+  readonly id: string;
+}
+
+/** One administrative act (KEY-23). It holds no secret. */
+export interface AuditRecord {
+  /** `aud_` and 24 characters. */
+  readonly id: string;
+  readonly atMs: number;
+  readonly actor: AuditActor;
+  /** Peer address; empty for what the service does by itself. */
+  readonly address: string;
+  /** `api_key.create`, `session.sign_in`, … */
+  readonly action: string;
+  /** Id of what was acted on; empty when there is none. */
+  readonly target: string;
+  /** `ok`, or the code of the error. */
+  readonly result: string;
+  /** What was changed, as short texts by name. */
+  readonly details: Readonly<Record<string, string>>;
+}
+
+export interface AuditPage {
+  readonly records: readonly AuditRecord[];
+  /** Cursor of the next page; null when this was the last. */
+  readonly next: string | null;
+}
+
+/** Where audit records are kept, for 400 days. Rejects with `storage_unavailable`. */
+export interface AuditLog {
+  append(record: AuditRecord): Promise<void>;
+  /** Newest first; `after` is the cursor of the page before. */
+  list(page: { readonly limit: number; readonly after: string | null }): Promise<AuditPage>;
+}
+
+/**
+ * The order in which every driver lists audit records: newest first, by id where two were made in the same millisecond.
+ * A cursor is the place of one record in that order.
+ */
+
+export interface AuditPlace {
+  readonly atMs: number;
+  readonly id: string;
+}
+
+const cursorForm = /^(\d{1,16}):(aud_[0-9A-Za-z]{1,64})$/;
+
+export function auditCursorOf({ atMs, id }: AuditRecord): string {
+  return `${atMs}:${id}`;
+}
+
+/** Null when the text was never a cursor. */
+export function parseAuditCursor(cursor: string): AuditPlace | null {
+  const [, atMs, id] = cursorForm.exec(cursor) ?? [];
+  return atMs === undefined || id === undefined ? null : { atMs: Number(atMs), id };
 }

@@ -1,15 +1,15 @@
+import { type Operation, operationRow } from "../../contract/operations.js";
 import { BoundedMap } from "../../lib/bounded-map.js";
 import { isSameDigest } from "../../lib/digest.js";
+import type { Browser } from "../call/call-context.js";
 import type { ChangeFeed } from "../call/change-feed.js";
 import type { Clock, Logger } from "../call/ports.js";
-import { type Principal, tokenAdministrator } from "../call/principal.js";
+import { mayDo, type Principal, tokenAdministrator } from "../call/principal.js";
 import { ServiceError } from "../call/service-error.js";
-import { networkOf } from "./address-network.js";
 import { hashApiKey, isMistypedApiKey, isPresentable } from "./api-key-format.js";
-import { AttemptLimit } from "./attempt-limit.js";
+import { AttemptLimit, networkOf } from "./attempt-limit.js";
 import { KeyCache } from "./key-cache.js";
 import type { ApiKeyRecord, KeyStore } from "./key-store.js";
-import { LastUsed } from "./last-used.js";
 import type { Sessions } from "./sessions.js";
 
 /** The scheme in any case, exactly one space, then the key and nothing else (KEY-4, GEN-3). */
@@ -157,4 +157,78 @@ function tooManyFailures(retryAfterMs: number): ServiceError {
     `More than ${failuresPerMinute} bad credentials came from this address within a minute. A valid one is served.`,
     { retryAfterMs },
   );
+}
+
+const needText = {
+  none: "nothing",
+  read: "the scope `read`",
+  read_write: "the scope `read_write`",
+  administrator: "the administrator's credential",
+  admin_token: "the administrator's token",
+} as const;
+
+/**
+ * Throws ServiceError `insufficient_permissions` unless the principal may do the operation, and unless it was its own
+ * page that asked: a session's cookie comes with every request of the browser, whichever page makes it (KEY-22).
+ */
+export function requireAllowed(operation: Operation, principal: Principal, browser: Browser | undefined): void {
+  const { need, isReading = need === "read" } = operationRow(operation);
+  if (!mayDo(principal, need, isReading)) throw notAllowed(principal, needText[need]);
+  if (browser === undefined || isByToken(principal)) return;
+  const { isSameOrigin } = browser;
+  // A program may sign in without naming an origin; a browser names it in every request that can change something.
+  const isNeeded = !isReading && need !== "none";
+  if (isSameOrigin === false || (isNeeded && isSameOrigin === undefined)) {
+    throw new ServiceError(
+      "insufficient_permissions",
+      "A session is good for pages of this server only: the header Origin must name the address that was called.",
+    );
+  }
+}
+
+/** Whether the credential was sent on purpose, in a header that browsers do not fill in. */
+function isByToken(principal: Principal): boolean {
+  return principal.kind === "api_key" || (principal.kind === "administrator" && principal.sessionId === null);
+}
+
+function notAllowed(principal: Principal, needed: string): ServiceError {
+  const who = principal.kind === "api_key" ? "This API key" : "This session";
+  return new ServiceError("insufficient_permissions", `${who} may not do this: it needs ${needed}.`);
+}
+
+const touchEveryMs = 60_000;
+const keysMax = 10_000;
+
+/** Notes when keys are used: at most once a minute each, beside the request, never in its way (KEY-15). */
+export class LastUsed {
+  readonly #keys: Pick<KeyStore, "touch">;
+  readonly #now: () => number;
+  readonly #log: Logger;
+  readonly #touchedAtMs = new BoundedMap<string, number>(keysMax);
+  #failing = false;
+
+  constructor(deps: { readonly keys: Pick<KeyStore, "touch">; readonly now: () => number; readonly log: Logger }) {
+    this.#keys = deps.keys;
+    this.#now = deps.now;
+    this.#log = deps.log;
+  }
+
+  /**
+   * `nowMs` is the monotonic time. Never throws and is not awaited: a use that cannot be noted is logged once until
+   * noting works again.
+   */
+  note({ id }: ApiKeyRecord, nowMs: number): void {
+    const touchedAtMs = this.#touchedAtMs.get(id);
+    if (touchedAtMs !== undefined && nowMs - touchedAtMs < touchEveryMs) return;
+    this.#touchedAtMs.set(id, nowMs);
+    this.#keys.touch(id, this.#now()).then(
+      () => {
+        this.#failing = false;
+      },
+      (cause: unknown) => {
+        if (!this.#failing) this.#log.warn({ err: cause, key_id: id }, "the last use of API keys cannot be noted");
+        this.#failing = true;
+      },
+    );
+  }
 }

@@ -8,8 +8,7 @@ import { BoundedMap } from "../../lib/bounded-map.js";
 import type { ChangeFeed } from "../call/change-feed.js";
 import type { Clock } from "../call/ports.js";
 import { ServiceError } from "../call/service-error.js";
-import { frozenKey } from "./frozen-key.js";
-import type { ApiKeyRecord, KeyStore } from "./key-store.js";
+import { type ApiKeyRecord, frozenKey, type KeyStore } from "./key-store.js";
 
 const knownMax = 9_000;
 /** Apart from the known ones, so that a flood of made-up keys pushes none of them out. */

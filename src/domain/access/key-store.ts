@@ -1,6 +1,6 @@
+import { checkLength } from "../call/field-checks.js";
 import type { Scope } from "../call/principal.js";
 import type { RateLimits } from "../call/rate-limits.js";
-import type { KeyFilter } from "./key-filter.js";
 
 /** What is kept of an API key: never the secret (KEY-3). Immutable; a change is a new record. */
 export interface ApiKeyRecord {
@@ -79,4 +79,133 @@ export interface KeyStore {
   rotate(id: string, successor: ApiKeyRecord, oldExpiresAtMs: number): Promise<boolean>;
   /** Notes a use; a later instant wins. */
   touch(id: string, atMs: number): Promise<void>;
+}
+
+/** Which keys a list shows, told the same way for every driver. */
+
+export type KeyState = "active" | "expired" | "revoked";
+
+/** Null, each: any. */
+export interface KeyFilter {
+  readonly account: string | null;
+  /** As `foldCase` gives it: found in the name, the account, the id, the prefix or the last four characters. */
+  readonly search: string | null;
+  readonly state: KeyState | null;
+  /** The instant at which keys are in the state. */
+  readonly nowMs: number;
+}
+
+const searchCharsMax = 128;
+
+/** What to look for; null for nothing. Throws ServiceError when it is too long. */
+export function checkSearch(text: string): string | null {
+  checkLength(text, "search", searchCharsMax);
+  const wanted = foldCase(text.trim());
+  return wanted === "" ? null : wanted;
+}
+
+/** A to Z as a to z and nothing else, which every store can do alike. */
+export function foldCase(text: string): string {
+  return text.replace(/[A-Z]+/g, (letters) => letters.toLowerCase());
+}
+
+/** Whether the filter lets a key through. */
+export function isListed(record: ApiKeyRecord, { account, search, state, nowMs }: KeyFilter): boolean {
+  if (account !== null && record.account !== account) return false;
+  if (state !== null && keyStateOf(record, nowMs) !== state) return false;
+  return search === null || searchedOf(record).some((text) => foldCase(text).includes(search));
+}
+
+function keyStateOf({ revokedAtMs, expiresAtMs }: ApiKeyRecord, nowMs: number): KeyState {
+  if (revokedAtMs !== null) return "revoked";
+  return expiresAtMs !== null && expiresAtMs <= nowMs ? "expired" : "active";
+}
+
+function searchedOf({ name, account, id, prefix, last4 }: ApiKeyRecord): readonly string[] {
+  return [name, account, id, prefix, last4];
+}
+
+/**
+ * The order in which every driver lists API keys: newest first, by id where two were made in the same millisecond. A
+ * cursor is the place of one record in that order, so pages stay whole while keys are added.
+ */
+export interface KeyPlace {
+  readonly createdAtMs: number;
+  readonly id: string;
+}
+
+const cursorForm = /^(\d{1,16}):(key_[0-9A-Za-z]{1,64})$/;
+
+export function cursorOf(place: KeyPlace): string {
+  return `${place.createdAtMs}:${place.id}`;
+}
+
+/** Null when the text was never a cursor. */
+export function parseCursor(cursor: string): KeyPlace | null {
+  const [, createdAtMs, id] = cursorForm.exec(cursor) ?? [];
+  return createdAtMs === undefined || id === undefined ? null : { createdAtMs: Number(createdAtMs), id };
+}
+
+/** Negative when `a` is listed before `b`. */
+export function byNewest(a: KeyPlace, b: KeyPlace): number {
+  if (a.createdAtMs !== b.createdAtMs) return b.createdAtMs - a.createdAtMs;
+  if (a.id === b.id) return 0;
+  return a.id > b.id ? -1 : 1;
+}
+
+/** How many keys a step looks at: where every key passes, those that it is to find. */
+export function looksOf({ filter, limit }: KeyStep): number {
+  return filter.search === null && filter.state === null ? Math.min(limit, keysPerStep) : keysPerStep;
+}
+
+/**
+ * What a step has found among the keys that it looked at, which come in the order of the list. `next` is the cursor behind
+ * all of them; null when no key follows.
+ */
+export function pageOfStep(
+  { filter, limit }: KeyStep,
+  looked: readonly ApiKeyRecord[],
+  next: string | null,
+): ApiKeyPage {
+  const found = looked.filter((record) => isListed(record, filter));
+  const records = found.slice(0, limit);
+  const last = records.at(-1);
+  return { records, next: found.length > limit && last !== undefined ? cursorOf(last) : next };
+}
+
+/** A record that nobody can change by accident: caches hand out the same object to every request (KEY-12). */
+export function frozenKey(record: ApiKeyRecord): ApiKeyRecord {
+  return Object.freeze({
+    ...record,
+    models: Object.freeze([...record.models]),
+    limits: Object.freeze({ ...record.limits }),
+  });
+}
+
+/** What the audit says of a new key. */
+export function keyDetails(record: ApiKeyRecord): Record<string, string> {
+  return { account: record.account, scope: record.scope, ...changeDetails(record) };
+}
+
+/** What the audit says of a changed key: the new values of what was changed. */
+export function changeDetails({ name, models, limits, expiresAtMs }: KeyChange): Record<string, string> {
+  return {
+    ...(name === undefined ? {} : { name }),
+    ...(models === undefined ? {} : { models: models.length === 0 ? "all" : models.join(",") }),
+    ...(limits === undefined ? {} : limitDetails(limits)),
+    ...(expiresAtMs === undefined ? {} : { expires_at: expiresAtMs === null ? "never" : isoTime(expiresAtMs) }),
+  };
+}
+
+/** What the audit says of limits; those that are not set are `default`. */
+function limitDetails({ requestsPerMinute, tokensPerMinute, concurrency }: RateLimits): Record<string, string> {
+  return {
+    requests_per_minute: String(requestsPerMinute ?? "default"),
+    tokens_per_minute: String(tokensPerMinute ?? "default"),
+    concurrency: String(concurrency ?? "default"),
+  };
+}
+
+function isoTime(atMs: number): string {
+  return new Date(atMs).toISOString();
 }

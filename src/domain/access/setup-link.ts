@@ -1,7 +1,6 @@
 import { isSameDigest, sha256Hex } from "../../lib/digest.js";
 import type { IdSource } from "../call/ports.js";
 import { ServiceError } from "../call/service-error.js";
-import type { SettingsStore } from "./settings-store.js";
 
 /** A link is good for one use within an hour (KEY-20). */
 const validMs = 3_600_000;
@@ -68,4 +67,21 @@ function notValid(): ServiceError {
     "invalid_api_key",
     "The set-up link is not valid: it was used, replaced or is too old. Make a new one with: uis admin link",
   );
+}
+
+/** A setting that the service keeps for itself: the administrator's password hash, the canary of the master key. */
+export interface KeptSetting {
+  readonly value: string;
+  /** 1 for the first value, one more with each change. */
+  readonly version: number;
+}
+
+export type SettingName = "admin.password" | "admin.setup" | "secrets.canary";
+
+/** Where such settings are kept. Rejects with `storage_unavailable`. */
+export interface SettingsStore {
+  get(name: SettingName): Promise<KeptSetting | null>;
+  /** Writes only over `expectedVersion` (null: only where there is none); false when somebody was faster. */
+  put(name: SettingName, value: string, expectedVersion: number | null): Promise<boolean>;
+  remove(name: SettingName): Promise<void>;
 }

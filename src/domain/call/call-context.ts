@@ -1,9 +1,8 @@
 import type { Operation } from "../../contract/operations.js";
 import type { LazyAbort, StopSignal } from "../../lib/lazy-abort.js";
-import type { Browser } from "./browser.js";
 import type { Logger } from "./ports.js";
 import type { Principal } from "./principal.js";
-import { ServiceError } from "./service-error.js";
+import { ServiceError, toServiceError } from "./service-error.js";
 
 /** Why a request ended. Exactly one of them is settled per admitted request. */
 export type EndReason =
@@ -114,4 +113,33 @@ export interface CallContext {
   watching(): void;
   /** The door calls it at the end of every call, also when no operation ran: frees the gate and the deadline's timer. */
   close(): void;
+}
+
+/**
+ * What a browser sends with every request by itself, and what it is to keep. Because it comes by itself, it proves
+ * nothing without the page that made the request: see `isSameOrigin` (KEY-22).
+ */
+export interface Browser {
+  /** Value of the session cookie. */
+  readonly sessionToken: string | undefined;
+  /** Whether `Origin` names the very server that was called; undefined when the request has no such header. */
+  readonly isSameOrigin: boolean | undefined;
+  /** How it calls itself, at most 256 characters; empty when it does not. */
+  readonly userAgent: string;
+  /** Keeps the token of a session for `forMs`, or with null forgets the one it has. Before the answer is written. */
+  keepSession(token: string | null, forMs: number): void;
+}
+
+/**
+ * What the client of a door is told of anything that was thrown while its call was served: a ServiceError as it is, the
+ * call's own end when it had one, and one fixed text for the rest, whose cause goes to the log.
+ */
+export function errorOfThrown(
+  thrown: unknown,
+  call: { readonly signal: StopSignal; readonly log: Logger; readonly requestId: string },
+): ServiceError {
+  if (thrown instanceof ServiceError) return thrown;
+  if (call.signal.aborted) return errorOfEnd(call.signal.reason);
+  call.log.error({ request_id: call.requestId, err: thrown }, "request failed");
+  return toServiceError(thrown);
 }

@@ -1,18 +1,21 @@
 import { type ErrorCode, errorRow } from "../../contract/errors.js";
 import type { Operation } from "../../contract/operations.js";
 import type { StopSignal } from "../../lib/lazy-abort.js";
-import type { Browser } from "./browser.js";
-import { type CallContext, type Caller, Ended, type EndReason, endReasonOf, errorOfEnd } from "./call-context.js";
-import { CallDetails } from "./call-details.js";
-import { CallEntry } from "./call-entry.js";
-import { CallTimes } from "./call-times.js";
+import {
+  type Browser,
+  type CallContext,
+  type Caller,
+  Ended,
+  type EndReason,
+  endReasonOf,
+  errorOfEnd,
+} from "./call-context.js";
 import type { LiveRequest, LiveRequests, Stage } from "./live-requests.js";
-import type { CallEnd, CallTracer, Observer } from "./observer.js";
+import { CallDetails, type CallEnd, CallTimes, type CallTracer, type Observer, parseTraceparent } from "./observer.js";
 import type { Clock, Logger } from "./ports.js";
 import type { Principal } from "./principal.js";
-import { RequestLog } from "./request-log.js";
+import { CallEntry, RequestLog } from "./request-log.js";
 import type { ServiceError } from "./service-error.js";
-import { parseTraceparent } from "./traceparent.js";
 import type { UsageTally, UsageTotal } from "./usage-tally.js";
 
 /** What a call is made of: decided by `core.open`. */

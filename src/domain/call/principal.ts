@@ -1,5 +1,7 @@
+import { accountNameForm, accountNameWords } from "../../contract/account-name.js";
 import type { Need } from "../../contract/operations.js";
 import type { RateLimits } from "./rate-limits.js";
+import { ServiceError } from "./service-error.js";
 
 export type Scope = "read" | "read_write";
 
@@ -60,4 +62,22 @@ export function mayUseModel(principal: Principal, modelId: string): boolean {
   return principal.models.some((allowed) =>
     allowed.endsWith("*") ? modelId.startsWith(allowed.slice(0, -1)) : allowed === modelId,
   );
+}
+
+/**
+ * The account that a caller means: its own when it names none, any for the administrator. For everybody else an account
+ * that is not theirs looks like one that does not exist (SEC-22). Throws ServiceError.
+ */
+export function accountOf(principal: Principal, asked: string): string {
+  if (asked === "" || asked === principal.account) return principal.account;
+  if (principal.kind === "administrator") return checkAccountName(asked);
+  throw new ServiceError("not_found", "There is no such account, or it is not that of this API key.", {
+    param: "account",
+  });
+}
+
+/** Throws ServiceError for what no account can be called. */
+export function checkAccountName(account: string): string {
+  if (accountNameForm.test(account)) return account;
+  throw new ServiceError("invalid_value", `'account' must be ${accountNameWords}.`, { param: "account" });
 }

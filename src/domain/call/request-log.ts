@@ -1,4 +1,10 @@
+import type { ErrorCode } from "../../contract/errors.js";
+import { jsonString } from "../../lib/json-string.js";
+import { rememberLast } from "../../lib/remember-last.js";
+import type { Caller } from "./call-context.js";
+import type { CallEnd } from "./observer.js";
 import type { Logger } from "./ports.js";
+import type { Principal } from "./principal.js";
 
 /** A logger that adds the request id to every line. Made per call, so it costs one object and no child logger. */
 export class RequestLog implements Logger {
@@ -26,3 +32,99 @@ export class RequestLog implements Logger {
     this.#log.error({ request_id: this.#requestId, ...fields }, message);
   }
 }
+
+/**
+ * Fields of a log line that know their own JSON: for the lines that are written per request, where looking at each field
+ * costs more than writing it. Whoever wants the fields reads them as those of any object.
+ */
+export abstract class LogEntry {
+  /** The fields as members of a JSON object, each with a comma before it. */
+  abstract toMembers(): string;
+
+  /** Whether a member holds text that came from outside, in which a secret may stand. */
+  abstract get holdsForeignText(): boolean;
+}
+
+/** The line of a call: who, what, how it ended. No content, no key (SEC-18). */
+export class CallEntry extends LogEntry {
+  readonly request_id: string;
+  readonly operation: string;
+  readonly transport: string;
+  readonly account: string;
+  readonly key_id: string | null;
+  readonly model: string | null;
+  readonly outcome: string;
+  readonly error: string | null;
+  readonly prompt_tokens: number | undefined;
+  readonly completion_tokens: number | undefined;
+  readonly admit_ms: number;
+  readonly queue_ms: number;
+  readonly duration_ms: number;
+  readonly client_request_id: string | undefined;
+  readonly retry_count: string | undefined;
+  readonly address: string;
+  readonly trace_id: string | undefined;
+
+  constructor(
+    end: CallEnd,
+    principal: Principal,
+    caller: Caller,
+    error: ErrorCode | null,
+    traceId: string | undefined,
+  ) {
+    super();
+    this.request_id = end.requestId;
+    this.operation = end.operation;
+    this.transport = end.transport;
+    this.account = principal.account;
+    this.key_id = principal.keyId;
+    this.model = end.model;
+    this.outcome = end.why;
+    this.error = error;
+    this.prompt_tokens = end.usage?.promptTokens;
+    this.completion_tokens = end.usage?.completionTokens;
+    this.admit_ms = Math.round(end.times.admitMs);
+    this.queue_ms = Math.round(end.times.queueMs);
+    this.duration_ms = Math.round(end.durationMs);
+    this.client_request_id = caller.clientRequestId;
+    this.retry_count = caller.retryCount;
+    this.address = caller.address;
+    this.trace_id = traceId;
+  }
+
+  /** Ids, accounts and names of ours hold nothing that JSON writes in another way than it is. */
+  override toMembers(): string {
+    return (
+      `,"request_id":"${this.request_id}","operation":"${this.operation}","transport":"${this.transport}"` +
+      `,"account":"${this.account}","key_id":${quotedOrNull(this.key_id)},"model":${quotedModel(this.model)}` +
+      `,"outcome":"${this.outcome}","error":${quotedOrNull(this.error)}${this.#tokens()}` +
+      `,"admit_ms":${this.admit_ms},"queue_ms":${this.queue_ms},"duration_ms":${this.duration_ms}` +
+      `${this.#ofClient()},"address":${quotedAddress(this.address)}` +
+      (this.trace_id === undefined ? "" : `,"trace_id":"${this.trace_id}"`)
+    );
+  }
+
+  override get holdsForeignText(): boolean {
+    return this.client_request_id !== undefined;
+  }
+
+  #tokens(): string {
+    if (this.prompt_tokens === undefined) return "";
+    return `,"prompt_tokens":${this.prompt_tokens},"completion_tokens":${this.completion_tokens}`;
+  }
+
+  #ofClient(): string {
+    const { client_request_id: id, retry_count: retries } = this;
+    return (
+      (id === undefined ? "" : `,"client_request_id":${jsonString(id)}`) +
+      (retries === undefined ? "" : `,"retry_count":${jsonString(retries)}`)
+    );
+  }
+}
+
+function quotedOrNull(text: string | null): string {
+  return text === null ? "null" : `"${text}"`;
+}
+
+const quotedModel = rememberLast((model: string | null) => (model === null ? "null" : jsonString(model)));
+const quotedAddress = rememberLast(jsonString);

@@ -3,8 +3,7 @@ import { type Model, ModelSchema } from "../../../gen/unified/catalog/v1/model_p
 import { rememberLast } from "../../lib/remember-last.js";
 import type { Capabilities, LoadedModel } from "../engine/engine.js";
 import type { Deployment } from "./deployment.js";
-import type { Capability, ModelDefinition } from "./model-definition.js";
-import type { PriceList } from "./prices.js";
+import type { Capability, ModelDefinition, PriceList } from "./model-definition.js";
 
 /** A catalog entry with its deployments. */
 export class CatalogModel {

@@ -3,10 +3,8 @@ import type { Clock, Logger } from "../call/ports.js";
 import { mayUseModel, type Principal } from "../call/principal.js";
 import { invariant } from "../call/service-error.js";
 import { CatalogModel } from "./catalog-model.js";
-import type { CatalogStore } from "./catalog-store.js";
 import { Deployment } from "./deployment.js";
-import type { ModelDefinition } from "./model-definition.js";
-import type { PriceList } from "./prices.js";
+import type { ModelDefinition, PriceList } from "./model-definition.js";
 
 export interface CatalogDeps {
   readonly clock: Clock;
@@ -147,4 +145,10 @@ export class Catalog {
 
 async function retire(model: CatalogModel): Promise<void> {
   await Promise.all(model.deployments.map((deployment) => deployment.retire()));
+}
+
+/** Remembers when each model id first became available, so that `created` is stable over restarts (MODEL-2). */
+export interface CatalogStore {
+  /** Stores `nowMs` for ids that are new and returns the instant of each, in the order of the ids. */
+  firstSeen(ids: readonly string[], nowMs: number): Promise<readonly number[]>;
 }

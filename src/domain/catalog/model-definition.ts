@@ -1,5 +1,5 @@
+import type { UsageTotal } from "../call/usage-tally.js";
 import type { Engine } from "../engine/engine.js";
-import type { PriceList } from "./prices.js";
 
 export type Capability = "chat" | "completions" | "embeddings";
 
@@ -27,4 +27,42 @@ export interface ModelDefinition {
   readonly prices: PriceList;
   /** At least one. */
   readonly deployments: readonly DeploymentDefinition[];
+}
+
+/** Nano-dollars per token: 1,000 are a dollar for a million tokens. Integers, 0 or more (USE-8). */
+export interface Prices {
+  readonly input: number;
+  /** Of prompt tokens that the engine did not have to read again. */
+  readonly cachedInput: number;
+  readonly output: number;
+}
+
+/** What a model costs from a time on. */
+export interface PricesFrom extends Prices {
+  /** Wall-clock milliseconds; 0: from the beginning. */
+  readonly fromMs: number;
+}
+
+/** Rising by time; empty: it costs nothing. */
+export type PriceList = readonly PricesFrom[];
+
+const free: Prices = Object.freeze({ input: 0, cachedInput: 0, output: 0 });
+
+/** The prices that hold at a time. */
+export function pricesAt(list: PriceList, atMs: number): Prices {
+  return list.findLast(({ fromMs }) => fromMs <= atMs) ?? free;
+}
+
+/**
+ * Cost of a request in nano-dollars, fixed when it is settled. A safe integer: prices are bounded by the configuration so
+ * that the largest context stays below 2^53.
+ */
+export function costNano(
+  prices: Prices,
+  usage: Pick<UsageTotal, "promptTokens" | "cachedTokens" | "completionTokens">,
+): number {
+  const cached = Math.min(usage.cachedTokens, usage.promptTokens);
+  return (
+    (usage.promptTokens - cached) * prices.input + cached * prices.cachedInput + usage.completionTokens * prices.output
+  );
 }

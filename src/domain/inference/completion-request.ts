@@ -1,8 +1,8 @@
 import type { CompletionParams } from "../../../gen/unified/inference/v1/completion_pb.js";
-import type { Capabilities } from "../engine/engine.js";
-import type { GenerateBase } from "../engine/generate-base.js";
-import { refuseUnlessAble, refuseValueUnlessAble, toGenerate } from "./sampling-request.js";
-import { refuseUnlessTokenInput } from "./token-input.js";
+import type { EmbeddingParams } from "../../../gen/unified/inference/v1/embedding_pb.js";
+import { ServiceError } from "../call/service-error.js";
+import type { Capabilities, EmbedRequest, GenerateBase } from "../engine/engine.js";
+import { refuseUnlessAble, refuseValueUnlessAble, toGenerate } from "./chat-request.js";
 
 /**
  * What the engine is asked for a valid completions request, one request per prompt in their order. Refuses what this
@@ -29,4 +29,74 @@ export function toCompletionRequests(params: CompletionParams, caps: Capabilitie
   const request = toGenerate({ prompt: prompts[0] ?? "" }, params, { maxTokens: params.maxTokens, logprobs }, caps);
   if (echo === true) request.echo = echo;
   return prompts.map((prompt) => ({ ...request, input: { prompt } }));
+}
+
+/** What the engine is asked for a valid embeddings request. Refuses what this model cannot do. */
+export function toEmbedRequest(params: EmbeddingParams, caps: Capabilities): EmbedRequest {
+  refuseUnlessTokenInput(caps.tokenInput || params.inputTokens.length === 0, "input", params.model);
+  const inputs = params.input.length > 0 ? params.input : params.inputTokens.map((list) => list.ids);
+  const dimensions = dimensionsToMake(params, caps);
+  return dimensions === undefined ? { inputs } : { inputs, dimensions };
+}
+
+/** Undefined: the model's own, which may always be asked for by number (EMB-8). */
+function dimensionsToMake({ dimensions, model }: EmbeddingParams, caps: Capabilities): number | undefined {
+  if (dimensions === undefined || dimensions === caps.embeddingDims) return undefined;
+  refuseUnlessAble(caps.shortenableEmbeddings === true, "dimensions", model);
+  if (caps.embeddingDims !== undefined && dimensions > caps.embeddingDims) {
+    throw new ServiceError(
+      "integer_above_max_value",
+      `'dimensions' must be at most ${caps.embeddingDims}, the length of the vectors of '${model}', but is ${dimensions}.`,
+      { param: "dimensions" },
+    );
+  }
+  return dimensions;
+}
+
+/**
+ * Refuses token ids for a model that does not take them (EMB-2): clients that count in another vocabulary would get a
+ * wrong answer without noticing. The hint names the setting of the client that does it by default.
+ */
+export function refuseUnlessTokenInput(able: boolean, param: string, model: string): void {
+  if (able) return;
+  throw new ServiceError(
+    "token_input_not_supported",
+    `The model '${model}' takes '${param}' as text, not as token ids. With LangChain for Python, set ` +
+      "check_embedding_ctx_length=False.",
+    { param },
+  );
+}
+
+/**
+ * Turns the prompts of a request into engine runs. Choices are numbered prompt-major (CMPL-3). An engine that cannot
+ * make several choices of a prompt runs it several times, with seeds that differ by a fixed step, and the prompt counts
+ * once (CHAT-3, CMPL-13).
+ */
+export function planPrompts(requests: readonly GenerateBase[], caps: Capabilities): readonly Prompt[] {
+  const prompts: Prompt[] = [];
+  let base = 0;
+  for (const request of requests) {
+    if (request.n === 1 || caps.nativeN) prompts.push({ base, request, countsPrompt: true });
+    else
+      for (let k = 0; k < request.n; k++)
+        prompts.push({ base: base + k, request: oneChoice(request, k), countsPrompt: k === 0 });
+    base += request.n;
+  }
+  return prompts;
+}
+
+function oneChoice(request: GenerateBase, k: number): GenerateBase {
+  return {
+    ...request,
+    n: 1,
+    ...(request.seed === undefined ? {} : { seed: BigInt.asIntN(64, request.seed + BigInt(k)) }),
+  };
+}
+
+/** One prompt of a request, and where its choices stand among all choices of the request. */
+export interface Prompt {
+  readonly base: number;
+  readonly request: GenerateBase;
+  /** False for further runs of a prompt that was counted already. */
+  readonly countsPrompt: boolean;
 }

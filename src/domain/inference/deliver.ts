@@ -1,13 +1,13 @@
 import { Outbox } from "../../lib/outbox.js";
 import type { Answer, StreamAnswer } from "../call/answer.js";
 import type { Call } from "../call/call.js";
-import { errorOfEnd } from "../call/call-context.js";
+import { endReasonOf, errorOfEnd } from "../call/call-context.js";
 import type { Clock } from "../call/ports.js";
 import { type ServiceError, toServiceError } from "../call/service-error.js";
-import type { StreamAssembly, WholeAssembly } from "./assembly.js";
+import { serviceErrorOf } from "../engine/engine-error.js";
+import type { StreamAssembly, WholeAssembly } from "./answer-parts.js";
 import type { EventSink, Generation, GenerationReader } from "./generation.js";
 import type { Run } from "./run.js";
-import { settleFailure } from "./settle-failure.js";
 
 /** The engine's part of a request for whoever takes its events. Not yet running. */
 export type ToGeneration = (reader: GenerationReader) => Generation;
@@ -111,4 +111,13 @@ async function roomOrStall<M>(settings: StreamSettings, call: Call, outbox: Outb
   await outbox.room();
   cancelTimer();
   call.stop.removeEventListener("abort", onAbort);
+}
+
+/** Settles a run that did not complete; resolves to what the caller is told. An end from outside is the reason it ended. */
+export async function settleFailure(call: Call, run: Run, thrown: unknown): Promise<ServiceError> {
+  const { stop } = call;
+  const error = stop.aborted ? errorOfEnd(stop.reason) : serviceErrorOf(thrown);
+  if (error.code === "internal_error") call.log.error({ err: error.cause }, "request failed");
+  await run.end(stop.aborted ? endReasonOf(stop) : "failed", error);
+  return error;
 }

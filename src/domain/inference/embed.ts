@@ -12,10 +12,9 @@ import type { Deployment } from "../catalog/deployment.js";
 import { type EmbedRequest, type EmbedResult, EngineError, type LoadedModel } from "../engine/engine.js";
 import { mayGoElsewhere, serviceErrorOf } from "../engine/engine-error.js";
 import type { Admitted } from "../metering/ledger.js";
-import { answerHead } from "../metering/limit-headers.js";
+import { answerHead } from "../metering/limit-response.js";
+import { settleFailure } from "./deliver.js";
 import type { Run } from "./run.js";
-import { settleFailure } from "./settle-failure.js";
-import { unlessStopped } from "./unless-stopped.js";
 import { waitForModel } from "./wait-for-model.js";
 
 /** Inputs per engine call: a batch of 2,048 is cut, so that an abort is seen and others get their turn (EMB-11). */
@@ -173,4 +172,14 @@ function embeddingList(model: string, vectors: readonly Float32Array[], run: Run
 /** The numbers' bytes in the order that the contract names; every platform of Node is little-endian already. */
 function littleEndian(vector: Float32Array): Uint8Array {
   return new Uint8Array(vector.buffer, vector.byteOffset, vector.byteLength);
+}
+
+/** What the work brings, or a rejection with the end's own error: work that does not heed the signal is not waited for. */
+export function unlessStopped<T>(work: Promise<T>, stop: StopSignal): Promise<T> {
+  return new Promise((resolve, reject) => {
+    const onAbort = (): void => reject(errorOfEnd(stop.reason));
+    stop.addEventListener("abort", onAbort);
+    const over = (): void => stop.removeEventListener("abort", onAbort);
+    work.then(resolve, reject).finally(over);
+  });
 }

@@ -8,21 +8,13 @@ import type { CatalogModel } from "../catalog/catalog-model.js";
 import type { Deployment } from "../catalog/deployment.js";
 import { EngineError, type GenEvent, type GenerateRequest, type LoadedModel } from "../engine/engine.js";
 import { mayGoElsewhere, serviceErrorOf } from "../engine/engine-error.js";
-import type { GenerateBase } from "../engine/generate-base.js";
 import type { Slot } from "../engine/model-queue.js";
 import type { Admitted } from "../metering/ledger.js";
-import { answerHead } from "../metering/limit-headers.js";
+import { answerHead } from "../metering/limit-response.js";
 import { CompleteCalls } from "./complete-calls.js";
+import type { Prompt } from "./completion-request.js";
 import type { Run } from "./run.js";
 import { waitForModel } from "./wait-for-model.js";
-
-/** One prompt of a request, and where its choices stand among all choices of the request. */
-export interface Prompt {
-  readonly base: number;
-  readonly request: GenerateBase;
-  /** False for further runs of a prompt that was counted already. */
-  readonly countsPrompt: boolean;
-}
 
 /** Takes what the engine says; a promise asks the engine to wait. `choice` counts over the whole request. */
 export type EventSink = (choice: number, event: GenEvent) => Promise<void> | undefined;

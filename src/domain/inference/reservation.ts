@@ -1,9 +1,14 @@
 import { toBinary } from "@bufbuild/protobuf";
 import { MessageSchema, ToolSchema } from "../../../gen/unified/inference/v1/chat_pb.js";
 import type { StopSignal } from "../../lib/lazy-abort.js";
-import { type EmbedRequest, EngineError, type GenerateInput, type LoadedModel } from "../engine/engine.js";
-import type { GenerateBase } from "../engine/generate-base.js";
-import type { Prompt } from "./generation.js";
+import {
+  type EmbedRequest,
+  EngineError,
+  type GenerateBase,
+  type GenerateInput,
+  type LoadedModel,
+} from "../engine/engine.js";
+import type { Prompt } from "./completion-request.js";
 
 /** What a request can use at most, before it runs (state RL-5). Integers. */
 export interface Reservation {

@@ -1,8 +1,8 @@
-import type { CompletionParams } from "../../../gen/unified/inference/v1/completion_pb.js";
+import type { CompletionParams, TokenList } from "../../../gen/unified/inference/v1/completion_pb.js";
+import type { EmbeddingParams } from "../../../gen/unified/inference/v1/embedding_pb.js";
 import { fixedLimits, type ServiceLimits } from "../../contract/limits.js";
-import { checkCount, checkInteger, checkLength, checkPresent, refuse } from "../call/field-checks.js";
-import { validateSampling } from "./validate-sampling.js";
-import { validateTokenLists } from "./validate-token-lists.js";
+import { checkCount, checkInteger, checkLength, checkNotEmpty, checkPresent, refuse } from "../call/field-checks.js";
+import { validateSampling } from "./validate-chat.js";
 
 const logprobsMax = 5;
 const bestOfMax = 20;
@@ -47,4 +47,35 @@ function validateBestOf({ bestOf, n }: CompletionParams): void {
   checkInteger(bestOf, "best_of", 0, bestOfMax);
   if (bestOf === undefined || bestOf === 1 || bestOf === (n ?? 1)) return;
   refuse("unsupported_parameter", "best_of", `'best_of' may only be 1 or the value of 'n' here, but is ${bestOf}.`);
+}
+
+/**
+ * The rules of an embeddings request that hold for every model. What depends on the model is `toEmbedRequest`'s. Throws
+ * ServiceError.
+ */
+export function validateEmbeddings(params: EmbeddingParams, limits: ServiceLimits): void {
+  const { input, inputTokens } = params;
+  checkPresent(params.model, "model");
+  const count = input.length + inputTokens.length;
+  if (count === 0) refuse("missing_required_parameter", "input", "'input' is required, but is missing or empty.");
+  if (input.length > 0 && inputTokens.length > 0) {
+    refuse("invalid_value", "input", "'input' must be texts or token ids, but is both.");
+  }
+  checkCount(count, "input", limits.embeddingInputsMax);
+  for (const [i, text] of input.entries()) {
+    const at = count === 1 ? "input" : `input[${i}]`;
+    if (text === "") refuse("invalid_value", at, `'${at}' must have at least 1 character, but is empty.`);
+  }
+  validateTokenLists(inputTokens, "input");
+  checkInteger(params.dimensions, "dimensions", 1, fixedLimits.int32Max);
+  checkLength(params.user, "user", fixedLimits.userCharsMax);
+}
+
+/** Refuses lists of token ids that are empty or hold what cannot be an id in any vocabulary. */
+export function validateTokenLists(lists: readonly TokenList[], param: string): void {
+  for (const [i, { ids }] of lists.entries()) {
+    const at = `${param}[${i}]`;
+    checkNotEmpty(ids.length, at);
+    for (const id of ids) checkInteger(id, at, 0, fixedLimits.int32Max);
+  }
 }

@@ -1,5 +1,4 @@
-import { periodAt } from "../events/period.js";
-import type { Metric } from "../events/threshold.js";
+import { type Metric, periodAt } from "../events/threshold.js";
 import type { Budget, BudgetRefusal, Charge } from "./ledger.js";
 
 /** What running requests may still use, of one account or key. */

@@ -3,7 +3,7 @@ import type { Operation } from "../../contract/operations.js";
 import type { EndReason } from "../call/call-context.js";
 import type { Progress } from "../call/live-requests.js";
 import type { LimitKind, LimitOwner, LimitScope, LimitSnapshot } from "../call/rate-limits.js";
-import type { EventDraft } from "../events/event-draft.js";
+import type { EventDraft } from "../events/event.js";
 import type { Metric, Threshold, UsageScope } from "../events/threshold.js";
 
 /** A threshold that refuses. Its `limit` counts what is used in the period and what running requests have reserved. */

@@ -1,7 +1,6 @@
 import type { LimitOwner, LimitScope, LimitSnapshot, LimitState } from "../call/rate-limits.js";
 import type { LimitRefusal } from "./ledger.js";
-import type { OwnerWindows } from "./owner-windows.js";
-import type { SlidingWindow } from "./sliding-window.js";
+import type { OwnerWindows, SlidingWindow } from "./sliding-window.js";
 
 /** A place under a concurrency limit is free when some request ends; nobody knows when that is. */
 const concurrencyWaitMs = 1_000;

@@ -4,7 +4,7 @@ import type { Clock } from "../call/ports.js";
 import type { Principal } from "../call/principal.js";
 import type { LimitOwner, LimitSnapshot, LimitState } from "../call/rate-limits.js";
 import type { LimitRefusal, Refused } from "./ledger.js";
-import { errorOfRefusal } from "./limit-refusal.js";
+import { errorOfRefusal } from "./limit-response.js";
 
 /**
  * How long a refusal is believed unasked. A limit that was raised, or a window that was emptied, elsewhere is noticed

@@ -1,15 +1,13 @@
 import { accountNameForm, accountNameWords } from "../../contract/account-name.js";
 import { modelIdForm, modelIdWords } from "../../contract/model-id.js";
 import type { Audit, AuditSource } from "../access/audit.js";
-import { checkLimits } from "../access/check-limits.js";
 import type { KeyStore } from "../access/key-store.js";
-import { defaultAccount } from "../access/new-key.js";
+import { checkLimits, defaultAccount } from "../access/new-key.js";
 import { isUnlimited, type LimitOwner, limitsOver, type RateLimits, unlimited } from "../call/rate-limits.js";
 import { ServiceError } from "../call/service-error.js";
 import type { Ledger, WindowUse } from "./ledger.js";
-import type { LimitBook } from "./limit-book.js";
+import type { LimitBook, LimitStore } from "./limit-book.js";
 import type { LimitGate } from "./limit-gate.js";
-import type { LimitStore } from "./limit-store.js";
 
 export interface LimitsAdminDeps {
   readonly book: Pick<LimitBook, "refresh" | "storedOf" | "defaultOf">;

@@ -14,8 +14,7 @@ import type {
   WindowUse,
 } from "./ledger.js";
 import { refusalOf, type ScopeUse, snapshotOf } from "./limit-decision.js";
-import { type OwnerWindows, WindowTable } from "./owner-windows.js";
-import type { SlidingWindow } from "./sliding-window.js";
+import { type OwnerWindows, type SlidingWindow, WindowTable } from "./sliding-window.js";
 
 /** One admitted request until its end. */
 export interface LiveRecord {

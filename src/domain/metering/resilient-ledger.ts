@@ -14,7 +14,7 @@ import type {
   WindowUse,
 } from "./ledger.js";
 import type { LocalAdmission } from "./local-admission.js";
-import type { SettlementSpool } from "./settlement-spool.js";
+import type { SettlementSpool } from "./spool.js";
 import { Standings } from "./standing.js";
 
 /** What happens to admissions while the shared store is away (state RL-16). */

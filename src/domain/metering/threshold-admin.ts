@@ -3,15 +3,15 @@ import type { Audit, AuditSource } from "../access/audit.js";
 import type { KeyStore } from "../access/key-store.js";
 import type { IdSource } from "../call/ports.js";
 import { ServiceError } from "../call/service-error.js";
-import { periodAt } from "../events/period.js";
 import {
   type Metric,
   type PeriodKind,
+  periodAt,
+  sumOf,
   type Threshold,
   type ThresholdStore,
   usageScopeOf,
 } from "../events/threshold.js";
-import { sumOf } from "../events/threshold-event.js";
 import type { UsageReader } from "./usage-store.js";
 
 export interface ThresholdAdminDeps {

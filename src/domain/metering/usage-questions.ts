@@ -1,7 +1,6 @@
-import { accountOf } from "../call/account-of.js";
 import { errorOfEnd } from "../call/call-context.js";
 import type { Clock } from "../call/ports.js";
-import type { Principal } from "../call/principal.js";
+import { accountOf, type Principal } from "../call/principal.js";
 import { queryUsage, type UsageBucket, type UsageGroup, type UsagePage, type UsageQuestion } from "./usage-query.js";
 import type { UsageReader } from "./usage-store.js";
 

@@ -1,5 +1,4 @@
-import type { Period } from "../events/period.js";
-import type { UsageScope, UsageSums } from "../events/threshold.js";
+import type { Period, UsageScope, UsageSums } from "../events/threshold.js";
 
 /** What one key used of one model in one hour or day of UTC. */
 export interface UsageRow extends UsageSums {

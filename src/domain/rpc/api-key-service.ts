@@ -14,9 +14,7 @@ import {
 } from "../../../gen/unified/admin/v1/api_key_service_pb.js";
 import type { ApiKeys } from "../access/api-keys.js";
 import type { Audit } from "../access/audit.js";
-import { changeDetails, keyDetails } from "../access/key-details.js";
-import type { KeyState } from "../access/key-filter.js";
-import type { ApiKeyRecord, KeyChange } from "../access/key-store.js";
+import { type ApiKeyRecord, changeDetails, type KeyChange, type KeyState, keyDetails } from "../access/key-store.js";
 import type { Scope } from "../call/principal.js";
 import { ServiceError } from "../call/service-error.js";
 import { limitsMessage, limitsOf } from "./limits-message.js";

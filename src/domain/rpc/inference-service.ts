@@ -12,7 +12,7 @@ import {
 } from "../../../gen/unified/inference/v1/inference_service_pb.js";
 import type { ServiceLimits } from "../../contract/limits.js";
 import type { Core } from "../core.js";
-import { limitHeaders } from "../metering/limit-headers.js";
+import { limitHeaders } from "../metering/limit-response.js";
 import { mergeChatChunks, mergeCompletionChunks } from "./merge-chunks.js";
 import { type RpcService, rpcService } from "./rpc-service.js";
 

@@ -3,9 +3,8 @@ import { durationFromMs } from "@bufbuild/protobuf/wkt";
 import { BadRequestSchema, ErrorInfoSchema, RetryInfoSchema } from "../../../gen/google/rpc/error_details_pb.js";
 import { errorDomain, errorRow } from "../../contract/errors.js";
 import type { StatusDetail, StatusParts } from "../../lib/connect-error.js";
-import { retryAdvice, retryHeaders } from "../call/retry-advice.js";
-import type { ServiceError } from "../call/service-error.js";
-import { limitHeaders } from "../metering/limit-headers.js";
+import { retryAdvice, retryHeaders, type ServiceError } from "../call/service-error.js";
+import { limitHeaders } from "../metering/limit-response.js";
 
 /**
  * An error as every RPC protocol tells it: the status code, google.rpc.ErrorInfo with the error code as its reason,

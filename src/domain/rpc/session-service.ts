@@ -13,11 +13,9 @@ import {
 } from "../../../gen/unified/admin/v1/session_service_pb.js";
 import { type Administrator, administratorName } from "../access/administrator.js";
 import type { Audit, AuditAction } from "../access/audit.js";
-import type { SessionRecord } from "../access/session-store.js";
-import { type NewSession, type Sessions, sessionAgeMs } from "../access/sessions.js";
+import { type NewSession, type SessionRecord, type Sessions, sessionAgeMs } from "../access/sessions.js";
 import type { SetupLinks } from "../access/setup-link.js";
-import type { Browser } from "../call/browser.js";
-import type { CallContext } from "../call/call-context.js";
+import type { Browser, CallContext } from "../call/call-context.js";
 import { ServiceError, toServiceError } from "../call/service-error.js";
 import { type RpcService, rpcService } from "./rpc-service.js";
 

@@ -15,8 +15,7 @@ import {
   WebhookEndpointService,
 } from "../../../gen/unified/webhook/v1/webhook_endpoint_service_pb.js";
 import { ServiceError } from "../call/service-error.js";
-import type { WebhookEndpoints } from "../webhooks/endpoints.js";
-import type { ShownEndpoint } from "../webhooks/shown-endpoint.js";
+import type { ShownEndpoint, WebhookEndpoints } from "../webhooks/endpoints.js";
 import { optionalTime } from "./optional-time.js";
 import { type RpcService, rpcService } from "./rpc-service.js";
 

@@ -1,12 +1,13 @@
-import type { AuditLog } from "../access/audit-log.js";
+import type { AuditLog } from "../access/audit.js";
 import type { KeyStore } from "../access/key-store.js";
-import type { SessionStore } from "../access/session-store.js";
-import type { SettingsStore } from "../access/settings-store.js";
+import type { SessionStore } from "../access/sessions.js";
+import type { SettingsStore } from "../access/setup-link.js";
 import type { ChangeFeed } from "../call/change-feed.js";
-import type { CatalogStore } from "../catalog/catalog-store.js";
+import type { Clock, Logger } from "../call/ports.js";
+import type { CatalogStore } from "../catalog/catalog.js";
 import type { ThresholdStore } from "../events/threshold.js";
 import type { Ledger } from "../metering/ledger.js";
-import type { LimitStore } from "../metering/limit-store.js";
+import type { LimitStore } from "../metering/limit-book.js";
 import type { UsageReader } from "../metering/usage-store.js";
 import type { DeliveryQueue } from "../webhooks/delivery-queue.js";
 import type { EndpointStore } from "../webhooks/endpoint-store.js";
@@ -59,5 +60,47 @@ export class StateOpenError extends Error {
   constructor(message: string, fix: string, options?: ErrorOptions) {
     super(message, options);
     this.fix = fix;
+  }
+}
+
+/** Between two looks; what is old can wait. */
+const everyMs = 600_000;
+/** Between two steps while there is more: other writes come first. */
+const stepEveryMs = 200;
+/** Records of one step: some milliseconds of the store. */
+const stepMax = 500;
+
+/** Removes what the store keeps no longer, in small steps. */
+export class PurgeLoop {
+  readonly #deps: { readonly state: Pick<State, "purge">; readonly clock: Clock; readonly log: Logger };
+  #cancelTimer: () => void;
+  #closed = false;
+
+  constructor(deps: { readonly state: Pick<State, "purge">; readonly clock: Clock; readonly log: Logger }) {
+    this.#deps = deps;
+    this.#cancelTimer = this.#after(stepEveryMs);
+  }
+
+  close(): void {
+    this.#closed = true;
+    this.#cancelTimer();
+  }
+
+  #after(ms: number): () => void {
+    return this.#deps.clock.after(ms, () => {
+      void this.#step().then((more) => {
+        if (!this.#closed) this.#cancelTimer = this.#after(more ? stepEveryMs : everyMs);
+      });
+    });
+  }
+
+  /** Whether there may be more. Never rejects: a store that is away is asked again later. */
+  async #step(): Promise<boolean> {
+    try {
+      return (await this.#deps.state.purge(stepMax)) >= stepMax;
+    } catch (err) {
+      this.#deps.log.warn({ err }, "old records could not be removed");
+      return false;
+    }
   }
 }

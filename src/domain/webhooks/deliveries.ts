@@ -1,8 +1,9 @@
+import { sha256Hex } from "../../lib/digest.js";
+import type { StopSignal } from "../../lib/lazy-abort.js";
 import type { Audit } from "../access/audit.js";
-import { accountOf } from "../call/account-of.js";
-import type { CallContext } from "../call/call-context.js";
+import { type CallContext, errorOfEnd } from "../call/call-context.js";
 import { type PageRequest, toPageToken, toStorePage } from "../call/page-request.js";
-import type { Principal } from "../call/principal.js";
+import { accountOf, type Principal } from "../call/principal.js";
 import { ServiceError, toServiceError } from "../call/service-error.js";
 import type { Delivery } from "./delivery.js";
 import {
@@ -12,10 +13,8 @@ import {
   checkReplayId,
   type DeliveryQuestion,
 } from "./delivery-input.js";
-import type { DeliveryQueue } from "./delivery-queue.js";
+import type { DeliveryQueue, ReplayRequest, RetryOutcome } from "./delivery-queue.js";
 import type { EndpointStore } from "./endpoint-store.js";
-import { type ReplayOrder, type ReplayProgress, replayIdOf, runReplay } from "./replay.js";
-import { retryRefusal } from "./retry-refusal.js";
 
 export interface DeliveriesDeps {
   readonly queue: Pick<DeliveryQueue, "find" | "payload" | "list" | "retryNow" | "replay">;
@@ -182,4 +181,92 @@ export class Deliveries {
 function byOf(principal: Principal): string {
   const isSession = principal.kind === "administrator" && principal.sessionId !== null;
   return isSession ? `session:${principal.sessionId}` : "admin_token";
+}
+
+/** Why a delivery is not sent again, with what can be done about it. */
+export function retryRefusal(outcome: Exclude<RetryOutcome, "queued">): ServiceError {
+  switch (outcome) {
+    case "in_flight":
+      return new ServiceError("conflict", "An attempt of this delivery is under way. Look again in a few seconds.");
+    case "delivered":
+      return new ServiceError(
+        "conflict",
+        "The delivery has arrived. Set 'resend_delivered' to true to send it once more, with the same event id.",
+        { param: "resend_delivered", shouldRetry: false },
+      );
+    case "purged":
+      return new ServiceError(
+        "gone",
+        "The payload was removed after its time (24 hours after it arrived, 30 days after it failed): " +
+          "this delivery cannot be sent any more.",
+        { param: "id" },
+      );
+    case "endpoint_disabled":
+      return new ServiceError(
+        "conflict",
+        "The webhook endpoint is disabled. Set its 'status' to enabled (UpdateWebhookEndpoint), then try again.",
+        { shouldRetry: false },
+      );
+    case "endpoint_deleted":
+      return new ServiceError(
+        "conflict",
+        "The webhook endpoint was deleted, so nothing of it can be sent. A new endpoint gets the events that follow.",
+        { shouldRetry: false },
+      );
+    case "unknown":
+      return new ServiceError("not_found", "There is no delivery with this id.", { param: "id" });
+  }
+}
+
+/** Which deliveries to send again, and how. */
+export type ReplayOrder = Omit<ReplayRequest, "after" | "max" | "firstInMs" | "spacingMs">;
+
+/** How far a replay is. */
+export interface ReplayProgress {
+  /** By this call. */
+  queued: number;
+  /** Of the replay, still on their way, those of this call included. */
+  waiting: number;
+  delivered: number;
+  failed: number;
+}
+
+/** Deliveries that one call may queue, and how many of them are due in a second. */
+const queuedMax = 10_000;
+const duePerS = 50;
+/** Deliveries that one step looks at: what the store does at a time. */
+const stepMax = 500;
+const spacingMs = 1_000 / duePerS;
+
+/**
+ * Queues what the order names and adds to `progress` with every step (WH-48). What earlier calls of the replay have
+ * queued and is still waiting comes first. When the signal aborts it rejects with the ServiceError of that end; what was
+ * queued stays so, and the same order goes on where this one ended.
+ */
+export async function runReplay(
+  queue: Pick<DeliveryQueue, "replay">,
+  order: ReplayOrder,
+  progress: ReplayProgress,
+  signal: StopSignal,
+): Promise<void> {
+  let after: string | null = null;
+  do {
+    if (signal.aborted) throw errorOfEnd(signal.reason);
+    const max = Math.min(stepMax, queuedMax - progress.queued);
+    const firstInMs = progress.waiting * spacingMs;
+    const step = await queue.replay({ ...order, after, max, firstInMs, spacingMs });
+    progress.queued += step.queued;
+    progress.waiting += step.queued + step.waiting;
+    progress.delivered += step.delivered;
+    progress.failed += step.failed;
+    after = step.next;
+  } while (after !== null && progress.queued < queuedMax);
+}
+
+/**
+ * The name of a replay that was given none: the same for the same order. The end of its span is left out, because a call
+ * that names no end means another one each time.
+ */
+export function replayIdOf({ account, endpointId, fromMs, which, restart }: Omit<ReplayOrder, "replayId">): string {
+  return `rpl_${sha256Hex(JSON.stringify([account, endpointId, fromMs, which, restart])).slice(0, 32)}`;
 }

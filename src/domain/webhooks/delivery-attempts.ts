@@ -1,14 +1,22 @@
+import { version } from "../../contract/version.js";
+import { signStandardWebhook, signWebhook } from "../../lib/webhook-signature.js";
 import type { Clock, Logger } from "../call/ports.js";
-import { attemptHeaders } from "./attempt-headers.js";
 import type { AttemptResult } from "./delivery.js";
 import type { AttemptOutcome, Claim, DeliveryQueue } from "./delivery-queue.js";
 import type { EndpointBook, Receiver } from "./endpoint-book.js";
 import type { FailingEndpoints } from "./failing-endpoints.js";
 import { pause } from "./nap.js";
-import { outcomeOf, toldLater } from "./retry-schedule.js";
 import type { StorePatience } from "./store-patience.js";
-import type { AttemptEffect, AttemptEnd, StatusClass, WebhookObserver } from "./webhook-observer.js";
-import { type SendResult, secretUnreadable, type WebhookSender } from "./webhook-sender.js";
+import {
+  type AttemptEffect,
+  type AttemptEnd,
+  isDelivered,
+  type SendResult,
+  type StatusClass,
+  secretUnreadable,
+  type WebhookObserver,
+  type WebhookSender,
+} from "./webhook-sender.js";
 
 /**
  * For so long at least the store is told of an attempt that ended, its lease over or not: a process that stood still comes
@@ -134,4 +142,59 @@ function namesOf({ deliveryId, endpointId, eventId, account }: Claim): object {
 function answerOf({ status, error }: AttemptResult): AttemptEnd["answer"] {
   if (status !== null && status >= 100 && status <= 599) return `${Math.floor(status / 100)}xx` as StatusClass;
   return error ?? "bad_response";
+}
+
+/**
+ * What follows from an attempt (WH-19, WH-25, WH-27, WH-46): an answer with a status of 200 to 299 is a delivery, anything
+ * else a failure. `delaysMs` has one wait for each retry that the schedule has, the first retry's first. A failure after
+ * all of them, and that of a single attempt, is final.
+ */
+export function outcomeOf(
+  { retriesUsed, isSingle }: Pick<Claim, "retriesUsed" | "isSingle">,
+  result: Pick<AttemptResult, "status">,
+  delaysMs: readonly number[],
+): AttemptOutcome {
+  if (isDelivered(result)) return { state: "delivered" };
+  if (isSingle) return { state: "permanently_failed", reason: "manual_retry_failed" };
+  const delayMs = delaysMs[retriesUsed];
+  if (delayMs === undefined) return { state: "permanently_failed", reason: "retries_used_up" };
+  return { state: "awaiting_retry", delayMs };
+}
+
+/**
+ * The outcome when the store is told of it `lateMs` after the attempt's end: a retry is due so long after the failure,
+ * not after the message of it, as long as that lies ahead.
+ */
+export function toldLater(outcome: AttemptOutcome, lateMs: number): AttemptOutcome {
+  if (outcome.state !== "awaiting_retry") return outcome;
+  // Rounded so that the retry is rather late than early (WH-26).
+  return { ...outcome, delayMs: Math.max(0, outcome.delayMs - Math.floor(lateMs)) };
+}
+
+export interface AttemptFacts {
+  /** Those that sign, in clear, the newest first. Not empty. */
+  readonly secrets: readonly string[];
+  readonly eventId: string;
+  readonly deliveryId: string;
+  /** 1 for the first attempt. */
+  readonly attemptNumber: number;
+  readonly body: string;
+  /** When the attempt begins. */
+  readonly atMs: number;
+}
+
+/** What is sent with every attempt beside the body: two ways to verify it, and what it is (WH-15, WH-18). */
+export function attemptHeaders(facts: AttemptFacts): Readonly<Record<string, string>> {
+  const { secrets, eventId, deliveryId, attemptNumber, body, atMs } = facts;
+  const timestampS = Math.floor(atMs / 1_000);
+  return {
+    "content-type": "application/json",
+    "user-agent": `UnifiedInference/${version}`,
+    "service-signature": signWebhook({ secrets, timestampS, body }),
+    "service-delivery-id": deliveryId,
+    "service-attempt": String(attemptNumber),
+    "webhook-id": eventId,
+    "webhook-timestamp": String(timestampS),
+    "webhook-signature": signStandardWebhook({ secrets, id: eventId, timestampS, body }),
+  };
 }

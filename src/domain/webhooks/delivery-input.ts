@@ -1,5 +1,5 @@
-import { checkAccountName } from "../call/account-of.js";
 import { checkOneOf, refuse } from "../call/field-checks.js";
+import { checkAccountName } from "../call/principal.js";
 import { type DeliveryState, deliveryStates } from "./delivery.js";
 import type { DeliveryFilter } from "./delivery-queue.js";
 import { checkEventType, isEndpointId } from "./endpoint-input.js";

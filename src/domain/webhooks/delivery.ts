@@ -1,4 +1,5 @@
-import type { EventType } from "../events/event-draft.js";
+import { sha1Hex } from "../../lib/digest.js";
+import type { EventType } from "../events/event.js";
 
 /** Where a delivery stands (WH-29). `delivery_attempted`: an attempt is under way. The last two are ends. */
 export const deliveryStates = [
@@ -93,4 +94,12 @@ export interface Attempt extends AttemptResult {
   readonly by: string;
   /** When the next one was due after this; null: none was. */
   readonly nextAttemptAtMs: number | null;
+}
+
+/**
+ * Id of the delivery of an event to an endpoint: `dlv_` and 32 hex digits of SHA-1 over `<event id>/<endpoint id>`. Kept
+ * like this by every driver; SHA-1 because it is the digest that a Redis script can compute. No secret hangs on it.
+ */
+export function deliveryId(eventId: string, endpointId: string): string {
+  return `dlv_${sha1Hex(`${eventId}/${endpointId}`).slice(0, 32)}`;
 }

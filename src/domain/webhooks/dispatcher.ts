@@ -8,8 +8,7 @@ import type { EndpointStore } from "./endpoint-store.js";
 import { FailingEndpoints } from "./failing-endpoints.js";
 import { Nap, pause } from "./nap.js";
 import { StorePatience, waitAfter } from "./store-patience.js";
-import type { WebhookObserver } from "./webhook-observer.js";
-import type { WebhookSender } from "./webhook-sender.js";
+import type { WebhookObserver, WebhookSender } from "./webhook-sender.js";
 
 /** Without news of something due it is asked for at least so often: other processes make some, too. */
 const idleMs = 1_000;

@@ -1,5 +1,5 @@
 import { checkInteger, checkLength, checkOneOf, quote, refuse } from "../call/field-checks.js";
-import { type EventType, eventTypes } from "../events/event-draft.js";
+import { type EventType, eventTypes } from "../events/event.js";
 import type { EndpointRecord } from "./endpoint-store.js";
 
 /** What a caller asks for. */

@@ -1,4 +1,4 @@
-import type { EventType } from "../events/event-draft.js";
+import type { EventType } from "../events/event.js";
 
 /** A receiver of events, as it is kept. */
 export interface EndpointRecord {

@@ -1,12 +1,11 @@
 import type { SecretBox } from "../../lib/secret-box.js";
 import type { RandomBytes } from "../access/api-key-format.js";
 import type { Audit } from "../access/audit.js";
-import { accountOf } from "../call/account-of.js";
 import type { CallContext } from "../call/call-context.js";
 import type { IdSource } from "../call/ports.js";
+import { accountOf } from "../call/principal.js";
 import { ServiceError } from "../call/service-error.js";
-import type { EventType } from "../events/event-draft.js";
-import { changedDetails, endpointDetails } from "./endpoint-details.js";
+import type { EventType } from "../events/event.js";
 import {
   checkEndpointChange,
   checkEventType,
@@ -17,15 +16,15 @@ import {
   isEndpointId,
   type NewEndpoint,
 } from "./endpoint-input.js";
-import { hintOf, livingSecrets, newWebhookSecret, rotatedSecrets } from "./endpoint-secrets.js";
+import { hintOf, lastExpiryOf, livingSecrets, newWebhookSecret, rotatedSecrets } from "./endpoint-secrets.js";
 import {
+  type EndpointHealth,
   type EndpointRecord,
   type EndpointSecret,
   type EndpointStore,
   freshHealth,
   type KeptEndpoint,
 } from "./endpoint-store.js";
-import { type ShownEndpoint, shownEndpoint } from "./shown-endpoint.js";
 import { TestAttempts, type TestOutcome } from "./test-attempts.js";
 import type { WebhookSender } from "./webhook-sender.js";
 
@@ -237,4 +236,42 @@ function tooMany(max: number): ServiceError {
 
 function notFound(): never {
   throw new ServiceError("not_found", "There is no webhook endpoint with this id.", { param: "id" });
+}
+
+/** What the audit says of a new endpoint. */
+export function endpointDetails(record: EndpointRecord): Record<string, string> {
+  const { url, events, description, status, maxInFlight } = record;
+  return { account: record.account, ...changedDetails({ url, events, description, status, maxInFlight }) };
+}
+
+/** What the audit says of a changed endpoint: the new values of what was changed. */
+export function changedDetails(choices: Partial<EndpointChoices>): Record<string, string> {
+  const { url, events, description, status, maxInFlight } = choices;
+  return {
+    // Path and query of a receiver's URL are often what opens it, so they are no text for a record.
+    ...(url === undefined ? {} : { url_origin: new URL(url).origin }),
+    ...(events === undefined ? {} : { events: events.join(",") }),
+    ...(description === undefined ? {} : { description }),
+    ...(status === undefined ? {} : { status }),
+    ...(maxInFlight === undefined ? {} : { max_in_flight: String(maxInFlight) }),
+  };
+}
+
+/** An endpoint without its secrets: what doors may tell. */
+export interface ShownEndpoint extends Omit<EndpointRecord, "secrets" | "version">, EndpointHealth {
+  /** The last four characters of the secret that signs. */
+  readonly secretHint: string;
+  /** When the last of the replaced secrets stops signing; null: only one signs. */
+  readonly previousSecretExpiresAtMs: number | null;
+}
+
+/** `nowMs`: store time. */
+export function shownEndpoint({ record, health }: KeptEndpoint, nowMs: number): ShownEndpoint {
+  const { secrets, version: _, ...told } = record;
+  return {
+    ...told,
+    ...health,
+    secretHint: secrets[0]?.hint ?? "",
+    previousSecretExpiresAtMs: lastExpiryOf(secrets, nowMs),
+  };
 }

@@ -1,7 +1,7 @@
 import type { Clock, Logger } from "../call/ports.js";
 import type { EndpointHealth, EndpointStore, KeptEndpoint } from "./endpoint-store.js";
 import { pause } from "./nap.js";
-import type { WebhookObserver } from "./webhook-observer.js";
+import type { WebhookObserver } from "./webhook-sender.js";
 
 /** Failures in a row from which on an endpoint is called failing (WH-38). */
 const failingAfterFailures = 10;

@@ -2,12 +2,12 @@ import { sha256Hex } from "../../lib/digest.js";
 import { type SecretBox, UnsealError } from "../../lib/secret-box.js";
 import type { IdSource } from "../call/ports.js";
 import { ServiceError } from "../call/service-error.js";
-import type { EventType } from "../events/event-draft.js";
-import { attemptHeaders } from "./attempt-headers.js";
-import { deliveryId } from "./delivery-id.js";
+import { type EventDraft, type EventType, requestCompleted, requestFailed } from "../events/event.js";
+import { periodAt, thresholdEvent } from "../events/threshold.js";
+import { deliveryId } from "./delivery.js";
+import { attemptHeaders } from "./delivery-attempts.js";
 import { signingSecrets } from "./endpoint-secrets.js";
 import type { EndpointRecord } from "./endpoint-store.js";
-import { sampleEvent } from "./sample-event.js";
 import { isDelivered, type SendResult, secretUnreadable, type WebhookSender } from "./webhook-sender.js";
 
 export interface TestAttemptsDeps {
@@ -73,4 +73,50 @@ export class TestAttempts {
       throw error;
     }
   }
+}
+
+const facts = {
+  requestId: "req_00000000000000000000000000000000",
+  model: "example-model",
+  promptTokens: 12,
+  completionTokens: 34,
+  latencyMs: 567,
+};
+const failure = {
+  code: "upstream_timeout",
+  message: "The deadline passed before the answer was complete.",
+} as const;
+
+/** An event of the type as receivers get it, with invented facts, an id of its own and `"test": true` (WH-49). */
+export function sampleEvent(type: EventType, account: string, id: string, atMs: number): EventDraft {
+  const event = JSON.parse(bodyOf(type, account, atMs)) as object;
+  return { id, type, body: JSON.stringify({ ...event, id, test: true }) };
+}
+
+function bodyOf(type: EventType, account: string, atMs: number): string {
+  switch (type) {
+    case "request.completed":
+      return requestCompleted(facts, atMs).body;
+    case "request.failed":
+      return requestFailed(facts, failure, atMs).body;
+    case "usage.threshold_reached":
+      return thresholdBody(account, atMs);
+  }
+}
+
+function thresholdBody(account: string, atMs: number): string {
+  const threshold = {
+    id: "thr_000000000000000000000000",
+    account,
+    apiKeyId: null,
+    metric: "tokens",
+    period: "month",
+    limit: 1_000n,
+    percents: [80],
+    action: "notify",
+    createdAtMs: atMs,
+    updatedAtMs: atMs,
+  } as const;
+  const event = thresholdEvent(threshold, { percent: 80, value: 800n }, periodAt("month", atMs), atMs);
+  return `${event.prefix}801${event.suffix}`;
 }

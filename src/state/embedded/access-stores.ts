@@ -1,7 +1,7 @@
-import type { AuditLog } from "../../domain/access/audit-log.js";
+import type { AuditLog } from "../../domain/access/audit.js";
 import type { KeyStore } from "../../domain/access/key-store.js";
-import type { SessionStore } from "../../domain/access/session-store.js";
-import type { SettingsStore } from "../../domain/access/settings-store.js";
+import type { SessionStore } from "../../domain/access/sessions.js";
+import type { SettingsStore } from "../../domain/access/setup-link.js";
 import type { LocalChanges } from "../../domain/call/change-feed.js";
 import type { WorkerLink } from "./worker-link.js";
 

@@ -1,7 +1,7 @@
 import type { LocalChanges } from "../../domain/call/change-feed.js";
 import { ServiceError } from "../../domain/call/service-error.js";
 import type { ThresholdStore } from "../../domain/events/threshold.js";
-import type { LimitStore } from "../../domain/metering/limit-store.js";
+import type { LimitStore } from "../../domain/metering/limit-book.js";
 import type { UsageReader } from "../../domain/metering/usage-store.js";
 import type { WorkerLink } from "./worker-link.js";
 

@@ -1,4 +1,4 @@
-import type { AuditActor, AuditPage, AuditRecord } from "../../domain/access/audit-log.js";
+import type { AuditActor, AuditPage, AuditRecord } from "../../domain/access/audit.js";
 import { integer, text } from "./sql-row.js";
 import type { SqliteDatabase, SqlRow } from "./sqlite-binding.js";
 

@@ -1,5 +1,10 @@
-import { type Period, periodAt } from "../../domain/events/period.js";
-import type { PeriodKind, UsageScope, UsageSums } from "../../domain/events/threshold.js";
+import {
+  type Period,
+  type PeriodKind,
+  periodAt,
+  type UsageScope,
+  type UsageSums,
+} from "../../domain/events/threshold.js";
 import type { Budget, Settlement } from "../../domain/metering/ledger.js";
 import { BoundedMap } from "../../lib/bounded-map.js";
 import type { MovedSum } from "./settlement-rows.js";

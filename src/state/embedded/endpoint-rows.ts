@@ -1,4 +1,4 @@
-import type { EventType } from "../../domain/events/event-draft.js";
+import type { EventType } from "../../domain/events/event.js";
 import type {
   EndpointRecord,
   EndpointSecret,

@@ -1,6 +1,14 @@
-import { cursorOf, type KeyPlace, parseCursor } from "../../domain/access/key-order.js";
-import { looksOf, pageOfStep } from "../../domain/access/key-step.js";
-import type { ApiKeyPage, ApiKeyRecord, KeyChange, KeyStep } from "../../domain/access/key-store.js";
+import {
+  type ApiKeyPage,
+  type ApiKeyRecord,
+  cursorOf,
+  type KeyChange,
+  type KeyPlace,
+  type KeyStep,
+  looksOf,
+  pageOfStep,
+  parseCursor,
+} from "../../domain/access/key-store.js";
 import { toRateLimits } from "./limit-rows.js";
 import { integer, integerOrNull, text } from "./sql-row.js";
 import type { SqliteDatabase, SqlRow, SqlValue } from "./sqlite-binding.js";

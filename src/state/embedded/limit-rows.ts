@@ -1,5 +1,5 @@
 import type { LimitOwner, RateLimits } from "../../domain/call/rate-limits.js";
-import type { StoredLimits } from "../../domain/metering/limit-store.js";
+import type { StoredLimits } from "../../domain/metering/limit-book.js";
 import { integer, integerOrNull, text } from "./sql-row.js";
 import type { SqliteDatabase, SqlRow } from "./sqlite-binding.js";
 

@@ -1,4 +1,4 @@
-import type { SessionRecord } from "../../domain/access/session-store.js";
+import type { SessionRecord } from "../../domain/access/sessions.js";
 import { integer, text } from "./sql-row.js";
 import type { SqliteDatabase, SqlRow } from "./sqlite-binding.js";
 

@@ -1,4 +1,4 @@
-import type { KeptSetting, SettingName } from "../../domain/access/settings-store.js";
+import type { KeptSetting, SettingName } from "../../domain/access/setup-link.js";
 import { integer, text } from "./sql-row.js";
 import type { SqliteDatabase } from "./sqlite-binding.js";
 

@@ -1,6 +1,14 @@
-import { type Period, periodAt } from "../../domain/events/period.js";
-import { type Threshold, type UsageSums, usageScopeOf } from "../../domain/events/threshold.js";
-import { crossingMark, sumOf, thresholdEvent, valuesOf } from "../../domain/events/threshold-event.js";
+import {
+  crossingMark,
+  type Period,
+  periodAt,
+  sumOf,
+  type Threshold,
+  thresholdEvent,
+  type UsageSums,
+  usageScopeOf,
+  valuesOf,
+} from "../../domain/events/threshold.js";
 import type { Settled, Settlement } from "../../domain/metering/ledger.js";
 import type { DeliveryMaking } from "./deliveries/making.js";
 import type { LiveRows } from "./live-rows.js";

@@ -1,5 +1,4 @@
-import { type Period, periodAt } from "../../domain/events/period.js";
-import type { UsageScope, UsageSums } from "../../domain/events/threshold.js";
+import { type Period, periodAt, type UsageScope, type UsageSums } from "../../domain/events/threshold.js";
 import type { UsageRange, UsageRow } from "../../domain/metering/usage-store.js";
 import { bigint, integer, text } from "./sql-row.js";
 import { readExactly, type SqliteDatabase, type SqliteStatement, type SqlRow } from "./sqlite-binding.js";

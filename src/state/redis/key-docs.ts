@@ -1,5 +1,4 @@
-import { foldCase, type KeyState } from "../../domain/access/key-filter.js";
-import type { ApiKeyRecord } from "../../domain/access/key-store.js";
+import { type ApiKeyRecord, foldCase, type KeyState } from "../../domain/access/key-store.js";
 import { unlimited } from "../../domain/call/rate-limits.js";
 
 const form = 1;

@@ -1,7 +1,6 @@
 import { createHash } from "node:crypto";
 import type { LimitOwner } from "../../domain/call/rate-limits.js";
-import { type Period, periodName } from "../../domain/events/period.js";
-import type { UsageScope } from "../../domain/events/threshold.js";
+import { type Period, periodName, type UsageScope } from "../../domain/events/threshold.js";
 import type { UsageRange } from "../../domain/metering/usage-store.js";
 import { BoundedMap } from "../../lib/bounded-map.js";
 

@@ -1,5 +1,10 @@
-import type { AuditLog, AuditPage, AuditRecord } from "../../domain/access/audit-log.js";
-import { auditCursorOf, parseAuditCursor } from "../../domain/access/audit-order.js";
+import {
+  type AuditLog,
+  type AuditPage,
+  type AuditRecord,
+  auditCursorOf,
+  parseAuditCursor,
+} from "../../domain/access/audit.js";
 import { documentKeys, placeOf } from "./document-keys.js";
 import type { RedisClient } from "./redis-client.js";
 

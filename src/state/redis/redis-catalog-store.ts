@@ -1,4 +1,4 @@
-import type { CatalogStore } from "../../domain/catalog/catalog-store.js";
+import type { CatalogStore } from "../../domain/catalog/catalog.js";
 import { documentKeys } from "./document-keys.js";
 import { loadScript } from "./load-script.js";
 import type { RedisClient } from "./redis-client.js";

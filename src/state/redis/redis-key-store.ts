@@ -1,6 +1,14 @@
-import { cursorOf, parseCursor } from "../../domain/access/key-order.js";
-import { looksOf, pageOfStep } from "../../domain/access/key-step.js";
-import type { ApiKeyPage, ApiKeyRecord, KeyChange, KeyStep, KeyStore } from "../../domain/access/key-store.js";
+import {
+  type ApiKeyPage,
+  type ApiKeyRecord,
+  cursorOf,
+  type KeyChange,
+  type KeyStep,
+  type KeyStore,
+  looksOf,
+  pageOfStep,
+  parseCursor,
+} from "../../domain/access/key-store.js";
 import { ServiceError } from "../../domain/call/service-error.js";
 import type { RedisChangeFeed } from "./changes.js";
 import { type DocumentKeys, documentKeys, parsePlace, placeOf } from "./document-keys.js";

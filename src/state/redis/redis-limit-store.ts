@@ -1,5 +1,5 @@
 import type { LimitOwner } from "../../domain/call/rate-limits.js";
-import type { LimitStore, StoredLimits } from "../../domain/metering/limit-store.js";
+import type { LimitStore, StoredLimits } from "../../domain/metering/limit-book.js";
 import type { RedisChangeFeed } from "./changes.js";
 import { documentKeys } from "./document-keys.js";
 import { Documents } from "./documents.js";

@@ -1,4 +1,4 @@
-import type { SessionRecord, SessionStore } from "../../domain/access/session-store.js";
+import type { SessionRecord, SessionStore } from "../../domain/access/sessions.js";
 import { ServiceError } from "../../domain/call/service-error.js";
 import type { RedisChangeFeed } from "./changes.js";
 import { type DocumentKeys, documentKeys } from "./document-keys.js";

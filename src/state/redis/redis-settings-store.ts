@@ -1,4 +1,4 @@
-import type { KeptSetting, SettingName, SettingsStore } from "../../domain/access/settings-store.js";
+import type { KeptSetting, SettingName, SettingsStore } from "../../domain/access/setup-link.js";
 import type { RedisChangeFeed } from "./changes.js";
 import { documentKeys } from "./document-keys.js";
 import { Documents } from "./documents.js";

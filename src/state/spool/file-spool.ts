@@ -7,7 +7,7 @@ import { mkdir } from "node:fs/promises";
 import type { Logger } from "../../domain/call/ports.js";
 import { ServiceError } from "../../domain/call/service-error.js";
 import type { Settlement } from "../../domain/metering/ledger.js";
-import type { SettlementSpool, SpooledSettlement, SpoolPlace } from "../../domain/metering/settlement-spool.js";
+import type { SettlementSpool, SpooledSettlement, SpoolPlace } from "../../domain/metering/spool.js";
 import { listSegments, Segment } from "./segment.js";
 import { fromSpoolLine, toSpoolLine } from "./spool-line.js";
 

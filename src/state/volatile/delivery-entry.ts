@@ -1,6 +1,11 @@
-import type { EventDraft, EventType } from "../../domain/events/event-draft.js";
-import { type Attempt, type AttemptResult, attemptsKept, type Delivery } from "../../domain/webhooks/delivery.js";
-import { deliveryId } from "../../domain/webhooks/delivery-id.js";
+import type { EventDraft, EventType } from "../../domain/events/event.js";
+import {
+  type Attempt,
+  type AttemptResult,
+  attemptsKept,
+  type Delivery,
+  deliveryId,
+} from "../../domain/webhooks/delivery.js";
 import type { Claim } from "../../domain/webhooks/delivery-queue.js";
 
 /** A delivery as it lies in memory; the queue changes it in place. */

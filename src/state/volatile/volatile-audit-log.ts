@@ -1,4 +1,4 @@
-import type { AuditLog, AuditRecord } from "../../domain/access/audit-log.js";
+import type { AuditLog, AuditRecord } from "../../domain/access/audit.js";
 import { dropOldest, purgeMap } from "./bounded.js";
 
 const recordsMax = 10_000;

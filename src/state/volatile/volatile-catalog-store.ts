@@ -1,4 +1,4 @@
-import type { CatalogStore } from "../../domain/catalog/catalog-store.js";
+import type { CatalogStore } from "../../domain/catalog/catalog.js";
 import { isFull } from "./bounded.js";
 
 const modelsMax = 100_000;

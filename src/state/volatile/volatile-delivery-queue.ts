@@ -1,7 +1,6 @@
 import type { Clock } from "../../domain/call/ports.js";
-import type { EventDraft } from "../../domain/events/event-draft.js";
-import type { Delivery, DeliveryFailure } from "../../domain/webhooks/delivery.js";
-import { deliveryId } from "../../domain/webhooks/delivery-id.js";
+import type { EventDraft } from "../../domain/events/event.js";
+import { type Delivery, type DeliveryFailure, deliveryId } from "../../domain/webhooks/delivery.js";
 import type {
   Claim,
   Claimed,

@@ -1,6 +1,6 @@
 import type { LocalChanges } from "../../domain/call/change-feed.js";
 import { ServiceError } from "../../domain/call/service-error.js";
-import type { EventType } from "../../domain/events/event-draft.js";
+import type { EventType } from "../../domain/events/event.js";
 import type { AttemptOutcome } from "../../domain/webhooks/delivery-queue.js";
 import {
   type EndpointHealth,

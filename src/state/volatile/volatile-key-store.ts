@@ -1,8 +1,12 @@
-import { frozenKey } from "../../domain/access/frozen-key.js";
-import { isListed } from "../../domain/access/key-filter.js";
-import { byNewest, parseCursor } from "../../domain/access/key-order.js";
-import { pageOfStep } from "../../domain/access/key-step.js";
-import type { ApiKeyRecord, KeyStore } from "../../domain/access/key-store.js";
+import {
+  type ApiKeyRecord,
+  byNewest,
+  frozenKey,
+  isListed,
+  type KeyStore,
+  pageOfStep,
+  parseCursor,
+} from "../../domain/access/key-store.js";
 import type { LocalChanges } from "../../domain/call/change-feed.js";
 import { ServiceError } from "../../domain/call/service-error.js";
 import { isFull } from "./bounded.js";

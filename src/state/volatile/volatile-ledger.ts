@@ -1,9 +1,15 @@
 import type { Clock } from "../../domain/call/ports.js";
 import { invariant } from "../../domain/call/service-error.js";
-import type { EventDraft } from "../../domain/events/event-draft.js";
-import { periodAt } from "../../domain/events/period.js";
-import { type Threshold, usageScopeOf } from "../../domain/events/threshold.js";
-import { crossingMark, sumOf, thresholdEvent, valuesOf } from "../../domain/events/threshold-event.js";
+import type { EventDraft } from "../../domain/events/event.js";
+import {
+  crossingMark,
+  periodAt,
+  sumOf,
+  type Threshold,
+  thresholdEvent,
+  usageScopeOf,
+  valuesOf,
+} from "../../domain/events/threshold.js";
 import type { Budget, Ledger, Settled, Settlement } from "../../domain/metering/ledger.js";
 import { LocalAdmission } from "../../domain/metering/local-admission.js";
 import { dropOldest } from "./bounded.js";

@@ -1,6 +1,6 @@
 import type { LocalChanges } from "../../domain/call/change-feed.js";
 import type { LimitOwner } from "../../domain/call/rate-limits.js";
-import type { LimitStore, StoredLimits } from "../../domain/metering/limit-store.js";
+import type { LimitStore, StoredLimits } from "../../domain/metering/limit-book.js";
 import { isFull } from "./bounded.js";
 
 const limitsMax = 10_000;

@@ -1,4 +1,4 @@
-import type { SessionRecord, SessionStore } from "../../domain/access/session-store.js";
+import type { SessionRecord, SessionStore } from "../../domain/access/sessions.js";
 import type { LocalChanges } from "../../domain/call/change-feed.js";
 import { isFull, purgeMap } from "./bounded.js";
 

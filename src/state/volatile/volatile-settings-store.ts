@@ -1,4 +1,4 @@
-import type { KeptSetting, SettingName, SettingsStore } from "../../domain/access/settings-store.js";
+import type { KeptSetting, SettingName, SettingsStore } from "../../domain/access/setup-link.js";
 import type { LocalChanges } from "../../domain/call/change-feed.js";
 
 export function createVolatileSettingsStore(changes: LocalChanges): SettingsStore {

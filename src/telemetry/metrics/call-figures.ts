@@ -1,6 +1,6 @@
 import { type ErrorCode, errorRow } from "../../contract/errors.js";
 import { inferenceOperations } from "../../contract/operations.js";
-import type { CallCounts, CallFigures, DurationQuantiles } from "../../domain/call/call-figures.js";
+import type { CallCounts, CallFigures, DurationQuantiles } from "../../domain/call/observer.js";
 import { bounds } from "./bounds.js";
 import { Buckets } from "./buckets.js";
 import { type CallMetrics, isRejection } from "./call-metrics.js";

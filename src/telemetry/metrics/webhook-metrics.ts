@@ -1,4 +1,4 @@
-import type { AttemptEffect, AttemptEnd, WebhookObserver } from "../../domain/webhooks/webhook-observer.js";
+import type { AttemptEffect, AttemptEnd, WebhookObserver } from "../../domain/webhooks/webhook-sender.js";
 import { bounds } from "./bounds.js";
 import { Buckets } from "./buckets.js";
 

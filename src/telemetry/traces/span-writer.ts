@@ -8,9 +8,7 @@ import {
   trace,
 } from "@opentelemetry/api";
 import { errorRow } from "../../contract/errors.js";
-import type { CallDetails } from "../../domain/call/call-details.js";
-import type { CallEnd, CallTracer } from "../../domain/call/observer.js";
-import { parseTraceparent } from "../../domain/call/traceparent.js";
+import { type CallDetails, type CallEnd, type CallTracer, parseTraceparent } from "../../domain/call/observer.js";
 import { attributes, genAiOperations, genAiProvider } from "../gen-ai-names.js";
 
 /** Where a door is found. */

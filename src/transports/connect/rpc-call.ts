@@ -1,10 +1,9 @@
 import type { ServerResponse } from "node:http";
 import type { DescMethod } from "@bufbuild/protobuf";
 import { type ConnectError, createContextKey } from "@connectrpc/connect";
-import { type CallContext, Ended, leaving } from "../../domain/call/call-context.js";
+import { type CallContext, Ended, errorOfThrown, leaving } from "../../domain/call/call-context.js";
 import type { Clock, Logger } from "../../domain/call/ports.js";
 import type { ServiceError } from "../../domain/call/service-error.js";
-import { errorOfThrown } from "../../domain/call/thrown-error.js";
 import { rpcStatus } from "../../domain/rpc/rpc-status.js";
 import { toConnectError } from "../../lib/connect-error.js";
 import { LazyAbort } from "../../lib/lazy-abort.js";

@@ -5,7 +5,7 @@
  */
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { TLSSocket } from "node:tls";
-import type { Browser } from "../../domain/call/browser.js";
+import type { Browser } from "../../domain/call/call-context.js";
 
 const userAgentCharsMax = 256;
 

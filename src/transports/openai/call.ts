@@ -1,9 +1,8 @@
 import { headers } from "../../contract/headers.js";
 import type { Operation } from "../../contract/operations.js";
-import { type CallContext, type Caller, Ended, leaving } from "../../domain/call/call-context.js";
+import { type CallContext, type Caller, Ended, errorOfThrown, leaving } from "../../domain/call/call-context.js";
 import type { Clock, Logger } from "../../domain/call/ports.js";
 import { ServiceError } from "../../domain/call/service-error.js";
-import { errorOfThrown } from "../../domain/call/thrown-error.js";
 import type { Core } from "../../domain/core.js";
 import { LazyAbort, type StopSignal } from "../../lib/lazy-abort.js";
 import type { ResponseWatch, Watched } from "../../lib/response-watch.js";

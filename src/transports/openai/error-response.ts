@@ -1,7 +1,6 @@
 import { errorRow } from "../../contract/errors.js";
-import { retryAdvice, retryHeaders } from "../../domain/call/retry-advice.js";
-import type { ServiceError } from "../../domain/call/service-error.js";
-import { limitHeaders } from "../../domain/metering/limit-headers.js";
+import { retryAdvice, retryHeaders, type ServiceError } from "../../domain/call/service-error.js";
+import { limitHeaders } from "../../domain/metering/limit-response.js";
 
 export interface ErrorResponse {
   readonly status: number;

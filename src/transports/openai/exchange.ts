@@ -3,7 +3,7 @@ import type { IncomingMessage, ServerResponse } from "node:http";
 import { headers } from "../../contract/headers.js";
 import type { Clock } from "../../domain/call/ports.js";
 import type { ServiceError } from "../../domain/call/service-error.js";
-import { type LimitNews, limitHeaders } from "../../domain/metering/limit-headers.js";
+import { type LimitNews, limitHeaders } from "../../domain/metering/limit-response.js";
 import { JsonText } from "../../lib/json-text.js";
 import { answerAndLinger } from "../../lib/lingering-answer.js";
 import { pathOf } from "../../lib/request-path.js";

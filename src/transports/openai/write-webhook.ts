@@ -1,4 +1,4 @@
-import type { ShownEndpoint } from "../../domain/webhooks/shown-endpoint.js";
+import type { ShownEndpoint } from "../../domain/webhooks/endpoints.js";
 
 /** A webhook endpoint as REST shows it (WH-2). Times are ISO 8601 in UTC. */
 export function webhookJson(endpoint: ShownEndpoint): object {

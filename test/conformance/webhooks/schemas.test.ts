@@ -2,12 +2,9 @@ import { readFileSync } from "node:fs";
 import { Ajv2020, type ValidateFunction } from "ajv/dist/2020.js";
 import { describe, expect, it } from "vitest";
 import { type ErrorCode, errors } from "../../../src/contract/errors.js";
-import { type EventType, eventTypes } from "../../../src/domain/events/event-draft.js";
-import { periodAt } from "../../../src/domain/events/period.js";
-import { requestCompleted, requestFailed } from "../../../src/domain/events/request-event.js";
-import type { Threshold } from "../../../src/domain/events/threshold.js";
-import { thresholdEvent, valuesOf } from "../../../src/domain/events/threshold-event.js";
-import { sampleEvent } from "../../../src/domain/webhooks/sample-event.js";
+import { type EventType, eventTypes, requestCompleted, requestFailed } from "../../../src/domain/events/event.js";
+import { periodAt, type Threshold, thresholdEvent, valuesOf } from "../../../src/domain/events/threshold.js";
+import { sampleEvent } from "../../../src/domain/webhooks/test-attempts.js";
 import { jsonExamples } from "./snippets.js";
 
 interface Schema {

@@ -2,7 +2,7 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { periodAt } from "../../../src/domain/events/period.js";
+import { periodAt } from "../../../src/domain/events/threshold.js";
 import { openEmbeddedState } from "../../../src/state/embedded/embedded-state.js";
 import { admission, settlement } from "./ledger-requests.js";
 

@@ -6,7 +6,7 @@ import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import type { State } from "../../../src/domain/service/state.js";
-import { deliveryId } from "../../../src/domain/webhooks/delivery-id.js";
+import { deliveryId } from "../../../src/domain/webhooks/delivery.js";
 import type { Claim } from "../../../src/domain/webhooks/delivery-queue.js";
 import { openEmbeddedState } from "../../../src/state/embedded/embedded-state.js";
 import { attemptResult, event, succeeded } from "../../suites/delivery-records.js";

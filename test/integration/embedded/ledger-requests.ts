@@ -1,5 +1,4 @@
-import { periodAt } from "../../../src/domain/events/period.js";
-import type { UsageSums } from "../../../src/domain/events/threshold.js";
+import { periodAt, type UsageSums } from "../../../src/domain/events/threshold.js";
 import type { AdmitRequest, Settlement } from "../../../src/domain/metering/ledger.js";
 import type { State } from "../../../src/domain/service/state.js";
 

@@ -2,7 +2,7 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import type { SessionRecord } from "../../../src/domain/access/session-store.js";
+import type { SessionRecord } from "../../../src/domain/access/sessions.js";
 import type { State } from "../../../src/domain/service/state.js";
 import { openEmbeddedState } from "../../../src/state/embedded/embedded-state.js";
 import { FakeClock } from "../../support/fake-clock.js";

@@ -4,7 +4,7 @@ import { configSchema } from "../../../src/app/config/schema.js";
 import { createLiveLimits } from "../../../src/app/live-limits.js";
 import { createReload, type ReloadDeps } from "../../../src/app/reload.js";
 import { defaultLimits, type ServiceLimits } from "../../../src/contract/limits.js";
-import type { PriceList } from "../../../src/domain/catalog/prices.js";
+import type { PriceList } from "../../../src/domain/catalog/model-definition.js";
 import { silentLog } from "../../support/core-harness.js";
 
 const configOf = (settings: object) => configSchema.parse(settings);

@@ -9,7 +9,7 @@ import {
 } from "../../../src/dashboard/pages/deliveries/delivery-words.js";
 import { endpointHealth } from "../../../src/dashboard/pages/webhooks/endpoint-health.js";
 import { eventTypeNames } from "../../../src/dashboard/pages/webhooks/event-types.js";
-import { eventTypes } from "../../../src/domain/events/event-draft.js";
+import { eventTypes } from "../../../src/domain/events/event.js";
 import { type AttemptError, type DeliveryFailure, deliveryStates } from "../../../src/domain/webhooks/delivery.js";
 import { isFailing } from "../../../src/domain/webhooks/failing-endpoints.js";
 

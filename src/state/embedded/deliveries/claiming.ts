@@ -1,4 +1,4 @@
-import type { EventType } from "../../../domain/events/event-draft.js";
+import type { EventType } from "../../../domain/events/event.js";
 import type { Claim, Claimed, ClaimOptions } from "../../../domain/webhooks/delivery-queue.js";
 import { integer, text } from "../sql-row.js";
 import type { SqliteDatabase, SqlRow } from "../sqlite-binding.js";

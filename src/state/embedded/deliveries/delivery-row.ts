@@ -1,4 +1,4 @@
-import type { EventType } from "../../../domain/events/event-draft.js";
+import type { EventType } from "../../../domain/events/event.js";
 import type { Attempt, Delivery, DeliveryFailure, DeliveryState } from "../../../domain/webhooks/delivery.js";
 import { integer, integerOrNull, text, textOrNull } from "../sql-row.js";
 import type { SqlRow } from "../sqlite-binding.js";

@@ -1,4 +1,4 @@
-import type { EventType } from "../../../domain/events/event-draft.js";
+import type { EventType } from "../../../domain/events/event.js";
 import type { DeliveryState } from "../../../domain/webhooks/delivery.js";
 import type { DeliveryFilter } from "../../../domain/webhooks/delivery-queue.js";
 import type { SqlValue } from "../sqlite-binding.js";

@@ -1,5 +1,5 @@
-import type { EventDraft } from "../../../domain/events/event-draft.js";
-import { deliveryId } from "../../../domain/webhooks/delivery-id.js";
+import type { EventDraft } from "../../../domain/events/event.js";
+import { deliveryId } from "../../../domain/webhooks/delivery.js";
 import { text } from "../sql-row.js";
 import type { SqliteDatabase } from "../sqlite-binding.js";
 import type { QueueRows } from "./queue-rows.js";

@@ -1,4 +1,4 @@
-import { eventTypes } from "../../../domain/events/event-draft.js";
+import { eventTypes } from "../../../domain/events/event.js";
 import type { ReplayRequest, ReplayStep, RetryOutcome, RetryRequest } from "../../../domain/webhooks/delivery-queue.js";
 import type { KeySpace } from "../key-space.js";
 import { creationBounds } from "./creation-bounds.js";

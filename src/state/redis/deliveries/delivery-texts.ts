@@ -1,6 +1,6 @@
 /** How scripts write what they say of deliveries, and what they are told of attempts. */
 import { invariant } from "../../../domain/call/service-error.js";
-import type { EventType } from "../../../domain/events/event-draft.js";
+import type { EventType } from "../../../domain/events/event.js";
 import type {
   Attempt,
   AttemptResult,

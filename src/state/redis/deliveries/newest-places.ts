@@ -1,5 +1,5 @@
 import { invariant } from "../../../domain/call/service-error.js";
-import { eventTypes } from "../../../domain/events/event-draft.js";
+import { eventTypes } from "../../../domain/events/event.js";
 import { type DeliveryState, deliveryStates } from "../../../domain/webhooks/delivery.js";
 import type { DeliveryFilter } from "../../../domain/webhooks/delivery-queue.js";
 import { creationBounds } from "./creation-bounds.js";

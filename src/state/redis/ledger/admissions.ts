@@ -1,6 +1,5 @@
 import type { LimitOwner, LimitScope, LimitSnapshot, LimitState } from "../../../domain/call/rate-limits.js";
-import { periodAt } from "../../../domain/events/period.js";
-import type { Metric } from "../../../domain/events/threshold.js";
+import { type Metric, periodAt } from "../../../domain/events/threshold.js";
 import type { Admission, AdmitRequest, Budget, LimitRefusal, Refused } from "../../../domain/metering/ledger.js";
 import type { ShardKeys } from "../key-space.js";
 import { KeyList } from "./key-list.js";

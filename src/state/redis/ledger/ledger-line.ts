@@ -1,6 +1,5 @@
 import type { LimitOwner } from "../../../domain/call/rate-limits.js";
-import { periodAt } from "../../../domain/events/period.js";
-import type { PeriodKind, UsageScope } from "../../../domain/events/threshold.js";
+import { type PeriodKind, periodAt, type UsageScope } from "../../../domain/events/threshold.js";
 import type { Settlement } from "../../../domain/metering/ledger.js";
 import { BoundedMap } from "../../../lib/bounded-map.js";
 import type { KeySpace, ShardKeys } from "../key-space.js";

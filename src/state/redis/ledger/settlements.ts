@@ -1,7 +1,5 @@
 import type { LimitOwner } from "../../../domain/call/rate-limits.js";
-import { periodAt } from "../../../domain/events/period.js";
-import type { Threshold } from "../../../domain/events/threshold.js";
-import { thresholdEvent, valuesOf } from "../../../domain/events/threshold-event.js";
+import { periodAt, type Threshold, thresholdEvent, valuesOf } from "../../../domain/events/threshold.js";
 import type { Settled, Settlement } from "../../../domain/metering/ledger.js";
 import type { ShardKeys } from "../key-space.js";
 import { letterOfMetric } from "./admissions.js";

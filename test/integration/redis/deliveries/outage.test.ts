@@ -1,7 +1,7 @@
 import { rmSync } from "node:fs";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { deliveryId } from "../../../../src/domain/webhooks/delivery-id.js";
+import { deliveryId } from "../../../../src/domain/webhooks/delivery.js";
 import { DeliveryDesk, event } from "../../../suites/delivery-records.js";
 import { endpoint, settlement } from "../../../suites/ledger-records.js";
 import { eventually } from "../../../support/eventually.js";

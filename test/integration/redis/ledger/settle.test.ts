@@ -1,6 +1,5 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
-import { periodAt } from "../../../../src/domain/events/period.js";
-import type { Threshold } from "../../../../src/domain/events/threshold.js";
+import { periodAt, type Threshold } from "../../../../src/domain/events/threshold.js";
 import { createKeySpace } from "../../../../src/state/redis/key-space.js";
 import { type RedisServer, startRedis } from "../../../support/redis/start-redis.js";
 import {

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import type { Operation } from "../../../../src/contract/operations.js";
-import { requireAllowed } from "../../../../src/domain/access/require-allowed.js";
-import type { Browser } from "../../../../src/domain/call/browser.js";
+import { requireAllowed } from "../../../../src/domain/access/authenticator.js";
+import type { Browser } from "../../../../src/domain/call/call-context.js";
 import { nobody, type Principal, tokenAdministrator } from "../../../../src/domain/call/principal.js";
 import { unlimited } from "../../../../src/domain/call/rate-limits.js";
 

@@ -1,9 +1,8 @@
 import { describe, expect, it } from "vitest";
 import type { Caller } from "../../../../src/domain/call/call-context.js";
-import { CallEntry } from "../../../../src/domain/call/call-entry.js";
-import { CallTimes } from "../../../../src/domain/call/call-times.js";
-import type { CallEnd } from "../../../../src/domain/call/observer.js";
+import { type CallEnd, CallTimes } from "../../../../src/domain/call/observer.js";
 import { tokenAdministrator } from "../../../../src/domain/call/principal.js";
+import { CallEntry } from "../../../../src/domain/call/request-log.js";
 import { LazyAbort } from "../../../../src/lib/lazy-abort.js";
 import { createLogger } from "../../../../src/telemetry/logger.js";
 

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { CallTimes } from "../../../../src/domain/call/call-times.js";
+import { CallTimes } from "../../../../src/domain/call/observer.js";
 
 describe("times of a call", () => {
   it("are unknown until they are", () => {

@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { parseTraceparent } from "../../../../src/domain/call/traceparent.js";
+import { parseTraceparent } from "../../../../src/domain/call/observer.js";
 
 const traceId = "0af7651916cd43dd8448eb211c80319c";
 const spanId = "b7ad6b7169203331";

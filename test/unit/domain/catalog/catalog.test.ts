@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 import { tokenAdministrator } from "../../../../src/domain/call/principal.js";
 import { Catalog } from "../../../../src/domain/catalog/catalog.js";
 import type { ModelDefinition } from "../../../../src/domain/catalog/model-definition.js";
-import { requireModel } from "../../../../src/domain/catalog/require-model.js";
+import { requireModel } from "../../../../src/domain/catalog/model-listing.js";
 import { type Engine, EngineError, type LoadedModel } from "../../../../src/domain/engine/engine.js";
 import { createVolatileState } from "../../../../src/state/volatile/volatile-state.js";
 import { caps } from "../../../support/capabilities.js";

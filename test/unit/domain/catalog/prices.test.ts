@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { costNano, pricesAt } from "../../../../src/domain/catalog/prices.js";
+import { costNano, pricesAt } from "../../../../src/domain/catalog/model-definition.js";
 
 const list = [
   { fromMs: 0, input: 10, cachedInput: 1, output: 20 },

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { FairLanes } from "../../../../src/domain/engine/fair-lanes.js";
+import { FairLanes } from "../../../../src/domain/engine/model-queue.js";
 
 const who = (account: string, keyId: string | null = "k") => ({ account, keyId });
 

@@ -1,8 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { defaultLimits } from "../../../../src/contract/limits.js";
 import { validateChatCompletion } from "../../../../src/domain/inference/validate-chat.js";
-import { validateCompletion } from "../../../../src/domain/inference/validate-completion.js";
-import { validateEmbeddings } from "../../../../src/domain/inference/validate-embedding.js";
+import { validateCompletion, validateEmbeddings } from "../../../../src/domain/inference/validate-completion.js";
 import { chat, completion, embedding, refusal } from "./params.js";
 
 /**

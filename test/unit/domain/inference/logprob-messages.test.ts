@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { chatLogprobs, completionLogprobs } from "../../../../src/domain/inference/logprob-messages.js";
+import { chatLogprobs, completionLogprobs } from "../../../../src/domain/inference/answer-parts.js";
 
 /** `日` from two tokens, between ordinary ones. */
 const split = [

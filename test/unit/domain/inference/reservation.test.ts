@@ -1,9 +1,8 @@
 import { create } from "@bufbuild/protobuf";
 import { describe, expect, it } from "vitest";
 import { MessageSchema, Role } from "../../../../gen/unified/inference/v1/chat_pb.js";
-import { EngineError, type GenerateInput } from "../../../../src/domain/engine/engine.js";
-import type { GenerateBase } from "../../../../src/domain/engine/generate-base.js";
-import { planPrompts } from "../../../../src/domain/inference/plan-prompts.js";
+import { EngineError, type GenerateBase, type GenerateInput } from "../../../../src/domain/engine/engine.js";
+import { planPrompts } from "../../../../src/domain/inference/completion-request.js";
 import {
   type CountingModel,
   reserveForInputs,

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { limitHeaders } from "../../../../src/domain/metering/limit-headers.js";
+import { limitHeaders } from "../../../../src/domain/metering/limit-response.js";
 
 const owner = { kind: "key", id: "key_1" } as const;
 const requests = { owner, limit: 60, remaining: 59, resetMs: 65_000 };

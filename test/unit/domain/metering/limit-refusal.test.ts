@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
-import { retryAdvice } from "../../../../src/domain/call/retry-advice.js";
+import { retryAdvice } from "../../../../src/domain/call/service-error.js";
 import type { BudgetRefusal, LimitRefusal } from "../../../../src/domain/metering/ledger.js";
-import { errorOfRefusal } from "../../../../src/domain/metering/limit-refusal.js";
+import { errorOfRefusal } from "../../../../src/domain/metering/limit-response.js";
 
 const requests: LimitRefusal = {
   which: "requests",

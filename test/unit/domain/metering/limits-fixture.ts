@@ -1,8 +1,7 @@
 import type { ChangeFeed, StateChange } from "../../../../src/domain/call/change-feed.js";
 import type { Principal } from "../../../../src/domain/call/principal.js";
 import { type RateLimitDefaults, type RateLimits, unlimited } from "../../../../src/domain/call/rate-limits.js";
-import { LimitBook } from "../../../../src/domain/metering/limit-book.js";
-import type { LimitStore, StoredLimits } from "../../../../src/domain/metering/limit-store.js";
+import { LimitBook, type LimitStore, type StoredLimits } from "../../../../src/domain/metering/limit-book.js";
 import { silentLog } from "../../../support/core-harness.js";
 import { FakeClock } from "../../../support/fake-clock.js";
 

@@ -4,7 +4,7 @@ import { StoreGate } from "../../../../src/domain/call/store-gate.js";
 import type { AdmitRequest, Ledger, Settlement } from "../../../../src/domain/metering/ledger.js";
 import { LocalAdmission } from "../../../../src/domain/metering/local-admission.js";
 import { ResilientLedger, type WhenAway } from "../../../../src/domain/metering/resilient-ledger.js";
-import type { SettlementSpool, SpooledSettlement } from "../../../../src/domain/metering/settlement-spool.js";
+import type { SettlementSpool, SpooledSettlement } from "../../../../src/domain/metering/spool.js";
 import { createVolatileState } from "../../../../src/state/volatile/volatile-state.js";
 import { silentLog } from "../../../support/core-harness.js";
 import { FakeClock } from "../../../support/fake-clock.js";

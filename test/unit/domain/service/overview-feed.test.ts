@@ -3,7 +3,7 @@ import { timestampFromMs } from "@bufbuild/protobuf/wkt";
 import { expect, it } from "vitest";
 import { SystemSchema } from "../../../../gen/unified/admin/v1/system_pb.js";
 import { Ended } from "../../../../src/domain/call/call-context.js";
-import { lookEveryMs, OverviewFeed } from "../../../../src/domain/service/overview-feed.js";
+import { lookEveryMs, OverviewFeed } from "../../../../src/domain/service/service-status.js";
 import { FakeClock } from "../../../support/fake-clock.js";
 
 /** A service whose counters and latency a test moves, and how often it was looked at. */

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import type { CallFigures } from "../../../../src/domain/call/call-figures.js";
+import type { CallFigures } from "../../../../src/domain/call/observer.js";
 import type { CatalogModel } from "../../../../src/domain/catalog/catalog-model.js";
 import { EngineError } from "../../../../src/domain/engine/engine.js";
 import { ServiceStatus, type ServiceStatusDeps } from "../../../../src/domain/service/service-status.js";

@@ -1,16 +1,14 @@
 import { setImmediate as nextTurn } from "node:timers/promises";
 import type { Logger } from "../../../../src/domain/call/ports.js";
 import type { State } from "../../../../src/domain/service/state.js";
-import type { AttemptError, Delivery } from "../../../../src/domain/webhooks/delivery.js";
-import { deliveryId } from "../../../../src/domain/webhooks/delivery-id.js";
+import { type AttemptError, type Delivery, deliveryId } from "../../../../src/domain/webhooks/delivery.js";
 import {
   Dispatcher,
   type DispatcherDeps,
   type DispatcherSettings,
 } from "../../../../src/domain/webhooks/dispatcher.js";
 import type { EndpointRecord } from "../../../../src/domain/webhooks/endpoint-store.js";
-import type { AttemptEnd } from "../../../../src/domain/webhooks/webhook-observer.js";
-import type { SendResult, WebhookRequest } from "../../../../src/domain/webhooks/webhook-sender.js";
+import type { AttemptEnd, SendResult, WebhookRequest } from "../../../../src/domain/webhooks/webhook-sender.js";
 import { SecretBox } from "../../../../src/lib/secret-box.js";
 import { createVolatileState } from "../../../../src/state/volatile/volatile-state.js";
 import { event } from "../../../suites/delivery-records.js";

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { outcomeOf, toldLater } from "../../../../src/domain/webhooks/retry-schedule.js";
+import { outcomeOf, toldLater } from "../../../../src/domain/webhooks/delivery-attempts.js";
 import { settings } from "./dispatch-fixture.js";
 
 const { retryDelaysMs } = settings;

@@ -1,6 +1,6 @@
 import { randomBytes } from "node:crypto";
 import { describe, expect, it } from "vitest";
-import { eventTypes } from "../../../../src/domain/events/event-draft.js";
+import { eventTypes } from "../../../../src/domain/events/event.js";
 import { SecretBox } from "../../../../src/lib/secret-box.js";
 import { verifyWebhook } from "../../../../src/lib/webhook-signature.js";
 import { administrator, answered, keyCaller, openEndpoints, wanted } from "./endpoints-fixture.js";

@@ -1,6 +1,6 @@
 import { readFileSync } from "node:fs";
 import { afterEach, describe, expect, it } from "vitest";
-import { retryAdvice } from "../../../../src/domain/call/retry-advice.js";
+import { retryAdvice } from "../../../../src/domain/call/service-error.js";
 import { EngineError, type LoadedModel } from "../../../../src/domain/engine/engine.js";
 import { serviceErrorOf } from "../../../../src/domain/engine/engine-error.js";
 import { eventually } from "../../../support/eventually.js";

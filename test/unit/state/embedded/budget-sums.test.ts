@@ -1,6 +1,5 @@
 import { beforeEach, describe, expect, it } from "vitest";
-import { type Period, periodAt } from "../../../../src/domain/events/period.js";
-import type { UsageSums } from "../../../../src/domain/events/threshold.js";
+import { type Period, periodAt, type UsageSums } from "../../../../src/domain/events/threshold.js";
 import type { Budget, Settlement } from "../../../../src/domain/metering/ledger.js";
 import { BudgetSums } from "../../../../src/state/embedded/budget-sums.js";
 

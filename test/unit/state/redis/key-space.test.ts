@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { periodAt } from "../../../../src/domain/events/period.js";
+import { periodAt } from "../../../../src/domain/events/threshold.js";
 import { createKeySpace, shardCount } from "../../../../src/state/redis/key-space.js";
 
 const space = createKeySpace("uis:");

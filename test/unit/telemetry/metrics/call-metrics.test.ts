@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { CallTimes } from "../../../../src/domain/call/call-times.js";
+import { CallTimes } from "../../../../src/domain/call/observer.js";
 import { CallMetrics } from "../../../../src/telemetry/metrics/call-metrics.js";
 import { createMetricsPage } from "../../../../src/telemetry/metrics/metrics-page.js";
 import { chatEnd, plainEnd } from "../../../support/call-ends.js";

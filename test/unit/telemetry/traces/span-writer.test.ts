@@ -1,7 +1,7 @@
 import { type HrTime, SpanKind, SpanStatusCode } from "@opentelemetry/api";
 import { BasicTracerProvider, InMemorySpanExporter, SimpleSpanProcessor } from "@opentelemetry/sdk-trace-base";
 import { beforeEach, describe, expect, it } from "vitest";
-import { CallDetails } from "../../../../src/domain/call/call-details.js";
+import { CallDetails } from "../../../../src/domain/call/observer.js";
 import { SpanWriter } from "../../../../src/telemetry/traces/span-writer.js";
 import { chatEnd, plainEnd } from "../../../support/call-ends.js";
 

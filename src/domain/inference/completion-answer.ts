@@ -1,14 +1,21 @@
-import type {
-  CompletionChunk,
-  CompletionChunkChoice,
-  CompletionLogprobs,
+import { create } from "@bufbuild/protobuf";
+import {
+  type Completion,
+  type CompletionChunk,
+  type CompletionChunkChoice,
+  type CompletionLogprobs,
+  CompletionSchema,
 } from "../../../gen/unified/inference/v1/completion_pb.js";
 import type { UsageTotal } from "../call/usage-tally.js";
-import type { GenEvent } from "../engine/engine.js";
-import type { AnswerIdentity } from "./answer-identity.js";
-import type { StreamAssembly } from "./assembly.js";
-import { characters, completionLogprobs } from "./logprob-messages.js";
-import { usageMessage } from "./usage-message.js";
+import type { GenEvent, TokenLogprobInfo } from "../engine/engine.js";
+import {
+  type AnswerIdentity,
+  characters,
+  completionLogprobs,
+  type StreamAssembly,
+  usageMessage,
+  type WholeAssembly,
+} from "./answer-parts.js";
 
 /** The chunks of a streamed text completion: no role, no delta (CMPL-6). Literals, as in ChatStream. */
 export class CompletionStream implements StreamAssembly<CompletionChunk> {
@@ -60,4 +67,46 @@ function choiceOf(
   if (finishReason !== undefined) choice.finishReason = finishReason;
   if (logprobs !== undefined) choice.logprobs = logprobs;
   return choice;
+}
+
+interface Choice {
+  text: string;
+  finishReason: string;
+  logprobs: TokenLogprobInfo[] | null;
+}
+
+/** A text completion from all its events. */
+export class CompletionWhole implements WholeAssembly<Completion> {
+  readonly #identity: AnswerIdentity;
+  readonly #choices: Choice[];
+
+  constructor(identity: AnswerIdentity, choices: number) {
+    this.#identity = identity;
+    this.#choices = Array.from({ length: choices }, () => ({ text: "", finishReason: "", logprobs: null }));
+  }
+
+  take(index: number, event: GenEvent): void {
+    const choice = this.#choices[index];
+    if (choice === undefined) return;
+    if (event.type === "finish") choice.finishReason = event.reason;
+    if (event.type !== "text") return;
+    choice.text += event.text;
+    if (event.logprobs !== undefined) choice.logprobs = [...(choice.logprobs ?? []), ...event.logprobs];
+  }
+
+  build(usage: UsageTotal): Completion {
+    return create(CompletionSchema, {
+      id: this.#identity.id,
+      created: this.#identity.created,
+      model: this.#identity.model,
+      choices: this.#choices.map(({ text, finishReason, logprobs }, index) => ({
+        index,
+        text,
+        finishReason,
+        ...(logprobs === null ? {} : { logprobs: completionLogprobs(logprobs, 0) }),
+      })),
+      usage: usageMessage(usage),
+      systemFingerprint: this.#identity.fingerprint,
+    });
+  }
 }

@@ -1,0 +1,117 @@
+import { create } from "@bufbuild/protobuf";
+import {
+  type CompletionLogprobs,
+  CompletionLogprobsSchema,
+  TokenAlternativesSchema,
+} from "../../../gen/unified/inference/v1/completion_pb.js";
+import { type Logprobs, LogprobsSchema } from "../../../gen/unified/inference/v1/logprobs_pb.js";
+import type { Usage } from "../../../gen/unified/inference/v1/usage_pb.js";
+import { rememberLast } from "../../lib/remember-last.js";
+import type { UsageTotal } from "../call/usage-tally.js";
+import type { GenEvent, LoadedModel, TokenLogprob, TokenLogprobInfo } from "../engine/engine.js";
+
+/** Turns engine events into the pieces of a streamed answer. `choice` counts over the whole request. */
+export interface StreamAssembly<M> {
+  /** The pieces that the event makes, in order; often one, sometimes none. */
+  take(choice: number, event: GenEvent): readonly M[];
+  /** The last piece: no choice, only usage. */
+  last(usage: UsageTotal): M;
+}
+
+/** Collects engine events into a whole answer. */
+export interface WholeAssembly<M> {
+  take(choice: number, event: GenEvent): void;
+  build(usage: UsageTotal): M;
+}
+
+const secondsOf = rememberLast((seconds: number) => BigInt(seconds));
+const fingerprintOf = rememberLast((ofModel: string) => `fp_${ofModel}`);
+
+/** What all pieces of one answer share. */
+export class AnswerIdentity {
+  /** `chatcmpl-` or `cmpl-` and 24 random characters (RESP-15). */
+  readonly id: string;
+  /** Unix seconds (RESP-2). */
+  readonly created: bigint;
+  /** The id that the client sent (RESP-10). */
+  readonly model: string;
+  #fingerprint = "fp_";
+
+  constructor(id: string, nowMs: number, model: string) {
+    this.id = id;
+    this.created = secondsOf(Math.floor(nowMs / 1000));
+    this.model = model;
+  }
+
+  /** Which engine's model answers; told before its first event. */
+  answeredBy(model: LoadedModel): void {
+    this.#fingerprint = fingerprintOf(model.fingerprint);
+  }
+
+  /** `fp_` and the engine's fingerprint (RESP-11). */
+  get fingerprint(): string {
+    return this.#fingerprint;
+  }
+}
+
+/** The usage of a generated answer (RESP-8). A literal: every answer has one. */
+export function usageMessage(total: UsageTotal): Usage {
+  return {
+    $typeName: "unified.inference.v1.Usage",
+    promptTokens: total.promptTokens,
+    completionTokens: total.completionTokens,
+    totalTokens: total.promptTokens + total.completionTokens,
+    promptTokensDetails: {
+      $typeName: "unified.inference.v1.PromptTokensDetails",
+      cachedTokens: total.cachedTokens,
+    },
+    completionTokensDetails: {
+      $typeName: "unified.inference.v1.CompletionTokensDetails",
+      reasoningTokens: total.reasoningTokens,
+    },
+  };
+}
+
+const utf8 = new TextEncoder();
+
+/** Log probabilities in chat's form (RESP-9). */
+export function chatLogprobs(tokens: readonly TokenLogprobInfo[]): Logprobs {
+  return create(LogprobsSchema, {
+    content: tokens.map((info) => ({ ...entry(info), topLogprobs: info.top.map(entry) })),
+  });
+}
+
+function entry({ token, logprob, bytes }: TokenLogprob): { token: string; logprob: number; tokenBytes: Uint8Array } {
+  return { token, logprob, tokenBytes: bytes === undefined ? utf8.encode(token) : Uint8Array.from(bytes) };
+}
+
+/** Log probabilities in the form of text completions (CMPL-7); `offset` is where the first token begins, in characters. */
+export function completionLogprobs(tokens: readonly TokenLogprobInfo[], offset: number): CompletionLogprobs {
+  let position = offset;
+  return create(CompletionLogprobsSchema, {
+    tokens: tokens.map(({ token }) => token),
+    tokenLogprobs: tokens.map(({ logprob }) => logprob),
+    topLogprobs: tokens.map(({ token, logprob, top }) =>
+      create(TokenAlternativesSchema, {
+        logprobs: Object.fromEntries([...top.map((other) => [other.token, other.logprob]), [token, logprob]]),
+      }),
+    ),
+    textOffset: tokens.map(({ token, bytes }) => {
+      const start = position;
+      position += bytes === undefined ? characters(token) : begunCharacters(bytes);
+      return start;
+    }),
+  });
+}
+
+/** Characters that begin in these bytes: all but those that go on in one count. */
+function begunCharacters(bytes: readonly number[]): number {
+  return bytes.filter((byte) => byte < 0x80 || byte > 0xbf).length;
+}
+
+/** Length in characters as a reader counts them: code points, not UTF-16 units. */
+export function characters(text: string): number {
+  let count = 0;
+  for (const _ of text) count += 1;
+  return count;
+}
