@@ -13,11 +13,10 @@ import { toServiceLimits } from "./config/limits-settings.js";
 import type { Config } from "./config/schema.js";
 import type { Secrets } from "./config/secrets.js";
 import { openDataDir } from "./data-dir.js";
-import { fillDefaultCatalog } from "./default-catalog.js";
+import { fillCatalog } from "./fill-catalog.js";
 import { endGraceMs, Lifecycle, type Phase, type Stoppable } from "./lifecycle.js";
 import { type ListenAddresses, listenAll } from "./listen-all.js";
 import { createLiveLimits, type LiveLimits } from "./live-limits.js";
-import { toModelDefinitions } from "./model-definitions.js";
 import { createReload, type Reload } from "./reload.js";
 import { StartError } from "./start-error.js";
 import { loadTls } from "./tls-loader.js";
@@ -102,8 +101,13 @@ async function open(input: ServiceInput, limits: LiveLimits, lifecycle: Lifecycl
   const listed = parts.catalog.beginListing();
   const { addresses, listening } = await listenAll(parts, config.server);
   parts.status.listensOn(listening);
-  const { chatChosen } = await fillCatalog(parts, input, lifecycle);
+  const { catalog, engines, modelStore: store } = parts;
+  const { models } = config;
+  const filling = await fillCatalog({ catalog, engines, store, models, chatSource: input.chatModel ?? null, log });
   listed();
+  lifecycle.track("loading the models", filling.loaded);
+  const chatChosen = filling.chosen;
+  await Promise.race([chatChosen, delay(choiceMs, undefined, { ref: false })]);
   const tokenFile = await writeAdminToken(config.data_dir, adminToken);
   lifecycle.onClose("admin token", () => tokenFile.remove());
   const reload = createReload({ config, limits, parts, log, track: (what, promise) => lifecycle.track(what, promise) });
@@ -164,34 +168,6 @@ async function firstDashboardPath({ administrator, setupLinks }: Parts, firstKey
 
 /** How long the start waits to see whether a model's source can be reached at all. */
 const choiceMs = 500;
-
-/**
- * Resolves when the models are in the catalog, with the promise of the choice among the default chat models. Models load
- * behind it, for that may take long.
- */
-async function fillCatalog(
-  parts: Parts,
-  { config, chatModel, log }: ServiceInput,
-  lifecycle: Lifecycle,
-): Promise<{ readonly chatChosen: Promise<void> }> {
-  const { catalog, engines, modelStore: store } = parts;
-  if (config.models === null) {
-    const { chosen, loaded } = fillDefaultCatalog({ catalog, engines, store, chatSource: chatModel ?? null, log });
-    lifecycle.track("loading the default models", loaded);
-    await Promise.race([chosen, delay(choiceMs, undefined, { ref: false })]);
-    return { chatChosen: chosen };
-  }
-  const listed = new Promise<void>((resolve) => {
-    const unsubscribe = catalog.onChange(() => {
-      unsubscribe();
-      resolve();
-    });
-  });
-  const loaded = catalog.replace(toModelDefinitions(config.models, engines));
-  await Promise.race([listed, loaded]);
-  lifecycle.track("loading the models", loaded);
-  return { chatChosen: Promise.resolve() };
-}
 
 function toStoppable({ core, live, http, grpc }: Parts, lifecycle: Lifecycle, limits: ServiceLimits): Stoppable {
   return {

@@ -11,7 +11,11 @@ import {
 } from "../../../gen/unified/inference/v1/inference_service_pb.js";
 import { version } from "../../../src/contract/version.js";
 import { grpcDefinition, grpcPath } from "../../../src/lib/grpc-definition.js";
+import { uis } from "../../support/cli-run.js";
 import { errorFacts, GrpcClient, metadataOf } from "../../support/grpc-client.js";
+import { writeTinyGguf } from "../../support/model-files/tiny-gguf.js";
+import { openSlowLink } from "../../support/redis/slow-link.js";
+import { startRedis } from "../../support/redis/start-redis.js";
 import { type ReadyLine, type ServeProcess, type SpawnOptions, spawnServe } from "../../support/spawn-serve.js";
 
 let cwd: string;
@@ -100,6 +104,38 @@ describe("uis serve --json", () => {
     const models = await fetch(`${line.api}/models`, { headers: { authorization: "Bearer an-own-key-of-mine" } });
     expect(models.status).toBe(200);
     expect(service.stdout() + service.stderr()).not.toContain("an-own-key-of-mine");
+  });
+});
+
+describe("the default catalog on a Redis that answers late", () => {
+  it("lists the models on disk before it is ready, and never answers 404 for one that still loads", async () => {
+    const redis = await startRedis();
+    onTestFinished(() => redis.remove());
+    const link = await openSlowLink(redis.port);
+    onTestFinished(() => link.close());
+    link.delayMs = 25;
+    const file = join(cwd, "mine.gguf");
+    await writeTinyGguf(file);
+    const dataDir = join(cwd, "data");
+    expect(await uis(["models", "import", file, "--id", "mine", "--data-dir", dataDir])).toMatchObject({ code: 0 });
+    const env = {
+      UIS_STATE_DURABILITY: "every-write",
+      REDIS_URL: link.url,
+      UIS_MASTER_KEY: Buffer.alloc(32, 7).toString("base64"),
+    };
+    for (const args of [["--json"], ["--json", "--model", `file:${file}`]]) {
+      const service = serve({ env: { ...env, UIS_BOOTSTRAP_API_KEY: "an-own-key-of-mine" }, args });
+      const line = await service.ready;
+      expect(line.models).toContain("mine");
+      const asked = await fetch(`${line.api}/chat/completions`, {
+        method: "POST",
+        headers: { authorization: "Bearer an-own-key-of-mine", "content-type": "application/json" },
+        body: JSON.stringify({ model: "mine", messages: [{ role: "user", content: "x" }] }),
+      });
+      expect([asked.status, await asked.text()]).toEqual([503, expect.stringMatching(/"code":"model_(not_)?load/)]);
+      service.child.kill("SIGKILL");
+      await service.exited;
+    }
   });
 });
 
