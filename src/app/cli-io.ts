@@ -1,4 +1,5 @@
 import type { Variables } from "./config/expand.js";
+import type { Terminal } from "./terminal.js";
 
 export interface TextOutput {
   write(text: string): unknown;
@@ -16,6 +17,8 @@ export interface CliIo {
   readonly stderr: TextOutput;
   readonly env: Variables;
   readonly cwd: string;
+  /** The process's own; absent where a command runs inside of another process. */
+  readonly terminal?: Pick<Terminal, "isLost">;
 }
 
 /** How a command ended. */

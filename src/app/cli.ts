@@ -1,13 +1,17 @@
 #!/usr/bin/env node
 import { processEnvironment } from "./config/environment.js";
 import { runCli } from "./run-cli.js";
+import { startTerminal } from "./terminal.js";
 
 /** How long connections that still close may keep a finished command alive. */
 const lastWaitMs = 3_000;
 
-// A reader that has seen enough (`uis keys list | head`) is no failure.
+const terminal = startTerminal();
+process.on("exit", () => terminal.release());
+
+// Not a failure: a reader that has read enough (`uis keys list | head`), a terminal that was closed.
 process.stdout.on("error", (error: NodeJS.ErrnoException) => {
-  if (error.code !== "EPIPE") throw error;
+  if (error.code !== "EPIPE" && !terminal.isLost()) throw error;
 });
 
 process.exitCode = await runCli(process.argv.slice(2), {
@@ -19,6 +23,7 @@ process.exitCode = await runCli(process.argv.slice(2), {
   stderr: process.stderr,
   env: processEnvironment(),
   cwd: process.cwd(),
+  terminal,
 });
 
 // Nothing should be left to wait for; should something be, the command is over all the same.

@@ -28,11 +28,12 @@ export async function serve(io: CliIo, options: ServeOptions): Promise<void> {
   const sink = openStderrSink();
   const log = createLogger({ level: config.log.level, sink });
   endOnFaults(log, () => sink.flush());
-  const stop = onStopSignal(log, () => sink.flush());
+  const { stop, begin } = onStopSignal(log, () => sink.flush());
   try {
     const service = await startService({ config, secrets, log, environment: io.env, chatModel: options.model });
     for (const warning of warningsOf(config, io.env)) log.warn({}, warning);
-    onReloadSignal(service, load, log);
+    const hasTerminal = (): boolean => io.terminal?.isLost() !== true;
+    onReloadSignal(hasTerminal, begin, async () => service.reload.apply(await load()), log);
     if (options.json) printJson(io, readyLine(service));
     else await tellPeople(io, service, stop);
     await stop;
@@ -51,31 +52,51 @@ async function tellPeople(io: CliIo, service: Service, stop: Promise<void>): Pro
   io.stdout.write(nextStepText(service));
 }
 
-/** Resolves at the first SIGTERM or SIGINT. The second one ends the process at once. */
-function onStopSignal(log: Logger, flush: () => void): Promise<void> {
-  return new Promise((resolve) => {
-    let asked = false;
-    const onSignal = (signal: NodeJS.Signals): void => {
-      if (asked) {
-        log.error({ signal }, "stopped at once by a second signal");
-        flush();
-        process.exit(1);
-      }
-      asked = true;
-      log.info({ signal }, "asked to stop");
-      resolve();
-    };
-    process.on("SIGTERM", onSignal);
-    process.on("SIGINT", onSignal);
-  });
+interface StopSignal {
+  /** Resolves at the first SIGTERM or SIGINT, or when `begin` is called. */
+  readonly stop: Promise<void>;
+  begin(reason: string): void;
 }
 
-/** SIGHUP reads the configuration again. What is wrong with it is logged; the service goes on as it was. */
-function onReloadSignal(service: Service, load: () => Promise<Config>, log: Logger): void {
-  let turn = Promise.resolve();
+/** The first SIGTERM or SIGINT stops the service, a second one ends the process at once. */
+function onStopSignal(log: Logger, flush: () => void): StopSignal {
+  let resolve = (): void => {};
+  const stop = new Promise<void>((resolvePromise) => {
+    resolve = resolvePromise;
+  });
+  let hasBegun = false;
+  const begin = (reason: string): void => {
+    if (hasBegun) return;
+    hasBegun = true;
+    log.info({ reason }, "stop requested");
+    resolve();
+  };
+  const onSignal = (signal: NodeJS.Signals): void => {
+    if (!hasBegun) return begin(signal);
+    log.error({ signal }, "stopped at once by a second signal");
+    flush();
+    process.exit(1);
+  };
+  process.on("SIGTERM", onSignal);
+  process.on("SIGINT", onSignal);
+  return { stop, begin };
+}
+
+/**
+ * SIGHUP reloads the configuration; a faulty one is logged and changes nothing. The same signal says that the terminal
+ * was closed, which stops the service.
+ */
+function onReloadSignal(
+  hasTerminal: () => boolean,
+  stop: (reason: string) => void,
+  reload: () => Promise<void>,
+  log: Logger,
+): void {
+  let previous = Promise.resolve();
   process.on("SIGHUP", () => {
-    turn = turn
-      .then(async () => service.reload.apply(await load()))
+    if (!hasTerminal()) return stop("the terminal was closed");
+    previous = previous
+      .then(reload)
       .catch((cause: unknown) => log.error({ err: cause }, "the configuration was not reloaded"));
   });
 }
@@ -83,7 +104,7 @@ function onReloadSignal(service: Service, load: () => Promise<Config>, log: Logg
 /** A fault that nobody handled: the state of the process is unknown, so it ends after saying why. */
 function endOnFaults(log: Logger, flush: () => void): void {
   const end = (cause: unknown): never => {
-    log.error({ err: cause }, "the process ends: nobody handled this fault");
+    log.error({ err: cause }, "unhandled fault: the process ends");
     flush();
     process.exit(1);
   };

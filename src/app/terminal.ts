@@ -1,0 +1,30 @@
+import { closeSync, openSync } from "node:fs";
+import { isatty } from "node:tty";
+
+/** The terminal that the process was started from. */
+export interface Terminal {
+  /** Whether it was closed since: its window, or the connection to its machine. */
+  isLost(): boolean;
+  /**
+   * Replaces descriptors of a lost terminal by the null device. Node restores the mode of its terminal when it exits, and
+   * aborts or hangs where that is gone.
+   */
+  release(): void;
+}
+
+/** To be called when the process starts. */
+export function startTerminal(): Terminal {
+  const descriptors = [0, 1, 2].filter((descriptor) => isatty(descriptor));
+  const isLost = (): boolean => descriptors.some((descriptor) => !isatty(descriptor));
+  return {
+    isLost,
+    release() {
+      if (!isLost()) return;
+      for (const descriptor of descriptors.splice(0)) {
+        closeSync(descriptor);
+        // The system gives the lowest free number, which is the one just closed.
+        openSync("/dev/null", descriptor === 0 ? "r" : "w");
+      }
+    },
+  };
+}
