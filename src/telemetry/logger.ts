@@ -24,7 +24,8 @@ export interface LoggerOptions {
 export function createLogger({ level, sink }: LoggerOptions): Logger {
   const write = (line: string): void => sink.write(withoutSecrets(line));
   const timestamp = createTimestamp();
-  const log = pino({ level, base: null, timestamp, formatters: { level: (label) => ({ level: label }) } }, { write });
+  const formatters = { level: (label: string) => ({ level: label }) };
+  const log = pino({ level, base: null, timestamp, formatters, serializers: { err: serializeError } }, { write });
   const writeAt = (name: keyof Logger): Logger["info"] => {
     if (!log.isLevelEnabled(name)) return () => {};
     const start = `{"level":"${name}"`;
@@ -53,4 +54,21 @@ function createTimestamp(): () => string {
     }
     return member;
   };
+}
+
+/** Pino's form of an error, with each message of the chain of causes once: wrapping ones often quote what they wrap. */
+function serializeError(error: Error): ReturnType<typeof pino.stdSerializers.err> {
+  const serialized = pino.stdSerializers.err(error);
+  if (error instanceof Error) serialized.message = messageWithCauses(error);
+  return serialized;
+}
+
+function messageWithCauses(error: Error): string {
+  let message = error.message;
+  const seen = new Set<unknown>([error]);
+  for (let { cause } = error; cause instanceof Error && !seen.has(cause); { cause } = cause) {
+    seen.add(cause);
+    if (!message.includes(cause.message)) message += `: ${cause.message}`;
+  }
+  return message;
 }

@@ -72,10 +72,12 @@ function onStopSignal(log: Logger, flush: () => void): StopSignal {
     resolve();
   };
   const onSignal = (signal: NodeJS.Signals): void => {
-    if (!hasBegun) return begin(signal);
-    log.error({ signal }, "stopped at once by a second signal");
-    flush();
-    process.exit(1);
+    if (hasBegun) {
+      log.error({ signal }, "stopped at once by a second signal");
+      flush();
+      process.exit(1);
+    }
+    begin(signal);
   };
   process.on("SIGTERM", onSignal);
   process.on("SIGINT", onSignal);
@@ -94,7 +96,10 @@ function onReloadSignal(
 ): void {
   let previous = Promise.resolve();
   process.on("SIGHUP", () => {
-    if (!hasTerminal()) return stop("the terminal was closed");
+    if (!hasTerminal()) {
+      stop("the terminal was closed");
+      return;
+    }
     previous = previous
       .then(reload)
       .catch((cause: unknown) => log.error({ err: cause }, "the configuration was not reloaded"));

@@ -44,6 +44,19 @@ describe("the logger", () => {
     expect(written).toEqual({ ...(JSON.parse(expected[0] ?? "") as object), level: "info" });
   });
 
+  it("writes the message of each cause once, also where wrapping errors quote it", () => {
+    const { lines, log } = logTo();
+    const cause = new Error("ENOSPC: the disk is full");
+    const wrapped = new Error(`a.gguf cannot be written: ${cause.message}`, { cause });
+    log.error({ err: new Error(`the pull failed: ${wrapped.message}`, { cause: wrapped }) }, "failed");
+    log.error({ err: new Error("the pull failed", { cause }) }, "failed");
+    const messages = lines.map((line) => (JSON.parse(line) as { err: { message: string } }).err.message);
+    expect(messages).toEqual([
+      "the pull failed: a.gguf cannot be written: ENOSPC: the disk is full",
+      "the pull failed: ENOSPC: the disk is full",
+    ]);
+  });
+
   it.each([
     { model: secret, client_request_id: `Bearer ${secret}` },
     { authorization: `Bearer ${secret}` },
