@@ -51,15 +51,9 @@ const canaries: readonly { path: string; rule: string; text: string }[] = [
     rule: "lint/correctness/noUnusedVariables",
     text: "export function idle(): void {\n  const kept = 1;\n}\n",
   },
-  {
-    path: "src/lib/ring.ts",
-    rule: "lint/suspicious/noImportCycles",
-    text: 'import { left } from "./ring-left.js";\nexport const right = (): number => left() + 1;\n',
-  },
 ];
 
 const besides = {
-  "src/lib/ring-left.ts": 'import { right } from "./ring.js";\nexport const left = (): number => right() - 1;\n',
   "src/app/config/environment.ts": 'export const port = process.env["PORT"];\n',
   "scripts/say.ts": 'console.log(process.env["CI"]);\n',
 };
