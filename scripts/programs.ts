@@ -65,6 +65,16 @@ const programs: readonly Program[] = [
     use: "the documented check of webhooks in Java",
   },
   {
+    name: "protoc with Java's runtime",
+    probe: [
+      "sh",
+      "-c",
+      "protoc --version && ls /usr/include/google/protobuf/timestamp.proto /usr/share/java/protobuf.jar",
+    ],
+    packages: ["protobuf-compiler", "libprotobuf-dev", "libprotobuf-java"],
+    use: "compiling the Java code that clients generate",
+  },
+  {
     name: "cargo",
     probe: ["cargo", "--version"],
     packages: ["cargo"],

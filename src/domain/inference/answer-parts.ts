@@ -81,8 +81,8 @@ export function chatLogprobs(tokens: readonly TokenLogprobInfo[]): Logprobs {
   });
 }
 
-function entry({ token, logprob, bytes }: TokenLogprob): { token: string; logprob: number; tokenBytes: Uint8Array } {
-  return { token, logprob, tokenBytes: bytes === undefined ? utf8.encode(token) : Uint8Array.from(bytes) };
+function entry({ token, logprob, bytes }: TokenLogprob): { token: string; logprob: number; utf8Bytes: Uint8Array } {
+  return { token, logprob, utf8Bytes: bytes === undefined ? utf8.encode(token) : Uint8Array.from(bytes) };
 }
 
 /** Log probabilities in the form of text completions (CMPL-7); `offset` is where the first token begins, in characters. */

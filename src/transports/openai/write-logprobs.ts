@@ -16,8 +16,8 @@ export function chatLogprobsToJson(logprobs: Logprobs | undefined): object | nul
   };
 }
 
-function tokenToJson({ token, logprob, tokenBytes }: Omit<TopLogprob, "$typeName">): object {
-  return { token, logprob: finite(logprob), bytes: tokenBytes === undefined ? null : [...tokenBytes] };
+function tokenToJson({ token, logprob, utf8Bytes }: Omit<TopLogprob, "$typeName">): object {
+  return { token, logprob: finite(logprob), bytes: utf8Bytes === undefined ? null : [...utf8Bytes] };
 }
 
 /** Log probabilities in the form of text completions: four lists of equal length. */

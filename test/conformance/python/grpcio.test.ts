@@ -1,5 +1,5 @@
 import { execFile } from "node:child_process";
-import { mkdtemp, rm } from "node:fs/promises";
+import { mkdtemp, readFile, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { promisify } from "node:util";
@@ -45,6 +45,13 @@ describe.skipIf(!hasPython)("the C-core gRPC client", () => {
   afterAll(async () => {
     await service.close();
     await rm(stubs, { recursive: true });
+  });
+
+  it.each(["error_details", "status"])("has the same google/rpc/%s.proto as this service", async (name) => {
+    const python = await pythonVenv(join(here, "requirements.txt"));
+    const { stdout } = await run(python, ["-c", "import sysconfig; print(sysconfig.get_path('purelib'))"]);
+    const theirs = await readFile(join(stdout.trim(), "google/rpc", `${name}.proto`), "utf8");
+    expect(await readFile(`proto/google/rpc/${name}.proto`, "utf8")).toBe(theirs);
   });
 
   it("gets a whole answer, with the request id in the initial metadata (GRPC-19)", () => {

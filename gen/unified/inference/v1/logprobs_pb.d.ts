@@ -67,9 +67,9 @@ export declare type TokenLogprob = Message<"unified.inference.v1.TokenLogprob"> 
   /**
    * The token's UTF-8 bytes.
    *
-   * @generated from field: optional bytes token_bytes = 3;
+   * @generated from field: optional bytes utf8_bytes = 3;
    */
-  tokenBytes?: Uint8Array | undefined;
+  utf8Bytes?: Uint8Array | undefined;
 
   /**
    * The most likely tokens at this position, best first. 0 to 20 entries; empty when none were asked for.
@@ -102,9 +102,9 @@ export declare type TokenLogprobJson = {
   /**
    * The token's UTF-8 bytes.
    *
-   * @generated from field: optional bytes token_bytes = 3;
+   * @generated from field: optional bytes utf8_bytes = 3;
    */
-  tokenBytes?: string;
+  utf8Bytes?: string;
 
   /**
    * The most likely tokens at this position, best first. 0 to 20 entries; empty when none were asked for.
@@ -143,9 +143,9 @@ export declare type TopLogprob = Message<"unified.inference.v1.TopLogprob"> & {
   /**
    * The token's UTF-8 bytes.
    *
-   * @generated from field: optional bytes token_bytes = 3;
+   * @generated from field: optional bytes utf8_bytes = 3;
    */
-  tokenBytes?: Uint8Array | undefined;
+  utf8Bytes?: Uint8Array | undefined;
 };
 
 /**
@@ -171,9 +171,9 @@ export declare type TopLogprobJson = {
   /**
    * The token's UTF-8 bytes.
    *
-   * @generated from field: optional bytes token_bytes = 3;
+   * @generated from field: optional bytes utf8_bytes = 3;
    */
-  tokenBytes?: string;
+  utf8Bytes?: string;
 };
 
 /**

@@ -20,9 +20,9 @@ const split = [
 describe("chatLogprobs", () => {
   it("has the bytes of each token, of parts of a character too, which together are the text (RESP-9)", () => {
     const { content } = chatLogprobs(split);
-    const bytes = content.flatMap(({ tokenBytes }) => [...(tokenBytes ?? [])]);
+    const bytes = content.flatMap(({ utf8Bytes }) => [...(utf8Bytes ?? [])]);
     expect(Buffer.from(bytes).toString()).toBe("é日!");
-    expect(content[2]?.topLogprobs.map(({ tokenBytes }) => [...(tokenBytes ?? [])])).toEqual([[0xa5], [0x78]]);
+    expect(content[2]?.topLogprobs.map(({ utf8Bytes }) => [...(utf8Bytes ?? [])])).toEqual([[0xa5], [0x78]]);
   });
 });
 

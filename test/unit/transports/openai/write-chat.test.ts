@@ -95,7 +95,7 @@ describe("chat completion as JSON", () => {
         {
           token: "é",
           logprob: -0.5,
-          tokenBytes: new Uint8Array([0xc3, 0xa9]),
+          utf8Bytes: new Uint8Array([0xc3, 0xa9]),
           topLogprobs: [{ token: "e", logprob: -1 }],
         },
         { token: "x", logprob: Number.NEGATIVE_INFINITY },
