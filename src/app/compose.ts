@@ -1,5 +1,4 @@
 import type { ServiceLimits } from "../contract/limits.js";
-import { operationByRpcPath } from "../contract/operations.js";
 import { LiveRequests } from "../domain/call/live-requests.js";
 import type { IdSource, Logger } from "../domain/call/ports.js";
 import { Catalog } from "../domain/catalog/catalog.js";
@@ -15,20 +14,22 @@ import { OverviewFeed, type ServiceStatus } from "../domain/service/service-stat
 import type { State } from "../domain/service/state.js";
 import { createLlamaEngine } from "../engines/llama/llama-engine.js";
 import { createScriptedEngine } from "../engines/scripted/scripted-engine.js";
-import { createByteBudget } from "../lib/byte-budget.js";
 import { createSystemClock } from "../lib/clock.js";
 import { createRandomIds } from "../lib/ids.js";
-import { createResponseWatch, type ResponseWatch } from "../lib/response-watch.js";
 import type { SecretBox } from "../lib/secret-box.js";
 import type { TlsFiles } from "../lib/tls-files.js";
-import { createUploadWatch } from "../lib/upload-watch.js";
 import { createConnectDoor } from "../transports/connect/connect-door.js";
+import { createStaticRoutes } from "../transports/dashboard/static-door.js";
 import { createGrpcDoor, type GrpcDoor } from "../transports/grpc/grpc-door.js";
-import { createHttpListener, type HttpListener } from "../transports/openai/http-listener.js";
-import { createOpenAiDoor, isRestPath } from "../transports/openai/openai-door.js";
+import { createByteBudget, createUploadWatch } from "../transports/http/body-limits.js";
+import { createHttpListener, type HttpListener } from "../transports/http/listener.js";
+import { createResponseWatch, type ResponseWatch } from "../transports/http/response-watch.js";
+import { RouteTable } from "../transports/http/routes.js";
+import { openAiFamily } from "../transports/openai/errors.js";
+import { createOpenAiDoor } from "../transports/openai/openai-door.js";
 import { createOpsDoor, type OpsDoor } from "../transports/ops/ops-door.js";
 import { type Access, composeAccess } from "./compose-access.js";
-import { composeStaticDoor } from "./compose-dashboard.js";
+import { readStaticFiles } from "./compose-dashboard.js";
 import { composeLimits } from "./compose-limits.js";
 import { openModelStore } from "./compose-models.js";
 import { composeLedger, type KeptLedger, openState } from "./compose-state.js";
@@ -209,7 +210,7 @@ async function composeDoors(
     now: () => clock.monotonic(),
   });
   lifecycle.onClose("response watch", () => watch.close());
-  const http = await createHttpDoors(
+  const http = await composeHttpListener(
     { config, tls, lifecycle },
     { ...tools, core, services, usage, ...webhooks, watch },
   );
@@ -247,15 +248,14 @@ async function composeDoors(
   return { http, grpc, ops, debugState: currentState };
 }
 
-/** One listener for all: what is no RPC of ours goes on to the door of files, and from there to the REST door. */
-async function createHttpDoors(
+/** The HTTP listener with its one route table: RPCs, REST, the dashboard and the pages about the API. */
+async function composeHttpListener(
   { config, tls, lifecycle }: Pick<ComposeInput, "config" | "tls" | "lifecycle">,
   deps: Tools &
     Pick<Domain, "core" | "services" | "usage"> &
     Pick<Webhooks, "webhookEndpoints"> & { readonly watch: ResponseWatch },
 ): Promise<HttpListener> {
-  const pages = publicPages(() => lifecycle.phase === "ready");
-  const { limits, clock } = deps;
+  const { limits, clock, ids } = deps;
   const uploads = createUploadWatch({
     bytesPerSecondMin: () => limits.bodyRateMin,
     graceMs: () => limits.bodyRateGraceMs,
@@ -263,15 +263,14 @@ async function createHttpDoors(
   });
   lifecycle.onClose("upload watch", () => uploads.close());
   const shared = { ...deps, bodies: createByteBudget(() => limits.bodiesBytesMax), uploads };
+  const connect = createConnectDoor(shared);
+  const pages = publicPages(() => lifecycle.phase === "ready");
   const openAi = createOpenAiDoor({ ...shared, keepAlive: config.sse.keep_alive, pages });
-  const files = await composeStaticDoor(deps.ids, openAi);
-  const { cors_origins: corsOrigins, allowed_hosts: allowedHosts } = config.server;
-  return createHttpListener({
-    ...deps,
-    corsOrigins,
-    allowedHosts,
-    tls,
-    handle: createConnectDoor({ ...shared, fallback: files.handle }),
-    serves: (path) => operationByRpcPath.has(path) || files.serves(path) || pages.has(path) || isRestPath(path),
+  const files = createStaticRoutes(await readStaticFiles(), ids);
+  const routes = new RouteTable([...connect.routes, ...openAi.routes, ...files], (req, res, rest) => {
+    if (!connect.refuseUnknown(req, res)) openAi.refuseUnknown(req, res, rest);
   });
+  const { cors_origins: corsOrigins, allowed_hosts: allowedHosts } = config.server;
+  const { errorToJson } = openAiFamily;
+  return createHttpListener({ ...deps, corsOrigins, allowedHosts, tls, routes, errorToJson });
 }

@@ -1,23 +1,25 @@
-import type { ServiceLimits } from "../../contract/limits.js";
+import type { BodyFault } from "../../contract/body-fault.js";
 import type { StopSignal } from "../../lib/lazy-abort.js";
-import type { BodyFault } from "../../lib/request-body.js";
 import { errorOfEnd } from "./call-context.js";
 import { ServiceError } from "./service-error.js";
 
-/** What the caller is told of a body that was not read to its end, on every HTTP door. */
+/** The bounds that a request body is read within. */
+export interface BodyBounds {
+  readonly bytesMax: number;
+  readonly bytesPerSecondMin: number;
+}
+
+/** Error for a request body that was not read to its end, the same on every protocol. */
 export function errorOfBodyFault(
   fault: BodyFault,
-  limits: Pick<ServiceLimits, "bodyBytesMax" | "bodyRateMin">,
+  { bytesMax, bytesPerSecondMin }: BodyBounds,
   signal: StopSignal,
 ): ServiceError {
   switch (fault) {
     case "too_large":
-      return new ServiceError("request_too_large", `The body is larger than ${limits.bodyBytesMax} bytes.`);
+      return new ServiceError("request_too_large", `The body is larger than ${bytesMax} bytes.`);
     case "too_slow":
-      return new ServiceError(
-        "request_timeout",
-        `The body arrived slower than ${limits.bodyRateMin} bytes per second.`,
-      );
+      return new ServiceError("request_timeout", `The body arrived slower than ${bytesPerSecondMin} bytes per second.`);
     case "no_room":
       return new ServiceError(
         "server_is_overloaded",

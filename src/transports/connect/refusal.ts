@@ -8,7 +8,7 @@ import {
 } from "@connectrpc/connect/protocol-connect";
 import { setTrailerStatus } from "@connectrpc/connect/protocol-grpc-web";
 import { type StatusParts, toConnectError } from "../../lib/connect-error.js";
-import { answerAndLinger } from "../../lib/lingering-answer.js";
+import { answerAndLinger } from "../http/answer.js";
 import type { RpcProtocol } from "./rpc-protocol.js";
 
 const endOfStream = createEndStreamSerialization(undefined);

@@ -1,14 +1,11 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { headers } from "../../contract/headers.js";
 import type { IdSource } from "../../domain/call/ports.js";
-import { answerAndLinger } from "../../lib/lingering-answer.js";
-import { pathOf } from "../../lib/request-path.js";
-import { browserRules, dashboardPolicy, documentsPolicy } from "./browser-rules.js";
-import { leadPage } from "./lead-page.js";
-import { isKnown, variantFor, type WebFile } from "./web-file.js";
-import { indexName, type WebFolder } from "./web-folder.js";
+import { answerAndLinger } from "../http/answer.js";
+import type { Route } from "../http/routes.js";
+import { indexName, isKnown, toWebFile, variantFor, type WebFile, type WebFolder } from "./web-files.js";
 
-/** What this door serves, as it was read at the start. Null: it was not built. */
+/** The files that are served, as they were read at the start. Null: not built. */
 export interface StaticFiles {
   readonly dashboard: WebFolder | null;
   readonly documents: WebFolder | null;
@@ -16,24 +13,9 @@ export interface StaticFiles {
   readonly openApi: WebFile | null;
 }
 
-type RequestListener = (req: IncomingMessage, res: ServerResponse) => void;
-
-export interface StaticDoorDeps {
-  readonly files: StaticFiles;
-  readonly ids: Pick<IdSource, "requestId">;
-  /** Serves every path that is not of this door. */
-  readonly fallback: RequestListener;
-}
-
-export interface StaticDoor {
-  /** Whether a path is of this door: it then answers even when there is no such file. */
-  serves(path: string): boolean;
-  readonly handle: RequestListener;
-}
-
-/** One part of what is served. */
+/** A folder of files and the path that it is served at. */
 interface Site {
-  /** The folder's own path, without the slash at its end. */
+  /** Without the slash at its end. */
   readonly path: string;
   readonly name: string;
   readonly files: WebFolder | null;
@@ -45,61 +27,77 @@ interface Site {
 type Answer = { readonly kind: "file"; readonly file: WebFile } | { readonly kind: "missing"; readonly text: string };
 
 const pageName = /^[a-z][a-z-]{0,40}$/;
-const year = 31_536_000;
+const yearSeconds = 31_536_000;
 
 /**
- * The door of files for browsers: the dashboard, the pages about the API, and its description. Nothing here asks for a
- * credential or tells anything about this service. All addresses are relative, for a proxy may serve them below any path.
+ * The routes of files for browsers: the dashboard, the pages about the API, and its description. None of them needs a
+ * credential or shows data of this service. All addresses are relative, because a proxy may serve them below any path.
  */
-export function createStaticDoor({ files, ids, fallback }: StaticDoorDeps): StaticDoor {
+export function createStaticRoutes(files: StaticFiles, ids: Pick<IdSource, "requestId">): readonly Route[] {
   const { dashboard, documents, openApi } = files;
   const sites: readonly Site[] = [
     { path: "/dashboard", name: "The dashboard", files: dashboard, policy: dashboardPolicy, hasPages: true },
     { path: "/docs", name: "The page of the API", files: documents, policy: documentsPolicy, hasPages: false },
   ];
-  // Requests of all other doors pass here: most are told apart by their first letters, and no text is made for them.
-  const siteOf = (path: string): Site | undefined => sites.find((site) => isBelow(path, site.path));
-  const openApiAt = (path: string): WebFile | null => (path === "/openapi.json" ? openApi : null);
 
-  function answerTo(path: string): { readonly answer: Answer; readonly policy: string } | null {
-    const site = siteOf(path);
-    if (site !== undefined) return { answer: answerOfSite(site, path), policy: site.policy };
-    const file = openApiAt(path);
-    return file === null ? null : { answer: { kind: "file", file }, policy: documentsPolicy };
+  function route(path: string, policy: string, answerTo: (rest: string) => Answer): Route {
+    return {
+      path,
+      handle(req, res, rest) {
+        const marks = { ...browserRules, "content-security-policy": policy, [headers.requestId]: ids.requestId() };
+        if (req.method !== "GET" && req.method !== "HEAD") {
+          writeText(req, res, 405, `This address is read with GET, not ${req.method}.`, {
+            ...marks,
+            allow: "GET, HEAD",
+          });
+          return;
+        }
+        const answer = answerTo(rest);
+        if (answer.kind === "missing") writeText(req, res, 404, answer.text, marks);
+        else writeFile(req, res, answer.file, marks);
+      },
+    };
   }
 
-  return {
-    serves: (path) => siteOf(path) !== undefined || openApiAt(path) !== null,
-
-    handle(req, res) {
-      const found = answerTo(pathOf(req));
-      if (found === null) {
-        fallback(req, res);
-        return;
-      }
-      const { answer, policy } = found;
-      const marks = { ...browserRules, "content-security-policy": policy, [headers.requestId]: ids.requestId() };
-      if (req.method !== "GET" && req.method !== "HEAD") {
-        say(req, res, 405, `This address is read with GET, not ${req.method}.`, { ...marks, allow: "GET, HEAD" });
-      } else if (answer.kind === "missing") say(req, res, 404, answer.text, marks);
-      else writeFile(req, res, answer.file, marks);
-    },
-  };
+  return [
+    ...sites.flatMap((site) => [
+      // Relative addresses in a page work only below the folder.
+      route(site.path, site.policy, () => ifBuilt(site, () => redirectPage(`${site.path.slice(1)}/`))),
+      route(`${site.path}/*`, site.policy, (rest) => ifBuilt(site, (built) => fileAt(site, built, rest))),
+    ]),
+    ...(openApi === null ? [] : [route("/openapi.json", documentsPolicy, () => ({ kind: "file", file: openApi }))]),
+  ];
 }
 
-/** Whether a path is the folder's own or one below it. */
-function isBelow(path: string, folder: string): boolean {
-  return path.startsWith(folder) && (path.length === folder.length || path[folder.length] === "/");
-}
-
-function answerOfSite({ path: own, name, files, hasPages }: Site, path: string): Answer {
+function ifBuilt({ name, files }: Site, find: (files: WebFolder) => WebFile | undefined): Answer {
   if (files === null) return { kind: "missing", text: `${name} is not built here. Build it with: npm run build` };
-  // Relative addresses in a page hold only below the folder.
-  if (path === own) return { kind: "file", file: leadPage(`${own.slice(1)}/`) };
-  const rest = path.slice(own.length + 1);
-  const isPage = rest === "" || (hasPages && pageName.test(rest));
-  const file = files.get(isPage ? indexName : rest);
+  const file = find(files);
   return file === undefined ? { kind: "missing", text: "There is no such file." } : { kind: "file", file };
+}
+
+function fileAt({ hasPages }: Site, files: WebFolder, rest: string): WebFile | undefined {
+  const isPage = rest === "" || (hasPages && pageName.test(rest));
+  return files.get(isPage ? indexName : rest);
+}
+
+/**
+ * A page that sends the browser to `to`, a relative address. Not an HTTP redirect: programs follow those and lose the
+ * body of their request.
+ */
+function redirectPage(to: string): WebFile {
+  const html = `<!doctype html>
+<html lang="en">
+  <head>
+    <meta charset="utf-8" />
+    <meta http-equiv="refresh" content="0; url=${to}" />
+    <title>Unified Inference</title>
+  </head>
+  <body>
+    <a href="${to}">Continue</a>
+  </body>
+</html>
+`;
+  return toWebFile("index.html", Buffer.from(html), new Map(), false);
 }
 
 type Headers = Readonly<Record<string, string>>;
@@ -107,7 +105,7 @@ type Headers = Readonly<Record<string, string>>;
 function writeFile(req: IncomingMessage, res: ServerResponse, file: WebFile, marks: Headers): void {
   const variant = variantFor(file, req.headers);
   const caching = {
-    "cache-control": file.isImmutable ? `public, max-age=${year}, immutable` : "no-cache",
+    "cache-control": file.isImmutable ? `public, max-age=${yearSeconds}, immutable` : "no-cache",
     etag: variant.etag,
     vary: "Accept-Encoding",
   };
@@ -120,7 +118,32 @@ function writeFile(req: IncomingMessage, res: ServerResponse, file: WebFile, mar
   answerAndLinger(req, res, 200, all, variant.bytes);
 }
 
-function say(req: IncomingMessage, res: ServerResponse, status: number, text: string, own: Headers): void {
-  const all = { ...own, "content-type": "text/plain; charset=utf-8", "cache-control": "no-store" };
+function writeText(req: IncomingMessage, res: ServerResponse, status: number, text: string, marks: Headers): void {
+  const all = { ...marks, "content-type": "text/plain; charset=utf-8", "cache-control": "no-store" };
   answerAndLinger(req, res, status, all, `${text}\n`);
 }
+
+/** Nothing from other origins, no inline scripts (SEC-21). */
+const sameOriginOnly = [
+  "default-src 'none'",
+  "script-src 'self'",
+  "style-src 'self'",
+  "img-src 'self' data:",
+  "connect-src 'self'",
+  "base-uri 'none'",
+  "form-action 'self'",
+  "frame-ancestors 'none'",
+];
+
+/** For the dashboard: with trusted types no text can become markup or a script. */
+const dashboardPolicy = [...sameOriginOnly, "require-trusted-types-for 'script'", "trusted-types 'none'"].join("; ");
+
+/** For Swagger UI, which turns sanitized texts into markup, so that trusted types would stop it. */
+const documentsPolicy = sameOriginOnly.join("; ");
+
+/** Sent with every answer beside the policy. The listener adds `x-content-type-options` to all answers. */
+const browserRules: Headers = {
+  "cross-origin-opener-policy": "same-origin",
+  "cross-origin-resource-policy": "same-origin",
+  "referrer-policy": "no-referrer",
+};

@@ -5,28 +5,21 @@ import type { ServiceLimits } from "../../contract/limits.js";
 import { version } from "../../contract/version.js";
 import type { Core } from "../../domain/core.js";
 import type { UsageQuestions } from "../../domain/metering/usage-questions.js";
-import type { WebhookEndpoints } from "../../domain/webhooks/endpoints.js";
-import type { BodyReader } from "./body-reader.js";
-import type { Call } from "./call.js";
-import { ChatFrames } from "./chat-frames.js";
-import { CompletionFrames } from "./completion-frames.js";
-import { parseJsonBody } from "./json-body.js";
-import type { JsonObject } from "./json-object.js";
-import { checkMediaType } from "./media-type.js";
+import type { NewEndpoint } from "../../domain/webhooks/endpoint-input.js";
+import type { ShownEndpoint, WebhookEndpoints } from "../../domain/webhooks/endpoints.js";
+import type { BodyReader } from "../http/body.js";
+import type { Call } from "../http/call.js";
+import type { Exchange } from "../http/exchange.js";
+import { parseJsonBody, type UnknownFields } from "../http/json-body.js";
+import { type JsonObject, missingField } from "../http/json-object.js";
+import { checkMediaType } from "../http/request-checks.js";
+import { CompletionFrames, completionFields, completionJson, readCompletion } from "./completions.js";
+import { embeddingFields, readEmbedding, writeEmbeddings } from "./embeddings.js";
 import { chatFields, readChat } from "./read-chat.js";
-import { completionFields, readCompletion } from "./read-completion.js";
-import { embeddingFields, readEmbedding } from "./read-embedding.js";
-import { readUsageQuery } from "./read-usage-query.js";
-import { readWebhook, webhookFields } from "./read-webhook.js";
-import { decodeId, type RestOperation } from "./router.js";
+import { decodeId, type RestOperation } from "./rest-paths.js";
 import { type KeepAlive, streamAnswer } from "./stream-answer.js";
-import type { UnknownFields } from "./unknown-fields.js";
-import { chatCompletionJson } from "./write-chat.js";
-import { completionJson } from "./write-completion.js";
-import { writeEmbeddings } from "./write-embedding.js";
-import { modelToJson } from "./write-model.js";
-import { usagePageJson } from "./write-usage-page.js";
-import { webhookJson } from "./write-webhook.js";
+import { readUsageQuery, usagePageJson } from "./usage.js";
+import { ChatFrames, chatCompletionJson } from "./write-chat.js";
 
 /** What REST offers of webhook endpoints. */
 export type RestWebhooks = Pick<WebhookEndpoints, "create" | "list" | "get" | "remove">;
@@ -42,84 +35,90 @@ export interface HandlerDeps {
 }
 
 /** Serves one operation: reads the message, asks the core, writes the answer. `rawId` is the end of the path. */
-export type Handler = (call: Call, rawId: string) => Promise<void>;
+export type Handler = (call: Call, exchange: Exchange, rawId: string) => Promise<void>;
 
 /** All operations of this door. */
 export function createHandlers(deps: HandlerDeps): Readonly<Record<RestOperation, Handler>> {
   const { core, usage, webhookEndpoints, keepAlive } = deps;
   return {
-    async create_chat_completion(call) {
-      const request = readRequest(deps, call, readChat, chatFields);
+    async create_chat_completion(call, exchange) {
+      const request = readRequest(deps, call, exchange, readChat, chatFields);
       const { params, stream, includeUsage } = request instanceof Promise ? await request : request;
       if (stream) {
         const { head, items } = await core.streamChatCompletion(params, call.ctx);
-        call.exchange.tellLimits(head);
-        await streamAnswer(call, items, new ChatFrames(includeUsage), keepAlive);
+        exchange.tellLimits(head);
+        await streamAnswer(call, exchange, items, new ChatFrames(includeUsage), keepAlive);
       } else {
         const { head, body } = await core.createChatCompletion(params, call.ctx);
-        call.exchange.tellLimits(head);
-        call.exchange.json(200, chatCompletionJson(body));
+        exchange.tellLimits(head);
+        exchange.json(200, chatCompletionJson(body));
       }
     },
 
-    async create_completion(call) {
-      const { params, stream, includeUsage } = await readRequest(deps, call, readCompletion, completionFields);
+    async create_completion(call, exchange) {
+      const { params, stream, includeUsage } = await readRequest(
+        deps,
+        call,
+        exchange,
+        readCompletion,
+        completionFields,
+      );
       if (stream) {
         const { head, items } = await core.streamCompletion(params, call.ctx);
-        call.exchange.tellLimits(head);
-        await streamAnswer(call, items, new CompletionFrames(includeUsage), keepAlive);
+        exchange.tellLimits(head);
+        await streamAnswer(call, exchange, items, new CompletionFrames(includeUsage), keepAlive);
       } else {
         const { head, body } = await core.createCompletion(params, call.ctx);
-        call.exchange.tellLimits(head);
-        call.exchange.json(200, completionJson(body));
+        exchange.tellLimits(head);
+        exchange.json(200, completionJson(body));
       }
     },
 
-    async create_embeddings(call) {
-      const { params, encoding } = await readRequest(deps, call, readEmbedding, embeddingFields);
+    async create_embeddings(call, exchange) {
+      const { params, encoding } = await readRequest(deps, call, exchange, readEmbedding, embeddingFields);
       const { head, body } = await core.createEmbeddings(params, call.ctx);
-      call.exchange.tellLimits(head);
-      await writeEmbeddings(call, body, encoding);
+      exchange.tellLimits(head);
+      await writeEmbeddings(call, exchange, body, encoding);
     },
 
-    async list_models(call) {
+    async list_models(call, exchange) {
       const models = await allModels(core, call);
-      call.exchange.json(200, { object: "list", data: models.map(modelToJson) });
+      exchange.json(200, { object: "list", data: models.map(modelToJson) });
     },
 
-    async get_model(call, rawId) {
-      call.exchange.json(200, modelToJson(await core.getModel(decodeId(rawId), call.ctx)));
+    async get_model(call, exchange, rawId) {
+      exchange.json(200, modelToJson(await core.getModel(decodeId(rawId), call.ctx)));
     },
 
-    async get_usage(call) {
-      const page = await usage.query(call.ctx.principal, readUsageQuery(call.exchange.req.url ?? ""));
-      call.exchange.json(200, usagePageJson(page));
+    async get_usage(call, exchange) {
+      const page = await usage.query(call.ctx.principal, readUsageQuery(exchange.req.url ?? ""));
+      exchange.json(200, usagePageJson(page));
     },
 
-    async create_webhook_endpoint(call) {
-      const input = await readRequest(deps, call, readWebhook, webhookFields);
+    async create_webhook_endpoint(call, exchange) {
+      const input = await readRequest(deps, call, exchange, readWebhook, webhookFields);
       const { endpoint, secret } = await webhookEndpoints.create(input, call.ctx);
-      call.exchange.json(200, { ...webhookJson(endpoint), secret });
+      exchange.json(200, { ...webhookJson(endpoint), secret });
     },
 
-    async list_webhook_endpoints(call) {
+    async list_webhook_endpoints(call, exchange) {
       const endpoints = await webhookEndpoints.list("", call.ctx);
-      call.exchange.json(200, { object: "list", data: endpoints.map(webhookJson) });
+      exchange.json(200, { object: "list", data: endpoints.map(webhookJson) });
     },
 
-    async get_webhook_endpoint(call, rawId) {
+    async get_webhook_endpoint(call, exchange, rawId) {
       const endpoint = await webhookEndpoints.get({ id: decodeId(rawId), account: "" }, call.ctx);
-      call.exchange.json(200, webhookJson(endpoint));
+      exchange.json(200, webhookJson(endpoint));
     },
 
-    async delete_webhook_endpoint(call, rawId) {
+    async delete_webhook_endpoint(call, exchange, rawId) {
       const id = decodeId(rawId);
       await webhookEndpoints.remove({ id, account: "" }, call.ctx);
-      call.exchange.json(200, { id, object: "webhook_endpoint", deleted: true });
+      exchange.json(200, { id, object: "webhook_endpoint", deleted: true });
     },
 
-    async get_version(call) {
-      call.exchange.json(200, { version });
+    async get_version(_call, exchange) {
+      exchange.json(200, { version });
     },
   };
 }
@@ -127,14 +126,15 @@ export function createHandlers(deps: HandlerDeps): Readonly<Record<RestOperation
 /** The message of a POST: 413 and 415 by the headers, then the body. Throws or rejects with ServiceError. */
 function readRequest<T>(
   { limits, bodies, unknownFields }: HandlerDeps,
-  call: Call,
+  { signal }: Call,
+  { req, res, path }: Exchange,
   read: (body: JsonObject) => T,
   known: ReadonlySet<string>,
 ): T | Promise<T> {
-  const { req, res, path } = call.exchange;
-  bodies.checkAnnouncedSize(req, call.signal);
+  const request = { req, res, signal, bytesMax: limits.bodyBytesMax };
+  bodies.checkAnnouncedSize(request);
   checkMediaType(req);
-  return bodies.read(req, res, call.signal, (bytes) => {
+  return bodies.read(request, (bytes) => {
     const body = parseJsonBody(bytes, limits);
     unknownFields.note(body, known, path);
     return read(body);
@@ -152,3 +152,60 @@ async function allModels(core: Core, call: Call): Promise<Model[]> {
   } while (pageToken !== "");
   return models;
 }
+
+/** A model with OpenAI's four fields and ours beside them (MODEL-10). */
+export function modelToJson(model: Model): object {
+  return {
+    id: model.id,
+    object: "model",
+    created: Number(model.created),
+    owned_by: model.ownedBy,
+    context_length: model.contextLength,
+    capabilities: model.capabilities,
+    ...(model.dimensions !== undefined && { dimensions: model.dimensions }),
+    ...(model.toolCalling !== undefined && { tool_calling: model.toolCalling }),
+  };
+}
+
+/** A webhook endpoint as REST shows it (WH-2). Times are ISO 8601 in UTC. */
+export function webhookJson(endpoint: ShownEndpoint): object {
+  return {
+    id: endpoint.id,
+    object: "webhook_endpoint",
+    url: endpoint.url,
+    events: endpoint.events,
+    description: endpoint.description,
+    status: endpoint.status,
+    disabled_reason: endpoint.disabledReason,
+    max_in_flight: endpoint.maxInFlight,
+    secret_hint: endpoint.secretHint,
+    previous_secret_expires_at: timeOrNull(endpoint.previousSecretExpiresAtMs),
+    last_success_at: timeOrNull(endpoint.lastSuccessAtMs),
+    last_failure_at: timeOrNull(endpoint.lastFailureAtMs),
+    failing_since: timeOrNull(endpoint.failingSinceMs),
+    created_at: timeOrNull(endpoint.createdAtMs),
+    updated_at: timeOrNull(endpoint.updatedAtMs),
+  };
+}
+
+function timeOrNull(atMs: number | null): string | null {
+  return atMs === null ? null : new Date(atMs).toISOString();
+}
+
+/** Reads the body of `POST /v1/webhooks`; its values are for the domain to check. Throws ServiceError. */
+export function readWebhook(body: JsonObject): NewEndpoint {
+  const url = body.requiredString("url");
+  const events = body.strings("events");
+  if (events === undefined) throw missingField("events");
+  return {
+    account: "",
+    url,
+    events,
+    description: body.string("description") ?? "",
+    status: body.string("status") ?? null,
+    maxInFlight: body.int32("max_in_flight") ?? null,
+  };
+}
+
+/** Fields of the body that are known. */
+export const webhookFields: ReadonlySet<string> = new Set(["url", "events", "description", "status", "max_in_flight"]);

@@ -1,109 +1,155 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
+import { headers } from "../../contract/headers.js";
 import type { ServiceLimits } from "../../contract/limits.js";
+import { type Operation, type OperationRow, operations } from "../../contract/operations.js";
+import { version } from "../../contract/version.js";
 import { quote } from "../../domain/call/field-checks.js";
 import type { Clock, IdSource, Logger } from "../../domain/call/ports.js";
 import { ServiceError, toServiceError } from "../../domain/call/service-error.js";
 import type { Core } from "../../domain/core.js";
 import type { UsageQuestions } from "../../domain/metering/usage-questions.js";
-import type { ByteBudget } from "../../lib/byte-budget.js";
-import type { ResponseWatch } from "../../lib/response-watch.js";
-import type { UploadWatch } from "../../lib/upload-watch.js";
-import { BodyReader } from "./body-reader.js";
-import { runCall } from "./call.js";
-import { Exchange } from "./exchange.js";
+import { BodyReader, type BodyReaderDeps } from "../http/body.js";
+import { Call, type CallDeps, callerFromHeaders, headerOf, readRequestTimeout, runCall } from "../http/call.js";
+import { Exchange } from "../http/exchange.js";
+import { UnknownFields } from "../http/json-body.js";
+import type { Route, RouteHandler } from "../http/routes.js";
+import { openAiFamily, unknownUrl } from "./errors.js";
 import { createHandlers, type RestWebhooks } from "./handlers.js";
-import { type Page, rootPage } from "./root-page.js";
-import { allowedMethods, findRoute, type Route } from "./router.js";
+import { type RestPath, restPaths } from "./rest-paths.js";
 import type { KeepAlive } from "./stream-answer.js";
-import { UnknownFields } from "./unknown-fields.js";
-import { unknownUrl } from "./unknown-url.js";
 
-/** Where this door says what it offers. */
-const rootPaths: readonly string[] = ["/v1", "/v1/"];
-
-/** Whether the door serves a path itself, whatever pages it is given. */
-export function isRestPath(path: string): boolean {
-  return rootPaths.includes(path) || findRoute(path) !== null;
+/** A page that needs no credential. */
+export interface Page {
+  readonly status: number;
+  readonly body: object;
 }
 
-export type { Page } from "./root-page.js";
-
-export interface OpenAiDoorDeps {
+export interface OpenAiDoorDeps extends CallDeps, BodyReaderDeps {
   readonly core: Core;
   readonly limits: ServiceLimits;
   readonly clock: Clock;
   readonly ids: IdSource;
   readonly log: Logger;
-  /** All bodies that the HTTP listener is receiving. */
-  readonly bodies: ByteBudget;
-  readonly uploads: UploadWatch;
-  readonly watch: ResponseWatch;
   readonly keepAlive: KeepAlive;
   readonly usage: Pick<UsageQuestions, "query">;
   readonly webhookEndpoints: RestWebhooks;
-  /** By path, for GET and HEAD; `/v1` is the door's own. */
+  /** By path, for GET and HEAD, beside `/v1`. */
   readonly pages: ReadonlyMap<string, () => Page>;
 }
 
+/** What the REST transport serves on the HTTP listener. */
+export interface OpenAiDoor {
+  readonly routes: readonly Route[];
+  /** Answers a path that has no route. */
+  readonly refuseUnknown: RouteHandler;
+}
+
 /**
- * The REST door: `/v1/*`, `/version` and the pages. Order of checks: unknown path 404, then credential and scope by
+ * The REST transport: `/v1/*`, `/version` and the pages. Order of checks: unknown path 404, then credential and scope by
  * `core.open`, then 405, 413, 415 and the body.
  */
-export function createOpenAiDoor(deps: OpenAiDoorDeps): (req: IncomingMessage, res: ServerResponse) => void {
+export function createOpenAiDoor(deps: OpenAiDoorDeps): OpenAiDoor {
   const { clock, ids, log } = deps;
-  const pages = new Map([...rootPaths.map((path) => [path, rootPage] as const), ...deps.pages]);
-  const bodies = new BodyReader(deps);
-  const handlers = createHandlers({ ...deps, bodies, unknownFields: new UnknownFields(log) });
+  const handlers = createHandlers({ ...deps, bodies: new BodyReader(deps), unknownFields: new UnknownFields(log) });
 
-  function serve(exchange: Exchange): void {
-    const { path, req } = exchange;
-    const method = req.method ?? "GET";
-    const page = pages.get(path);
-    if (page !== undefined) {
-      servePage(exchange, method, page);
-      return;
-    }
-    const route = findRoute(path);
-    if (route === null) throw unknownUrl(method, path);
-    serveRoute(exchange, method, route).catch((thrown: unknown) => fail(exchange, thrown));
+  function exchangeOf(req: IncomingMessage, res: ServerResponse): Exchange {
+    return new Exchange(req, res, ids.requestId(), openAiFamily, clock);
   }
 
-  function serveRoute(exchange: Exchange, method: string, { methods, anyOperation, rawId }: Route): Promise<void> {
-    const operation = methods.get(method === "HEAD" ? "GET" : method);
-    // Who may not call what is there is not told how to call it.
-    return runCall(deps, exchange, operation ?? anyOperation, (call) => {
-      if (operation === undefined) throw methodNotAllowed(exchange, method, methods.keys());
-      return handlers[operation](call, rawId ?? "");
+  function pageRoute(path: string, page: () => Page): Route {
+    return {
+      path,
+      handle(req, res) {
+        const exchange = exchangeOf(req, res);
+        const { method } = req;
+        if (method !== "GET" && method !== "HEAD") {
+          exchange.error(methodNotAllowed(exchange, ["GET"]));
+          return;
+        }
+        const { status, body } = page();
+        exchange.json(status, body);
+      },
+    };
+  }
+
+  function operationRoute({ path, methods, anyOperation }: RestPath): Route {
+    return {
+      path,
+      handle(req, res, rawId) {
+        const exchange = exchangeOf(req, res);
+        const method = req.method === "HEAD" ? "GET" : req.method;
+        const operation = methods.get(method ?? "");
+        // Authorize before answering 405.
+        serveCall(exchange, operation ?? anyOperation, (call) => {
+          if (operation === undefined) throw methodNotAllowed(exchange, methods.keys());
+          return handlers[operation](call, exchange, rawId);
+        }).catch((thrown: unknown) => {
+          log.error({ err: thrown, request_id: exchange.requestId }, "a request failed unexpectedly");
+          exchange.error(toServiceError(thrown));
+        });
+      },
+    };
+  }
+
+  function serveCall(exchange: Exchange, operation: Operation, serve: (call: Call) => Promise<void>): Promise<void> {
+    const { req, res, requestId } = exchange;
+    const timeout = readRequestTimeout(headerOf(req, headers.requestTimeout));
+    const timeoutMs = timeout instanceof ServiceError ? Number.POSITIVE_INFINITY : timeout;
+    const call = new Call(deps, req, res, requestId, timeoutMs);
+    const caller = callerFromHeaders((name) => headerOf(req, name), {
+      deadlineAtMs: call.deadlineAtMs,
+      abort: call.signal,
+      transport: "openai",
+      address: req.socket.remoteAddress ?? "",
+      browser: undefined,
+      requestId,
     });
+    return runCall(
+      deps,
+      call,
+      operation,
+      caller,
+      () => {
+        if (timeout instanceof ServiceError) throw timeout;
+        return serve(call);
+      },
+      (error) => exchange.error(error),
+    );
   }
 
-  function fail(exchange: Exchange, thrown: unknown): void {
-    const error = toServiceError(thrown);
-    if (error !== thrown) log.error({ err: thrown, request_id: exchange.requestId }, "a request failed unexpectedly");
-    exchange.error(error);
-  }
-
-  return (req, res) => {
-    const exchange = new Exchange(req, res, ids.requestId(), clock);
-    try {
-      serve(exchange);
-    } catch (thrown) {
-      fail(exchange, thrown);
-    }
+  const pages = new Map([["/v1", rootPage], ["/v1/", rootPage], ...deps.pages]);
+  return {
+    routes: [...restPaths.map(operationRoute), ...[...pages].map(([path, page]) => pageRoute(path, page))],
+    refuseUnknown(req, res) {
+      const exchange = exchangeOf(req, res);
+      exchange.error(unknownUrl(req.method ?? "GET", exchange.path));
+    },
   };
 }
 
-function servePage(exchange: Exchange, method: string, page: () => Page): void {
-  if (method !== "GET" && method !== "HEAD") throw methodNotAllowed(exchange, method, ["GET"]);
-  const { status, body } = page();
-  exchange.json(status, body);
+/** What `/v1` shows in a browser (CONN-8). */
+function rootPage(): Page {
+  const routes = (Object.values(operations) as OperationRow[]).flatMap(({ rest }) =>
+    rest === undefined ? [] : [`${rest.method} ${rest.path}`],
+  );
+  return {
+    status: 200,
+    body: {
+      name: "Unified Inference",
+      version,
+      routes,
+      documentation: "docs/README.md of the package unified-inference",
+    },
+  };
 }
 
-function methodNotAllowed(exchange: Exchange, method: string, methods: Iterable<string>): ServiceError {
-  const allowed = allowedMethods(methods);
-  exchange.res.setHeader("allow", allowed);
+/** Also sets the `Allow` header. */
+function methodNotAllowed({ req, res, path }: Exchange, methods: Iterable<string>): ServiceError {
+  const all = [...methods];
+  const allowed = (all.includes("GET") ? [...all, "HEAD"] : all).join(", ");
+  res.setHeader("allow", allowed);
   return new ServiceError(
     "method_not_allowed",
-    `${quote(exchange.path)} does not allow ${method}; it allows ${allowed}.`,
+    `${quote(path)} does not allow ${req.method ?? "GET"}; it allows ${allowed}.`,
   );
 }

@@ -1,11 +1,18 @@
-import type { ChatCompletionParams } from "../../../gen/unified/inference/v1/chat_pb.js";
+import { create, type MessageInitShape } from "@bufbuild/protobuf";
+import {
+  type ChatCompletionParams,
+  ToolChoice_Mode as Mode,
+  type ResponseFormat,
+  ResponseFormatSchema,
+  type Tool,
+  type ToolChoice,
+  ToolChoiceSchema,
+  ToolSchema,
+} from "../../../gen/unified/inference/v1/chat_pb.js";
 import { ServiceError } from "../../domain/call/service-error.js";
-import { asString, type JsonObject, unknownValue } from "./json-object.js";
-import { readMessages } from "./read-message.js";
-import { readResponseFormat } from "./read-response-format.js";
-import { readSampling, samplingFields } from "./read-sampling.js";
-import { readStreaming, type Streaming, streamingFields } from "./read-streaming.js";
-import { readToolChoice, readTools } from "./read-tools.js";
+import { asString, type JsonObject, unknownValue, wrongType } from "../http/json-object.js";
+import { readMessages } from "./read-messages.js";
+import { readSampling, readStreaming, type Streaming, samplingFields, streamingFields } from "./read-sampling.js";
 
 export interface ChatCall extends Streaming {
   readonly params: ChatCompletionParams;
@@ -113,3 +120,120 @@ export const chatFields: ReadonlySet<string> = new Set([
   "prompt_cache_options",
   "prompt_cache_retention",
 ]);
+
+type ToolChoiceInit = MessageInitShape<typeof ToolChoiceSchema>;
+
+const modes: ReadonlyMap<string, Mode> = new Map([
+  ["none", Mode.NONE],
+  ["auto", Mode.AUTO],
+  ["required", Mode.REQUIRED],
+]);
+const allowedModes: ReadonlyMap<string, Mode> = new Map([
+  ["auto", Mode.AUTO],
+  ["required", Mode.REQUIRED],
+]);
+
+/** The tools that are offered; an empty list is none (TOOL-2). */
+export function readTools(body: JsonObject): Tool[] {
+  return (body.objects("tools") ?? []).map((tool) => {
+    refuseOtherKinds(tool, ["function"]);
+    const definition = tool.requiredObject("function");
+    return create(ToolSchema, {
+      function: {
+        name: definition.requiredString("name"),
+        description: definition.string("description"),
+        parametersJson: definition.objectAsText("parameters"),
+        strict: definition.boolean("strict"),
+      },
+    });
+  });
+}
+
+/** Which tools may or must be called. Whether the named ones are offered is for the core to say. */
+export function readToolChoice(body: JsonObject): ToolChoice | undefined {
+  const value = body.value("tool_choice");
+  if (typeof value === "string") return choiceOf({ case: "mode", value: readMode(modes, value, "tool_choice") });
+  if (typeof value !== "object" && value !== undefined) throw wrongType("tool_choice", "a string or an object", value);
+  const choice = body.object("tool_choice");
+  return choice === undefined ? undefined : choiceOf(readChoiceObject(choice));
+}
+
+function choiceOf(choice: NonNullable<ToolChoiceInit["choice"]>): ToolChoice {
+  return create(ToolChoiceSchema, { choice });
+}
+
+function readChoiceObject(choice: JsonObject): NonNullable<ToolChoiceInit["choice"]> {
+  const type = refuseOtherKinds(choice, ["function", "allowed_tools"]);
+  if (type === "function") return { case: "function", value: choice.requiredObject("function").requiredString("name") };
+  const allowed = choice.requiredObject("allowed_tools");
+  const mode = readMode(allowedModes, allowed.requiredString("mode"), allowed.pathOf("mode"));
+  const names = (allowed.objects("tools") ?? []).map((tool) => {
+    refuseOtherKinds(tool, ["function"]);
+    return tool.requiredObject("function").requiredString("name");
+  });
+  return { case: "allowed", value: { mode, names } };
+}
+
+function readMode(among: ReadonlyMap<string, Mode>, name: string, path: string): Mode {
+  const mode = among.get(name);
+  if (mode === undefined) throw unknownValue(path, name, [...among.keys()]);
+  return mode;
+}
+
+/** The `type` of a tool or choice. Custom tools are known, but not offered here (TOOL-7). */
+function refuseOtherKinds(tool: JsonObject, supported: readonly string[]): string {
+  const type = tool.requiredString("type");
+  if (supported.includes(type)) return type;
+  const path = tool.pathOf("type");
+  if (type === "custom") {
+    throw new ServiceError(
+      "unsupported_value",
+      `Unsupported value 'custom' for '${path}': only functions are offered.`,
+      {
+        param: path,
+      },
+    );
+  }
+  throw unknownValue(path, type, supported);
+}
+
+type FormatInit = MessageInitShape<typeof ResponseFormatSchema>;
+
+/** The form that the text must have; undefined: free text. */
+export function readResponseFormat(body: JsonObject): ResponseFormat | undefined {
+  const format = body.object("response_format");
+  return format === undefined ? undefined : create(ResponseFormatSchema, readFormat(format));
+}
+
+function readFormat(format: JsonObject): FormatInit {
+  const type = format.requiredString("type");
+  switch (type) {
+    case "text":
+      return { format: { case: "text", value: {} } };
+    case "json_object":
+      return { format: readJsonObject(format) };
+    case "json_schema":
+      return { format: readJsonSchema(format.requiredObject("json_schema")) };
+    default:
+      throw unknownValue("response_format.type", type, ["text", "json_object", "json_schema"]);
+  }
+}
+
+/** llama.cpp's form puts a schema right beside `json_object` (RF-7). */
+function readJsonObject(format: JsonObject): NonNullable<FormatInit["format"]> {
+  const schemaJson = format.objectAsText("schema");
+  if (schemaJson === undefined) return { case: "jsonObject", value: {} };
+  return { case: "jsonSchema", value: { name: "json_object", schemaJson } };
+}
+
+function readJsonSchema(schema: JsonObject): NonNullable<FormatInit["format"]> {
+  return {
+    case: "jsonSchema",
+    value: {
+      name: schema.requiredString("name"),
+      description: schema.string("description"),
+      schemaJson: schema.objectAsText("schema"),
+      strict: schema.boolean("strict"),
+    },
+  };
+}

@@ -1,8 +1,8 @@
 import type { StreamAnswer } from "../../domain/call/answer.js";
-import { SseWriter, sseDone, sseEvent, sseKeepAliveComment } from "../../lib/sse.js";
-import type { Call } from "./call.js";
-import type { ChunkFrames } from "./chunk-frames.js";
-import { errorToJson } from "./error-response.js";
+import type { Call } from "../http/call.js";
+import type { Exchange } from "../http/exchange.js";
+import { SseWriter, sseDone, sseEvent, sseKeepAliveComment } from "../http/sse.js";
+import type { ChunkFrames } from "./answer-parts.js";
 
 /** What is sent on a silent stream (SSE-9). */
 export type KeepAlive = "comment" | "chunk" | "off";
@@ -19,11 +19,12 @@ const eventStream: readonly string[] = [
  */
 export async function streamAnswer<C extends object>(
   call: Call,
+  exchange: Exchange,
   items: StreamAnswer<C>["items"],
   frames: ChunkFrames<C>,
   keepAlive: KeepAlive,
 ): Promise<void> {
-  const { exchange, signal } = call;
+  const { signal } = call;
   call.watch();
   exchange.res.writeHead(200, exchange.headers([...eventStream]));
   exchange.res.flushHeaders();
@@ -39,6 +40,6 @@ export async function streamAnswer<C extends object>(
     }
     sse.end(sseDone);
   } catch (thrown) {
-    sse.end(sseEvent(JSON.stringify(errorToJson(call.toError(thrown)))));
+    sse.end(sseEvent(JSON.stringify(exchange.errorToJson(call.toError(thrown)))));
   }
 }

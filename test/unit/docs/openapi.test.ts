@@ -7,10 +7,10 @@ import { exposedHeaders } from "../../../src/contract/headers.js";
 import { type OperationRow, operations } from "../../../src/contract/operations.js";
 import { version } from "../../../src/contract/version.js";
 import { eventTypes } from "../../../src/domain/events/event.js";
+import { completionFields } from "../../../src/transports/openai/completions.js";
+import { embeddingFields } from "../../../src/transports/openai/embeddings.js";
+import { webhookFields } from "../../../src/transports/openai/handlers.js";
 import { chatFields } from "../../../src/transports/openai/read-chat.js";
-import { completionFields } from "../../../src/transports/openai/read-completion.js";
-import { embeddingFields } from "../../../src/transports/openai/read-embedding.js";
-import { webhookFields } from "../../../src/transports/openai/read-webhook.js";
 import {
   documentedOperations,
   type JsonSchema,

@@ -7,12 +7,12 @@ import { InferenceService } from "../../../../gen/unified/inference/v1/inference
 import { defaultLimits, type ServiceLimits } from "../../../../src/contract/limits.js";
 import { createCatalogService } from "../../../../src/domain/rpc/catalog-service.js";
 import { createInferenceService } from "../../../../src/domain/rpc/inference-service.js";
-import { createByteBudget } from "../../../../src/lib/byte-budget.js";
 import { createSystemClock } from "../../../../src/lib/clock.js";
 import { createRandomIds } from "../../../../src/lib/ids.js";
-import { createResponseWatch } from "../../../../src/lib/response-watch.js";
-import { createUploadWatch } from "../../../../src/lib/upload-watch.js";
 import { type ConnectDoorDeps, createConnectDoor } from "../../../../src/transports/connect/connect-door.js";
+import { createByteBudget, createUploadWatch } from "../../../../src/transports/http/body-limits.js";
+import { createResponseWatch } from "../../../../src/transports/http/response-watch.js";
+import { RouteTable } from "../../../../src/transports/http/routes.js";
 import { silentLog } from "../../../support/core-harness.js";
 import { HandCore, handCredential } from "../../../support/hand-core.js";
 
@@ -62,13 +62,13 @@ export async function startDoor(
     bodies,
     uploads,
     watch,
-    fallback: (_req, res) => {
-      res.writeHead(404).end("fallback");
-    },
     ...options,
     limits,
   });
-  const server = http.createServer(door).on("checkContinue", door);
+  const { serve } = new RouteTable(door.routes, (req, res) => {
+    if (!door.refuseUnknown(req, res)) res.writeHead(404).end("fallback");
+  });
+  const server = http.createServer(serve).on("checkContinue", serve);
   await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
   const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
   onTestFinished(async () => {

@@ -5,8 +5,9 @@ import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { gunzipSync, gzipSync } from "node:zlib";
 import { afterEach, describe, expect, it } from "vitest";
-import { createStaticDoor, type StaticFiles } from "../../../../src/transports/dashboard/static-door.js";
-import { folderLimits, readWebFile, readWebFolder } from "../../../../src/transports/dashboard/web-folder.js";
+import { createStaticRoutes, type StaticFiles } from "../../../../src/transports/dashboard/static-door.js";
+import { folderLimits, readWebFile, readWebFolder } from "../../../../src/transports/dashboard/web-files.js";
+import { RouteTable } from "../../../../src/transports/http/routes.js";
 import { request } from "../../../support/connect-http.js";
 
 const page = "<!doctype html><title>page</title>";
@@ -39,17 +40,18 @@ async function planted(files: Readonly<Record<string, string | Uint8Array>>): Pr
 
 /** Asks a door of these files; what is not its own is a 418. */
 async function doorOf(files: Partial<StaticFiles> = {}) {
-  const door = createStaticDoor({
-    files: { dashboard: await readWebFolder(await planted(built)), documents: null, openApi: null, ...files },
-    ids: { requestId: () => "req_1" },
-    fallback: (_req, res) => res.writeHead(418).end(),
-  });
-  const server = createServer(door.handle);
+  const dashboard = await readWebFolder(await planted(built));
+  const routes = createStaticRoutes(
+    { dashboard, documents: null, openApi: null, ...files },
+    { requestId: () => "req_1" },
+  );
+  const table = new RouteTable(routes, (_req, res) => res.writeHead(418).end());
+  const server = createServer(table.serve);
   open.push(server);
   await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
   const { port } = server.address() as AddressInfo;
   return {
-    door,
+    table,
     get: (path: string, headers: Record<string, string> = {}, method = "GET") =>
       request(`http://127.0.0.1:${port}${path}`, headers, "", method),
   };
@@ -132,13 +134,13 @@ describe("the door of files", () => {
   });
 
   it("what was not built is told with the remedy, and all other paths are somebody else's", async () => {
-    const { door, get } = await doorOf({ dashboard: null });
+    const { table, get } = await doorOf({ dashboard: null });
     for (const path of ["/dashboard", "/dashboard/keys", "/docs/"]) {
       const { status, body } = await get(path);
       expect([status, body.toString()], path).toEqual([404, expect.stringContaining("npm run build")]);
     }
     for (const path of ["/", "/dashboards", "/documents", "/v1/models", "/openapi.json"]) {
-      expect([(await get(path)).status, door.serves(path)], path).toEqual([418, false]);
+      expect([(await get(path)).status, table.has(path)], path).toEqual([418, false]);
     }
   });
 

@@ -3,12 +3,13 @@ import { defaultLimits, type ServiceLimits } from "../../../../src/contract/limi
 import type { Logger } from "../../../../src/domain/call/ports.js";
 import { ServiceError } from "../../../../src/domain/call/service-error.js";
 import { UsageQuestions } from "../../../../src/domain/metering/usage-questions.js";
-import { createByteBudget } from "../../../../src/lib/byte-budget.js";
 import { createSystemClock } from "../../../../src/lib/clock.js";
 import { createRandomIds } from "../../../../src/lib/ids.js";
-import { createResponseWatch } from "../../../../src/lib/response-watch.js";
-import { createUploadWatch } from "../../../../src/lib/upload-watch.js";
-import { createHttpListener, type HttpListener } from "../../../../src/transports/openai/http-listener.js";
+import { createByteBudget, createUploadWatch } from "../../../../src/transports/http/body-limits.js";
+import { createHttpListener, type HttpListener } from "../../../../src/transports/http/listener.js";
+import { createResponseWatch } from "../../../../src/transports/http/response-watch.js";
+import { RouteTable } from "../../../../src/transports/http/routes.js";
+import { openAiFamily } from "../../../../src/transports/openai/errors.js";
 import { createOpenAiDoor } from "../../../../src/transports/openai/openai-door.js";
 import { silentLog } from "../../../support/core-harness.js";
 import { eventually } from "../../../support/eventually.js";
@@ -58,7 +59,7 @@ async function open(core: HandCore, changes: Partial<ServiceLimits> = {}, log: L
     graceMs: () => limits.bodyRateGraceMs,
     now: () => clock.monotonic(),
   });
-  const handle = createOpenAiDoor({
+  const door = createOpenAiDoor({
     core,
     limits,
     clock,
@@ -72,7 +73,18 @@ async function open(core: HandCore, changes: Partial<ServiceLimits> = {}, log: L
     keepAlive: "comment",
     pages: new Map(),
   });
-  const listener = createHttpListener({ limits, corsOrigins: [], allowedHosts: [], tls: null, ids, log, handle });
+  const routes = new RouteTable(door.routes, door.refuseUnknown);
+  const { errorToJson } = openAiFamily;
+  const listener = createHttpListener({
+    limits,
+    corsOrigins: [],
+    allowedHosts: [],
+    tls: null,
+    ids,
+    log,
+    routes,
+    errorToJson,
+  });
   const base = `http://127.0.0.1:${await listener.listen("127.0.0.1", 0)}`;
   return { base, bodies, watch, listener };
 }

@@ -1,10 +1,15 @@
 import { describe, expect, it } from "vitest";
 import { type ErrorCode, errorRow, errors } from "../../../../src/contract/errors.js";
 import { ServiceError, type ServiceErrorOptions } from "../../../../src/domain/call/service-error.js";
-import { errorResponse } from "../../../../src/transports/openai/error-response.js";
+import { errorHead } from "../../../../src/transports/http/answer.js";
+import { openAiFamily } from "../../../../src/transports/openai/errors.js";
 
 const respond = (code: ErrorCode, options: ServiceErrorOptions = {}) =>
-  errorResponse(new ServiceError(code, "Said to the caller.", options));
+  responseOf(new ServiceError(code, "Said to the caller.", options));
+
+function responseOf(error: ServiceError) {
+  return { ...errorHead(error), body: JSON.stringify(openAiFamily.errorToJson(error)) };
+}
 
 describe("error response", () => {
   it.each(Object.keys(errors) as ErrorCode[])("%s has its status and the whole envelope (ERR-1, DEC-2)", (code) => {

@@ -1,8 +1,8 @@
 import { describe, expect, it } from "vitest";
 import { defaultLimits } from "../../../../src/contract/limits.js";
-import { parseJsonBody } from "../../../../src/transports/openai/json-body.js";
-import { completionFields, readCompletion } from "../../../../src/transports/openai/read-completion.js";
-import { embeddingFields, readEmbedding } from "../../../../src/transports/openai/read-embedding.js";
+import { parseJsonBody } from "../../../../src/transports/http/json-body.js";
+import { completionFields, readCompletion } from "../../../../src/transports/openai/completions.js";
+import { embeddingFields, readEmbedding } from "../../../../src/transports/openai/embeddings.js";
 import { expectRefusal } from "./refusal.js";
 
 const body = (fields: object) => parseJsonBody(Buffer.from(JSON.stringify({ model: "m", ...fields })), defaultLimits);

@@ -1,8 +1,23 @@
+import type { IncomingMessage, ServerResponse } from "node:http";
 import { describe, expect, it } from "vitest";
 import { type OperationRow, operations } from "../../../../src/contract/operations.js";
-import { decodeId, findRoute } from "../../../../src/transports/openai/router.js";
-import { unknownUrl } from "../../../../src/transports/openai/unknown-url.js";
+import { RouteTable } from "../../../../src/transports/http/routes.js";
+import { unknownUrl } from "../../../../src/transports/openai/errors.js";
+import { decodeId, type RestPath, restPaths } from "../../../../src/transports/openai/rest-paths.js";
 import { expectRefusal } from "./refusal.js";
+
+/** The route that a table of all REST paths finds. */
+function findRoute(path: string): (RestPath & { readonly rawId: string }) | null {
+  let found: (RestPath & { readonly rawId: string }) | null = null;
+  const routes = restPaths.map((of) => ({
+    path: of.path,
+    handle: (_req: IncomingMessage, _res: ServerResponse, rawId: string) => {
+      found = { ...of, rawId };
+    },
+  }));
+  new RouteTable(routes, () => {}).serve({ url: path } as IncomingMessage, {} as ServerResponse);
+  return found;
+}
 
 describe("router", () => {
   it("every route of the table is found, and by its own operation (SEC-3)", () => {

@@ -3,8 +3,7 @@ import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { ChatCompletionChunkSchema, ChatCompletionSchema, Role } from "../../../../gen/unified/inference/v1/chat_pb.js";
 import { LogprobsSchema } from "../../../../gen/unified/inference/v1/logprobs_pb.js";
-import { ChatFrames } from "../../../../src/transports/openai/chat-frames.js";
-import { chatCompletionJson } from "../../../../src/transports/openai/write-chat.js";
+import { ChatFrames, chatCompletionJson } from "../../../../src/transports/openai/write-chat.js";
 
 const head = { id: "chatcmpl-1", created: 1_767_225_600n, model: "m" };
 const usage = { promptTokens: 12, completionTokens: 2, totalTokens: 14 };

@@ -1,8 +1,7 @@
 import { create, type MessageInitShape } from "@bufbuild/protobuf";
 import { describe, expect, it } from "vitest";
 import { CompletionChunkSchema, CompletionSchema } from "../../../../gen/unified/inference/v1/completion_pb.js";
-import { CompletionFrames } from "../../../../src/transports/openai/completion-frames.js";
-import { completionJson } from "../../../../src/transports/openai/write-completion.js";
+import { CompletionFrames, completionJson } from "../../../../src/transports/openai/completions.js";
 
 const head = { id: "cmpl-1", created: 1_767_225_600n, model: "m" };
 const usage = { promptTokens: 1, completionTokens: 2, totalTokens: 3 };

@@ -1,0 +1,182 @@
+import type { IncomingMessage, ServerResponse } from "node:http";
+import { headers } from "../../contract/headers.js";
+import type { Operation } from "../../contract/operations.js";
+import { type CallContext, type Caller, Ended, errorOfThrown, leaving } from "../../domain/call/call-context.js";
+import type { Clock, Logger } from "../../domain/call/ports.js";
+import { ServiceError } from "../../domain/call/service-error.js";
+import type { Core } from "../../domain/core.js";
+import { LazyAbort } from "../../lib/lazy-abort.js";
+import type { ResponseWatch, Watched } from "./response-watch.js";
+
+export interface CallDeps {
+  readonly core: Pick<Core, "open">;
+  readonly clock: Clock;
+  readonly log: Logger;
+  readonly watch: ResponseWatch;
+}
+
+/**
+ * One call of the core on the HTTP listener, from its headers to the end of its answer. A client that leaves is seen
+ * through the response's `close`, which is listened to before `open`: during it the event would be missed.
+ */
+export class Call {
+  readonly req: IncomingMessage;
+  readonly res: ServerResponse;
+  readonly requestId: string;
+  /** Aborted when the call must end. Libraries take `ctx.signal`. */
+  readonly signal = new LazyAbort();
+  /** The client's own deadline; Infinity when it set none. */
+  readonly deadlineAtMs: number;
+  readonly #deps: CallDeps;
+  #ctx: CallContext | undefined;
+  #watched: Watched | undefined;
+  #onSilence: (() => void) | undefined;
+  #isClosed = false;
+
+  constructor(deps: CallDeps, req: IncomingMessage, res: ServerResponse, requestId: string, timeoutMs: number) {
+    this.#deps = deps;
+    this.req = req;
+    this.res = res;
+    this.requestId = requestId;
+    this.deadlineAtMs = timeoutMs === Number.POSITIVE_INFINITY ? timeoutMs : deps.clock.now() + timeoutMs;
+    res.on("close", () => this.#closed());
+  }
+
+  get ctx(): CallContext {
+    if (this.#ctx === undefined) throw new Error("the call was not opened");
+    return this.#ctx;
+  }
+
+  /** Records that the core has accepted the call. False when the client has left meanwhile. */
+  opened(ctx: CallContext): boolean {
+    this.#ctx = ctx;
+    if (this.#isClosed) ctx.close();
+    return !this.#isClosed;
+  }
+
+  /** Call before an answer is written in parts: from now on a stalled reader ends the call. */
+  watch(): void {
+    if (this.#isClosed || this.#watched !== undefined) return;
+    this.#watched = this.#deps.watch.watch(this.res, {
+      stalled: () => {
+        this.signal.abort(new Ended("stalled"));
+        this.res.destroy();
+      },
+      silent: () => this.#onSilence?.(),
+    });
+  }
+
+  /** Call after every write of a stream. */
+  touched(): void {
+    this.#watched?.touched();
+  }
+
+  /** Sets what is done when nothing was written for the keep-alive time. */
+  whenSilent(run: () => void): void {
+    this.#onSilence = run;
+  }
+
+  /** A whole answer was written. It is watched only if it waits for its reader. */
+  written(): void {
+    if (!this.res.writableFinished) this.watch();
+  }
+
+  /** The error for anything that was thrown while the call was served; internal errors are logged. */
+  toError(thrown: unknown): ServiceError {
+    return errorOfThrown(thrown, { signal: this.signal, log: this.#deps.log, requestId: this.requestId });
+  }
+
+  /** Records how the call failed, and returns the error for the client. */
+  failed(thrown: unknown): ServiceError {
+    const error = this.toError(thrown);
+    this.#ctx?.refused(error);
+    return error;
+  }
+
+  #closed(): void {
+    this.#isClosed = true;
+    this.#watched?.done();
+    // `close` follows a good end, too.
+    if (!this.res.writableFinished) {
+      this.signal.abort(leaving(this.#ctx?.deadlineAtMs ?? this.deadlineAtMs, this.#deps.clock.now()));
+    }
+    this.#ctx?.close();
+  }
+}
+
+/**
+ * Runs one call: opens it on its headers, then serves it. Whatever happens, it is answered once and its context closed.
+ * `refuse` is not called once an answer has begun.
+ */
+export async function runCall<C extends Call>(
+  { core }: Pick<CallDeps, "core">,
+  call: C,
+  operation: Operation,
+  caller: Caller,
+  serve: (call: C) => Promise<void>,
+  refuse: (error: ServiceError) => void,
+): Promise<void> {
+  try {
+    // Awaited in any case: meanwhile Node delivers the body that came with the head, and it can be read synchronously.
+    if (!call.opened(await core.open(operation, caller))) return;
+    await serve(call);
+  } catch (thrown) {
+    const error = call.failed(thrown);
+    if (call.res.headersSent) call.res.destroy();
+    else refuse(error);
+  }
+  call.written();
+}
+
+/** What the transport knows of a caller beside its headers. */
+export type CallerFacts = Pick<Caller, "deadlineAtMs" | "abort" | "transport" | "address" | "browser" | "requestId">;
+
+/** Printable ASCII, as HDR-5 asks of what is logged. */
+const loggable = /^[\x20-\x7e]{1,512}$/;
+const retryCount = /^\d{1,3}$/;
+
+/**
+ * The caller of a call, from its headers or its metadata. One function for all protocols, so that what a client may put
+ * into the log is bounded alike everywhere.
+ */
+export function callerFromHeaders(header: (name: string) => string | undefined, facts: CallerFacts): Caller {
+  return {
+    authorization: header("authorization"),
+    deadlineAtMs: facts.deadlineAtMs,
+    abort: facts.abort,
+    transport: facts.transport,
+    address: facts.address,
+    browser: facts.browser,
+    requestId: facts.requestId,
+    clientRequestId: matching(loggable, header(headers.clientRequestId)),
+    retryCount: matching(retryCount, header(headers.stainlessRetryCount)),
+    traceparent: header(headers.traceparent),
+  };
+}
+
+function matching(pattern: RegExp, value: string | undefined): string | undefined {
+  return value !== undefined && pattern.test(value) ? value : undefined;
+}
+
+/** A header of an HTTP/1.1 request as one text. Node joins repeated headers with a comma; its type allows lists. */
+export function headerOf({ headers: sent }: IncomingMessage, name: string): string | undefined {
+  const value = sent[name];
+  return Array.isArray(value) ? value.join(", ") : value;
+}
+
+const seconds = /^\d{1,9}(?:\.\d{1,9})?$/;
+
+/**
+ * The client's own deadline from `x-request-timeout`, in seconds: a duration in milliseconds, Infinity when the client
+ * set none, or the error to answer with once the caller is authorized.
+ */
+export function readRequestTimeout(header: string | undefined): number | ServiceError {
+  if (header === undefined) return Number.POSITIVE_INFINITY;
+  const timeoutMs = seconds.test(header) ? Number(header) * 1000 : 0;
+  if (timeoutMs > 0) return timeoutMs;
+  return new ServiceError(
+    "invalid_value",
+    `Invalid header '${headers.requestTimeout}': expected a number of seconds above 0, such as 2.5.`,
+    { param: headers.requestTimeout },
+  );
+}

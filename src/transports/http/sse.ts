@@ -1,0 +1,95 @@
+import type { ServerResponse } from "node:http";
+import type { StopSignal } from "../../lib/lazy-abort.js";
+
+/** What an event begins and ends with. Data is one line: clients that split by hand expect exactly this. */
+export const sseEventStart = "data: ";
+export const sseEventEnd = "\n\n";
+
+/** The last event of a stream that ended well. */
+export const sseDone = `${sseEventStart}[DONE]${sseEventEnd}`;
+
+/**
+ * One line feed, no blank line: with a blank line, decoders that dispatch on it see an empty event and fail.
+ */
+export const sseKeepAliveComment = ": keep-alive\n";
+
+/** An event; `data` has no line feed, as JSON.stringify makes it. */
+export function sseEvent(data: string): string {
+  return sseEventStart + data + sseEventEnd;
+}
+
+/** Characters that are collected before they are written without waiting for the tick to end. */
+const collectedMax = 16 * 1024;
+
+/**
+ * Writes text to a response: what is said within one tick of the event loop goes out in one write, and nothing is
+ * handed to a response whose reader is behind. Who calls `write` must await `drained` whenever `isBehind`.
+ */
+export class SseWriter {
+  readonly #res: ServerResponse;
+  readonly #written: () => void;
+  #collected = "";
+  #flushIsDue = false;
+
+  /** `written` is called after every write to the response. */
+  constructor(res: ServerResponse, written: () => void) {
+    this.#res = res;
+    this.#written = written;
+  }
+
+  get isBehind(): boolean {
+    return this.#res.writableNeedDrain || this.#collected.length >= collectedMax;
+  }
+
+  /** Whole events only: a keep-alive may stand between any two calls. */
+  write(events: string): void {
+    this.#collected += events;
+    if (this.#flushIsDue) return;
+    this.#flushIsDue = true;
+    process.nextTick(() => {
+      this.#flushIsDue = false;
+      this.#flush();
+    });
+  }
+
+  /** Says something only when there is nothing to say and the reader is not behind. */
+  keepAlive(text: string): void {
+    if (this.#collected === "" && !this.#res.writableNeedDrain) this.write(text);
+  }
+
+  /** Resolves when the reader is no longer behind, when the response is gone, or when `signal` aborts. */
+  async drained(signal: StopSignal): Promise<void> {
+    this.#flush();
+    while (this.#res.writableNeedDrain && !signal.aborted && !this.#res.destroyed) {
+      await drainOrEnd(this.#res, signal);
+    }
+    this.#flush();
+  }
+
+  /** Ends the response after `last`. What was collected and `last` go out even if the reader is behind. */
+  end(last: string): void {
+    if (this.#res.writableEnded || this.#res.destroyed) return;
+    this.#res.end(this.#collected + last);
+    this.#collected = "";
+  }
+
+  #flush(): void {
+    if (this.#collected === "" || this.#res.writableNeedDrain) return;
+    if (this.#res.writableEnded || this.#res.destroyed) return;
+    this.#res.write(this.#collected);
+    this.#collected = "";
+    this.#written();
+  }
+}
+
+function drainOrEnd(res: ServerResponse, signal: StopSignal): Promise<void> {
+  return new Promise((resolve) => {
+    const done = (): void => {
+      res.off("drain", done).off("close", done);
+      signal.removeEventListener("abort", done);
+      resolve();
+    };
+    res.on("drain", done).on("close", done);
+    signal.addEventListener("abort", done);
+  });
+}

@@ -1,0 +1,129 @@
+import { create, type MessageInitShape } from "@bufbuild/protobuf";
+import {
+  type Completion,
+  type CompletionChunk,
+  type CompletionLogprobs,
+  type CompletionParams,
+  CompletionParamsSchema,
+  type TokenListSchema,
+} from "../../../gen/unified/inference/v1/completion_pb.js";
+import { ServiceError } from "../../domain/call/service-error.js";
+import { jsonString } from "../../lib/json-string.js";
+import { asInt32, asString, type JsonObject, missingField, wrongType } from "../http/json-object.js";
+import { type ChunkFrames, completionLogprobsToJson, FrameTemplate, usageJson } from "./answer-parts.js";
+import { readSampling, readStreaming, type Streaming, samplingFields, streamingFields } from "./read-sampling.js";
+
+export interface CompletionCall extends Streaming {
+  readonly params: CompletionParams;
+}
+
+/** Reads the body of `POST /v1/completions`. Throws ServiceError. */
+export function readCompletion(body: JsonObject): CompletionCall {
+  const sampling = readSampling(body);
+  const { texts, tokens } = readTextOrTokens(body, "prompt");
+  const params = create(CompletionParamsSchema, {
+    prompt: texts,
+    promptTokens: tokens,
+    logprobs: body.int32("logprobs"),
+    echo: body.boolean("echo"),
+    bestOf: body.int32("best_of"),
+    suffix: body.string("suffix"),
+    ...sampling,
+  });
+  return { params, ...readStreaming(body) };
+}
+
+/** Fields of the body that are known. */
+export const completionFields: ReadonlySet<string> = new Set([
+  ...samplingFields,
+  ...streamingFields,
+  "prompt",
+  "logprobs",
+  "echo",
+  "best_of",
+  "suffix",
+]);
+
+/** One of both is empty. */
+export interface TextOrTokens {
+  readonly texts: string[];
+  readonly tokens: MessageInitShape<typeof TokenListSchema>[];
+}
+
+/**
+ * The union of `prompt` and `input`: a text, texts, one list of token ids, or lists of token ids. What the first item
+ * is, all must be.
+ */
+export function readTextOrTokens(body: JsonObject, key: string): TextOrTokens {
+  const value = body.value(key);
+  if (value === undefined) throw missingField(key);
+  if (typeof value === "string") return { texts: [value], tokens: [] };
+  if (!Array.isArray(value)) throw wrongType(key, "a string or an array of strings or token ids", value);
+  const [first] = value;
+  if (first === undefined) {
+    throw new ServiceError("empty_array", `Invalid '${key}': at least 1 item is needed, but the array is empty.`, {
+      param: key,
+    });
+  }
+  if (typeof first === "number") return { texts: [], tokens: [{ ids: readIds(value, key) }] };
+  if (Array.isArray(first)) {
+    return { texts: [], tokens: value.map((item, i) => ({ ids: readIds(item, `${key}[${i}]`) })) };
+  }
+  return { texts: value.map((item, i) => asString(item, `${key}[${i}]`)), tokens: [] };
+}
+
+function readIds(value: unknown, path: string): number[] {
+  if (!Array.isArray(value)) throw wrongType(path, "an array of token ids", value);
+  return value.map((id, i) => asInt32(id, `${path}[${i}]`));
+}
+
+/** The JSON of a whole text completion (CMPL-*). */
+export function completionJson(completion: Completion): string {
+  const { usage, systemFingerprint: fingerprint } = completion;
+  return (
+    `{"id":${jsonString(completion.id)},"object":"text_completion","created":${completion.created}` +
+    `,"model":${jsonString(completion.model)},"choices":[${completion.choices.map(completionChoiceJson).join(",")}]` +
+    (usage === undefined ? "" : `,"usage":${usageJson(usage)}`) +
+    (fingerprint === "" ? "" : `,"system_fingerprint":${jsonString(fingerprint)}`) +
+    "}"
+  );
+}
+
+/** The frames of one text completion stream: no role and no delta (CMPL-6). */
+export class CompletionFrames implements ChunkFrames<CompletionChunk> {
+  readonly #includeUsage: boolean;
+  #template: FrameTemplate | undefined;
+  /** A choice that is not finished yet; undefined before the first chunk and when the latest was a finish. */
+  #openChoice: number | undefined;
+
+  constructor(includeUsage: boolean) {
+    this.#includeUsage = includeUsage;
+  }
+
+  frame(chunk: CompletionChunk): string | null {
+    this.#template ??= new FrameTemplate(chunk, "text_completion", this.#includeUsage);
+    const [choice] = chunk.choices;
+    if (choice === undefined) return this.#template.usage(chunk.usage);
+    this.#openChoice = choice.finishReason === undefined ? choice.index : undefined;
+    return this.#template.choice(completionChoiceJson(choice));
+  }
+
+  keepAlive(): string | null {
+    if (this.#template === undefined || this.#openChoice === undefined) return null;
+    return this.#template.choice(completionChoiceJson({ text: "", index: this.#openChoice }));
+  }
+}
+
+interface AnyChoice {
+  readonly text: string;
+  readonly index: number;
+  readonly logprobs?: CompletionLogprobs | undefined;
+  readonly finishReason?: string | undefined;
+}
+
+/** A choice of a chunk or of a whole text completion: they look alike. */
+export function completionChoiceJson({ text, index, logprobs, finishReason }: AnyChoice): string {
+  const logprobsJson = logprobs === undefined ? "null" : JSON.stringify(completionLogprobsToJson(logprobs));
+  const reason = finishReason === undefined ? "null" : jsonString(finishReason);
+  return `{"text":${jsonString(text)},"index":${index},"logprobs":${logprobsJson},"finish_reason":${reason}}`;
+}

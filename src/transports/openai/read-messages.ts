@@ -1,0 +1,162 @@
+import { create, type MessageInitShape } from "@bufbuild/protobuf";
+import {
+  type ContentPart,
+  ContentPartSchema,
+  type Message,
+  Role,
+  type ToolCall,
+  ToolCallSchema,
+} from "../../../gen/unified/inference/v1/chat_pb.js";
+import { ServiceError } from "../../domain/call/service-error.js";
+import { type JsonObject, missingField, unknownValue, wrongType } from "../http/json-object.js";
+
+const roles: ReadonlyMap<string, Role> = new Map([
+  ["developer", Role.DEVELOPER],
+  ["system", Role.SYSTEM],
+  ["user", Role.USER],
+  ["assistant", Role.ASSISTANT],
+  ["tool", Role.TOOL],
+  ["function", Role.FUNCTION],
+]);
+
+/** The conversation. Who may follow whom, and which ids belong together, is for the core to say. */
+export function readMessages(body: JsonObject): Message[] {
+  const messages = body.objects("messages");
+  if (messages === undefined) throw missingField("messages");
+  /** The legacy call that the next message may answer. */
+  let openCall: ToolCall | undefined;
+  return messages.map((message, i) => {
+    const role = readRole(message);
+    const legacyCall = role === Role.ASSISTANT ? readLegacyCall(message, i) : undefined;
+    const answered = role === Role.FUNCTION ? openCall : undefined;
+    openCall = legacyCall;
+    const toolCalls = readToolCalls(message);
+    return messageOf({
+      // A legacy call and its result are the same thing as a tool call and its result, without an id.
+      role: answered === undefined ? role : Role.TOOL,
+      content: readMessageContent(message, role),
+      toolCalls: legacyCall === undefined ? toolCalls : [...toolCalls, legacyCall],
+      name: message.string("name"),
+      toolCallId: answered === undefined ? message.string("tool_call_id") : answered.id,
+    });
+  });
+}
+
+interface MessageParts {
+  readonly role: Role;
+  readonly content: ContentPart[];
+  readonly toolCalls: ToolCall[];
+  readonly name: string | undefined;
+  readonly toolCallId: string | undefined;
+}
+
+/** A literal: a conversation has many messages, and `create` would look through each of them. */
+function messageOf({ role, content, toolCalls, name, toolCallId }: MessageParts): Message {
+  const message: Message = { $typeName: "unified.inference.v1.Message", role, content, toolCalls };
+  if (name !== undefined) message.name = name;
+  if (toolCallId !== undefined) message.toolCallId = toolCallId;
+  return message;
+}
+
+function readRole(message: JsonObject): Role {
+  const name = message.requiredString("role");
+  const role = roles.get(name);
+  if (role === undefined) throw unknownValue(message.pathOf("role"), name, [...roles.keys()]);
+  return role;
+}
+
+/** SDKs hand an answer back as the next message, with what was refused in a field of its own. */
+function readMessageContent(message: JsonObject, role: Role): ContentPart[] {
+  const content = readContent(message);
+  const refusal = role === Role.ASSISTANT ? message.string("refusal") : undefined;
+  return refusal === undefined
+    ? content
+    : [...content, create(ContentPartSchema, { part: { case: "refusal", value: refusal } })];
+}
+
+function readToolCalls(message: JsonObject): ToolCall[] {
+  return (message.objects("tool_calls") ?? []).map((call) => {
+    const type = call.requiredString("type");
+    if (type === "custom") {
+      throw new ServiceError("unsupported_value", `Unsupported value 'custom' for '${call.pathOf("type")}'.`, {
+        param: call.pathOf("type"),
+      });
+    }
+    if (type !== "function") throw unknownValue(call.pathOf("type"), type, ["function"]);
+    return create(ToolCallSchema, {
+      id: call.requiredString("id"),
+      function: readFunctionCall(call.requiredObject("function")),
+    });
+  });
+}
+
+function readLegacyCall(message: JsonObject, index: number): ToolCall | undefined {
+  const call = message.object("function_call");
+  if (call === undefined) return undefined;
+  return create(ToolCallSchema, { id: `call_legacy_${index}`, function: readFunctionCall(call) });
+}
+
+/** Arguments stay text: they are the model's own words and need not be JSON (MSG-6). */
+function readFunctionCall(call: JsonObject) {
+  return { name: call.requiredString("name"), argumentsJson: call.requiredString("arguments") };
+}
+
+type ContentInit = MessageInitShape<typeof ContentPartSchema>;
+
+/** The content of a message: a text is a list of one part; absent is a list of none. */
+export function readContent(message: JsonObject): ContentPart[] {
+  const content = message.value("content");
+  if (content === undefined) return [];
+  if (typeof content === "string") return [textPart(content)];
+  const path = message.pathOf("content");
+  if (!Array.isArray(content)) throw wrongType(path, "a string or an array of parts", content);
+  const parts = message.objects("content") ?? [];
+  if (parts.length === 0) {
+    // Said here because the message cannot tell it from an absent content, which is legal beside tool calls.
+    throw new ServiceError("empty_array", `Invalid '${path}': at least 1 part is needed, but the array is empty.`, {
+      param: path,
+    });
+  }
+  return parts.map((part) => create(ContentPartSchema, { part: readPart(part) }));
+}
+
+/** A literal, because nearly every message is one text. */
+function textPart(text: string): ContentPart {
+  return { $typeName: "unified.inference.v1.ContentPart", part: { case: "text", value: text } };
+}
+
+const partTypes = ["text", "image_url", "input_audio", "file", "refusal"];
+
+function readPart(part: JsonObject): NonNullable<ContentInit["part"]> {
+  const type = part.requiredString("type");
+  switch (type) {
+    case "text":
+      return { case: "text", value: part.requiredString("text") };
+    case "refusal":
+      return { case: "refusal", value: part.requiredString("refusal") };
+    case "image_url": {
+      const image = part.requiredObject("image_url");
+      return { case: "imageUrl", value: { url: image.requiredString("url"), detail: image.string("detail") } };
+    }
+    case "input_audio": {
+      const audio = part.requiredObject("input_audio");
+      return {
+        case: "inputAudio",
+        value: { data: audio.requiredString("data"), format: audio.requiredString("format") },
+      };
+    }
+    case "file": {
+      const file = part.requiredObject("file");
+      return {
+        case: "file",
+        value: {
+          filename: file.string("filename"),
+          fileData: file.string("file_data"),
+          fileId: file.string("file_id"),
+        },
+      };
+    }
+    default:
+      throw unknownValue(part.pathOf("type"), type, partTypes);
+  }
+}

@@ -1,0 +1,88 @@
+import { ServiceError } from "../../domain/call/service-error.js";
+import type {
+  UsageBucket,
+  UsageGroup,
+  UsagePage,
+  UsageQuestion,
+  UsageResult,
+} from "../../domain/metering/usage-query.js";
+
+const groups: ReadonlyMap<string, UsageGroup> = new Map([
+  ["model", "model"],
+  ["key", "key"],
+  /** OpenAI's name of the same. */
+  ["api_key_id", "key"],
+]);
+
+/** The query of `/v1/usage`, with OpenAI's names. Lists are commas or repeats, also with `[]`. Throws ServiceError. */
+export function readUsageQuery(url: string): UsageQuestion {
+  const at = url.indexOf("?");
+  const query = new URLSearchParams(at === -1 ? "" : url.slice(at + 1));
+  return {
+    account: "",
+    startMs: readTime(query, "start_time"),
+    endMs: readTime(query, "end_time"),
+    width: readWidth(query),
+    groupBy: readGroups(query),
+    limit: readInteger(query, "limit"),
+    page: query.get("page") ?? "",
+  };
+}
+
+/** Unix seconds. */
+function readTime(query: URLSearchParams, name: string): number | null {
+  const seconds = readInteger(query, name);
+  return seconds === null ? null : seconds * 1_000;
+}
+
+function readInteger(query: URLSearchParams, name: string): number | null {
+  const text = query.get(name);
+  if (text === null || text === "") return null;
+  if (/^\d{1,12}$/.test(text)) return Number(text);
+  throw invalid(name, `'${name}' must be a whole number.`);
+}
+
+function readWidth(query: URLSearchParams): "hour" | "day" {
+  const text = query.get("bucket_width") ?? "1d";
+  if (text === "1d") return "day";
+  if (text === "1h") return "hour";
+  throw invalid("bucket_width", "'bucket_width' must be 1h or 1d.");
+}
+
+function readGroups(query: URLSearchParams): readonly UsageGroup[] {
+  const names = [...query.getAll("group_by"), ...query.getAll("group_by[]")].flatMap((text) => text.split(","));
+  return names
+    .filter((name) => name !== "")
+    .map((name) => {
+      const group = groups.get(name);
+      if (group === undefined) throw invalid("group_by", "'group_by' takes model and key, separated by a comma.");
+      return group;
+    });
+}
+
+function invalid(param: string, message: string): ServiceError {
+  return new ServiceError("invalid_value", message, { param });
+}
+
+/**
+ * A page of usage in the shape of OpenAI's usage API. Sums are integers of any size: they are written as their digits,
+ * because a number of JavaScript would round what is beyond 2^53 (USE-9).
+ */
+export function usagePageJson({ buckets, next }: UsagePage): string {
+  const data = buckets.map(bucketJson).join(",");
+  return `{"object":"page","data":[${data}],"has_more":${next !== null},"next_page":${JSON.stringify(next)}}`;
+}
+
+function bucketJson({ startMs, endMs, results }: UsageBucket): string {
+  const times = `"start_time":${Math.floor(startMs / 1_000)},"end_time":${Math.floor(endMs / 1_000)}`;
+  return `{"object":"bucket",${times},"results":[${results.map(resultJson).join(",")}]}`;
+}
+
+function resultJson(result: UsageResult): string {
+  const sums =
+    `"input_tokens":${result.promptTokens},"output_tokens":${result.completionTokens},` +
+    `"input_cached_tokens":${result.cachedTokens},"num_model_requests":${result.requests},` +
+    `"cost_nano_dollars":${result.costNano}`;
+  const names = `"model":${JSON.stringify(result.model)},"api_key_id":${JSON.stringify(result.keyId)}`;
+  return `{"object":"usage.result",${sums},${names}}`;
+}

@@ -1,0 +1,63 @@
+import { describe, expect, it } from "vitest";
+import { defaultLimits } from "../../../../src/contract/limits.js";
+import { parseJsonBody } from "../../../../src/transports/http/json-body.js";
+import { expectRefusal } from "../openai/refusal.js";
+
+const parse = (text: string | Buffer) => parseJsonBody(Buffer.from(text), defaultLimits).fields;
+
+describe("JSON body", () => {
+  it("of a repeated key the last one counts (GEN-11)", () => {
+    expect(parse('{"a":1,"a":2}')).toEqual({ a: 2 });
+  });
+
+  it.each(["", "{", '{"a":}', "{'a':1}", '{"a":1}x', "nope", '{"a":1,}', '{"a":NaN}'])(
+    "%s is no JSON (GEN-11, ERR-7)",
+    (text) => {
+      expectRefusal(() => parse(text), "invalid_json", null);
+    },
+  );
+
+  it("says where the fault is and repeats nothing of the body (GEN-11)", () => {
+    const { message } = expectRefusal(() => parse('{"secret":"hunter2" x}'), "invalid_json", null);
+    expect(message).toContain("position 20");
+    expect(message).not.toContain("hunter2");
+  });
+
+  it("refuses bytes that are no UTF-8, and takes a byte order mark", () => {
+    expectRefusal(() => parse(Buffer.from([0x7b, 0x22, 0xff, 0x22, 0x3a, 0x31, 0x7d])), "invalid_json", null);
+    expectRefusal(() => parse(Buffer.from('{"a":1}', "utf16le")), "invalid_json", null);
+    expect(parse('\ufeff{"a":1}')).toEqual({ a: 1 });
+  });
+
+  it.each(["[]", "1", '"a"', "null", "true"])("%s is no object (GEN-8)", (text) => {
+    expectRefusal(() => parse(text), "invalid_type", null);
+  });
+
+  it("64 levels pass and 65 do not (SEC-9, GEN-11)", () => {
+    const nested = (levels: number) => `{"a":${"[".repeat(levels - 1)}${"]".repeat(levels - 1)}}`;
+    expect(parse(nested(64))).toBeDefined();
+    expectRefusal(() => parse(nested(65)), "invalid_json", null);
+  });
+
+  it("200,000 tokens pass and one more does not (SEC-9, GEN-11)", () => {
+    const numbers = (count: number) => `{"a":[${Array(count).fill("1").join()}]}`;
+    expect(parse(numbers(199_995))).toBeDefined();
+    expectRefusal(() => parse(numbers(199_996)), "invalid_json", null);
+  });
+
+  it.each([
+    ['{"__proto__":{"admin":true}}', "__proto__"],
+    ['{"a":[{"b":{"__proto__":1}}]}', "__proto__"],
+    ['{"\\u005f_proto__":1}', "__proto__"],
+    ['{"\\u005f\\u005fproto\\u005f\\u005f":1}', "__proto__"],
+    ['{"a":{"constructor":{"prototype":{"x":1}}}}', "constructor"],
+    ['{"c\\u006fnstructor":{"prot\\u006ftype":1}}', "constructor"],
+  ])("the key in %s is refused by name (SEC-11)", (text, key) => {
+    expect(expectRefusal(() => parse(text), "invalid_json", null).message).toContain(key);
+  });
+
+  it("the same words in texts are words (SEC-11)", () => {
+    const body = { content: 'set __proto__ and constructor.prototype, "\u00e9"', constructor: "a name" };
+    expect(parse(JSON.stringify(body))).toEqual(body);
+  });
+});

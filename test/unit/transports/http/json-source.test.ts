@@ -1,0 +1,48 @@
+import fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import { JsonSource } from "../../../../src/transports/http/json-source.js";
+
+describe("text of JSON values", () => {
+  it("numbers, key order, blanks and escapes come back as they were (PROTO-4)", () => {
+    const schema = '{ "z": 9007199254740993, "2":1,\n "1": 1.0e0, "e":"\\u00e9\\"]}" }';
+    const source = new JsonSource(`{"tools":[{"type":"x"}, {"function" : {"parameters":${schema} }}]}`);
+    expect(source.textAt("tools[1].function.parameters")).toBe(schema);
+  });
+
+  it("of a repeated key the last one counts", () => {
+    expect(new JsonSource('{"a":1,"a":[2]}').textAt("a")).toBe("[2]");
+  });
+
+  it("a key that is spelled with escapes is found", () => {
+    expect(new JsonSource('{"\\u0061b":true}').textAt("ab")).toBe("true");
+  });
+
+  it("gives nothing for what is not there", () => {
+    const source = new JsonSource('{"a":[1]}');
+    for (const path of ["b", "a[1]", "a[0].b", "a.x"]) expect(source.textAt(path)).toBeUndefined();
+  });
+
+  it("finds every value of any JSON", () => {
+    const key = fc.string({ minLength: 1 }).filter((text) => !/[.[\]]/.test(text) && text !== "__proto__");
+    const value = fc.letrec((tie) => ({
+      value: fc.oneof(
+        { depthSize: "small" },
+        fc.jsonValue({ maxDepth: 0 }),
+        fc.array(tie("value")),
+        fc.dictionary(key, tie("value")),
+      ),
+    })).value;
+    fc.assert(
+      fc.property(fc.dictionary(key, value), fc.boolean(), (object, isIndented) => {
+        const source = new JsonSource(JSON.stringify(object, null, isIndented ? 2 : 0));
+        const check = (at: unknown, path: string): void => {
+          expect(JSON.parse(source.textAt(path) ?? "nothing")).toEqual(JSON.parse(JSON.stringify(at)));
+          if (typeof at !== "object" || at === null) return;
+          for (const [name, child] of Object.entries(at))
+            check(child, Array.isArray(at) ? `${path}[${name}]` : `${path}.${name}`);
+        };
+        for (const [name, child] of Object.entries(object)) check(child, name);
+      }),
+    );
+  });
+});

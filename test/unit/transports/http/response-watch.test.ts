@@ -1,0 +1,118 @@
+import { EventEmitter } from "node:events";
+import type { ServerResponse } from "node:http";
+import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+import { createResponseWatch } from "../../../../src/transports/http/response-watch.js";
+
+/** The part of a response that the watch looks at. */
+class ResponseState extends EventEmitter {
+  writableNeedDrain = false;
+  writableEnded = false;
+  writableFinished = false;
+
+  asResponse(): ServerResponse {
+    return this as unknown as ServerResponse;
+  }
+}
+
+function setUp() {
+  const times = { intervalMs: 10, stallMs: 100, keepAliveMs: 50 };
+  const watch = createResponseWatch({
+    intervalMs: () => times.intervalMs,
+    stallMs: () => times.stallMs,
+    keepAliveMs: () => times.keepAliveMs,
+    now: () => Date.now(),
+  });
+  const response = new ResponseState();
+  const stalled = vi.fn();
+  const silent = vi.fn();
+  const watched = watch.watch(response.asResponse(), { stalled, silent });
+  return { times, watch, response, watched, stalled, silent };
+}
+
+describe("response watch", () => {
+  beforeEach(() => void vi.useFakeTimers());
+  afterEach(() => void vi.useRealTimers());
+
+  it("a reader that takes nothing for the stall time is reported once (REL-1)", () => {
+    const { response, stalled, watch } = setUp();
+    response.writableNeedDrain = true;
+    vi.advanceTimersByTime(100);
+    expect(stalled).not.toHaveBeenCalled();
+    vi.advanceTimersByTime(200);
+    expect(stalled).toHaveBeenCalledTimes(1);
+    expect(watch.size).toBe(0);
+  });
+
+  it("a reader that drains now and then is slow, not stalled", () => {
+    const { response, stalled } = setUp();
+    response.writableNeedDrain = true;
+    for (let i = 0; i < 10; i += 1) {
+      vi.advanceTimersByTime(90);
+      response.emit("drain");
+    }
+    expect(stalled).not.toHaveBeenCalled();
+  });
+
+  it("an ended answer whose last bytes nobody takes is stalled as well (REL-1)", () => {
+    const { response, stalled } = setUp();
+    response.writableEnded = true;
+    vi.advanceTimersByTime(300);
+    expect(stalled).toHaveBeenCalledTimes(1);
+  });
+
+  it("an answer that was taken is not stalled however long it is kept", () => {
+    const { response, stalled } = setUp();
+    response.writableEnded = true;
+    response.writableFinished = true;
+    vi.advanceTimersByTime(1_000);
+    expect(stalled).not.toHaveBeenCalled();
+  });
+
+  it("silence is reported after the keep-alive time, and again after each more of it (SSE-8)", () => {
+    const { silent, watched } = setUp();
+    vi.advanceTimersByTime(40);
+    watched.touched();
+    vi.advanceTimersByTime(40);
+    expect(silent).not.toHaveBeenCalled();
+    vi.advanceTimersByTime(10);
+    expect(silent).toHaveBeenCalledTimes(1);
+    vi.advanceTimersByTime(50);
+    expect(silent).toHaveBeenCalledTimes(2);
+  });
+
+  it("times that change hold for responses that are watched already", () => {
+    const { times, response, stalled, silent } = setUp();
+    Object.assign(times, { intervalMs: 1, stallMs: 20, keepAliveMs: 5 });
+    response.writableNeedDrain = true;
+    vi.advanceTimersByTime(14);
+    expect(silent, "at the look that was due, and after each new keep-alive time").toHaveBeenCalledTimes(1);
+    vi.advanceTimersByTime(1);
+    expect(silent).toHaveBeenCalledTimes(2);
+    vi.advanceTimersByTime(14);
+    expect(stalled).not.toHaveBeenCalled();
+    vi.advanceTimersByTime(1);
+    expect(stalled).toHaveBeenCalledTimes(1);
+    expect(vi.getTimerCount()).toBe(1);
+  });
+
+  it("says nothing of a response whose watch has ended, and stops its timer", () => {
+    const { response, silent, stalled, watched, watch } = setUp();
+    response.writableNeedDrain = true;
+    watched.done();
+    expect(watch.size).toBe(0);
+    expect(response.listenerCount("drain")).toBe(0);
+    vi.advanceTimersByTime(500);
+    expect(silent).not.toHaveBeenCalled();
+    expect(stalled).not.toHaveBeenCalled();
+    expect(vi.getTimerCount()).toBe(0);
+  });
+
+  it("has one timer for any number of responses", () => {
+    const { watch } = setUp();
+    for (let i = 0; i < 100; i += 1) watch.watch(new ResponseState().asResponse(), { stalled: () => {} });
+    expect(watch.size).toBe(101);
+    expect(vi.getTimerCount()).toBe(1);
+    watch.close();
+    expect(vi.getTimerCount()).toBe(0);
+  });
+});
