@@ -10,11 +10,11 @@ import { SpoolReplay } from "../domain/metering/spool.js";
 import { type State, StateOpenError } from "../domain/service/state.js";
 import { databaseFile } from "../state/embedded/data-files.js";
 import { openEmbeddedState } from "../state/embedded/embedded-state.js";
+import { openMemoryState } from "../state/embedded/memory-state.js";
 import { restoreEmbeddedState } from "../state/embedded/restore.js";
 import { openSqlite } from "../state/embedded/sqlite-binding.js";
 import { openRedisState } from "../state/redis/open-redis-state.js";
 import { FileSpool } from "../state/spool/file-spool.js";
-import { createVolatileState } from "../state/volatile/volatile-state.js";
 import type { Config } from "./config/schema.js";
 import type { Lifecycle } from "./lifecycle.js";
 
@@ -38,7 +38,7 @@ export interface StateTools {
 /** The store that the configuration names. Rejects with StateOpenError. */
 export async function openState(config: Config, { clock, log }: StateTools): Promise<State> {
   const { redis_url: url, redis_tls, durability, allow_volatile: allowVolatile } = config.state;
-  if (durability === "none") return createVolatileState({ clock });
+  if (durability === "none") return openMemoryState({ clock });
   if (url === null) return await openEmbeddedState({ dataDir: config.data_dir, log, clock });
   const tls = {
     caFile: redis_tls.ca_file,

@@ -18,7 +18,7 @@ import { ThresholdBook } from "../../src/domain/metering/threshold-book.js";
 import { ServiceCore } from "../../src/domain/service/service-core.js";
 import { createRandomIds } from "../../src/lib/ids.js";
 import { LazyAbort } from "../../src/lib/lazy-abort.js";
-import { createVolatileState } from "../../src/state/volatile/volatile-state.js";
+import { openMemoryState } from "../../src/state/embedded/memory-state.js";
 import { FakeClock } from "./fake-clock.js";
 
 export const adminToken = "administrator-of-the-harness";
@@ -35,7 +35,7 @@ export interface HarnessCall {
   end(why: EndReason): void;
 }
 
-/** A real core over volatile state and a clock that the test moves; every model `m` runs on the given engines. */
+/** A real core over state in memory and a clock that the test moves; every model `m` runs on the given engines. */
 export async function createCoreHarness(options: {
   engines: readonly Engine[];
   limits?: Partial<ServiceLimits>;
@@ -49,7 +49,7 @@ export async function createCoreHarness(options: {
   const clock = new FakeClock();
   const limits = { ...defaultLimits, ...options.limits };
   const ids = createRandomIds();
-  const state = createVolatileState({ clock });
+  const state = openMemoryState({ clock });
   const { keys, ledger, changes } = state;
   const now = () => state.now();
   // On a clock of their own: their timers are none of a call.
@@ -88,7 +88,8 @@ export async function createCoreHarness(options: {
     }),
     catalog,
     ledger: {
-      ...ledger,
+      admit: (request) => ledger.admit(request),
+      chargeRefused: (request) => ledger.chargeRefused(request),
       settle: (settlement) => {
         settlements.push(settlement);
         return ledger.settle(settlement);

@@ -146,13 +146,6 @@ export function parseCursor(cursor: string): KeyPlace | null {
   return createdAtMs === undefined || id === undefined ? null : { createdAtMs: Number(createdAtMs), id };
 }
 
-/** Negative when `a` is listed before `b`. */
-export function byNewest(a: KeyPlace, b: KeyPlace): number {
-  if (a.createdAtMs !== b.createdAtMs) return b.createdAtMs - a.createdAtMs;
-  if (a.id === b.id) return 0;
-  return a.id > b.id ? -1 : 1;
-}
-
 /** How many keys a step looks at: where every key passes, those that it is to find. */
 export function looksOf({ filter, limit }: KeyStep): number {
   return filter.search === null && filter.state === null ? Math.min(limit, keysPerStep) : keysPerStep;

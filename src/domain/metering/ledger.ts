@@ -127,7 +127,7 @@ export type RefusedRequest = Pick<AdmitRequest, "requestId" | "account" | "keyId
 
 /**
  * Accounts for requests: who may run, what runs, what was used. Each verb is one atomic step; all are idempotent by
- * request id; time is the store's (state RL-19). Drivers: embedded, redis, volatile.
+ * request id; time is the store's (state RL-19). Drivers: embedded, redis.
  *
  * `admit` and `settle` stand in the way of every request, so a driver that need not wait answers them at once. They
  * throw or reject with ServiceError `storage_unavailable`, `admit` also with `server_is_overloaded`.

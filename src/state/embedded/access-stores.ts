@@ -3,9 +3,9 @@ import type { KeyStore } from "../../domain/access/key-store.js";
 import type { SessionStore } from "../../domain/access/sessions.js";
 import type { SettingsStore } from "../../domain/access/setup-link.js";
 import type { LocalChanges } from "../../domain/call/change-feed.js";
-import type { WorkerLink } from "./worker-link.js";
+import type { StoreLink } from "./worker-link.js";
 
-export function createKeyStore(link: WorkerLink, changes: LocalChanges): KeyStore {
+export function createKeyStore(link: StoreLink, changes: LocalChanges): KeyStore {
   const tell = (id: string): void => changes.tell({ kind: "key", id });
   return {
     findByHash: (hash) => link.read("findKeyByHash", hash),
@@ -42,7 +42,7 @@ export function createKeyStore(link: WorkerLink, changes: LocalChanges): KeyStor
   };
 }
 
-export function createSessionStore(link: WorkerLink, changes: LocalChanges): SessionStore {
+export function createSessionStore(link: StoreLink, changes: LocalChanges): SessionStore {
   const tell = (id: string): void => changes.tell({ kind: "session", id });
   return {
     async insert(session) {
@@ -67,7 +67,7 @@ export function createSessionStore(link: WorkerLink, changes: LocalChanges): Ses
   };
 }
 
-export function createSettingsStore(link: WorkerLink, changes: LocalChanges): SettingsStore {
+export function createSettingsStore(link: StoreLink, changes: LocalChanges): SettingsStore {
   return {
     get: (name) => link.read("getSetting", name),
     async put(name, value, expectedVersion) {
@@ -82,7 +82,7 @@ export function createSettingsStore(link: WorkerLink, changes: LocalChanges): Se
   };
 }
 
-export function createAuditLog(link: WorkerLink): AuditLog {
+export function createAuditLog(link: StoreLink): AuditLog {
   return {
     append: (record) => link.write("appendAudit", record),
     list: (page) => link.read("listAudit", page),

@@ -3,9 +3,9 @@ import { ServiceError } from "../../domain/call/service-error.js";
 import type { ThresholdStore } from "../../domain/events/threshold.js";
 import type { LimitStore } from "../../domain/metering/limit-book.js";
 import type { UsageReader } from "../../domain/metering/usage-store.js";
-import type { WorkerLink } from "./worker-link.js";
+import type { StoreLink } from "./worker-link.js";
 
-export function createLimitStore(link: WorkerLink, changes: LocalChanges): LimitStore {
+export function createLimitStore(link: StoreLink, changes: LocalChanges): LimitStore {
   return {
     list: () => link.read("listLimits"),
     async put(limits) {
@@ -21,7 +21,7 @@ export function createLimitStore(link: WorkerLink, changes: LocalChanges): Limit
   };
 }
 
-export function createThresholdStore(link: WorkerLink, changes: LocalChanges): ThresholdStore {
+export function createThresholdStore(link: StoreLink, changes: LocalChanges): ThresholdStore {
   return {
     list: () => link.read("listThresholds"),
     async insert(threshold) {
@@ -41,7 +41,7 @@ export function createThresholdStore(link: WorkerLink, changes: LocalChanges): T
   };
 }
 
-export function createUsageReader(link: WorkerLink): UsageReader {
+export function createUsageReader(link: StoreLink): UsageReader {
   return {
     rows: (range) => link.read("usageRows", range),
     accounts: () => link.read("accounts"),

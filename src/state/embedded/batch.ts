@@ -90,7 +90,7 @@ export function createRunBatch(db: SqliteDatabase, verbs: Verbs): RunBatch {
 }
 
 /** After some faults SQLite has rolled back by itself, and says that there is no transaction; anything else is a fault. */
-function rollBack(db: SqliteDatabase): void {
+export function rollBack(db: SqliteDatabase): void {
   try {
     db.exec("ROLLBACK");
   } catch (error) {

@@ -1,10 +1,10 @@
 import type { LocalChanges } from "../../domain/call/change-feed.js";
 import type { EndpointStore } from "../../domain/webhooks/endpoint-store.js";
 import type { DueListeners } from "./deliveries/due-listeners.js";
-import type { WorkerLink } from "./worker-link.js";
+import type { StoreLink } from "./worker-link.js";
 
 export interface EndpointStoreDeps {
-  readonly link: WorkerLink;
+  readonly link: StoreLink;
   readonly changes: LocalChanges;
   /** Told of each change: what waits for an endpoint that takes nothing more is ended by the next claim. */
   readonly due: DueListeners;

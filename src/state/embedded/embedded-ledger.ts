@@ -1,6 +1,7 @@
 import type { Progress } from "../../domain/call/live-requests.js";
 import type { Clock } from "../../domain/call/ports.js";
 import type { LimitOwner, LimitScope } from "../../domain/call/rate-limits.js";
+import { invariant } from "../../domain/call/service-error.js";
 import type {
   Admission,
   AdmitRequest,
@@ -13,54 +14,51 @@ import type {
   WindowUse,
 } from "../../domain/metering/ledger.js";
 import { LocalAdmission } from "../../domain/metering/local-admission.js";
-import type { AdmissionJournal } from "./admission-journal.js";
 import { BudgetSums } from "./budget-sums.js";
 import { FormerRequests } from "./former-requests.js";
-import type { LiveRow } from "./live-rows.js";
+import type { RunningRequests } from "./running-requests.js";
 import type { SettledFacts, SettledRow } from "./settlement-rows.js";
 import type { StoreTime } from "./store-time.js";
-import type { WorkerLink } from "./worker-link.js";
+import type { UsageDelta } from "./usage-rows.js";
+import type { StoreLink } from "./worker-link.js";
 
 const leasesMax = 100_000;
-/**
- * How long the row of a running request may wait for company. Most of what ends sooner never writes one: a settlement
- * takes it back.
- */
-const liveRowDelayMs = 2;
 
 const settledOnce: Settled = Object.freeze({ duplicate: false, crossed: [] });
+const duplicate: Settled = Object.freeze({ duplicate: true, crossed: [] });
 const withoutBudgets = (): bigint => 0n;
 
 export interface EmbeddedLedgerDeps {
-  readonly link: WorkerLink;
+  readonly link: StoreLink;
   readonly clock: Clock;
   readonly time: StoreTime;
   /** What the process before this one left running. */
   readonly former: readonly LostRequest[];
-  readonly journal: Pick<AdmissionJournal, "note">;
+  /** Records running requests for the next process; null for state in memory. */
+  readonly running: RunningRequests | null;
+  /** State in memory only: adds usage without a transaction. */
+  readonly addUsage: ((delta: UsageDelta, atMs: number) => void) | null;
   /** Called after the commit of a settlement that made deliveries. */
   onDue(): void;
 }
 
 /**
  * The ledger of one process: admissions are decided in memory, so they cost no wait, and a restart begins with empty
- * windows (state RL-20). Settlements are written and synced. Running requests are noted in the journal at once and written
- * to the file beside their admission, neither synced, for the next process to find after a kill.
+ * windows (state RL-20). Settlements are written and synced. With state in memory, a settlement that has no event, no
+ * threshold and no budget only adds to sums.
  */
 export class EmbeddedLedger implements Ledger {
-  readonly #link: WorkerLink;
+  readonly #link: StoreLink;
   readonly #clock: Clock;
   readonly #time: StoreTime;
   readonly #admission: LocalAdmission;
   readonly #former: FormerRequests;
-  readonly #journal: Pick<AdmissionJournal, "note">;
+  readonly #running: RunningRequests | null;
+  readonly #addUsage: EmbeddedLedgerDeps["addUsage"];
   readonly #onDue: () => void;
   readonly #budgets: BudgetSums;
-  /** Rows of running requests that the file does not have yet. */
-  #unwritten = new Map<string, LiveRow>();
-  #isDelayed = false;
 
-  constructor({ link, clock, time, former, journal, onDue }: EmbeddedLedgerDeps) {
+  constructor({ link, clock, time, former, running, addUsage, onDue }: EmbeddedLedgerDeps) {
     this.#link = link;
     this.#clock = clock;
     this.#time = time;
@@ -69,10 +67,10 @@ export class EmbeddedLedger implements Ledger {
       leasesMax,
     });
     this.#former = new FormerRequests(former);
-    this.#journal = journal;
+    this.#running = running;
+    this.#addUsage = addUsage;
     this.#onDue = onDue;
     this.#budgets = new BudgetSums((account, scope, period) => link.read("used", account, scope, period));
-    link.carry(() => this.#takeUnwritten());
   }
 
   admit(request: AdmitRequest): Admission | Promise<Admission> {
@@ -92,14 +90,25 @@ export class EmbeddedLedger implements Ledger {
     if (progress.length > 0) await this.#link.write("noteProgress", progress);
   }
 
-  settle(settlement: Settlement): Promise<Settled> {
-    const { requestId, promptTokens, completionTokens, costNano } = settlement;
+  settle(settlement: Settlement): Settled | Promise<Settled> {
+    const { requestId, promptTokens, completionTokens, costNano, event, thresholds } = settlement;
+    checkCounts(settlement);
     const nowMs = this.#time.now();
     const endedAtMs = settlement.endedAtMs === null ? nowMs : Math.min(settlement.endedAtMs, nowMs);
     const touched = this.#budgets.begin(settlement, endedAtMs);
     const charge = settlement.degraded ? null : { tokens: promptTokens + completionTokens, costNano };
-    this.#admission.end(requestId, charge);
-    this.#unwritten.delete(requestId);
+    const wasLive = this.#admission.end(requestId, charge) !== null;
+    this.#running?.end(requestId);
+    if (this.#addUsage !== null) {
+      if (!wasLive && !this.#admission.noteEnded(requestId)) {
+        this.#budgets.finish(touched, settlement, []);
+        return duplicate;
+      }
+      if (event === null && thresholds.length === 0 && touched.length === 0) {
+        this.#addUsage(settlement, endedAtMs);
+        return settledOnce;
+      }
+    }
     return this.#link.write("settle", factsOf(settlement), { nowMs, endedAtMs }, touched.length > 0).then(
       (row) => {
         this.#budgets.finish(touched, settlement, row?.sums ?? []);
@@ -135,29 +144,14 @@ export class EmbeddedLedger implements Ledger {
     const liveBefore = this.#admission.live;
     const admission = this.#admission.admit(request, usedOf);
     // Not when it ran already: its row is there.
-    if (this.#admission.live > liveBefore) this.#noteLive(request);
+    if (this.#running !== null && this.#admission.live > liveBefore) this.#noteLive(request);
     return admission;
   }
 
   #noteLive({ requestId, account, keyId, model, operation, promptTokens }: AdmitRequest): void {
     const admittedAtMs = this.#time.now();
     const row = { requestId, account, keyId, model, operation, promptTokens, completionTokens: 0, admittedAtMs };
-    this.#journal.note(row);
-    this.#unwritten.set(requestId, row);
-    if (this.#isDelayed) return;
-    this.#isDelayed = true;
-    this.#clock.after(liveRowDelayMs, () => {
-      this.#isDelayed = false;
-      this.#link.nudge();
-    });
-  }
-
-  #takeUnwritten(): readonly LiveRow[] | null {
-    if (this.#unwritten.size === 0) return null;
-    const rows = [...this.#unwritten.values()];
-    // Not cleared: a cleared map goes on pointing to the next table, and its garbage keeps that of all later batches.
-    this.#unwritten = new Map();
-    return rows;
+    this.#running?.begin(row);
   }
 }
 
@@ -180,4 +174,15 @@ function factsOf(settlement: Settlement): SettledFacts {
 
 function toSettled(row: SettledRow | null): Settled {
   return row === null ? settledOnce : { duplicate: row.duplicate, crossed: row.crossed };
+}
+
+function checkCounts({ promptTokens, completionTokens, cachedTokens, costNano }: Settlement): void {
+  invariant(isCount(promptTokens), "promptTokens is a count");
+  invariant(isCount(completionTokens), "completionTokens is a count");
+  invariant(isCount(cachedTokens), "cachedTokens is a count");
+  invariant(isCount(costNano), "costNano is a count");
+}
+
+function isCount(value: number): boolean {
+  return Number.isSafeInteger(value) && value >= 0;
 }

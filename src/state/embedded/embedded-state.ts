@@ -1,21 +1,16 @@
 import { existsSync } from "node:fs";
 import { dirname } from "node:path";
-import { LocalChanges } from "../../domain/call/change-feed.js";
 import type { Clock, Logger } from "../../domain/call/ports.js";
 import { ServiceError } from "../../domain/call/service-error.js";
 import type { State, StateHealth } from "../../domain/service/state.js";
 import { createSystemClock } from "../../lib/clock.js";
 import { startWorker } from "../../lib/start-worker.js";
-import { createAuditLog, createKeyStore, createSessionStore, createSettingsStore } from "./access-stores.js";
-import { createLimitStore, createThresholdStore, createUsageReader } from "./account-stores.js";
 import { AdmissionJournal, readAdmissionJournal } from "./admission-journal.js";
-import { createDeliveryQueue } from "./deliveries/delivery-queue.js";
 import { type DeliveryBounds, deliveryBounds } from "./deliveries/delivery-rows.js";
-import { DueListeners } from "./deliveries/due-listeners.js";
-import { createEndpointStore } from "./embedded-endpoint-store.js";
-import { EmbeddedLedger } from "./embedded-ledger.js";
 import type { LiveRow } from "./live-rows.js";
+import { RunningRequests } from "./running-requests.js";
 import { StoreTime } from "./store-time.js";
+import { createStores } from "./stores.js";
 import { WorkerLink } from "./worker-link.js";
 import type { WorkerStart } from "./worker-messages.js";
 
@@ -49,25 +44,10 @@ export async function openEmbeddedState(deps: EmbeddedStateDeps): Promise<State>
   if (unreadable > 0) log.error({ lines: unreadable }, "skipped damaged lines of the journal of running requests");
   const left = await leftBehind(link, former, noted);
   const journal = new AdmissionJournal(dataDir, () => clock.monotonic(), log);
-  const changes = new LocalChanges();
-  const due = new DueListeners();
+  const running = new RunningRequests({ link, journal, clock });
   return {
+    ...createStores({ link, clock, time, former: left, running, addUsage: null, endpointCounts }),
     kind: "embedded",
-    keys: createKeyStore(link, changes),
-    sessions: createSessionStore(link, changes),
-    settings: createSettingsStore(link, changes),
-    audit: createAuditLog(link),
-    catalog: { firstSeen: (ids, nowMs) => link.write("firstSeen", ids, nowMs) },
-    ledger: new EmbeddedLedger({ link, clock, time, former: left, journal, onDue: () => due.tell() }),
-    limits: createLimitStore(link, changes),
-    usage: createUsageReader(link),
-    thresholds: createThresholdStore(link, changes),
-    endpoints: createEndpointStore({ link, changes, due, counts: endpointCounts }),
-    deliveries: createDeliveryQueue(link, time, due),
-    changes,
-    now: () => time.now(),
-    replicas: () => 1,
-    purge: (max) => link.write("purge", max, time.now()),
     backup: (file) => backUp(link, file),
     health: () => healthOf(link, time),
     async close() {

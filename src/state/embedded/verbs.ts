@@ -92,6 +92,7 @@ export function createVerbs(db: SqliteDatabase, bounds: DeliveryBounds = deliver
     },
     /** What writes have put off to the end of their transaction: to be written before the commit, or forgotten without. */
     deferred: {
+      addUsage: usage.add,
       write(): void {
         usage.writeAdded();
         live.writeRemoved();

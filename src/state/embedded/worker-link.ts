@@ -27,6 +27,9 @@ interface Waiting {
   reject(error: Error): void;
 }
 
+/** How the stores reach the database. Each call is one atomic step. */
+export type StoreLink = Pick<WorkerLink, "read" | "write" | "writeUnsynced">;
+
 export class WorkerLink {
   /** What the worker found questionable when it opened the file. */
   readonly openWarnings: readonly string[];
@@ -183,7 +186,7 @@ export class WorkerLink {
   }
 }
 
-function errorOf({ message, sqlite }: Outcome & { ok: false }): Error {
+export function errorOf({ message, sqlite }: Outcome & { ok: false }): Error {
   const fault = storageFault(sqlite);
   if (fault !== null) return unavailable(fault, new Error(message));
   if (sqlite === sqliteCodes.CONSTRAINT) {

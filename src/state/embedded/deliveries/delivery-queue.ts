@@ -1,7 +1,7 @@
 import type { Delivery } from "../../../domain/webhooks/delivery.js";
 import type { DeliveryFilter, DeliveryQueue } from "../../../domain/webhooks/delivery-queue.js";
 import type { StoreTime } from "../store-time.js";
-import type { WorkerLink } from "../worker-link.js";
+import type { StoreLink } from "../worker-link.js";
 import type { DueListeners } from "./due-listeners.js";
 import { finishedAttempt } from "./finishing.js";
 
@@ -12,7 +12,7 @@ const stepsMax = 200;
  * The queue of the one process that has the file. Claims and what is handed back are written but not waited for on the
  * disk: a power cut that takes a claim takes the worker with it, and the delivery repeats.
  */
-export function createDeliveryQueue(link: WorkerLink, time: StoreTime, due: DueListeners): DeliveryQueue {
+export function createDeliveryQueue(link: StoreLink, time: StoreTime, due: DueListeners): DeliveryQueue {
   return {
     claim: (options) => link.writeUnsynced("claimDeliveries", options, time.now()),
     finish: (request) => link.write("finishDelivery", finishedAttempt(request, time.now())),
@@ -42,7 +42,7 @@ export function createDeliveryQueue(link: WorkerLink, time: StoreTime, due: DueL
 
 /** Step by step until the page is full, so that other requests come in between. */
 async function listPage(
-  link: WorkerLink,
+  link: StoreLink,
   time: StoreTime,
   filter: DeliveryFilter,
   { limit, after }: Parameters<DeliveryQueue["list"]>[1],
@@ -70,7 +70,7 @@ function positionOf(after: string): number {
   return Number.isSafeInteger(number) ? number : 0;
 }
 
-async function countDue(link: WorkerLink, time: StoreTime): Promise<number> {
+async function countDue(link: StoreLink, time: StoreTime): Promise<number> {
   let due = 0;
   let after: number | null = 0;
   while (after !== null) {

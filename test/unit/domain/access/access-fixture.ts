@@ -4,7 +4,7 @@ import { Authenticator } from "../../../../src/domain/access/authenticator.js";
 import { Sessions } from "../../../../src/domain/access/sessions.js";
 import type { Logger } from "../../../../src/domain/call/ports.js";
 import { createRandomIds } from "../../../../src/lib/ids.js";
-import { createVolatileState } from "../../../../src/state/volatile/volatile-state.js";
+import { openMemoryState } from "../../../../src/state/embedded/memory-state.js";
 import { FakeClock } from "../../../support/fake-clock.js";
 import { ScriptedKeyStore } from "./scripted-key-store.js";
 
@@ -14,7 +14,7 @@ export const adminTokens = ["administrator-token-of-32-letters", "token-of-this-
 /** Keys, sessions and their check over one store, wired as the service wires them. */
 export function createAccess() {
   const clock = new FakeClock();
-  const state = createVolatileState({ clock });
+  const state = openMemoryState({ clock });
   const keys = new ScriptedKeyStore(state.keys);
   const lines: string[] = [];
   const note = (fields: object, message: string) => void lines.push(`${message} ${JSON.stringify(fields)}`);

@@ -1,8 +1,8 @@
 import type { ApiKeyRecord, KeyChange, KeyStore } from "../../../../src/domain/access/key-store.js";
 import { ServiceError } from "../../../../src/domain/call/service-error.js";
-import { createVolatileState } from "../../../../src/state/volatile/volatile-state.js";
+import { openMemoryState } from "../../../../src/state/embedded/memory-state.js";
 
-/** The volatile store, with its look-ups counted, and able to be slow or out of reach. */
+/** A key store in memory, with its look-ups counted, and able to be slow or out of reach. */
 export class ScriptedKeyStore implements KeyStore {
   readonly #keys: KeyStore;
   /** Hashes that were looked up. */
@@ -14,7 +14,7 @@ export class ScriptedKeyStore implements KeyStore {
   /** While set, look-ups answer what they saw only after it resolves. */
   gate: Promise<void> | null = null;
 
-  constructor(keys: KeyStore = createVolatileState().keys) {
+  constructor(keys: KeyStore = openMemoryState().keys) {
     this.#keys = keys;
   }
 

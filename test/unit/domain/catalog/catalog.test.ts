@@ -4,7 +4,7 @@ import { Catalog } from "../../../../src/domain/catalog/catalog.js";
 import type { ModelDefinition } from "../../../../src/domain/catalog/model-definition.js";
 import { requireModel } from "../../../../src/domain/catalog/model-listing.js";
 import { type Engine, EngineError, type LoadedModel } from "../../../../src/domain/engine/engine.js";
-import { createVolatileState } from "../../../../src/state/volatile/volatile-state.js";
+import { openMemoryState } from "../../../../src/state/embedded/memory-state.js";
 import { caps } from "../../../support/capabilities.js";
 import { silentLog } from "../../../support/core-harness.js";
 import { FakeClock } from "../../../support/fake-clock.js";
@@ -39,7 +39,7 @@ function setUp() {
   const catalog = new Catalog({
     clock,
     log: silentLog,
-    store: createVolatileState().catalog,
+    store: openMemoryState().catalog,
     limits: { queueWaitMs: 1_000 },
   });
   const definition = (id: string): ModelDefinition => ({

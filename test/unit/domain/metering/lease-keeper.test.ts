@@ -3,7 +3,7 @@ import type { Progress } from "../../../../src/domain/call/live-requests.js";
 import { Accounting } from "../../../../src/domain/metering/accounting.js";
 import { LeaseKeeper } from "../../../../src/domain/metering/lease-keeper.js";
 import type { Ledger } from "../../../../src/domain/metering/ledger.js";
-import { createVolatileState } from "../../../../src/state/volatile/volatile-state.js";
+import { openMemoryState } from "../../../../src/state/embedded/memory-state.js";
 import { listAll } from "../../../suites/delivery-records.js";
 import { endpoint } from "../../../suites/ledger-records.js";
 import { silentLog } from "../../../support/core-harness.js";
@@ -26,7 +26,7 @@ const request = (id: string) =>
 
 function setUp(progress: () => readonly Progress[]) {
   const clock = new FakeClock();
-  const state = createVolatileState({ clock });
+  const state = openMemoryState({ clock });
   const sums = { thresholdsOf: () => [], budgetsOf: () => [] };
   const accounting = new Accounting({ thresholds: sums, endpoints: state.endpoints, now: () => state.now() });
   const prices = [{ fromMs: 0, input: 10, cachedInput: 10, output: 20 }];

@@ -4,7 +4,7 @@ import { type LimitOwner, type LimitScope, unlimited } from "../../../../src/dom
 import type { AdmitRequest } from "../../../../src/domain/metering/ledger.js";
 import { LimitGate } from "../../../../src/domain/metering/limit-gate.js";
 import { LimitsAdmin } from "../../../../src/domain/metering/limits-admin.js";
-import { createVolatileState } from "../../../../src/state/volatile/volatile-state.js";
+import { openMemoryState } from "../../../../src/state/embedded/memory-state.js";
 import { keyRecord } from "../../../suites/api-key-records.js";
 import { administrator, keyHolder, limitsOf, noDefaults, openBook } from "./limits-fixture.js";
 
@@ -14,7 +14,7 @@ const model: LimitOwner = { kind: "model", id: "m" };
 
 async function open() {
   const { book, store, clock } = openBook({ ...noDefaults, account: limitsOf({ requestsPerMinute: 100 }) });
-  const state = createVolatileState({ clock });
+  const state = openMemoryState({ clock });
   const { ledger } = state;
   const key = keyRecord(1, { account: "a", limits: limitsOf({ requestsPerMinute: 2 }) });
   await state.keys.insert(key);

@@ -5,7 +5,7 @@ import type { AdmitRequest, Ledger, Settlement } from "../../../../src/domain/me
 import { LocalAdmission } from "../../../../src/domain/metering/local-admission.js";
 import { ResilientLedger, type WhenAway } from "../../../../src/domain/metering/resilient-ledger.js";
 import type { SettlementSpool, SpooledSettlement } from "../../../../src/domain/metering/spool.js";
-import { createVolatileState } from "../../../../src/state/volatile/volatile-state.js";
+import { openMemoryState } from "../../../../src/state/embedded/memory-state.js";
 import { silentLog } from "../../../support/core-harness.js";
 import { FakeClock } from "../../../support/fake-clock.js";
 
@@ -77,7 +77,7 @@ const gate = (clock: FakeClock) => new StoreGate({ clock, log: silentLog, says: 
 /** A real ledger in memory behind a link that a test cuts and mends. */
 function setUp(options: { whenAway?: WhenAway; replicas?: number; spoolMax?: number; whenFull?: "uncounted" } = {}) {
   const clock = new FakeClock();
-  const state = createVolatileState({ clock });
+  const state = openMemoryState({ clock });
   const spool = memorySpool(options.spoolMax);
   const unrecorded: string[] = [];
   let isUp = true;
@@ -88,7 +88,10 @@ function setUp(options: { whenAway?: WhenAway; replicas?: number; spoolMax?: num
     return answer();
   };
   const inner: Ledger = {
-    ...state.ledger,
+    chargeRefused: (refused) => state.ledger.chargeRefused(refused),
+    renew: (progress, leaseMs) => state.ledger.renew(progress, leaseMs),
+    resetWindow: (account, owner) => state.ledger.resetWindow(account, owner),
+    inspect: (account, scopes) => state.ledger.inspect(account, scopes),
     admit: async (wanted) => link(() => state.ledger.admit(wanted)),
     settle: async (ended) => link(() => state.ledger.settle(ended)),
     sweepLost: async (max, leaseMs) => link(() => state.ledger.sweepLost(max, leaseMs)),

@@ -6,8 +6,8 @@ import { ServiceError } from "../../../../src/domain/call/service-error.js";
 import type { Ledger, Settlement } from "../../../../src/domain/metering/ledger.js";
 import { SpoolReplay } from "../../../../src/domain/metering/spool.js";
 import { createSystemClock } from "../../../../src/lib/clock.js";
+import { openMemoryState } from "../../../../src/state/embedded/memory-state.js";
 import { FileSpool } from "../../../../src/state/spool/file-spool.js";
-import { createVolatileState } from "../../../../src/state/volatile/volatile-state.js";
 import { silentLog } from "../../../support/core-harness.js";
 import { eventually } from "../../../support/eventually.js";
 import { FakeClock } from "../../../support/fake-clock.js";
@@ -43,7 +43,7 @@ const endedAtMs = Date.UTC(2026, 2, 1, 23, 59);
 
 describe("SpoolReplay", () => {
   it("hands over everything once the store answers, counted once and in the day in which it ended (USE-11)", async () => {
-    const state = createVolatileState({ clock: new FakeClock(Date.UTC(2026, 2, 2, 12)) });
+    const state = openMemoryState({ clock: new FakeClock(Date.UTC(2026, 2, 2, 12)) });
     const spool = await FileSpool.open({ folder, sizeMax: 1_000, log: silentLog });
     await Promise.all(Array.from({ length: 200 }, (_, i) => spool.append(settlement(i, endedAtMs))));
     let isUp = false;

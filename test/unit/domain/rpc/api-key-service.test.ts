@@ -15,7 +15,7 @@ import { ApiKeys } from "../../../../src/domain/access/api-keys.js";
 import { Audit } from "../../../../src/domain/access/audit.js";
 import { createApiKeyService } from "../../../../src/domain/rpc/api-key-service.js";
 import { createRandomIds } from "../../../../src/lib/ids.js";
-import { createVolatileState } from "../../../../src/state/volatile/volatile-state.js";
+import { openMemoryState } from "../../../../src/state/embedded/memory-state.js";
 import { createCoreHarness, silentLog } from "../../../support/core-harness.js";
 import { FakeClock } from "../../../support/fake-clock.js";
 import { HandEngine } from "../../../support/hand-engine.js";
@@ -23,7 +23,7 @@ import { HandEngine } from "../../../support/hand-engine.js";
 const nowMs = Date.UTC(2026, 0, 1);
 
 async function open() {
-  const { keys, audit: records } = createVolatileState();
+  const { keys, audit: records } = openMemoryState();
   const [ids, clock] = [createRandomIds(), new FakeClock(nowMs)];
   const now = () => clock.now();
   const apiKeys = new ApiKeys({ keys, now, ids, random: randomBytes });

@@ -10,7 +10,7 @@ import {
 import type { EndpointRecord } from "../../../../src/domain/webhooks/endpoint-store.js";
 import type { AttemptEnd, SendResult, WebhookRequest } from "../../../../src/domain/webhooks/webhook-sender.js";
 import { SecretBox } from "../../../../src/lib/secret-box.js";
-import { createVolatileState } from "../../../../src/state/volatile/volatile-state.js";
+import { openMemoryState } from "../../../../src/state/embedded/memory-state.js";
 import { event } from "../../../suites/delivery-records.js";
 import { endpoint, settlement } from "../../../suites/ledger-records.js";
 import { FakeClock } from "../../../support/fake-clock.js";
@@ -89,10 +89,10 @@ export class TestReceivers {
   }
 }
 
-/** Dispatchers over one volatile store, its clock, and receivers. */
+/** Dispatchers over one state in memory, its clock, and receivers. */
 export class Dispatching {
   readonly clock = new FakeClock();
-  readonly state: State = createVolatileState({ clock: this.clock });
+  readonly state: State = openMemoryState({ clock: this.clock });
   readonly box = new SecretBox(Buffer.alloc(32, 7));
   readonly receivers = new TestReceivers(this.clock);
   readonly log = keptLog();

@@ -32,7 +32,7 @@ describe("fairness", () => {
     await dispatching.now();
     expect(receivers.open).toBe(64);
     expect(dispatcher.inFlight).toBe(64);
-    await dispatching.pass(2_500, 100);
+    await dispatching.pass(3_500, 100);
     expect(receivers.got).toHaveLength(120);
     expect(receivers.openMax).toBe(64);
     expect(dispatcher.inFlight).toBe(0);

@@ -7,7 +7,7 @@ import { type EndpointCaller, WebhookEndpoints } from "../../../../src/domain/we
 import type { SendResult, WebhookRequest } from "../../../../src/domain/webhooks/webhook-sender.js";
 import { createRandomIds } from "../../../../src/lib/ids.js";
 import { SecretBox } from "../../../../src/lib/secret-box.js";
-import { createVolatileState } from "../../../../src/state/volatile/volatile-state.js";
+import { openMemoryState } from "../../../../src/state/embedded/memory-state.js";
 import { FakeClock } from "../../../support/fake-clock.js";
 
 /** Somebody with a key of an account. */
@@ -57,7 +57,7 @@ export interface Act {
 /** Endpoints over a store in memory, with a sender that a test answers for and a clock that it moves. */
 export function openEndpoints(options: { readonly endpointsMax?: number } = {}) {
   const clock = new FakeClock();
-  const state = createVolatileState({ clock });
+  const state = openMemoryState({ clock });
   const box = new SecretBox(randomBytes(32));
   const acts: Act[] = [];
   const sent: WebhookRequest[] = [];

@@ -1,0 +1,99 @@
+import { describe, expect, it } from "vitest";
+import { deliveryBounds } from "../../../../src/state/embedded/deliveries/delivery-rows.js";
+import { MemoryLink } from "../../../../src/state/embedded/memory-link.js";
+import { openMemoryState } from "../../../../src/state/embedded/memory-state.js";
+import { DeliveryDesk, failedForGood, retryIn } from "../../../suites/delivery-records.js";
+import { admission, endpoint, settlement } from "../../../suites/ledger-records.js";
+import { FakeClock } from "../../../support/fake-clock.js";
+
+function setUp() {
+  const clock = new FakeClock();
+  const state = openMemoryState({ clock });
+  const advance = async (ms: number): Promise<void> => clock.advance(ms);
+  const desk = new DeliveryDesk({ state, leewayMs: 1, advance, close: () => state.close() });
+  return { clock, state, desk };
+}
+
+describe("state in memory", () => {
+  it("says that nothing survives a stop", async () => {
+    const { durability, warnings } = await openMemoryState().health();
+    expect(durability).toBe("none");
+    expect(warnings).toHaveLength(1);
+  });
+
+  it("takes no sum that is not a count", async () => {
+    const { ledger, usage } = openMemoryState({ clock: new FakeClock() });
+    expect(() => ledger.settle(settlement("req_1", { promptTokens: 1.5 }))).toThrow("promptTokens is a count");
+    expect(() => ledger.settle(settlement("req_1", { costNano: -1 }))).toThrow("costNano is a count");
+    expect(await usage.accounts()).toEqual([]);
+  });
+
+  it("counts a request once, whether or not its settlement has an event", async () => {
+    const { ledger, usage } = openMemoryState({ clock: new FakeClock() });
+    const event = { id: "evt_1", type: "request.completed", body: "{}" } as const;
+    expect(await ledger.settle(settlement("req_1"))).toMatchObject({ duplicate: false });
+    expect(await ledger.settle(settlement("req_1", { event }))).toMatchObject({ duplicate: true });
+    expect(await ledger.settle(settlement("req_2", { event }))).toMatchObject({ duplicate: false });
+    expect(await ledger.settle(settlement("req_2"))).toMatchObject({ duplicate: true });
+    const { account } = settlement("req_1");
+    const rows = await usage.rows({ account, width: "day", fromMs: 0, toMs: Number.MAX_SAFE_INTEGER });
+    expect(rows).toMatchObject([{ requests: 2n }]);
+  });
+
+  it("admits no more than it can hold, and again when one has ended", async () => {
+    const { ledger } = openMemoryState({ clock: new FakeClock() });
+    for (let number = 0; number < 100_000; number++) await ledger.admit(admission(`req_${number}`));
+    expect(() => ledger.admit(admission("req_more"))).toThrow(
+      expect.objectContaining({ code: "server_is_overloaded" }),
+    );
+    await ledger.settle(settlement("req_0"));
+    expect(ledger.admit(admission("req_more"))).toMatchObject({ admitted: true });
+  });
+
+  it("refuses writes beyond its memory with the setting that helps, and goes on reading", async () => {
+    const link = new MemoryLink(deliveryBounds, 1);
+    await link.write("putSetting", "admin.setup", "first", null);
+    const tooMuch = link.write("putSetting", "admin.password", "x".repeat(2_000_000), null);
+    await expect(tooMuch).rejects.toThrow("The state in memory has reached its 1 MiB. Remove state.durability: none");
+    expect(await link.read("getSetting", "admin.setup")).toMatchObject({ version: 1 });
+    link.close();
+  });
+});
+
+describe("deliveries in memory", () => {
+  it("is not a millisecond early (WH-26)", async () => {
+    const { clock, desk } = setUp();
+    await desk.insert(endpoint("we_a"));
+    await desk.emit("we_a");
+    await desk.attempt(retryIn(30_000));
+    expect(await desk.queue.claim({ max: 1, leaseMs: 15_000 })).toEqual({ claims: [], nextInMs: 30_000 });
+    clock.advance(29_999);
+    expect(await desk.queue.claim({ max: 1, leaseMs: 15_000 })).toEqual({ claims: [], nextInMs: 1 });
+    clock.advance(1);
+    expect(await desk.claim()).toHaveLength(1);
+  });
+
+  it("shows what a worker lost as it was before, and leases of different lengths end when they do", async () => {
+    const { clock, desk } = setUp();
+    await desk.insert(endpoint("we_a"));
+    const ids = [await desk.emit("we_a"), await desk.emit("we_a")];
+    await desk.queue.claim({ max: 1, leaseMs: 60_000 });
+    await desk.queue.claim({ max: 1, leaseMs: 5_000 });
+    clock.advance(5_000);
+    expect(await desk.queue.due()).toBe(1);
+    expect(await desk.find(ids[0] ?? "")).toMatchObject({ state: "delivery_attempted" });
+    expect(await desk.find(ids[1] ?? "")).toMatchObject({ state: "pending" });
+    expect(await desk.claim()).toMatchObject([{ deliveryId: ids[1] }]);
+  });
+
+  it("keeps nothing of leases that were ended in time", async () => {
+    const { desk } = setUp();
+    await desk.insert(endpoint("we_a", { maxInFlight: 64 }));
+    await desk.emitMany(1_000, "we_a");
+    for (let claims = await desk.claim(); claims.length > 0; claims = await desk.claim()) {
+      for (const claim of claims) await desk.finish(claim, failedForGood);
+    }
+    expect(await desk.queue.claim({ max: 1, leaseMs: 15_000 })).toEqual({ claims: [], nextInMs: null });
+    expect(await desk.queue.backlog()).toEqual([]);
+  });
+});
