@@ -1,3 +1,4 @@
+import type { ServiceLimits } from "../../contract/limits.js";
 import { Outbox } from "../../lib/outbox.js";
 import type { Answer, StreamAnswer } from "../call/answer.js";
 import type { Call } from "../call/call.js";
@@ -12,10 +13,9 @@ import type { Run } from "./run.js";
 /** The engine's part of a request for whoever takes its events. Not yet running. */
 export type ToGeneration = (reader: GenerationReader) => Generation;
 
-export interface StreamSettings {
+export interface StreamDeps {
   readonly clock: Clock;
-  readonly streamBufferBytesMax: number;
-  readonly stallMs: number;
+  readonly limits: Pick<ServiceLimits, "streamBufferBytesMax" | "stallMs">;
 }
 
 /** What a chunk weighs beside its text: ids, names and frames. */
@@ -26,17 +26,17 @@ const chunkBytes = 256;
  * for `stallMs` ends the request, so that nobody holds a slot by not reading. The last item follows the settlement.
  */
 export function streamWhole<M>(
-  settings: StreamSettings,
+  deps: StreamDeps,
   call: Call,
   run: Run,
   assembly: StreamAssembly<M>,
   toGeneration: ToGeneration,
 ): Promise<StreamAnswer<M>> {
-  const outbox = new Outbox<M>(settings.streamBufferBytesMax);
+  const outbox = new Outbox<M>(deps.limits.streamBufferBytesMax);
   const sink: EventSink = (choice, event) => {
     const textBytes = event.type === "text" ? event.text.length : 0;
     for (const piece of assembly.take(choice, event)) outbox.push(piece, chunkBytes + textBytes);
-    return outbox.full ? roomOrStall(settings, call, outbox) : undefined;
+    return outbox.full ? roomOrStall(deps, call, outbox) : undefined;
   };
   return new Promise((resolve, reject) => {
     const generation = toGeneration({ sink, commit: (head) => resolve({ head, items: outbox }) });
@@ -99,13 +99,12 @@ async function endWith<R>(call: Call, run: Run, generation: Generation, finish: 
     throw await settleFailure(call, run, thrown);
   }
   call.enter("delivering");
-  const settling = run.end("completed");
-  if (settling !== undefined) await settling;
+  await run.end("completed");
   return finish();
 }
 
-async function roomOrStall<M>(settings: StreamSettings, call: Call, outbox: Outbox<M>): Promise<void> {
-  const cancelTimer = settings.clock.after(settings.stallMs, () => call.abort("stalled"));
+async function roomOrStall<M>(deps: StreamDeps, call: Call, outbox: Outbox<M>): Promise<void> {
+  const cancelTimer = deps.clock.after(deps.limits.stallMs, () => call.abort("stalled"));
   const onAbort = (): void => outbox.close(errorOfEnd(call.stop.reason));
   call.stop.addEventListener("abort", onAbort);
   await outbox.room();

@@ -6,7 +6,6 @@ import type {
 import type { Completion, CompletionChunk, CompletionParams } from "../../../gen/unified/inference/v1/completion_pb.js";
 import type { EmbeddingList, EmbeddingParams } from "../../../gen/unified/inference/v1/embedding_pb.js";
 import type { ServiceLimits } from "../../contract/limits.js";
-import { andThen } from "../../lib/and-then.js";
 import type { Answer, StreamAnswer } from "../call/answer.js";
 import type { Call } from "../call/call.js";
 import type { IdSource } from "../call/ports.js";
@@ -16,16 +15,16 @@ import type { CatalogModel } from "../catalog/catalog-model.js";
 import type { Capability } from "../catalog/model-definition.js";
 import { requireCapability, requireModel } from "../catalog/model-listing.js";
 import type { Capabilities, GenerateBase, LoadedModel } from "../engine/engine.js";
-import { AnswerIdentity, type StreamAssembly, type WholeAssembly } from "./answer-parts.js";
+import { AnswerIdentity } from "./answer-parts.js";
 import { ChatStream, ChatWhole } from "./chat-answer.js";
 import { toChatRequest } from "./chat-request.js";
 import { CompletionStream, CompletionWhole } from "./completion-answer.js";
-import { type Prompt, planPrompts, toCompletionRequests, toEmbedRequest } from "./completion-request.js";
+import { planPrompts, toCompletionRequests, toEmbedRequest } from "./completion-request.js";
 import { collectWhole, streamWhole, type ToGeneration } from "./deliver.js";
 import { embed } from "./embed.js";
 import { Generation } from "./generation.js";
 import { reserveForInputs, reserveForPrompts } from "./reservation.js";
-import { type AdmissionDeps, type AdmittedRun, admitRun, type Run } from "./run.js";
+import { type AdmissionDeps, admitRun, type Run } from "./run.js";
 import { validateChatCompletion } from "./validate-chat.js";
 import { validateCompletion, validateEmbeddings } from "./validate-completion.js";
 import { waitForModel } from "./wait-for-model.js";
@@ -34,15 +33,6 @@ export interface InferenceDeps extends AdmissionDeps {
   readonly catalog: Catalog;
   readonly limits: ServiceLimits;
   readonly ids: IdSource;
-}
-
-/** A request that is validated and admitted, and whose generation can be started. */
-interface Prepared {
-  readonly run: Run;
-  readonly identity: AnswerIdentity;
-  /** Choices of the whole request. */
-  readonly choices: number;
-  readonly toGeneration: ToGeneration;
 }
 
 /** What differs between chat and text completions before the engine. */
@@ -54,7 +44,16 @@ interface RequestKind {
   build(caps: Capabilities): readonly GenerateBase[];
 }
 
-/** Inference from a message to an answer: validate, find the model, admit, queue, run, settle. */
+/** A request that is validated and admitted, and whose generation can be started. */
+interface Prepared {
+  readonly run: Run;
+  readonly identity: AnswerIdentity;
+  /** Choices of the whole request. */
+  readonly choices: number;
+  readonly toGeneration: ToGeneration;
+}
+
+/** Inference from a message to an answer. All methods reject with ServiceError. */
 export class Inference {
   readonly #deps: InferenceDeps;
 
@@ -63,42 +62,62 @@ export class Inference {
   }
 
   createChatCompletion(params: ChatCompletionParams, call: Call): Promise<Answer<ChatCompletion>> {
-    return this.#whole(
-      call,
-      this.#chat(params),
-      ({ identity, choices }) => new ChatWhole(identity, choices, serviceTier(params)),
+    return this.#serve(call, this.#chat(params), ({ run, identity, choices, toGeneration }) =>
+      collectWhole(call, run, new ChatWhole(identity, choices, serviceTier(params)), toGeneration),
     );
   }
 
   streamChatCompletion(params: ChatCompletionParams, call: Call): Promise<StreamAnswer<ChatCompletionChunk>> {
-    return this.#stream(
-      call,
-      this.#chat(params),
-      ({ identity, choices }) => new ChatStream(identity, choices, serviceTier(params)),
+    call.details?.streams();
+    return this.#serve(call, this.#chat(params), ({ run, identity, choices, toGeneration }) =>
+      streamWhole(this.#deps, call, run, new ChatStream(identity, choices, serviceTier(params)), toGeneration),
     );
   }
 
   createCompletion(params: CompletionParams, call: Call): Promise<Answer<Completion>> {
-    return this.#whole(
-      call,
-      this.#completion(params),
-      ({ identity, choices }) => new CompletionWhole(identity, choices),
+    return this.#serve(call, this.#completion(params), ({ run, identity, choices, toGeneration }) =>
+      collectWhole(call, run, new CompletionWhole(identity, choices), toGeneration),
     );
   }
 
   streamCompletion(params: CompletionParams, call: Call): Promise<StreamAnswer<CompletionChunk>> {
-    return this.#stream(call, this.#completion(params), ({ identity }) => new CompletionStream(identity));
+    call.details?.streams();
+    return this.#serve(call, this.#completion(params), ({ run, identity, toGeneration }) =>
+      streamWhole(this.#deps, call, run, new CompletionStream(identity), toGeneration),
+    );
   }
 
   async createEmbeddings(params: EmbeddingParams, call: Call): Promise<Answer<EmbeddingList>> {
-    const model = orRefused(call, () => {
+    const model = chargeRefusal(call, () => {
       validateEmbeddings(params, this.#deps.limits);
       return this.#model(call, params.model, "embeddings");
     });
     const caps = model.caps ?? (await this.#capsOnceLoaded(model, call));
-    const request = orRefused(call, () => toEmbedRequest(params, caps));
+    const request = chargeRefusal(call, () => toEmbedRequest(params, caps));
     const reserve = () => reserveForInputs(model.loaded, request, call.stop);
     return await embed(this.#deps, { call, model, request, ...(await admitRun(this.#deps, call, model, reserve)) });
+  }
+
+  /** The path of one request: validate, find the model, admit. `deliver` then runs the engine, answers and settles. */
+  async #serve<A>(call: Call, kind: RequestKind, deliver: (prepared: Prepared) => Promise<A>): Promise<A> {
+    const { clock, ids, limits } = this.#deps;
+    const model = chargeRefusal(call, () => {
+      kind.validate();
+      return this.#model(call, kind.model, kind.capability);
+    });
+    const caps = model.caps ?? (await this.#capsOnceLoaded(model, call));
+    const prompts = chargeRefusal(call, () => planPrompts(kind.build(caps), caps));
+    const reserve = () => reserveForPrompts(model.loaded, prompts, call.stop);
+    const { run, admission } = await admitRun(this.#deps, call, model, reserve);
+
+    const identity = new AnswerIdentity(ids.text(kind.idPrefix), clock.now(), model.id);
+    const choices = prompts.reduce((sum, { request }) => sum + request.n, 0);
+    call.details?.asked(prompts[0]?.request, choices, identity.id);
+    const answeredBy = (loaded: LoadedModel): void => identity.answeredBy(loaded);
+    const settings = { clock, commitMs: limits.commitMs, queueWaitMs: limits.queueWaitMs };
+    const toGeneration: ToGeneration = (reader) =>
+      new Generation(settings, { call, run, model, prompts, admission, answeredBy }, reader);
+    return deliver({ run, identity, choices, toGeneration });
   }
 
   #chat(params: ChatCompletionParams): RequestKind {
@@ -121,60 +140,6 @@ export class Inference {
     };
   }
 
-  /** Throws or rejects with ServiceError. */
-  #prepare(call: Call, kind: RequestKind): Prepared | Promise<Prepared> {
-    const model = orRefused(call, () => {
-      kind.validate();
-      return this.#model(call, kind.model, kind.capability);
-    });
-    return andThen(model.caps ?? this.#capsOnceLoaded(model, call), (caps) => {
-      const prompts = orRefused(call, () => planPrompts(kind.build(caps), caps));
-      const reserve = () => reserveForPrompts(model.loaded, prompts, call.stop);
-      return andThen(admitRun(this.#deps, call, model, reserve), (admitted) =>
-        this.#prepared(call, kind.idPrefix, model, prompts, admitted),
-      );
-    });
-  }
-
-  #prepared(
-    call: Call,
-    idPrefix: string,
-    model: CatalogModel,
-    prompts: readonly Prompt[],
-    { run, admission }: AdmittedRun,
-  ): Prepared {
-    const { clock, ids, limits } = this.#deps;
-    const identity = new AnswerIdentity(ids.text(idPrefix), clock.now(), model.id);
-    const settings = { clock, commitMs: limits.commitMs, queueWaitMs: limits.queueWaitMs };
-    const answeredBy = (loaded: LoadedModel): void => identity.answeredBy(loaded);
-    const plan = { call, run, model, prompts, admission, answeredBy };
-    const toGeneration: ToGeneration = (reader) => new Generation(settings, plan, reader);
-    const choices = choicesOf(prompts);
-    call.details?.asked(prompts[0]?.request, choices, identity.id);
-    return { run, identity, choices, toGeneration };
-  }
-
-  /** Throws or rejects with ServiceError, like #prepare. */
-  #whole<M>(call: Call, kind: RequestKind, toAssembly: (prepared: Prepared) => WholeAssembly<M>): Promise<Answer<M>> {
-    const deliver = (prepared: Prepared): Promise<Answer<M>> =>
-      collectWhole(call, prepared.run, toAssembly(prepared), prepared.toGeneration);
-    const preparing = this.#prepare(call, kind);
-    return preparing instanceof Promise ? preparing.then(deliver) : deliver(preparing);
-  }
-
-  async #stream<M>(
-    call: Call,
-    kind: RequestKind,
-    toAssembly: (prepared: Prepared) => StreamAssembly<M>,
-  ): Promise<StreamAnswer<M>> {
-    const { clock, limits } = this.#deps;
-    const { streamBufferBytesMax, stallMs } = limits;
-    call.details?.streams();
-    const prepared = await this.#prepare(call, kind);
-    const settings = { clock, streamBufferBytesMax, stallMs };
-    return await streamWhole(settings, call, prepared.run, toAssembly(prepared), prepared.toGeneration);
-  }
-
   #model(call: Call, id: string, capability: Capability): CatalogModel {
     const model = requireModel(this.#deps.catalog, id, call.principal);
     requireCapability(model, capability);
@@ -182,7 +147,7 @@ export class Inference {
     return model;
   }
 
-  /** What the model's engine can do, as soon as it is loaded. */
+  /** Waits until a deployment of the model is loaded. */
   async #capsOnceLoaded(model: CatalogModel, call: Call): Promise<Capabilities> {
     const deployment = model.byLoad()[0];
     invariant(deployment !== undefined, "a catalog model has a deployment");
@@ -191,18 +156,14 @@ export class Inference {
   }
 }
 
-/** Notes on the call what `check` refuses. A refusal has cost no engine anything. */
-function orRefused<T>(call: Call, check: () => T): T {
+/** Notes an error that `check` throws on the call, which charges the caller one request: no engine was asked. */
+function chargeRefusal<T>(call: Call, check: () => T): T {
   try {
     return check();
   } catch (thrown) {
     if (thrown instanceof ServiceError) call.refused(thrown);
     throw thrown;
   }
-}
-
-function choicesOf(prompts: readonly Prompt[]): number {
-  return prompts.reduce((sum, { request }) => sum + request.n, 0);
 }
 
 /** Named in the answer only when the request named one (CHAT-23). */

@@ -8,7 +8,7 @@ import { UsageTally } from "../call/usage-tally.js";
 import type { CatalogModel } from "../catalog/catalog-model.js";
 import type { Accounting } from "../metering/accounting.js";
 import { leaseMs } from "../metering/lease-keeper.js";
-import type { Admission, AdmitRequest, Admitted, Budget, Charge, Ledger } from "../metering/ledger.js";
+import type { Admitted, Budget, Charge, Ledger } from "../metering/ledger.js";
 import type { LimitBook } from "../metering/limit-book.js";
 import type { LimitGate } from "../metering/limit-gate.js";
 import { errorOfRefusal } from "../metering/limit-response.js";
@@ -25,7 +25,7 @@ export interface RunDeps {
  * How long an ended request waits for its engine to say what it had produced. An engine answers an abort within
  * milliseconds; one that does not is settled with what was seen.
  */
-const lastWordsMs = 1_000;
+const engineEndWaitMs = 1_000;
 
 /**
  * One admitted request. Whoever ends it first decides why; the settlement is written exactly once, by then or never.
@@ -39,8 +39,7 @@ export class Run {
   readonly #deps: RunDeps;
   /** Its limits were decided without the shared store. */
   readonly #degraded: boolean;
-  #hasEnded = false;
-  #settling: Promise<void> | undefined;
+  #settling: Promise<void> | null = null;
   #engineHasEnded = false;
   #onEngineEnd: () => void = () => {};
 
@@ -64,54 +63,37 @@ export class Run {
     this.#onEngineEnd();
   }
 
-  /**
-   * Ends and settles; a promise where that has to be waited for. Idempotent: later calls wait for the same settlement and
-   * change nothing.
-   */
-  end(why: EndReason, error?: ServiceError): Promise<void> | undefined {
-    if (!this.#hasEnded) {
-      this.#hasEnded = true;
-      const isOver = why === "completed" || this.#engineHasEnded;
-      this.#settling = isOver ? this.#settle(why, error) : this.#lastWords().then(() => this.#settle(why, error));
-    }
+  /** Ends and settles. Idempotent: later calls wait for the same settlement and change nothing. */
+  end(why: EndReason, error?: ServiceError): Promise<void> {
+    this.#settling ??= this.#settle(why, error ?? null);
     return this.#settling;
   }
 
-  #settle(why: EndReason, error: ServiceError | undefined): Promise<void> | undefined {
-    const { call, tally } = this;
-    const { clock, ledger, accounting } = this.#deps;
-    const usage = tally.total();
+  async #settle(why: EndReason, error: ServiceError | null): Promise<void> {
+    if (why !== "completed" && !this.#engineHasEnded) await this.#engineEnd();
+    const { call } = this;
+    const { clock, ledger, accounting, observer } = this.#deps;
+    const usage = this.tally.total();
     call.ended(why, error?.code ?? null, usage);
     try {
       const { requestId, account, keyId, operation } = call;
       const request = { requestId, account, keyId, operation, model: this.model, degraded: this.#degraded };
       const latencyMs = clock.now() - call.receivedAtMs;
-      const settling = ledger.settle(accounting.settlementOf(request, { why, error: error ?? null, usage, latencyMs }));
-      if (settling instanceof Promise) return this.#written(settling);
+      await ledger.settle(accounting.settlementOf(request, { why, error, usage, latencyMs }));
     } catch (cause) {
-      return this.#written(Promise.reject(cause));
-    }
-    call.letGo();
-    return undefined;
-  }
-
-  async #written(settling: Promise<unknown>): Promise<void> {
-    try {
-      await settling;
-    } catch (cause) {
-      this.#deps.observer.usageLost();
+      observer.usageLost();
       throw cause;
     } finally {
-      this.call.letGo();
+      call.letGo();
     }
   }
 
   /** Waits until the engine has ended, but not for long. */
-  async #lastWords(): Promise<void> {
+  async #engineEnd(): Promise<void> {
     let cancelTimer = (): void => {};
     await new Promise<void>((resolve) => {
       this.#onEngineEnd = resolve;
-      cancelTimer = this.#deps.clock.after(lastWordsMs, resolve);
+      cancelTimer = this.#deps.clock.after(engineEndWaitMs, resolve);
     });
     cancelTimer();
   }
@@ -132,88 +114,48 @@ export interface AdmittedRun {
 }
 
 /**
- * Admits a validated request in one atomic call. What it can use at most is asked for when a limit of tokens or a budget
- * applies: counting a prompt costs the engine a moment. Throws or rejects with 429 when a limit refuses it.
+ * Admits a validated request in one atomic call. The most that it can use is reserved where a limit of tokens or a budget
+ * applies; counting a prompt costs the engine a moment, so `reserve` is called only then. Rejects with 429 when a limit
+ * or a budget has no room.
  */
-export function admitRun(
+export async function admitRun(
   deps: AdmissionDeps,
   call: Call,
   model: CatalogModel,
   reserve: () => Promise<Reservation>,
-): AdmittedRun | Promise<AdmittedRun> {
+): Promise<AdmittedRun> {
+  throwIfEnded(call);
+  const { clock, ledger, accounting, gate, observer } = deps;
+  const { requestId, operation, principal, account, keyId } = call;
+  const scopes = deps.limitBook.scopesOf(principal, model.id);
+  const budgets = accounting.budgetsOf(principal);
+  let charge = noCharge;
+  let promptTokens = 0;
+  if (countsTokens(scopes, budgets)) {
+    const most = await reserve();
+    throwIfEnded(call);
+    const tokens = most.promptTokens + most.outputTokens;
+    charge = { tokens, costNano: accounting.costOf(model, most.promptTokens, most.outputTokens) };
+    if (most.isCounted) promptTokens = most.promptTokens;
+  }
+  const request = { requestId, account, keyId, model: model.id, operation, leaseMs, scopes, budgets, promptTokens };
+  const askedAtMs = clock.monotonic();
+  const admission = await ledger.admit({ ...request, reserve: charge });
+  call.times.admitted(clock.monotonic() - askedAtMs);
+  if (admission.admitted) return { run: new Run(deps, call, model, admission.degraded), admission };
+  gate.note(admission);
+  observer.limitHit(admission.refusal.which);
+  throw errorOfRefusal(admission);
+}
+
+const noCharge: Charge = Object.freeze({ tokens: 0, costNano: 0 });
+
+function throwIfEnded(call: Call): void {
   if (call.stop.aborted) throw errorOfEnd(call.stop.reason);
-  const scopes = deps.limitBook.scopesOf(call.principal, model.id);
-  const budgets = deps.accounting.budgetsOf(call.principal);
-  const limits = { scopes, budgets };
-  if (!countsTokens(scopes, budgets)) return admit(deps, call, model, limits, nothing);
-  return reserve().then((reservation) => {
-    if (call.stop.aborted) throw errorOfEnd(call.stop.reason);
-    return admit(deps, call, model, limits, demandOf(deps, model, reservation));
-  });
-}
-
-/** What a request must fit into. */
-type Applying = Pick<AdmitRequest, "scopes" | "budgets">;
-
-/** What is reserved for a request, and what is known of its prompt. */
-interface Demand {
-  readonly reserve: Charge;
-  readonly promptTokens: number;
-}
-
-const nothing: Demand = Object.freeze({ reserve: Object.freeze({ tokens: 0, costNano: 0 }), promptTokens: 0 });
-
-function demandOf({ accounting }: AdmissionDeps, model: CatalogModel, reservation: Reservation): Demand {
-  const { promptTokens, outputTokens, isCounted } = reservation;
-  return {
-    reserve: {
-      tokens: promptTokens + outputTokens,
-      costNano: accounting.costOf(model, promptTokens, outputTokens),
-    },
-    promptTokens: isCounted ? promptTokens : 0,
-  };
 }
 
 function countsTokens(scopes: readonly LimitScope[], budgets: readonly Budget[]): boolean {
   return (
     scopes.some(({ limits }) => limits.tokensPerMinute !== null) || budgets.some(({ metric }) => metric !== "requests")
   );
-}
-
-function admit(
-  deps: AdmissionDeps,
-  call: Call,
-  model: CatalogModel,
-  { scopes, budgets }: Applying,
-  { reserve, promptTokens }: Demand,
-): AdmittedRun | Promise<AdmittedRun> {
-  const { requestId, operation } = call;
-  const { account, keyId } = call.principal;
-  const admission = deps.ledger.admit({
-    requestId,
-    account,
-    keyId,
-    model: model.id,
-    operation,
-    leaseMs,
-    scopes,
-    budgets,
-    reserve,
-    promptTokens,
-  });
-  // What is decided at once took no time worth telling.
-  if (!(admission instanceof Promise)) return admittedRun(deps, call, model, admission);
-  const askedAtMs = deps.clock.monotonic();
-  return admission.then((decided) => {
-    call.times.admitted(deps.clock.monotonic() - askedAtMs);
-    return admittedRun(deps, call, model, decided);
-  });
-}
-
-/** Throws 429 for a refusal. */
-function admittedRun(deps: AdmissionDeps, call: Call, model: CatalogModel, admission: Admission): AdmittedRun {
-  if (admission.admitted) return { run: new Run(deps, call, model, admission.degraded), admission };
-  deps.gate.note(admission);
-  deps.observer.limitHit(admission.refusal.which);
-  throw errorOfRefusal(admission);
 }

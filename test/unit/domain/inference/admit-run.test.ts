@@ -71,9 +71,9 @@ describe("admission", () => {
     ["nothing is limited", {}],
     ["requests are limited", { limits: { requestsPerMinute: 1, concurrency: 1 } }],
     ["there is a budget of requests", { budgets: [{ ...costBudget, metric: "requests" }] }],
-  ] satisfies [string, Given][])("answers at once and counts no prompt where %s", async (_what, given) => {
+  ] satisfies [string, Given][])("counts no prompt where %s", async (_what, given) => {
     const { admit, asked, counts } = await open(given);
-    expect(admit()).not.toBeInstanceOf(Promise);
+    await admit();
     expect(counts()).toBe(0);
     expect(asked).toMatchObject([{ reserve: { tokens: 0, costNano: 0 }, promptTokens: 0 }]);
   });
