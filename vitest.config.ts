@@ -1,22 +1,44 @@
-import { defineConfig } from "vitest/config";
+import { configDefaults, defineConfig } from "vitest/config";
+import { BaseSequencer, type TestSpecification } from "vitest/node";
+
+/**
+ * Files that only `npm run test:long` runs: soaks, load, schedules, crash rounds, real models, other languages and Nodes.
+ * By hand: `UIS_TEST_TIER=long npx vitest run FILE`.
+ */
+const longOnly = "**/*.long.test.ts";
+const exclude =
+  process.env["UIS_TEST_TIER"] === "long" ? configDefaults.exclude : [...configDefaults.exclude, longOnly];
 
 const project = (name: string, settings: object = {}) => ({
-  test: { name, include: [`test/${name}/**/*.test.ts`], ...settings },
+  test: { name, include: [`test/${name}/**/*.test.ts`], exclude, ...settings },
 });
+
+const projects = [
+  project("e2e", { testTimeout: 120_000, hookTimeout: 300_000 }),
+  project("browser", { testTimeout: 60_000, hookTimeout: 120_000 }),
+  project("integration", { testTimeout: 60_000, hookTimeout: 60_000 }),
+  project("suites", { testTimeout: 20_000 }),
+  // Files of one worker share its modules: loading the service anew for each file would take longer than the tests.
+  project("conformance", { testTimeout: 30_000, hookTimeout: 60_000, isolate: false }),
+  project("unit", { testTimeout: 20_000, isolate: false }),
+  // Real weights on few threads: one file at a time, so that they do not take each other's core.
+  project("model", { testTimeout: 120_000, hookTimeout: 300_000, fileParallelism: false }),
+];
+
+/** Projects in the order above, whose files are the longer the earlier they stand: at the end both cores are still busy. */
+class LongFilesFirst extends BaseSequencer {
+  override async sort(files: TestSpecification[]): Promise<TestSpecification[]> {
+    const names = projects.map(({ test }) => test.name);
+    const sorted = await super.sort(files);
+    return sorted.toSorted((a, b) => names.indexOf(a.project.name) - names.indexOf(b.project.name));
+  }
+}
 
 export default defineConfig({
   test: {
     // Vitest would leave a core to itself: one file at a time on two cores.
     maxWorkers: 2,
-    projects: [
-      project("unit", { testTimeout: 20_000 }),
-      project("suites", { testTimeout: 20_000 }),
-      project("conformance", { testTimeout: 30_000, hookTimeout: 60_000 }),
-      project("integration", { testTimeout: 60_000, hookTimeout: 60_000 }),
-      project("browser", { testTimeout: 60_000, hookTimeout: 120_000 }),
-      project("e2e", { testTimeout: 120_000, hookTimeout: 300_000 }),
-      // Real weights on few threads: one file at a time, so that they do not take each other's core.
-      project("model", { testTimeout: 120_000, hookTimeout: 300_000, fileParallelism: false }),
-    ],
+    sequence: { sequencer: LongFilesFirst },
+    projects,
   },
 });

@@ -19,10 +19,10 @@ function filesOf(folder: string): Map<string, string> {
 }
 
 const before = filesOf("gen");
-const generated = runStep(npmRun("generate"));
+const { passed } = await runStep(npmRun("generate"));
 const after = filesOf("gen");
 const changed = [...new Set([...before.keys(), ...after.keys()])].filter(
   (path) => before.get(path) !== after.get(path),
 );
 for (const path of changed) console.error(`${path} was not what proto/ says; it is now, commit it`);
-process.exitCode = generated && changed.length === 0 ? 0 : 1;
+process.exitCode = passed && changed.length === 0 ? 0 : 1;

@@ -1,5 +1,7 @@
-import { spawnSync } from "node:child_process";
+import { execFile } from "node:child_process";
 import { existsSync } from "node:fs";
+
+export type Tier = "ci" | "long";
 
 /** A program outside npm that some tests need. */
 interface Program {
@@ -12,20 +14,8 @@ interface Program {
   readonly use: string;
 }
 
-const programs: readonly Program[] = [
-  {
-    name: "python3 with venv",
-    probe: ["python3", "-c", "import venv, ensurepip"],
-    packages: ["python3", "python3-venv"],
-    use: "conformance with clients of other languages",
-  },
-  {
-    name: "pip",
-    probe: ["python3", "-m", "pip", "--version"],
-    packages: ["python3-pip"],
-    use: "real models, which come from a package index",
-  },
-  { name: "openssl", probe: ["openssl", "version"], packages: ["openssl"], use: "TLS listeners" },
+/** Needed by `npm test`. */
+const shortPrograms: readonly Program[] = [
   {
     name: "redis-server with redis-cli",
     probe: ["sh", "-c", "redis-server --version && redis-cli --version"],
@@ -33,10 +23,40 @@ const programs: readonly Program[] = [
     use: "state in Redis: one server, Sentinel, a cluster",
   },
   {
+    name: "chromium",
+    probe: ["chromium", "--version"],
+    packages: ["chromium"],
+    use: "the dashboard in a browser",
+  },
+  {
+    name: "pip",
+    probe: ["python3", "-m", "pip", "--version"],
+    packages: ["python3-pip"],
+    use: "models from a package index",
+  },
+  { name: "openssl", probe: ["openssl", "version"], packages: ["openssl"], use: "TLS listeners" },
+  { name: "curl", probe: ["curl", "--version"], packages: ["curl"], use: "the documented curl lines" },
+  {
+    name: "prlimit",
+    probe: ["prlimit", "--version"],
+    packages: ["util-linux"],
+    use: "limits of files and their sizes",
+  },
+];
+
+/** Needed by `npm run test:long` besides. */
+const longPrograms: readonly Program[] = [
+  {
+    name: "python3 with venv",
+    probe: ["python3", "-c", "import venv, ensurepip"],
+    packages: ["python3", "python3-venv"],
+    use: "conformance with clients of other languages",
+  },
+  {
     name: "gcc",
     probe: ["sh", "-c", "echo 'int main(void){return 0;}' | gcc -x c -o /dev/null -"],
     packages: ["gcc", "libc6-dev"],
-    use: "power cuts",
+    use: "power cuts and clocks that are set",
   },
   { name: "strace", probe: ["strace", "--version"], packages: ["strace"], use: "the order of sync and answer" },
   {
@@ -45,7 +65,6 @@ const programs: readonly Program[] = [
     packages: ["faketime"],
     use: "the schedule of webhooks, in hours",
   },
-  { name: "prlimit", probe: ["prlimit", "--version"], packages: ["util-linux"], use: "full disks" },
   {
     name: "promtool",
     probe: ["promtool", "--version"],
@@ -75,47 +94,50 @@ const programs: readonly Program[] = [
     use: "compiling the Java code that clients generate",
   },
   {
+    name: "protoc with Java's protobuf runtime",
+    probe: ["sh", "-c", "protoc --version && test -e /usr/share/java/protobuf.jar"],
+    packages: ["protobuf-compiler", "libprotobuf-java"],
+    use: "the compilation of Java's generated code",
+  },
+  {
     name: "cargo",
     probe: ["cargo", "--version"],
     packages: ["cargo"],
     use: "the documented check of webhooks in Rust",
   },
-  {
-    name: "chromium",
-    probe: ["chromium", "--version"],
-    packages: ["chromium"],
-    use: "the dashboard in a browser",
-  },
-  { name: "curl", probe: ["curl", "--version"], packages: ["curl"], use: "the documented curl lines" },
 ];
 
-function succeeds(command: string, args: readonly string[]): boolean {
-  return spawnSync(command, args, { stdio: "ignore" }).status === 0;
+/**
+ * Looks for the programs that the tests of a tier need, and installs what is missing, as root on Debian and Ubuntu. What is
+ * still missing then is named in one line each; false when that must fail the run, which is so with `CI=true`.
+ */
+export async function providePrograms(tier: Tier): Promise<boolean> {
+  const programs = tier === "long" ? [...shortPrograms, ...longPrograms] : shortPrograms;
+  let missing = await missingOf(programs);
+  if (missing.length > 0 && mayInstall()) {
+    const packages = missing.flatMap((program) => program.packages);
+    console.log(`installing ${packages.join(", ")}`);
+    await succeeds("apt-get", ["update", "-qq"]);
+    await succeeds("apt-get", ["install", "-y", "-qq", "--no-install-recommends", ...packages]);
+    missing = await missingOf(missing);
+  }
+  for (const { name, use, packages } of missing) {
+    console.log(
+      `${name} is missing, so these tests are skipped: ${use}. To get it: apt-get install ${packages.join(" ")}`,
+    );
+  }
+  return missing.length === 0 || process.env["CI"] !== "true";
 }
 
-function missing(): Program[] {
-  return programs.filter(({ probe: [command, ...args] }) => !succeeds(command, args));
+async function missingOf(programs: readonly Program[]): Promise<Program[]> {
+  const found = await Promise.all(programs.map(({ probe: [command, ...args] }) => succeeds(command, args)));
+  return programs.filter((_, place) => found[place] !== true);
+}
+
+function succeeds(command: string, args: readonly string[]): Promise<boolean> {
+  return new Promise((resolve) => execFile(command, [...args], (error) => resolve(error === null)));
 }
 
 function mayInstall(): boolean {
   return process.getuid?.() === 0 && existsSync("/usr/bin/apt-get");
-}
-
-/**
- * Looks for the programs that tests need and installs what is missing, as root on Debian and Ubuntu. What is still
- * missing then is named in one line each; false when that must fail the run, which is so with `CI=true`.
- */
-export function providePrograms(): boolean {
-  const wanted = missing();
-  if (wanted.length > 0 && mayInstall()) {
-    const packages = wanted.flatMap((program) => program.packages);
-    console.log(`installing ${packages.join(", ")}`);
-    succeeds("apt-get", ["update", "-qq"]);
-    succeeds("apt-get", ["install", "-y", "-qq", "--no-install-recommends", ...packages]);
-  }
-  const left = missing();
-  for (const { name, use, packages } of left) {
-    console.log(`${name} is not here, so this is left out: ${use}. To get it: apt-get install ${packages.join(" ")}`);
-  }
-  return left.length === 0 || process.env["CI"] !== "true";
 }

@@ -1,8 +1,8 @@
 import { existsSync, readdirSync, readFileSync } from "node:fs";
-import { join } from "node:path";
+import { join, relative } from "node:path";
 
 export interface ReportedTest {
-  /** Path of its file, as vitest wrote it. */
+  /** Path of its file, relative to this folder. */
   readonly file: string;
   readonly fullName: string;
   readonly status: string;
@@ -15,13 +15,16 @@ export interface TestReport {
   readonly tests: readonly ReportedTest[];
   /** Test files that could not even be collected. */
   readonly brokenFiles: readonly string[];
+  /** How long the tests and hooks of each file took. */
+  readonly secondsByFile: ReadonlyMap<string, number>;
 }
 
 interface ReportFile {
   testResults: {
     name: string;
     status: string;
-    message?: string;
+    startTime: number;
+    endTime: number;
     assertionResults: { fullName: string; status: string; failureMessages?: string[] | null }[];
   }[];
 }
@@ -31,7 +34,7 @@ export function parseReport(json: string): TestReport {
   return {
     tests: testResults.flatMap((file) =>
       file.assertionResults.map(({ fullName, status, failureMessages }) => ({
-        file: file.name,
+        file: relative(".", file.name),
         fullName,
         status,
         messages: failureMessages ?? [],
@@ -39,7 +42,10 @@ export function parseReport(json: string): TestReport {
     ),
     brokenFiles: testResults
       .filter((file) => file.status === "failed" && file.assertionResults.every((test) => test.status !== "failed"))
-      .map((file) => file.name),
+      .map((file) => relative(".", file.name)),
+    secondsByFile: new Map(
+      testResults.map(({ name, startTime, endTime }) => [relative(".", name), Math.max(0, endTime - startTime) / 1000]),
+    ),
   };
 }
 
@@ -56,35 +62,48 @@ export function readReports(folder: string): TestReport[] {
     .map((name) => parseReport(readFileSync(join(folder, name), "utf8")));
 }
 
-export interface Counts {
-  readonly passed: number;
-  readonly failed: number;
-  readonly skipped: number;
+/** The tests of all reports by their end. */
+export interface Outcome {
+  readonly passed: readonly ReportedTest[];
+  readonly failed: readonly ReportedTest[];
+  readonly skipped: readonly ReportedTest[];
+  readonly brokenFiles: readonly string[];
 }
 
-/** A file that could not be collected counts as one failure. */
-export function countTests(reports: readonly TestReport[]): Counts {
+export function outcomeOf(reports: readonly TestReport[]): Outcome {
   const tests = reports.flatMap((report) => report.tests);
-  const passed = tests.filter((test) => test.status === "passed").length;
-  const failed = failedTests(reports).length;
-  const broken = reports.reduce((sum, report) => sum + report.brokenFiles.length, 0);
-  return { passed, failed: failed + broken, skipped: tests.length - passed - failed };
-}
-
-export function failedTests(reports: readonly TestReport[]): ReportedTest[] {
-  return reports.flatMap((report) => report.tests.filter((test) => test.status === "failed"));
-}
-
-/** The files of a report in which something failed, each once. */
-export function failedFiles(report: TestReport): string[] {
-  return [...new Set([...report.brokenFiles, ...failedTests([report]).map((test) => test.file)])];
-}
-
-/** What holds after some files of a first run were run once more: those files are as the second run found them. */
-export function afterSecondTry(first: TestReport, second: TestReport): TestReport {
-  const again = new Set([...second.tests.map((test) => test.file), ...second.brokenFiles]);
   return {
-    tests: [...first.tests.filter((test) => !again.has(test.file)), ...second.tests],
-    brokenFiles: [...first.brokenFiles.filter((file) => !again.has(file)), ...second.brokenFiles],
+    passed: tests.filter(({ status }) => status === "passed"),
+    failed: tests.filter(({ status }) => status === "failed"),
+    skipped: tests.filter(({ status }) => status !== "passed" && status !== "failed"),
+    brokenFiles: reports.flatMap((report) => report.brokenFiles),
   };
+}
+
+/** Something that fails a run, and lines that explain it. */
+export interface Fault {
+  readonly title: string;
+  readonly lines: readonly string[];
+}
+
+/**
+ * What fails the run: each failed test, each file that could not be collected, each failed step beside the tests and, where
+ * `isCi`, each skipped test. The last line of the output counts them.
+ */
+export function faultsOf(outcome: Outcome, failedSteps: readonly string[], isCi: boolean): Fault[] {
+  return [
+    ...outcome.failed.map((test) => ({ title: `failed: ${nameOf(test)}`, lines: test.messages })),
+    ...outcome.brokenFiles.map((file) => ({ title: `failed as a file: ${file}`, lines: [] })),
+    ...failedSteps.map((name) => ({ title: `failed beside the tests: ${name}`, lines: [] })),
+    ...(isCi ? outcome.skipped : []).map((test) => ({ title: `skipped with CI=true: ${nameOf(test)}`, lines: [] })),
+  ];
+}
+
+export function nameOf({ file, fullName }: ReportedTest): string {
+  return `${file} > ${fullName}`;
+}
+
+/** `N passed, N failed`, with `, N skipped` where tests were skipped. */
+export function summaryLine({ passed, skipped }: Outcome, faults: readonly Fault[]): string {
+  return `${passed.length} passed, ${faults.length} failed${skipped.length > 0 ? `, ${skipped.length} skipped` : ""}`;
 }

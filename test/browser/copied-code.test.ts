@@ -3,7 +3,7 @@ import { hasChromium } from "../support/browser/chromium.js";
 import { noComplaints } from "../support/browser/complaints.js";
 import { type DashboardRun, startDashboard, type Visit } from "../support/browser/dashboard.js";
 import { type CopiedLanguage, runCopied } from "../support/browser/run-copied.js";
-import { hasPython } from "../support/python-venv.js";
+import { byTier } from "../support/tier.js";
 
 const models = [
   { id: "echo", engine: "scripted" },
@@ -11,7 +11,11 @@ const models = [
 ];
 const awkward = `It's "$HOME" \`id\` \\n, true?`;
 
-const languages: readonly CopiedLanguage[] = ["curl", "gRPC, with buf curl", "TypeScript", "Python"];
+/** Python's packages need a virtual environment, which the short tier does not make. */
+const languages = byTier<readonly CopiedLanguage[]>({
+  ci: ["curl", "gRPC, with buf curl", "TypeScript"],
+  long: ["curl", "gRPC, with buf curl", "TypeScript", "Python"],
+});
 
 let dashboard: DashboardRun;
 let visit: Visit;
@@ -45,9 +49,7 @@ describe.skipIf(!hasChromium)("code that is copied from the playground", () => {
 
   const run = async (language: CopiedLanguage) => runCopied(language, await copy(language), dashboard.service.key);
 
-  it.for(languages)("asks in a chat what was asked here: %s", async (language, { skip }) => {
-    // Its packages are in a virtual environment.
-    skip(language === "Python" && !hasPython, "needs python3 with venv");
+  it.for(languages)("asks in a chat what was asked here: %s", async (language) => {
     await visit.go("playground?model=echo");
     await visit.page.getByLabel("Message").fill(awkward);
     const printed = await run(language);

@@ -4,7 +4,7 @@ import { hasChromium } from "../support/browser/chromium.js";
 import type { DashboardRun, Visit } from "../support/browser/dashboard.js";
 import { keyboardFaults } from "../support/browser/keyboard.js";
 import { takePictures } from "../support/browser/pictures.js";
-import { startDashboardOn, stores } from "../support/browser/stores.js";
+import { startDashboardOn, storesByTier } from "../support/browser/stores.js";
 import { visitPage } from "../support/browser/visit-page.js";
 import { type Receiver, startReceiver } from "../support/receivers/receiver.js";
 
@@ -47,7 +47,7 @@ async function startAccount(account: string): Promise<{ readonly key: string; re
 }
 
 // Needs Debian's Chromium.
-describe.skipIf(!hasChromium).each(stores)("deliveries in a browser, state in %s", (store) => {
+describe.skipIf(!hasChromium).each(storesByTier)("deliveries in a browser, state in %s", (store) => {
   beforeAll(async () => {
     receiver = await startReceiver();
     const webhooks = { allow_http: true, allow_private_cidrs: ["127.0.0.0/8"], retry_delays: ["4s"] };

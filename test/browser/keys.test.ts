@@ -7,7 +7,7 @@ import { pressEscapeTwice } from "../support/browser/escape.js";
 import { holdAnswers } from "../support/browser/hold-answers.js";
 import { keyboardFaults } from "../support/browser/keyboard.js";
 import { takePictures } from "../support/browser/pictures.js";
-import { startDashboardOn, stores } from "../support/browser/stores.js";
+import { startDashboardOn, storesByTier } from "../support/browser/stores.js";
 import { visitPage } from "../support/browser/visit-page.js";
 
 const pageSize = 50;
@@ -41,7 +41,7 @@ async function statusWith(secret: string): Promise<number> {
 }
 
 // Needs Debian's Chromium.
-describe.skipIf(!hasChromium).each(stores)("API keys in a browser, state in %s", (store) => {
+describe.skipIf(!hasChromium).each(storesByTier)("API keys in a browser, state in %s", (store) => {
   beforeAll(async () => {
     dashboard = await startDashboardOn(store);
   });

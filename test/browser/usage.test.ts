@@ -6,7 +6,7 @@ import { hasChromium } from "../support/browser/chromium.js";
 import type { DashboardRun, Visit } from "../support/browser/dashboard.js";
 import { keyboardFaults } from "../support/browser/keyboard.js";
 import { takePictures } from "../support/browser/pictures.js";
-import { startDashboardOn, stores } from "../support/browser/stores.js";
+import { startDashboardOn, storesByTier } from "../support/browser/stores.js";
 import { visitPage } from "../support/browser/visit-page.js";
 import { eventually } from "../support/eventually.js";
 
@@ -31,7 +31,7 @@ async function addThreshold(fill: () => Promise<unknown>): Promise<void> {
 }
 
 // Needs Debian's Chromium.
-describe.skipIf(!hasChromium).each(stores)("usage in a browser, state in %s", (store) => {
+describe.skipIf(!hasChromium).each(storesByTier)("usage in a browser, state in %s", (store) => {
   beforeAll(async () => {
     dashboard = await startDashboardOn(store);
     const { apiKeys, status } = dashboard.service.service.parts;

@@ -8,7 +8,7 @@ import { pressEscapeTwice } from "../support/browser/escape.js";
 import { holdAnswers } from "../support/browser/hold-answers.js";
 import { keyboardFaults } from "../support/browser/keyboard.js";
 import { takePictures } from "../support/browser/pictures.js";
-import { startDashboardOn, stores } from "../support/browser/stores.js";
+import { startDashboardOn, storesByTier } from "../support/browser/stores.js";
 import { visitPage } from "../support/browser/visit-page.js";
 import { type ReceivedRequest, type Receiver, startReceiver } from "../support/receivers/receiver.js";
 
@@ -44,7 +44,7 @@ function missing(): never {
 }
 
 // Needs Debian's Chromium.
-describe.skipIf(!hasChromium).each(stores)("webhooks in a browser, state in %s", (store) => {
+describe.skipIf(!hasChromium).each(storesByTier)("webhooks in a browser, state in %s", (store) => {
   beforeAll(async () => {
     const webhooks = { allow_http: true, allow_private_cidrs: ["127.0.0.0/8"] };
     dashboard = await startDashboardOn(store, { config: { webhooks } });

@@ -6,7 +6,6 @@ import { metricTable } from "../../../src/telemetry/metrics/metric-table.js";
 import { chatOf, createChatCompletion, streamChatCompletion } from "../../conformance/rpc/chat-requests.js";
 import { openWay, wayNames } from "../../conformance/rpc/ways.js";
 import { metricLines } from "../../support/metrics-text.js";
-import { hasPromtool, promtool } from "../../support/promtool.js";
 import { type RunningService, type StartOptions, startService } from "../../support/start-service.js";
 
 const text = "One two three four five.";
@@ -123,12 +122,11 @@ describe("/metrics", () => {
     expect(metricLines(page, "uis_store_up")).toEqual({ "": 1 });
   });
 
-  it("is clean for promtool, and shows each metric of the table with its labels and no other of ours", async () => {
+  it("shows each metric of the table with its labels and no other of ours", async () => {
     await start({ config: { rate_limits: { default_key: { requests_per_minute: 1 } } } });
     expect(await chat({ stream: true })).toBe(200);
     expect(await chat()).toBe(429);
     const page = await scrape();
-    if (hasPromtool) expect(promtool(["check", "metrics"], page)).toEqual({ status: 0, output: "" });
     const typed = [...page.matchAll(/^# TYPE ((?:uis|gen_ai)_\w+) (\w+)$/gm)].map(([, name, type]) => [name, type]);
     expect(typed).toEqual(Object.entries(metricTable).map(([name, { type }]) => [name, type]));
     expect(page).toMatch(/^process_cpu_seconds_total /m);

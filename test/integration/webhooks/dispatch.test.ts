@@ -4,6 +4,7 @@ import { afterEach, describe, expect, it } from "vitest";
 import { version } from "../../../src/contract/version.js";
 import { event } from "../../suites/delivery-records.js";
 import { eventually } from "../../support/eventually.js";
+import { refusingPort } from "../../support/receivers/listener.js";
 import { type Receiver, type ReceiverOptions, startReceiver } from "../../support/receivers/receiver.js";
 import { drivers, type RunningDispatch, secret, startDispatch } from "./running-dispatch.js";
 
@@ -103,6 +104,23 @@ describe.each(drivers)("a dispatcher over %s", (driver) => {
     const late = ends.filter(({ effect }) => effect === "delivered").map(({ latenessMs }) => latenessMs);
     expect(Math.max(...late)).toBeLessThan(5_000);
     expect(hanging.open).toBeLessThanOrEqual(8);
+  });
+
+  it("endpoints that hang or refuse delay none of 18 good ones (REL-14, WH-37)", async () => {
+    const hanging = await receiver({ answer: "hang" });
+    const good = await receiver();
+    const bad = { we_hangs: hanging.url, we_refuses: `http://127.0.0.1:${await refusingPort()}/` };
+    const { insert, emit, ends } = await dispatch({ budgetMs: 1_000 });
+    for (const [id, url] of Object.entries(bad)) await insert(id, url);
+    const ids = Array.from({ length: 18 }, (_, number) => `we_good${number}`);
+    for (const id of ids) await insert(id, good.url);
+    const perEndpoint = 5;
+    await emit(ids[0] ?? "", perEndpoint);
+    await good.until(ids.length * perEndpoint, 20_000);
+    await eventually(() => ends.filter(({ effect }) => effect === "delivered").length === ids.length * perEndpoint);
+    const late = ends.filter(({ effect }) => effect === "delivered").map(({ latenessMs }) => latenessMs);
+    expect(Math.max(...late)).toBeLessThan(5_000);
+    await eventually(() => ends.some(({ effect }) => effect !== "delivered"), "a failed attempt");
   });
 
   it("closes within 6 s when what was under way has ended, and leaves the rest as it was (WH-36)", async () => {

@@ -6,9 +6,9 @@ import { type DashboardOptions, type DashboardRun, startDashboard } from "./dash
 type Store = "embedded" | "Redis";
 
 /** Where state can be kept: what people see must be the same. */
-export const stores: readonly Store[] = ["embedded", "Redis"];
+const stores: readonly Store[] = ["embedded", "Redis"];
 
-/** For pages that show little of it. */
+/** The short tier walks the pages on one store: the state suite compares the stores. */
 export const storesByTier = byTier<readonly Store[]>({ ci: ["embedded"], long: stores });
 
 /** A dashboard whose service keeps its state there. */

@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { coverRules, isRequired } from "../../../scripts/rule-coverage.js";
 import { citedIds, parseRules, readRules } from "../../../scripts/rules.js";
-import { afterSecondTry, countTests, failedFiles, failedTests, parseReport } from "../../../scripts/test-report.js";
+import { faultsOf, outcomeOf, parseReport, summaryLine } from "../../../scripts/test-report.js";
 
 const rules = readRules("docs/rules");
 
@@ -108,66 +108,49 @@ describe("rule coverage", () => {
 });
 
 describe("test reports", () => {
-  const file = (status: string, statuses: readonly string[]) => ({
-    name: "x.test.ts",
-    status,
-    assertionResults: statuses.map((each) => ({ fullName: "works", status: each })),
-  });
+  const reportOf = (files: Readonly<Record<string, readonly string[]>>) =>
+    parseReport(
+      JSON.stringify({
+        testResults: Object.entries(files).map(([name, statuses]) => ({
+          name,
+          status: statuses.length === 0 || statuses.includes("failed") ? "failed" : "passed",
+          startTime: 1_000,
+          endTime: 3_500,
+          assertionResults: statuses.map((status) => ({ fullName: `is ${status}`, status, failureMessages: [status] })),
+        })),
+      }),
+    );
 
   it("count tests, and a file that could not be collected as one failure", () => {
-    const report = parseReport(
-      JSON.stringify({
-        testResults: [file("failed", ["passed", "failed", "skipped"]), file("failed", []), file("passed", ["passed"])],
-      }),
-    );
-    expect(countTests([report])).toEqual({ passed: 2, failed: 2, skipped: 1 });
+    const outcome = outcomeOf([
+      reportOf({ "x.test.ts": ["passed", "failed", "skipped"], "broken.test.ts": [], "y.test.ts": ["passed"] }),
+    ]);
+    const faults = faultsOf(outcome, [], false);
+    expect(faults.map(({ title }) => title)).toEqual([
+      "failed: x.test.ts > is failed",
+      "failed as a file: broken.test.ts",
+    ]);
+    expect(faults[0]?.lines).toEqual(["failed"]);
+    expect(summaryLine(outcome, faults)).toBe("2 passed, 2 failed, 1 skipped");
   });
 
-  it("of a second try stand for the files that were run again, and say what is still red and why", () => {
-    const run = (files: Readonly<Record<string, readonly [title: string, status: string][]>>) =>
-      parseReport(
-        JSON.stringify({
-          testResults: Object.entries(files).map(([name, tests]) => ({
-            name,
-            status: tests.some(([, status]) => status === "failed") || tests.length === 0 ? "failed" : "passed",
-            assertionResults: tests.map(([fullName, status]) => ({
-              fullName,
-              status,
-              failureMessages: status === "failed" ? [`${fullName} went wrong`] : [],
-            })),
-          })),
-        }),
-      );
-    const first = run({
-      "steady.test.ts": [["stays", "passed"]],
-      "mended.test.ts": [
-        ["stalls", "failed"],
-        ["runs", "passed"],
-      ],
-      "worse.test.ts": [
-        ["breaks", "failed"],
-        ["held", "passed"],
-      ],
-      "unread.test.ts": [],
-    });
-    expect(failedFiles(first)).toEqual(["unread.test.ts", "mended.test.ts", "worse.test.ts"]);
-    const last = afterSecondTry(
-      first,
-      run({
-        "mended.test.ts": [
-          ["stalls", "passed"],
-          ["runs", "passed"],
-        ],
-        "worse.test.ts": [
-          ["breaks", "passed"],
-          ["held", "failed"],
-        ],
-        "unread.test.ts": [["reads", "passed"]],
-      }),
-    );
-    expect(countTests([last])).toEqual({ passed: 5, failed: 1, skipped: 0 });
-    expect(failedTests([last]).map(({ fullName, messages }) => [fullName, messages])).toEqual([
-      ["held", ["held went wrong"]],
+  it("count a failed step beside the tests, and in CI a skipped test, as a failure", () => {
+    const outcome = outcomeOf([reportOf({ "x.test.ts": ["passed", "skipped"] })]);
+    const faults = faultsOf(outcome, ["lint"], true);
+    expect(faults.map(({ title }) => title)).toEqual([
+      "failed beside the tests: lint",
+      "skipped with CI=true: x.test.ts > is skipped",
     ]);
+    expect(summaryLine(outcome, faults)).toBe("1 passed, 2 failed, 1 skipped");
+    expect(faultsOf(outcome, [], false)).toEqual([]);
+  });
+
+  it("say that all passed when nothing failed and nothing was skipped", () => {
+    const outcome = outcomeOf([reportOf({ "x.test.ts": ["passed"] })]);
+    expect(summaryLine(outcome, faultsOf(outcome, [], true))).toBe("1 passed, 0 failed");
+  });
+
+  it("say how long each file took", () => {
+    expect([...reportOf({ "x.test.ts": ["passed"] }).secondsByFile]).toEqual([["x.test.ts", 2.5]]);
   });
 });

@@ -1,12 +1,8 @@
-import { execFileSync } from "node:child_process";
-import { appendFile, mkdir } from "node:fs/promises";
-import { connect, type Socket } from "node:net";
-import { join } from "node:path";
+import { mkdir } from "node:fs/promises";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { eventually } from "../../support/eventually.js";
 import { fillDisk, needsOwnMounts, onOwnDisk, withReadOnly } from "../../support/own-disk.js";
 import { type ClientAnswer, ServiceClient } from "../../support/service-client.js";
-import { needsProgram } from "../embedded/programs.js";
 import { Served } from "./served.js";
 
 let served: Served;
@@ -91,37 +87,5 @@ describe("a data folder that can be read and not be written", () => {
     expect(folder).toEqual({ code: 2, line: expect.stringMatching(/data folder .*read-only.*--data-dir/i) });
     const file = await served.refused({ models }, { env, under: (c) => withReadOnly(`${served.dataDir}/uis.db`, c) });
     expect(file).toEqual({ code: 2, line: expect.stringMatching(/uis\.db cannot be opened: .*make .*data writable/) });
-  });
-});
-
-describe("a journal of running requests that a full disk has damaged", () => {
-  it("never keeps the service from starting: damaged lines are skipped, counted and logged (E-20)", async () => {
-    const first = await served.start({ models }, { env });
-    expect((await new ServiceClient(first.line.api, first.line.api_key?.secret ?? "").chat("m")).status).toBe(200);
-    first.child.kill("SIGKILL");
-    await first.exited;
-    const half = '{"requestId":"req_1","acc';
-    await appendFile(join(served.dataDir, "uis.live-a"), `${half}${half}\n${"\0".repeat(512)}\nodd\n`);
-    const second = await served.start({ models }, { env });
-    expect((await new ServiceClient(second.line.api, first.line.api_key?.secret ?? "").chat("m")).status).toBe(200);
-    expect(second.stderr()).toMatch(/"lines":3.*damaged lines of the journal/);
-  });
-});
-
-describe("a service that may not open more files", () => {
-  it("serves again when some are closed, without having crashed (REL-18)", async (context) => {
-    needsProgram(context, "prlimit", "util-linux");
-    const { child, line } = await served.start({ models }, { env });
-    // Not before: at its start it reads hundreds of files at once.
-    execFileSync("prlimit", ["--pid", String(child.pid), "--nofile=256"]);
-    const { port } = new URL(line.api);
-    const sockets: Socket[] = Array.from({ length: 400 }, () =>
-      connect(Number(port), "127.0.0.1").on("error", () => {}),
-    );
-    await eventually(() => sockets.every(({ connecting }) => !connecting), "all clients have tried");
-    for (const socket of sockets) socket.destroy();
-    const client = new ServiceClient(line.api, line.api_key?.secret ?? "");
-    await eventually(async () => (await client.chat("m").catch(() => null))?.status === 200, "it serves again");
-    expect(child.exitCode).toBeNull();
   });
 });

@@ -1,0 +1,37 @@
+import { randomBytes } from "node:crypto";
+import { afterEach, beforeEach, expect, it } from "vitest";
+import { type RedisServer, startRedis } from "../../support/redis/start-redis.js";
+import { ServiceClient } from "../../support/service-client.js";
+import { type RunningService, startService } from "../../support/start-service.js";
+
+const limit = 30;
+const key = "key-of-this-test";
+
+let redis: RedisServer;
+let services: RunningService[];
+beforeEach(async () => {
+  redis = await startRedis();
+  const env = { UIS_MASTER_KEY: randomBytes(32).toString("base64"), UIS_BOOTSTRAP_API_KEY: key };
+  const config = {
+    state: { redis_url: redis.url, durability: "every-write" },
+    rate_limits: { default_account: { requests_per_minute: limit } },
+  };
+  services = [];
+  for (let replica = 0; replica < 2; replica += 1) services.push(await startService({ config, env }));
+});
+afterEach(async () => {
+  await Promise.all(services.map((service) => service.close()));
+  await redis.remove();
+});
+
+it("a limit that two replicas share admits exactly as many requests as it allows, and no more (REL-16, state RL-3)", async () => {
+  const asked = Array.from({ length: 2 * limit }, (_, number) => {
+    const { api } = services[number % services.length] as RunningService;
+    return new ServiceClient(api, key).chat("test-chat");
+  });
+  const answers = await Promise.all(asked);
+  const statuses = answers.map(({ status }) => status);
+  expect(statuses.filter((status) => status === 200)).toHaveLength(limit);
+  expect(statuses.filter((status) => status === 429)).toHaveLength(limit);
+  expect(answers.filter(({ headers }) => headers.has("x-ratelimit-degraded"))).toEqual([]);
+});

@@ -1,0 +1,50 @@
+import { execFileSync } from "node:child_process";
+import { appendFile } from "node:fs/promises";
+import { connect, type Socket } from "node:net";
+import { join } from "node:path";
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { eventually } from "../../support/eventually.js";
+import { ServiceClient } from "../../support/service-client.js";
+import { needsProgram } from "../embedded/programs.js";
+import { Served } from "./served.js";
+
+let served: Served;
+beforeEach(async () => {
+  served = await Served.in();
+});
+afterEach(() => served.remove());
+
+const env = { LOG_LEVEL: "error" };
+const models = [{ id: "m", engine: "scripted", scripted: { text: "three words here" } }];
+
+describe("a service that may not open more files", () => {
+  it("serves again when some are closed, without having crashed (REL-18)", async (context) => {
+    needsProgram(context, "prlimit", "util-linux");
+    const { child, line } = await served.start({ models }, { env });
+    // Not before: at its start it reads hundreds of files at once.
+    execFileSync("prlimit", ["--pid", String(child.pid), "--nofile=256"]);
+    const { port } = new URL(line.api);
+    const sockets: Socket[] = Array.from({ length: 400 }, () =>
+      connect(Number(port), "127.0.0.1").on("error", () => {}),
+    );
+    await eventually(() => sockets.every(({ connecting }) => !connecting), "all clients have tried");
+    for (const socket of sockets) socket.destroy();
+    const client = new ServiceClient(line.api, line.api_key?.secret ?? "");
+    await eventually(async () => (await client.chat("m").catch(() => null))?.status === 200, "it serves again");
+    expect(child.exitCode).toBeNull();
+  });
+});
+
+describe("a journal of running requests that a full disk has damaged", () => {
+  it("never keeps the service from starting: damaged lines are skipped, counted and logged (E-20)", async () => {
+    const first = await served.start({ models }, { env });
+    expect((await new ServiceClient(first.line.api, first.line.api_key?.secret ?? "").chat("m")).status).toBe(200);
+    first.child.kill("SIGKILL");
+    await first.exited;
+    const half = '{"requestId":"req_1","acc';
+    await appendFile(join(served.dataDir, "uis.live-a"), `${half}${half}\n${"\0".repeat(512)}\nodd\n`);
+    const second = await served.start({ models }, { env });
+    expect((await new ServiceClient(second.line.api, first.line.api_key?.secret ?? "").chat("m")).status).toBe(200);
+    expect(second.stderr()).toMatch(/"lines":3.*damaged lines of the journal/);
+  });
+});

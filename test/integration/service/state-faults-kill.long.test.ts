@@ -1,0 +1,43 @@
+import { randomBytes } from "node:crypto";
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { eventually } from "../../support/eventually.js";
+import { MovableClock } from "../../support/movable-clock.js";
+import { type RedisServer, startRedis } from "../../support/redis/start-redis.js";
+import { ServiceClient } from "../../support/service-client.js";
+import { needsProgram } from "../embedded/programs.js";
+import { countsOf, killedConfig, killedEnv, killWhileStreaming } from "./killed-stream.js";
+import { Served } from "./served.js";
+
+let served: Served;
+let redis: RedisServer | null = null;
+let clock: MovableClock | null = null;
+beforeEach(async () => {
+  served = await Served.in();
+});
+afterEach(async () => {
+  await served.remove();
+  await redis?.remove();
+  clock?.remove();
+  redis = null;
+  clock = null;
+});
+
+describe("a service on Redis that is killed (kill -9)", () => {
+  it("its place is free when its lease has run out, and another replica counts it once (USE-13, state RL-18)", async (context) => {
+    needsProgram(context, "gcc", "gcc");
+    clock = new MovableClock();
+    redis = await startRedis({ env: clock.env });
+    const shared = { ...killedEnv, REDIS_URL: redis.url, UIS_MASTER_KEY: randomBytes(32).toString("base64") };
+    const dies = await served.start(killedConfig, { env: { ...shared, UIS_DATA_DIR: "dies" } });
+    const lives = await served.start(killedConfig, { env: { ...shared, UIS_DATA_DIR: "lives" } });
+    const doomed = new ServiceClient(dies.line.api, killedEnv.UIS_BOOTSTRAP_API_KEY);
+    expect(await killWhileStreaming(doomed, () => dies.child.kill("SIGKILL"))).toBe("broke");
+
+    const client = new ServiceClient(lives.line.api, killedEnv.UIS_BOOTSTRAP_API_KEY);
+    expect((await client.chat("m")).status).toBe(429);
+    clock.set(61);
+    await eventually(async () => (await client.chat("m")).status === 200, "the place is free");
+    await eventually(async () => (await countsOf(client))["hangs"] === 1, "the lost request is settled", 30_000);
+    expect((await countsOf(client))["hangs"]).toBe(1);
+  });
+});

@@ -1,0 +1,48 @@
+import { spawnSync } from "node:child_process";
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { describe, expect, it } from "vitest";
+import { startService } from "../../support/start-service.js";
+import { alertQueries, panelQueries } from "./deploy-queries.js";
+
+/** Runs promtool. `output` is all that it wrote; empty when a check has nothing to say. */
+function promtool(args: readonly string[], input = ""): { status: number | null; output: string } {
+  const { status, stdout, stderr } = spawnSync("promtool", args, { input, encoding: "utf8" });
+  return { status, output: `${stdout}${stderr}` };
+}
+
+// promtool comes with Debian's package prometheus.
+describe.skipIf(spawnSync("promtool", ["--version"]).status !== 0)("promtool", () => {
+  it("understands every query of the dashboard", () => {
+    const folder = mkdtempSync(join(tmpdir(), "uis-queries-"));
+    const variables = (expr: string) => expr.replaceAll("$__rate_interval", "5m").replaceAll("$model", ".*");
+    const rules = panelQueries.map(([, expr], i) => ({ record: `panel:${i}`, expr: variables(expr) }));
+    // JSON is YAML.
+    writeFileSync(join(folder, "panels.yml"), JSON.stringify({ groups: [{ name: "panels", rules }] }));
+    expect(promtool(["check", "rules", join(folder, "panels.yml")])).toMatchObject({ status: 0 });
+    rmSync(folder, { recursive: true });
+  });
+
+  it("finds that each alert fires when it should and not when all is well", () => {
+    expect(promtool(["test", "rules", "deploy/prometheus/alerts-test.yml"])).toMatchObject({ status: 0 });
+    const tested = readFileSync("deploy/prometheus/alerts-test.yml", "utf8");
+    for (const [alert] of alertQueries) {
+      expect(tested).toContain(`alertname: ${alert}, exp_alerts: []`);
+      expect(tested).toContain(`{alertname="${alert}",`);
+    }
+  });
+
+  it("finds nothing wrong with the page of metrics", async () => {
+    const service = await startService();
+    try {
+      const body = JSON.stringify({ model: "test-chat", messages: [{ role: "user", content: "Hi" }] });
+      const headers = { authorization: `Bearer ${service.key}`, "content-type": "application/json" };
+      expect((await fetch(`${service.api}/chat/completions`, { method: "POST", headers, body })).status).toBe(200);
+      const page = await (await fetch(`${service.ops}/metrics`)).text();
+      expect(promtool(["check", "metrics"], page)).toEqual({ status: 0, output: "" });
+    } finally {
+      await service.close();
+    }
+  });
+});
