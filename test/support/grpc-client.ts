@@ -1,4 +1,4 @@
-import type { Message } from "@bufbuild/protobuf";
+import { fromBinary, type Message } from "@bufbuild/protobuf";
 import { findTrailerError } from "@connectrpc/connect/protocol-grpc";
 import {
   type CallOptions,
@@ -12,6 +12,7 @@ import {
   type StatusObject,
 } from "@grpc/grpc-js";
 import { BadRequestSchema, ErrorInfoSchema, RetryInfoSchema } from "../../gen/google/rpc/error_details_pb.js";
+import { StatusSchema } from "../../gen/google/rpc/status_pb.js";
 
 /** What a caller saw of one call. */
 export interface Outcome<O> {
@@ -23,6 +24,8 @@ export interface Outcome<O> {
 /** What a test reads of an error's details. */
 export interface ErrorFacts {
   readonly code: number;
+  /** The code in `grpc-status-details-bin`; undefined when there are no details. */
+  readonly detailsCode: number | undefined;
   readonly message: string;
   readonly reason: string | undefined;
   readonly info: Readonly<Record<string, string>> | undefined;
@@ -42,6 +45,7 @@ export function errorFacts(status: StatusObject): ErrorFacts {
   const retry = error?.findDetails(RetryInfoSchema)[0]?.retryDelay;
   return {
     code: status.code,
+    detailsCode: packed instanceof Buffer ? fromBinary(StatusSchema, packed).code : undefined,
     message: status.details,
     reason: info?.reason,
     info: info?.metadata,

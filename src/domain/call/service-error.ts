@@ -70,25 +70,24 @@ export function assertNever(value: never): never {
 
 /** What is advised where the thrower knew no better. */
 const retryAfterDefaultMs = 1_000;
-/** SDKs ignore longer waits and would come back too early. */
-const retryAfterMaxMs = 60_000;
+/** SDKs sleep for the whole of a longer wait, or ignore it and come back too early: they are advised not to retry. */
+const sdkWaitMaxMs = 60_000;
 
 export interface RetryAdvice {
-  /** Wait after which the same request can succeed; null: none is advised. 1 to 60,000. */
+  /** Wait after which the same request can succeed, at least 1; null: no wait would help. */
   readonly waitMs: number | null;
   /** Null: the status says enough. */
   readonly shouldRetry: boolean | null;
 }
 
-/** Whether and when to send the same request again (RETRY-1, RETRY-2): for 429 and 503 only, and never later than in a minute. */
+/** Whether and when to send the same request again: a wait for 429 and 503 only (RETRY-1, RETRY-2). */
 export function retryAdvice({ code, retryAfterMs, shouldRetry }: ServiceError): RetryAdvice {
   const { http, retryable } = errorRow(code);
   const wanted = retryAfterMs ?? retryAfterDefaultMs;
   // Some refusals may be retried although their code in general may not.
   const isWelcome = shouldRetry ?? retryable;
   if (!isWelcome || (http !== 429 && http !== 503)) return { waitMs: null, shouldRetry };
-  if (wanted > retryAfterMaxMs) return { waitMs: null, shouldRetry: false };
-  return { waitMs: Math.max(1, Math.ceil(wanted)), shouldRetry };
+  return { waitMs: Math.max(1, Math.ceil(wanted)), shouldRetry: wanted > sdkWaitMaxMs ? false : shouldRetry };
 }
 
 /** The advice as headers or trailers. */

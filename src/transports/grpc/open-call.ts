@@ -127,15 +127,16 @@ export class OpenCall {
   }
 
   /** Notes how the call failed. Returns what the client is told of it; what it may not see goes to the log. */
-  failed(thrown: unknown): StatusObject {
+  failed(thrown: unknown, code?: number): StatusObject {
     const { log } = this.#deps;
     const error = errorOfThrown(thrown, { signal: this.abort, log, requestId: this.requestId });
     this.#ctx?.refused(error);
-    return this.#statusOf(error);
+    return this.#statusOf(error, code);
   }
 
-  #statusOf(error: ServiceError): StatusObject {
-    const status = grpcStatusObject(rpcStatus(error, this.#method));
+  #statusOf(error: ServiceError, code?: number): StatusObject {
+    const parts = rpcStatus(error, this.#method);
+    const status = grpcStatusObject(code === undefined ? parts : { ...parts, code });
     status.metadata.set(headers.requestId, this.requestId);
     return status;
   }
@@ -167,11 +168,13 @@ export class OpenCall {
         const { bodyBytesMax } = this.#deps.limits;
         return this.failed(new ServiceError("request_too_large", `A message may have at most ${bodyBytesMax} bytes.`));
       }
-      default: {
-        // The code and the words are the library's: clients know bytes that are no message as INTERNAL.
-        const { metadata } = this.failed(errorOfOwnStatus(status, this.#requestComplete));
-        return { ...status, metadata };
-      }
+      default:
+        // gRPC's own code, in the status and in its details: INTERNAL for bytes that are no message, UNIMPLEMENTED for
+        // a wrong number of messages.
+        return {
+          ...this.failed(errorOfOwnStatus(status, this.#requestComplete), status.code),
+          details: status.details,
+        };
     }
   }
 }

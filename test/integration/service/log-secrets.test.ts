@@ -1,5 +1,11 @@
+import { create, type MessageInitShape, toBinary } from "@bufbuild/protobuf";
+import { status } from "@grpc/grpc-js";
 import { afterAll, beforeAll, expect, it } from "vitest";
+import { Role } from "../../../gen/unified/inference/v1/chat_pb.js";
+import { InferenceService } from "../../../gen/unified/inference/v1/inference_service_pb.js";
+import { grpcDefinition, grpcPath } from "../../../src/lib/grpc-definition.js";
 import { uis } from "../../support/cli-run.js";
+import { GrpcClient, metadataOf } from "../../support/grpc-client.js";
 import { type RunningService, startService } from "../../support/start-service.js";
 
 const planted = {
@@ -31,11 +37,37 @@ afterAll(async () => {
   await service.close();
 });
 
-async function post(body: string, authorization = `Bearer ${planted.bootstrap}`): Promise<number> {
-  const headers = { authorization, "content-type": "application/json", cookie: "session=CANARY" };
+const bearer = `Bearer ${planted.bootstrap}`;
+const text = { case: "text" as const, value: planted.prompt };
+
+async function post(body: string, authorization = bearer, more: Record<string, string> = {}): Promise<number> {
+  const headers = { authorization, "content-type": "application/json", cookie: "session=CANARY", ...more };
   const response = await fetch(`${service.api}/chat/completions`, { method: "POST", headers, body });
   await response.text();
   return response.status;
+}
+
+const { createChatCompletion } = InferenceService.method;
+
+async function overConnect(request: MessageInitShape<typeof createChatCompletion.input>, more: object) {
+  const response = await fetch(`${service.http}${grpcPath(createChatCompletion)}`, {
+    method: "POST",
+    headers: { authorization: bearer, "content-type": "application/proto", ...more },
+    body: toBinary(createChatCompletion.input, create(createChatCompletion.input, request)),
+  });
+  await response.arrayBuffer();
+  return response.status;
+}
+
+async function overGrpc(
+  request: MessageInitShape<typeof createChatCompletion.input>,
+  more: Readonly<Record<string, string>>,
+) {
+  const client = new GrpcClient(grpcDefinition(InferenceService), service.grpc);
+  const metadata = metadataOf({ authorization: bearer, ...more });
+  const outcome = await client.unary("createChatCompletion", create(createChatCompletion.input, request), metadata);
+  client.close();
+  return outcome.status.code;
 }
 
 const chat = (model: string, more: object = {}) =>
@@ -55,6 +87,15 @@ it("no key, token, cookie, prompt or answer is in any log line, whatever goes wr
   const env = { UIS_URL: service.http, UIS_ADMIN_TOKEN: planted.admin };
   expect((await uis(["keys", "create", "--name", "x", "--scope", "read", "--json"], { env })).code).toBe(0);
 
-  expect(service.logs.length).toBeGreaterThan(8);
+  const asked = { params: { model: "good", messages: [{ role: Role.USER, content: [{ part: text }] }] } };
+  for (const name of ["x-stainless-retry-count", "x-client-request-id"]) {
+    for (const value of [planted.wrongKey, `${"x".repeat(3_000)}CANARY`]) {
+      expect(await post(chat("good"), bearer, { [name]: value })).toBe(200);
+      expect(await overConnect(asked, { [name]: value })).toBe(200);
+      expect(await overGrpc(asked, { [name]: value })).toBe(status.OK);
+    }
+  }
+
+  expect(service.logs.length).toBeGreaterThan(20);
   for (const line of service.logs) expect(JSON.stringify(line)).not.toContain("CANARY");
 });

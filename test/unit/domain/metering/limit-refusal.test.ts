@@ -44,10 +44,10 @@ describe("what a refused caller is told", () => {
     expect(retryAdvice(error)).toEqual({ waitMs: null, shouldRetry: false });
   });
 
-  it("a wait above a minute is in the message only (state RL-10, RETRY-2)", () => {
+  it("a wait above a minute is said, with advice not to retry beside it (state RL-10, RETRY-2)", () => {
     const error = errorOf({ ...requests, retryAfterMs: 63_000 });
     expect(error.message).toContain("Try again in 1m3s.");
-    expect(retryAdvice(error)).toEqual({ waitMs: null, shouldRetry: false });
+    expect(retryAdvice(error)).toEqual({ waitMs: 63_000, shouldRetry: false });
     expect(retryAdvice(errorOf({ ...requests, retryAfterMs: 60_000 }))).toEqual({ waitMs: 60_000, shouldRetry: null });
   });
 

@@ -47,9 +47,11 @@ describe("retry advice", () => {
     });
   });
 
-  it("a wait above a minute is not advised; the advice is not to retry (RETRY-2)", () => {
+  it("a wait above a minute is said, also as RetryInfo, with advice not to retry beside it (RETRY-2, GRPC-10)", () => {
     expect(metadataOf("rate_limit_exceeded", { retryAfterMs: 60_000 })).toMatchObject({ "retry-after": "60" });
-    expect(metadataOf("rate_limit_exceeded", { retryAfterMs: 60_001 })).toEqual({ "x-should-retry": "false" });
+    const status = rpcStatus(new ServiceError("rate_limit_exceeded", "later", { retryAfterMs: 90_000 }), inference);
+    expect(status.metadata).toEqual({ "retry-after": "90", "retry-after-ms": "90000", "x-should-retry": "false" });
+    expect(status.details[1]?.value).toMatchObject({ retryDelay: { seconds: 90n } });
   });
 
   it("what would fail again says so, and everything else says nothing (RETRY-3)", () => {

@@ -86,6 +86,7 @@ describe("errors", () => {
     const { status: end } = await client.unary("createChatCompletion", chat, good());
     expect(errorFacts(end)).toEqual({
       code: status.INVALID_ARGUMENT,
+      detailsCode: status.INVALID_ARGUMENT,
       message: "'messages[0].role' is wrong.",
       reason: "INVALID_VALUE",
       info: { type: "invalid_request_error", param: "messages[0].role" },
@@ -104,6 +105,7 @@ describe("errors", () => {
     expect(errorFacts(end)).toMatchObject({ code: status.UNAVAILABLE, retryDelayMs: 1500 });
     expect(end.metadata.get("retry-after-ms")).toEqual(["1500"]);
     expect(end.metadata.get("retry-after")).toEqual(["2"]);
+    expect(end.metadata.get("grpc-retry-pushback-ms")).toEqual(["1500"]);
   });
 
   it("what is no ServiceError is masked, before and after the first message (GRPC-8)", async () => {

@@ -124,7 +124,11 @@ describe("the message", () => {
   it("one that cannot be decoded is INTERNAL, and its context is closed (GRPC-9, GRPC-13)", async () => {
     const { core, raw } = await startRaw();
     const answer = await raw.call(path, grpcFrame(Buffer.from("ffffffffff", "hex")), credential);
-    expect(errorFacts(statusOf(answer))).toMatchObject({ code: status.INTERNAL, reason: "INVALID_VALUE" });
+    expect(errorFacts(statusOf(answer))).toMatchObject({
+      code: status.INTERNAL,
+      detailsCode: status.INTERNAL,
+      reason: "INVALID_VALUE",
+    });
     expect(statusOf(answer).metadata.get("x-request-id")[0]).toMatch(/^req_/);
     await eventually(() => core.last.closed === 1, "the context is closed");
     expect(core.whyEnded(core.last)).toBe("failed");
@@ -134,9 +138,23 @@ describe("the message", () => {
   it("a request without a message is refused, and its context is closed", async () => {
     const { core, raw } = await startRaw();
     const answer = await raw.call(path, Buffer.alloc(0), credential);
-    expect(errorFacts(statusOf(answer))).toMatchObject({ code: status.UNIMPLEMENTED, reason: "INVALID_VALUE" });
+    expect(errorFacts(statusOf(answer))).toMatchObject({
+      code: status.UNIMPLEMENTED,
+      detailsCode: status.UNIMPLEMENTED,
+      reason: "INVALID_VALUE",
+    });
     await eventually(() => core.last.closed === 1, "the context is closed");
     expect(core.whyEnded(core.last)).toBe("failed");
+  });
+
+  it("a request with two messages is refused with one code in the status and in its details (GRPC-13)", async () => {
+    const { raw } = await startRaw();
+    const twice = Buffer.concat([grpcFrame(requestOf(1)), grpcFrame(requestOf(1))]);
+    expect(errorFacts(statusOf(await raw.call(path, twice, credential)))).toMatchObject({
+      code: status.UNIMPLEMENTED,
+      detailsCode: status.UNIMPLEMENTED,
+      reason: "INVALID_VALUE",
+    });
   });
 
   it("one that never comes is answered after limits.request_timeout", async () => {

@@ -43,8 +43,12 @@ describe("error response", () => {
     },
   );
 
-  it("a wait above a minute is advice not to wait (RETRY-2)", () => {
-    expect(respond("rate_limit_exceeded", { retryAfterMs: 60_001 }).headers).toEqual({ "x-should-retry": "false" });
+  it("a wait above a minute is said, with advice not to retry beside it (RETRY-2)", () => {
+    expect(respond("rate_limit_exceeded", { retryAfterMs: 60_001 }).headers).toEqual({
+      "retry-after": "61",
+      "retry-after-ms": "60001",
+      "x-should-retry": "false",
+    });
   });
 
   it("what would fail again says so, and waits for nothing (RETRY-3)", () => {
