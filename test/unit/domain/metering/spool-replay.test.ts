@@ -8,9 +8,9 @@ import { SpoolReplay } from "../../../../src/domain/metering/spool.js";
 import { createSystemClock } from "../../../../src/lib/clock.js";
 import { openMemoryState } from "../../../../src/state/embedded/memory-state.js";
 import { FileSpool } from "../../../../src/state/spool/file-spool.js";
-import { silentLog } from "../../../support/core-harness.js";
 import { eventually } from "../../../support/eventually.js";
 import { FakeClock } from "../../../support/fake-clock.js";
+import { silentLog } from "../../../support/silent-log.js";
 
 function settlement(number: number, endedAtMs: number): Settlement {
   return {

@@ -4,40 +4,14 @@ import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import type { Settlement } from "../../../../src/domain/metering/ledger.js";
 import { FileSpool } from "../../../../src/state/spool/file-spool.js";
-import { silentLog } from "../../../support/core-harness.js";
+import { settlement as anySettlement, threshold } from "../../../support/records.js";
+import { silentLog } from "../../../support/silent-log.js";
 
 function settlement(number: number): Settlement {
-  return {
-    requestId: `req_${number}`,
-    account: "a",
-    keyId: "key_1",
-    model: "m",
-    operation: "create_chat_completion",
-    why: "completed",
-    error: null,
-    promptTokens: number,
-    completionTokens: 1,
-    cachedTokens: 0,
-    costNano: 0,
-    latencyMs: 1,
-    degraded: false,
-    event: { id: "evt_1", type: "request.completed", body: '{"text":"ä\\n"}' },
-    thresholds: [
-      {
-        id: "thr_1",
-        account: "a",
-        apiKeyId: null,
-        metric: "cost",
-        period: "day",
-        limit: 9_007_199_254_740_993n,
-        percents: [100],
-        action: "notify",
-        createdAtMs: 1,
-        updatedAtMs: 1,
-      },
-    ],
-    endedAtMs: 1_000 + number,
-  };
+  const event = { id: "evt_1", type: "request.completed", body: '{"text":"ä\\n"}' } as const;
+  const crossed = threshold("thr_1", { metric: "cost", period: "day", limit: 9_007_199_254_740_993n });
+  const tokens = { promptTokens: number, completionTokens: 1 };
+  return anySettlement(`req_${number}`, { ...tokens, event, thresholds: [crossed], endedAtMs: 1_000 + number });
 }
 
 let folder: string;
