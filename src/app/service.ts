@@ -48,6 +48,8 @@ export interface Service {
   phase(): Phase;
   /** Drains and closes; never rejects. A second call gets the first one's promise. */
   stop(): Promise<void>;
+  /** After the stop: finished requests whose usage could be written nowhere. */
+  usageLost(): number;
 }
 
 /** How long balancers get to notice a stop, when the listeners can be reached from outside. */
@@ -129,6 +131,7 @@ async function open(input: ServiceInput, limits: LiveLimits, lifecycle: Lifecycl
     reload,
     phase: () => lifecycle.phase,
     stop: () => lifecycle.stop(stoppable),
+    usageLost: () => lifecycle.usageLost,
   };
 }
 

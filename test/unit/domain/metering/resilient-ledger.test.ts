@@ -19,6 +19,8 @@ function memorySpool(sizeMax = 100): SettlementSpool & { readonly kept: Settleme
     get size() {
       return kept.length;
     },
+    memoryOnly: 0,
+    fault: null,
     oldestAtMs: null,
     async append(settlement) {
       if (kept.length >= sizeMax) throw away();
@@ -26,7 +28,8 @@ function memorySpool(sizeMax = 100): SettlementSpool & { readonly kept: Settleme
     },
     oldest: async () => kept.map((settlement, i): SpooledSettlement => ({ settlement, end: String(i) })),
     release: async () => {},
-    close: async () => {},
+    persist: async () => {},
+    close: async () => 0,
   };
 }
 
