@@ -13,7 +13,7 @@ import { ServiceCore } from "../domain/service/service-core.js";
 import { OverviewFeed, type ServiceStatus } from "../domain/service/service-status.js";
 import type { State } from "../domain/service/state.js";
 import { createLlamaEngine } from "../engines/llama/llama-engine.js";
-import { createScriptedEngine } from "../engines/scripted/scripted-engine.js";
+import { createScriptedEngine } from "../engines/scripted/scripted-model.js";
 import { createSystemClock } from "../lib/clock.js";
 import { createRandomIds } from "../lib/ids.js";
 import type { SecretBox } from "../lib/secret-box.js";
