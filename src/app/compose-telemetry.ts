@@ -71,10 +71,7 @@ export function composeMetrics(input: MetricsInput): MetricsPage {
   return createMetricsPage(observer, {
     models: () => catalog.all().map(modelState),
     spooled: kept.spooled,
-    isStoreUp: async () => {
-      const { ok, writeFault } = await state.health();
-      return ok && writeFault === null;
-    },
+    isStoreUp: async () => (await state.health()).ok,
     areLimitsDegraded: kept.isAway,
     auditRecordsLost: () => audit.lost,
     webhooks,

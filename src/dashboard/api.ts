@@ -1,19 +1,16 @@
-/**
- * The service as everybody else sees it: Connect with JSON. The types are generated from the contract; at run time there is
- * nothing of it here but names.
- */
+/** Client of the service's public API: the Connect protocol with JSON. Message types are generated and erased at build time. */
 
 import { prefix } from "./location.js";
 import type { Methods, Streams } from "./methods.js";
 
-/** What the service refused, in its own words. */
+/** An error answer of the service, or a failed connection. */
 export class ApiError extends Error {
   override readonly name = "ApiError";
-  /** A code of Connect: `unauthenticated`, `not_found`, … */
+  /** Connect code: `unauthenticated`, `not_found`, … */
   readonly code: string;
-  /** A code of the service: `invalid_api_key`, `not_found`, …; empty when it did not answer itself. */
+  /** The service's own error code: `invalid_api_key`, `not_found`, …; empty if a proxy answered. */
   readonly reason: string;
-  /** The field at fault; empty: none. */
+  /** The invalid request field; empty if none. */
   readonly param: string;
   constructor(message: string, code: string, reason = "", param = "") {
     super(message);
@@ -23,27 +20,27 @@ export class ApiError extends Error {
   }
 }
 
-/** Whether the service refused because it does not know who asks, or not the secret that was sent. */
+/** Whether the credentials are missing or wrong. */
 export function isUnauthenticated(error: unknown): boolean {
   return error instanceof ApiError && error.code === "unauthenticated";
 }
 
 const signedOut = new Set<() => void>();
 
-/** They refuse a password or a link in the words of a lost session, and say nothing about the session. */
-const askForSecrets: ReadonlySet<string> = new Set([
+/** RPCs that answer `unauthenticated` for a wrong password or link, which says nothing about the session. */
+const secretChecks: ReadonlySet<string> = new Set([
   "unified.admin.v1.SessionService/ChangePassword",
   "unified.admin.v1.SessionService/CompleteSetup",
   "unified.admin.v1.SessionService/SignIn",
 ] satisfies (keyof Methods)[]);
 
-/** Calls the listener when the service knows no session any more. The returned function ends it. */
+/** Calls the listener when the session has ended. Returns a function that unsubscribes. */
 export function onSignedOut(listener: () => void): () => void {
   signedOut.add(listener);
   return () => signedOut.delete(listener);
 }
 
-/** One answer. Rejects with ApiError, or with the reason of the signal. */
+/** Calls a unary RPC. Rejects with ApiError, or with the signal's reason. */
 export async function call<M extends keyof Methods>(
   method: M,
   request: Methods[M][0],
@@ -52,10 +49,10 @@ export async function call<M extends keyof Methods>(
   const response = await post(method, "application/json", JSON.stringify(request), signal);
   const body: unknown = await response.json().catch(() => null);
   if (response.ok) return body as Methods[M][1];
-  throw refused(method, errorOf(body, response.status));
+  throw checked(method, errorOf(body, response.status));
 }
 
-/** Many answers, as they come. Rejects as `call` does. Ends early when the caller leaves the loop. */
+/** Calls a server-streaming RPC. Rejects as `call` does; leaving the loop cancels the call. */
 export async function* stream<M extends keyof Streams>(
   method: M,
   request: Streams[M][0],
@@ -63,21 +60,21 @@ export async function* stream<M extends keyof Streams>(
 ): AsyncGenerator<Streams[M][1]> {
   const response = await post(method, "application/connect+json", enveloped(JSON.stringify(request)), signal);
   if (!response.ok || response.body === null) {
-    throw refused(method, errorOf(await response.json().catch(() => null), response.status));
+    throw checked(method, errorOf(await response.json().catch(() => null), response.status));
   }
   const reader = response.body.getReader();
   let pending = new Uint8Array();
   try {
     for (;;) {
       const { done, value } = await reader.read();
-      if (done) throw new ApiError("The connection ended early.", "unavailable");
+      if (done) throw new ApiError("The connection closed unexpectedly.", "unavailable");
       pending = joined(pending, value);
       for (let message = firstOf(pending); message !== null; message = firstOf(pending)) {
         pending = pending.slice(message.size);
         const json: unknown = JSON.parse(message.text);
         if (message.isEnd) {
           const error = (json as { error?: unknown }).error;
-          if (error !== undefined) throw refused(method, errorOf(error, 200));
+          if (error !== undefined) throw checked(method, errorOf(error, 200));
           return;
         }
         yield json as Streams[M][1];
@@ -99,12 +96,13 @@ async function post(method: string, type: string, body: BodyInit, signal?: Abort
     });
   } catch (cause) {
     if (signal?.aborted) throw cause;
-    throw new ApiError("The service does not answer. Is it running?", "unavailable");
+    throw new ApiError("Cannot reach the service. Is it running?", "unavailable");
   }
 }
 
-function refused(method: string, error: ApiError): ApiError {
-  if (isUnauthenticated(error) && !askForSecrets.has(method)) for (const listener of signedOut) listener();
+/** The error, after the listeners were notified if it means that the session has ended. */
+function checked(method: string, error: ApiError): ApiError {
+  if (isUnauthenticated(error) && !secretChecks.has(method)) for (const listener of signedOut) listener();
   return error;
 }
 
@@ -119,11 +117,12 @@ interface ConnectError {
 
 function errorOf(body: unknown, status: number): ApiError {
   const { code, message, details = [] } = (body ?? {}) as ConnectError;
-  if (code === undefined) return new ApiError(`The service answered with status ${status}.`, "unknown");
+  if (code === undefined) return new ApiError(`The service answered with HTTP ${status}.`, "unknown");
   const info = details.find(({ type }) => type === "google.rpc.ErrorInfo")?.debug;
   return new ApiError(message ?? code, code, info?.reason, info?.metadata?.["param"]);
 }
 
+/** Connect's envelope: one byte of flags, four bytes of length, the message. */
 const endFlag = 2;
 const headBytes = 5;
 

@@ -1,29 +1,28 @@
-import type { ComponentType } from "preact";
-import { useEffect, useState } from "preact/hooks";
-import { call, isUnauthenticated } from "./api.js";
-import { go, hrefOf, usePlace } from "./location.js";
-import { Setup } from "./pages/setup.js";
-import { SignIn } from "./pages/sign-in.js";
-import { pages } from "./pages.js";
-import { useSession } from "./session.js";
+import { type ComponentType, render } from "preact";
+import { useCallback, useEffect, useState } from "preact/hooks";
+import { call, isUnauthenticated, onSignedOut } from "./api.js";
+import { go, hrefOf, useLocation } from "./location.js";
+import { Setup, SignIn } from "./pages/sign-in.js";
 import { useAction } from "./ui/action.js";
 import { Loading, Problem } from "./ui/feedback.js";
+import "./style.css";
+import "./ui/ui.css";
 
-/** Sign-in, or the navigation and one page. */
-export function App() {
-  const { page } = usePlace();
+/** The sign-in form, or the navigation and one page. */
+function App() {
+  const { page } = useLocation();
   const { state, error, signedIn, retry } = useSession();
   const enter = (): void => {
     signedIn();
     if (page === "setup" || page === "sign-in") go("", {}, true);
   };
   if (page === "setup") return <Setup onDone={enter} />;
-  if (state === "unknown") return error === null ? <Loading /> : <Unreached error={error} onRetry={retry} />;
-  if (state === "no") return <SignIn onDone={enter} />;
+  if (state === "unknown") return error === null ? <Loading /> : <Unreachable error={error} onRetry={retry} />;
+  if (state === "signed out") return <SignIn onDone={enter} />;
   return (
     <div class="frame">
       <a class="skip" href="#content">
-        Skip to the content
+        Skip to content
       </a>
       <Navigation page={page} />
       <main id="content" tabIndex={-1}>
@@ -33,8 +32,68 @@ export function App() {
   );
 }
 
-/** Nobody can tell yet whether somebody is signed in. */
-function Unreached(problem: { readonly error: Error; readonly onRetry: () => void }) {
+interface PageEntry {
+  /** Last segment of its path. */
+  readonly name: string;
+  readonly title: string;
+  /** Fetches the page's code, when the page is first shown. */
+  readonly load: () => Promise<ComponentType>;
+}
+
+/** In the order of the navigation. */
+const pages: readonly PageEntry[] = [
+  { name: "", title: "Overview", load: async () => (await import("./pages/overview/overview.js")).Overview },
+  { name: "keys", title: "API keys", load: async () => (await import("./pages/keys/keys.js")).Keys },
+  { name: "usage", title: "Usage", load: async () => (await import("./pages/usage/usage.js")).Usage },
+  { name: "models", title: "Models", load: async () => (await import("./pages/models/models.js")).Models },
+  {
+    name: "playground",
+    title: "Playground",
+    load: async () => (await import("./pages/playground/playground.js")).Playground,
+  },
+  { name: "webhooks", title: "Webhooks", load: async () => (await import("./pages/webhooks/webhooks.js")).Webhooks },
+  {
+    name: "deliveries",
+    title: "Deliveries",
+    load: async () => (await import("./pages/deliveries/deliveries.js")).Deliveries,
+  },
+  { name: "audit", title: "Audit", load: async () => (await import("./pages/audit/audit.js")).Audit },
+];
+
+interface Session {
+  readonly state: "unknown" | "signed out" | "signed in";
+  /** Why the state is still unknown; null while the request is pending and once it is known. */
+  readonly error: Error | null;
+  /** Call after a successful sign-in. */
+  readonly signedIn: () => void;
+  readonly retry: () => void;
+}
+
+/** Asks the service whether the browser is signed in: scripts cannot read the session cookie. */
+function useSession(): Session {
+  const [state, setState] = useState<Session["state"]>("unknown");
+  const [error, setError] = useState<Error | null>(null);
+  const ask = useCallback(() => {
+    setError(null);
+    call("unified.admin.v1.SessionService/ListSessions", {}).then(
+      () => setState("signed in"),
+      (thrown: Error) => {
+        // Other errors, such as an unavailable store, do not tell whether the session is valid.
+        if (isUnauthenticated(thrown)) setState("signed out");
+        else setError(thrown);
+      },
+    );
+  }, []);
+  useEffect(() => {
+    const unsubscribe = onSignedOut(() => setState("signed out"));
+    ask();
+    return unsubscribe;
+  }, []);
+  return { state, error, signedIn: () => setState("signed in"), retry: ask };
+}
+
+/** Shown while the session state cannot be determined. */
+function Unreachable(problem: { readonly error: Error; readonly onRetry: () => void }) {
   return (
     <main class="gate">
       <div class="card stack">
@@ -56,7 +115,7 @@ function Navigation({ page }: { readonly page: string }) {
     window.location.assign(hrefOf(""));
   });
   return (
-    <nav class="navigation" aria-label="Pages" data-open={isOpen}>
+    <nav class="navigation" aria-label="Main" data-open={isOpen}>
       <div class="brand">
         <span>Unified Inference</span>
         <button type="button" class="quiet menu" aria-expanded={isOpen} onClick={() => setOpen(!isOpen)}>
@@ -91,7 +150,7 @@ function Navigation({ page }: { readonly page: string }) {
   );
 }
 
-/** Loads the code of a page when it is first shown. */
+/** Loads a page's code when it is first shown. */
 function Page({ page }: { readonly page: string }) {
   const [shown, setShown] = useState<{ readonly name: string; readonly Content: ComponentType } | null>(null);
   const [error, setError] = useState<Error | null>(null);
@@ -101,10 +160,10 @@ function Page({ page }: { readonly page: string }) {
     document.title = `${entry?.title ?? "Not found"} · Unified Inference`;
     entry?.load().then(
       (Content) => setShown({ name: page, Content }),
-      () => setError(new Error("This page could not be loaded. Reload it: the service may have been updated.")),
+      () => setError(new Error("Failed to load this page. Reload the browser tab: the service may have been updated.")),
     );
   }, [page]);
-  if (entry === undefined) return <p class="empty">There is no such page.</p>;
+  if (entry === undefined) return <p class="empty">Page not found.</p>;
   if (error !== null) return <Problem error={error} />;
   if (shown === null || shown.name !== page) return <Loading />;
   const { Content } = shown;
@@ -115,3 +174,6 @@ function Page({ page }: { readonly page: string }) {
     </>
   );
 }
+
+const root = document.getElementById("app");
+if (root !== null) render(<App />, root);

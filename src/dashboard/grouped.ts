@@ -1,4 +1,4 @@
-/** The items by what `keyOf` says of them, in the order of their first. */
+/** Groups items by key, in order of first appearance. (`Map.groupBy` is newer than the browsers we support.) */
 export function grouped<T, K>(items: readonly T[], keyOf: (item: T) => K): ReadonlyMap<K, readonly T[]> {
   const groups = new Map<K, T[]>();
   for (const item of items) {

@@ -1,4 +1,4 @@
-/** What the dashboard asks: the RPCs by their names, with the JSON forms of their messages. */
+/** The RPCs that the dashboard calls, by name, with the JSON types of their messages. */
 import type * as apiKey from "../../gen/unified/admin/v1/api_key_service_pb.js";
 import type * as limit from "../../gen/unified/admin/v1/limit_service_pb.js";
 import type * as modelAdmin from "../../gen/unified/admin/v1/model_admin_service_pb.js";
@@ -113,7 +113,7 @@ export interface Methods {
   ];
 }
 
-/** Request and each response of the RPCs that stream. */
+/** Request and streamed response of each server-streaming RPC. */
 export interface Streams {
   "unified.admin.v1.SystemService/WatchOverview": [Nothing, system.WatchOverviewResponseJson];
   "unified.admin.v1.ModelAdminService/PullModel": [modelAdmin.PullModelRequestJson, modelAdmin.PullModelResponseJson];

@@ -1,32 +1,24 @@
 import { useCallback, useEffect, useRef, useState } from "preact/hooks";
 
-/** How often to read again what changes with every request, and nobody waits for. */
-export const slowlyMs = 30_000;
+/** Refresh interval of data that changes with every request but is not urgent. */
+export const slowRefreshMs = 30_000;
 
 export interface Data<T> {
-  /** What was read last of what is asked for now; null before the first answer. */
+  /** The last value read for the current `deps`; null before the first answer. */
   readonly value: T | null;
-  /** Why the last reading failed; null when it did not. */
+  /** Why the last read failed; null if it succeeded. */
   readonly error: Error | null;
-  /** Reads again. */
   readonly reload: () => void;
 }
 
-/** What was read, with what it was asked for: it must never stand under the name of something else. */
-interface Reading<T> {
-  readonly deps: readonly unknown[] | null;
-  readonly value: T | null;
-  readonly error: Error | null;
-}
-
 /**
- * Reads at once, again when one of `deps` changes, and every `everyMs` while the page can be seen. What was read stays
- * until something newer is there or `deps` change; a later reading that ends first wins.
+ * Reads now, again when one of `deps` changes, and every `refreshMs` while the tab is visible. A value stays until a
+ * newer one arrives or `deps` change.
  */
 export function useData<T>(
   read: (signal: AbortSignal) => Promise<T>,
   deps: readonly unknown[],
-  everyMs: number | null = null,
+  refreshMs: number | null = null,
 ): Data<T> {
   const [last, setLast] = useState<Reading<T>>({ deps: null, value: null, error: null });
   const [round, setRound] = useState(0);
@@ -48,25 +40,50 @@ export function useData<T>(
       later();
     };
     const later = (): void => {
-      if (everyMs === null) return;
-      timer = setTimeout(() => (document.hidden ? later() : void once()), everyMs);
+      if (refreshMs === null) return;
+      timer = setTimeout(() => (document.hidden ? later() : void once()), refreshMs);
     };
     void once();
     return () => {
       stop.abort();
       clearTimeout(timer);
     };
-  }, [...deps, round, everyMs]);
+  }, [...deps, round, refreshMs]);
   const value = valueFor(last, deps);
   const error = isOf(last, deps) ? last.error : null;
   return { value, error, reload: useCallback(() => setRound((before) => before + 1), []) };
+}
+
+const busyRefreshMs = 2_000;
+const idleRefreshMs = 10_000;
+
+/** Like `useData`, refreshing often while `isBusy` says that the value is about to change. */
+export function useLiveData<T>(
+  read: (signal: AbortSignal) => Promise<T>,
+  deps: readonly unknown[],
+  isBusy: (value: T) => boolean,
+): Data<T> {
+  const [busy, setBusy] = useState(true);
+  const readAndCheck = async (signal: AbortSignal): Promise<T> => {
+    const value = await read(signal);
+    setBusy(isBusy(value));
+    return value;
+  };
+  return useData(readAndCheck, deps, busy ? busyRefreshMs : idleRefreshMs);
+}
+
+/** A value with the `deps` it was read for, so that it is never shown for others. */
+interface Reading<T> {
+  readonly deps: readonly unknown[] | null;
+  readonly value: T | null;
+  readonly error: Error | null;
 }
 
 function valueFor<T>(reading: Reading<T>, deps: readonly unknown[]): T | null {
   return isOf(reading, deps) ? reading.value : null;
 }
 
-/** As the hooks compare: one by one, by identity. */
+/** Compares one by one, by identity, as hooks do. */
 function isOf(reading: Reading<unknown>, deps: readonly unknown[]): boolean {
   return reading.deps?.every((dep, index) => Object.is(dep, deps[index])) ?? false;
 }

@@ -17,7 +17,7 @@ function visitAudit(): Promise<Visit> {
   return visitPage(dashboard, "audit");
 }
 
-/** Signed out, a page asks for the password. */
+/** A signed-out page shows the sign-in form. */
 const isSignedOut = ({ page }: Visit) => page.getByRole("button", { name: "Sign in" }).waitFor();
 
 /** A store may be slow. */
@@ -26,15 +26,15 @@ const eventuallyRead = { timeout: 20_000 };
 const focusedText = (page: Page) => page.evaluate(() => document.activeElement?.textContent);
 
 // Needs Debian's Chromium.
-describe.skipIf(!hasChromium).each(storesByTier)("audit and sessions in a browser, state in %s", (store) => {
+describe.skipIf(!hasChromium).each(storesByTier)("audit page, state in %s", (store) => {
   beforeAll(async () => {
     dashboard = await startDashboardOn(store, { env: { UIS_ADMIN_PASSWORD: password } });
   });
   afterAll(() => dashboard?.close());
 
-  it("what an administrator does is listed with who, from where, what and its details (KEY-23, SEC-30)", async () => {
+  it("the audit log lists actor, address, action and details (KEY-23, SEC-30)", async () => {
     const { page } = await visitAudit();
-    await page.getByRole("link", { name: "API Keys" }).click();
+    await page.getByRole("link", { name: "API keys" }).click();
     await page.getByRole("button", { name: "Create key" }).click();
     await page.getByLabel("Name").fill("audited");
     await page.getByRole("dialog").getByRole("button", { name: "Create key" }).click();
@@ -43,35 +43,35 @@ describe.skipIf(!hasChromium).each(storesByTier)("audit and sessions in a browse
     await page.getByRole("link", { name: "Audit" }).click();
     const record = page.getByRole("row").filter({ hasText: "api_key.create" }).first();
     await record.getByText(/details$/).click();
-    expect(await record.innerText()).toMatch(/session from 127\.0\.0\.1[\s\S]*key_[\s\S]*ok[\s\S]*audited/);
+    expect(await record.innerText()).toMatch(/Session from 127\.0\.0\.1[\s\S]*key_[\s\S]*OK[\s\S]*audited/);
     expect(await page.content()).not.toContain(secret);
     expect(await accessibilityFaults(page)).toEqual([]);
     await takePictures(page, "audit");
     expect(await keyboardFaults(page)).toEqual([]);
   });
 
-  it("a session is ended from another one (KEY-22)", async () => {
+  it("a session can be revoked from another one (KEY-22)", async () => {
     const stolen = await visitAudit();
-    await stolen.page.getByText("this one").waitFor();
+    await stolen.page.getByText("This session").waitFor();
     const { page } = await visitAudit();
-    const others = page.getByRole("button", { name: "End the session from 127.0.0.1" });
+    const others = page.getByRole("button", { name: "Revoke session from 127.0.0.1" });
     await others.first().click();
-    await page.getByRole("dialog").getByRole("button", { name: "End" }).click();
+    await page.getByRole("dialog").getByRole("button", { name: "Revoke" }).click();
     await page.getByRole("dialog").waitFor({ state: "detached" });
-    await expect.poll(() => focusedText(page)).toBe("Who is signed in");
+    await expect.poll(() => focusedText(page)).toBe("Active sessions");
     await stolen.page.reload();
     await isSignedOut(stolen);
   });
 
-  it("who is signed in and what was done are read again while the page is open (KEY-22, KEY-23)", async () => {
+  it("sessions and audit log refresh while the page is open (KEY-22, KEY-23)", async () => {
     const { page, go } = await visitPage(dashboard, null);
     await page.clock.install();
     await go("audit");
-    await page.getByText("this one").waitFor();
-    const ends = page.getByRole("button", { name: "End the session" });
-    const acts = page.getByRole("row").filter({ hasText: "api_key.create" });
-    await acts.first().waitFor();
-    const [endsBefore, actsBefore] = [await ends.count(), await acts.count()];
+    await page.getByText("This session").waitFor();
+    const revokes = page.getByRole("button", { name: "Revoke session" });
+    const records = page.getByRole("row").filter({ hasText: "api_key.create" });
+    await records.first().waitFor();
+    const [revokesBefore, recordsBefore] = [await revokes.count(), await records.count()];
     const later = await visitPage(dashboard, null);
     await later.go("keys");
     await later.page.getByRole("button", { name: "Create key" }).click();
@@ -81,57 +81,57 @@ describe.skipIf(!hasChromium).each(storesByTier)("audit and sessions in a browse
     await expect
       .poll(async () => {
         await page.clock.fastForward(30_000);
-        return [await ends.count(), await acts.count()];
+        return [await revokes.count(), await records.count()];
       }, eventuallyRead)
-      .toEqual([endsBefore + 1, actsBefore + 1]);
+      .toEqual([revokesBefore + 1, recordsBefore + 1]);
   });
 
-  it("a wrong password as it is changes nothing and ends no session (SEC-19)", async () => {
+  it("a wrong current password changes nothing and ends no session (SEC-19)", async () => {
     const { page } = await visitAudit();
     await page.getByRole("button", { name: "Change password" }).click();
     const dialog = page.getByRole("dialog");
-    await dialog.getByLabel("Password as it is").fill("not this password");
+    await dialog.getByLabel("Current password").fill("not this password");
     await dialog.getByLabel("New password").fill(nextPassword);
-    await dialog.getByLabel("The same again").fill(nextPassword);
+    await dialog.getByLabel("Confirm password").fill(nextPassword);
     await dialog.getByRole("button", { name: "Change password" }).click();
-    await dialog.getByText("The password is not right.", { exact: true }).waitFor();
+    await dialog.getByText("Incorrect password.", { exact: true }).waitFor();
     await page.keyboard.press("Escape");
-    await page.getByText("this one").waitFor();
+    await page.getByText("This session").waitFor();
   });
 
-  it("a session that has ended meanwhile cannot change the password and is asked to sign in (SEC-19)", async () => {
+  it("an ended session cannot change the password and leads to the sign-in (SEC-19)", async () => {
     const visit = await visitAudit();
     const { page } = visit;
     await page.getByRole("button", { name: "Change password" }).click();
     const dialog = page.getByRole("dialog");
-    await dialog.getByLabel("Password as it is").fill(password);
+    await dialog.getByLabel("Current password").fill(password);
     await dialog.getByLabel("New password").fill(nextPassword);
-    await dialog.getByLabel("The same again").fill(nextPassword);
+    await dialog.getByLabel("Confirm password").fill(nextPassword);
     await page.context().clearCookies();
     await dialog.getByRole("button", { name: "Change password" }).click();
     await isSignedOut(visit);
   });
 
-  it("another password ends all other sessions and is the one that signs in (SEC-19)", async () => {
+  it("a new password ends all other sessions and signs in (SEC-19)", async () => {
     const other = await visitAudit();
-    await other.page.getByText("this one").waitFor();
+    await other.page.getByText("This session").waitFor();
     const { page } = await visitAudit();
     await page.getByRole("button", { name: "Change password" }).click();
     const dialog = page.getByRole("dialog");
-    await dialog.getByLabel("Password as it is").fill(password);
+    await dialog.getByLabel("Current password").fill(password);
     await dialog.getByLabel("New password").fill(nextPassword);
-    await dialog.getByLabel("The same again").fill("not the same text");
+    await dialog.getByLabel("Confirm password").fill("not the same text");
     expect(await accessibilityFaults(page)).toEqual([]);
     await takePictures(page, "change-password");
     await dialog.getByRole("button", { name: "Change password" }).click();
-    await dialog.getByText("The two passwords are not the same.").waitFor();
-    await dialog.getByLabel("The same again").fill(nextPassword);
+    await dialog.getByText("The passwords do not match.").waitFor();
+    await dialog.getByLabel("Confirm password").fill(nextPassword);
     await dialog.getByRole("button", { name: "Change password" }).click();
     await dialog.waitFor({ state: "detached" });
-    await page.getByText("this one").waitFor();
+    await page.getByText("This session").waitFor();
     await other.page.reload();
     await isSignedOut(other);
-    await other.page.getByLabel("Password of the administrator").fill(nextPassword);
+    await other.page.getByLabel("Administrator password").fill(nextPassword);
     await other.page.getByRole("button", { name: "Sign in" }).click();
     await other.page.getByRole("heading", { level: 1, name: "Audit" }).waitFor();
   });

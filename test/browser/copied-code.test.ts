@@ -13,8 +13,8 @@ const awkward = `It's "$HOME" \`id\` \\n, true?`;
 
 /** Python's packages need a virtual environment, which the short tier does not make. */
 const languages = byTier<readonly CopiedLanguage[]>({
-  ci: ["curl", "gRPC, with buf curl", "TypeScript"],
-  long: ["curl", "gRPC, with buf curl", "TypeScript", "Python"],
+  ci: ["curl", "gRPC (buf curl)", "TypeScript"],
+  long: ["curl", "gRPC (buf curl)", "TypeScript", "Python"],
 });
 
 let dashboard: DashboardRun;
@@ -40,7 +40,7 @@ const joined = (printed: string): string =>
     .join("");
 
 // Needs Debian's Chromium.
-describe.skipIf(!hasChromium)("code that is copied from the playground", () => {
+describe.skipIf(!hasChromium)("code copied from the playground", () => {
   beforeAll(async () => {
     dashboard = await startDashboard({ config: { models } });
     visit = await dashboard.visitSignedIn({ permissions: ["clipboard-read", "clipboard-write"] });
@@ -49,7 +49,7 @@ describe.skipIf(!hasChromium)("code that is copied from the playground", () => {
 
   const run = async (language: CopiedLanguage) => runCopied(language, await copy(language), dashboard.service.key);
 
-  it.for(languages)("asks in a chat what was asked here: %s", async (language) => {
+  it.for(languages)("repeats a chat request: %s", async (language) => {
     await visit.go("playground?model=echo");
     await visit.page.getByLabel("Message").fill(awkward);
     const printed = await run(language);
@@ -57,15 +57,15 @@ describe.skipIf(!hasChromium)("code that is copied from the playground", () => {
     expect(visit.complaints).toEqual(noComplaints);
   });
 
-  it.each(["curl", "gRPC, with buf curl"] as const)("goes on with a text: %s", async (language) => {
+  it.each(["curl", "gRPC (buf curl)"] as const)("repeats a completion request: %s", async (language) => {
     await visit.go("playground?model=echo&mode=completions");
-    await visit.page.getByLabel("Text to go on with").fill(awkward);
+    await visit.page.getByLabel("Prompt").fill(awkward);
     expect(joined(await run(language))).toContain(awkward);
   });
 
-  it.each(["curl", "gRPC, with buf curl"] as const)("makes vectors: %s", async (language) => {
+  it.each(["curl", "gRPC (buf curl)"] as const)("repeats an embedding request: %s", async (language) => {
     await visit.go("playground?model=embed&mode=embeddings");
-    await visit.page.getByLabel("Texts, one a line").fill("one\ntwo");
+    await visit.page.getByLabel("Input").fill("one\ntwo");
     const answer = JSON.parse(await run(language)) as { embeddings?: { data: unknown[] }; data?: unknown[] };
     expect(answer.embeddings?.data ?? answer.data).toHaveLength(2);
   });

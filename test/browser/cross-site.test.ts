@@ -34,7 +34,7 @@ async function attack(page: Page, shape: Shape, aim: Aim): Promise<void> {
 }
 
 // Needs Debian's Chromium.
-describe.skipIf(!hasChromium)("foreign pages while the administrator is signed in", () => {
+describe.skipIf(!hasChromium)("cross-site requests while the administrator is signed in", () => {
   beforeAll(async () => {
     const hosts = ["evil.example", "rebound.example"].map((host) => `MAP ${host} 127.0.0.1`).join(",");
     dashboard = await startDashboard({ browserArgs: [`--host-resolver-rules=${hosts}`] });
@@ -51,7 +51,7 @@ describe.skipIf(!hasChromium)("foreign pages while the administrator is signed i
     await dashboard?.close();
   });
 
-  it("the very request works from a page of the dashboard: the tests below can fail", async () => {
+  it("the same request succeeds from a dashboard page, so the tests below can fail", async () => {
     const before = await kept();
     await visit.go("");
     await attack(visit.page, shapes["fetch of JSON"], aimAt(dashboard.service.http));
@@ -74,7 +74,7 @@ describe.skipIf(!hasChromium)("foreign pages while the administrator is signed i
     });
   });
 
-  it("a name that was made to point here has no session here, whatever it asks (SEC-20)", async () => {
+  it("a rebound DNS name has no session (SEC-20)", async () => {
     const { port } = new URL(dashboard.service.http);
     const rebound = `http://rebound.example:${port}`;
     await attacker.goto(`${rebound}/health`);
@@ -83,7 +83,7 @@ describe.skipIf(!hasChromium)("foreign pages while the administrator is signed i
     expect(await kept()).toEqual(before);
   });
 
-  it("no page can show the dashboard in a frame, or hold on to its window (SEC-20)", async () => {
+  it("no page can frame the dashboard or keep a handle on its window (SEC-20)", async () => {
     await attacker.goto(`http://evil.example:${portOf(foreign)}/`);
     const { framed, opened } = await attacker.evaluate(async (url) => {
       const frame = document.createElement("iframe");

@@ -47,7 +47,7 @@ async function startAccount(account: string): Promise<{ readonly key: string; re
 }
 
 // Needs Debian's Chromium.
-describe.skipIf(!hasChromium).each(storesByTier)("deliveries in a browser, state in %s", (store) => {
+describe.skipIf(!hasChromium).each(storesByTier)("deliveries page, state in %s", (store) => {
   beforeAll(async () => {
     receiver = await startReceiver();
     const webhooks = { allow_http: true, allow_private_cidrs: ["127.0.0.0/8"], retry_delays: ["4s"] };
@@ -63,20 +63,20 @@ describe.skipIf(!hasChromium).each(storesByTier)("deliveries in a browser, state
     visit = await visitPage(dashboard, "deliveries");
   });
 
-  it("a list without deliveries says what makes one (WH-45)", async () => {
-    await visit.page.getByText("Nothing was delivered yet.").waitFor();
+  it("an empty list says how to get deliveries (WH-45)", async () => {
+    await visit.page.getByText("No deliveries yet.").waitFor();
   });
 
-  it("a failing delivery is seen in each of its states, is retried by hand, and arrives (WH-29, WH-45, WH-46)", async () => {
+  it("a failing delivery shows each of its states, and a manual retry delivers it (WH-29, WH-45, WH-46)", async () => {
     const { page } = visit;
     receiver.answerWith({ status: 500, body: "<script>alert(1)</script>", afterMs: slowAnswerMs });
     await makeEvent();
-    for (const state of ["delivery attempted", "awaiting retry", "delivery attempted", "permanently failed"]) {
+    for (const state of ["Delivery attempted", "Awaiting retry", "Delivery attempted", "Permanently failed"]) {
       await badge(state).waitFor({ timeout: 15_000 });
     }
-    await page.getByText("all retries were used").waitFor();
+    await page.getByText("All retries failed").waitFor();
     await page.getByRole("link", { name: /^request\.completed, delivery dlv_/ }).click();
-    await page.getByText("Text of the answer").first().click();
+    await page.getByText("Response body").first().click();
     expect(await page.locator("td pre").first().innerText()).toBe("<script>alert(1)</script>");
     expect(await accessibilityFaults(page)).toEqual([]);
     await takePictures(page, "delivery-failed");
@@ -86,92 +86,92 @@ describe.skipIf(!hasChromium).each(storesByTier)("deliveries in a browser, state
     expect(await accessibilityFaults(page)).toEqual([]);
     await takePictures(page, "delivery-retry");
     await dialog().getByRole("button", { name: "Retry now" }).click();
-    await badge("delivered").waitFor();
+    await badge("Delivered").waitFor();
     expect(await page.getByRole("row").count()).toBe(1 + 3);
-    expect(await page.getByRole("row").last().innerText()).toContain("by hand");
+    expect(await page.getByRole("row").last().innerText()).toContain("Manual");
     expect(receiver.requests).toHaveLength(3);
   });
 
-  it("what has arrived is sent again only after a question (WH-47)", async () => {
+  it("a successful delivery is resent only after confirmation (WH-47)", async () => {
     const { page } = visit;
     const before = receiver.requests.length;
     await page.getByRole("link", { name: /^request\.completed, delivery dlv_/ }).click();
-    await page.getByRole("button", { name: "Send again" }).click();
-    await dialog().getByText("It has arrived already.").waitFor();
+    await page.getByRole("button", { name: "Resend" }).click();
+    await dialog().getByText("This delivery succeeded.").waitFor();
     expect(receiver.requests).toHaveLength(before);
-    await dialog().getByRole("button", { name: "Send again" }).click();
+    await dialog().getByRole("button", { name: "Resend" }).click();
     await receiver.until(before + 1);
   });
 
-  it("the filter stands in the address and holds after a reload (WH-45)", async () => {
+  it("the filter is kept in the URL and survives a reload (WH-45)", async () => {
     const { page } = visit;
-    await page.getByLabel("State").selectOption("delivered");
-    await page.getByRole("button", { name: "Filter", exact: true }).click();
-    await badge("delivered").waitFor();
+    await page.getByLabel("Status").selectOption("Delivered");
+    await page.getByRole("button", { name: "Apply", exact: true }).click();
+    await badge("Delivered").waitFor();
     expect(new URL(page.url()).searchParams.get("state")).toBe("delivered");
-    await page.getByLabel("State").selectOption("permanently failed");
-    await page.getByRole("button", { name: "Filter", exact: true }).click();
-    await page.getByText("No delivery fits this filter.").waitFor();
+    await page.getByLabel("Status").selectOption("Permanently failed");
+    await page.getByRole("button", { name: "Apply", exact: true }).click();
+    await page.getByText("No deliveries match this filter.").waitFor();
     await page.reload();
-    await page.getByText("No delivery fits this filter.").waitFor();
-    expect(await page.getByLabel("State").inputValue()).toBe("permanently_failed");
-    await page.getByRole("button", { name: "Show all" }).click();
-    await badge("delivered").waitFor();
+    await page.getByText("No deliveries match this filter.").waitFor();
+    expect(await page.getByLabel("Status").inputValue()).toBe("permanently_failed");
+    await page.getByRole("button", { name: "Clear" }).click();
+    await badge("Delivered").waitFor();
   });
 
-  it("a range is replayed, and the same call tells how far it is (WH-48)", async () => {
+  it("a time range is replayed, and repeating the call shows the progress (WH-48)", async () => {
     const { page } = visit;
     const before = receiver.requests.length;
-    await page.getByRole("button", { name: "Replay a range" }).click();
+    await page.getByRole("button", { name: "Replay deliveries" }).click();
     const endpointId = await page.locator("datalist option").first().getAttribute("value");
     await dialog()
       .getByLabel("Endpoint")
       .fill(endpointId ?? "");
     await dialog().getByLabel("Created from").fill("2020-01-01T00:00");
-    await dialog().getByText("Also what was delivered.").click();
+    await dialog().getByText("Include delivered ones.").click();
     expect(await accessibilityFaults(page)).toEqual([]);
     await takePictures(page, "replay");
     await dialog().getByRole("button", { name: "Replay", exact: true }).click();
-    await dialog().getByText("1 queued by this call.").waitFor();
+    await dialog().getByText("1 queued now.").waitFor();
     await receiver.until(before + 1);
-    await dialog().getByRole("button", { name: "See how far it is" }).click();
-    await dialog().getByText("0 queued by this call. Of the whole replay 1 delivered").waitFor();
-    await dialog().getByRole("link", { name: "Show its deliveries" }).click();
+    await dialog().getByRole("button", { name: "Refresh" }).click();
+    await dialog().getByText("0 queued now. Whole replay: 1 delivered").waitFor();
+    await dialog().getByRole("link", { name: "Show deliveries" }).click();
     await dialog().waitFor({ state: "detached" });
     expect(new URL(page.url()).searchParams.get("replay")).toMatch(/^rpl_/);
   });
 
-  it("every part of the page can be read and reached", async () => {
+  it("every part of the page is accessible and reachable by keyboard", async () => {
     const { page } = visit;
     receiver.answerWith({ status: 500 });
     await makeEvent();
-    await badge("awaiting retry").waitFor();
+    await badge("Awaiting retry").waitFor();
     expect(await accessibilityFaults(page)).toEqual([]);
     await takePictures(page, "deliveries");
     expect(await keyboardFaults(page)).toEqual([]);
   });
 
-  it("a replay names the account, for an endpoint is found only in its own (WH-48)", async () => {
+  it("a replay needs the account that owns the endpoint (WH-48)", async () => {
     const { page } = visit;
     const { key, endpointId } = await startAccount("branch");
     receiver.answerWith({ status: 200 });
     const before = receiver.requests.length;
     await makeEvent(key);
     await receiver.until(before + 1);
-    await page.getByRole("button", { name: "Replay a range" }).click();
+    await page.getByRole("button", { name: "Replay deliveries" }).click();
     await dialog().getByLabel("Account").fill("branch");
     await dialog().locator(`datalist option[value="${endpointId}"]`).waitFor({ state: "attached" });
     await dialog().getByLabel("Endpoint").fill(endpointId);
     await dialog().getByLabel("Created from").fill("2020-01-01T00:00");
-    await dialog().getByText("Also what was delivered.").click();
+    await dialog().getByText("Include delivered ones.").click();
     await dialog().getByRole("button", { name: "Replay", exact: true }).click();
-    await dialog().getByText("1 queued by this call.").waitFor();
+    await dialog().getByText("1 queued now.").waitFor();
     await visit.go("deliveries?account=branch");
-    await page.getByRole("button", { name: "Replay a range" }).click();
+    await page.getByRole("button", { name: "Replay deliveries" }).click();
     expect(await dialog().getByLabel("Account").inputValue()).toBe("branch");
   });
 
-  it("a retry that can only fail is not offered, and of a disabled endpoint it says what comes first (WH-46)", async () => {
+  it("a retry that cannot succeed is not offered, and a disabled endpoint must be enabled first (WH-46)", async () => {
     const { page } = visit;
     const { key, endpointId } = await startAccount("closing");
     receiver.answerWith({ status: 500 });
@@ -182,9 +182,9 @@ describe.skipIf(!hasChromium).each(storesByTier)("deliveries in a browser, state
     await dialog().waitFor({ state: "detached" });
 
     await visit.go("deliveries?account=closing");
-    await badge("permanently failed").waitFor();
+    await badge("Permanently failed").waitFor();
     await page.getByRole("button", { name: "Retry " }).click();
-    await dialog().getByText("Nothing is sent to an endpoint that is disabled.").waitFor();
+    await dialog().getByText("The endpoint is disabled.").waitFor();
     expect(await dialog().getByRole("button", { name: "Retry now" }).count()).toBe(0);
     expect(await accessibilityFaults(page)).toEqual([]);
     expect(await keyboardFaults(page)).toEqual([]);
@@ -200,10 +200,10 @@ describe.skipIf(!hasChromium).each(storesByTier)("deliveries in a browser, state
     const { api } = dashboard.service;
     await fetch(`${api}/webhooks/${endpointId}`, { method: "DELETE", headers: { authorization: `Bearer ${key}` } });
     await visit.go("deliveries?account=closing");
-    await page.getByText("the endpoint was deleted").waitFor();
+    await page.getByText("Endpoint deleted").waitFor();
     const retry = page.getByRole("button", { name: "Retry " });
     expect(await retry.count()).toBe(1);
     await retry.click();
-    await dialog().getByText("The endpoint was deleted. Nothing can be sent to it any more.").waitFor();
+    await dialog().getByText("The endpoint was deleted, so this delivery cannot be sent.").waitFor();
   });
 });

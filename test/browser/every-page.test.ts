@@ -9,32 +9,32 @@ import { keyboardFaults } from "../support/browser/keyboard.js";
 
 interface PageWalk {
   readonly page: string;
-  /** Also the name of its pictures. */
+  /** Its heading. */
   readonly title: string;
   readonly charts: number;
-  /** Buttons that open a window; of several of a kind the first. */
-  readonly windows: readonly RegExp[];
+  /** Buttons that open a dialog; of several equal ones the first. */
+  readonly dialogs: readonly RegExp[];
 }
 
 const walks: readonly PageWalk[] = [
   {
     page: "keys",
-    title: "API Keys",
+    title: "API keys",
     charts: 0,
-    windows: [/^Create key$/, /^Change /, /^Rotate /, /^Revoke /],
+    dialogs: [/^Create key$/, /^Edit /, /^Rotate /, /^Revoke /],
   },
-  { page: "usage", title: "Usage", charts: 1, windows: [/^Add threshold$/, /^Change/, /^Delete/] },
-  { page: "models", title: "Models", charts: 0, windows: [/^Pull a model$/, /^Remove /] },
-  { page: "playground", title: "Playground", charts: 0, windows: [] },
+  { page: "usage", title: "Usage", charts: 1, dialogs: [/^Add threshold$/, /^Edit/, /^Delete/] },
+  { page: "models", title: "Models", charts: 0, dialogs: [/^Pull a model$/, /^Remove /] },
+  { page: "playground", title: "Playground", charts: 0, dialogs: [] },
   {
     page: "webhooks",
     title: "Webhooks",
     charts: 0,
-    windows: [/^Add endpoint$/, /^Change/, /^Rotate secret/, /^Send test event/, /^Disable/, /^Delete/],
+    dialogs: [/^Add endpoint$/, /^Edit/, /^Rotate secret/, /^Send test event/, /^Disable/, /^Delete/],
   },
-  { page: "deliveries", title: "Deliveries", charts: 0, windows: [/^Retry/, /^Replay a range$/] },
-  { page: "audit", title: "Audit", charts: 0, windows: [/^Change password$/, /^End the session/] },
-  { page: "", title: "Overview", charts: 1, windows: [] },
+  { page: "deliveries", title: "Deliveries", charts: 0, dialogs: [/^Retry/, /^Replay deliveries$/] },
+  { page: "audit", title: "Audit", charts: 0, dialogs: [/^Change password$/, /^Revoke session/] },
+  { page: "", title: "Overview", charts: 1, dialogs: [] },
 ];
 
 let visit: Visit;
@@ -57,7 +57,7 @@ function tooWide(): string[] {
     .map((part) => `${part.tagName} ${part.className}: ${part.scrollWidth - part.clientWidth}`);
 }
 
-/** One window: it can be read, holds the focus, closes with Escape, and gives the focus back. */
+/** Opens a dialog: it is accessible, traps the focus, closes with Escape and restores the focus. */
 async function walkThrough(page: Page, name: RegExp): Promise<void> {
   const opener = page.locator("main").getByRole("button", { name }).first();
   await opener.focus();
@@ -82,7 +82,7 @@ describe.skipIf(!hasChromium)("every page after a week of use", () => {
   });
   afterAll(() => company?.close());
 
-  it.each(walks)("$title is readable in both colour schemes and walked by keyboard alone", async (walk) => {
+  it.each(walks)("$title is accessible in both colour schemes and by keyboard alone", async (walk) => {
     const page = await open(walk);
     expect(await page.getByRole("alert").count()).toBe(0);
     expect(await accessibilityFaults(page)).toEqual([]);
@@ -90,29 +90,29 @@ describe.skipIf(!hasChromium)("every page after a week of use", () => {
     expect(visit.complaints).toEqual(noComplaints);
   });
 
-  it.each(walks.filter(({ windows }) => windows.length > 0))(
-    "the windows of $title keep the focus and give it back",
+  it.each(walks.filter(({ dialogs }) => dialogs.length > 0))(
+    "the dialogs of $title trap the focus and restore it",
     async (walk) => {
       const page = await open(walk);
-      for (const name of walk.windows) await walkThrough(page, name);
+      for (const name of walk.dialogs) await walkThrough(page, name);
       expect(visit.complaints).toEqual(noComplaints);
     },
   );
 
   it.each(walks.filter(({ charts }) => charts > 0))(
-    "each chart of $title has a table that is no picture",
+    "each chart of $title has a table of the same numbers",
     async (walk) => {
       const page = await open(walk);
       const charts = page.getByRole("img");
       await charts.first().waitFor();
       expect(await charts.count()).toBe(walk.charts);
-      expect(await charts.first().getAttribute("aria-label")).toMatch(/the tables? .* (has|have) the numbers\.$/);
+      expect(await charts.first().getAttribute("aria-label")).toMatch(/The tables? .* (has|have) the same data\.$/);
       const numbers = page.getByRole("table").getByRole("cell").filter({ hasText: /\d/ });
       expect(await numbers.count()).toBeGreaterThan(0);
     },
   );
 
-  it.each([1280, 360])("nothing has to be moved sideways in a window of %i pixels", async (width) => {
+  it.each([1280, 360])("nothing scrolls sideways in a window of %i pixels", async (width) => {
     const { page } = visit;
     const before = page.viewportSize();
     await page.setViewportSize({ width, height: 740 });
@@ -125,7 +125,7 @@ describe.skipIf(!hasChromium)("every page after a week of use", () => {
 });
 
 // Needs Debian's Chromium.
-describe.skipIf(!hasChromium)("every page of a service that nobody has used yet", () => {
+describe.skipIf(!hasChromium)("every page of an unused service", () => {
   let unused: DashboardRun;
 
   beforeAll(async () => {
@@ -134,7 +134,7 @@ describe.skipIf(!hasChromium)("every page of a service that nobody has used yet"
   });
   afterAll(() => unused?.close());
 
-  it.each(walks)("$title is readable and says what to do next", async (walk) => {
+  it.each(walks)("$title is accessible and has no errors", async (walk) => {
     const page = await open(walk);
     expect(await accessibilityFaults(page)).toEqual([]);
     expect(visit.complaints).toEqual(noComplaints);

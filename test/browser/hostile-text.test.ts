@@ -45,7 +45,7 @@ async function rpc(path: string, message: object): Promise<void> {
 }
 
 // Needs Debian's Chromium.
-describe.skipIf(!hasChromium)("texts that would be scripts", () => {
+describe.skipIf(!hasChromium)("text that could run as script", () => {
   beforeAll(async () => {
     const webhooks = { allow_http: true, allow_private_cidrs: ["127.0.0.0/8"], endpoints_max: 200 };
     const models = [{ id: "echo", engine: "scripted" }];
@@ -54,7 +54,7 @@ describe.skipIf(!hasChromium)("texts that would be scripts", () => {
   });
   afterAll(() => dashboard?.close());
 
-  it("names of keys are shown as they are, in the list, in the record and among the choices of other pages (SEC-21)", async () => {
+  it("names of keys are shown as text on all pages (SEC-21)", async () => {
     for (const name of names) await rpc("admin.v1.ApiKeyService/CreateApiKey", { name, scope: "SCOPE_READ" });
     await visit.go("keys");
     expect(unseen(names, await readThrough())).toEqual([]);
@@ -65,7 +65,7 @@ describe.skipIf(!hasChromium)("texts that would be scripts", () => {
     expect([await hasRun(), visit.complaints]).toEqual([false, noComplaints]);
   });
 
-  it("so are addresses and descriptions of endpoints (SEC-21)", async () => {
+  it("URLs and descriptions of endpoints are shown as text (SEC-21)", async () => {
     for (const description of hostileTexts) {
       const url = `http://127.0.0.1:9999/?${encodeURIComponent(description)}`;
       await createEndpoint({ url, description, events: ["request.failed"] });
@@ -77,7 +77,7 @@ describe.skipIf(!hasChromium)("texts that would be scripts", () => {
     expect([await hasRun(), visit.complaints]).toEqual([false, noComplaints]);
   });
 
-  it("so is what a receiver answers (WH-43, SEC-21)", async () => {
+  it("responses of receivers are shown as text (WH-43, SEC-21)", async () => {
     const [answer = ""] = hostileTexts;
     const receiver = await startReceiver({ answer: { status: 500, body: answer } });
     onTestFinished(() => receiver.close());
@@ -91,7 +91,7 @@ describe.skipIf(!hasChromium)("texts that would be scripts", () => {
     expect([await hasRun(), visit.complaints]).toEqual([false, noComplaints]);
   });
 
-  it("so is what a model says, and what it is asked (SEC-21)", { timeout: 120_000 }, async () => {
+  it("prompts and answers are shown as text (SEC-21)", { timeout: 120_000 }, async () => {
     const { page } = visit;
     for (let from = 0; from < hostileTexts.length; from += messageTexts) {
       const asked = hostileTexts.slice(from, from + messageTexts);

@@ -41,7 +41,7 @@ async function statusWith(secret: string): Promise<number> {
 }
 
 // Needs Debian's Chromium.
-describe.skipIf(!hasChromium).each(storesByTier)("API keys in a browser, state in %s", (store) => {
+describe.skipIf(!hasChromium).each(storesByTier)("API keys page, state in %s", (store) => {
   beforeAll(async () => {
     dashboard = await startDashboardOn(store);
   });
@@ -51,7 +51,7 @@ describe.skipIf(!hasChromium).each(storesByTier)("API keys in a browser, state i
     visit = await visitPage(dashboard, "keys", { permissions: ["clipboard-read", "clipboard-write"] });
   });
 
-  it("a key is shown and copied once, is gone after a reload, works, and is refused once it is revoked (KEY-2, KEY-9)", async () => {
+  it("a new key is shown and copied once, works, and is rejected after it is revoked (KEY-2, KEY-9)", async () => {
     const { page } = visit;
     const secret = await create("checkout", "shop");
     expect(secret).toMatch(/^sk-uis-/);
@@ -70,20 +70,20 @@ describe.skipIf(!hasChromium).each(storesByTier)("API keys in a browser, state i
     await page.getByRole("button", { name: "Revoke checkout" }).click();
     expect(await accessibilityFaults(page)).toEqual([]);
     await dialog().getByRole("button", { name: "Revoke" }).click();
-    await row("checkout").getByText("revoked").waitFor();
+    await row("checkout").getByText("Revoked").waitFor();
     // The button that had the focus is gone: the keyboard goes on in the page, not at its top.
     await expect.poll(() => page.evaluate(() => document.activeElement?.id)).toBe("content");
     expect(await statusWith(secret)).toBe(401);
   });
 
-  it("a rotated key works on beside its successor, whose secret is shown once (KEY-16)", async () => {
+  it("a rotated key stays valid beside the new key, whose secret is shown once (KEY-16)", async () => {
     const { page } = visit;
     const old = await create("rotated", "shop");
     await dialog().getByRole("button", { name: "Done" }).click();
     await page.getByRole("button", { name: "Rotate rotated" }).click();
-    await dialog().getByLabel("The old key works on").selectOption("for 1 hour");
+    await dialog().getByLabel("Old key expires").selectOption("In 1 hour");
     await dialog().getByRole("button", { name: "Rotate" }).click();
-    await dialog().getByText("The old key stops on").waitFor();
+    await dialog().getByText("The old key expires on").waitFor();
     const successor = await shownSecret();
     expect(successor).not.toBe(old);
     expect(await Promise.all([statusWith(old), statusWith(successor)])).toEqual([200, 200]);
@@ -92,7 +92,7 @@ describe.skipIf(!hasChromium).each(storesByTier)("API keys in a browser, state i
     expect(await page.content()).not.toContain(successor);
   });
 
-  it("Escape does not take the key away before its own button does (KEY-2)", async () => {
+  it("Escape does not close the dialog that shows a new key (KEY-2)", async () => {
     const { page } = visit;
     const answer = await holdAnswers(page, "**/*/CreateApiKey");
     await page.getByRole("button", { name: "Create key" }).click();
@@ -102,7 +102,8 @@ describe.skipIf(!hasChromium).each(storesByTier)("API keys in a browser, state i
     expect(await dialog().getByRole("button", { name: "Cancel" }).isDisabled()).toBe(true);
     answer.release();
     const secret = await shownSecret();
-    const isRead = () => page.evaluate(() => document.activeElement?.textContent?.includes("It is shown only now."));
+    const isRead = () =>
+      page.evaluate(() => document.activeElement?.textContent?.includes("This secret is shown only once."));
     await expect.poll(isRead).toBe(true);
     await pressEscapeTwice(page);
     expect(await shownSecret()).toBe(secret);
@@ -114,7 +115,7 @@ describe.skipIf(!hasChromium).each(storesByTier)("API keys in a browser, state i
     expect(await page.evaluate(() => document.activeElement?.textContent)).toBe("Create key");
   });
 
-  it("a window whose sending was refused closes with Escape again", async () => {
+  it("Escape closes the dialog again after a rejected request", async () => {
     const { page } = visit;
     await page.getByRole("button", { name: "Create key" }).click();
     await dialog().getByLabel("Name").fill("refused");
@@ -125,7 +126,7 @@ describe.skipIf(!hasChromium).each(storesByTier)("API keys in a browser, state i
     await dialog().waitFor({ state: "detached" });
   });
 
-  it("Escape does not take the successor's key away (KEY-16)", async () => {
+  it("Escape does not close the dialog that shows a rotated key (KEY-16)", async () => {
     const { page } = visit;
     await create("to be rotated", "shop");
     await dialog().getByRole("button", { name: "Done" }).click();
@@ -136,7 +137,7 @@ describe.skipIf(!hasChromium).each(storesByTier)("API keys in a browser, state i
     expect(await shownSecret()).toBe(secret);
   });
 
-  it("when a key was used last is read again while the page is open (KEY-9)", async () => {
+  it("the last use of a key refreshes while the page is open (KEY-9)", async () => {
     const { page } = visit;
     const { secret } = await dashboard.service.service.parts.apiKeys.create({
       name: "used later",
@@ -144,56 +145,57 @@ describe.skipIf(!hasChromium).each(storesByTier)("API keys in a browser, state i
     });
     await page.clock.install();
     await page.reload();
-    await row("used later").getByText("not yet").waitFor();
+    const lastUsed = row("used later").getByRole("cell").nth(4);
+    await expect.poll(() => lastUsed.innerText()).toBe("Never");
     await ask(dashboard.service, "test-chat", secret);
     await expect
       .poll(async () => {
         await page.clock.fastForward(30_000);
-        return row("used later").innerText();
+        return lastUsed.innerText();
       }, eventuallyRead)
-      .not.toContain("not yet");
+      .not.toBe("Never");
   });
 
-  it("what a key may do is changed, and only that (KEY-8)", async () => {
+  it("editing a key changes only the edited fields (KEY-8)", async () => {
     const { page } = visit;
     const secret = await create("changed", "shop");
     await dialog().getByRole("button", { name: "Done" }).click();
-    await page.getByRole("button", { name: "Change changed" }).click();
+    await page.getByRole("button", { name: "Edit changed" }).click();
     await dialog().getByLabel("Name").fill("changed twice");
-    await dialog().getByLabel("Models").fill("other-*");
-    await dialog().getByLabel("Requests a minute").fill("600");
+    await dialog().getByLabel("Allowed models").fill("other-*");
+    await dialog().getByLabel("Requests per minute").fill("600");
     await dialog().getByRole("button", { name: "Save" }).click();
-    await row("changed twice").getByText("only other-* · 600 requests a minute").waitFor();
+    await row("changed twice").getByText("Models: other-* · 600 requests/min").waitFor();
     const models = await fetch(`${dashboard.service.api}/models`, { headers: { authorization: `Bearer ${secret}` } });
     expect(await models.json()).toMatchObject({ data: [] });
   });
 
-  it("every field of a new key is kept, and holds (KEY-8)", async () => {
+  it("every field of a new key is stored and enforced (KEY-8)", async () => {
     const { page } = visit;
     await page.getByRole("button", { name: "Create key" }).click();
     const fields = {
       Name: "bounded",
-      Models: "test-chat",
-      "Requests a minute": "600",
-      "Tokens a minute": "5000",
-      "Requests at once": "3",
+      "Allowed models": "test-chat",
+      "Requests per minute": "600",
+      "Tokens per minute": "5000",
+      "Max concurrency": "3",
       Expires: "2099-01-02T03:04",
       Account: "shop",
     };
     const field = (label: string) => dialog().getByLabel(label, { exact: true });
     for (const [label, text] of Object.entries(fields)) await field(label).fill(text);
     await dialog()
-      .getByLabel(/^Read: /)
+      .getByLabel(/^Read only/)
       .check();
     await dialog().getByRole("button", { name: "Create key" }).click();
     const secret = await shownSecret();
     await dialog().getByRole("button", { name: "Done" }).click();
     await row("bounded")
-      .getByText("only test-chat · 600 requests a minute · 5,000 tokens a minute · 3 at once")
+      .getByText("Models: test-chat · 600 requests/min · 5,000 tokens/min · Max concurrency 3")
       .waitFor();
-    await row("bounded").getByText("read", { exact: true }).waitFor();
+    await row("bounded").getByText("Read only", { exact: true }).waitFor();
 
-    await page.getByRole("button", { name: "Change bounded" }).click();
+    await page.getByRole("button", { name: "Edit bounded" }).click();
     const { Account: _, ...changeable } = fields;
     for (const [label, text] of Object.entries(changeable)) {
       expect([label, await field(label).inputValue()]).toEqual([label, text]);
@@ -202,7 +204,7 @@ describe.skipIf(!hasChromium).each(storesByTier)("API keys in a browser, state i
     expect(await statusWith(secret)).toBe(200);
   });
 
-  it("a refusal is told in the service's words and names the field", async () => {
+  it("a rejected request shows the service's message with the field", async () => {
     await visit.page.getByRole("button", { name: "Create key" }).click();
     await dialog().getByLabel("Name").fill("bad");
     await dialog().getByLabel("Account").fill("Not A Name");
@@ -210,14 +212,14 @@ describe.skipIf(!hasChromium).each(storesByTier)("API keys in a browser, state i
     expect(await dialog().getByRole("alert").innerText()).toMatch(/^account: 'account' must be/);
   });
 
-  it("whatever a key is called is text (SEC-21)", async () => {
+  it("the name of a key is shown as text (SEC-21)", async () => {
     const name = `<img src=x onerror="alert(1)"><script>alert(2)</script>`;
     await create(name, "shop");
     await dialog().getByRole("button", { name: "Done" }).click();
     expect(await row("onerror").locator("strong").innerText()).toBe(name);
   });
 
-  it("many keys are paged by the service and filtered by account, and the keyboard reaches every action", async () => {
+  it("a long list is paged and filtered by the service, and the keyboard reaches every action", async () => {
     const { page } = visit;
     const { apiKeys } = dashboard.service.service.parts;
     for (let index = 0; index < pageSize + 10; index++) {
@@ -240,19 +242,19 @@ describe.skipIf(!hasChromium).each(storesByTier)("API keys in a browser, state i
     await expect.poll(() => queried("search")).toBe("MANY 7");
     await expect.poll(() => page.getByRole("row").count()).toBe(2);
     await row("many 7").waitFor();
-    await page.getByLabel("Status").selectOption("revoked");
-    await page.getByText("No key fits this filter.").waitFor();
+    await page.getByLabel("Status").selectOption("Revoked");
+    await page.getByText("No keys match this filter.").waitFor();
     await page.reload();
-    await page.getByText("No key fits this filter.").waitFor();
+    await page.getByText("No keys match this filter.").waitFor();
     expect(await page.getByLabel("Search").inputValue()).toBe("MANY 7");
-    await page.getByLabel("Status").selectOption("any");
+    await page.getByLabel("Status").selectOption("All");
     await row("many 7").waitFor();
     expect(await accessibilityFaults(page)).toEqual([]);
     await takePictures(page, "keys-search");
     expect(await keyboardFaults(page)).toEqual([]);
   });
 
-  it("every part of the page can be read and reached", async () => {
+  it("every part of the page is accessible and reachable by keyboard", async () => {
     const { page } = visit;
     await visit.go("keys?account=default");
     await row("test-read").waitFor();

@@ -21,18 +21,18 @@ let visit: Visit;
 const dialog = () => visit.page.getByRole("dialog");
 const pull = () => visit.page.getByRole("region", { name: "Pull" });
 const catalog = () => visit.page.getByRole("table", { name: "Catalog" });
-const stored = () => visit.page.getByRole("table", { name: "Models whose files are kept" });
+const stored = () => visit.page.getByRole("table", { name: "Downloaded models" });
 const source = () => `${hub.endpoint}/owner/repo/resolve/main/Some-Model.gguf`;
 
 async function startPull(from: string, id: string): Promise<void> {
   await visit.page.getByRole("button", { name: "Pull a model" }).click();
   await dialog().getByLabel("Source").fill(from);
-  await dialog().getByLabel("Id").fill(id);
+  await dialog().getByLabel("Model ID").fill(id);
   await dialog().getByRole("button", { name: "Pull" }).click();
 }
 
 // Needs Debian's Chromium.
-describe.skipIf(!hasChromium).each(storesByTier)("models in a browser, state in %s", (store) => {
+describe.skipIf(!hasChromium).each(storesByTier)("models page, state in %s", (store) => {
   beforeAll(async () => {
     folder = await mkdtemp(join(tmpdir(), "uis-models-page-"));
     const file = join(folder, "chat.gguf");
@@ -51,10 +51,10 @@ describe.skipIf(!hasChromium).each(storesByTier)("models in a browser, state in 
     visit = await visitPage(dashboard, "models");
   });
 
-  it("lists the catalog with what each model does, and leads to the playground to try one", async () => {
+  it("lists the catalog with capabilities, and opens a model in the playground", async () => {
     const { page } = visit;
     const row = catalog().getByRole("row").filter({ hasText: "test-embed" });
-    expect(await row.innerText()).toMatch(/ready[\s\S]*embeddings[\s\S]*8 dimensions[\s\S]*0 of 64/);
+    expect(await row.innerText()).toMatch(/Ready[\s\S]*embeddings[\s\S]*8 dimensions[\s\S]*0 of 64/);
     expect(await accessibilityFaults(page)).toEqual([]);
     expect(await keyboardFaults(page)).toEqual([]);
     await row.getByRole("link", { name: "Try test-embed" }).click();
@@ -62,7 +62,7 @@ describe.skipIf(!hasChromium).each(storesByTier)("models in a browser, state in 
     expect(await page.getByLabel("Model").inputValue()).toBe("test-embed");
   });
 
-  it("pulls a model with progress, goes on after a stop, and then unloads, loads and removes it", async () => {
+  it("pulls a model with progress, resumes after a stop, and unloads, loads and removes it", async () => {
     const { page } = visit;
     hub.play({ stallAfterBytes: 200_000 });
     await startPull(source(), "pulled");
@@ -76,39 +76,39 @@ describe.skipIf(!hasChromium).each(storesByTier)("models in a browser, state in 
     await pull().getByText("Keep this tab open: closing it stops the pull.").waitFor();
     await takePictures(page, "models-pull");
     await pull().getByRole("button", { name: "Stop" }).click();
-    await pull().getByText("stopped; what was fetched is kept").waitFor();
+    await pull().getByText("Stopped, partial download kept").waitFor();
 
     await startPull(source(), "pulled");
-    await pull().getByText("pulled and loaded").waitFor();
+    await pull().getByText("Pulled and loaded").waitFor();
     expect(await pull().getByText("Keep this tab open").count()).toBe(0);
     await page.getByRole("button", { name: "Pull a model" }).click();
     expect(await dialog().getByLabel("Source").inputValue()).toBe("");
     await page.keyboard.press("Escape");
     await pull().getByRole("button", { name: "Dismiss" }).click();
-    await stored().getByRole("row").filter({ hasText: "pulled" }).getByText("loaded", { exact: true }).waitFor();
+    await stored().getByRole("row").filter({ hasText: "pulled" }).getByText("Loaded", { exact: true }).waitFor();
     expect(await ask(dashboard.service, "pulled")).toBe(200);
     expect(await accessibilityFaults(page)).toEqual([]);
     await takePictures(page, "models");
 
     await page.getByRole("button", { name: "Unload pulled" }).click();
-    await stored().getByText("not loaded").waitFor();
+    await stored().getByText("Not loaded").waitFor();
     await page.getByRole("button", { name: "Load pulled" }).click();
     await catalog().getByText("pulled").waitFor();
     await page.getByRole("button", { name: "Remove pulled" }).click();
     expect(await accessibilityFaults(page)).toEqual([]);
     await dialog().getByRole("button", { name: "Remove" }).click();
-    await page.getByText("No model's file is kept.").waitFor();
+    await page.getByText("No downloaded models.").waitFor();
     expect(await ask(dashboard.service, "pulled")).toBe(404);
   });
 
-  it("says in the service's words why a model cannot be pulled, and asks again with what was typed", async () => {
+  it("shows why a pull failed, and prefills the form for another try", async () => {
     await startPull("hf:nothing", "x");
-    await pull().getByText("failed", { exact: true }).waitFor();
+    await pull().getByText("Failed", { exact: true }).waitFor();
     expect(await pull().getByRole("alert").innerText()).toContain("is not of the form hf:owner/repo/file@revision");
 
     await visit.page.getByRole("button", { name: "Pull a model" }).click();
     expect(await dialog().getByLabel("Source").inputValue()).toBe("hf:nothing");
-    expect(await dialog().getByLabel("Id").inputValue()).toBe("x");
+    expect(await dialog().getByLabel("Model ID").inputValue()).toBe("x");
     await dialog().getByRole("button", { name: "Cancel" }).click();
     await pull().getByRole("button", { name: "Dismiss" }).click();
     await visit.page.getByRole("button", { name: "Pull a model" }).click();

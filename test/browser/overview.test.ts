@@ -29,7 +29,7 @@ let dashboard: DashboardRun;
 let visit: Visit;
 
 // Needs Debian's Chromium.
-describe.skipIf(!hasChromium)("the overview in a browser", () => {
+describe.skipIf(!hasChromium)("overview page", () => {
   beforeAll(async () => {
     dashboard = await startDashboard({ config: { offline: true, models } });
   });
@@ -42,57 +42,57 @@ describe.skipIf(!hasChromium)("the overview in a browser", () => {
   const card = (title: string) =>
     visit.page.locator(".card", { has: visit.page.getByRole("heading", { name: title }) });
 
-  it("tells what runs, waits, ended and failed while it happens, without a reload", async () => {
+  it("shows active, queued, finished and failed requests live", async () => {
     const { page } = visit;
     await page.getByText("of 129 slots").waitFor();
-    expect(await card("Running now").innerText()).toMatch(/\n0\n/);
+    expect(await card("Active requests").innerText()).toMatch(/\n0\n/);
 
     const answers = [1, 2, 3].map(() => ask(dashboard.service, "slow"));
-    await card("Running now").getByText("1", { exact: true }).waitFor();
-    await card("Waiting now").getByText("2", { exact: true }).waitFor();
-    await page.getByText("slow: all slots are taken, and 2 requests wait.").waitFor();
+    await card("Active requests").getByText("1", { exact: true }).waitFor();
+    await card("Queued requests").getByText("2", { exact: true }).waitFor();
+    await page.getByText("slow: all slots are busy, 2 requests are queued.").waitFor();
     const produced = page.getByRole("row", { name: /^slow/ }).getByRole("cell").nth(4);
     expect(Number(await produced.innerText())).toBeGreaterThan(0);
 
     expect(await ask(dashboard.service, "quick")).toBe(200);
     expect(await ask(dashboard.service, "faulty")).toBe(500);
-    await card("Failed in 5 min")
-      .getByText(/^\d+\.\d % of \d; since the start 1,/)
+    await card("Errors in 5 min")
+      .getByText(/^\d+\.\d % of \d; since start: 1 failed,/)
       .waitFor();
     await takePictures(page, "overview-busy");
     await Promise.all(answers);
-    await card("Requests/s").getByText("5 since the start").waitFor();
-    await card("Running now").getByText("0", { exact: true }).waitFor();
+    await card("Requests/s").getByText("5 since start").waitFor();
+    await card("Active requests").getByText("0", { exact: true }).waitFor();
   });
 
-  it("has a table beside its chart, is reached by keyboard and by those who cannot see it", async () => {
+  it("has a table beside its chart and is accessible by keyboard and screen reader", async () => {
     const { page } = visit;
     await page
-      .getByRole("img", { name: /^Tokens per second over the last five minutes/ })
+      .getByRole("img", { name: /^Tokens per second, last 5 minutes/ })
       .locator("canvas")
       .waitFor();
-    await page.getByRole("table", { name: "The last five minutes, by minute" }).getByRole("cell").first().waitFor();
-    await page.getByLabel("Chart of").selectOption("Running and waiting");
-    await page.getByRole("listitem").filter({ hasText: "Waiting" }).waitFor();
+    await page.getByRole("table", { name: "Last 5 minutes, by minute" }).getByRole("cell").first().waitFor();
+    await page.getByLabel("Metric").selectOption("Active and queued");
+    await page.getByRole("listitem").filter({ hasText: "Queued" }).waitFor();
     expect(await accessibilityFaults(page)).toEqual([]);
     expect(await keyboardFaults(page)).toEqual([]);
     await takePictures(page, "overview");
   });
 
-  it("says when it is not live and why, tries again, and asks for nothing while it is hidden", async () => {
+  it("shows why it is disconnected, reconnects, and closes the stream while hidden", async () => {
     const { page } = visit;
-    const state = page.getByRole("status").filter({ hasText: /^(Live|Connecting|Not live)/ });
+    const state = page.getByRole("status").filter({ hasText: /^(Live|Connecting|Disconnected)/ });
     await state.getByText("Live", { exact: true }).waitFor();
     const refusal = { code: "unavailable", message: "The service is stopping." };
     let answer = (route: Route): Promise<void> => route.fulfill({ status: 503, json: refusal });
     await page.route("**/WatchOverview", (route) => answer(route));
     await page.reload();
-    await state.getByText(/Not live The service is stopping\./).waitFor();
+    await state.getByText(/Disconnected The service is stopping\./).waitFor();
     expect(await accessibilityFaults(page)).toEqual([]);
     // Unanswered, an attempt that the page makes by itself leaves the button there; one that was asked for does not.
     const held: Route[] = [];
     answer = async (route) => void held.push(route);
-    await page.getByRole("button", { name: "Try now" }).click();
+    await page.getByRole("button", { name: "Reconnect now" }).click();
     await state.getByText("Connecting", { exact: true }).waitFor();
     await page.unroute("**/WatchOverview");
     // Those that the page has given up cannot go on.
@@ -107,47 +107,49 @@ describe.skipIf(!hasChromium)("the overview in a browser", () => {
     await eventually(async () => (await watches()) === 1);
   });
 
-  it("checks the installation when it is asked to, and tells what to do about what it finds", async () => {
+  it("runs diagnostics on request and recommends fixes", async () => {
     const { page } = visit;
-    const installation = page.getByRole("region", { name: "Installation" });
-    await installation.getByRole("button", { name: "Check this installation" }).click();
-    await installation.getByText(/^\d+ of \d+ need attention\.$/).waitFor();
-    const row = (name: RegExp) => installation.getByRole("row", { name });
-    expect(await row(/^engine/).innerText()).toMatch(/Well\s+node-llama-cpp [\d.]+ loads\s+Nothing/);
-    expect(await row(/^state/).innerText()).toMatch(/Look\s+state\.durability is none.*\s+leave state\.durability out/);
+    const diagnostics = page.getByRole("region", { name: "Diagnostics" });
+    await diagnostics.getByRole("button", { name: "Run diagnostics" }).click();
+    await diagnostics.getByText(/^\d+ of \d+ checks need attention\.$/).waitFor();
+    const row = (name: RegExp) => diagnostics.getByRole("row", { name });
+    expect(await row(/^engine/).innerText()).toMatch(/OK\s+node-llama-cpp [\d.]+ loads\s+–/);
+    expect(await row(/^state/).innerText()).toMatch(
+      /Warning\s+state\.durability is none.*\s+leave state\.durability out/,
+    );
     expect(await accessibilityFaults(page)).toEqual([]);
   });
 
-  it("says what keeps the state, and what a power cut can take", async () => {
+  it("shows the store, its durability and the listeners", async () => {
     const store = visit.page.getByRole("region", { name: "Store" });
-    await store.getByText("Everything").waitFor();
-    await store.getByText("answers").waitFor();
+    await store.getByText("Not persisted").waitFor();
+    await store.getByText("Available", { exact: true }).waitFor();
     await visit.page
       .getByRole("region", { name: "Service" })
-      .getByText(/\(\d+ s ago\)/)
+      .getByText(/\(\d+ (s|min) ago\)/)
       .waitFor();
     const { http, grpc } = dashboard.service;
     const [httpPort, grpcPort] = [http, grpc].map((address) => address.split(":").at(-1));
-    await visit.page.getByText(`127.0.0.1: HTTP on ${httpPort}, gRPC on ${grpcPort}, without TLS`).waitFor();
+    await visit.page.getByText(`127.0.0.1, HTTP port ${httpPort}, gRPC port ${grpcPort}, TLS off`).waitFor();
   });
 });
 
 // Needs Debian's Chromium and Redis.
-describe.skipIf(!hasChromium)("the overview of a service on Redis", () => {
+describe.skipIf(!hasChromium)("overview page of a service on Redis", () => {
   beforeAll(async () => {
     dashboard = await startDashboardOn("Redis", { config: { models } });
   });
   afterAll(() => dashboard?.close());
 
-  it("tells what ended, and that Redis keeps the state and answers", async () => {
+  it("counts finished requests and shows that Redis is available", async () => {
     visit = await dashboard.visitSignedIn();
     const { page, complaints } = visit;
     await visit.go("");
     expect(await ask(dashboard.service, "quick")).toBe(200);
-    await page.getByText("1 since the start").waitFor();
+    await page.getByText("1 since start").waitFor();
     const store = page.getByRole("region", { name: "Store" });
     await store.getByText("Redis", { exact: true }).waitFor();
-    await store.getByText("answers").waitFor();
+    await store.getByText("Available", { exact: true }).waitFor();
     expect(complaints).toEqual(noComplaints);
   });
 });

@@ -19,7 +19,7 @@ async function show(page: string, title: string): Promise<void> {
 }
 
 // For people to look at; those that the documents show were chosen among them. Needs Debian's Chromium.
-describe.skipIf(!hasChromium)("pictures of every page", () => {
+describe.skipIf(!hasChromium)("screenshots of every page", () => {
   beforeAll(async () => {
     company = await startCompany();
     visit = await company.visitSignedIn({ userAgent: companyBrowser });
@@ -27,7 +27,7 @@ describe.skipIf(!hasChromium)("pictures of every page", () => {
   afterAll(() => company?.close());
 
   it.each([
-    { page: "keys", title: "API Keys" },
+    { page: "keys", title: "API keys" },
     { page: "models", title: "Models" },
     { page: "webhooks", title: "Webhooks" },
     { page: "deliveries", title: "Deliveries" },
@@ -43,7 +43,7 @@ describe.skipIf(!hasChromium)("pictures of every page", () => {
     await takePagePictures(visit.page, "usage");
   });
 
-  it("a delivery that has failed", async () => {
+  it("a failed delivery", async () => {
     const { page } = visit;
     await show("deliveries?state=permanently_failed", "Deliveries");
     await page
@@ -54,7 +54,7 @@ describe.skipIf(!hasChromium)("pictures of every page", () => {
     await takePagePictures(page, "delivery");
   });
 
-  it("the sign-in", async () => {
+  it("the sign-in form", async () => {
     const stranger = await company.visit();
     await stranger.go("");
     await stranger.page.getByRole("button", { name: "Sign in" }).waitFor();
@@ -66,7 +66,7 @@ describe.skipIf(!hasChromium)("pictures of every page", () => {
     const { page } = visit;
     await show(`playground?model=${assistant}`, "Playground");
     await page.getByLabel("System prompt").fill("Answer in a few plain sentences.");
-    await page.getByLabel("Tokens at most").fill("50");
+    await page.getByLabel("Max tokens").fill("50");
     await page.getByLabel("Message").fill("What does a reverse proxy do?");
     await page.getByRole("button", { name: "Send" }).click();
     await page

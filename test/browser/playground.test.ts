@@ -31,7 +31,7 @@ async function send(text: string): Promise<void> {
 }
 
 // Needs Debian's Chromium.
-describe.skipIf(!hasChromium).each(storesByTier)("the playground in a browser, state in %s", (store) => {
+describe.skipIf(!hasChromium).each(storesByTier)("playground page, state in %s", (store) => {
   beforeAll(async () => {
     dashboard = await startDashboardOn(store, { config: { models } });
   });
@@ -41,7 +41,7 @@ describe.skipIf(!hasChromium).each(storesByTier)("the playground in a browser, s
     visit = await visitPage(dashboard, null, { permissions: ["clipboard-read", "clipboard-write"] });
   });
 
-  it("shows an answer while it is written, and its stop button frees the model at once", async () => {
+  it("streams an answer, and the stop button cancels generation", async () => {
     const { page } = visit;
     await visit.go("playground?model=slow");
     await send("Go on");
@@ -56,7 +56,7 @@ describe.skipIf(!hasChromium).each(storesByTier)("the playground in a browser, s
 
     await page.getByRole("button", { name: "Stop" }).click();
     await status().getByText("Stopped.").waitFor();
-    expect(await status().innerText()).toMatch(/First token after .* ms, \d.* tokens\/s, \d+ tokens/);
+    expect(await status().innerText()).toMatch(/Time to first token .* ms, \d.* tokens\/s, \d+ tokens/);
     expect(await list.getAttribute("aria-busy")).toBe("false");
     await eventually(async () => (await dashboard.service.debugState()).requests.running === 0);
     const kept = await turn(1).innerText();
@@ -66,7 +66,7 @@ describe.skipIf(!hasChromium).each(storesByTier)("the playground in a browser, s
     await takePictures(page, "playground");
   });
 
-  it("begins no second answer while one is written, and stops the one that is", async () => {
+  it("sends no second request while one is running", async () => {
     const { page } = visit;
     await visit.go("playground?model=slow");
     await send("One");
@@ -80,16 +80,16 @@ describe.skipIf(!hasChromium).each(storesByTier)("the playground in a browser, s
     await page.getByRole("button", { name: "Stop" }).click();
     await status().getByText("Stopped.").waitFor();
     await eventually(async () => (await dashboard.service.debugState()).requests.running === 0);
-    expect(await turn(1).innerText()).toMatch(/^Model\s+(Word\.\s*)+$/);
+    expect(await turn(1).innerText()).toMatch(/^Assistant\s+(Word\.\s*)+$/);
   });
 
-  it("gives a message without an answer back, and a new conversation knows nothing of it", async () => {
+  it("puts an unanswered message back into the input", async () => {
     const { page } = visit;
     await visit.go("playground?model=failing");
     await send("Hello");
-    await status().getByText("It failed.").waitFor();
+    await status().getByText("Failed.").waitFor();
     expect(await message().inputValue()).toBe("Hello");
-    await page.getByText("Write a message below.").waitFor();
+    await page.getByText("Send a message to start.").waitFor();
     await page.getByRole("button", { name: "Send" }).click();
     await status().getByText("Done.").waitFor();
     expect(await turn(0).innerText()).toContain("Hello");
@@ -97,38 +97,38 @@ describe.skipIf(!hasChromium).each(storesByTier)("the playground in a browser, s
 
     await page.getByLabel("Model", { exact: true }).selectOption("late");
     await send("More");
-    await status().getByText("Answering…").waitFor();
+    await status().getByText("Running…").waitFor();
     await message().fill("and more");
     await page.getByRole("button", { name: "Stop" }).click();
     await status().getByText("Stopped.").waitFor();
     expect(await message().inputValue()).toBe("More\nand more");
     expect(await page.getByRole("list", { name: "Conversation" }).getByRole("listitem").count()).toBe(2);
     await page.getByRole("button", { name: "New conversation" }).click();
-    await page.getByText("Write a message below.").waitFor();
+    await page.getByText("Send a message to start.").waitFor();
     expect((await status().innerText()).trim()).toBe("");
   });
 
-  it("says of an answer that its limit of tokens has cut it", async () => {
+  it("marks an answer that reached max tokens", async () => {
     const { page } = visit;
-    const cut = page.getByText("Cut at the limit of tokens.");
+    const cut = page.getByText("Truncated: max tokens reached.");
     await visit.go("playground?model=echo");
-    await page.getByLabel("Tokens at most").fill("2");
+    await page.getByLabel("Max tokens").fill("2");
     await send("One two three four five");
     await status().getByText("Done.").waitFor();
-    await turn(1).getByText("Cut at the limit of tokens.").waitFor();
+    await turn(1).getByText("Truncated: max tokens reached.").waitFor();
     expect(await accessibilityFaults(page)).toEqual([]);
-    await page.getByLabel("What", { exact: true }).selectOption("Completion");
-    await page.getByLabel("Text to go on with").fill("One two three four five");
+    await page.getByLabel("Endpoint", { exact: true }).selectOption("Completions");
+    await page.getByLabel("Prompt").fill("One two three four five");
     await page.getByRole("button", { name: "Complete" }).click();
     await cut.waitFor();
-    await page.getByLabel("Tokens at most").fill("100");
+    await page.getByLabel("Max tokens").fill("100");
     await page.getByRole("button", { name: "Complete" }).click();
     await cut.waitFor({ state: "detached" });
     await status().getByText("Done.").waitFor();
     expect(await cut.count()).toBe(0);
   });
 
-  it("shows markup that a model writes as text (SEC-21)", async () => {
+  it("shows markup in answers as text (SEC-21)", async () => {
     await visit.go("playground?model=echo");
     const markup = '<img src=x onerror="alert(1)"><script>window.__x = 1</script>';
     await send(markup);
@@ -137,7 +137,7 @@ describe.skipIf(!hasChromium).each(storesByTier)("the playground in a browser, s
     expect(await visit.page.evaluate(() => "__x" in window)).toBe(false);
   });
 
-  it("keeps the conversation, with what was set beside it, and shows it as code without a key", async () => {
+  it("keeps conversation and settings, and shows them as code without an API key", async () => {
     const { page } = visit;
     await visit.go("playground?model=echo");
     await page.getByLabel("System prompt").fill("Be short.");
@@ -158,7 +158,7 @@ describe.skipIf(!hasChromium).each(storesByTier)("the playground in a browser, s
     for (const part of ["Be short.", "First", "Second", '"temperature": 0.5']) expect(curl).toContain(part);
     await page.getByLabel("Language").selectOption("Python");
     expect(await page.getByRole("button", { name: "Copied" }).count()).toBe(0);
-    for (const language of ["Python", "TypeScript", "gRPC, with buf curl"]) {
+    for (const language of ["Python", "TypeScript", "gRPC (buf curl)"]) {
       await page.getByLabel("Language").selectOption(language);
       expect(await page.locator("pre").innerText()).toContain("Second");
     }
@@ -167,19 +167,19 @@ describe.skipIf(!hasChromium).each(storesByTier)("the playground in a browser, s
     expect(await accessibilityFaults(page)).toEqual([]);
     await takePictures(page, "playground-code");
     await page.getByRole("button", { name: "New conversation" }).click();
-    await page.getByText("Write a message below.").waitFor();
+    await page.getByText("Send a message to start.").waitFor();
   });
 
-  it("offers tools, shows what the model calls, and goes on with what the tool answers", async () => {
+  it("offers tools, shows tool calls, and continues with their results", async () => {
     const { page } = visit;
     await visit.go("playground?model=caller");
     await page.getByLabel("Tools").fill("[{");
     await send("The weather?");
-    expect(await page.getByRole("alert").innerText()).toContain("The tools are not JSON");
+    expect(await page.getByRole("alert").innerText()).toContain("Tools are not valid JSON");
     await page.getByLabel("Tools").fill(tools);
     await page.getByRole("button", { name: "Send" }).click();
-    await turn(1).getByText('Calls weather with {"city":"Oslo"}').waitFor();
-    await page.getByLabel("What weather answers").fill("Rain");
+    await turn(1).getByText('Tool call: weather {"city":"Oslo"}').waitFor();
+    await page.getByLabel("Result of weather").fill("Rain");
     expect(await accessibilityFaults(page)).toEqual([]);
     await page.getByLabel("Tools").fill("");
     await page.getByRole("button", { name: "Send results" }).click();
@@ -188,12 +188,12 @@ describe.skipIf(!hasChromium).each(storesByTier)("the playground in a browser, s
     expect(await turn(2).innerText()).toContain("Rain");
   });
 
-  it("goes on with a text, and refuses in the service's words", async () => {
+  it("completes a prompt, and shows the service's error message", async () => {
     const { page } = visit;
     await visit.go("playground?model=echo&mode=completions");
-    await page.getByLabel("Text to go on with").fill("Once upon a time");
+    await page.getByLabel("Prompt").fill("Once upon a time");
     await page.getByRole("button", { name: "Complete" }).click();
-    await page.getByRole("region", { name: "Answer" }).getByText("Once upon a time").waitFor();
+    await page.getByRole("region", { name: "Completion" }).getByText("Once upon a time").waitFor();
     await status().getByText("Done.").waitFor();
     await page.getByLabel("Temperature").fill("9");
     await page.getByRole("button", { name: "Complete" }).click();
@@ -201,12 +201,12 @@ describe.skipIf(!hasChromium).each(storesByTier)("the playground in a browser, s
     expect(await accessibilityFaults(page)).toEqual([]);
   });
 
-  it("makes vectors and says how alike they are", async () => {
+  it("embeds texts and compares them", async () => {
     const { page } = visit;
     await visit.go("playground?mode=embeddings");
-    await page.getByLabel("Texts, one a line").fill("the same\nthe same\nanother");
-    await page.getByRole("button", { name: "Make vectors" }).click();
-    const rows = page.getByRole("table", { name: "Vectors" }).getByRole("row");
+    await page.getByLabel("Input").fill("the same\nthe same\nanother");
+    await page.getByRole("button", { name: "Embed" }).click();
+    const rows = page.getByRole("table", { name: "Embeddings" }).getByRole("row");
     await rows.nth(3).waitFor();
     expect(await rows.nth(2).innerText()).toContain("1.000");
     expect(await rows.nth(3).innerText()).toContain("another");

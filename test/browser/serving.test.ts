@@ -52,19 +52,19 @@ function firstPaints(page: Page): Promise<readonly (readonly [name: string, ms: 
 }
 
 async function signIn({ page }: Visit): Promise<void> {
-  await page.getByLabel("Password of the administrator").fill(password);
+  await page.getByLabel("Administrator password").fill(password);
   await page.getByRole("button", { name: "Sign in" }).click();
   await page.getByRole("heading", { level: 1, name: "Overview" }).waitFor();
 }
 
 // Needs Debian's Chromium.
-describe.skipIf(!hasChromium)("what browsers get", () => {
+describe.skipIf(!hasChromium)("dashboard files in browsers", () => {
   beforeAll(async () => {
     dashboard = await startDashboard({ env: { UIS_ADMIN_PASSWORD: password } });
   });
   afterAll(() => dashboard?.close());
 
-  it("all of it works behind a proxy that speaks TLS and serves it below a path (KEY-22, SEC-21)", async () => {
+  it("the dashboard works behind a TLS proxy and below a path prefix (KEY-22, SEC-21)", async () => {
     const visit = await visitThroughProxy(dashboard, "/tools/uis");
     const { page, complaints } = visit;
     const { origin } = new URL(visit.at);
@@ -84,7 +84,7 @@ describe.skipIf(!hasChromium)("what browsers get", () => {
     expect(await statusFrom(visit, "https://evil.example")).toBe(403);
   });
 
-  it("streams pass such a proxy as they are written, where only its name is served (KEY-22)", async () => {
+  it("streams pass through such a proxy without buffering, with allowed_hosts set (KEY-22)", async () => {
     const models = [{ id: "slow", engine: "scripted", scripted: { text: "Word. ", tokens: 400, token_delay_ms: 40 } }];
     const own = await startDashboard({
       config: { models, server: { allowed_hosts: ["127.0.0.1"] } },
@@ -106,7 +106,7 @@ describe.skipIf(!hasChromium)("what browsers get", () => {
     expect(complaints).toEqual(noComplaints);
   });
 
-  it("on a listener with TLS the cookie is for TLS and this host alone (KEY-22)", async () => {
+  it("a TLS listener sets a Secure, host-only session cookie (KEY-22)", async () => {
     const folder = mkdtempSync(join(tmpdir(), "certificates-"));
     const { certFile, keyFile } = makeCertificates(folder);
     const own = await startDashboard({
@@ -126,7 +126,7 @@ describe.skipIf(!hasChromium)("what browsers get", () => {
     expect(visit.complaints).toEqual(noComplaints);
   });
 
-  it("the page of the API shows the description without a foreign request or a breach of its policy (SEC-21)", async () => {
+  it("the API documentation page makes no third-party request and violates no policy (SEC-21)", async () => {
     const { page, complaints, close } = await dashboard.visit();
     await page.goto(`${dashboard.service.http}/docs`);
     await page.getByText("/v1/chat/completions").first().click();
@@ -135,7 +135,7 @@ describe.skipIf(!hasChromium)("what browsers get", () => {
     await close();
   });
 
-  it("what the page of the API sends goes below the path at which a proxy serves it", async () => {
+  it("requests from the API documentation page keep the proxy's path prefix", async () => {
     const authority = makeAuthority();
     const proxy = await startPrefixProxy(dashboard.service.http, "/tools/uis", authority.issue(["127.0.0.1"]));
     onTestFinished(() => {
@@ -153,7 +153,7 @@ describe.skipIf(!hasChromium)("what browsers get", () => {
     await close();
   });
 
-  it("what the policy forbids is stopped by the browser, and told (SEC-21)", async () => {
+  it("the browser blocks and reports what the content security policy forbids (SEC-21)", async () => {
     const { page, complaints, go, close } = await dashboard.visit();
     await go("");
     await page.evaluate(() => {
@@ -183,7 +183,7 @@ describe.skipIf(!hasChromium)("what browsers get", () => {
     await close();
   });
 
-  it("the first page after the sign-in takes at most 60 KB of script over the network, and is painted within a second", async () => {
+  it("the first page loads at most 60 KB of script and paints within a second", async () => {
     const visit = await dashboard.visit();
     const { page, complaints } = visit;
     const bodies: Promise<number>[] = [];

@@ -14,14 +14,14 @@ const away = { code: "unavailable", message: "The store does not answer." };
 let dashboard: DashboardRun;
 
 const signIn = async ({ page }: Visit, text: string): Promise<void> => {
-  await page.getByLabel("Password of the administrator").fill(text);
+  await page.getByLabel("Administrator password").fill(text);
   await page.getByRole("button", { name: "Sign in" }).click();
 };
 
 const isSignedIn = ({ page }: Visit) => page.getByRole("heading", { level: 1, name: "Overview" }).waitFor();
 
 // Needs Debian's Chromium.
-describe.skipIf(!hasChromium).each(storesByTier)("signing in with a browser, state in %s", (store) => {
+describe.skipIf(!hasChromium).each(storesByTier)("sign-in page, state in %s", (store) => {
   beforeAll(async () => {
     dashboard = await startDashboardOn(store);
   });
@@ -32,15 +32,15 @@ describe.skipIf(!hasChromium).each(storesByTier)("signing in with a browser, sta
     return addresses.http + dashboardPath;
   };
 
-  it("the link of the first start sets the password and signs in, and its token leaves the address (KEY-20, SEC-21)", async () => {
+  it("the setup link sets the password and signs in, and its token leaves the URL (KEY-20, SEC-21)", async () => {
     const visit = await dashboard.visit();
     const { page, complaints } = visit;
     await page.goto(setUpLink());
-    await page.getByLabel("New password of the administrator").fill(password);
+    await page.getByLabel("Administrator password").fill(password);
     expect(await page.evaluate(() => window.location.href)).not.toContain("token");
     expect(await accessibilityFaults(page)).toEqual([]);
     await takePictures(page, "setup");
-    await page.getByLabel("The same again").fill(password);
+    await page.getByLabel("Confirm password").fill(password);
     await page.getByRole("button", { name: "Set password and sign in" }).click();
     await isSignedIn(visit);
     expect(page.url()).toBe(`${dashboard.service.http}/dashboard/`);
@@ -48,30 +48,30 @@ describe.skipIf(!hasChromium).each(storesByTier)("signing in with a browser, sta
     await visit.close();
   });
 
-  it("the link is good once (KEY-20, SEC-19)", async () => {
+  it("the setup link works once (KEY-20, SEC-19)", async () => {
     const visit = await dashboard.visit();
     const { page } = visit;
     await page.goto(setUpLink());
-    await page.getByLabel("New password of the administrator").fill("another long password");
-    await page.getByLabel("The same again").fill("another long password");
+    await page.getByLabel("Administrator password").fill("another long password");
+    await page.getByLabel("Confirm password").fill("another long password");
     await page.getByRole("button", { name: "Set password and sign in" }).click();
     expect(await page.getByRole("alert").innerText()).toContain("The set-up link is not valid");
     await visit.close();
   });
 
-  it("a page that has lost its token takes it from the link that is opened in it (KEY-20, SEC-21)", async () => {
+  it("a setup page without a token accepts one from a link opened in the same tab (KEY-20, SEC-21)", async () => {
     const visit = await dashboard.visit();
     const { page, complaints } = visit;
     await visit.go("setup");
-    await page.getByText("This address lacks its token.").waitFor();
+    await page.getByText("This link has no token.").waitFor();
     await page.goto(setUpLink());
-    await page.getByLabel("New password of the administrator").waitFor();
+    await page.getByLabel("Administrator password").waitFor();
     expect(await page.evaluate(() => window.location.href)).not.toContain("token");
     expect(complaints).toEqual(noComplaints);
     await visit.close();
   });
 
-  it("the password signs in, the cookie is for no script, and after signing out it is worth nothing (SEC-19, KEY-22)", async () => {
+  it("the password signs in, the cookie is HttpOnly, and signing out invalidates it (SEC-19, KEY-22)", async () => {
     const visit = await dashboard.visit();
     const { page, complaints } = visit;
     await visit.go("keys");
@@ -79,7 +79,7 @@ describe.skipIf(!hasChromium).each(storesByTier)("signing in with a browser, sta
     expect(await accessibilityFaults(page)).toEqual([]);
     await takePictures(page, "sign-in");
     await signIn(visit, password);
-    await page.getByRole("heading", { level: 1, name: "API Keys" }).waitFor();
+    await page.getByRole("heading", { level: 1, name: "API keys" }).waitFor();
     expect(await page.evaluate(() => document.cookie)).toBe("");
     const cookies = await page.context().cookies();
     expect(cookies).toMatchObject([{ name: "uis_session", httpOnly: true, sameSite: "Strict", path: "/" }]);
@@ -92,7 +92,7 @@ describe.skipIf(!hasChromium).each(storesByTier)("signing in with a browser, sta
     await visit.close();
   });
 
-  it("a service that does not know who asks just now asks nobody for the password, and is asked again", async () => {
+  it("an unavailable store shows an error with a retry instead of the sign-in form", async () => {
     const visit = await dashboard.visitSignedIn();
     const { page, complaints } = visit;
     await page.route("**/ListSessions", (route) => route.fulfill({ status: 503, json: away }));
@@ -102,19 +102,19 @@ describe.skipIf(!hasChromium).each(storesByTier)("signing in with a browser, sta
     expect(await accessibilityFaults(page)).toEqual([]);
     await page.unroute("**/ListSessions");
     await page.getByRole("button", { name: "Try again" }).click();
-    await page.getByRole("heading", { level: 1, name: "API Keys" }).waitFor();
+    await page.getByRole("heading", { level: 1, name: "API keys" }).waitFor();
     expect(complaints).toEqual(noComplaints);
     await visit.close();
   });
 
-  it("a sign-out that failed says so and stays, and is done when it is tried again (KEY-22)", async () => {
+  it("a failed sign-out shows an error and can be repeated (KEY-22)", async () => {
     const visit = await dashboard.visitSignedIn();
     const { page, complaints } = visit;
     await visit.go("keys");
     await page.route("**/SignOut", (route) => route.fulfill({ status: 503, json: away }));
     await page.getByRole("button", { name: "Sign out" }).click();
     await page.getByRole("navigation").getByRole("alert").getByText(away.message).waitFor();
-    await page.getByRole("heading", { level: 1, name: "API Keys" }).waitFor();
+    await page.getByRole("heading", { level: 1, name: "API keys" }).waitFor();
     expect(await accessibilityFaults(page)).toEqual([]);
     await page.unroute("**/SignOut");
     await page.getByRole("button", { name: "Sign out" }).click();
@@ -123,7 +123,7 @@ describe.skipIf(!hasChromium).each(storesByTier)("signing in with a browser, sta
     await visit.close();
   });
 
-  it("wrong passwords are refused, and the sixth within a minute is not even looked at (SEC-19, KEY-21)", async () => {
+  it("wrong passwords are rejected, and the sixth attempt within a minute is throttled (SEC-19, KEY-21)", async () => {
     const own = await startDashboardOn(store, { env: { UIS_ADMIN_PASSWORD: password } });
     onTestFinished(() => own.close());
     const visit = await own.visit();
@@ -133,7 +133,7 @@ describe.skipIf(!hasChromium).each(storesByTier)("signing in with a browser, sta
     for (let attempt = 1; attempt <= 5; attempt++) {
       await signIn(visit, `wrong password ${attempt}`);
       await page.getByRole("button", { name: "Sign in", disabled: false }).waitFor();
-      expect(await alert.innerText()).toBe("The password is not right.");
+      expect(await alert.innerText()).toBe("Incorrect password.");
     }
     await signIn(visit, password);
     await alert.getByText("Too many attempts to sign in.").waitFor();

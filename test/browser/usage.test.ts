@@ -31,7 +31,7 @@ async function addThreshold(fill: () => Promise<unknown>): Promise<void> {
 }
 
 // Needs Debian's Chromium.
-describe.skipIf(!hasChromium).each(storesByTier)("usage in a browser, state in %s", (store) => {
+describe.skipIf(!hasChromium).each(storesByTier)("usage page, state in %s", (store) => {
   beforeAll(async () => {
     dashboard = await startDashboardOn(store);
     const { apiKeys, status } = dashboard.service.service.parts;
@@ -47,56 +47,54 @@ describe.skipIf(!hasChromium).each(storesByTier)("usage in a browser, state in %
     visit = await visitPage(dashboard, "usage");
   });
 
-  it("is shown by model and by key, as a chart with tables of the same numbers", async () => {
+  it("shows usage by model and by key, as a chart and tables of the same numbers", async () => {
     const { page } = visit;
-    const sums = page.getByRole("table", { name: "Sums over the whole time" });
-    await sums.getByRole("row", { name: /^test-chat 2 / }).waitFor();
+    const totals = page.getByRole("table", { name: "Totals" });
+    await totals.getByRole("row", { name: /^test-chat 2 / }).waitFor();
     await page
       .getByRole("img", { name: /^Tokens over time/ })
       .locator("canvas")
       .waitFor();
-    await page.getByLabel("By", { exact: true }).selectOption("API key");
-    await sums.getByRole("row").filter({ hasText: formula }).waitFor();
+    await page.getByLabel("Group by").selectOption("API key");
+    await totals.getByRole("row").filter({ hasText: formula }).waitFor();
     expect(page.url()).toContain("by=key");
-    await page.getByLabel("Time", { exact: true }).selectOption("Last 24 hours");
+    await page.getByLabel("Time range").selectOption("Last 24 hours");
     await page.getByRole("columnheader", { name: "Hour", exact: true }).waitFor();
     expect(await accessibilityFaults(page)).toEqual([]);
     expect(await keyboardFaults(page)).toEqual([]);
     await takePictures(page, "usage");
   });
 
-  it("of an account that used nothing names the command for a first request", async () => {
+  it("shows how to send a first request for an unused account", async () => {
     await visit.page.getByLabel("Account").fill("nobody");
-    await visit.page.getByRole("button", { name: "Show", exact: true }).click();
-    await visit.page.getByText("Nothing was used in this time.").waitFor();
+    await visit.page.getByRole("button", { name: "Apply", exact: true }).click();
+    await visit.page.getByText("No usage in this time range.").waitFor();
   });
 
-  it("of an account that cannot be read shows why, and nothing of the account before", async () => {
+  it("shows an error instead of the previous account's usage when loading fails", async () => {
     const { page } = visit;
     await page.getByRole("button", { name: "Download CSV" }).waitFor();
     const away = { code: "unavailable", message: "The store does not answer." };
     await page.route("**/QueryUsage", (route) => route.fulfill({ status: 503, json: away }));
     await page.getByLabel("Account").fill("nobody");
-    await page.getByRole("button", { name: "Show", exact: true }).click();
+    await page.getByRole("button", { name: "Apply", exact: true }).click();
     await page.getByRole("alert").getByText(away.message).waitFor();
     expect(await page.getByRole("button", { name: "Download CSV" }).count()).toBe(0);
-    expect(await page.getByRole("table", { name: "Sums over the whole time" }).count()).toBe(0);
+    expect(await page.getByRole("table", { name: "Totals" }).count()).toBe(0);
     await page.unroute("**/QueryUsage");
     await page.getByRole("button", { name: "Try again" }).click();
-    await page.getByText("Nothing was used in this time.").waitFor();
+    await page.getByText("No usage in this time range.").waitFor();
   });
 
-  it("is read again while the page is open", async () => {
+  it("refreshes while the page is open", async () => {
     const { page } = visit;
     const { apiKeys } = dashboard.service.service.parts;
     const { secret } = await apiKeys.create({ name: "fresh", scope: "read_write", account: "fresh" });
     await page.clock.install();
     await visit.go("usage?account=fresh");
-    await page.getByText("Nothing was used in this time.").waitFor();
+    await page.getByText("No usage in this time range.").waitFor();
     await ask(dashboard.service, "test-chat", secret);
-    const used = page
-      .getByRole("table", { name: "Sums over the whole time" })
-      .getByRole("row", { name: /^test-chat 1 / });
+    const used = page.getByRole("table", { name: "Totals" }).getByRole("row", { name: /^test-chat 1 / });
     await expect
       .poll(async () => {
         await page.clock.fastForward(30_000);
@@ -105,7 +103,7 @@ describe.skipIf(!hasChromium).each(storesByTier)("usage in a browser, state in %
       .toBe(1);
   });
 
-  it("goes into a CSV file as it is shown, in which a name that is a formula is text (SEC-21)", async () => {
+  it("exports CSV in which a name that is a formula is text (SEC-21)", async () => {
     const { page } = visit;
     await visit.go("usage?by=key");
     const saving = page.waitForEvent("download");
@@ -123,15 +121,15 @@ describe.skipIf(!hasChromium).each(storesByTier)("usage in a browser, state in %
     );
   });
 
-  it("a threshold is set, crossed, shown as it is, changed and deleted (USE-4)", async () => {
+  it("a threshold is added, reached, edited and deleted (USE-4)", async () => {
     const { page } = visit;
     await addThreshold(async () => {
-      await dialog().getByLabel("What is counted").selectOption("Requests");
-      await dialog().getByLabel("Limit: requests").fill("4");
+      await dialog().getByLabel("Metric").selectOption("Requests");
+      await dialog().getByLabel("Limit (requests)").fill("4");
       expect(await accessibilityFaults(page)).toEqual([]);
       await takePictures(page, "usage-threshold");
     });
-    const row = threshold("4 requests a month (UTC)");
+    const row = threshold("4 requests per month (UTC)");
     await row.getByText("50 % reached").waitFor();
     expect(await row.getByRole("progressbar").getAttribute("value")).toBe("0.5");
     await ask(dashboard.service, "test-chat");
@@ -141,47 +139,47 @@ describe.skipIf(!hasChromium).each(storesByTier)("usage in a browser, state in %
     expect(await accessibilityFaults(page)).toEqual([]);
     await takePictures(page, "usage-reached");
 
-    await row.getByRole("button", { name: "Change" }).click();
-    await dialog().getByLabel("Limit: requests").fill("100");
-    await dialog().getByLabel("Shares that are told").fill("90, 10");
+    await row.getByRole("button", { name: "Edit" }).click();
+    await dialog().getByLabel("Limit (requests)").fill("100");
+    await dialog().getByLabel("Notify at (%)").fill("90, 10");
     await dialog().getByRole("button", { name: "Save" }).click();
-    const changed = threshold("100 requests a month (UTC)");
+    const changed = threshold("100 requests per month (UTC)");
     await changed.getByText("Below 10 %").waitFor();
-    await changed.getByText("Told at 10, 90 %").waitFor();
+    await changed.getByText("Notify at 10, 90 %").waitFor();
 
     await changed.getByRole("button", { name: "Delete" }).click();
     await dialog().getByRole("button", { name: "Delete" }).click();
-    await thresholds().getByText("No threshold yet.").waitFor();
+    await thresholds().getByText("No thresholds yet.").waitFor();
     await expect.poll(() => page.evaluate(() => document.activeElement?.textContent)).toBe("Thresholds and budgets");
   });
 
-  it("a budget of one key refuses that key and no other, and says so (USE-4)", async () => {
+  it("a budget of one key rejects requests of that key only (USE-4)", async () => {
     await addThreshold(async () => {
-      await dialog().getByLabel("Whose use").selectOption(`The key ${formula}`);
-      await dialog().getByLabel("Limit: tokens").fill("1");
-      await dialog().getByLabel("What happens").selectOption("Send events, and refuse requests at the limit");
+      await dialog().getByLabel("Applies to").selectOption(`Key: ${formula}`);
+      await dialog().getByLabel("Limit (tokens)").fill("1");
+      await dialog().getByLabel("Action").selectOption("Notify, and reject requests over the limit");
     });
-    await threshold("1 tokens a month (UTC)").getByText("Spent: requests are refused").waitFor();
+    await threshold("1 token per month (UTC)").getByText("Limit reached: rejecting requests").waitFor();
     expect(await ask(dashboard.service, "test-chat", formulaKey)).toBe(429);
     expect(await ask(dashboard.service, "test-chat")).toBe(200);
   });
 
-  it("a key that is revoked cannot be given a threshold (USE-4)", async () => {
+  it("a revoked key cannot get a threshold (USE-4)", async () => {
     const { apiKeys } = dashboard.service.service.parts;
-    const { record } = await apiKeys.create({ name: "gone for good", scope: "read" });
+    const { record } = await apiKeys.create({ name: "revoked key", scope: "read" });
     await apiKeys.revoke(record.id);
     await visit.page.reload();
     await thresholds().getByRole("button", { name: "Add threshold" }).click();
-    const options = dialog().getByLabel("Whose use").getByRole("option");
+    const options = dialog().getByLabel("Applies to").getByRole("option");
     await options.filter({ hasText: "HYPERLINK" }).waitFor({ state: "attached" });
-    expect((await options.allInnerTexts()).join()).not.toContain("gone for good");
+    expect((await options.allInnerTexts()).join()).not.toContain("revoked key");
   });
 
-  it("what cannot be a limit is refused in words, before and by the service", async () => {
+  it("an invalid limit shows a message", async () => {
     await thresholds().getByRole("button", { name: "Add threshold" }).click();
-    await dialog().getByLabel("Limit: tokens").fill("many");
+    await dialog().getByLabel("Limit (tokens)").fill("many");
     await dialog().getByRole("button", { name: "Add threshold" }).click();
-    await dialog().getByText("The limit is a whole number above 0.").waitFor();
+    await dialog().getByText("The limit must be a whole number greater than 0.").waitFor();
     await visit.page.keyboard.press("Escape");
     await dialog().waitFor({ state: "detached" });
   });

@@ -44,7 +44,7 @@ function missing(): never {
 }
 
 // Needs Debian's Chromium.
-describe.skipIf(!hasChromium).each(storesByTier)("webhooks in a browser, state in %s", (store) => {
+describe.skipIf(!hasChromium).each(storesByTier)("webhooks page, state in %s", (store) => {
   beforeAll(async () => {
     const webhooks = { allow_http: true, allow_private_cidrs: ["127.0.0.0/8"] };
     dashboard = await startDashboardOn(store, { config: { webhooks } });
@@ -57,7 +57,7 @@ describe.skipIf(!hasChromium).each(storesByTier)("webhooks in a browser, state i
     visit = await visitPage(dashboard, "webhooks");
   });
 
-  it("an endpoint is added, and its secret is shown once and gone after a reload (WH-6)", async () => {
+  it("a new endpoint shows its signing secret once (WH-6)", async () => {
     const { page } = visit;
     const secret = await addEndpoint();
     expect(secret).toMatch(/^whsec_/);
@@ -65,12 +65,12 @@ describe.skipIf(!hasChromium).each(storesByTier)("webhooks in a browser, state i
     await takePictures(page, "webhook-secret-once");
     await press("Done");
     await page.reload();
-    await card().getByText("enabled").waitFor();
+    await card().getByText("Enabled").waitFor();
     expect(await page.content()).not.toContain(secret);
     expect(await card().innerText()).toContain(`whsec_…${secret.slice(-4)}`);
   });
 
-  it("Escape takes no signing secret away before its window's button does (WH-6, WH-7)", async () => {
+  it("Escape does not close the dialogs that show signing secrets (WH-6, WH-7)", async () => {
     const { page } = visit;
     const answer = await holdAnswers(page, "**/*/CreateWebhookEndpoint");
     await page.getByRole("button", { name: "Add endpoint" }).click();
@@ -84,78 +84,78 @@ describe.skipIf(!hasChromium).each(storesByTier)("webhooks in a browser, state i
     await press("Done");
     await act("Rotate secret");
     await press("Rotate");
-    await dialog().getByText("The old one signs beside it until").waitFor();
+    await dialog().getByText("The old secret expires on").waitFor();
     const second = await shownSecret();
     expect(second).not.toBe(first);
     await pressEscapeTwice(page);
     expect(await shownSecret()).toBe(second);
   });
 
-  it("a test event shows what the receiver answers, as text (WH-49, WH-43)", async () => {
+  it("a test event shows the receiver's response as text (WH-49, WH-43)", async () => {
     const { page } = visit;
     const secret = await addEndpoint();
     await press("Done");
     await act("Send test event");
     await press("Send");
-    await dialog().getByText("status 503").waitFor();
+    await dialog().getByText("HTTP 503").waitFor();
     expect(await dialog().locator("pre").first().innerText()).toBe("<b>down</b>");
     expect(isSigned(receiver.requests[0], secret)).toBe(true);
     expect(await accessibilityFaults(page)).toEqual([]);
     await takePictures(page, "webhook-test");
     receiver.answerWith({ status: 200 });
     await press("Send again");
-    await dialog().getByText("status 200").waitFor();
+    await dialog().getByText("HTTP 200").waitFor();
   });
 
-  it("a rotation shows the new secret once, and both sign for the chosen time (WH-7)", async () => {
+  it("a rotation shows the new secret once, and both secrets sign until the old one expires (WH-7)", async () => {
     const old = await addEndpoint();
     await press("Done");
     await act("Rotate secret");
-    await dialog().getByLabel("The old secret signs on").selectOption("for 1 hour");
+    await dialog().getByLabel("Old secret expires").selectOption("In 1 hour");
     await press("Rotate");
-    await dialog().getByText("The old one signs beside it until").waitFor();
+    await dialog().getByText("The old secret expires on").waitFor();
     const secret = await shownSecret();
     await press("Done");
-    await card().getByText("the one before signs too and stops in 60 min").waitFor();
+    await card().getByText("the previous secret expires in 60 min").waitFor();
     await act("Send test event");
     await press("Send");
     await receiver.until(1);
     expect([isSigned(receiver.requests[0], old), isSigned(receiver.requests[0], secret)]).toEqual([true, true]);
   });
 
-  it("an endpoint is changed, disabled, enabled and deleted (WH-2, WH-30)", async () => {
+  it("an endpoint is edited, disabled, enabled and deleted (WH-2, WH-30)", async () => {
     const { page } = visit;
     await addEndpoint();
     await press("Done");
-    await act("Change");
+    await act("Edit");
     await dialog().getByLabel("Description").fill("Invoices");
     await dialog().getByText("usage.threshold_reached").click();
     await press("Save");
     await card().getByText("request.completed, request.failed, usage.threshold_reached").waitFor();
     await act("Disable");
     await press("Disable");
-    await card().getByText("disabled", { exact: true }).waitFor();
+    await card().getByText("Disabled", { exact: true }).waitFor();
     await act("Enable");
     await press("Enable");
-    await card().getByText("enabled", { exact: true }).waitFor();
+    await card().getByText("Enabled", { exact: true }).waitFor();
     await act("Delete");
     expect(await accessibilityFaults(page)).toEqual([]);
     await press("Delete");
     await card().waitFor({ state: "detached" });
   });
 
-  it("a bad address is refused in the service's words (WH-4)", async () => {
+  it("an invalid URL shows the service's message (WH-4)", async () => {
     await visit.page.getByRole("button", { name: "Add endpoint" }).click();
     await dialog().getByLabel("URL").fill("https://localhost/hook");
     await press("Add endpoint");
     expect(await dialog().getByRole("alert").innerText()).toMatch(/^url: /);
   });
 
-  it("every part of the page can be read and reached", async () => {
+  it("every part of the page is accessible and reachable by keyboard", async () => {
     const { page } = visit;
     await addEndpoint();
     await press("Done");
-    await page.getByText("How a receiver verifies").click();
+    await page.getByText("Verify deliveries in your receiver").click();
     expect(await accessibilityFaults(page)).toEqual([]);
     await takePictures(page, "webhooks");
     expect(await keyboardFaults(page)).toEqual([]);

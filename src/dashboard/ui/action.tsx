@@ -2,9 +2,8 @@ import type { ComponentChildren } from "preact";
 import { useState } from "preact/hooks";
 import { Dialog } from "./dialog.js";
 import { Problem } from "./feedback.js";
-import { followFocus } from "./focus.js";
 
-/** Runs something once at a time, and keeps why it failed. */
+/** Runs an async action, one run at a time, and keeps its error. */
 export function useAction(run: () => Promise<void>) {
   const [isRunning, setRunning] = useState(false);
   const [error, setError] = useState<Error | null>(null);
@@ -24,21 +23,21 @@ export function useAction(run: () => Promise<void>) {
 
 export interface ConfirmProps {
   readonly title: string;
-  /** What follows, and whether it can be undone. */
+  /** The consequences, and whether the action can be undone. */
   readonly children: ComponentChildren;
-  /** The verb of the button: “Revoke”, “Delete”. */
+  /** Label of the confirming button: “Revoke”, “Delete”. */
   readonly verb: string;
   readonly run: () => Promise<void>;
   readonly onClose: () => void;
 }
 
-/** Asks before something that cannot be undone. */
+/** Asks for confirmation before a destructive action. */
 export function Confirm({ title, children, verb, run, onClose }: ConfirmProps) {
-  // As long as it is asked, the focus is in the window. What led here may be gone when the page has read again.
+  // Taken before the dialog gets the focus. The button may be gone after the page reloads its data.
   const [opener] = useState(() => document.activeElement);
   const { isRunning, error, start } = useAction(async () => {
     await run();
-    followFocus(opener);
+    restoreFocus(opener);
     onClose();
   });
   return (
@@ -55,4 +54,34 @@ export function Confirm({ title, children, verb, run, onClose }: ConfirmProps) {
       </footer>
     </Dialog>
   );
+}
+
+let following: MutationObserver | null = null;
+
+/**
+ * When `element` is removed while it has the focus, moves the focus to its section's heading or the page's content, so that
+ * keyboard users do not start at the top of the document again. Follows one element at a time.
+ */
+function restoreFocus(element: Element | null): void {
+  following?.disconnect();
+  following = null;
+  if (element === null) return;
+  const section = element.closest("section");
+  const observer = new MutationObserver(() => {
+    if (element.isConnected) return;
+    observer.disconnect();
+    if (document.activeElement === document.body) focusOn(headingOf(section) ?? document.getElementById("content"));
+  });
+  observer.observe(document.body, { childList: true, subtree: true });
+  following = observer;
+}
+
+function headingOf(section: Element | null): HTMLElement | null {
+  return section?.isConnected ? section.querySelector("h2") : null;
+}
+
+function focusOn(target: HTMLElement | null): void {
+  if (target === null) return;
+  target.tabIndex = -1;
+  target.focus();
 }

@@ -1,9 +1,8 @@
 import { useEffect, useRef } from "preact/hooks";
-import type { ChartProps } from "./chart-props.js";
-import type { Plot } from "./plot.js";
+import type { ChartProps, Plot } from "./plot.js";
 import "./chart.css";
 
-/** A picture of numbers. Whoever shows one shows a table of the same numbers beside it. */
+/** A chart. Every chart needs a table of the same numbers beside it, for screen readers. */
 export function Chart(props: ChartProps) {
   const element = useRef<HTMLDivElement>(null);
   const plot = useRef<Plot | null>(null);

@@ -3,17 +3,17 @@ import { useContext, useEffect, useId, useLayoutEffect, useRef, useState } from 
 
 export interface DialogProps {
   readonly title: string;
-  /** Called when it is closed by Escape or its button. */
+  /** Called when the dialog is closed by Escape or its close button. */
   readonly onClose: () => void;
   readonly children: ComponentChildren;
 }
 
 const Hold = createContext<(isHeld: boolean) => void>(() => {});
 
-/** While true, neither Escape nor the corner closes the window that this is in: what it shows is shown nowhere else. */
+/** While true, neither Escape nor the close button closes the surrounding dialog, e.g. while it shows a secret once. */
 export function useHold(isHeld: boolean): void {
   const hold = useContext(Hold);
-  // Not after the next painting: Escape could come before it.
+  // A layout effect: Escape could be pressed before the next paint.
   useLayoutEffect(() => {
     if (!isHeld) return;
     hold(true);
@@ -21,7 +21,7 @@ export function useHold(isHeld: boolean): void {
   }, [isHeld, hold]);
 }
 
-/** A modal window: the browser keeps the focus in it and gives it back. */
+/** A modal dialog: the browser traps the focus in it and restores it on close. */
 export function Dialog({ title, onClose, children }: DialogProps) {
   const element = useRef<HTMLDialogElement>(null);
   const [isHeld, setHeld] = useState(false);
@@ -29,7 +29,7 @@ export function Dialog({ title, onClose, children }: DialogProps) {
   useEffect(() => {
     const before = document.activeElement;
     element.current?.showModal();
-    return () => giveFocusBack(before);
+    return () => restoreFocus(before);
   }, []);
   return (
     <dialog
@@ -38,7 +38,7 @@ export function Dialog({ title, onClose, children }: DialogProps) {
       onCancel={(event) => {
         if (isHeld) event.preventDefault();
       }}
-      // Browsers let a page refuse Escape only once: the second one closes the window whatever it says.
+      // Browsers let a page cancel Escape only once: the second press closes the dialog, so open it again.
       onClose={() => (isHeld ? element.current?.showModal() : onClose())}
     >
       <header>
@@ -58,8 +58,8 @@ export function Dialog({ title, onClose, children }: DialogProps) {
   );
 }
 
-/** A window that is taken away without being closed leaves the focus nowhere. All else is inert until it is gone. */
-function giveFocusBack(before: Element | null): void {
+/** A dialog that is removed without being closed loses the focus. The rest of the page is inert until it is gone. */
+function restoreFocus(before: Element | null): void {
   queueMicrotask(() => {
     const target = before?.isConnected ? before : document.getElementById("content");
     if (target instanceof HTMLElement && document.activeElement === document.body) target.focus();

@@ -1,6 +1,6 @@
 import type { ComponentChildren } from "preact";
 
-/** A failure in the service's own words; read out when it appears. */
+/** An error message; screen readers announce it when it appears. */
 export function Problem({ error, onRetry }: { readonly error: Error | null; readonly onRetry?: () => void }) {
   if (error === null) return null;
   return (
@@ -15,7 +15,7 @@ export function Problem({ error, onRetry }: { readonly error: Error | null; read
   );
 }
 
-/** What is shown where a list is empty: what belongs here, and how to make the first. */
+/** Shown in place of an empty list: what belongs there and how to add it. */
 export function Empty({ children }: { readonly children: ComponentChildren }) {
   return <p class="empty">{children}</p>;
 }
@@ -30,7 +30,7 @@ export function Loading() {
 
 export type Tone = "good" | "bad" | "busy" | "plain";
 
-/** A state in one word; its colour says nothing that the word does not. */
+/** A status word; its colour adds no information. */
 export function Badge({ tone, children }: { readonly tone: Tone; readonly children: ComponentChildren }) {
   return <span class={`badge badge-${tone}`}>{children}</span>;
 }

@@ -4,16 +4,16 @@ import { Field, textOf } from "./form.js";
 
 export interface PasswordFieldProps {
   readonly label: string;
-  /** Name of the field in the service's errors. */
+  /** The request field, as errors of the service name it. */
   readonly name?: string;
   readonly hint?: string;
-  /** Whether browsers offer the kept one or make a new one. Default: the kept one. */
+  /** Whether password managers offer a generated password instead of the saved one. Default: false. */
   readonly isNew?: boolean;
   readonly value: string;
   readonly onChange: (value: string) => void;
 }
 
-/** A password, kept one or new; a new one has the length that the service asks for. */
+/** A password field; a new password has the length that the service requires. */
 export function PasswordField({ isNew = false, value, onChange, ...field }: PasswordFieldProps) {
   const bounds = isNew ? { minLength: 12, maxLength: 1_024 } : {};
   return (
@@ -33,25 +33,24 @@ export function PasswordField({ isNew = false, value, onChange, ...field }: Pass
   );
 }
 
-/** Whose password it is, for browsers that keep passwords. */
+/** The hidden user name, for password managers. */
 export function Administrator() {
   return <input type="text" name="username" value="admin" autocomplete="username" hidden readOnly />;
 }
 
-/** Said where only a password was asked for: the service would speak of the name too. */
+/** Replaces the service's message, which also mentions the user name. */
 export function wrongPassword(): Error {
-  return new Error("The password is not right.");
+  return new Error("Incorrect password.");
 }
 
-/** A new password that was typed twice. */
 export interface NewPassword {
-  /** The two fields. */
+  /** The password and its confirmation. */
   readonly fields: ComponentChildren;
-  /** The password; throws where the two are not the same. */
-  agreed(): string;
+  /** The password; throws if the two fields differ. */
+  confirmed(): string;
 }
 
-/** Asks for a new password, twice. `name` is that of the field in the service's errors. */
+/** Fields for a new password and its confirmation. `name` is the request field, as errors of the service name it. */
 export function useNewPassword(label: string, name: string): NewPassword {
   const [password, setPassword] = useState("");
   const [again, setAgain] = useState("");
@@ -62,15 +61,15 @@ export function useNewPassword(label: string, name: string): NewPassword {
           isNew
           label={label}
           name={name}
-          hint="12 characters or more."
+          hint="At least 12 characters."
           value={password}
           onChange={setPassword}
         />
-        <PasswordField isNew label="The same again" value={again} onChange={setAgain} />
+        <PasswordField isNew label="Confirm password" value={again} onChange={setAgain} />
       </>
     ),
-    agreed() {
-      if (password !== again) throw new Error("The two passwords are not the same.");
+    confirmed() {
+      if (password !== again) throw new Error("The passwords do not match.");
       return password;
     },
   };

@@ -1,16 +1,36 @@
-/** Draws charts. Fetched only when one is shown. */
+/** Draws charts with uPlot. Loaded when the first chart is shown. */
 import uPlot from "uplot";
 import "uplot/dist/uPlot.min.css";
-import type { ChartProps } from "./chart-props.js";
 
-/** A chart that is drawn. */
+/** A line, or one part of stacked bars. */
+export interface ChartSeries {
+  readonly label: string;
+  /** One value per time; null if unknown. */
+  readonly values: readonly (number | null)[];
+}
+
+export interface ChartProps {
+  /** Describes the chart, for screen readers. */
+  readonly label: string;
+  readonly kind: "lines" | "stacked bars";
+  /** Unix seconds, ascending. */
+  readonly times: readonly number[];
+  /** At most 8: chart.css defines as many colours. */
+  readonly series: readonly ChartSeries[];
+  /** Lines only: minimum time range in seconds, ending at the last time. */
+  readonly span?: number;
+  readonly formatTime: (unixSeconds: number) => string;
+  readonly formatValue: (value: number) => string;
+}
+
+/** A drawn chart. */
 export interface Plot {
-  /** Draws what is known now. */
+  /** Draws new data. */
   readonly show: (props: ChartProps) => void;
   readonly close: () => void;
 }
 
-/** Fills the element and follows its size and the colour scheme until it is closed. */
+/** Draws a chart that fills the element and follows its size and the colour scheme until it is closed. */
 export function openPlot(element: HTMLElement, first: ChartProps): Plot {
   let props = first;
   let chart = draw(element, props);
@@ -62,7 +82,7 @@ function draw(element: HTMLElement, props: ChartProps): uPlot {
   );
 }
 
-/** What a drawn chart cannot take over by new numbers alone. */
+/** Everything that needs a redraw instead of new data. */
 function formOf({ kind, series, times }: ChartProps): string {
   const bars = kind === "lines" ? [] : times;
   return JSON.stringify([kind, series.map(({ label }) => label), bars]);
@@ -72,7 +92,7 @@ function sizeOf(element: HTMLElement): { width: number; height: number } {
   return { width: element.clientWidth, height: element.clientHeight };
 }
 
-/** Colours on a canvas must be final; variables and `light-dark` are not. */
+/** Resolves a CSS variable: a canvas accepts neither variables nor `light-dark`. */
 function colourOf(element: HTMLElement, variable: string): string {
   const probe = document.createElement("span");
   probe.style.color = `var(${variable})`;
@@ -82,7 +102,7 @@ function colourOf(element: HTMLElement, variable: string): string {
   return color;
 }
 
-/** Sums of bars stand before one another, the whole first, so that of each only its own part is seen. */
+/** Stacks bars by drawing cumulative sums, the largest first, so that each part covers the next larger one. */
 function dataOf({ kind, times, series }: ChartProps): uPlot.AlignedData {
   if (kind === "lines") return [[...times], ...series.map(({ values }) => [...values])];
   const sums: number[][] = [];
@@ -115,10 +135,10 @@ function seriesOf({ kind, series }: ChartProps, colour: (name: string) => string
   return bars.reverse();
 }
 
-/** Bars need half of themselves beside the first and the last. */
+/** Bars need half their width before the first and after the last time. */
 function rangeOf({ kind, times, span = 1 }: ChartProps): uPlot.Range.Function {
   if (kind === "lines") {
-    // What uPlot proposes for a single time is a whole day.
+    // For a single time, uPlot would show a whole day.
     return ({ data: [shown] }) => [Math.min(shown[0] ?? 0, (shown.at(-1) ?? 0) - span), shown.at(-1) ?? 0];
   }
   const [first = 0, second = first + 1] = times;
@@ -126,7 +146,7 @@ function rangeOf({ kind, times, span = 1 }: ChartProps): uPlot.Range.Function {
   return () => [first - half, (times.at(-1) ?? first) + half];
 }
 
-/** The begin of every bar, or of every n-th where there is no room for all. */
+/** Labels every bar, or every n-th if there is no room for all. */
 function splitsOf({ kind, times }: ChartProps): Partial<uPlot.Axis> {
   if (kind === "lines") return {};
   return {

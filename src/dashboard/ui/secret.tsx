@@ -1,44 +1,21 @@
 import type { ComponentChildren } from "preact";
 import { useEffect, useId, useRef, useState } from "preact/hooks";
 import { useHold } from "./dialog.js";
-
-/** Puts text on the clipboard and says that it did. */
-export function Copy({ text, label = "Copy" }: { readonly text: string; readonly label?: string }) {
-  const [last, setLast] = useState<{ readonly text: string; readonly isCopied: boolean } | null>(null);
-  const copy = (): void => {
-    // Browsers have no clipboard for pages that came over plain HTTP from another machine.
-    const clipboard: Clipboard | undefined = navigator.clipboard;
-    const tell = (isCopied: boolean): void => setLast({ text, isCopied });
-    if (clipboard === undefined) tell(false);
-    else
-      clipboard.writeText(text).then(
-        () => tell(true),
-        () => tell(false),
-      );
-  };
-  // What was said of another text does not hold for this one.
-  const said = last?.text !== text ? label : last.isCopied ? "Copied" : "Select it and copy by hand";
-  return (
-    <button type="button" onClick={copy}>
-      <span aria-live="polite">{said}</span>
-    </button>
-  );
-}
+import { Field, textOf } from "./form.js";
 
 export interface SecretOnceProps {
   readonly label: string;
   readonly secret: string;
   readonly onClose: () => void;
-  /** What else there is to know. */
   readonly children?: ComponentChildren;
 }
 
-/** What a dialog shows when it has made a secret: the value, this once. Only its own button closes the window. */
+/** The body of a dialog that shows a new secret once. Only its own button closes the dialog. */
 export function SecretOnce({ label, secret, onClose, children }: SecretOnceProps) {
   const box = useRef<HTMLElement>(null);
   const id = useId();
   useHold(true);
-  // It takes the place of a form that had the focus; so it is read out, too.
+  // It replaces the form that had the focus; the focus also makes screen readers announce it.
   useEffect(() => box.current?.focus(), []);
   return (
     <div class="stack">
@@ -49,7 +26,7 @@ export function SecretOnce({ label, secret, onClose, children }: SecretOnceProps
           <Copy text={secret} />
         </div>
         <small id={`${id}-once`}>
-          It is shown only now. Keep it where secrets are kept; a lost one must be replaced.
+          This secret is shown only once. Copy it now and store it safely; if you lose it, rotate it.
         </small>
       </section>
       {children}
@@ -60,4 +37,69 @@ export function SecretOnce({ label, secret, onClose, children }: SecretOnceProps
       </footer>
     </div>
   );
+}
+
+/** Copies text to the clipboard and reports the result on the button. */
+export function Copy({ text, label = "Copy" }: { readonly text: string; readonly label?: string }) {
+  const [last, setLast] = useState<{ readonly text: string; readonly isCopied: boolean } | null>(null);
+  const copy = (): void => {
+    // Browsers offer no clipboard on pages served over plain HTTP by another machine.
+    const clipboard: Clipboard | undefined = navigator.clipboard;
+    const report = (isCopied: boolean): void => setLast({ text, isCopied });
+    if (clipboard === undefined) report(false);
+    else
+      clipboard.writeText(text).then(
+        () => report(true),
+        () => report(false),
+      );
+  };
+  // A result for an earlier text does not apply to this one.
+  const shown = last?.text !== text ? label : last.isCopied ? "Copied" : "Copy failed: select and copy manually";
+  return (
+    <button type="button" onClick={copy}>
+      <span aria-live="polite">{shown}</span>
+    </button>
+  );
+}
+
+/** How long a rotated secret stays valid, as a protobuf duration. */
+export type Overlap = "0s" | "3600s" | "86400s" | "604800s";
+
+/** The service's default. */
+export const defaultOverlap: Overlap = "86400s";
+
+const overlaps: Readonly<Record<Overlap, string>> = {
+  "0s": "Immediately",
+  "3600s": "In 1 hour",
+  "86400s": "In 24 hours",
+  "604800s": "In 7 days",
+};
+
+export interface OverlapFieldProps {
+  readonly label: string;
+  readonly hint: string;
+  readonly value: Overlap;
+  readonly onChange: (value: Overlap) => void;
+}
+
+/** Selects when the old secret expires after a rotation. */
+export function OverlapField({ label, hint, value, onChange }: OverlapFieldProps) {
+  const choose = (text: string): void => onChange(isOverlap(text) ? text : defaultOverlap);
+  return (
+    <Field label={label} hint={hint} name="overlap">
+      {(ids) => (
+        <select {...ids} value={value} onChange={(event) => choose(textOf(event))}>
+          {Object.entries(overlaps).map(([duration, title]) => (
+            <option key={duration} value={duration}>
+              {title}
+            </option>
+          ))}
+        </select>
+      )}
+    </Field>
+  );
+}
+
+function isOverlap(text: string): text is Overlap {
+  return text in overlaps;
 }

@@ -1,23 +1,22 @@
 import type { ComponentChildren, Key } from "preact";
 import { useRef } from "preact/hooks";
-import "./table.css";
 
 export interface Column<T> {
   readonly title: string;
   readonly cell: (row: T) => ComponentChildren;
-  /** Numbers stand to the right. */
+  /** Aligns the column to the right. */
   readonly isNumber?: boolean;
 }
 
 export interface TableProps<T> {
-  /** What the rows are, for those who cannot see the page around. */
+  /** Describes the rows, for screen readers. */
   readonly caption: string;
   readonly columns: readonly Column<T>[];
   readonly rows: readonly T[];
   readonly keyOf: (row: T) => Key;
 }
 
-/** A table that becomes a list of cards where there is no room for columns. */
+/** A table that becomes a list of cards on narrow screens. */
 export function Table<T>({ caption, columns, rows, keyOf }: TableProps<T>) {
   return (
     <div class="table">
@@ -48,29 +47,29 @@ export function Table<T>({ caption, columns, rows, keyOf }: TableProps<T>) {
   );
 }
 
-/** From the address of a page to the token of the one before it, where somebody came from there. */
-const pagesBefore = new Map<string, string>();
+/** Page tokens of previous pages, by the URL of the page that was reached from there. */
+const previousTokens = new Map<string, string>();
 
 export interface PagerProps {
-  /** Of the page that is shown; empty: the first. */
+  /** Token of the current page; empty for the first. */
   readonly token: string;
-  /** Empty: this is the last page; null: not known yet. */
+  /** Empty on the last page; null while unknown. */
   readonly nextToken: string | null;
-  /** Shows a page, by changing the address. */
+  /** Shows a page by changing the URL. */
   readonly onPage: (token: string) => void;
 }
 
-/** Leads through a list that the service pages. */
+/** First, previous and next page of a list. */
 export function Pager({ token, nextToken, onPage }: PagerProps) {
   const isShown = useRef(false);
-  // While a page is read it stays, and so does the focus that may be in it: a button that is disabled would lose it.
+  // Stays while the next page loads, with its buttons enabled: a disabled button would lose the focus.
   isShown.current = token !== "" || (nextToken === null ? isShown.current : nextToken !== "");
   if (!isShown.current) return null;
-  const before = token === "" ? undefined : pagesBefore.get(window.location.href);
+  const before = token === "" ? undefined : previousTokens.get(window.location.href);
   const showNext = (): void => {
     if (nextToken === null) return;
     onPage(nextToken);
-    pagesBefore.set(window.location.href, token);
+    previousTokens.set(window.location.href, token);
   };
   return (
     <nav class="pager" aria-label="Pages">

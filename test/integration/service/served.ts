@@ -44,15 +44,11 @@ export class Served {
     return { code, line: stderr().trim().split("\n").at(-1) ?? "" };
   }
 
-  async stopAll(): Promise<void> {
+  async remove(): Promise<void> {
     for (const { child, exited } of this.#started.splice(0)) {
       child.kill("SIGKILL");
       await exited;
     }
-  }
-
-  async remove(): Promise<void> {
-    await this.stopAll();
     await rm(this.folder, { recursive: true, force: true });
   }
 }

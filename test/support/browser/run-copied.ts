@@ -3,7 +3,7 @@ import { delimiter, resolve } from "node:path";
 import { pythonVenv } from "../python-venv.js";
 
 /** What the playground calls the forms of a request. */
-export type CopiedLanguage = "curl" | "Python" | "TypeScript" | "gRPC, with buf curl";
+export type CopiedLanguage = "curl" | "Python" | "TypeScript" | "gRPC (buf curl)";
 
 const buf = resolve("node_modules/.bin");
 

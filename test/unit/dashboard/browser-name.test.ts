@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { browserName } from "../../../src/dashboard/pages/audit/browser-name.js";
+import { browserName } from "../../../src/dashboard/format.js";
 
 const webKit = "AppleWebKit/605.1.15 (KHTML, like Gecko)";
 const blink = "AppleWebKit/537.36 (KHTML, like Gecko) Chrome/142.0.0.0";
@@ -14,7 +14,7 @@ describe("browserName", () => {
     [`Mozilla/5.0 (iPhone; CPU iPhone OS 18_6 like Mac OS X) ${webKit} CriOS/142.0 Safari/604.1`, "Chrome on iPhone"],
     ["curl/8.14.1", "curl/8.14.1"],
     ["", "unknown"],
-  ])("calls %j %s", (userAgent, name) => {
+  ])("of %j is %s", (userAgent, name) => {
     expect(browserName(userAgent)).toBe(name);
   });
 });

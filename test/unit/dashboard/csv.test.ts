@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 import { csvOf } from "../../../src/dashboard/pages/usage/csv.js";
 
 describe("a table as a CSV file", () => {
-  it("quotes what would end a cell, and doubles quotes", () => {
+  it("quotes separators and doubles quotes", () => {
     expect(csvOf([["a,b", 'say "hi"', "two\r\nlines", 3]])).toBe('"a,b","say ""hi""","two\r\nlines",3\r\n');
   });
 
@@ -13,7 +13,7 @@ describe("a table as a CSV file", () => {
     },
   );
 
-  it("leaves numbers as they are, and text that only contains such a character", () => {
+  it("leaves numbers and harmless text unchanged", () => {
     expect(csvOf([[-5, "a=b"]])).toBe("-5,a=b\r\n");
   });
 });

@@ -1,14 +1,15 @@
 import { describe, expect, it } from "vitest";
-import { canRetry } from "../../../src/dashboard/pages/deliveries/can-retry.js";
-import { isFiltered, listRequest, noFilter, queryOf } from "../../../src/dashboard/pages/deliveries/delivery-query.js";
 import {
-  answerWords,
-  reasonWords,
-  deliveryStates as shownStates,
-  stateOf,
-} from "../../../src/dashboard/pages/deliveries/delivery-words.js";
-import { endpointHealth } from "../../../src/dashboard/pages/webhooks/endpoint-health.js";
-import { eventTypeNames } from "../../../src/dashboard/pages/webhooks/event-types.js";
+  canRetry,
+  isFiltered,
+  listRequest,
+  noFilter,
+  queryOf,
+  reasonOf,
+  deliveryStatuses as shownStatuses,
+  statusOf,
+} from "../../../src/dashboard/pages/deliveries/delivery.js";
+import { endpointHealth, eventTypeNames, outcomeOf } from "../../../src/dashboard/pages/webhooks/events.js";
 import { eventTypes } from "../../../src/domain/events/event.js";
 import { type AttemptError, type DeliveryFailure, deliveryStates } from "../../../src/domain/webhooks/delivery.js";
 import { isFailing } from "../../../src/domain/webhooks/failing-endpoints.js";
@@ -32,29 +33,29 @@ const errors = {
   secret_unreadable: true,
 } satisfies Record<AttemptError, true>;
 
-describe("words of the dashboard", () => {
-  it("there is one for each state of a delivery and for no other (WH-29)", () => {
-    expect(Object.keys(shownStates)).toEqual([...deliveryStates]);
-    expect(stateOf({ state: "awaiting_retry" })).toEqual({ word: "awaiting retry", tone: "busy", isOpen: true });
+describe("texts of deliveries", () => {
+  it("every delivery state has a status text, and there are no others (WH-29)", () => {
+    expect(Object.keys(shownStatuses)).toEqual([...deliveryStates]);
+    expect(statusOf({ state: "awaiting_retry" })).toEqual({ title: "Awaiting retry", tone: "busy", isOpen: true });
   });
 
-  it("there are some for each reason and each error of an attempt", () => {
-    for (const reason of Object.keys(failures)) expect(reasonWords({ reason })).not.toBe(reason.replaceAll("_", " "));
-    for (const error of Object.keys(errors)) expect(answerWords({ error })).not.toBe(error.replaceAll("_", " "));
-    expect(answerWords({ status: 503 })).toBe("status 503");
+  it("every failure reason and every attempt error has a text", () => {
+    for (const reason of Object.keys(failures)) expect(reasonOf({ reason })).not.toBe(reason.replaceAll("_", " "));
+    for (const error of Object.keys(errors)) expect(outcomeOf({ error })).not.toBe(error.replaceAll("_", " "));
+    expect(outcomeOf({ status: 503 })).toBe("HTTP 503");
   });
 
-  it("what a newer service says is shown as it is", () => {
-    expect(stateOf({ state: "on_hold" })).toEqual({ word: "on hold", tone: "plain", isOpen: false });
-    expect(reasonWords({ reason: "too_old" })).toBe("too old");
+  it("unknown values of a newer service are shown by name", () => {
+    expect(statusOf({ state: "on_hold" })).toEqual({ title: "on hold", tone: "plain", isOpen: false });
+    expect(reasonOf({ reason: "too_old" })).toBe("too old");
   });
 
-  it("the events are those of the service", () => {
+  it("the event types equal those of the service", () => {
     expect(eventTypeNames).toEqual([...eventTypes]);
   });
 });
 
-describe("a retry by hand", () => {
+describe("a manual retry", () => {
   it.each([
     ["retries_used_up", true],
     ["endpoint_disabled", true],
@@ -74,11 +75,11 @@ describe("the health of an endpoint", () => {
       failuresInRow,
     };
     const shown = endpointHealth({ status: "enabled", failuresInRow: String(failuresInRow) });
-    expect(shown.word === "failing").toBe(isFailing(health));
+    expect(shown.status === "Failing").toBe(isFailing(health));
   });
 
-  it("says who has disabled it", () => {
-    expect(endpointHealth({ status: "disabled", disabledReason: "by_hand" })).toMatchObject({ reason: "by hand" });
+  it("tells a manually disabled endpoint from an automatically disabled one", () => {
+    expect(endpointHealth({ status: "disabled", disabledReason: "by_hand" })).toMatchObject({ reason: "manually" });
     expect(endpointHealth({ status: "disabled", disabledReason: "failing" })).toMatchObject({ tone: "bad" });
   });
 });
@@ -100,7 +101,7 @@ describe("the filter of deliveries", () => {
     });
   });
 
-  it("lets all through without one", () => {
+  it("is inactive when empty", () => {
     expect(isFiltered(noFilter)).toBe(false);
   });
 });

@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { grpcAddress } from "../../../src/dashboard/pages/playground/grpc-address.js";
+import { grpcAddress } from "../../../src/dashboard/pages/playground/examples.js";
 
 it.each([
   ["127.0.0.1", "localhost", "localhost:50052"],

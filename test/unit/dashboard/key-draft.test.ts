@@ -1,7 +1,12 @@
 import { describe, expect, it } from "vitest";
-import { toInstant, toLocal } from "../../../src/dashboard/local-time.js";
-import { createRequest, draftOf, emptyDraft, updateRequest } from "../../../src/dashboard/pages/keys/key-draft.js";
-import { keyStatus } from "../../../src/dashboard/pages/keys/key-status.js";
+import { toInstant, toLocal } from "../../../src/dashboard/format.js";
+import {
+  createRequest,
+  draftOf,
+  emptyDraft,
+  keyStatus,
+  updateRequest,
+} from "../../../src/dashboard/pages/keys/api-key.js";
 
 const apiKey = {
   id: "key_1",
@@ -14,8 +19,8 @@ const apiKey = {
 } as const;
 const before = draftOf({ ...apiKey, models: [...apiKey.models] });
 
-describe("a key in its form", () => {
-  it("asks for nothing that was left empty", () => {
+describe("the form of a key", () => {
+  it("sends no empty field", () => {
     expect(createRequest({ ...emptyDraft(""), name: " checkout " })).toEqual({
       name: "checkout",
       scope: "SCOPE_READ_WRITE",
@@ -25,22 +30,22 @@ describe("a key in its form", () => {
     });
   });
 
-  it("takes models between spaces, commas and lines", () => {
+  it("accepts models separated by spaces, commas and line breaks", () => {
     expect(createRequest({ ...emptyDraft(""), models: "a, b-*\n c\n" }).models).toEqual(["a", "b-*", "c"]);
   });
 
-  it("changes nothing that nobody touched, the seconds of an expiry included", () => {
+  it("sends nothing when nothing was edited, so the seconds of an expiry survive", () => {
     expect(updateRequest("key_1", before, before)).toEqual({ id: "key_1" });
   });
 
-  it("names limits as a whole, so that an emptied one is removed", () => {
+  it("sends all limits when one changed, so that an emptied limit is removed", () => {
     expect(updateRequest("key_1", before, { ...before, requestsPerMinute: "" })).toEqual({
       id: "key_1",
       limits: { concurrency: 2 },
     });
   });
 
-  it("says that it never expires when the expiry was emptied", () => {
+  it("sends neverExpires when the expiry was emptied", () => {
     expect(updateRequest("key_1", before, { ...before, expiresAt: "" })).toEqual({ id: "key_1", neverExpires: true });
   });
 });
@@ -58,14 +63,14 @@ describe("the status of a key", () => {
   });
 });
 
-describe("times of inputs", () => {
-  it("come back as they went, to the minute", () => {
+describe("datetime-local inputs", () => {
+  it("round-trip to the minute", () => {
     const local = toLocal("2026-11-21T12:34:56Z");
     expect(local).toMatch(/^\d{4}-\d\d-\d\dT\d\d:\d\d$/);
     expect(toInstant(local)).toBe("2026-11-21T12:34:00.000Z");
   });
 
-  it.each(["", "soon"])("%j is none", (text) => {
+  it.each(["", "soon"])("%j has no timestamp", (text) => {
     expect(toInstant(text)).toBeNull();
     expect(toLocal(text)).toBe("");
   });

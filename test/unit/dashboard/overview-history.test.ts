@@ -18,8 +18,8 @@ function historyOf(...readings: readonly SystemJson[]): History {
   return readings.reduce(afterReading, noHistory);
 }
 
-describe("what the overview makes of two readings", () => {
-  it("tells requests and tokens per second by the service's own clock", () => {
+describe("the overview history", () => {
+  it("computes requests and tokens per second with the service's clock", () => {
     const { points } = historyOf(statusAt(10), statusAt(14));
     expect(points).toEqual([
       {
@@ -35,27 +35,27 @@ describe("what the overview makes of two readings", () => {
     ]);
   });
 
-  it("says nothing about the time in which the service was started again", () => {
+  it("adds no point across a restart of the service", () => {
     const again = statusAt(14, { startedAt: "2026-11-21T10:00:13Z", counters: { requests: "1" } });
     expect(historyOf(statusAt(10), again).points).toEqual([]);
     expect(historyOf(statusAt(10), again, { ...again, now: statusAt(16).now ?? "" }).points).toHaveLength(1);
   });
 
-  it("makes no point of a reading that is no later than the one before", () => {
+  it("ignores a reading that is not later than the previous one", () => {
     expect(historyOf(statusAt(10), statusAt(10)).points).toEqual([]);
   });
 
-  it("counts a model that was loaded again from its new beginning", () => {
+  it("counts tokens from zero after a model was reloaded", () => {
     const models = [{ id: "a", producedTokens: "6" }];
     expect(historyOf(statusAt(10), statusAt(12, { models })).points[0]?.tokensPerSecond).toBe(3);
   });
 
-  it("forgets what is older than five minutes", () => {
+  it("drops points older than five minutes", () => {
     const { points } = historyOf(...Array.from({ length: 400 }, (_none, index) => statusAt(index * 2)));
     expect(points).toHaveLength(150);
   });
 
-  it("sums up minutes, the newest first", () => {
+  it("aggregates by minute, newest first", () => {
     const { points } = historyOf(statusAt(0), statusAt(30), statusAt(50), statusAt(70));
     expect(byMinute(points)).toMatchObject([
       { startMs: startMs + 60_000, requestsPerSecond: 3, failed: 10, mostRunning: 1, mostWaiting: 2 },

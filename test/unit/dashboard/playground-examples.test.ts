@@ -1,13 +1,12 @@
 import { execFileSync } from "node:child_process";
 import { describe, expect, it } from "vitest";
+import { userMessage } from "../../../src/dashboard/pages/playground/answers.js";
 import { type Address, exampleOf } from "../../../src/dashboard/pages/playground/examples.js";
-import { chatRequest, embeddingRequest } from "../../../src/dashboard/pages/playground/requests.js";
-import { noSettings } from "../../../src/dashboard/pages/playground/settings.js";
-import { userTurn } from "../../../src/dashboard/pages/playground/transcript.js";
+import { chatRequest, embeddingRequest, noSettings } from "../../../src/dashboard/pages/playground/requests.js";
 
 const here: Address = { base: "https://ai.example/inference", grpc: "ai.example:50051", isTls: true };
 const awkward = `It's "$HOME" \`id\` \\n\nTrue?`;
-const request = chatRequest("m", { ...noSettings, temperature: "0.5" }, [userTurn(awkward)]);
+const request = chatRequest("m", { ...noSettings, temperature: "0.5" }, [userMessage(awkward)]);
 
 /** The arguments that a shell makes of a command. */
 function argumentsOf(command: string): readonly string[] {
@@ -18,14 +17,14 @@ function argumentsOf(command: string): readonly string[] {
 }
 
 describe("a request as code to copy", () => {
-  it("is a curl command whose body a shell leaves as it is", () => {
+  it("is a curl command whose body survives the shell", () => {
     const words = argumentsOf(exampleOf("curl", request, here));
     expect(words).toContain("https://ai.example/inference/v1/chat/completions");
     expect(words).toContain("authorization: Bearer secret");
     expect(JSON.parse(words[words.indexOf("-d") + 1] ?? "")).toEqual(request.openai);
   });
 
-  it("is a buf curl command of the contract's own form", () => {
+  it("is a buf curl command with the contract's message", () => {
     const words = argumentsOf(exampleOf("gRPC", request, here));
     expect(words).toContain("https://ai.example:50051/unified.inference.v1.InferenceService/StreamChatCompletion");
     expect(words).not.toContain("--http2-prior-knowledge");
@@ -33,7 +32,7 @@ describe("a request as code to copy", () => {
     expect(exampleOf("gRPC", request, { ...here, isTls: false })).toContain("--http2-prior-knowledge");
   });
 
-  it("is a Python program with Python's own values", () => {
+  it("is a Python program with Python literals", () => {
     const text = exampleOf("Python", request, here);
     expect(text).toContain('base_url="https://ai.example/inference/v1", api_key=os.environ["UIS_API_KEY"]');
     expect(text).toContain('client.chat.completions.create(\n    model="m",\n');
@@ -47,7 +46,7 @@ describe("a request as code to copy", () => {
     expect(text).toContain(JSON.stringify(awkward));
   });
 
-  it.each(["curl", "Python", "TypeScript", "gRPC"] as const)("holds no key: %s", (language) => {
+  it.each(["curl", "Python", "TypeScript", "gRPC"] as const)("contains no API key: %s", (language) => {
     expect(exampleOf(language, request, here)).not.toMatch(/Bearer (?!\$UIS_API_KEY)/);
   });
 });

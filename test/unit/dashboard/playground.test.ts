@@ -1,21 +1,26 @@
 import { describe, expect, it } from "vitest";
-import { chatRequest, completionRequest, embeddingRequest } from "../../../src/dashboard/pages/playground/requests.js";
-import { speedOf } from "../../../src/dashboard/pages/playground/run.js";
-import { noSettings } from "../../../src/dashboard/pages/playground/settings.js";
 import {
   emptyAnswer,
   isEmpty,
-  type Turn,
-  toolTurn,
-  userTurn,
+  type Message,
+  similarity,
+  toolMessage,
+  userMessage,
+  vectorOf,
   withChunk,
-} from "../../../src/dashboard/pages/playground/transcript.js";
-import { similarity, vectorOf } from "../../../src/dashboard/pages/playground/vectors.js";
+} from "../../../src/dashboard/pages/playground/answers.js";
+import {
+  chatRequest,
+  completionRequest,
+  embeddingRequest,
+  noSettings,
+} from "../../../src/dashboard/pages/playground/requests.js";
+import { speedOf } from "../../../src/dashboard/pages/playground/run.js";
 
 const tool = { type: "function", function: { name: "weather", parameters: { type: "object" } } } as const;
 
-describe("the pieces of an answer", () => {
-  it("become text, reasoning and calls", () => {
+describe("streamed chunks", () => {
+  it("become text, reasoning and tool calls", () => {
     const deltas = [
       { role: "ROLE_ASSISTANT", reasoningContent: "Hm" },
       { content: "It " },
@@ -24,7 +29,7 @@ describe("the pieces of an answer", () => {
       { toolCalls: [{ index: 0, argumentsJson: ":1}" }] },
       { toolCalls: [{ index: 1, id: "call_2", name: "time" }] },
     ] as const;
-    const turn = deltas.reduce<Turn>(
+    const turn = deltas.reduce<Message>(
       (before, { ...delta }) => withChunk(before, JSON.parse(JSON.stringify({ choices: [{ delta }] }))),
       emptyAnswer,
     );
@@ -37,32 +42,32 @@ describe("the pieces of an answer", () => {
         { id: "call_2", name: "time", argumentsJson: "" },
       ],
       callId: "",
-      isCut: false,
+      isTruncated: false,
     });
   });
 
-  it("count as an answer when all of it was reasoning, and say that the limit has cut it", () => {
-    const answer = [{ delta: { reasoningContent: "Hm" } }, { delta: {}, finishReason: "length" }].reduce<Turn>(
+  it("count as an answer when all of it was reasoning, and mark a truncated one", () => {
+    const answer = [{ delta: { reasoningContent: "Hm" } }, { delta: {}, finishReason: "length" }].reduce<Message>(
       (before, choice) => withChunk(before, { choices: [choice] }),
       emptyAnswer,
     );
-    expect(answer).toMatchObject({ text: "", reasoning: "Hm", isCut: true });
+    expect(answer).toMatchObject({ text: "", reasoning: "Hm", isTruncated: true });
     expect([isEmpty(answer), isEmpty(emptyAnswer)]).toEqual([false, true]);
-    expect(withChunk(emptyAnswer, { choices: [{ delta: {}, finishReason: "stop" }] }).isCut).toBe(false);
+    expect(withChunk(emptyAnswer, { choices: [{ delta: {}, finishReason: "stop" }] }).isTruncated).toBe(false);
   });
 
-  it("of the usage alone change nothing", () => {
+  it("with usage only leave the message unchanged", () => {
     expect(withChunk(emptyAnswer, { usage: { completionTokens: 3 } })).toBe(emptyAnswer);
   });
 });
 
-describe("what the playground asks", () => {
-  it("leaves out what was not typed", () => {
-    const { params } = chatRequest("m", { ...noSettings, maxTokens: "" }, [userTurn("Hi")]);
+describe("requests of the playground", () => {
+  it("leave out empty settings", () => {
+    const { params } = chatRequest("m", { ...noSettings, maxTokens: "" }, [userMessage("Hi")]);
     expect(params).toEqual({ model: "m", messages: [{ role: "ROLE_USER", content: [{ text: "Hi" }] }] });
   });
 
-  it("is the same in the form of the contract and in OpenAI's", () => {
+  it("are equivalent in the contract's and OpenAI's format", () => {
     const call = { id: "call_1", name: "weather", argumentsJson: "{}" };
     const settings = {
       system: "Be short.",
@@ -72,7 +77,7 @@ describe("what the playground asks", () => {
       stop: "END\n\nStop",
       tools: JSON.stringify([tool]),
     };
-    const turns = [userTurn("Hi"), { ...emptyAnswer, calls: [call] }, toolTurn("call_1", "Rain")];
+    const turns = [userMessage("Hi"), { ...emptyAnswer, calls: [call] }, toolMessage("call_1", "Rain")];
     const { params, openai } = chatRequest("m", settings, turns);
     expect(params).toEqual({
       model: "m",
@@ -109,21 +114,21 @@ describe("what the playground asks", () => {
     });
   });
 
-  it("says which setting cannot be read", () => {
+  it("name an invalid setting", () => {
     expect(() => completionRequest("m", { ...noSettings, temperature: "warm" }, "x")).toThrow(
-      "Temperature is a number.",
+      "Temperature must be a number.",
     );
-    expect(() => chatRequest("m", { ...noSettings, tools: "{" }, [])).toThrow("The tools are not JSON");
-    expect(() => chatRequest("m", { ...noSettings, tools: "[{}]" }, [])).toThrow("Tools are a JSON list");
+    expect(() => chatRequest("m", { ...noSettings, tools: "{" }, [])).toThrow("Tools are not valid JSON");
+    expect(() => chatRequest("m", { ...noSettings, tools: "[{}]" }, [])).toThrow("Tools must be a JSON array");
   });
 
-  it("takes each line as a text to embed", () => {
+  it("embed each line that is not empty", () => {
     expect(embeddingRequest("m", "one\n\n two \n").params).toEqual({ model: "m", input: ["one", " two "] });
   });
 });
 
-describe("how fast an answer was", () => {
-  it("counts the rate from the first token on", () => {
+describe("the speed of an answer", () => {
+  it("is measured from the first token on", () => {
     expect(speedOf({ startMs: 0, firstMs: 500, endMs: 2_500, tokens: 21 })).toEqual({
       totalMs: 2_500,
       firstTokenMs: 500,
@@ -132,14 +137,14 @@ describe("how fast an answer was", () => {
     });
   });
 
-  it("has no rate without a second token", () => {
+  it("is unknown without a second token", () => {
     expect(speedOf({ startMs: 0, firstMs: null, endMs: 10, tokens: 0 }).tokensPerSecond).toBeNull();
     expect(speedOf({ startMs: 0, firstMs: 5, endMs: 10, tokens: 1 }).tokensPerSecond).toBeNull();
   });
 });
 
 describe("vectors", () => {
-  it("are read as little-endian float32 and compared by direction", () => {
+  it("are decoded from little-endian float32 and compared by cosine similarity", () => {
     const bytes = Buffer.alloc(8);
     bytes.writeFloatLE(0.5, 0);
     bytes.writeFloatLE(-2, 4);

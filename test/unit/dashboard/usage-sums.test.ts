@@ -15,8 +15,8 @@ const buckets: readonly UsageBucketJson[] = [
   },
 ];
 
-describe("sums of usage", () => {
-  it("are rows of what was used, and none of what was not", () => {
+describe("aggregated usage", () => {
+  it("has a row per group that was used, and none for empty buckets", () => {
     expect(rowsOf(buckets).map(({ startTime, model, requests }) => [startTime, model, requests])).toEqual([
       ["day 1", "a", 2],
       ["day 3", "a", 1],
@@ -24,7 +24,7 @@ describe("sums of usage", () => {
     ]);
   });
 
-  it("add up over time, the largest by what is looked at first", () => {
+  it("has totals over time, the largest of the metric first", () => {
     expect(totalsOf(rowsOf(buckets), "tokens")).toMatchObject([
       { model: "a", requests: 3, promptTokens: 10, completionTokens: 5, startTime: "day 1", endTime: "now" },
       { model: "b", requests: 9 },
@@ -32,17 +32,17 @@ describe("sums of usage", () => {
     expect(totalsOf(rowsOf(buckets), "requests").map(({ model }) => model)).toEqual(["b", "a"]);
   });
 
-  it("are bars with a part for every bucket, also where nothing was used", () => {
+  it("has bars with a value for every bucket, including empty ones", () => {
     expect(barsOf(buckets, "requests", ({ model }) => model)).toEqual([
       { label: "b", values: [0, 0, 9] },
       { label: "a", values: [2, 0, 1] },
     ]);
   });
 
-  it("put all but the six largest together when there are more than seven", () => {
+  it("combines all but the six largest groups when there are more than seven", () => {
     const results = Array.from({ length: 9 }, (_none, index) => ({ model: `m${index}`, requests: String(10 - index) }));
     const bars = barsOf([{ startTime: "day", results }], "requests", ({ model }) => model);
-    expect(bars.map(({ label }) => label)).toEqual(["m0", "m1", "m2", "m3", "m4", "m5", "All others"]);
+    expect(bars.map(({ label }) => label)).toEqual(["m0", "m1", "m2", "m3", "m4", "m5", "Other"]);
     expect(bars.at(-1)?.values).toEqual([4 + 3 + 2]);
   });
 });

@@ -41,18 +41,19 @@ class HandConnection {
 
 function watching() {
   const connections: HandConnection[] = [];
-  const links: string[] = [];
-  const looks: object[] = [];
+  const states: string[] = [];
+  const readings: object[] = [];
   const open: OpenOverview = (signal) => {
     const connection = new HandConnection(signal);
     connections.push(connection);
     return connection.messages();
   };
   const stop = watchOverview(open, {
-    look: (system) => looks.push(system),
-    link: (link) => links.push(link.state === "away" ? `away: ${link.error.message}` : link.state),
+    onReading: (system) => readings.push(system),
+    onConnection: (connection) =>
+      states.push(connection.state === "disconnected" ? `disconnected: ${connection.error.message}` : connection.state),
   });
-  return { connections, links, looks, stop };
+  return { connections, states, readings, stop };
 }
 
 const whole = { system: { version: "1.0.0", now: "2026-01-01T00:00:00Z" }, at: "2026-01-01T00:00:00Z" };
@@ -65,17 +66,17 @@ afterEach(() => {
   vi.useRealTimers();
 });
 
-it("is live from the first look on, and keeps what a look does not tell anew", async () => {
-  const { connections, links, looks, stop } = watching();
+it("is live from the first reading on, and keeps what a reading does not repeat", async () => {
+  const { connections, states, readings, stop } = watching();
   connections[0]?.tell(whole, same);
   await vi.advanceTimersByTimeAsync(0);
-  expect(links).toEqual(["connecting", "live"]);
-  expect(looks).toEqual([whole.system, { version: "1.0.0", now: same.at }]);
+  expect(states).toEqual(["connecting", "live"]);
+  expect(readings).toEqual([whole.system, { version: "1.0.0", now: same.at }]);
   stop();
 });
 
-it("tries again after pauses that grow to thirty seconds, and says meanwhile why it is not live", async () => {
-  const { connections, links, stop } = watching();
+it("reconnects with a backoff that grows to 30 seconds, and reports why it is disconnected", async () => {
+  const { connections, states, stop } = watching();
   const waits: number[] = [];
   for (let round = 0; round < 8; round++) {
     connections.at(-1)?.end(new Error("no answer"));
@@ -88,12 +89,12 @@ it("tries again after pauses that grow to thirty seconds, and says meanwhile why
     waits.push(waited / 1_000);
   }
   expect(waits).toEqual([1, 2, 4, 8, 16, 30, 30, 30]);
-  expect(new Set(links)).toEqual(new Set(["connecting", "away: no answer"]));
+  expect(new Set(states)).toEqual(new Set(["connecting", "disconnected: no answer"]));
   stop();
 });
 
-it("goes on at once when a good connection ends, as each does at the service's deadline", async () => {
-  const { connections, links, stop } = watching();
+it("reconnects without backoff when a healthy connection ends, as at the service's deadline", async () => {
+  const { connections, states, stop } = watching();
   connections[0]?.tell(whole, same);
   await vi.advanceTimersByTimeAsync(0);
   connections[0]?.end("end");
@@ -101,26 +102,26 @@ it("goes on at once when a good connection ends, as each does at the service's d
   expect(connections).toHaveLength(2);
   connections[1]?.tell(whole);
   await vi.advanceTimersByTimeAsync(0);
-  expect(links).toEqual(["connecting", "live", "connecting", "live"]);
+  expect(states).toEqual(["connecting", "live", "connecting", "live"]);
   stop();
 });
 
-it("gives up a connection that is silent for longer than the service ever is", async () => {
-  const { connections, links, stop } = watching();
+it("closes a connection that is silent for longer than the service ever is", async () => {
+  const { connections, states, stop } = watching();
   connections[0]?.tell(whole);
   await vi.advanceTimersByTimeAsync(silenceMs);
   expect(connections[0]?.signal.aborted).toBe(true);
-  expect(links.at(-1)).toBe("away: Nothing was heard of the service for 8 seconds.");
+  expect(states.at(-1)).toBe("disconnected: No data from the service for 8 seconds.");
   stop();
 });
 
-it("asks for nothing once it is stopped", async () => {
-  const { connections, links, stop } = watching();
+it("sends nothing after it is stopped", async () => {
+  const { connections, states, stop } = watching();
   connections[0]?.tell(whole);
   await vi.advanceTimersByTimeAsync(0);
   stop();
   expect(connections[0]?.signal.aborted).toBe(true);
   await vi.advanceTimersByTimeAsync(60_000);
-  expect([connections.length, links]).toEqual([1, ["connecting", "live"]]);
+  expect([connections.length, states]).toEqual([1, ["connecting", "live"]]);
   expect(vi.getTimerCount()).toBe(0);
 });

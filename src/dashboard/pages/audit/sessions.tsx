@@ -1,27 +1,29 @@
 import { useState } from "preact/hooks";
 import type { SessionJson } from "../../../../gen/unified/admin/v1/session_pb.js";
-import { call } from "../../api.js";
+import { call, isUnauthenticated } from "../../api.js";
+import { browserName } from "../../format.js";
 import { Confirm } from "../../ui/action.js";
+import { Dialog } from "../../ui/dialog.js";
 import { Badge, Loading, Problem } from "../../ui/feedback.js";
-import { Moment } from "../../ui/moment.js";
+import { Form } from "../../ui/form.js";
+import { Administrator, PasswordField, useNewPassword, wrongPassword } from "../../ui/password.js";
 import { type Column, Table } from "../../ui/table.js";
-import { slowlyMs, useData } from "../../use-data.js";
-import { browserName } from "./browser-name.js";
-import { ChangePassword } from "./change-password.js";
+import { Moment } from "../../ui/values.js";
+import { slowRefreshMs, useData } from "../../use-data.js";
 
-/** The browsers that are signed in, and the password that signs in. */
+/** The administrator's sessions and password. */
 export function Sessions() {
-  const [ending, setEnding] = useState<SessionJson | null>(null);
+  const [revoking, setRevoking] = useState<SessionJson | null>(null);
   const [isChanging, setChanging] = useState(false);
   const { value, error, reload } = useData(
     (signal) => call("unified.admin.v1.SessionService/ListSessions", {}, signal),
     [],
-    slowlyMs,
+    slowRefreshMs,
   );
   return (
     <section class="stack" aria-labelledby="sessions">
       <div class="row spread">
-        <h2 id="sessions">Who is signed in</h2>
+        <h2 id="sessions">Active sessions</h2>
         <button type="button" onClick={() => setChanging(true)}>
           Change password
         </button>
@@ -30,44 +32,44 @@ export function Sessions() {
       {value === null && error === null && <Loading />}
       {value !== null && (
         <Table
-          caption="Sessions, newest first"
-          columns={columnsWith(setEnding)}
+          caption="Active sessions, newest first"
+          columns={columnsWith(setRevoking)}
           rows={value.sessions ?? []}
           keyOf={({ id = "" }) => id}
         />
       )}
-      {ending !== null && <EndSession session={ending} onDone={reload} onClose={() => setEnding(null)} />}
+      {revoking !== null && <RevokeSession session={revoking} onDone={reload} onClose={() => setRevoking(null)} />}
       {isChanging && <ChangePassword onDone={reload} onClose={() => setChanging(false)} />}
     </section>
   );
 }
 
-function columnsWith(onEnd: (session: SessionJson) => void): readonly Column<SessionJson>[] {
+function columnsWith(onRevoke: (session: SessionJson) => void): readonly Column<SessionJson>[] {
   return [
     {
       title: "Browser",
       cell: ({ userAgent = "" }) => <span class="session-browser">{browserName(userAgent)}</span>,
     },
-    { title: "Address", cell: ({ address }) => address },
+    { title: "IP address", cell: ({ address }) => address },
     { title: "Signed in", cell: ({ createdAt }) => <Moment at={createdAt} /> },
-    { title: "Last used", cell: ({ lastSeenAt }) => <Moment at={lastSeenAt} none="not yet" /> },
-    { title: "Ends unless used", cell: ({ expiresAt }) => <Moment at={expiresAt} /> },
+    { title: "Last active", cell: ({ lastSeenAt }) => <Moment at={lastSeenAt} /> },
+    { title: "Expires", cell: ({ expiresAt }) => <Moment at={expiresAt} /> },
     {
       title: "",
       cell: (session) =>
         session.current === true ? (
           <div class="actions">
-            <Badge tone="good">this one</Badge>
+            <Badge tone="good">This session</Badge>
           </div>
         ) : (
           <div class="actions">
             <button
               type="button"
               class="danger"
-              aria-label={`End the session from ${session.address ?? ""}`}
-              onClick={() => onEnd(session)}
+              aria-label={`Revoke session from ${session.address ?? ""}`}
+              onClick={() => onRevoke(session)}
             >
-              End
+              Revoke
             </button>
           </div>
         ),
@@ -75,20 +77,54 @@ function columnsWith(onEnd: (session: SessionJson) => void): readonly Column<Ses
   ];
 }
 
-interface EndSessionProps {
+interface RevokeSessionProps {
   readonly session: SessionJson;
   readonly onDone: () => void;
   readonly onClose: () => void;
 }
 
-function EndSession({ session: { id = "", address = "" }, onDone, onClose }: EndSessionProps) {
-  const end = async (): Promise<void> => {
+function RevokeSession({ session: { id = "", address = "" }, onDone, onClose }: RevokeSessionProps) {
+  const revoke = async (): Promise<void> => {
     await call("unified.admin.v1.SessionService/RevokeSession", { id });
     onDone();
   };
   return (
-    <Confirm title="End this session?" verb="End" run={end} onClose={onClose}>
-      <p>Whoever uses the browser at {address} has to sign in again.</p>
+    <Confirm title="Revoke this session?" verb="Revoke" run={revoke} onClose={onClose}>
+      <p>The browser at {address} is signed out.</p>
     </Confirm>
+  );
+}
+
+interface ChangePasswordProps {
+  readonly onDone: () => void;
+  readonly onClose: () => void;
+}
+
+/** Changes the password, which ends all other sessions. */
+function ChangePassword({ onDone, onClose }: ChangePasswordProps) {
+  const [current, setCurrent] = useState("");
+  const { fields, confirmed } = useNewPassword("New password", "new_password");
+  const change = async (): Promise<void> => {
+    const request = { currentPassword: current, newPassword: confirmed() };
+    try {
+      await call("unified.admin.v1.SessionService/ChangePassword", request);
+    } catch (thrown) {
+      if (!isUnauthenticated(thrown)) throw thrown;
+      // An expired session has the same error code as a wrong password. This call fails too if the session is gone.
+      await call("unified.admin.v1.SessionService/ListSessions", {});
+      throw wrongPassword();
+    }
+    onDone();
+    onClose();
+  };
+  return (
+    <Dialog title="Change password" onClose={onClose}>
+      <Form verb="Change password" send={change} onCancel={onClose}>
+        <p>All other sessions are signed out.</p>
+        <Administrator />
+        <PasswordField label="Current password" name="current_password" value={current} onChange={setCurrent} />
+        {fields}
+      </Form>
+    </Dialog>
   );
 }

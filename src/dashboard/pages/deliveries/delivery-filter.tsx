@@ -1,14 +1,14 @@
-import { useEffect, useState } from "preact/hooks";
+import { useEffect, useId, useState } from "preact/hooks";
 import type { WebhookEndpointJson } from "../../../../gen/unified/webhook/v1/webhook_endpoint_pb.js";
-import { toInstant, toLocal } from "../../local-time.js";
+import { call } from "../../api.js";
+import { toInstant, toLocal } from "../../format.js";
 import { Field, textOf } from "../../ui/form.js";
-import { eventTypeNames } from "../webhooks/event-types.js";
-import { type DeliveryQuery, isFiltered, noFilter } from "./delivery-query.js";
-import { deliveryStates } from "./delivery-words.js";
-import { EndpointField } from "./endpoint-field.js";
+import { useData } from "../../use-data.js";
+import { eventTypeNames } from "../webhooks/events.js";
+import { type DeliveryQuery, deliveryStatuses, isFiltered, noFilter } from "./delivery.js";
 
-/** Where there is no room for it beside the list, it is closed at first. */
-const roomy = "(min-width: 721px)";
+/** On narrower screens the filter is collapsed at first. */
+const wideScreen = "(min-width: 721px)";
 
 export interface DeliveryFilterProps {
   readonly query: DeliveryQuery;
@@ -16,7 +16,6 @@ export interface DeliveryFilterProps {
   readonly onFilter: (query: DeliveryQuery) => void;
 }
 
-/** Chooses what is listed. */
 export function DeliveryFilter({ query, endpoints, onFilter }: DeliveryFilterProps) {
   const [draft, setDraft] = useState(() => localOf(query));
   const address = JSON.stringify(query);
@@ -24,8 +23,8 @@ export function DeliveryFilter({ query, endpoints, onFilter }: DeliveryFilterPro
   const set = (change: Partial<DeliveryQuery>): void => setDraft({ ...draft, ...change });
   return (
     <search>
-      <details class="card" open={isFiltered(query) || window.matchMedia(roomy).matches}>
-        <summary>Filter</summary>
+      <details class="card" open={isFiltered(query) || window.matchMedia(wideScreen).matches}>
+        <summary>Filters</summary>
         <form
           class="stack delivery-filter-form"
           onSubmit={(event) => {
@@ -34,26 +33,26 @@ export function DeliveryFilter({ query, endpoints, onFilter }: DeliveryFilterPro
           }}
         >
           <div class="delivery-filter">
-            <Choice label="State" value={draft.state} options={stateOptions} onChange={(state) => set({ state })} />
-            <Choice label="Event" value={draft.type} options={typeOptions} onChange={(type) => set({ type })} />
+            <Choice label="Status" value={draft.state} options={stateOptions} onChange={(state) => set({ state })} />
+            <Choice label="Event type" value={draft.type} options={typeOptions} onChange={(type) => set({ type })} />
             <EndpointField endpoints={endpoints} value={draft.endpoint} onChange={(endpoint) => set({ endpoint })} />
             <Text
               label="Account"
-              placeholder="all accounts"
+              placeholder="All accounts"
               value={draft.account}
               onChange={(account) => set({ account })}
             />
             <Instant label="Created from" value={draft.from} onChange={(from) => set({ from })} />
             <Instant label="Created before" value={draft.before} onChange={(before) => set({ before })} />
             {query.replay !== "" && (
-              <Text label="Replay" placeholder="any" value={draft.replay} onChange={(replay) => set({ replay })} />
+              <Text label="Replay ID" placeholder="All" value={draft.replay} onChange={(replay) => set({ replay })} />
             )}
           </div>
           <footer>
             <button type="button" disabled={!isFiltered(query)} onClick={() => onFilter(noFilter)}>
-              Show all
+              Clear
             </button>
-            <button type="submit">Filter</button>
+            <button type="submit">Apply</button>
           </footer>
         </form>
       </details>
@@ -61,7 +60,7 @@ export function DeliveryFilter({ query, endpoints, onFilter }: DeliveryFilterPro
   );
 }
 
-/** The times as inputs have them: they are made into instants at the end, not while they are typed. */
+/** Inputs need local times; they are converted on submit. */
 function localOf(query: DeliveryQuery): DeliveryQuery {
   return { ...query, from: toLocal(query.from), before: toLocal(query.before) };
 }
@@ -76,13 +75,13 @@ function instantOf(draft: DeliveryQuery): DeliveryQuery {
   };
 }
 
-type Option = readonly [value: string, words: string];
+type Option = readonly [value: string, title: string];
 
 const stateOptions: readonly Option[] = [
-  ["", "any"],
-  ...Object.entries(deliveryStates).map(([state, { word }]): Option => [state, word]),
+  ["", "All"],
+  ...Object.entries(deliveryStatuses).map(([state, { title }]): Option => [state, title]),
 ];
-const typeOptions: readonly Option[] = [["", "any"], ...eventTypeNames.map((type): Option => [type, type])];
+const typeOptions: readonly Option[] = [["", "All"], ...eventTypeNames.map((type): Option => [type, type])];
 
 interface InputProps {
   readonly label: string;
@@ -95,9 +94,9 @@ function Choice({ label, value, options, onChange }: InputProps & { readonly opt
     <Field label={label}>
       {(ids) => (
         <select {...ids} value={value} onChange={(event) => onChange(textOf(event))}>
-          {options.map(([option, words]) => (
+          {options.map(([option, title]) => (
             <option key={option} value={option}>
-              {words}
+              {title}
             </option>
           ))}
         </select>
@@ -130,4 +129,51 @@ function Instant({ label, value, onChange }: InputProps) {
       {(ids) => <input {...ids} type="datetime-local" value={value} onInput={(event) => onChange(textOf(event))} />}
     </Field>
   );
+}
+
+export interface EndpointFieldProps {
+  /** Suggestions; other ids, e.g. of deleted endpoints, can be typed. */
+  readonly endpoints: readonly WebhookEndpointJson[];
+  readonly value: string;
+  readonly onChange: (id: string) => void;
+  readonly isRequired?: boolean;
+}
+
+export function EndpointField({ endpoints, value, onChange, isRequired = false }: EndpointFieldProps) {
+  const listId = useId();
+  return (
+    <Field label="Endpoint" name="endpoint_id">
+      {(ids) => (
+        <>
+          <input
+            {...ids}
+            type="text"
+            list={listId}
+            required={isRequired}
+            placeholder="we_…"
+            autocomplete="off"
+            spellcheck={false}
+            value={value}
+            onInput={(event) => onChange(textOf(event))}
+          />
+          <datalist id={listId}>
+            {endpoints.map(({ id, url }) => (
+              <option key={id} value={id}>
+                {url}
+              </option>
+            ))}
+          </datalist>
+        </>
+      )}
+    </Field>
+  );
+}
+
+/** The account's endpoints for suggestions; empty until loaded or if loading fails. */
+export function useEndpoints(account: string): readonly WebhookEndpointJson[] {
+  const { value } = useData(
+    (signal) => call("unified.webhook.v1.WebhookEndpointService/ListWebhookEndpoints", { account }, signal),
+    [account],
+  );
+  return value?.webhookEndpoints ?? [];
 }

@@ -1,28 +1,25 @@
 import { useState } from "preact/hooks";
+import type { AttemptJson, DeliveryJson } from "../../../../gen/unified/webhook/v1/delivery_pb.js";
 import type { GetDeliveryResponseJson } from "../../../../gen/unified/webhook/v1/delivery_service_pb.js";
 import { call } from "../../api.js";
-import { time } from "../../format.js";
-import { usePlace } from "../../location.js";
-import { Facts } from "../../ui/facts.js";
-import { Loading, Problem } from "../../ui/feedback.js";
-import { PageLink } from "../../ui/page-link.js";
-import { Attempts } from "./attempts.js";
-import { canRetry } from "./can-retry.js";
-import { queryOf } from "./delivery-query.js";
-import { DeliveryState } from "./delivery-state.js";
-import { stateOf } from "./delivery-words.js";
-import { Due } from "./due.js";
-import { Payload } from "./payload.js";
+import { milliseconds, time, wholeNumber } from "../../format.js";
+import { PageLink, useLocation } from "../../location.js";
+import { Badge, Loading, Problem } from "../../ui/feedback.js";
+import { Copy } from "../../ui/secret.js";
+import { type Column, Table } from "../../ui/table.js";
+import { Facts, Moment } from "../../ui/values.js";
+import { useLiveData } from "../../use-data.js";
+import { outcomeOf } from "../webhooks/events.js";
+import { canRetry, queryOf, reasonOf, requestedBy, statusOf } from "./delivery.js";
 import { Retry } from "./retry.js";
-import { useLive } from "./use-live.js";
 
-/** One delivery: where it stands, its attempts and what is posted. */
+/** One delivery: its status, attempts and payload. */
 export function DeliveryView({ id }: { readonly id: string }) {
-  const { query } = usePlace();
-  const { value, error, reload } = useLive(
+  const { query } = useLocation();
+  const { value, error, reload } = useLiveData(
     (signal) => call("unified.webhook.v1.DeliveryService/GetDelivery", { id }, signal),
     [id],
-    ({ delivery = {} }) => stateOf(delivery).isOpen,
+    ({ delivery = {} }) => statusOf(delivery).isOpen,
   );
   return (
     <div class="stack">
@@ -67,8 +64,8 @@ function Found({ found: { delivery = {}, payload = "" }, onChanged }: FoundProps
         <Facts
           isWide
           of={{
-            Delivery: <code>{id}</code>,
-            Event: <code>{eventId}</code>,
+            "Delivery ID": <code>{id}</code>,
+            "Event ID": <code>{eventId}</code>,
             Endpoint: (
               <PageLink page="deliveries" query={{ endpoint: endpointId, account }}>
                 {endpointId}
@@ -76,14 +73,14 @@ function Found({ found: { delivery = {}, payload = "" }, onChanged }: FoundProps
             ),
             Account: account,
             Created: time(createdAt),
-            "Next due": <Due at={nextAttemptAt} />,
-            Replay: replayId === "" ? null : <code>{replayId}</code>,
+            "Next attempt": <NextAttempt at={nextAttemptAt} />,
+            "Replay ID": replayId === "" ? null : <code>{replayId}</code>,
           }}
         />
         {canRetry(delivery) && (
           <div class="row">
             <button type="button" class="primary" onClick={() => setRetrying(true)}>
-              {delivery.state === "delivered" ? "Send again" : "Retry now"}
+              {delivery.state === "delivered" ? "Resend" : "Retry now"}
             </button>
           </div>
         )}
@@ -92,5 +89,124 @@ function Found({ found: { delivery = {}, payload = "" }, onChanged }: FoundProps
       <Payload payload={payload} />
       {isRetrying && <Retry delivery={delivery} onDone={onChanged} onClose={() => setRetrying(false)} />}
     </>
+  );
+}
+
+/** A delivery's status, with the reason if it has failed. */
+export function DeliveryState({ delivery }: { readonly delivery: DeliveryJson }) {
+  const { title, tone } = statusOf(delivery);
+  const reason = reasonOf(delivery);
+  return (
+    <div>
+      <Badge tone={tone}>{title}</Badge>
+      {reason !== "" && <div class="faint">{reason}</div>}
+    </div>
+  );
+}
+
+/** When the next attempt is due; `now` if its time has come. */
+export function NextAttempt({ at }: { readonly at: string | undefined }) {
+  if (at !== undefined && new Date(at).getTime() <= Date.now()) return <time dateTime={at}>now</time>;
+  return <Moment at={at} none="–" />;
+}
+
+/** The stored attempts with the receiver's responses as plain text. */
+function Attempts({ attempts, made }: { readonly attempts: readonly AttemptJson[]; readonly made: number }) {
+  return (
+    <section class="stack" aria-labelledby="attempts">
+      <h3 id="attempts">Attempts</h3>
+      {attempts.length === 0 && <p class="faint">No attempts yet.</p>}
+      {attempts.length > 0 && (
+        <Table caption="Attempts, oldest first" columns={columns} rows={attempts} keyOf={({ number = 0 }) => number} />
+      )}
+      {made > attempts.length && attempts.length > 0 && (
+        <small>
+          Showing the latest {attempts.length} of {wholeNumber(made)} attempts.
+        </small>
+      )}
+    </section>
+  );
+}
+
+const columns: readonly Column<AttemptJson>[] = [
+  { title: "Attempt", isNumber: true, cell: ({ number }) => wholeNumber(number) },
+  { title: "Started", cell: ({ startedAt = "" }) => <time dateTime={startedAt}>{time(startedAt)}</time> },
+  { title: "Trigger", cell: (attempt) => <Trigger attempt={attempt} /> },
+  { title: "Response", cell: (attempt) => <Response attempt={attempt} /> },
+  { title: "Duration", isNumber: true, cell: ({ latencyMs }) => <span class="whole">{milliseconds(latencyMs)}</span> },
+  {
+    title: "IP address",
+    cell: ({ ip = "" }) => (ip === "" ? <span class="faint">–</span> : <code class="whole">{ip}</code>),
+  },
+  {
+    title: "Next attempt",
+    cell: ({ nextAttemptAt }) =>
+      nextAttemptAt === undefined ? (
+        <span class="faint">–</span>
+      ) : (
+        <time dateTime={nextAttemptAt}>{time(nextAttemptAt)}</time>
+      ),
+  },
+];
+
+function Trigger({ attempt }: { readonly attempt: AttemptJson }) {
+  if (attempt.trigger !== "manual") return <span>Scheduled</span>;
+  return (
+    <div class="attempt-trigger">
+      Manual <div class="faint">{requestedBy(attempt)}</div>
+    </div>
+  );
+}
+
+function Response({ attempt }: { readonly attempt: AttemptJson }) {
+  const { status = 0, response = "", retryAfter = "" } = attempt;
+  const isSuccess = status >= 200 && status < 300;
+  return (
+    <div class="attempt-response">
+      <Badge tone={isSuccess ? "good" : "bad"}>{outcomeOf(attempt)}</Badge>
+      {retryAfter !== "" && <div class="faint">Retry-After: {retryAfter} (ignored)</div>}
+      {response !== "" && (
+        <details>
+          <summary>Response body</summary>
+          <pre>{response}</pre>
+        </details>
+      )}
+    </div>
+  );
+}
+
+/** The request body of every attempt, and its signature. */
+function Payload({ payload }: { readonly payload: string }) {
+  return (
+    <section class="stack" aria-labelledby="payload">
+      <div class="row spread">
+        <h3 id="payload">Payload</h3>
+        {payload !== "" && <Copy text={payload} />}
+      </div>
+      {payload === "" ? (
+        <p class="faint">
+          Deleted: payloads are kept for 24 hours after delivery and 30 days after failure. This delivery can no longer
+          be sent.
+        </p>
+      ) : (
+        <pre>{payload}</pre>
+      )}
+      <details>
+        <summary>Signature</summary>
+        <div class="stack delivery-signature">
+          <p>
+            Every attempt posts exactly these bytes with the header <code>Service-Signature: t=…,v1=…</code>:{" "}
+            <code>t</code> is the time of the attempt in Unix seconds, <code>v1</code> the hex HMAC-SHA256 of{" "}
+            <code>t</code>, a period and the body, keyed with the endpoint's secret. During a secret rotation there is
+            one <code>v1</code> per secret.
+          </p>
+          <p>
+            To check a delivery that a receiver rejected, pass the body and header as received:{" "}
+            <code>uis webhooks verify --secret whsec_… --header "t=…,v1=…" &lt; body</code>. It reports the reason: a
+            timestamp more than 300 seconds off, a changed byte, or a different secret.
+          </p>
+        </div>
+      </details>
+    </section>
   );
 }

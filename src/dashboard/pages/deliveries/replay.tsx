@@ -1,29 +1,25 @@
 import { useState } from "preact/hooks";
 import type { ReplayDeliveriesResponseJson } from "../../../../gen/unified/webhook/v1/delivery_service_pb.js";
 import { call } from "../../api.js";
-import { toInstant, toLocal } from "../../local-time.js";
-import { Check } from "../../ui/check.js";
+import { toInstant, toLocal, wholeNumber } from "../../format.js";
+import { PageLink } from "../../location.js";
 import { Dialog } from "../../ui/dialog.js";
-import { Field, Form, textOf } from "../../ui/form.js";
-import type { DeliveryQuery } from "./delivery-query.js";
-import { EndpointField } from "./endpoint-field.js";
-import { ReplayProgress } from "./replay-progress.js";
-import { useEndpoints } from "./use-endpoints.js";
+import { Check, Field, Form, textOf } from "../../ui/form.js";
+import type { DeliveryQuery } from "./delivery.js";
+import { EndpointField, useEndpoints } from "./delivery-filter.js";
 
-/** By one call. */
+/** Per call. */
 const queuedMax = 10_000;
 
 export interface ReplayProps {
-  /** Fills in the account, the endpoint and the span. */
+  /** Prefills account, endpoint and time range. */
   readonly query: DeliveryQuery;
-  /** Deliveries were queued. */
+  /** Called when deliveries were queued. */
   readonly onQueued: () => void;
   readonly onClose: () => void;
 }
 
-/**
- * Sends what an endpoint missed again. The same call again queues nothing twice and tells how far it is.
- */
+/** Replays the deliveries of an endpoint. Repeating the call queues nothing twice and returns the progress. */
 export function Replay({ query, onQueued, onClose }: ReplayProps) {
   const [account, setAccount] = useState(query.account);
   const endpoints = useEndpoints(account.trim());
@@ -48,7 +44,7 @@ export function Replay({ query, onQueued, onClose }: ReplayProps) {
     onQueued();
   };
   return (
-    <Dialog title="Replay a range" onClose={onClose}>
+    <Dialog title="Replay deliveries" onClose={onClose}>
       <Form
         verb={progress === null ? "Replay" : verbAfter(progress)}
         send={replay}
@@ -59,12 +55,12 @@ export function Replay({ query, onQueued, onClose }: ReplayProps) {
             <AccountField account={account} onChange={setAccount} />
             <EndpointField endpoints={endpoints} value={endpointId} onChange={setEndpointId} isRequired />
             <LocalTime label="Created from" value={from} onChange={setFrom} isRequired />
-            <LocalTime label="Created before" hint="Empty: now." value={before} onChange={setBefore} />
+            <LocalTime label="Created before" hint="Defaults to now." value={before} onChange={setBefore} />
             <Check isOn={includeDelivered} onChange={setIncludeDelivered}>
-              Also what was delivered. Otherwise only what failed for good.
+              Include delivered ones. By default, only permanently failed deliveries are replayed.
             </Check>
             <Check isOn={restartSchedule} onChange={setRestart}>
-              Start the schedule again for each: a failure is followed by all retries.
+              Restart the retry schedule of each delivery.
             </Check>
           </>
         ) : (
@@ -75,9 +71,9 @@ export function Replay({ query, onQueued, onClose }: ReplayProps) {
   );
 }
 
-/** A call that has queued as many as one may leaves others behind. */
+/** A call that queued the maximum may have left deliveries for the next one. */
 function verbAfter({ queued = 0 }: ReplayDeliveriesResponseJson): string {
-  return queued >= queuedMax ? "Queue the next" : "See how far it is";
+  return queued >= queuedMax ? "Queue more" : "Refresh";
 }
 
 interface AccountFieldProps {
@@ -85,10 +81,10 @@ interface AccountFieldProps {
   readonly onChange: (account: string) => void;
 }
 
-/** The list shows all accounts; an endpoint is found only in its own. */
+/** Unlike the list, a replay needs the account that owns the endpoint. */
 function AccountField({ account, onChange }: AccountFieldProps) {
   return (
-    <Field label="Account" name="account" hint="Whose endpoint it is. Empty: default.">
+    <Field label="Account" name="account" hint="The account that owns the endpoint. Defaults to default.">
       {(ids) => (
         <input
           {...ids}
@@ -124,5 +120,32 @@ function LocalTime({ label, hint, value, onChange, isRequired = false }: LocalTi
         />
       )}
     </Field>
+  );
+}
+
+interface ReplayProgressProps {
+  readonly progress: ReplayDeliveriesResponseJson;
+  /** Called when the link to its deliveries is followed. */
+  readonly onShow: () => void;
+}
+
+function ReplayProgress({ progress, onShow }: ReplayProgressProps) {
+  const { queued = 0, waiting = 0, delivered = 0, failed = 0, replayId = "" } = progress;
+  const all = waiting + delivered + failed;
+  if (all === 0) return <p role="status">No deliveries to replay in this range.</p>;
+  return (
+    <div class="stack" role="status">
+      <p>
+        {wholeNumber(queued)} queued now. Whole replay: {wholeNumber(delivered)} delivered, {wholeNumber(failed)}{" "}
+        failed, {wholeNumber(waiting)} in progress.
+      </p>
+      <progress aria-label="Replay progress" max={all} value={delivered + failed} />
+      <p>
+        <PageLink page="deliveries" query={{ replay: replayId }} onFollow={onShow}>
+          Show deliveries
+        </PageLink>{" "}
+        <span class="faint">Sends up to 50 per second; each call queues up to 10,000.</span>
+      </p>
+    </div>
   );
 }

@@ -2,10 +2,9 @@ import { useState } from "preact/hooks";
 import type { DeliveryJson } from "../../../../gen/unified/webhook/v1/delivery_pb.js";
 import { call } from "../../api.js";
 import { distance } from "../../format.js";
-import { Check } from "../../ui/check.js";
+import { PageLink } from "../../location.js";
 import { Dialog } from "../../ui/dialog.js";
-import { Form } from "../../ui/form.js";
-import { PageLink } from "../../ui/page-link.js";
+import { Check, Form } from "../../ui/form.js";
 import { useData } from "../../use-data.js";
 
 export interface RetryProps {
@@ -14,7 +13,7 @@ export interface RetryProps {
   readonly onClose: () => void;
 }
 
-/** Makes one attempt at once; says before what that means where the delivery stands. */
+/** Makes one attempt now, after explaining its effect on the delivery. */
 export function Retry({ delivery, onDone, onClose }: RetryProps) {
   const [restartSchedule, setRestart] = useState(false);
   const obstacle = useObstacle(delivery);
@@ -28,7 +27,7 @@ export function Retry({ delivery, onDone, onClose }: RetryProps) {
     onDone();
     onClose();
   };
-  const title = isDelivered ? "Send it once more?" : "Retry now";
+  const title = isDelivered ? "Resend this delivery?" : "Retry now";
   if (obstacle !== null) {
     return (
       <Dialog title={title} onClose={onClose}>
@@ -38,11 +37,11 @@ export function Retry({ delivery, onDone, onClose }: RetryProps) {
   }
   return (
     <Dialog title={title} onClose={onClose}>
-      <Form verb={isDelivered ? "Send again" : "Retry now"} send={retry} onCancel={onClose}>
-        <p>{whatFollows(delivery)}</p>
+      <Form verb={isDelivered ? "Resend" : "Retry now"} send={retry} onCancel={onClose}>
+        <p>{effectOf(delivery)}</p>
         {delivery.state === "permanently_failed" && (
           <Check isOn={restartSchedule} onChange={setRestart}>
-            Start the schedule again: a failure is followed by all retries, as for a new delivery.
+            Restart the retry schedule, as for a new delivery.
           </Check>
         )}
       </Form>
@@ -52,7 +51,7 @@ export function Retry({ delivery, onDone, onClose }: RetryProps) {
 
 type Obstacle = "disabled" | "deleted";
 
-/** Why the endpoint gets nothing now, whatever the delivery failed of. Null: nothing is known against it. */
+/** Why the endpoint cannot receive deliveries now; null if it can, or while unknown. */
 function useObstacle({ account = "", endpointId = "" }: DeliveryJson): Obstacle | null {
   const { value } = useData(
     (signal) => call("unified.webhook.v1.WebhookEndpointService/ListWebhookEndpoints", { account }, signal),
@@ -71,10 +70,10 @@ interface NoRetryProps {
 }
 
 function NoRetry({ obstacle, account, onLeave }: NoRetryProps) {
-  if (obstacle === "deleted") return <p role="status">The endpoint was deleted. Nothing can be sent to it any more.</p>;
+  if (obstacle === "deleted") return <p role="status">The endpoint was deleted, so this delivery cannot be sent.</p>;
   return (
     <p role="status">
-      Nothing is sent to an endpoint that is disabled.{" "}
+      The endpoint is disabled.{" "}
       <PageLink page="webhooks" query={{ account }} onFollow={onLeave}>
         Enable the endpoint first
       </PageLink>
@@ -82,13 +81,13 @@ function NoRetry({ obstacle, account, onLeave }: NoRetryProps) {
   );
 }
 
-function whatFollows({ state, nextAttemptAt }: DeliveryJson): string {
+function effectOf({ state, nextAttemptAt }: DeliveryJson): string {
   switch (state) {
     case "delivered":
-      return "It has arrived already. The receiver gets the same event with the same id again.";
+      return "This delivery succeeded. The receiver will get the same event with the same ID again.";
     case "awaiting_retry":
-      return `One attempt is made at once. It takes the place of the retry that is due ${distance(nextAttemptAt, Date.now())}.`;
+      return `Sends one attempt now. It replaces the retry due ${distance(nextAttemptAt, Date.now())}.`;
     default:
-      return "One attempt is made at once. If it fails, the delivery has failed for good again.";
+      return "Sends one attempt now. If it fails, the delivery is permanently failed again.";
   }
 }

@@ -1,17 +1,18 @@
 import { useEffect, useRef, useState } from "preact/hooks";
-import { Field, textOf } from "../../ui/form.js";
-import { Select } from "../../ui/select.js";
-import { type KeyQuery, stateTitles } from "./key-query.js";
+import { Field, Select, textOf } from "../../ui/form.js";
+import { type KeyQuery, statusTitles } from "./api-key.js";
 
-/** After the last letter, so that a word is asked for once. */
-const typingMs = 250;
+const stateTitles = { "": "All", ...statusTitles } as const;
+
+/** Debounce of typing. */
+const debounceMs = 250;
 
 export interface KeyFilterProps {
   readonly query: KeyQuery;
   readonly onFilter: (query: KeyQuery) => void;
 }
 
-/** Chooses which keys are listed, while it is typed. */
+/** Filters the list while the user types. */
 export function KeyFilter({ query, onFilter }: KeyFilterProps) {
   const [draft, setDraft] = useState(query);
   const timer = useRef<ReturnType<typeof setTimeout> | undefined>(undefined);
@@ -28,7 +29,7 @@ export function KeyFilter({ query, onFilter }: KeyFilterProps) {
     const typed = { ...draft, [field]: textOf(event) };
     setDraft(typed);
     clearTimeout(timer.current);
-    timer.current = setTimeout(() => apply(typed), typingMs);
+    timer.current = setTimeout(() => apply(typed), debounceMs);
   };
   const choose = (state: KeyQuery["state"]): void => {
     const chosen = { ...draft, state };
@@ -50,7 +51,7 @@ export function KeyFilter({ query, onFilter }: KeyFilterProps) {
               {...ids}
               type="search"
               class="key-search"
-              placeholder="name, account, id, start or end"
+              placeholder="Name, account, ID or key"
               maxLength={128}
               autocomplete="off"
               spellcheck={false}
@@ -64,7 +65,7 @@ export function KeyFilter({ query, onFilter }: KeyFilterProps) {
             <input
               {...ids}
               type="text"
-              placeholder="all accounts"
+              placeholder="All accounts"
               maxLength={64}
               autocomplete="off"
               spellcheck={false}

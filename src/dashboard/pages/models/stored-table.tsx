@@ -11,19 +11,19 @@ export interface StoredTableProps {
   readonly onChanged: () => void;
 }
 
-/** The models whose files are kept, and what is done to them. */
+/** The downloaded models; loads, unloads and removes them. */
 export function StoredTable({ models, onChanged }: StoredTableProps) {
   const [removed, setRemoved] = useState<StoredModelJson | null>(null);
   const columns: readonly Column<StoredModelJson>[] = [
     { title: "Model", cell: (model) => <Name model={model} /> },
     {
-      title: "State",
+      title: "Status",
       cell: ({ loaded = false }) =>
-        loaded ? <Badge tone="good">loaded</Badge> : <Badge tone="plain">not loaded</Badge>,
+        loaded ? <Badge tone="good">Loaded</Badge> : <Badge tone="plain">Not loaded</Badge>,
     },
     { title: "Size", cell: ({ sizeBytes }) => bytes(sizeBytes), isNumber: true },
     { title: "Context", cell: ({ contextLength }) => `${wholeNumber(contextLength)} tokens`, isNumber: true },
-    { title: "Licence", cell: ({ license = "" }) => license || "not stated" },
+    { title: "Licence", cell: ({ license = "" }) => license || "Unknown" },
     { title: "Added", cell: ({ addedAt }) => time(addedAt) },
     {
       title: "",
@@ -32,7 +32,7 @@ export function StoredTable({ models, onChanged }: StoredTableProps) {
   ];
   return (
     <>
-      <Table caption="Models whose files are kept" columns={columns} rows={models} keyOf={({ id = "" }) => id} />
+      <Table caption="Downloaded models" columns={columns} rows={models} keyOf={({ id = "" }) => id} />
       {removed !== null && <Remove model={removed} onRemoved={onChanged} onClose={() => setRemoved(null)} />}
     </>
   );
@@ -42,9 +42,9 @@ function Name({ model: { id, kind, source, sha256 } }: { readonly model: StoredM
   return (
     <div>
       <span class="value">{id}</span>
-      <div class="faint">{kind === "STORED_MODEL_KIND_EMBEDDING" ? "makes vectors" : "makes texts"}</div>
+      <div class="faint">{kind === "STORED_MODEL_KIND_EMBEDDING" ? "Embedding" : "Text generation"}</div>
       <details>
-        <summary>Where it is from</summary>
+        <summary>Source</summary>
         <div class="value">{source}</div>
         <div class="value">SHA-256 {sha256}</div>
       </details>
@@ -91,10 +91,10 @@ function Remove({ model: { id = "", sizeBytes }, onRemoved, onClose }: RemovePro
     onRemoved();
   };
   return (
-    <Confirm title={`Remove ${id}`} verb="Remove" run={remove} onClose={onClose}>
+    <Confirm title={`Remove ${id}?`} verb="Remove" run={remove} onClose={onClose}>
       <p>
-        Requests that name it are refused from then on; running ones finish. Its file of {bytes(sizeBytes)} is deleted
-        when no other model needs it, and must be pulled again to have it back.
+        New requests for this model are rejected; active ones finish. Its file ({bytes(sizeBytes)}) is deleted unless
+        another model uses it. To use the model again, pull it again.
       </p>
     </Confirm>
   );

@@ -1,40 +1,38 @@
-/** What a person should look at. */
+/** Warnings about the service's state. */
 import type { SystemJson } from "../../../../gen/unified/admin/v1/system_pb.js";
 
-/** A sentence, and the page where something can be done about it. */
 export interface Hint {
   readonly text: string;
+  /** The page where the problem can be fixed. */
   readonly page?: "models" | "webhooks" | "deliveries";
 }
 
-/** The most pressing first. Empty: all is well. */
+/** Most urgent first; empty if there is nothing to warn about. */
 export function hintsOf(system: SystemJson): readonly Hint[] {
   return [...hintsOfState(system), ...hintsOfModels(system), ...hintsOfWebhooks(system), ...warningsOf(system)];
 }
 
 function hintsOfState({ state }: SystemJson): readonly Hint[] {
   const hints: Hint[] = [];
-  if (state?.ok !== true) hints.push({ text: `The store (${state?.kind ?? "not known"}) does not answer.` });
+  if (state?.ok !== true) hints.push({ text: `The store (${state?.kind ?? "unknown"}) is unavailable.` });
   const spooled = Number(state?.spooled ?? 0);
   if (spooled > 0) {
-    hints.push({
-      text: `${spooled} ended requests wait on this machine for the store; they are added when it answers.`,
-    });
+    hints.push({ text: `${spooled} finished requests are spooled until the store is available again.` });
   }
   return hints;
 }
 
-/** Per slot. Fewer come and go by themselves. */
-const manyWaiting = 2;
+/** Queued requests per slot that are worth a warning; shorter queues are normal. */
+const longQueue = 2;
 
 function hintsOfModels({ models = [] }: SystemJson): readonly Hint[] {
   if (models.length === 0) {
-    return [{ text: "There is no model yet. Pull one on the page Models, or with uis models pull.", page: "models" }];
+    return [{ text: "No models yet. Pull one on the Models page, or with uis models pull.", page: "models" }];
   }
   return models.flatMap(({ id, problem = "", waiting = 0, slots = 0, running = 0 }): Hint[] => {
     if (problem !== "") return [{ text: `${id}: ${problem}`, page: "models" }];
-    if (running < slots || waiting < manyWaiting * slots) return [];
-    return [{ text: `${id}: all slots are taken, and ${waiting} requests wait.`, page: "models" }];
+    if (running < slots || waiting < longQueue * slots) return [];
+    return [{ text: `${id}: all slots are busy, ${waiting} requests are queued.`, page: "models" }];
   });
 }
 
@@ -42,8 +40,8 @@ function hintsOfWebhooks({ endpointsFailing = 0 }: SystemJson): readonly Hint[] 
   if (endpointsFailing === 0) return [];
   const text =
     endpointsFailing === 1
-      ? "One webhook endpoint fails and will be disabled if it goes on."
-      : `${endpointsFailing} webhook endpoints fail and will be disabled if they go on.`;
+      ? "1 webhook endpoint is failing and will be disabled if the failures continue."
+      : `${endpointsFailing} webhook endpoints are failing and will be disabled if the failures continue.`;
   return [{ text, page: "deliveries" }];
 }
 

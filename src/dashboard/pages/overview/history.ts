@@ -1,25 +1,25 @@
-/** What counters say about the time between two readings. */
+/** Rates and history, computed from consecutive readings of the service's counters. */
 import type { SystemJson } from "../../../../gen/unified/admin/v1/system_pb.js";
 import { grouped } from "../../grouped.js";
 
-/** How the service did between a reading and the one before it. */
+/** The interval between two readings. */
 export interface Point {
-  /** Wall-clock time of the service. */
+  /** The service's wall clock at the second reading. */
   readonly atMs: number;
   readonly requestsPerSecond: number;
-  /** Of answers, as engines produce them. */
+  /** Output tokens, as the engines produce them. */
   readonly tokensPerSecond: number;
-  /** Requests that ended. */
+  /** Finished requests. */
   readonly ended: number;
-  /** Of them: failed for a reason of the service. */
+  /** Finished requests that failed with a server error. */
   readonly failed: number;
-  /** Of them: turned away. */
+  /** Finished requests that were rejected. */
   readonly rejected: number;
   readonly running: number;
   readonly waiting: number;
 }
 
-/** The last minutes, the oldest first. */
+/** The last minutes, oldest first. */
 export interface History {
   readonly last: SystemJson | null;
   readonly points: readonly Point[];
@@ -27,10 +27,9 @@ export interface History {
 
 export const noHistory: History = { last: null, points: [] };
 
-/** How far back it goes. */
 export const historyMs = 300_000;
 
-/** Adds a reading. Counters of another process, or of a new start, say nothing about the time before: no point is made. */
+/** Adds a reading. Adds no point across a restart, when the counters begin again. */
 export function afterReading(history: History, system: SystemJson): History {
   const point = history.last === null ? null : pointBetween(history.last, system);
   if (point === null) return { last: system, points: history.points };
@@ -55,7 +54,7 @@ function pointBetween(before: SystemJson, now: SystemJson): Point | null {
   };
 }
 
-/** Counted by model, because each begins anew when it is loaded. */
+/** Sums by model: each model's counter restarts when the model is loaded. */
 function producedBetween(before: SystemJson, now: SystemJson): number {
   const produced = new Map(before.models?.map(({ id, producedTokens }) => [id, Number(producedTokens ?? 0)]));
   let sum = 0;
@@ -67,7 +66,7 @@ function producedBetween(before: SystemJson, now: SystemJson): number {
   return sum;
 }
 
-/** Requests of all models. */
+/** Active and queued requests of all models. */
 export function requestsNow({ models = [] }: SystemJson): { readonly running: number; readonly waiting: number } {
   return {
     running: models.reduce((sum, { running = 0 }) => sum + running, 0),
@@ -75,7 +74,7 @@ export function requestsNow({ models = [] }: SystemJson): { readonly running: nu
   };
 }
 
-/** A minute of the history. */
+/** Averages and maxima of one minute. */
 export interface Minute {
   readonly startMs: number;
   readonly requestsPerSecond: number;
@@ -85,7 +84,7 @@ export interface Minute {
   readonly mostWaiting: number;
 }
 
-/** The same by minute, the newest first. */
+/** Aggregates by minute, newest first. */
 export function byMinute(points: readonly Point[]): readonly Minute[] {
   const minutes = grouped(points, ({ atMs }) => Math.floor(atMs / 60_000) * 60_000);
   return [...minutes]

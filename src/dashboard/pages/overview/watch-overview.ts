@@ -1,63 +1,62 @@
-/** The overview as it changes, over a connection that is made again when it breaks. */
+/** The overview stream, reconnected when it breaks. */
 import type { WatchOverviewResponseJson } from "../../../../gen/unified/admin/v1/system_service_pb.js";
 
 type SystemJson = NonNullable<WatchOverviewResponseJson["system"]>;
 
-/** Whether what is shown is what is. */
-export type Link =
+export type Connection =
   | { readonly state: "connecting" }
   | { readonly state: "live" }
-  /** It is tried again after a while. */
-  | { readonly state: "away"; readonly error: Error };
+  /** The next attempt follows after a backoff. */
+  | { readonly state: "disconnected"; readonly error: Error };
 
 export interface Listener {
-  /** The whole of it, at each look of the service. */
-  look(system: SystemJson): void;
-  link(link: Link): void;
+  /** Receives the complete state at each reading. */
+  onReading(system: SystemJson): void;
+  onConnection(connection: Connection): void;
 }
 
-/** Ends with the signal. */
+/** Opens the stream; the signal closes it. */
 export type OpenOverview = (signal: AbortSignal) => AsyncIterable<WatchOverviewResponseJson>;
 
-/** The service looks every two seconds: a connection that is silent for longer is dead. */
+/** The service sends a reading every 2 s; a connection silent for longer is considered dead. */
 export const silenceMs = 8_000;
-const firstPauseMs = 1_000;
-const longestPauseMs = 30_000;
-/** A connection that told so often was a good one: its end is no reason to wait. */
-const goodLooks = 2;
+const firstBackoffMs = 1_000;
+const backoffMaxMs = 30_000;
+/** After this many readings the connection was healthy, so a reconnect needs no backoff. */
+const healthyReadings = 2;
 
-/** Follows the service until the returned function is called. Pauses between attempts grow from one second to thirty. */
-export function watchOverview(open: OpenOverview, { look, link }: Listener): () => void {
+/** Follows the overview until the returned function is called. Failed attempts back off from 1 s to 30 s. */
+export function watchOverview(open: OpenOverview, { onReading, onConnection }: Listener): () => void {
   const stop = new AbortController();
   let last: SystemJson | null = null;
   let timer: ReturnType<typeof setTimeout> | undefined;
-  let pauseMs = firstPauseMs;
+  let backoffMs = firstBackoffMs;
 
   const attempt = async (): Promise<void> => {
-    let looks = 0;
+    let readings = 0;
     try {
-      for await (const { system, at } of unlessSilent(open, stop.signal)) {
+      for await (const { system, at } of withSilenceTimeout(open, stop.signal)) {
         if (stop.signal.aborted) return;
-        looks += 1;
-        if (looks === 1) link({ state: "live" });
+        readings += 1;
+        if (readings === 1) onConnection({ state: "live" });
         last = system ?? { ...last, ...(at === undefined ? {} : { now: at }) };
-        look(last);
+        onReading(last);
       }
-      again(looks, new Error("The service has ended the connection."));
+      again(readings, new Error("The service closed the connection."));
     } catch (thrown) {
-      again(looks, thrown instanceof Error ? thrown : new Error(String(thrown)));
+      again(readings, thrown instanceof Error ? thrown : new Error(String(thrown)));
     }
   };
-  const again = (looks: number, error: Error): void => {
+  const again = (readings: number, error: Error): void => {
     if (stop.signal.aborted) return;
-    if (looks > 0) pauseMs = firstPauseMs;
-    const isGood = looks >= goodLooks;
-    link(isGood ? { state: "connecting" } : { state: "away", error });
-    timer = setTimeout(() => void attempt(), isGood ? 0 : pauseMs);
-    if (!isGood) pauseMs = Math.min(longestPauseMs, 2 * pauseMs);
+    if (readings > 0) backoffMs = firstBackoffMs;
+    const wasHealthy = readings >= healthyReadings;
+    onConnection(wasHealthy ? { state: "connecting" } : { state: "disconnected", error });
+    timer = setTimeout(() => void attempt(), wasHealthy ? 0 : backoffMs);
+    if (!wasHealthy) backoffMs = Math.min(backoffMaxMs, 2 * backoffMs);
   };
 
-  link({ state: "connecting" });
+  onConnection({ state: "connecting" });
   void attempt();
   return () => {
     stop.abort();
@@ -65,8 +64,8 @@ export function watchOverview(open: OpenOverview, { look, link }: Listener): () 
   };
 }
 
-/** Throws when nothing comes for `silenceMs`: a broken way does not always tell so. */
-async function* unlessSilent(open: OpenOverview, signal: AbortSignal): AsyncGenerator<WatchOverviewResponseJson> {
+/** Throws after `silenceMs` without a message: a broken connection does not always report an error. */
+async function* withSilenceTimeout(open: OpenOverview, signal: AbortSignal): AsyncGenerator<WatchOverviewResponseJson> {
   const silent = new AbortController();
   let timer = setTimeout(() => silent.abort(), silenceMs);
   try {
@@ -77,7 +76,7 @@ async function* unlessSilent(open: OpenOverview, signal: AbortSignal): AsyncGene
     }
   } catch (thrown) {
     if (!silent.signal.aborted) throw thrown;
-    throw new Error(`Nothing was heard of the service for ${silenceMs / 1_000} seconds.`, { cause: thrown });
+    throw new Error(`No data from the service for ${silenceMs / 1_000} seconds.`, { cause: thrown });
   } finally {
     clearTimeout(timer);
   }

@@ -1,4 +1,14 @@
 import type { ComponentChildren } from "preact";
+import { useState } from "preact/hooks";
+import type { SystemJson } from "../../../../gen/unified/admin/v1/system_pb.js";
+import { call } from "../../api.js";
+import { prefix } from "../../location.js";
+import { Loading, Problem } from "../../ui/feedback.js";
+import { Select } from "../../ui/form.js";
+import { Copy } from "../../ui/secret.js";
+import { useData } from "../../use-data.js";
+import { exampleOf, grpcAddress, type Language } from "./examples.js";
+import type { PlaygroundRequest } from "./requests.js";
 
 export interface ComposerProps {
   readonly onSend: () => void;
@@ -6,7 +16,7 @@ export interface ComposerProps {
   readonly buttons: ComponentChildren;
 }
 
-/** A form that Ctrl and Enter send, too, because Enter alone begins a line. */
+/** A form that Ctrl+Enter also submits, because Enter adds a line. */
 export function Composer({ onSend, children, buttons }: ComposerProps) {
   return (
     <form
@@ -25,4 +35,68 @@ export function Composer({ onSend, children, buttons }: ComposerProps) {
       <footer>{buttons}</footer>
     </form>
   );
+}
+
+/** Shown below an answer that reached its maximum number of tokens. */
+export function TruncatedNote() {
+  return (
+    <div>
+      <small>Truncated: max tokens reached.</small>
+    </div>
+  );
+}
+
+const languages: Readonly<Record<Language, string>> = {
+  curl: "curl",
+  Python: "Python",
+  TypeScript: "TypeScript",
+  gRPC: "gRPC (buf curl)",
+};
+
+/** Shows the request as code to copy. */
+export function CopyAs({ request }: { readonly request: () => PlaygroundRequest }) {
+  const [isOpen, setOpen] = useState(false);
+  return (
+    <details class="card" onToggle={(event) => setOpen(event.currentTarget.open)}>
+      <summary>Copy as code</summary>
+      {isOpen && <Example request={orError(request)} />}
+    </details>
+  );
+}
+
+function Example({ request }: { readonly request: PlaygroundRequest | Error }) {
+  const [language, setLanguage] = useState<Language>("curl");
+  const { value: system, error, reload } = useData(readSystem, []);
+  if (request instanceof Error) return <p class="faint">{request.message}</p>;
+  if (system === null) return error === null ? <Loading /> : <Problem error={error} onRetry={reload} />;
+  const { grpc, isTls } = grpcAddress(system.listeners ?? {}, window.location.hostname);
+  const text = exampleOf(language, request, { base: `${window.location.origin}${prefix}`, grpc, isTls });
+  return (
+    <div class="stack">
+      <div class="row spread bottom">
+        <Select label="Language" titles={languages} value={language} onChoose={setLanguage} />
+        <Copy text={text} />
+      </div>
+      <pre>{text}</pre>
+      <small>
+        Set <code>UIS_API_KEY</code> to an API key.
+        {language === "gRPC" &&
+          ` Run it in the package's folder, which contains proto. ${grpc} is the service's own gRPC listener; a proxy may use another address.`}
+      </small>
+    </div>
+  );
+}
+
+async function readSystem(signal: AbortSignal): Promise<SystemJson> {
+  const { system = {} } = await call("unified.admin.v1.SystemService/GetSystem", {}, signal);
+  return system;
+}
+
+/** The result of `make`, or the error it throws. */
+export function orError<T>(make: () => T): T | Error {
+  try {
+    return make();
+  } catch (thrown) {
+    return thrown instanceof Error ? thrown : new Error(String(thrown));
+  }
 }

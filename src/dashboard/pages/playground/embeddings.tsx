@@ -2,33 +2,32 @@ import { useState } from "preact/hooks";
 import { call } from "../../api.js";
 import { Field, textOf } from "../../ui/form.js";
 import { type Column, Table } from "../../ui/table.js";
-import { Composer } from "./composer.js";
-import { CopyAs } from "./copy-as.js";
+import { similarity, vectorOf } from "./answers.js";
+import { Composer, CopyAs } from "./composer.js";
 import { embeddingRequest } from "./requests.js";
 import { useRun } from "./run.js";
 import { RunButtons, RunStatus } from "./run-status.js";
-import { similarity, vectorOf } from "./vectors.js";
 
 interface Row {
   readonly index: number;
   readonly input: string;
   readonly vector: readonly number[];
-  /** With the first input. */
+  /** To the first input. */
   readonly similarity: number;
 }
 
-const shownNumbers = 6;
+const shownValues = 6;
 
 const columns: readonly Column<Row>[] = [
   { title: "Input", cell: ({ input }) => input },
-  { title: "Like the first", cell: (row) => row.similarity.toFixed(3), isNumber: true },
-  { title: "Numbers", cell: ({ vector }) => vector.length, isNumber: true },
+  { title: "Similarity to first", cell: (row) => row.similarity.toFixed(3), isNumber: true },
+  { title: "Dimensions", cell: ({ vector }) => vector.length, isNumber: true },
   {
-    title: "Vector begins",
+    title: `First ${shownValues} values`,
     cell: ({ vector }) => (
       <span class="value">
         {vector
-          .slice(0, shownNumbers)
+          .slice(0, shownValues)
           .map((value) => value.toFixed(3))
           .join(" ")}
       </span>
@@ -36,7 +35,7 @@ const columns: readonly Column<Row>[] = [
   },
 ];
 
-/** Texts as vectors, and how alike they are. */
+/** Embeds texts and compares them. */
 export function Embeddings({ model }: { readonly model: string }) {
   const [text, setText] = useState("");
   const [rows, setRows] = useState<readonly Row[]>([]);
@@ -61,13 +60,13 @@ export function Embeddings({ model }: { readonly model: string }) {
 
   return (
     <div class="stack">
-      <Composer onSend={ask} buttons={<RunButtons run={run} verb="Make vectors" />}>
-        <Field label="Texts, one a line" hint="Ctrl and Enter send them.">
+      <Composer onSend={ask} buttons={<RunButtons run={run} verb="Embed" />}>
+        <Field label="Input" hint="One text per line. Press Ctrl+Enter to send.">
           {(ids) => <textarea {...ids} rows={5} required value={text} onInput={(event) => setText(textOf(event))} />}
         </Field>
       </Composer>
       <RunStatus run={run} />
-      {rows.length > 0 && <Table caption="Vectors" columns={columns} rows={rows} keyOf={({ index }) => index} />}
+      {rows.length > 0 && <Table caption="Embeddings" columns={columns} rows={rows} keyOf={({ index }) => index} />}
       <CopyAs request={() => embeddingRequest(model, text || "A text")} />
     </div>
   );

@@ -1,15 +1,16 @@
-/** The same request as code to copy. The key is left as the variable UIS_API_KEY. */
+/** A request as code to copy. The API key is the environment variable UIS_API_KEY. */
+import type { ListenersJson } from "../../../../gen/unified/admin/v1/system_pb.js";
 import type { PlaygroundRequest } from "./requests.js";
 
 export type Language = "curl" | "Python" | "TypeScript" | "gRPC";
 
-/** Where the service is. */
+/** Addresses of the service. */
 export interface Address {
-  /** `https://host/prefix`, without a slash at the end. */
+  /** `https://host/prefix`, without a trailing slash. */
   readonly base: string;
-  /** Host and port of gRPC. */
+  /** Host and port of the gRPC listener. */
   readonly grpc: string;
-  /** Whether gRPC speaks TLS. */
+  /** Whether the gRPC listener uses TLS. */
   readonly isTls: boolean;
 }
 
@@ -39,7 +40,7 @@ function curl({ kind, openai }: PlaygroundRequest, { base }: Address): string {
   ].join("\n");
 }
 
-/** From the folder of the package, whose `proto` describes the services. */
+/** Runs in the package's folder, whose `proto` contains the schema. */
 function grpc({ kind, params }: PlaygroundRequest, { grpc: host, isTls }: Address): string {
   return [
     `buf curl --schema proto --protocol grpc ${isTls ? "" : "--http2-prior-knowledge "}\\`,
@@ -49,7 +50,7 @@ function grpc({ kind, params }: PlaygroundRequest, { grpc: host, isTls }: Addres
   ].join("\n");
 }
 
-/** Nothing means anything between single quotes; one of them is written outside. */
+/** Quotes for a POSIX shell: single quotes protect everything except single quotes. */
 function inShell(text: string): string {
   return `'${text.replaceAll("'", "'\\''")}'`;
 }
@@ -81,7 +82,7 @@ function python({ kind, openai }: PlaygroundRequest, { base }: Address): string 
   ].join("\n");
 }
 
-/** A JSON value as Python writes it; its texts are written alike in both. */
+/** A JSON value as a Python literal; string literals are the same in both. */
 function inPython(value: unknown, indent: string): string {
   const deeper = `${indent}    `;
   const lines = (items: readonly string[]): string => items.map((item) => `${deeper}${item},\n`).join("");
@@ -108,4 +109,17 @@ function typeScript({ kind, openai }: PlaygroundRequest, { base }: Address): str
     `const answer = await client.${resources[kind]}.create(${JSON.stringify(openai, null, 2)});`,
     typeScriptPrints[kind],
   ].join("\n");
+}
+
+/** Wildcard and loopback addresses, which do not name a machine. */
+const anywhere = /^(0\.0\.0\.0|\[?::\]?|127\..*|localhost|\[?::1\]?)$/;
+
+/** The gRPC address for a browser that reached the dashboard at `hostname`. */
+export function grpcAddress(
+  { host = "", grpcPort = 0, tls = false }: ListenersJson,
+  hostname: string,
+): Pick<Address, "grpc" | "isTls"> {
+  const name = host === "" || anywhere.test(host) ? hostname : host;
+  const bracketed = name.includes(":") && !name.startsWith("[") ? `[${name}]` : name;
+  return { grpc: `${bracketed}:${grpcPort}`, isTls: tls };
 }

@@ -2,33 +2,33 @@ import { milliseconds, perSecond, wholeNumber } from "../../format.js";
 import { Problem } from "../../ui/feedback.js";
 import type { Run, RunState, Speed } from "./run.js";
 
-const words: Readonly<Record<RunState, string>> = {
+const titles: Readonly<Record<RunState, string>> = {
   idle: "",
-  running: "Answering…",
+  running: "Running…",
   done: "Done.",
   stopped: "Stopped.",
-  failed: "It failed.",
+  failed: "Failed.",
 };
 
-/** What is going on, in one sentence that is read out, and how fast it was. */
+/** The state of the run, announced by screen readers, and its speed. */
 export function RunStatus({ run: { state, error, speed } }: { readonly run: Run }) {
   const isOver = state !== "running" && state !== "idle";
   return (
     <>
       <p class="run-status" role="status">
-        {words[state]} {isOver && speed !== null && <span class="faint">{sentenceOf(speed)}</span>}
+        {titles[state]} {isOver && speed !== null && <span class="faint">{textOf(speed)}</span>}
       </p>
       <Problem error={error} />
     </>
   );
 }
 
-function sentenceOf({ firstTokenMs, tokensPerSecond, tokens, totalMs }: Speed): string {
+function textOf({ firstTokenMs, tokensPerSecond, tokens, totalMs }: Speed): string {
   const parts = [
-    ...(firstTokenMs === null ? [] : [`First token after ${milliseconds(firstTokenMs)}`]),
+    ...(firstTokenMs === null ? [] : [`Time to first token ${milliseconds(firstTokenMs)}`]),
     ...(tokensPerSecond === null ? [] : [`${perSecond(tokensPerSecond)} tokens/s`]),
     ...(tokens === 0 ? [] : [`${wholeNumber(tokens)} tokens`]),
-    `${milliseconds(totalMs)} in all`,
+    `${milliseconds(totalMs)} total`,
   ];
   return parts.join(", ");
 }
@@ -38,7 +38,7 @@ export interface RunButtonsProps {
   readonly verb: string;
 }
 
-/** The button that sends the form, or while it answers the one that stops it. */
+/** The submit button, and a button that stops the run. */
 export function RunButtons({ run: { state, stop }, verb }: RunButtonsProps) {
   const isRunning = state === "running";
   return (

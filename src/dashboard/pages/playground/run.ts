@@ -1,22 +1,22 @@
-/** One answer at a time, with how fast it came. */
+/** Runs one request at a time and measures its speed. */
 import { useEffect, useRef, useState } from "preact/hooks";
 
-/** Of an answer that has ended or was stopped. */
+/** Speed of a finished or stopped answer. */
 export interface Speed {
   readonly totalMs: number;
-  /** null: nothing came. */
+  /** Null if no token arrived. */
   readonly firstTokenMs: number | null;
-  /** As the service counted them; of a stopped answer, the pieces that came. */
+  /** The service's count; for a stopped answer, the number of pieces received. */
   readonly tokens: number;
-  /** Of what came after the first token; null where that is nothing. */
+  /** Rate after the first token; null if there was only one. */
   readonly tokensPerSecond: number | null;
 }
 
-/** Tells the run what came. */
+/** Records the pieces of an answer. */
 export interface Meter {
-  /** A piece of text or of a call. */
+  /** Records a piece of text or of a tool call. */
   readonly piece: () => void;
-  /** Generated tokens, as the service counted them. */
+  /** Records the service's count of generated tokens. */
   readonly counted: (tokens: number) => void;
 }
 
@@ -26,11 +26,11 @@ export interface Run {
   readonly state: RunState;
   readonly error: Error | null;
   readonly speed: Speed | null;
-  /** Does the work until it is done or the signal aborts it; nothing while other work is under way. */
+  /** Starts the work, which the signal aborts; does nothing while other work is running. */
   readonly start: (work: (signal: AbortSignal, meter: Meter) => Promise<void>) => void;
-  /** Aborts it, and with it the work of the service. */
+  /** Aborts the request, which also stops generation in the service. */
   readonly stop: () => void;
-  /** Forgets how the last one ended. */
+  /** Clears the result of the last run. */
   readonly reset: () => void;
 }
 
@@ -47,7 +47,7 @@ export function useRun(): Run {
     setSpeed(null);
   };
   const start: Run["start"] = (work) => {
-    // A key press comes before the button that would refuse it is drawn.
+    // Ctrl+Enter can arrive before the disabled button is rendered.
     if (stopper.current !== null) return;
     const own = new AbortController();
     const { signal } = own;
@@ -95,7 +95,7 @@ export interface Times {
   readonly tokens: number;
 }
 
-/** The first token is no part of the rate: it waited for the prompt. */
+/** The first token is excluded from the rate, because it includes reading the prompt. */
 export function speedOf({ startMs, firstMs, endMs, tokens }: Times): Speed {
   const restMs = firstMs === null ? 0 : endMs - firstMs;
   return {

@@ -1,9 +1,36 @@
-/** Tables as files. */
+/** Usage as a CSV file. */
+import type { UsageRow } from "./sums.js";
 
-/** First characters by which a spreadsheet takes a text for a formula and runs it. */
+/** Rows with ids beside names, and unformatted numbers. */
+export function csvRows(
+  rows: readonly UsageRow[],
+  nameOf: (id: string) => string,
+): readonly (readonly (string | number)[])[] {
+  const head = [
+    ...["start_time", "end_time", "model", "api_key_id", "api_key_name", "requests"],
+    ...["prompt_tokens", "completion_tokens", "cached_tokens", "cost_nano_dollars"],
+  ];
+  return [
+    head,
+    ...rows.map((row) => [
+      row.startTime,
+      row.endTime,
+      row.model,
+      row.apiKeyId,
+      row.apiKeyId === "" ? "" : nameOf(row.apiKeyId),
+      row.requests,
+      row.promptTokens,
+      row.completionTokens,
+      row.cachedTokens,
+      row.costNanoDollars,
+    ]),
+  ];
+}
+
+/** Characters that make a spreadsheet run a cell as a formula. */
 const formulaStart = /^[=+\-@\t\r\n＝＋－＠]/u;
 
-/** Rows by RFC 4180, ended by CRLF. A text that a spreadsheet would run is led by an apostrophe, which it shows as text. */
+/** Formats rows by RFC 4180 with CRLF. Text that a spreadsheet would run as a formula gets a leading apostrophe. */
 export function csvOf(rows: readonly (readonly (string | number)[])[]): string {
   return rows.map((cells) => `${cells.map(cellOf).join(",")}\r\n`).join("");
 }

@@ -1,12 +1,12 @@
-/** What was used, as rows of tables and parts of bars. */
+/** Aggregates usage into table rows and stacked bars. */
+import type { ApiKeyJson } from "../../../../gen/unified/admin/v1/api_key_pb.js";
 import type { UsageBucketJson, UsageResultJson } from "../../../../gen/unified/admin/v1/usage_service_pb.js";
 import { grouped } from "../../grouped.js";
-import type { ChartSeries } from "../../ui/chart-props.js";
 
-/** What may be drawn. */
+/** A metric of the chart. */
 export type Measure = "tokens" | "requests" | "cost";
 
-/** Sums, as numbers: they stay exact up to 9 million dollars. */
+/** Totals as numbers, which are exact up to 9 million dollars. */
 export interface Sums {
   readonly requests: number;
   readonly promptTokens: number;
@@ -15,13 +15,13 @@ export interface Sums {
   readonly costNanoDollars: number;
 }
 
-/** What one model, key or both used in an hour or day. */
+/** Usage of one model, key, or both in an hour or day. */
 export interface UsageRow extends Sums {
   readonly startTime: string;
   readonly endTime: string;
-  /** Empty: over all models. */
+  /** Empty for all models. */
   readonly model: string;
-  /** Empty: over all keys, or without one. */
+  /** Empty for all keys, or for usage without a key. */
   readonly apiKeyId: string;
 }
 
@@ -52,7 +52,7 @@ export function measured(sums: Sums, measure: Measure): number {
   return measure === "cost" ? sums.costNanoDollars : sums.promptTokens + sums.completionTokens;
 }
 
-/** One row per model, key or both over the whole range, the largest first. */
+/** One row per group over the whole time range, largest first. */
 export function totalsOf(rows: readonly UsageRow[], measure: Measure): readonly UsageRow[] {
   const groups = grouped(rows, ({ model, apiKeyId }) => JSON.stringify([model, apiKeyId]));
   const totals = [...groups.values()].flatMap((members) => {
@@ -77,23 +77,35 @@ function added(a: Sums, b: Sums): Sums {
   };
 }
 
+/** One part of the stacked bars, with a value per bucket. */
+export interface BarPart {
+  readonly label: string;
+  readonly values: readonly number[];
+}
+
 const partsMax = 7;
 
-/** The parts of each bar: the largest groups by name, all others together. */
+/** The parts of the bars: the largest groups, and one part for all others. */
 export function barsOf(
   buckets: readonly UsageBucketJson[],
   measure: Measure,
   labelOf: (row: UsageRow) => string,
-): readonly ChartSeries[] {
+): readonly BarPart[] {
   const rows = rowsOf(buckets);
   const labels = [...new Set(totalsOf(rows, measure).map(labelOf))];
   const named = new Set(labels.slice(0, labels.length > partsMax ? partsMax - 1 : partsMax));
-  const label = (row: UsageRow): string => (named.has(labelOf(row)) ? labelOf(row) : "All others");
+  const label = (row: UsageRow): string => (named.has(labelOf(row)) ? labelOf(row) : "Other");
   const byLabel = grouped(rows, label);
-  return [...named, ...(labels.length > named.size ? ["All others"] : [])].map((name) => {
+  return [...named, ...(labels.length > named.size ? ["Other"] : [])].map((name) => {
     const byStart = grouped(byLabel.get(name) ?? [], ({ startTime }) => startTime);
     const valueAt = (start = ""): number =>
       (byStart.get(start) ?? []).reduce((sum, row) => sum + measured(row, measure), 0);
     return { label: name, values: buckets.map(({ startTime }) => valueAt(startTime)) };
   });
+}
+
+/** Maps a key id to its name, or to itself if the name is unknown. */
+export function keyNames(keys: readonly ApiKeyJson[]): (id: string) => string {
+  const names = new Map(keys.map(({ id, name }) => [id, name]));
+  return (id) => (id === "" ? "No key" : (names.get(id) ?? id));
 }

@@ -3,10 +3,18 @@ import type { ApiKeyJson } from "../../../../gen/unified/admin/v1/api_key_pb.js"
 import type { ThresholdJson } from "../../../../gen/unified/admin/v1/threshold_pb.js";
 import { call } from "../../api.js";
 import { Dialog } from "../../ui/dialog.js";
-import { Field, Form, textOf } from "../../ui/form.js";
-import { Select } from "../../ui/select.js";
-import { draftOf, limitOf, newDraft, percentsOf, type ThresholdDraft } from "./threshold-draft.js";
-import { actionTitles, metricTitles, periodTitles, titleOf } from "./threshold-words.js";
+import { Field, Form, Select, textOf } from "../../ui/form.js";
+import {
+  actionTitles,
+  draftOf,
+  limitOf,
+  metricTitles,
+  newDraft,
+  percentsOf,
+  periodTitles,
+  type ThresholdDraft,
+  titleOf,
+} from "./threshold.js";
 
 export interface NewThresholdProps {
   readonly account: string;
@@ -15,7 +23,7 @@ export interface NewThresholdProps {
   readonly onClose: () => void;
 }
 
-/** Makes a threshold of the account, or of one of its keys. */
+/** Creates a threshold for an account or one of its keys. */
 export function NewThreshold({ account, keys, onDone, onClose }: NewThresholdProps) {
   const [draft, setDraft] = useState(newDraft);
   const usable = keys.filter(({ revokedAt }) => revokedAt === undefined);
@@ -28,41 +36,36 @@ export function NewThreshold({ account, keys, onDone, onClose }: NewThresholdPro
     onDone();
   };
   return (
-    <Dialog title={`Add threshold of the account ${account}`} onClose={onClose}>
+    <Dialog title={`Add threshold for account “${account}”`} onClose={onClose}>
       <Form verb="Add threshold" send={send} onCancel={onClose}>
-        <Field label="Whose use" name="api_key_id">
+        <Field label="Applies to" name="api_key_id">
           {(ids) => (
             <select {...ids} value={draft.apiKeyId} onChange={(event) => change({ apiKeyId: textOf(event) })}>
-              <option value="">All of the account</option>
+              <option value="">Entire account</option>
               {usable.map(({ id, name }) => (
                 <option key={id} value={id}>
-                  The key {name}
+                  Key: {name}
                 </option>
               ))}
             </select>
           )}
         </Field>
-        <Select
-          label="What is counted"
-          titles={metricTitles}
-          value={draft.metric}
-          onChoose={(metric) => change({ metric })}
-        />
-        <Select label="In" titles={periodTitles} value={draft.period} onChoose={(period) => change({ period })} />
+        <Select label="Metric" titles={metricTitles} value={draft.metric} onChoose={(metric) => change({ metric })} />
+        <Select label="Period" titles={periodTitles} value={draft.period} onChoose={(period) => change({ period })} />
         <Limits draft={draft} change={change} />
       </Form>
     </Dialog>
   );
 }
 
-export interface ChangeThresholdProps {
+export interface EditThresholdProps {
   readonly threshold: ThresholdJson;
   readonly onDone: () => void;
   readonly onClose: () => void;
 }
 
-/** Changes what may be changed: limit, shares and what happens. */
-export function ChangeThreshold({ threshold, onDone, onClose }: ChangeThresholdProps) {
+/** Edits a threshold's limit, percentages and action. The rest cannot change. */
+export function EditThreshold({ threshold, onDone, onClose }: EditThresholdProps) {
   const [draft, setDraft] = useState(() => draftOf(threshold));
   const send = async (): Promise<void> => {
     const { id = "" } = threshold;
@@ -72,7 +75,7 @@ export function ChangeThreshold({ threshold, onDone, onClose }: ChangeThresholdP
     onDone();
   };
   return (
-    <Dialog title={`Change ${titleOf(threshold)}`} onClose={onClose}>
+    <Dialog title={`Edit ${titleOf(threshold)}`} onClose={onClose}>
       <Form verb="Save" send={send} onCancel={onClose}>
         <Limits draft={draft} change={(part) => setDraft({ ...draft, ...part })} />
       </Form>
@@ -89,7 +92,7 @@ function Limits({ draft, change }: LimitsProps) {
   const unit = metricTitles[draft.metric] ?? "";
   return (
     <>
-      <Field label={`Limit: ${unit.toLowerCase()}`} name="limit">
+      <Field label={draft.metric === "METRIC_COST" ? "Limit (USD)" : `Limit (${unit.toLowerCase()})`} name="limit">
         {(ids) => (
           <input
             {...ids}
@@ -102,7 +105,7 @@ function Limits({ draft, change }: LimitsProps) {
           />
         )}
       </Field>
-      <Field label="Shares that are told" hint="In percent of the limit: 1 to 10 of them." name="percents">
+      <Field label="Notify at (%)" hint="1 to 10 percentages of the limit, separated by commas." name="percents">
         {(ids) => (
           <input
             {...ids}
@@ -114,12 +117,7 @@ function Limits({ draft, change }: LimitsProps) {
           />
         )}
       </Field>
-      <Select
-        label="What happens"
-        titles={actionTitles}
-        value={draft.action}
-        onChoose={(action) => change({ action })}
-      />
+      <Select label="Action" titles={actionTitles} value={draft.action} onChoose={(action) => change({ action })} />
     </>
   );
 }

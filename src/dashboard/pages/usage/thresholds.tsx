@@ -3,31 +3,30 @@ import type { ApiKeyJson } from "../../../../gen/unified/admin/v1/api_key_pb.js"
 import type { ThresholdJson } from "../../../../gen/unified/admin/v1/threshold_pb.js";
 import { call } from "../../api.js";
 import { Confirm } from "../../ui/action.js";
-import { Empty, Loading, Problem } from "../../ui/feedback.js";
+import { Badge, Empty, Loading, Problem } from "../../ui/feedback.js";
+import { type Column, Table } from "../../ui/table.js";
 import { useData } from "../../use-data.js";
-import { ChangeThreshold, NewThreshold } from "./threshold-form.js";
-import { ThresholdTable } from "./threshold-table.js";
-import { titleOf } from "./threshold-words.js";
+import { keyNames } from "./sums.js";
+import { amount, progressOf, shareOf, titleOf } from "./threshold.js";
+import { EditThreshold, NewThreshold } from "./threshold-form.js";
 
-const everyMs = 5_000;
+const refreshMs = 5_000;
 
 export interface ThresholdsProps {
-  /** Whose a new one becomes. */
+  /** The account of new thresholds. */
   readonly account: string;
   readonly keys: readonly ApiKeyJson[];
 }
 
-type Opened =
-  | { readonly action: "create" }
-  | { readonly action: "change" | "delete"; readonly threshold: ThresholdJson };
+type Opened = { readonly action: "create" } | { readonly action: "edit" | "delete"; readonly threshold: ThresholdJson };
 
-/** Limits of use that are told or enforced, of all accounts, and how near each is. */
+/** Thresholds and budgets of all accounts, with their current usage. */
 export function Thresholds({ account, keys }: ThresholdsProps) {
   const [opened, setOpened] = useState<Opened | null>(null);
   const { value, error, reload } = useData(
     (signal) => call("unified.admin.v1.ThresholdService/ListThresholds", {}, signal),
     [],
-    everyMs,
+    refreshMs,
   );
   const thresholds = value?.thresholds ?? [];
   const close = (): void => setOpened(null);
@@ -54,7 +53,7 @@ export function Thresholds({ account, keys }: ThresholdsProps) {
         />
       )}
       {opened?.action === "create" && <NewThreshold account={account} keys={keys} onDone={done} onClose={close} />}
-      {opened?.action === "change" && <ChangeThreshold threshold={opened.threshold} onDone={done} onClose={close} />}
+      {opened?.action === "edit" && <EditThreshold threshold={opened.threshold} onDone={done} onClose={close} />}
       {opened?.action === "delete" && <DeleteThreshold threshold={opened.threshold} onDone={reload} onClose={close} />}
     </section>
   );
@@ -63,9 +62,9 @@ export function Thresholds({ account, keys }: ThresholdsProps) {
 function NoThresholds() {
   return (
     <Empty>
-      No threshold yet. Add one here, or with{" "}
-      <code>uis thresholds add --metric tokens --period month --limit 1000000</code>: the event{" "}
-      <code>usage.threshold_reached</code> then goes to webhooks that asked for it.
+      No thresholds yet. Add one here, or with{" "}
+      <code>uis thresholds add --metric tokens --period month --limit 1000000</code>. Webhook endpoints subscribed to{" "}
+      <code>usage.threshold_reached</code> are notified.
     </Empty>
   );
 }
@@ -83,13 +82,87 @@ function DeleteThreshold({ threshold, onDone, onClose }: DeleteProps) {
     onDone();
   };
   return (
-    <Confirm title="Delete threshold" verb="Delete" run={remove} onClose={onClose}>
+    <Confirm title="Delete threshold?" verb="Delete" run={remove} onClose={onClose}>
       <p>
         {titleOf(threshold)}
         {action === "ACTION_REFUSE"
-          ? ": requests beyond it will be answered again. This cannot be undone."
-          : ": nobody is told any more when it is reached. This cannot be undone."}
+          ? ": requests over the limit are accepted again. This cannot be undone."
+          : ": no more events are sent for it. This cannot be undone."}
       </p>
     </Confirm>
+  );
+}
+
+interface ThresholdTableProps {
+  readonly thresholds: readonly ThresholdJson[];
+  readonly keys: readonly ApiKeyJson[];
+  readonly onAction: (action: "edit" | "delete", threshold: ThresholdJson) => void;
+}
+
+function ThresholdTable({ thresholds, keys, onAction }: ThresholdTableProps) {
+  const nameOf = keyNames(keys);
+  const columns: readonly Column<ThresholdJson>[] = [
+    { title: "Limit", cell: titleOf },
+    {
+      title: "Applies to",
+      cell: ({ account, apiKeyId = "" }) => (
+        <div>
+          {account}
+          {apiKeyId !== "" && <div class="faint">Key: {nameOf(apiKeyId)}</div>}
+        </div>
+      ),
+    },
+    { title: "Used", cell: (threshold) => <Used threshold={threshold} /> },
+    { title: "Status", cell: (threshold) => <Status threshold={threshold} /> },
+    {
+      title: "",
+      cell: (threshold) => (
+        <div class="row actions">
+          <ActionButton verb="Edit" threshold={threshold} run={() => onAction("edit", threshold)} />
+          <ActionButton verb="Delete" threshold={threshold} run={() => onAction("delete", threshold)} />
+        </div>
+      ),
+    },
+  ];
+  return <Table caption="Thresholds and budgets" columns={columns} rows={thresholds} keyOf={({ id = "" }) => id} />;
+}
+
+function Used({ threshold }: { readonly threshold: ThresholdJson }) {
+  const { metric, used, limit } = threshold;
+  const share = shareOf({ used, limit });
+  return (
+    <div class="used">
+      <progress aria-label={`Usage of ${titleOf(threshold)}`} max={1} value={Math.min(1, share)} />
+      <small>
+        {amount(metric, used)}, {Math.floor(share * 100)} %
+      </small>
+    </div>
+  );
+}
+
+function Status({ threshold }: { readonly threshold: ThresholdJson }) {
+  const { tone, text } = progressOf(threshold);
+  const { action, percents = [] } = threshold;
+  return (
+    <div>
+      <Badge tone={tone}>{text}</Badge>
+      <div class="faint">
+        {action === "ACTION_REFUSE" ? "Budget, notify" : "Notify"} at {percents.join(", ")} %
+      </div>
+    </div>
+  );
+}
+
+interface ActionButtonProps {
+  readonly verb: string;
+  readonly threshold: ThresholdJson;
+  readonly run: () => void;
+}
+
+function ActionButton({ verb, threshold, run }: ActionButtonProps) {
+  return (
+    <button type="button" aria-label={`${verb} ${titleOf(threshold)}`} onClick={run}>
+      {verb}
+    </button>
   );
 }

@@ -5,11 +5,11 @@ import { milliseconds } from "../../format.js";
 import { Dialog } from "../../ui/dialog.js";
 import { Badge } from "../../ui/feedback.js";
 import { Field, Form, textOf } from "../../ui/form.js";
-import { answerWords } from "../deliveries/delivery-words.js";
-import type { EndpointWindowProps } from "./endpoint-windows.js";
+import type { EndpointDialogProps } from "./events.js";
+import { outcomeOf } from "./events.js";
 
-/** Posts a sample and shows what the receiver says to it. */
-export function TestEvent({ endpoint, onDone, onClose }: EndpointWindowProps) {
+/** Sends a sample event and shows the receiver's response. */
+export function TestEvent({ endpoint, onDone, onClose }: EndpointDialogProps) {
   const { id = "", account = "", events = [] } = endpoint;
   const [eventType, setEventType] = useState(events[0] ?? "");
   const [answer, setAnswer] = useState<SendTestEventResponseJson | null>(null);
@@ -23,8 +23,8 @@ export function TestEvent({ endpoint, onDone, onClose }: EndpointWindowProps) {
     <Dialog title="Send a test event" onClose={onClose}>
       <Form verb={answer === null ? "Send" : "Send again"} send={send}>
         <p>
-          A signed sample with <code>"test": true</code> goes to <code>{endpoint.url}</code> at once. It is not retried
-          and stands in no list.
+          Sends a signed sample event with <code>"test": true</code> to <code>{endpoint.url}</code> now. It is not
+          retried and does not appear under Deliveries.
         </p>
         <Field label="Event" name="event_type">
           {(ids) => (
@@ -36,31 +36,31 @@ export function TestEvent({ endpoint, onDone, onClose }: EndpointWindowProps) {
           )}
         </Field>
         <div class="stack" aria-live="polite">
-          {answer !== null && <Answer answer={answer} />}
+          {answer !== null && <Result result={answer} />}
         </div>
       </Form>
     </Dialog>
   );
 }
 
-function Answer({ answer }: { readonly answer: SendTestEventResponseJson }) {
-  const { delivered = false, latencyMs, response = "", payload = "" } = answer;
+function Result({ result }: { readonly result: SendTestEventResponseJson }) {
+  const { delivered = false, latencyMs, response = "", payload = "" } = result;
   return (
     <>
       <div class="row">
-        <Badge tone={delivered ? "good" : "bad"}>{delivered ? "delivered" : "failed"}</Badge>
+        <Badge tone={delivered ? "good" : "bad"}>{delivered ? "Delivered" : "Failed"}</Badge>
         <span>
-          {answerWords(answer)} after {milliseconds(latencyMs)}
+          {outcomeOf(result)} after {milliseconds(latencyMs)}
         </span>
       </div>
       {response !== "" && (
         <>
-          <h3>What the receiver answered</h3>
+          <h3>Response body</h3>
           <pre>{response}</pre>
         </>
       )}
       <details>
-        <summary>What was posted</summary>
+        <summary>Request body</summary>
         <pre>{payload}</pre>
       </details>
     </>

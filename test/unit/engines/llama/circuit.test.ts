@@ -1,5 +1,6 @@
 import { describe, expect, it } from "vitest";
-import { Circuit, RestartDelay } from "../../../../src/engines/llama/supervisor.js";
+import { Circuit } from "../../../../src/engines/llama/circuit.js";
+import { RestartDelay } from "../../../../src/engines/llama/restart-delay.js";
 
 const minuteMs = 60_000;
 

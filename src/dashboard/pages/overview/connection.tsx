@@ -1,0 +1,78 @@
+import { useCallback, useEffect, useState } from "preact/hooks";
+import { stream } from "../../api.js";
+import { Badge } from "../../ui/feedback.js";
+import { afterReading, type History, noHistory } from "./history.js";
+import { type Connection, watchOverview } from "./watch-overview.js";
+
+/** Outlives the page, so that the chart still has the last minutes after a visit to other pages. */
+let history: History = noHistory;
+
+interface LiveOverview {
+  readonly history: History;
+  readonly connection: Connection;
+  /** Reconnects now, without waiting for the backoff. */
+  readonly retry: () => void;
+}
+
+/** Live overview of the service; disconnects while the tab is hidden. */
+export function useOverview(): LiveOverview {
+  const [shown, setShown] = useState(history);
+  const [connection, setConnection] = useState<Connection>({ state: "connecting" });
+  const [round, setRound] = useState(0);
+  useEffect(() => {
+    let stop: (() => void) | null = null;
+    const follow = (): void => {
+      stop?.();
+      stop = document.hidden
+        ? null
+        : watchOverview(openOverview, {
+            onReading: (system) => {
+              history = afterReading(history, system);
+              setShown(history);
+            },
+            onConnection: setConnection,
+          });
+    };
+    follow();
+    document.addEventListener("visibilitychange", follow);
+    return () => {
+      document.removeEventListener("visibilitychange", follow);
+      stop?.();
+    };
+  }, [round]);
+  return { history: shown, connection, retry: useCallback(() => setRound((before) => before + 1), []) };
+}
+
+function openOverview(signal: AbortSignal) {
+  return stream("unified.admin.v1.SystemService/WatchOverview", {}, signal);
+}
+
+interface ConnectionStatusProps {
+  readonly connection: Connection;
+  /** Formatted time of the data shown. */
+  readonly at: string;
+  readonly onRetry: () => void;
+}
+
+/** Whether the data is live. Always rendered, so that the layout stays; announced when it changes. */
+export function ConnectionStatus({ connection, at, onRetry }: ConnectionStatusProps) {
+  return (
+    <div class="row connection-status">
+      <p role="status">
+        {connection.state === "live" && <Badge tone="good">Live</Badge>}
+        {connection.state === "connecting" && <Badge tone="plain">Connecting</Badge>}
+        {connection.state === "disconnected" && (
+          <>
+            <Badge tone="bad">Disconnected</Badge> {connection.error.message} {at !== "" && `Data as of ${at}. `}
+            Reconnecting automatically.
+          </>
+        )}
+      </p>
+      {connection.state === "disconnected" && (
+        <button type="button" onClick={onRetry}>
+          Reconnect now
+        </button>
+      )}
+    </div>
+  );
+}
