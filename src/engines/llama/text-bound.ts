@@ -1,0 +1,40 @@
+import type { EngineError } from "../../domain/engine/engine.js";
+import { contextOverflow, inputOverflow } from "../../domain/inference/context-overflow.js";
+import type { ChildEmbed, ChildInput, LoadedFacts } from "./protocol.js";
+
+export type TextLimits = Pick<LoadedFacts, "contextLength" | "longestTokenBytes">;
+
+/**
+ * The error of a prompt that cannot fit into the context whatever its tokens are, found by its length alone: tokenizing it
+ * would keep the child busy for nothing. Null: it may fit. `text` is all that the prompt is made of.
+ */
+export function overflowByLength(input: ChildInput, maxTokens: number | null, limits: TextLimits): EngineError | null {
+  const param = input.type === "chat" ? "messages" : "prompt";
+  const promptTokens = input.type === "tokens" ? input.tokens.length : fewestTokens(textsOf(input), limits);
+  const { contextLength } = limits;
+  if (input.type === "tokens" ? promptTokens <= contextLength : promptTokens <= contextLength + 1) return null;
+  return contextOverflow({ contextLength, promptTokens, isAtLeast: input.type !== "tokens", maxTokens, param });
+}
+
+/** The same for the inputs of an embeddings request. */
+export function inputOverflowByLength({ inputs }: ChildEmbed, limits: TextLimits): EngineError | null {
+  const { contextLength } = limits;
+  for (const [index, input] of inputs.entries()) {
+    if (typeof input !== "string") continue;
+    const inputTokens = fewestTokens([input], limits);
+    if (inputTokens > contextLength + 1) return inputOverflow({ contextLength, index, inputTokens, isAtLeast: true });
+  }
+  return null;
+}
+
+/** Tokens that texts have at least: each is as long as the longest one of the vocabulary. */
+export function fewestTokens(texts: Iterable<string>, { longestTokenBytes }: TextLimits): number {
+  let bytes = 0;
+  for (const text of texts) bytes += Buffer.byteLength(text);
+  return Math.ceil(bytes / longestTokenBytes);
+}
+
+function* textsOf(input: Exclude<ChildInput, { type: "tokens" }>): Generator<string, void, undefined> {
+  if (input.type === "text") yield input.text;
+  else for (const { content } of input.messages) yield content;
+}

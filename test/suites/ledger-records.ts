@@ -1,0 +1,99 @@
+import type { LimitScope, RateLimits } from "../../src/domain/call/rate-limits.js";
+import { unlimited } from "../../src/domain/call/rate-limits.js";
+import type { Threshold } from "../../src/domain/events/threshold.js";
+import type { AdmitRequest, Budget, Settlement } from "../../src/domain/metering/ledger.js";
+import type { EndpointRecord } from "../../src/domain/webhooks/endpoint-store.js";
+
+export const leaseMs = 60_000;
+
+/** An admission of account `a` by `key_1` for the model `m`, without limits. */
+export function admission(requestId: string, changes: Partial<AdmitRequest> = {}): AdmitRequest {
+  return {
+    requestId,
+    account: "a",
+    keyId: "key_1",
+    model: "m",
+    operation: "create_chat_completion",
+    reserve: { tokens: 0, costNano: 0 },
+    promptTokens: 0,
+    leaseMs,
+    scopes: [],
+    budgets: [],
+    ...changes,
+  };
+}
+
+/** The end of such a request: 10 tokens of prompt, 5 of answer. */
+export function settlement(requestId: string, changes: Partial<Settlement> = {}): Settlement {
+  return {
+    requestId,
+    account: "a",
+    keyId: "key_1",
+    model: "m",
+    operation: "create_chat_completion",
+    why: "completed",
+    error: null,
+    promptTokens: 10,
+    completionTokens: 5,
+    cachedTokens: 0,
+    costNano: 0,
+    latencyMs: 1,
+    degraded: false,
+    event: null,
+    thresholds: [],
+    endedAtMs: null,
+    ...changes,
+  };
+}
+
+export function scope(kind: LimitScope["owner"]["kind"], id: string, limits: Partial<RateLimits>): LimitScope {
+  return { owner: { kind, id }, limits: { ...unlimited, ...limits } };
+}
+
+/** Told at all of 1,000 tokens that the account uses in a month. */
+export function threshold(id: string, changes: Partial<Threshold> = {}): Threshold {
+  return {
+    id,
+    account: "a",
+    apiKeyId: null,
+    metric: "tokens",
+    period: "month",
+    limit: 1_000n,
+    percents: [100],
+    action: "notify",
+    createdAtMs: 1_000,
+    updatedAtMs: 1_000,
+    ...changes,
+  };
+}
+
+/** 1,000 tokens of the account in a month. */
+export function budget(changes: Partial<Budget> = {}): Budget {
+  return {
+    id: "thr_budget",
+    metric: "tokens",
+    period: "month",
+    limit: 1_000n,
+    scope: { kind: "account", id: "a" },
+    ...changes,
+  };
+}
+
+/** An enabled endpoint of account `a` for all events of requests and thresholds, just made; 8 attempts at once. */
+export function endpoint(id: string, changes: Partial<EndpointRecord> = {}): EndpointRecord {
+  return {
+    id,
+    account: "a",
+    url: `https://example.org/${id}`,
+    description: "",
+    events: ["request.completed", "request.failed", "usage.threshold_reached"],
+    status: "enabled",
+    disabledReason: null,
+    maxInFlight: 8,
+    secrets: [{ sealed: `sealed of ${id}`, hint: "abcd", expiresAtMs: null }],
+    version: 1,
+    createdAtMs: 1_000,
+    updatedAtMs: 1_000,
+    ...changes,
+  };
+}
