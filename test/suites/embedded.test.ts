@@ -2,12 +2,10 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll } from "vitest";
-import type { Logger } from "../../src/domain/call/ports.js";
 import { openEmbeddedState } from "../../src/state/embedded/embedded-state.js";
 import { FakeClock } from "../support/fake-clock.js";
-import { describeState } from "./state.suite.js";
-
-const silent: Logger = { debug() {}, info() {}, warn() {}, error() {} };
+import { silentLog } from "../support/silent-log.js";
+import { describeCommits } from "./state.suite.js";
 
 let root: string;
 let opened = 0;
@@ -16,9 +14,9 @@ beforeAll(async () => {
 });
 afterAll(() => rm(root, { recursive: true }));
 
-describeState("embedded", async (bounds) => {
+describeCommits("embedded", async (bounds) => {
   opened += 1;
   const clock = new FakeClock();
-  const state = await openEmbeddedState({ dataDir: join(root, String(opened)), log: silent, clock, ...bounds });
+  const state = await openEmbeddedState({ dataDir: join(root, String(opened)), log: silentLog, clock, ...bounds });
   return { state, leewayMs: 1, advance: async (ms) => clock.advance(ms), close: () => state.close() };
 });

@@ -5,7 +5,7 @@ import { startRedisCluster } from "../support/redis/start-cluster.js";
 import { startRedis } from "../support/redis/start-redis.js";
 import { startSentinelGroup } from "../support/redis/start-sentinel.js";
 import { silentLog } from "../support/silent-log.js";
-import { describeState } from "./state.suite.js";
+import { describeState, describeTopology, type OpenState } from "./state.suite.js";
 
 interface Servers {
   readonly url: string;
@@ -14,7 +14,11 @@ interface Servers {
   remove(): Promise<void>;
 }
 
-function describeRedis(name: string, start: () => Promise<Servers>): void {
+function describeRedis(
+  name: string,
+  start: () => Promise<Servers>,
+  describeAll: (name: string, open: OpenState) => void,
+): void {
   describe(name, () => {
     let servers: Servers;
     beforeAll(async () => {
@@ -22,7 +26,7 @@ function describeRedis(name: string, start: () => Promise<Servers>): void {
     }, 60_000);
     afterAll(() => servers?.remove());
 
-    describeState(name, async (bounds) => {
+    describeAll(name, async (bounds) => {
       await servers.flush();
       let shiftMs = 0;
       const state = await openRedisState({
@@ -49,22 +53,33 @@ function describeRedis(name: string, start: () => Promise<Servers>): void {
   });
 }
 
-describeRedis("Redis", async () => {
-  const server = await startRedis({ aof: "always" });
-  return { ...server, flush: () => server.cli("FLUSHALL") };
+const flushed = <S extends { cli(command: string): Promise<unknown> }>(server: S) => ({
+  ...server,
+  flush: () => server.cli("FLUSHALL"),
 });
 
-describeRedis("Redis over TLS as an ACL user", async () => {
-  const server = await startRedis({ tls: true, acl: true });
-  return { ...server, flush: () => server.cli("FLUSHALL") };
-});
+describeRedis("Redis", async () => flushed(await startRedis({ aof: "always" })), describeState);
 
-describeRedis("Redis through Sentinel", async () => {
-  const group = await startSentinelGroup();
-  return { url: group.url, tls: null, flush: () => group.primary.cli("FLUSHALL"), remove: () => group.remove() };
-});
+describeRedis(
+  "Redis over TLS as an ACL user",
+  async () => flushed(await startRedis({ tls: true, acl: true })),
+  describeTopology,
+);
 
-describeRedis("Redis Cluster", async () => {
-  const cluster = await startRedisCluster();
-  return { url: cluster.url, tls: null, flush: () => cluster.flush(), remove: () => cluster.remove() };
-});
+describeRedis(
+  "Redis through Sentinel",
+  async () => {
+    const group = await startSentinelGroup();
+    return { url: group.url, tls: null, flush: () => group.primary.cli("FLUSHALL"), remove: () => group.remove() };
+  },
+  describeTopology,
+);
+
+describeRedis(
+  "Redis Cluster",
+  async () => {
+    const cluster = await startRedisCluster();
+    return { url: cluster.url, tls: null, flush: () => cluster.flush(), remove: () => cluster.remove() };
+  },
+  (name, open) => describeTopology(name, open, { isCluster: true }),
+);

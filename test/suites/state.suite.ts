@@ -1,12 +1,17 @@
 import { describe, expect, it } from "vitest";
+import { byTier } from "../support/tier.js";
 import { describeAuditLog } from "./audit-log.suite.js";
 import { describeBudgets } from "./budgets.suite.js";
 import { describeCatalogStore } from "./catalog-store.suite.js";
 import { describeChangeFeed } from "./change-feed.suite.js";
 import { describeDeliveries } from "./deliveries.suite.js";
+import { describeDeliveryLists } from "./delivery-lists.suite.js";
+import { describeDeliveryReplay } from "./delivery-replay.suite.js";
+import { describeDeliveryRetries } from "./delivery-retries.suite.js";
 import { describeEndpointStore } from "./endpoint-store.suite.js";
 import { describeKeyStore } from "./key-store.suite.js";
 import { describeLedger } from "./ledger.suite.js";
+import { admission, settlement } from "./ledger-records.js";
 import { describeLimitStore } from "./limit-store.suite.js";
 import { describeLimits } from "./limits.suite.js";
 import { describeSessionStore } from "./session-store.suite.js";
@@ -21,35 +26,103 @@ export type { OpenState } from "./state-harness.js";
 /** What every driver of State does. `open` gives an empty one, which the suite closes. */
 export function describeState(name: string, open: OpenState): void {
   describe(`state: ${name}`, () => {
-    describeKeyStore(open);
-    describeSessionStore(open);
-    describeSettingsStore(open);
-    describeAuditLog(open);
-    describeCatalogStore(open);
-    describeLedger(open);
+    describeStores(open);
     describeLimits(open);
     describeBudgets(open);
     describeUsage(open);
     describeThresholds(open);
-    describeLimitStore(open);
-    describeThresholdStore(open);
-    describeEndpointStore(open);
     describeDeliveries(open);
-    describeChangeFeed(open);
+    describeHealth(open);
+  });
+}
 
-    describe("health", () => {
-      const harness = eachTest(open);
+/**
+ * For a driver that another file runs through `describeState` on other servers: all of it in the tier `long`. In the tier
+ * `ci` the stores, and in a cluster what else depends on where keys lie.
+ */
+export function describeTopology(name: string, open: OpenState, { isCluster = false } = {}): void {
+  byTier({
+    long: () => describeState(name, open),
+    ci: () =>
+      describe(`state: ${name}`, () => {
+        describeStores(open);
+        if (isCluster) {
+          describeUsage(open);
+          describeKeysOfOneSlot(open);
+          describeDeliveryRetries(open);
+          describeDeliveryReplay(open);
+          describeDeliveryLists(open);
+        }
+        describeHealth(open);
+      }),
+  })();
+}
 
-      it("reports that it answers, and one process", async () => {
-        expect(await harness.state.health()).toMatchObject({ ok: true });
-        expect(harness.state.replicas()).toBeGreaterThanOrEqual(1);
-      });
+/** For a driver whose statements another file runs: all of it in the tier `long`, in the tier `ci` what waits for commits. */
+export function describeCommits(name: string, open: OpenState): void {
+  byTier({
+    long: () => describeState(name, open),
+    ci: () =>
+      describe(`state: ${name}`, () => {
+        describeLedger(open);
+        describeSettingsStore(open);
+        describeChangeFeed(open);
+        describeHealth(open);
+      }),
+  })();
+}
 
-      it("its time goes on with the store's", async () => {
-        const before = harness.state.now();
-        await harness.advance(3_600_000);
-        expect(harness.state.now()).toBeGreaterThanOrEqual(before + 3_600_000);
-      });
+function describeStores(open: OpenState): void {
+  describeKeyStore(open);
+  describeSessionStore(open);
+  describeSettingsStore(open);
+  describeAuditLog(open);
+  describeCatalogStore(open);
+  describeLedger(open);
+  describeLimitStore(open);
+  describeThresholdStore(open);
+  describeEndpointStore(open);
+  describeChangeFeed(open);
+}
+
+/** A script that touches several keys fails where they lie on several slots. */
+function describeKeysOfOneSlot(open: OpenState): void {
+  describe("keys of one slot", () => {
+    const harness = eachTest(open);
+
+    it("limits, refusals, windows and purges touch only the keys of one account", async () => {
+      const { ledger } = harness.state;
+      for (const account of ["a", "b", "c", "d"]) {
+        const owner = { kind: "account", id: account } as const;
+        const limits = { requestsPerMinute: 2, tokensPerMinute: 1_000, concurrency: 2 };
+        const scopes = [{ owner, limits }];
+        const requestId = `req_${account}`;
+        expect(await ledger.admit(admission(requestId, { account, scopes }))).toMatchObject({ admitted: true });
+        await ledger.chargeRefused({ requestId: `${requestId}_refused`, account, keyId: null, scopes });
+        expect(await ledger.admit(admission(`${requestId}_2`, { account, scopes }))).toMatchObject({ admitted: false });
+        expect(await ledger.inspect(account, scopes)).toMatchObject([{ requests: 2, running: 1 }]);
+        await ledger.settle(settlement(requestId, { account }));
+        await ledger.resetWindow(account, owner);
+        expect(await ledger.inspect(account, scopes)).toMatchObject([{ requests: 0, running: 0 }]);
+      }
+      expect(await harness.state.purge(1_000)).toBe(0);
+    });
+  });
+}
+
+function describeHealth(open: OpenState): void {
+  describe("health", () => {
+    const harness = eachTest(open);
+
+    it("reports that it answers, and one process", async () => {
+      expect(await harness.state.health()).toMatchObject({ ok: true });
+      expect(harness.state.replicas()).toBeGreaterThanOrEqual(1);
+    });
+
+    it("its time goes on with the store's", async () => {
+      const before = harness.state.now();
+      await harness.advance(3_600_000);
+      expect(harness.state.now()).toBeGreaterThanOrEqual(before + 3_600_000);
     });
   });
 }
