@@ -109,27 +109,20 @@ export function requireModel(catalog: Catalog, id: string, principal: Principal)
   }
   throw new ServiceError(
     "model_not_found",
-    `The model '${id}' does not exist or you do not have access to it. GET /v1/models lists yours.`,
+    `The model '${id}' does not exist or you do not have access to it. The list of models shows yours.`,
     {
       param: "model",
     },
   );
 }
 
-const routes: Record<Capability, string> = {
-  chat: "/v1/chat/completions",
-  completions: "/v1/completions",
-  embeddings: "/v1/embeddings",
-};
-
 /** Refuses chat with an embedding model and the like (GEN-13). A model that says nothing yet is left to its engine. */
 export function requireCapability(model: CatalogModel, capability: Capability): void {
   const { capabilities } = model;
   if (capabilities.length === 0 || capabilities.includes(capability)) return;
-  const usable = capabilities.map((offered) => routes[offered]).join(", ");
   throw new ServiceError(
     "model_not_supported",
-    `The model '${model.id}' does not do ${capability}; it can be used with ${usable}.`,
+    `The model '${model.id}' does not do ${capability}; it can be used for ${capabilities.join(", ")}.`,
     {
       param: "model",
     },

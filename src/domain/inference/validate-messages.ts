@@ -1,4 +1,4 @@
-import { type ContentPart, type Message, Role } from "../../../gen/unified/inference/v1/chat_pb.js";
+import { type ContentPart, type Message, Role, RoleSchema } from "../../../gen/unified/inference/v1/chat_pb.js";
 import { fixedLimits, type ServiceLimits } from "../../contract/limits.js";
 import {
   checkCount,
@@ -10,11 +10,15 @@ import {
   refuse,
 } from "../call/field-checks.js";
 
-const roles = "'system', 'developer', 'user', 'assistant', 'tool', 'function'";
 const knownRoles = new Set<number>(Object.values(Role).filter((role) => role !== Role.UNSPECIFIED));
+/** By the names of the protobuf enum: only RPCs get this far with another role, as REST refuses it when it reads JSON. */
+const roles = RoleSchema.values
+  .filter(({ number }) => knownRoles.has(number))
+  .map(({ name }) => name)
+  .join(", ");
 /** Roles whose text stands for itself. */
 const speakers = new Set<number>([Role.DEVELOPER, Role.SYSTEM, Role.USER, Role.ASSISTANT]);
-const parts = "'text', 'image_url', 'input_audio', 'file', 'refusal'";
+const parts = "text, image_url, input_audio, file, refusal";
 const imageUrl = /^(?:data:|https?:\/\/)/i;
 
 /** The rules of a conversation: each message by itself, then calls and their answers. */
@@ -37,7 +41,7 @@ function isPlain({ role, name, content, toolCalls }: Message): boolean {
 function validateMessage(message: Message, at: string, limits: ServiceLimits): void {
   const { role } = message;
   if (!knownRoles.has(role)) {
-    const given = role === Role.UNSPECIFIED ? "not given" : `the number ${role}`;
+    const given = role === Role.UNSPECIFIED ? "ROLE_UNSPECIFIED" : `the number ${role}`;
     refuse("invalid_value", `${at}.role`, `'${at}.role' must be one of ${roles}, but is ${given}.`);
   }
   if (message.name !== undefined) checkLength(message.name, `${at}.name`, fixedLimits.nameCharsMax);

@@ -27,7 +27,7 @@ export async function waitForModel(
 
 /** Names the three ways to a model; which of them failed, and where, is for the log and not for callers. */
 const notLoadedText =
-  "The model could not be fetched or loaded; the service's log says why, and GET /v1/models lists what can be used. " +
+  "The model could not be fetched or loaded; the service's log says why, and the list of models shows what can be used. " +
   "Its operator can fetch it from a mirror " +
   "(uis models pull SOURCE --id ID), import a file (uis models import FILE --id ID), or configure another engine.";
 

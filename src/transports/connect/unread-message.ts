@@ -26,6 +26,8 @@ export async function refusalIn({ body }: UniversalServerResponse, protocol: Rpc
   }
 }
 
+const encodingHeaders = ["content-encoding", "connect-content-encoding", "grpc-encoding"] as const;
+
 /** The same as an error of this service. */
 export function errorOfUnread(
   { code, rawMessage }: ConnectError,
@@ -33,6 +35,11 @@ export function errorOfUnread(
   protocol: RpcProtocol,
   body: Uint8Array,
 ): ServiceError {
+  const encoding = encodingHeaders.map((name) => headers[name]).find((value) => value !== undefined);
+  if (code === Code.Unimplemented && encoding !== undefined) {
+    const message = `Compressed messages ('${encoding}') are not supported: send the message with the encoding 'identity'.`;
+    return new ServiceError("unsupported_media_type", message);
+  }
   const message = `The request's message cannot be read: ${rawMessage}`;
   if (code === Code.ResourceExhausted) return new ServiceError("request_too_large", message);
   const isBroken = isJsonType(headers["content-type"]) && !isJson(messageIn(body, protocol));

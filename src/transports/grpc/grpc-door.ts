@@ -5,11 +5,10 @@ import { grpcDefinition } from "../../lib/grpc-definition.js";
 import type { TlsFiles } from "../../lib/tls-files.js";
 import { GrpcListener } from "./grpc-listener.js";
 import { grpcHandlers } from "./handlers.js";
-import { addHealth } from "./health.js";
+import { unknownRpcPath } from "./http2-sessions.js";
 import { OpenCalls } from "./open-calls.js";
 import { createOpenInterceptor, type OpenInterceptorDeps } from "./open-interceptor.js";
-import { PassingCalls } from "./passing-calls.js";
-import { addReflection } from "./reflection.js";
+import { addReflection, Health, OpenWatches } from "./standard-services.js";
 
 export interface GrpcDoorDeps extends OpenInterceptorDeps {
   readonly services: readonly RpcService[];
@@ -39,19 +38,20 @@ export interface GrpcDoor {
 export function createGrpcDoor(deps: GrpcDoorDeps): GrpcDoor {
   const { services } = deps;
   const calls = new OpenCalls();
-  const passing = new PassingCalls();
-  const server = new Server(serverOptions(deps.limits, createOpenInterceptor(deps, services, calls, passing)));
+  const watches = new OpenWatches();
+  const server = new Server(serverOptions(deps.limits, createOpenInterceptor(deps, services, calls, watches)));
   for (const service of services) server.addService(grpcDefinition(service.desc), grpcHandlers(service, calls));
-  const health = addHealth(
-    server,
-    services.map(({ desc }) => desc.typeName),
+  const descriptors = services.map(({ desc }) => desc);
+  const health = new Health(server, descriptors);
+  if (deps.reflection) addReflection(server, descriptors);
+  // Never called: the interceptor refuses the call on its metadata.
+  server.register(
+    unknownRpcPath,
+    () => {},
+    () => Buffer.alloc(0),
+    () => ({}),
+    "unary",
   );
-  if (deps.reflection) {
-    addReflection(
-      server,
-      services.map(({ desc }) => desc),
-    );
-  }
   const listener = new GrpcListener(server, deps.tls, deps.clock);
 
   return {
@@ -60,7 +60,7 @@ export function createGrpcDoor(deps: GrpcDoorDeps): GrpcDoor {
     setServing: (on) => health.setServing(on),
     async drain(graceMs) {
       health.setServing(false);
-      passing.endAll();
+      watches.endAll();
       await listener.drain(graceMs, () => calls.abortAll("shutting_down"));
     },
     reloadTls: (tls) => listener.reloadTls(tls),

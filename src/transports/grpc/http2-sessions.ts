@@ -23,6 +23,13 @@ const pingFrameBytes = 17;
  */
 const headerListBytesMax = 65_535;
 
+/** Fields of a grpc-js server, read here and nowhere else; tests of age and of unknown RPCs fail when they are gone. */
+interface PrivateFields {
+  readonly http2Servers: ReadonlyMap<Http2Server, unknown>;
+  /** By path. */
+  readonly handlers: ReadonlyMap<string, unknown>;
+}
+
 interface Tracked {
   readonly session: ServerHttp2Session;
   readonly retiresAtMs: number;
@@ -47,13 +54,16 @@ export class Http2Sessions {
   #isDraining = false;
   #cancelCheck: (() => void) | null = null;
 
-  /** `grpc` must have its connection injector. Its HTTP/2 servers are a private field, read here and nowhere else. */
+  /** `grpc` must have its connection injector. */
   constructor(grpc: Server, clock: Clock) {
     this.#clock = clock;
-    const { http2Servers } = grpc as unknown as { http2Servers: ReadonlyMap<Http2Server, unknown> };
+    const { http2Servers, handlers } = grpc as unknown as PrivateFields;
     for (const server of http2Servers.keys()) {
       server.on("session", (session) => this.#track(session));
-      server.prependListener("stream", (_stream, headers) => clampTimeout(headers));
+      server.prependListener("stream", (_stream, headers) => {
+        clampTimeout(headers);
+        if (!handlers.has(headers[":path"] ?? "")) renameUnknown(headers);
+      });
     }
   }
 
@@ -153,4 +163,14 @@ function clampTimeout(headers: IncomingHttpHeaders): void {
   if (amount === undefined || unit === undefined) return;
   const timeoutMs = Number(amount) * (unitMs[unit] ?? 1);
   if (timeoutMs > fixedLimits.int32Max) headers[timeoutHeader] = `${Math.floor(fixedLimits.int32Max / 1_000)}S`;
+}
+
+/** Where calls of unknown RPCs are sent: grpc-js itself would answer them without google.rpc.ErrorInfo. */
+export const unknownRpcPath = "/unknown";
+/** The path that the client called. */
+export const unknownRpcHeader = "x-unknown-rpc";
+
+function renameUnknown(headers: IncomingHttpHeaders): void {
+  headers[unknownRpcHeader] = headers[":path"];
+  headers[":path"] = unknownRpcPath;
 }

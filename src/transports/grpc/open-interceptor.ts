@@ -13,11 +13,16 @@ import type { IdSource } from "../../domain/call/ports.js";
 import { ServiceError } from "../../domain/call/service-error.js";
 import type { Core } from "../../domain/core.js";
 import type { RpcService } from "../../domain/rpc/rpc-service.js";
+import { rpcStatus } from "../../domain/rpc/rpc-status.js";
+import { unknownRpc } from "../../domain/rpc/unknown-rpc.js";
 import { grpcPath } from "../../lib/grpc-definition.js";
+import { grpcStatusObject } from "./grpc-status.js";
+import { unknownRpcHeader, unknownRpcPath } from "./http2-sessions.js";
+import { closeHalfOpen } from "./http2-stream.js";
 import { metadataBytes } from "./metadata-size.js";
 import { OpenCall, type OpenCallDeps } from "./open-call.js";
 import type { OpenCalls } from "./open-calls.js";
-import type { PassingCalls } from "./passing-calls.js";
+import type { OpenWatches } from "./standard-services.js";
 
 export interface OpenInterceptorDeps extends OpenCallDeps {
   readonly core: Pick<Core, "open">;
@@ -33,7 +38,7 @@ export function createOpenInterceptor(
   deps: OpenInterceptorDeps,
   services: readonly RpcService[],
   calls: OpenCalls,
-  passing: PassingCalls,
+  watches: OpenWatches,
 ): ServerInterceptor {
   const rpcs = new Map<string, { method: DescMethod; operation: Operation }>();
   for (const { handlers } of services) {
@@ -46,8 +51,23 @@ export function createOpenInterceptor(
   }
   return ({ path }, call) => {
     const rpc = rpcs.get(path);
-    return rpc === undefined ? passing.pass(call) : openOnMetadata(deps, rpc.method, rpc.operation, call, calls);
+    if (path === unknownRpcPath) return refuseUnknown(call, deps.ids.requestId());
+    return rpc === undefined ? watches.intercept(call) : openOnMetadata(deps, rpc.method, rpc.operation, call, calls);
   };
+}
+
+/** A call of an RPC that does not exist; its own path travels as metadata. */
+function refuseUnknown(call: ServerInterceptingCallInterface, requestId: string): ServerInterceptingCall {
+  const listener = new ServerListenerBuilder()
+    .withOnReceiveMetadata((metadata) => {
+      const error = unknownRpc(textOf(metadata, unknownRpcHeader) ?? "");
+      const refusal = grpcStatusObject(rpcStatus(error, null));
+      refusal.metadata.set(headers.requestId, requestId);
+      call.sendStatus(refusal);
+      closeHalfOpen(call);
+    })
+    .build();
+  return new ServerInterceptingCall(call, { start: (next) => next(listener) });
 }
 
 function openOnMetadata(

@@ -66,6 +66,9 @@ describe("buf curl", () => {
     expect(list.stderr).toBe("");
     expect(list.stdout).toContain("unified.inference.v1.InferenceService/StreamChatCompletion");
     expect(list.stdout).toContain("unified.catalog.v1.CatalogService/WatchModels");
+    expect(list.stdout).toContain("grpc.health.v1.Health/Watch");
+    const health = await curl(...overGrpc, "--reflect", grpcUrl(service, "/grpc.health.v1.Health/Check"));
+    expect(JSON.parse(health.stdout)).toEqual({ status: "SERVING" });
     const answer = await curl(
       ...overGrpc,
       "--reflect",

@@ -4,7 +4,7 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import type { ChatCompletionParamsSchema } from "../../../gen/unified/inference/v1/chat_pb.js";
 import { type ErrorCode, errorRow } from "../../../src/contract/errors.js";
 import { type RunningService, startService } from "../../support/start-service.js";
-import { chatMethods, chatOf, streamChatCompletion } from "./chat-requests.js";
+import { chatMethods, chatOf, createChatCompletion, streamChatCompletion } from "./chat-requests.js";
 import { openWay, type RpcFailure, type RpcWay, wayNames } from "./ways.js";
 
 const engineFaults = ["internal_error", "upstream_error", "server_is_overloaded", "upstream_timeout"] as const;
@@ -128,6 +128,18 @@ describe.each(wayNames)("errors over %s", (name) => {
       expectFailure(failure, "insufficient_permissions", status.PERMISSION_DENIED);
     });
   }
+
+  it("texts name what an RPC has: enum values and no REST path (ERR-7)", async () => {
+    const role = {
+      params: { model: "m", messages: [{ content: [{ part: { case: "text" as const, value: "Hi" } }] }] },
+    };
+    const { failure } = await way.call(createChatCompletion, role);
+    expect(failure?.message).toContain("must be one of ROLE_SYSTEM,");
+    for (const model of ["none", "e"]) {
+      const { failure: refused } = await way.call(createChatCompletion, chatOf(model));
+      expect(refused?.message).not.toContain("/v1/");
+    }
+  });
 
   it("no capacity says when to come back, in a detail and in metadata (RETRY-1, GRPC-10)", async () => {
     for (const method of chatMethods) {

@@ -113,6 +113,17 @@ describe.each(ways)("$name", ({ path, type, frame, encode, errorOf }) => {
     req.destroy();
   });
 
+  it("a compressed message is refused with the encoding to use (GRPC-13)", async () => {
+    const { url } = await startDoor();
+    const encoding = path === streamPath ? "connect-content-encoding" : "content-encoding";
+    const name = type.includes("grpc-web") ? "grpc-encoding" : encoding;
+    const message = errorOf(await request(url + path, { ...headers, [name]: "gzip" }, frame(encode("m"))));
+    expect(message).toMatchObject({
+      code: Code.Unimplemented,
+      message: "Compressed messages ('gzip') are not supported: send the message with the encoding 'identity'.",
+    });
+  });
+
   it("a body that was asked for is read", async () => {
     const { url } = await startDoor();
     const body = frame(encode("m"));

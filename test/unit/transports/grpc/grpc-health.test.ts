@@ -1,4 +1,4 @@
-import { status } from "@grpc/grpc-js";
+import { Client, credentials, status } from "@grpc/grpc-js";
 import { service as healthDefinition } from "grpc-health-check";
 import { describe, expect, it, onTestFinished } from "vitest";
 import { CatalogService } from "../../../../gen/unified/catalog/v1/catalog_service_pb.js";
@@ -39,6 +39,17 @@ describe("grpc.health.v1.Health", () => {
     }
   });
 
+  it("a watch gets its closing status when NOT_SERVING was announced before the drain (GRPC-17)", async () => {
+    const { client, door } = await startHealth();
+    const watch = client.stream("Watch", { service: "" });
+    const ended = new Promise<{ code: number; details: string }>((resolve) => watch.once("status", resolve));
+    const isServing = new Promise((resolve) => watch.once("data", resolve));
+    await isServing;
+    door.setServing(false);
+    await door.drain(60_000);
+    expect(await ended).toMatchObject({ code: status.UNAVAILABLE, details: "The service is stopping." });
+  });
+
   it("a watch sees NOT_SERVING when the server drains, and does not hold it up (GRPC-17)", async () => {
     const { client, door } = await startHealth();
     const watch = client.stream("Watch", { service: "" });
@@ -53,5 +64,26 @@ describe("grpc.health.v1.Health", () => {
     await door.drain(60_000);
     expect((await ended).code).toBe(status.UNAVAILABLE);
     expect(seen).toEqual(["SERVING", "NOT_SERVING"]);
+  });
+});
+
+describe("reflection", () => {
+  it.each([
+    ["google.rpc.ErrorInfo", "google/rpc/error_details.proto"],
+    ["google.rpc.Status", "google/rpc/status.proto"],
+    ["grpc.health.v1.Health", "grpc_health_v1.proto"],
+    [InferenceService.typeName, "unified/inference/v1/inference_service.proto"],
+  ])("knows %s (GRPC-18)", async (symbol, file) => {
+    const { address } = await startDoor({ reflection: true });
+    const client = new Client(address, credentials.createInsecure());
+    onTestFinished(() => client.close());
+    const same = (bytes: Buffer): Buffer => bytes;
+    const path = "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo";
+    const call = client.makeBidiStreamRequest<Buffer, Buffer>(path, same, same);
+    const answer = new Promise<Buffer>((resolve) => call.once("data", resolve));
+    // ServerReflectionRequest with file_containing_symbol, field 4.
+    call.end(Buffer.concat([Buffer.of(0x22, symbol.length), Buffer.from(symbol)]));
+    // Where the symbol is unknown, the answer is an error without the file.
+    expect((await answer).toString("latin1")).toContain(file);
   });
 });

@@ -36,7 +36,13 @@ describe("listening", () => {
     const raw = new RawGrpc(address);
     onTestFinished(() => raw.close());
     const answer = await raw.call("/unified.inference.v1.InferenceService/Nothing", Buffer.alloc(5));
-    expect(statusOf(answer).code).toBe(status.UNIMPLEMENTED);
+    expect(errorFacts(statusOf(answer))).toMatchObject({
+      code: status.UNIMPLEMENTED,
+      detailsCode: status.UNIMPLEMENTED,
+      reason: "UNKNOWN_URL",
+      message: expect.stringContaining("has no RPC"),
+    });
+    expect(statusOf(answer).metadata.get("x-request-id")[0]).toMatch(/^req_/);
     expect(core.calls).toHaveLength(0);
   });
 });

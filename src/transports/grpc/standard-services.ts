@@ -1,0 +1,97 @@
+import { type DescFile, type DescService, fromBinary, toBinary } from "@bufbuild/protobuf";
+import { FileDescriptorProtoSchema } from "@bufbuild/protobuf/wkt";
+import {
+  type Server,
+  ServerInterceptingCall,
+  type ServerInterceptingCallInterface,
+  ServerListenerBuilder,
+  status,
+} from "@grpc/grpc-js";
+import { ReflectionService } from "@grpc/reflection";
+import { HealthImplementation, service as healthDefinition } from "grpc-health-check";
+import { file_google_rpc_error_details } from "../../../gen/google/rpc/error_details_pb.js";
+import { file_google_rpc_status } from "../../../gen/google/rpc/status_pb.js";
+
+/** `grpc.health.v1.Health` for the server as a whole (the empty name) and each service. */
+export class Health {
+  readonly #names: readonly string[];
+  readonly #implementation: HealthImplementation;
+  #isServing = false;
+
+  /** Adds the service; nothing is SERVING yet. */
+  constructor(server: Server, services: readonly DescService[]) {
+    this.#names = ["", ...services.map(({ typeName }) => typeName)];
+    this.#implementation = new HealthImplementation(
+      Object.fromEntries(this.#names.map((name) => [name, "NOT_SERVING"])),
+    );
+    this.#implementation.addToServer(server);
+  }
+
+  setServing(on: boolean): void {
+    // Watches get a message for each change; one that changes nothing would be written beside their closing status.
+    if (on === this.#isServing) return;
+    this.#isServing = on;
+    for (const name of this.#names) this.#implementation.setStatus(name, on ? "SERVING" : "NOT_SERVING");
+  }
+}
+
+/** Adds server reflection, v1 and v1alpha, for these services, health and the error details. */
+export function addReflection(server: Server, services: readonly DescService[]): void {
+  const files = new Map<string, Buffer>();
+  const collect = (file: DescFile): void => {
+    if (files.has(file.name)) return;
+    files.set(file.name, Buffer.from(toBinary(FileDescriptorProtoSchema, file.proto)));
+    file.dependencies.forEach(collect);
+  };
+  for (const { file } of services) collect(file);
+  collect(file_google_rpc_error_details);
+  collect(file_google_rpc_status);
+  // The library wants what proto-loader makes of .proto files, and reads nothing but these bytes of it.
+  const entry = { fileDescriptorProtos: [...files.values(), healthFile()] };
+  new ReflectionService({ files: entry } as unknown as ConstructorParameters<typeof ReflectionService>[0]).addToServer(
+    server,
+  );
+}
+
+/**
+ * The descriptor of `grpc.health.v1`. proto-loader keeps it with the types of the methods, with names that are not
+ * qualified and a map entry whose name lacks its suffix: both are mended here, else clients cannot read the file.
+ */
+function healthFile(): Buffer {
+  const [check] = Object.values(healthDefinition) as unknown as {
+    requestType: { fileDescriptorProtos: readonly Uint8Array[] };
+  }[];
+  const file = fromBinary(FileDescriptorProtoSchema, check?.requestType.fileDescriptorProtos[0] ?? new Uint8Array());
+  for (const message of file.messageType) {
+    const inner = new Map(message.enumType.map(({ name }) => [name, name]));
+    for (const entry of message.nestedType) {
+      inner.set(entry.name, `${entry.name}Entry`);
+      entry.name += "Entry";
+    }
+    for (const field of [message, ...message.nestedType].flatMap((each) => each.field)) {
+      if (field.typeName === "" || field.typeName.startsWith(".")) continue;
+      const local = inner.get(field.typeName);
+      field.typeName = `.${file.package}.${local === undefined ? field.typeName : `${message.name}.${local}`}`;
+    }
+  }
+  return Buffer.from(toBinary(FileDescriptorProtoSchema, file));
+}
+
+/** Calls of health and reflection, which need no credential. Watches never end by themselves. */
+export class OpenWatches {
+  readonly #live = new Set<ServerInterceptingCall>();
+
+  intercept(call: ServerInterceptingCallInterface): ServerInterceptingCall {
+    const listener = new ServerListenerBuilder().withOnCancel(() => this.#live.delete(intercepted)).build();
+    const intercepted = new ServerInterceptingCall(call, { start: (next) => next(listener) });
+    this.#live.add(intercepted);
+    return intercepted;
+  }
+
+  /** Ends all of them, so that a watch does not hold up a drain. Messages that wait are sent before the status. */
+  endAll(): void {
+    for (const call of [...this.#live]) {
+      call.sendStatus({ code: status.UNAVAILABLE, details: "The service is stopping." });
+    }
+  }
+}
