@@ -46,7 +46,7 @@ both is an error. \`UIS_API_KEY\`, \`HF_TOKEN\`, \`REDIS_URL\` and \`UIS_STATE_R
 | \`UIS_ADMIN_PASSWORD\` | The administrator's password for the dashboard. 12 to 1024 characters. It holds at every start: change it here. |
 | \`UIS_MASTER_KEY\` | Encrypts secrets that are kept: base64 of 32 bytes, \`openssl rand -base64 32\`. Required with Redis, the same on all replicas; otherwise made once as \`<data_dir>/master.key\`. |
 
-Commands that talk to a running service find it by \`UIS_URL\` (default \`http://127.0.0.1:8080\`) and use \`UIS_ADMIN_TOKEN\`,
+Commands that talk to a running service find it by \`--url\`, \`UIS_URL\`, \`<data_dir>/service.json\`, the configuration, in this order, and use \`UIS_ADMIN_TOKEN\`,
 else the token in the data folder. \`uis run\` uses \`UIS_API_KEY\` if that is set; \`uis usage\` does when there is neither of the two.
 
 ## Traces

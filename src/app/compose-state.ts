@@ -6,7 +6,7 @@ import { StoreGate } from "../domain/call/store-gate.js";
 import type { Ledger } from "../domain/metering/ledger.js";
 import { LocalAdmission } from "../domain/metering/local-admission.js";
 import { ResilientLedger } from "../domain/metering/resilient-ledger.js";
-import { SpoolReplay } from "../domain/metering/spool.js";
+import { type SpoolLevel, SpoolReplay } from "../domain/metering/spool.js";
 import { type State, StateOpenError } from "../domain/service/state.js";
 import { databaseFile } from "../state/embedded/data-files.js";
 import { openEmbeddedState } from "../state/embedded/embedded-state.js";
@@ -50,10 +50,12 @@ export async function openState(config: Config, { clock, log }: StateTools): Pro
   return await openRedisState({ url, tls: hasTls ? tls : null, log, clock, allowVolatile });
 }
 
+const noSpool: SpoolLevel = Object.freeze({ size: 0, sizeMax: 1, memoryOnly: 0, fault: null, oldestAtMs: null });
+
 export interface KeptLedger {
   readonly ledger: Ledger;
   /** Settlements that wait for the store. */
-  readonly spooled: () => { readonly size: number; readonly oldestAtMs: number | null };
+  readonly spooled: () => SpoolLevel;
   /** Whether limits are decided without the shared store. */
   readonly isAway: () => boolean;
 }
@@ -68,11 +70,11 @@ export async function composeLedger(
   state: State,
 ): Promise<KeptLedger> {
   if (state.kind === "volatile") {
-    return { ledger: state.ledger, spooled: () => ({ size: 0, oldestAtMs: null }), isAway: () => false };
+    return { ledger: state.ledger, spooled: () => noSpool, isAway: () => false };
   }
   const { spool_max: sizeMax, spool_full: whenFull, when_away: whenAway } = config.state;
-  const spool = await FileSpool.open({ folder: join(config.data_dir, "spool"), sizeMax, log });
-  lifecycle.onClose("spool", () => spool.close());
+  const folder = join(config.data_dir, "spool");
+  const spool = await FileSpool.open({ folder, spillDir: config.spill_dir, sizeMax, log });
   const gates = {
     admissions: new StoreGate({ clock, log, says: saysOfLimits }),
     settlements: new StoreGate({ clock, log, says: saysOfUsage }),
@@ -96,7 +98,16 @@ export async function composeLedger(
   });
   const onAnswered = () => gates.settlements.answered();
   const replay = new SpoolReplay({ ledger: state.ledger, spool, clock, log, onAnswered });
-  lifecycle.onClose("spool replay", () => replay.close());
+  lifecycle.onClose("spool", async () => {
+    await replay.close();
+    const lost = await spool.close();
+    if (lost === 0) return;
+    lifecycle.usageWasLost(lost);
+    log.error(
+      { settlements: lost, fault: spool.fault },
+      "the usage of finished requests is lost: neither the data folder nor UIS_SPILL_DIR can be written",
+    );
+  });
   return { ledger, spooled: () => spool, isAway: () => gates.admissions.isAway };
 }
 

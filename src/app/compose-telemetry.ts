@@ -71,7 +71,10 @@ export function composeMetrics(input: MetricsInput): MetricsPage {
   return createMetricsPage(observer, {
     models: () => catalog.all().map(modelState),
     spooled: kept.spooled,
-    isStoreUp: async () => (await state.health()).ok,
+    isStoreUp: async () => {
+      const { ok, writeFault } = await state.health();
+      return ok && writeFault === null;
+    },
     areLimitsDegraded: kept.isAway,
     auditRecordsLost: () => audit.lost,
     webhooks,

@@ -13,7 +13,7 @@ import { ServiceCore } from "../domain/service/service-core.js";
 import { OverviewFeed, type ServiceStatus } from "../domain/service/service-status.js";
 import type { State } from "../domain/service/state.js";
 import { createLlamaEngine } from "../engines/llama/llama-engine.js";
-import { createScriptedEngine } from "../engines/scripted/scripted-engine.js";
+import { createScriptedEngine } from "../engines/scripted/scripted-model.js";
 import { createSystemClock } from "../lib/clock.js";
 import { createRandomIds } from "../lib/ids.js";
 import type { SecretBox } from "../lib/secret-box.js";
@@ -46,7 +46,7 @@ import { loadMasterKey, openSecretBox } from "./master-key.js";
 import { type Engines, toKeptModelDefinition } from "./model-definitions.js";
 import { createModelFiles } from "./model-files.js";
 import { publicPages } from "./public-pages.js";
-import { readiness } from "./readiness.js";
+import { publicReadiness, readiness } from "./readiness.js";
 
 export interface ComposeInput {
   readonly config: Config;
@@ -212,7 +212,7 @@ async function composeDoors(
   lifecycle.onClose("response watch", () => watch.close());
   const http = await composeHttpListener(
     { config, tls, lifecycle },
-    { ...tools, core, services, usage, ...webhooks, watch },
+    { ...tools, core, services, usage, kept, ...webhooks, watch },
   );
   lifecycle.onClose("HTTP listener", () => http.close());
   const grpc = createGrpcDoor({ ...tools, core, services, reflection: config.grpc.reflection, tls });
@@ -231,7 +231,7 @@ async function composeDoors(
       timers: () => clock.pending,
     });
   const ops = createOpsDoor({
-    ready: () => readiness(lifecycle.phase, state),
+    ready: () => readiness(lifecycle.phase, state, kept.spooled()),
     debugState: currentState,
     metrics: composeMetrics({
       ...tools,
@@ -252,7 +252,7 @@ async function composeDoors(
 async function composeHttpListener(
   { config, tls, lifecycle }: Pick<ComposeInput, "config" | "tls" | "lifecycle">,
   deps: Tools &
-    Pick<Domain, "core" | "services" | "usage"> &
+    Pick<Domain, "core" | "services" | "usage" | "kept"> &
     Pick<Webhooks, "webhookEndpoints"> & { readonly watch: ResponseWatch },
 ): Promise<HttpListener> {
   const { limits, clock, ids } = deps;
@@ -264,7 +264,7 @@ async function composeHttpListener(
   lifecycle.onClose("upload watch", () => uploads.close());
   const shared = { ...deps, bodies: createByteBudget(() => limits.bodiesBytesMax), uploads };
   const connect = createConnectDoor(shared);
-  const pages = publicPages(() => lifecycle.phase === "ready");
+  const pages = publicPages(() => publicReadiness(lifecycle.phase, deps.kept.spooled()));
   const openAi = createOpenAiDoor({ ...shared, keepAlive: config.sse.keep_alive, pages });
   const files = createStaticRoutes(await readStaticFiles(), ids);
   const routes = new RouteTable([...connect.routes, ...openAi.routes, ...files], (req, res, rest) => {

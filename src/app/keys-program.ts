@@ -1,6 +1,6 @@
 import { type Command, InvalidArgumentError, Option } from "commander";
 import type { CliIo } from "./cli-io.js";
-import { addGroup, examples, expiresOption, ofService, parseList } from "./program-options.js";
+import { accountOption, addGroup, examples, expiresOption, ofService, parseList } from "./program-options.js";
 
 const anId = "key_abcdefghijklmnopqrstuvwx";
 
@@ -16,7 +16,7 @@ export function addKeys(program: Command, io: CliIo): void {
       .description("make a key; its secret is shown once")
       .requiredOption("--name <name>", "a name for people")
       .addOption(new Option("--scope <scope>", "what it permits").choices(["read", "read_write"]).makeOptionMandatory())
-      .option("--account <account>", "the account it belongs to; made by first use")
+      .addOption(accountOption("the account it belongs to; made by first use"))
       .option("--models <ids>", "models it may use, separated by commas; an id may end in *", parseList)
       .addOption(expiresOption())
       .option("--rpm <number>", "requests it may make in any 60 seconds", parseLimit)
@@ -26,10 +26,7 @@ export function addKeys(program: Command, io: CliIo): void {
     .addHelpText("after", examples("uis keys create --name ci --scope read_write --expires 30d --rpm 600"))
     .action(async (options) => (await import("./commands/keys.js")).createKey(io, options));
   ofService(
-    keys
-      .command("list")
-      .description("list keys, newest first")
-      .option("--account <account>", "only keys of this account"),
+    keys.command("list").description("list keys, newest first").addOption(accountOption("only keys of this account")),
   )
     .addHelpText("after", examples("uis keys list", "uis keys list --account team-a --json"))
     .action(async (options) => (await import("./commands/keys.js")).listKeys(io, options));

@@ -35,6 +35,7 @@ export class Lifecycle {
   readonly #tracked = new Set<Promise<unknown>>();
   #phase: Phase = "starting";
   #stopped: Promise<void> | null = null;
+  #usageLost = 0;
 
   constructor(options: LifecycleOptions) {
     this.#options = options;
@@ -46,6 +47,15 @@ export class Lifecycle {
 
   started(): void {
     if (this.#phase === "starting") this.#phase = "ready";
+  }
+
+  /** Finished requests whose usage could be written nowhere. */
+  get usageLost(): number {
+    return this.#usageLost;
+  }
+
+  usageWasLost(requests: number): void {
+    this.#usageLost += requests;
   }
 
   /** Registers how to close something, right where it is opened. */

@@ -25,7 +25,7 @@ export async function listenAll(
   const opsPort = await listening(ops.listen(opsHost, server.ops_port), opsHost, server.ops_port, "ops");
   const grpcPort = await listening(grpc.listen(server.host, server.grpc_port), server.host, server.grpc_port, "grpc");
   const httpPort = await listening(http.listen(server.host, server.port), server.host, server.port, "http");
-  const host = reachable(server.host);
+  const host = reachableHost(server.host);
   const tls = server.tls.cert_file !== null;
   return {
     addresses: {
@@ -72,8 +72,8 @@ function whyNot(reason: string): string {
   return reason;
 }
 
-/** "All addresses" is no address to call; loopback is one of them. */
-function reachable(host: string): string {
+/** The host to call: "all addresses" is none, and loopback is one of them. */
+export function reachableHost(host: string): string {
   if (host === "0.0.0.0") return "127.0.0.1";
   const bare = host.replace(/^\[(.*)\]$/, "$1");
   if (bare === "::") return "[::1]";

@@ -1,7 +1,7 @@
 import { type Command, InvalidArgumentError, Option } from "commander";
 import { modelIdForm, modelIdWords } from "../contract/model-id.js";
 import type { CliIo } from "./cli-io.js";
-import { addGroup, examples, ofService, onMachine } from "./program-options.js";
+import { addGroup, examples, ofService, onServiceOrFolder } from "./program-options.js";
 
 /** `uis models`: of a running service, or of the data folder when none runs. */
 export function addModels(program: Command, io: CliIo): void {
@@ -9,12 +9,12 @@ export function addModels(program: Command, io: CliIo): void {
     program,
     "models",
     "list, pull, import, inspect and remove models",
-    "models of a running service; of the data folder when none runs at the default address",
+    "models of a running service; of the data folder when none runs",
   ).addHelpText("after", examples("uis models list", "uis models pull qwen3-0.6b"));
-  onMachine(models.command("list").description("list what the service serves and what is kept, by id"))
+  onServiceOrFolder(models.command("list").description("list what the service serves and what is kept, by id"))
     .addHelpText("after", examples("uis models list", "uis models list --json"))
     .action(async (options) => (await import("./commands/models.js")).listModels(io, options));
-  onMachine(
+  onServiceOrFolder(
     models
       .command("pull")
       .description("fetch a model, verify, keep and load it")
@@ -27,7 +27,7 @@ export function addModels(program: Command, io: CliIo): void {
   )
     .addHelpText("after", examples("uis models pull qwen3-0.6b", "uis models pull hf:owner/repo/model-q8_0.gguf@main"))
     .action(async (source: string, options) => (await import("./commands/models.js")).pullModel(io, source, options));
-  onMachine(
+  onServiceOrFolder(
     models
       .command("import")
       .description("keep a copy of a file of this machine, and load it")
@@ -36,7 +36,7 @@ export function addModels(program: Command, io: CliIo): void {
   )
     .addHelpText("after", examples("uis models import model.gguf", "uis models import model.gguf --id my-model"))
     .action(async (file: string, options) => (await import("./commands/models.js")).importModel(io, file, options));
-  onMachine(
+  onServiceOrFolder(
     models
       .command("rm")
       .description("take a model out and delete its file when no other model needs it")
@@ -44,7 +44,7 @@ export function addModels(program: Command, io: CliIo): void {
   )
     .addHelpText("after", examples("uis models rm my-model"))
     .action(async (id: string, options) => (await import("./commands/models.js")).removeModel(io, id, options));
-  onMachine(
+  onServiceOrFolder(
     models
       .command("inspect")
       .description("show what a model's file says of itself, or what the service says of a model without one")

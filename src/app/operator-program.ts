@@ -1,7 +1,15 @@
 import type { Command } from "commander";
 import type { CliIo } from "./cli-io.js";
 import type { SetExitCode } from "./program.js";
-import { addGroup, configOption, examples, jsonOption, ofService, onMachine } from "./program-options.js";
+import {
+  addGroup,
+  configOption,
+  examples,
+  jsonOption,
+  ofService,
+  onMachine,
+  onServiceOrFolder,
+} from "./program-options.js";
 
 /** `uis admin` */
 export function addAdmin(program: Command, io: CliIo): void {
@@ -20,7 +28,7 @@ export function addAdmin(program: Command, io: CliIo): void {
 
 /** `uis backup` and `uis restore` */
 export function addBackup(program: Command, io: CliIo): void {
-  onMachine(
+  onServiceOrFolder(
     program
       .command("backup")
       .summary("copy the embedded state, while the service runs or not")

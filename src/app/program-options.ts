@@ -33,10 +33,27 @@ export function onMachine(command: Command): Command {
  */
 export function ofService(command: Command, credential = "UIS_ADMIN_TOKEN", lastCredential?: string): Command {
   const last = lastCredential === undefined ? "" : `,\nelse with ${lastCredential}`;
-  return onMachine(command).addHelpText(
+  return onServiceOrFolder(command).addHelpText(
     "after",
-    `\nAsks the service at UIS_URL (default: http://127.0.0.1:8080)\nwith ${credential}, else with admin.token in its data folder${last}.`,
+    `\nFinds the service by --url, UIS_URL, service.json in the data folder,\nor the configuration. Signs in with ${credential},\nelse with admin.token in the data folder${last}.`,
   );
+}
+
+/** Gives a command that asks the running service, or works on the data folder without one, the options of both. */
+export function onServiceOrFolder(command: Command): Command {
+  // `uis webhooks add` has a --url of its own: that of the endpoint.
+  if (!command.options.some(({ long }) => long === "--url")) {
+    command.option("--url <url>", "address of the running service (UIS_URL)");
+  }
+  return onMachine(command);
+}
+
+/** The account of a key, a threshold or a query. Throws InvalidArgumentError for an empty one, as of an unset variable. */
+export function accountOption(description: string): Option {
+  return new Option("--account <account>", description).argParser((text: string) => {
+    if (text !== "") return text;
+    throw new InvalidArgumentError("It must not be empty.");
+  });
 }
 
 /** 0 to 65535; throws InvalidArgumentError. */

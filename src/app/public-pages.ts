@@ -4,6 +4,12 @@ export interface Page {
   readonly body: object;
 }
 
+export interface Readiness {
+  readonly isReady: boolean;
+  /** Why it is not ready, or may soon not be; null: nothing to say. */
+  readonly reason: "storage_unavailable" | null;
+}
+
 const alive: Page = { status: 200, body: { status: "ok" } };
 const ready: Page = { status: 200, body: { status: "ready" } };
 const notReady: Page = { status: 503, body: { status: "not_ready" } };
@@ -24,9 +30,13 @@ const home: Page = {
   },
 };
 
-/** Alive or not, ready or not, and what is found here: nothing that tells an outsider more. */
-export function publicPages(isReady: () => boolean): ReadonlyMap<string, () => Page> {
-  const readiness = () => (isReady() ? ready : notReady);
+/** Liveness, readiness and links. `reason` is a code that tells an outsider nothing about the machine. */
+export function publicPages(readinessNow: () => Readiness): ReadonlyMap<string, () => Page> {
+  const readiness = (): Page => {
+    const { isReady, reason } = readinessNow();
+    const { status, body } = isReady ? ready : notReady;
+    return { status, body: reason === null ? body : { ...body, reason } };
+  };
   return new Map<string, () => Page>([
     ["/", () => home],
     ["/health", () => alive],

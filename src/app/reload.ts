@@ -64,7 +64,8 @@ export function createReload({ config, limits, parts, log, track }: ReloadDeps):
       }
       if (current.models !== null && next.models !== null) parts.catalog.reprice(toPrices(next.models));
       if (changesModels(current, next)) {
-        track("loading the models", parts.catalog.replace(toModelDefinitions(next.models ?? [], parts.engines)));
+        const definitions = toModelDefinitions(next.models ?? [], parts.engines);
+        track("loading the models", parts.catalog.replace(definitions, unchangedModels(current, next)));
         log.info({ models: (next.models ?? []).map((model) => model.id) }, "models reloaded");
       }
       if (waiting.length > 0) log.warn({ settings: waiting }, "changed settings wait for a restart");
@@ -76,11 +77,21 @@ export function createReload({ config, limits, parts, log, track }: ReloadDeps):
   };
 }
 
-/** Whether models must be loaded anew: a price alone is swapped in place. */
+/** Whether the list of models changed in anything but prices, which are swapped in place. */
 function changesModels(before: Config, after: Config): boolean {
   if (before.models === null || after.models === null) return false;
-  const withoutPrices = (models: NonNullable<Config["models"]>) => models.map(({ prices: _, ...model }) => model);
-  return !isDeepStrictEqual(withoutPrices(before.models), withoutPrices(after.models));
+  return !isDeepStrictEqual(before.models.map(withoutPrices), after.models.map(withoutPrices));
+}
+
+/** Ids of the models that need not be loaded again. */
+function unchangedModels(before: Config, after: Config): ReadonlySet<string> {
+  const former = new Map(before.models?.map((model) => [model.id, withoutPrices(model)]));
+  const same = (after.models ?? []).filter((model) => isDeepStrictEqual(former.get(model.id), withoutPrices(model)));
+  return new Set(same.map(({ id }) => id));
+}
+
+function withoutPrices({ prices: _, ...model }: NonNullable<Config["models"]>[number]): object {
+  return model;
 }
 
 /**

@@ -6,7 +6,6 @@ import { keyDetails } from "../domain/access/key-store.js";
 import type { Logger } from "../domain/call/ports.js";
 import { ServiceError } from "../domain/call/service-error.js";
 import { isLoopback } from "../lib/loopback.js";
-import { newAdminToken, writeAdminToken } from "./admin-token-file.js";
 import { compose, type Parts } from "./compose.js";
 import type { Variables } from "./config/expand.js";
 import { toServiceLimits } from "./config/limits-settings.js";
@@ -18,6 +17,7 @@ import { endGraceMs, Lifecycle, type Phase, type Stoppable } from "./lifecycle.j
 import { type ListenAddresses, listenAll } from "./listen-all.js";
 import { createLiveLimits, type LiveLimits } from "./live-limits.js";
 import { createReload, type Reload } from "./reload.js";
+import { newAdminToken, writeAdminToken, writeServiceFile } from "./running-files.js";
 import { StartError } from "./start-error.js";
 import { loadTls } from "./tls-loader.js";
 
@@ -48,6 +48,8 @@ export interface Service {
   phase(): Phase;
   /** Drains and closes; never rejects. A second call gets the first one's promise. */
   stop(): Promise<void>;
+  /** After the stop: finished requests whose usage could be written nowhere. */
+  usageLost(): number;
 }
 
 /** How long balancers get to notice a stop, when the listeners can be reached from outside. */
@@ -110,6 +112,9 @@ async function open(input: ServiceInput, limits: LiveLimits, lifecycle: Lifecycl
   await Promise.race([chatChosen, delay(choiceMs, undefined, { ref: false })]);
   const tokenFile = await writeAdminToken(config.data_dir, adminToken);
   lifecycle.onClose("admin token", () => tokenFile.remove());
+  const { http: url, grpc, ops } = addresses;
+  const removeServiceFile = await writeServiceFile(config.data_dir, { url, grpc, ops, pid: process.pid });
+  lifecycle.onClose("service.json", removeServiceFile);
   const reload = createReload({ config, limits, parts, log, track: (what, promise) => lifecycle.track(what, promise) });
   lifecycle.onClose("reload", () => reload.close());
 
@@ -129,6 +134,7 @@ async function open(input: ServiceInput, limits: LiveLimits, lifecycle: Lifecycl
     reload,
     phase: () => lifecycle.phase,
     stop: () => lifecycle.stop(stoppable),
+    usageLost: () => lifecycle.usageLost,
   };
 }
 

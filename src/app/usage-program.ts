@@ -1,6 +1,6 @@
 import { type Command, InvalidArgumentError, Option } from "commander";
 import type { CliIo } from "./cli-io.js";
-import { addGroup, examples, ofService, parseList } from "./program-options.js";
+import { accountOption, addGroup, examples, ofService, parseList } from "./program-options.js";
 
 /** `uis usage` */
 export function addUsage(program: Command, io: CliIo): void {
@@ -11,7 +11,7 @@ export function addUsage(program: Command, io: CliIo): void {
       .option("--from <day>", "first day, e.g. 2026-01-31; default: six days ago")
       .option("--to <day>", "last day; default: today")
       .option("--by <parts>", "what sums are kept apart by: day, model, key; default: day,model", parseList)
-      .option("--account <account>", "the account; default: the credential's own"),
+      .addOption(accountOption("the account; default: the credential's own")),
     "UIS_ADMIN_TOKEN",
     "UIS_API_KEY",
   )
@@ -46,7 +46,7 @@ export function addThresholds(program: Command, io: CliIo): void {
       .requiredOption("--limit <number>", "tokens, requests or nano-dollars", parseInteger)
       .option("--percents <list>", "shares that are told; default: 50,80,100", parsePercents)
       .addOption(oneOf(["notify", "refuse"], "ACTION_", new Option("--action <action>", "refuse makes it a budget")))
-      .option("--account <account>", "whose usage; default: default")
+      .addOption(accountOption("whose usage; default: default"))
       .option("--key <id>", "one key's usage alone"),
   )
     .addHelpText(
@@ -61,7 +61,7 @@ export function addThresholds(program: Command, io: CliIo): void {
     thresholds
       .command("list")
       .description("list thresholds and how far they are")
-      .option("--account <account>", "only those of this account"),
+      .addOption(accountOption("only those of this account")),
   )
     .addHelpText("after", examples("uis thresholds list", "uis thresholds list --account team-a --json"))
     .action(async (options) => (await import("./commands/thresholds.js")).listThresholds(io, options));

@@ -2,7 +2,7 @@ import { type Command, InvalidArgumentError, Option } from "commander";
 import { deliveryStates } from "../domain/webhooks/delivery.js";
 import type { CliIo } from "./cli-io.js";
 import type { SetExitCode } from "./program.js";
-import { addGroup, examples, jsonOption, ofService, parseList, parsePort } from "./program-options.js";
+import { accountOption, addGroup, examples, jsonOption, ofService, parseList, parsePort } from "./program-options.js";
 
 /** `uis webhooks`: endpoints and deliveries of a running service, and help for receivers. */
 export function addWebhooks(program: Command, io: CliIo, setExitCode: SetExitCode): void {
@@ -27,12 +27,15 @@ function addEndpoints(webhooks: Command, io: CliIo, setExitCode: SetExitCode): v
       .requiredOption("--url <url>", "where events are posted to, https")
       .requiredOption("--events <types>", "request.completed,request.failed,usage.threshold_reached", parseList)
       .option("--description <text>", "for people")
-      .addOption(accountOption()),
+      .addOption(accountOption("the account of the endpoint; default: default")),
   )
     .addHelpText("after", examples(addingOne))
     .action(async (options) => (await import("./commands/webhooks.js")).addWebhook(io, options));
   ofService(
-    webhooks.command("list").description("list endpoints of an account, the oldest first").addOption(accountOption()),
+    webhooks
+      .command("list")
+      .description("list endpoints of an account, the oldest first")
+      .addOption(accountOption("the account of the endpoint; default: default")),
   )
     .addHelpText("after", examples("uis webhooks list", "uis webhooks list --account team-a --json"))
     .action(async (options) => (await import("./commands/webhooks.js")).listWebhooks(io, options));
@@ -41,7 +44,7 @@ function addEndpoints(webhooks: Command, io: CliIo, setExitCode: SetExitCode): v
       .command("rm")
       .description("delete an endpoint; what waits for it is cancelled")
       .argument("<id>", "id of the endpoint")
-      .addOption(accountOption()),
+      .addOption(accountOption("the account of the endpoint; default: default")),
   )
     .addHelpText("after", examples(`uis webhooks rm ${anEndpoint}`))
     .action(async (id: string, options) => (await import("./commands/webhooks.js")).removeWebhook(io, id, options));
@@ -51,7 +54,7 @@ function addEndpoints(webhooks: Command, io: CliIo, setExitCode: SetExitCode): v
       .description("make a new secret; the old one signs beside it for a while")
       .argument("<id>", "id of the endpoint")
       .option("--overlap <time>", "how long the old secret still signs, 0s to 7d; default: 24h")
-      .addOption(accountOption()),
+      .addOption(accountOption("the account of the endpoint; default: default")),
   )
     .addHelpText("after", examples(`uis webhooks rotate ${anEndpoint} --overlap 24h`))
     .action(async (id: string, options) => (await import("./commands/webhooks.js")).rotateWebhook(io, id, options));
@@ -60,7 +63,7 @@ function addEndpoints(webhooks: Command, io: CliIo, setExitCode: SetExitCode): v
       .command("test")
       .description("post a sample event at once and show the answer")
       .argument("<id>", "id of the endpoint")
-      .addOption(accountOption()),
+      .addOption(accountOption("the account of the endpoint; default: default")),
   )
     .addHelpText("after", examples(`uis webhooks test ${anEndpoint}`))
     .action(async (id: string, options) =>
@@ -75,7 +78,7 @@ function addDeliveries(webhooks: Command, io: CliIo): void {
       .description("list deliveries with their attempts, the newest first")
       .addOption(new Option("--state <state>", "only those in this state").choices(deliveryStates))
       .option("--endpoint <id>", "only those to this endpoint")
-      .option("--account <account>", "only those of this account")
+      .addOption(accountOption("only those of this account"))
       .option("--limit <number>", "how many at most", parseLimit, 100),
   )
     .addHelpText(
@@ -117,7 +120,7 @@ function addDeliveries(webhooks: Command, io: CliIo): void {
       .option("--to <time>", "what was created before then; default: now")
       .option("--all", "also what was delivered")
       .option("--restart", "with a whole new schedule of retries for each")
-      .addOption(accountOption()),
+      .addOption(accountOption("the account of the endpoint; default: default")),
   )
     .addHelpText("after", examples(`uis webhooks replay ${anEndpoint} --from 2026-01-31T12:00:00Z`))
     .action(async (id: string, options) =>
@@ -145,10 +148,6 @@ function addForReceivers(webhooks: Command, io: CliIo, setExitCode: SetExitCode)
     .addOption(jsonOption("print one line of JSON for each delivery"))
     .addHelpText("after", examples("uis webhooks listen --secret whsec_…", "uis webhooks listen --json | jq .body"))
     .action(async (options) => (await import("./commands/webhooks-listen.js")).listenForDeliveries(io, options));
-}
-
-function accountOption(): Option {
-  return new Option("--account <account>", "the account of the endpoint; default: default");
 }
 
 function secretOption(): Option {

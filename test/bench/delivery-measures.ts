@@ -8,7 +8,7 @@ import type { EndpointRecord } from "../../src/domain/webhooks/endpoint-store.js
 import type { WebhookSender } from "../../src/domain/webhooks/webhook-sender.js";
 import { createSystemClock } from "../../src/lib/clock.js";
 import type { SecretBox } from "../../src/lib/secret-box.js";
-import { settlement } from "../suites/ledger-records.js";
+import { settlement } from "../support/records.js";
 import { silentLog } from "../support/silent-log.js";
 
 const leaseMs = 15_000;

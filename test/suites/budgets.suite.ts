@@ -1,7 +1,7 @@
 import { beforeEach, describe, expect, it } from "vitest";
 import { periodAt } from "../../src/domain/events/threshold.js";
 import type { Admission, AdmitRequest, Budget, BudgetRefusal, Ledger } from "../../src/domain/metering/ledger.js";
-import { admission, budget, leaseMs, scope, settlement } from "./ledger-records.js";
+import { admission, budget, leaseMs, scope, settlement } from "../support/records.js";
 import { eachTest, type OpenState } from "./state-harness.js";
 
 /** Thresholds that refuse: what is used in the period and what running requests have reserved stays within the limit. */

@@ -2,8 +2,8 @@ import { describe, expect, it } from "vitest";
 import type { StateChange } from "../../src/domain/call/change-feed.js";
 import { unlimited } from "../../src/domain/call/rate-limits.js";
 import type { State } from "../../src/domain/service/state.js";
+import { endpoint, threshold } from "../support/records.js";
 import { keyRecord } from "./api-key-records.js";
-import { endpoint, threshold } from "./ledger-records.js";
 import { eachTest, type OpenState } from "./state-harness.js";
 
 interface Change {

@@ -1,7 +1,7 @@
 import { beforeEach, describe, expect, it } from "vitest";
 import type { DeliveryState } from "../../src/domain/webhooks/delivery.js";
+import { endpoint } from "../support/records.js";
 import { DeliveryDesk, failedForGood, retryIn, succeeded } from "./delivery-records.js";
-import { endpoint } from "./ledger-records.js";
 import { eachTest, type OpenState } from "./state-harness.js";
 
 /** What happens when there is more than may be kept. */

@@ -1,7 +1,7 @@
 import { beforeEach, describe, expect, it } from "vitest";
 import { eventually } from "../support/eventually.js";
+import { endpoint, settlement } from "../support/records.js";
 import { DeliveryDesk, event, failedForGood, leaseMs, retryIn, succeeded } from "./delivery-records.js";
-import { endpoint, settlement } from "./ledger-records.js";
 import { eachTest, type OpenState } from "./state-harness.js";
 
 /** Who holds a delivery, for how long, and what becomes of one that is held no more. */

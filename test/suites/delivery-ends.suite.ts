@@ -2,6 +2,7 @@ import { beforeEach, describe, expect, it } from "vitest";
 import { attemptsKept, type DeliveryFailure } from "../../src/domain/webhooks/delivery.js";
 import type { RetryRequest } from "../../src/domain/webhooks/delivery-queue.js";
 import { freshHealth } from "../../src/domain/webhooks/endpoint-store.js";
+import { endpoint } from "../support/records.js";
 import {
   attemptResult,
   DeliveryDesk,
@@ -11,7 +12,6 @@ import {
   succeeded,
   timedOut,
 } from "./delivery-records.js";
-import { endpoint } from "./ledger-records.js";
 import { eachTest, type OpenState } from "./state-harness.js";
 
 /** The delays of the schedule, which whoever finishes an attempt tells. */

@@ -1,6 +1,6 @@
 import { beforeEach, describe, expect, it } from "vitest";
+import { endpoint } from "../support/records.js";
 import { DeliveryDesk, leaseMs, retryIn, succeeded } from "./delivery-records.js";
-import { endpoint } from "./ledger-records.js";
 import { eachTest, type OpenState } from "./state-harness.js";
 
 /** Which of the due deliveries are claimed first, and how many of an endpoint. */

@@ -1,7 +1,7 @@
 import { beforeEach, describe, expect, it } from "vitest";
 import { deliveredKeptMs, failedKeptMs, type RetryOutcome } from "../../src/domain/webhooks/delivery-queue.js";
+import { endpoint } from "../support/records.js";
 import { DeliveryDesk, failedForGood, listAll, retryIn, succeeded } from "./delivery-records.js";
-import { endpoint } from "./ledger-records.js";
 import { eachTest, type OpenState } from "./state-harness.js";
 
 /** How long a delivery is kept after its end. */

@@ -1,7 +1,7 @@
 import { beforeEach, describe, expect, it } from "vitest";
 import type { DeliveryFilter } from "../../src/domain/webhooks/delivery-queue.js";
+import { endpoint } from "../support/records.js";
 import { anyDelivery, DeliveryDesk, failedForGood, listAll, retryIn, succeeded } from "./delivery-records.js";
-import { endpoint } from "./ledger-records.js";
 import { eachTest, type OpenState } from "./state-harness.js";
 
 /** What is read of deliveries: one, many by filter and page, and how much waits. */

@@ -1,10 +1,10 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import type { AttemptOutcome, Claim } from "../../src/domain/webhooks/delivery-queue.js";
+import { endpoint } from "../support/records.js";
 import { rounds } from "../support/tier.js";
 import { DeliveryModel, isEnded } from "./delivery-model.js";
 import { DeliveryDesk, failedForGood, retryIn, succeeded } from "./delivery-records.js";
-import { endpoint } from "./ledger-records.js";
 import type { OpenState, StateHarness } from "./state-harness.js";
 
 /** Longer than a lease; the delays end between two of them, so that it is no matter what real time passes beside. */

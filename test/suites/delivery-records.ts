@@ -3,7 +3,7 @@ import type { State } from "../../src/domain/service/state.js";
 import { type AttemptResult, type Delivery, deliveryId } from "../../src/domain/webhooks/delivery.js";
 import type { AttemptOutcome, Claim, DeliveryFilter, DeliveryQueue } from "../../src/domain/webhooks/delivery-queue.js";
 import type { EndpointHealth, EndpointRecord, KeptEndpoint } from "../../src/domain/webhooks/endpoint-store.js";
-import { settlement } from "./ledger-records.js";
+import { settlement } from "../support/records.js";
 import type { StateHarness } from "./state-harness.js";
 
 export const leaseMs = 15_000;

@@ -1,7 +1,7 @@
 import { beforeEach, describe, expect, it } from "vitest";
 import type { ReplayRequest, ReplayStep } from "../../src/domain/webhooks/delivery-queue.js";
+import { endpoint } from "../support/records.js";
 import { DeliveryDesk, failedForGood, listAll, retryIn, succeeded } from "./delivery-records.js";
-import { endpoint } from "./ledger-records.js";
 import { eachTest, type OpenState } from "./state-harness.js";
 
 /** Many deliveries of an endpoint that are sent again. */

@@ -1,7 +1,7 @@
 import { beforeEach, describe, expect, it } from "vitest";
 import type { RetryOutcome, RetryRequest } from "../../src/domain/webhooks/delivery-queue.js";
+import { endpoint } from "../support/records.js";
 import { DeliveryDesk, event, failedForGood, leaseMs, retryIn, succeeded } from "./delivery-records.js";
-import { endpoint } from "./ledger-records.js";
 import { eachTest, type OpenState } from "./state-harness.js";
 
 const by = "session:ses_1";

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { type EndpointRecord, freshHealth } from "../../src/domain/webhooks/endpoint-store.js";
-import { endpoint } from "./ledger-records.js";
+import { endpoint } from "../support/records.js";
 import { eachTest, type OpenState } from "./state-harness.js";
 
 const endpointsMax = 20;

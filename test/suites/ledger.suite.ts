@@ -1,7 +1,7 @@
 import { beforeEach, describe, expect, it } from "vitest";
 import { periodAt, type UsageSums } from "../../src/domain/events/threshold.js";
 import type { Ledger } from "../../src/domain/metering/ledger.js";
-import { admission, leaseMs, scope, settlement } from "./ledger-records.js";
+import { admission, leaseMs, scope, settlement } from "../support/records.js";
 import { eachTest, type OpenState } from "./state-harness.js";
 
 /** The life of a request: admitted, renewed, settled or lost. */

@@ -1,7 +1,7 @@
 import { beforeEach, describe, expect, it } from "vitest";
 import type { LimitScope } from "../../src/domain/call/rate-limits.js";
 import type { Admission, AdmitRequest, Ledger, LimitRefusal } from "../../src/domain/metering/ledger.js";
-import { admission, leaseMs, scope, settlement } from "./ledger-records.js";
+import { admission, leaseMs, scope, settlement } from "../support/records.js";
 import { eachTest, type OpenState } from "./state-harness.js";
 
 const everyLimit = { requestsPerMinute: 100, tokensPerMinute: 10_000, concurrency: 100 };

@@ -3,11 +3,11 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, afterEach, beforeAll, vi } from "vitest";
 import { EngineError, type LoadedModel } from "../../src/domain/engine/engine.js";
-import { createLlamaEngine } from "../../src/engines/llama/llama-engine.js";
-import type { ModelFile } from "../../src/engines/llama/model-files.js";
+import { createLlamaEngine, type ModelFile } from "../../src/engines/llama/llama-engine.js";
 import { createSystemClock } from "../../src/lib/clock.js";
 import { writeRandomBertGguf, writeRandomGguf } from "../support/gguf/random-gguf.js";
 import { writeScriptedGguf } from "../support/gguf/scripted-gguf.js";
+import { silentLog } from "../support/silent-log.js";
 import { describeEngine } from "./engine.suite.js";
 
 // Each test starts processes, which takes long on a machine that is busy with other tests.
@@ -27,7 +27,7 @@ const files: Readonly<Record<string, ModelFile>> = {
 
 const engine = createLlamaEngine({
   clock: createSystemClock(),
-  log: { debug: () => {}, info: () => {}, warn: () => {}, error: () => {} },
+  log: silentLog,
   files: {
     async locate(options) {
       const file = files[String(options)];

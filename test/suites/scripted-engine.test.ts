@@ -1,4 +1,4 @@
-import { createScriptedEngine } from "../../src/engines/scripted/scripted-engine.js";
+import { createScriptedEngine } from "../../src/engines/scripted/scripted-model.js";
 import type { ScriptedOptions } from "../../src/engines/scripted/scripted-options.js";
 import { createSystemClock } from "../../src/lib/clock.js";
 import { createRandomIds } from "../../src/lib/ids.js";

@@ -1,4 +1,5 @@
 import { describe, expect, it } from "vitest";
+import { admission, settlement } from "../support/records.js";
 import { byTier } from "../support/tier.js";
 import { describeAuditLog } from "./audit-log.suite.js";
 import { describeBudgets } from "./budgets.suite.js";
@@ -11,7 +12,6 @@ import { describeDeliveryRetries } from "./delivery-retries.suite.js";
 import { describeEndpointStore } from "./endpoint-store.suite.js";
 import { describeKeyStore } from "./key-store.suite.js";
 import { describeLedger } from "./ledger.suite.js";
-import { admission, settlement } from "./ledger-records.js";
 import { describeLimitStore } from "./limit-store.suite.js";
 import { describeLimits } from "./limits.suite.js";
 import { describeSessionStore } from "./session-store.suite.js";

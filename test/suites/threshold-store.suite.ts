@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { threshold } from "./ledger-records.js";
+import { threshold } from "../support/records.js";
 import { eachTest, type OpenState } from "./state-harness.js";
 
 export function describeThresholdStore(open: OpenState): void {

@@ -2,8 +2,8 @@ import { beforeEach, describe, expect, it } from "vitest";
 import { periodAt, usageScopeOf } from "../../src/domain/events/threshold.js";
 import type { Ledger, Settlement } from "../../src/domain/metering/ledger.js";
 import { type Delivery, deliveryId } from "../../src/domain/webhooks/delivery.js";
+import { admission, endpoint, settlement, threshold } from "../support/records.js";
 import { DeliveryDesk, event, listAll } from "./delivery-records.js";
-import { admission, endpoint, settlement, threshold } from "./ledger-records.js";
 import { eachTest, type OpenState } from "./state-harness.js";
 
 /** What a settlement tells: thresholds that it reaches and the request's own event, in the same step as its usage. */

@@ -2,8 +2,8 @@ import { beforeEach, describe, expect, it } from "vitest";
 import { periodAt } from "../../src/domain/events/threshold.js";
 import type { Settlement } from "../../src/domain/metering/ledger.js";
 import type { UsageRow } from "../../src/domain/metering/usage-store.js";
+import { settlement } from "../support/records.js";
 import { keyRecord } from "./api-key-records.js";
-import { settlement } from "./ledger-records.js";
 import { eachTest, type OpenState } from "./state-harness.js";
 
 const hourMs = 3_600_000;

@@ -20,10 +20,9 @@ import { createRandomIds } from "../../src/lib/ids.js";
 import { LazyAbort } from "../../src/lib/lazy-abort.js";
 import { openMemoryState } from "../../src/state/embedded/memory-state.js";
 import { FakeClock } from "./fake-clock.js";
+import { silentLog } from "./silent-log.js";
 
 export const adminToken = "administrator-of-the-harness";
-
-export const silentLog: Logger = { debug: () => {}, info: () => {}, warn: () => {}, error: () => {} };
 
 export const blindObserver: Observer = { callEnded: () => {}, limitHit: () => {}, usageLost: () => {} };
 

@@ -24,7 +24,7 @@ import {
 } from "../../src/domain/call/call-context.js";
 import { tokenAdministrator } from "../../src/domain/call/principal.js";
 import type { Core } from "../../src/domain/core.js";
-import { silentLog } from "./core-harness.js";
+import { silentLog } from "./silent-log.js";
 
 export const handCredential = "Bearer good";
 

@@ -1,5 +1,5 @@
 import type { State } from "../../src/domain/service/state.js";
-import { admission, leaseMs, scope, settlement, threshold } from "../suites/ledger-records.js";
+import { admission, leaseMs, scope, settlement, threshold } from "./records.js";
 
 const atOnce = 64;
 const accounts = 200;

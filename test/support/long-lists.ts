@@ -14,7 +14,7 @@ import {
   succeeded,
   timedOut,
 } from "../suites/delivery-records.js";
-import { endpoint, settlement } from "../suites/ledger-records.js";
+import { endpoint, settlement } from "./records.js";
 
 /** What is asked of a store at the same moment; it makes batches of that. */
 const atOnce = 500;

@@ -7,7 +7,7 @@ import { createLogger } from "../../telemetry/logger.js";
 import { type CliIo, CommandError, printJson, printLine } from "../cli-io.js";
 import { backUpStoppedState, restoreEmbeddedState } from "../compose-state.js";
 import { type ConfigOptions, loadForCommand } from "./load-for-command.js";
-import { administratorTarget, isUnreachable, serviceClient, toCommandError } from "./service-client.js";
+import { administratorTarget, findService, isUnreachable, serviceClient, toCommandError } from "./service-client.js";
 
 interface Options extends ConfigOptions {
   readonly json?: boolean;
@@ -21,9 +21,9 @@ export async function backup(io: CliIo, file: string, options: Options): Promise
   else printLine(io, `The state is copied to ${path}.`);
 }
 
-/** False when no service runs. One that UIS_URL names must: the state of another folder is not what was asked for. */
+/** False when no service runs. One that the operator named must: the state of another folder is not what was asked for. */
 async function backUpByService(io: CliIo, path: string, options: Options): Promise<boolean> {
-  const isNamed = Boolean(io.env["UIS_URL"]);
+  const { isNamed } = await findService(io, options);
   const target = await administratorTarget(io, options).catch((error: unknown) => {
     // A service that runs has left its token: without one, there is none to ask.
     if (error instanceof CommandError && !isNamed) return null;

@@ -12,6 +12,8 @@ export interface ConfigOptions {
   readonly grpcPort?: number | undefined;
   readonly opsPort?: number | undefined;
   readonly role?: string | undefined;
+  /** Address of the service to ask. */
+  readonly url?: string | undefined;
 }
 
 /** The configuration with the command line's settings on top. */

@@ -1,10 +1,10 @@
 import type { Model } from "../../../gen/unified/catalog/v1/model_pb.js";
 import type { PullProgress, PullRequest, StoredModel } from "../../domain/catalog/model-store.js";
-import type { CliIo } from "../cli-io.js";
+import { type CliIo, CommandError } from "../cli-io.js";
 import type { ConfigOptions } from "./load-for-command.js";
 import { openFolderModels } from "./models-in-folder.js";
 import { openServiceModels } from "./models-of-service.js";
-import { administratorTarget, defaultUrl, isServiceAt } from "./service-client.js";
+import { administratorTarget, findService, isServiceAt } from "./service-client.js";
 
 /** A kept model as commands show it. */
 export type ListedModel = Omit<StoredModel, "path"> & {
@@ -39,12 +39,14 @@ export interface ModelAccess {
 }
 
 /**
- * The models of the service at UIS_URL. When that is not set and none of our services answers at the default address, those
- * of the data folder, so that models can be fetched before the first start.
+ * The models of the running service. When none was named and none answers, those of the data folder, so that models can
+ * be fetched before the first start.
  */
 export async function openModels(io: CliIo, options: ConfigOptions): Promise<ModelAccess> {
-  if (io.env["UIS_URL"] || (await isServiceAt(defaultUrl))) {
-    return openServiceModels(await administratorTarget(io, options));
-  }
-  return openFolderModels(io, options);
+  const { url, isNamed, pid } = await findService(io, options);
+  if (isNamed || (await isServiceAt(url))) return openServiceModels(await administratorTarget(io, options));
+  if (pid === null) return openFolderModels(io, options);
+  throw new CommandError(
+    `process ${pid} runs on this data folder but does not answer at ${url}: try again once it has started or stopped`,
+  );
 }

@@ -3,7 +3,7 @@ import { setTimeout as delay } from "node:timers/promises";
 import type { Logger } from "../../domain/call/ports.js";
 import { createLogger } from "../../telemetry/logger.js";
 import { openStderrSink } from "../../telemetry/stderr-sink.js";
-import { type CliIo, printJson, UsageError } from "../cli-io.js";
+import { type CliIo, CommandError, printJson, UsageError } from "../cli-io.js";
 import type { Config } from "../config/schema.js";
 import { type Service, startService } from "../service.js";
 import { warningsOf } from "../start-warnings.js";
@@ -18,7 +18,11 @@ export interface ServeOptions extends ConfigOptions {
 
 /** `uis serve`: resolves when the service has stopped in order. */
 export async function serve(io: CliIo, options: ServeOptions): Promise<void> {
-  const inFolder = (config: Config): Config => ({ ...config, data_dir: resolve(io.cwd, config.data_dir) });
+  const inFolder = (config: Config): Config => ({
+    ...config,
+    data_dir: resolve(io.cwd, config.data_dir),
+    spill_dir: config.spill_dir === null ? null : resolve(io.cwd, config.spill_dir),
+  });
   const load = async (): Promise<Config> => inFolder((await loadForCommand(io, options)).config);
   const { config: loaded, secrets } = await loadForStart(io, options);
   const config = inFolder(loaded);
@@ -38,9 +42,17 @@ export async function serve(io: CliIo, options: ServeOptions): Promise<void> {
     else await tellPeople(io, service, stop);
     await stop;
     await service.stop();
+    if (service.usageLost() > 0) throw new CommandError(lostText(service.usageLost()));
   } finally {
     sink.flush();
   }
+}
+
+function lostText(requests: number): string {
+  return (
+    `the usage of ${requests} finished requests is lost: the data folder cannot be written; ` +
+    "free its disk, or set UIS_SPILL_DIR to a folder on another one"
+  );
 }
 
 /** How long people wait for a first request that is sure to name the right model; a hub is given up within it. */

@@ -3,11 +3,13 @@ import type { DescService } from "@bufbuild/protobuf";
 import { type Client, Code, ConnectError, createClient, type Interceptor } from "@connectrpc/connect";
 import { createConnectTransport } from "@connectrpc/connect-node";
 import { printableLine } from "../../lib/printable.js";
-import { readAdminToken } from "../admin-token-file.js";
 import { type CliIo, CommandError, UsageError } from "../cli-io.js";
 import { ConfigError } from "../config/problem.js";
+import type { Config } from "../config/schema.js";
 import { readSecretText } from "../config/secret-text.js";
 import { readSecrets } from "../config/secrets.js";
+import { reachableHost } from "../listen-all.js";
+import { readAdminToken, readServiceFile } from "../running-files.js";
 import { type ConfigOptions, loadForCommand } from "./load-for-command.js";
 
 /** A running service, as a command reaches it. */
@@ -20,21 +22,51 @@ export interface ServiceTarget {
   readonly credentialFrom: string;
 }
 
-/** Where a service is that was started without settings. */
-export const defaultUrl = "http://127.0.0.1:8080";
-
 const probeTimeoutMs = 2_000;
+/** Of a service that was started without settings. */
+const defaultPort = 8080;
+
+/** Where a command looks for the service. */
+export interface ServiceAddress {
+  /** Without a slash at the end. */
+  readonly url: string;
+  /** Whether the operator named it, with --url or UIS_URL. */
+  readonly isNamed: boolean;
+  /** The process that runs on the data folder, as its service.json says; null where there is none. */
+  readonly pid: number | null;
+}
+
+/** The address of the service: --url, UIS_URL, service.json in the data folder, the configuration, in this order. */
+export async function findService(io: CliIo, options: ConfigOptions): Promise<ServiceAddress> {
+  if (options.url) return { url: checkedUrl(options.url, "--url"), isNamed: true, pid: null };
+  const fromVariable = io.env["UIS_URL"];
+  if (fromVariable) return { url: checkedUrl(fromVariable, "UIS_URL"), isNamed: true, pid: null };
+  const { config } = await loadForCommand(io, options);
+  const running = await readServiceFile(resolve(io.cwd, config.data_dir));
+  if (running !== null) return { url: checkedUrl(running.url, "service.json"), isNamed: false, pid: running.pid };
+  return { url: configuredUrl(config), isNamed: false, pid: null };
+}
+
+function configuredUrl({ server }: Config): string {
+  const scheme = server.tls.cert_file === null ? "http" : "https";
+  return `${scheme}://${reachableHost(server.host)}:${server.port === 0 ? defaultPort : server.port}`;
+}
+
+function checkedUrl(url: string, from: string): string {
+  if (!/^https?:\/\//.test(url) || !URL.canParse(url)) throw new UsageError(`${from} is not an http URL: ${url}`);
+  return url.replace(/\/+$/, "");
+}
 
 /**
- * The service at UIS_URL, with the administrator's credential: UIS_ADMIN_TOKEN, else the one in the data folder; with
- * `otherwise` where there is none.
+ * The service with the administrator's credential: UIS_ADMIN_TOKEN, else the one in the data folder; with `otherwise`
+ * where there is none.
  */
 export async function administratorTarget(
   io: CliIo,
   options: ConfigOptions,
   otherwise: ServiceTarget | null = null,
 ): Promise<ServiceTarget> {
-  const url = serviceUrl(io);
+  const { url } = await findService(io, options);
   const { adminToken } = readSecrets(io.env);
   if (adminToken !== null) return { url, credential: adminToken, credentialFrom: "UIS_ADMIN_TOKEN" };
   const { config } = await loadForCommand(io, options);
@@ -50,20 +82,22 @@ export async function administratorTarget(
 
 /** The same, with UIS_API_KEY when that is set. */
 export async function callerTarget(io: CliIo, options: ConfigOptions): Promise<ServiceTarget> {
-  return keyTarget(io) ?? (await administratorTarget(io, options));
+  return (await keyTarget(io, options)) ?? (await administratorTarget(io, options));
 }
 
 /** The same, with UIS_API_KEY only when there is no credential of the administrator. */
 export async function administratorOrCallerTarget(io: CliIo, options: ConfigOptions): Promise<ServiceTarget> {
-  return administratorTarget(io, options, keyTarget(io));
+  return administratorTarget(io, options, await keyTarget(io, options));
 }
 
-/** The service at UIS_URL, with UIS_API_KEY; null when that is not set. */
-function keyTarget(io: CliIo): ServiceTarget | null {
+/** The service with UIS_API_KEY; null when that is not set. */
+async function keyTarget(io: CliIo, options: ConfigOptions): Promise<ServiceTarget | null> {
   const found = readSecretText("UIS_API_KEY", io.env);
   if ("problem" in found) throw new ConfigError([found.problem], null);
   const { text: credential, from: credentialFrom } = found;
-  return credential === null ? null : { url: serviceUrl(io), credential, credentialFrom };
+  if (credential === null) return null;
+  const { url } = await findService(io, options);
+  return { url, credential, credentialFrom };
 }
 
 /** Whether one of our services answers there. */
@@ -75,12 +109,6 @@ export async function isServiceAt(url: string): Promise<boolean> {
     // Nobody is there, or somebody else: no service of ours runs here.
     return false;
   }
-}
-
-function serviceUrl(io: CliIo): string {
-  const url = io.env["UIS_URL"] || defaultUrl;
-  if (!/^https?:\/\//.test(url) || !URL.canParse(url)) throw new UsageError(`UIS_URL is not an http URL: ${url}`);
-  return url.replace(/\/+$/, "");
 }
 
 /** A client of one of the services, over Connect with JSON. */

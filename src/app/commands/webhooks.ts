@@ -27,8 +27,9 @@ export interface RotateWebhookOptions extends Options {
 
 /** `uis webhooks add` */
 export async function addWebhook(io: CliIo, options: AddWebhookOptions): Promise<void> {
-  const { url, events, description = "", account = "" } = options;
-  const made = await callAsAdministrator(io, options, WebhookEndpointService, (client) =>
+  // --url is the endpoint's here, not the service's.
+  const { url, events, description = "", account = "", ...rest } = options;
+  const made = await callAsAdministrator(io, rest, WebhookEndpointService, (client) =>
     client.createWebhookEndpoint({ webhookEndpoint: { account, url, events, description } }),
   );
   printWithSecret(io, options, made);

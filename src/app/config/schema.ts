@@ -56,6 +56,9 @@ export const configSchema = z
     data_dir: text("the path of a folder")
       .prefault("./data")
       .describe("Folder for everything that is kept. Made with mode 0700."),
+    spill_dir: file.describe(
+      "Folder on another disk. A stop writes usage there that the data folder cannot take; the next start reads it.",
+    ),
     log: z
       .strictObject({
         level: oneOf(["trace", "debug", "info", "warn", "error", "fatal", "silent"])

@@ -60,13 +60,14 @@ export class Catalog {
   }
 
   /**
-   * Puts these models in the place of all there are. Resolves when all of them are loaded or have failed; requests that
-   * run on a model that leaves finish there.
+   * Replaces all models by these. Those whose ids are in `unchanged` are not loaded again unless they had failed.
+   * Resolves when all are loaded or have failed; requests that run on a removed model finish there.
    */
-  async replace(definitions: readonly ModelDefinition[]): Promise<void> {
+  async replace(definitions: readonly ModelDefinition[], unchanged: ReadonlySet<string> = new Set()): Promise<void> {
     const kept = new Set(definitions.map((definition) => definition.id));
     const gone = [...this.#models.keys()].filter((id) => !kept.has(id));
-    const opened = await this.#open(definitions);
+    const stays = (id: string): boolean => unchanged.has(id) && this.#models.get(id)?.hasFailed === false;
+    const opened = await this.#open(definitions.filter(({ id }) => !stays(id)));
     await Promise.all(opened.map((model) => this.#takeOver(model)));
     await Promise.all(gone.map((id) => this.remove(id)));
   }

@@ -210,7 +210,7 @@ function storeIsAway(): ServiceError {
 function spoolIsFull(sizeMax: number): ServiceError {
   return new ServiceError(
     "storage_unavailable",
-    `The store has been away for so long that ${sizeMax} ends of requests wait for it: no more can be kept.`,
+    `The usage of ${sizeMax} finished requests waits for a store that cannot be written: there is no room for more.`,
   );
 }
 

@@ -20,6 +20,8 @@ export interface StateHealth {
   readonly latencyMs: number;
   /** What a power cut can take of acknowledged writes: nothing, up to a second, or everything. */
   readonly durability: "every-write" | "one-second" | "none";
+  /** Why the last write failed while reading goes on; null when writes work. */
+  readonly writeFault: string | null;
   /** What a person should look at, each with its remedy. */
   readonly warnings: readonly string[];
 }

@@ -1,6 +1,6 @@
 import { EngineError } from "../../domain/engine/engine.js";
 import type { StopSignal } from "../../lib/lazy-abort.js";
-import { abortedError } from "./call-errors.js";
+import { abortedError } from "./protocol/call-errors.js";
 
 /** The slot of one call. */
 export interface HeldSlot {

@@ -2,9 +2,7 @@ import { type ForkOptions, fork, type ChildProcess as NodeChild } from "node:chi
 import { existsSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import type { Logger } from "../../domain/call/ports.js";
-import { childEnvironment } from "./child-environment.js";
-import type { FromChild, ToChild } from "./protocol.js";
-import { StderrLog } from "./stderr-log.js";
+import type { FromChild, ToChild } from "./protocol/protocol.js";
 
 /** What a process that runs one model is to the server: a channel, and a life that ends. */
 export interface ChildProcess {
@@ -134,4 +132,73 @@ function program(entry: string | undefined): { file: string; execArgv: string[] 
   const compiled = fileURLToPath(new URL("./child/main.js", import.meta.url));
   const file = entry ?? (existsSync(compiled) ? compiled : fileURLToPath(new URL("./child/main.ts", import.meta.url)));
   return { file, execArgv: file.endsWith(".ts") ? ["--import", import.meta.resolve("tsx")] : [] };
+}
+
+/**
+ * Variables that the child may see. Everything else stays with the server, its secrets above all: the child runs
+ * native code on files and prompts of strangers. The last two are for GPU builds of the binding.
+ */
+const passedOn = ["PATH", "HOME", "LANG", "TMPDIR", "LD_LIBRARY_PATH", "CUDA_VISIBLE_DEVICES"] as const;
+
+/**
+ * Tokens are chosen in Node's pool of threads, one job per call. More than one at a time must not run: llama.cpp puts the
+ * results of a batch in order when they are first read, and does so without a lock, so that answers that are made
+ * together would lose or double words.
+ */
+const own = { UV_THREADPOOL_SIZE: "1" };
+
+/** The part of an environment that the child gets. */
+export function childEnvironment(environment: Readonly<Record<string, string | undefined>>): Record<string, string> {
+  const passed: Record<string, string> = {};
+  for (const name of passedOn) {
+    const value = environment[name];
+    if (value !== undefined) passed[name] = value;
+  }
+  return { ...passed, ...own };
+}
+
+/** Characters of a line that are kept; the rest of it is dropped. */
+const lineCharsMax = 1_000;
+/** Lines that are remembered, to say what a child wrote before it died. */
+const lastLinesMax = 5;
+const alarming = /error|fail|fatal|assert|exception|abort/i;
+/** Escape sequences of terminals, and control characters, which could forge lines where logs are shown raw. */
+const controls = /\p{Cc}\[[\d;]*[A-Za-z]|\p{Cc}/gu;
+
+/** Takes what a child writes to its standard error and logs it by lines: alarming ones as warnings, others for debugging. */
+export class StderrLog {
+  readonly #log: Logger;
+  readonly #fields: object;
+  readonly #lastLines: string[] = [];
+  #unfinished = "";
+
+  constructor(log: Logger, fields: object) {
+    this.#log = log;
+    this.#fields = fields;
+  }
+
+  /** The newest lines, oldest first. */
+  get lastLines(): readonly string[] {
+    return this.#lastLines;
+  }
+
+  push(text: string): void {
+    const lines = (this.#unfinished + text).split("\n");
+    this.#unfinished = (lines.pop() ?? "").slice(0, lineCharsMax);
+    for (const line of lines) this.#say(line);
+  }
+
+  end(): void {
+    this.#say(this.#unfinished);
+    this.#unfinished = "";
+  }
+
+  #say(raw: string): void {
+    const line = raw.slice(0, lineCharsMax).replace(controls, "").trim();
+    if (line === "") return;
+    this.#lastLines.push(line);
+    if (this.#lastLines.length > lastLinesMax) this.#lastLines.shift();
+    const level = alarming.test(line) ? "warn" : "debug";
+    this.#log[level]({ ...this.#fields, line }, "engine process wrote");
+  }
 }

@@ -1,11 +1,11 @@
+import { readFileSync } from "node:fs";
+import { availableParallelism } from "node:os";
 import { version } from "../../contract/version.js";
 import type { Clock, Logger } from "../../domain/call/ports.js";
-import type { Engine, LoadedModel, LoadProgress, ModelSpec } from "../../domain/engine/engine.js";
+import type { Capabilities, Engine, LoadedModel, LoadProgress, ModelSpec } from "../../domain/engine/engine.js";
 import { createChildStarter, type StartChild } from "./child-process.js";
-import { defaultThreads } from "./engine-threads.js";
-import { llamaCapabilities } from "./llama-capabilities.js";
 import { LlamaModel } from "./llama-model.js";
-import type { ModelFiles } from "./model-files.js";
+import type { LoadedFacts } from "./protocol/protocol.js";
 import { Supervisor } from "./supervisor.js";
 
 export interface LlamaSettings {
@@ -84,4 +84,89 @@ async function load(
       longestTokenBytes: facts.longestTokenBytes,
     },
   );
+}
+
+/** A verified GGUF file on this machine. */
+export interface ModelFile {
+  /** Absolute. */
+  readonly path: string;
+  readonly kind: "chat" | "embedding";
+  /** Tokens that the model was trained for. */
+  readonly trainedContext: number;
+  /** Whether its vectors keep their meaning when they are cut to fewer dimensions; default false. */
+  readonly shortenableEmbeddings?: boolean;
+}
+
+/** The port to wherever files of models come from. */
+export interface ModelFiles {
+  /**
+   * The file that a deployment's options name, fetched and verified first when it is not here. Rejects with EngineError
+   * when there is none, and with `aborted` when the signal aborts.
+   */
+  locate(options: unknown, onProgress: (progress: LoadProgress) => void, signal: AbortSignal): Promise<ModelFile>;
+}
+
+/** Alternatives that the sampler can report for a position. */
+const logprobsMax = 20;
+
+/** What a loaded model can do. `shortenable`: its vectors keep their meaning when they are cut. */
+export function llamaCapabilities(
+  kind: "chat" | "embedding",
+  { contextLength, embeddingDims, tools }: LoadedFacts,
+  shortenable: boolean,
+): Capabilities {
+  const isChat = kind === "chat";
+  return {
+    chat: isChat,
+    completion: isChat,
+    embeddings: !isChat,
+    contextLength,
+    maxOutput: isChat ? contextLength : 0,
+    ...(embeddingDims === null
+      ? {}
+      : { embeddingDims, shortenableEmbeddings: shortenable, maxEmbedTokens: contextLength }),
+    tools: isChat ? tools : "none",
+    parallelTools: true,
+    jsonSchema: isChat ? "subset" : "none",
+    grammar: isChat,
+    logprobs: isChat ? logprobsMax : 0,
+    echoLogprobs: false,
+    logitBias: isChat,
+    penalties: isChat,
+    seed: "best-effort",
+    nativeN: false,
+    prefixCache: isChat,
+    exactUsage: true,
+    // Some clients send texts to be embedded as ids of another model's vocabulary: better refused than embedded as noise.
+    tokenInput: isChat,
+    infill: false,
+    vision: false,
+  };
+}
+
+const quotaFile = "/sys/fs/cgroup/cpu.max";
+
+/**
+ * Threads of the engine when none are configured: one less than there are cores, and at least one. Its threads wait for
+ * each other without sleeping, so a single core that others need stalls all of them.
+ */
+export function defaultThreads(): number {
+  return Math.max(1, Math.min(availableParallelism(), coresOfQuota(readQuota())) - 1);
+}
+
+/** Cores that a `cpu.max` of control groups grants (`<microseconds|max> <period>`), rounded up; without one, no limit. */
+export function coresOfQuota(text: string): number {
+  const [quota, period] = text.trim().split(" ").map(Number);
+  const cores = Math.ceil((quota ?? Number.NaN) / (period ?? Number.NaN));
+  return cores >= 1 ? cores : Number.POSITIVE_INFINITY;
+}
+
+/** Node 20 does not look at the quota of a container. */
+function readQuota(): string {
+  try {
+    return readFileSync(quotaFile, "utf8");
+  } catch {
+    // No such file: no control groups of version 2, or the root group.
+    return "max";
+  }
 }

@@ -11,16 +11,18 @@ import {
   type PromptOptions,
 } from "../../domain/engine/engine.js";
 import { LazyAbort, type StopSignal } from "../../lib/lazy-abort.js";
-import { abortedError, unloadedError } from "./call-errors.js";
-import { CallProgress } from "./call-progress.js";
 import { CallSlots, type HeldSlot } from "./call-slots.js";
-import { toChildGenerate, toChildInput } from "./child-request.js";
-import { splitVectors } from "./embedding-vectors.js";
+import { templateVariables, toTemplateMessages, toTemplateTools } from "./chat/template-input.js";
 import { EventStream } from "./event-stream.js";
-import type { ChildInput } from "./protocol.js";
-import { type CallAnswer, type CallDeps, type ChildCall, runOnChild } from "./run-on-child.js";
-import { templateVariables } from "./text/template-input.js";
-import { inputOverflowByLength, overflowByLength, type TextLimits } from "./text-bound.js";
+import {
+  abortedError,
+  inputOverflowByLength,
+  overflowByLength,
+  type TextLimits,
+  unloadedError,
+} from "./protocol/call-errors.js";
+import type { ChildGenerate, ChildInput } from "./protocol/protocol.js";
+import { type CallAnswer, type CallDeps, CallProgress, type ChildCall, runOnChild } from "./run-on-child.js";
 
 export interface LlamaModelOptions {
   readonly id: string;
@@ -169,4 +171,43 @@ function unexpectedAnswer(answer: CallAnswer): EngineError {
 function toEngineError(thrown: unknown): EngineError {
   if (thrown instanceof EngineError) return thrown;
   return new EngineError("internal", "the call failed in the server", { cause: thrown });
+}
+
+/** What the child gets of a request: no protobuf messages, and nothing that only the server needs. */
+export function toChildGenerate(request: GenerateRequest): ChildGenerate {
+  const { input, n, deadlineAtMs, queueMs, reasoningEffort, chatTemplateKwargsJson, ...rest } = request;
+  return { ...rest, input: toChildInput(input, templateVariables(request)) };
+}
+
+export function toChildInput(input: GenerateInput, variables: Readonly<Record<string, unknown>>): ChildInput {
+  if ("messages" in input) {
+    return {
+      type: "chat",
+      messages: toTemplateMessages(input.messages),
+      tools: toTemplateTools(input.tools),
+      toolChoice: input.toolChoice,
+      parallelToolCalls: input.parallelToolCalls,
+      templateVariables: variables,
+    };
+  }
+  const { prompt } = input;
+  return typeof prompt === "string" ? { type: "text", text: prompt } : { type: "tokens", tokens: prompt };
+}
+
+/**
+ * Vectors that came one behind the other, each of `native` numbers and of length 1. With fewer `dimensions` each is cut
+ * and brought back to length 1 (EMB-8).
+ */
+export function splitVectors(joined: Float32Array, native: number, dimensions: number): Float32Array[] {
+  const vectors: Float32Array[] = [];
+  for (let from = 0; from < joined.length; from += native) {
+    const vector = joined.slice(from, from + dimensions);
+    vectors.push(dimensions === native ? vector : normalised(vector));
+  }
+  return vectors;
+}
+
+function normalised(vector: Float32Array): Float32Array {
+  const length = Math.hypot(...vector);
+  return length === 0 ? vector : vector.map((value) => value / length);
 }

@@ -1,10 +1,10 @@
 import type { Clock } from "../../domain/call/ports.js";
 import type { EngineError, GenEvent } from "../../domain/engine/engine.js";
 import type { StopSignal } from "../../lib/lazy-abort.js";
-import { abortedError, reportedError, restartedError } from "./call-errors.js";
-import type { CallProgress } from "./call-progress.js";
 import type { HeldSlot } from "./call-slots.js";
 import type { CallEnd, ChildRequest, ChildSession } from "./child-session.js";
+import { abortedError, reportedError, restartedError } from "./protocol/call-errors.js";
+import type { ProducedTokens } from "./protocol/protocol.js";
 import type { Supervisor } from "./supervisor.js";
 
 export interface ChildCall {
@@ -142,4 +142,44 @@ function runOnce(
     signal.addEventListener("abort", onAbort);
     if (outputWithinMs !== null) cancelOutputTimer = clock.after(Math.max(0, outputWithinMs), onLate);
   });
+}
+
+/** What a call is known to have consumed and produced so far. */
+export class CallProgress {
+  #promptTokens = 0;
+  #cachedTokens = 0;
+  #outTokens = 0;
+  #isAccepted = false;
+  #hasOutput = false;
+
+  get isAccepted(): boolean {
+    return this.#isAccepted;
+  }
+
+  /** Whether the caller may have seen a part of the answer. */
+  get hasOutput(): boolean {
+    return this.#hasOutput;
+  }
+
+  get produced(): ProducedTokens {
+    return { promptTokens: this.#promptTokens, outTokens: this.#outTokens, cachedTokens: this.#cachedTokens };
+  }
+
+  note(event: GenEvent): void {
+    if (event.type === "accepted") {
+      this.#isAccepted = true;
+      this.#promptTokens = event.promptTokens ?? 0;
+      this.#cachedTokens = event.cachedTokens;
+      return;
+    }
+    this.#hasOutput = true;
+    this.#outTokens = event.outTokens;
+  }
+
+  /** Takes over what the child said at the end. */
+  correct(produced: ProducedTokens): void {
+    this.#promptTokens = produced.promptTokens;
+    this.#cachedTokens = produced.cachedTokens;
+    this.#outTokens = produced.outTokens;
+  }
 }

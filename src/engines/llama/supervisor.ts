@@ -1,12 +1,10 @@
 import type { Clock, Logger } from "../../domain/call/ports.js";
 import { EngineError } from "../../domain/engine/engine.js";
 import type { StopSignal } from "../../lib/lazy-abort.js";
-import { abortedError, unloadedError } from "./call-errors.js";
 import type { StartChild } from "./child-process.js";
 import { ChildSession, type SessionEnd } from "./child-session.js";
-import { Circuit } from "./circuit.js";
-import type { ChildModel, LoadedFacts } from "./protocol.js";
-import { RestartDelay } from "./restart-delay.js";
+import { abortedError, unloadedError } from "./protocol/call-errors.js";
+import type { ChildModel, LoadedFacts } from "./protocol/protocol.js";
 
 export interface SupervisorDeps {
   readonly clock: Clock;
@@ -245,5 +243,57 @@ export class Supervisor {
       retryable: true,
       retryAfterMs: restartRetryMs,
     });
+  }
+}
+
+/** Crashes are counted over this long. */
+const windowMs = 300_000;
+const coolDownMinMs = 10_000;
+const coolDownMaxMs = 300_000;
+
+/**
+ * Counts the crashes of one model's child and says when to stop trying. It opens at more than `crashesMax` crashes in
+ * five minutes, cools down for 10 s, and for twice as long each time it opens again, up to five minutes; five minutes
+ * after a cool-down it begins at 10 s again.
+ */
+export class Circuit {
+  readonly #crashesMax: number;
+  #crashesAtMs: number[] = [];
+  #openings = 0;
+  #openUntilMs = Number.NEGATIVE_INFINITY;
+
+  constructor(crashesMax: number) {
+    this.#crashesMax = crashesMax;
+  }
+
+  /** Counts a crash. True: that is too many, the circuit must open. */
+  crashed(nowMs: number): boolean {
+    this.#crashesAtMs = this.#crashesAtMs.filter((atMs) => atMs > nowMs - windowMs);
+    this.#crashesAtMs.push(nowMs);
+    return this.#crashesAtMs.length > this.#crashesMax;
+  }
+
+  /** Opens it; the answer is the cool-down in milliseconds. */
+  open(nowMs: number): number {
+    if (nowMs - this.#openUntilMs > windowMs) this.#openings = 0;
+    const coolDownMs = Math.min(coolDownMaxMs, coolDownMinMs * 2 ** this.#openings++);
+    this.#openUntilMs = nowMs + coolDownMs;
+    return coolDownMs;
+  }
+}
+
+const delayMinMs = 100;
+const delayMaxMs = 5_000;
+/** A child that lived this long after its load was healthy. */
+const healthyMs = 10_000;
+
+/** How long to wait before a child is started again: 100 ms after a healthy life, twice as long after each short one, 5 s at most. */
+export class RestartDelay {
+  #shortLives = 0;
+
+  /** `lifeMs`: since the model was loaded; 0 when it never was. */
+  after(lifeMs: number): number {
+    if (lifeMs >= healthyMs) this.#shortLives = 0;
+    return Math.min(delayMaxMs, delayMinMs * 2 ** this.#shortLives++);
   }
 }

@@ -1,10 +1,8 @@
-import type { Message } from "../../../gen/unified/inference/v1/chat_pb.js";
-import { Role } from "../../../gen/unified/inference/v1/chat_pb.js";
+import { type Message, Role } from "../../../gen/unified/inference/v1/chat_pb.js";
 import type { GenerateInput, ToolChoiceSpec } from "../../domain/engine/engine.js";
-import type { ScriptedCall } from "./call-choice.js";
-import { Script } from "./script.js";
+import type { ScriptedCall } from "./choices.js";
 import type { ScriptedOptions, ScriptedToolCall } from "./scripted-options.js";
-import { countTokens } from "./tokens.js";
+import { countTokens, Script } from "./tokens.js";
 
 /** What every choice of an answer says or calls. */
 export type Reply =

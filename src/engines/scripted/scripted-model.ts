@@ -5,6 +5,7 @@ import {
   type Capabilities,
   type EmbedRequest,
   type EmbedResult,
+  type Engine,
   EngineError,
   type EngineStats,
   type GenEvent,
@@ -15,17 +16,11 @@ import {
 } from "../../domain/engine/engine.js";
 import { contextOverflow, inputOverflow } from "../../domain/inference/context-overflow.js";
 import type { StopSignal } from "../../lib/lazy-abort.js";
-import { CallChoice } from "./call-choice.js";
-import { scriptedCapabilities } from "./capabilities.js";
-import type { Choice } from "./choice.js";
-import { Failures, failureError, type ProducedUsage } from "./failure.js";
-import { Generation, type Interruption } from "./generation.js";
-import { nextTurn, Pace } from "./pace.js";
+import { CallChoice, type Choice, TextChoice } from "./choices.js";
+import { Generation, type Interruption, nextTurn, Pace } from "./generation.js";
 import { promptText, promptTokensOf, Replies } from "./reply.js";
-import type { ScriptedOptions } from "./scripted-options.js";
-import { TextChoice } from "./text-choice.js";
-import { countTokens } from "./tokens.js";
-import { vectorOf } from "./vectors.js";
+import { Failures, failureError, type ProducedUsage, type ScriptedOptions } from "./scripted-options.js";
+import { countTokens, vectorOf } from "./tokens.js";
 
 /** Nobody reads along: a choice's text comes in one event, or in several when it is very long. */
 const joinedTokensPerStep = 4096;
@@ -226,4 +221,46 @@ function fingerprintOf(options: ScriptedOptions): string {
 function stopError(signal: StopSignal, usage: ProducedUsage): EngineError {
   if (signal.aborted) return new EngineError("aborted", "the call was aborted", { usage, cause: signal.reason });
   return new EngineError("engine_restarted", "the model was unloaded", { retryable: true, usage });
+}
+
+/** The deterministic engine of tests, demonstrations and benchmarks. Its models need no loading. */
+export function createScriptedEngine(deps: { readonly clock: Clock; readonly ids: IdSource }): Engine {
+  return {
+    kind: "scripted",
+    probe: async () => ({ up: true, version }),
+    load: async (spec) => new ScriptedModel(deps, spec, spec.options as ScriptedOptions),
+  };
+}
+
+/**
+ * What a scripted model says that it can do: everything that only shapes text, because its text is fixed anyway.
+ * `dimensions` makes it an embedding model and nothing else.
+ */
+export function scriptedCapabilities(options: ScriptedOptions, contextLength: number): Capabilities {
+  const embeds = options.dimensions !== undefined;
+  return {
+    chat: !embeds,
+    completion: !embeds,
+    embeddings: embeds,
+    contextLength,
+    maxOutput: contextLength,
+    ...(options.dimensions === undefined
+      ? {}
+      : { embeddingDims: options.dimensions, shortenableEmbeddings: true, maxEmbedTokens: contextLength }),
+    tools: "auto",
+    parallelTools: true,
+    jsonSchema: "full",
+    grammar: true,
+    logprobs: 20,
+    echoLogprobs: true,
+    logitBias: true,
+    penalties: true,
+    seed: "exact",
+    nativeN: true,
+    prefixCache: false,
+    exactUsage: true,
+    tokenInput: options.token_input ?? false,
+    infill: false,
+    vision: false,
+  };
 }

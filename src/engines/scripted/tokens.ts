@@ -1,3 +1,6 @@
+import { createHash } from "node:crypto";
+import type { TokenLogprobInfo } from "../../domain/engine/engine.js";
+
 /**
  * Tokens of the scripted engine: one run of non-space characters with the spaces before it; a space at the end of the
  * text belongs to the last token. A text of nothing but spaces is one token, so that no character is ever lost.
@@ -89,4 +92,75 @@ export function splitTokens(text: string): readonly string[] {
 
 export function beginsWithSpace(text: string): boolean {
   return text.length > 0 && isSpace(text.charCodeAt(0));
+}
+
+/**
+ * A text as a sequence of tokens, repeated or cut to a number of them. Repetition is not written out: a script of a
+ * million tokens takes the memory of its text. Immutable but for a memo, so one script serves all requests of a model.
+ */
+export class Script {
+  /** Number of tokens. */
+  readonly length: number;
+  readonly #cycle: readonly string[];
+  /** The first token of every repetition but the first: it needs a space to be a token of its own. */
+  readonly #again: string;
+  #memo: { readonly to: number; readonly text: string } = { to: 0, text: "" };
+
+  /** `tokens` null: the text as it is. */
+  constructor(text: string, tokens: number | null) {
+    this.#cycle = splitTokens(tokens === null ? text : text.trimEnd());
+    const first = this.#cycle[0] ?? "";
+    this.#again = beginsWithSpace(first) ? first : ` ${first}`;
+    this.length = this.#cycle.length === 0 ? 0 : (tokens ?? this.#cycle.length);
+  }
+
+  /** Token `i`, from 0. */
+  token(i: number): string {
+    const at = i % this.#cycle.length;
+    return at === 0 && i > 0 ? this.#again : (this.#cycle[at] ?? "");
+  }
+
+  /** Tokens `from` (included) to `to` (excluded), joined. */
+  text(from: number, to: number): string {
+    if (to - from === 1) return this.token(from);
+    if (from === 0 && to === this.#memo.to) return this.#memo.text;
+    let text = "";
+    for (let i = from; i < to; i++) text += this.token(i);
+    if (from === 0) this.#memo = { to, text };
+    return text;
+  }
+}
+
+const said = -0.1;
+/** Chosen so that the probabilities of a position stay below 1 together: e^-0.1 + e^-4 + e^-5 + … = 0.934. */
+const firstAlternative = -4;
+
+/** The log probability that every token has, with made-up alternatives after the token itself, best first. */
+export function tokenLogprob(token: string, alternatives: number): TokenLogprobInfo {
+  const top = Array.from({ length: alternatives }, (_, i) =>
+    i === 0 ? { token, logprob: said } : { token: `${token}~${i}`, logprob: firstAlternative - (i - 1) },
+  );
+  return { token, logprob: said, top };
+}
+
+/**
+ * The unit vector of a text: the same text gives the same vector on every machine. Its first numbers are the same for
+ * every length, as in models whose vectors may be shortened.
+ */
+export function vectorOf(text: string, native: number, dimensions: number): Float32Array {
+  const next = numbersFrom(createHash("sha256").update(text).digest());
+  const numbers = Array.from({ length: native }, next).slice(0, dimensions);
+  const length = Math.sqrt(numbers.reduce((sum, number) => sum + number * number, 0));
+  return Float32Array.from(numbers, (number) => number / length);
+}
+
+/** Pseudo-random numbers from -1 to 1, never 0: xorshift32 on four bytes of the hash. */
+function numbersFrom(hash: Buffer): () => number {
+  let state = hash.readUInt32LE(0) || 1;
+  return () => {
+    state ^= state << 13;
+    state ^= state >>> 17;
+    state ^= state << 5;
+    return (state >>> 0) / 2 ** 31 - 1 || Number.EPSILON;
+  };
 }

@@ -94,6 +94,8 @@ function reasonOf(error: unknown): string {
 
 async function healthOf(link: WorkerLink, time: StoreTime): Promise<StateHealth> {
   const askedAtMs = performance.now();
+  // Nothing else may be writing, so a fault that is over would go on to be reported.
+  if (link.writeFault !== null) await link.write("probe").catch(() => {});
   const problem = await link.read("ping").then(
     () => null,
     (error: Error) => error.message,
@@ -108,5 +110,6 @@ async function healthOf(link: WorkerLink, time: StoreTime): Promise<StateHealth>
         "Set the clock; if it is right, the difference shrinks by itself.",
     );
   }
-  return { ok: problem === null, latencyMs: performance.now() - askedAtMs, durability: "every-write", warnings };
+  const latencyMs = performance.now() - askedAtMs;
+  return { ok: problem === null, latencyMs, durability: "every-write", writeFault: link.writeFault, warnings };
 }

@@ -24,6 +24,7 @@ export function openMemoryState({ clock = createSystemClock(), ...bounds }: Memo
       ok: true,
       latencyMs: 0,
       durability: "none",
+      writeFault: null,
       warnings: ["State is kept in memory and is lost at the next start. Remove state.durability: none to keep it."],
     }),
     close: async () => link.close(),

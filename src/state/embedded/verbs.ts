@@ -27,6 +27,7 @@ export function createVerbs(db: SqliteDatabase, bounds: DeliveryBounds = deliver
   const usage = createUsageRows(db);
   const live = createLiveRows(db);
   const settlements = createSettlementRows(db, { live, usage, deliveries });
+  const rewriteOne = db.prepare("UPDATE migrations SET number = number WHERE number = 1");
   const anyRow = db.prepare("SELECT number FROM migrations LIMIT 1");
   return {
     /** Run after the commit, outside of any transaction. */
@@ -58,6 +59,10 @@ export function createVerbs(db: SqliteDatabase, bounds: DeliveryBounds = deliver
       backUp: (file: string) => backUpTo(db, file),
     },
     writes: {
+      /** Changes nothing, and fails where nothing can be written. */
+      probe: () => {
+        rewriteOne.run();
+      },
       insertKey: keys.insert,
       insertFirstKey: keys.insertFirst,
       revokeKey: keys.revoke,

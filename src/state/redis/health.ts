@@ -103,11 +103,11 @@ export class RedisHealth {
       }
       const { durability, warnings, refusal } = this.#report;
       const all = refusal === null ? warnings : [`${refusal.message}: ${refusal.fix}.`, ...warnings];
-      return { ok: true, latencyMs, durability, warnings: all };
+      return { ok: true, latencyMs, durability, writeFault: null, warnings: all };
     } catch (error) {
       const latencyMs = this.#clock.monotonic() - sentAtMs;
       const problem = error instanceof Error ? error.message : String(error);
-      return { ok: false, latencyMs, durability: this.#report.durability, warnings: [problem] };
+      return { ok: false, latencyMs, durability: this.#report.durability, writeFault: null, warnings: [problem] };
     }
   }
 

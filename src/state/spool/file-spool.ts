@@ -1,27 +1,30 @@
-/**
- * Settlements that wait for the store, in files of the data folder (USE-11). Those that come while the disk syncs wait
- * together and are written with one sync. What waits is in memory too, so that replaying reads no file but after a
- * restart. Without a disk that can be written, up to 10,000 are kept in memory alone.
- */
+import { createHash } from "node:crypto";
 import { mkdir } from "node:fs/promises";
+import { join, resolve } from "node:path";
 import type { Logger } from "../../domain/call/ports.js";
 import { ServiceError } from "../../domain/call/service-error.js";
 import type { Settlement } from "../../domain/metering/ledger.js";
 import type { SettlementSpool, SpooledSettlement, SpoolPlace } from "../../domain/metering/spool.js";
-import { listSegments, Segment } from "./segment.js";
-import { fromSpoolLine, toSpoolLine } from "./spool-line.js";
+import { StateOpenError } from "../../domain/service/state.js";
+import { fromSpoolLine, listSegments, Segment, toSpoolLine } from "./segment.js";
 
-/** When a segment has this many bytes, the next one is begun, so that settled ones can be deleted. */
+/** At this size the next segment is begun, so that settled ones can be deleted. */
 const segmentBytes = 4 * 1024 * 1024;
-/** Kept in memory alone when the disk cannot be written. */
+/** Settlements that are kept in memory alone while the disk cannot be written; beyond it no request is admitted. */
 const memoryMax = 10_000;
-/** From here on the log says that the spool fills up. */
+/** Requests that were admitted before the spool was full: their settlements are still taken. */
+const admittedMax = 10_000;
+/** Settlements that are written to a disk that has recovered with one sync: while it has not, a try costs little. */
+const persistedMax = 500;
+/** From this share on the log warns that the spool is filling up. */
 const warnShare = 0.8;
 
 export interface FileSpoolOptions {
-  /** Made when it is not there. */
+  /** Created when it is missing. */
   readonly folder: string;
-  /** Settlements that may wait. */
+  /** A second place, on another disk: `close` writes what only memory has into a folder in it. Null: there is none. */
+  readonly spillDir: string | null;
+  /** Settlements that may wait; beyond it no request is admitted. */
   readonly sizeMax: number;
   readonly log: Logger;
 }
@@ -40,9 +43,15 @@ interface Waiting {
   resolve(): void;
 }
 
+/**
+ * Settlements that wait for the store, in files of the data folder (USE-11). Settlements that arrive during a sync are
+ * written together with the next one. All of them are in memory too, so only a restart reads the files. While the disk
+ * cannot be written, up to 10,000 are in memory alone (E-21).
+ */
 export class FileSpool implements SettlementSpool {
   readonly #sizeMax: number;
   readonly #folder: string;
+  readonly #spillFolder: string | null;
   readonly #log: Logger;
   /** In the order of their numbers; those before `#first` are settled. */
   #entries: Entry[] = [];
@@ -52,20 +61,26 @@ export class FileSpool implements SettlementSpool {
   #current: Segment | null = null;
   #waiting: Waiting[] = [];
   #writing: Promise<void> | null = null;
-  #inMemory = 0;
+  /** Entries that no disk has, in their order. */
+  #memoryOnly: Entry[] = [];
   #hasWarned = false;
-  #diskFault: string | null = null;
+  #fault: string | null = null;
 
-  /** Takes over what an earlier process left. Rejects when the folder cannot be read. */
+  /** Takes over what an earlier process left, in the spill folder too. Rejects when a folder cannot be read. */
   static async open(options: FileSpoolOptions): Promise<FileSpool> {
     const spool = new FileSpool(options);
     await mkdir(options.folder, { recursive: true, mode: 0o700 });
-    for (const segment of await listSegments(options.folder)) await spool.#takeOver(segment);
+    for (const segment of await listSegments(options.folder)) {
+      spool.#nextSegment = segment.number + 1;
+      await spool.#takeOver(segment);
+    }
+    await spool.#takeOverSpilled();
     return spool;
   }
 
-  private constructor({ folder, sizeMax, log }: FileSpoolOptions) {
+  private constructor({ folder, spillDir, sizeMax, log }: FileSpoolOptions) {
     this.#folder = folder;
+    this.#spillFolder = spillDir === null ? null : join(spillDir, spillName(folder));
     this.#sizeMax = sizeMax;
     this.#log = log;
   }
@@ -74,10 +89,18 @@ export class FileSpool implements SettlementSpool {
     return this.#entries.length - this.#first;
   }
 
-  /** Without a disk that can be written, only as many more as memory takes. */
+  get memoryOnly(): number {
+    return this.#memoryOnly.length;
+  }
+
+  get fault(): string | null {
+    return this.#fault;
+  }
+
+  /** While the disk cannot be written: what is on disk, and 10,000 more. */
   get sizeMax(): number {
-    if (this.#diskFault === null) return this.#sizeMax;
-    return Math.min(this.#sizeMax, this.size - this.#inMemory + memoryMax);
+    if (this.#fault === null) return this.#sizeMax;
+    return Math.min(this.#sizeMax, this.size - this.#memoryOnly.length + memoryMax);
   }
 
   get oldestAtMs(): number | null {
@@ -85,9 +108,10 @@ export class FileSpool implements SettlementSpool {
   }
 
   append(settlement: Settlement): Promise<void> {
-    if (this.size >= this.#sizeMax) return Promise.reject(isFull(`${this.#sizeMax} ends of requests wait`));
-    if (this.size >= this.sizeMax) {
-      return Promise.reject(isFull(`${memoryMax} wait in memory, because the spool cannot be written`));
+    if (this.size >= this.sizeMax + admittedMax) {
+      return Promise.reject(
+        new ServiceError("storage_unavailable", `Usage cannot be kept: ${this.size} settlements wait for the store.`),
+      );
     }
     const entry: Entry = { settlement, number: this.#nextNumber++, segment: null };
     this.#entries.push(entry);
@@ -105,39 +129,62 @@ export class FileSpool implements SettlementSpool {
 
   async release(place: SpoolPlace): Promise<void> {
     const until = Number(place);
-    // An entry that is still being written is settled, too; its segment must know before it is deleted.
-    while (this.#writing !== null) await this.#writing;
+    // An entry that is still being written is settled too; its segment must be known before the segment is deleted.
+    await this.#written();
     const settled: Segment[] = [];
     for (let entry = this.#entries[this.#first]; entry !== undefined && entry.number <= until; ) {
-      if (entry.segment === null) this.#inMemory -= 1;
-      else if (settled.at(-1) !== entry.segment) settled.push(entry.segment);
+      if (entry.segment !== null && settled.at(-1) !== entry.segment) settled.push(entry.segment);
       this.#first += 1;
       entry = this.#entries[this.#first];
     }
+    if (this.#memoryOnly.length > 0) this.#memoryOnly = this.#memoryOnly.filter(({ number }) => number > until);
     const stillUsed = this.#entries[this.#first]?.segment ?? null;
     for (const segment of settled) if (segment !== stillUsed) await this.#drop(segment);
-    this.#forgetSettled();
+    this.#dropSettled();
   }
 
-  async close(): Promise<void> {
-    while (this.#writing !== null) await this.#writing;
+  async persist(): Promise<void> {
+    await this.#written();
+    while (this.#memoryOnly.length > 0) {
+      const entries = this.#memoryOnly.slice(0, persistedMax);
+      const segment = await this.#write(linesOf(entries));
+      if (segment === null) return;
+      this.#onDisk(entries, segment);
+    }
+  }
+
+  async close(): Promise<number> {
+    await this.persist();
+    if (this.#memoryOnly.length > 0 && this.#spillFolder !== null) await this.#spill(this.#spillFolder);
     await this.#current?.close();
+    return this.#memoryOnly.length;
+  }
+
+  async #takeOverSpilled(): Promise<void> {
+    const folder = this.#spillFolder;
+    if (folder === null) return;
+    try {
+      for (const segment of await listSegments(folder)) await this.#takeOver(segment);
+    } catch (cause) {
+      const detail = cause instanceof Error ? cause.message : String(cause);
+      const message = `the spill folder cannot be read: ${detail}`;
+      throw new StateOpenError(message, "name a folder that this user can read and write in UIS_SPILL_DIR", { cause });
+    }
   }
 
   async #takeOver(segment: Segment): Promise<void> {
-    this.#nextSegment = segment.number + 1;
     const lines = await segment.readLines();
-    let broken = 0;
+    let damaged = 0;
     for (const line of lines) {
       const settlement = fromSpoolLine(line);
-      if (settlement === null) broken += 1;
+      if (settlement === null) damaged += 1;
       else this.#entries.push({ settlement, number: this.#nextNumber++, segment });
     }
-    if (broken > 0) this.#log.error({ segment: segment.number, lines: broken }, "lines of the spool cannot be read");
-    if (lines.length === broken) await segment.remove();
+    if (damaged > 0) this.#log.error({ segment: segment.number, lines: damaged }, "skipped damaged lines of the spool");
+    if (lines.length === damaged) await segment.remove();
   }
 
-  /** One batch at a time; what comes meanwhile is the next. */
+  /** One batch at a time; settlements that arrive meanwhile are the next batch. */
   #startWriting(): void {
     if (this.#writing !== null || this.#waiting.length === 0) return;
     this.#writing = this.#writeBatch(this.#waiting.splice(0)).then(() => {
@@ -146,35 +193,61 @@ export class FileSpool implements SettlementSpool {
     });
   }
 
+  async #written(): Promise<void> {
+    while (this.#writing !== null) await this.#writing;
+  }
+
   async #writeBatch(batch: readonly Waiting[]): Promise<void> {
     const segment = await this.#write(batch.map(({ line }) => line).join(""));
     for (const { entry, resolve } of batch) {
       entry.segment = segment;
-      if (segment === null) this.#inMemory += 1;
+      if (segment === null) this.#memoryOnly.push(entry);
       resolve();
     }
   }
 
-  /** The segment that has it; null when the disk cannot be written. */
+  #onDisk(entries: readonly Entry[], segment: Segment): void {
+    for (const entry of entries) entry.segment = segment;
+    const written = new Set(entries);
+    this.#memoryOnly = this.#memoryOnly.filter((entry) => !written.has(entry));
+  }
+
+  /** The segment that has the text; null when the disk cannot be written. */
   async #write(text: string): Promise<Segment | null> {
     try {
       if (this.#current !== null && this.#current.bytes >= segmentBytes) await this.#endCurrent();
       this.#current ??= new Segment(this.#folder, this.#nextSegment++);
       await this.#current.append(text);
-      this.#noteDisk(null);
+      this.#noteFault(null);
       return this.#current;
     } catch (cause) {
-      this.#noteDisk(cause instanceof Error ? cause.message : String(cause));
-      // What it has beyond the last sync is not known: the next write begins a new one.
-      await this.#endCurrent().catch(() => {});
+      this.#noteFault(cause instanceof Error ? cause.message : String(cause));
+      // What it has beyond the last sync is unknown, so the next write begins a new segment.
+      await this.#endCurrent().catch((err: unknown) => this.#log.debug({ err }, "a segment was not closed"));
       return null;
+    }
+  }
+
+  async #spill(folder: string): Promise<void> {
+    const entries = this.#memoryOnly;
+    try {
+      await mkdir(folder, { recursive: true, mode: 0o700 });
+      const last = (await listSegments(folder)).at(-1)?.number ?? 0;
+      const segment = new Segment(folder, last + 1);
+      await segment.append(linesOf(entries));
+      await segment.close();
+      this.#onDisk(entries, segment);
+      this.#log.warn({ settlements: entries.length, folder }, "wrote usage that the data folder cannot take elsewhere");
+    } catch (err) {
+      this.#log.error({ err, folder }, "the spill folder cannot be written");
     }
   }
 
   async #endCurrent(): Promise<void> {
     const ended = this.#current;
     this.#current = null;
-    await ended?.close();
+    if (ended?.bytes === 0) await ended.remove();
+    else await ended?.close();
   }
 
   async #drop(segment: Segment): Promise<void> {
@@ -182,17 +255,17 @@ export class FileSpool implements SettlementSpool {
     await segment.remove();
   }
 
-  /** The settled ones before `#first` are let go in large steps: shifting an array by one each time costs its length. */
-  #forgetSettled(): void {
+  /** In large steps: removing one entry at a time from the front costs the length of the list. */
+  #dropSettled(): void {
     if (this.#first < 1_000 && this.#first < this.#entries.length) return;
     this.#entries = this.#entries.slice(this.#first);
     this.#first = 0;
     this.#hasWarned = false;
   }
 
-  #noteDisk(fault: string | null): void {
-    if (fault === this.#diskFault) return;
-    this.#diskFault = fault;
+  #noteFault(fault: string | null): void {
+    if (fault === this.#fault) return;
+    this.#fault = fault;
     if (fault === null) this.#log.info({}, "the spool can be written again");
     else this.#log.error({ fault }, `the spool cannot be written: up to ${memoryMax} settlements are kept in memory`);
   }
@@ -200,13 +273,15 @@ export class FileSpool implements SettlementSpool {
   #warnWhenFilling(): void {
     if (this.#hasWarned || this.size < warnShare * this.sizeMax) return;
     this.#hasWarned = true;
-    this.#log.warn(
-      { waiting: this.size, max: this.sizeMax },
-      "the spool is filling up: the store has been away for long",
-    );
+    this.#log.warn({ waiting: this.size, max: this.sizeMax }, "the spool is filling up: the store takes no usage");
   }
 }
 
-function isFull(why: string): ServiceError {
-  return new ServiceError("storage_unavailable", `The end of the request cannot be kept: ${why}.`);
+function linesOf(entries: readonly Entry[]): string {
+  return entries.map(({ settlement }) => toSpoolLine(settlement)).join("");
+}
+
+/** Services that share a spill folder keep apart by the path of their data. */
+function spillName(folder: string): string {
+  return createHash("sha256").update(resolve(folder)).digest("hex").slice(0, 16);
 }

@@ -77,13 +77,18 @@ export const metricTable = {
     labels: [],
     help: "Requests whose usage was neither stored nor spooled; must stay 0.",
   },
-  uis_usage_spool_size: { type: "gauge", labels: [], help: "Settlements that wait on disk for the store." },
+  uis_usage_spool_size: { type: "gauge", labels: [], help: "Settlements that wait for the store." },
+  uis_usage_memory_only: {
+    type: "gauge",
+    labels: [],
+    help: "Of those, settlements that no disk could take: a crash loses them; must stay 0.",
+  },
   uis_usage_spool_oldest_seconds: {
     type: "gauge",
     labels: [],
     help: "Age of the oldest settlement that waits for the store; 0 when none waits.",
   },
-  uis_store_up: { type: "gauge", labels: [], help: "1 when the store answers." },
+  uis_store_up: { type: "gauge", labels: [], help: "1 when the store answers and can be written." },
   uis_limits_degraded: {
     type: "gauge",
     labels: [],

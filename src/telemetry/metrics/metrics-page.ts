@@ -19,7 +19,7 @@ export interface ModelState {
 export interface MetricSources {
   readonly models: () => readonly ModelState[];
   /** Settlements that wait for the store. */
-  readonly spooled: () => { readonly size: number; readonly oldestAtMs: number | null };
+  readonly spooled: () => { readonly size: number; readonly memoryOnly: number; readonly oldestAtMs: number | null };
   readonly isStoreUp: () => Promise<boolean>;
   readonly areLimitsDegraded: () => boolean;
   readonly auditRecordsLost: () => number;
@@ -66,6 +66,7 @@ function stateSamples(calls: CallMetrics, sources: MetricSources) {
     uis_requests_waiting: byModel(({ waiting }) => waiting),
     uis_engine_restarts_total: byModel(({ engineRestarts }) => engineRestarts),
     uis_usage_spool_size: () => single(spooled().size),
+    uis_usage_memory_only: () => single(spooled().memoryOnly),
     uis_usage_spool_oldest_seconds: () => single(ageSeconds(spooled().oldestAtMs, now())),
     uis_store_up: async () => single(Number(await isStoreUp())),
     uis_limits_degraded: () => single(Number(areLimitsDegraded())),

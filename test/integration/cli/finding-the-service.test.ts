@@ -1,8 +1,12 @@
 import { once } from "node:events";
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { createServer as createHttpServer, type RequestListener } from "node:http";
 import { type AddressInfo, createServer, type Server } from "node:net";
-import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, afterEach, beforeAll, describe, expect, it, onTestFinished } from "vitest";
 import { uis } from "../../support/cli-run.js";
+import { writeTinyGguf } from "../../support/model-files/tiny-gguf.js";
 import { type RunningService, startService } from "../../support/start-service.js";
 
 let service: RunningService;
@@ -52,6 +56,54 @@ describe("a command that asks a service", () => {
       [["keys", "list", "--data-dir", service.dataDir], { UIS_URL: service.http, UIS_DATA_DIR: "/nowhere" }],
     ] as const) {
       expect(await uis(words, { env, cwd: "/" })).toMatchObject({ code: 0, stderr: "" });
+    }
+  });
+
+  it("finds the service by --url, by the service.json of its data folder and by its configuration, on any port", async () => {
+    const { port } = new URL(service.http);
+    const config = join(service.dataDir, "..", "ports.yaml");
+    await writeFile(config, `server: { port: ${port} }\n`);
+    const token = { UIS_ADMIN_TOKEN: service.adminToken };
+    for (const [words, env] of [
+      [["keys", "list", "--url", service.http], { UIS_DATA_DIR: service.dataDir, UIS_URL: "http://127.0.0.1:1" }],
+      [["keys", "list"], { UIS_DATA_DIR: service.dataDir }],
+      [["keys", "list", "--config", config, "--data-dir", "/nowhere"], token],
+      [["models", "list"], { UIS_DATA_DIR: service.dataDir }],
+    ] as const) {
+      expect(await uis(words, { env, cwd: "/" })).toMatchObject({ code: 0, stderr: "" });
+    }
+  });
+
+  it("removes no model below a running service that has not begun to answer or answers no more", async () => {
+    const dataDir = await mkdtemp(join(tmpdir(), "uis-busy-"));
+    onTestFinished(() => rm(dataDir, { recursive: true, force: true }));
+    const file = join(dataDir, "mine.gguf");
+    await writeTinyGguf(file);
+    const env = { UIS_DATA_DIR: dataDir, UIS_SERVER_PORT: "1" };
+    expect(await uis(["models", "import", file, "--id", "mine"], { env })).toMatchObject({ code: 0 });
+    const at = { url: "http://127.0.0.1:1", grpc: "127.0.0.1:1", ops: "http://127.0.0.1:1", pid: process.pid };
+    await writeFile(join(dataDir, "service.json"), JSON.stringify(at));
+    expect(await uis(["models", "rm", "mine"], { env })).toMatchObject({
+      code: 1,
+      stderr: expect.stringContaining(`process ${process.pid} runs on this data folder but does not answer`),
+    });
+    // A process that was killed leaves its file behind.
+    await writeFile(join(dataDir, "service.json"), JSON.stringify({ ...at, pid: 2 ** 22 + 1 }));
+    expect(await uis(["models", "rm", "mine"], { env })).toMatchObject({ code: 0 });
+  });
+
+  it("exits 2 for an empty --account, as of a variable that is not set, and asks nothing", async () => {
+    const env = { UIS_URL: service.http, UIS_DATA_DIR: service.dataDir };
+    for (const words of [
+      ["keys", "create", "--name", "a", "--scope", "read"],
+      ["keys", "list"],
+      ["thresholds", "add", "--metric", "tokens", "--period", "day", "--limit", "1"],
+      ["thresholds", "list"],
+      ["usage"],
+      ["webhooks", "list"],
+    ]) {
+      const { code, stdout, stderr } = await uis([...words, "--account", ""], { env });
+      expect([code, stdout, stderr]).toEqual([2, "", expect.stringContaining("It must not be empty")]);
     }
   });
 

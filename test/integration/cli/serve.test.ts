@@ -90,7 +90,7 @@ describe("uis serve --json", () => {
     expect(models.status).toBe(200);
     expect((await fetch(`${line.ops}/ready`)).status).toBe(200);
     expect((await stat(join(cwd, "data"))).mode & 0o777).toBe(0o700);
-    expect(await readdir(line.data_dir)).toEqual(["admin.token", "models"]);
+    expect(await readdir(line.data_dir)).toEqual(["admin.token", "models", "service.json"]);
 
     service.child.kill("SIGTERM");
     expect(await service.exited).toBe(0);
@@ -121,6 +121,7 @@ describe("the default catalog on a Redis that answers late", () => {
     expect(await uis(["models", "import", file, "--id", "mine", "--data-dir", dataDir])).toMatchObject({ code: 0 });
     const env = {
       UIS_STATE_DURABILITY: "every-write",
+      UIS_LIMITS_QUEUE_WAIT: "100ms",
       REDIS_URL: link.url,
       UIS_MASTER_KEY: Buffer.alloc(32, 7).toString("base64"),
     };
@@ -320,6 +321,30 @@ it("SIGHUP swaps models, names what waits for a restart, and keeps what runs whe
   service.child.kill("SIGHUP");
   await expect.poll(() => service.stderr()).toContain("the configuration was not reloaded");
   expect(await models()).toEqual(["other"]);
+});
+
+it("SIGHUP loads only the models that changed: an unchanged one keeps what it holds in memory", async () => {
+  const file = join(cwd, "uis.yaml");
+  // A fresh load of this model would fail its first call again.
+  const stays =
+    '{ id: stays, engine: scripted, scripted: { text: "a b", fail: { after_tokens: 0, code: internal_error, times: 1 } } }';
+  await writeFile(file, `models: [${stays}]\n`);
+  const service = serve({ env: { UIS_BOOTSTRAP_API_KEY: "an-own-key-of-mine" } });
+  const { api } = await service.ready;
+  const ask = async (model: string): Promise<number> => {
+    const response = await fetch(`${api}/chat/completions`, {
+      method: "POST",
+      headers: { authorization: "Bearer an-own-key-of-mine", "content-type": "application/json" },
+      body: JSON.stringify({ model, messages: [{ role: "user", content: "x" }] }),
+    });
+    await response.text();
+    return response.status;
+  };
+  expect([await ask("stays"), await ask("stays")]).toEqual([500, 200]);
+  await writeFile(file, `models: [${stays}, { id: added, engine: scripted }]\n`);
+  service.child.kill("SIGHUP");
+  await expect.poll(() => ask("added")).toBe(200);
+  expect(await ask("stays")).toBe(200);
 });
 
 /** Asks a model by each door for `n` answers to a text of so many characters; gives the code of each door's error, or "ok". */

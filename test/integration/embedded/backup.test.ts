@@ -7,10 +7,9 @@ import { openEmbeddedState } from "../../../src/state/embedded/embedded-state.js
 import { restoreEmbeddedState } from "../../../src/state/embedded/restore.js";
 import { openSqlite } from "../../../src/state/embedded/sqlite-binding.js";
 import { keyRecord, listKeys } from "../../suites/api-key-records.js";
+import { silentLog } from "../../support/silent-log.js";
 import { StateChild } from "./child-process.js";
-import { settlement, usedThisMonth } from "./ledger-requests.js";
-
-const log = { debug() {}, info() {}, warn() {}, error() {} };
+import { numberedSettlement, usedThisMonth } from "./ledger-requests.js";
 
 let root: string;
 let dataDir: string;
@@ -22,13 +21,13 @@ beforeEach(async () => {
 });
 afterEach(() => rm(root, { recursive: true }));
 
-const open = () => openEmbeddedState({ dataDir, log });
+const open = () => openEmbeddedState({ dataDir, log: silentLog });
 
 /** A backup with key 1 and one request, of a state that has gone on to key 2. */
 async function backUpAndGoOn(): Promise<void> {
   const state = await open();
   await state.keys.insert(keyRecord(1));
-  await state.ledger.settle(settlement(1));
+  await state.ledger.settle(numberedSettlement(1));
   if (state.backup === null) throw new Error("the embedded state has backups");
   await state.backup(file);
   await state.keys.insert(keyRecord(2));
@@ -45,7 +44,9 @@ async function keyIds(): Promise<string[]> {
 describe("backups of the embedded state", () => {
   it("a copy taken while requests are settled is whole, and restores what it held (USE-20)", async () => {
     const state = await open();
-    const settled = Promise.all(Array.from({ length: 2_000 }, (_, number) => state.ledger.settle(settlement(number))));
+    const settled = Promise.all(
+      Array.from({ length: 2_000 }, (_, number) => state.ledger.settle(numberedSettlement(number))),
+    );
     await state.backup?.(file);
     await settled;
     await state.close();
@@ -58,7 +59,7 @@ describe("backups of the embedded state", () => {
     const { requests } = await usedThisMonth(restored);
     expect(rows.reduce((sum, row) => sum + row.requests, 0n)).toBe(requests);
     // Nobody is counted twice by settling all of them again.
-    await Promise.all(Array.from({ length: 2_000 }, (_, number) => restored.ledger.settle(settlement(number))));
+    await Promise.all(Array.from({ length: 2_000 }, (_, number) => restored.ledger.settle(numberedSettlement(number))));
     expect(await usedThisMonth(restored)).toMatchObject({ requests: 2_000n });
     await restored.close();
   });

@@ -4,9 +4,9 @@ import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { periodAt } from "../../../src/domain/events/threshold.js";
 import { openEmbeddedState } from "../../../src/state/embedded/embedded-state.js";
-import { admission, settlement } from "./ledger-requests.js";
+import { silentLog } from "../../support/silent-log.js";
+import { numberedAdmission, numberedSettlement } from "./ledger-requests.js";
 
-const log = { debug() {}, info() {}, warn() {}, error() {} };
 const hourMs = 3_600_000;
 const noonMs = Date.UTC(2026, 2, 31, 12);
 
@@ -24,7 +24,7 @@ function machine(wallMs: number) {
     monotonic: () => time.passedMs,
     after: () => () => {},
   };
-  return { time, open: () => openEmbeddedState({ dataDir: join(root, "data"), log, clock }) };
+  return { time, open: () => openEmbeddedState({ dataDir: join(root, "data"), log: silentLog, clock }) };
 }
 
 const owner = { kind: "account", id: "acme" } as const;
@@ -34,13 +34,13 @@ describe("the embedded state on a machine whose clock is set", () => {
   it.each([-hourMs, hourMs])("by %i ms, limits neither open early nor stay closed longer (REL-20)", async (jumpMs) => {
     const { time, open } = machine(noonMs);
     const state = await open();
-    expect(await state.ledger.admit(admission(1, { scopes: onePerMinute }))).toMatchObject({ admitted: true });
+    expect(await state.ledger.admit(numberedAdmission(1, { scopes: onePerMinute }))).toMatchObject({ admitted: true });
     time.jumpMs = jumpMs;
-    expect(await state.ledger.admit(admission(2, { scopes: onePerMinute }))).toMatchObject({ admitted: false });
+    expect(await state.ledger.admit(numberedAdmission(2, { scopes: onePerMinute }))).toMatchObject({ admitted: false });
     expect(await state.ledger.sweepLost(10, 60_000)).toEqual([]);
     time.passedMs += 65_000;
-    expect(await state.ledger.admit(admission(3, { scopes: onePerMinute }))).toMatchObject({ admitted: true });
-    expect(await state.ledger.sweepLost(10, 60_000)).toMatchObject([{ requestId: admission(1).requestId }]);
+    expect(await state.ledger.admit(numberedAdmission(3, { scopes: onePerMinute }))).toMatchObject({ admitted: true });
+    expect(await state.ledger.sweepLost(10, 60_000)).toMatchObject([{ requestId: numberedAdmission(1).requestId }]);
     await state.close();
   });
 
@@ -48,14 +48,14 @@ describe("the embedded state on a machine whose clock is set", () => {
     const beforeMidnightMs = Date.UTC(2026, 2, 31, 23, 59);
     const { time, open } = machine(beforeMidnightMs);
     const first = await open();
-    await first.ledger.settle(settlement(1));
+    await first.ledger.settle(numberedSettlement(1));
     time.passedMs += 120_000;
-    await first.ledger.settle(settlement(2));
+    await first.ledger.settle(numberedSettlement(2));
     time.jumpMs = -hourMs;
-    await first.ledger.settle(settlement(3));
+    await first.ledger.settle(numberedSettlement(3));
     await first.close();
     const second = await open();
-    await second.ledger.settle(settlement(4));
+    await second.ledger.settle(numberedSettlement(4));
     const account = { kind: "account", id: "acme" } as const;
     const requestsOf = async (kind: "day" | "month", atMs: number) =>
       (await second.usage.used("acme", account, periodAt(kind, atMs))).requests;
@@ -66,11 +66,11 @@ describe("the embedded state on a machine whose clock is set", () => {
     await second.close();
   });
 
-  it("a settlement cannot end in the future, and one that waited counts in its own day", async () => {
+  it("a numberedSettlement cannot end in the future, and one that waited counts in its own day", async () => {
     const { open } = machine(noonMs);
     const state = await open();
-    await state.ledger.settle(settlement(1, { endedAtMs: noonMs + 24 * hourMs }));
-    await state.ledger.settle(settlement(2, { endedAtMs: noonMs - 24 * hourMs }));
+    await state.ledger.settle(numberedSettlement(1, { endedAtMs: noonMs + 24 * hourMs }));
+    await state.ledger.settle(numberedSettlement(2, { endedAtMs: noonMs - 24 * hourMs }));
     const rows = await state.usage.rows({ account: "acme", width: "day", fromMs: 0, toMs: noonMs * 2 });
     const days = [noonMs - 24 * hourMs, noonMs].map((atMs) => periodAt("day", atMs).startMs);
     expect(rows.map(({ startMs, requests }) => [startMs, requests])).toEqual(days.map((startMs) => [startMs, 1n]));

@@ -4,10 +4,9 @@ import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { openEmbeddedState } from "../../../src/state/embedded/embedded-state.js";
 import { keyRecord, listKeys } from "../../suites/api-key-records.js";
+import { silentLog } from "../../support/silent-log.js";
 import { rounds } from "../../support/tier.js";
 import { StateChild } from "./child-process.js";
-
-const log = { debug() {}, info() {}, warn() {}, error() {} };
 
 let dataDir: string;
 beforeEach(async () => {
@@ -37,7 +36,7 @@ describe("embedded state under kill -9", () => {
     }
     expect(acknowledged.length).toBeGreaterThan(count);
 
-    const state = await openEmbeddedState({ dataDir, log });
+    const state = await openEmbeddedState({ dataDir, log: silentLog });
     const found: number[] = [];
     for (const record of await listKeys(state.keys, {}, 1_000)) {
       const number = Number(record.id.slice("key_".length));
@@ -52,14 +51,14 @@ describe("embedded state under kill -9", () => {
   });
 
   it("loses nothing of what waits when it is closed", async () => {
-    const state = await openEmbeddedState({ dataDir, log });
+    const state = await openEmbeddedState({ dataDir, log: silentLog });
     const numbers = Array.from({ length: 3_000 }, (_, position) => position);
     const inserts = Promise.all(numbers.map((number) => state.keys.insert(keyRecord(number))));
     await state.close();
     await inserts;
     await expect(state.keys.insert(keyRecord(9_999))).rejects.toMatchObject({ code: "storage_unavailable" });
 
-    const again = await openEmbeddedState({ dataDir, log });
+    const again = await openEmbeddedState({ dataDir, log: silentLog });
     const records = await listKeys(again.keys, {}, 1_000);
     await again.close();
     expect(records).toHaveLength(numbers.length);

@@ -11,10 +11,10 @@ import type { Claim } from "../../../src/domain/webhooks/delivery-queue.js";
 import { openEmbeddedState } from "../../../src/state/embedded/embedded-state.js";
 import { attemptResult, event, succeeded } from "../../suites/delivery-records.js";
 import { FakeClock } from "../../support/fake-clock.js";
+import { silentLog } from "../../support/silent-log.js";
 import { rounds } from "../../support/tier.js";
 import type { FromDeliveryChild } from "./delivery-child.js";
 
-const log = { debug() {}, info() {}, warn() {}, error() {} };
 /** Longer than it takes to look at what a killed child has left. */
 const leaseMs = 120_000;
 
@@ -80,7 +80,7 @@ describe("deliveries of the embedded state under kill -9", () => {
       const left = await workAndKill(round * 1_000_000, 9 + Math.floor(Math.random() * 40));
       const unfinished = left.claims.filter(({ deliveryId: id }) => !left.finished.has(id));
       const clock = new FakeClock(Date.now());
-      const state = await openEmbeddedState({ dataDir, log, clock });
+      const state = await openEmbeddedState({ dataDir, log: silentLog, clock });
       const stateOf = async (id: string) => (await state.deliveries.find(id))?.state;
 
       // None of those that the killed worker held is given away before its lease runs out.

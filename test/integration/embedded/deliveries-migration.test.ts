@@ -8,8 +8,8 @@ import { openEmbeddedState } from "../../../src/state/embedded/embedded-state.js
 import { migrate } from "../../../src/state/embedded/migrations.js";
 import { openSqlite, type SqliteDatabase } from "../../../src/state/embedded/sqlite-binding.js";
 import { anyDelivery } from "../../suites/delivery-records.js";
+import { silentLog } from "../../support/silent-log.js";
 
-const log = { debug() {}, info() {}, warn() {}, error() {} };
 /** The last step before deliveries could be sent. */
 const stepBefore = 2;
 
@@ -48,7 +48,7 @@ describe("a file of the version that wrote deliveries and sent none", () => {
       addEndpoint(db, "we_1", "enabled");
       addEndpoint(db, "we_2", "disabled");
     });
-    const state = await openEmbeddedState({ dataDir, log });
+    const state = await openEmbeddedState({ dataDir, log: silentLog });
     const common = { account: "acme", description: "naïve 日本", events: ["request.completed"], maxInFlight: 8 };
     const times = { createdAtMs: 1_000, updatedAtMs: 2_000 };
     const kept = (id: string, changes: object) => ({
@@ -71,7 +71,7 @@ describe("a file of the version that wrote deliveries and sent none", () => {
       addDelivery(db, 4, "we_2");
       addDelivery(db, 5, "we_gone");
     });
-    const state = await openEmbeddedState({ dataDir, log });
+    const state = await openEmbeddedState({ dataDir, log: silentLog });
     expect(await state.deliveries.backlog()).toMatchObject([
       { endpointId: "we_1", open: 3, oldestDueAtMs: 1_001 },
       { endpointId: "we_2", open: 1 },

@@ -17,8 +17,8 @@ import {
   retryIn,
   succeeded,
 } from "../../suites/delivery-records.js";
-import { endpoint } from "../../suites/ledger-records.js";
 import { seededPick } from "../../support/random-numbers.js";
+import { endpoint } from "../../support/records.js";
 
 const many = 100_000;
 const nowMs = 1_000_000_000;

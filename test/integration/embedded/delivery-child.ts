@@ -8,8 +8,9 @@ import process from "node:process";
 import type { Claim } from "../../../src/domain/webhooks/delivery-queue.js";
 import { openEmbeddedState } from "../../../src/state/embedded/embedded-state.js";
 import { attemptResult, event } from "../../suites/delivery-records.js";
-import { endpoint } from "../../suites/ledger-records.js";
-import { settlement } from "./ledger-requests.js";
+import { endpoint } from "../../support/records.js";
+import { silentLog } from "../../support/silent-log.js";
+import { numberedSettlement } from "./ledger-requests.js";
 
 export type FromDeliveryChild =
   | { readonly kind: "made"; readonly numbers: readonly number[] }
@@ -20,15 +21,14 @@ export type FromDeliveryChild =
 const say = (message: FromDeliveryChild): Promise<void> =>
   new Promise((resolve) => process.send?.(message, undefined, {}, () => resolve()));
 
-const log = { debug() {}, info() {}, warn() {}, error() {} };
-const { deliveries, endpoints, ledger } = await openEmbeddedState({ dataDir: String(process.argv[2]), log });
+const { deliveries, endpoints, ledger } = await openEmbeddedState({ dataDir: String(process.argv[2]), log: silentLog });
 const from = Number(process.argv[3]);
 const leaseMs = Number(process.argv[4]);
 if (!endpoints.mayHaveAny("acme")) await endpoints.insert(endpoint("we_1", { account: "acme", maxInFlight: 64 }), 1);
 
 for (let round = 0; ; round++) {
   const numbers = Array.from({ length: 20 }, (_, position) => from + round * 20 + position);
-  await Promise.all(numbers.map((number) => ledger.settle(settlement(number, { event: event(number) }))));
+  await Promise.all(numbers.map((number) => ledger.settle(numberedSettlement(number, { event: event(number) }))));
   await say({ kind: "made", numbers });
   const { claims } = await deliveries.claim({ max: 64, leaseMs });
   await say({ kind: "claimed", claims });

@@ -6,9 +6,9 @@ import type { SessionRecord } from "../../../src/domain/access/sessions.js";
 import type { State } from "../../../src/domain/service/state.js";
 import { openEmbeddedState } from "../../../src/state/embedded/embedded-state.js";
 import { FakeClock } from "../../support/fake-clock.js";
-import { settlement } from "./ledger-requests.js";
+import { silentLog } from "../../support/silent-log.js";
+import { numberedSettlement } from "./ledger-requests.js";
 
-const log = { debug() {}, info() {}, warn() {}, error() {} };
 const hourMs = 3_600_000;
 const dayMs = 24 * hourMs;
 
@@ -18,7 +18,7 @@ let state: State;
 beforeEach(async () => {
   dataDir = await mkdtemp(join(tmpdir(), "uis-purge-"));
   clock = new FakeClock();
-  state = await openEmbeddedState({ dataDir, log, clock });
+  state = await openEmbeddedState({ dataDir, log: silentLog, clock });
 });
 afterEach(async () => {
   await state.close();
@@ -38,7 +38,7 @@ async function purgeAll(max: number): Promise<number> {
 
 describe("what the embedded state no longer keeps", () => {
   it("hours after 90 days, days after 2 years (USE-15)", async () => {
-    await state.ledger.settle(settlement(1));
+    await state.ledger.settle(numberedSettlement(1));
     clock.advance(90 * dayMs);
     await purgeAll(100);
     expect([await rowsOf("hour"), await rowsOf("day")]).toEqual([1, 1]);
@@ -54,9 +54,9 @@ describe("what the embedded state no longer keeps", () => {
   });
 
   it("removes at most as many rows a call as it is asked to", async () => {
-    for (let number = 0; number < 25; number++) await state.ledger.settle(settlement(number));
+    for (let number = 0; number < 25; number++) await state.ledger.settle(numberedSettlement(number));
     clock.advance(dayMs + 1);
-    await state.ledger.settle(settlement(100));
+    await state.ledger.settle(numberedSettlement(100));
     expect(await state.purge(10)).toBe(10);
     expect(await state.purge(10)).toBe(10);
     expect(await state.purge(10)).toBe(5);
@@ -64,17 +64,17 @@ describe("what the embedded state no longer keeps", () => {
   });
 
   it("knows a settled request for 24 hours, and the time of the newest for ever", async () => {
-    await state.ledger.settle(settlement(1));
+    await state.ledger.settle(numberedSettlement(1));
     clock.advance(dayMs);
     await purgeAll(10);
-    expect(await state.ledger.settle(settlement(1))).toMatchObject({ duplicate: true });
+    expect(await state.ledger.settle(numberedSettlement(1))).toMatchObject({ duplicate: true });
     clock.advance(10 * dayMs);
     await purgeAll(10);
     const nowMs = state.now();
-    await state.ledger.settle(settlement(2));
+    await state.ledger.settle(numberedSettlement(2));
     await state.close();
     clock = new FakeClock(nowMs - 5 * dayMs);
-    state = await openEmbeddedState({ dataDir, log, clock });
+    state = await openEmbeddedState({ dataDir, log: silentLog, clock });
     expect(state.now()).toBeGreaterThanOrEqual(nowMs);
   });
 

@@ -6,12 +6,18 @@ import type { LostRequest } from "../../../src/domain/metering/ledger.js";
 import type { State } from "../../../src/domain/service/state.js";
 import { openEmbeddedState } from "../../../src/state/embedded/embedded-state.js";
 import { PowerCut } from "../../support/power-cut.js";
+import { silentLog } from "../../support/silent-log.js";
 import { rounds } from "../../support/tier.js";
 import { type ChildOptions, StateChild } from "./child-process.js";
-import { admission, promptTokensOf, requestIdOf, settlement, usedThisMonth } from "./ledger-requests.js";
+import {
+  numberedAdmission,
+  numberedSettlement,
+  promptTokensOf,
+  requestIdOf,
+  usedThisMonth,
+} from "./ledger-requests.js";
 import { needsProgram } from "./programs.js";
 
-const log = { debug() {}, info() {}, warn() {}, error() {} };
 const roundStep = 1_000_000;
 /** Requests of each round that are never settled by the process that admitted them. */
 const leftRunning = 5;
@@ -26,7 +32,7 @@ afterEach(() => rm(root, { recursive: true }));
 
 /**
  * A process that leaves some requests running, settles others without end and is killed after so many answers. Returns
- * the numbers of those whose settlement was acknowledged.
+ * the numbers of those whose numberedSettlement was acknowledged.
  */
 async function serveAndKill(from: number, answers: number, options?: ChildOptions): Promise<number[]> {
   const child = new StateChild(dataDir, options);
@@ -53,7 +59,7 @@ async function sweepAll(state: State): Promise<LostRequest[]> {
 
 /** Settles each number again; those that counted now, because they had not been kept. */
 async function settleAgain(state: State, numbers: readonly number[]): Promise<number[]> {
-  const outcomes = await Promise.all(numbers.map((number) => state.ledger.settle(settlement(number))));
+  const outcomes = await Promise.all(numbers.map((number) => state.ledger.settle(numberedSettlement(number))));
   return numbers.filter((_, position) => outcomes[position]?.duplicate === false);
 }
 
@@ -65,7 +71,7 @@ describe("settlements of the embedded state under kill -9", () => {
     for (let round = 1; round <= rounds(50); round++) {
       const from = round * roundStep;
       const acknowledged = await serveAndKill(from, 1 + Math.floor(Math.random() * 1_000));
-      const state = await openEmbeddedState({ dataDir, log });
+      const state = await openEmbeddedState({ dataDir, log: silentLog });
       const lost = (await sweepAll(state)).map(({ requestId }) => Number.parseInt(requestId.slice("req_".length), 16));
       const leftBehind = Array.from({ length: leftRunning }, (_, position) => from + position);
       expect(leftBehind.filter((number) => !lost.includes(number))).toEqual([]);
@@ -93,21 +99,21 @@ describe("settlements of the embedded state under kill -9", () => {
     const owner = { kind: "account", id: "acme" } as const;
     const limits = { requestsPerMinute: 1, tokensPerMinute: null, concurrency: null };
     const limited = { scopes: [{ owner, limits }] };
-    const first = await openEmbeddedState({ dataDir, log });
-    expect(await first.ledger.admit(admission(1, limited))).toMatchObject({ admitted: true });
-    expect(await first.ledger.admit(admission(2, limited))).toMatchObject({ admitted: false });
+    const first = await openEmbeddedState({ dataDir, log: silentLog });
+    expect(await first.ledger.admit(numberedAdmission(1, limited))).toMatchObject({ admitted: true });
+    expect(await first.ledger.admit(numberedAdmission(2, limited))).toMatchObject({ admitted: false });
     await first.close();
-    const second = await openEmbeddedState({ dataDir, log });
-    expect(await second.ledger.admit(admission(2, limited))).toMatchObject({ admitted: true });
+    const second = await openEmbeddedState({ dataDir, log: silentLog });
+    expect(await second.ledger.admit(numberedAdmission(2, limited))).toMatchObject({ admitted: true });
     await second.close();
   });
 
   it("a request that was lost carries what was last told of it", async () => {
-    const first = await openEmbeddedState({ dataDir, log });
-    await first.ledger.admit(admission(1));
+    const first = await openEmbeddedState({ dataDir, log: silentLog });
+    await first.ledger.admit(numberedAdmission(1));
     await first.ledger.renew([{ requestId: requestIdOf(1), account: "acme", promptTokens: 9, completionTokens: 4 }], 1);
     await first.close();
-    const second = await openEmbeddedState({ dataDir, log });
+    const second = await openEmbeddedState({ dataDir, log: silentLog });
     const lost = await second.ledger.sweepLost(10, 60_000);
     expect(lost).toMatchObject([
       { requestId: requestIdOf(1), account: "acme", model: "org/model", promptTokens: 9, completionTokens: 4 },
@@ -127,7 +133,7 @@ describe("settlements of the embedded state under a power cut", () => {
       const answers = 1 + Math.floor(Math.random() * 1_000);
       const acknowledged = await serveAndKill(round * roundStep, answers, { env: await power.environment(dataDir) });
       await power.cut(dataDir);
-      const state = await openEmbeddedState({ dataDir, log });
+      const state = await openEmbeddedState({ dataDir, log: silentLog });
       expect(await settleAgain(state, acknowledged)).toEqual([]);
       for (const number of acknowledged) seen.add(number);
       const used = await usedThisMonth(state);

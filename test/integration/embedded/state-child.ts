@@ -8,11 +8,12 @@ import { ServiceError } from "../../../src/domain/call/service-error.js";
 import { StateOpenError } from "../../../src/domain/service/state.js";
 import { openEmbeddedState } from "../../../src/state/embedded/embedded-state.js";
 import { keyRecord } from "../../suites/api-key-records.js";
-import { admission, settlement, usedThisMonth } from "./ledger-requests.js";
+import { silentLog } from "../../support/silent-log.js";
+import { numberedAdmission, numberedSettlement, usedThisMonth } from "./ledger-requests.js";
 
 export type ToChild =
   | { readonly kind: "insert" | "find" | "admit" | "settle" | "used"; readonly number: number }
-  /** Keys, or requests from their admission to their settlement, in 16 lanes. */
+  /** Keys, or requests from their numberedAdmission to their numberedSettlement, in 16 lanes. */
   | { readonly kind: "flood" | "serve"; readonly from: number }
   /** So many requests one after the other; each is written to the standard output when it is asked for and when it is settled. */
   | { readonly kind: "tell"; readonly count: number };
@@ -38,19 +39,18 @@ async function saidBy(attempt: Promise<unknown>): Promise<string> {
 process.umask(0);
 
 try {
-  const log = { debug() {}, info() {}, warn() {}, error() {} };
-  const state = await openEmbeddedState({ dataDir: String(process.argv[2]), log });
+  const state = await openEmbeddedState({ dataDir: String(process.argv[2]), log: silentLog });
   const { keys, ledger } = state;
   const verbs = {
     insert: (number: number) => keys.insert(keyRecord(number)),
     find: (number: number) => keys.findByHash(keyRecord(number).hash),
-    admit: async (number: number) => ledger.admit(admission(number)),
-    settle: async (number: number) => ledger.settle(settlement(number)),
+    admit: async (number: number) => ledger.admit(numberedAdmission(number)),
+    settle: async (number: number) => ledger.settle(numberedSettlement(number)),
     /** Done when that many requests are counted. */
     used: async (number: number) => ((await usedThisMonth(state)).requests === BigInt(number) ? true : null),
     serve: async (number: number) => {
-      await ledger.admit(admission(number));
-      await ledger.settle(settlement(number));
+      await ledger.admit(numberedAdmission(number));
+      await ledger.settle(numberedSettlement(number));
     },
   };
   const answer = async (number: number, attempt: Promise<unknown>): Promise<void> =>

@@ -1,7 +1,7 @@
 import { request } from "node:http";
 import { afterEach, describe, expect, it } from "vitest";
 import { createOpsDoor, type OpsDoor } from "../../../src/transports/ops/ops-door.js";
-import { silentLog } from "../../support/core-harness.js";
+import { silentLog } from "../../support/silent-log.js";
 
 let door: OpsDoor | null = null;
 

@@ -1,8 +1,8 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import type { State } from "../../../src/domain/service/state.js";
 import { event } from "../../suites/delivery-records.js";
-import { settlement } from "../../suites/ledger-records.js";
 import { fillDeliveries, fillKeys, type MadeDelivery, receivers } from "../../support/long-lists.js";
+import { settlement } from "../../support/records.js";
 import { startRedis } from "../../support/redis/start-redis.js";
 import { ServiceClient } from "../../support/service-client.js";
 import { type RunningService, startService } from "../../support/start-service.js";

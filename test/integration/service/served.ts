@@ -44,11 +44,15 @@ export class Served {
     return { code, line: stderr().trim().split("\n").at(-1) ?? "" };
   }
 
-  async remove(): Promise<void> {
+  async stopAll(): Promise<void> {
     for (const { child, exited } of this.#started.splice(0)) {
       child.kill("SIGKILL");
       await exited;
     }
+  }
+
+  async remove(): Promise<void> {
+    await this.stopAll();
     await rm(this.folder, { recursive: true, force: true });
   }
 }

@@ -1,9 +1,19 @@
 import { mkdir } from "node:fs/promises";
+import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { eventually } from "../../support/eventually.js";
-import { fillDisk, needsOwnMounts, onOwnDisk, withReadOnly } from "../../support/own-disk.js";
+import {
+  fillDisk,
+  type LastingDisk,
+  lastingDisk,
+  needsOwnMounts,
+  onOwnDisk,
+  withReadOnly,
+} from "../../support/own-disk.js";
 import { type ClientAnswer, ServiceClient } from "../../support/service-client.js";
 import { Served } from "./served.js";
+
+type Serving = ReturnType<Served["start"]>;
 
 let served: Served;
 beforeEach(async () => {
@@ -87,5 +97,70 @@ describe("a data folder that can be read and not be written", () => {
     expect(folder).toEqual({ code: 2, line: expect.stringMatching(/data folder .*read-only.*--data-dir/i) });
     const file = await served.refused({ models }, { env, under: (c) => withReadOnly(`${served.dataDir}/uis.db`, c) });
     expect(file).toEqual({ code: 2, line: expect.stringMatching(/uis\.db cannot be opened: .*make .*data writable/) });
+  });
+});
+
+describe("a stop while the disk is full", () => {
+  const answered = 200;
+
+  /** A service on a disk of its own that outlives it. */
+  async function onDisk(
+    use: (disk: LastingDisk, serve: (settings: object) => Serving) => Promise<void>,
+  ): Promise<void> {
+    await mkdir(served.dataDir);
+    const disk = await lastingDisk(served.dataDir, 3);
+    const args = ["--json", "--config", join(served.folder, "uis.yaml"), "--data-dir", served.dataDir];
+    const serve = (settings: object): Serving =>
+      served.start({ models }, { env: { ...env, ...settings }, args, under: (command) => disk.under(command) });
+    try {
+      await use(disk, serve);
+    } finally {
+      await served.stopAll();
+      await disk.remove();
+    }
+  }
+
+  it("says at /ready, in a metric and in the log how much is in memory only, and writes it to UIS_SPILL_DIR (E-21)", async (context) => {
+    needsOwnMounts(context);
+    await onDisk(async (disk, serve) => {
+      const spill = { UIS_SPILL_DIR: join(served.folder, "spill") };
+      const { child, line, stderr, exited } = await serve(spill);
+      const secret = line.api_key?.secret ?? "";
+      const client = new ServiceClient(line.api, secret);
+      const emptyDisk = await disk.fill();
+      const answers = await chats(client, answered);
+      expect(answers.every(({ status }) => status === 200)).toBe(true);
+
+      const page = async (url: string): Promise<string> => (await fetch(url)).text();
+      await eventually(() => stderr().includes("in memory only"), "the log says so");
+      expect(await page(`${line.ops}/ready`)).toMatch(/the store cannot be written: .*full.*in memory only/);
+      expect(await page(new URL("/ready", line.api).href)).toContain("storage_unavailable");
+      const metrics = await page(`${line.ops}/metrics`);
+      expect(Number(/^uis_usage_memory_only (\d+)/m.exec(metrics)?.[1])).toBeGreaterThan(answered / 2);
+      expect(metrics).toMatch(/^uis_store_up 0$/m);
+
+      child.kill("SIGTERM");
+      expect(await exited).toBe(0);
+      await emptyDisk();
+      const again = await serve(spill);
+      const reader = new ServiceClient(again.line.api, secret);
+      await eventually(async () => (await requestsCounted(reader)) >= answered, "all usage is counted");
+      expect(await requestsCounted(reader)).toBe(answered);
+    });
+  });
+
+  it("exits with 1 and the number of lost requests where there is no second place (E-21)", async (context) => {
+    needsOwnMounts(context);
+    await onDisk(async (disk, serve) => {
+      const { child, line, stderr, exited } = await serve({});
+      const client = new ServiceClient(line.api, line.api_key?.secret ?? "");
+      await disk.fill();
+      await chats(client, answered);
+      child.kill("SIGTERM");
+      expect(await exited).toBe(1);
+      const [, lost] = /the usage of (\d+) finished requests is lost.*UIS_SPILL_DIR/.exec(stderr()) ?? [];
+      expect(Number(lost)).toBeGreaterThan(answered / 2);
+      expect(Number(lost)).toBeLessThanOrEqual(answered);
+    });
   });
 });

@@ -13,7 +13,7 @@ import { createWebhookSender } from "../../../src/outbound/webhook-sender.js";
 import { openEmbeddedState } from "../../../src/state/embedded/embedded-state.js";
 import { openRedisState } from "../../../src/state/redis/open-redis-state.js";
 import { event } from "../../suites/delivery-records.js";
-import { endpoint, settlement } from "../../suites/ledger-records.js";
+import { endpoint, settlement } from "../../support/records.js";
 import { type RedisServer, startRedis } from "../../support/redis/start-redis.js";
 import { silentLog } from "../../support/silent-log.js";
 

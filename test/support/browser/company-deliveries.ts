@@ -2,7 +2,7 @@ import { requestCompleted, requestFailed } from "../../../src/domain/events/even
 import type { State } from "../../../src/domain/service/state.js";
 import type { AttemptResult } from "../../../src/domain/webhooks/delivery.js";
 import type { AttemptOutcome, Claim } from "../../../src/domain/webhooks/delivery-queue.js";
-import { settlement } from "../../suites/ledger-records.js";
+import { settlement } from "../records.js";
 import { assistant, summarizer } from "./company-data.js";
 
 const minuteMs = 60_000;

@@ -2,8 +2,8 @@ import { rm } from "node:fs/promises";
 import { join } from "node:path";
 import { vi } from "vitest";
 import type { Settlement } from "../../../src/domain/metering/ledger.js";
-import { settlement } from "../../suites/ledger-records.js";
 import { writeScriptedGguf } from "../gguf/scripted-gguf.js";
+import { settlement } from "../records.js";
 import { ServiceClient } from "../service-client.js";
 import {
   assistant,

@@ -1,6 +1,6 @@
 import { getLlama, LlamaGrammar, LlamaLogLevel } from "node-llama-cpp";
 import { jsonSchemaGrammar } from "../../../src/engines/llama/structure/response-grammar.js";
-import { SchemaUnsupported } from "../../../src/engines/llama/structure/schema-unsupported.js";
+import { SchemaUnsupported } from "../../../src/engines/llama/structure/schema-document.js";
 import { hostileSchemas } from "./hostile-schemas.js";
 import { randomSchema } from "./random-schema.js";
 

@@ -153,7 +153,7 @@ class Generator {
       };
     });
     return {
-      schema: { oneOf: branches.map((branch) => branch.schema) },
+      schema: { anyOf: branches.map((branch) => branch.schema) },
       bytes: Math.max(...branches.map((branch) => branch.bytes)),
     };
   }

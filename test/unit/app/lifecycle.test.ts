@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { Lifecycle, type Stoppable } from "../../../src/app/lifecycle.js";
-import { silentLog } from "../../support/core-harness.js";
+import { silentLog } from "../../support/silent-log.js";
 
 /** Something to stop, that notes what it is asked and is empty when told so. */
 function createStoppable(options: { emptyAt?: "once" | "when ended" } = {}) {

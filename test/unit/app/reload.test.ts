@@ -5,7 +5,7 @@ import { createLiveLimits } from "../../../src/app/live-limits.js";
 import { createReload, type ReloadDeps } from "../../../src/app/reload.js";
 import { defaultLimits, type ServiceLimits } from "../../../src/contract/limits.js";
 import type { PriceList } from "../../../src/domain/catalog/model-definition.js";
-import { silentLog } from "../../support/core-harness.js";
+import { silentLog } from "../../support/silent-log.js";
 
 const configOf = (settings: object) => configSchema.parse(settings);
 const model = (id: string) => ({ id, engine: "scripted" });

@@ -1,11 +1,11 @@
 import { EngineError, type GenEvent } from "../../../domain/engine/engine.js";
 import { createRandomIds } from "../../../lib/ids.js";
-import { abortedError } from "../call-errors.js";
-import type { ChildGenerate, ChildInput, ChildModel } from "../protocol.js";
-import { RecentlyMade } from "../structure/recently-made.js";
-import { ChatTemplate } from "../text/chat-template.js";
-import { controlTextsOf } from "../text/control-texts.js";
-import { type OutputPlan, planOutput } from "../tools/output-plan.js";
+import { ChatTemplate } from "../chat/chat-template.js";
+import { controlTextsOf } from "../chat/control-marks.js";
+import { type OutputPlan, planOutput } from "../chat/output-plan.js";
+import { abortedError } from "../protocol/call-errors.js";
+import type { ChildGenerate, ChildInput, ChildModel } from "../protocol/protocol.js";
+import { RecentlyMade } from "../structure/lru-cache.js";
 import { Generation, type GenerationDeps } from "./generate.js";
 import { GrammarBans } from "./grammar-bans.js";
 import type { NativeGrammar, NativeModel } from "./native-model.js";

@@ -1,8 +1,6 @@
-import type { FinishReason, GenEvent } from "../../../domain/engine/engine.js";
+import type { FinishReason, GenEvent, TokenLogprob, TokenLogprobInfo } from "../../../domain/engine/engine.js";
 import { StopSequences } from "../../../domain/inference/stop-sequences.js";
-import { TokenText } from "../text/token-text.js";
-import type { OutputPart, OutputReader } from "../tools/output-reader.js";
-import { HeldLogprobs, tokenLogprob } from "./logprobs.js";
+import type { OutputPart, OutputReader } from "../chat/output-reader.js";
 import type { DecodedToken } from "./native-model.js";
 import type { TokenSpelling } from "./token-spelling.js";
 
@@ -122,5 +120,131 @@ export class ChoiceOutput {
   #owedLogprobs(): readonly GenEvent[] {
     const logprobs = this.#logprobs?.rest() ?? [];
     return logprobs.length === 0 ? [] : [{ type: "text", choice, text: "", outTokens: this.#tokens.length, logprobs }];
+  }
+}
+
+const replacement = "\uFFFD";
+/** Tokens without a new whole code point: one has four bytes at most and a token brings at least one, so it never comes. */
+const stuckMax = 8;
+/** Tokens may end one code point and begin the next again and again; beyond this a broken one is better than the wait. */
+const pendingTokensMax = 256;
+/** What a tokenizer looks at to know whether a space belongs before the next token. */
+const contextTokens = 3;
+
+/**
+ * The text of tokens as they come, never half a code point. What ends in U+FFFD may be the beginning of a code point, so
+ * it waits for the next tokens; one that the model wrote itself comes out with them.
+ */
+export class TokenText {
+  readonly #detokenize: (tokens: readonly number[], before: readonly number[]) => string;
+  #before: readonly number[] = [];
+  #pending: number[] = [];
+  /** Of the pending tokens' text, what is out. */
+  #given = "";
+  /** Tokens since something came out. */
+  #stuck = 0;
+
+  /** `before`: the tokens before those, for tokenizers that decide about spaces by them; without effect on others. */
+  constructor(detokenize: (tokens: readonly number[], before: readonly number[]) => string) {
+    this.#detokenize = detokenize;
+  }
+
+  push(token: number): string {
+    this.#pending.push(token);
+    const text = this.#detokenize(this.#pending, this.#before);
+    if (!text.endsWith(replacement) || this.#pending.length >= pendingTokensMax) return this.#release(text);
+    const rest = this.#give(withoutEnd(text));
+    this.#stuck = rest === "" ? this.#stuck + 1 : 0;
+    return this.#stuck < stuckMax ? rest : this.#release(text);
+  }
+
+  /** What is still pending; half a code point as U+FFFD. */
+  flush(): string {
+    return this.#pending.length === 0 ? "" : this.#release(this.#detokenize(this.#pending, this.#before));
+  }
+
+  #release(text: string): string {
+    const rest = this.#give(text);
+    this.#before = [...this.#before, ...this.#pending].slice(-contextTokens);
+    this.#pending = [];
+    this.#given = "";
+    this.#stuck = 0;
+    return rest;
+  }
+
+  #give(text: string): string {
+    const rest = text.slice(this.#given.length);
+    this.#given = text.length > this.#given.length ? text : this.#given;
+    return rest;
+  }
+}
+
+function withoutEnd(text: string): string {
+  let end = text.length;
+  while (end > 0 && text[end - 1] === replacement) end--;
+  return text.slice(0, end);
+}
+
+/** Stands for "never": what JSON can say in place of minus infinity (RESP-9). */
+const never = -9999;
+
+/** What the samplers left of the probabilities, as log probabilities: of the token, and of the `top` most likely ones. */
+export function tokenLogprob(
+  token: number,
+  probabilities: ReadonlyMap<number, number>,
+  top: number,
+  spelling: TokenSpelling,
+): TokenLogprobInfo {
+  const best: TokenLogprob[] = [];
+  for (const [other, probability] of probabilities) {
+    if (best.length === top || probability === 0) break;
+    best.push({ ...spelling.spell(other), logprob: Math.log(probability) });
+  }
+  return { ...spelling.spell(token), logprob: logOf(probabilities.get(token)), top: best };
+}
+
+function logOf(probability: number | undefined): number {
+  return probability === undefined || probability === 0 ? never : Math.log(probability);
+}
+
+interface HeldLogprob {
+  readonly logprob: TokenLogprobInfo;
+  /** Where its text ends in the generated text, in UTF-16 units; null until that text is complete. */
+  end: number | null;
+}
+
+/** Keeps log probabilities until the text of their tokens goes out, so that each event has those of its own tokens. */
+export class HeldLogprobs {
+  #held: HeldLogprob[] = [];
+  #generated = 0;
+  #shown = 0;
+  #inStep = true;
+
+  /** `text`: what the token made complete; empty when it ends inside of a character. */
+  add(logprob: TokenLogprobInfo, text: string): void {
+    this.#held.push({ logprob, end: null });
+    if (text === "") return;
+    this.#generated += text.length;
+    for (const held of this.#held) held.end ??= this.#generated;
+  }
+
+  /** The next event shows so much of the text: the tokens that it completes. */
+  show(chars: number): readonly TokenLogprobInfo[] {
+    if (!this.#inStep) return this.rest();
+    this.#shown += chars;
+    const open = this.#held.findIndex(({ end }) => end === null || end > this.#shown);
+    const complete = this.#held.splice(0, open === -1 ? this.#held.length : open);
+    return complete.map(({ logprob }) => logprob);
+  }
+
+  /** Text went into a call or into thinking, where log probabilities have no place; positions no longer agree. */
+  drop(): void {
+    this.#held = [];
+    this.#inStep = false;
+  }
+
+  /** All that are left. */
+  rest(): readonly TokenLogprobInfo[] {
+    return this.#held.splice(0).map(({ logprob }) => logprob);
   }
 }

@@ -1,10 +1,10 @@
 import { EngineError } from "../../../domain/engine/engine.js";
 import { inputOverflow } from "../../../domain/inference/context-overflow.js";
-import { abortedError } from "../call-errors.js";
-import type { ChildEmbed, ChildModel } from "../protocol.js";
-import { controlTextsOf } from "../text/control-texts.js";
-import { checkTokenIds } from "./check-token-ids.js";
+import { controlTextsOf } from "../chat/control-marks.js";
+import { abortedError } from "../protocol/call-errors.js";
+import type { ChildEmbed, ChildModel } from "../protocol/protocol.js";
 import type { NativeEncoder, NativeModel } from "./native-model.js";
+import { checkTokenIds } from "./prompt.js";
 import { SlicedTokenizer } from "./text-slices.js";
 import { TokenSpelling } from "./token-spelling.js";
 

@@ -1,8 +1,6 @@
 import { EngineError } from "../../../domain/engine/engine.js";
-import type { ChildEmbed, ChildGenerate, ChildModel, FromChild, ToChild } from "../protocol.js";
-import { toChildError } from "./child-error.js";
-import { EventBatch } from "./event-batch.js";
-import { EventJoiner } from "./event-joiner.js";
+import type { ChildEmbed, ChildError, ChildGenerate, ChildModel, FromChild, ToChild } from "../protocol/protocol.js";
+import { EventBatch, EventJoiner } from "./event-batch.js";
 import { type LoadedHost, loadModel } from "./load-model.js";
 import { SlotLost } from "./slots.js";
 import { Turns } from "./turns.js";
@@ -117,4 +115,19 @@ export class Host {
 
 function isKind<K extends LoadedHost["kind"]>(loaded: LoadedHost, kind: K): loaded is Extract<LoadedHost, { kind: K }> {
   return loaded.kind === kind;
+}
+
+/** What is thrown in the child, as it goes through the channel. Causes stay here, so a failure's is put into words. */
+export function toChildError(thrown: unknown): ChildError {
+  if (!(thrown instanceof EngineError)) {
+    return { code: "internal", message: wordsOf(thrown), retryable: true, param: null, usage: null };
+  }
+  const { code, retryable, param, usage } = thrown;
+  const isPrivate = code === "internal" && thrown.cause !== undefined;
+  const message = isPrivate ? `${thrown.message}: ${wordsOf(thrown.cause)}` : thrown.message;
+  return { code, message, retryable, param, usage };
+}
+
+function wordsOf(thrown: unknown): string {
+  return thrown instanceof Error ? `${thrown.name}: ${thrown.message}` : String(thrown);
 }

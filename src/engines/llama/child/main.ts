@@ -3,7 +3,7 @@
  * leaves its own signals to the server: those of a terminal or of a service manager reach both, and the server first
  * lets calls end.
  */
-import type { FromChild, ToChild } from "../protocol.js";
+import type { FromChild, ToChild } from "../protocol/protocol.js";
 import { Host } from "./host.js";
 
 /** EX_SOFTWARE of sysexits: told apart from what Node itself ends with. */

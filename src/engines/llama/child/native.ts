@@ -2,8 +2,8 @@ import { join } from "node:path";
 import { pathToFileURL } from "node:url";
 import type * as Binding from "node-llama-cpp";
 import { invariant } from "../../../domain/call/service-error.js";
-import { hermesClosing, hermesOpening } from "../tools/hermes-format.js";
-import { thoughtsClosing, thoughtsOpening } from "../tools/thinking-reader.js";
+import { thoughtsClosing, thoughtsOpening } from "../chat/output-reader.js";
+import { hermesClosing, hermesOpening } from "../chat/tool-calls.js";
 import type {
   ContextOptions,
   NativeDecoder,
@@ -32,8 +32,7 @@ export async function openNativeModel(options: OpenOptions): Promise<NativeModel
   const binding = await importBinding(options.moduleDir);
   const llama = await binding.getLlama({
     build: "never",
-    // A binding that the operator installed beside ours is there for its GPU support.
-    gpu: options.moduleDir === null ? false : "auto",
+    gpu: gpuSupport(process, options.moduleDir),
     skipDownload: true,
     maxThreads: options.threads,
     logLevel: binding.LlamaLogLevel.error,
@@ -42,6 +41,17 @@ export async function openNativeModel(options: OpenOptions): Promise<NativeModel
   });
   const model = await llama.loadModel({ modelPath: options.path, onLoadProgress: options.onProgress });
   return new LoadedNativeModel(binding, llama, model, await binding.getModuleVersion());
+}
+
+/**
+ * The build of the binding to use. A binding that the operator installed beside ours is there for its GPU support; for
+ * Apple silicon there is none without Metal.
+ */
+export function gpuSupport(
+  { platform, arch }: Pick<NodeJS.Process, "platform" | "arch">,
+  moduleDir: string | null,
+): "auto" | false {
+  return moduleDir !== null || (platform === "darwin" && arch === "arm64") ? "auto" : false;
 }
 
 function importBinding(moduleDir: string | null): Promise<typeof Binding> {

@@ -1,11 +1,10 @@
 import { EngineError } from "../../../domain/engine/engine.js";
 import { contextOverflow } from "../../../domain/inference/context-overflow.js";
-import type { ChildInput } from "../protocol.js";
-import type { ChatTemplate } from "../text/chat-template.js";
-import { type PromptPiece, promptPieces } from "../text/prompt-pieces.js";
-import { fewestTokens } from "../text-bound.js";
-import type { OutputPlan } from "../tools/output-plan.js";
-import { checkTokenIds } from "./check-token-ids.js";
+import type { ChatTemplate } from "../chat/chat-template.js";
+import type { OutputPlan } from "../chat/output-plan.js";
+import { type PromptPiece, promptPieces } from "../chat/prompt-pieces.js";
+import { fewestTokens } from "../protocol/call-errors.js";
+import type { ChildInput } from "../protocol/protocol.js";
 import type { NativeModel } from "./native-model.js";
 import type { SlicedTokenizer } from "./text-slices.js";
 
@@ -70,4 +69,15 @@ function withBegin({ vocabulary }: NativeModel, tokens: readonly number[], param
   if (tokens.length > 0) return tokens;
   const message = "The prompt is empty, and this model has no token that begins a text. Give it at least one word.";
   throw new EngineError("bad_input", message, { param });
+}
+
+/** Refuses ids that are not in the vocabulary: the native code would end the process over one. */
+export function checkTokenIds(tokens: readonly number[], vocabSize: number, param: string): void {
+  const strange = tokens.find((token) => !Number.isInteger(token) || token < 0 || token >= vocabSize);
+  if (strange === undefined) return;
+  throw new EngineError(
+    "bad_input",
+    `The token ids in '${param}' must be from 0 to ${vocabSize - 1} for this model, but one is ${strange}.`,
+    { param },
+  );
 }

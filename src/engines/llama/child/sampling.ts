@@ -1,6 +1,6 @@
 import { randomInt } from "node:crypto";
 import { EngineError } from "../../../domain/engine/engine.js";
-import type { ChildGenerate } from "../protocol.js";
+import type { ChildGenerate } from "../protocol/protocol.js";
 import type { NativeGrammar, NativePenalties, NativeSampling } from "./native-model.js";
 
 /** Changes whenever the same request would give other tokens than before: a part of the fingerprint. */

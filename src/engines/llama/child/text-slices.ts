@@ -1,4 +1,4 @@
-import type { ControlTexts } from "../text/control-texts.js";
+import type { ControlTexts } from "../chat/control-marks.js";
 import type { NativeModel, TokenizeOptions } from "./native-model.js";
 
 /** Characters that are tokenized in one pass of the event loop, of all calls together: some milliseconds at most. */

@@ -10,11 +10,6 @@ export interface FacetSet {
   readonly schemas: readonly SchemaObject[];
 }
 
-export interface OneOfSite {
-  readonly schema: SchemaObject;
-  readonly branches: readonly Schema[];
-}
-
 /** Alternatives of one place, and of all places that were asked for together. */
 const perPlaceMax = 2_000;
 const totalMax = 40_000;
@@ -26,7 +21,6 @@ const ownKeywords = ["type", "enum", "const", ...keywordTypes.keys()];
  * sets. Working this out once, without repetitions, keeps nested unions from multiplying inside the grammar.
  */
 export class Alternatives {
-  readonly oneOfSites: OneOfSite[] = [];
   readonly #document: SchemaDocument;
   readonly #known = new Map<SchemaObject, readonly FacetSet[]>();
   readonly #underWay = new Set<SchemaObject>();
@@ -70,7 +64,7 @@ export class Alternatives {
     for (const keyword of ["anyOf", "oneOf"]) {
       const branches = this.#document.readSchemas(schema, keyword);
       if (branches === null) continue;
-      if (keyword === "oneOf") this.oneOfSites.push({ schema, branches });
+      if (keyword === "oneOf" && this.#document.mode === "strict") this.#document.refuse(schema, oneOfRefused);
       sets = this.#both(sets, this.#unite(branches), schema);
     }
     return sets;
@@ -120,6 +114,9 @@ export class Alternatives {
     return id;
   }
 }
+
+/** A grammar lets every branch through, so it cannot keep a value from matching two of them. */
+const oneOfRefused = "'oneOf' cannot be enforced while text is generated; use 'anyOf'.";
 
 const anything: FacetSet = { key: "", schemas: [] };
 

@@ -1,6 +1,5 @@
-import { gbnfLiteral, memberSeparator, nameSeparator } from "./gbnf.js";
 import { anyNumber } from "./number-grammar.js";
-import { characterBody, plainClass } from "./string-grammar.js";
+import { characterBody, gbnfLiteral, memberSeparator, nameSeparator, plainClass } from "./string-grammar.js";
 
 /** Levels that a value without a schema may have: a model that loses itself in brackets comes back. */
 const anyDepth = 8;

@@ -1,11 +1,8 @@
 import { Alternatives, type FacetSet } from "./alternatives.js";
-import { checkOneOf } from "./disjoint.js";
+import { limitThreads, withoutImpossible } from "./prune-shapes.js";
 import { ShapeReader } from "./read-shapes.js";
-import { type Schema, SchemaDocument, type SchemaMode } from "./schema-document.js";
-import { SchemaUnsupported } from "./schema-unsupported.js";
+import { type Schema, SchemaDocument, type SchemaMode, SchemaUnsupported } from "./schema-document.js";
 import type { Place, Shape } from "./shape.js";
-import { limitThreads } from "./threads.js";
-import { withoutImpossible } from "./without-impossible.js";
 
 /** Places of one schema; a schema of 2,000 values has fewer, unless it combines its parts again and again. */
 const placesMax = 4_000;
@@ -29,7 +26,6 @@ export function planSchema(schema: unknown, mode: SchemaMode): SchemaPlan {
   const root = places.of([document.root]);
   const reader = new ShapeReader(document, (schemas) => places.of(schemas));
   places.readAll(reader);
-  if (mode === "strict") checkOneOf(document, alternatives);
   withoutImpossible(places.all());
   limitThreads(places.all(), mode);
   // Where alternatives were cut, those that are left may need one of them to come to an end.

@@ -1,5 +1,6 @@
-import type { NumberRange } from "./number-range.js";
-import type { StringFormat } from "./string-format.js";
+import type { NumberRange } from "./number-grammar.js";
+import type { Schema, SchemaDocument } from "./schema-document.js";
+import type { StringFormat } from "./string-grammar.js";
 
 /** A place of a document, with every shape that a value there may have. None: no value fits. */
 export interface Place {
@@ -47,4 +48,12 @@ export interface PropertyShape {
   readonly name: string;
   readonly place: Place;
   readonly required: boolean;
+}
+
+/** What the readers of the single types share. */
+export interface ReadContext {
+  readonly document: SchemaDocument;
+  readonly placeOf: (schemas: readonly Schema[]) => Place;
+  /** Sets elements of a grammar aside for a repetition; false: there are not that many left. */
+  readonly reserve: (elements: number) => boolean;
 }

@@ -1,8 +1,8 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { createKeySpace } from "../../../../src/state/redis/key-space.js";
 import { DeliveryDesk, listAll } from "../../../suites/delivery-records.js";
-import { endpoint } from "../../../suites/ledger-records.js";
 import { eventually } from "../../../support/eventually.js";
+import { endpoint } from "../../../support/records.js";
 import { type RedisCluster, startRedisCluster } from "../../../support/redis/start-cluster.js";
 import { DeliveryWorker, openStateReplica, type Replica } from "./delivery-worker.js";
 

@@ -3,7 +3,7 @@ import { requestCompleted } from "../../../../src/domain/events/event.js";
 import { deliveredKeptMs, failedKeptMs } from "../../../../src/domain/webhooks/delivery-queue.js";
 import { createKeySpace } from "../../../../src/state/redis/key-space.js";
 import { DeliveryDesk, failedForGood, leaseMs, retryIn, succeeded } from "../../../suites/delivery-records.js";
-import { endpoint, settlement } from "../../../suites/ledger-records.js";
+import { endpoint, settlement } from "../../../support/records.js";
 import { type RedisServer, startRedis } from "../../../support/redis/start-redis.js";
 import { rounds } from "../../../support/tier.js";
 import { attempted, openStateReplica, type Replica } from "./delivery-worker.js";

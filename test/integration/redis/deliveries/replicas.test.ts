@@ -1,7 +1,7 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import { DeliveryDesk, leaseMs, succeeded } from "../../../suites/delivery-records.js";
-import { endpoint } from "../../../suites/ledger-records.js";
 import { eventually } from "../../../support/eventually.js";
+import { endpoint } from "../../../support/records.js";
 import { type RedisServer, startRedis } from "../../../support/redis/start-redis.js";
 import { rounds } from "../../../support/tier.js";
 import { DeliveryWorker, openStateReplica, type Replica } from "./delivery-worker.js";

@@ -1,5 +1,6 @@
 import { createInterface } from "node:readline";
-import { admission, keyScope, openReplica } from "./redis-ledger-harness.js";
+import { admission } from "../../../support/records.js";
+import { keyScope, openReplica } from "./redis-ledger-harness.js";
 
 /**
  * A replica for bursts.test.ts. Arguments: URL, name, limit of requests, limit of tokens, tokens of a request. Each line

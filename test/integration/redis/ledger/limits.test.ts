@@ -1,16 +1,9 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import { periodAt } from "../../../../src/domain/events/threshold.js";
 import type { Admission, AdmitRequest, LimitRefusal } from "../../../../src/domain/metering/ledger.js";
+import { admission, settlement } from "../../../support/records.js";
 import { type RedisServer, startRedis } from "../../../support/redis/start-redis.js";
-import {
-  accountScope,
-  admission,
-  keyScope,
-  type LedgerReplica,
-  openReplica,
-  settlement,
-  toNoon,
-} from "./redis-ledger-harness.js";
+import { accountScope, keyScope, type LedgerReplica, openReplica, toNoon } from "./redis-ledger-harness.js";
 
 describe("limits in Redis", () => {
   let redis: RedisServer;

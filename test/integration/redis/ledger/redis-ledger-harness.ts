@@ -1,6 +1,4 @@
-import type { RateLimits } from "../../../../src/domain/call/rate-limits.js";
-import { unlimited } from "../../../../src/domain/call/rate-limits.js";
-import type { AdmitRequest, Settlement } from "../../../../src/domain/metering/ledger.js";
+import type { LimitScope, RateLimits } from "../../../../src/domain/call/rate-limits.js";
 import type { UsageReader } from "../../../../src/domain/metering/usage-store.js";
 import type { Delivery } from "../../../../src/domain/webhooks/delivery.js";
 import type { DeliveryQueue } from "../../../../src/domain/webhooks/delivery-queue.js";
@@ -12,8 +10,9 @@ import { RedisLedger } from "../../../../src/state/redis/ledger/redis-ledger.js"
 import { createRedisUsage } from "../../../../src/state/redis/ledger/redis-usage.js";
 import type { RedisClient } from "../../../../src/state/redis/redis-client.js";
 import { createStoreTime, type StoreTime } from "../../../../src/state/redis/store-time.js";
+import { scope } from "../../../support/records.js";
+import { silentLog } from "../../../support/silent-log.js";
 
-const quiet = { debug: () => {}, info: () => {}, warn: () => {}, error: () => {} };
 const readyWithinMs = 5_000;
 const patienceMs = 20_000;
 const dayMs = 86_400_000;
@@ -33,7 +32,7 @@ export interface LedgerReplica {
 export async function openReplica(url: string, wrongByMs = 0): Promise<LedgerReplica> {
   const system = createSystemClock();
   const clock = { ...system, now: () => system.now() + wrongByMs };
-  const connection = new RedisConnection({ url, tls: null, clock, log: quiet });
+  const connection = new RedisConnection({ url, tls: null, clock, log: silentLog });
   await connection.ready(readyWithinMs);
   const client = patient(connection);
   let shiftMs = 0;
@@ -82,48 +81,10 @@ export function toNoon(replica: LedgerReplica): void {
   replica.advance(dayMs - (nowMs % dayMs) + dayMs / 2);
 }
 
-export function accountScope(limits: Partial<RateLimits>, account = "a") {
-  return { owner: { kind: "account" as const, id: account }, limits: { ...unlimited, ...limits } };
+export function accountScope(limits: Partial<RateLimits>, account = "a"): LimitScope {
+  return scope("account", account, limits);
 }
 
-export function keyScope(limits: Partial<RateLimits>, id = "key_1") {
-  return { owner: { kind: "key" as const, id }, limits: { ...unlimited, ...limits } };
-}
-
-export function admission(requestId: string, changes: Partial<AdmitRequest> = {}): AdmitRequest {
-  return {
-    requestId,
-    account: "a",
-    keyId: "key_1",
-    model: "m",
-    operation: "create_chat_completion",
-    reserve: { tokens: 0, costNano: 0 },
-    promptTokens: 0,
-    leaseMs: 60_000,
-    scopes: [],
-    budgets: [],
-    ...changes,
-  };
-}
-
-export function settlement(requestId: string, changes: Partial<Settlement> = {}): Settlement {
-  return {
-    requestId,
-    account: "a",
-    keyId: "key_1",
-    model: "m",
-    operation: "create_chat_completion",
-    why: "completed",
-    error: null,
-    promptTokens: 10,
-    completionTokens: 5,
-    cachedTokens: 0,
-    costNano: 0,
-    latencyMs: 1,
-    degraded: false,
-    event: null,
-    thresholds: [],
-    endedAtMs: null,
-    ...changes,
-  };
+export function keyScope(limits: Partial<RateLimits>, id = "key_1"): LimitScope {
+  return scope("key", id, limits);
 }

@@ -1,16 +1,9 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import { periodAt, type Threshold } from "../../../../src/domain/events/threshold.js";
 import { createKeySpace } from "../../../../src/state/redis/key-space.js";
+import { admission, settlement } from "../../../support/records.js";
 import { type RedisServer, startRedis } from "../../../support/redis/start-redis.js";
-import {
-  admission,
-  deliveriesOf,
-  endpointText,
-  type LedgerReplica,
-  openReplica,
-  settlement,
-  toNoon,
-} from "./redis-ledger-harness.js";
+import { deliveriesOf, endpointText, type LedgerReplica, openReplica, toNoon } from "./redis-ledger-harness.js";
 
 const dayMs = 86_400_000;
 const shard = createKeySpace("uis:").shardOf("a");

@@ -6,10 +6,11 @@ import { ledgerScripts } from "../../../../src/state/redis/ledger/ledger-scripts
 import { RedisLedger } from "../../../../src/state/redis/ledger/redis-ledger.js";
 import { createStoreTime } from "../../../../src/state/redis/store-time.js";
 import { eventually } from "../../../support/eventually.js";
+import { admission, settlement } from "../../../support/records.js";
 import { type RedisServer, startRedis } from "../../../support/redis/start-redis.js";
-import { accountScope, admission, settlement } from "./redis-ledger-harness.js";
+import { silentLog } from "../../../support/silent-log.js";
+import { accountScope } from "./redis-ledger-harness.js";
 
-const log = { debug() {}, info() {}, warn() {}, error() {} };
 const shard = createKeySpace("uis:").shardOf("a");
 const leaseMs = 60_000;
 
@@ -21,7 +22,7 @@ describe("admissions that a frozen Redis takes too late", () => {
   beforeAll(async () => {
     redis = await startRedis({ aof: "no" });
     const clock = createSystemClock();
-    connection = new RedisConnection({ url: redis.url, tls: null, clock, log });
+    connection = new RedisConnection({ url: redis.url, tls: null, clock, log: silentLog });
     await connection.ready(5_000);
     await connection.keepLoaded(Object.values(ledgerScripts));
     ledger = new RedisLedger({ client: connection, storeTime: createStoreTime({ clock, shiftMs: () => shiftMs }) });

@@ -1,8 +1,8 @@
 import { beforeEach, describe, expect, it } from "vitest";
 import type { Logger } from "../../../../src/domain/call/ports.js";
 import { StoreGate } from "../../../../src/domain/call/store-gate.js";
-import { silentLog } from "../../../support/core-harness.js";
 import { FakeClock } from "../../../support/fake-clock.js";
+import { silentLog } from "../../../support/silent-log.js";
 
 describe("StoreGate", () => {
   let clock: FakeClock;

@@ -6,8 +6,8 @@ import { requireModel } from "../../../../src/domain/catalog/model-listing.js";
 import { type Engine, EngineError, type LoadedModel } from "../../../../src/domain/engine/engine.js";
 import { openMemoryState } from "../../../../src/state/embedded/memory-state.js";
 import { caps } from "../../../support/capabilities.js";
-import { silentLog } from "../../../support/core-harness.js";
 import { FakeClock } from "../../../support/fake-clock.js";
+import { silentLog } from "../../../support/silent-log.js";
 
 /** An engine whose loads end when the test says so, and which remembers what was unloaded. */
 function slowEngine() {

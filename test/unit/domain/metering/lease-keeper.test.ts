@@ -5,10 +5,10 @@ import { LeaseKeeper } from "../../../../src/domain/metering/lease-keeper.js";
 import type { Ledger } from "../../../../src/domain/metering/ledger.js";
 import { openMemoryState } from "../../../../src/state/embedded/memory-state.js";
 import { listAll } from "../../../suites/delivery-records.js";
-import { endpoint } from "../../../suites/ledger-records.js";
-import { silentLog } from "../../../support/core-harness.js";
 import { eventually } from "../../../support/eventually.js";
 import { FakeClock } from "../../../support/fake-clock.js";
+import { endpoint } from "../../../support/records.js";
+import { silentLog } from "../../../support/silent-log.js";
 
 const request = (id: string) =>
   ({

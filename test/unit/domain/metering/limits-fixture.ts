@@ -2,8 +2,8 @@ import type { ChangeFeed, StateChange } from "../../../../src/domain/call/change
 import type { Principal } from "../../../../src/domain/call/principal.js";
 import { type RateLimitDefaults, type RateLimits, unlimited } from "../../../../src/domain/call/rate-limits.js";
 import { LimitBook, type LimitStore, type StoredLimits } from "../../../../src/domain/metering/limit-book.js";
-import { silentLog } from "../../../support/core-harness.js";
 import { FakeClock } from "../../../support/fake-clock.js";
+import { silentLog } from "../../../support/silent-log.js";
 
 export const noDefaults: RateLimitDefaults = { key: unlimited, account: unlimited, models: new Map() };
 

@@ -3,8 +3,8 @@ import { describe, expect, it } from "vitest";
 import type { LimitScope } from "../../../../src/domain/call/rate-limits.js";
 import type { Admission, AdmitRequest, LimitRefusal } from "../../../../src/domain/metering/ledger.js";
 import { LocalAdmission } from "../../../../src/domain/metering/local-admission.js";
-import { admission, leaseMs, scope } from "../../../suites/ledger-records.js";
 import { FakeClock } from "../../../support/fake-clock.js";
+import { admission, leaseMs, scope } from "../../../support/records.js";
 
 function start(leasesMax = 1_000_000) {
   const clock = new FakeClock();

@@ -6,8 +6,9 @@ import { LocalAdmission } from "../../../../src/domain/metering/local-admission.
 import { ResilientLedger, type WhenAway } from "../../../../src/domain/metering/resilient-ledger.js";
 import type { SettlementSpool, SpooledSettlement } from "../../../../src/domain/metering/spool.js";
 import { openMemoryState } from "../../../../src/state/embedded/memory-state.js";
-import { silentLog } from "../../../support/core-harness.js";
 import { FakeClock } from "../../../support/fake-clock.js";
+import { admission, settlement as anySettlement, scope } from "../../../support/records.js";
+import { silentLog } from "../../../support/silent-log.js";
 
 /** A spool in memory that a test can look into. */
 function memorySpool(sizeMax = 100): SettlementSpool & { readonly kept: Settlement[] } {
@@ -18,6 +19,8 @@ function memorySpool(sizeMax = 100): SettlementSpool & { readonly kept: Settleme
     get size() {
       return kept.length;
     },
+    memoryOnly: 0,
+    fault: null,
     oldestAtMs: null,
     async append(settlement) {
       if (kept.length >= sizeMax) throw away();
@@ -25,7 +28,8 @@ function memorySpool(sizeMax = 100): SettlementSpool & { readonly kept: Settleme
     },
     oldest: async () => kept.map((settlement, i): SpooledSettlement => ({ settlement, end: String(i) })),
     release: async () => {},
-    close: async () => {},
+    persist: async () => {},
+    close: async () => 0,
   };
 }
 
@@ -33,43 +37,12 @@ function away(): ServiceError {
   return new ServiceError("storage_unavailable", "The store does not answer.");
 }
 
-const owner = { kind: "key", id: "key_1" } as const;
-const limits = (requestsPerMinute: number) => ({ requestsPerMinute, tokensPerMinute: null, concurrency: null });
-
 function request(number: number, requestsPerMinute: number): AdmitRequest {
-  return {
-    requestId: `req_${number}`,
-    account: "a",
-    keyId: "key_1",
-    model: "m",
-    operation: "create_chat_completion",
-    reserve: { tokens: 0, costNano: 0 },
-    promptTokens: 0,
-    leaseMs: 60_000,
-    scopes: [{ owner, limits: limits(requestsPerMinute) }],
-    budgets: [],
-  };
+  return admission(`req_${number}`, { scopes: [scope("key", "key_1", { requestsPerMinute })] });
 }
 
 function settlement(number: number, degraded: boolean): Settlement {
-  return {
-    requestId: `req_${number}`,
-    account: "a",
-    keyId: "key_1",
-    model: "m",
-    operation: "create_chat_completion",
-    why: "completed",
-    error: null,
-    promptTokens: 3,
-    completionTokens: 4,
-    cachedTokens: 0,
-    costNano: 0,
-    latencyMs: 1,
-    degraded,
-    event: null,
-    thresholds: [],
-    endedAtMs: null,
-  };
+  return anySettlement(`req_${number}`, { promptTokens: 3, completionTokens: 4, degraded });
 }
 
 const gate = (clock: FakeClock) => new StoreGate({ clock, log: silentLog, says: { away: "away", back: "back" } });

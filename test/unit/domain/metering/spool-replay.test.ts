@@ -8,9 +8,9 @@ import { SpoolReplay } from "../../../../src/domain/metering/spool.js";
 import { createSystemClock } from "../../../../src/lib/clock.js";
 import { openMemoryState } from "../../../../src/state/embedded/memory-state.js";
 import { FileSpool } from "../../../../src/state/spool/file-spool.js";
-import { silentLog } from "../../../support/core-harness.js";
 import { eventually } from "../../../support/eventually.js";
 import { FakeClock } from "../../../support/fake-clock.js";
+import { silentLog } from "../../../support/silent-log.js";
 
 function settlement(number: number, endedAtMs: number): Settlement {
   return {
@@ -44,7 +44,7 @@ const endedAtMs = Date.UTC(2026, 2, 1, 23, 59);
 describe("SpoolReplay", () => {
   it("hands over everything once the store answers, counted once and in the day in which it ended (USE-11)", async () => {
     const state = openMemoryState({ clock: new FakeClock(Date.UTC(2026, 2, 2, 12)) });
-    const spool = await FileSpool.open({ folder, sizeMax: 1_000, log: silentLog });
+    const spool = await FileSpool.open({ folder, spillDir: null, sizeMax: 1_000, log: silentLog });
     await Promise.all(Array.from({ length: 200 }, (_, i) => spool.append(settlement(i, endedAtMs))));
     let isUp = false;
     let answers = 0;
@@ -72,5 +72,40 @@ describe("SpoolReplay", () => {
     expect(rows).toMatchObject([{ startMs: Date.UTC(2026, 2, 1), requests: 200n, promptTokens: 200n }]);
     expect(answers).toBeGreaterThan(200);
     expect(told).toBeGreaterThan(0);
+  });
+
+  it("logs once a minute how much is in memory only, and waits 10 s at its close for a disk that takes it (E-21)", async () => {
+    const clock = new FakeClock();
+    const lines: object[] = [];
+    const log = { ...silentLog, error: (fields: object) => lines.push(fields) };
+    const spool = await FileSpool.open({
+      folder: join(folder, "spool"),
+      spillDir: null,
+      sizeMax: 1_000,
+      log: silentLog,
+    });
+    await rm(join(folder, "spool"), { recursive: true });
+    const ledger = { settle: () => Promise.reject(new ServiceError("storage_unavailable", "full")) };
+    const replay = new SpoolReplay({ ledger, spool, clock, log, onAnswered: () => {} });
+    for (const number of [1, 2]) await spool.append(settlement(number, endedAtMs));
+    const tick = async (): Promise<void> => {
+      clock.advance(250);
+      await new Promise((resolve) => setTimeout(resolve, 2));
+    };
+    for (let turn = 0; turn < 8; turn++) await tick();
+    expect(lines).toEqual([{ settlements: 2, fault: expect.stringContaining("ENOENT") }]);
+    clock.advance(60_000);
+    for (let turn = 0; turn < 8; turn++) await tick();
+    expect(lines).toHaveLength(2);
+
+    let isClosed = false;
+    const startedAtMs = clock.monotonic();
+    const closed = replay.close().then(() => {
+      isClosed = true;
+    });
+    while (!isClosed) await tick();
+    await closed;
+    expect(clock.monotonic() - startedAtMs).toBeGreaterThanOrEqual(10_000);
+    expect(await spool.close()).toBe(2);
   });
 });

@@ -16,9 +16,10 @@ import { Audit } from "../../../../src/domain/access/audit.js";
 import { createApiKeyService } from "../../../../src/domain/rpc/api-key-service.js";
 import { createRandomIds } from "../../../../src/lib/ids.js";
 import { openMemoryState } from "../../../../src/state/embedded/memory-state.js";
-import { createCoreHarness, silentLog } from "../../../support/core-harness.js";
+import { createCoreHarness } from "../../../support/core-harness.js";
 import { FakeClock } from "../../../support/fake-clock.js";
 import { HandEngine } from "../../../support/hand-engine.js";
+import { silentLog } from "../../../support/silent-log.js";
 
 const nowMs = Date.UTC(2026, 0, 1);
 

@@ -1,8 +1,9 @@
 import { describe, expect, it } from "vitest";
 import { errorOfEnd } from "../../../../src/domain/call/call-context.js";
 import { ServiceError } from "../../../../src/domain/call/service-error.js";
-import { createCoreHarness, silentLog } from "../../../support/core-harness.js";
+import { createCoreHarness } from "../../../support/core-harness.js";
 import { HandEngine } from "../../../support/hand-engine.js";
+import { silentLog } from "../../../support/silent-log.js";
 import { chat, createLimitedHarness, failure } from "./limited-harness.js";
 
 describe("a refusal of a door", () => {

@@ -40,7 +40,13 @@ function statusOf(changes: Partial<ServiceStatusDeps> = {}): ServiceStatus {
     },
     state: {
       kind: "redis",
-      health: async () => ({ ok: true, latencyMs: 1.5, durability: "one-second", warnings: ["of the store"] }),
+      health: async () => ({
+        ok: true,
+        latencyMs: 1.5,
+        durability: "one-second",
+        writeFault: null,
+        warnings: ["of the store"],
+      }),
       replicas: () => 2,
       deliveries: { due: async () => 9 },
     },
@@ -58,7 +64,14 @@ describe("the status of the service", () => {
     expect(await statusOf().read()).toMatchObject({
       startedAt: { seconds: 1n, nanos: 500_000_000 },
       now: { seconds: 2n },
-      state: { kind: "redis", ok: true, latencyMs: 1.5, durability: "one-second", replicas: 2, spooled: 4n },
+      state: {
+        kind: "redis",
+        ok: true,
+        latencyMs: 1.5,
+        durability: "one-second",
+        replicas: 2,
+        spooled: 4n,
+      },
       counters: {
         requests: 7n,
         failed: 1n,
@@ -101,7 +114,13 @@ describe("the status of the service", () => {
     const status = statusOf({
       state: {
         kind: "redis",
-        health: async () => ({ ok: false, latencyMs: 0, durability: "one-second", warnings: ["it does not answer"] }),
+        health: async () => ({
+          ok: false,
+          latencyMs: 0,
+          durability: "one-second",
+          writeFault: null,
+          warnings: ["it does not answer"],
+        }),
         replicas: () => 1,
         deliveries: { due: () => Promise.reject(new Error("away")) },
       },

@@ -12,8 +12,8 @@ import type { AttemptEnd, SendResult, WebhookRequest } from "../../../../src/dom
 import { SecretBox } from "../../../../src/lib/secret-box.js";
 import { openMemoryState } from "../../../../src/state/embedded/memory-state.js";
 import { event } from "../../../suites/delivery-records.js";
-import { endpoint, settlement } from "../../../suites/ledger-records.js";
 import { FakeClock } from "../../../support/fake-clock.js";
+import { endpoint, settlement } from "../../../support/records.js";
 
 const seconds = 1_000;
 const minutes = 60 * seconds;

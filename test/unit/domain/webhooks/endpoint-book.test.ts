@@ -3,8 +3,8 @@ import type { StateChange } from "../../../../src/domain/call/change-feed.js";
 import { EndpointBook } from "../../../../src/domain/webhooks/endpoint-book.js";
 import { type EndpointRecord, freshHealth } from "../../../../src/domain/webhooks/endpoint-store.js";
 import { SecretBox } from "../../../../src/lib/secret-box.js";
-import { endpoint } from "../../../suites/ledger-records.js";
 import { FakeClock } from "../../../support/fake-clock.js";
+import { endpoint } from "../../../support/records.js";
 import { keptLog } from "./dispatch-fixture.js";
 
 /** A book over a store that counts how often it is read, and a change feed in the test's hand. */

@@ -5,8 +5,8 @@ import {
   freshHealth,
 } from "../../../../src/domain/webhooks/endpoint-store.js";
 import { FailingEndpoints } from "../../../../src/domain/webhooks/failing-endpoints.js";
-import { endpoint } from "../../../suites/ledger-records.js";
 import { FakeClock } from "../../../support/fake-clock.js";
+import { endpoint } from "../../../support/records.js";
 import { answered, Dispatching, day, keptLog } from "./dispatch-fixture.js";
 
 const place = { account: "a", endpointId: "we_a" };

@@ -7,11 +7,11 @@ import { fileURLToPath } from "node:url";
 import { afterAll, describe, expect, it } from "vitest";
 import { createChildStarter } from "../../../../src/engines/llama/child-process.js";
 import { eventually } from "../../../support/eventually.js";
+import { silentLog } from "../../../support/silent-log.js";
 
 const holder = fileURLToPath(new URL("../../../support/llama/hold-child.ts", import.meta.url));
 /** The holder cannot clean up when it is killed. */
 const folder = mkdtempSync(join(tmpdir(), "hold-child-"));
-const quiet = { debug: () => {}, info: () => {}, warn: () => {}, error: () => {} };
 
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
@@ -50,7 +50,7 @@ describe("a child whose server ends", { timeout: 60_000 }, () => {
 
 describe("createChildStarter", () => {
   it("tells the end of a program that does not exist, like that of any other", async () => {
-    const startChild = createChildStarter({ log: quiet, environment: {}, entry: "/nonexistent/program.mjs" });
+    const startChild = createChildStarter({ log: silentLog, environment: {}, entry: "/nonexistent/program.mjs" });
     const how = await new Promise<string>((resolve) => {
       startChild({ onMessage: () => {}, onExit: (exit) => resolve(exit.how) });
     });
@@ -58,7 +58,7 @@ describe("createChildStarter", () => {
   });
 
   it("tells the end also when the channel was closed after it", async () => {
-    const startChild = createChildStarter({ log: quiet, environment: {}, entry: "/nonexistent/program.mjs" });
+    const startChild = createChildStarter({ log: silentLog, environment: {}, entry: "/nonexistent/program.mjs" });
     let exits = 0;
     const child = startChild({ onMessage: () => {}, onExit: () => exits++ });
     process.kill(child.pid ?? 0, "SIGKILL");

@@ -1,7 +1,7 @@
 import { create } from "@bufbuild/protobuf";
 import { describe, expect, it } from "vitest";
 import { MessageSchema, Role } from "../../../../gen/unified/inference/v1/chat_pb.js";
-import { toChildGenerate, toChildInput } from "../../../../src/engines/llama/child-request.js";
+import { toChildGenerate, toChildInput } from "../../../../src/engines/llama/llama-model.js";
 import { tell } from "../../../support/llama/fake-llama.js";
 
 describe("toChildGenerate", () => {

@@ -1,6 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { Circuit } from "../../../../src/engines/llama/circuit.js";
-import { RestartDelay } from "../../../../src/engines/llama/restart-delay.js";
+import { Circuit, RestartDelay } from "../../../../src/engines/llama/supervisor.js";
 
 const minuteMs = 60_000;
 

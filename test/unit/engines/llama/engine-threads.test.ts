@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { coresOfQuota, defaultThreads } from "../../../../src/engines/llama/engine-threads.js";
+import { coresOfQuota, defaultThreads } from "../../../../src/engines/llama/llama-engine.js";
 
 describe("threads of the engine", () => {
   it("a container's quota counts as cores, rounded up; without one there is no limit", () => {

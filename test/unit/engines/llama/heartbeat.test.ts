@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { Heartbeat } from "../../../../src/engines/llama/heartbeat.js";
+import { Heartbeat } from "../../../../src/engines/llama/child-session.js";
 import { FakeClock } from "../../../support/fake-clock.js";
 
 function watch(stallMs: number) {

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import type { Logger } from "../../../../src/domain/call/ports.js";
-import { StderrLog } from "../../../../src/engines/llama/stderr-log.js";
+import { StderrLog } from "../../../../src/engines/llama/child-process.js";
 
 function record() {
   const lines: [string, unknown][] = [];

@@ -1,7 +1,7 @@
 import { create } from "@bufbuild/protobuf";
 import { MessageSchema, Role, type Tool, ToolSchema } from "../../../../gen/unified/inference/v1/chat_pb.js";
 import type { GenEvent, GenerateRequest, LoadedModel, ToolChoiceSpec } from "../../../../src/domain/engine/engine.js";
-import { createScriptedEngine } from "../../../../src/engines/scripted/scripted-engine.js";
+import { createScriptedEngine } from "../../../../src/engines/scripted/scripted-model.js";
 import type { ScriptedOptions } from "../../../../src/engines/scripted/scripted-options.js";
 import { createSystemClock } from "../../../../src/lib/clock.js";
 import { createRandomIds } from "../../../../src/lib/ids.js";

@@ -3,8 +3,8 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { AdmissionJournal, readAdmissionJournal } from "../../../../src/state/embedded/admission-journal.js";
-import { silentLog } from "../../../support/core-harness.js";
 import { FakeClock } from "../../../support/fake-clock.js";
+import { silentLog } from "../../../support/silent-log.js";
 
 let folder: string;
 beforeEach(() => {

@@ -1,35 +1,12 @@
 import { beforeEach, describe, expect, it } from "vitest";
 import { type Period, periodAt, type UsageSums } from "../../../../src/domain/events/threshold.js";
-import type { Budget, Settlement } from "../../../../src/domain/metering/ledger.js";
 import { BudgetSums } from "../../../../src/state/embedded/budget-sums.js";
+import { budget as anyBudget, settlement as anySettlement } from "../../../support/records.js";
 
 const noonMs = Date.UTC(2026, 0, 31, 12);
 const dayMs = 86_400_000;
-const budget: Budget = {
-  id: "thr_1",
-  metric: "tokens",
-  period: "day",
-  limit: 100n,
-  scope: { kind: "account", id: "a" },
-};
-const settlement: Settlement = {
-  requestId: "req_1",
-  account: "a",
-  keyId: "key_1",
-  model: "m",
-  operation: "create_chat_completion",
-  why: "completed",
-  error: null,
-  promptTokens: 10,
-  completionTokens: 5,
-  cachedTokens: 0,
-  costNano: 0,
-  latencyMs: 1,
-  degraded: false,
-  event: null,
-  thresholds: [],
-  endedAtMs: null,
-};
+const budget = anyBudget({ id: "thr_1", period: "day", limit: 100n });
+const settlement = anySettlement("req_1");
 const day = periodAt("day", noonMs);
 
 /** After so many requests of 15 tokens. */

@@ -3,8 +3,8 @@ import { deliveryBounds } from "../../../../src/state/embedded/deliveries/delive
 import { MemoryLink } from "../../../../src/state/embedded/memory-link.js";
 import { openMemoryState } from "../../../../src/state/embedded/memory-state.js";
 import { DeliveryDesk, failedForGood, retryIn } from "../../../suites/delivery-records.js";
-import { admission, endpoint, settlement } from "../../../suites/ledger-records.js";
 import { FakeClock } from "../../../support/fake-clock.js";
+import { admission, endpoint, settlement } from "../../../support/records.js";
 
 function setUp() {
   const clock = new FakeClock();

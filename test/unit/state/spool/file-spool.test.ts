@@ -1,49 +1,23 @@
-import { appendFile, chmod, mkdtemp, readdir, readFile, rm, writeFile } from "node:fs/promises";
+import { appendFile, chmod, mkdir, mkdtemp, readdir, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import type { Settlement } from "../../../../src/domain/metering/ledger.js";
 import { FileSpool } from "../../../../src/state/spool/file-spool.js";
-import { silentLog } from "../../../support/core-harness.js";
+import { settlement as anySettlement, threshold } from "../../../support/records.js";
+import { silentLog } from "../../../support/silent-log.js";
 
 function settlement(number: number): Settlement {
-  return {
-    requestId: `req_${number}`,
-    account: "a",
-    keyId: "key_1",
-    model: "m",
-    operation: "create_chat_completion",
-    why: "completed",
-    error: null,
-    promptTokens: number,
-    completionTokens: 1,
-    cachedTokens: 0,
-    costNano: 0,
-    latencyMs: 1,
-    degraded: false,
-    event: { id: "evt_1", type: "request.completed", body: '{"text":"ä\\n"}' },
-    thresholds: [
-      {
-        id: "thr_1",
-        account: "a",
-        apiKeyId: null,
-        metric: "cost",
-        period: "day",
-        limit: 9_007_199_254_740_993n,
-        percents: [100],
-        action: "notify",
-        createdAtMs: 1,
-        updatedAtMs: 1,
-      },
-    ],
-    endedAtMs: 1_000 + number,
-  };
+  const event = { id: "evt_1", type: "request.completed", body: '{"text":"ä\\n"}' } as const;
+  const crossed = threshold("thr_1", { metric: "cost", period: "day", limit: 9_007_199_254_740_993n });
+  const tokens = { promptTokens: number, completionTokens: 1 };
+  return anySettlement(`req_${number}`, { ...tokens, event, thresholds: [crossed], endedAtMs: 1_000 + number });
 }
 
 let folder: string;
 const opened: FileSpool[] = [];
-const open = async (sizeMax = 1_000): Promise<FileSpool> => {
-  const spool = await FileSpool.open({ folder: join(folder, "spool"), sizeMax, log: silentLog });
+const open = async (sizeMax = 1_000, spillDir: string | null = null): Promise<FileSpool> => {
+  const spool = await FileSpool.open({ folder: join(folder, "spool"), spillDir, sizeMax, log: silentLog });
   opened.push(spool);
   return spool;
 };
@@ -111,14 +85,15 @@ describe("FileSpool", () => {
     expect(await ids(await open())).toEqual(["req_1", "req_2"]);
   });
 
-  it("refuses what does not fit, as storage_unavailable (USE-12)", async () => {
+  it("takes the settlements of 10,000 requests that were admitted before it was full, then rejects (USE-12, E-21)", async () => {
     const spool = await open(2);
-    await spool.append(settlement(1));
-    await spool.append(settlement(2));
-    await expect(spool.append(settlement(3))).rejects.toMatchObject({ code: "storage_unavailable" });
+    for (const number of [1, 2]) await spool.append(settlement(number));
+    expect(spool.size).toBe(spool.sizeMax);
+    await Promise.all(Array.from({ length: 10_000 }, (_, number) => spool.append(settlement(number + 3))));
+    await expect(spool.append(settlement(0))).rejects.toMatchObject({ code: "storage_unavailable" });
     await spool.release((await spool.oldest(1))[0]?.end ?? "");
-    await spool.append(settlement(3));
-    expect(await ids(spool)).toEqual(["req_2", "req_3"]);
+    await spool.append(settlement(20_000));
+    expect(await ids(spool, 2)).toEqual(["req_2", "req_3"]);
   });
 
   it("keeps what it can in memory when the disk cannot be written (USE-11)", async () => {
@@ -136,10 +111,59 @@ describe("FileSpool", () => {
     await rm(join(folder, "spool"), { recursive: true });
     await Promise.all(Array.from({ length: 10_000 }, (_, number) => spool.append(settlement(number))));
     expect([spool.size, spool.sizeMax]).toEqual([10_000, 10_000]);
-    await expect(spool.append(settlement(10_000))).rejects.toThrow("in memory");
+    expect(spool.memoryOnly).toBe(10_000);
     await spool.release((await spool.oldest(1))[0]?.end ?? "");
     expect(spool.size).toBeLessThan(spool.sizeMax);
-    await spool.append(settlement(10_001));
+  });
+
+  it("writes what is in memory alone once the disk can be written again (E-21)", async () => {
+    const spool = await open();
+    await rm(join(folder, "spool"), { recursive: true });
+    for (const number of [1, 2]) await spool.append(settlement(number));
+    expect([spool.memoryOnly, spool.fault]).toEqual([2, expect.stringContaining("ENOENT")]);
+    await mkdir(join(folder, "spool"));
+    await spool.persist();
+    expect([spool.memoryOnly, spool.fault]).toEqual([0, null]);
+    expect(await ids(await open())).toEqual(["req_1", "req_2"]);
+  });
+
+  it("leaves no empty files behind while the disk cannot be written (E-21)", async () => {
+    const spool = await open();
+    await rm(join(folder, "spool"), { recursive: true });
+    for (let number = 0; number < 20; number++) await spool.append(settlement(number));
+    await mkdir(join(folder, "spool"));
+    await spool.persist();
+    expect(await readdir(join(folder, "spool"))).toHaveLength(1);
+  });
+
+  it("writes what the disk cannot take to the spill folder when it is closed, and takes it over when it is opened (E-21)", async () => {
+    const spillDir = join(folder, "spill");
+    const spool = await open(1_000, spillDir);
+    await rm(join(folder, "spool"), { recursive: true });
+    for (const number of [1, 2]) await spool.append(settlement(number));
+    expect(await spool.close()).toBe(0);
+    const again = await open(1_000, spillDir);
+    expect(await ids(again)).toEqual(["req_1", "req_2"]);
+    await again.release((await again.oldest(2))[1]?.end ?? "");
+    expect(await ids(await open(1_000, spillDir))).toEqual([]);
+  });
+
+  it("refuses the start with a sentence when the spill folder is none (E-21)", async () => {
+    await writeFile(join(folder, "spill"), "no folder");
+    await expect(open(1_000, join(folder, "spill"))).rejects.toMatchObject({
+      message: expect.stringContaining("spill folder"),
+      fix: expect.stringContaining("UIS_SPILL_DIR"),
+    });
+  });
+
+  it("says how many settlements are lost when nothing can be written at its close (E-21)", async () => {
+    for (const spillDir of [null, join(folder, "spill")]) {
+      const spool = await open(1_000, spillDir);
+      if (spillDir !== null) await writeFile(spillDir, "no folder");
+      await rm(join(folder, "spool"), { recursive: true });
+      for (const number of [1, 2]) await spool.append(settlement(number));
+      expect(await spool.close()).toBe(2);
+    }
   });
 
   it("its files are the owner's alone (SEC-31)", async () => {

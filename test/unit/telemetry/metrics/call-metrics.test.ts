@@ -8,7 +8,7 @@ import { chatEnd, plainEnd } from "../../../support/call-ends.js";
 async function linesOf(calls: CallMetrics, start: string): Promise<string[]> {
   const page = createMetricsPage(calls, {
     models: () => [],
-    spooled: () => ({ size: 0, oldestAtMs: null }),
+    spooled: () => ({ size: 0, memoryOnly: 0, oldestAtMs: null }),
     isStoreUp: async () => true,
     areLimitsDegraded: () => false,
     auditRecordsLost: () => 0,

@@ -5,7 +5,7 @@ import { metricLines } from "../../../support/metrics-text.js";
 
 const atRest: MetricSources = {
   models: () => [],
-  spooled: () => ({ size: 0, oldestAtMs: null }),
+  spooled: () => ({ size: 0, memoryOnly: 0, oldestAtMs: null }),
   isStoreUp: async () => true,
   areLimitsDegraded: () => false,
   auditRecordsLost: () => 0,
@@ -40,7 +40,7 @@ it("shows a store that is away, what waits for it, and what was lost", async () 
     {
       isStoreUp: async () => false,
       areLimitsDegraded: () => true,
-      spooled: () => ({ size: 12, oldestAtMs: 57_500 }),
+      spooled: () => ({ size: 12, memoryOnly: 0, oldestAtMs: 57_500 }),
       auditRecordsLost: () => 4,
     },
     calls,

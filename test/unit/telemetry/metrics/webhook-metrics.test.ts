@@ -17,7 +17,7 @@ function pageOf(sources: Partial<WebhookSources> | null): Promise<string> {
   };
   return createMetricsPage(new CallMetrics(), {
     models: () => [],
-    spooled: () => ({ size: 0, oldestAtMs: null }),
+    spooled: () => ({ size: 0, memoryOnly: 0, oldestAtMs: null }),
     isStoreUp: async () => true,
     areLimitsDegraded: () => false,
     auditRecordsLost: () => 0,

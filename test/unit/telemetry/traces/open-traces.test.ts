@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { openTraces, tracePackages } from "../../../../src/telemetry/traces/open-traces.js";
-import { silentLog } from "../../../support/core-harness.js";
+import { silentLog } from "../../../support/silent-log.js";
 
 const options = {
   endpoint: "http://127.0.0.1:9/v1/traces",

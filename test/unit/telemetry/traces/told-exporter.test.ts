@@ -1,7 +1,7 @@
 import type { SpanExporter } from "@opentelemetry/sdk-trace-base";
 import { expect, it } from "vitest";
 import { ToldExporter } from "../../../../src/telemetry/traces/told-exporter.js";
-import { silentLog } from "../../../support/core-harness.js";
+import { silentLog } from "../../../support/silent-log.js";
 
 it("tells the log of each change once: spans are dropped, spans are taken again", () => {
   const told: string[] = [];

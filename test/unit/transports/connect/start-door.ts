@@ -13,8 +13,8 @@ import { type ConnectDoorDeps, createConnectDoor } from "../../../../src/transpo
 import { createByteBudget, createUploadWatch } from "../../../../src/transports/http/body-limits.js";
 import { createResponseWatch } from "../../../../src/transports/http/response-watch.js";
 import { RouteTable } from "../../../../src/transports/http/routes.js";
-import { silentLog } from "../../../support/core-harness.js";
 import { HandCore, handCredential } from "../../../support/hand-core.js";
+import { silentLog } from "../../../support/silent-log.js";
 
 /** All ways into the door. */
 export const protocols = ["connect json", "connect binary", "grpc-web"] as const;

@@ -7,9 +7,9 @@ import { createSystemClock } from "../../../../src/lib/clock.js";
 import { grpcDefinition } from "../../../../src/lib/grpc-definition.js";
 import { createRandomIds } from "../../../../src/lib/ids.js";
 import { createGrpcDoor, type GrpcDoorDeps } from "../../../../src/transports/grpc/grpc-door.js";
-import { silentLog } from "../../../support/core-harness.js";
 import { GrpcClient, metadataOf } from "../../../support/grpc-client.js";
 import { HandCore, handCredential } from "../../../support/hand-core.js";
+import { silentLog } from "../../../support/silent-log.js";
 
 /** A gRPC door on a hand-made core, and a client of it; both end with the test. */
 export async function startDoor({

@@ -11,10 +11,10 @@ import { createResponseWatch } from "../../../../src/transports/http/response-wa
 import { RouteTable } from "../../../../src/transports/http/routes.js";
 import { openAiFamily } from "../../../../src/transports/openai/errors.js";
 import { createOpenAiDoor } from "../../../../src/transports/openai/openai-door.js";
-import { silentLog } from "../../../support/core-harness.js";
 import { eventually } from "../../../support/eventually.js";
 import { HandCore, handCredential, textChunk, untilAborted } from "../../../support/hand-core.js";
 import { connectRaw, parseAnswer, postText } from "../../../support/raw-connection.js";
+import { silentLog } from "../../../support/silent-log.js";
 
 const clock = createSystemClock();
 const ids = createRandomIds();

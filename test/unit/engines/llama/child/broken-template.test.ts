@@ -1,6 +1,6 @@
 import { rm } from "node:fs/promises";
 import { afterAll, expect, it } from "vitest";
-import { StderrLog } from "../../../../../src/engines/llama/stderr-log.js";
+import { StderrLog } from "../../../../../src/engines/llama/child-process.js";
 import { writeScriptedGguf } from "../../../../support/gguf/scripted-gguf.js";
 import { chat, EngineChild, modelPath, startMs } from "./engine-child.js";
 

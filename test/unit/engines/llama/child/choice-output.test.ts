@@ -1,11 +1,9 @@
 import { describe, expect, it } from "vitest";
 import type { GenEvent } from "../../../../../src/domain/engine/engine.js";
+import { type OutputReader, PlainReader, ThinkingReader } from "../../../../../src/engines/llama/chat/output-reader.js";
 import { ChoiceOutput } from "../../../../../src/engines/llama/child/choice-output.js";
 import type { NativeVocabulary } from "../../../../../src/engines/llama/child/native-model.js";
 import { TokenSpelling } from "../../../../../src/engines/llama/child/token-spelling.js";
-import type { OutputReader } from "../../../../../src/engines/llama/tools/output-reader.js";
-import { PlainReader } from "../../../../../src/engines/llama/tools/plain-reader.js";
-import { ThinkingReader } from "../../../../../src/engines/llama/tools/thinking-reader.js";
 
 /** Tokens of the vocabulary are the given texts. */
 function output(texts: readonly string[], reader: OutputReader, options: { stop?: string[]; logprobs?: number } = {}) {

@@ -1,6 +1,6 @@
 import { rm } from "node:fs/promises";
 import { afterAll, beforeAll, expect, it, vi } from "vitest";
-import type { ChildInput } from "../../../../../src/engines/llama/protocol.js";
+import type { ChildInput } from "../../../../../src/engines/llama/protocol/protocol.js";
 import { writeScriptedGguf } from "../../../../support/gguf/scripted-gguf.js";
 import { hermesTemplate, weatherTool } from "../text/templates.js";
 import { chat, EngineChild, modelPath, startMs } from "./engine-child.js";

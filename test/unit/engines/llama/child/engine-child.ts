@@ -12,7 +12,7 @@ import type {
   FromChild,
   LoadedFacts,
   ToChild,
-} from "../../../../../src/engines/llama/protocol.js";
+} from "../../../../../src/engines/llama/protocol/protocol.js";
 
 const main = fileURLToPath(new URL("../../../../../src/engines/llama/child/main.ts", import.meta.url));
 

@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import type { GenEvent } from "../../../../../src/domain/engine/engine.js";
 import { EventBatch } from "../../../../../src/engines/llama/child/event-batch.js";
-import type { FromChild } from "../../../../../src/engines/llama/protocol.js";
+import type { FromChild } from "../../../../../src/engines/llama/protocol/protocol.js";
 
 const text = (outTokens: number): GenEvent => ({ type: "text", choice: 0, text: "a", outTokens });
 const accepted: GenEvent = { type: "accepted", promptTokens: 1, cachedTokens: 0 };

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import type { GenEvent } from "../../../../../src/domain/engine/engine.js";
-import { EventJoiner } from "../../../../../src/engines/llama/child/event-joiner.js";
+import { EventJoiner } from "../../../../../src/engines/llama/child/event-batch.js";
 
 function joined(events: readonly GenEvent[]): readonly GenEvent[] {
   const sent: GenEvent[] = [];

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { toChoiceSampling } from "../../../../../src/engines/llama/child/sampling.js";
-import type { ChildGenerate } from "../../../../../src/engines/llama/protocol.js";
+import type { ChildGenerate } from "../../../../../src/engines/llama/protocol/protocol.js";
 
 const request: ChildGenerate = {
   requestId: "req_1",

@@ -1,9 +1,9 @@
 import { Ajv2020 } from "ajv/dist/2020.js";
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { jsonText } from "../../../../../src/engines/llama/structure/gbnf.js";
-import { useJsonEquality } from "../../../../../src/engines/llama/structure/json-equality.js";
 import { jsonObjectGrammar, jsonSchemaGrammar } from "../../../../../src/engines/llama/structure/response-grammar.js";
+import { useJsonEquality } from "../../../../../src/engines/llama/structure/schema-check.js";
+import { jsonText } from "../../../../../src/engines/llama/structure/string-grammar.js";
 import { derive } from "../../../../support/gbnf/derive.js";
 import { Matcher } from "../../../../support/gbnf/match.js";
 import { parseGbnf } from "../../../../support/gbnf/parse-gbnf.js";

@@ -1,6 +1,6 @@
 import { Ajv2020 } from "ajv/dist/2020.js";
 import { describe, expect, it } from "vitest";
-import { jsonEqual, useJsonEquality } from "../../../../../src/engines/llama/structure/json-equality.js";
+import { jsonEqual, useJsonEquality } from "../../../../../src/engines/llama/structure/schema-check.js";
 
 const valid = (schema: object, value: unknown): boolean =>
   useJsonEquality(new Ajv2020({ strict: false })).compile(schema)(value) as boolean;

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { RecentlyMade } from "../../../../../src/engines/llama/structure/recently-made.js";
+import { RecentlyMade } from "../../../../../src/engines/llama/structure/lru-cache.js";
 import { jsonSchemaGrammar } from "../../../../../src/engines/llama/structure/response-grammar.js";
 import { compileCheck } from "../../../../../src/engines/llama/structure/schema-check.js";
 

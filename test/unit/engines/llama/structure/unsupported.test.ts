@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
-import { jsonText } from "../../../../../src/engines/llama/structure/gbnf.js";
 import { jsonSchemaGrammar } from "../../../../../src/engines/llama/structure/response-grammar.js";
 import { compileCheck } from "../../../../../src/engines/llama/structure/schema-check.js";
+import { jsonText } from "../../../../../src/engines/llama/structure/string-grammar.js";
 import { accepted, refusal } from "./grammar-of.js";
 
 const unenforceable: readonly (readonly [keyword: string, schema: Record<string, unknown>, value: unknown])[] = [

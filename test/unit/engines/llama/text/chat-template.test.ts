@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { EngineError } from "../../../../../src/domain/engine/engine.js";
-import { ChatTemplate } from "../../../../../src/engines/llama/text/chat-template.js";
+import { ChatTemplate } from "../../../../../src/engines/llama/chat/chat-template.js";
 import { hermesTemplate, said, smallTemplate, special, turnsTemplate, weatherTool } from "./templates.js";
 
 const hello = said({ role: "user", content: "Hello" });

@@ -1,10 +1,10 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import type { ChildInput, TemplateMessage } from "../../../../../src/engines/llama/protocol.js";
-import { ChatTemplate } from "../../../../../src/engines/llama/text/chat-template.js";
-import { type PromptPiece, promptPieces } from "../../../../../src/engines/llama/text/prompt-pieces.js";
-import type { OutputPlan } from "../../../../../src/engines/llama/tools/output-plan.js";
-import { PlainReader } from "../../../../../src/engines/llama/tools/plain-reader.js";
+import { ChatTemplate } from "../../../../../src/engines/llama/chat/chat-template.js";
+import type { OutputPlan } from "../../../../../src/engines/llama/chat/output-plan.js";
+import { PlainReader } from "../../../../../src/engines/llama/chat/output-reader.js";
+import { type PromptPiece, promptPieces } from "../../../../../src/engines/llama/chat/prompt-pieces.js";
+import type { ChildInput, TemplateMessage } from "../../../../../src/engines/llama/protocol/protocol.js";
 import { rounds } from "../../../../support/tier.js";
 import { controlTexts, hermesTemplate, smallTemplate, special, turnsTemplate, weatherTool } from "./templates.js";
 

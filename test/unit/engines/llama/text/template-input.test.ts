@@ -5,7 +5,7 @@ import {
   templateVariables,
   toTemplateMessages,
   toTemplateTools,
-} from "../../../../../src/engines/llama/text/template-input.js";
+} from "../../../../../src/engines/llama/chat/template-input.js";
 
 function message(init: MessageInitShape<typeof MessageSchema>) {
   return create(MessageSchema, init);

@@ -1,5 +1,5 @@
 import { readFileSync } from "node:fs";
-import type { ChatTemplate } from "../../../../../src/engines/llama/text/chat-template.js";
+import type { ChatTemplate } from "../../../../../src/engines/llama/chat/chat-template.js";
 
 type Input = Parameters<ChatTemplate["render"]>[0];
 

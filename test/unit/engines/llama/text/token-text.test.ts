@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { TokenText } from "../../../../../src/engines/llama/text/token-text.js";
+import { TokenText } from "../../../../../src/engines/llama/child/choice-output.js";
 import { rounds } from "../../../../support/tier.js";
 
 /** A vocabulary in which a token stands for some bytes. */

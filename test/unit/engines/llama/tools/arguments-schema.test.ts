@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
+import { argumentsSchema } from "../../../../../src/engines/llama/chat/tool-calls.js";
 import { jsonSchemaGrammar } from "../../../../../src/engines/llama/structure/response-grammar.js";
-import { argumentsSchema } from "../../../../../src/engines/llama/tools/arguments-schema.js";
 import { Matcher } from "../../../../support/gbnf/match.js";
 import { parseGbnf } from "../../../../support/gbnf/parse-gbnf.js";
 
@@ -21,7 +21,7 @@ describe("the schema of a tool's arguments", () => {
   it("allows objects only, whatever else its combined schemas allow (TOOL-5)", () => {
     const texts = ['{"x": true}', "5", "[]", "null"];
     expect(accepted({ anyOf: [point, { type: "integer" }, { type: "array" }] }, texts)).toEqual(['{"x": true}']);
-    expect(accepted({ $ref: "#/$defs/a", $defs: { a: { oneOf: [{ type: "null" }, point] } } }, texts)).toEqual([
+    expect(accepted({ $ref: "#/$defs/a", $defs: { a: { anyOf: [{ type: "null" }, point] } } }, texts)).toEqual([
       '{"x": true}',
     ]);
     expect(accepted({ properties: point.properties, additionalProperties: false }, texts)).toEqual(['{"x": true}']);

@@ -1,7 +1,7 @@
 import { rm } from "node:fs/promises";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import type { GenEvent } from "../../../../../src/domain/engine/engine.js";
-import type { ChildInput } from "../../../../../src/engines/llama/protocol.js";
+import type { ChildInput } from "../../../../../src/engines/llama/protocol/protocol.js";
 import { writeRandomGguf } from "../../../../support/gguf/random-gguf.js";
 import { rounds } from "../../../../support/tier.js";
 import { chat, EngineChild, modelPath, startMs } from "../child/engine-child.js";

@@ -1,8 +1,8 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import type { TemplateTool } from "../../../../../src/engines/llama/protocol.js";
-import { CallableTools } from "../../../../../src/engines/llama/tools/callable-tools.js";
-import { type HermesOptions, HermesReader } from "../../../../../src/engines/llama/tools/hermes-reader.js";
+import { type HermesOptions, HermesReader } from "../../../../../src/engines/llama/chat/hermes-reader.js";
+import { CallableTools } from "../../../../../src/engines/llama/chat/tool-calls.js";
+import type { TemplateTool } from "../../../../../src/engines/llama/protocol/protocol.js";
 import { rounds } from "../../../../support/tier.js";
 import { countedIds, type ReadOutput, readOutput } from "./read-output.js";
 

@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { JsonScanner } from "../../../../../src/engines/llama/tools/json-scanner.js";
+import { JsonScanner } from "../../../../../src/engines/llama/chat/json-scanner.js";
 import { rounds } from "../../../../support/tier.js";
 
 /** Whether the scanner takes the text as one whole value; a space behind it ends a number. */

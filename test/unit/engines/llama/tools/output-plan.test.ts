@@ -1,8 +1,8 @@
 import { describe, expect, it } from "vitest";
 import type { GenerateRequest } from "../../../../../src/domain/engine/engine.js";
-import type { ChildInput, TemplateTool } from "../../../../../src/engines/llama/protocol.js";
-import { ChatTemplate } from "../../../../../src/engines/llama/text/chat-template.js";
-import { type OutputPlan, planOutput } from "../../../../../src/engines/llama/tools/output-plan.js";
+import { ChatTemplate } from "../../../../../src/engines/llama/chat/chat-template.js";
+import { type OutputPlan, planOutput } from "../../../../../src/engines/llama/chat/output-plan.js";
+import type { ChildInput, TemplateTool } from "../../../../../src/engines/llama/protocol/protocol.js";
 import { hermesTemplate, smallTemplate, special, weatherTool } from "../text/templates.js";
 import { countedIds, type ReadOutput, readOutput } from "./read-output.js";
 

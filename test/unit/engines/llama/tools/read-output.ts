@@ -1,4 +1,4 @@
-import type { OutputEnd, OutputPart, OutputReader } from "../../../../../src/engines/llama/tools/output-reader.js";
+import type { OutputEnd, OutputPart, OutputReader } from "../../../../../src/engines/llama/chat/output-reader.js";
 
 export interface ReadCall {
   readonly id: string;

@@ -1,7 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { PlainReader } from "../../../../../src/engines/llama/tools/plain-reader.js";
-import { ThinkingReader } from "../../../../../src/engines/llama/tools/thinking-reader.js";
+import { PlainReader, ThinkingReader } from "../../../../../src/engines/llama/chat/output-reader.js";
 import { rounds } from "../../../../support/tier.js";
 import { type ReadOutput, readOutput } from "./read-output.js";
 

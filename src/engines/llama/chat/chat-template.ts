@@ -1,0 +1,197 @@
+import { EngineError } from "../../../domain/engine/engine.js";
+import type { TemplateMessage, TemplateTool } from "../protocol/protocol.js";
+import {
+  Environment,
+  type JinjaProgram,
+  parseTemplate,
+  RanTooLong,
+  runBounded,
+  TemplateInterpreter,
+  TemplateRefusal,
+  TemplateTooLarge,
+  templateCharsMax,
+  templateGlobals,
+} from "./jinja.js";
+
+export interface SpecialTexts {
+  readonly bos: string;
+  readonly eos: string;
+}
+
+export interface TemplateInput {
+  readonly messages: readonly TemplateMessage[];
+  readonly tools: readonly TemplateTool[];
+  /** Those that the template's own names take are left out. */
+  readonly variables: Readonly<Record<string, unknown>>;
+}
+
+/** For compiling, and for one `render` with all its attempts. */
+const timeMsMax = 1_000;
+/** A conversation with more text than this may fill a template's bounds by itself, without a fault of the template. */
+const ordinaryCharsMax = templateCharsMax / 8;
+const refusalCharsMax = 300;
+const greeting: TemplateInput = { messages: [{ role: "user", content: "Hello" }], tools: [], variables: {} };
+
+/** A model's chat template. It comes with the model file, so neither its compiling nor its rendering is trusted to end. */
+export class ChatTemplate {
+  readonly isFallback: boolean;
+  /** How the template shows tools and has calls written; null: in no way that we read. */
+  readonly toolFormat: "hermes" | null;
+  /** Whether the model may think before it answers. */
+  readonly thinks: boolean;
+  readonly #program: JinjaProgram;
+  readonly #special: SpecialTexts;
+  readonly #now: () => Date;
+
+  /** `source` null, or one that does not compile: ChatML. */
+  constructor(source: string | null, special: SpecialTexts, now: () => Date = () => new Date()) {
+    const own = source === null ? null : compile(source);
+    const text = own === null ? chatMl : (source ?? chatMl);
+    this.isFallback = own === null;
+    this.#program = own ?? parseTemplate(chatMl);
+    this.toolFormat = writesHermesCalls(text) ? "hermes" : null;
+    this.thinks = /enable_thinking|<think>/.test(text);
+    this.#special = special;
+    this.#now = now;
+  }
+
+  /**
+   * The prompt, up to where the assistant's answer begins. Bounded by 1 s and 4 MiB (SEC-26). Throws EngineError:
+   * `bad_input` with param `messages` where the template cannot express the conversation, `context_overflow` where the
+   * conversation itself is beyond the bounds, `internal` where the template is at fault.
+   */
+  render(input: TemplateInput): string {
+    const untilMs = performance.now() + timeMsMax;
+    let refusal: TemplateRefusal | null = null;
+    for (const messages of systemForms(input.messages)) {
+      const outcome = this.#attempt({ ...input, messages }, untilMs);
+      if (typeof outcome === "string") return outcome;
+      refusal ??= outcome;
+    }
+    const why = refusal?.message.slice(0, refusalCharsMax) ?? "";
+    throw new EngineError("bad_input", `The chat template of the model refuses this conversation: ${why}`, {
+      param: "messages",
+      cause: refusal,
+    });
+  }
+
+  /** Whether the prompt ends inside of the model's thinking, so that the answer begins with thoughts. Throws as `render`. */
+  opensThinking(variables: Readonly<Record<string, unknown>>): boolean {
+    return this.thinks && endsInThinking(this.render({ ...greeting, variables }));
+  }
+
+  #attempt(input: TemplateInput, untilMs: number): string | TemplateRefusal {
+    try {
+      return this.#run(input, untilMs);
+    } catch (thrown) {
+      if (thrown instanceof TemplateRefusal) return thrown;
+      if (thrown instanceof RanTooLong || thrown instanceof TemplateTooLarge) throw boundError(input, thrown);
+      throw this.#faultOf(thrown, untilMs);
+    }
+  }
+
+  #run(input: TemplateInput, untilMs: number): string {
+    return runBounded(() => {
+      const environment = new Environment();
+      for (const [name, value] of Object.entries(this.#names(input))) environment.set(name, value);
+      const rendered = new TemplateInterpreter(environment).run(this.#program);
+      return String(rendered.value);
+    }, untilMs - performance.now());
+  }
+
+  #names({ messages, tools, variables }: TemplateInput): Readonly<Record<string, unknown>> {
+    return {
+      ...variables,
+      ...templateGlobals(this.#now),
+      messages,
+      tools: tools.length === 0 ? null : tools.map(withoutStrict),
+      bos_token: this.#special.bos,
+      eos_token: this.#special.eos,
+      add_generation_prompt: true,
+    };
+  }
+
+  /** A template that cannot even say hello is broken; one that can was given something that it does not know. */
+  #faultOf(thrown: unknown, untilMs: number): EngineError {
+    const why = thrown instanceof Error ? thrown.message.slice(0, refusalCharsMax) : "unknown";
+    try {
+      this.#run(greeting, untilMs);
+    } catch (cause) {
+      if (!(cause instanceof TemplateRefusal)) {
+        return new EngineError("internal", `The chat template of the model is broken: ${why}`, { cause: thrown });
+      }
+    }
+    return new EngineError("bad_input", `The chat template of the model cannot express this conversation: ${why}`, {
+      param: "messages",
+      cause: thrown,
+    });
+  }
+}
+
+/** Whether a prompt stops after the opening of the model's thoughts. */
+export function endsInThinking(prompt: string): boolean {
+  return prompt.trimEnd().endsWith("<think>");
+}
+
+function compile(source: string): JinjaProgram | null {
+  try {
+    return runBounded(() => parseTemplate(source), timeMsMax);
+  } catch {
+    // Whatever is wrong with it, there is one answer: the form that is used instead, told by `isFallback`.
+    return null;
+  }
+}
+
+/** JSON between `<tool_call>` markers; some models write other things between the same markers. */
+function writesHermesCalls(source: string): boolean {
+  const writesCalls = source.includes("<tool_call>") && source.includes("</tool_call>") && /\btools\b/.test(source);
+  return writesCalls && source.includes("arguments") && !/<function=|<arg_key>/.test(source);
+}
+
+/** `strict` is between the caller and us; models were never shown it. */
+function withoutStrict({ type, function: { name, description, parameters } }: TemplateTool): object {
+  return { type, function: { name, ...(description === undefined ? {} : { description }), parameters } };
+}
+
+function boundError(input: TemplateInput, cause: RanTooLong | TemplateTooLarge): EngineError {
+  if (textLength(input) > ordinaryCharsMax) {
+    const message = "The conversation is longer than any prompt may be: its text alone fills the template's bounds.";
+    return new EngineError("context_overflow", message, { param: "messages", cause });
+  }
+  return new EngineError("internal", `The chat template of the model went beyond its bounds: ${cause.message}`, {
+    cause,
+  });
+}
+
+/** Characters of all texts, and one for each value. */
+function textLength(value: unknown): number {
+  if (typeof value === "string") return value.length + 1;
+  if (typeof value !== "object" || value === null) return 1;
+  return Object.values(value).reduce((sum: number, part) => sum + textLength(part), 1);
+}
+
+/**
+ * The conversation as it is and, for templates that refuse that, with its system messages said in other places
+ * (MSG-10): all in one at the start, then at the start of the first user message. Forms that change nothing are left out.
+ */
+export function* systemForms(messages: readonly TemplateMessage[]): Generator<readonly TemplateMessage[], void> {
+  yield messages;
+  const system = messages.filter(({ role }) => role === "system");
+  if (system.length === 0) return;
+  const content = system.map((message) => message.content).join("\n\n");
+  const others = messages.filter(({ role }) => role !== "system");
+  if (system.length > 1 || messages[0]?.role !== "system") yield [{ role: "system", content }, ...others];
+  const asked = others.findIndex(({ role }) => role === "user");
+  if (asked < 0) return;
+  yield others.map((message, i) =>
+    i === asked ? { ...message, content: `${content}\n\n${message.content}` } : message,
+  );
+}
+
+/** The form that most small models know, for models that bring no template of their own, or a broken one. */
+export const chatMl = [
+  "{%- for message in messages -%}",
+  "{{ '<|im_start|>' + message.role + '\\n' + message.content + '<|im_end|>\\n' }}",
+  "{%- endfor -%}",
+  "{%- if add_generation_prompt -%}{{ '<|im_start|>assistant\\n' }}{%- endif -%}",
+].join("\n");

@@ -1,0 +1,174 @@
+import { createContext, Script } from "node:vm";
+import * as jinja from "@huggingface/jinja";
+
+/** A value while a template runs. */
+export interface JinjaValue {
+  readonly type: string;
+  readonly value: unknown;
+}
+
+export interface JinjaEnvironment {
+  /** Declares a variable; throws where the name is taken. */
+  set(name: string, value: unknown): unknown;
+}
+
+export interface JinjaInterpreter {
+  run(program: JinjaProgram): JinjaValue;
+  evaluate(statement: unknown, environment: JinjaEnvironment): JinjaValue;
+}
+
+/** A parsed template; to us it is opaque. */
+export type JinjaProgram = { readonly type: string };
+
+/**
+ * The parts of @huggingface/jinja below its `Template`. Its declaration files import each other without file names, which
+ * module resolution of Node does not follow, so their types are stated here.
+ */
+export const Environment: new () => JinjaEnvironment = jinja.Environment;
+export const Interpreter: new (environment: JinjaEnvironment) => JinjaInterpreter = jinja.Interpreter;
+const tokenize: (source: string, options: object) => readonly unknown[] = jinja.tokenize;
+const parse: (tokens: readonly unknown[]) => JinjaProgram = jinja.parse;
+
+/** Throws where the text is no template. Blocks eat the white space around them as all chat templates expect. */
+export function parseTemplate(source: string): JinjaProgram {
+  return parse(tokenize(source, { lstrip_blocks: true, trim_blocks: true }));
+}
+
+/** A value of the template grew beyond what any prompt needs. */
+export class TemplateTooLarge extends Error {
+  override readonly name = "TemplateTooLarge";
+}
+
+/** 4 MiB of UTF-16 code units: more text than the context of any model holds. */
+export const templateCharsMax = 4 * 1024 * 1024;
+export const templateItemsMax = 100_000;
+
+/**
+ * Refuses any text or list above its bound as soon as it exists. The clock alone would not do: a list that doubles
+ * itself takes all memory within a second.
+ */
+export class TemplateInterpreter extends Interpreter {
+  override evaluate(statement: unknown, environment: JinjaEnvironment): JinjaValue {
+    const result = super.evaluate(statement, environment);
+    const { value } = result;
+    if (typeof value === "string" && value.length > templateCharsMax) {
+      throw new TemplateTooLarge(`a text of more than ${templateCharsMax} characters`);
+    }
+    if (Array.isArray(value) && value.length > templateItemsMax) {
+      throw new TemplateTooLarge(`a list of more than ${templateItemsMax} items`);
+    }
+    return result;
+  }
+}
+
+/** The template itself says, by `raise_exception`, that it cannot express the conversation. */
+export class TemplateRefusal extends Error {
+  override readonly name = "TemplateRefusal";
+}
+
+/** The names that every chat template may use. `now` gives the time for `strftime_now`. */
+export function templateGlobals(now: () => Date): Readonly<Record<string, unknown>> {
+  return {
+    true: true,
+    True: true,
+    false: false,
+    False: false,
+    none: null,
+    None: null,
+    range,
+    raise_exception: (why: unknown): never => {
+      throw new TemplateRefusal(String(why));
+    },
+    strftime_now: (format: unknown): string => strftime(now(), String(format)),
+  };
+}
+
+function range(first: number, second?: number, step = 1): readonly number[] {
+  const [from, to] = second === undefined ? [0, first] : [first, second];
+  if (!Number.isInteger(from) || !Number.isInteger(to) || !Number.isInteger(step) || step === 0) {
+    throw new TypeError("range takes whole numbers and a step other than 0");
+  }
+  const length = Math.max(0, Math.ceil((to - from) / step));
+  if (length > templateItemsMax) throw new TemplateTooLarge(`a range of more than ${templateItemsMax} numbers`);
+  return Array.from({ length }, (_, i) => from + i * step);
+}
+
+const days = ["Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday"];
+const months = [
+  "January",
+  "February",
+  "March",
+  "April",
+  "May",
+  "June",
+  "July",
+  "August",
+  "September",
+  "October",
+  "November",
+  "December",
+];
+
+const fields: Readonly<Record<string, (at: Date) => string>> = {
+  Y: (at) => String(at.getUTCFullYear()),
+  y: (at) => twoDigits(at.getUTCFullYear() % 100),
+  m: (at) => twoDigits(at.getUTCMonth() + 1),
+  d: (at) => twoDigits(at.getUTCDate()),
+  e: (at) => String(at.getUTCDate()).padStart(2, " "),
+  H: (at) => twoDigits(at.getUTCHours()),
+  I: (at) => twoDigits(at.getUTCHours() % 12 || 12),
+  M: (at) => twoDigits(at.getUTCMinutes()),
+  S: (at) => twoDigits(at.getUTCSeconds()),
+  p: (at) => (at.getUTCHours() < 12 ? "AM" : "PM"),
+  A: (at) => days[at.getUTCDay()] ?? "",
+  a: (at) => (days[at.getUTCDay()] ?? "").slice(0, 3),
+  B: (at) => months[at.getUTCMonth()] ?? "",
+  b: (at) => (months[at.getUTCMonth()] ?? "").slice(0, 3),
+  Z: () => "UTC",
+  "%": () => "%",
+};
+
+/** The time in UTC, written with the directives of C's strftime that chat templates use; others stay as they are. */
+export function strftime(at: Date, format: string): string {
+  return format.replaceAll(/%(.)/g, (directive, letter: string) => fields[letter]?.(at) ?? directive);
+}
+
+function twoDigits(value: number): string {
+  return String(value).padStart(2, "0");
+}
+
+const slot: { run: () => void } = { run: () => undefined };
+const sandbox = createContext(slot);
+const script = new Script("run()", { filename: "bounded-run" });
+
+/** The code took longer than it was given; it was stopped where it stood. */
+export class RanTooLong extends Error {
+  override readonly name = "RanTooLong";
+}
+
+/**
+ * Runs synchronous code for `timeoutMs` (1 or more) at most, then throws RanTooLong. V8's watchdog stops whatever runs
+ * below the script, so the code may close over anything of ours; it has to leave nothing half done that outlives it.
+ */
+export function runBounded<T>(code: () => T, timeoutMs: number): T {
+  const result: { value?: T } = {};
+  slot.run = () => {
+    result.value = code();
+  };
+  try {
+    script.runInContext(sandbox, { timeout: Math.max(1, Math.ceil(timeoutMs)) });
+  } catch (thrown) {
+    if (isTimeout(thrown)) throw new RanTooLong(`stopped after ${timeoutMs} ms`, { cause: thrown });
+    throw thrown;
+  } finally {
+    slot.run = () => undefined;
+  }
+  return result.value as T;
+}
+
+/** By its code: the error is of the sandbox's realm, no instance of our Error. */
+function isTimeout(thrown: unknown): boolean {
+  return (
+    typeof thrown === "object" && thrown !== null && "code" in thrown && thrown.code === "ERR_SCRIPT_EXECUTION_TIMEOUT"
+  );
+}

@@ -1,0 +1,107 @@
+import { EngineError } from "../../../domain/engine/engine.js";
+import type { TemplateTool } from "../protocol/protocol.js";
+import { type GrammarBuilder, gbnfLiteral } from "../structure/response-grammar.js";
+import { compileCheck } from "../structure/schema-check.js";
+import { SchemaUnsupported } from "../structure/schema-document.js";
+
+/** How models of the Hermes and Qwen families write a call: JSON on a line of its own between two markers. */
+export const hermesOpening = "<tool_call>";
+export const hermesClosing = "</tool_call>";
+
+/** Calls of one answer at most. */
+export const callsMax = 16;
+
+/** A tool with its place in the request, for errors that name it. */
+export interface PlacedTool {
+  readonly at: number;
+  readonly tool: TemplateTool;
+}
+
+/**
+ * Adds the rules for calls of these tools, in the Hermes form, and returns the name of the rule for an answer that is
+ * nothing but calls: one, or with `parallel` 1 to 16. Throws EngineError `bad_schema`.
+ */
+export function addCalls(builder: GrammarBuilder, tools: readonly PlacedTool[], parallel: boolean): string {
+  const bodies = tools.map((placed) => {
+    const args = addArguments(builder, placed);
+    return `${gbnfLiteral(`${JSON.stringify(placed.tool.function.name)}, "arguments": `)} ${args}`;
+  });
+  const tool = builder.rule("tool", bodies.join(" | "));
+  const opening = gbnfLiteral(`${hermesOpening}\n{"name": `);
+  const call = builder.rule("call", `${opening} ${tool} ${gbnfLiteral(`}\n${hermesClosing}`)}`);
+  return parallel ? builder.rule("calls", `${call} (${gbnfLiteral("\n")} ${call}){0,${callsMax - 1}}`) : call;
+}
+
+/** Returns the name of the rule for the arguments of the tool. */
+export function addArguments(builder: GrammarBuilder, { at, tool }: PlacedTool): string {
+  const mode = tool.function.strict ? "strict" : "lenient";
+  return refusing(`tools[${at}].function.parameters`, () => builder.addSchema(argumentsSchema(tool), mode));
+}
+
+/** Runs what may throw SchemaUnsupported and names the field that is to blame. */
+export function refusing<T>(param: string, code: () => T): T {
+  try {
+    return code();
+  } catch (thrown) {
+    if (!(thrown instanceof SchemaUnsupported)) throw thrown;
+    throw new EngineError("bad_schema", thrown.message, { param, cause: thrown });
+  }
+}
+
+/**
+ * How a model whose template knows no tools is told of them. Only for answers that a grammar holds to the form: models
+ * that never saw it would not keep to it.
+ */
+export function toolInstructions(tools: readonly TemplateTool[], parallel: boolean): string {
+  return [
+    "Answer with function calls only. These functions exist, one JSON object per line:",
+    ...tools.map(described),
+    parallel ? "Write each call in this form:" : "Write exactly one call, in this form:",
+    `${hermesOpening}\n{"name": "the function's name", "arguments": {the values for its parameters}}\n${hermesClosing}`,
+    "Take the values from the conversation.",
+  ].join("\n");
+}
+
+function described({ function: { name, description, parameters } }: TemplateTool): string {
+  return JSON.stringify({ name, ...(description === undefined ? {} : { description }), parameters });
+}
+
+/**
+ * The schema of a tool's arguments, which are an object even where the caller's schema forgets to say so or leaves it to
+ * the schemas that it combines. Throws SchemaUnsupported where the type of a strict schema rules objects out; one that
+ * is not strict then allows any object.
+ */
+export function argumentsSchema({ function: { parameters, strict } }: TemplateTool): object {
+  const type: unknown = Reflect.get(parameters, "type");
+  if (type === "object") return parameters;
+  if (type === undefined) return { ...parameters, type: "object" };
+  if (strict) throw new SchemaUnsupported("", "arguments are an object; set 'type' to \"object\".");
+  return { type: "object" };
+}
+
+type Check = (value: unknown) => string | null;
+
+/** The tools that an answer may call, by name. */
+export class CallableTools {
+  readonly #tools: ReadonlyMap<string, TemplateTool>;
+  /** Compiled when a tool is called for the first time; most never are. */
+  readonly #checks = new Map<string, Check>();
+
+  constructor(tools: readonly TemplateTool[]) {
+    this.#tools = new Map(tools.map((tool) => [tool.function.name, tool]));
+  }
+
+  has(name: string): boolean {
+    return this.#tools.has(name);
+  }
+
+  /** What is wrong with the arguments of a call of a strict tool; null: nothing, or the tool is not strict. */
+  check(name: string, args: unknown): string | null {
+    const tool = this.#tools.get(name);
+    if (tool === undefined || !tool.function.strict) return null;
+    const check = this.#checks.get(name) ?? compileCheck(argumentsSchema(tool), "strict");
+    this.#checks.set(name, check);
+    const wrong = check(args);
+    return wrong === null ? null : `the arguments of the call of '${name}' break its schema: ${wrong}`;
+  }
+}
