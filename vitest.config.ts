@@ -13,12 +13,12 @@ const project = (name: string, settings: object = {}) => ({
   test: { name, include: [`test/${name}/**/*.test.ts`], exclude, ...settings },
 });
 
+/** `isolate: false`: files of one worker share its modules. To load the service for each file takes longer than most tests. */
 const projects = [
   project("e2e", { testTimeout: 120_000, hookTimeout: 300_000 }),
   project("browser", { testTimeout: 60_000, hookTimeout: 120_000 }),
-  project("integration", { testTimeout: 60_000, hookTimeout: 60_000 }),
+  project("integration", { testTimeout: 60_000, hookTimeout: 60_000, isolate: false }),
   project("suites", { testTimeout: 20_000 }),
-  // Files of one worker share its modules: loading the service anew for each file would take longer than the tests.
   project("conformance", { testTimeout: 30_000, hookTimeout: 60_000, isolate: false }),
   project("unit", { testTimeout: 20_000, isolate: false }),
   // Real weights on few threads: one file at a time, so that they do not take each other's core.

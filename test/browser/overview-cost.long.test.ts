@@ -6,15 +6,14 @@ import type { Browser } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { cpuMs } from "../bench/process-figures.js";
 import { hasChromium, openChromium } from "../support/browser/chromium.js";
-import { type ReadyLine, type ServeProcess, spawnServe } from "../support/spawn-serve.js";
-import { byTier } from "../support/tier.js";
+import { type ReadyLine, type ServeProcess, spawnServe } from "../support/service-process.js";
 
 const password = "correct horse battery";
 /** How long is measured; a start's own work is over by then. */
-const windowMs = byTier({ ci: 10_000, long: 30_000 });
+const windowMs = 30_000;
 const settleMs = 3_000;
 /** Of one core. Two in a hundred are promised; a machine that is shared with other tests is allowed five times as much. */
-const shareMax = byTier({ ci: 0.1, long: 0.02 });
+const shareMax = 0.02;
 
 let folder: string;
 let serve: ServeProcess;

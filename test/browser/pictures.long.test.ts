@@ -4,10 +4,9 @@ import { type Company, companyBrowser, startCompany } from "../support/browser/c
 import { assistant } from "../support/browser/company-data.js";
 import type { Visit } from "../support/browser/dashboard.js";
 import { takePagePictures } from "../support/browser/pictures.js";
-import { byTier } from "../support/tier.js";
 
 /** How long the overview has watched before its picture is taken; it looks every 2 s. */
-const watchedMs = byTier({ ci: 5_000, long: 300_000 });
+const watchedMs = 300_000;
 
 let company: Company;
 let visit: Visit;

@@ -7,7 +7,7 @@ import { join } from "node:path";
 import { promisify } from "node:util";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { uisProgram } from "../support/program.js";
-import { type ServeProcess, spawnServe } from "../support/spawn-serve.js";
+import { type ServeProcess, spawnServe } from "../support/service-process.js";
 
 const run = promisify(execFile);
 /** Five times the aim, as the machine may be busy. */

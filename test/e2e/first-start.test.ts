@@ -10,7 +10,7 @@ import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
 import { signWebhook } from "../../src/lib/webhook-signature.js";
 import { receiverSnippet } from "../conformance/webhooks/snippets.js";
 import { freePort } from "../support/redis/redis-process.js";
-import { type ServeProcess, type SpawnOptions, spawnServe } from "../support/spawn-serve.js";
+import { type ServeProcess, type SpawnOptions, spawnServe } from "../support/service-process.js";
 
 const run = promisify(execFile);
 const root = fileURLToPath(new URL("../..", import.meta.url));

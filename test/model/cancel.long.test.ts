@@ -4,7 +4,6 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { eventually } from "../support/eventually.js";
 import { chat, complete, post, user } from "../support/model-client.js";
 import { type ModelService, startModelService } from "../support/model-service.js";
-import { rounds } from "../support/tier.js";
 
 /** Pieces of a prompt are cut to take this long, where that makes more than the fewest tokens. */
 const pieceMs = 50;
@@ -144,7 +143,7 @@ function leftRequests(from = 0): readonly Record<string, unknown>[] {
 }
 
 describe("a client of the real chat model that leaves", () => {
-  const count = rounds(20);
+  const count = 20;
   const timeout = count * 60_000;
 
   it.each(stages)(

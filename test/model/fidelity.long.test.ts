@@ -3,7 +3,6 @@ import { eventually } from "../support/eventually.js";
 import { chat, complete, type StreamedAnswer, streamChat, user } from "../support/model-client.js";
 import { ReferenceModel } from "../support/model-reference.js";
 import { evaluations, type ModelService, startModelService } from "../support/model-service.js";
-import { rounds } from "../support/tier.js";
 import { fidelityPrompts } from "./fidelity-prompts.js";
 
 const answerTokensMax = 32;
@@ -88,7 +87,7 @@ describe("the real chat model through the service", () => {
     expect(answer.usage).toMatchObject(usageOf(prompt, tokens));
   });
 
-  const asked = fidelityPrompts.slice(0, rounds(fidelityPrompts.length)).map((turns, i) => ({
+  const asked = fidelityPrompts.slice(0, fidelityPrompts.length).map((turns, i) => ({
     turns,
     way: i % 2 === 0 ? ("document" as const) : ("stream" as const),
     prompt: JSON.stringify(turns.at(-1)?.content),

@@ -5,7 +5,6 @@ import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
 import { eventually } from "../../support/eventually.js";
 import { writeRandomBertGguf, writeRandomGguf } from "../../support/gguf/random-gguf.js";
 import { type RunningService, startService } from "../../support/start-service.js";
-import { rounds } from "../../support/tier.js";
 
 /** One request and how it ended for the client. */
 interface Ending {
@@ -173,7 +172,7 @@ function silenceOf({ model, beganAtMs, outputAtMs, endedAtMs }: Ending, outages:
 }
 
 describe("a service whose engine processes are lost", () => {
-  const count = rounds(30);
+  const count = 30;
 
   it("ends every request within the stall limit after its process is killed or stopped under load, and recovers (REL-4)", {
     timeout: 60_000 + count * 60_000,

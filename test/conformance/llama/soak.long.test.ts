@@ -1,36 +1,34 @@
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { mkdirSync, writeFileSync } from "node:fs";
 import { request } from "node:http";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { eventually } from "../../support/eventually.js";
 import { writeRandomBertGguf, writeRandomGguf } from "../../support/gguf/random-gguf.js";
 import { seededPick } from "../../support/random-numbers.js";
-import { type ServeProcess, spawnServe } from "../../support/spawn-serve.js";
+import { ServiceFolder, type ServiceProcess } from "../../support/service-process.js";
 import type { DebugState } from "../../support/start-service.js";
-import { byTier } from "../../support/tier.js";
 import { enginePids, type MemorySample, memorySlopes, sampleMemory } from "./soak-memory.js";
 
-const soakMs = byTier({ ci: 20_000, long: 20 * 60_000 });
+const soakMs = 20 * 60_000;
 /** Caches fill and the collectors find their pace. */
-const warmUpMs = byTier({ ci: 8_000, long: 4 * 60_000 });
+const warmUpMs = 4 * 60_000;
 /** Mebibytes a minute. Twelve seconds show a leak only if it is a big one. */
-const slopeMax = byTier({ ci: 300, long: 1 });
-const sampleMs = byTier({ ci: 500, long: 5_000 });
+const slopeMax = 1;
+const sampleMs = 5_000;
 /** Of a hundred clients that read a stream, which are five of seven: a little more than one in twenty of all. */
 const leaving = 8;
-const leftShareMin = byTier({ ci: 0.02, long: 0.05 });
+const leftShareMin = 0.05;
 const slots = 2;
 /** Answers that are not over before their clients leave: the letter a, again and again. */
 const long = { max_tokens: 400, logit_bias: { 97: 100 } };
 
-const folder = mkdtempSync(join(tmpdir(), "soak-"));
 const pick = seededPick(7);
-let serve: ServeProcess;
-let http: { readonly api: string; readonly ops: string; readonly key: string };
+let served: ServiceFolder;
+let serve: ServiceProcess;
 
 beforeAll(async () => {
-  const [chat, encoder] = [join(folder, "chat.gguf"), join(folder, "encoder.gguf")];
+  served = await ServiceFolder.create();
+  const [chat, encoder] = [join(served.folder, "chat.gguf"), join(served.folder, "encoder.gguf")];
   await writeRandomGguf(chat);
   await writeRandomBertGguf(encoder);
   const config = {
@@ -41,26 +39,18 @@ beforeAll(async () => {
       { id: "embed", engine: "llama", source: `file:${encoder}`, slots, context_length: 256 },
     ],
   };
-  // JSON is YAML.
-  writeFileSync(join(folder, "uis.yaml"), JSON.stringify(config));
-  serve = spawnServe({ cwd: folder, env: { LOG_LEVEL: "warn" } });
-  const { api, ops, api_key: key } = await serve.ready;
-  http = { api, ops, key: key?.secret ?? "" };
+  serve = await served.start(config, { env: { LOG_LEVEL: "warn" } });
 });
 
-afterAll(async () => {
-  serve.child.kill("SIGKILL");
-  await serve.exited;
-  rmSync(folder, { recursive: true, force: true });
-});
+afterAll(() => served.remove());
 
 /** Sends a request; resolves with its status when the answer has ended, or with null when it was left before. */
 function send(path: string, body: object, leaveAfterChunks: number | null = null): Promise<number | null> {
   return new Promise((resolve, reject) => {
-    const sent = request(`${http.api}${path}`, {
+    const sent = request(`${serve.line.api}${path}`, {
       method: "POST",
       agent: false,
-      headers: { authorization: `Bearer ${http.key}`, "content-type": "application/json" },
+      headers: { authorization: `Bearer ${serve.key}`, "content-type": "application/json" },
     });
     sent.once("response", (response) => {
       let chunks = 0;
@@ -100,7 +90,7 @@ function chat(options: object, leaves: boolean): Promise<number | null> {
 }
 
 async function debugState(): Promise<DebugState> {
-  return (await (await fetch(`${http.ops}/debug/state`)).json()) as DebugState;
+  return (await (await fetch(`${serve.ops}/debug/state`)).json()) as DebugState;
 }
 
 describe("a service under load for a long time", () => {

@@ -1,44 +1,29 @@
-import { mkdtemp, rm, writeFile } from "node:fs/promises";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
 import { status } from "@grpc/grpc-js";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { type ReadyLine, type ServeProcess, spawnServe } from "../../support/spawn-serve.js";
+import { ServiceFolder, type ServiceProcess } from "../../support/service-process.js";
 import { chatOf, streamChatCompletion } from "./chat-requests.js";
 import { openWay, wayNames } from "./ways.js";
 
-const config = `
-models:
-  - id: hangs
-    engine: scripted
-    scripted: { text: One two three., hang_after_tokens: 2 }
-`;
+const models = [{ id: "hangs", engine: "scripted", scripted: { text: "One two three.", hang_after_tokens: 2 } }];
 
 describe("a service that is killed", () => {
-  let folder: string;
-  let serve: ServeProcess;
-  let ready: ReadyLine;
+  let served: ServiceFolder;
+  let running: ServiceProcess;
   beforeAll(async () => {
-    folder = await mkdtemp(join(tmpdir(), "uis-killed-"));
-    await writeFile(join(folder, "uis.yaml"), config);
-    serve = spawnServe({ cwd: folder });
-    ready = await serve.ready;
+    served = await ServiceFolder.create();
+    running = await served.start({ models });
   });
-  afterAll(async () => {
-    serve.child.kill("SIGKILL");
-    await serve.exited;
-    await rm(folder, { recursive: true });
-  });
+  afterAll(() => served.remove());
 
   it("in mid-stream every client sees an error, and no answer that looks complete (GRPC-15)", async () => {
-    const service = { http: new URL(ready.api).origin, grpc: ready.grpc, key: ready.api_key?.secret ?? "" };
+    const service = { http: running.http, grpc: running.line.grpc, key: running.key };
     let streaming = 0;
     const outcomes = wayNames.map((name) =>
       openWay(name, service).call(streamChatCompletion, chatOf("hangs"), {
         onMessage(count) {
           if (count !== 2) return;
           streaming += 1;
-          if (streaming === wayNames.length) serve.child.kill("SIGKILL");
+          if (streaming === wayNames.length) running.child.kill("SIGKILL");
         },
       }),
     );

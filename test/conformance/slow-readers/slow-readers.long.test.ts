@@ -1,8 +1,8 @@
 import { mkdirSync, writeFileSync } from "node:fs";
 import { setTimeout as delay } from "node:timers/promises";
-import { afterEach, describe, expect, it } from "vitest";
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { eventually } from "../../support/eventually.js";
-import { type ServiceProcess, startServiceProcess } from "../../support/service-process.js";
+import { ServiceFolder, type ServiceProcess } from "../../support/service-process.js";
 import { readAll, stuckReader, timesToFirstToken } from "./readers.js";
 
 /** A fault: every response claims that its reader keeps up. */
@@ -25,6 +25,7 @@ const slack = 5;
 const youngGeneration = "--max-semi-space-size=16";
 
 const config = {
+  state: { durability: "none" },
   limits: { stall: `${stallMs}ms` },
   models: [
     {
@@ -37,11 +38,13 @@ const config = {
   ],
 };
 
-let service: ServiceProcess | undefined;
-afterEach(async () => {
-  await service?.kill();
-  service = undefined;
+const env = { LOG_LEVEL: "error" };
+
+let served: ServiceFolder;
+beforeEach(async () => {
+  served = await ServiceFolder.create();
 });
+afterEach(() => served.remove());
 
 /** Lets 200 clients ask for a flood and read nothing, until the engine has stopped producing for them. */
 async function floodUntilStill(running: ServiceProcess) {
@@ -62,7 +65,7 @@ describe("200 clients that never read", () => {
   it("cost little memory, slow nobody down, and are cut after the stall limit (REL-1)", {
     timeout: 120_000,
   }, async () => {
-    service = await startServiceProcess(config, [youngGeneration]);
+    const service = await served.start(config, { env, nodeArgs: [youngGeneration] });
     const { port, key } = service;
     await timesToFirstToken(100, port, key, "healthy");
     const alone = p99(await timesToFirstToken(200, port, key, "healthy"));
@@ -87,11 +90,10 @@ describe("200 clients that never read", () => {
     expect(beside).toBeLessThan(Math.max(alone, 1) * slowdownAim * slack);
 
     // Only the service can tell: a client that does not read sees neither the end nor the reset of its connection.
-    const running = service;
     const cutWithinMs = stallMs * slack;
     await eventually(
       async () => {
-        const { requests, streams, connections, models } = await running.debugState();
+        const { requests, streams, connections, models } = await service.debugState();
         return requests.running + streams + connections.http === 0 && models.every(({ busy }) => busy === 0);
       },
       "an end of all connections",
@@ -101,8 +103,7 @@ describe("200 clients that never read", () => {
   });
 
   it("canary: the same test is red when the service does not wait for its readers", { timeout: 60_000 }, async () => {
-    const running = await startServiceProcess(config, [youngGeneration, "--import", ignoreDrain]);
-    service = running;
+    const running = await served.start(config, { env, nodeArgs: [youngGeneration, "--import", ignoreDrain] });
     const rssBefore = running.rssBytes();
     const stuck = Array.from({ length: readers }, () => stuckReader(running.port, running.key, "flood"));
     await eventually(() => running.rssBytes() - rssBefore > growthMaxBytes, "memory without a bound");

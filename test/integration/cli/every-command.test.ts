@@ -12,7 +12,7 @@ import { rowsOfWebhooks } from "../../support/cli/rows-of-webhooks.js";
 import { CliScene } from "../../support/cli/scene.js";
 import { type CliResult, uis } from "../../support/cli-run.js";
 import { uisProgram } from "../../support/program.js";
-import { spawnServe } from "../../support/spawn-serve.js";
+import { spawnServe } from "../../support/service-process.js";
 
 const rows: CommandRows = { ...rowsOfAccess, ...rowsOfWebhooks, ...rowsOfMachine };
 let scene: CliScene;

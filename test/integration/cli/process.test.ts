@@ -1,7 +1,7 @@
 import { once } from "node:events";
 import { describe, expect, it } from "vitest";
 import { uisProgram } from "../../support/program.js";
-import { type ServeProcess, spawnServe } from "../../support/spawn-serve.js";
+import { type ServeProcess, spawnServe } from "../../support/service-process.js";
 
 const command = [process.execPath, ...uisProgram];
 

@@ -17,7 +17,7 @@ import { writeTinyGguf } from "../../support/model-files/tiny-gguf.js";
 import { uisProgram } from "../../support/program.js";
 import { openSlowLink } from "../../support/redis/slow-link.js";
 import { startRedis } from "../../support/redis/start-redis.js";
-import { type ReadyLine, type ServeProcess, type SpawnOptions, spawnServe } from "../../support/spawn-serve.js";
+import { type ReadyLine, type ServeProcess, type SpawnOptions, spawnServe } from "../../support/service-process.js";
 
 let cwd: string;
 const started: ServeProcess[] = [];

@@ -12,7 +12,6 @@ import { openEmbeddedState } from "../../../src/state/embedded/embedded-state.js
 import { attemptResult, event, succeeded } from "../../suites/delivery-records.js";
 import { FakeClock } from "../../support/fake-clock.js";
 import { silentLog } from "../../support/silent-log.js";
-import { rounds } from "../../support/tier.js";
 import type { FromDeliveryChild } from "./delivery-child.js";
 
 /** Longer than it takes to look at what a killed child has left. */
@@ -76,7 +75,7 @@ describe("deliveries of the embedded state under kill -9", () => {
     timeout: 240_000,
   }, async () => {
     let repeated = 0;
-    for (let round = 0; round < rounds(20); round++) {
+    for (let round = 0; round < 20; round++) {
       const left = await workAndKill(round * 1_000_000, 9 + Math.floor(Math.random() * 40));
       const unfinished = left.claims.filter(({ deliveryId: id }) => !left.finished.has(id));
       const clock = new FakeClock(Date.now());

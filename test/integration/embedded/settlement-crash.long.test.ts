@@ -7,7 +7,6 @@ import type { State } from "../../../src/domain/service/state.js";
 import { openEmbeddedState } from "../../../src/state/embedded/embedded-state.js";
 import { PowerCut } from "../../support/power-cut.js";
 import { silentLog } from "../../support/silent-log.js";
-import { rounds } from "../../support/tier.js";
 import { type ChildOptions, StateChild } from "./child-process.js";
 import {
   numberedAdmission,
@@ -68,7 +67,7 @@ describe("settlements of the embedded state under kill -9", () => {
     timeout: 300_000,
   }, async () => {
     const seen = new Set<number>();
-    for (let round = 1; round <= rounds(50); round++) {
+    for (let round = 1; round <= 50; round++) {
       const from = round * roundStep;
       const acknowledged = await serveAndKill(from, 1 + Math.floor(Math.random() * 1_000));
       const state = await openEmbeddedState({ dataDir, log: silentLog });
@@ -129,7 +128,7 @@ describe("settlements of the embedded state under a power cut", () => {
     needsProgram(context, "gcc", "gcc");
     const power = new PowerCut(root);
     const seen = new Set<number>();
-    for (let round = 1; round <= rounds(30); round++) {
+    for (let round = 1; round <= 30; round++) {
       const answers = 1 + Math.floor(Math.random() * 1_000);
       const acknowledged = await serveAndKill(round * roundStep, answers, { env: await power.environment(dataDir) });
       await power.cut(dataDir);

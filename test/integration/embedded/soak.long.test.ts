@@ -8,9 +8,8 @@ import { openEmbeddedState } from "../../../src/state/embedded/embedded-state.js
 import { openSqlite } from "../../../src/state/embedded/sqlite-binding.js";
 import { settleLost, soakLedger } from "../../support/ledger-soak.js";
 import { silentLog } from "../../support/silent-log.js";
-import { byTier } from "../../support/tier.js";
 
-const requests = byTier({ ci: 2_000, long: 100_000 });
+const requests = 100_000;
 const leaseMs = 61_000;
 const threeYearsMs = 3 * 366 * 86_400_000;
 

@@ -8,7 +8,7 @@ import { tinyEncoderFiles, writeTinyEncoder } from "../../support/model-files/ti
 import { writeTinyGguf } from "../../support/model-files/tiny-gguf.js";
 import { zipBytes } from "../../support/model-files/zip-bytes.js";
 import { uisProgram } from "../../support/program.js";
-import { spawnServe } from "../../support/spawn-serve.js";
+import { spawnServe } from "../../support/service-process.js";
 import { freshFolder, openStore } from "./open-store.js";
 
 const sha256 = (bytes: Uint8Array) => createHash("sha256").update(bytes).digest("hex");

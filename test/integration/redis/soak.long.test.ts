@@ -6,10 +6,9 @@ import { settleLost, soakLedger } from "../../support/ledger-soak.js";
 import { MovableClock } from "../../support/movable-clock.js";
 import { type RedisServer, startRedis } from "../../support/redis/start-redis.js";
 import { silentLog } from "../../support/silent-log.js";
-import { byTier } from "../../support/tier.js";
 import { needsProgram } from "../embedded/programs.js";
 
-const requests = byTier({ ci: 2_000, long: 100_000 });
+const requests = 100_000;
 const leaseS = 61;
 const windowS = 71;
 const threeYearsS = 3 * 366 * 86_400;

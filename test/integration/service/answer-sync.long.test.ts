@@ -3,8 +3,8 @@ import { readFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it, type TestContext } from "vitest";
-import { startBuiltService } from "../../support/built-service.js";
 import { eventually } from "../../support/eventually.js";
+import { startServiceProcess } from "../../support/service-process.js";
 import { needsProgram } from "../embedded/programs.js";
 import { WebhookInbox, webhooksHere } from "./webhook-inbox.js";
 
@@ -83,8 +83,9 @@ async function traceAnswers(isStream: boolean, config: object, inbox: WebhookInb
   const trace = join(root, "trace");
   // Beside the process and not above it (-D): killing the child is then killing the process.
   const calls = "--trace=fsync,fdatasync,pwrite64,read,write,writev";
-  const under = ["strace", "-D", "-f", "--seccomp-bpf", "-yy", "-ttt", "-s", "16384", calls, "-o", trace];
-  const service = await startBuiltService({ folder: root, config: { models, ...config }, under });
+  const strace = ["strace", "-D", "-f", "--seccomp-bpf", "-yy", "-ttt", "-s", "16384", calls, "-o", trace];
+  const under = (command: readonly string[]) => [...strace, ...command];
+  const service = await startServiceProcess({ folder: root, config: { models, ...config }, under });
   const requestIds: string[] = [];
   try {
     await inbox?.makeEndpoint(service, { path: "/" });

@@ -7,14 +7,13 @@ import { eventually } from "../../support/eventually.js";
 import { type Receiver, startReceiver } from "../../support/receivers/receiver.js";
 import { type RedisServer, startRedis } from "../../support/redis/start-redis.js";
 import { ServiceClient } from "../../support/service-client.js";
-import type { ReadyLine, ServeProcess } from "../../support/spawn-serve.js";
-import { Served } from "./served.js";
+import { type ReadyLine, type ServeProcess, ServiceFolder } from "../../support/service-process.js";
 
-let served: Served;
+let served: ServiceFolder;
 let redis: RedisServer | null = null;
 let receiver: Receiver;
 beforeEach(async () => {
-  served = await Served.in();
+  served = await ServiceFolder.create();
   receiver = await startReceiver();
 });
 afterEach(async () => {

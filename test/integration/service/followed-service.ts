@@ -3,12 +3,12 @@ import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { expect } from "vitest";
 import { verifyWebhook } from "../../../src/lib/webhook-signature.js";
-import { type BuiltService, startBuiltService } from "../../support/built-service.js";
 import { eventually } from "../../support/eventually.js";
 import type { FastTime } from "../../support/fast-time/fast-time.js";
 import type { FastRequest } from "../../support/fast-time/receiver-message.js";
 import { type RedisServer, startRedis } from "../../support/redis/start-redis.js";
 import { type ClientAnswer, ServiceClient } from "../../support/service-client.js";
+import { type ServiceProcess, startServiceProcess } from "../../support/service-process.js";
 
 export const drivers = ["embedded", "redis"] as const;
 export type Driver = (typeof drivers)[number];
@@ -51,7 +51,7 @@ export class FollowedService {
   readonly driver: Driver;
   readonly #path: string;
   readonly #redis: RedisServer | null;
-  #service: BuiltService | null = null;
+  #service: ServiceProcess | null = null;
   #secret = "";
 
   /** Starts one whose files are in a folder of `root`. */
@@ -157,7 +157,7 @@ export class FollowedService {
     const env = { ...this.time.env, UIS_ADMIN_TOKEN: adminToken, UIS_MASTER_KEY: masterKey };
     for (let tries = 1; this.#service === null; tries += 1) {
       try {
-        this.#service = await startBuiltService({ folder: this.#folder, config, env });
+        this.#service = await startServiceProcess({ folder: this.#folder, config, env });
       } catch (error) {
         // The 5 s that a start waits for Redis are a moment of true time. Whoever runs services starts it again.
         if (this.#redis === null || tries === startsMax) throw error;
@@ -165,13 +165,13 @@ export class FollowedService {
     }
   }
 
-  get #running(): BuiltService {
+  get #running(): ServiceProcess {
     if (this.#service === null) throw new Error("it is not started");
     return this.#service;
   }
 
   /** What ran, to be ended. */
-  #ended(): BuiltService {
+  #ended(): ServiceProcess {
     const running = this.#running;
     this.#service = null;
     return running;

@@ -1,7 +1,7 @@
 import { setTimeout as delay } from "node:timers/promises";
-import type { BuiltService } from "../../support/built-service.js";
 import type { Answer, ChatClients } from "../../support/chat-clients.js";
 import { eventually } from "../../support/eventually.js";
+import type { ServiceProcess } from "../../support/service-process.js";
 
 /** The kill comes within so much more time, in the middle of whatever goes on. */
 const killWithinMs = 200;
@@ -21,14 +21,14 @@ export interface KillRounds {
 /** A service under load, that is killed and started again on the same state. */
 export class Victim {
   /** Null while it is dead. */
-  service: BuiltService | null = null;
-  readonly #start: () => Promise<BuiltService>;
+  service: ServiceProcess | null = null;
+  readonly #start: () => Promise<ServiceProcess>;
 
-  constructor(start: () => Promise<BuiltService>) {
+  constructor(start: () => Promise<ServiceProcess>) {
     this.#start = start;
   }
 
-  async start(): Promise<BuiltService> {
+  async start(): Promise<ServiceProcess> {
     this.service = await this.#start();
     return this.service;
   }
@@ -61,7 +61,7 @@ export function seenBy(answers: readonly Answer[]): { readonly whole: string[]; 
 }
 
 /** Requests that a sweep has settled, as the services tell. */
-export function lostInLogs(services: readonly BuiltService[]): string[] {
+export function lostInLogs(services: readonly ServiceProcess[]): string[] {
   return services
     .flatMap((service) => service.logs())
     .filter(({ msg }) => msg === "a request of a lost process was settled")

@@ -4,7 +4,6 @@ import { openSlowLink, type SlowLink } from "../../support/redis/slow-link.js";
 import { type RedisCluster, startRedisCluster } from "../../support/redis/start-cluster.js";
 import { type RedisServer, startRedis } from "../../support/redis/start-redis.js";
 import { startSentinelGroup } from "../../support/redis/start-sentinel.js";
-import { byTier } from "../../support/tier.js";
 import { OutageBench, outageTimes, type Trouble, troubleMs } from "./outage-bench.js";
 
 const ids = "(REL-15, state RL-16, state RL-17, USE-11)";
@@ -14,11 +13,11 @@ describe("one Redis in trouble under two services", () => {
   let bench: OutageBench;
   const answers = () => eventually(async () => (await redis.cli("PING").catch(() => "")) === "PONG", "it answers");
   const troubles: Readonly<Record<string, Trouble>> = {
-    // Longer than a window in the long tier: what the store had left is no bound any more, the shares are.
+    // Longer than a window: what the store had left is no bound any more, the shares are.
     killed: {
       begin: () => redis.kill(),
       end: () => redis.restart(),
-      awayMs: byTier({ ci: outageTimes.awayMs, long: 75_000 }),
+      awayMs: 75_000,
     },
     frozen: { begin: async () => redis.freeze(), end: async () => redis.thaw() },
     paused: { begin: () => redis.cli("CLIENT", "PAUSE", String(outageTimes.awayMs), "ALL"), end: answers },
@@ -53,7 +52,7 @@ describe("a slow Redis under two services", () => {
   let redis: RedisServer;
   let link: SlowLink;
   let bench: OutageBench;
-  const delays = byTier({ ci: [100, 500], long: [50, 100, 200, 500] });
+  const delays = [50, 100, 200, 500];
   beforeAll(async () => {
     redis = await startRedis();
     link = await openSlowLink(redis.port);

@@ -4,15 +4,15 @@ import { eventually } from "../../support/eventually.js";
 import { MovableClock } from "../../support/movable-clock.js";
 import { type RedisServer, startRedis } from "../../support/redis/start-redis.js";
 import { type ClientAnswer, ServiceClient } from "../../support/service-client.js";
+import { ServiceFolder } from "../../support/service-process.js";
 import { needsProgram } from "../embedded/programs.js";
-import { Served } from "./served.js";
 
-let served: Served;
+let served: ServiceFolder;
 let clock: MovableClock;
 let redis: RedisServer | null = null;
 beforeEach(async (context) => {
   needsProgram(context, "gcc", "gcc");
-  served = await Served.in();
+  served = await ServiceFolder.create();
   clock = new MovableClock();
 });
 afterEach(async () => {
@@ -77,7 +77,7 @@ function decidedByStore<A extends unknown[]>(scenario: (...args: A) => Promise<v
       }
       await endPrograms();
       clock.set(0);
-      served = await Served.in();
+      served = await ServiceFolder.create();
     }
   };
 }

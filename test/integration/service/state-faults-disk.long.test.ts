@@ -11,13 +11,13 @@ import {
   withReadOnly,
 } from "../../support/own-disk.js";
 import { type ClientAnswer, ServiceClient } from "../../support/service-client.js";
-import { Served } from "./served.js";
+import { ServiceFolder } from "../../support/service-process.js";
 
-type Serving = ReturnType<Served["start"]>;
+type Serving = ReturnType<ServiceFolder["start"]>;
 
-let served: Served;
+let served: ServiceFolder;
 beforeEach(async () => {
-  served = await Served.in();
+  served = await ServiceFolder.create();
 });
 afterEach(() => served.remove());
 

@@ -5,16 +5,16 @@ import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { eventually } from "../../support/eventually.js";
 import { ServiceClient } from "../../support/service-client.js";
+import { ServiceFolder } from "../../support/service-process.js";
 import { needsProgram } from "../embedded/programs.js";
-import { Served } from "./served.js";
 
-let served: Served;
+let served: ServiceFolder;
 beforeEach(async () => {
-  served = await Served.in();
+  served = await ServiceFolder.create();
 });
 afterEach(() => served.remove());
 
-const env = { LOG_LEVEL: "error" };
+const env = { LOG_LEVEL: "warn" };
 const models = [{ id: "m", engine: "scripted", scripted: { text: "three words here" } }];
 
 describe("a service that may not open more files", () => {
@@ -45,6 +45,7 @@ describe("a journal of running requests that a full disk has damaged", () => {
     await appendFile(join(served.dataDir, "uis.live-a"), `${half}${half}\n${"\0".repeat(512)}\nodd\n`);
     const second = await served.start({ models }, { env });
     expect((await new ServiceClient(second.line.api, first.line.api_key?.secret ?? "").chat("m")).status).toBe(200);
-    expect(second.stderr()).toMatch(/"lines":3.*damaged lines of the journal/);
+    const isLogged = () => /"lines":3.*damaged lines of the journal/.test(second.stderr());
+    await eventually(isLogged, "the damage is logged");
   });
 });

@@ -4,15 +4,15 @@ import { eventually } from "../../support/eventually.js";
 import { MovableClock } from "../../support/movable-clock.js";
 import { type RedisServer, startRedis } from "../../support/redis/start-redis.js";
 import { ServiceClient } from "../../support/service-client.js";
+import { ServiceFolder } from "../../support/service-process.js";
 import { needsProgram } from "../embedded/programs.js";
 import { countsOf, killedConfig, killedEnv, killWhileStreaming } from "./killed-stream.js";
-import { Served } from "./served.js";
 
-let served: Served;
+let served: ServiceFolder;
 let redis: RedisServer | null = null;
 let clock: MovableClock | null = null;
 beforeEach(async () => {
-  served = await Served.in();
+  served = await ServiceFolder.create();
 });
 afterEach(async () => {
   await served.remove();

@@ -1,12 +1,12 @@
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { eventually } from "../../support/eventually.js";
 import { ServiceClient } from "../../support/service-client.js";
+import { ServiceFolder } from "../../support/service-process.js";
 import { countsOf, killedConfig, killedEnv, killWhileStreaming } from "./killed-stream.js";
-import { Served } from "./served.js";
 
-let served: Served;
+let served: ServiceFolder;
 beforeEach(async () => {
-  served = await Served.in();
+  served = await ServiceFolder.create();
 });
 afterEach(() => served.remove());
 

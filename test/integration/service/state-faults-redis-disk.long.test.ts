@@ -7,8 +7,8 @@ import { eventually } from "../../support/eventually.js";
 import { type LastingDisk, lastingDisk, needsOwnMounts } from "../../support/own-disk.js";
 import { type RedisServer, startRedis } from "../../support/redis/start-redis.js";
 import { ServiceClient } from "../../support/service-client.js";
+import { ServiceFolder } from "../../support/service-process.js";
 import { OutageBench, type Trouble, troubleMs } from "./outage-bench.js";
-import { Served } from "./served.js";
 
 /** Room for what is written until the disk is filled, in MiB. */
 const diskSize = 64;
@@ -24,10 +24,10 @@ interface Store {
 
 let store: Store | null = null;
 let bench: OutageBench | null = null;
-let served: Served;
+let served: ServiceFolder;
 beforeEach(async (context) => {
   needsOwnMounts(context);
-  served = await Served.in();
+  served = await ServiceFolder.create();
 });
 afterEach(async () => {
   await served.remove();

@@ -6,17 +6,13 @@ import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { eventually } from "../../support/eventually.js";
 import { PoweredRedis, type Span } from "../../support/redis/powered-redis.js";
 import { ServiceClient } from "../../support/service-client.js";
+import { ServiceFolder } from "../../support/service-process.js";
 import { type Answer, startSteadyLoad } from "../../support/steady-load.js";
-import { byTier } from "../../support/tier.js";
 import { needsProgram } from "../embedded/programs.js";
 import { type CreatedKey, KeyChurn } from "./key-churn.js";
-import { Served } from "./served.js";
 
 /** All of it is within the minute of the limit. */
-const times = byTier({
-  ci: { cuts: 2, onMs: 3_000, offMs: 500, perSecond: 20 },
-  long: { cuts: 6, onMs: 5_000, offMs: 1_000, perSecond: 50 },
-});
+const times = { cuts: 6, onMs: 5_000, offMs: 1_000, perSecond: 50 };
 /** Redis aims at a second between two syncs; machines that do other work, too, get five times that. */
 const unsyncedMsMax = 5_000;
 /** A cut that comes later after a sync takes something that was acknowledged. */
@@ -30,12 +26,12 @@ const config = {
   rate_limits: { models: { limited: { requests_per_minute: limit } } },
 };
 
-let served: Served;
+let served: ServiceFolder;
 let redis: PoweredRedis | null = null;
 beforeEach(async (context) => {
   if (process.platform !== "linux") context.skip("the preloaded library is made for Linux");
   needsProgram(context, "gcc", "gcc");
-  served = await Served.in();
+  served = await ServiceFolder.create();
 });
 afterEach(async () => {
   await served?.remove();

@@ -4,12 +4,12 @@ import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { type RedisServer, startRedis } from "../../support/redis/start-redis.js";
 import { ServiceClient } from "../../support/service-client.js";
-import { Served } from "./served.js";
+import { ServiceFolder } from "../../support/service-process.js";
 
-let served: Served;
+let served: ServiceFolder;
 let redis: RedisServer | null = null;
 beforeEach(async () => {
-  served = await Served.in();
+  served = await ServiceFolder.create();
 });
 afterEach(async () => {
   await served.remove();

@@ -1,4 +1,4 @@
-import type { BuiltService } from "../../support/built-service.js";
+import type { ServiceProcess } from "../../support/service-process.js";
 
 export interface UsageSum {
   readonly requests: number;
@@ -16,7 +16,7 @@ export function addUp(numbers: readonly number[]): number {
 }
 
 /** As `GET /v1/usage` tells it, of the last two days: midnight may have passed since the begin of a test. */
-export async function usageOverRest(service: BuiltService, key: string): Promise<UsageByModel> {
+export async function usageOverRest(service: ServiceProcess, key: string): Promise<UsageByModel> {
   const query = "bucket_width=1d&limit=2&group_by=model";
   const headers = { authorization: `Bearer ${key}` };
   const page = (await (await fetch(`${service.http}/v1/usage?${query}`, { headers })).json()) as {
@@ -42,7 +42,7 @@ interface RestResult {
 }
 
 /** As `UsageService` tells it, of the same days. */
-export async function usageOverRpc(service: BuiltService, key: string): Promise<UsageByModel> {
+export async function usageOverRpc(service: ServiceProcess, key: string): Promise<UsageByModel> {
   const response = await fetch(`${service.http}/unified.admin.v1.UsageService/QueryUsage`, {
     method: "POST",
     headers: { authorization: `Bearer ${key}`, "content-type": "application/json" },
@@ -75,7 +75,7 @@ interface RpcResult {
 }
 
 /** What the logs say of each admitted request. */
-export function usageInLogs(services: readonly BuiltService[]): readonly (UsageSum & LoggedRequest)[] {
+export function usageInLogs(services: readonly ServiceProcess[]): readonly (UsageSum & LoggedRequest)[] {
   return services.flatMap((service) =>
     service.logs().flatMap((line) => {
       if (line["msg"] !== "request" || typeof line["completion_tokens"] !== "number") return [];

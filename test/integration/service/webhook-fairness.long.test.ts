@@ -7,14 +7,13 @@ import { type ReceivedRequest, type Receiver, startReceiver } from "../../suppor
 import { startReceiverThread } from "../../support/receivers/receiver-thread.js";
 import { type RedisServer, startRedis } from "../../support/redis/start-redis.js";
 import { type Answer, startSteadyLoad } from "../../support/steady-load.js";
-import { byTier } from "../../support/tier.js";
 import { WebhookCalls } from "./webhook-calls.js";
 import { addEndpoint, LoadedService, leastOf, quantile, type Sender } from "./webhook-load.js";
 
 const endpointCount = 200;
 /** How far a machine that others use may stay behind an aim. */
 const isQuiet = (loadavg()[0] ?? 0) < availableParallelism();
-const slack = byTier({ ci: 5, long: isQuiet ? 1 : 5 });
+const slack = isQuiet ? 1 : 5;
 const testMs = 300_000;
 
 const opened: (() => Promise<void>)[] = [];
@@ -41,7 +40,7 @@ const urlOf = (number: number, port: number): string => `http://127.0.1.${number
 const quick = { id: "quick", engine: "scripted", slots: 64, scripted: { text: "tick", tokens: 4 } };
 
 describe("200 endpoints, of which one hangs and one refuses", () => {
-  const offered = byTier({ ci: 400, long: 2_000 });
+  const offered = 2_000;
   const perSecond = 100;
   const toBad = (offered / endpointCount) * 2;
   const aimMs = 1_000;
@@ -49,10 +48,7 @@ describe("200 endpoints, of which one hangs and one refuses", () => {
   const growthMax = 48;
   const embedded = { driver: "embedded", accounts: 1 };
   const redis = { driver: "Redis", accounts: 20 };
-  const shapes = byTier({
-    ci: [embedded, redis],
-    long: [embedded, redis, { driver: "embedded", accounts: 20 }, { driver: "Redis", accounts: 1 }],
-  });
+  const shapes = [embedded, redis, { driver: "embedded", accounts: 20 }, { driver: "Redis", accounts: 1 }];
 
   it.for(shapes)(
     "198 good ones get 100 deliveries a second in time, and memory stays flat ($driver, accounts: $accounts) (WH-37, REL-14)",
@@ -142,7 +138,7 @@ describe("200 endpoints, of which one hangs and one refuses", () => {
 });
 
 describe("thousands of deliveries that are due at once", () => {
-  const due = byTier({ ci: 4_000, long: 10_000 });
+  const due = 10_000;
   const idleMs = 3_000;
   /** Requests of each model a second: too few to be in each other's way. */
   const rate = 20;
@@ -204,7 +200,7 @@ describe("thousands of deliveries that are due at once", () => {
 
 describe("retries of a service that has little to do", () => {
   const retryDelays = ["1s", "1500ms", "2s"];
-  const events = byTier({ ci: 40, long: 400 });
+  const events = 400;
   const perSecond = 10;
   const aimMs = 250;
 

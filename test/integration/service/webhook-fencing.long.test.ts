@@ -4,7 +4,6 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { webhookLeaseMs } from "../../../src/app/config/webhook-settings.js";
-import { type BuiltService, startBuiltService } from "../../support/built-service.js";
 import { startChatClients } from "../../support/chat-clients.js";
 import { eventually } from "../../support/eventually.js";
 import { metricLines } from "../../support/metrics-text.js";
@@ -12,7 +11,7 @@ import { type DnsServer, startDnsServer } from "../../support/receivers/dns-serv
 import { claimHistory, keepHistory } from "../../support/redis/ledger-history.js";
 import { freePort } from "../../support/redis/redis-process.js";
 import { type RedisServer, startRedis } from "../../support/redis/start-redis.js";
-import { byTier } from "../../support/tier.js";
+import { type ServiceProcess, startServiceProcess } from "../../support/service-process.js";
 import { type HeldClaim, heldInRedis } from "./held-claims.js";
 import {
   chanceOf,
@@ -26,7 +25,7 @@ import {
   webhooksHere,
 } from "./webhook-inbox.js";
 
-const roundCount = byTier({ ci: 1, long: 8 });
+const roundCount = 8;
 /** Attempts that the third process has under way when it is stopped, at least. */
 const heldMin = 6;
 const testMs = 900_000;
@@ -50,7 +49,7 @@ let root: string;
 let redis: RedisServer;
 const inboxes: WebhookInbox[] = [];
 const resolvers: DnsServer[] = [];
-const started: BuiltService[] = [];
+const started: ServiceProcess[] = [];
 beforeEach(async () => {
   root = mkdtempSync(join(tmpdir(), "uis-fence-"));
   redis = await startRedis({ args: keepHistory });
@@ -62,12 +61,12 @@ afterEach(async () => {
   rmSync(root, { recursive: true, force: true });
 });
 
-async function start(host: (typeof hosts)[number]): Promise<BuiltService> {
+async function start(host: (typeof hosts)[number]): Promise<ServiceProcess> {
   const resolver = await startDnsServer({ [name]: [host] });
   resolvers.push(resolver);
   const webhooks = { ...webhooksHere, dns_servers: [resolver.server], retry_delays: ["5s", "1s", "1s", "1s"] };
   const config = { state: { redis_url: redis.url }, models, webhooks };
-  const service = await startBuiltService({ folder: join(root, host), config, env });
+  const service = await startServiceProcess({ folder: join(root, host), config, env });
   started.push(service);
   return service;
 }
@@ -88,7 +87,7 @@ async function openInboxes(): Promise<void> {
   }
 }
 
-async function makeEndpoints(service: BuiltService): Promise<void> {
+async function makeEndpoints(service: ServiceProcess): Promise<void> {
   const [first, ...others] = inboxes as [WebhookInbox, ...WebhookInbox[]];
   const origin = `http://${name}:${first.receiver.port}/`;
   for (const path of paths) {
@@ -106,7 +105,7 @@ function underWay(): Set<string> {
   return new Set(recent.map(({ deliveryId }) => deliveryId));
 }
 
-async function endsOf({ ops }: BuiltService, result: string): Promise<number> {
+async function endsOf({ ops }: ServiceProcess, result: string): Promise<number> {
   const page = await (await fetch(`${ops}/metrics`)).text();
   return metricLines(page, "uis_webhook_deliveries_total")[`{result="${result}"}`] ?? 0;
 }
@@ -119,7 +118,7 @@ interface Pause {
 }
 
 /** Stops the process while it holds claims, until others have taken over all of them, and lets it go on. */
-async function pauseBeyondLease(third: BuiltService): Promise<Pause> {
+async function pauseBeyondLease(third: ServiceProcess): Promise<Pause> {
   const before = { leaseLost: await endsOf(third, "lease_lost"), unrecorded: await endsOf(third, "unrecorded") };
   await eventually(() => underWay().size >= heldMin, "the third process has attempts under way", 60_000);
   third.freeze();

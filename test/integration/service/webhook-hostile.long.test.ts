@@ -7,8 +7,7 @@ import { startListener } from "../../support/receivers/listener.js";
 import { type Receiver, startReceiver } from "../../support/receivers/receiver.js";
 import { trickOutcomes } from "../../support/receivers/trick-outcomes.js";
 import { reset, type Trick } from "../../support/receivers/tricks.js";
-import { rounds } from "../../support/tier.js";
-import { Served } from "./served.js";
+import { ServiceFolder } from "../../support/service-process.js";
 import { type ShownAttempt, type ShownDelivery, WebhookCalls } from "./webhook-calls.js";
 
 const budgetMs = 5_000;
@@ -75,7 +74,7 @@ describe("a service among hostile receivers", () => {
     for (let warm = 0; warm < warmRounds; warm += 1) await round();
     const [warmPeak, warmFiles] = [rss.peak(), openFiles(pid)];
     rss.startAnew();
-    const counted = rounds(20);
+    const counted = 20;
     for (let made = 0; made < counted; made += 1) await round();
     rss.close();
     const grownBytes = rss.peak() - warmPeak;
@@ -109,7 +108,7 @@ describe("a service among hostile receivers", () => {
 });
 
 async function serve({ caFile }: Authority): Promise<{ calls: WebhookCalls; pid: number }> {
-  const served = await Served.in();
+  const served = await ServiceFolder.create();
   closing({ close: () => served.remove() });
   const adminToken = "admin-of-hostile-receivers-4711";
   const webhooks = { allow_http: true, allow_private_cidrs: ["127.0.0.0/8"], endpoints_max: 200, retry_delays: ["1h"] };

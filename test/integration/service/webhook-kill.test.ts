@@ -1,17 +1,17 @@
 import { afterEach, beforeEach, expect, it } from "vitest";
 import { eventually } from "../../support/eventually.js";
 import { ServiceClient } from "../../support/service-client.js";
-import { Served } from "./served.js";
+import { ServiceFolder } from "../../support/service-process.js";
 import { repeatsIn, WebhookInbox, webhooksHere } from "./webhook-inbox.js";
 
 const env = { LOG_LEVEL: "error", UIS_BOOTSTRAP_API_KEY: "key-of-this-test" };
 const models = [{ id: "m", engine: "scripted", scripted: { text: "three words here" } }];
 const count = 40;
 
-let served: Served;
+let served: ServiceFolder;
 let inbox: WebhookInbox;
 beforeEach(async () => {
-  served = await Served.in();
+  served = await ServiceFolder.create();
   inbox = await WebhookInbox.open({ answer: () => ({ status: 204 }) });
 });
 afterEach(async () => {

@@ -1,8 +1,8 @@
 import { readFileSync } from "node:fs";
 import { setTimeout as delay } from "node:timers/promises";
 import { ServiceClient } from "../../support/service-client.js";
+import { ServiceFolder } from "../../support/service-process.js";
 import type { DebugState } from "../../support/start-service.js";
-import { Served } from "./served.js";
 
 const pageBytes = 4_096;
 const mebibyte = 2 ** 20;
@@ -20,13 +20,13 @@ export interface Sender {
 export class LoadedService {
   readonly http: string;
   readonly admin: ServiceClient;
-  readonly #served: Served;
+  readonly #served: ServiceFolder;
   readonly #ops: string;
   readonly #pid: number;
 
   /** `config`: as in the configuration file, without `webhooks`; `webhooks` beyond what makes it reach this machine. */
   static async start(config: object, webhooks: object = {}): Promise<LoadedService> {
-    const served = await Served.in();
+    const served = await ServiceFolder.create();
     const here = { allow_http: true, allow_private_cidrs: ["127.0.0.0/8"], endpoints_max: 200 };
     const env = {
       UIS_ADMIN_TOKEN: adminToken,
@@ -37,7 +37,7 @@ export class LoadedService {
     return new LoadedService(served, new URL(line.api).origin, line.ops, child.pid ?? 0);
   }
 
-  private constructor(served: Served, http: string, ops: string, pid: number) {
+  private constructor(served: ServiceFolder, http: string, ops: string, pid: number) {
     this.#served = served;
     this.http = http;
     this.#ops = ops;

@@ -8,13 +8,12 @@ import { setTimeout as delay } from "node:timers/promises";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { webhookLeaseMs } from "../../../src/app/config/webhook-settings.js";
 import { leaseMs as requestLeaseMs } from "../../../src/domain/metering/lease-keeper.js";
-import { type BuiltService, startBuiltService } from "../../support/built-service.js";
 import { startChatClients } from "../../support/chat-clients.js";
 import { eventually } from "../../support/eventually.js";
 import { seededPick } from "../../support/random-numbers.js";
 import { keepHistory, readLedgerHistory } from "../../support/redis/ledger-history.js";
 import { type RedisServer, startRedis } from "../../support/redis/start-redis.js";
-import { byTier, rounds } from "../../support/tier.js";
+import { type ServiceProcess, startServiceProcess } from "../../support/service-process.js";
 import { type HeldClaim, heldInRedis } from "./held-claims.js";
 import { answered, seenBy } from "./kill-rounds.js";
 import {
@@ -28,10 +27,10 @@ import {
   webhooksHere,
 } from "./webhook-inbox.js";
 
-const roundCount = rounds(20);
-const answersPerRound = byTier({ ci: 150, long: 520 });
+const roundCount = 20;
+const answersPerRound = 520;
 /** Of requests that were answered as a whole. */
-const wholeMin = byTier({ ci: 500, long: 10_000 });
+const wholeMin = 10_000;
 const clientCount = 12;
 const killWithinMs = 200;
 const awayWithinMs = 1_500;
@@ -51,7 +50,7 @@ const inFlightMax = 8;
 let root: string;
 let redis: RedisServer;
 let inbox: WebhookInbox;
-const started: BuiltService[] = [];
+const started: ServiceProcess[] = [];
 beforeEach(async () => {
   root = mkdtempSync(join(tmpdir(), "uis-tell-"));
   redis = await startRedis({ aof: "everysec", args: keepHistory });
@@ -69,9 +68,9 @@ afterEach(async () => {
   rmSync(root, { recursive: true, force: true });
 });
 
-async function start(name: string): Promise<BuiltService> {
+async function start(name: string): Promise<ServiceProcess> {
   const config = { state: { redis_url: redis.url }, models, webhooks: webhooksHere };
-  const service = await startBuiltService({ folder: join(root, name), config, env });
+  const service = await startServiceProcess({ folder: join(root, name), config, env });
   started.push(service);
   return service;
 }

@@ -4,12 +4,11 @@ import { metricLines } from "../../support/metrics-text.js";
 import { type Receiver, startReceiver } from "../../support/receivers/receiver.js";
 import { type RedisServer, startRedis } from "../../support/redis/start-redis.js";
 import { ServiceClient } from "../../support/service-client.js";
-import type { ReadyLine, SpawnOptions } from "../../support/spawn-serve.js";
-import { Served } from "./served.js";
+import { type ReadyLine, ServiceFolder, type SpawnOptions } from "../../support/service-process.js";
 
 let redis: RedisServer;
 let receiver: Receiver;
-const opened: Served[] = [];
+const opened: ServiceFolder[] = [];
 beforeEach(async () => {
   redis = await startRedis();
   receiver = await startReceiver();
@@ -24,7 +23,7 @@ const key = "key-of-the-roles-test";
 const masterKey = randomBytes(32).toString("base64");
 
 async function start(deliver: boolean): Promise<ReadyLine> {
-  const served = await Served.in();
+  const served = await ServiceFolder.create();
   opened.push(served);
   const options: Partial<SpawnOptions> = {
     env: { REDIS_URL: redis.url, UIS_MASTER_KEY: masterKey, UIS_BOOTSTRAP_API_KEY: key },

@@ -3,7 +3,6 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, describe, expect, it, type TestContext } from "vitest";
 import { FastTime } from "../../support/fast-time/fast-time.js";
-import { byTier } from "../../support/tier.js";
 import { needsProgram } from "../embedded/programs.js";
 import { type AttemptRecord, type DeliveryRecord, type Driver, drivers, FollowedService } from "./followed-service.js";
 
@@ -15,19 +14,15 @@ const waitsMs = [30 * secondMs, 2 * minuteMs, 10 * minuteMs, 30 * minuteMs, 2 * 
 
 /** Each is held up by what else the machine does, but hardly most of them at once: the middle one shows the service. */
 const eventCount = 5;
-/** How much more the short form allows. */
-const slack = byTier({ ci: 5, long: 1 });
 /** What the worst of them may take, as a multiple of the middle one. */
 const worstFactor = 10;
-/** Time that runs so fast keeps more than a core busy for minutes, which tests beside it would feel. */
-const wholeScheduleOn = byTier<readonly Driver[]>({ ci: [], long: drivers });
 /** At 60 times the speed 6 s are a tenth of a second. */
-const atSixty = { speed: 60, lateMs: (waitMs: number) => slack * Math.max(0.02 * waitMs, 6 * secondMs) };
-const atFive = { speed: 5, lateMs: () => slack * secondMs };
-const speeds = byTier({ ci: [atFive], long: [atSixty, atFive] });
+const atSixty = { speed: 60, lateMs: (waitMs: number) => Math.max(0.02 * waitMs, 6 * secondMs) };
+const atFive = { speed: 5, lateMs: () => secondMs };
+const speeds = [atSixty, atFive];
 /** In which nothing comes that should not: longer than any wait of the schedule. */
 const quietMs = 2.5 * hourMs;
-const testMs = byTier({ ci: 200_000, long: 700_000 });
+const testMs = 700_000;
 
 const root = mkdtempSync(join(tmpdir(), "uis-schedule-"));
 const times: FastTime[] = [];
@@ -110,7 +105,7 @@ function needsFastTime(context: TestContext): void {
 }
 
 describe.concurrent("deliveries that always fail, by the default schedule", { timeout: testMs }, () => {
-  it.for(wholeScheduleOn)(
+  it.for(drivers)(
     "%s, at 60 times the speed: six attempts on time over three restarts, no seventh but by hand (WH-25, WH-26, WH-27, WH-46, REL-13)",
     async (driver, context) => {
       needsFastTime(context);

@@ -9,9 +9,9 @@ import { type ReceivedRequest, type Receiver, startReceiver } from "../../suppor
 import { fastClock } from "../../support/redis/fast-clock.js";
 import { type RedisServer, startRedis } from "../../support/redis/start-redis.js";
 import { ServiceClient } from "../../support/service-client.js";
+import { ServiceFolder } from "../../support/service-process.js";
 import type { DebugState } from "../../support/start-service.js";
 import { needsProgram } from "../embedded/programs.js";
-import { Served } from "./served.js";
 import { WebhookCalls } from "./webhook-calls.js";
 
 const concurrent = 64;
@@ -75,7 +75,7 @@ describe.each(["embedded", "Redis"] as const)(
   "64 requests at once that cross all values of a threshold, over %s",
   (driver) => {
     const masterKey = randomBytes(32).toString("base64");
-    const folders: Served[] = [];
+    const folders: ServiceFolder[] = [];
     let config: object;
     let inbox: Receiver;
 
@@ -94,7 +94,7 @@ describe.each(["embedded", "Redis"] as const)(
       opened.push(() => inbox.close());
       folders.splice(0);
       while (folders.length < (driver === "Redis" ? 2 : 1)) {
-        const served = await Served.in();
+        const served = await ServiceFolder.create();
         folders.push(served);
         opened.push(() => served.remove());
       }
@@ -137,7 +137,7 @@ describe.each(["embedded", "Redis"] as const)(
       return server;
     }
 
-    async function start(served: Served): Promise<Running> {
+    async function start(served: ServiceFolder): Promise<Running> {
       const env = { UIS_MASTER_KEY: masterKey, UIS_ADMIN_TOKEN: adminToken, LOG_LEVEL: "error" };
       const { child, exited, line } = await served.start(config, { env });
       return {
@@ -156,7 +156,7 @@ describe.each(["embedded", "Redis"] as const)(
 
     /** Before the processes that count: each of them knows the thresholds from its start on. */
     async function setUp(): Promise<{ readonly calm: Spender; readonly killed: Spender }> {
-      const service = await start(folders[0] as Served);
+      const service = await start(folders[0] as ServiceFolder);
       const admin = new ServiceClient(service.http, adminToken);
       const spender = async (account: string, metric: string, limit: number): Promise<Spender> => {
         const key = await admin.rpc("unified.admin.v1.ApiKeyService/CreateApiKey", {

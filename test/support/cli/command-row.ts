@@ -1,5 +1,5 @@
 import type * as z from "zod";
-import type { ServeProcess } from "../spawn-serve.js";
+import type { ServeProcess } from "../service-process.js";
 import type { CliScene } from "./scene.js";
 
 /** What follows a command's name, and what is around it. */

@@ -96,7 +96,8 @@ export async function startProgram(options: ProgramOptions): Promise<RedisProces
     },
     async remove() {
       await end("SIGKILL");
-      rmSync(folder, { recursive: true, force: true });
+      // A child of the server that it has just killed may still be writing.
+      rmSync(folder, { recursive: true, force: true, maxRetries: 10, retryDelay: 50 });
     },
   };
 }
