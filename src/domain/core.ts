@@ -16,13 +16,13 @@ import type { Answer, StreamAnswer } from "./call/answer.js";
 import type { CallContext, Caller } from "./call/call-context.js";
 
 /**
- * The service itself, for every door. A call is `open` on the headers, then one operation on the complete message, then
- * `ctx.close()`. All methods reject with ServiceError for everything a caller may be told.
+ * The service as every transport calls it: `open` on the headers, then one operation on the complete message, then
+ * `ctx.close()`. All methods reject with ServiceError.
  */
 export interface Core {
   /**
-   * Authenticates, authorizes and passes the gate, from headers alone: a refusal costs no body. Answers at once when
-   * nothing has to be looked up; never throws, but rejects.
+   * Authenticates, authorizes and checks known limits from the headers alone, so that a rejected request costs no body.
+   * Returns synchronously when nothing has to be looked up; rejects and never throws.
    */
   open(operation: Operation, caller: Caller): CallContext | Promise<CallContext>;
   createChatCompletion(params: ChatCompletionParams, ctx: CallContext): Promise<Answer<ChatCompletion>>;

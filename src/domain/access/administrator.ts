@@ -5,14 +5,14 @@ import { checkPassword, type Passwords } from "./passwords.js";
 import type { NewSession, Sessions } from "./sessions.js";
 import type { SettingsStore, SetupLinks } from "./setup-link.js";
 
-/** The one name that can sign in. */
+/** The only user name. */
 export const administratorName = "admin";
 
-/** Attempts to sign in, per address and per name (KEY-21). Good ones do not count. */
+/** Failed sign-ins per minute, by address and by name (KEY-21). */
 const attemptsPerMinute = 5;
 const replaceTriesMax = 5;
 
-/** Where somebody signs in from. */
+/** Origin of a sign-in. */
 export interface SignInOrigin {
   readonly address: string;
   readonly userAgent: string;
@@ -26,7 +26,7 @@ export interface AdministratorDeps {
   readonly clock: Pick<Clock, "monotonic">;
 }
 
-/** The administrator's password, and signing in with it. Its hash is kept with the state, the password nowhere. */
+/** The administrator's password and sign-in. Only the password's hash is stored. */
 export class Administrator {
   readonly #deps: AdministratorDeps;
   readonly #byAddress = new AttemptLimit(attemptsPerMinute);
@@ -41,8 +41,8 @@ export class Administrator {
   }
 
   /**
-   * The operator's choice (`UIS_ADMIN_PASSWORD`), at each start the same: true when it is another than before, and all
-   * sessions have ended. Rejects with ServiceError when it may not be a password. Takes some tenths of a second.
+   * Applies `UIS_ADMIN_PASSWORD` at each start. Resolves to true if it differs from the stored one; all sessions then
+   * end. Rejects with ServiceError for an unacceptable password. Takes some tenths of a second.
    */
   async setPassword(password: string): Promise<boolean> {
     checkPassword(password, "password");
@@ -53,22 +53,24 @@ export class Administrator {
   }
 
   /**
-   * Rejects with `invalid_api_key`, which does not tell an unknown name from a wrong password and takes as long for
-   * both, or with `rate_limit_exceeded`.
+   * Rejects with `invalid_api_key`, the same and in the same time for an unknown name and a wrong password, or with
+   * `rate_limit_exceeded`.
    */
   async signIn(user: string, password: string, from: SignInOrigin): Promise<NewSession> {
     await this.#prove(user, password, from.address);
     return this.#deps.sessions.begin(user, from);
   }
 
-  /** Ends all sessions but `keepSessionId`. Rejects as `signIn` does when `current` is not the password. */
+  /** Ends all other sessions. Rejects as `signIn` does when `current` is wrong. */
   async changePassword(current: string, next: string, address: string, keepSessionId: string | null): Promise<void> {
     checkPassword(next, "new_password");
     await this.#prove(administratorName, current, address);
     await this.#replace(await this.#deps.passwords.hash(next), keepSessionId);
   }
 
-  /** Sets the password by a set-up link and signs in. Rejects with `invalid_api_key` for a link that is not valid. */
+  /**
+   * Sets the password with the token of a set-up link and signs in. Rejects with `invalid_api_key` for an invalid link.
+   */
   async completeSetup(token: string, password: string, from: SignInOrigin): Promise<NewSession> {
     checkPassword(password, "password");
     const network = networkOf(from.address);
@@ -92,7 +94,7 @@ export class Administrator {
     this.#byName.giveBack(user);
   }
 
-  /** Counted before the work is done: attempts at the same moment must not slip through together. */
+  /** Counted before hashing, so that concurrent attempts cannot exceed the limit. */
   #take(limit: AttemptLimit, caller: string): void {
     const retryAfterMs = limit.take(caller, this.#deps.clock.monotonic());
     if (retryAfterMs === null) return;
@@ -103,7 +105,7 @@ export class Administrator {
     return (await this.#deps.settings.get("admin.password"))?.value ?? null;
   }
 
-  /** The last one wins. Whoever signed in with an earlier password is out. */
+  /** The last writer wins. Sessions from an earlier password end. */
   async #replace(kept: string, keepSessionId: string | null): Promise<void> {
     const { settings, sessions } = this.#deps;
     for (let tries = 0; tries < replaceTriesMax; tries++) {

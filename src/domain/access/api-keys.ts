@@ -31,38 +31,38 @@ import {
 
 export interface ApiKeysDeps {
   readonly keys: KeyStore;
-  /** The store's time. */
+  /** Store time. */
   readonly now: () => number;
   readonly ids: IdSource;
   readonly random: RandomBytes;
-  /** Told of each revocation that the store has acknowledged. */
+  /** Called after each revocation that the store has acknowledged. */
   readonly onRevoked?: (record: ApiKeyRecord) => void;
 }
 
-/** A key and its secret: this is the only place where the secret can be had. */
+/** A key with its secret, which is available only here. */
 export interface CreatedKey {
   readonly record: ApiKeyRecord;
   readonly secret: string;
 }
 
-/** A key that took over from another. */
+/** The successor of a rotated key. */
 export interface RotatedKey extends CreatedKey {
-  /** When the old one stops. */
+  /** When the old key expires. */
   readonly oldExpiresAtMs: number;
 }
 
 export interface RotateKey {
   readonly id: string;
-  /** How long the old key still works, 0 to 7 days; null: 24 h. */
+  /** Overlap during which the old key works, 0 to 7 days; null: 24 h. */
   readonly overlapMs: number | null;
-  /** Of the new key; null: never. */
+  /** Expiry of the new key; null: never. */
   readonly expiresAtMs: number | null;
 }
 
 export interface KeyListRequest extends PageRequest {
   /** Null or empty: all accounts. */
   readonly account: string | null;
-  /** Found in name, account, id or the shown ends of the secret; at most 128 characters. Empty: all keys. */
+  /** Matches name, account, id and the shown ends of the secret; at most 128 characters. Empty: all keys. */
   readonly search?: string;
   /** Null: any. */
   readonly state?: KeyState | null;
@@ -74,7 +74,7 @@ export interface KeyList {
   readonly nextPageToken: string;
 }
 
-/** Steps through the store for one page, 20,000 keys: well within a tenth of a second. */
+/** Reads per page: 20,000 keys, well within a tenth of a second. */
 const stepsPerPage = 20;
 const overlapDefaultMs = 86_400_000;
 const overlapMaxMs = 7 * 86_400_000;
@@ -89,8 +89,8 @@ const openToAll: CheckedNewKey = {
 };
 
 /**
- * Makes, changes and revokes API keys, for the administrator and for the first start. What changes here, caches and
- * running requests hear of through the store's change feed, on this replica and on all others.
+ * Creates, changes and revokes API keys, for the administrator and for the first start. Caches and running requests of
+ * all replicas follow through the change feed.
  */
 export class ApiKeys {
   readonly #deps: ApiKeysDeps;
@@ -108,7 +108,7 @@ export class ApiKeys {
     return { record, secret };
   }
 
-  /** Newest first, revoked keys included. A page that took many steps may be short, or empty, and have a next one. */
+  /** Newest first, revoked keys included. A filtered page may be short or empty and still have a successor. */
   async list({ account, search = "", state = null, ...request }: KeyListRequest): Promise<KeyList> {
     const { limit, after } = toStorePage(request, (text) => parseCursor(text) !== null);
     const filter: KeyFilter = { account: account || null, search: checkSearch(search), state, nowMs: this.#deps.now() };
@@ -123,18 +123,18 @@ export class ApiKeys {
     return { records, nextPageToken: toPageToken(next) };
   }
 
-  /** Rejects with `not_found` for an id that never was. */
+  /** Rejects with `not_found`. */
   async get(id: string): Promise<ApiKeyRecord> {
     return (await this.#deps.keys.find(id)) ?? notFound();
   }
 
-  /** Changes what is there in `change`. Rejects as `create` does, and with `not_found`. */
+  /** Changes the fields present in `change`. Rejects as `create` does, and with `not_found`. */
   async update(id: string, change: KeyChange): Promise<ApiKeyRecord> {
     const checked = checkKeyChange(change, this.#deps.now());
     return (await this.#deps.keys.update(id, checked)) ?? notFound();
   }
 
-  /** Revoking again changes nothing. Rejects with `not_found` for an id that never was. */
+  /** Idempotent. Rejects with `not_found`. */
   async revoke(id: string): Promise<ApiKeyRecord> {
     const record = (await this.#deps.keys.revoke(id, this.#deps.now())) ?? notFound();
     this.#deps.onRevoked?.(record);
@@ -142,8 +142,8 @@ export class ApiKeys {
   }
 
   /**
-   * Makes a successor that takes over name, scope, account, models and limits; the old key works until the overlap is
-   * over, or until its own expiry (KEY-16). Rejects with `not_found`, and with `invalid_value` for a revoked key.
+   * Creates a successor with the same name, scope, account, models and limits. The old key works until the overlap ends
+   * or until its own expiry (KEY-16). Rejects with `not_found`, and with `invalid_value` for a revoked key.
    */
   async rotate({ id, overlapMs, expiresAtMs }: RotateKey): Promise<RotatedKey> {
     const nowMs = this.#deps.now();
@@ -159,14 +159,14 @@ export class ApiKeys {
     return { record, secret, oldExpiresAtMs: Math.min(oldEndsAtMs, old.expiresAtMs ?? oldEndsAtMs) };
   }
 
-  /** Makes the key `default` in a store that has none; null when there is one, or when another replica was first. */
+  /** Creates the key `default` in an empty store; null if there is a key or another replica was first. */
   async ensureFirst(): Promise<CreatedKey | null> {
     const secret = newApiKeySecret(this.#deps.random);
     const record = this.#recordOf(secret, openToAll, "first_start");
     return (await this.#deps.keys.insertFirst(record)) ? { record, secret } : null;
   }
 
-  /** Registers the operator's own key. At every start the same: a key that was revoked stays revoked. */
+  /** Registers the operator's own key. Idempotent: a revoked key stays revoked. */
   async registerBootstrap(secret: string): Promise<ApiKeyRecord> {
     checkBootstrap(secret);
     const known = await this.#deps.keys.findByHash(hashApiKey(secret));
@@ -207,7 +207,7 @@ function checkBootstrap(secret: string): void {
   if (!isPresentable(secret)) {
     throw new ServiceError("invalid_value", "A key of your own must be 8 to 256 printable characters without spaces.");
   }
-  // Such a key could never be used: a wrong checksum is refused before the store is asked.
+  // Authentication rejects a wrong checksum before it asks the store.
   if (isMistypedApiKey(secret)) {
     throw new ServiceError("invalid_value", "The key has the form of a generated key but a wrong checksum.");
   }

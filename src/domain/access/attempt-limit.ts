@@ -1,7 +1,7 @@
 import { BoundedMap } from "../../lib/bounded-map.js";
 
 const windowMs = 60_000;
-/** Addresses or names that are remembered at least half of; a caller with more of them meets other limits. */
+/** At least half of this many addresses or names are remembered; a caller with more of them meets other limits. */
 const callersMax = 20_000;
 
 interface Window {
@@ -9,7 +9,7 @@ interface Window {
   count: number;
 }
 
-/** Counts attempts per caller, so many in the minute that begins with the first; in memory of this process. */
+/** Fixed window of one minute per caller, in memory of this process. */
 export class AttemptLimit {
   readonly #perMinute: number;
   readonly #windows = new BoundedMap<string, Window>(callersMax);
@@ -18,7 +18,7 @@ export class AttemptLimit {
     this.#perMinute = perMinute;
   }
 
-  /** Counts an attempt at `nowMs` (monotonic). Null, or the milliseconds until it would be allowed; it then is not counted. */
+  /** Counts an attempt at `nowMs` (monotonic). Returns null, or the milliseconds until the next is allowed. */
   take(caller: string, nowMs: number): number | null {
     const window = this.#windows.get(caller);
     if (window === undefined || nowMs - window.startedAtMs >= windowMs) {
@@ -30,7 +30,7 @@ export class AttemptLimit {
     return null;
   }
 
-  /** The attempt turned out to be a good one: it does not count. */
+  /** Uncounts a successful attempt. */
   giveBack(caller: string): void {
     const window = this.#windows.get(caller);
     if (window !== undefined && window.count > 0) window.count -= 1;
@@ -38,10 +38,10 @@ export class AttemptLimit {
 }
 
 const mappedIpv4 = /^::ffff:(\d{1,3}(?:\.\d{1,3}){3})$/i;
-/** Groups of an IPv6 address that name a network: whoever has one address of a /64 has all of them. */
+/** Groups of an IPv6 address that identify a network: a host usually owns a whole /64. */
 const networkGroups = 4;
 
-/** What stands for a caller in a limit by address: an IPv4 address as it is, the /64 of an IPv6 address. */
+/** Key of a caller in a limit by address: an IPv4 address, or the /64 of an IPv6 address. */
 export function networkOf(address: string): string {
   if (!address.includes(":")) return address;
   const ipv4 = mappedIpv4.exec(address)?.[1];

@@ -1,31 +1,31 @@
 import type { IdSource, Logger } from "../call/ports.js";
 import type { Principal } from "../call/principal.js";
 
-/** On whose behalf something was done: a CallContext has both; a null principal is the service itself. */
+/** Actor of an audit record: a CallContext has both fields; a null principal is the service itself. */
 export interface AuditSource {
   readonly principal: Principal | null;
   /** Peer address without port; empty for the service itself. */
   readonly address: string;
 }
 
-/** What the service does by itself, e.g. with the operator's settings at its start. */
+/** Actor of what the service does by itself, such as applying settings at its start. */
 export const theService: AuditSource = Object.freeze({ principal: null, address: "" });
 
-/** What was done to what: `api_key.create`, `session.sign_in`, `limits.update`, … */
+/** Object and verb: `api_key.create`, `session.sign_in`, `limits.update`, … */
 export type AuditAction = `${string}.${string}`;
 
 export interface AuditDeps {
   readonly records: Pick<AuditLog, "append">;
-  /** The store's time. */
+  /** Store time. */
   readonly now: () => number;
   readonly ids: IdSource;
   readonly log: Logger;
 }
 
-/** Longer texts of a caller are cut: a record is for reading, and every caller pays for its own space only. */
+/** Longer texts from a caller are cut, which bounds the size of a record. */
 const detailCharsMax = 256;
 
-/** Writes down every administrative act (KEY-23): who, when, from where, what, and what came of it. */
+/** Records every administrative act (KEY-23): actor, time, address, action and result. */
 export class Audit {
   readonly #deps: AuditDeps;
   #lost = 0;
@@ -34,15 +34,15 @@ export class Audit {
     this.#deps = deps;
   }
 
-  /** Records that could not be written since the start. */
+  /** Number of records that could not be written since the start. */
   get lost(): number {
     return this.#lost;
   }
 
   /**
-   * To be awaited after the act and before its answer; never rejects. `details` are short texts and never a secret;
-   * `result` is `ok` or the code of the error. The act is done when this is called, so a record that cannot be written
-   * cannot undo it: telling the caller of a failure would make it do the same again. It is logged and counted instead.
+   * Await it after the act and before its answer; it never rejects. `details` are short texts and never a secret;
+   * `result` is `ok` or the error's code. A failed write is logged and counted: the act is already done, and an error
+   * would make the caller repeat it.
    */
   async record(
     { principal, address }: AuditSource,
@@ -84,7 +84,7 @@ function shortened(details: Readonly<Record<string, string>>): Record<string, st
   return Object.fromEntries(Object.entries(details).map(([name, text]) => [name, text.slice(0, detailCharsMax)]));
 }
 
-/** Who did something: the administrator by token, somebody who is signed in, an API key, the service itself. */
+/** The actor: the administrator's token, a dashboard session, an API key, or the service itself. */
 export interface AuditActor {
   readonly kind: "admin_token" | "session" | "api_key" | "system" | "nobody";
   /** Id of the session or key, never a secret; empty for the others. */
@@ -97,25 +97,25 @@ export interface AuditRecord {
   readonly id: string;
   readonly atMs: number;
   readonly actor: AuditActor;
-  /** Peer address; empty for what the service does by itself. */
+  /** Peer address; empty for the service itself. */
   readonly address: string;
   /** `api_key.create`, `session.sign_in`, … */
   readonly action: string;
-  /** Id of what was acted on; empty when there is none. */
+  /** Id of the object; empty when there is none. */
   readonly target: string;
   /** `ok`, or the code of the error. */
   readonly result: string;
-  /** What was changed, as short texts by name. */
+  /** Changed values by name. */
   readonly details: Readonly<Record<string, string>>;
 }
 
 export interface AuditPage {
   readonly records: readonly AuditRecord[];
-  /** Cursor of the next page; null when this was the last. */
+  /** Cursor of the next page; null for the last page. */
   readonly next: string | null;
 }
 
-/** Where audit records are kept, for 400 days. Rejects with `storage_unavailable`. */
+/** Port of the audit log, which keeps records for 400 days. Rejects with `storage_unavailable`. */
 export interface AuditLog {
   append(record: AuditRecord): Promise<void>;
   /** Newest first; `after` is the cursor of the page before. */
@@ -123,8 +123,8 @@ export interface AuditLog {
 }
 
 /**
- * The order in which every driver lists audit records: newest first, by id where two were made in the same millisecond.
- * A cursor is the place of one record in that order.
+ * Order of audit records in every driver: newest first, then by id. A cursor is the position of one record in this
+ * order.
  */
 
 export interface AuditPlace {
@@ -138,7 +138,7 @@ export function auditCursorOf({ atMs, id }: AuditRecord): string {
   return `${atMs}:${id}`;
 }
 
-/** Null when the text was never a cursor. */
+/** Null for an invalid cursor. */
 export function parseAuditCursor(cursor: string): AuditPlace | null {
   const [, atMs, id] = cursorForm.exec(cursor) ?? [];
   return atMs === undefined || id === undefined ? null : { atMs: Number(atMs), id };

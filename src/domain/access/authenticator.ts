@@ -15,10 +15,10 @@ import type { Sessions } from "./sessions.js";
 /** The scheme in any case, exactly one space, then the key and nothing else (KEY-4, GEN-3). */
 const authorizationForm = /^bearer ([^ ]+)$/i;
 
-/** Bad credentials that an address may present in a minute (KEY-19). */
+/** Bad credentials per minute and address (KEY-19). */
 const failuresPerMinute = 60;
 
-/** Keys that are remembered by their header: twice as many are held as are sure to be there. */
+/** Keys cached by their header; twice as many at most. */
 const seenMax = 10_000;
 
 interface SeenKey {
@@ -32,26 +32,26 @@ export interface AuthenticatorDeps {
   readonly sessions: Pick<Sessions, "authenticate">;
   readonly changes: ChangeFeed;
   readonly clock: Clock;
-  /** The store's time, which decides what has expired. */
+  /** Store time, which decides what has expired. */
   readonly now: () => number;
-  /** The credentials of the administrator as they are now: the operator's own, and that of this process. */
+  /** Current administrator tokens: the operator's own and that of this process. */
   readonly adminTokens: () => readonly string[];
   readonly log: Logger;
 }
 
 /**
- * Turns an `authorization` header or a session's cookie into who calls. Keys and tokens are compared as digests only and
- * are never logged.
+ * Resolves an `authorization` header or a session cookie to a principal. Keys and tokens are compared as digests and
+ * never logged.
  */
 export class Authenticator {
   readonly #deps: AuthenticatorDeps;
   readonly #cache: KeyCache;
   readonly #lastUsed: LastUsed;
   readonly #failures = new AttemptLimit(failuresPerMinute);
-  /** Digests of the administrator's tokens by token: hashing them anew would cost every request microseconds. */
+  /** Digests of the administrator's tokens: hashing per request would cost microseconds. */
   readonly #tokenHashes = new BoundedMap<string, string>(16);
 
-  /** Keys that were good, by the header that they came in. Whether a key still is good, the cache of records says. */
+  /** Valid keys by header. The key cache decides whether a key is still valid. */
   readonly #seen = new BoundedMap<string, SeenKey>(seenMax);
 
   constructor(deps: AuthenticatorDeps) {
@@ -101,7 +101,7 @@ export class Authenticator {
     return principal;
   }
 
-  /** A request without any credential guesses nothing and is not counted; it never gets here. */
+  /** A request without a credential guesses nothing and is not counted. */
   async #countingFailure(found: Promise<Principal>, address: string): Promise<Principal> {
     try {
       return await found;
@@ -112,7 +112,7 @@ export class Authenticator {
     }
   }
 
-  /** Digest of the key in a header that was not seen before; null: it is the administrator's. Throws for what is no key. */
+  /** Digest of the key in a new header; null for the administrator's token. Throws for a malformed header. */
   #hashOf(header: string): string | null {
     const presented = authorizationForm.exec(header)?.[1];
     if (presented === undefined || !isPresentable(presented)) throw invalidApiKey();
@@ -176,7 +176,7 @@ export function requireAllowed(operation: Operation, principal: Principal, brows
   if (!mayDo(principal, need, isReading)) throw notAllowed(principal, needText[need]);
   if (browser === undefined || isByToken(principal)) return;
   const { isSameOrigin } = browser;
-  // A program may sign in without naming an origin; a browser names it in every request that can change something.
+  // Programs may sign in without an `Origin`; browsers send it with every request that changes something.
   const isNeeded = !isReading && need !== "none";
   if (isSameOrigin === false || (isNeeded && isSameOrigin === undefined)) {
     throw new ServiceError(
@@ -186,7 +186,7 @@ export function requireAllowed(operation: Operation, principal: Principal, brows
   }
 }
 
-/** Whether the credential was sent on purpose, in a header that browsers do not fill in. */
+/** Whether the credential came in a header that browsers do not fill in by themselves. */
 function isByToken(principal: Principal): boolean {
   return principal.kind === "api_key" || (principal.kind === "administrator" && principal.sessionId === null);
 }
@@ -199,7 +199,7 @@ function notAllowed(principal: Principal, needed: string): ServiceError {
 const touchEveryMs = 60_000;
 const keysMax = 10_000;
 
-/** Notes when keys are used: at most once a minute each, beside the request, never in its way (KEY-15). */
+/** Records the last use of keys, at most once a minute each and outside the request's path (KEY-15). */
 export class LastUsed {
   readonly #keys: Pick<KeyStore, "touch">;
   readonly #now: () => number;
@@ -213,10 +213,7 @@ export class LastUsed {
     this.#log = deps.log;
   }
 
-  /**
-   * `nowMs` is the monotonic time. Never throws and is not awaited: a use that cannot be noted is logged once until
-   * noting works again.
-   */
+  /** `nowMs` is monotonic. Never throws and is not awaited; the first failure is logged. */
   note({ id }: ApiKeyRecord, nowMs: number): void {
     const touchedAtMs = this.#touchedAtMs.get(id);
     if (touchedAtMs !== undefined && nowMs - touchedAtMs < touchEveryMs) return;

@@ -11,14 +11,14 @@ import { ServiceError } from "../call/service-error.js";
 import { type ApiKeyRecord, frozenKey, type KeyStore } from "./key-store.js";
 
 const knownMax = 9_000;
-/** Apart from the known ones, so that a flood of made-up keys pushes none of them out. */
+/** A cache of its own, so that a flood of made-up keys evicts no valid one. */
 const unknownMax = 1_000;
 const knownFreshMs = 30_000;
 const unknownFreshMs = 5_000;
 const outageMs = 300_000;
-/** For so long after a read that failed, known keys do not wait for the next one: a frozen store would slow each request. */
+/** After a failed read, known keys skip the store for this long: a frozen store would slow each request. */
 const awayMs = 1_000;
-/** When to come back during an outage. */
+/** Retry-After during an outage. */
 const retryAfterMs = 1_000;
 
 interface Known {
@@ -38,25 +38,25 @@ export class KeyCache {
   readonly #deps: KeyCacheDeps;
   readonly #known = new BoundedMap<string, Known>(knownMax);
   #unknownSinceMs = new BoundedMap<string, number>(unknownMax);
-  /** Reads under way: many requests with one key wait for one look-up. */
+  /** Reads in progress: requests with the same key share one look-up. */
   readonly #reads = new Map<string, Promise<ApiKeyRecord | null>>();
-  /** Counts forgets: a read that was under way meanwhile may have seen the key as it was before. */
+  /** Number of invalidations: a read that was in progress meanwhile may be stale. */
   #generation = 0;
-  /** Counts links: what was read under an earlier one may have changed since. */
+  /** Number of links: entries read under an earlier one may be stale. */
   #link = 0;
-  /** When a read last failed (monotonic); none has succeeded since. */
+  /** Time of the last failed read (monotonic), reset by a success. */
   #failedAtMs = Number.NEGATIVE_INFINITY;
 
   constructor(deps: KeyCacheDeps) {
     this.#deps = deps;
   }
 
-  /** Keys that are remembered, the unknown ones included. */
+  /** Number of cached keys, including unknown ones. */
   get size(): number {
     return this.#known.size + this.#unknownSinceMs.size;
   }
 
-  /** The record of a known key, revoked and expired ones included, when the store need not be asked at `nowMs` (monotonic). */
+  /** The cached record at `nowMs` (monotonic), also if revoked or expired; undefined when the store must be read. */
   fresh(hash: string, nowMs: number): ApiKeyRecord | undefined {
     const known = this.#known.get(hash);
     if (known === undefined || known.link !== this.#link || nowMs - known.readAtMs >= knownFreshMs) return undefined;
@@ -81,25 +81,25 @@ export class KeyCache {
     try {
       return await reading;
     } catch (cause) {
-      // Asked again: the key may have been forgotten while the read failed.
+      // Looked up again: the key may have been invalidated while the read failed.
       const last = this.#lastKnown(hash, nowMs);
       if (last !== undefined) return last;
       throw new ServiceError("storage_unavailable", "API keys cannot be checked now: the store does not answer.", {
         cause,
-        // Nothing was done yet, so the same request is welcome once the store is back.
+        // Nothing has run yet, so the client may retry.
         retryAfterMs,
         shouldRetry: true,
       });
     }
   }
 
-  /** What goes on during an outage. */
+  /** The record to use during an outage. */
   #lastKnown(hash: string, nowMs: number): ApiKeyRecord | undefined {
     const last = this.#known.get(hash);
     return last !== undefined && nowMs - last.readAtMs < outageMs ? last.record : undefined;
   }
 
-  /** From now on the key is read from the store, also by requests that are under way. A new key is looked for at once. */
+  /** Invalidates a key, also for requests in progress. */
   forget(keyId: string): void {
     this.#overtakeReads();
     for (const [hash, { record }] of this.#known.entries()) {
@@ -107,7 +107,7 @@ export class KeyCache {
     }
   }
 
-  /** Changes may have been missed: from now on every key is read before it is believed, or until the store is away. */
+  /** Invalidates all keys, because changes may have been missed. */
   doubtAll(): void {
     this.#overtakeReads();
     this.#link += 1;

@@ -5,7 +5,7 @@ import type { Clock, Logger } from "../call/ports.js";
 import type { ApiKeyRecord, KeyStore } from "./key-store.js";
 import type { Sessions } from "./sessions.js";
 
-/** How often the keys of running requests are read again, whatever the change feed told or missed (KEY-13). */
+/** Interval at which the keys of running requests are read again, in case a change was missed (KEY-13). */
 const sweepEveryMs = 10_000;
 
 export interface RevocationWatchDeps {
@@ -18,14 +18,14 @@ export interface RevocationWatchDeps {
 }
 
 /**
- * Ends running requests whose key was revoked or whose session is over, on whichever replica that was done: at once when
- * the change feed tells of it, else with the next sweep. A key that merely expires lets its requests finish.
+ * Ends running requests whose key was revoked or whose session ended, on any replica: at once through the change feed,
+ * otherwise with the next sweep. Expiry alone lets requests finish.
  */
 export class RevocationWatch {
   readonly #deps: RevocationWatchDeps;
   readonly #unsubscribe: () => void;
   #cancelTimer: () => void = () => {};
-  /** Checks one after the other: however many changes come, one read is under way. */
+  /** Checks run one at a time. */
   #turn: Promise<void> = Promise.resolve();
   #failing = false;
   #closed = false;
@@ -36,7 +36,7 @@ export class RevocationWatch {
     this.#sweepLater();
   }
 
-  /** Resolves when no read is under way. */
+  /** Resolves when no read is in progress. */
   async close(): Promise<void> {
     this.#closed = true;
     this.#unsubscribe();
@@ -73,7 +73,7 @@ export class RevocationWatch {
     });
   }
 
-  /** One read per key, however many requests run with it. */
+  /** One read per key. */
   async #checkAll(): Promise<void> {
     for (const id of this.#deps.live.keyIds()) await this.#checkKey(id);
     await this.#checkSessions();
@@ -94,10 +94,10 @@ export class RevocationWatch {
   }
 }
 
-/** As long as a replica of the store may be behind when it takes the place of its primary, with much to spare. */
+/** Far longer than a replica lags behind its primary. */
 const keptMs = 300_000;
 const revocationsMax = 10_000;
-/** A store of several servers can lose one without our link to its messages noticing. */
+/** A cluster can fail over without our subscription noticing. */
 const readEveryMs = 30_000;
 
 interface Revocation {
@@ -113,9 +113,8 @@ export interface RevocationReadBackDeps {
 }
 
 /**
- * A store that fails over to a copy may have lost its last writes. A lost revocation would bring a key back to life, so
- * whoever revoked keys in the last minutes reads them back when the link to the store was lost, and every 30 s, and
- * revokes them again where that is needed.
+ * A fail-over can lose the last writes, which would revive a revoked key. Revocations of the last minutes are therefore
+ * read back after a lost link and every 30 s, and repeated where they are missing.
  */
 export class RevocationReadBack {
   readonly #deps: RevocationReadBackDeps;
@@ -134,12 +133,12 @@ export class RevocationReadBack {
     this.#readLater();
   }
 
-  /** The store has acknowledged that this key is revoked. */
+  /** Remembers an acknowledged revocation. */
   note({ id, revokedAtMs }: Pick<ApiKeyRecord, "id" | "revokedAtMs">): void {
     if (revokedAtMs !== null) this.#recent.set(id, { revokedAtMs, notedAtMs: this.#deps.clock.monotonic() });
   }
 
-  /** Resolves when no read is under way. */
+  /** Resolves when no read is in progress. */
   async close(): Promise<void> {
     this.#closed = true;
     this.#unsubscribe();
@@ -154,7 +153,7 @@ export class RevocationReadBack {
     });
   }
 
-  /** One round at a time; what is asked for meanwhile is one more round. */
+  /** One round at a time; requests during a round start one more. */
   #read(): void {
     if (this.#reading !== null) {
       this.#again = true;
@@ -168,7 +167,7 @@ export class RevocationReadBack {
     });
   }
 
-  /** Never rejects: while the store is away, the next round does it. */
+  /** Never rejects: during an outage the next round repeats it. */
   async #readBack(): Promise<void> {
     const { keys, clock, log } = this.#deps;
     try {

@@ -3,10 +3,10 @@ import type { IdSource, Logger } from "../call/ports.js";
 import type { Principal } from "../call/principal.js";
 import { ServiceError } from "../call/service-error.js";
 
-/** A session ends when nobody used it for so long, and in any case at its total age (KEY-22). */
+/** Idle timeout and maximum age of a session (KEY-22). */
 const sessionIdleMs = 12 * 3_600_000;
 export const sessionAgeMs = 7 * 86_400_000;
-/** How often the time of last use is written, at most. */
+/** Interval at which the last use is written. */
 const touchEveryMs = 60_000;
 /** Characters of a token: 43 of 62 hold 256 bits. */
 const tokenChars = 43;
@@ -14,7 +14,7 @@ const tokenForm = /^[0-9A-Za-z]{43}$/;
 
 export interface SessionsDeps {
   readonly sessions: SessionStore;
-  /** The store's time. */
+  /** Store time. */
   readonly now: () => number;
   readonly ids: IdSource;
   readonly log: Logger;
@@ -22,11 +22,11 @@ export interface SessionsDeps {
 
 export interface NewSession {
   readonly record: SessionRecord;
-  /** For the cookie: shown to nobody, kept nowhere. */
+  /** For the cookie; never shown or stored. */
   readonly token: string;
 }
 
-/** Sessions of the dashboard. Each request reads its session from the store, so one that is revoked is over everywhere. */
+/** Dashboard sessions. Each request reads its session from the store, so revocation works on every replica. */
 export class Sessions {
   readonly #deps: SessionsDeps;
 
@@ -34,7 +34,7 @@ export class Sessions {
     this.#deps = deps;
   }
 
-  /** Whoever calls has checked the password or the set-up link. */
+  /** The caller has checked the password or the set-up link. */
   async begin(user: string, from: { readonly address: string; readonly userAgent: string }): Promise<NewSession> {
     const { sessions, ids, now } = this.#deps;
     const token = ids.text("", tokenChars);
@@ -54,7 +54,7 @@ export class Sessions {
     return { record, token };
   }
 
-  /** Rejects with `invalid_api_key` for a session that is over or never was. */
+  /** Rejects with `invalid_api_key` for an ended or unknown session. */
   async authenticate(token: string): Promise<Principal> {
     const record = tokenForm.test(token) ? await this.#deps.sessions.findByHash(sha256Hex(token)) : null;
     const nowMs = this.#deps.now();
@@ -65,24 +65,24 @@ export class Sessions {
     return { kind: "administrator", keyId: null, account: "default", sessionId: record.id, role: record.role };
   }
 
-  /** Those that are not over, the newest first. */
+  /** Active sessions, newest first. */
   async list(): Promise<readonly SessionRecord[]> {
     const nowMs = this.#deps.now();
     const records = await this.#deps.sessions.list(nowMs);
     return records.filter((record) => nowMs < endOf(record));
   }
 
-  /** False: there is none. */
+  /** False if there is no such session. */
   end(id: string): Promise<boolean> {
     return this.#deps.sessions.remove(id);
   }
 
-  /** Ends all sessions of a user but `keepId`. Returns how many. */
+  /** Ends all sessions of a user except `keepId`. Returns their number. */
   endOthers(user: string, keepId: string | null): Promise<number> {
     return this.#deps.sessions.removeOthers(user, keepId);
   }
 
-  /** Beside the request: a use that cannot be noted ends the session a minute early, no more. */
+  /** Outside the request's path: a lost write ends the session at most a minute early. */
   #noteUse({ id, createdAtMs, lastSeenAtMs }: SessionRecord, nowMs: number): void {
     if (nowMs - lastSeenAtMs < touchEveryMs) return;
     const expiresAtMs = Math.min(nowMs + sessionIdleMs, createdAtMs + sessionAgeMs);
@@ -96,7 +96,7 @@ function endOf({ expiresAtMs, createdAtMs }: SessionRecord): number {
   return Math.min(expiresAtMs, createdAtMs + sessionAgeMs);
 }
 
-/** A person who has signed in to the dashboard. The cookie's token is kept as its SHA-256 only. */
+/** A dashboard session. Only the SHA-256 of the cookie's token is stored. */
 export interface SessionRecord {
   /** `ses_` and 24 characters. */
   readonly id: string;
@@ -105,23 +105,23 @@ export interface SessionRecord {
   readonly role: "admin" | "viewer";
   readonly createdAtMs: number;
   readonly lastSeenAtMs: number;
-  /** Idle end, moved by use, at most to the session's total age. */
+  /** End by the idle timeout, extended by use up to the maximum age. */
   readonly expiresAtMs: number;
   /** Peer address at sign-in. */
   readonly address: string;
   readonly userAgent: string;
 }
 
-/** Where sessions are kept. Changes are told through the state's change feed. Rejects with `storage_unavailable`. */
+/** Port of the session store. Changes are published on the change feed. Rejects with `storage_unavailable`. */
 export interface SessionStore {
   insert(session: SessionRecord): Promise<void>;
   findByHash(tokenHash: string): Promise<SessionRecord | null>;
-  /** Without effect for a session that is gone. */
+  /** No effect on a removed session. */
   touch(id: string, lastSeenAtMs: number, expiresAtMs: number): Promise<void>;
-  /** Those that have not expired, the newest first; at most 1,000. */
+  /** Sessions that have not expired, newest first; at most 1,000. */
   list(nowMs: number): Promise<readonly SessionRecord[]>;
-  /** False: there is none. */
+  /** False if there is no such session. */
   remove(id: string): Promise<boolean>;
-  /** All of a user but one, e.g. when the password changes. Returns how many. */
+  /** Removes all sessions of a user except one. Returns their number. */
   removeOthers(user: string, keepId: string | null): Promise<number>;
 }

@@ -2,19 +2,19 @@ import { isSameDigest, sha256Hex } from "../../lib/digest.js";
 import type { IdSource } from "../call/ports.js";
 import { ServiceError } from "../call/service-error.js";
 
-/** A link is good for one use within an hour (KEY-20). */
+/** A link is valid once, within an hour (KEY-20). */
 const validMs = 3_600_000;
 /** 43 characters of 62 hold 256 bits. */
 const tokenChars = 43;
-/** As it is kept: SHA-256 of the token, and the end of its time. Empty once it was used. */
+/** Stored form: SHA-256 of the token and its expiry; empty once used. */
 const keptForm = /^([0-9a-f]{64}):(\d{1,16})$/;
 const replaceTriesMax = 5;
 
-/** Where the browser shows the page that sets the password. The fragment with the token is not sent to any server. */
+/** The page that sets the password. Browsers do not send the fragment, which holds the token. */
 const pagePath = "/dashboard/setup";
 
 export interface SetupLink {
-  /** To be put after `http://host:port`. */
+  /** Path and fragment, to append to `http://host:port`. */
   readonly path: string;
   readonly token: string;
   readonly expiresAtMs: number;
@@ -26,7 +26,7 @@ export interface SetupLinksDeps {
   readonly ids: Pick<IdSource, "text">;
 }
 
-/** The one link that sets the administrator's password without knowing the old one. */
+/** One-time links that set the administrator's password without the old one. */
 export class SetupLinks {
   readonly #deps: SetupLinksDeps;
 
@@ -34,7 +34,7 @@ export class SetupLinks {
     this.#deps = deps;
   }
 
-  /** A new link; the one before is void. */
+  /** Creates a link; the previous one becomes invalid. */
   async create(): Promise<SetupLink> {
     const { settings, now, ids } = this.#deps;
     const token = ids.text("", tokenChars);
@@ -47,7 +47,7 @@ export class SetupLinks {
     throw new ServiceError("conflict", "Other set-up links are made at the same moment. Try again.");
   }
 
-  /** The version under which a token can be used now. Rejects with `invalid_api_key` for a token that cannot. */
+  /** Returns the version to pass to `use`. Rejects with `invalid_api_key` for an invalid token. */
   async check(token: string): Promise<number> {
     const kept = await this.#deps.settings.get("admin.setup");
     const [, hash, expiresAtMs] = keptForm.exec(kept?.value ?? "") ?? [];
@@ -56,7 +56,7 @@ export class SetupLinks {
     return kept.version;
   }
 
-  /** Makes the token of `check` void. Rejects with `invalid_api_key` when it was used meanwhile. */
+  /** Invalidates the token of `check`. Rejects with `invalid_api_key` if it was used meanwhile. */
   async use(version: number): Promise<void> {
     if (!(await this.#deps.settings.put("admin.setup", "", version))) throw notValid();
   }
@@ -69,19 +69,19 @@ function notValid(): ServiceError {
   );
 }
 
-/** A setting that the service keeps for itself: the administrator's password hash, the canary of the master key. */
+/** A setting that the service stores for itself: the administrator's password hash, the canary of the master key. */
 export interface KeptSetting {
   readonly value: string;
-  /** 1 for the first value, one more with each change. */
+  /** Starts at 1 and grows by one with each change. */
   readonly version: number;
 }
 
 export type SettingName = "admin.password" | "admin.setup" | "secrets.canary";
 
-/** Where such settings are kept. Rejects with `storage_unavailable`. */
+/** Port of the settings store. Rejects with `storage_unavailable`. */
 export interface SettingsStore {
   get(name: SettingName): Promise<KeptSetting | null>;
-  /** Writes only over `expectedVersion` (null: only where there is none); false when somebody was faster. */
+  /** Compare and set: writes only over `expectedVersion` (null: only if absent); false otherwise. */
   put(name: SettingName, value: string, expectedVersion: number | null): Promise<boolean>;
   remove(name: SettingName): Promise<void>;
 }

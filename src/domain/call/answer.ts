@@ -1,13 +1,13 @@
 import type { LimitSnapshot } from "./rate-limits.js";
 
-/** What is known when the answer is committed; doors turn it into headers. */
+/** Metadata of an answer, known when it is committed. Transports send it as headers. */
 export interface AnswerHead {
   readonly limits?: LimitSnapshot;
   /** Limits were decided without the shared store. */
   readonly degraded: boolean;
-  /** Which deployment answers: `<model>/<position>`. */
+  /** The deployment that answers: `<model>/<position>`. */
   readonly deployment: string;
-  /** Deployments that were tried, the answering one included. */
+  /** Number of deployments tried, including the one that answered. */
   readonly attempts: number;
   /** Time spent waiting for a slot. */
   readonly queueMs: number;

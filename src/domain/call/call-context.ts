@@ -4,7 +4,7 @@ import type { Logger } from "./ports.js";
 import type { Principal } from "./principal.js";
 import { ServiceError, toServiceError } from "./service-error.js";
 
-/** Why a request ended. Exactly one of them is settled per admitted request. */
+/** Why a request ended. An admitted request is settled with exactly one of these. */
 export type EndReason =
   | "completed"
   | "failed"
@@ -14,10 +14,7 @@ export type EndReason =
   | "key_revoked"
   | "shutting_down";
 
-/**
- * The reason of every `ctx.signal`. An Error, because `fetch` and `throwIfAborted` throw the reason itself, and a bare
- * string would reach a caller as an unknown throw.
- */
+/** Abort reason of every `ctx.signal`. It is an Error because `fetch` and `throwIfAborted` throw the reason itself. */
 export class Ended extends Error {
   override readonly name = "Ended";
   readonly why: EndReason;
@@ -27,10 +24,13 @@ export class Ended extends Error {
   }
 }
 
-/** Two timers on one deadline, the client's and ours, fire within milliseconds: whoever is seen first, it was the deadline. */
+/**
+ * The client's timer and ours fire within milliseconds of each other; a disconnect this close to the deadline counts as
+ * the deadline.
+ */
 const deadlineSlackMs = 25;
 
-/** What a door aborts with when the peer is gone before the answer was handed over. */
+/** Abort reason for a client that disconnected before its answer was written. */
 export function leaving(deadlineAtMs: number, nowMs: number): Ended {
   return new Ended(nowMs >= deadlineAtMs - deadlineSlackMs ? "deadline" : "client_left");
 }
@@ -40,7 +40,7 @@ export function endReasonOf(signal: StopSignal): EndReason {
   return signal.reason instanceof Ended ? signal.reason.why : "failed";
 }
 
-/** What the caller is told when its request was ended from outside, in case it still listens. */
+/** Error for a request that was ended from outside, in case the client still listens. */
 export function errorOfEnd(reason: unknown): ServiceError {
   const why = reason instanceof Ended ? reason.why : "failed";
   switch (why) {
@@ -61,42 +61,44 @@ export function errorOfEnd(reason: unknown): ServiceError {
   }
 }
 
-/** What a door knows of a call when it has seen the headers only. Made by the door, one per call. */
+/** What a transport knows of a call after its headers. One per call. */
 export interface Caller {
   /** The `authorization` header as it came; undefined when there was none. */
   readonly authorization: string | undefined;
   /** The client's own deadline on our clock; Infinity when it set none. */
   readonly deadlineAtMs: number;
-  /** Aborted by the door when the peer leaves, by the core for every other reason: the first abort wins. */
+  /**
+   * Aborted by the transport when the client disconnects and by the core for every other reason; the first abort wins.
+   */
   readonly abort: LazyAbort;
   readonly transport: "openai" | "connect" | "grpc_web" | "grpc";
   /** Peer address without port. */
   readonly address: string;
-  /** Given by doors that sessions come through; the others know no cookies. */
+  /** Set by transports that accept session cookies. */
   readonly browser?: Browser | undefined;
-  /** The id that the door already gave the call, so that refusals carry it too; the core makes one otherwise. */
+  /** Request id that the transport has assigned, so that its own errors carry it; the core creates one if absent. */
   readonly requestId?: string | undefined;
   /** The client's own id of the request, for the log (HDR-5). */
   readonly clientRequestId?: string | undefined;
-  /** How often the client's SDK has tried before, for the log (RETRY-5). */
+  /** Number of earlier attempts by the client's SDK, for the log (RETRY-5). */
   readonly retryCount?: string | undefined;
   /** The header of W3C Trace Context as it came, for the log and for traces. */
   readonly traceparent?: string | undefined;
 }
 
-/** One per call, made by `core.open`, passed explicitly and never global. */
+/** State of one call, created by `core.open` and passed explicitly. */
 export interface CallContext {
   /** `req_` and 32 hex digits; sent as `x-request-id` on every wire. */
   readonly requestId: string;
   readonly principal: Principal;
   /** Peer address without port. */
   readonly address: string;
-  /** The browser that calls; null for every other client. */
+  /** Null unless the client is a browser. */
   readonly browser: Browser | null;
   readonly operation: Operation;
   /**
-   * Aborted with an Ended when the request must end. Never a library's signal: those abort on success, too. Made when it
-   * is asked for: who only needs to know uses the caller's `abort`.
+   * Aborted with an `Ended` when the request must end. Created lazily; code that only needs to know whether the call
+   * ended uses the caller's `abort`. A library's signal is not passed on, because those also abort on success.
    */
   readonly signal: AbortSignal;
   /** The earlier of the client's deadline and limits.deadline. */
@@ -104,35 +106,38 @@ export interface CallContext {
   readonly receivedAtMs: number;
   readonly log: Logger;
   /**
-   * The door answers with an error, be it the operation's or its own, e.g. for the JSON: noted for the log and the
-   * metrics, and charged like a refusal of the core's own validation where the operation runs a model. A call that was
-   * ended from outside keeps the reason of its end. Without effect once the core has noted how the call went.
+   * Records that the transport answers with an error, its own or the operation's, for the log and the metrics. Charged
+   * like a validation error where the operation runs a model. A call that was ended from outside keeps that reason. No
+   * effect once the outcome is recorded.
    */
   refused(error: ServiceError): void;
-  /** It only watches and would never end by itself: a stop of the service ends it at once. */
+  /** Marks a stream that never ends by itself: a shutdown ends it at once. */
   watching(): void;
-  /** The door calls it at the end of every call, also when no operation ran: frees the gate and the deadline's timer. */
+  /** Called by the transport at the end of every call, also when no operation ran. Cancels the deadline's timer. */
   close(): void;
 }
 
 /**
- * What a browser sends with every request by itself, and what it is to keep. Because it comes by itself, it proves
- * nothing without the page that made the request: see `isSameOrigin` (KEY-22).
+ * What a browser attaches to every request by itself, and what it stores. It authenticates nothing without a
+ * same-origin check (KEY-22).
  */
 export interface Browser {
   /** Value of the session cookie. */
   readonly sessionToken: string | undefined;
-  /** Whether `Origin` names the very server that was called; undefined when the request has no such header. */
+  /** Whether `Origin` equals the server's own origin; undefined without that header. */
   readonly isSameOrigin: boolean | undefined;
-  /** How it calls itself, at most 256 characters; empty when it does not. */
+  /** `User-Agent`, at most 256 characters; empty if absent. */
   readonly userAgent: string;
-  /** Keeps the token of a session for `forMs`, or with null forgets the one it has. Before the answer is written. */
+  /**
+   * Sets the session cookie for `forMs`, or clears it when `token` is null. Must be called before the answer is
+   * written.
+   */
   keepSession(token: string | null, forMs: number): void;
 }
 
 /**
- * What the client of a door is told of anything that was thrown while its call was served: a ServiceError as it is, the
- * call's own end when it had one, and one fixed text for the rest, whose cause goes to the log.
+ * Converts anything thrown during a call: a ServiceError stays, a call that was ended from outside gets that reason,
+ * everything else becomes `internal_error` and its cause goes to the log.
  */
 export function errorOfThrown(
   thrown: unknown,

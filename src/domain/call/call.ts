@@ -18,14 +18,14 @@ import { CallEntry, RequestLog } from "./request-log.js";
 import type { ServiceError } from "./service-error.js";
 import type { UsageTally, UsageTotal } from "./usage-tally.js";
 
-/** What a call is made of: decided by `core.open`. */
+/** Facts about a call, collected by `core.open`. */
 export interface CallFacts {
   readonly requestId: string;
   readonly operation: Operation;
   readonly principal: Principal;
   readonly caller: Caller;
   readonly receivedAtMs: number;
-  /** The same moment on the monotonic clock. */
+  /** `receivedAtMs` on the monotonic clock. */
   readonly arrivedAtMs: number;
   readonly deadlineAtMs: number;
 }
@@ -35,7 +35,7 @@ export interface CallDeps {
   readonly live: LiveRequests;
   readonly log: Logger;
   readonly observer: Pick<Observer, "callEnded">;
-  /** Null: calls are not traced. */
+  /** Null when tracing is off. */
   readonly tracer: CallTracer | null;
   /** Charges a refused request one request, in the background (state RL-14). */
   readonly chargeRefused: (call: Call) => void;
@@ -47,17 +47,17 @@ interface Outcome {
   readonly usage: UsageTotal | null;
 }
 
-/** One call between `open` and `close`: the context that doors hold, and the entry in the list of live requests. */
+/** One call between `open` and `close`: the context given to transports and the entry in the list of live requests. */
 export class Call implements CallContext, LiveRequest {
   readonly requestId: string;
   readonly operation: Operation;
   readonly principal: Principal;
-  /** The call's end for whoever only needs to know of it; `signal` makes an AbortSignal of it. */
+  /** Abort flag of the call, without the cost of an AbortSignal. */
   readonly stop: StopSignal;
   readonly receivedAtMs: number;
   readonly deadlineAtMs: number;
   readonly times: CallTimes;
-  /** For its trace; null: it is not traced. */
+  /** Data for the trace; null when tracing is off. */
   readonly details: CallDetails | null;
   place = -1;
   readonly #deps: CallDeps;
@@ -139,7 +139,7 @@ export class Call implements CallContext, LiveRequest {
     this.#model = model;
   }
 
-  /** It has a slot, for which it waited so long in all. */
+  /** Records the wait for a slot, in all deployments together. */
   waited(queueMs: number): void {
     this.times.engineBegan(this.#deps.clock.monotonic(), queueMs);
   }
@@ -149,23 +149,23 @@ export class Call implements CallContext, LiveRequest {
   }
 
   refused(error: ServiceError): void {
-    // An admitted run says itself how it ended, and what it has used until then.
+    // An admitted run records its own outcome and usage.
     if (this.#outcome !== null || this.#holds > 0) return;
     this.ended(this.stop.aborted ? endReasonOf(this.stop) : "failed", error.code, null);
     if (isChargeable(error)) this.#deps.chargeRefused(this);
   }
 
-  /** Notes how the call went, for its line in the log; the first outcome counts. */
+  /** Records the outcome for the request log; the first one counts. */
   ended(why: EndReason, error: ErrorCode | null, usage: UsageTotal | null): void {
     this.#outcome ??= { why, error, usage };
   }
 
-  /** What its admitted run has used so far; null: it has none. */
+  /** Usage of the admitted run so far; null without one. */
   get usedSoFar(): UsageTotal | null {
     return this.#holds > 0 && this.#tally !== null ? this.#tally.total() : null;
   }
 
-  /** An admitted run keeps the call among the live ones until it is settled and lets go. */
+  /** Keeps the call in the list of live requests until the run is settled. */
   hold(tally: UsageTally): void {
     this.#holds += 1;
     this.#tally = tally;
@@ -215,7 +215,7 @@ export class Call implements CallContext, LiveRequest {
   }
 }
 
-/** Whether a refusal is the request's own fault. */
+/** Whether the request itself was at fault. */
 function isChargeable(error: ServiceError): boolean {
   const { http } = errorRow(error.code);
   return http === 400 || http === 404 || http === 413 || http === 415;

@@ -7,10 +7,10 @@ import { ServiceError } from "./service-error.js";
  */
 
 const quotedCharsMax = 64;
-/** Client libraries classify errors by these words, wherever they stand (ERR-3). */
+/** Client libraries classify errors by these words anywhere in the message (ERR-3). */
 const misleading = /rate[\s_-]?limit|context[\s_-]?length/i;
 
-/** A value of the caller's for a message: short, on one line, and never one that would pass for another error. */
+/** Quotes a client's value for a message: one short line that cannot be mistaken for another error. */
 export function quote(text: string): string {
   const shown = text.slice(0, quotedCharsMax);
   if (misleading.test(shown)) return `a text of ${text.length} characters`;
@@ -21,7 +21,7 @@ export function refuse(code: ErrorCode, param: string, sentence: string): never 
   throw new ServiceError(code, sentence, { param });
 }
 
-/** Refuses an integer outside `min` to `max`, both allowed. Undefined passes. */
+/** Throws unless the integer lies between `min` and `max`. Undefined passes. */
 export function checkInteger(value: number | undefined, param: string, min: number, max: number): void {
   if (value === undefined) return;
   if (!Number.isInteger(value)) refuse("invalid_type", param, `'${param}' must be an integer, but is ${value}.`);
@@ -29,7 +29,7 @@ export function checkInteger(value: number | undefined, param: string, min: numb
   if (value > max) refuse("integer_above_max_value", param, `'${param}' must be at most ${max}, but is ${value}.`);
 }
 
-/** Refuses a number outside `min` to `max`, both allowed, and NaN. Undefined passes. */
+/** Throws unless the number lies between `min` and `max`; NaN throws. Undefined passes. */
 export function checkNumber(value: number | undefined, param: string, min: number, max: number): void {
   if (value === undefined) return;
   if (Number.isNaN(value)) {
@@ -39,7 +39,7 @@ export function checkNumber(value: number | undefined, param: string, min: numbe
   if (value > max) refuse("decimal_above_max_value", param, `'${param}' must be at most ${max}, but is ${value}.`);
 }
 
-/** Refuses a text of more than `charsMax` UTF-16 code units. Undefined passes. */
+/** Throws for more than `charsMax` UTF-16 code units. Undefined passes. */
 export function checkLength(text: string | undefined, param: string, charsMax: number): void {
   if (text === undefined || text.length <= charsMax) return;
   refuse(
@@ -49,25 +49,25 @@ export function checkLength(text: string | undefined, param: string, charsMax: n
   );
 }
 
-/** Refuses a list of more than `itemsMax`. */
+/** Throws for a list of more than `itemsMax`. */
 export function checkCount(count: number, param: string, itemsMax: number): void {
   if (count <= itemsMax) return;
   refuse("array_above_max_length", param, `'${param}' may have at most ${itemsMax} items, but has ${count}.`);
 }
 
-/** Refuses a list without items. */
+/** Throws for an empty list. */
 export function checkNotEmpty(count: number, param: string): void {
   if (count === 0) refuse("empty_array", param, `'${param}' must have at least 1 item, but has none.`);
 }
 
-/** Refuses a text that is not one of `allowed`. Undefined passes. */
+/** Throws unless the text is one of `allowed`. Undefined passes. */
 export function checkOneOf(text: string | undefined, param: string, allowed: readonly string[]): void {
   if (text === undefined || allowed.includes(text)) return;
   const list = allowed.map((value) => `'${value}'`).join(", ");
   refuse("invalid_value", param, `'${param}' must be one of ${list}, but is ${quote(text)}.`);
 }
 
-/** Refuses what the wire leaves empty when it is absent. */
+/** Throws for a missing text, which the wire sends as empty. */
 export function checkPresent(text: string | undefined, param: string): void {
   if (text === undefined || text === "") {
     refuse("missing_required_parameter", param, `'${param}' is required, but is missing or empty.`);
@@ -76,7 +76,7 @@ export function checkPresent(text: string | undefined, param: string): void {
 
 const functionName = /^[A-Za-z0-9_-]{1,64}$/;
 
-/** Refuses a name of a function or schema that is not 1 to 64 of a-z, A-Z, 0-9, _ and -. */
+/** Throws unless the name of a function or schema is 1 to 64 of a-z, A-Z, 0-9, _ and -. */
 export function checkFunctionName(name: string, param: string): void {
   checkPresent(name, param);
   if (functionName.test(name)) return;

@@ -3,8 +3,8 @@ import type { EndReason } from "./call-context.js";
 import type { UsageTotal } from "./usage-tally.js";
 
 /**
- * Where a call stands: its body comes in, it waits for a slot, an engine runs it, its answer is on the way to a client,
- * or it watches something.
+ * Stage of a call: reading its body, waiting for a slot, running in an engine, writing its answer, or watching for
+ * changes.
  */
 export type Stage = "receiving" | "queued" | "running" | "delivering" | "watching";
 
@@ -13,22 +13,22 @@ export interface LiveRequest {
   readonly id: string;
   readonly account: string;
   readonly keyId: string | null;
-  /** Of somebody who is signed in to the dashboard. */
+  /** Id of the dashboard session; null otherwise. */
   readonly sessionId: string | null;
   /** Known once the request is validated. */
   readonly model: string | null;
   readonly stage: Stage;
-  /** What it has used so far; null while it is not admitted. */
+  /** Usage so far; null before admission. */
   readonly usedSoFar: UsageTotal | null;
-  /** Where it stands among the live ones; LiveRequests alone writes it. */
+  /** Index in the list; written by LiveRequests only. */
   place: number;
   /** Ends the call; the first reason counts. */
   abort(why: EndReason): void;
 }
 
-/** All calls of this process, in no order. Serves revocation, drain, lease renewal and `/debug/state`. */
+/** All open calls of this process, in no order. Used for revocation, drain, lease renewal and `/debug/state`. */
 export class LiveRequests {
-  /** A list, whose last one takes the place of one that leaves: a map of so short-lived entries is made anew all the time. */
+  /** A list with swap-remove: a Map of entries this short-lived would be rebuilt all the time. */
   readonly #calls: LiveRequest[] = [];
   readonly #emptied: (() => void)[] = [];
 
@@ -37,7 +37,7 @@ export class LiveRequests {
     this.#calls.push(call);
   }
 
-  /** To be called once, for one that was added. */
+  /** Call it once for each added call. */
   remove(call: LiveRequest): void {
     const last = this.#calls.pop();
     if (last !== undefined && last !== call) {
@@ -59,7 +59,7 @@ export class LiveRequests {
     return counts;
   }
 
-  /** How far the admitted calls are. */
+  /** Progress of the admitted calls. */
   progress(): readonly Progress[] {
     const progress: Progress[] = [];
     for (const { id, account, usedSoFar } of this.#calls) {
@@ -70,14 +70,14 @@ export class LiveRequests {
     return progress;
   }
 
-  /** Keys that calls are made with. */
+  /** Ids of the keys in use. */
   keyIds(): ReadonlySet<string> {
     const ids = new Set<string>();
     for (const { keyId } of this.#calls) if (keyId !== null) ids.add(keyId);
     return ids;
   }
 
-  /** Sessions that calls are made in. */
+  /** Ids of the sessions in use. */
   sessionIds(): ReadonlySet<string> {
     const ids = new Set<string>();
     for (const { sessionId } of this.#calls) if (sessionId !== null) ids.add(sessionId);
@@ -94,7 +94,7 @@ export class LiveRequests {
     this.#abortWhere((call) => call.keyId === keyId, "key_revoked");
   }
 
-  /** Ends calls that would never end by themselves. */
+  /** Ends calls that only watch. */
   abortWatches(): void {
     this.#abortWhere((call) => call.stage === "watching", "shutting_down");
   }
@@ -103,7 +103,7 @@ export class LiveRequests {
     this.#abortWhere(() => true, why);
   }
 
-  /** Resolves when no call is left. */
+  /** Resolves when no call is open. */
   emptied(): Promise<void> {
     if (this.#calls.length === 0) return Promise.resolve();
     return new Promise((resolve) => this.#emptied.push(resolve));
@@ -114,7 +114,7 @@ export class LiveRequests {
   }
 }
 
-/** What a running request has produced so far, in case its process dies. */
+/** Usage of a running request so far, in case its process dies. */
 export interface Progress {
   readonly requestId: string;
   readonly account: string;

@@ -5,20 +5,20 @@ import type { Stage } from "./live-requests.js";
 import type { LimitKind } from "./rate-limits.js";
 import type { UsageTotal } from "./usage-tally.js";
 
-/** How a call went. It names no key and holds no content (SEC-18), but for what `details` says of itself. */
+/** Outcome of a call. It names no key and holds no content (SEC-18). */
 export interface CallEnd {
   readonly requestId: string;
   readonly operation: Operation;
   readonly transport: Caller["transport"];
-  /** A model of the catalog; null: the call was for none, or for one that there is not. */
+  /** Id of a model in the catalog; null if the call named none or an unknown one. */
   readonly model: string | null;
   readonly why: EndReason;
   readonly code: ErrorCode | "ok";
-  /** Where it stood at its end; `opening`: it was not let in. */
+  /** Stage at its end; `opening` if it was rejected before a context existed. */
   readonly stage: Stage | "opening";
-  /** The client was gone before the end. */
+  /** The client disconnected before the end. */
   readonly clientLeft: boolean;
-  /** Null when no engine was asked. */
+  /** Null when no engine ran. */
   readonly usage: UsageTotal | null;
   /** Wall-clock time. */
   readonly receivedAtMs: number;
@@ -29,25 +29,25 @@ export interface CallEnd {
   readonly details: CallDetails | null;
 }
 
-/** Told of what is counted and measured. Its methods take less than a microsecond and never throw. */
+/** Receives what is counted and measured. Its methods take less than a microsecond and never throw. */
 export interface Observer {
-  /** Once per call, whether it was let in or not. */
+  /** Called once per call, rejected or not. */
   callEnded(end: CallEnd): void;
-  /** A limit or a budget refused a request. */
+  /** A limit or a budget rejected a request. */
   limitHit(which: LimitKind): void;
-  /** The usage of a request is neither in the store nor in the spool. */
+  /** The usage of a request could be written neither to the store nor to the spool. */
   usageLost(): void;
 }
 
-/** Makes spans of calls. */
+/** Creates spans. */
 export interface CallTracer {
-  /** To be called at the end of a call. The answer is the id of its trace, 32 hex digits. Never throws. */
+  /** Call it at the end of a call. Returns the trace id, 32 hex digits. Never throws. */
   trace(end: CallEnd): string;
 }
 
 /**
- * When a call went from one part to the next, in milliseconds of the monotonic clock. Numbers that are not known yet are
- * NaN inside: a field that is always a number costs no allocation.
+ * Timestamps of a call's phases in milliseconds of the monotonic clock. Unknown ones are NaN: a field that always holds
+ * a number costs no allocation.
  */
 export class CallTimes {
   readonly #arrivedAtMs: number;
@@ -63,25 +63,25 @@ export class CallTimes {
     this.#arrivedAtMs = arrivedAtMs;
   }
 
-  /** Its limits are decided, which took so long. */
+  /** Records the duration of the admission. */
   admitted(ms: number): void {
     this.#admitMs = ms;
   }
 
-  /** It has a slot; a batch gets several, and the first one counts. `queueMs` is the whole wait so far. */
+  /** Records the first slot; a batch gets several. `queueMs` is the whole wait so far. */
   engineBegan(atMs: number, queueMs: number): void {
     if (Number.isNaN(this.#engineBeganAtMs)) this.#engineBeganAtMs = atMs;
     this.#queueMs = queueMs;
   }
 
-  /** First content, after which `tokens` tokens are known. Told once. */
+  /** Records the first content, after which `tokens` tokens are known. Called once. */
   firstContent(atMs: number, tokens: number, isReadAlong: boolean): void {
     this.#firstAtMs = atMs;
     this.#firstTokens = tokens;
     this.#isReadAlong = isReadAlong;
   }
 
-  /** The engine has said its last word; the first report counts. */
+  /** The engine has finished; the first report counts. */
   engineEnded(atMs: number): void {
     if (Number.isNaN(this.#engineEndedAtMs)) this.#engineEndedAtMs = atMs;
   }
@@ -90,32 +90,32 @@ export class CallTimes {
     return atMs - this.#arrivedAtMs;
   }
 
-  /** How long the decision of its limits took; 0 where none was asked for. */
+  /** Duration of the admission; 0 without one. */
   get admitMs(): number {
     return this.#admitMs;
   }
 
-  /** How long it waited for a slot; 0 without one. */
+  /** Wait for a slot; 0 without one. */
   get queueMs(): number {
     return this.#queueMs;
   }
 
-  /** From its arrival to its slot; null: it got none. */
+  /** From arrival to the slot; null without one. */
   get engineBeganMs(): number | null {
     return orNull(this.#engineBeganAtMs - this.#arrivedAtMs);
   }
 
-  /** From its slot to the engine's last word; null: no engine ran. */
+  /** From the slot to the end of the engine; null when none ran. */
   get engineMs(): number | null {
     return orNull(this.#engineEndedAtMs - this.#engineBeganAtMs);
   }
 
-  /** From its arrival to the first content of a stream; null: nobody read along, or there was no content. */
+  /** From arrival to the first content of a stream; null without a stream or content. */
   get firstTokenMs(): number | null {
     return this.#isReadAlong ? orNull(this.#firstAtMs - this.#arrivedAtMs) : null;
   }
 
-  /** Mean time between two of `tokens` tokens; null where the engine told of all of them at once. */
+  /** Mean time between two of `tokens` tokens; null when they all arrived together. */
   tokenGapMs(tokens: number): number | null {
     const later = tokens - this.#firstTokens;
     return later > 0 ? orNull((this.#engineEndedAtMs - this.#firstAtMs) / later) : null;
@@ -135,7 +135,7 @@ export interface AskedOptions {
   readonly seed?: bigint;
 }
 
-/** What a trace says of a call beyond its end. Kept for traces only. */
+/** Attributes for a trace beyond the outcome. */
 export class CallDetails {
   readonly finishReasons: string[] = [];
   #options: AskedOptions | null = null;
@@ -153,17 +153,17 @@ export class CallDetails {
     this.#isStream = true;
   }
 
-  /** Null where nothing is generated. */
+  /** Null when nothing is generated. */
   get options(): AskedOptions | null {
     return this.#options;
   }
 
-  /** Of the whole request. */
+  /** Number of choices of the whole request. */
   get choices(): number {
     return this.#choices;
   }
 
-  /** `chatcmpl-…`, `cmpl-…`; null where answers have no id. */
+  /** `chatcmpl-…` or `cmpl-…`; null for answers without an id. */
   get responseId(): string | null {
     return this.#responseId;
   }
@@ -173,19 +173,19 @@ export class CallDetails {
   }
 }
 
-/** Inference requests of this process, since its start. */
+/** Inference requests of this process since its start. */
 export interface CallCounts {
   readonly requests: number;
-  /** Failed for a reason of the service. */
+  /** Failed because of the service or an engine. */
   readonly failed: number;
-  /** Turned away for who sent them, for a limit or for load. */
+  /** Rejected for authentication, a limit or load. */
   readonly rejected: number;
   readonly clientLeft: number;
   readonly promptTokens: number;
   readonly completionTokens: number;
 }
 
-/** Quantiles of a duration, as exact as it was counted. */
+/** Quantiles of a duration, as exact as its histogram. */
 export interface DurationQuantiles {
   readonly name: "request" | "time_to_first_token" | "queue";
   readonly count: number;
@@ -194,10 +194,10 @@ export interface DurationQuantiles {
   readonly p99Ms: number;
 }
 
-/** What was counted and measured of inference in this process. */
+/** Counters and durations of inference in this process. */
 export interface CallFigures {
   counts(): CallCounts;
-  /** Of requests that an engine has answered. */
+  /** Only requests that an engine answered. */
   durations(): readonly DurationQuantiles[];
 }
 
@@ -211,10 +211,10 @@ export interface ParentSpan {
   readonly flags: number;
 }
 
-/** Later versions may have more fields at the end; `ff` is no version. */
+/** Later versions may append fields; version `ff` is invalid. */
 const form = /^(?!ff)([0-9a-f]{2})-(?!0{32})([0-9a-f]{32})-(?!0{16})([0-9a-f]{16})-([0-9a-f]{2})(-.*)?$/;
 
-/** Null when there is none or it is not well formed: then the trace begins here. */
+/** Null when absent or malformed: a new trace begins. */
 export function parseTraceparent(header: string | undefined): ParentSpan | null {
   if (header === undefined) return null;
   const [, version, traceId, spanId, flags, more] = form.exec(header) ?? [];

@@ -1,14 +1,14 @@
 import { ServiceError } from "./service-error.js";
 
-/** How a list is asked for, in all services alike (AIP-158). */
+/** Page of a list, the same in all services (AIP-158). */
 export interface PageRequest {
-  /** 0 to 1,000; 0 is 100. */
+  /** 0 to 1,000; 0 means 100. */
   readonly pageSize: number;
   /** `nextPageToken` of the page before; empty for the first. */
   readonly pageToken: string;
 }
 
-/** How a store is asked for the same. */
+/** The same as the store takes it. */
 export interface StorePage {
   readonly limit: number;
   /** Cursor of the page before; null for the first. */
@@ -18,7 +18,7 @@ export interface StorePage {
 const pageSizeDefault = 100;
 const pageSizeMax = 1_000;
 
-/** Throws ServiceError naming the field at fault. `isCursor` says whether the store can have given out a cursor. */
+/** Throws ServiceError naming the field at fault. `isCursor` says whether a store can have issued the cursor. */
 export function toStorePage({ pageSize, pageToken }: PageRequest, isCursor: (text: string) => boolean): StorePage {
   checkPageSize(pageSize);
   return {

@@ -1,6 +1,6 @@
-/** What the domain needs of the world outside, beside stores and engines. Each has a real and a test implementation. */
+/** Ports that the whole domain needs. Each has a real and a test implementation. */
 
-/** Time. Nothing in the domain asks the system for it. */
+/** Time. Nothing in the domain reads the system's clock. */
 export interface Clock {
   /** Wall-clock milliseconds since 1970. */
   now(): number;
@@ -10,7 +10,7 @@ export interface Clock {
   after(ms: number, run: () => void): () => void;
 }
 
-/** Random ids. `text` is drawn from a-z, A-Z, 0-9 with at least 5.9 bits per character. */
+/** Random ids from a-z, A-Z, 0-9 with at least 5.9 bits per character. */
 export interface IdSource {
   /** `req_` and 32 hex digits (HDR-1). */
   requestId(): string;

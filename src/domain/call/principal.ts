@@ -5,10 +5,10 @@ import { ServiceError } from "./service-error.js";
 
 export type Scope = "read" | "read_write";
 
-/** What somebody who is signed in may do: everything, or look. */
+/** Role of a dashboard user: full access or read-only. */
 export type Role = "admin" | "viewer";
 
-/** Who calls, after the check. */
+/** The authenticated caller. */
 export type Principal =
   | {
       readonly kind: "api_key";
@@ -17,7 +17,7 @@ export type Principal =
       readonly scope: Scope;
       /** Exact model ids, or prefixes that end in `*`; empty: all (KEY-8). */
       readonly models: readonly string[];
-      /** The key's own; what is null here is the configuration's default for keys. */
+      /** The key's own limits; null means the configured default for keys. */
       readonly limits: RateLimits;
     }
   | {
@@ -28,10 +28,10 @@ export type Principal =
       readonly sessionId: string | null;
       readonly role: Role;
     }
-  /** Somebody without a credential, where none is needed: whoever wants to sign in. */
+  /** A caller without a credential, for operations that need none, such as signing in. */
   | { readonly kind: "nobody"; readonly keyId: null; readonly account: "default" };
 
-/** The bearer of the administrator's token. */
+/** A caller with the administrator's token. */
 export const tokenAdministrator: Principal = Object.freeze({
   kind: "administrator",
   keyId: null,
@@ -42,7 +42,7 @@ export const tokenAdministrator: Principal = Object.freeze({
 
 export const nobody: Principal = Object.freeze({ kind: "nobody", keyId: null, account: "default" });
 
-/** Whether the principal may do what needs `need` and, if `isReading`, changes nothing (KEY-7). */
+/** Whether the principal may call an operation that needs `need`; `isReading` if it changes nothing (KEY-7). */
 export function mayDo(principal: Principal, need: Need, isReading = need === "read"): boolean {
   if (need === "none") return true;
   switch (principal.kind) {
@@ -65,8 +65,8 @@ export function mayUseModel(principal: Principal, modelId: string): boolean {
 }
 
 /**
- * The account that a caller means: its own when it names none, any for the administrator. For everybody else an account
- * that is not theirs looks like one that does not exist (SEC-22). Throws ServiceError.
+ * Resolves the account of a request: the caller's own if it names none, any for the administrator. For others a foreign
+ * account looks like a missing one (SEC-22). Throws ServiceError.
  */
 export function accountOf(principal: Principal, asked: string): string {
   if (asked === "" || asked === principal.account) return principal.account;
@@ -76,7 +76,7 @@ export function accountOf(principal: Principal, asked: string): string {
   });
 }
 
-/** Throws ServiceError for what no account can be called. */
+/** Throws ServiceError for an invalid account name. */
 export function checkAccountName(account: string): string {
   if (accountNameForm.test(account)) return account;
   throw new ServiceError("invalid_value", `'account' must be ${accountNameWords}.`, { param: "account" });

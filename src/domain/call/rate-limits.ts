@@ -1,10 +1,10 @@
-/** Limits of one key, account or model. Null: not limited here. */
+/** Limits of one key, account or model. Null means unlimited here. */
 export interface RateLimits {
   /** Requests in any 60 seconds; 1 or more. */
   readonly requestsPerMinute: number | null;
   /** Tokens of prompt and answer in any 60 seconds; 1 or more. */
   readonly tokensPerMinute: number | null;
-  /** Requests that run at the same time; 1 or more. */
+  /** Concurrent requests; 1 or more. */
   readonly concurrency: number | null;
 }
 
@@ -14,10 +14,10 @@ export const unlimited: RateLimits = Object.freeze({
   concurrency: null,
 });
 
-/** Above it nobody means a limit, and sums over all sub-buckets stay exact. */
+/** Higher values are configuration errors; up to here sums over all sub-buckets stay exact. */
 export const rateLimitMax = 1_000_000_000_000;
 
-/** Limits where what is null in `own` is that of `fallback`. */
+/** Fills the nulls of `own` with `fallback`. */
 export function limitsOver(own: RateLimits, fallback: RateLimits): RateLimits {
   return {
     requestsPerMinute: own.requestsPerMinute ?? fallback.requestsPerMinute,
@@ -30,7 +30,7 @@ export function isUnlimited({ requestsPerMinute, tokensPerMinute, concurrency }:
   return requestsPerMinute === null && tokensPerMinute === null && concurrency === null;
 }
 
-/** What holds for whoever has no limits of their own: `rate_limits` of the configuration. */
+/** Defaults for owners without limits of their own: `rate_limits` of the configuration. */
 export interface RateLimitDefaults {
   readonly key: RateLimits;
   readonly account: RateLimits;
@@ -39,8 +39,8 @@ export interface RateLimitDefaults {
 }
 
 /**
- * Whose limit it is. A model's limit holds for each account by itself: all limits of one request then lie together and
- * are decided in one step, also in a cluster (state RL-2).
+ * Owner of a limit. A model's limit counts per account: all limits of one request then share a shard and are decided in
+ * one step, also in a cluster (state RL-2).
  */
 export interface LimitOwner {
   readonly kind: "key" | "account" | "model";
@@ -54,12 +54,12 @@ export interface LimitScope {
   readonly limits: RateLimits;
 }
 
-/** After which a window is whole again, whatever was charged: 60 s and the sub-bucket of 5 s (state RL-4). */
+/** Time after which any window is empty: 60 s plus the sub-bucket of 5 s (state RL-4). */
 export const windowHealsMs = 65_000;
 
 /**
- * Limits of the caller after this request was charged, for `x-ratelimit-*` (wire RL-1): in each dimension the tightest
- * of all that apply. Absent dimension: unlimited.
+ * State of the caller's limits after this request, for `x-ratelimit-*` (wire RL-1): the tightest limit in each
+ * dimension. Absent means unlimited.
  */
 export interface LimitSnapshot {
   readonly requests?: LimitState;
@@ -67,12 +67,11 @@ export interface LimitSnapshot {
 }
 
 export interface LimitState {
-  /** Whose limit it is. */
   readonly owner: LimitOwner;
   readonly limit: number;
   /** Never negative. */
   readonly remaining: number;
-  /** Until the window is full again (wire RL-3). */
+  /** Time until the window is unused again (wire RL-3). */
   readonly resetMs: number;
 }
 

@@ -6,7 +6,7 @@ import type { CallEnd } from "./observer.js";
 import type { Logger } from "./ports.js";
 import type { Principal } from "./principal.js";
 
-/** A logger that adds the request id to every line. Made per call, so it costs one object and no child logger. */
+/** Adds the request id to every line. Created per call; cheaper than a child logger. */
 export class RequestLog implements Logger {
   readonly #log: Logger;
   readonly #requestId: string;
@@ -34,18 +34,18 @@ export class RequestLog implements Logger {
 }
 
 /**
- * Fields of a log line that know their own JSON: for the lines that are written per request, where looking at each field
- * costs more than writing it. Whoever wants the fields reads them as those of any object.
+ * A log line that serializes itself. For lines written per request, inspecting each field would cost more than writing
+ * it.
  */
 export abstract class LogEntry {
-  /** The fields as members of a JSON object, each with a comma before it. */
+  /** The fields as members of a JSON object, each preceded by a comma. */
   abstract toMembers(): string;
 
-  /** Whether a member holds text that came from outside, in which a secret may stand. */
+  /** Whether a field holds text from a client, which may contain a secret. */
   abstract get holdsForeignText(): boolean;
 }
 
-/** The line of a call: who, what, how it ended. No content, no key (SEC-18). */
+/** The request log line of a call. No content and no key (SEC-18). */
 export class CallEntry extends LogEntry {
   readonly request_id: string;
   readonly operation: string;
@@ -92,7 +92,7 @@ export class CallEntry extends LogEntry {
     this.trace_id = traceId;
   }
 
-  /** Ids, accounts and names of ours hold nothing that JSON writes in another way than it is. */
+  /** Our own ids never need JSON escaping. */
   override toMembers(): string {
     return (
       `,"request_id":"${this.request_id}","operation":"${this.operation}","transport":"${this.transport}"` +
@@ -126,7 +126,7 @@ export class CallEntry extends LogEntry {
 const printableId = /^[\x20-\x7e]{1,512}$/;
 const retryCount = /^\d{1,3}$/;
 
-/** What a client sends is logged only in the form that it should have: other text may hold a secret. */
+/** Client text is logged only in its expected form; other text may contain a secret. */
 function matching(form: RegExp, text: string | undefined): string | undefined {
   return text !== undefined && form.test(text) ? text : undefined;
 }

@@ -5,15 +5,15 @@ import type { LimitSnapshot } from "./rate-limits.js";
 export interface ServiceErrorOptions {
   /** The field at fault, in OpenAI's notation: `messages[0].role`. */
   readonly param?: string | undefined;
-  /** Wait after which the same request can succeed. Doors turn it into Retry-After, retry-after-ms and RetryInfo. */
+  /** Wait after which the same request can succeed. Sent as Retry-After, retry-after-ms and RetryInfo. */
   readonly retryAfterMs?: number | undefined;
   /** `tokens` for a token limit; otherwise the row's type. */
   readonly type?: OpenAiErrorType | undefined;
-  /** Overrides the row: false when a retry of this very request is useless. */
+  /** Overrides the table: false when retrying this request is useless. */
   readonly shouldRetry?: boolean | undefined;
-  /** The caller's limits, when one of them refused. */
+  /** The caller's limits when one of them rejected the request. */
   readonly limits?: LimitSnapshot | undefined;
-  /** They were decided without the shared store. */
+  /** The limits were decided without the shared store. */
   readonly degraded?: boolean | undefined;
   /** For the log, never for the caller. */
   readonly cause?: unknown;
@@ -46,7 +46,7 @@ export class ServiceError extends Error {
   }
 }
 
-/** What a door may show of anything that was thrown: ServiceErrors as they are, the rest as one fixed text. */
+/** Returns ServiceErrors as they are; everything else becomes `internal_error`. */
 export function toServiceError(thrown: unknown): ServiceError {
   if (thrown instanceof ServiceError) return thrown;
   return new ServiceError(
@@ -58,7 +58,7 @@ export function toServiceError(thrown: unknown): ServiceError {
   );
 }
 
-/** Says that a state cannot occur; the request fails as `internal_error`, the process goes on. */
+/** Asserts that a state cannot occur. The request fails as `internal_error`; the process goes on. */
 export function invariant(condition: unknown, why: string): asserts condition {
   if (!condition) throw new Error(`invariant violated: ${why}`);
 }
@@ -68,15 +68,15 @@ export function assertNever(value: never): never {
   throw new Error(`unexpected value: ${String(value)}`);
 }
 
-/** What is advised where the thrower knew no better. */
+/** Default wait. */
 const retryAfterDefaultMs = 1_000;
-/** SDKs sleep for the whole of a longer wait, or ignore it and come back too early: they are advised not to retry. */
+/** SDKs sleep through a longer wait or ignore it and retry too early; they are advised not to retry. */
 const sdkWaitMaxMs = 60_000;
 
 export interface RetryAdvice {
   /** Wait after which the same request can succeed, at least 1; null: no wait would help. */
   readonly waitMs: number | null;
-  /** Null: the status says enough. */
+  /** Null leaves the decision to the status. */
   readonly shouldRetry: boolean | null;
 }
 
@@ -84,7 +84,7 @@ export interface RetryAdvice {
 export function retryAdvice({ code, retryAfterMs, shouldRetry }: ServiceError): RetryAdvice {
   const { http, retryable } = errorRow(code);
   const wanted = retryAfterMs ?? retryAfterDefaultMs;
-  // Some refusals may be retried although their code in general may not.
+  // Single errors may be retryable although their code in general is not.
   const isWelcome = shouldRetry ?? retryable;
   if (!isWelcome || (http !== 429 && http !== 503)) return { waitMs: null, shouldRetry };
   return { waitMs: Math.max(1, Math.ceil(wanted)), shouldRetry: wanted > sdkWaitMaxMs ? false : shouldRetry };

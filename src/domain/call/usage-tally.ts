@@ -19,28 +19,28 @@ interface ClosedPrompt {
 }
 
 /**
- * Counts what a request used, from an engine's events: prompt tokens once per prompt, completion tokens over all
- * choices (CHAT-3, CMPL-13). The engine's own closing figures replace what was seen on the way.
+ * Counts a request's usage from engine events: prompt tokens once per prompt, completion tokens over all choices
+ * (CHAT-3, CMPL-13). The engine's final figures replace the running ones.
  */
 export class UsageTally {
-  // Lists begin with the room for one, which is all that most requests need; an empty one would grow to seventeen at once.
-  /** By the first choice of a prompt, as below; a list with gaps where prompts have several choices. */
+  // Lists start with one element, which is enough for most requests; an empty list would grow to 17.
+  /** By the first choice of a prompt; sparse when prompts have several choices. */
   readonly #prompts: (PromptUsage | undefined)[] = [undefined];
   readonly #completionByChoice: number[] = [0];
-  /** Closing figures of prompts whose choices the engine counted together. */
+  /** Final figures of prompts whose choices the engine counted together. */
   readonly #closedPrompts: (ClosedPrompt | undefined)[] = [undefined];
 
-  /** The prompt whose first choice is `base` was accepted. */
+  /** Records that the prompt whose first choice is `base` was accepted. */
   prompt(base: number, promptTokens: number, cachedTokens: number, reasoningTokens = 0): void {
     this.#prompts[base] = { promptTokens, cachedTokens, reasoningTokens };
   }
 
-  /** Tokens of a choice so far. */
+  /** Sets the tokens of a choice so far. */
   produced(choice: number, outTokens: number): void {
     this.#completionByChoice[choice] = outTokens;
   }
 
-  /** The engine's last word on the `choices` choices from `base` on. */
+  /** Sets the engine's final figures for `choices` choices from `base`. */
   close(base: number, choices: number, outTokens: number): void {
     this.#closedPrompts[base] = { base, choices, outTokens };
   }

@@ -28,34 +28,34 @@ export class CatalogModel {
     return this.#prices;
   }
 
-  /** From now on its requests cost this; what is settled stays as it is (USE-8). */
+  /** Sets the prices of future settlements (USE-8). */
   reprice(prices: PriceList): void {
     this.#prices = prices;
   }
 
-  /** What the engine can do; null while no deployment is loaded. */
+  /** Capabilities of the engine; null while no deployment is loaded. */
   get caps(): Capabilities | null {
     return this.loaded?.caps ?? null;
   }
 
-  /** The model of its first deployment that is loaded; null while there is none. */
+  /** The first loaded deployment's model; null if none is loaded. */
   get loaded(): LoadedModel | null {
     return this.deployments.find((deployment) => deployment.model !== null)?.model ?? null;
   }
 
-  /** Whether no deployment of it could be loaded: it is not listed, and its requests are told so. */
+  /** Whether every deployment failed to load: the model is not listed and its requests fail with the cause. */
   get hasFailed(): boolean {
     return this.deployments.every((deployment) => deployment.failure !== null);
   }
 
-  /** What the model offers: the configured capabilities, else those of its engine. */
+  /** Configured capabilities, otherwise those of its engine. */
   get capabilities(): readonly Capability[] {
     const { caps } = this;
     if (this.#configured !== null || caps === null) return this.#configured ?? [];
     return this.#offeredBy(caps);
   }
 
-  /** Deployments that can be tried, the least loaded first. */
+  /** Deployments to try, least loaded first. */
   byLoad(): readonly Deployment[] {
     if (this.deployments.length === 1) return this.deployments;
     return [...this.deployments].sort((a, b) => a.load - b.load);

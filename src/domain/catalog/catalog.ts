@@ -13,7 +13,7 @@ export interface CatalogDeps {
   readonly limits: Pick<ServiceLimits, "queueWaitMs">;
 }
 
-/** Which models there are, and who may see them. */
+/** The models of the service and who may see them. */
 export class Catalog {
   readonly #deps: CatalogDeps;
   readonly #listeners = new Set<() => void>();
@@ -24,12 +24,12 @@ export class Catalog {
     this.#deps = deps;
   }
 
-  /** Whether a model that is not listed does not exist. While a service starts it may be on its way. */
+  /** Whether a missing model does not exist. During the start it may still be on its way. */
   get isComplete(): boolean {
     return this.#isComplete;
   }
 
-  /** Models are about to be listed, until the returned function is called. */
+  /** Marks the catalog incomplete until the returned function is called. */
   beginListing(): () => void {
     this.#isComplete = false;
     return () => {
@@ -42,7 +42,7 @@ export class Catalog {
     return [...this.#models.values()];
   }
 
-  /** The models that the principal may use, by id (MODEL-9, KEY-8), those that could not be loaded left out. */
+  /** Models that the principal may use, by id, without those that failed to load (MODEL-9, KEY-8). */
   visibleTo(principal: Principal): readonly CatalogModel[] {
     return this.all().filter((model) => mayUseModel(principal, model.id) && !model.hasFailed);
   }
@@ -53,7 +53,7 @@ export class Catalog {
     return model !== undefined && mayUseModel(principal, id) ? model : null;
   }
 
-  /** Calls `changed` after every change of the catalog until the returned function is called. */
+  /** Subscribes to changes; returns the function that unsubscribes. */
   onChange(changed: () => void): () => void {
     this.#listeners.add(changed);
     return () => this.#listeners.delete(changed);
@@ -72,7 +72,7 @@ export class Catalog {
     await Promise.all(gone.map((id) => this.remove(id)));
   }
 
-  /** Adds a model, or puts it in the place of the one with its id. Resolves when it is loaded or has failed. */
+  /** Adds or replaces a model. Resolves when it is loaded or has failed. */
   async put(definition: ModelDefinition): Promise<CatalogModel> {
     const opened = await this.#open([definition]);
     await Promise.all(opened.map((model) => this.#takeOver(model)));
@@ -81,17 +81,17 @@ export class Catalog {
     return model;
   }
 
-  /** Changes what models cost, by id, while they go on as they are. Ids that there are not have no effect. */
+  /** Changes prices by model id without reloading. Unknown ids are ignored. */
   reprice(pricesById: ReadonlyMap<string, PriceList>): void {
     for (const [id, prices] of pricesById) this.#models.get(id)?.reprice(prices);
   }
 
-  /** What a model costs; null: there is none with this id. */
+  /** Prices of a model; null for an unknown id. */
   pricesOf(id: string): Pick<CatalogModel, "prices"> | null {
     return this.#models.get(id) ?? null;
   }
 
-  /** Takes a model out; its running requests finish. False: there is none with this id. */
+  /** Removes a model; its running requests finish. False for an unknown id. */
   async remove(id: string): Promise<boolean> {
     const model = this.#models.get(id);
     if (model === undefined) return false;
@@ -100,7 +100,7 @@ export class Catalog {
     return true;
   }
 
-  /** Begins to load models. Those whose id is new are listed at once, so that their requests wait and are not refused. */
+  /** Starts loading models. New ids are listed at once, so that their requests wait. */
   async #open(definitions: readonly ModelDefinition[]): Promise<readonly CatalogModel[]> {
     const nowMs = this.#deps.clock.now();
     const ids = definitions.map((definition) => definition.id);
@@ -119,7 +119,7 @@ export class Catalog {
     return new CatalogModel(definition, createdAtMs, deployments);
   }
 
-  /** Lets a new model answer once it is loaded; until then, and for good when it does not load, the old one answers. */
+  /** Switches to the new model once it is loaded; until then, and if loading fails, the old one answers. */
   async #takeOver(model: CatalogModel): Promise<void> {
     await Promise.all(model.deployments.map((deployment) => deployment.loadEnded));
     const old = this.#models.get(model.id);
@@ -148,8 +148,8 @@ async function retire(model: CatalogModel): Promise<void> {
   await Promise.all(model.deployments.map((deployment) => deployment.retire()));
 }
 
-/** Remembers when each model id first became available, so that `created` is stable over restarts (MODEL-2). */
+/** Port that stores when each model id first became available, so that `created` survives restarts (MODEL-2). */
 export interface CatalogStore {
-  /** Stores `nowMs` for ids that are new and returns the instant of each, in the order of the ids. */
+  /** Stores `nowMs` for new ids and returns the time of each, in the order of the ids. */
   firstSeen(ids: readonly string[], nowMs: number): Promise<readonly number[]>;
 }

@@ -9,17 +9,17 @@ type LoadState =
   | { readonly stage: "loaded"; readonly model: LoadedModel }
   | { readonly stage: "failed"; readonly error: EngineError };
 
-/** How long running requests of a deployment that left the catalog may go on. */
+/** Grace for running requests of a removed deployment. */
 const unloadGraceMs = 120_000;
 
-/** One way to run a model: its engine's loaded form and the queue before it. */
+/** A model loaded in an engine, with the queue in front of it. */
 export class Deployment {
   /** `<model>/<position>`, for logs and headers. */
   readonly id: string;
   readonly queue: ModelQueue;
   readonly weight: number;
   readonly contextLength: number;
-  /** Settles, never rejects, when the load is over. */
+  /** Resolves when loading ends; never rejects. */
   readonly loadEnded: Promise<void>;
   readonly #abortLoad = new AbortController();
   readonly #log: Logger;
@@ -48,17 +48,17 @@ export class Deployment {
     return this.#state.stage === "loaded" ? this.#state.model : null;
   }
 
-  /** How far the load is; null when it is over. */
+  /** Load progress; null once finished. */
   get progress(): LoadProgress | null {
     return this.#state.stage === "loading" ? this.#state.progress : null;
   }
 
-  /** Why there is no loaded model; null while loading and when loaded. */
+  /** Load error; null while loading and when loaded. */
   get failure(): EngineError | null {
     return this.#state.stage === "failed" ? this.#state.error : null;
   }
 
-  /** Busy and waiting requests per slot and weight. */
+  /** Running and waiting requests per slot and weight. */
   get load(): number {
     return this.queue.load / this.weight;
   }

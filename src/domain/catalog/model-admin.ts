@@ -6,11 +6,11 @@ import type { ModelStore, PullProgress, PullRequest, StoredModel } from "./model
 export interface ModelAdminDeps {
   readonly store: ModelStore;
   readonly catalog: Catalog;
-  /** How a kept model is run. */
+  /** Defines how to run a stored model. */
   readonly define: (model: StoredModel) => ModelDefinition;
 }
 
-/** Models by the administrator: what is kept on this machine, and which of it the catalog offers. */
+/** Administration of models: the stored ones and those that the catalog offers. */
 export class ModelAdmin {
   readonly #deps: ModelAdminDeps;
 
@@ -22,7 +22,7 @@ export class ModelAdmin {
     return this.#deps.store.list();
   }
 
-  /** Fetches a model and begins to load it. */
+  /** Downloads a model and starts loading it. */
   async pull(
     request: PullRequest,
     onProgress: (progress: PullProgress) => void,
@@ -59,7 +59,7 @@ export class ModelAdmin {
     return model;
   }
 
-  /** Whether the catalog offers it and an engine has loaded it. */
+  /** Whether it is in the catalog and loaded. */
   isLoaded(id: string): boolean {
     return this.#deps.catalog.all().some((model) => model.id === id && model.caps !== null);
   }

@@ -8,7 +8,7 @@ export interface DeploymentDefinition {
   readonly engine: Engine;
   /** Tokens of prompt and answer together. */
   readonly contextLength: number;
-  /** Requests that run at once. */
+  /** Concurrent requests. */
   readonly slots: number;
   /** Requests that may wait for a slot. */
   readonly queueMax: number;
@@ -22,7 +22,7 @@ export interface DeploymentDefinition {
 export interface ModelDefinition {
   readonly id: string;
   readonly ownedBy: string;
-  /** Null: whatever the engine reports. */
+  /** Null: as reported by the engine. */
   readonly capabilities: readonly Capability[] | null;
   readonly prices: PriceList;
   /** At least one. */
@@ -32,12 +32,12 @@ export interface ModelDefinition {
 /** Nano-dollars per token: 1,000 are a dollar for a million tokens. Integers, 0 or more (USE-8). */
 export interface Prices {
   readonly input: number;
-  /** Of prompt tokens that the engine did not have to read again. */
+  /** Price of cached prompt tokens. */
   readonly cachedInput: number;
   readonly output: number;
 }
 
-/** What a model costs from a time on. */
+/** Prices of a model from a point in time. */
 export interface PricesFrom extends Prices {
   /** Wall-clock milliseconds; 0: from the beginning. */
   readonly fromMs: number;
@@ -48,7 +48,7 @@ export type PriceList = readonly PricesFrom[];
 
 const free: Prices = Object.freeze({ input: 0, cachedInput: 0, output: 0 });
 
-/** The prices that hold at a time. */
+/** Prices at a point in time. */
 export function pricesAt(list: PriceList, atMs: number): Prices {
   return list.findLast(({ fromMs }) => fromMs <= atMs) ?? free;
 }

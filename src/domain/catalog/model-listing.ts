@@ -14,10 +14,13 @@ import type { Catalog } from "./catalog.js";
 import type { CatalogModel } from "./catalog-model.js";
 import type { Capability } from "./model-definition.js";
 
-/** Models per page at most, and when the request names no number. */
+/** Maximum and default page size. */
 const pageSizeMax = 1_000;
 
-/** One page of what the principal may use, by id. The page token is the last id of the page before (AIP-158). */
+/**
+ * One page of the models that the principal may use, by id. The page token is the last id of the previous page
+ * (AIP-158).
+ */
 export function listModels(catalog: Catalog, principal: Principal, request: ListModelsRequest): ListModelsResponse {
   if (request.pageSize < 0) {
     throw new ServiceError(
@@ -35,7 +38,7 @@ export function listModels(catalog: Catalog, principal: Principal, request: List
   });
 }
 
-/** The whole list of what the principal may use, then every change of it, until the signal aborts. */
+/** Yields the whole list of models that the principal may use, then each change, until the signal aborts. */
 export async function* watchModels(
   catalog: Catalog,
   principal: Principal,
@@ -65,7 +68,7 @@ export async function* watchModels(
   }
 }
 
-/** Remembers that something happened until somebody asks. */
+/** Remembers that something changed until it is read. */
 class ChangeBell {
   #pending = false;
   #wake: (() => void) | undefined;
@@ -98,7 +101,7 @@ function sameModel(a: Model, b: Model | undefined): boolean {
 
 const startingRetryMs = 1_000;
 
-/** The model, or the one 404 for a model that does not exist and one that the key may not use (ERR-5, MODEL-7). */
+/** Returns the model, or throws the same 404 for an unknown model and one that the key may not use (ERR-5, MODEL-7). */
 export function requireModel(catalog: Catalog, id: string, principal: Principal): CatalogModel {
   const model = catalog.find(id, principal);
   if (model !== null) return model;
@@ -116,7 +119,9 @@ export function requireModel(catalog: Catalog, id: string, principal: Principal)
   );
 }
 
-/** Refuses chat with an embedding model and the like (GEN-13). A model that says nothing yet is left to its engine. */
+/**
+ * Throws for chat with an embedding model and the like (GEN-13). A model that is not loaded is checked by its engine later.
+ */
 export function requireCapability(model: CatalogModel, capability: Capability): void {
   const { capabilities } = model;
   if (capabilities.length === 0 || capabilities.includes(capability)) return;

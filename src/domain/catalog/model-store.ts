@@ -1,6 +1,6 @@
-/** A model whose verified file is kept on this machine. */
+/** A model whose verified file is stored on this machine. */
 export interface StoredModel {
-  /** What requests name. */
+  /** Id in requests. */
   readonly id: string;
   /** Absolute path of the file. */
   readonly path: string;
@@ -8,52 +8,54 @@ export interface StoredModel {
   readonly sha256: string;
   /** Size of the file. */
   readonly bytes: number;
-  /** Where it came from, as it was named. */
+  /** Source, as given. */
   readonly source: string;
   readonly kind: "chat" | "embedding";
-  /** Tokens of prompt and answer together that it was trained for. */
+  /** Context length that it was trained for, in tokens. */
   readonly contextLength: number;
-  /** As the file states it; null when it does not. */
+  /** License from the file; null if absent. */
   readonly license: string | null;
   readonly addedAtMs: number;
 }
 
 export interface PullRequest {
-  /** `hf:`, `https:`, `pypi:` or `file:` and what belongs to it; null: wherever the default model `id` is to be had. */
+  /** `hf:`, `https:`, `pypi:` or `file:` source; null: any known source of the default model `id`. */
   readonly source: string | null;
-  /** Null: made of the source's file name. */
+  /** Null: derived from the source's file name. */
   readonly id: string | null;
-  /** What the fetched file must have, lower-case hex; null: not known. */
+  /** Expected SHA-256, lower-case hex; null if unknown. */
   readonly sha256: string | null;
 }
 
 export interface PullProgress {
   readonly receivedBytes: number;
-  /** Null while it is not known. */
+  /** Null while unknown. */
   readonly totalBytes: number | null;
 }
 
 /**
- * The port to the models on this machine. Methods reject with ServiceError: `invalid_value` for a source or file that
- * cannot be used, `upstream_error` for a source that cannot be reached, `storage_unavailable` when the disk is full.
+ * Port of the models on this machine. Methods reject with ServiceError: `invalid_value` for an unusable source or file,
+ * `upstream_error` for an unreachable source, `storage_unavailable` when the disk is full.
  */
 export interface ModelStore {
-  /** Ids of the models that it can fetch by id alone. `chat`: in the order in which they are tried, smaller ones last. */
+  /** Ids of models that can be pulled by id alone. `chat`: in the order in which they are tried, smaller ones last. */
   readonly defaults: { readonly chat: readonly string[]; readonly embedding: string };
-  /** The id that a model of this source gets when none is named. */
+  /** Default id of a model from this source. */
   idOf(source: string): string;
   /** By id. */
   list(): Promise<readonly StoredModel[]>;
-  /** Null: none is kept under this id. */
+  /** Null for an unknown id. */
   find(id: string): Promise<StoredModel | null>;
-  /** Fetches, verifies and keeps; a pull of what is there already answers at once. `warnings` are for the operator. */
+  /**
+   * Downloads, verifies and stores; resolves at once if the model is already there. `warnings` are for the operator.
+   */
   pull(
     request: PullRequest,
     onProgress: (progress: PullProgress) => void,
     signal: AbortSignal,
   ): Promise<{ readonly model: StoredModel; readonly warnings: readonly string[] }>;
-  /** Keeps a copy of a GGUF file, of a wheel's model, or of what a folder with safetensors converts to. */
+  /** Stores a copy of a GGUF file, of a wheel's model, or of the conversion of a folder with safetensors. */
   importFile(path: string, id: string | null, signal: AbortSignal): Promise<StoredModel>;
-  /** Forgets a model, and deletes its file when no other model needs it. Null: none is kept under this id. */
+  /** Removes a model and, if no other model needs it, its file. Null for an unknown id. */
   remove(id: string): Promise<StoredModel | null>;
 }

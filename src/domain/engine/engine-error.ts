@@ -6,8 +6,8 @@ const overloadedRetryMs = 1_000;
 const loadingRetryMs = 10_000;
 
 /**
- * What the caller is told of anything that an engine threw. Engines' own texts are public for refusals only; for all
- * other failures the text is fixed and the engine's error is the cause, for the log.
+ * Converts anything that an engine threw into the error for the caller. An engine's own text is public for rejected
+ * requests only; for other failures the text is fixed and the engine's error is the logged cause.
  */
 export function serviceErrorOf(thrown: unknown): ServiceError {
   return thrown instanceof EngineError ? translate(thrown) : toServiceError(thrown);
@@ -51,7 +51,7 @@ function translate(error: EngineError): ServiceError {
       return new ServiceError("upstream_error", "The engine stopped unexpectedly.", options);
     case "timeout":
       return new ServiceError("upstream_timeout", "The engine did not answer in time.", options);
-    // An abort that was asked for is told by the signal's own reason; one that was not is a fault of ours.
+    // A requested abort carries its reason in the signal; any other is a bug.
     case "aborted":
     case "internal":
       return toServiceError(error);

@@ -2,9 +2,8 @@ import type { Message, Tool } from "../../../gen/unified/inference/v1/chat_pb.js
 import type { StopSignal } from "../../lib/lazy-abort.js";
 
 /**
- * The port to whatever runs a model: `llama` (embedded child process), `openai` (an upstream server), `scripted`
- * (deterministic). Queueing is the domain's; an engine refuses above its slots with `overloaded`. Every wait of an
- * engine takes the signal.
+ * Port of everything that runs models. The domain queues requests; an engine rejects those above its slots with
+ * `overloaded`. Every wait in an engine respects the signal.
  */
 export interface Engine {
   readonly kind: string;
@@ -19,7 +18,7 @@ export interface EngineHealth {
   readonly detail?: string;
 }
 
-/** One deployment of the configuration, as the engine needs it. */
+/** One configured deployment. */
 export interface ModelSpec {
   /** Catalog id. */
   readonly id: string;
@@ -41,8 +40,8 @@ export interface LoadedModel {
   /** Changes whenever the engine, the weights or the sampling code does (RESP-11). Printable ASCII. */
   readonly fingerprint: string;
   /**
-   * Tokens of the prompt; null when the engine cannot know before it runs. `options` as in the request that is counted
-   * for, because they can change its prompt.
+   * Counts the tokens of a prompt; null when the engine cannot know before it runs. `options` are those of the request,
+   * because they can change its prompt.
    */
   countTokens(input: GenerateInput, signal: StopSignal, options?: PromptOptions): Promise<number | null>;
   /**
@@ -70,7 +69,7 @@ export interface Capabilities {
   readonly parallelTools: boolean;
   readonly jsonSchema: "none" | "subset" | "full";
   readonly grammar: boolean;
-  /** Alternatives per position at most; 0: no log probabilities. */
+  /** Maximum number of alternatives per position; 0: no log probabilities. */
   readonly logprobs: number;
   readonly echoLogprobs: boolean;
   readonly logitBias: boolean;
@@ -93,14 +92,14 @@ export type ToolChoiceSpec =
 export type GenerateInput =
   | {
       readonly messages: readonly Message[];
-      /** Only those that may be called; empty when none may. */
+      /** Callable tools only; empty when none may be called. */
       readonly tools: readonly Tool[];
       readonly toolChoice: ToolChoiceSpec;
       readonly parallelToolCalls: boolean;
     }
   | { readonly prompt: string | readonly number[] };
 
-/** What of a request can change its prompt, beside the input. */
+/** Options that affect the rendered prompt. */
 export type PromptOptions = Pick<GenerateRequest, "format" | "reasoningEffort" | "chatTemplateKwargsJson">;
 
 export interface GenerateRequest {
@@ -108,9 +107,9 @@ export interface GenerateRequest {
   readonly input: GenerateInput;
   /** Choices; 1 unless caps.nativeN. */
   readonly n: number;
-  /** Per choice; already clamped to what the request may use, the engine clamps it to what is left of its context. */
+  /** Per choice. Already limited by the request; the engine also limits it to the rest of its context. */
   readonly maxTokens: number | null;
-  /** None empty. */
+  /** Non-empty texts. */
   readonly stop: readonly string[];
   readonly temperature: number;
   readonly topP: number;
@@ -130,11 +129,11 @@ export interface GenerateRequest {
   readonly reasoningEffort?: string;
   readonly chatTemplateKwargsJson?: string;
   readonly deadlineAtMs: number;
-  /** How long the caller waited for its slot: an engine that has to wait as well takes it off its own limit. Default 0. */
+  /** Wait for the slot: an engine with a time limit of its own subtracts it. Default 0. */
   readonly queueMs?: number;
   /** Tenant of the prefix cache: never share KV across them. */
   readonly cacheKey: string;
-  /** `joined`: nobody reads along, so text events of one choice may be joined into few. */
+  /** `joined`: the answer is not streamed, so text events of a choice may be joined. */
   readonly deltas: "each" | "joined";
 }
 
@@ -146,7 +145,7 @@ export interface TokenLogprob {
   readonly token: string;
   /** Finite; -9999.0 stands for "never" (RESP-9). */
   readonly logprob: number;
-  /** Set when the token is no whole text by itself, but a part of a character; else they are those of `token`. */
+  /** Set for a token that is a part of a character; otherwise the bytes are those of `token`. */
   readonly bytes?: readonly number[];
 }
 
@@ -202,7 +201,7 @@ export interface EngineStats {
   readonly restarts: number;
 }
 
-/** Inside names; clients see the codes of `contract/errors.ts`. */
+/** Internal codes; clients see those of `contract/errors.ts`. */
 export type EngineErrorCode =
   | "overloaded"
   | "context_overflow"
@@ -221,12 +220,12 @@ export type EngineErrorCode =
 export class EngineError extends Error {
   override readonly name = "EngineError";
   readonly code: EngineErrorCode;
-  /** Whether another deployment, or this one later, may succeed. */
+  /** Whether another deployment, or the same one later, may succeed. */
   readonly retryable: boolean;
   readonly param: string | null;
   /** Wait after which the same call can succeed; null: the engine cannot say. */
   readonly retryAfterMs: number | null;
-  /** What was produced before an abort or failure. */
+  /** Usage before an abort or failure. */
   readonly usage: { readonly promptTokens: number; readonly outTokens: number; readonly cachedTokens: number } | null;
 
   constructor(
@@ -249,13 +248,10 @@ export class EngineError extends Error {
   }
 }
 
-/** What belongs to the call: known when the request is given to an engine. */
+/** Fields that are known only when the request goes to an engine. */
 export type OfCall = "requestId" | "deadlineAtMs" | "queueMs" | "cacheKey" | "deltas";
 
-/**
- * An engine request in the making: built from the params, completed by the core. One object from the beginning to the
- * engine, with its last fields empty until then: a copy would cost every request.
- */
+/** An engine request that the core completes in place before it goes to the engine: a copy would cost every request. */
 export type GenerateBase = Omit<GenerateRequest, OfCall> & {
   -readonly [Field in OfCall]: NonNullable<GenerateRequest[Field]>;
 };

@@ -5,18 +5,18 @@ import type { Clock } from "../call/ports.js";
 import { ServiceError } from "../call/service-error.js";
 
 export interface Slot {
-  /** How long the caller waited for it. */
+  /** Wait for the slot. */
   readonly queueMs: number;
-  /** Gives the slot back; further calls do nothing. */
+  /** Releases the slot. Idempotent. */
   release(): void;
 }
 
 export interface ModelQueueOptions {
-  /** Requests that run at once. 1 or more. */
+  /** Concurrent requests; 1 or more. */
   readonly slots: number;
   /** Requests that may wait. 0 or more. */
   readonly waitingMax: number;
-  /** How long one may wait: as it is when the wait begins. */
+  /** Maximum wait, read when a wait begins. */
   readonly limits: Pick<ServiceLimits, "queueWaitMs">;
 }
 
@@ -25,17 +25,16 @@ interface Waiter {
   refuse(error: ServiceError): void;
 }
 
-/** Shortest and longest advice to a refused caller. */
+/** Bounds of the Retry-After for a rejected request. */
 const adviceMinMs = 1_000;
 const adviceMaxMs = 30_000;
-/** Weight of the newest duration in the running mean of how long a slot is held. */
+/** Weight of the newest duration in the moving average of slot use. */
 const holdWeight = 0.1;
 
 /**
- * Hands out the slots of one deployment: fair between accounts, and between the keys of an account (REL-5).
- *
- * A caller is refused at once when the queue is full, and never accepted only to time out: when a key with few waiting
- * requests meets a full queue, the newest request of the key with the most gives way.
+ * Allocates the slots of one deployment, fairly between accounts and between the keys of an account (REL-5). A full
+ * queue rejects at once. When a key with few waiting requests meets a full queue, the newest request of the key with
+ * the most is dropped for it.
  */
 export class ModelQueue {
   readonly #clock: Clock;
@@ -62,21 +61,21 @@ export class ModelQueue {
     return this.#waiting.size;
   }
 
-  /** Busy and waiting requests per slot: what a choice between deployments compares. */
+  /** Running and waiting requests per slot; deployments are compared by it. */
   get load(): number {
     return (this.#busy + this.waiting) / this.#options.slots;
   }
 
-  /** A slot that nobody waits for; null when there is none now. */
+  /** A free slot if no request waits for one; null otherwise. */
   tryAcquire(): Slot | null {
     if (this.#busy >= this.#options.slots || this.waiting > 0) return null;
     return this.#take(0);
   }
 
   /**
-   * Waits for a slot. Rejects with `server_is_overloaded` when the queue is full or the wait was too long, and with the
-   * end's own error when the signal aborts. `continuing` is for the next prompt of a request that ran before: it waits
-   * its turn like the others, but is not refused half-way.
+   * Waits for a slot. Rejects with `server_is_overloaded` when the queue is full or the wait too long, and with the
+   * call's own error when the signal aborts. `continuing` marks a further prompt of a running request: it queues like
+   * others but is never rejected.
    */
   acquire(who: Who, signal: StopSignal, continuing = false): Promise<Slot> {
     const sinceMs = this.#clock.monotonic();
@@ -133,7 +132,7 @@ export class ModelQueue {
     };
   }
 
-  /** Lets the newest request of the key with the most waiting ones give way, if that key has more than `who` would. */
+  /** Drops the newest request of the key with the most waiting ones, if that key would still have more than `who`. */
   #makeRoomFor(who: Who): boolean {
     const victim = this.#waiting.newestOfHeaviest(who);
     if (victim === null) return false;
@@ -141,7 +140,7 @@ export class ModelQueue {
     return true;
   }
 
-  /** 503 with an honest wait: the work before the caller, spread a little so that refused callers do not return at once. */
+  /** 503 with the estimated wait, randomized so that rejected clients do not return together. */
   #overloaded(why: string): ServiceError {
     const expectedMs = (this.#meanHoldMs * (this.waiting + 1)) / this.#options.slots;
     const spread = 1 + (this.#refusals++ % 8) / 32;
@@ -152,7 +151,7 @@ export class ModelQueue {
   }
 }
 
-/** Whose request waits. The administrator has no key and counts as one of its own. */
+/** Owner of a waiting request. The administrator counts as a key. */
 export interface Who {
   readonly account: string;
   readonly keyId: string | null;
@@ -161,9 +160,8 @@ export interface Who {
 type Lane<T> = T[];
 
 /**
- * Waiting items by account and key. `next` goes round the accounts, and round the keys within an account, so that
- * nobody waits behind all of somebody else's requests. A Map keeps insertion order, so that taking the first entry and
- * putting it back last is the whole rotation.
+ * Round-robin queue by account and, within an account, by key. A Map keeps insertion order: taking the first entry and
+ * putting it back last rotates it.
  */
 export class FairLanes<T> {
   readonly #accounts = new Map<string, Map<string, Lane<T>>>();
@@ -182,7 +180,7 @@ export class FairLanes<T> {
     this.#size += 1;
   }
 
-  /** The item whose turn it is, removed; undefined when nothing waits. */
+  /** Removes and returns the next item; undefined when empty. */
   next(): T | undefined {
     for (const [account, keys] of this.#accounts) {
       for (const [key, lane] of keys) {

@@ -1,9 +1,9 @@
 import { type ErrorCode, errorRow } from "../../contract/errors.js";
 import { sha256Hex } from "../../lib/digest.js";
 
-/** An event before it is kept: its bytes are made once and sent as they are, on every attempt (WH-12). */
+/** An event before it is stored. Its bytes are created once and sent unchanged on every attempt (WH-12). */
 export interface EventDraft {
-  /** `evt_` and 32 hex digits, the same whenever the same event is drafted. */
+  /** `evt_` and 32 hex digits, derived from the event, so that a repeated draft has the same id. */
   readonly id: string;
   readonly type: EventType;
   /** JSON. */
@@ -14,7 +14,10 @@ export const eventTypes = ["request.completed", "request.failed", "usage.thresho
 
 export type EventType = (typeof eventTypes)[number];
 
-/** An event whose body holds a sum that only the store knows: it puts `prefix`, the number and `suffix` together. */
+/**
+ * An event whose body contains a sum that only the store knows: the store concatenates `prefix`, the number and
+ * `suffix`.
+ */
 export interface EventAroundNumber {
   readonly id: string;
   readonly type: EventType;
@@ -30,7 +33,7 @@ export interface RequestFacts {
   readonly latencyMs: number;
 }
 
-/** A request that was answered. Its data are exactly the seven fields that receivers know (WH-8). */
+/** The event of an answered request. Its data are exactly seven fields (WH-8). */
 export function requestCompleted(facts: RequestFacts, atMs: number): EventDraft {
   return draft("request.completed", facts.requestId, atMs, {
     ...counts(facts),
@@ -38,14 +41,14 @@ export function requestCompleted(facts: RequestFacts, atMs: number): EventDraft 
   });
 }
 
-/** What failed, as the caller was told it: no cause, no address, no content (WH-9, WH-13). */
+/** The error as the caller got it: no cause, no address, no content (WH-9, WH-13). */
 export interface FailureFacts {
   /** An error's code, or `replica_lost` for a request whose process died. */
   readonly code: ErrorCode | "replica_lost";
   readonly message: string;
 }
 
-/** A request that failed for good: once, after everything that was tried. */
+/** The event of a request that failed after all retries. */
 export function requestFailed(facts: RequestFacts, failure: FailureFacts, atMs: number): EventDraft {
   const type = failure.code === "replica_lost" ? "server_error" : errorRow(failure.code).type;
   return draft("request.failed", facts.requestId, atMs, {
@@ -67,8 +70,8 @@ function counts({ requestId, model, promptTokens, completionTokens, latencyMs }:
 }
 
 /**
- * The id is a digest of request and type, so that the same event is the same however often it is drafted (WH-11). Id and
- * body are made when they are read: most events have no receiver, and then the store reads their type only.
+ * The id is a digest of request and type (WH-11). Id and body are computed lazily: most events have no receiver, and
+ * then the store reads only the type.
  */
 function draft(type: EventType, requestId: string, atMs: number, data: object): EventDraft {
   let id: string | undefined;

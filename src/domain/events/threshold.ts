@@ -1,19 +1,22 @@
 import { sha256Hex } from "../../lib/digest.js";
 import type { EventAroundNumber } from "./event.js";
 
-/** What is added up. */
+/** The metric that is summed. */
 export type Metric = "tokens" | "requests" | "cost";
 
-/** Over what; both begin at 00:00 UTC by the store's time (USE-6). */
+/** Period of the sum, starting at 00:00 UTC of store time (USE-6). */
 export type PeriodKind = "day" | "month";
 
-/** Whose usage: all of an account, or one of its keys. */
+/** Owner of the usage: a whole account or one key. */
 export interface UsageScope {
   readonly kind: "account" | "key";
   readonly id: string;
 }
 
-/** Tells when usage of a period reaches a share of a limit; with `refuse` it is a budget (USE-4, USE-7). */
+/**
+ * Notifies when the usage of a period reaches shares of a limit; with `refuse` it is a budget that rejects requests
+ * (USE-4, USE-7).
+ */
 export interface Threshold {
   /** `thr_` and 24 characters. */
   readonly id: string;
@@ -24,22 +27,20 @@ export interface Threshold {
   readonly period: PeriodKind;
   /** Tokens, requests or nano-dollars; 1 or more. */
   readonly limit: bigint;
-  /** Shares of the limit that are told, in percent: 1 to 10 whole numbers from 1 to 100, rising. */
+  /** Shares of the limit to notify at, in percent: 1 to 10 whole numbers from 1 to 100, rising. */
   readonly percents: readonly number[];
   readonly action: "notify" | "refuse";
   readonly createdAtMs: number;
   readonly updatedAtMs: number;
 }
 
-/**
- * Where thresholds are kept. Every change is told through the state's change feed. Rejects with `storage_unavailable`.
- */
+/** Port of the threshold store. Changes are published on the change feed. Rejects with `storage_unavailable`. */
 export interface ThresholdStore {
-  /** All, at most 10,000, the oldest first. */
+  /** At most 10,000, oldest first. */
   list(): Promise<readonly Threshold[]>;
   /** Rejects with ServiceError `conflict` when the id is taken. */
   insert(threshold: Threshold): Promise<void>;
-  /** Replaces the one with the same id; false: there is none. */
+  /** Replaces the threshold with the same id; false if there is none. */
   replace(threshold: Threshold): Promise<boolean>;
   remove(id: string): Promise<boolean>;
 }
@@ -61,11 +62,11 @@ export interface UsageSums {
 export interface Period {
   readonly kind: PeriodKind;
   readonly startMs: number;
-  /** First instant of the next one. */
+  /** Start of the next period. */
   readonly endMs: number;
 }
 
-/** The period that an instant lies in. */
+/** The period that contains an instant. */
 export function periodAt(kind: PeriodKind, atMs: number): Period {
   const at = new Date(atMs);
   const [year, month, day] = [at.getUTCFullYear(), at.getUTCMonth(), at.getUTCDate()];
@@ -74,7 +75,7 @@ export function periodAt(kind: PeriodKind, atMs: number): Period {
     : { kind, startMs: Date.UTC(year, month, 1), endMs: Date.UTC(year, month + 1, 1) };
 }
 
-/** `2026-11-21` or `2026-11`: how a period is named in ids and keys that are kept. */
+/** `2026-11-21` or `2026-11`, used in stored ids and keys. */
 export function periodName({ kind, startMs }: Period): string {
   return new Date(startMs).toISOString().slice(0, kind === "day" ? 10 : 7);
 }
@@ -86,20 +87,20 @@ export interface ThresholdValue {
   readonly value: bigint;
 }
 
-/** The lowest first. */
+/** In rising order. */
 export function valuesOf({ limit, percents }: Pick<Threshold, "limit" | "percents">): readonly ThresholdValue[] {
   return percents.map((percent) => ({ percent, value: (limit * BigInt(percent) + 99n) / 100n }));
 }
 
 /**
- * Names the crossing of one value in one period. A store keeps it to tell the crossing once (USE-3). The value is part
- * of it: an edited threshold is armed again (USE-5).
+ * Id of the crossing of one value in one period. The store keeps it to notify once (USE-3). It contains the value: an
+ * edited threshold can fire again (USE-5).
  */
 export function crossingMark({ id }: Pick<Threshold, "id">, { value }: ThresholdValue, period: Period): string {
   return `${id}:${value}:${periodName(period)}`;
 }
 
-/** Of sums, the one that a threshold looks at. */
+/** The sum of a threshold's metric. */
 export function sumOf(metric: Threshold["metric"], sums: UsageSums): bigint {
   switch (metric) {
     case "requests":
@@ -111,7 +112,10 @@ export function sumOf(metric: Threshold["metric"], sums: UsageSums): bigint {
   }
 }
 
-/** The event of a crossing, around the sum that only the store knows (WH-8, WH-10). Its id follows from the crossing. */
+/**
+ * The event of a crossing, without the sum that only the store knows (WH-8, WH-10). Its id is derived from the
+ * crossing.
+ */
 export function thresholdEvent(
   threshold: Threshold,
   value: ThresholdValue,

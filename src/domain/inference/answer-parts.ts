@@ -10,15 +10,15 @@ import { rememberLast } from "../../lib/remember-last.js";
 import type { UsageTotal } from "../call/usage-tally.js";
 import type { GenEvent, LoadedModel, TokenLogprob, TokenLogprobInfo } from "../engine/engine.js";
 
-/** Turns engine events into the pieces of a streamed answer. `choice` counts over the whole request. */
+/** Builds the chunks of a streamed answer from engine events. `choice` counts over the whole request. */
 export interface StreamAssembly<M> {
-  /** The pieces that the event makes, in order; often one, sometimes none. */
+  /** The chunks for an event, in order. */
   take(choice: number, event: GenEvent): readonly M[];
-  /** The last piece: no choice, only usage. */
+  /** The last chunk: usage without a choice. */
   last(usage: UsageTotal): M;
 }
 
-/** Collects engine events into a whole answer. */
+/** Builds a whole answer from engine events. */
 export interface WholeAssembly<M> {
   take(choice: number, event: GenEvent): void;
   build(usage: UsageTotal): M;
@@ -27,13 +27,13 @@ export interface WholeAssembly<M> {
 const secondsOf = rememberLast((seconds: number) => BigInt(seconds));
 const fingerprintOf = rememberLast((ofModel: string) => `fp_${ofModel}`);
 
-/** What all pieces of one answer share. */
+/** Fields that all chunks of one answer share. */
 export class AnswerIdentity {
   /** `chatcmpl-` or `cmpl-` and 24 random characters (RESP-15). */
   readonly id: string;
   /** Unix seconds (RESP-2). */
   readonly created: bigint;
-  /** The id that the client sent (RESP-10). */
+  /** The model id as the client sent it (RESP-10). */
   readonly model: string;
   #fingerprint = "fp_";
 
@@ -43,7 +43,7 @@ export class AnswerIdentity {
     this.model = model;
   }
 
-  /** Which engine's model answers; told before its first event. */
+  /** Sets the model that answers, before its first event. */
   answeredBy(model: LoadedModel): void {
     this.#fingerprint = fingerprintOf(model.fingerprint);
   }
@@ -54,7 +54,7 @@ export class AnswerIdentity {
   }
 }
 
-/** The usage of a generated answer (RESP-8). A literal: every answer has one. */
+/** Usage of a generated answer (RESP-8), built as a literal for speed. */
 export function usageMessage(total: UsageTotal): Usage {
   return {
     $typeName: "unified.inference.v1.Usage",
@@ -85,7 +85,7 @@ function entry({ token, logprob, bytes }: TokenLogprob): { token: string; logpro
   return { token, logprob, utf8Bytes: bytes === undefined ? utf8.encode(token) : Uint8Array.from(bytes) };
 }
 
-/** Log probabilities in the form of text completions (CMPL-7); `offset` is where the first token begins, in characters. */
+/** Log probabilities of text completions (CMPL-7); `offset` is the position of the first token in characters. */
 export function completionLogprobs(tokens: readonly TokenLogprobInfo[], offset: number): CompletionLogprobs {
   let position = offset;
   return create(CompletionLogprobsSchema, {
@@ -104,12 +104,12 @@ export function completionLogprobs(tokens: readonly TokenLogprobInfo[], offset: 
   });
 }
 
-/** Characters that begin in these bytes: all but those that go on in one count. */
+/** Number of characters that begin in these bytes: all bytes except UTF-8 continuation bytes. */
 function begunCharacters(bytes: readonly number[]): number {
   return bytes.filter((byte) => byte < 0x80 || byte > 0xbf).length;
 }
 
-/** Length in characters as a reader counts them: code points, not UTF-16 units. */
+/** Length in code points. */
 export function characters(text: string): number {
   let count = 0;
   for (const _ of text) count += 1;

@@ -23,10 +23,7 @@ import {
 
 type DeltaFields = Omit<ChatDelta, "$typeName" | "toolCalls"> & { toolCalls?: ToolCallDelta[] };
 
-/**
- * The chunks of a streamed chat completion. Messages are built as literals: a chunk per token is the hot path, and
- * `create` costs more than the rest of it.
- */
+/** Chunks of a streamed chat completion. Messages are literals: `create` would cost more than the rest of a chunk. */
 export class ChatStream implements StreamAssembly<ChatCompletionChunk> {
   readonly #identity: AnswerIdentity;
   readonly #choices: number;
@@ -51,7 +48,7 @@ export class ChatStream implements StreamAssembly<ChatCompletionChunk> {
     return { ...this.#chunk([]), usage: usageMessage(usage) };
   }
 
-  /** Every choice begins with its role, in the order of the choices, before any content (STRM-1, STRM-4). */
+  /** The first chunks: the role of every choice, before any content (STRM-1, STRM-4). */
   #firstChunks(event: GenEvent): ChatCompletionChunk[] {
     const toolsOnly = event.type === "tool";
     return Array.from({ length: this.#choices }, (_, index) =>
@@ -127,7 +124,7 @@ interface Choice {
   logprobs: TokenLogprobInfo[] | null;
 }
 
-/** A chat completion from all its events. Messages are literals where every answer has them, as in ChatStream. */
+/** A whole chat completion. Messages are literals, as in ChatStream. */
 export class ChatWhole implements WholeAssembly<ChatCompletion> {
   readonly #identity: AnswerIdentity;
   readonly #serviceTier: string | undefined;
@@ -194,7 +191,7 @@ function assistantMessage({ text, reasoning, calls }: Choice): AssistantMessage 
       create(ToolCallSchema, { id, function: { name, argumentsJson: args } }),
     ),
   };
-  // Absent beside tool calls (RESP-5), otherwise a string, be it empty.
+  // Absent beside tool calls (RESP-5), otherwise a string, possibly empty.
   if (calls.length === 0 || text !== "") message.content = text;
   if (reasoning !== "") message.reasoningContent = reasoning;
   return message;

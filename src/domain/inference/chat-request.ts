@@ -8,8 +8,8 @@ import { ServiceError } from "../call/service-error.js";
 import type { Capabilities, GenerateBase, GenerateInput, GenerateRequest, ToolChoiceSpec } from "../engine/engine.js";
 
 /**
- * What the engine is asked for a valid chat request. Refuses with `unsupported_parameter` or `unsupported_value` what
- * this model cannot do.
+ * Builds the engine request of a valid chat request. Throws `unsupported_parameter` or `unsupported_value` for what the
+ * model cannot do.
  */
 export function toChatRequest(params: ChatCompletionParams, caps: Capabilities): GenerateBase {
   params.messages.forEach(({ content }, i) => {
@@ -48,14 +48,14 @@ interface Offer {
   readonly toolChoice: ToolChoiceSpec;
 }
 
-/** A model that calls tools only when it is forced to answers an `auto` request as text: nothing is offered to it. */
+/** For a model that calls tools only when forced to, `auto` offers none and the answer is text. */
 function toolsToOffer(params: ChatCompletionParams, caps: Capabilities): Offer {
   const asked = toolsAskedFor(params);
   const isIgnored = caps.tools === "forced-only" && asked.toolChoice.mode === "auto";
   return isIgnored ? { tools: [], toolChoice: { mode: "none" } } : asked;
 }
 
-/** The tools that may be called, and how; none when the choice is `none` (TOOL-3, TOOL-4, TOOL-6). */
+/** The callable tools and the mode; none for `tool_choice: none` (TOOL-3, TOOL-4, TOOL-6). */
 function toolsAskedFor({ tools, toolChoice }: ChatCompletionParams): Offer {
   const named = (names: readonly string[]): Tool[] => tools.filter((tool) => names.includes(tool.function?.name ?? ""));
   const choice = toolChoice?.choice;
@@ -96,7 +96,7 @@ function toFormat(
   return { type: "json_schema", name, schemaJson: schemaJson ?? "{}", strict: strict ?? false };
 }
 
-/** What chat and text completions have in common, as both messages spell it. */
+/** Fields that chat and text completions share. */
 export interface SamplingParams {
   readonly model: string;
   readonly temperature?: number | undefined;
@@ -112,12 +112,12 @@ export interface SamplingParams {
   readonly repetitionPenalty?: number | undefined;
 }
 
-/** For an object under construction: what is not asked for is left out, and spreads would cost every request. */
+/** An object under construction: absent fields are never set, because spreads would cost every request. */
 export type Mutable<T> = { -readonly [K in keyof T]: T[K] };
 
 /**
- * What an engine is asked for an input, the sampling's defaults filled in. `logprobs` undefined: none are asked for.
- * Refuses what the model cannot do.
+ * Builds an engine request with defaults filled in; `logprobs` undefined asks for none. Throws for what the model
+ * cannot do.
  */
 export function toGenerate(
   input: GenerateInput,
@@ -154,13 +154,13 @@ export function toGenerate(
   return request;
 }
 
-/** Refuses a known field that the model does not offer (ERR-8), instead of dropping it silently. */
+/** Throws for a known field that the model does not support (ERR-8). */
 export function refuseUnlessAble(able: boolean, param: string, model: string): void {
   if (able) return;
   throw new ServiceError("unsupported_parameter", `'${param}' is not supported by the model '${model}'.`, { param });
 }
 
-/** Refuses a known value that the model does not offer. `what` begins the sentence: "Images are". */
+/** Throws for a known value that the model does not support. `what` begins the sentence: "Images are". */
 export function refuseValueUnlessAble(able: boolean, what: string, param: string, model: string): void {
   if (able) return;
   throw new ServiceError("unsupported_value", `${what} not supported by the model '${model}'.`, { param });

@@ -3,14 +3,14 @@ import type { GenEvent } from "../engine/engine.js";
 type ToolEvent = Extract<GenEvent, { type: "tool" }>;
 
 /**
- * Gives a tool call without arguments the text `{}` (TOOL-11, STRM-9): engines differ in whether they say it. A call
- * that was cut keeps what it has. Calls of a choice come one after the other, so that one per choice is remembered.
+ * Completes tool calls without arguments with `{}` (TOOL-11, STRM-9), because engines differ in sending it. A cut call
+ * stays as it is. Calls of a choice come one after the other, so one per choice is tracked.
  */
 export class CompleteCalls {
-  /** The open call of each choice, while it has no arguments; null while there never was one, as in most answers. */
+  /** The open call of each choice while it has no arguments; null until the first call. */
   #bare: Map<number, ToolEvent> | null = null;
 
-  /** What has to be said before the event, if anything. */
+  /** The event to insert before this one, or null. */
   before(event: GenEvent): ToolEvent | null {
     if (event.type !== "tool" && event.type !== "finish") return null;
     const bare = this.#bare?.get(event.choice);
@@ -31,7 +31,7 @@ export class CompleteCalls {
   }
 }
 
-/** Whether the event is a further part of the same call. */
+/** Whether the event continues the same call. */
 function goesOn(call: ToolEvent, event: GenEvent): boolean {
   return event.type === "tool" && event.index === call.index;
 }

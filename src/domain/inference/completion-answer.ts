@@ -17,10 +17,10 @@ import {
   type WholeAssembly,
 } from "./answer-parts.js";
 
-/** The chunks of a streamed text completion: no role, no delta (CMPL-6). Literals, as in ChatStream. */
+/** Chunks of a streamed text completion: no role and no delta (CMPL-6). Literals, as in ChatStream. */
 export class CompletionStream implements StreamAssembly<CompletionChunk> {
   readonly #identity: AnswerIdentity;
-  /** Characters of each choice so far; kept only where log probabilities need them. */
+  /** Characters of each choice so far, for log probabilities. */
   readonly #offsets: number[] = [];
 
   constructor(identity: AnswerIdentity) {
@@ -75,7 +75,7 @@ interface Choice {
   logprobs: TokenLogprobInfo[] | null;
 }
 
-/** A text completion from all its events. */
+/** A whole text completion. */
 export class CompletionWhole implements WholeAssembly<Completion> {
   readonly #identity: AnswerIdentity;
   readonly #choices: Choice[];

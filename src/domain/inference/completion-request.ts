@@ -5,13 +5,13 @@ import type { Capabilities, EmbedRequest, GenerateBase } from "../engine/engine.
 import { refuseUnlessAble, refuseValueUnlessAble, toGenerate } from "./chat-request.js";
 
 /**
- * What the engine is asked for a valid completions request, one request per prompt in their order. Refuses what this
- * model cannot do.
+ * Builds the engine requests of a valid completions request, one per prompt in order. Throws for what the model cannot
+ * do.
  */
 export function toCompletionRequests(params: CompletionParams, caps: Capabilities): readonly GenerateBase[] {
   const { model, logprobs, echo } = params;
   refuseUnlessTokenInput(caps.tokenInput || params.promptTokens.length === 0, "prompt", model);
-  // No engine fills gaps yet, and the port has no field for it: whatever a model says of itself, the suffix would be lost.
+  // No engine supports a suffix, and the port has no field for it.
   refuseUnlessAble(params.suffix === undefined || params.suffix === "", "suffix", model);
   refuseValueUnlessAble(
     caps.echoLogprobs || echo !== true || logprobs === undefined,
@@ -31,7 +31,7 @@ export function toCompletionRequests(params: CompletionParams, caps: Capabilitie
   return prompts.map((prompt) => ({ ...request, input: { prompt } }));
 }
 
-/** What the engine is asked for a valid embeddings request. Refuses what this model cannot do. */
+/** Builds the engine request of a valid embeddings request. Throws for what the model cannot do. */
 export function toEmbedRequest(params: EmbeddingParams, caps: Capabilities): EmbedRequest {
   refuseUnlessTokenInput(caps.tokenInput || params.inputTokens.length === 0, "input", params.model);
   const inputs = params.input.length > 0 ? params.input : params.inputTokens.map((list) => list.ids);
@@ -39,7 +39,7 @@ export function toEmbedRequest(params: EmbeddingParams, caps: Capabilities): Emb
   return dimensions === undefined ? { inputs } : { inputs, dimensions };
 }
 
-/** Undefined: the model's own, which may always be asked for by number (EMB-8). */
+/** Undefined for the model's native size, which is always valid (EMB-8). */
 function dimensionsToMake({ dimensions, model }: EmbeddingParams, caps: Capabilities): number | undefined {
   if (dimensions === undefined || dimensions === caps.embeddingDims) return undefined;
   refuseUnlessAble(caps.shortenableEmbeddings === true, "dimensions", model);
@@ -54,8 +54,8 @@ function dimensionsToMake({ dimensions, model }: EmbeddingParams, caps: Capabili
 }
 
 /**
- * Refuses token ids for a model that does not take them (EMB-2): clients that count in another vocabulary would get a
- * wrong answer without noticing. The hint names the setting of the client that does it by default.
+ * Throws for token ids if the model takes only text (EMB-2): ids of another vocabulary would give a wrong answer
+ * unnoticed. The hint names the client setting that sends them by default.
  */
 export function refuseUnlessTokenInput(able: boolean, param: string, model: string): void {
   if (able) return;
@@ -68,9 +68,9 @@ export function refuseUnlessTokenInput(able: boolean, param: string, model: stri
 }
 
 /**
- * Turns the prompts of a request into engine runs. Choices are numbered prompt-major (CMPL-3). An engine that cannot
- * make several choices of a prompt runs it several times, with seeds that differ by a fixed step, and the prompt counts
- * once (CHAT-3, CMPL-13).
+ * Plans the engine runs of a request. Choices are numbered prompt by prompt (CMPL-3). For an engine that cannot
+ * generate several choices, a prompt runs several times with seeds at a fixed distance and counts once (CHAT-3,
+ * CMPL-13).
  */
 export function planPrompts(requests: readonly GenerateBase[], caps: Capabilities): readonly Prompt[] {
   const prompts: Prompt[] = [];
@@ -93,10 +93,10 @@ function oneChoice(request: GenerateBase, k: number): GenerateBase {
   };
 }
 
-/** One prompt of a request, and where its choices stand among all choices of the request. */
+/** One engine run, with the number of its first choice in the request. */
 export interface Prompt {
   readonly base: number;
   readonly request: GenerateBase;
-  /** False for further runs of a prompt that was counted already. */
+  /** False for repeated runs of a prompt. */
   readonly countsPrompt: boolean;
 }

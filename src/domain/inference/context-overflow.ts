@@ -1,15 +1,15 @@
 import { EngineError } from "../engine/engine.js";
 
 /**
- * The error of a prompt that alone is longer than the context. SDK users' tools look for "maximum context length is N
- * tokens" and read the number, so the phrase is fixed (ERR-26).
+ * Error for a prompt that is longer than the context. Client tools parse "maximum context length is N tokens", so the
+ * phrase is fixed (ERR-26).
  */
 export function contextOverflow(given: {
   readonly contextLength: number;
   readonly promptTokens: number;
   /** True: the tokens were not counted, `promptTokens` is the least that the text can have. Default false. */
   readonly isAtLeast?: boolean;
-  /** Output that was asked for; null: as much as fits. */
+  /** Requested output tokens; null if unlimited. */
   readonly maxTokens: number | null;
   /** The field at fault; default `messages`. */
   readonly param?: string;
@@ -24,7 +24,7 @@ export function contextOverflow(given: {
   );
 }
 
-/** The same for one input of an embeddings request, named by its position. */
+/** The same for one input of an embeddings request. */
 export function inputOverflow(given: {
   readonly contextLength: number;
   readonly index: number;

@@ -10,7 +10,7 @@ import type { StreamAssembly, WholeAssembly } from "./answer-parts.js";
 import type { EventSink, Generation, GenerationReader } from "./generation.js";
 import type { Run } from "./run.js";
 
-/** The engine's part of a request for whoever takes its events. Not yet running. */
+/** Creates the generation for a reader, without starting it. */
 export type ToGeneration = (reader: GenerationReader) => Generation;
 
 export interface StreamDeps {
@@ -18,12 +18,12 @@ export interface StreamDeps {
   readonly limits: Pick<ServiceLimits, "streamBufferBytesMax" | "stallMs">;
 }
 
-/** What a chunk weighs beside its text: ids, names and frames. */
+/** Estimated bytes of a chunk beside its text: ids, names and frames. */
 const chunkBytes = 256;
 
 /**
- * Streams an answer. The engine pushes into a bounded outbox and waits when it is full; a reader that leaves it full
- * for `stallMs` ends the request, so that nobody holds a slot by not reading. The last item follows the settlement.
+ * Streams an answer through a bounded queue. A full queue pauses the engine; a reader that leaves it full for `stallMs`
+ * ends the request and so frees its slot. The last item follows the settlement.
  */
 export function streamWhole<M>(
   deps: StreamDeps,
@@ -40,14 +40,14 @@ export function streamWhole<M>(
   };
   return new Promise((resolve, reject) => {
     const generation = toGeneration({ sink, commit: (head) => resolve({ head, items: outbox }) });
-    // One that failed before anything was said is answered when that is settled, with the settled error.
+    // A failure before the commit rejects after its settlement.
     void finishStream(call, run, assembly, generation, outbox).then((error) => {
       if (error !== null) reject(error);
     });
   });
 }
 
-/** Ends the outbox when the request is settled; resolves to the error that it ended with, if any. Never rejects. */
+/** Closes the queue once the request is settled; resolves to its error, if any. Never rejects. */
 async function finishStream<M>(
   call: Call,
   run: Run,
@@ -89,8 +89,8 @@ export function collectWhole<M>(
 }
 
 /**
- * Runs until the engine's end or the call's, whichever is first, and settles; resolves to what `finish` makes then, and
- * rejects with what the caller is told.
+ * Runs the generation to its end or the call's and settles. Resolves to the result of `finish`; rejects with the error
+ * for the caller.
  */
 async function endWith<R>(call: Call, run: Run, generation: Generation, finish: () => R): Promise<R> {
   try {
@@ -112,7 +112,7 @@ async function roomOrStall<M>(deps: StreamDeps, call: Call, outbox: Outbox<M>): 
   call.stop.removeEventListener("abort", onAbort);
 }
 
-/** Settles a run that did not complete; resolves to what the caller is told. An end from outside is the reason it ended. */
+/** Settles a failed run and returns the error for the caller. A call ended from outside is settled with that reason. */
 export async function settleFailure(call: Call, run: Run, thrown: unknown): Promise<ServiceError> {
   const { stop } = call;
   const error = stop.aborted ? errorOfEnd(stop.reason) : serviceErrorOf(thrown);

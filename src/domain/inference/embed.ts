@@ -17,7 +17,7 @@ import { settleFailure } from "./deliver.js";
 import type { Run } from "./run.js";
 import { waitForModel } from "./wait-for-model.js";
 
-/** Inputs per engine call: a batch of 2,048 is cut, so that an abort is seen and others get their turn (EMB-11). */
+/** Inputs per engine call, so that aborts are seen and other requests get slots during a batch of 2,048 (EMB-11). */
 const inputsPerCall = 128;
 
 export interface EmbedDeps {
@@ -33,7 +33,7 @@ export interface EmbedPlan {
   readonly admission: Admitted;
 }
 
-/** Runs an admitted embeddings request and settles it. An engine that does not heed its signal is not waited for. */
+/** Runs and settles an admitted embeddings request. It does not wait for an engine that ignores its signal. */
 export async function embed(deps: EmbedDeps, plan: EmbedPlan): Promise<Answer<EmbeddingList>> {
   const { call, run, model, admission } = plan;
   try {
@@ -50,7 +50,7 @@ interface Embedded extends Pick<AnswerHead, "deployment" | "attempts" | "queueMs
   readonly vectors: readonly Float32Array[];
 }
 
-/** Tries the model's deployments in turn, the least loaded first. */
+/** Tries the model's deployments in order of load. */
 async function embedInTurn(deps: EmbedDeps, { model, ...plan }: EmbedPlan): Promise<Embedded> {
   const { call, run } = plan;
   let attempts = 0;
@@ -122,7 +122,7 @@ async function embedInSlices(
   return vectors;
 }
 
-/** An engine names an input by its place in the slice; the caller knows it by its place in the request. */
+/** Translates the index of an input in the slice to its index in the request. */
 async function embedSlice(
   loaded: LoadedModel,
   slice: EmbedRequest,
@@ -154,7 +154,7 @@ function refuseAbove(tokensMax: number, tokens: number): void {
   );
 }
 
-/** A NaN would reach clients as null (EMB-5). */
+/** NaN would become null in JSON (EMB-5). */
 function requireFinite(vector: Float32Array): void {
   for (const value of vector)
     if (!Number.isFinite(value)) throw new Error("the engine made a vector with a number that is not finite");
@@ -169,12 +169,12 @@ function embeddingList(model: string, vectors: readonly Float32Array[], run: Run
   });
 }
 
-/** The numbers' bytes in the order that the contract names; every platform of Node is little-endian already. */
+/** Every platform of Node is little-endian, as the contract asks. */
 function littleEndian(vector: Float32Array): Uint8Array {
   return new Uint8Array(vector.buffer, vector.byteOffset, vector.byteLength);
 }
 
-/** What the work brings, or a rejection with the end's own error: work that does not heed the signal is not waited for. */
+/** Resolves with the work, or rejects as soon as the call ends: work that ignores the signal is not awaited. */
 export function unlessStopped<T>(work: Promise<T>, stop: StopSignal): Promise<T> {
   return new Promise((resolve, reject) => {
     const onAbort = (): void => reject(errorOfEnd(stop.reason));

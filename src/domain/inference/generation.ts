@@ -16,7 +16,7 @@ import type { Prompt } from "./completion-request.js";
 import type { Run } from "./run.js";
 import { waitForModel } from "./wait-for-model.js";
 
-/** Takes what the engine says; a promise asks the engine to wait. `choice` counts over the whole request. */
+/** Receives engine events; a returned promise applies backpressure. `choice` counts over the whole request. */
 export type EventSink = (choice: number, event: GenEvent) => Promise<void> | undefined;
 
 export interface GenerationDeps {
@@ -31,29 +31,29 @@ export interface GenerationPlan {
   readonly model: CatalogModel;
   readonly prompts: readonly Prompt[];
   readonly admission: Admitted;
-  /** Told which model answers, before its first event. */
+  /** Called with the model that answers, before its first event. */
   answeredBy(model: LoadedModel): void;
 }
 
-/** Who takes what a generation makes. */
+/** Consumer of a generation. */
 export interface GenerationReader {
   readonly sink: EventSink;
   /**
-   * Told once: at the first content, `commitMs` after a slot was granted, or at a good end without content. Null: nobody
-   * reads along, and a failure may go to another deployment until there is content.
+   * Called once: at the first content, `commitMs` after the slot was granted, or at a good end without content. Null
+   * for an answer that is not streamed: failures may then fail over until there is content.
    */
   readonly commit: ((head: AnswerHead) => void) | null;
 }
 
 /**
- * The engine's part of one admitted request: for each prompt a slot of the model's queue and one run of the engine.
- * Until it is committed a failure may go to another deployment and reaches the caller as a status.
+ * Runs one admitted request in engines: a slot and a run for each prompt. Until the commit a failure may fail over to
+ * another deployment and is reported as a status.
  */
 export class Generation {
   readonly #deps: GenerationDeps;
   readonly #plan: GenerationPlan;
   readonly #reader: GenerationReader;
-  /** Ends the other prompts when one fails; a request with one prompt needs none of its own. */
+  /** Ends the other prompts when one fails; null for a single prompt. */
   readonly #abort: LazyAbort | null;
   #isCommitted = false;
   #hasContent = false;
@@ -79,8 +79,8 @@ export class Generation {
   }
 
   /**
-   * Resolves when all prompts are through; rejects with what an engine threw, or with the end's own error at the call's
-   * end: an engine that does not heed its signal is not waited for. Called once.
+   * Resolves when all prompts have finished. Rejects with the engine's error, or as soon as the call ends: an engine
+   * that ignores its signal is not awaited. Call it once.
    */
   run(): Promise<void> {
     const { stop } = this.#plan.call;
@@ -88,7 +88,7 @@ export class Generation {
       this.#over();
       return Promise.reject(errorOfEnd(stop.reason));
     }
-    // A promise by hand and no async function over another: this is on the path of every request.
+    // One promise instead of nested async functions: this is on the path of every request.
     return new Promise((resolve, reject) => {
       const onAbort = (): void => reject(errorOfEnd(stop.reason));
       stop.addEventListener("abort", onAbort);
@@ -110,7 +110,7 @@ export class Generation {
     });
   }
 
-  /** The engine has said its last word. */
+  /** The engine has finished. */
   #over(): void {
     this.#cancelCommitTimer?.();
     this.#plan.run.engineEnded();
@@ -122,8 +122,8 @@ export class Generation {
   }
 
   /**
-   * The first prompt waits for its slot like any request. The others then run beside and after it, on as many slots as
-   * the deployment has, and wait their turn for each: a batch never holds a slot that somebody else waits for.
+   * The first prompt queues like any request. The others then use further slots and queue for each of them, so that a
+   * batch never holds a slot that another request waits for.
    */
   async #runBatch(): Promise<void> {
     const { call, prompts } = this.#plan;
@@ -161,8 +161,8 @@ export class Generation {
   }
 
   /**
-   * Tries the model's deployments in turn, the least loaded first. One function for a try and for all of them: each one
-   * more that waits costs every request.
+   * Tries the model's deployments in order of load. One function for one and for all tries, because each additional
+   * await costs every request.
    */
   async #runPrompt(prompt: Prompt, continuing: boolean, granted: Granted | null): Promise<void> {
     const { call, model } = this.#plan;
@@ -172,7 +172,7 @@ export class Generation {
       try {
         this.#beginTry(continuing);
         const loaded = deployment.model ?? (await waitForModel(deployment, this.#deps, this.#signal));
-        // Further prompts of a batch wait a moment even for a free slot, so that the first one begins first.
+        // Further prompts always queue, so that the first one starts first.
         slot = continuing ? null : deployment.queue.tryAcquire();
         slot ??= await deployment.queue.acquire(call, this.#signal, continuing);
         if (!continuing) this.#granted(deployment, loaded, slot.queueMs);
@@ -220,7 +220,7 @@ export class Generation {
     }
   }
 
-  /** Completes what the engine gets; a further try changes how long it waited. */
+  /** Completes the engine request in place. */
   #toRequest({ request }: Prompt, queueMs: number): GenerateRequest {
     const { call } = this.#plan;
     request.requestId = call.requestId;
@@ -231,7 +231,7 @@ export class Generation {
     return request;
   }
 
-  /** Counts an event and passes it on; a promise asks the engine to wait. */
+  /** Counts an event and forwards it; a returned promise applies backpressure. */
   #take(prompt: Prompt, event: GenEvent, calls: CompleteCalls): Promise<void> | undefined {
     this.#count(prompt, event);
     if (event.type === "accepted" || event.type === "usage") return undefined;
@@ -272,7 +272,7 @@ export class Generation {
     }
   }
 
-  /** Takes over what a cut or failed engine says it had produced. */
+  /** Records the usage reported by an aborted or failed engine. */
   #noteFailure(prompt: Prompt, thrown: unknown): ServiceError {
     const usage = thrown instanceof EngineError ? thrown.usage : null;
     if (usage !== null) {
@@ -291,13 +291,13 @@ export class Generation {
   }
 }
 
-/** What a choice says. */
+/** Events of a choice. */
 type ChoiceEvent = Exclude<GenEvent, { type: "accepted" | "usage" }>;
 
-/** Told of a slot that was granted. */
+/** Called when a slot is granted. */
 type Granted = (deployment: Deployment) => void;
 
-/** A function, because the compiler does not see that a closure assigned the variable. */
+/** A function, because the compiler does not track the assignment in the closure. */
 function throwIfFailed(failure: { readonly thrown: unknown } | null): void {
   if (failure !== null) throw failure.thrown;
 }

@@ -10,23 +10,23 @@ import {
 } from "../engine/engine.js";
 import type { Prompt } from "./completion-request.js";
 
-/** What a request can use at most, before it runs (state RL-5). Integers. */
+/** Upper bound of a request's usage, before it runs (state RL-5). Integers. */
 export interface Reservation {
   readonly promptTokens: number;
-  /** Whether the engine counted the prompt; otherwise it is an estimate. */
+  /** Whether the engine counted the prompt; false for an estimate. */
   readonly isCounted: boolean;
   readonly outputTokens: number;
 }
 
-/** What counts a prompt; null where no deployment of a model is loaded. */
+/** The model that counts prompts; null while none is loaded. */
 export type CountingModel = Pick<LoadedModel, "caps" | "countTokens">;
 
-/** Reserved for an answer whose request does not say how long it may be. */
+/** Reserved output of a request without a maximum. */
 const outputTokensDefault = 1_024;
-/** Texts of most languages have more bytes per token, so that an estimate is rather too high than too low. */
+/** A low figure, so that estimates are rather too high. */
 const bytesPerToken = 3;
 
-/** Of all prompts of a request together: each prompt, and for each choice what it may say or what is left of the context. */
+/** Sum over all prompts: the prompt, and per choice the maximum output or the rest of the context. */
 export async function reserveForPrompts(
   model: CountingModel | null,
   prompts: readonly Prompt[],
@@ -49,7 +49,7 @@ export async function reserveForPrompts(
   return { promptTokens, outputTokens, isCounted };
 }
 
-/** Of all inputs of an embeddings request together. */
+/** Sum over all inputs of an embeddings request. */
 export async function reserveForInputs(
   model: CountingModel | null,
   { inputs }: EmbedRequest,
@@ -60,7 +60,7 @@ export async function reserveForInputs(
   return { promptTokens, outputTokens: 0, isCounted: !counted.includes(null) };
 }
 
-/** Null when the engine cannot tell. What is wrong with the prompt, or with the engine, is told when it runs. */
+/** Null when the engine cannot count. Errors surface when the request runs. */
 async function count(
   model: CountingModel | null,
   input: GenerateInput,
@@ -92,7 +92,7 @@ function tokensOfBytes(bytes: number): number {
   return Math.ceil(bytes / bytesPerToken);
 }
 
-/** The engine ends an answer where its context ends, whatever was asked for. */
+/** Answers end with the context, whatever maximum was requested. */
 function outputPerChoice({ maxTokens }: GenerateBase, promptTokens: number, model: CountingModel | null): number {
   const asked = maxTokens ?? outputTokensDefault;
   if (model === null) return asked;

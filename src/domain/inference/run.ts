@@ -21,16 +21,12 @@ export interface RunDeps {
   readonly observer: Pick<Observer, "usageLost">;
 }
 
-/**
- * How long an ended request waits for its engine to say what it had produced. An engine answers an abort within
- * milliseconds; one that does not is settled with what was seen.
- */
+/** Maximum wait for the final usage of an aborted engine, which normally arrives within milliseconds. */
 const engineEndWaitMs = 1_000;
 
 /**
- * One admitted request. Whoever ends it first decides why; the settlement is written exactly once, by then or never.
- * It does not depend on a door calling `return()` on an iterator: a generator that is blocked in an `await` does not see
- * that.
+ * One admitted request. The first `end` decides the reason, and the settlement is written exactly once. It does not
+ * rely on a transport calling `return()` on an iterator, which a generator blocked in an `await` does not see.
  */
 export class Run {
   readonly call: Call;
@@ -51,12 +47,12 @@ export class Run {
     call.hold(this.tally);
   }
 
-  /** Tokens of a choice so far, held-back text included. */
+  /** Records the tokens of a choice so far, held-back text included. */
   produced(choice: number, outTokens: number): void {
     this.tally.produced(choice, outTokens);
   }
 
-  /** The engine will add nothing to the tally. */
+  /** Records that the engine has finished and the tally is final. */
   engineEnded(): void {
     this.#engineHasEnded = true;
     this.call.times.engineEnded(this.#deps.clock.monotonic());
@@ -88,7 +84,7 @@ export class Run {
     }
   }
 
-  /** Waits until the engine has ended, but not for long. */
+  /** Waits for the end of the engine, within a bound. */
   async #engineEnd(): Promise<void> {
     let cancelTimer = (): void => {};
     await new Promise<void>((resolve) => {
@@ -103,7 +99,7 @@ export interface AdmissionDeps extends RunDeps {
   readonly ledger: Pick<Ledger, "admit" | "settle">;
   readonly accounting: Pick<Accounting, "settlementOf" | "budgetsOf" | "costOf">;
   readonly limitBook: Pick<LimitBook, "scopesOf">;
-  /** Told of refusals. */
+  /** Receives rejections. */
   readonly gate: Pick<LimitGate, "note">;
   readonly observer: Pick<Observer, "usageLost" | "limitHit">;
 }

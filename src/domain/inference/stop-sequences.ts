@@ -1,20 +1,19 @@
 /**
- * Ends a text at the first of several stop strings, however the text arrives in pieces (CHAT-8). Whatever could still
- * become a stop string is held back. The match that is complete first counts; of several, the one that began first.
- *
- * Each stop string has its own automaton (Knuth, Morris, Pratt), so a character costs the same whatever came before it.
+ * Ends a text at the first of several stop strings, however the text is split (CHAT-8). Text that could begin a stop
+ * string is held back. The first complete match wins; of several, the one that began first. One Knuth-Morris-Pratt
+ * automaton per string gives constant cost per character.
  */
 export class StopSequences {
   readonly #matchers: readonly Matcher[];
   #held = "";
   #stopped = false;
 
-  /** `stops`: none empty, no lone surrogates. */
+  /** `stops` are non-empty and without lone surrogates. */
   constructor(stops: readonly string[]) {
     this.#matchers = stops.map((stop) => new Matcher(stop));
   }
 
-  /** Takes the next piece; `emit` may be shown. Once stopped, everything is dropped. */
+  /** Takes the next piece and returns the text to `emit`. After a match everything is dropped. */
   push(text: string): { readonly emit: string; readonly stopped: boolean } {
     if (this.#stopped) return { emit: "", stopped: true };
     const known = this.#held + text;
@@ -32,7 +31,7 @@ export class StopSequences {
     return { emit: known.slice(0, cut), stopped: false };
   }
 
-  /** What was held back, when the text ends without a match. */
+  /** Returns the held-back text when the text ends without a match. */
   flush(): string {
     const held = this.#held;
     this.#held = "";
@@ -65,7 +64,7 @@ class Matcher {
     return this.#stop.length;
   }
 
-  /** How many of the last code units could begin the string. */
+  /** Number of trailing code units that could begin the string. */
   get open(): number {
     return this.#open;
   }

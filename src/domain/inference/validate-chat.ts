@@ -24,8 +24,8 @@ const verbosities = ["low", "medium", "high"];
 const topLogprobsMax = 20;
 
 /**
- * The rules of a chat request that hold for every model: ranges, counts and what belongs together. What depends on the
- * model is `toChatRequest`'s. Throws ServiceError.
+ * Validates a chat request as far as no model is needed: ranges, counts and combinations. `toChatRequest` checks the
+ * rest. Throws ServiceError.
  */
 export function validateChatCompletion(params: ChatCompletionParams, limits: ServiceLimits): void {
   checkPresent(params.model, "model");
@@ -78,7 +78,7 @@ function isJsonObject(text: string): boolean {
   }
 }
 
-/** Texts that are only recorded: ids of the end user, cache key, tier, metadata. */
+/** Fields that are only recorded: end-user ids, cache key, tier, metadata. */
 function validateLabels(params: ChatCompletionParams): void {
   checkLength(params.user, "user", fixedLimits.userCharsMax);
   checkLength(params.safetyIdentifier, "safety_identifier", fixedLimits.safetyIdentifierCharsMax);
@@ -95,7 +95,7 @@ function validateLabels(params: ChatCompletionParams): void {
   }
 }
 
-/** The rules of response_format. */
+/** Validates response_format. */
 export function validateResponseFormat(responseFormat: ResponseFormat | undefined, limits: ServiceLimits): void {
   const format = responseFormat?.format;
   if (format === undefined) return;
@@ -124,10 +124,10 @@ function validateJsonSchema({ name, schemaJson }: ResponseFormat_JsonSchema, lim
 }
 
 const tokenId = /^\d{1,10}$/;
-/** Only in strings that came from JSON: no text that a model makes can contain one. */
+/** Lone surrogates occur only in strings from JSON; no model can generate them. */
 const loneSurrogate = /\p{Surrogate}/u;
 
-/** The rules that chat and text completions share: ranges of the sampling parameters, stop strings, logit_bias. */
+/** Validates what chat and text completions share: sampling parameters, stop strings, logit_bias. */
 export function validateSampling(params: SamplingParams, limits: ServiceLimits): void {
   checkNumber(params.temperature, "temperature", 0, 2);
   checkNumber(params.topP, "top_p", 0, 1);
@@ -144,7 +144,7 @@ export function validateSampling(params: SamplingParams, limits: ServiceLimits):
   validateLogitBias(params.logitBias);
 }
 
-/** Empty stop strings are no stop strings (CHAT-7). */
+/** Empty stop strings are ignored (CHAT-7). */
 function validateStop(stop: readonly string[], limits: ServiceLimits): void {
   const texts = stop.filter((text) => text !== "");
   checkCount(texts.length, "stop", limits.stopMax);

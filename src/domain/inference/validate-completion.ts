@@ -7,10 +7,7 @@ import { validateSampling } from "./validate-chat.js";
 const logprobsMax = 5;
 const bestOfMax = 20;
 
-/**
- * The rules of a completions request that hold for every model. What depends on the model is `toCompletionRequests`'s.
- * Throws ServiceError.
- */
+/** Validates a completions request as far as no model is needed. Throws ServiceError. */
 export function validateCompletion(params: CompletionParams, limits: ServiceLimits): void {
   checkPresent(params.model, "model");
   validateSampling(params, limits);
@@ -42,17 +39,14 @@ function validatePrompts({ prompt, promptTokens, n }: CompletionParams, limits: 
   }
 }
 
-/** Ranking several candidates is not offered, so only values that ask for none pass (CMPL-10). */
+/** `best_of` is not supported, so only values without effect pass (CMPL-10). */
 function validateBestOf({ bestOf, n }: CompletionParams): void {
   checkInteger(bestOf, "best_of", 0, bestOfMax);
   if (bestOf === undefined || bestOf === 1 || bestOf === (n ?? 1)) return;
   refuse("unsupported_parameter", "best_of", `'best_of' may only be 1 or the value of 'n' here, but is ${bestOf}.`);
 }
 
-/**
- * The rules of an embeddings request that hold for every model. What depends on the model is `toEmbedRequest`'s. Throws
- * ServiceError.
- */
+/** Validates an embeddings request as far as no model is needed. Throws ServiceError. */
 export function validateEmbeddings(params: EmbeddingParams, limits: ServiceLimits): void {
   const { input, inputTokens } = params;
   checkPresent(params.model, "model");
@@ -71,7 +65,7 @@ export function validateEmbeddings(params: EmbeddingParams, limits: ServiceLimit
   checkLength(params.user, "user", fixedLimits.userCharsMax);
 }
 
-/** Refuses lists of token ids that are empty or hold what cannot be an id in any vocabulary. */
+/** Throws for empty lists and for numbers that no vocabulary can contain. */
 export function validateTokenLists(lists: readonly TokenList[], param: string): void {
   for (const [i, { ids }] of lists.entries()) {
     const at = `${param}[${i}]`;

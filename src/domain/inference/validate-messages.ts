@@ -16,22 +16,22 @@ const roles = RoleSchema.values
   .filter(({ number }) => knownRoles.has(number))
   .map(({ name }) => name)
   .join(", ");
-/** Roles whose text stands for itself. */
+/** Roles with plain text content. */
 const speakers = new Set<number>([Role.DEVELOPER, Role.SYSTEM, Role.USER, Role.ASSISTANT]);
 const parts = "text, image_url, input_audio, file, refusal";
 const imageUrl = /^(?:data:|https?:\/\/)/i;
 
-/** The rules of a conversation: each message by itself, then calls and their answers. */
+/** Validates a conversation: each message, then the pairing of tool calls and results. */
 export function validateMessages(messages: readonly Message[], limits: ServiceLimits): void {
   checkNotEmpty(messages.length, "messages");
   for (const [i, message] of messages.entries()) {
-    // No path is made for what is plain: conversations are long, and most of them is text.
+    // Paths are built for unusual messages only: conversations are long and mostly text.
     if (!isPlain(message)) validateMessage(message, `messages[${i}]`, limits);
   }
   validateToolMessages(messages);
 }
 
-/** Whether a message is nothing but text of somebody, of which nothing can be wrong here. */
+/** Whether a message is plain text, which is always valid here. */
 function isPlain({ role, name, content, toolCalls }: Message): boolean {
   if (!speakers.has(role) || name !== undefined || toolCalls.length > 0 || content.length === 0) return false;
   for (const { part } of content) if (part.case !== "text") return false;
@@ -104,7 +104,7 @@ function validateToolCalls(message: Message, at: string, limits: ServiceLimits):
   }
 }
 
-/** Calls of the last assistant message that made some, and what of them is still without an answer. */
+/** Tool calls of the last assistant message with calls, and those without a result. */
 interface OpenCalls {
   /** `messages[i].tool_calls`. */
   readonly param: string;
@@ -113,8 +113,8 @@ interface OpenCalls {
 }
 
 /**
- * Every call must be answered before the next message that is not a tool message, and every tool message must answer a
- * call (MSG-7). The word tool_calls in the text is how client libraries recognise the error.
+ * Every call needs a result before the next other message, and every tool message needs a call (MSG-7). Client
+ * libraries recognise the error by the word tool_calls.
  */
 export function validateToolMessages(messages: readonly Message[]): void {
   let open: OpenCalls | null = null;

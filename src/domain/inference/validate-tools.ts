@@ -3,7 +3,7 @@ import type { ErrorCode } from "../../contract/errors.js";
 import type { ServiceLimits } from "../../contract/limits.js";
 import { checkCount, checkFunctionName, checkNotEmpty, quote, refuse } from "../call/field-checks.js";
 
-/** The rules of tools and of the choice among them. */
+/** Validates tools and tool_choice. */
 export function validateTools({ tools, toolChoice }: ChatCompletionParams, limits: ServiceLimits): void {
   checkCount(tools.length, "tools", limits.toolsMax);
   let schemaChars = 0;
@@ -14,7 +14,7 @@ export function validateTools({ tools, toolChoice }: ChatCompletionParams, limit
   if (toolChoice !== undefined) validateChoice(toolChoice.choice, tools);
 }
 
-/** `schemaChars`: of this tool and all before it. */
+/** `schemaChars` counts this tool and all before it. */
 function validateTool(tool: Tool, at: string, schemaChars: number, limits: ServiceLimits): void {
   if (tool.function === undefined) {
     refuse("missing_required_parameter", at, `'${at}' is required, but is missing: functions are the only tools.`);
@@ -87,19 +87,19 @@ function validateOffered(name: string, tools: readonly Tool[]): void {
   );
 }
 
-/** A schema is compiled into a grammar, so its size is bounded before an engine sees it (SEC-10). */
+/** Schemas are compiled into grammars, so their size is bounded first (SEC-10). */
 const schemaNodesMax = 2_000;
 const schemaDepthMax = 32;
 
-/** Where a schema stands, and how a bad one is reported. */
+/** Position of a schema and the error code for an invalid one. */
 export interface SchemaPlace {
   readonly code: Extract<ErrorCode, "invalid_function_parameters" | "invalid_json_schema">;
   readonly param: string;
 }
 
 /**
- * Refuses a JSON Schema that is not a JSON object, has more than 2,000 values, nests deeper than 32 or refers to
- * another document. Bounding the text's length is the caller's.
+ * Throws unless the JSON Schema is an object with at most 2,000 values and 32 levels that refers to no other document.
+ * The caller bounds the length of the text.
  */
 export function checkSchema(text: string, place: SchemaPlace): void {
   const schema = parse(text, place);
@@ -124,7 +124,7 @@ function parse(text: string, place: SchemaPlace): unknown {
   try {
     return JSON.parse(text);
   } catch {
-    // The parser's own text quotes the input, so it is not passed on.
+    // The parser's message quotes the input, so it is not passed on.
     return refuse(place.code, place.param, `The JSON Schema of '${place.param}' must be JSON, but cannot be parsed.`);
   }
 }

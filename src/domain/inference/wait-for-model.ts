@@ -5,12 +5,12 @@ import { ServiceError } from "../call/service-error.js";
 import type { Deployment } from "../catalog/deployment.js";
 import type { LoadedModel } from "../engine/engine.js";
 
-/** What a caller is told to wait when a load did not end in time. */
+/** Retry-After when a load did not finish in time. */
 const loadingRetryMs = 10_000;
 
 /**
- * The deployment's model as soon as it is loaded (RETRY-4). Rejects with `model_loading` after `queueWaitMs`, with
- * `model_not_loaded` when the load failed, and with the end's own error when the signal aborts.
+ * Resolves with the deployment's model once loaded (RETRY-4). Rejects with `model_loading` after `queueWaitMs`, with
+ * `model_not_loaded` when loading failed, and with the call's own error when the signal aborts.
  */
 export async function waitForModel(
   deployment: Deployment,
@@ -25,7 +25,7 @@ export async function waitForModel(
   });
 }
 
-/** Names the three ways to a model; which of them failed, and where, is for the log and not for callers. */
+/** Names the three ways to get a model; the log has the cause. */
 const notLoadedText =
   "The model could not be fetched or loaded; the service's log says why, and the list of models shows what can be used. " +
   "Its operator can fetch it from a mirror " +

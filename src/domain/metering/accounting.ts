@@ -16,7 +16,7 @@ export interface AccountingDeps {
   readonly now: () => number;
 }
 
-/** Who asked for what. */
+/** A request with its caller. */
 export interface AccountedRequest extends Pick<Settlement, "requestId" | "account" | "keyId" | "operation"> {
   readonly model: Pick<CatalogModel, "id" | "prices">;
   readonly degraded: boolean;
@@ -30,7 +30,7 @@ export interface RequestEnd {
   readonly latencyMs: number;
 }
 
-/** Turns the end of a request into its settlement: what it cost, what it may make thresholds reach, the event of it. */
+/** Builds the settlement of a request: its cost, the thresholds that it may cross and its event. */
 export class Accounting {
   readonly #deps: AccountingDeps;
 
@@ -38,12 +38,12 @@ export class Accounting {
     this.#deps = deps;
   }
 
-  /** Budgets that a caller's request must fit into. */
+  /** Budgets that apply to a caller. */
   budgetsOf(caller: Pick<Settlement, "account" | "keyId">): readonly Budget[] {
     return this.#deps.thresholds.budgetsOf(caller);
   }
 
-  /** What a request can cost at most, in nano-dollars, at the prices of now. */
+  /** Maximum cost of a request in nano-dollars at current prices. */
   costOf(model: Pick<CatalogModel, "prices">, promptTokens: number, completionTokens: number): number {
     return this.#cost(model, { promptTokens, completionTokens, cachedTokens: 0 });
   }
@@ -73,7 +73,7 @@ export class Accounting {
     };
   }
 
-  /** The settlement of a request whose process died: what is known of it counts, and its failure is told (USE-13). */
+  /** Settlement of a request whose process died: its known usage counts, and it is reported as failed (USE-13). */
   settlementOfLost(lost: LostRequest, model: Pick<CatalogModel, "prices"> | null): Settlement {
     const { requestId, account, keyId, operation, promptTokens, completionTokens } = lost;
     const usage = { promptTokens, completionTokens, cachedTokens: 0 };
@@ -105,7 +105,7 @@ export class Accounting {
     return prices.length === 0 ? 0 : costNano(pricesAt(prices, this.#deps.now()), usage);
   }
 
-  /** A client that left, or was cut, causes no event, only usage (WH-9). */
+  /** A disconnected client causes usage and no event (WH-9). */
   #eventOf(facts: RequestFacts, why: EndReason, error: ServiceError | null): EventDraft | null {
     if (why === "completed") return requestCompleted(facts, this.#deps.now());
     const hasFailed = why === "failed" || why === "deadline" || why === "shutting_down";
@@ -117,8 +117,8 @@ export class Accounting {
 const noTokens = { promptTokens: 0, completionTokens: 0, cachedTokens: 0 } as const;
 
 /**
- * An engine that fails before its first token costs the caller no tokens (state RL-14). Embeddings have no tokens of an
- * answer by which to tell: what of their inputs was read counts.
+ * A failure before the first token costs no tokens (state RL-14). Embeddings have no answer tokens, so the input that
+ * was read counts.
  */
 function gaveNothing(operation: Operation, why: EndReason, { completionTokens }: UsageTotal): boolean {
   return why === "failed" && completionTokens === 0 && operation !== "create_embeddings";

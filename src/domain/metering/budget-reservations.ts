@@ -1,7 +1,7 @@
 import { type Metric, periodAt } from "../events/threshold.js";
 import type { Budget, BudgetRefusal, Charge } from "./ledger.js";
 
-/** What running requests may still use, of one account or key. */
+/** Reservations of running requests of one account or key. */
 interface Reserved {
   readonly name: string;
   requests: bigint;
@@ -9,18 +9,18 @@ interface Reserved {
   costNano: bigint;
 }
 
-/** What one request holds, for `release`. */
+/** Reservations of one request, for `release`. */
 export type BudgetHold = readonly Reserved[];
 
 const nothingHeld: BudgetHold = [];
 
-/** Reservations of running requests against budgets (USE-7). They count in whatever period the budget looks at. */
+/** Reservations of running requests against budgets (USE-7), whatever period a budget has. */
 export class BudgetReservations {
   readonly #byScope = new Map<string, Reserved>();
 
   /**
-   * Null when every budget has room. Else the one that resets last. `usedOf` tells what settled requests have used in
-   * the period that holds `wallMs`.
+   * Null when every budget has room, otherwise the exhausted budget that resets last. `usedOf` returns the settled
+   * usage of the period that contains `wallMs`.
    */
   refusalOf(
     budgets: readonly Budget[],
@@ -41,7 +41,7 @@ export class BudgetReservations {
     return worst;
   }
 
-  /** Reserves once for each account or key that the budgets are about. */
+  /** Reserves once per account or key of the budgets. */
   hold(budgets: readonly Budget[], reserve: Charge): BudgetHold {
     if (budgets.length === 0) return nothingHeld;
     const held = new Set(budgets.map((budget) => this.#of(budget)));

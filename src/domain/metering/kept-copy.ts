@@ -2,22 +2,22 @@ import type { ChangeFeed, StateChange } from "../call/change-feed.js";
 import type { Clock, Logger } from "../call/ports.js";
 
 export interface KeptCopyDeps<T> {
-  /** The change after which it is read again. */
+  /** The kind of change that invalidates it. */
   readonly kind: StateChange["kind"];
   readonly read: () => Promise<T>;
-  /** Takes over what was read. */
+  /** Receives the value. */
   readonly take: (value: T) => void;
   readonly changes: ChangeFeed;
   readonly clock: Clock;
   readonly log: Logger;
 }
 
-/** How old a copy may be when the message of a change was lost (state RL-15). */
+/** Maximum age when a change was missed (state RL-15). */
 const refreshEveryMs = 30_000;
 
 /**
- * Keeps a copy of something small in the store, so that requests need not ask for it: read again after every change and
- * every 30 s. While the store is away the last known copy holds.
+ * Refreshing cache of a small record of the store: read after every change and every 30 s. During an outage the last
+ * known value stays.
  */
 export class KeptCopy<T> {
   readonly #deps: KeptCopyDeps<T>;
@@ -34,10 +34,10 @@ export class KeptCopy<T> {
     });
   }
 
-  /** Resolves when what was stored before the call is taken over, or when the store does not answer, which is logged. */
+  /** Resolves when the stored value is loaded, or when the store does not answer, which is logged. */
   refresh(): Promise<void> {
     if (this.#reading !== null) {
-      // What is being read may have been read before the change.
+      // The read in progress may predate the change.
       this.#readAgain = true;
       return this.#reading;
     }

@@ -4,13 +4,13 @@ import type { Catalog } from "../catalog/catalog.js";
 import type { Accounting } from "./accounting.js";
 import type { Ledger, LostRequest } from "./ledger.js";
 
-/** How long an admitted request counts as live without being renewed (state RL-18). */
+/** Lease of an admitted request; it counts as running until the lease expires (state RL-18). */
 export const leaseMs = 60_000;
-/** Three chances before a lease runs out. */
+/** Three renewals fit into a lease. */
 const renewEveryMs = 20_000;
 /** With the lease, a request of a dead process is settled within 65 s. */
 const sweepEveryMs = 5_000;
-/** Lost requests that are settled at a time, so that a crash of many does not hold up what runs. */
+/** Lost requests settled per batch, so that a crash does not slow down running requests. */
 const sweepMax = 100;
 
 export interface LeaseKeeperDeps {
@@ -22,7 +22,7 @@ export interface LeaseKeeperDeps {
   readonly log: Logger;
 }
 
-/** Renews the leases of this process's requests, and settles those of processes that died (USE-13). */
+/** Renews the leases of this process's requests and settles requests of processes that died (USE-13). */
 export class LeaseKeeper {
   readonly #deps: LeaseKeeperDeps;
   readonly #cancels = new Set<() => void>();
@@ -31,7 +31,7 @@ export class LeaseKeeper {
   constructor(deps: LeaseKeeperDeps) {
     this.#deps = deps;
     this.#every(renewEveryMs, "leases could not be renewed", () => this.renew());
-    // At once, too: what a former process of the same file left is lost for certain.
+    // Also at the start: requests of an earlier process on the same file are certainly lost.
     this.#every(sweepEveryMs, "lost requests could not be settled", () => this.sweep(), 0);
   }
 
@@ -40,7 +40,7 @@ export class LeaseKeeper {
     if (progress.length > 0) await this.#deps.ledger.renew(progress, leaseMs);
   }
 
-  /** Settles requests whose lease ran out, as many as there are. */
+  /** Settles all requests whose lease has expired. */
   async sweep(): Promise<void> {
     const { ledger } = this.#deps;
     for (let lost = await ledger.sweepLost(sweepMax, leaseMs); lost.length > 0 && !this.#closed; ) {
@@ -49,7 +49,7 @@ export class LeaseKeeper {
     }
   }
 
-  /** But for what runs here: its lease ends early when the store's clock is set forward, and finding it has renewed it. */
+  /** Requests that run here are skipped: their lease can expire early when the store's clock is set forward. */
   async #settle(lost: readonly LostRequest[]): Promise<void> {
     const { ledger, live, accounting, catalog, log } = this.#deps;
     const running = new Set(live.progress().map(({ requestId }) => requestId));
@@ -70,7 +70,7 @@ export class LeaseKeeper {
     for (const cancel of this.#cancels) cancel();
   }
 
-  /** The next turn begins when this one has ended, so that a slow store is not asked twice at once. */
+  /** Starts the next round only after this one has ended. */
   #every(ms: number, failure: string, run: () => Promise<void>, firstMs = ms): void {
     const cancel = this.#deps.clock.after(firstMs, () => {
       this.#cancels.delete(cancel);

@@ -6,10 +6,10 @@ import type { LimitKind, LimitOwner, LimitScope, LimitSnapshot } from "../call/r
 import type { EventDraft } from "../events/event.js";
 import type { Metric, Threshold, UsageScope } from "../events/threshold.js";
 
-/** A threshold that refuses. Its `limit` counts what is used in the period and what running requests have reserved. */
+/** A threshold that rejects requests. Settled usage and reservations count against its `limit`. */
 export type Budget = Pick<Threshold, "id" | "metric" | "period" | "limit"> & { readonly scope: UsageScope };
 
-/** What a request is charged with: reserved at its admission, corrected at its end. Integers, 0 or more. */
+/** Charge of a request: reserved at admission, corrected at settlement. Integers, 0 or more. */
 export interface Charge {
   /** Prompt and answer together. */
   readonly tokens: number;
@@ -17,7 +17,7 @@ export interface Charge {
   readonly costNano: number;
 }
 
-/** Everything one atomic admission needs. Idempotent by request id: a repeat answers as the first did. */
+/** Input of one atomic admission. Idempotent by request id: a repeat gets the first result. */
 export interface AdmitRequest {
   readonly requestId: string;
   readonly account: string;
@@ -26,15 +26,15 @@ export interface AdmitRequest {
   readonly model: string;
   readonly operation: Operation;
   /**
-   * To reserve: prompt (counted) plus the most that can be generated, and what that can cost. Zero where no token limit
-   * or budget applies.
+   * Reservation: the counted prompt plus the maximum answer, with its cost. Zero where no token limit or budget
+   * applies.
    */
   readonly reserve: Charge;
-  /** Known before the engine runs, for the account of a request that is lost; 0: not known. */
+  /** Counted before the engine runs, in case the request is lost; 0 if unknown. */
   readonly promptTokens: number;
-  /** How long the request counts as live without being renewed. */
+  /** Lease of the request. */
   readonly leaseMs: number;
-  /** Limits that apply, decided together: all pass or none is charged (state RL-2). */
+  /** Limits that apply; decided together, all or none is charged (state RL-2). */
   readonly scopes: readonly LimitScope[];
   readonly budgets: readonly Budget[];
 }
@@ -44,7 +44,7 @@ export type Admission = Admitted | Refused;
 export interface Admitted {
   readonly admitted: true;
   readonly snapshot?: LimitSnapshot;
-  /** Decided without the shared store (state RL-16): nothing of this request was reserved there. */
+  /** Decided without the shared store, where nothing was reserved (state RL-16). */
   readonly degraded: boolean;
 }
 
@@ -55,14 +55,14 @@ export interface Refused {
   readonly degraded: boolean;
 }
 
-/** A limit of requests, tokens or concurrency that has no room. Where several have none: the one with the longest wait. */
+/** An exceeded limit of requests, tokens or concurrency; of several, the one with the longest wait. */
 export interface LimitRefusal {
   readonly which: Exclude<LimitKind, "budget">;
   readonly owner: LimitOwner;
   readonly limit: number;
   readonly used: number;
   readonly requested: number;
-  /** After which the request is admitted if it is alone; null: never, for it is larger than the limit (state RL-8). */
+  /** Wait after which the request is admitted without competition; null if it exceeds the limit itself (state RL-8). */
   readonly retryAfterMs: number | null;
 }
 
@@ -71,10 +71,10 @@ export interface BudgetRefusal {
   readonly thresholdId: string;
   readonly metric: Metric;
   readonly limit: bigint;
-  /** Reservations of running requests included. */
+  /** Including reservations. */
   readonly used: bigint;
   readonly requested: bigint;
-  /** When the period ends. */
+  /** End of the period. */
   readonly resetsAtMs: number;
 }
 
@@ -86,43 +86,43 @@ export interface Settlement {
   readonly model: string;
   readonly operation: Operation;
   readonly why: EndReason;
-  /** Set when `why` is `failed`; `replica_lost` when it was swept (USE-13). */
+  /** Set when `why` is `failed`; `replica_lost` for a lost request (USE-13). */
   readonly error: ErrorCode | "replica_lost" | null;
   readonly promptTokens: number;
   readonly completionTokens: number;
   readonly cachedTokens: number;
   readonly costNano: number;
-  /** From the arrival of the headers to now. */
+  /** Time since the headers arrived. */
   readonly latencyMs: number;
-  /** Of the admission: no window holds a reservation of this request, so none is corrected (state RL-17). */
+  /** The admission was decided without the shared store: there is no reservation to correct (state RL-17). */
   readonly degraded: boolean;
-  /** Null: this end is no event, or nobody listens. */
+  /** Null when the end is no event or has no receiver. */
   readonly event: EventDraft | null;
-  /** Those of the account and of the key: what this settlement may make them reach is told in the same step (USE-2). */
+  /** Thresholds of the account and of the key; crossings are written in the same step (USE-2). */
   readonly thresholds: readonly Threshold[];
   /**
-   * Null: it ends now, by the store's time. Set for a settlement that waited in the spool: wall-clock time of the end,
-   * which decides the hour, the day and the month that it counts in.
+   * Null: now, in store time. Otherwise the wall-clock time of an end that waited in the spool; it decides the hour,
+   * day and month of the usage.
    */
   readonly endedAtMs: number | null;
 }
 
 export interface Settled {
-  /** The id was settled before: nothing was added. */
+  /** The request was already settled; nothing was added. */
   readonly duplicate: boolean;
-  /** Ids of thresholds that this settlement made reach a value, once per value (USE-3), the lowest first. */
+  /** Ids of thresholds that crossed a value, once per value (USE-3), lowest value first. */
   readonly crossed: readonly string[];
 }
 
-/** A request whose lease ran out: its process has died. */
+/** A request whose lease expired because its process died. */
 export type LostRequest = Pick<AdmitRequest, "requestId" | "account" | "keyId" | "model" | "operation"> & {
   readonly admittedAtMs: number;
-  /** As last told by `renew`. */
+  /** As of the last `renew`. */
   readonly promptTokens: number;
   readonly completionTokens: number;
 };
 
-/** A request that validation refused. */
+/** A request that failed validation. */
 export type RefusedRequest = Pick<AdmitRequest, "requestId" | "account" | "keyId" | "scopes">;
 
 /**
@@ -134,22 +134,22 @@ export type RefusedRequest = Pick<AdmitRequest, "requestId" | "account" | "keyId
  */
 export interface Ledger {
   admit(request: AdmitRequest): Admission | Promise<Admission>;
-  /** Charges one request and no tokens (state RL-14), even above the limit. */
+  /** Charges one request and no tokens, even above the limit (state RL-14). */
   chargeRefused(request: RefusedRequest): Promise<void>;
-  /** Extends the leases of running requests to `leaseMs` from now, and notes how far they are. */
+  /** Extends the leases of running requests to `leaseMs` from now and stores their progress. */
   renew(progress: readonly Progress[], leaseMs: number): Promise<void>;
-  /** Usage, thresholds, events and deliveries in one step. Resolves when it is as durable as the store promises. */
+  /** Writes usage, thresholds and the event in one step. Resolves when they are as durable as the store promises. */
   settle(settlement: Settlement): Settled | Promise<Settled>;
   /**
-   * Requests whose lease ran out, at most `max`. They are leased anew for `leaseMs`, so that two sweepers do not get the
-   * same ones; whoever gets them settles them.
+   * Returns at most `max` requests with an expired lease and leases them anew for `leaseMs`, so that only one sweeper
+   * settles them.
    */
   sweepLost(max: number, leaseMs: number): Promise<readonly LostRequest[]>;
-  /** Requests whose lease is held, for `/debug/state`. */
+  /** Number of held leases, for `/debug/state`. */
   liveLeases(): Promise<number>;
-  /** Empties the windows of an owner (state RL-22); running requests go on. Models: those of the account. */
+  /** Resets the windows of an owner; running requests go on (state RL-22). For a model: the account's windows. */
   resetWindow(account: string, owner: LimitOwner): Promise<void>;
-  /** What the windows of these limits hold now, without charging (state RL-22). In the order of the scopes. */
+  /** Current use of the windows of these limits, without charging, in the same order (state RL-22). */
   inspect(account: string, scopes: readonly LimitScope[]): Promise<readonly WindowUse[]>;
 }
 

@@ -20,20 +20,20 @@ export interface LimitBookDeps {
 }
 
 const noScopes: readonly LimitScope[] = Object.freeze([]);
-/** Of one caller; one that uses more models has them worked out again. */
+/** Cached models per caller. */
 const modelsPerCallerMax = 1_000;
 
 /**
- * Which limits apply to a call: those of its key, its account and its model, each own limit before the default of the
- * configuration. Limits of accounts and models are kept in memory, those of a key come with the principal.
+ * Resolves the limits of a call: of its key, account and model, each with the configured default as fallback. Limits of
+ * accounts and models are cached; those of a key come with the principal.
  */
 export class LimitBook {
   readonly #copy: KeptCopy<readonly StoredLimits[]>;
   #stored: ReadonlyMap<string, StoredLimits> = new Map();
   #defaults: RateLimitDefaults;
-  /** Nothing limits anybody who has no limits of their own. */
+  /** No configured default limits anything. */
   #isOpen = true;
-  /** By caller and model. A changed key is a new principal; everything else empties it. */
+  /** By principal and model. A changed key is a new principal; other changes clear it. */
   #scopes = new WeakMap<Principal, Map<string, readonly LimitScope[]>>();
 
   constructor(deps: LimitBookDeps, defaults: RateLimitDefaults) {
@@ -50,7 +50,7 @@ export class LimitBook {
     this.#changed();
   }
 
-  /** Resolves when the stored limits are those of the store, or when it does not answer: then the last known ones hold. */
+  /** Resolves when the stored limits are loaded, or when the store does not answer: the last known ones then stay. */
   refresh(): Promise<void> {
     return this.#copy.refresh();
   }
@@ -59,15 +59,14 @@ export class LimitBook {
     this.#copy.close();
   }
 
-  /** Takes over a changed configuration; it holds from the next request on. */
+  /** Applies a changed configuration to the next request. */
   setDefaults(defaults: RateLimitDefaults): void {
     this.#defaults = defaults;
     this.#changed();
   }
 
   /**
-   * The limits that a call must pass. Without a model, those that hold before it is known. For an administrator those of
-   * the account only.
+   * Limits of a call; without a model, those known before the body is read. For an administrator only the account's.
    */
   scopesOf(principal: Principal, model: string | null): readonly LimitScope[] {
     if (this.#isOpen && (principal.kind !== "api_key" || isUnlimited(principal.limits))) return noScopes;
@@ -83,12 +82,12 @@ export class LimitBook {
     return scopes;
   }
 
-  /** What an administrator has set; null: nothing. Not for keys, whose limits are kept with them. */
+  /** Limits set by an administrator; null if none. Limits of keys are stored with the key. */
   storedOf(owner: LimitOwner): StoredLimits | null {
     return this.#stored.get(nameOf(owner)) ?? null;
   }
 
-  /** What the configuration says of an owner without limits of its own. */
+  /** The configured default of an owner. */
   defaultOf({ kind, id }: LimitOwner): RateLimits {
     switch (kind) {
       case "key":
@@ -124,19 +123,19 @@ function nameOf({ kind, id }: LimitOwner): string {
   return `${kind} ${id}`;
 }
 
-/** Limits that an administrator has set for an account or a model. Those of keys are kept with the key. */
+/** Limits of an account or model set by an administrator. */
 export interface StoredLimits {
   readonly owner: LimitOwner;
   readonly limits: RateLimits;
   readonly updatedAtMs: number;
 }
 
-/** Where they are kept. Every change is told through the state's change feed. Rejects with `storage_unavailable`. */
+/** Port of the limit store. Changes are published on the change feed. Rejects with `storage_unavailable`. */
 export interface LimitStore {
-  /** At most 10,000; in the order of kind and id. */
+  /** At most 10,000, by kind and id. */
   list(): Promise<readonly StoredLimits[]>;
-  /** The last writer wins. `storage_unavailable` when 10,000 are kept. */
+  /** The last writer wins. Rejects with `storage_unavailable` beyond 10,000. */
   put(limits: StoredLimits): Promise<void>;
-  /** Back to the configuration's default; false when nothing was set. */
+  /** Restores the configured default; false if nothing was set. */
   remove(owner: LimitOwner): Promise<boolean>;
 }

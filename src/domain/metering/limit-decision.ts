@@ -2,15 +2,15 @@ import type { LimitOwner, LimitScope, LimitSnapshot, LimitState } from "../call/
 import type { LimitRefusal } from "./ledger.js";
 import type { OwnerWindows, SlidingWindow } from "./sliding-window.js";
 
-/** A place under a concurrency limit is free when some request ends; nobody knows when that is. */
+/** Retry-After of a concurrency limit, which frees up when any request ends. */
 const concurrencyWaitMs = 1_000;
 
-/** Limits that apply to a request, beside what their owner has used. */
+/** A limit with its current use. */
 export interface ScopeUse extends LimitScope {
   readonly use: OwnerWindows;
 }
 
-/** Null when everything has room for one request of `tokens`. Else the refusal with the longest wait. */
+/** Null when every limit has room for one request of `tokens`, otherwise the exceeded limit with the longest wait. */
 export function refusalOf(uses: readonly ScopeUse[], tokens: number, nowMs: number): LimitRefusal | null {
   let worst: LimitRefusal | null = null;
   for (const { owner, limits, use } of uses) {
@@ -21,7 +21,7 @@ export function refusalOf(uses: readonly ScopeUse[], tokens: number, nowMs: numb
   return worst;
 }
 
-/** In each dimension the limit that has the least left. */
+/** In each dimension the limit with the least remaining. */
 export function snapshotOf(uses: readonly ScopeUse[], nowMs: number): LimitSnapshot {
   let requests: LimitState | undefined;
   let tokens: LimitState | undefined;

@@ -7,11 +7,11 @@ import type { LimitRefusal, Refused } from "./ledger.js";
 import { errorOfRefusal } from "./limit-response.js";
 
 /**
- * How long a refusal is believed unasked. A limit that was raised, or a window that was emptied, elsewhere is noticed
- * after that (state RL-15), and a caller who floods costs the store one question per second.
+ * Time for which a rejection is cached. A raised limit or a reset window is noticed after that (state RL-15), and a
+ * flooding caller costs the store one call per second.
  */
 const holdMsMax = 1_000;
-/** Callers whose refusals are remembered; others are asked for as if there were no gate. */
+/** Cached callers; others go to the ledger. */
 const heldMax = 10_000;
 
 interface Held {
@@ -22,9 +22,9 @@ interface Held {
 }
 
 /**
- * Refuses in memory, before a body is read, who is known to be over a limit. Only limits of requests count: a request is
- * never given back, so that nobody is let in before the wait is over, whereas tokens come back whenever a request ends.
- * Only those of keys and accounts: the model is in the body.
+ * Rejects callers known to be over a limit, in memory and before the body is read. Only request limits of keys and
+ * accounts are cached: charged requests never come back early, whereas tokens are released when any request ends, and
+ * the model is named in the body.
  */
 export class LimitGate {
   readonly #clock: Pick<Clock, "monotonic">;
@@ -35,17 +35,17 @@ export class LimitGate {
     this.#clock = clock;
   }
 
-  /** Remembers what the ledger refused. */
+  /** Caches a rejection by the ledger. */
   note({ refusal, snapshot, degraded }: Refused): void {
     if (refusal.which !== "requests" || refusal.retryAfterMs === null) return;
-    // What a share of a limit refused, the store may admit as soon as it is back.
+    // A local share of a limit rejected it; the shared store may admit it once it has recovered.
     if (degraded) return;
     const refused = { admitted: false, refusal, degraded, ...(snapshot === undefined ? {} : { snapshot }) } as const;
     const held = { refused, waitMs: refusal.retryAfterMs, atMs: this.#clock.monotonic() };
     this.#of(refusal.owner)?.set(refusal.owner.id, held);
   }
 
-  /** Throws what the ledger would: 429, with the wait that is left. */
+  /** Throws the 429 of the ledger with the remaining wait. */
   check(operation: Operation, { keyId, account }: Pick<Principal, "keyId" | "account">): void {
     if (this.#byKey.size === 0 && this.#byAccount.size === 0) return;
     if (!inferenceOperations.has(operation)) return;
@@ -53,7 +53,7 @@ export class LimitGate {
     this.#checkHeld(this.#byAccount, account);
   }
 
-  /** Forgets all: limits were changed or a window was emptied. */
+  /** Clears the cache after limits changed or a window was reset. */
   clear(): void {
     this.#byKey = new BoundedMap(heldMax);
     this.#byAccount = new BoundedMap(heldMax);
@@ -80,7 +80,7 @@ export class LimitGate {
   }
 }
 
-/** A refusal as it reads some time after it was made. */
+/** A rejection, aged by `sinceMs`. */
 function later(refused: Held["refused"], sinceMs: number): Refused {
   const { refusal, snapshot, degraded } = refused;
   const retryAfterMs = refusal.retryAfterMs === null ? null : refusal.retryAfterMs - sinceMs;

@@ -5,14 +5,14 @@ import type { LimitOwner, LimitSnapshot } from "../call/rate-limits.js";
 import { ServiceError } from "../call/service-error.js";
 import type { Admitted, BudgetRefusal, LimitRefusal, Refused } from "./ledger.js";
 
-/** How the caller's limits stand: said of answers and of refusals. */
+/** State of the caller's limits, sent with answers and errors. */
 export interface LimitNews {
   readonly limits?: LimitSnapshot | undefined;
   /** Decided without the shared store. */
   readonly degraded: boolean;
 }
 
-/** The head of an answer: how it ran, and what its admission says of limits. */
+/** Metadata of an answer: how it ran and the limits at its admission. */
 export function answerHead(
   { deployment, attempts, queueMs }: Pick<AnswerHead, "deployment" | "attempts" | "queueMs">,
   { snapshot, degraded }: Admitted,
@@ -24,8 +24,8 @@ export function answerHead(
 const none: Readonly<Record<string, string>> = Object.freeze({});
 
 /**
- * The caller's limits as headers or metadata (wire RL-1): plain integers, and the time until the window is full again. A
- * dimension without a limit has none.
+ * Rate-limit headers or metadata (wire RL-1): plain integers, and the time until the window is unused. A dimension
+ * without a limit has none.
  */
 export function limitHeaders({ limits, degraded }: LimitNews): Readonly<Record<string, string>> {
   if (limits === undefined && !degraded) return none;
@@ -46,7 +46,7 @@ export function limitHeaders({ limits, degraded }: LimitNews): Readonly<Record<s
   return said;
 }
 
-/** What a caller is told whom a limit or a budget refuses (state RL-8, state RL-9, state RL-10; USE-7). */
+/** Error for a request rejected by a rate limit or budget (state RL-8, state RL-9, state RL-10; USE-7). */
 export function errorOfRefusal({ refusal, snapshot, degraded }: Omit<Refused, "admitted">): ServiceError {
   const news = { limits: snapshot, degraded };
   return refusal.which === "budget" ? errorOfBudget(refusal, news) : errorOfLimit(refusal, news);

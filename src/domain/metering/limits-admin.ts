@@ -16,25 +16,25 @@ export interface LimitsAdminDeps {
   readonly ledger: Pick<Ledger, "inspect" | "resetWindow">;
   readonly gate: Pick<LimitGate, "clear">;
   readonly audit: Pick<Audit, "record">;
-  /** The store's time. */
+  /** Store time. */
   readonly now: () => number;
 }
 
-/** The limits of one owner and what is used of them now. */
+/** Limits of one owner with their current use. */
 export interface LimitReport {
   readonly owner: LimitOwner;
-  /** Whose use it is. */
+  /** Account of the use. */
   readonly account: string;
-  /** Null: that of the configuration. */
+  /** Null: the configured default. */
   readonly own: RateLimits;
   readonly configured: RateLimits;
   readonly effective: RateLimits;
   readonly use: Omit<WindowUse, "owner">;
-  /** Null: nothing was set, or it is a key. */
+  /** Null for a key and when nothing was set. */
   readonly updatedAtMs: number | null;
 }
 
-/** An owner, and for a model the account whose use is meant. */
+/** An owner, and for a model the account. */
 export interface LimitTarget {
   readonly owner: LimitOwner;
   readonly account: string;
@@ -42,7 +42,10 @@ export interface LimitTarget {
 
 const noUse = { requests: 0, tokens: 0, running: 0 } as const;
 
-/** Limits by the administrator (state RL-15, state RL-22). All methods reject with ServiceError that names the field at fault. */
+/**
+ * Administration of limits (state RL-15, state RL-22). All methods reject with ServiceError that names the field at
+ * fault.
+ */
 export class LimitsAdmin {
   readonly #deps: LimitsAdminDeps;
 
@@ -55,7 +58,7 @@ export class LimitsAdmin {
     return this.#report(target);
   }
 
-  /** Replaces what was set for an account or a model; nothing at all takes it back. */
+  /** Replaces the limits of an account or a model; all null restores the default. */
   async update(owner: LimitOwner, limits: RateLimits, by: AuditSource): Promise<LimitReport> {
     if (owner.kind === "key") {
       throw new ServiceError("invalid_value", "'owner' is an API key: its limits are changed with UpdateApiKey.", {
@@ -73,7 +76,7 @@ export class LimitsAdmin {
     return this.#report({ owner, account: owner.kind === "account" ? owner.id : defaultAccount });
   }
 
-  /** Empties the windows of an owner; running requests go on. */
+  /** Resets the windows of an owner; running requests go on. */
   async reset(target: LimitTarget, by: AuditSource): Promise<LimitReport> {
     const { ledger, gate, audit } = this.#deps;
     const { account } = await this.#resolve(target);
@@ -93,7 +96,7 @@ export class LimitsAdmin {
     return { owner, account, own, configured, effective, use: use ?? noUse, updatedAtMs };
   }
 
-  /** The account that the windows of an owner lie in, and what was set for it. */
+  /** The account of an owner's windows, and its stored limits. */
   async #resolve({ owner, account }: LimitTarget): Promise<Pick<LimitReport, "account" | "own" | "updatedAtMs">> {
     checkOwner(owner);
     if (owner.kind === "key") {

@@ -16,18 +16,18 @@ import type {
 import { refusalOf, type ScopeUse, snapshotOf } from "./limit-decision.js";
 import { type OwnerWindows, type SlidingWindow, WindowTable } from "./sliding-window.js";
 
-/** One admitted request until its end. */
+/** An admitted request until its end. */
 export interface LiveRecord {
   readonly request: AdmitRequest;
-  /** As last told by `renew`. */
+  /** As of the last `renew`. */
   readonly promptTokens: number;
   readonly completionTokens: number;
 }
 
-/** What a request has charged to one owner. */
+/** Charge of a request to one owner. */
 interface HeldWindow {
   readonly use: OwnerWindows;
-  /** The window that holds its tokens; null: they are not limited. */
+  /** The window with its tokens; null without a token limit. */
   readonly tokens: SlidingWindow | null;
   readonly bucket: number;
 }
@@ -44,11 +44,11 @@ interface Lease extends LiveRecord {
 }
 
 /**
- * Ended requests that are remembered: a repeat that comes after as many others may be counted again. Repeats come at once
- * if at all, and a table that the processor's cache cannot hold would cost each request a microsecond.
+ * Number of ended requests remembered to detect repeats, which come soon if at all. A larger table would leave the
+ * processor's cache.
  */
 const endedMax = 500;
-/** Owners that each limited admission and each sweep looks at, to forget the idle ones. */
+/** Owners checked per admission and sweep, to remove idle ones. */
 const checkedPerAdmission = 4;
 const checkedPerSweep = 50_000;
 
@@ -57,20 +57,20 @@ const noWindows: readonly HeldWindow[] = [];
 const noBudgets: BudgetHold = [];
 
 export interface LocalAdmissionDeps {
-  /** Windows and leases run on `monotonic`, so a step of the wall clock changes none of them; `now` decides periods. */
+  /** Windows and leases use `monotonic`, so that a step of the wall clock changes nothing; `now` selects periods. */
   readonly clock: Pick<Clock, "monotonic" | "now">;
-  /** Requests that may run at the same time. */
+  /** Maximum concurrent requests. */
   readonly leasesMax: number;
 }
 
-/** The admitting half of a ledger in the memory of one process: windows, running requests, reservations. */
+/** Admission in the memory of one process: windows, running requests, reservations. */
 export class LocalAdmission {
   readonly #clock: Pick<Clock, "monotonic" | "now">;
   readonly #leasesMax: number;
-  /** By request id, one table for a look at both: the leases of running requests, and null for ended ones. */
+  /** By request id: leases of running requests, null for ended ones. One table saves a look-up. */
   readonly #known = new Map<string, Lease | null>();
   #live = 0;
-  /** Ids of ended requests in a ring, and where the next one goes. */
+  /** Ring buffer of the ids of ended requests. */
   readonly #ended: string[] = [];
   #endedAt = 0;
   readonly #windows = new WindowTable();
@@ -81,19 +81,19 @@ export class LocalAdmission {
     this.#leasesMax = leasesMax;
   }
 
-  /** Requests whose lease is held. */
+  /** Number of held leases. */
   get live(): number {
     return this.#live;
   }
 
-  /** Owners whose windows are kept. */
+  /** Number of owners with windows. */
   get owners(): number {
     return this.#windows.size;
   }
 
   /**
-   * `usedOf` tells what settled requests have used of a budget's current period; it is asked only where there are
-   * budgets. Throws ServiceError `server_is_overloaded` beyond `leasesMax`.
+   * `usedOf` returns the settled usage of a budget's current period. Throws ServiceError `server_is_overloaded` beyond
+   * `leasesMax`.
    */
   admit(request: AdmitRequest, usedOf: (budget: Budget) => bigint): Admission {
     const { requestId, scopes, budgets } = request;
@@ -110,7 +110,7 @@ export class LocalAdmission {
     return admitted;
   }
 
-  /** One request and no tokens, once per id, even above the limit (state RL-14). */
+  /** Charges one request and no tokens, once per id and even above the limit (state RL-14). */
   chargeRefused({ requestId, account, scopes }: RefusedRequest): void {
     if (!this.noteEnded(requestId)) return;
     const nowMs = this.#clock.monotonic();
@@ -128,8 +128,8 @@ export class LocalAdmission {
   }
 
   /**
-   * Ends a running request: its places are free again, its reservations given back, and its windows hold what it really
-   * used (null: they stay as they are). Returns null, and changes nothing, for one that does not run here.
+   * Ends a running request: releases its concurrency and reservations and corrects its windows to `actual` (null: no
+   * correction). Returns null for a request that does not run here.
    */
   end(requestId: string, actual: Charge | null): LiveRecord | null {
     const lease = this.#known.get(requestId) ?? null;
@@ -141,14 +141,14 @@ export class LocalAdmission {
     return lease;
   }
 
-  /** Notes the end of a request that is not known here; false for one that runs, and for the last 500 that have ended. */
+  /** Records the end of an unknown request; false for one that runs or is among the last 500 ended ones. */
   noteEnded(requestId: string): boolean {
     if (this.#known.has(requestId)) return false;
     this.#remember(requestId);
     return true;
   }
 
-  /** Running requests whose lease has run out, at most `max`; each is leased anew for `leaseMs`. */
+  /** Returns at most `max` requests with an expired lease, each leased anew for `leaseMs`. */
   sweep(max: number, leaseMs: number): LostRequest[] {
     const nowMs = this.#clock.monotonic();
     this.#windows.dropIdle(nowMs, checkedPerSweep);
@@ -198,7 +198,7 @@ export class LocalAdmission {
     this.#live += 1;
   }
 
-  /** Notes that a request has ended, and forgets the one that ended so many before it. */
+  /** Records an ended request in the ring and drops the oldest. */
   #remember(requestId: string): void {
     const oldest = this.#ended[this.#endedAt];
     if (oldest !== undefined) this.#known.delete(oldest);
@@ -207,7 +207,7 @@ export class LocalAdmission {
     this.#endedAt = (this.#endedAt + 1) % endedMax;
   }
 
-  /** The longest wait is told: for ever, then to the end of a budget's period, then for a window. */
+  /** Reports the longest wait: never, the end of a budget's period, then a window. */
   #refusalOf(
     { budgets, reserve }: AdmitRequest,
     uses: readonly ScopeUse[],

@@ -17,46 +17,46 @@ import type { LocalAdmission } from "./local-admission.js";
 import type { SettlementSpool } from "./spool.js";
 import { Standings } from "./standing.js";
 
-/** What happens to admissions while the shared store is away (state RL-16). */
+/** Admission policy during an outage of the shared store (state RL-16). */
 export type WhenAway = "local" | "deny" | "allow";
 
 export interface ResilientLedgerDeps {
   readonly inner: Ledger;
-  /** Two of them: a store that is slow misses the bound of an admission and keeps that of a settlement. */
+  /** Separate breakers: a slow store misses the time bound of an admission and keeps that of a settlement. */
   readonly gates: { readonly admissions: StoreGate; readonly settlements: StoreGate };
   readonly spool: SettlementSpool;
-  /** Decides while the store is away; null for a store that decides in this process's memory anyway. */
+  /** Local admission during an outage; null for a store that decides in this process's memory anyway. */
   readonly local: LocalAdmission | null;
   readonly whenAway: WhenAway;
-  /** A full spool: refuse new requests, or go on without counting them (USE-12). */
+  /** When the spool is full: reject new requests, or continue without counting them (USE-12). */
   readonly whenFull: "refuse" | "uncounted";
-  /** Processes that share the store, as last known. */
+  /** Number of processes that share the store, as last known. */
   readonly replicas: () => number;
   readonly clock: Clock;
-  /** Told of a settlement that is lost because the spool is full and requests go on `uncounted`. */
+  /** Called for a settlement that is lost because the spool is full and `whenFull` is `uncounted`. */
   readonly onUnrecorded: (settlement: Settlement) => void;
 }
 
 const settledLater: Settled = Object.freeze({ duplicate: false, crossed: Object.freeze([]) });
 /**
- * For so long after the store was away nobody is taken for dead: leases could not be renewed meanwhile, and what ended
- * waits in the spools of all processes.
+ * Grace after an outage before requests count as lost: leases could not be renewed, and settlements still wait in the
+ * spools of all processes.
  */
 const catchUpMs = 30_000;
-/** After which a refusal is worth another try that a share of a limit caused, and not the limit. */
+/** Retry-After of a rejection by a share of a limit. */
 const shareRetryMs = 5_000;
 
 /**
- * A ledger that goes on while its store is slow or gone: admissions are decided here, by this process's share of each
- * limit, and settlements wait in the spool (state RL-16, USE-11). Neither waits longer for the store than the driver's
- * own bounds, 50 ms and 250 ms.
+ * A ledger that survives outages of its store: admissions are decided by this process's share of each limit, and
+ * settlements wait in the spool (state RL-16, USE-11). Waits for the store are bounded by the driver, at 50 ms and 250
+ * ms.
  */
 export class ResilientLedger implements Ledger {
   readonly #deps: ResilientLedgerDeps;
   readonly #standings = new Standings();
-  /** When something was last admitted here; what was is not in the store's windows. */
+  /** Time of the last local admission; the store's windows do not contain it. */
   #lastLocalAtMs = Number.NEGATIVE_INFINITY;
-  /** When a sweep found the store away. */
+  /** Time at which a sweep found the store unavailable. */
   #sweepFailedAtMs = Number.NEGATIVE_INFINITY;
 
   constructor(deps: ResilientLedgerDeps) {
@@ -90,8 +90,8 @@ export class ResilientLedger implements Ledger {
   }
 
   /**
-   * After the store's return its windows lack what was admitted without it. Each limit is lowered by that until it would
-   * have left the window; the other replicas are taken to have admitted as much as this one.
+   * After a recovery the store's windows lack local admissions. Each limit is lowered by them until they would have
+   * left the window; other replicas are assumed to have admitted as much.
    */
   #reduced({ account, scopes }: AdmitRequest, local: LocalAdmission): readonly LimitScope[] {
     const replicas = this.#deps.replicas();
@@ -106,7 +106,7 @@ export class ResilientLedger implements Ledger {
     }));
   }
 
-  /** Budgets are sums that only the store knows: they are enforced again when it is back. */
+  /** Budgets need the store's sums, so they are enforced again after the recovery. */
   #admitHere(request: AdmitRequest, local: LocalAdmission): Admission {
     const { whenAway, clock, replicas } = this.#deps;
     if (whenAway === "deny") throw storeIsAway();
@@ -136,7 +136,7 @@ export class ResilientLedger implements Ledger {
       const tokens = settlement.promptTokens + settlement.completionTokens;
       local?.end(settlement.requestId, { tokens, costNano: settlement.costNano });
     }
-    // Whoever replays the spool finds out when the store is back: no request waits for that.
+    // The replay of the spool detects the recovery, so no request waits for it.
     if (gates.settlements.isShut) return await this.#spool(settlement);
     try {
       const settled = await inner.settle(settlement);
@@ -149,7 +149,7 @@ export class ResilientLedger implements Ledger {
     }
   }
 
-  /** The end is noted with its time: it counts in the day in which the request ended, whenever the store is back. */
+  /** Stored with its end time, so that usage counts in the right day. */
   async #spool(settlement: Settlement): Promise<Settled> {
     const { spool, clock, whenFull, onUnrecorded } = this.#deps;
     try {
@@ -166,7 +166,7 @@ export class ResilientLedger implements Ledger {
     const waits = spool.size > 0 || clock.monotonic() - this.#sweepFailedAtMs < catchUpMs;
     try {
       if (!waits) return await inner.sweepLost(max, leaseMs);
-      // Asked nevertheless, to learn whether it is still away.
+      // Called to probe the store.
       await inner.liveLeases();
       return [];
     } catch (cause) {
@@ -202,7 +202,7 @@ export function isAway(cause: unknown): boolean {
 function storeIsAway(): ServiceError {
   return new ServiceError("storage_unavailable", "Limits cannot be checked now: the store does not answer.", {
     retryAfterMs: 1_000,
-    // Nothing was done yet.
+    // Nothing has run yet.
     shouldRetry: true,
   });
 }
@@ -218,7 +218,7 @@ function lowered(limit: number | null, used: number): number | null {
   return limit === null ? null : Math.max(0, limit - used);
 }
 
-/** An admission by lowered limits, told with the limits as they are set. */
+/** An admission by lowered limits, reported with the configured ones. */
 function asIfWhole(admission: Admission, scopes: readonly LimitScope[]): Admission {
   const snapshot = admission.snapshot === undefined ? {} : { snapshot: wholeSnapshot(admission.snapshot, scopes) };
   if (admission.admitted || admission.refusal.which === "budget") return { ...admission, ...snapshot };

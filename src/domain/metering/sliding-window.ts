@@ -1,16 +1,15 @@
 import type { LimitOwner } from "../call/rate-limits.js";
 import { ServiceError } from "../call/service-error.js";
 
-/** How long a charge counts at least: in no 60 seconds more than the limit is admitted (state RL-3). */
+/** Minimum time that a charge counts: no 60 seconds admit more than the limit (state RL-3). */
 const windowMs = 60_000;
 const bucketMs = 5_000;
-/** Twelve that fill the window, and the one that is being filled. */
+/** Twelve buckets for the window and the current one. */
 const bucketCount = windowMs / bucketMs + 1;
 
 /**
- * What was charged against one limit in the last 60 to 65 seconds, in sub-buckets of 5 s. A charge leaves with its
- * bucket: never before it is 60 s old, and 65 s after it at most (state RL-4). Amounts are integers of 0 or more; times
- * come from one clock that never goes back. 13 numbers, whatever is charged.
+ * Charges against one limit in the last 60 to 65 seconds, in buckets of 5 s: a charge expires with its bucket (state
+ * RL-4). Amounts are integers of 0 or more; times are monotonic. 13 numbers, whatever is charged.
  */
 export class SlidingWindow {
   /** By bucket number modulo their count. */
@@ -18,13 +17,13 @@ export class SlidingWindow {
   #newest = 0;
   #sum = 0;
 
-  /** What counts now. */
+  /** Current use. */
   used(nowMs: number): number {
     this.#roll(nowMs);
     return this.#sum;
   }
 
-  /** Charges, also beyond any limit. Returns the bucket, for `correct`. */
+  /** Adds a charge without checking the limit. Returns its bucket, for `correct`. */
   add(nowMs: number, amount: number): number {
     this.#roll(nowMs);
     this.#put(this.#newest, amount);
@@ -32,8 +31,8 @@ export class SlidingWindow {
   }
 
   /**
-   * Changes an earlier charge. What is given back goes to the charge's own bucket, or nowhere when that has left; what
-   * is added goes there or counts from now.
+   * Corrects an earlier charge. A refund goes to its bucket, or nowhere once that has expired; an increase goes there
+   * or counts from now.
    */
   correct(bucket: number, delta: number, nowMs: number): void {
     this.#roll(nowMs);
@@ -41,7 +40,9 @@ export class SlidingWindow {
     else if (delta > 0) this.#put(this.#newest, delta);
   }
 
-  /** Until `amount` fits under `limit` if nothing else is charged: whole milliseconds, 0 for now, null for never. */
+  /**
+   * Wait in whole milliseconds until `amount` fits under `limit` without further charges; 0 for now, null for never.
+   */
   waitMs(nowMs: number, amount: number, limit: number): number | null {
     if (amount > limit) return null;
     this.#roll(nowMs);
@@ -54,7 +55,7 @@ export class SlidingWindow {
     return untilGone(this.#newest, nowMs);
   }
 
-  /** Until nothing counts any more if nothing else is charged; 0 when nothing does. */
+  /** Time until the window is empty without further charges. */
   resetMs(nowMs: number): number {
     this.#roll(nowMs);
     if (this.#sum === 0) return 0;
@@ -63,7 +64,7 @@ export class SlidingWindow {
     return untilGone(bucket, nowMs);
   }
 
-  /** Whether it may be forgotten: a new window would answer the same. */
+  /** Whether it equals a new window and can be dropped. */
   isIdle(nowMs: number): boolean {
     return this.used(nowMs) === 0;
   }
@@ -79,7 +80,7 @@ export class SlidingWindow {
     this.#sum += after - before;
   }
 
-  /** Lets the buckets go that are too old by now. */
+  /** Clears expired buckets. */
   #roll(nowMs: number): void {
     const current = Math.floor(nowMs / bucketMs);
     if (current <= this.#newest) return;
@@ -96,7 +97,7 @@ export class SlidingWindow {
   }
 }
 
-/** Where a bucket lies; buckets from before the clock's zero have negative numbers. */
+/** Index of a bucket; the modulo is never negative. */
 function slotOf(bucket: number): number {
   const rest = bucket % bucketCount;
   return rest < 0 ? rest + bucketCount : rest;
@@ -108,11 +109,11 @@ function untilGone(bucket: number, nowMs: number): number {
 
 const ownersMax = 500_000;
 
-/** What one owner of limits has used. */
+/** Windows of one owner. */
 export class OwnerWindows {
   #requests = new SlidingWindow();
   #tokens = new SlidingWindow();
-  /** Admitted requests that have not ended. */
+  /** Running requests. */
   running = 0;
 
   get requests(): SlidingWindow {
@@ -123,7 +124,7 @@ export class OwnerWindows {
     return this.#tokens;
   }
 
-  /** Running requests keep the old windows for what they give back, so none of it is taken from new charges. */
+  /** Running requests refund into the old windows, so no refund reduces new charges. */
   reset(): void {
     this.#requests = new SlidingWindow();
     this.#tokens = new SlidingWindow();
@@ -134,7 +135,7 @@ export class OwnerWindows {
   }
 }
 
-/** The windows of all owners that were used in the last minute or have running requests (state RL-21). */
+/** Windows of all owners that were active in the last minute (state RL-21). */
 export class WindowTable {
   readonly #byName = new Map<string, OwnerWindows>();
   #unchecked: IterableIterator<[string, OwnerWindows]> = this.#byName.entries();
@@ -143,7 +144,7 @@ export class WindowTable {
     return this.#byName.size;
   }
 
-  /** Throws ServiceError `server_is_overloaded` when 500,000 owners are kept. */
+  /** Throws ServiceError `server_is_overloaded` beyond 500,000 owners. */
   of(account: string, owner: LimitOwner): OwnerWindows {
     const name = nameOf(account, owner);
     const known = this.#byName.get(name);
@@ -162,7 +163,7 @@ export class WindowTable {
     return this.#byName.get(nameOf(account, owner));
   }
 
-  /** Looks at the next `max` owners, in turn, and forgets those that hold nothing: a bounded stall, and no timer. */
+  /** Checks the next `max` owners and drops the idle ones: bounded work and no timer. */
   dropIdle(nowMs: number, max: number): void {
     for (let checked = 0; checked < max; checked++) {
       const next = this.#unchecked.next();
@@ -176,7 +177,7 @@ export class WindowTable {
   }
 }
 
-/** No account and no id holds a line break. */
+/** Neither accounts nor ids contain a line break. */
 function nameOf(account: string, { kind, id }: LimitOwner): string {
   return kind === "model" ? `model\n${account}\n${id}` : `${kind}\n${id}`;
 }

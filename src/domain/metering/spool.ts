@@ -8,7 +8,7 @@ export interface SpooledSettlement {
   readonly end: SpoolPlace;
 }
 
-/** A place in the spool; only the spool knows what it means. */
+/** Opaque cursor in the spool. */
 export type SpoolPlace = string;
 
 /** How full the spool is. */
@@ -32,9 +32,9 @@ export interface SettlementSpool extends SpoolLevel {
    * `storage_unavailable` far beyond `sizeMax`: requests that were admitted before still find room.
    */
   append(settlement: Settlement): Promise<void>;
-  /** The oldest ones, at most `max`; empty when none waits. */
+  /** The oldest settlements, at most `max`. */
   oldest(max: number): Promise<readonly SpooledSettlement[]>;
-  /** All up to this place are settled. */
+  /** Removes all settlements up to the cursor. */
   release(place: SpoolPlace): Promise<void>;
   /** Tries to write to the disk what only memory has. Never rejects. */
   persist(): Promise<void>;

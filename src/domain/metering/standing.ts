@@ -16,19 +16,19 @@ interface Standing {
 }
 
 /**
- * How much the shared store had left for an owner when it last said so. When the store goes away, that rest is what all
- * replicas together may still admit until what the store has counted is out of the window (state RL-16).
+ * Remaining capacity of each owner as last reported by the shared store. During an outage all replicas together may
+ * admit that much until the store's charges have expired (state RL-16).
  */
 export class Standings {
   readonly #byOwner = new BoundedMap<string, Standing>(ownersMax);
 
-  /** Takes over what the store said at `nowMs` (monotonic). */
+  /** Records a report of the store at `nowMs` (monotonic). */
   note({ requests, tokens }: LimitSnapshot, nowMs: number): void {
     if (requests !== undefined) this.#of(requests.owner, nowMs).requests = requests.remaining;
     if (tokens !== undefined) this.#of(tokens.owner, nowMs).tokens = tokens.remaining;
   }
 
-  /** This process's share of an owner's limits, among `replicas` of them, while the store is away. */
+  /** Share of this process in an owner's limits during an outage, with `replicas` processes. */
   shareOf({ owner, limits }: LimitScope, replicas: number, nowMs: number): LimitScope {
     const standing = this.#byOwner.get(nameOf(owner));
     const known = standing !== undefined && nowMs - standing.atMs < windowHealsMs ? standing : null;
@@ -57,7 +57,7 @@ function nameOf({ kind, id }: LimitOwner): string {
   return `${kind}:${id}`;
 }
 
-/** At least 1 of a limit of which nothing is known; 0 when the store had nothing left. */
+/** At least 1 if nothing is known of the limit; 0 if the store had nothing left. */
 function share(limit: number | null, remaining: number | null, replicas: number): number | null {
   if (limit === null) return null;
   const even = Math.max(1, Math.floor(limit / replicas));

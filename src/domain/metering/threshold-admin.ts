@@ -24,9 +24,9 @@ export interface ThresholdAdminDeps {
   readonly now: () => number;
 }
 
-/** What an administrator asks for. Null: the default, or that nothing was said where something must be. */
+/** Input of a new threshold. Null: the default, or missing. */
 export interface NewThreshold {
-  /** Empty: that of the key, else `default`. */
+  /** Empty: the key's account, otherwise `default`. */
   readonly account: string;
   /** Empty: the whole account. */
   readonly apiKeyId: string;
@@ -38,14 +38,14 @@ export interface NewThreshold {
   readonly action: Threshold["action"] | null;
 }
 
-/** What is absent stays as it is. */
+/** Absent fields keep their values. */
 export interface ThresholdChange {
   readonly limit?: bigint | undefined;
   readonly percents?: readonly number[] | undefined;
   readonly action?: Threshold["action"] | undefined;
 }
 
-/** A threshold and how far its current period is, without what running requests have reserved. */
+/** A threshold with the settled usage of its current period. */
 export interface ThresholdStanding {
   readonly threshold: Threshold;
   readonly used: bigint;
@@ -55,7 +55,7 @@ const percentsDefault: readonly number[] = [50, 80, 100];
 const percentsMax = 10;
 const limitMax = 2n ** 63n - 1n;
 
-/** Thresholds and budgets by the administrator. Rejects with ServiceError. */
+/** Administration of thresholds and budgets. Rejects with ServiceError. */
 export class ThresholdAdmin {
   readonly #deps: ThresholdAdminDeps;
 
@@ -82,14 +82,14 @@ export class ThresholdAdmin {
     return await this.#standingOf(threshold);
   }
 
-  /** Empty: of all accounts. The oldest first. */
+  /** Empty: all accounts. Oldest first. */
   async list(account: string): Promise<readonly ThresholdStanding[]> {
     const thresholds = await this.#deps.store.list();
     const wanted = thresholds.filter((threshold) => account === "" || threshold.account === account);
     return await Promise.all(wanted.map((threshold) => this.#standingOf(threshold)));
   }
 
-  /** A changed value is told again when it is reached (USE-5). */
+  /** A changed value can fire again (USE-5). */
   async update(id: string, change: ThresholdChange, source: AuditSource): Promise<ThresholdStanding> {
     const { store, audit, now } = this.#deps;
     const before = (await store.list()).find((threshold) => threshold.id === id);

@@ -26,7 +26,7 @@ const emptyPage: Page = Object.freeze({ thresholds: Object.freeze([]), budgets: 
 export class ThresholdBook {
   readonly #copy: KeptCopy<readonly Threshold[]>;
   #byAccount: ReadonlyMap<string, readonly Threshold[]> = new Map();
-  /** What concerns one caller, by key or account; emptied when the book is read. */
+  /** Thresholds per caller, by key or account; cleared on each read. */
   #pages = new Map<string, Page>();
 
   constructor({ store, ...deps }: ThresholdBookDeps) {
@@ -37,7 +37,7 @@ export class ThresholdBook {
     this.#copy = new KeptCopy({ ...deps, kind: "thresholds", read: () => store.list(), take });
   }
 
-  /** Reads the book; resolves also when the store does not answer, which is logged. */
+  /** Reads all thresholds; resolves also when the store does not answer, which is logged. */
   refresh(): Promise<void> {
     return this.#copy.refresh();
   }
@@ -46,12 +46,12 @@ export class ThresholdBook {
     this.#copy.close();
   }
 
-  /** Those of the caller's account as a whole and of its key. */
+  /** Thresholds of the caller's account and key. */
   thresholdsOf(caller: CallerOf): readonly Threshold[] {
     return this.#page(caller).thresholds;
   }
 
-  /** Those among them that refuse. */
+  /** Budgets among them. */
   budgetsOf(caller: CallerOf): readonly Budget[] {
     return this.#page(caller).budgets;
   }

@@ -11,10 +11,10 @@ export interface UsageQuestionsDeps {
   readonly now: () => number;
 }
 
-/** How often somebody who watches is told at most. */
+/** Minimum interval between updates of a watch. */
 const watchEveryMs = 2_000;
 
-/** What callers may ask about usage: their own account, the administrator any (USE-10, SEC-22). */
+/** Usage queries of callers: of their own account, for the administrator of any (USE-10, SEC-22). */
 export class UsageQuestions {
   readonly #deps: UsageQuestionsDeps;
 
@@ -22,12 +22,12 @@ export class UsageQuestions {
     this.#deps = deps;
   }
 
-  /** `account` is empty for the caller's own. Rejects with ServiceError. */
+  /** An empty `account` is the caller's own. Rejects with ServiceError. */
   async query(principal: Principal, question: UsageQuestion): Promise<UsagePage> {
     return await queryUsage(this.#deps, { ...question, account: accountOf(principal, question.account) });
   }
 
-  /** The current day at once and after every change, until the signal aborts. Rejects with ServiceError. */
+  /** Yields the current day at once and after each change, until the signal aborts. Rejects with ServiceError. */
   async *watch(
     principal: Principal,
     asked: { readonly account: string; readonly groupBy: readonly UsageGroup[] },
@@ -61,7 +61,7 @@ export class UsageQuestions {
   }
 }
 
-/** The end of the current day's bucket moves with the clock: that alone is no change. */
+/** The end of the current bucket moves with the clock, which is not a change. */
 function fingerprint(bucket: UsageBucket | undefined): string {
   if (bucket === undefined) return "";
   const results = bucket.results.map((result) => Object.values(result).map(String).join("/"));

@@ -1,17 +1,17 @@
-/** What a check of the installation has found. */
+/** Result of one check of the installation. */
 export interface Finding {
-  /** What was looked at: `node`, `data_dir`, … */
+  /** The check: `node`, `data_dir`, … */
   readonly check: string;
   readonly status: "ok" | "warn" | "fail";
   readonly detail: string;
-  /** What to do about it; null when all is well. */
+  /** The remedy; null if all is well. */
   readonly fix: string | null;
 }
 
-/** Looks at the machine and the settings; takes seconds. Rejects only for faults of the checks themselves. */
+/** Runs all checks, which takes seconds. Rejects only for errors in the checks themselves. */
 export type Examine = () => Promise<readonly Finding[]>;
 
-/** Checks the installation for whoever asks: once at a time, for it starts processes and asks other servers. */
+/** Runs the checks one at a time, because they start processes and call other servers. */
 export class Doctor {
   readonly #examine: Examine;
   #running: Promise<readonly Finding[]> | null = null;
@@ -20,7 +20,7 @@ export class Doctor {
     this.#examine = examine;
   }
 
-  /** Who asks while others wait gets their findings. */
+  /** Callers during a run share its result. */
   run(): Promise<readonly Finding[]> {
     this.#running ??= this.#examine().finally(() => {
       this.#running = null;

@@ -34,14 +34,14 @@ export interface ServiceCoreDeps extends InferenceDeps {
   readonly gate: Pick<LimitGate, "note" | "check">;
   readonly log: Logger;
   readonly observer: Observer;
-  /** Null: calls are not traced. */
+  /** Null when tracing is off. */
   readonly tracer: CallTracer | null;
 }
 
-/** A call whose caller is not known yet. */
+/** A call before authentication. */
 type Arrival = Omit<CallFacts, "principal" | "deadlineAtMs">;
 
-/** The service in one process. Doors call it directly. */
+/** The core in one process. */
 export class ServiceCore implements Core {
   readonly #deps: ServiceCoreDeps;
   readonly #inference: Inference;
@@ -63,7 +63,7 @@ export class ServiceCore implements Core {
     this.#callDeps = { clock, live, log, observer, tracer, chargeRefused };
   }
 
-  /** From now on every new call is refused with `server_shutting_down`, and watches end; running requests go on. */
+  /** Starts the drain: new calls are rejected with `server_shutting_down` and watches end; running requests go on. */
   refuseNewCalls(): void {
     this.#draining = true;
     this.#deps.live.abortWatches();
@@ -85,7 +85,7 @@ export class ServiceCore implements Core {
   }
 
   #identify(operation: Operation, { authorization, address, browser }: Caller): Principal | Promise<Principal> {
-    // Who is about to sign in may carry the cookie of a session that has ended.
+    // A client that signs in may send the cookie of an ended session.
     if (operationRow(operation).need === "none") return nobody;
     return this.#deps.authenticator.authenticate(authorization, address, browser?.sessionToken);
   }
@@ -116,7 +116,7 @@ export class ServiceCore implements Core {
     }
   }
 
-  /** What a caller is told who is not let in. Its line in the log is written here: there is no call that would do it. */
+  /** Error for a rejected call, which is logged here because no Call exists. */
   #refusal(arrival: Arrival, thrown: unknown): ServiceError {
     const { requestId, operation, caller } = arrival;
     const { log, clock, observer, tracer } = this.#deps;
@@ -165,7 +165,7 @@ export class ServiceCore implements Core {
   }
 }
 
-/** The end of a call that was not let in. */
+/** Outcome of a rejected call. */
 function refusedEnd(arrival: Arrival, { code }: ServiceError, nowMs: number): CallEnd {
   const { requestId, operation, caller, receivedAtMs, arrivedAtMs } = arrival;
   const { transport, traceparent } = caller;
@@ -194,13 +194,13 @@ function shuttingDown(): ServiceError {
   });
 }
 
-/** Refuses an operation that the principal may not do, and a call that ended while its key was looked up. */
+/** Throws for an operation that the principal may not call, and for a call that ended during the key look-up. */
 function requireOpen(operation: Operation, { abort, browser }: Caller, principal: Principal): void {
   if (abort.aborted) throw errorOfEnd(abort.reason);
   requireAllowed(operation, principal, browser);
 }
 
-/** Runs an operation and notes on its call how it failed, for the log. Masks what no caller may see. */
+/** Runs an operation and records its error on the call. Unknown errors become `internal_error`. */
 function noting<T>(ctx: CallContext, operate: (call: Call) => Promise<T>): Promise<T> {
   const call = callOf(ctx);
   const note = (thrown: unknown): Promise<never> => {

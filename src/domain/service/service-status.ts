@@ -28,41 +28,41 @@ export interface ServiceStatusDeps {
   };
   readonly catalog: Pick<Catalog, "all">;
   readonly calls: CallFigures;
-  /** Settlements that wait for the store. */
+  /** Settlements in the spool. */
   readonly spooled: () => { readonly size: number };
-  /** Endpoints that fail, as far as this process has sent to them. */
+  /** Number of failing endpoints that this process has sent to. */
   readonly endpointsFailing: () => number;
-  /** What the configuration allows and should be known, each with its remedy. */
+  /** Warnings about the configuration, each with its remedy. */
   readonly warnings: readonly string[];
 }
 
-/** Where a process listens. */
+/** Addresses of the listeners. */
 export interface Listening {
-  /** What the listeners are bound to, as it is configured. */
+  /** Configured host of the listeners. */
   readonly host: string;
   readonly httpPort: number;
   readonly grpcPort: number;
   readonly tls: boolean;
 }
 
-/** How this process and what it depends on are doing: what the dashboard's first page shows. */
+/** Status of this process and its dependencies, for the dashboard's overview. */
 export class ServiceStatus {
   readonly #deps: ServiceStatusDeps;
   readonly #startedAtMs: number;
   #listening: Listening | null = null;
 
-  /** Made at the start of the process. */
+  /** Create it at the start of the process: uptime counts from here. */
   constructor(deps: ServiceStatusDeps) {
     this.#deps = deps;
     this.#startedAtMs = deps.clock.now();
   }
 
-  /** Told once by the start: ports may be picked by the system. */
+  /** Called once at the start, because the system may have chosen the ports. */
   listensOn(listening: Listening): void {
     this.#listening = listening;
   }
 
-  /** Never rejects: of a store that does not answer it says so. */
+  /** Never rejects: an unavailable store is reported as such. */
   async read(): Promise<System> {
     const { clock, state, catalog, calls, spooled, endpointsFailing, warnings } = this.#deps;
     const [health, due] = await Promise.all([state.health(), dueOrNone(state.deliveries)]);
@@ -82,7 +82,7 @@ export class ServiceStatus {
   }
 }
 
-/** The store's own health says that it is away; the rest of the status is worth more than an error. */
+/** An unavailable store is reported by its health. */
 async function dueOrNone(deliveries: ServiceStatusDeps["state"]["deliveries"]): Promise<number> {
   try {
     return await deliveries.due();
@@ -150,14 +150,14 @@ export interface OverviewFeedDeps {
   readonly clock: Pick<Clock, "after">;
 }
 
-/** One look at the service. */
+/** A snapshot of the status. */
 export interface Look {
   readonly system: System;
-  /** Whether something other than the time has changed since the watcher's look before. */
+  /** Whether something other than the time changed since the previous snapshot. */
   readonly hasChanged: boolean;
 }
 
-/** How often the service is looked at while somebody watches. */
+/** Interval of snapshots while there are watchers. */
 export const lookEveryMs = 2_000;
 
 interface Taken {
@@ -167,8 +167,8 @@ interface Taken {
 }
 
 /**
- * Looks at the service for all who watch it, once for all of them; while nobody watches there is no timer. A watcher that
- * is slower than the looks gets the latest one.
+ * Shares one status poll among all watchers; without watchers there is no timer. A slow watcher gets the latest
+ * snapshot.
  */
 export class OverviewFeed {
   readonly #deps: OverviewFeedDeps;
@@ -181,7 +181,7 @@ export class OverviewFeed {
     this.#deps = deps;
   }
 
-  /** A look at once, then each that follows, until the signal aborts. Rejects with ServiceError. */
+  /** Yields a snapshot at once, then each further one, until the signal aborts. Rejects with ServiceError. */
   async *watch(signal: AbortSignal): AsyncGenerator<Look> {
     let wake = (): void => {};
     const ring = (): void => wake();
@@ -232,7 +232,7 @@ export class OverviewFeed {
   }
 }
 
-/** Without the time, which always moves, and with the store's round trip as its order of magnitude, which seldom does. */
+/** Without the time, and with the store's latency as an order of magnitude, so that only real changes count. */
 function comparable(system: System): System {
   const { state, now: _, ...rest } = system;
   const latencyMs = 2 ** Math.round(Math.log2(Math.max(1, state?.latencyMs ?? 0)));

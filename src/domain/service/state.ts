@@ -12,13 +12,13 @@ import type { UsageReader } from "../metering/usage-store.js";
 import type { DeliveryQueue } from "../webhooks/delivery-queue.js";
 import type { EndpointStore } from "../webhooks/endpoint-store.js";
 
-/** How the kept state is doing, for `/ready` with detail and `uis doctor`. */
+/** Health of the store, for `/ready` with detail and `uis doctor`. */
 export interface StateHealth {
   /** Whether the store answers. */
   readonly ok: boolean;
-  /** One round trip to the store. */
+  /** Round trip to the store. */
   readonly latencyMs: number;
-  /** What a power cut can take of acknowledged writes: nothing, up to a second, or everything. */
+  /** What a power cut can lose of acknowledged writes: nothing, up to a second, or everything. */
   readonly durability: "every-write" | "one-second" | "none";
   /** Why the last write failed while reading goes on; null when writes work. */
   readonly writeFault: string | null;
@@ -26,7 +26,7 @@ export interface StateHealth {
   readonly warnings: readonly string[];
 }
 
-/** The ports that one driver implements over one connection; a caller gets one of them, not all. */
+/** All ports that one driver implements over one connection. */
 export interface State {
   readonly kind: "embedded" | "redis" | "volatile";
   readonly keys: KeyStore;
@@ -41,17 +41,17 @@ export interface State {
   readonly endpoints: EndpointStore;
   readonly deliveries: DeliveryQueue;
   readonly changes: ChangeFeed;
-  /** Wall-clock milliseconds of the store, which all replicas share; estimated between two answers of a shared store. */
+  /** Store time in wall-clock milliseconds, shared by all replicas; interpolated between answers of a shared store. */
   now(): number;
-  /** How many processes share the store, as last known; 1 or more. */
+  /** Number of processes that share the store, as last known; 1 or more. */
   replicas(): number;
-  /** Removes what is older than its time, at most `max` records; how many it removed. Rejects with `storage_unavailable`. */
+  /** Deletes at most `max` expired records and returns their number. Rejects with `storage_unavailable`. */
   purge(max: number): Promise<number>;
   /** Writes a consistent copy while the service runs; null where the store has its own means. */
   readonly backup: ((file: string) => Promise<void>) | null;
   /** Never rejects: a store that does not answer is `ok: false`. */
   health(): Promise<StateHealth>;
-  /** Waits for the writes that were asked for; whatever comes later is refused as `storage_unavailable`. */
+  /** Waits for pending writes; later ones reject with `storage_unavailable`. */
   close(): Promise<void>;
 }
 
@@ -65,14 +65,14 @@ export class StateOpenError extends Error {
   }
 }
 
-/** Between two looks; what is old can wait. */
+/** Interval of the purge. */
 const everyMs = 600_000;
-/** Between two steps while there is more: other writes come first. */
+/** Pause between two steps, so that other writes come first. */
 const stepEveryMs = 200;
 /** Records of one step: some milliseconds of the store. */
 const stepMax = 500;
 
-/** Removes what the store keeps no longer, in small steps. */
+/** Deletes expired records in small steps. */
 export class PurgeLoop {
   readonly #deps: { readonly state: Pick<State, "purge">; readonly clock: Clock; readonly log: Logger };
   #cancelTimer: () => void;
@@ -96,7 +96,7 @@ export class PurgeLoop {
     });
   }
 
-  /** Whether there may be more. Never rejects: a store that is away is asked again later. */
+  /** Resolves to whether there may be more. Never rejects: an outage is retried later. */
   async #step(): Promise<boolean> {
     try {
       return (await this.#deps.state.purge(stepMax)) >= stepMax;
