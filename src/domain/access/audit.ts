@@ -60,7 +60,7 @@ export class Audit {
       this.#lost += 1;
       log.error(
         { err, action, target, result, actor: actor.kind, actor_id: actor.id, address },
-        "an audit record is lost",
+        "audit record lost",
       );
     }
   }

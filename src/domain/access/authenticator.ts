@@ -223,7 +223,7 @@ export class LastUsed {
         this.#failing = false;
       },
       (cause: unknown) => {
-        if (!this.#failing) this.#log.warn({ err: cause, key_id: id }, "the last use of API keys cannot be noted");
+        if (!this.#failing) this.#log.warn({ err: cause, key_id: id }, "last use of API keys could not be recorded");
         this.#failing = true;
       },
     );

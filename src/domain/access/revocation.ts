@@ -67,7 +67,7 @@ export class RevocationWatch {
         await check();
         this.#failing = false;
       } catch (err) {
-        if (!this.#failing) this.#deps.log.warn({ err }, "the keys of running requests cannot be checked");
+        if (!this.#failing) this.#deps.log.warn({ err }, "keys of running requests could not be checked; retrying");
         this.#failing = true;
       }
     });
@@ -176,11 +176,11 @@ export class RevocationReadBack {
         if (clock.monotonic() - notedAtMs >= keptMs) this.#recent.delete(id);
         else if ((await keys.find(id))?.revokedAtMs === null) {
           await keys.revoke(id, revokedAtMs);
-          log.warn({ key_id: id }, "the store had lost the revocation of a key: it is revoked again");
+          log.warn({ key_id: id }, "store lost a key revocation; key revoked again");
         }
       }
     } catch (err) {
-      log.debug({ err }, "revocations cannot be read back now");
+      log.debug({ err }, "revocations could not be read back; retrying later");
     }
   }
 }

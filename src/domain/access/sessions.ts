@@ -88,7 +88,7 @@ export class Sessions {
     const expiresAtMs = Math.min(nowMs + sessionIdleMs, createdAtMs + sessionAgeMs);
     this.#deps.sessions
       .touch(id, nowMs, expiresAtMs)
-      .catch((err: unknown) => this.#deps.log.warn({ err, session_id: id }, "the use of a session cannot be noted"));
+      .catch((err: unknown) => this.#deps.log.warn({ err, session_id: id }, "use of a session could not be recorded"));
   }
 }
 

@@ -126,7 +126,7 @@ export class Catalog {
     if (old === model) return this.#change(() => {});
     const loaded = model.caps !== null;
     if (!loaded && old !== undefined) {
-      this.#deps.log.error({ model: model.id }, "the new form of a model did not load: the one before goes on");
+      this.#deps.log.error({ model: model.id }, "new version of a model failed to load; the previous one stays in use");
     }
     if (loaded && old !== undefined) {
       this.#change((models) => models.set(model.id, model));

@@ -62,7 +62,7 @@ export class KeptCopy<T> {
         take(await read());
       } while (this.#readAgain);
     } catch (err) {
-      log.warn({ err, what: kind }, "the store could not be read: what was last known holds");
+      log.warn({ err, what: kind }, "store could not be read; using the last known values");
     }
     if (!this.#closed) this.#cancelTimer = clock.after(refreshEveryMs, () => void this.refresh());
   }

@@ -59,7 +59,7 @@ export class LeaseKeeper {
         await ledger.settle(accounting.settlementOfLost(request, catalog.pricesOf(request.model)));
         log.warn(
           { request_id: request.requestId, account: request.account },
-          "a request of a lost process was settled",
+          "settled a request of a dead process",
         );
       }),
     );

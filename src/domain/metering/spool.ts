@@ -126,10 +126,10 @@ export class SpoolReplay {
     try {
       while (!isCancelled() && (await this.#replayBatch())) {}
     } catch (err) {
-      log.debug({ err, waiting: spool.size }, "spooled settlements wait on");
+      log.debug({ err, waiting: spool.size }, "spooled settlements could not be replayed; retrying");
       return;
     }
-    if (spool.size === 0) log.info({ settlements: before }, "the spool is empty again");
+    if (spool.size === 0) log.info({ settlements: before }, "spool is empty again");
   }
 
   async #replayBatch(): Promise<boolean> {

@@ -58,7 +58,7 @@ export class ServiceCore implements Core {
       const { account, keyId } = principal;
       ledger
         .chargeRefused({ requestId, account, keyId, scopes })
-        .catch((err: unknown) => log.warn({ request_id: requestId, err }, "a refused request could not be charged"));
+        .catch((err: unknown) => log.warn({ request_id: requestId, err }, "rejected request could not be charged"));
     };
     this.#callDeps = { clock, live, log, observer, tracer, chargeRefused };
   }

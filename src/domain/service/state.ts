@@ -101,7 +101,7 @@ export class PurgeLoop {
     try {
       return (await this.#deps.state.purge(stepMax)) >= stepMax;
     } catch (err) {
-      this.#deps.log.warn({ err }, "old records could not be removed");
+      this.#deps.log.warn({ err }, "expired records could not be deleted; retrying later");
       return false;
     }
   }

@@ -24,7 +24,7 @@ export interface DeliveriesDeps {
   readonly now: () => number;
 }
 
-/** Who asks, and until when. */
+/** The caller and its abort signal. */
 export type DeliveryCaller = Pick<CallContext, "principal" | "address" | "signal">;
 
 export interface DeliveryList {
@@ -35,9 +35,9 @@ export interface DeliveryList {
 
 export interface RetryOrder {
   readonly id: string;
-  /** One that has failed for good gets a whole new schedule of retries; else its next failure is final. */
+  /** Restarts the schedule of retries for a permanently failed delivery; otherwise its next failure is final. */
   readonly restartSchedule: boolean;
-  /** One that was delivered is sent once more; without it that is refused. */
+  /** Resends a delivered one; without it that is rejected. */
   readonly resendDelivered: boolean;
 }
 
@@ -45,13 +45,13 @@ export interface ReplayWish {
   /** Empty: the caller's own. */
   readonly account: string;
   readonly endpointId: string;
-  /** Created at this time or later; null where something must be said. */
+  /** Created at this time or later; null if missing. */
   readonly fromMs: number | null;
   /** Created before this time; null: now. */
   readonly toMs: number | null;
   readonly includeDelivered: boolean;
   readonly restartSchedule: boolean;
-  /** Empty: made of the other arguments, `toMs` excepted. */
+  /** Empty: derived from the other arguments except `toMs`. */
   readonly replayId: string;
 }
 
@@ -62,10 +62,10 @@ export interface Replay {
 }
 
 const idForm = /^dlv_[0-9a-f]{32}$/;
-/** Each driver makes its own. */
+/** Each driver has its own format. */
 const cursorForm = /^[\x21-\x7e]{1,256}$/;
 
-/** What became of events, and sending them again, by the administrator. Rejects with ServiceError. */
+/** Delivery log and redelivery, for the administrator. Rejects with ServiceError. */
 export class Deliveries {
   readonly #deps: DeliveriesDeps;
 
@@ -80,15 +80,15 @@ export class Deliveries {
     return { deliveries, nextPageToken: toPageToken(next) };
   }
 
-  /** With the body that is posted; null when it was removed after its time. */
+  /** With its body; null once the payload was purged. */
   async get(id: string): Promise<{ readonly delivery: Delivery; readonly payload: string | null }> {
     const delivery = await this.#find(id);
     return { delivery, payload: await this.#deps.queue.payload(id) };
   }
 
   /**
-   * One attempt at once; one that waits for a retry uses that retry (WH-46, WH-47). `conflict` while an attempt is under
-   * way, for what was delivered and for an endpoint that takes nothing; `gone` when the payload was removed.
+   * Attempts a delivery now; a pending retry is used up (WH-46, WH-47). Rejects with `conflict` while an attempt is in
+   * progress, for a delivered one and for a disabled endpoint, and with `gone` once the payload was purged.
    */
   async retry({ id, restartSchedule, resendDelivered }: RetryOrder, caller: DeliveryCaller): Promise<Delivery> {
     const { queue, audit } = this.#deps;
@@ -106,7 +106,7 @@ export class Deliveries {
     return await this.#find(id);
   }
 
-  /** What fits the wish again, and how far it is. The same call again queues nothing twice (WH-48). */
+  /** Queues all matching deliveries again and returns the progress. Idempotent (WH-48). */
   async replay(wish: ReplayWish, caller: DeliveryCaller): Promise<Replay> {
     const order = this.#orderOf(wish, caller);
     await this.#requireEnabled(order);
@@ -177,13 +177,13 @@ export class Deliveries {
   }
 }
 
-/** How an attempt names who asked for it. */
+/** The requester as stored with an attempt. */
 function byOf(principal: Principal): string {
   const isSession = principal.kind === "administrator" && principal.sessionId !== null;
   return isSession ? `session:${principal.sessionId}` : "admin_token";
 }
 
-/** Why a delivery is not sent again, with what can be done about it. */
+/** Error for a rejected redelivery, with the remedy. */
 export function retryRefusal(outcome: Exclude<RetryOutcome, "queued">): ServiceError {
   switch (outcome) {
     case "in_flight":
@@ -218,30 +218,29 @@ export function retryRefusal(outcome: Exclude<RetryOutcome, "queued">): ServiceE
   }
 }
 
-/** Which deliveries to send again, and how. */
+/** Selection of deliveries to send again. */
 export type ReplayOrder = Omit<ReplayRequest, "after" | "max" | "firstInMs" | "spacingMs">;
 
-/** How far a replay is. */
+/** Progress of a replay. */
 export interface ReplayProgress {
-  /** By this call. */
+  /** Queued by this call. */
   queued: number;
-  /** Of the replay, still on their way, those of this call included. */
+  /** Still pending in this replay, including those of this call. */
   waiting: number;
   delivered: number;
   failed: number;
 }
 
-/** Deliveries that one call may queue, and how many of them are due in a second. */
+/** Maximum deliveries queued per call, and their rate per second. */
 const queuedMax = 10_000;
 const duePerS = 50;
-/** Deliveries that one step looks at: what the store does at a time. */
+/** Deliveries per step of the store. */
 const stepMax = 500;
 const spacingMs = 1_000 / duePerS;
 
 /**
- * Queues what the order names and adds to `progress` with every step (WH-48). What earlier calls of the replay have
- * queued and is still waiting comes first. When the signal aborts it rejects with the ServiceError of that end; what was
- * queued stays so, and the same order goes on where this one ended.
+ * Queues the selected deliveries and updates `progress` with each step (WH-48). Pending deliveries of earlier calls
+ * come first. Rejects when the signal aborts; queued deliveries stay, and the same call continues there.
  */
 export async function runReplay(
   queue: Pick<DeliveryQueue, "replay">,
@@ -264,8 +263,8 @@ export async function runReplay(
 }
 
 /**
- * The name of a replay that was given none: the same for the same order. The end of its span is left out, because a call
- * that names no end means another one each time.
+ * Default id of a replay, derived from its selection. The end of the range is left out, because a call without an end
+ * means a new one each time.
  */
 export function replayIdOf({ account, endpointId, fromMs, which, restart }: Omit<ReplayOrder, "replayId">): string {
   return `rpl_${sha256Hex(JSON.stringify([account, endpointId, fromMs, which, restart])).slice(0, 32)}`;

@@ -19,11 +19,11 @@ import {
 } from "./webhook-sender.js";
 
 /**
- * For so long at least the store is told of an attempt that ended, its lease over or not: a process that stood still comes
- * back to connections that have to be made anew, and what it ended still counts where nobody took over.
+ * Minimum time for recording the end of an attempt, even after its lease: a stalled process must reconnect first, and
+ * its result counts unless another worker took over.
  */
 const toldWithinMs = 2_000;
-/** Before a claim of an endpoint that is gone is given back: the store ends its deliveries meanwhile. */
+/** Delay before the claim of a removed endpoint is released: meanwhile the store ends its deliveries. */
 const goneWaitMs = 100;
 
 export interface DeliveryAttemptsDeps {
@@ -40,7 +40,7 @@ export interface DeliveryAttemptsDeps {
   readonly settings: { readonly budgetMs: number; readonly retryDelaysMs: readonly number[] };
 }
 
-/** An attempt that was made, before the store knows of it. */
+/** A finished attempt that is not recorded yet. */
 interface Made {
   readonly claim: Claim;
   readonly result: AttemptResult;
@@ -49,7 +49,7 @@ interface Made {
   readonly endedAtMs: number;
 }
 
-/** Makes the attempts of deliveries that were claimed: one POST each, then the store is told. */
+/** Attempts claimed deliveries: one POST each, whose result is then recorded. */
 export class DeliveryAttempts {
   readonly #deps: DeliveryAttemptsDeps;
 
@@ -58,8 +58,8 @@ export class DeliveryAttempts {
   }
 
   /**
-   * `leaseEndsAtMs` (monotonic): nothing is sent that could outlast it, and what ends is noted until then or 2 s later than
-   * its end. Never rejects.
+   * `leaseEndsAtMs` (monotonic) bounds the attempt; its result is recorded until then or 2 s after its end. Never
+   * rejects.
    */
   async make(claim: Claim, leaseEndsAtMs: number): Promise<void> {
     try {
@@ -67,11 +67,11 @@ export class DeliveryAttempts {
       if (receiver === null) return;
       await this.#note(await this.#send(claim, receiver), leaseEndsAtMs);
     } catch (err) {
-      this.#deps.log.error({ err, ...namesOf(claim) }, "an attempt broke off: the delivery repeats after its lease");
+      this.#deps.log.error({ err, ...namesOf(claim) }, "attempt aborted; the delivery repeats after its lease");
     }
   }
 
-  /** Null: nothing is to be sent, and the claim was given back. */
+  /** Null if nothing is to be sent; the claim was released. */
   async #receiverOf(claim: Claim, leaseEndsAtMs: number): Promise<Receiver | null> {
     const { queue, book, store, clock, settings } = this.#deps;
     const beginsByMs = leaseEndsAtMs - settings.budgetMs;
@@ -106,7 +106,7 @@ export class DeliveryAttempts {
     });
   }
 
-  /** Tells the store, then everybody else. */
+  /** Records the result, then updates metrics, log and endpoint health. */
   async #note(made: Made, leaseEndsAtMs: number): Promise<void> {
     const { queue, failing, store, clock } = this.#deps;
     const { claim, result, outcome, endedAtMs } = made;
@@ -114,7 +114,7 @@ export class DeliveryAttempts {
       queue.finish({ claim, result, outcome: toldLater(outcome, clock.monotonic() - endedAtMs) }),
     );
     if (noted === null) return this.#report(made, "unrecorded");
-    // Null to a repeat within the lease: an earlier try was done, and only its answer did not arrive.
+    // Null for a repeat within the lease: an earlier call succeeded and only its answer was lost.
     const isOvertaken = noted.isFirst || endedAtMs > leaseEndsAtMs;
     if (noted.value === null) return this.#report(made, isOvertaken ? "lease_lost" : outcome.state);
     this.#report(made, outcome.state);
@@ -127,10 +127,10 @@ export class DeliveryAttempts {
     const latenessMs = Math.max(0, startedAtMs - claim.dueAtMs);
     observer.attemptEnded({ effect, answer: answerOf(result), durationMs: latencyMs, latenessMs });
     const fields = { ...namesOf(claim), attempt: claim.attemptNumber, status, error, latency_ms: latencyMs };
-    if (effect === "unrecorded") log.warn(fields, "the store took no note of an attempt: the delivery repeats");
-    else if (effect === "lease_lost") log.warn(fields, "an attempt outlasted its lease and counts for nothing");
+    if (effect === "unrecorded") log.warn(fields, "attempt could not be recorded; the delivery repeats");
+    else if (effect === "lease_lost") log.warn(fields, "attempt outlasted its lease and was discarded");
     else if (outcome.state === "permanently_failed")
-      log.warn({ ...fields, reason: outcome.reason }, "a delivery failed for good");
+      log.warn({ ...fields, reason: outcome.reason }, "delivery failed permanently");
     else log.debug(fields, outcome.state === "delivered" ? "an event was delivered" : "an attempt failed");
   }
 }
@@ -145,9 +145,8 @@ function answerOf({ status, error }: AttemptResult): AttemptEnd["answer"] {
 }
 
 /**
- * What follows from an attempt (WH-19, WH-25, WH-27, WH-46): an answer with a status of 200 to 299 is a delivery, anything
- * else a failure. `delaysMs` has one wait for each retry that the schedule has, the first retry's first. A failure after
- * all of them, and that of a single attempt, is final.
+ * The next state after an attempt (WH-19, WH-25, WH-27, WH-46): a status of 200 to 299 delivers, anything else fails.
+ * `delaysMs` are the waits before each retry. A failure after the last retry, or of a single attempt, is final.
  */
 export function outcomeOf(
   { retriesUsed, isSingle }: Pick<Claim, "retriesUsed" | "isSingle">,
@@ -161,29 +160,26 @@ export function outcomeOf(
   return { state: "awaiting_retry", delayMs };
 }
 
-/**
- * The outcome when the store is told of it `lateMs` after the attempt's end: a retry is due so long after the failure,
- * not after the message of it, as long as that lies ahead.
- */
+/** Shortens the retry delay by `lateMs`, the time since the attempt's end, so that retries count from the failure. */
 export function toldLater(outcome: AttemptOutcome, lateMs: number): AttemptOutcome {
   if (outcome.state !== "awaiting_retry") return outcome;
-  // Rounded so that the retry is rather late than early (WH-26).
+  // Rounded up: rather late than early (WH-26).
   return { ...outcome, delayMs: Math.max(0, outcome.delayMs - Math.floor(lateMs)) };
 }
 
 export interface AttemptFacts {
-  /** Those that sign, in clear, the newest first. Not empty. */
+  /** Decrypted signing secrets, newest first. Not empty. */
   readonly secrets: readonly string[];
   readonly eventId: string;
   readonly deliveryId: string;
   /** 1 for the first attempt. */
   readonly attemptNumber: number;
   readonly body: string;
-  /** When the attempt begins. */
+  /** Start of the attempt. */
   readonly atMs: number;
 }
 
-/** What is sent with every attempt beside the body: two ways to verify it, and what it is (WH-15, WH-18). */
+/** Headers of an attempt: two signatures and its ids (WH-15, WH-18). */
 export function attemptHeaders(facts: AttemptFacts): Readonly<Record<string, string>> {
   const { secrets, eventId, deliveryId, attemptNumber, body, atMs } = facts;
   const timestampS = Math.floor(atMs / 1_000);

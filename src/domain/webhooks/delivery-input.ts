@@ -4,7 +4,7 @@ import { type DeliveryState, deliveryStates } from "./delivery.js";
 import type { DeliveryFilter } from "./delivery-queue.js";
 import { checkEventType, isEndpointId } from "./endpoint-input.js";
 
-/** What a list is asked for. Empty or null: it does not filter. */
+/** Filter of a list. Empty and null do not filter. */
 export interface DeliveryQuestion {
   readonly account: string;
   readonly state: string;
@@ -17,7 +17,7 @@ export interface DeliveryQuestion {
   readonly replayId: string;
 }
 
-/** The last instant that a date can name. */
+/** The latest valid Date. */
 const instantMax = 8.64e15;
 const replayIdForm = /^[A-Za-z0-9_-]{1,64}$/;
 
@@ -35,20 +35,20 @@ export function checkDeliveryFilter(question: DeliveryQuestion): DeliveryFilter 
   };
 }
 
-/** A time that clocks know, from 1970 on; one before is 1970. Throws ServiceError. */
+/** Checks a time; one before 1970 becomes 1970. Throws ServiceError. */
 export function checkInstant<T extends number | null>(atMs: T, param: string): T | number {
   if (atMs === null) return atMs;
   if (Number.isSafeInteger(atMs) && Math.abs(atMs) <= instantMax) return Math.max(0, atMs);
   return refuse("invalid_value", param, `'${param}' must be a time.`);
 }
 
-/** Throws ServiceError unless it has the form of an endpoint's id. */
+/** Throws ServiceError for a malformed endpoint id. */
 export function checkEndpointId(id: string): string {
   if (isEndpointId(id)) return id;
   return refuse("invalid_value", "endpoint_id", "'endpoint_id' must be the id of a webhook endpoint (we_…).");
 }
 
-/** Throws ServiceError unless it can name a replay. */
+/** Throws ServiceError for a malformed replay id. */
 export function checkReplayId(id: string): string {
   if (replayIdForm.test(id)) return id;
   return refuse("invalid_value", "replay_id", "'replay_id' must be 1 to 64 of a-z, A-Z, 0-9, _ and -.");

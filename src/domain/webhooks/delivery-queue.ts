@@ -2,24 +2,24 @@ import type { EventType } from "../events/event.js";
 import type { Attempt, AttemptResult, Delivery, DeliveryFailure, DeliveryState } from "./delivery.js";
 import type { EndpointHealth } from "./endpoint-store.js";
 
-/** A delivery that one worker holds for the length of its lease. */
+/** A delivery that one worker holds under a lease. */
 export interface Claim {
   readonly deliveryId: string;
   readonly account: string;
   readonly endpointId: string;
   readonly eventId: string;
   readonly eventType: EventType;
-  /** JSON: the bytes of every attempt (WH-12). */
+  /** JSON; the same bytes on every attempt (WH-12). */
   readonly body: string;
-  /** Another one with every claim of the delivery: a former holder's end of an attempt counts for nothing (WH-33). */
+  /** Fencing token, new with every claim: results of a former holder are rejected (WH-33). */
   readonly fence: number;
-  /** Of the attempt to be made, 1 for the first. */
+  /** Number of the next attempt, from 1. */
   readonly attemptNumber: number;
-  /** Retries of the schedule that were used before this attempt, 0 to 5. */
+  /** Scheduled retries used so far, 0 to 5. */
   readonly retriesUsed: number;
   readonly trigger: Attempt["trigger"];
   readonly by: string;
-  /** No retry follows when this attempt fails (WH-46). */
+  /** Whether a failure of this attempt is final (WH-46). */
   readonly isSingle: boolean;
   /** When it was due. */
   readonly dueAtMs: number;
@@ -28,20 +28,20 @@ export interface Claim {
 export interface ClaimOptions {
   /** 1 to 64. */
   readonly max: number;
-  /** After which others may claim it (WH-34). */
+  /** Lease, after which others may claim it (WH-34). */
   readonly leaseMs: number;
 }
 
 export interface Claimed {
   readonly claims: readonly Claim[];
-  /** Until something is due or a lease runs out, as far as is known now; 0: there is more. Null: nothing waits. */
+  /** Time until something is due or a lease expires, as far as known; 0 if there is more now, null if nothing waits. */
   readonly nextInMs: number | null;
 }
 
-/** What follows from an attempt. */
+/** State after an attempt. */
 export type AttemptOutcome =
   | { readonly state: "delivered" }
-  /** Due so long after the store takes note of the failure; one more retry is used. */
+  /** Due this long after the failure is recorded; uses one more retry. */
   | { readonly state: "awaiting_retry"; readonly delayMs: number }
   | { readonly state: "permanently_failed"; readonly reason: DeliveryFailure };
 
@@ -56,13 +56,13 @@ export interface RetryRequest {
   readonly deliveryId: string;
   /** As in Attempt. */
   readonly by: string;
-  /** One that has ended: gives it a whole new schedule of retries; else its next failure is final. */
+  /** Restarts the schedule of a failed delivery; otherwise its next failure is final. */
   readonly restart: boolean;
-  /** Whether one that was delivered is sent again (WH-47). */
+  /** Whether a delivered one is sent again (WH-47). */
   readonly again: boolean;
 }
 
-/** `purged`: the payload is gone. `endpoint_*`: the endpoint is so. */
+/** `purged`: the payload was deleted. `endpoint_*`: state of the endpoint. */
 export type RetryOutcome =
   | "queued"
   | "in_flight"
@@ -72,40 +72,40 @@ export type RetryOutcome =
   | "endpoint_deleted"
   | "unknown";
 
-/** One step of a replay (WH-48) over deliveries of one endpoint, the oldest first. */
+/** One step of a replay over an endpoint's deliveries, oldest first (WH-48). */
 export interface ReplayRequest {
   readonly account: string;
   readonly endpointId: string;
   /** Created at this time or later, and before `toMs`. */
   readonly fromMs: number;
   readonly toMs: number;
-  /** Those that failed for good, or also those that were delivered. */
+  /** Only permanently failed ones, or delivered ones too. */
   readonly which: "failed" | "all";
-  /** What it has queued once, it does not queue again. */
+  /** Deliveries are queued once per replay id. */
   readonly replayId: string;
   readonly by: string;
   readonly restart: boolean;
-  /** Position that the step before has given; null for the first. */
+  /** Cursor from the previous step; null for the first. */
   readonly after: string | null;
   /** Deliveries to look at, 1 to 500. */
   readonly max: number;
-  /** Of those queued, the first is due after `firstInMs`, each next `spacingMs` later (paced). */
+  /** The first one is due after `firstInMs`, each next one `spacingMs` later. */
   readonly firstInMs: number;
   readonly spacingMs: number;
 }
 
 export interface ReplayStep {
-  /** By this step. */
+  /** Queued by this step. */
   readonly queued: number;
-  /** Those of this replay that an earlier step or call had queued, by where they stand now. */
+  /** Deliveries queued earlier by this replay, by current state. */
   readonly waiting: number;
   readonly delivered: number;
   readonly failed: number;
-  /** Null: it was the last. */
+  /** Null for the last step. */
   readonly next: string | null;
 }
 
-/** Null, each: any. */
+/** Null fields match all. */
 export interface DeliveryFilter {
   readonly account: string | null;
   readonly state: DeliveryState | null;
@@ -118,13 +118,13 @@ export interface DeliveryFilter {
   readonly replayId: string | null;
 }
 
-/** How much waits for one endpoint, for metrics (WH-51). */
+/** Backlog of one endpoint, for metrics (WH-51). */
 export interface EndpointBacklog {
   readonly account: string;
   readonly endpointId: string;
-  /** Deliveries that are not at an end, claimed ones included. */
+  /** Unfinished deliveries, including claimed ones. */
   readonly open: number;
-  /** When the one that has waited longest was due; null: none is due. */
+  /** Due time of the oldest one; null if none is due. */
   readonly oldestDueAtMs: number | null;
 }
 
@@ -138,45 +138,46 @@ export interface EndpointBacklog {
  * disabled or deleted is not claimed: `claim` ends it as `endpoint_disabled` or `endpoint_deleted` on its way, due or not.
  */
 export interface DeliveryQueue {
-  /** Takes what is due. The power may go without a trace of a claim: then the delivery repeats. */
+  /** Claims due deliveries. A power cut may lose claims, which repeats the deliveries. */
   claim(options: ClaimOptions): Promise<Claimed>;
   /**
-   * The attempt, the new state and the endpoint's health in one step. Null: the lease was lost to somebody else, and
-   * nothing was done. Idempotent: a repeat of one that was done answers null.
+   * Records the attempt, the new state and the endpoint's health in one step. Null when the lease was lost or for a
+   * repeat: nothing was changed.
    */
   finish(request: FinishRequest): Promise<EndpointHealth | null>;
-  /** Gives back claims that were not tried: due as they were, no attempt counted. Fenced ones are left alone. */
+  /** Releases claims without an attempt. Fenced ones are ignored. */
   handBack(claims: readonly Claim[]): Promise<void>;
-  /** Makes it due now: one that waits for a retry uses that retry (WH-47). */
+  /** Makes a delivery due now; a pending retry is used up (WH-47). */
   retryNow(request: RetryRequest): Promise<RetryOutcome>;
   replay(request: ReplayRequest): Promise<ReplayStep>;
   find(id: string): Promise<Delivery | null>;
-  /** The body of the event as it is sent; null: there is no such delivery, or its payload is purged. */
+  /** Body of the event; null for an unknown delivery or a purged payload. */
   payload(id: string): Promise<string | null>;
   /**
-   * The newest first. `after` is `next` of the page before; it is a text without spaces. A page looks at a bounded number of
-   * deliveries: where few of very many fit the filter, it has fewer than the limit, even none, and yet a next one.
+   * Newest first. `after` is the `next` of the previous page, a text without spaces. A page examines a bounded number
+   * of deliveries, so a selective filter may return few or none and still a `next`.
    */
   list(
     filter: DeliveryFilter,
     page: { readonly limit: number; readonly after: string | null },
   ): Promise<{ readonly deliveries: readonly Delivery[]; readonly next: string | null }>;
-  /** Of at most 1,000 endpoints: those with something open, the longest wait first. */
+  /** Endpoints with unfinished deliveries, at most 1,000, longest wait first. */
   backlog(): Promise<readonly EndpointBacklog[]>;
-  /** Deliveries that are due and not claimed, over all accounts. */
+  /** Due deliveries of all accounts that are not claimed. */
   due(): Promise<number>;
   /**
-   * Calls the listener when this process has made something due: a settlement, a retry, a replay, an endpoint that was
-   * disabled or removed. Other processes' are found by asking. The returned function ends it. A listener never throws.
+   * Calls the listener when this process has made deliveries due: by settlement, retry, replay, or by disabling or
+   * removing an endpoint. Those of other processes are found by polling. Returns the function that unsubscribes. A
+   * listener never throws.
    */
   onDue(listener: () => void): () => void;
 }
 
-/** Open deliveries that an account may have (WH-52). What is made beyond it fails at once as `overflow`. */
+/** Maximum unfinished deliveries of an account; more fail at once as `overflow` (WH-52). */
 export const openDeliveriesMax = 1_000_000;
 
-/** How long payloads and attempts are kept after the end (WH-50); the rest of the record stays as long again. */
+/** Retention of payloads and attempts after the end (WH-50); the record stays twice as long. */
 export const deliveredKeptMs = 24 * 3_600_000;
 export const failedKeptMs = 30 * deliveredKeptMs;
-/** Delivered ones that keep their payload; more lose it earlier, the oldest first. Of each shard where there are shards. */
+/** Maximum delivered ones with a payload, per shard; the oldest lose it first. */
 export const deliveredKeptMax = 100_000;

@@ -1,7 +1,7 @@
 import { sha1Hex } from "../../lib/digest.js";
 import type { EventType } from "../events/event.js";
 
-/** Where a delivery stands (WH-29). `delivery_attempted`: an attempt is under way. The last two are ends. */
+/** State of a delivery (WH-29). `delivery_attempted`: an attempt is in progress. The last two are final. */
 export const deliveryStates = [
   "pending",
   "delivery_attempted",
@@ -12,45 +12,48 @@ export const deliveryStates = [
 
 export type DeliveryState = (typeof deliveryStates)[number];
 
-/** Why a delivery has failed for good. */
+/** Reason of a permanent failure. */
 export type DeliveryFailure =
   /** All retries of the schedule were used. */
   | "retries_used_up"
-  /** A retry by hand failed, which no other follows (WH-46). */
+  /** A manual retry failed, which is final (WH-46). */
   | "manual_retry_failed"
   /** The endpoint was disabled before it was delivered (WH-30). */
   | "endpoint_disabled"
   | "endpoint_deleted"
-  /** The account had as many open deliveries as may wait (WH-52): it was never tried. */
+  /** The account had too many unfinished deliveries (WH-52); it was never attempted. */
   | "overflow";
 
-/** One event on its way to one endpoint. */
+/** The delivery of one event to one endpoint. */
 export interface Delivery {
-  /** `dlv_` and 32 hex digits, made of event and endpoint: the same event creates no second one (WH-11). */
+  /**
+   * `dlv_` and 32 hex digits, derived from event and endpoint, so that an event creates one delivery per endpoint
+   * (WH-11).
+   */
   readonly id: string;
   readonly account: string;
   readonly eventId: string;
   readonly eventType: EventType;
   readonly endpointId: string;
   readonly state: DeliveryState;
-  /** Null unless it has failed for good. */
+  /** Null unless permanently failed. */
   readonly reason: DeliveryFailure | null;
   readonly createdAtMs: number;
-  /** When it is due; null when it is at an end or under way. */
+  /** Due time; null when finished or in progress. */
   readonly nextAttemptAtMs: number | null;
-  /** All that were ever made. */
+  /** Number of all attempts. */
   readonly attemptsMade: number;
-  /** The newest 20, the oldest of them first. */
+  /** The last 20, oldest first. */
   readonly attempts: readonly Attempt[];
-  /** The payload is gone (WH-50): it cannot be sent any more. */
+  /** The payload was deleted; it cannot be sent any more (WH-50). */
   readonly isPurged: boolean;
-  /** The last replay that queued it; null: none did. */
+  /** Id of the last replay that queued it; null if none. */
   readonly replayId: string | null;
 }
 
 export const attemptsKept = 20;
 
-/** Why there was no answer to an attempt. No text of it shows an address that is not public (WH-42). */
+/** Reason for an attempt without a response. Its text never contains a private address (WH-42). */
 export type AttemptError =
   /** The host name has no address, or the resolver did not answer. */
   | "dns"
@@ -59,46 +62,46 @@ export type AttemptError =
   | "tls"
   /** The budget of the attempt was used up. */
   | "timeout"
-  /** The connection ended before there was an answer. */
+  /** The connection ended before a response. */
   | "reset"
-  /** The host has an address that is not open to webhooks. */
+  /** The host resolves to an address that webhooks may not reach. */
   | "blocked_address"
-  /** The answer is not HTTP, or its head is too large. */
+  /** The response is not HTTP, or its head is too large. */
   | "bad_response"
   /** The secret cannot be decrypted: rotate it. Nothing was sent. */
   | "secret_unreadable";
 
-/** What came of one attempt. */
+/** Result of one attempt. */
 export interface AttemptResult {
   /** Store time. */
   readonly startedAtMs: number;
   readonly latencyMs: number;
-  /** HTTP status; null: there was none. */
+  /** HTTP status; null without a response. */
   readonly status: number | null;
-  /** Null when there was a status, whichever. */
+  /** Null with any status. */
   readonly error: AttemptError | null;
-  /** The address that was connected to; null: none was. */
+  /** Address of the connection; null without one. */
   readonly ip: string | null;
-  /** The first 2 KiB of the answer's body as text; null: there was no answer. For administrators only (WH-43). */
+  /** First 2 KiB of the response body as text; null without a response. For administrators only (WH-43). */
   readonly response: string | null;
-  /** The header `Retry-After`, at most 64 characters of it. It is noted and not obeyed (WH-28). */
+  /** The header `Retry-After`, at most 64 characters; recorded and not obeyed (WH-28). */
   readonly retryAfter: string | null;
 }
 
-/** An attempt as it is kept. */
+/** A stored attempt. */
 export interface Attempt extends AttemptResult {
   /** 1 for the first of the delivery. */
   readonly number: number;
   readonly trigger: "schedule" | "manual";
-  /** Who asked for it: `session:<id>` or `admin_token`; empty for the schedule. */
+  /** Requester: `session:<id>` or `admin_token`; empty for the schedule. */
   readonly by: string;
-  /** When the next one was due after this; null: none was. */
+  /** Due time of the next attempt; null if none. */
   readonly nextAttemptAtMs: number | null;
 }
 
 /**
- * Id of the delivery of an event to an endpoint: `dlv_` and 32 hex digits of SHA-1 over `<event id>/<endpoint id>`. Kept
- * like this by every driver; SHA-1 because it is the digest that a Redis script can compute. No secret hangs on it.
+ * Id of a delivery: `dlv_` and 32 hex digits of SHA-1 over `<event id>/<endpoint id>`, a stored format of every driver.
+ * SHA-1, because Redis scripts can compute it; it protects nothing.
  */
 export function deliveryId(eventId: string, endpointId: string): string {
   return `dlv_${sha1Hex(`${eventId}/${endpointId}`).slice(0, 32)}`;

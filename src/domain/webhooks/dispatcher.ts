@@ -10,34 +10,33 @@ import { Nap, pause } from "./nap.js";
 import { StorePatience, waitAfter } from "./store-patience.js";
 import type { WebhookObserver, WebhookSender } from "./webhook-sender.js";
 
-/** Without news of something due it is asked for at least so often: other processes make some, too. */
+/** Poll interval without a wake-up: other processes also create deliveries. */
 const idleMs = 1_000;
-/** After a claim that took nothing the next one waits so long, however often this process is told that something is due. */
-const emptyHandedMs = 5;
-/** Attempts that begin at once, beside requests and without any. */
+/** Minimum delay after an empty claim. */
+const emptyClaimDelayMs = 5;
+/** Attempts started together, while requests run and without. */
 const groupSizes = { serving: 4, alone: 16 } as const;
 /**
- * Beside requests, so many times as long as a group took belongs to whatever else the process does: requests are not
- * slowed by however many deliveries that are due (WH-52).
+ * While requests run, pause for twice the last batch's duration, so that deliveries do not slow requests down (WH-52).
  */
-const breathFactor = 2;
+const pauseFactor = 2;
 const breathMaxMs = 20;
-/** How long a close waits for the attempts that are under way; then they are given back. With that it takes 6 s at most. */
+/** Drain time of `close`; afterwards claims are released. In total at most 6 s. */
 const drainMs = 5_400;
 const handBackMs = 400;
-/** What a lease must leave beside the attempt, to note its end even when the store is slow (WH-34). */
+/** Part of the lease beyond the attempt, to record the result on a slow store (WH-34). */
 const leaseSpareMs = 5_000;
 
 export interface DispatcherSettings {
-  /** For one attempt, from the name to the answer's headers. */
+  /** Time budget of an attempt, from the name look-up to the response headers. */
   readonly budgetMs: number;
-  /** Waits after the failures of a delivery, one for each retry. */
+  /** Delay before each retry. */
   readonly retryDelaysMs: readonly number[];
-  /** How long a claimed delivery is this process's: the budget and 5 s at least. */
+  /** Lease of a claim: at least the budget plus 5 s. */
   readonly leaseMs: number;
-  /** Attempts under way at once, 1 to 64. */
+  /** Maximum concurrent attempts, 1 to 64. */
   readonly inFlightMax: number;
-  /** An endpoint without a success for so long is disabled (WH-38); 0: never. */
+  /** Time without a success after which an endpoint is disabled (WH-38); 0: never. */
   readonly disableAfterMs: number;
 }
 
@@ -52,14 +51,14 @@ export interface DispatcherDeps {
   readonly now: () => number;
   readonly log: Logger;
   readonly observer: WebhookObserver;
-  /** Whether this process has requests now: they come first. */
+  /** Whether requests run in this process; they have priority. */
   readonly isServing: () => boolean;
   readonly settings: DispatcherSettings;
 }
 
 /**
- * Sends what is due: claims as many deliveries as it has room for, attempts them side by side, claims again. It begins by
- * itself and outlives any outage of the store. Several processes may do so over one store.
+ * Sends due deliveries: claims as many as fit, attempts them concurrently, and claims again. It starts by itself and
+ * survives outages of the store. Several processes may share one store.
  */
 export class Dispatcher {
   readonly #deps: DispatcherDeps;
@@ -74,7 +73,7 @@ export class Dispatcher {
   readonly #claiming: Promise<void>;
   #closing: Promise<void> | null = null;
 
-  /** Throws RangeError when the settings do not go together. */
+  /** Throws RangeError for settings that contradict each other. */
   constructor(deps: DispatcherDeps) {
     const { queue, clock, log, settings } = deps;
     if (settings.leaseMs < settings.budgetMs + leaseSpareMs) {
@@ -92,12 +91,12 @@ export class Dispatcher {
     this.#claiming = this.#claimOnAndOn();
   }
 
-  /** Deliveries that are claimed and not yet ended. */
+  /** Number of claimed, unfinished deliveries. */
   get inFlight(): number {
     return this.#inFlight.size;
   }
 
-  /** Claims nothing any more; what is under way ends, or is given back after 5.4 s. Takes 6 s at most, never rejects. */
+  /** Stops claiming. Attempts in progress finish or are released after 5.4 s. At most 6 s; never rejects. */
   close(): Promise<void> {
     this.#closing ??= this.#drain();
     return this.#closing;
@@ -127,19 +126,19 @@ export class Dispatcher {
   }
 
   /**
-   * Claims once and begins what it got. Until when (monotonic) there is nothing more to claim, unless it is woken. Rejects
+   * Claims once and starts the attempts. Returns the time (monotonic) of the next claim, unless woken earlier. Rejects
    * when the store does not answer.
    */
   async #claim(max: number): Promise<number> {
     const { queue, clock, settings } = this.#deps;
-    // The store's lease begins later than this, so that this end of it is the earlier one.
+    // Taken before the claim, so that it lies before the store's end of the lease.
     const leaseEndsAtMs = clock.monotonic() + settings.leaseMs;
     const { claims, nextInMs } = await queue.claim({ max, leaseMs: settings.leaseMs });
     this.#gate.answered();
     const restMs = Math.min(nextInMs ?? idleMs, idleMs);
     const nextAtMs = clock.monotonic() + restMs;
     if (claims.length > 0) await this.#beginAll(claims, leaseEndsAtMs);
-    else await pause(clock, restMs === 0 ? emptyHandedMs : Math.min(restMs, emptyHandedMs));
+    else await pause(clock, restMs === 0 ? emptyClaimDelayMs : Math.min(restMs, emptyClaimDelayMs));
     return nextAtMs;
   }
 
@@ -154,23 +153,23 @@ export class Dispatcher {
       const end = begun + groupSizes[this.#deps.isServing() ? "serving" : "alone"];
       for (const claim of claims.slice(begun, end)) this.#begin(claim, leaseEndsAtMs);
       begun = end;
-      await this.#breathe();
+      await this.#pauseForRequests();
     }
   }
 
-  /** How late a timer comes tells how long the process was busy, with these attempts and with all that is going on. */
-  async #breathe(): Promise<void> {
+  /** The lateness of a timer shows how long the process was busy, with attempts and everything else. */
+  async #pauseForRequests(): Promise<void> {
     const { clock, isServing } = this.#deps;
     const beganAtMs = clock.monotonic();
     await pause(clock, 0);
     const busyMs = clock.monotonic() - beganAtMs;
-    if (busyMs > 0 && isServing()) await pause(clock, Math.min(busyMs * breathFactor, breathMaxMs));
+    if (busyMs > 0 && isServing()) await pause(clock, Math.min(busyMs * pauseFactor, breathMaxMs));
   }
 
   #begin(claim: Claim, leaseEndsAtMs: number): void {
     const attempt = this.#attempts.make(claim, leaseEndsAtMs).then(() => {
       this.#inFlight.delete(claim);
-      // Its endpoint has room again.
+      // The endpoint has a free slot.
       this.#nap.wake();
     });
     this.#inFlight.set(claim, attempt);
@@ -189,7 +188,7 @@ export class Dispatcher {
     this.#store.end();
     const left = [...this.#inFlight.keys()];
     if (left.length > 0) {
-      log.warn({ deliveries: left.length }, "attempts that did not end in time are given back");
+      log.warn({ deliveries: left.length }, "released attempts that did not finish within the drain time");
       await Promise.race([this.#handBack(left, clock.monotonic()), pause(clock, handBackMs)]);
     }
     this.#failing.close();

@@ -5,18 +5,18 @@ import { signingSecrets } from "./endpoint-secrets.js";
 import type { EndpointRecord, EndpointStore } from "./endpoint-store.js";
 
 const endpointsMax = 1_000;
-/** How old what is remembered may be when the message of a change was lost. */
+/** Maximum age of an entry when a change was missed. */
 const freshMs = 30_000;
 
-/** Opens what was sealed for an owner; throws when it cannot. */
+/** Decrypts a secret sealed for an owner; throws on failure. */
 export interface SecretOpener {
   open(sealed: string, owner: string): string;
 }
 
-/** An endpoint and its secrets in clear. */
+/** An endpoint with decrypted secrets. */
 export interface Receiver {
   readonly record: EndpointRecord;
-  /** Those that sign at this time, the newest first. Null: the newest cannot be opened. */
+  /** Secrets that sign at this time, newest first; null if the newest cannot be decrypted. */
   secretsAt(nowMs: number): readonly string[] | null;
 }
 
@@ -34,16 +34,16 @@ export interface EndpointBookDeps {
 }
 
 /**
- * Endpoints as attempts need them, remembered so that one costs neither a look-up nor the opening of its secrets. An
- * endpoint is read again after the change feed has told of it; while the feed may miss changes, before every attempt.
+ * Cache of endpoints with decrypted secrets. The change feed invalidates entries; while it may miss changes, endpoints
+ * are read before every attempt.
  */
 export class EndpointBook {
   readonly #deps: EndpointBookDeps;
   readonly #unsubscribe: () => void;
   #known = new BoundedMap<string, Known>(endpointsMax);
-  /** Reads under way, by account and id: all attempts that begin at once wait for one. */
+  /** Reads in progress by account and id; concurrent attempts share one. */
   readonly #reads = new Map<string, Promise<Receiver | null>>();
-  /** Counts changes: a read that was under way meanwhile may have seen the endpoint as it was before. */
+  /** Number of changes: a read that was in progress meanwhile may be stale. */
   #generation = 0;
 
   constructor(deps: EndpointBookDeps) {
@@ -51,7 +51,7 @@ export class EndpointBook {
     this.#unsubscribe = deps.changes.subscribe((change) => this.#onChange(change));
   }
 
-  /** Endpoints that are remembered. */
+  /** Number of cached endpoints. */
   get size(): number {
     return this.#known.size;
   }
@@ -60,7 +60,7 @@ export class EndpointBook {
     this.#unsubscribe();
   }
 
-  /** Null: there is none. Rejects with `storage_unavailable`. */
+  /** Null for an unknown endpoint. Rejects with `storage_unavailable`. */
   async find(account: string, id: string): Promise<Receiver | null> {
     const { clock, changes } = this.#deps;
     const known = this.#known.get(id);
@@ -116,7 +116,7 @@ export class EndpointBook {
     try {
       return secrets.open(sealed, endpoint);
     } catch (err) {
-      log.error({ err, endpoint }, "a secret of a webhook endpoint cannot be opened: rotate it");
+      log.error({ err, endpoint }, "webhook secret cannot be decrypted; rotate it");
       return null;
     }
   }

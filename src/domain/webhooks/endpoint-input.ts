@@ -2,20 +2,20 @@ import { checkInteger, checkLength, checkOneOf, quote, refuse } from "../call/fi
 import { type EventType, eventTypes } from "../events/event.js";
 import type { EndpointRecord } from "./endpoint-store.js";
 
-/** What a caller asks for. */
+/** Input of a new endpoint. */
 export interface NewEndpoint {
   /** Empty: the caller's own. */
   readonly account: string;
   readonly url: string;
   readonly events: readonly string[];
   readonly description: string;
-  /** Null: `enabled`. */
+  /** Null means `enabled`. */
   readonly status: string | null;
-  /** Null: 8. */
+  /** Null means 8. */
   readonly maxInFlight: number | null;
 }
 
-/** What is absent stays as it is. */
+/** Absent fields keep their values. */
 export interface EndpointChange {
   readonly url?: string | undefined;
   readonly events?: readonly string[] | undefined;
@@ -24,7 +24,7 @@ export interface EndpointChange {
   readonly maxInFlight?: number | undefined;
 }
 
-/** What a person decides of an endpoint. */
+/** Fields that a user sets. */
 export type EndpointChoices = Pick<EndpointRecord, "url" | "events" | "description" | "status" | "maxInFlight">;
 
 const descriptionCharsMax = 256;
@@ -34,11 +34,11 @@ const overlapDefaultMs = 86_400_000;
 const overlapMaxMs = 7 * 86_400_000;
 
 const controlCharacter = /\p{Cc}/u;
-/** As `create` makes them: what cannot be an id is not asked for. */
+/** Form of ids; a malformed one needs no look-up. */
 const endpointIdForm = /^we_[0-9A-Za-z]{24}$/;
 const statuses: readonly EndpointRecord["status"][] = ["enabled", "disabled"];
 
-/** Throws ServiceError naming the field at fault. Of the URL only the sender knows whether it is good: see refusalOf. */
+/** Throws ServiceError naming the field at fault. Only the sender can judge the URL: see `refusalOf`. */
 export function checkNewEndpoint({ url, events, description, status, maxInFlight }: NewEndpoint): EndpointChoices {
   return {
     url,
@@ -49,7 +49,7 @@ export function checkNewEndpoint({ url, events, description, status, maxInFlight
   };
 }
 
-/** The same of a change: what it names. Throws ServiceError naming the field at fault. */
+/** The same for a change. Throws ServiceError naming the field at fault. */
 export function checkEndpointChange(change: EndpointChange): Partial<EndpointChoices> {
   const { url, events, description, status, maxInFlight } = change;
   return {
@@ -65,7 +65,7 @@ export function isEndpointId(text: string): boolean {
   return endpointIdForm.test(text);
 }
 
-/** How long a replaced secret still signs; null: 24 h. Throws ServiceError beyond 0 s to 7 days. */
+/** Overlap of a replaced secret; null means 24 h. Throws ServiceError outside 0 s to 7 days. */
 export function checkOverlap(overlapMs: number | null): number {
   const chosenMs = overlapMs ?? overlapDefaultMs;
   if (chosenMs < 0) refuse("integer_below_min_value", "overlap", "'overlap' must be 0 s or more.");
@@ -73,7 +73,7 @@ export function checkOverlap(overlapMs: number | null): number {
   return chosenMs;
 }
 
-/** One of the known types. Throws ServiceError naming `param`. */
+/** Checks an event type. Throws ServiceError naming `param`. */
 export function checkEventType(type: string, param: string): EventType {
   const known = eventTypes.find((each) => each === type);
   return known ?? refuse("invalid_value", param, `'${param}' must be ${allTypes()}, but is ${quote(type)}.`);

@@ -4,27 +4,27 @@ import type { EndpointSecret } from "./endpoint-store.js";
 
 const secretBytes = 32;
 const hintChars = 4;
-/** Replaced secrets that may still sign at a time. */
+/** Maximum replaced secrets that still sign. */
 const expiringMax = 2;
 
-/** `whsec_` and the base64 of 32 random bytes (WH-5). It is shown to its owner once and kept encrypted. */
+/** `whsec_` and the base64 of 32 random bytes (WH-5). Shown once and stored encrypted. */
 export function newWebhookSecret(random: RandomBytes): string {
   return `whsec_${Buffer.from(random(secretBytes)).toString("base64")}`;
 }
 
-/** What may be shown of a secret later. */
+/** The part of a secret that may be shown later. */
 export function hintOf(secret: string): string {
   return secret.slice(-hintChars);
 }
 
-/** Those that still sign, the newest first. */
+/** Secrets that still sign, newest first. */
 export function livingSecrets(secrets: readonly EndpointSecret[], nowMs: number): readonly EndpointSecret[] {
   return secrets.filter(({ expiresAtMs }) => expiresAtMs === null || expiresAtMs > nowMs);
 }
 
 /**
- * Those that sign now, in clear, the newest first. `open` gives null for one that it cannot open. Null: the newest cannot be
- * opened. One on its way out is left out then: a rotation must help at once.
+ * Decrypted signing secrets, newest first. `open` returns null for one that it cannot decrypt. Null if the newest
+ * cannot be decrypted; an older one is then skipped, so that a rotation helps at once.
  */
 export function signingSecrets(
   secrets: readonly EndpointSecret[],
@@ -35,15 +35,15 @@ export function signingSecrets(
   return newest === null ? null : [newest, ...others.filter((secret) => secret !== null)];
 }
 
-/** When the last of the replaced secrets stops signing; null when only the newest signs. */
+/** Expiry of the last replaced secret; null when only the newest signs. */
 export function lastExpiryOf(secrets: readonly EndpointSecret[], nowMs: number): number | null {
   const times = livingSecrets(secrets, nowMs).flatMap(({ expiresAtMs }) => (expiresAtMs === null ? [] : [expiresAtMs]));
   return times.length === 0 ? null : Math.max(...times);
 }
 
 /**
- * The secrets after `next` took over: the one before signs beside it for `overlapMs`, or not at all when that is 0
- * (WH-7). Throws ServiceError `conflict` when that would make a third secret that is on its way out.
+ * The secrets after a rotation to `next`: the previous one signs beside it for `overlapMs`, or not at all when that is
+ * 0 (WH-7). Throws ServiceError `conflict` for a third expiring secret.
  */
 export function rotatedSecrets(
   secrets: readonly EndpointSecret[],

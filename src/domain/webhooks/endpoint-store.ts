@@ -1,6 +1,6 @@
 import type { EventType } from "../events/event.js";
 
-/** A receiver of events, as it is kept. */
+/** A stored endpoint. */
 export interface EndpointRecord {
   /** `we_` and 24 characters. */
   readonly id: string;
@@ -12,17 +12,17 @@ export interface EndpointRecord {
   readonly status: "enabled" | "disabled";
   /** Null while it is enabled. */
   readonly disabledReason: DisabledReason | null;
-  /** Deliveries to it that may be under way at once, 1 to 64. */
+  /** Maximum concurrent deliveries, 1 to 64. */
   readonly maxInFlight: number;
-  /** The newest first. It stays; those after it are on their way out. 1 to 3. */
+  /** Newest first; the others expire. 1 to 3. */
   readonly secrets: readonly EndpointSecret[];
-  /** Raised by one with every change: `replace` refuses what was not made of the newest. */
+  /** Incremented by every change; `replace` rejects a change of an older version. */
   readonly version: number;
   readonly createdAtMs: number;
   readonly updatedAtMs: number;
 }
 
-/** Who disabled it: a person, or the service because nothing arrived for days (WH-38). */
+/** Disabled by a user, or by the service because nothing was delivered for days (WH-38). */
 export type DisabledReason = "by_hand" | "failing";
 
 export interface EndpointSecret {
@@ -30,19 +30,19 @@ export interface EndpointSecret {
   readonly sealed: string;
   /** Its last four characters. */
   readonly hint: string;
-  /** Store time after which it does not sign any more; null for the newest. */
+  /** Store time of its expiry; null for the newest. */
   readonly expiresAtMs: number | null;
 }
 
-/** How deliveries to an endpoint went, counted with each attempt's end in the same step. */
+/** Delivery statistics of an endpoint, updated in the same step as each attempt. */
 export interface EndpointHealth {
   readonly lastSuccessAtMs: number | null;
   readonly lastFailureAtMs: number | null;
-  /** The first failure after the last success; null: the last attempt succeeded, or there was none. */
+  /** Time of the first failure after the last success; null without one. */
   readonly failingSinceMs: number | null;
-  /** Failed attempts since the last success. */
+  /** Consecutive failures. */
   readonly failuresInRow: number;
-  /** Deliveries that failed for good since the last success. */
+  /** Permanent failures since the last success. */
   readonly permanentlyFailed: number;
 }
 
@@ -60,22 +60,22 @@ export interface KeptEndpoint {
 }
 
 /**
- * Where endpoints are kept: with the ledger, so that a settlement writes deliveries for exactly those that are enabled
- * at that moment (WH-14). Rejects with `storage_unavailable`.
+ * Port of the endpoint store, in the same store as the ledger, so that a settlement creates deliveries for exactly the
+ * enabled endpoints (WH-14). Rejects with `storage_unavailable`.
  */
 export interface EndpointStore {
-  /** False: the account has `max` endpoints already. Rejects with ServiceError `conflict` when the id is taken. */
+  /** False if the account has `max` endpoints. Rejects with ServiceError `conflict` for a taken id. */
   insert(endpoint: EndpointRecord, max: number): Promise<boolean>;
   /**
-   * Replaces the one with the same id and account, if its version is the one before. After `enabled` to `disabled` no
-   * delivery to it is claimed any more (WH-30); the other way its health begins anew.
+   * Replaces the endpoint if its version is the previous one. Disabling stops new claims (WH-30); enabling resets its
+   * health.
    */
   replace(endpoint: EndpointRecord): Promise<"replaced" | "changed" | "unknown">;
   find(account: string, id: string): Promise<KeptEndpoint | null>;
   /** The oldest first. */
   list(account: string): Promise<readonly KeptEndpoint[]>;
-  /** False: there is none. No delivery to it is claimed any more (WH-30). */
+  /** False for an unknown endpoint. Stops new claims (WH-30). */
   remove(account: string, id: string): Promise<boolean>;
-  /** False only when no account with this name has an endpoint for certain: no event needs to be drafted. At once. */
+  /** False only if the account certainly has no endpoint, so that no event needs to be drafted. Synchronous. */
   mayHaveAny(account: string): boolean;
 }

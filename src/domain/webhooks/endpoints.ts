@@ -39,9 +39,9 @@ export interface WebhookEndpointsDeps {
   /** Store time. */
   readonly now: () => number;
   readonly settings: {
-    /** Endpoints that an account may have. */
+    /** Maximum endpoints per account. */
     readonly endpointsMax: number;
-    /** For one attempt. */
+    /** Time budget of an attempt. */
     readonly attemptBudgetMs: number;
   };
 }
@@ -54,23 +54,22 @@ export interface EndpointTarget {
   readonly account: string;
 }
 
-/** An endpoint and its newest secret: this is the only place where the secret can be had. */
+/** An endpoint with its newest secret, which is available only here. */
 export interface EndpointWithSecret {
   readonly endpoint: ShownEndpoint;
   readonly secret: string;
 }
 
 export interface RotatedEndpoint extends EndpointWithSecret {
-  /** When the secret before stops signing. */
+  /** Expiry of the previous secret. */
   readonly oldExpiresAtMs: number;
 }
 
 const changeTriesMax = 5;
 
 /**
- * Receivers of events by those who own them. An API key reaches those of its own account, the administrator any; an
- * endpoint of another account answers as one that does not exist (SEC-22). Every change is written down (KEY-23).
- * Rejects with ServiceError.
+ * Management of endpoints by their owners. An API key reaches those of its account, the administrator any; a foreign
+ * endpoint looks like a missing one (SEC-22). Every change is audited (KEY-23). Rejects with ServiceError.
  */
 export class WebhookEndpoints {
   readonly #deps: WebhookEndpointsDeps;
@@ -81,7 +80,10 @@ export class WebhookEndpoints {
     this.#tests = new TestAttempts(deps);
   }
 
-  /** Waits at most 2 s for the URL's host. `invalid_value` naming `url` or `events`, and for one endpoint too many. */
+  /**
+   * Waits at most 2 s for the URL's host name. Rejects with `invalid_value` naming `url` or `events`, and for too many
+   * endpoints.
+   */
   async create(input: NewEndpoint, caller: EndpointCaller): Promise<EndpointWithSecret> {
     const { endpoints, audit, ids, now, settings } = this.#deps;
     const account = accountOf(caller.principal, input.account);
@@ -105,7 +107,7 @@ export class WebhookEndpoints {
     return { endpoint: shownEndpoint({ record, health: freshHealth }, nowMs), secret };
   }
 
-  /** The oldest first. `account` is empty for the caller's own. */
+  /** Oldest first. An empty `account` is the caller's own. */
   async list(account: string, caller: EndpointCaller): Promise<readonly ShownEndpoint[]> {
     const { endpoints, now } = this.#deps;
     const kept = await endpoints.list(accountOf(caller.principal, account));
@@ -117,7 +119,7 @@ export class WebhookEndpoints {
     return this.#shown(await this.#find(target, caller));
   }
 
-  /** Changes what is there in `change`; a URL is checked as that of a new one. */
+  /** Changes the fields present in `change`; a URL is checked as for a new endpoint. */
   async update(target: EndpointTarget, change: EndpointChange, caller: EndpointCaller): Promise<ShownEndpoint> {
     const checked = checkEndpointChange(change);
     // Check ownership before resolving the URL.
@@ -130,7 +132,7 @@ export class WebhookEndpoints {
     return this.#shown(changed);
   }
 
-  /** Nothing is sent to it any more but an attempt that is under way. */
+  /** Stops sending, except for attempts in progress. */
   async remove(target: EndpointTarget, caller: EndpointCaller): Promise<void> {
     const { endpoints, audit } = this.#deps;
     const account = accountOf(caller.principal, target.account);
@@ -139,7 +141,7 @@ export class WebhookEndpoints {
     await audit.record(caller, "webhook_endpoint.delete", target.id, { account });
   }
 
-  /** `overlapMs`: how long the secret before signs beside the new one, 0 to 7 days; null: 24 h. */
+  /** `overlapMs`: overlap of the previous secret, 0 to 7 days; null means 24 h. */
   async rotate(target: EndpointTarget, overlapMs: number | null, caller: EndpointCaller): Promise<RotatedEndpoint> {
     const chosenMs = checkOverlap(overlapMs);
     const { secret, kept } = this.#newSecret(target.id);
@@ -155,8 +157,8 @@ export class WebhookEndpoints {
   }
 
   /**
-   * One attempt with a sample event, kept nowhere and never repeated (WH-49). `eventType` is one that the endpoint gets;
-   * empty: the first of them. `conflict` while another one of this endpoint is under way.
+   * One attempt with a sample event, which is neither stored nor repeated (WH-49). `eventType` is one of the
+   * endpoint's; empty means its first. Rejects with `conflict` while a test of this endpoint is in progress.
    */
   async sendTestEvent(target: EndpointTarget, eventType: string, caller: EndpointCaller): Promise<TestOutcome> {
     const { record } = await this.#find(target, caller);
@@ -164,7 +166,7 @@ export class WebhookEndpoints {
     const { status, error } = outcome.result;
     const details = { account: record.account, status: String(status ?? ""), error: error ?? "" };
     await this.#deps.audit.record(caller, "webhook_endpoint.test", record.id, details);
-    // What stands behind an address is for administrators to read (WH-43).
+    // Responses are for administrators only (WH-43).
     const response = caller.principal.kind === "administrator" ? outcome.result.response : null;
     return { ...outcome, result: { ...outcome.result, response } };
   }
@@ -189,7 +191,7 @@ export class WebhookEndpoints {
     return kept ?? notFound();
   }
 
-  /** Others may change it at the same moment: then it is read and changed again. Expired secrets are forgotten. */
+  /** Reads and changes it again after a concurrent change. Expired secrets are removed. */
   async #replace(
     target: EndpointTarget,
     caller: EndpointCaller,
@@ -210,7 +212,7 @@ export class WebhookEndpoints {
   }
 }
 
-/** The reason why it is disabled stays that of the change that disabled it. */
+/** The first reason for disabling stays. */
 function changedRecord(before: EndpointRecord, change: Partial<EndpointChoices>): EndpointRecord {
   const after = { ...before, ...change };
   if (after.status === before.status) return after;
@@ -238,17 +240,17 @@ function notFound(): never {
   throw new ServiceError("not_found", "There is no webhook endpoint with this id.", { param: "id" });
 }
 
-/** What the audit says of a new endpoint. */
+/** Audit details of a new endpoint. */
 export function endpointDetails(record: EndpointRecord): Record<string, string> {
   const { url, events, description, status, maxInFlight } = record;
   return { account: record.account, ...changedDetails({ url, events, description, status, maxInFlight }) };
 }
 
-/** What the audit says of a changed endpoint: the new values of what was changed. */
+/** Audit details of a change: the new values. */
 export function changedDetails(choices: Partial<EndpointChoices>): Record<string, string> {
   const { url, events, description, status, maxInFlight } = choices;
   return {
-    // Path and query of a receiver's URL are often what opens it, so they are no text for a record.
+    // Path and query of a URL often contain secrets, so only the origin is recorded.
     ...(url === undefined ? {} : { url_origin: new URL(url).origin }),
     ...(events === undefined ? {} : { events: events.join(",") }),
     ...(description === undefined ? {} : { description }),
@@ -257,11 +259,11 @@ export function changedDetails(choices: Partial<EndpointChoices>): Record<string
   };
 }
 
-/** An endpoint without its secrets: what doors may tell. */
+/** An endpoint without its secrets, for transports. */
 export interface ShownEndpoint extends Omit<EndpointRecord, "secrets" | "version">, EndpointHealth {
-  /** The last four characters of the secret that signs. */
+  /** Last four characters of the signing secret. */
   readonly secretHint: string;
-  /** When the last of the replaced secrets stops signing; null: only one signs. */
+  /** Expiry of the last replaced secret; null when only one signs. */
   readonly previousSecretExpiresAtMs: number | null;
 }
 

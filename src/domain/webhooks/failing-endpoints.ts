@@ -3,15 +3,15 @@ import type { EndpointHealth, EndpointStore, KeptEndpoint } from "./endpoint-sto
 import { pause } from "./nap.js";
 import type { WebhookObserver } from "./webhook-sender.js";
 
-/** Failures in a row from which on an endpoint is called failing (WH-38). */
+/** Consecutive failures after which an endpoint counts as failing (WH-38). */
 const failingAfterFailures = 10;
-/** Deliveries that must have failed for good before an endpoint is disabled. */
+/** Permanent failures before an endpoint is disabled. */
 const failedForGoodMin = 20;
-/** How often those that fail are looked at: the success may be another process's. */
+/** Interval at which failing endpoints are read again: another process may have delivered. */
 const lookEveryMs = 60_000;
-/** Failing endpoints that are told of; the others are disabled all the same when their time has come. */
+/** Maximum failing endpoints that are tracked; others are disabled all the same. */
 const endpointsMax = 1_000;
-/** Changes of others that may come between reading an endpoint and disabling it. */
+/** Retries after concurrent changes. */
 const triesMax = 5;
 
 /** Whether an endpoint with this health is shown as failing. */
@@ -26,7 +26,7 @@ export interface FailingEndpointsDeps {
   readonly now: () => number;
   readonly log: Logger;
   readonly observer: Pick<WebhookObserver, "endpointsFailing">;
-  /** Without a success for so long, an endpoint is disabled; 0: never. */
+  /** Time without a success after which an endpoint is disabled; 0: never. */
   readonly disableAfterMs: number;
 }
 
@@ -36,8 +36,8 @@ interface Place {
 }
 
 /**
- * Knows which endpoints fail, tells of each change once, and disables those to which nothing was delivered for days, so
- * that they cost no attempts any more (WH-38). The counting is the store's, over all processes.
+ * Tracks failing endpoints, reports each change once, and disables those without a success for days (WH-38). The store
+ * counts over all processes.
  */
 export class FailingEndpoints {
   readonly #deps: FailingEndpointsDeps;
@@ -54,7 +54,7 @@ export class FailingEndpoints {
     this.#closed = true;
   }
 
-  /** To be called with the health after each attempt. Never rejects. */
+  /** Call it with the health after each attempt. Never rejects. */
   async note(place: Place, health: EndpointHealth): Promise<void> {
     if (isFailing(health)) this.#fails(place, health);
     else this.#recovers(place);
@@ -69,14 +69,14 @@ export class FailingEndpoints {
     observer.endpointsFailing(this.#failing.size);
     log.warn(
       { endpoint: endpointId, account, failures: failuresInRow, since: iso(failingSinceMs) },
-      "a webhook endpoint is failing",
+      "webhook endpoint is failing",
     );
     void this.#lookLater();
   }
 
   #recovers({ account, endpointId }: Place): void {
     if (!this.#forget(endpointId)) return;
-    this.#deps.log.info({ endpoint: endpointId, account }, "a webhook endpoint works again");
+    this.#deps.log.info({ endpoint: endpointId, account }, "webhook endpoint recovered");
   }
 
   #forget(endpointId: string): boolean {
@@ -98,13 +98,13 @@ export class FailingEndpoints {
     try {
       for (let tries = 0; tries < triesMax && !(await this.#tryToDisable(place)); tries += 1) {}
     } catch (err) {
-      this.#deps.log.warn({ err, endpoint: endpointId }, "a failing webhook endpoint could not be disabled yet");
+      this.#deps.log.warn({ err, endpoint: endpointId }, "failing webhook endpoint could not be disabled; retrying later");
     } finally {
       this.#beingDisabled.delete(endpointId);
     }
   }
 
-  /** False: somebody else changed it meanwhile. What is read now decides: it may have recovered, or be disabled. */
+  /** False after a concurrent change: the endpoint is read again, because it may have recovered or be disabled. */
   async #tryToDisable({ account, endpointId }: Place): Promise<boolean> {
     const { endpoints, now, log } = this.#deps;
     const kept = await endpoints.find(account, endpointId);
@@ -122,7 +122,7 @@ export class FailingEndpoints {
     this.#forget(endpointId);
     log.error(
       { endpoint: endpointId, account, since: iso(health.failingSinceMs), failed_for_good: health.permanentlyFailed },
-      "a webhook endpoint was disabled because nothing could be delivered to it: enable it when it answers again",
+      "webhook endpoint disabled because no delivery succeeded; enable it once it works again",
     );
     return true;
   }
@@ -140,14 +140,14 @@ export class FailingEndpoints {
     this.#isLooking = false;
   }
 
-  /** Never rejects: while the store is away, what was last known holds. */
+  /** Never rejects: during an outage the last known health stays. */
   async #look(place: Place): Promise<void> {
     const { endpoints, log } = this.#deps;
     let kept: KeptEndpoint | null;
     try {
       kept = await endpoints.find(place.account, place.endpointId);
     } catch (err) {
-      log.debug({ err, endpoint: place.endpointId }, "a failing webhook endpoint cannot be looked at now");
+      log.debug({ err, endpoint: place.endpointId }, "failing webhook endpoint could not be read; retrying later");
       return;
     }
     if (kept === null || kept.record.status === "disabled") this.#forget(place.endpointId);

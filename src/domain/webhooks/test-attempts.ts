@@ -19,19 +19,19 @@ export interface TestAttemptsDeps {
   readonly settings: { readonly attemptBudgetMs: number };
 }
 
-/** What a test event came to. */
+/** Result of a test event. */
 export interface TestOutcome {
   /** The receiver answered with 200 to 299 in time. */
   readonly isDelivered: boolean;
   readonly result: SendResult;
-  /** The body that was posted. */
+  /** The posted body. */
   readonly payload: string;
 }
 
-/** Sample events, signed and sent like any other, each with one attempt. */
+/** Sends sample events, signed like any other, with one attempt each. */
 export class TestAttempts {
   readonly #deps: TestAttemptsDeps;
-  /** Endpoints with one under way: who presses often must not hold the receiver's door open. */
+  /** Endpoints with a test in progress: at most one each. */
   readonly #underWay = new Set<string>();
 
   constructor(deps: TestAttemptsDeps) {
@@ -87,7 +87,7 @@ const failure = {
   message: "The deadline passed before the answer was complete.",
 } as const;
 
-/** An event of the type as receivers get it, with invented facts, an id of its own and `"test": true` (WH-49). */
+/** A sample event with invented facts, a fresh id and `"test": true` (WH-49). */
 export function sampleEvent(type: EventType, account: string, id: string, atMs: number): EventDraft {
   const event = JSON.parse(bodyOf(type, account, atMs)) as object;
   return { id, type, body: JSON.stringify({ ...event, id, test: true }) };

@@ -1,20 +1,20 @@
 import type { AttemptError, AttemptResult, DeliveryState } from "./delivery.js";
 
 export interface WebhookRequest {
-  /** Whose endpoint it is: name look-ups are shared out by account. */
+  /** Account of the endpoint: name look-ups are shared fairly by account. */
   readonly account: string;
   readonly url: string;
   /** Lower-case names. */
   readonly headers: Readonly<Record<string, string>>;
   readonly body: string;
-  /** For everything from the look-up of the name to the last header of the answer (WH-20). */
+  /** Time budget from the name look-up to the last response header (WH-20). */
   readonly budgetMs: number;
 }
 
-/** What one POST came to; whoever sent it knows when it began. */
+/** Result of one POST; the caller adds its start. */
 export type SendResult = Omit<AttemptResult, "startedAtMs">;
 
-/** Of an attempt that was not made, because its endpoint's secret cannot be decrypted. */
+/** Result of an attempt that was skipped because the endpoint's secret cannot be decrypted. */
 export const secretUnreadable: SendResult = Object.freeze({
   latencyMs: 0,
   status: null,
@@ -29,44 +29,47 @@ export function isDelivered({ status }: Pick<AttemptResult, "status">): boolean 
   return status !== null && status >= 200 && status <= 299;
 }
 
-/** The way out to receivers: it connects to open addresses only, follows no redirect and reads little. */
+/**
+ * Port of the HTTP client for receivers: it connects to public addresses only, follows no redirect and reads a bounded
+ * response.
+ */
 export interface WebhookSender {
   /** One POST. Never rejects. */
   send(request: WebhookRequest): Promise<SendResult>;
   /**
-   * Why nothing can be delivered to this URL, as a sentence for whoever registers it; null when it may be tried. Waits
-   * at most 2 s for the name; one that does not resolve by then is accepted.
+   * Why this URL cannot be delivered to, as a sentence; null if it can be tried. Waits at most 2 s for the name; a name
+   * that does not resolve by then is accepted.
    */
   refusalOf(url: string, account: string): Promise<string | null>;
-  /** Ends idle connections and the attempts that are under way, which fail as `reset`. */
+  /** Closes idle connections and aborts attempts in progress, which fail as `reset`. */
   close(): void;
 }
 
-/** What became of an attempt. */
+/** Effect of an attempt. */
 export type AttemptEffect =
   | Extract<DeliveryState, "delivered" | "awaiting_retry" | "permanently_failed">
-  /** Another worker had taken the delivery over meanwhile: this attempt counts for nothing (WH-33). */
+  /** Another worker took the delivery over; the attempt does not count (WH-33). */
   | "lease_lost"
-  /** The store did not take note of it as long as the lease lasted: the delivery repeats. */
+  /** The store did not record it within the lease; the delivery repeats. */
   | "unrecorded";
 
-/** First digit of a status; only the second of these delivers. */
+/** Class of a status; only `2xx` delivers. */
 export type StatusClass = "1xx" | "2xx" | "3xx" | "4xx" | "5xx";
 
-/** How an attempt went. It names neither the receiver nor the event. */
+/** Outcome of an attempt, without receiver and event. */
 export interface AttemptEnd {
   readonly effect: AttemptEffect;
-  /** What the receiver answered, or why there was no answer. */
+  /** Status class of the response, or the error. */
   readonly answer: StatusClass | AttemptError;
   readonly durationMs: number;
-  /** From the instant at which it was due to its begin; 0 or more. */
+  /** Delay between the due time and the start; 0 or more. */
   readonly latenessMs: number;
 }
 
-/** Told of what is counted and measured of deliveries (WH-51). Its methods take a few microseconds and never throw. */
+/** Receives metrics of deliveries (WH-51). Its methods take a few microseconds and never throw. */
 export interface WebhookObserver {
-  /** Once per attempt, after the store was told of it. */
+  /** Called once per attempt, after it was recorded. */
   attemptEnded(end: AttemptEnd): void;
-  /** How many endpoints are failing now, of those that this process sends to (WH-38). */
+  /** Number of failing endpoints that this process sends to (WH-38). */
   endpointsFailing(count: number): void;
 }

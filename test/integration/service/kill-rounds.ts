@@ -64,6 +64,6 @@ export function seenBy(answers: readonly Answer[]): { readonly whole: string[]; 
 export function lostInLogs(services: readonly ServiceProcess[]): string[] {
   return services
     .flatMap((service) => service.logs())
-    .filter(({ msg }) => msg === "a request of a lost process was settled")
+    .filter(({ msg }) => msg === "settled a request of a dead process")
     .map((line) => String(line["request_id"]));
 }
