@@ -58,10 +58,7 @@ export class Audit {
       await records.append({ id, atMs: now(), actor, address, action, target, result, details: shortened(details) });
     } catch (err) {
       this.#lost += 1;
-      log.error(
-        { err, action, target, result, actor: actor.kind, actor_id: actor.id, address },
-        "audit record lost",
-      );
+      log.error({ err, action, target, result, actor: actor.kind, actor_id: actor.id, address }, "audit record lost");
     }
   }
 }

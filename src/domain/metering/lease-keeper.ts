@@ -57,10 +57,7 @@ export class LeaseKeeper {
       lost.map(async (request) => {
         if (running.has(request.requestId)) return;
         await ledger.settle(accounting.settlementOfLost(request, catalog.pricesOf(request.model)));
-        log.warn(
-          { request_id: request.requestId, account: request.account },
-          "settled a request of a dead process",
-        );
+        log.warn({ request_id: request.requestId, account: request.account }, "settled a request of a dead process");
       }),
     );
   }

@@ -98,7 +98,10 @@ export class FailingEndpoints {
     try {
       for (let tries = 0; tries < triesMax && !(await this.#tryToDisable(place)); tries += 1) {}
     } catch (err) {
-      this.#deps.log.warn({ err, endpoint: endpointId }, "failing webhook endpoint could not be disabled; retrying later");
+      this.#deps.log.warn(
+        { err, endpoint: endpointId },
+        "failing webhook endpoint could not be disabled; retrying later",
+      );
     } finally {
       this.#beingDisabled.delete(endpointId);
     }
