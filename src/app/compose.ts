@@ -21,7 +21,7 @@ import type { TlsFiles } from "../lib/tls-files.js";
 import { createConnectDoor } from "../transports/connect/connect-door.js";
 import { createStaticRoutes } from "../transports/dashboard/static-door.js";
 import { createGrpcDoor, type GrpcDoor } from "../transports/grpc/grpc-door.js";
-import { createByteBudget, createUploadWatch } from "../transports/http/body-limits.js";
+import { BodyBudget, createUploadWatch, type UploadWatch } from "../transports/http/body-limits.js";
 import { createHttpListener, type HttpListener } from "../transports/http/listener.js";
 import { createResponseWatch, type ResponseWatch } from "../transports/http/response-watch.js";
 import { RouteTable } from "../transports/http/routes.js";
@@ -210,12 +210,19 @@ async function composeDoors(
     now: () => clock.monotonic(),
   });
   lifecycle.onClose("response watch", () => watch.close());
+  const uploads = createUploadWatch({
+    bytesPerSecondMin: () => limits.bodyRateMin,
+    graceMs: () => limits.bodyRateGraceMs,
+    now: () => clock.monotonic(),
+  });
+  lifecycle.onClose("upload watch", () => uploads.close());
+  const bodies = new BodyBudget(limits);
   const http = await composeHttpListener(
     { config, tls, lifecycle },
-    { ...tools, core, services, usage, kept, ...webhooks, watch },
+    { ...tools, core, services, usage, kept, ...webhooks, watch, bodies, uploads },
   );
   lifecycle.onClose("HTTP listener", () => http.close());
-  const grpc = createGrpcDoor({ ...tools, core, services, reflection: config.grpc.reflection, tls });
+  const grpc = createGrpcDoor({ ...tools, bodies, uploads, core, services, reflection: config.grpc.reflection, tls });
   lifecycle.onClose("gRPC listener", () => grpc.drain(0));
 
   const currentState = () =>
@@ -253,20 +260,16 @@ async function composeHttpListener(
   { config, tls, lifecycle }: Pick<ComposeInput, "config" | "tls" | "lifecycle">,
   deps: Tools &
     Pick<Domain, "core" | "services" | "usage" | "kept"> &
-    Pick<Webhooks, "webhookEndpoints"> & { readonly watch: ResponseWatch },
+    Pick<Webhooks, "webhookEndpoints"> & {
+      readonly watch: ResponseWatch;
+      readonly bodies: BodyBudget;
+      readonly uploads: UploadWatch;
+    },
 ): Promise<HttpListener> {
-  const { limits, clock, ids } = deps;
-  const uploads = createUploadWatch({
-    bytesPerSecondMin: () => limits.bodyRateMin,
-    graceMs: () => limits.bodyRateGraceMs,
-    now: () => clock.monotonic(),
-  });
-  lifecycle.onClose("upload watch", () => uploads.close());
-  const shared = { ...deps, bodies: createByteBudget(() => limits.bodiesBytesMax), uploads };
-  const connect = createConnectDoor(shared);
+  const connect = createConnectDoor(deps);
   const pages = publicPages(() => publicReadiness(lifecycle.phase, deps.kept.spooled()));
-  const openAi = createOpenAiDoor({ ...shared, keepAlive: config.sse.keep_alive, pages });
-  const files = createStaticRoutes(await readStaticFiles(), ids);
+  const openAi = createOpenAiDoor({ ...deps, keepAlive: config.sse.keep_alive, pages });
+  const files = createStaticRoutes(await readStaticFiles(), deps.ids);
   const routes = new RouteTable([...connect.routes, ...openAi.routes, ...files], (req, res, rest) => {
     if (!connect.refuseUnknown(req, res)) openAi.refuseUnknown(req, res, rest);
   });

@@ -16,7 +16,7 @@ export interface ServiceLimits {
   readonly urlBytesMax: number;
   /** One request body or message, on every door. */
   readonly bodyBytesMax: number;
-  /** All bodies that the HTTP listener is receiving at one moment. */
+  /** All request bodies that are being received at the same time, on every protocol. */
   readonly bodiesBytesMax: number;
   /** Nesting of a JSON body. */
   readonly jsonDepthMax: number;
@@ -95,6 +95,8 @@ export const defaultLimits: ServiceLimits = {
 
 /** Bounds that are part of the interface and not settings. */
 export const fixedLimits = {
+  /** A request message of an RPC that needs no credential, or of sessions: a few short texts. */
+  sessionMessageBytesMax: 16 * 1024,
   modelIdCharsMax: 128,
   nameCharsMax: 512,
   toolCallIdCharsMax: 256,

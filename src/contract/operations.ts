@@ -1,3 +1,5 @@
+import { fixedLimits, type ServiceLimits } from "./limits.js";
+
 /**
  * Every operation of the service: who may call it, and where it is found on each wire. A route or RPC that is not in
  * this table does not exist (SEC-2, SEC-3).
@@ -123,6 +125,17 @@ export const inferenceOperations: ReadonlySet<Operation> = new Set([
   "create_completion",
   "create_embeddings",
 ]);
+
+/** Size limit of an operation's request message. Operations open to everybody, and those of sessions, take little. */
+export function messageBytesMax(operation: Operation, { bodyBytesMax }: Pick<ServiceLimits, "bodyBytesMax">): number {
+  return sessionOperations.has(operation) ? Math.min(fixedLimits.sessionMessageBytesMax, bodyBytesMax) : bodyBytesMax;
+}
+
+const sessionOperations: ReadonlySet<Operation> = new Set(
+  (Object.entries(operations) as [Operation, OperationRow][])
+    .filter(([, { need, rpcs }]) => need === "none" || rpcs.some((rpc) => rpc.startsWith(`${sessions}/`)))
+    .map(([name]) => name),
+);
 
 /** The row of an operation, as the type that all rows share. */
 export function operationRow(operation: Operation): OperationRow {

@@ -24,7 +24,8 @@ export class RawGrpc {
   readonly session: http2.ClientHttp2Session;
 
   constructor(address: string) {
-    this.session = http2.connect(`http://${address}`);
+    // Node's client would reject an answer while more than 10 MB of its own request wait to be sent.
+    this.session = http2.connect(`http://${address}`, { maxSessionMemory: 1_000 });
     this.session.on("error", () => {});
   }
 

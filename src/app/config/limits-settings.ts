@@ -32,7 +32,11 @@ const rows: Readonly<Record<keyof ServiceLimits, Row>> = {
   http2HeaderBytesMax: bytes(KiB, MiB, "Header list of an HTTP/2 request."),
   urlBytesMax: bytes(256, 64 * KiB, "Path and query of a request."),
   bodyBytesMax: bytes(KiB, GiB, "One request body or message, on every door."),
-  bodiesBytesMax: bytes(KiB, 64 * GiB, "All bodies that the HTTP listener is receiving at one moment."),
+  bodiesBytesMax: bytes(
+    KiB,
+    64 * GiB,
+    "All request bodies that are being received at the same time, on every protocol. One connection may hold a quarter of it, one account a half.",
+  ),
   jsonDepthMax: count(4, 1000, "Nesting of a JSON body."),
   jsonTokensMax: count(100, 100_000_000, "Values, keys and brackets of a JSON body together."),
   headersTimeoutMs: fixed(time(10, hour, "From the first byte of a request to the end of its headers.")),

@@ -1,6 +1,6 @@
 import type { BodyFault } from "../../contract/body-fault.js";
 import type { StopSignal } from "../../lib/lazy-abort.js";
-import { errorOfEnd } from "./call-context.js";
+import { type CallContext, errorOfEnd } from "./call-context.js";
 import { ServiceError } from "./service-error.js";
 
 /** The bounds that a request body is read within. */
@@ -21,14 +21,27 @@ export function errorOfBodyFault(
     case "too_slow":
       return new ServiceError("request_timeout", `The body arrived slower than ${bytesPerSecondMin} bytes per second.`);
     case "no_room":
-      return new ServiceError(
-        "server_is_overloaded",
-        "Too many request bodies are being received. Try again shortly.",
-        { retryAfterMs: 1_000 },
+      return overloaded("Too many request bodies are being received. Try again shortly.");
+    case "connection_full":
+      return overloaded(
+        "Too many bytes of request bodies arrive on this connection at the same time. Send fewer at once.",
+      );
+    case "caller_full":
+      return overloaded(
+        "Too many bytes of request bodies arrive from this caller at the same time. Send fewer at once.",
       );
     case "left":
       return new ServiceError("client_closed_request", "The client left.");
     case "aborted":
       return errorOfEnd(signal.reason);
   }
+}
+
+function overloaded(message: string): ServiceError {
+  return new ServiceError("server_is_overloaded", message, { retryAfterMs: 1_000 });
+}
+
+/** Whose share of the budget for bodies a call uses: the account's, or that of an unknown caller's address. */
+export function bodyOwnerOf({ principal, address }: Pick<CallContext, "principal" | "address">): string {
+  return principal.kind === "nobody" ? `address ${address}` : `account ${principal.account}`;
 }

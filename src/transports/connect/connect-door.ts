@@ -1,21 +1,33 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
+import type { DescMessage } from "@bufbuild/protobuf";
 import type { UniversalHandler } from "@connectrpc/connect/protocol";
 import { errorRow } from "../../contract/errors.js";
 import { headers } from "../../contract/headers.js";
 import type { ServiceLimits } from "../../contract/limits.js";
-import { type Operation, operationByRpcPath } from "../../contract/operations.js";
+import { messageBytesMax, type Operation, operationByRpcPath } from "../../contract/operations.js";
 import type { IdSource } from "../../domain/call/ports.js";
 import { ServiceError } from "../../domain/call/service-error.js";
+import { checkMessageBounds } from "../../domain/rpc/message-bounds.js";
 import type { RpcService } from "../../domain/rpc/rpc-service.js";
 import { rpcStatus } from "../../domain/rpc/rpc-status.js";
 import { isRpcPath, unknownRpc } from "../../domain/rpc/unknown-rpc.js";
 import { BodyReader, type BodyReaderDeps } from "../http/body.js";
 import { type CallDeps, callerFromHeaders, headerOf, runCall } from "../http/call.js";
+import { checkJsonBounds } from "../http/json-body.js";
 import { pathOf, type Route } from "../http/routes.js";
 import { refuse } from "./refusal.js";
 import { RpcCall } from "./rpc-call.js";
 import { ask, createRpcHandlers, write } from "./rpc-handlers.js";
-import { bodyBytesMax, isServedIn, protocolOf, type RpcProtocol, timeoutHeaders, timeoutMsOf } from "./rpc-protocol.js";
+import {
+  bodyBytesMax,
+  isJsonType,
+  isServedIn,
+  messageIn,
+  protocolOf,
+  type RpcProtocol,
+  timeoutHeaders,
+  timeoutMsOf,
+} from "./rpc-protocol.js";
 import { browserOf } from "./session-cookie.js";
 import { errorOfUnread, refusalIn } from "./unread-message.js";
 
@@ -82,8 +94,9 @@ export function createConnectDoor(deps: ConnectDoorDeps): ConnectDoor {
     async function answer(): Promise<void> {
       if (protocol === null) throw wrongRequest(req, res);
       if (timeoutMs === null) throw wrongTimeout(protocol);
-      const bytesMax = bodyBytesMax(protocol, limits.bodyBytesMax);
-      const body = await bodies.read({ req, res, signal: call.signal, bytesMax }, (bytes) => bytes);
+      const bytesMax = bodyBytesMax(protocol, messageBytesMax(operation, limits));
+      const body = await bodies.read({ req, res, signal: call.signal, ctx: call.ctx, bytesMax }, (bytes) => bytes);
+      checkBounds(method.input, messageIn(body, protocol), isJsonType(req.headers["content-type"]), limits);
       const answered = await ask(handler, call, req, res, body);
       if (call.isMessageRead) {
         await write(answered, res, call.signal.signal);
@@ -134,6 +147,12 @@ function operationOf(path: string): Operation {
   const operation = operationByRpcPath.get(path);
   if (operation === undefined) throw new Error(`${path} is missing from the table of operations`);
   return operation;
+}
+
+/** Refuses a message that would become too many objects, before it is decoded. */
+function checkBounds(desc: DescMessage, message: Buffer, isJson: boolean, limits: ServiceLimits): void {
+  if (isJson) checkJsonBounds(message, limits);
+  else checkMessageBounds(desc, message, limits);
 }
 
 function wrongRequest(req: IncomingMessage, res: ServerResponse): ServiceError {

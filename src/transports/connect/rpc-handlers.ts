@@ -22,7 +22,13 @@ export function createRpcHandlers(
   services: readonly RpcService[],
   messageBytesMax: number,
 ): Map<string, UniversalHandler> {
-  const router = createConnectRouter({ grpc: false, acceptCompression: [], readMaxBytes: messageBytesMax });
+  const router = createConnectRouter({
+    grpc: false,
+    acceptCompression: [],
+    readMaxBytes: messageBytesMax,
+    // Unknown fields are dropped: each one that is kept becomes an object.
+    binaryOptions: { readUnknownFields: false },
+  });
   for (const service of services) addService(router, service);
   return new Map(router.handlers.map((handler) => [handler.requestPath, handler]));
 }

@@ -34,8 +34,8 @@ export function isJsonType(contentType: string | undefined): boolean {
 }
 
 /** The encoded message of a whole body, without the envelope around it. */
-export function messageIn(body: Uint8Array, protocol: RpcProtocol): Uint8Array {
-  return protocol === "connect_unary" ? body : body.subarray(envelopeBytes);
+export function messageIn<B extends Uint8Array>(body: B, protocol: RpcProtocol): B {
+  return protocol === "connect_unary" ? body : (body.subarray(envelopeBytes) as B);
 }
 
 /** What a request body may weigh so that its message weighs `messageBytesMax`. */

@@ -1,8 +1,8 @@
 import { Server, type ServerInterceptor, type ServerOptions } from "@grpc/grpc-js";
 import type { ServiceLimits } from "../../contract/limits.js";
 import type { RpcService } from "../../domain/rpc/rpc-service.js";
-import { grpcDefinition } from "../../lib/grpc-definition.js";
 import type { TlsFiles } from "../../lib/tls-files.js";
+import { boundedDefinition } from "./bounded-definition.js";
 import { GrpcListener } from "./grpc-listener.js";
 import { grpcHandlers } from "./handlers.js";
 import { unknownRpcPath } from "./http2-sessions.js";
@@ -40,7 +40,8 @@ export function createGrpcDoor(deps: GrpcDoorDeps): GrpcDoor {
   const calls = new OpenCalls();
   const watches = new OpenWatches();
   const server = new Server(serverOptions(deps.limits, createOpenInterceptor(deps, services, calls, watches)));
-  for (const service of services) server.addService(grpcDefinition(service.desc), grpcHandlers(service, calls));
+  for (const service of services)
+    server.addService(boundedDefinition(service.desc, deps.limits), grpcHandlers(service, calls));
   const descriptors = services.map(({ desc }) => desc);
   const health = new Health(server, descriptors);
   if (deps.reflection) addReflection(server, descriptors);

@@ -9,6 +9,24 @@ function http2StreamOf(call: ServerInterceptingCallInterface): ServerHttp2Stream
   return (call as unknown as { stream?: ServerHttp2Stream }).stream;
 }
 
+/** Lowers the size limit of a call's messages, as they arrive and decompressed. Reads private fields, too. */
+export function limitMessages(call: ServerInterceptingCallInterface, bytesMax: number): void {
+  const base = call as unknown as { maxReceiveMessageSize: number; decoder: { maxReadMessageLength: number } };
+  base.maxReceiveMessageSize = bytesMax;
+  base.decoder.maxReadMessageLength = bytesMax;
+}
+
+/** The connection of a call, to tell it from others. */
+export function connectionOf(call: ServerInterceptingCallInterface): object {
+  return http2StreamOf(call)?.session ?? call;
+}
+
+/** Calls `arrived` for every piece of the request, after grpc-js has taken it. */
+export function onBytes(call: ServerInterceptingCallInterface, arrived: (bytes: number) => void): void {
+  // grpc-js has paused the stream explicitly, so that another listener does not start it.
+  http2StreamOf(call)?.on("data", (chunk: Buffer) => arrived(chunk.length));
+}
+
 /** Whether nothing can be sent any more, because the client or the connection is gone. */
 export function isGone(call: ServerInterceptingCallInterface): boolean {
   const stream = http2StreamOf(call);

@@ -1,17 +1,24 @@
 import type { DescMethod } from "@bufbuild/protobuf";
 import { Metadata, type ServerInterceptingCallInterface, type StatusObject, status as statusCode } from "@grpc/grpc-js";
+import type { BodyFault } from "../../contract/body-fault.js";
 import { headers } from "../../contract/headers.js";
 import type { ServiceLimits } from "../../contract/limits.js";
+import { bodyOwnerOf, errorOfBodyFault } from "../../domain/call/body-fault.js";
 import { type CallContext, Ended, errorOfEnd, errorOfThrown, leaving } from "../../domain/call/call-context.js";
 import type { Clock, Logger } from "../../domain/call/ports.js";
 import { ServiceError } from "../../domain/call/service-error.js";
 import { rpcStatus } from "../../domain/rpc/rpc-status.js";
 import { LazyAbort } from "../../lib/lazy-abort.js";
+import type { BodyBudget, UploadWatch } from "../http/body-limits.js";
 import { grpcStatusObject } from "./grpc-status.js";
-import { closeHalfOpen, cutOff, isGone } from "./http2-stream.js";
+import { closeHalfOpen, connectionOf, cutOff, isGone, limitMessages, onBytes } from "./http2-stream.js";
 
 export interface OpenCallDeps {
-  readonly limits: Pick<ServiceLimits, "bodyBytesMax" | "requestTimeoutMs" | "stallMs">;
+  readonly limits: Pick<ServiceLimits, "bodyBytesMax" | "bodyRateMin" | "requestTimeoutMs" | "stallMs">;
+  /** Shared by all request bodies that are being received. */
+  readonly bodies: BodyBudget;
+  /** Finds messages that arrive too slowly. */
+  readonly uploads: UploadWatch;
   readonly clock: Clock;
   readonly log: Logger;
 }
@@ -33,15 +40,26 @@ export class OpenCall {
   readonly #method: DescMethod;
   readonly #call: ServerInterceptingCallInterface;
   #ctx: CallContext | undefined;
+  readonly #bytesMax: number;
   #requestComplete = false;
+  #endUpload = (): void => {};
   #finishing = false;
   #answered = false;
   #over = false;
   #cancelUploadTimer: (() => void) | undefined;
   #cancelStallTimer: (() => void) | undefined;
 
-  constructor(deps: OpenCallDeps, method: DescMethod, call: ServerInterceptingCallInterface, requestId: string) {
+  /** `bytesMax`: of the request's message. */
+  constructor(
+    deps: OpenCallDeps,
+    method: DescMethod,
+    call: ServerInterceptingCallInterface,
+    requestId: string,
+    bytesMax: number,
+  ) {
     this.#deps = deps;
+    this.#bytesMax = bytesMax;
+    limitMessages(call, bytesMax);
     this.#method = method;
     this.#call = call;
     this.requestId = requestId;
@@ -57,6 +75,11 @@ export class OpenCall {
     return this.#ctx;
   }
 
+  /** A status was sent or is on its way. */
+  get isAnswered(): boolean {
+    return this.#answered;
+  }
+
   /** The core let the call in. False when the client had left meanwhile. */
   opened(ctx: CallContext): boolean {
     if (this.#over) {
@@ -66,7 +89,32 @@ export class OpenCall {
     this.#ctx = ctx;
     // While the request comes in nobody else looks at the signal; afterwards the operation does.
     this.abort.addEventListener("abort", () => this.refuse(errorOfEnd(this.abort.reason)));
+    this.#receive(ctx);
     return true;
+  }
+
+  /** Charges the message to the budget as it arrives, and watches its rate, until it is complete or the call is over. */
+  #receive(ctx: CallContext): void {
+    const { bodies, uploads, limits } = this.#deps;
+    const charge = bodies.charge(connectionOf(this.#call), bodyOwnerOf(ctx));
+    const refuse = (fault: BodyFault): void => {
+      const bounds = { bytesMax: this.#bytesMax, bytesPerSecondMin: limits.bodyRateMin };
+      this.refuse(errorOfBodyFault(fault, bounds, this.abort));
+    };
+    let bytes = 0;
+    let isEnded = false;
+    onBytes(this.#call, (count) => {
+      if (isEnded) return;
+      bytes += count;
+      const fault = charge.add(count);
+      if (fault !== null) refuse(fault);
+    });
+    const stopWatching = uploads.watch({ bytes: () => bytes, isOver: () => isEnded }, () => refuse("too_slow"));
+    this.#endUpload = () => {
+      isEnded = true;
+      stopWatching();
+      charge.release();
+    };
   }
 
   /** Answers with an error unless the request is complete: then its operation answers. */
@@ -80,6 +128,7 @@ export class OpenCall {
   /** The whole request is here: from now on its operation answers. */
   requestComplete(): void {
     this.#requestComplete = true;
+    this.#endUpload();
     this.#cancelUploadTimer?.();
   }
 
@@ -97,6 +146,7 @@ export class OpenCall {
   /** The stream is closed, whoever closed it. */
   over(): void {
     this.#over = true;
+    this.#endUpload();
     this.#cancelUploadTimer?.();
     this.#cancelStallTimer?.();
     if (!this.#answered) this.abort.abort(leaving(this.deadlineAtMs, this.#deps.clock.now()));
@@ -165,8 +215,8 @@ export class OpenCall {
         // Not noted as a failure: the abort that follows says that it was the deadline.
         return this.#statusOf(errorOfEnd(new Ended("deadline")));
       case statusCode.RESOURCE_EXHAUSTED: {
-        const { bodyBytesMax } = this.#deps.limits;
-        return this.failed(new ServiceError("request_too_large", `A message may have at most ${bodyBytesMax} bytes.`));
+        const text = `A message of this RPC may have at most ${this.#bytesMax} bytes.`;
+        return this.failed(new ServiceError("request_too_large", text));
       }
       default:
         // gRPC's own code, in the status and in its details: INTERNAL for bytes that are no message, UNIMPLEMENTED for

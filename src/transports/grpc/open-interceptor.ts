@@ -8,7 +8,7 @@ import {
 } from "@grpc/grpc-js";
 import { headers } from "../../contract/headers.js";
 import type { ServiceLimits } from "../../contract/limits.js";
-import { type Operation, operationByRpcPath } from "../../contract/operations.js";
+import { messageBytesMax, type Operation, operationByRpcPath } from "../../contract/operations.js";
 import type { IdSource } from "../../domain/call/ports.js";
 import { ServiceError } from "../../domain/call/service-error.js";
 import type { Core } from "../../domain/core.js";
@@ -16,6 +16,8 @@ import type { RpcService } from "../../domain/rpc/rpc-service.js";
 import { rpcStatus } from "../../domain/rpc/rpc-status.js";
 import { unknownRpc } from "../../domain/rpc/unknown-rpc.js";
 import { grpcPath } from "../../lib/grpc-definition.js";
+import { callerFromHeaders } from "../http/call.js";
+import { RefusedMessage } from "./bounded-definition.js";
 import { grpcStatusObject } from "./grpc-status.js";
 import { unknownRpcHeader, unknownRpcPath } from "./http2-sessions.js";
 import { closeHalfOpen } from "./http2-stream.js";
@@ -77,24 +79,22 @@ function openOnMetadata(
   call: ServerInterceptingCallInterface,
   calls: OpenCalls,
 ): ServerInterceptingCall {
-  const open = new OpenCall(deps, method, call, deps.ids.requestId());
+  const bytesMax = messageBytesMax(operation, deps.limits);
+  const open = new OpenCall(deps, method, call, deps.ids.requestId(), bytesMax);
   calls.add(open);
 
   async function letIn(metadata: Metadata, deliver: (metadata: Metadata) => void): Promise<void> {
     try {
       checkMetadataSize(metadata, deps.limits.http2HeaderBytesMax);
-      const ctx = await deps.core.open(operation, {
-        authorization: textOf(metadata, "authorization"),
+      const caller = callerFromHeaders((name) => textOf(metadata, name), {
         deadlineAtMs: open.deadlineAtMs,
         abort: open.abort,
         transport: "grpc",
         address: call.getConnectionInfo().remoteAddress ?? "",
+        browser: undefined,
         requestId: open.requestId,
-        clientRequestId: textOf(metadata, headers.clientRequestId),
-        retryCount: textOf(metadata, headers.stainlessRetryCount),
-        traceparent: textOf(metadata, headers.traceparent),
       });
-      if (!open.opened(ctx)) return;
+      if (!open.opened(await deps.core.open(operation, caller))) return;
     } catch (thrown) {
       open.refuse(thrown);
       return;
@@ -105,7 +105,13 @@ function openOnMetadata(
 
   const listener = new ServerListenerBuilder()
     .withOnReceiveMetadata((metadata, deliver) => void letIn(metadata, deliver))
+    .withOnReceiveMessage((message, deliver) => {
+      if (message instanceof RefusedMessage) open.refuse(message.error);
+      else deliver(message);
+    })
     .withOnReceiveHalfClose((deliver) => {
+      // A refused call has its status; grpc-js would add one for the missing message.
+      if (open.isAnswered) return;
       open.requestComplete();
       deliver();
     })

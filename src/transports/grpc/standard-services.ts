@@ -11,6 +11,8 @@ import { ReflectionService } from "@grpc/reflection";
 import { HealthImplementation, service as healthDefinition } from "grpc-health-check";
 import { file_google_rpc_error_details } from "../../../gen/google/rpc/error_details_pb.js";
 import { file_google_rpc_status } from "../../../gen/google/rpc/status_pb.js";
+import { fixedLimits } from "../../contract/limits.js";
+import { limitMessages } from "./http2-stream.js";
 
 /** `grpc.health.v1.Health` for the server as a whole (the empty name) and each service. */
 export class Health {
@@ -82,6 +84,7 @@ export class OpenWatches {
   readonly #live = new Set<ServerInterceptingCall>();
 
   intercept(call: ServerInterceptingCallInterface): ServerInterceptingCall {
+    limitMessages(call, fixedLimits.sessionMessageBytesMax);
     const listener = new ServerListenerBuilder().withOnCancel(() => this.#live.delete(intercepted)).build();
     const intercepted = new ServerInterceptingCall(call, { start: (next) => next(listener) });
     this.#live.add(intercepted);

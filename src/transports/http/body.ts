@@ -1,15 +1,16 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { BodyFault } from "../../contract/body-fault.js";
 import type { ServiceLimits } from "../../contract/limits.js";
-import { errorOfBodyFault } from "../../domain/call/body-fault.js";
+import { bodyOwnerOf, errorOfBodyFault } from "../../domain/call/body-fault.js";
+import type { CallContext } from "../../domain/call/call-context.js";
 import type { ServiceError } from "../../domain/call/service-error.js";
 import type { StopSignal } from "../../lib/lazy-abort.js";
-import type { ByteBudget, UploadWatch } from "./body-limits.js";
+import type { BodyBudget, BodyCharge, UploadWatch } from "./body-limits.js";
 
 export interface BodyReaderDeps {
   readonly limits: Pick<ServiceLimits, "bodyRateMin">;
   /** Shared by all bodies that are being received. */
-  readonly bodies: ByteBudget;
+  readonly bodies: BodyBudget;
   /** Finds bodies that arrive too slowly. */
   readonly uploads: UploadWatch;
 }
@@ -19,6 +20,8 @@ export interface BodyRequest {
   readonly req: IncomingMessage;
   readonly res: ServerResponse;
   readonly bytesMax: number;
+  /** The opened call: its caller's share of the budget is charged. */
+  readonly ctx: Pick<CallContext, "principal" | "address">;
   /** Ends the reading. */
   readonly signal: StopSignal;
 }
@@ -54,24 +57,20 @@ export class BodyReader {
     const body: Buffer = req.read() ?? Buffer.alloc(0);
     // Lets the request end; one that is complete was just read to its end.
     if (!req.complete) req.resume();
-    const charge = new Charge(this.#deps.bodies);
-    try {
-      const fault = charge.add(body.length, request.bytesMax);
-      if (fault !== null) throw this.#error(fault, request);
-      return use(body);
-    } finally {
-      charge.giveBack();
-    }
+    if (body.length > request.bytesMax) throw this.#error("too_large", request);
+    // Used and dropped at once, so nothing is held.
+    if (!this.#deps.bodies.hasRoom(body.length)) throw this.#error("no_room", request);
+    return use(body);
   }
 
   async #useArriving<T>(request: BodyRequest, use: (body: Buffer) => T): Promise<T> {
-    const charge = new Charge(this.#deps.bodies);
+    const charge = this.#deps.bodies.charge(request.req.socket, bodyOwnerOf(request.ctx));
     try {
       const chunks = await collect(request, this.#deps.uploads, charge);
       if (!Array.isArray(chunks)) throw this.#error(chunks, request);
       return use(Buffer.concat(chunks));
     } finally {
-      charge.giveBack();
+      charge.release();
     }
   }
 
@@ -96,30 +95,10 @@ function continueIfAsked(req: IncomingMessage, res: ServerResponse): void {
   delete req.headers.expect;
 }
 
-/** What one body has taken of the budget. */
-class Charge {
-  readonly #budget: ByteBudget;
-  #bytes = 0;
-
-  constructor(budget: ByteBudget) {
-    this.#budget = budget;
-  }
-
-  add(bytes: number, bytesMax: number): BodyFault | null {
-    if (!this.#budget.take(bytes)) return "no_room";
-    this.#bytes += bytes;
-    return this.#bytes > bytesMax ? "too_large" : null;
-  }
-
-  giveBack(): void {
-    this.#budget.give(this.#bytes);
-  }
-}
-
 function collect(
   { req, signal, bytesMax }: BodyRequest,
   uploads: UploadWatch,
-  charge: Charge,
+  charge: BodyCharge,
 ): Promise<Buffer[] | BodyFault> {
   return new Promise((resolve) => {
     const chunks: Buffer[] = [];
@@ -130,7 +109,7 @@ function collect(
       resolve(result);
     };
     const onData = (chunk: Buffer): void => {
-      const fault = charge.add(chunk.length, bytesMax);
+      const fault = charge.add(chunk.length) ?? (charge.bytes > bytesMax ? "too_large" : null);
       if (fault === null) chunks.push(chunk);
       else settle(fault);
     };
@@ -138,7 +117,8 @@ function collect(
     const onLeft = (): void => settle("left");
     const onAbort = (): void => settle("aborted");
     const onTooSlow = (): void => settle("too_slow");
-    const stopWatching = uploads.watch(req, onTooSlow);
+    const upload = { bytes: () => req.socket.bytesRead, isOver: () => req.complete || req.destroyed };
+    const stopWatching = uploads.watch(upload, onTooSlow);
     signal.addEventListener("abort", onAbort);
     req.on("data", onData).on("end", onEnd).on("error", onLeft).on("close", onLeft);
   });

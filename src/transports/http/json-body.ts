@@ -9,12 +9,11 @@ import { JsonObject } from "./json-object.js";
  * keys that could reach a prototype are refused wherever they stand (SEC-11). Throws ServiceError `invalid_json`, or
  * `invalid_type` when the body is JSON but no object.
  */
-export function parseJsonBody(body: Buffer, limits: Pick<ServiceLimits, "jsonDepthMax" | "jsonTokensMax">): JsonObject {
+export function parseJsonBody(body: Buffer, limits: JsonLimits): JsonObject {
   const bytes = hasByteOrderMark(body) ? body.subarray(3) : body;
   if (bytes.length === 0) throw new ServiceError("invalid_json", "The body is empty; a JSON object is needed.");
   const text = decode(bytes);
-  const max = { depth: limits.jsonDepthMax, tokens: limits.jsonTokensMax };
-  if (!isPlainlySmall(text, max)) checkSize(bytes, max);
+  if (!isPlainlySmall(text, maxOf(limits))) checkJsonBounds(bytes, limits);
   const value = parse(text);
   if (maySpellForbiddenKey(text)) refuseForbiddenKeys(value);
   return JsonObject.ofBody(value, text);
@@ -31,7 +30,15 @@ function hasByteOrderMark(body: Buffer): boolean {
   return body[0] === 0xef && body[1] === 0xbb && body[2] === 0xbf;
 }
 
-function checkSize(bytes: Buffer, max: JsonMax): void {
+type JsonLimits = Pick<ServiceLimits, "jsonDepthMax" | "jsonTokensMax">;
+
+function maxOf({ jsonDepthMax, jsonTokensMax }: JsonLimits): JsonMax {
+  return { depth: jsonDepthMax, tokens: jsonTokensMax };
+}
+
+/** Refuses JSON that would become too many objects, by its bytes, before it is parsed (SEC-9). Throws ServiceError. */
+export function checkJsonBounds(bytes: Buffer, limits: JsonLimits): void {
+  const max = maxOf(limits);
   switch (scanJson(bytes, max)) {
     case "too_deep":
       throw new ServiceError("invalid_json", `The body is nested deeper than ${max.depth} levels.`);
@@ -107,6 +114,7 @@ export interface JsonMax {
   readonly tokens: number;
 }
 
+const space = 0x20;
 const quote = 0x22;
 const backslash = 0x5c;
 const openBrace = 0x7b;
@@ -147,6 +155,7 @@ export function scanJson(bytes: Buffer, max: JsonMax): JsonScan {
         tokens += 1;
       }
       at += 1;
+      while (bytes[at] === space) at += 1;
     }
     if (tokens > max.tokens) return "too_many_tokens";
   }
@@ -168,18 +177,17 @@ function countUpTo(text: string, character: string, max: number): number {
   return count;
 }
 
-/** `at` is the opening quote. Long texts are skipped by the native search. */
+/** `at` is the opening quote. A text without escapes is skipped by the native search, the rest byte by byte. */
 function afterString(bytes: Buffer, at: number): number {
-  let end = bytes.indexOf(quote, at + 1);
-  while (end !== -1 && isEscaped(bytes, end, at)) end = bytes.indexOf(quote, end + 1);
-  return end === -1 ? bytes.length : end + 1;
-}
-
-/** Whether an odd number of backslashes stands before the quote. Each run is walked once: it belongs to one quote. */
-function isEscaped(bytes: Buffer, at: number, start: number): boolean {
-  let first = at;
-  while (first - 1 > start && bytes[first - 1] === backslash) first -= 1;
-  return (at - first) % 2 === 1;
+  const end = bytes.indexOf(quote, at + 1);
+  if (end === -1) return bytes.length;
+  if (bytes[end - 1] !== backslash) return end + 1;
+  // The end of the first escape or later: an odd number of backslashes before a quote escapes it.
+  let first = end;
+  while (first - 1 > at && bytes[first - 1] === backslash) first -= 1;
+  let next = first;
+  while (next < bytes.length && bytes[next] !== quote) next += bytes[next] === backslash ? 2 : 1;
+  return Math.min(next + 1, bytes.length);
 }
 
 function afterScalar(bytes: Buffer, at: number): number {

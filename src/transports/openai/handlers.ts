@@ -126,12 +126,12 @@ export function createHandlers(deps: HandlerDeps): Readonly<Record<RestOperation
 /** The message of a POST: 413 and 415 by the headers, then the body. Throws or rejects with ServiceError. */
 function readRequest<T>(
   { limits, bodies, unknownFields }: HandlerDeps,
-  { signal }: Call,
+  { signal, ctx }: Call,
   { req, res, path }: Exchange,
   read: (body: JsonObject) => T,
   known: ReadonlySet<string>,
 ): T | Promise<T> {
-  const request = { req, res, signal, bytesMax: limits.bodyBytesMax };
+  const request = { req, res, signal, ctx, bytesMax: limits.bodyBytesMax };
   bodies.checkAnnouncedSize(request);
   checkMediaType(req);
   return bodies.read(request, (bytes) => {

@@ -10,7 +10,7 @@ import { createInferenceService } from "../../../../src/domain/rpc/inference-ser
 import { createSystemClock } from "../../../../src/lib/clock.js";
 import { createRandomIds } from "../../../../src/lib/ids.js";
 import { type ConnectDoorDeps, createConnectDoor } from "../../../../src/transports/connect/connect-door.js";
-import { createByteBudget, createUploadWatch } from "../../../../src/transports/http/body-limits.js";
+import { BodyBudget, createUploadWatch } from "../../../../src/transports/http/body-limits.js";
 import { createResponseWatch } from "../../../../src/transports/http/response-watch.js";
 import { RouteTable } from "../../../../src/transports/http/routes.js";
 import { HandCore, handCredential } from "../../../support/hand-core.js";
@@ -41,7 +41,7 @@ export async function startDoor(
   const core = new HandCore();
   const clock = createSystemClock();
   const limits = { ...defaultLimits, ...options.limits };
-  const bodies = createByteBudget(() => limits.bodiesBytesMax);
+  const bodies = new BodyBudget(limits);
   const watch = createResponseWatch({
     intervalMs: () => 5,
     stallMs: () => limits.stallMs,

@@ -213,3 +213,65 @@ describe("while the answer is made", () => {
     expect(core.last.caller.deadlineAtMs).toBeGreaterThan(Date.now() + 24 * dayMs);
   });
 });
+
+describe("messages that are announced and never finished", () => {
+  /** Sends the start of a message of `announced` bytes, without its end. */
+  function startMessage(raw: RawGrpc, announced: number, sent: number) {
+    const stream = raw.start(path, credential);
+    const answer = answerOf(stream);
+    stream.write(grpcFrame(Buffer.alloc(announced)).subarray(0, 5 + sent));
+    return { stream, answer };
+  }
+
+  it("hold no more than their connection's share of the budget, and give it back with their stream (SEC-9)", async () => {
+    const { core, bodies, raw, address } = await startRaw({
+      limits: { bodyBytesMax: 20_000, bodiesBytesMax: 100_000 },
+    });
+    const first = startMessage(raw, 20_000, 15_000);
+    await eventually(() => bodies.used >= 15_000);
+    const second = startMessage(raw, 20_000, 15_000);
+    expect(errorFacts(statusOf(await second.answer))).toMatchObject({ reason: "SERVER_IS_OVERLOADED" });
+    expect(errorFacts(statusOf(await second.answer)).message).toContain("on this connection");
+    const other = new RawGrpc(address);
+    onTestFinished(() => other.close());
+    startMessage(other, 20_000, 15_000);
+    await eventually(() => bodies.used >= 30_000);
+    first.stream.close();
+    other.close();
+    await eventually(() => bodies.used === 0 && core.calls.every(({ closed }) => closed === 1));
+  });
+
+  it("hold no more than their caller's share over all its connections (SEC-9)", async () => {
+    const { bodies, address } = await startDoor({ limits: { bodyBytesMax: 20_000, bodiesBytesMax: 100_000 } });
+    const answers: ReturnType<typeof startMessage>[] = [];
+    for (let i = 1; i <= 4; i += 1) {
+      const raw = new RawGrpc(address);
+      onTestFinished(() => raw.close());
+      answers.push(startMessage(raw, 20_000, 15_000));
+      if (i <= 3) await eventually(() => bodies.used >= i * 15_000);
+    }
+    const refused = statusOf(await (answers[3]?.answer as Promise<Awaited<ReturnType<typeof answerOf>>>));
+    expect(errorFacts(refused)).toMatchObject({ reason: "SERVER_IS_OVERLOADED" });
+    expect(errorFacts(refused).message).toContain("from this caller");
+  });
+
+  it("end when they arrive slower than the minimum, also after a fast start (SEC-6)", async () => {
+    const { bodies, raw } = await startRaw({ limits: { bodyRateGraceMs: 100 } });
+    for (const sent of [1, 60_000]) {
+      const { answer } = startMessage(raw, 100_000, sent);
+      expect(errorFacts(statusOf(await answer))).toMatchObject({ reason: "REQUEST_TIMEOUT" });
+    }
+    await eventually(() => bodies.used === 0);
+  });
+
+  it("a whole message holds nothing while its operation runs", async () => {
+    const { core, bodies, client } = await startDoor();
+    core.chat = (_, ctx) => untilAborted(ctx.signal);
+    const request = create(CreateChatCompletionRequestSchema, { params: { model: "m".repeat(10_000) } });
+    const running = client.unary("createChatCompletion", request, metadataOf(credential));
+    await core.opened();
+    await eventually(() => bodies.used === 0);
+    core.last.caller.abort.abort(new Error("the test is over"));
+    await running;
+  });
+});

@@ -7,6 +7,7 @@ import { createSystemClock } from "../../../../src/lib/clock.js";
 import { grpcDefinition } from "../../../../src/lib/grpc-definition.js";
 import { createRandomIds } from "../../../../src/lib/ids.js";
 import { createGrpcDoor, type GrpcDoorDeps } from "../../../../src/transports/grpc/grpc-door.js";
+import { BodyBudget, createUploadWatch } from "../../../../src/transports/http/body-limits.js";
 import { GrpcClient, metadataOf } from "../../../support/grpc-client.js";
 import { HandCore, handCredential } from "../../../support/hand-core.js";
 import { silentLog } from "../../../support/silent-log.js";
@@ -19,7 +20,15 @@ export async function startDoor({
   const core = new HandCore();
   const clock = createSystemClock();
   const limits = { ...defaultLimits, ...options.limits };
+  const bodies = new BodyBudget(limits);
+  const uploads = createUploadWatch({
+    bytesPerSecondMin: () => limits.bodyRateMin,
+    graceMs: () => limits.bodyRateGraceMs,
+    now: () => clock.monotonic(),
+  });
   const door = createGrpcDoor({
+    bodies,
+    uploads,
     core,
     services: [createInferenceService(core, limits), createCatalogService(core)],
     clock,
@@ -37,8 +46,9 @@ export async function startDoor({
   onTestFinished(async () => {
     client.close();
     await door.drain(0);
+    uploads.close();
   });
-  return { core, door, client, address, port };
+  return { core, door, client, address, port, bodies };
 }
 
 export const good = () => metadataOf({ authorization: handCredential });

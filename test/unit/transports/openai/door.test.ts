@@ -5,7 +5,7 @@ import { ServiceError } from "../../../../src/domain/call/service-error.js";
 import { UsageQuestions } from "../../../../src/domain/metering/usage-questions.js";
 import { createSystemClock } from "../../../../src/lib/clock.js";
 import { createRandomIds } from "../../../../src/lib/ids.js";
-import { createByteBudget, createUploadWatch } from "../../../../src/transports/http/body-limits.js";
+import { BodyBudget, createUploadWatch } from "../../../../src/transports/http/body-limits.js";
 import { createHttpListener, type HttpListener } from "../../../../src/transports/http/listener.js";
 import { createResponseWatch } from "../../../../src/transports/http/response-watch.js";
 import { RouteTable } from "../../../../src/transports/http/routes.js";
@@ -47,7 +47,7 @@ function createGate() {
 
 async function open(core: HandCore, changes: Partial<ServiceLimits> = {}, log: Logger = silentLog) {
   const limits = { ...defaultLimits, ...changes };
-  const bodies = createByteBudget(() => limits.bodiesBytesMax);
+  const bodies = new BodyBudget(limits);
   const watch = createResponseWatch({
     intervalMs: () => 10,
     stallMs: () => limits.stallMs,
