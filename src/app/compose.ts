@@ -222,7 +222,16 @@ async function composeDoors(
     { ...tools, core, services, usage, kept, ...webhooks, watch, bodies, uploads },
   );
   lifecycle.onClose("HTTP listener", () => http.close());
-  const grpc = createGrpcDoor({ ...tools, bodies, uploads, core, services, reflection: config.grpc.reflection, tls });
+  const grpc = createGrpcDoor({
+    ...tools,
+    connectionClock: createSystemClock(),
+    bodies,
+    uploads,
+    core,
+    services,
+    reflection: config.grpc.reflection,
+    tls,
+  });
   lifecycle.onClose("gRPC listener", () => grpc.drain(0));
 
   const currentState = () =>

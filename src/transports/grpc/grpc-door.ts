@@ -1,5 +1,6 @@
 import { Server, type ServerInterceptor, type ServerOptions } from "@grpc/grpc-js";
 import type { ServiceLimits } from "../../contract/limits.js";
+import type { Clock } from "../../domain/call/ports.js";
 import type { RpcService } from "../../domain/rpc/rpc-service.js";
 import type { TlsFiles } from "../../lib/tls-files.js";
 import { boundedDefinition } from "./bounded-definition.js";
@@ -15,6 +16,8 @@ export interface GrpcDoorDeps extends OpenInterceptorDeps {
   readonly limits: ServiceLimits;
   /** Whether clients may ask for the descriptors of the services. */
   readonly reflection: boolean;
+  /** For timers of connections, which are not those of requests. Default: the clock of requests. */
+  readonly connectionClock?: Clock;
   /** Null: plain text. */
   readonly tls: TlsFiles | null;
 }
@@ -53,7 +56,7 @@ export function createGrpcDoor(deps: GrpcDoorDeps): GrpcDoor {
     () => ({}),
     "unary",
   );
-  const listener = new GrpcListener(server, deps.tls, deps.clock);
+  const listener = new GrpcListener(server, deps.tls, deps.connectionClock ?? deps.clock);
 
   return {
     listen: (host, port) => listener.listen(host, port),

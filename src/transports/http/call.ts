@@ -131,13 +131,9 @@ export async function runCall<C extends Call>(
 /** What the transport knows of a caller beside its headers. */
 export type CallerFacts = Pick<Caller, "deadlineAtMs" | "abort" | "transport" | "address" | "browser" | "requestId">;
 
-/** Printable ASCII, as HDR-5 asks of what is logged. */
-const loggable = /^[\x20-\x7e]{1,512}$/;
-const retryCount = /^\d{1,3}$/;
-
 /**
- * The caller of a call, from its headers or its metadata. One function for all protocols, so that what a client may put
- * into the log is bounded alike everywhere.
+ * The caller of a call, from its headers or its gRPC metadata: one function for all protocols. The request log keeps
+ * only the values that have the right form.
  */
 export function callerFromHeaders(header: (name: string) => string | undefined, facts: CallerFacts): Caller {
   return {
@@ -148,14 +144,10 @@ export function callerFromHeaders(header: (name: string) => string | undefined, 
     address: facts.address,
     browser: facts.browser,
     requestId: facts.requestId,
-    clientRequestId: matching(loggable, header(headers.clientRequestId)),
-    retryCount: matching(retryCount, header(headers.stainlessRetryCount)),
+    clientRequestId: header(headers.clientRequestId),
+    retryCount: header(headers.stainlessRetryCount),
     traceparent: header(headers.traceparent),
   };
-}
-
-function matching(pattern: RegExp, value: string | undefined): string | undefined {
-  return value !== undefined && pattern.test(value) ? value : undefined;
 }
 
 /** A header of an HTTP/1.1 request as one text. Node joins repeated headers with a comma; its type allows lists. */
