@@ -2,6 +2,7 @@ import type { Logger } from "../domain/call/ports.js";
 import { ServiceError } from "../domain/call/service-error.js";
 import type { ModelStore, PullProgress, StoredModel } from "../domain/catalog/model-store.js";
 import { EngineError, type LoadProgress } from "../domain/engine/engine.js";
+import { defaultChatModels } from "../model-store/default-models.js";
 import type { LlamaOptions } from "./model-definitions.js";
 
 /** A model's file, as the embedded engine asks for it. */
@@ -9,7 +10,11 @@ export interface LocatedFile {
   readonly path: string;
   readonly kind: "chat" | "embedding";
   readonly trainedContext: number;
+  readonly answerTokens?: number;
 }
+
+/** Tokens of an answer of the demonstration model, which often does not find an end by itself. */
+const answerTokens = 512;
 
 /** Progress is told once per so much of a download. */
 const shareStep = 0.1;
@@ -52,8 +57,9 @@ function isWanted(kept: StoredModel, source: string | null, sha256: string | nul
   return source === null || kept.source === source;
 }
 
-function toFile({ path, kind, contextLength }: StoredModel): LocatedFile {
-  return { path, kind, trainedContext: contextLength };
+function toFile({ path, kind, contextLength, sha256 }: StoredModel): LocatedFile {
+  const isDemonstration = defaultChatModels.some((model) => model.isDemonstration && model.file.sha256 === sha256);
+  return { path, kind, trainedContext: contextLength, ...(isDemonstration ? { answerTokens } : {}) };
 }
 
 function shareOf({ receivedBytes, totalBytes }: PullProgress): number {

@@ -3,6 +3,7 @@ import { stat } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
+import { gpuSupport } from "../../engines/llama/llama-engine.js";
 import type { Variables } from "../config/expand.js";
 import type { Config } from "../config/schema.js";
 import { type Check, fail, ok } from "./check.js";
@@ -35,15 +36,21 @@ export async function engineCheck(
   const { module_dir: moduleDir } = engine;
   if (moduleDir === null) {
     const ownFolder = dirname(fileURLToPath(import.meta.url));
-    return loadCheck({ folder: ownFolder, gpu: "false", fix: "install again without --omit=optional" }, env, signal);
+    return loadCheck(
+      { folder: ownFolder, gpu: gpuOf(null), fix: "install again without --omit=optional" },
+      env,
+      signal,
+    );
   }
   const fix = "install node-llama-cpp there, or leave out engine.module_dir";
   if ((await stat(join(moduleDir, "node_modules", "node-llama-cpp")).catch(() => null)) === null) {
     return fail("engine", `there is no node-llama-cpp in ${moduleDir}`, fix);
   }
-  // A build that the operator installed is there for its GPU.
-  return loadCheck({ folder: moduleDir, gpu: '"auto"', fix }, env, signal);
+  return loadCheck({ folder: moduleDir, gpu: gpuOf(moduleDir), fix }, env, signal);
 }
+
+/** As the engine loads it, as source text. */
+const gpuOf = (moduleDir: string | null): string => JSON.stringify(gpuSupport(process, moduleDir));
 
 interface Build {
   /** Where it is looked for, as a module in that folder would find it. */

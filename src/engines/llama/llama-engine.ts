@@ -51,6 +51,17 @@ export function createLlamaEngine(deps: LlamaEngineDeps): Engine {
   };
 }
 
+/**
+ * The build of the binding to use. A binding that the operator installed beside ours is there for its GPU support; for
+ * Apple silicon there is none without Metal.
+ */
+export function gpuSupport(
+  { platform, arch }: Pick<NodeJS.Process, "platform" | "arch">,
+  moduleDir: string | null,
+): "auto" | false {
+  return moduleDir !== null || (platform === "darwin" && arch === "arm64") ? "auto" : false;
+}
+
 async function load(
   { clock, log, files, settings }: LlamaEngineDeps,
   startChild: StartChild,
@@ -71,6 +82,7 @@ async function load(
       slots: spec.slots,
       threads: threads ?? defaultThreads(),
       moduleDir,
+      gpu: gpuSupport(process, moduleDir),
     },
   );
   const facts = await supervisor.load((share) => onProgress({ stage: "loading", share }), signal);
@@ -82,6 +94,7 @@ async function load(
       fingerprint: facts.fingerprint,
       slots: spec.slots,
       longestTokenBytes: facts.longestTokenBytes,
+      answerTokens: file.answerTokens ?? null,
     },
   );
 }
@@ -95,6 +108,8 @@ export interface ModelFile {
   readonly trainedContext: number;
   /** Whether its vectors keep their meaning when they are cut to fewer dimensions; default false. */
   readonly shortenableEmbeddings?: boolean;
+  /** Tokens of an answer when the request sets no limit; default: as many as fit into the context. */
+  readonly answerTokens?: number;
 }
 
 /** The port to wherever files of models come from. */

@@ -31,6 +31,8 @@ export interface LlamaModelOptions {
   /** Calls that may run at once. */
   readonly slots: number;
   readonly longestTokenBytes: number;
+  /** Tokens of an answer when the request sets no limit; null: as many as fit into the context. */
+  readonly answerTokens: number | null;
 }
 
 /** A model that runs in a child process, which the supervisor keeps alive. */
@@ -41,15 +43,17 @@ export class LlamaModel implements LoadedModel {
   readonly #deps: CallDeps;
   readonly #slots: CallSlots;
   readonly #textLimits: TextLimits;
+  readonly #answerTokens: number | null;
   #producedTokens = 0;
   #isUnloaded = false;
 
-  constructor(deps: CallDeps, { id, caps, fingerprint, slots, longestTokenBytes }: LlamaModelOptions) {
+  constructor(deps: CallDeps, { id, caps, fingerprint, slots, longestTokenBytes, answerTokens }: LlamaModelOptions) {
     this.id = id;
     this.caps = caps;
     this.fingerprint = fingerprint;
     this.#deps = deps;
     this.#slots = new CallSlots(slots);
+    this.#answerTokens = answerTokens;
     this.#textLimits = { contextLength: caps.contextLength, longestTokenBytes };
   }
 
@@ -68,7 +72,7 @@ export class LlamaModel implements LoadedModel {
   /** Takes a slot, which is free again when the child has ended the call. Waits for one that an aborted call still holds. */
   generate(request: GenerateRequest, signal: StopSignal): AsyncIterableIterator<GenEvent> {
     if (!this.caps.completion) throw new EngineError("unsupported", `The model '${this.id}' makes embeddings only.`);
-    const childRequest = toChildGenerate(request);
+    const childRequest = toChildGenerate({ ...request, maxTokens: request.maxTokens ?? this.#answerTokens });
     this.#refuseAboveLength(childRequest.input, request.maxTokens);
     const stop = new LazyAbort();
     const follow = (): void => stop.abort(signal.reason);

@@ -97,6 +97,7 @@ const deeds = {
     deep.push(call);
   },
   pid: (call) => speak(call, String(process.pid)),
+  "max-tokens": (call, _, { maxTokens }) => speak(call, String(maxTokens)),
   env: (call) => speak(call, JSON.stringify(process.env)),
   refuse: (call) =>
     say({
@@ -137,7 +138,7 @@ function load(path) {
 
 function generate({ call, request }) {
   const [deed, count] = (request.input.type === "text" ? request.input.text : "say 3").split(" ");
-  deeds[deed](call, Number(count));
+  deeds[deed](call, Number(count), request);
 }
 
 process.on("message", (message) => {

@@ -26,6 +26,7 @@ export interface FakeLlamaOptions {
   /** How each life of the child loads its model; the last one goes on. */
   readonly loads?: readonly HowLoaded[];
   readonly kind?: "chat" | "embedding";
+  readonly answerTokens?: number;
   readonly settings?: Partial<LlamaSettings>;
   readonly environment?: Readonly<Record<string, string>>;
 }
@@ -52,11 +53,14 @@ export class FakeLlama {
   }
 
   async load(signal: AbortSignal = never): Promise<LoadedModel> {
-    const { kind = "chat", settings, environment = {} } = this.#options;
+    const { kind = "chat", settings, environment = {}, answerTokens } = this.#options;
+    const bound = answerTokens === undefined ? {} : { answerTokens };
     const engine = createLlamaEngine({
       clock: this.clock,
       log: this.#logger(),
-      files: { locate: async () => ({ path: this.#file, kind, trainedContext: 2048, shortenableEmbeddings: true }) },
+      files: {
+        locate: async () => ({ path: this.#file, kind, trainedContext: 2048, shortenableEmbeddings: true, ...bound }),
+      },
       settings: { stallMs: 30_000, circuitCrashes: 5, threads: 1, moduleDir: null, ...settings },
       environment,
       childEntry: fileURLToPath(new URL("./fake-child.mjs", import.meta.url)),

@@ -7,7 +7,10 @@ export interface HermesOptions {
   readonly nextCallId: () => string;
   /** Whether one answer may hold several calls, 16 at most. */
   readonly parallel: boolean;
-  /** Whether the answer is nothing but calls, which a grammar sees to. */
+  /**
+   * Whether the answer is nothing but calls, as the grammar demands. A call that repeats an earlier one then ends the
+   * answer and is left out: weak models go on with the same call up to the limit.
+   */
   readonly forced: boolean;
 }
 
@@ -24,6 +27,10 @@ export class HermesReader implements OutputReader {
   /** What came after a call, while it could be the closing marker; null: none is expected. */
   #tail: string | null = null;
   #made = 0;
+  /** JSON of the calls that were made. */
+  readonly #madeJson: string[] = [];
+  /** Parts of a call that so far equals an earlier one. */
+  #held: OutputPart[] = [];
   #fault: string | null = null;
   #done = false;
 
@@ -44,7 +51,7 @@ export class HermesReader implements OutputReader {
   end(cut: boolean): OutputEnd {
     const parts = this.#done ? [] : this.#flush(cut);
     if (cut && !this.#done) return { parts, reason: "length", fault: null };
-    if (this.#call?.announced) this.#fault ??= "a tool call ends before its arguments do";
+    if (!this.#done && this.#call?.announced) this.#fault ??= "a tool call ends before its arguments do";
     if (this.#options.forced && this.#made === 0) this.#fault ??= "the answer holds no tool call, but one is required";
     return { parts, reason: this.#made > 0 ? "tool_calls" : "stop", fault: this.#fault };
   }
@@ -63,7 +70,12 @@ export class HermesReader implements OutputReader {
 
   #pushCall(call: CallReader, text: string, parts: OutputPart[]): string {
     const { parts: read, end } = call.push(text, 0);
-    parts.push(...read);
+    this.#held.push(...read);
+    if (this.#repeats(call)) {
+      if (call.state === "made") this.#done = true;
+      return text.slice(end);
+    }
+    parts.push(...this.#held.splice(0));
     switch (call.state) {
       case "reading":
         break;
@@ -73,6 +85,7 @@ export class HermesReader implements OutputReader {
         break;
       case "made":
         this.#call = null;
+        this.#madeJson.push(call.raw.trim());
         this.#finishCall(call.fault());
         break;
       case "broken":
@@ -81,6 +94,13 @@ export class HermesReader implements OutputReader {
         break;
     }
     return text.slice(end);
+  }
+
+  /** Whether what was read of a call is the beginning, or all, of an earlier one. */
+  #repeats(call: CallReader): boolean {
+    if (!this.#options.forced || (call.state !== "reading" && call.state !== "made")) return false;
+    const json = call.raw.trim();
+    return this.#madeJson.some((made) => (call.state === "made" ? made === json : made.startsWith(json)));
   }
 
   #finishCall(fault: string | null): void {
@@ -110,7 +130,7 @@ export class HermesReader implements OutputReader {
   }
 
   #flushCall(call: CallReader, cut: boolean): readonly OutputPart[] {
-    const parts = cut ? call.cut() : [];
+    const parts = [...this.#held.splice(0), ...(cut ? call.cut() : [])];
     const isText = !call.announced && !this.#options.forced;
     return isText ? textParts("text", this.#opening + call.raw) : parts;
   }

@@ -37,6 +37,7 @@ export async function loadModel(spec: ChildModel, { turns, onProgress, onLog }: 
     const model = await openNativeModel({
       path: spec.path,
       moduleDir: spec.moduleDir,
+      gpu: spec.gpu,
       threads: spec.threads,
       onProgress(share) {
         if (share - told < progressStep) return;

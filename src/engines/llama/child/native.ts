@@ -21,6 +21,7 @@ import type {
 export interface OpenOptions {
   readonly path: string;
   readonly moduleDir: string | null;
+  readonly gpu: "auto" | false;
   readonly threads: number;
   /** Share of the file that is loaded, 0 to 1. */
   onProgress(share: number): void;
@@ -32,7 +33,7 @@ export async function openNativeModel(options: OpenOptions): Promise<NativeModel
   const binding = await importBinding(options.moduleDir);
   const llama = await binding.getLlama({
     build: "never",
-    gpu: gpuSupport(process, options.moduleDir),
+    gpu: options.gpu,
     skipDownload: true,
     maxThreads: options.threads,
     logLevel: binding.LlamaLogLevel.error,
@@ -41,17 +42,6 @@ export async function openNativeModel(options: OpenOptions): Promise<NativeModel
   });
   const model = await llama.loadModel({ modelPath: options.path, onLoadProgress: options.onProgress });
   return new LoadedNativeModel(binding, llama, model, await binding.getModuleVersion());
-}
-
-/**
- * The build of the binding to use. A binding that the operator installed beside ours is there for its GPU support; for
- * Apple silicon there is none without Metal.
- */
-export function gpuSupport(
-  { platform, arch }: Pick<NodeJS.Process, "platform" | "arch">,
-  moduleDir: string | null,
-): "auto" | false {
-  return moduleDir !== null || (platform === "darwin" && arch === "arm64") ? "auto" : false;
 }
 
 function importBinding(moduleDir: string | null): Promise<typeof Binding> {

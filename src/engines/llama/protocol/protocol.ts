@@ -21,6 +21,8 @@ export interface ChildModel {
   readonly threads: number;
   /** Folder whose `node_modules` holds node-llama-cpp; null: the one that this package depends on. */
   readonly moduleDir: string | null;
+  /** Whether that binding may use a GPU. */
+  readonly gpu: "auto" | false;
 }
 
 /** What the child found out about the model that it loaded. */

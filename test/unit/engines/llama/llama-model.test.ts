@@ -66,6 +66,17 @@ describe("LlamaModel", () => {
     });
   });
 
+  it("bounds an answer of a model that often finds no end, when the request sets no limit", async () => {
+    const model = await loadFake({ answerTokens: 512 });
+    const limitFor = async (maxTokens: number | null): Promise<string> =>
+      textOf((await outcome(model, "max-tokens", never, { maxTokens })).events);
+    expect(await limitFor(null)).toBe("512");
+    expect(await limitFor(2_000)).toBe("2000");
+    await fake.close();
+    const other = await loadFake();
+    expect(textOf((await outcome(other, "max-tokens", never, { maxTokens: null })).events)).toBe("null");
+  });
+
   it("counts tokens without a slot", async () => {
     const model = await loadFake();
     expect(await model.countTokens({ prompt: [1, 2, 3] }, never)).toBe(7);

@@ -52,7 +52,7 @@ export class EngineChild {
     await child.hear(({ type }) => type === "up");
     child.send({
       type: "load",
-      model: { id: "test-model", contextLength: 2048, slots: 2, threads: 1, moduleDir: null, ...model },
+      model: { id: "test-model", contextLength: 2048, slots: 2, threads: 1, moduleDir: null, gpu: false, ...model },
     });
     await child.hear(({ type }) => type === "loaded" || type === "load_failed");
     return child;

@@ -212,6 +212,17 @@ describe("HermesReader: calls the model may make", () => {
 });
 
 describe("HermesReader: calls the model must make", () => {
+  it("a call that repeats an earlier one ends a forced answer and is left out, however it is split (TOOL-5)", () => {
+    const to = (place: string) => call(`{"name": "a", "arguments": {"place": "${place}"}}`);
+    const { calls, reason, fault } = read(["Rome", "Rom", "Rome", "Oslo"].map(to).join("\n"), { forced: true });
+    expect(calls.map(({ args }) => args)).toEqual(['{"place": "Rome"}', '{"place": "Rom"}']);
+    expect({ reason, fault }).toEqual({ reason: "tool_calls", fault: null });
+    expect(read(`${to("Rome")}\n${to("Rome")}`).calls).toHaveLength(2);
+    const cut = read(`${to("Rome")}\n${to("Rome").slice(0, 50)}`, { forced: true, cut: true });
+    expect(cut).toMatchObject({ reason: "length", fault: null });
+    expect(cut.calls).toHaveLength(2);
+  });
+
   it("an answer that holds no call is a fault, unless it was cut (TOOL-5)", () => {
     expect(read("", { forced: true }).fault).toContain("required");
     expect(read('<tool_call>\n{"na', { forced: true }).fault).toContain("required");

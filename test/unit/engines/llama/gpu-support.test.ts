@@ -1,6 +1,6 @@
 import { readFileSync } from "node:fs";
 import { describe, expect, it } from "vitest";
-import { gpuSupport } from "../../../../../src/engines/llama/child/native.js";
+import { gpuSupport } from "../../../../src/engines/llama/llama-engine.js";
 
 const manifest = JSON.parse(readFileSync("node_modules/node-llama-cpp/package.json", "utf8"));
 const builds = Object.keys(manifest.optionalDependencies);
