@@ -8,8 +8,8 @@ const bucketMs = 5_000;
 const bucketCount = windowMs / bucketMs + 1;
 
 /**
- * Charges against one limit in the last 60 to 65 seconds, in buckets of 5 s: a charge expires with its bucket (state
- * RL-4). Amounts are integers of 0 or more; times are monotonic. 13 numbers, whatever is charged.
+ * Charges against one limit in the last 60 to 65 seconds (state RL-4), in buckets of 5 s: a charge expires with its
+ * bucket. Amounts are integers of 0 or more; times are monotonic. 13 numbers, whatever is charged.
  */
 export class SlidingWindow {
   /** By bucket number modulo their count. */
