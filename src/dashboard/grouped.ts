@@ -1,4 +1,4 @@
-/** Groups items by key, in order of first appearance. (`Map.groupBy` is newer than the browsers we support.) */
+/** Groups items by key in order of first appearance, like `Map.groupBy`, which Node 20 lacks. */
 export function grouped<T, K>(items: readonly T[], keyOf: (item: T) => K): ReadonlyMap<K, readonly T[]> {
   const groups = new Map<K, T[]>();
   for (const item of items) {

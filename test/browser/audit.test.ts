@@ -20,7 +20,7 @@ function visitAudit(): Promise<Visit> {
 /** A signed-out page shows the sign-in form. */
 const isSignedOut = ({ page }: Visit) => page.getByRole("button", { name: "Sign in" }).waitFor();
 
-/** A store may be slow. */
+/** Allows for a slow store. */
 const eventuallyRead = { timeout: 20_000 };
 
 const focusedText = (page: Page) => page.evaluate(() => document.activeElement?.textContent);

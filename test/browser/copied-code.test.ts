@@ -33,7 +33,7 @@ async function copy(language: CopiedLanguage): Promise<string> {
   return page.evaluate(() => navigator.clipboard.readText());
 }
 
-/** The texts of a streamed answer, however the program prints its events. */
+/** The concatenated text of a streamed answer in any output format. */
 const joined = (printed: string): string =>
   [...printed.matchAll(/"(?:content|text|delta)":\s*("(?:[^"\\]|\\.)*")/g)]
     .map(([, json = '""']) => JSON.parse(json))

@@ -13,10 +13,10 @@ const made = { name: "made by a foreign page", scope: "SCOPE_READ_WRITE" };
 let dashboard: DashboardRun;
 let foreign: Server;
 let visit: Visit;
-/** A page of a server of somebody else. */
+/** A page of another server. */
 let attacker: Page;
 
-/** Everything that a foreign page could have changed leaves a record, or a key. */
+/** Every change that another site could make leaves an audit record or a key. */
 async function kept(): Promise<object> {
   const { audit, keys: store } = dashboard.service.service.parts.state;
   const { records } = await audit.list({ limit: 100, after: null });
@@ -29,7 +29,7 @@ const portOf = (server: Server): number => (server.address() as AddressInfo).por
 
 async function attack(page: Page, shape: Shape, aim: Aim): Promise<void> {
   await page.evaluate(shape.act, { ...aim, detail: shape.detail });
-  // What a page sends without waiting for it arrives by now.
+  // Requests sent without waiting for an answer have arrived by now.
   await page.waitForTimeout(20);
 }
 
@@ -60,7 +60,7 @@ describe.skipIf(!hasChromium)("cross-site requests while the administrator is si
 
   describe.each([
     { who: "another site", host: "evil.example" },
-    // Cookies know no ports, so the browser sends ours along.
+    // Cookies ignore ports, so the browser sends ours along.
     { who: "another port of this host", host: "127.0.0.1" },
   ])("of $who", ({ host }) => {
     beforeAll(async () => {

@@ -8,7 +8,7 @@ import { startDashboardOn, storesByTier } from "../support/browser/stores.js";
 import { visitPage } from "../support/browser/visit-page.js";
 import { type Receiver, startReceiver } from "../support/receivers/receiver.js";
 
-/** Longer than the page needs to notice, which looks every 2 s. */
+/** Longer than the page's refresh interval of 2 s. */
 const slowAnswerMs = 2_500;
 
 let dashboard: DashboardRun;
@@ -39,7 +39,7 @@ async function addEndpoint(key = dashboard.service.key): Promise<string> {
   return ((await response.json()) as { id: string }).id;
 }
 
-/** A key of the account, and an endpoint that gets its events. */
+/** Creates a key of the account and an endpoint for its events. */
 async function startAccount(account: string): Promise<{ readonly key: string; readonly endpointId: string }> {
   const { apiKeys } = dashboard.service.service.parts;
   const { secret: key } = await apiKeys.create({ name: account, scope: "read_write", account });

@@ -47,7 +47,7 @@ async function open({ page: name, title }: PageWalk): Promise<Page> {
   return page;
 }
 
-/** Runs in the page: what has to be moved sideways to be read, in pixels. */
+/** Runs in the page: elements that scroll sideways, with the overflow in pixels. */
 function tooWide(): string[] {
   const parts = [document.documentElement, ...document.querySelectorAll("main *")].filter(
     ({ scrollWidth, clientWidth, tagName }) => clientWidth > 0 && scrollWidth > clientWidth && tagName !== "INPUT",

@@ -5,17 +5,17 @@ import { type DashboardRun, startDashboard, type Visit } from "../support/browse
 import { hostileTexts } from "../support/browser/hostile-texts.js";
 import { startReceiver } from "../support/receivers/receiver.js";
 
-/** As long as the name of a key may be. */
+/** Maximum length of a key's name. */
 const nameCharsMax = 128;
 
 const names = hostileTexts.map((text) => text.slice(0, nameCharsMax));
-/** As many as one answer of the playground has room for. */
+/** As many as fit into one answer of the playground. */
 const messageTexts = 50;
 
 let dashboard: DashboardRun;
 let visit: Visit;
 
-/** All text of the page, and of the pages of its list that follow. */
+/** All text of the page and of the further pages of its list. */
 async function readThrough(): Promise<string> {
   const { page } = visit;
   let text = "";

@@ -12,15 +12,15 @@ import { visitPage } from "../support/browser/visit-page.js";
 
 const pageSize = 50;
 
-/** A store may be slow. */
+/** Allows for a slow store. */
 const eventuallyRead = { timeout: 20_000 };
 
 let dashboard: DashboardRun;
 let visit: Visit;
 
-/** The row of the table, or the open window. */
+/** A row of the table. */
 const row = (text: string) => visit.page.getByRole("row").filter({ hasText: text });
-/** What the address says of the list. */
+/** A parameter of the URL. */
 const queried = (name: string) => new URL(visit.page.url()).searchParams.get(name);
 const dialog = () => visit.page.getByRole("dialog");
 const shownSecret = () => dialog().locator("code.value").innerText();
@@ -71,7 +71,7 @@ describe.skipIf(!hasChromium).each(storesByTier)("API keys page, state in %s", (
     expect(await accessibilityFaults(page)).toEqual([]);
     await dialog().getByRole("button", { name: "Revoke" }).click();
     await row("checkout").getByText("Revoked").waitFor();
-    // The button that had the focus is gone: the keyboard goes on in the page, not at its top.
+    // The focused button is gone: the focus moves to the content, not to the top of the page.
     await expect.poll(() => page.evaluate(() => document.activeElement?.id)).toBe("content");
     expect(await statusWith(secret)).toBe(401);
   });

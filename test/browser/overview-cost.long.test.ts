@@ -9,10 +9,10 @@ import { hasChromium, openChromium } from "../support/browser/chromium.js";
 import { type ReadyLine, type ServeProcess, spawnServe } from "../support/service-process.js";
 
 const password = "correct horse battery";
-/** How long is measured; a start's own work is over by then. */
+/** Measured after the start's own work is done. */
 const windowMs = 30_000;
 const settleMs = 3_000;
-/** Of one core. Two in a hundred are promised; a machine that is shared with other tests is allowed five times as much. */
+/** Share of one core. */
 const shareMax = 0.02;
 
 let folder: string;
@@ -36,7 +36,7 @@ describe.skipIf(!hasChromium)("an open overview page", () => {
     await rm(folder, { recursive: true, force: true });
   });
 
-  /** Share of a core that the service's process takes. */
+  /** Share of a core that the service's process uses. */
   async function measuredShare(): Promise<number> {
     const { pid = 0 } = serve.child;
     await delay(settleMs);

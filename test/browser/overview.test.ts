@@ -17,7 +17,7 @@ const models = [
   { id: "faulty", engine: "scripted", scripted: { fail: { code: "internal_error" } } },
 ];
 
-/** As a browser does whose window is covered or whose tab is left. */
+/** Simulates a tab in the background. */
 function setHidden(page: Visit["page"], isHidden: boolean): Promise<void> {
   return page.evaluate((hidden) => {
     Object.defineProperty(document, "hidden", { configurable: true, value: hidden });
@@ -89,13 +89,13 @@ describe.skipIf(!hasChromium)("overview page", () => {
     await page.reload();
     await state.getByText(/Disconnected The service is stopping\./).waitFor();
     expect(await accessibilityFaults(page)).toEqual([]);
-    // Unanswered, an attempt that the page makes by itself leaves the button there; one that was asked for does not.
+    // While unanswered, an automatic attempt keeps the button visible; a requested one hides it.
     const held: Route[] = [];
     answer = async (route) => void held.push(route);
     await page.getByRole("button", { name: "Reconnect now" }).click();
     await state.getByText("Connecting", { exact: true }).waitFor();
     await page.unroute("**/WatchOverview");
-    // Those that the page has given up cannot go on.
+    // Requests that the page aborted cannot continue.
     await Promise.allSettled(held.map((route) => route.continue()));
     await state.getByText("Live", { exact: true }).waitFor();
 

@@ -5,7 +5,7 @@ import { assistant } from "../support/browser/company-data.js";
 import type { Visit } from "../support/browser/dashboard.js";
 import { takePagePictures } from "../support/browser/pictures.js";
 
-/** How long the overview has watched before its picture is taken; it looks every 2 s. */
+/** How long the overview collects data before its screenshot. */
 const watchedMs = 300_000;
 
 let company: Company;
@@ -17,7 +17,7 @@ async function show(page: string, title: string): Promise<void> {
   await expect.poll(() => visit.page.getByText("Loading…").count()).toBe(0);
 }
 
-// For people to look at; those that the documents show were chosen among them. Needs Debian's Chromium.
+// For review; the documentation shows some of them. Needs Debian's Chromium.
 describe.skipIf(!hasChromium)("screenshots of every page", () => {
   beforeAll(async () => {
     company = await startCompany();

@@ -162,7 +162,7 @@ describe.skipIf(!hasChromium).each(storesByTier)("playground page, state in %s",
       await page.getByLabel("Language").selectOption(language);
       expect(await page.locator("pre").innerText()).toContain("Second");
     }
-    // The listener that gRPC really has, not the usual port.
+    // The actual port of the gRPC listener, not the default.
     expect(await page.locator("pre").innerText()).toContain(`http://${dashboard.service.grpc}/unified.inference.v1.`);
     expect(await accessibilityFaults(page)).toEqual([]);
     await takePictures(page, "playground-code");

@@ -13,15 +13,15 @@ import { makeCertificates } from "../support/redis/certificates.js";
 import { byTier } from "../support/tier.js";
 
 const password = "correct horse battery";
-/** What the first page may weigh, compressed. */
+/** Limit of compressed script on the first page. */
 const scriptBytesMax = 60 * 1024;
 
-/** Beside other work of the machine it cannot be told what took the time. */
+/** Generous, because other tests run at the same time. */
 const firstPaintMaxMs = byTier({ ci: 5_000, long: 1_000 });
 
 let dashboard: DashboardRun;
 
-/** A window that knows the service by a proxy which takes off TLS and the path. */
+/** A window that reaches the service through a proxy that terminates TLS and strips the path prefix. */
 async function visitThroughProxy(run: DashboardRun, prefix: string): Promise<Visit & { readonly at: string }> {
   const authority = makeAuthority();
   const { at, close } = await startPrefixProxy(run.service.http, prefix, authority.issue(["127.0.0.1"]));
@@ -34,14 +34,14 @@ async function visitThroughProxy(run: DashboardRun, prefix: string): Promise<Vis
   return { ...visit, at };
 }
 
-/** What a page of that origin is answered that makes a change with the session of this window. */
+/** Status of a change requested with this window's session from a page of the given origin. */
 async function statusFrom({ page, at }: Visit & { readonly at: string }, origin: string): Promise<number> {
   const url = `${at}/unified.admin.v1.ApiKeyService/CreateApiKey`;
   const data = { name: "from a page", scope: "SCOPE_READ" };
   return (await page.context().request.post(url, { data, headers: { origin } })).status();
 }
 
-/** The first paint of the page and the first with content, each with its milliseconds since the navigation began. */
+/** First paint and first contentful paint in milliseconds since the start of navigation. */
 function firstPaints(page: Page): Promise<readonly (readonly [name: string, ms: number])[]> {
   return page.evaluate(() =>
     ["first-paint", "first-contentful-paint"].map((name) => {
@@ -171,7 +171,7 @@ describe.skipIf(!hasChromium)("dashboard files in browsers", () => {
         try {
           attempt();
         } catch {
-          // Trusted types throw.
+          // Trusted types throws.
         }
       }
       return fetch("https://evil.example/").catch(() => {});

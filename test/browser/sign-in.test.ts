@@ -8,7 +8,7 @@ import { startDashboardOn, storesByTier } from "../support/browser/stores.js";
 
 const password = "correct horse battery";
 
-/** What a service answers that cannot reach its store. */
+/** The answer of a service whose store is unavailable. */
 const away = { code: "unavailable", message: "The store does not answer." };
 
 let dashboard: DashboardRun;

@@ -12,7 +12,7 @@ import { eventually } from "../support/eventually.js";
 
 const formula = '=HYPERLINK("http://x.test","a")';
 
-/** A store may be slow. */
+/** Allows for a slow store. */
 const eventuallyRead = { timeout: 20_000 };
 
 let dashboard: DashboardRun;
@@ -38,7 +38,7 @@ describe.skipIf(!hasChromium).each(storesByTier)("usage page, state in %s", (sto
     formulaKey = (await apiKeys.create({ name: formula, scope: "read_write" })).secret;
     await ask(dashboard.service, "test-chat");
     await ask(dashboard.service, "test-chat", formulaKey);
-    // A store that was slow has the ends of both requests a moment later.
+    // A slow store records both requests a moment later.
     await eventually(async () => (await status.read()).state?.spooled === 0n, "both requests are counted", 20_000);
   });
   afterAll(() => dashboard?.close());

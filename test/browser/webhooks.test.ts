@@ -29,7 +29,7 @@ async function addEndpoint(): Promise<string> {
   return shownSecret();
 }
 
-/** An attribute names the endpoint beside the verb. */
+/** The accessible name contains verb and endpoint. */
 const act = (verb: string) =>
   card()
     .getByRole("button", { name: `${verb}: ${receiver.url}` })

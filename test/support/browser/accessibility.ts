@@ -3,7 +3,7 @@ import type { AxeResults } from "axe-core";
 import type { Page } from "playwright-core";
 
 const axeSource = readFileSync("node_modules/axe-core/axe.min.js", "utf8");
-/** Of the other scheme only the colours differ. */
+/** In the other colour scheme only colour contrast can differ. */
 const schemes = [
   { colorScheme: "light", rules: null },
   { colorScheme: "dark", rules: ["color-contrast"] },
@@ -13,13 +13,10 @@ interface Axe {
   readonly axe: { run(within: ParentNode, options: object): Promise<AxeResults> };
 }
 
-/**
- * Violations of what axe calls serious or critical on the page as it is now, or in its open window, in both colour schemes;
- * empty: none.
- */
+/** Serious and critical axe violations on the current page or in its open dialog, in both colour schemes. */
 export async function accessibilityFaults(page: Page): Promise<readonly string[]> {
   const faults: string[] = [];
-  // Evaluated by the browser's own debugger, which no content security policy binds.
+  // Evaluated through the debugger, which bypasses the content security policy.
   await page.evaluate(axeSource);
   for (const { colorScheme, rules } of schemes) {
     await page.emulateMedia({ colorScheme, reducedMotion: "reduce" });

@@ -1,6 +1,6 @@
 import type { RunningService } from "../start-service.js";
 
-/** Has a chat request answered as a program would, with the service's own key or another. */
+/** Sends a chat request with the service's own key or another one. */
 export async function ask(service: RunningService, model: string, key: string = service.key): Promise<number> {
   const response = await fetch(`${service.api}/chat/completions`, {
     method: "POST",

@@ -3,11 +3,11 @@ import { type Browser, chromium } from "playwright-core";
 
 const program = "/usr/bin/chromium";
 
-/** Whether there is the browser that these tests need: Debian's package chromium. */
+/** Whether Debian's package chromium is installed. */
 export const hasChromium = spawnSync(program, ["--version"], { stdio: "ignore" }).status === 0;
 
-/** `args`: further arguments of its command line. The caller closes it. */
+/** Starts Chromium with additional command line arguments. The caller closes it. */
 export function openChromium(args: readonly string[] = []): Promise<Browser> {
-  // Tests often run as root, for whom the sandbox does not start; and /dev/shm is small in containers.
+  // The sandbox does not start as root, and /dev/shm is small in containers.
   return chromium.launch({ executablePath: program, args: ["--no-sandbox", "--disable-dev-shm-usage", ...args] });
 }

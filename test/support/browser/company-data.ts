@@ -1,11 +1,11 @@
-/** What a company might have after a week of use: for pictures that people understand, and pages with every part shown. */
+/** Sample data of a company after a week of use, for screenshots and for pages with every part shown. */
 
 const nanoPerMillion = (dollars: number): number => dollars * 1_000;
 
 const answer =
-  "A reverse proxy stands in front of one or more servers and answers in their name. It ends TLS, spreads requests over " +
-  "the servers that are well, and keeps slow clients away from them. Because every request passes it, it is also a good " +
-  "place for logs, limits and caches. ";
+  "A reverse proxy accepts requests on behalf of one or more servers. It terminates TLS, balances load across healthy " +
+  "servers, and shields them from slow clients. Because every request passes through it, it is also the place for " +
+  "logging, rate limits and caching. ";
 
 /** Scripted, so that they answer at once on any machine. Prices are nano-dollars per token. */
 export const companyModels = [

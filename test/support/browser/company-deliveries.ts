@@ -7,18 +7,18 @@ import { assistant, summarizer } from "./company-data.js";
 
 const minuteMs = 60_000;
 
-/** Between the attempts, as the specification has them. */
+/** Retry delays of the specification. */
 const delaysMs = [0.5, 2, 10, 30, 120].map((minutes) => minutes * minuteMs);
 
 interface Story {
   readonly minutesAgo: number;
-  /** What the receiver answered to each attempt; null: nothing in time. */
+  /** The receiver's status for each attempt; null for a timeout. */
   readonly answers: readonly (number | null)[];
-  /** The request failed, so both endpoints hear of it. */
+  /** The request failed, so both endpoints get an event. */
   readonly isFailure?: boolean;
 }
 
-/** One after the other, for the clock does not go back. */
+/** In order, because the clock must not go back. */
 const stories: readonly Story[] = [
   { minutesAgo: 415, answers: [500, 500, 500, 500, 500, 500], isFailure: true },
   { minutesAgo: 230, answers: [503, null, 204] },
@@ -29,7 +29,7 @@ const stories: readonly Story[] = [
   { minutesAgo: 8, answers: [503, 503, 503] },
 ];
 
-/** Deliveries as the dispatcher would write them down. `timeIs`: sets the clock back to so many milliseconds ago. */
+/** Writes deliveries as the dispatcher would. `timeIs` sets the clock to that many milliseconds ago. */
 export async function makeDeliveries(state: State, timeIs: (agoMs: number) => void): Promise<void> {
   for (const [index, story] of stories.entries()) {
     let agoMs = story.minutesAgo * minuteMs;

@@ -24,18 +24,18 @@ const minuteMs = 60_000;
 const hourMs = 60 * minuteMs;
 const dayMs = 24 * hourMs;
 
-/** What the browser of the administrator calls itself. */
+/** User agent of the administrator's browser. */
 export const companyBrowser = "Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0";
 
 const companyTablet =
   "Mozilla/5.0 (iPad; CPU OS 18_6 like Mac OS X) AppleWebKit/605.1.15 (KHTML, like Gecko) Version/18.6 Safari/604.1";
 
 export interface Company extends DashboardRun {
-  /** Keeps the service busy as a working day does, until the returned function is called and its last answers are there. */
+  /** Sends typical traffic until the returned function is called; resolves after the last answers. */
   startTraffic(): () => Promise<void>;
 }
 
-/** A service with some weeks behind it, and deliveries in every state that stays: it sends none itself. */
+/** Starts a service with weeks of history and deliveries in every final state. It sends no deliveries itself. */
 export async function startCompany(): Promise<Company> {
   vi.useFakeTimers({ toFake: ["Date"] });
   try {
@@ -49,7 +49,7 @@ export async function startCompany(): Promise<Company> {
       },
     });
     const keys = await live(run);
-    // Of an account without endpoints: what is asked now makes no delivery more.
+    // A key of an account without endpoints, so that its requests create no deliveries.
     const { secret } = keyNamed(keys, "Data team notebook");
     return { ...run, startTraffic: () => startTraffic(new ServiceClient(run.service.http, secret)) };
   } finally {
@@ -57,12 +57,12 @@ export async function startCompany(): Promise<Company> {
   }
 }
 
-/** Sets the wall clock back to so long before now. The service runs in this process and keeps no other; it never goes back. */
+/** Sets the wall clock, which the service in this process uses, to the given time before now. It never goes back. */
 function timeIs(agoMs: number): void {
   vi.setSystemTime(vi.getRealSystemTime() - agoMs);
 }
 
-/** What happened, in its order. */
+/** Replays the history in order. */
 async function live(run: DashboardRun): Promise<readonly MadeKey[]> {
   const { http, adminToken, key, service } = run.service;
   const admin = new ServiceClient(http, adminToken);
@@ -135,23 +135,23 @@ async function makeKey(admin: ServiceClient, message: { readonly name: string })
 
 const revoke = (admin: ServiceClient, { id }: MadeKey) => must(admin, "admin.v1.ApiKeyService/RevokeApiKey", { id });
 
-/** Those that every service of a test has. */
+/** Renames the keys that every test service has. */
 async function renameFirstKeys({ service }: DashboardRun): Promise<void> {
   const { apiKeys } = service.service.parts;
   const { records } = await apiKeys.list({ account: null, pageSize: 0, pageToken: "" });
   for (const [index, { id }] of records.entries()) await apiKeys.update(id, { name: firstKeyNames[index] ?? "" });
 }
 
-/** A model of the embedded engine, whose file is kept. */
+/** Imports a model of the embedded engine. */
 async function keepModel({ service }: DashboardRun, admin: ServiceClient): Promise<void> {
   const path = join(service.dataDir, `${keptModel}.gguf`);
-  await writeScriptedGguf(path, { text: "A proxy answers in the name of others.", contextLength: 4_096 });
+  await writeScriptedGguf(path, { text: "A proxy answers on behalf of other servers.", contextLength: 4_096 });
   await must(admin, "admin.v1.ModelAdminService/ImportModel", { path, id: keptModel });
   await rm(path);
   await must(admin, "admin.v1.ModelAdminService/LoadModel", { id: keptModel });
 }
 
-/** Straight into the ledger, which alone can be told of days that are past. */
+/** Writes directly into the ledger, because past days cannot be created otherwise. */
 async function useForDays({ service }: DashboardRun, keys: readonly MadeKey[]): Promise<void> {
   const { ledger } = service.service.parts.state;
   const nowMs = vi.getRealSystemTime();

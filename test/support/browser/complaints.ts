@@ -1,25 +1,25 @@
 import type { BrowserContext, Page } from "playwright-core";
 
-/** What a page does that no page of ours may do. All lists are empty when nothing is wrong. */
+/** Violations by the pages of a browser context. All lists are empty if there are none. */
 export interface Complaints {
-  /** Reports of the content security policy: the directive and what it stopped. */
+  /** Content security policy reports: the directive and what it blocked. */
   readonly policy: string[];
-  /** Errors on the console, and errors that nobody caught. */
+  /** Console errors and uncaught exceptions. */
   readonly errors: string[];
-  /** Requests to any other server. */
+  /** Requests to other servers. */
   readonly foreign: string[];
-  /** `alert` and the like. */
+  /** `alert` and other dialogs. */
   readonly dialogs: string[];
 }
 
-/** Nothing is wrong. */
+/** No violations. */
 export const noComplaints: Complaints = { policy: [], errors: [], foreign: [], dialogs: [] };
 
-/** A status that is an error is an answer like others: whether a page copes with it is not seen on the console. */
+/** Console messages about error statuses are expected: tests check how pages handle them. */
 const answered = /^Failed to load resource: the server responded with a status of/;
 const reported = "__policyReport";
 
-/** Listens to all pages of the context, from before their first script on. `origin`: the service's own. */
+/** Collects violations of all pages of the context, from their first script on. `origin` is the service's own. */
 export async function collectComplaints(context: BrowserContext, origin: string): Promise<Complaints> {
   const complaints: Complaints = { policy: [], errors: [], foreign: [], dialogs: [] };
   await context.exposeFunction(reported, (report: string) => complaints.policy.push(report));

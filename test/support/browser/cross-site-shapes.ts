@@ -1,29 +1,29 @@
 /**
- * Ways in which a foreign page makes a browser send something to a server that somebody is signed in to. `act` runs inside
- * that page, so it names nothing from outside its own body.
+ * Ways in which another site can make a browser send requests to a server with a session. `act` runs inside that page, so it
+ * uses nothing from outside its own body.
  */
 
 export interface Aim {
-  /** Address of the RPC or the route that would change something. */
+  /** URL of an RPC or route that changes state. */
   readonly url: string;
-  /** JSON that it takes. */
+  /** Its JSON body. */
   readonly body: string;
 }
 
 export interface Shape {
   readonly act: (task: Aim & { readonly detail: string }) => Promise<void> | void;
-  /** What tells it from others with the same act. */
+  /** Distinguishes shapes with the same act. */
   readonly detail: string;
 }
 
-/** A form of this encoding, which opens its answer in a frame, so that the page stays. */
+/** A form with this encoding that targets a frame, so that the page stays. */
 function submitForm({ url, body, detail }: Aim & { readonly detail: string }): Promise<void> {
   const frame = document.createElement("iframe");
   frame.name = `answer-${Math.random()}`;
   const form = document.createElement("form");
   Object.assign(form, { method: "post", action: url, enctype: detail, target: frame.name });
   const field = document.createElement("input");
-  // As text/plain this is the JSON with one more member.
+  // As text/plain, this is the JSON with one extra member.
   field.name = `${body.slice(0, -1)},"ignored":"`;
   field.value = '"}';
   form.append(field);
@@ -35,7 +35,7 @@ function submitForm({ url, body, detail }: Aim & { readonly detail: string }): P
   });
 }
 
-/** An element that loads an address by itself; the detail is its tag and the property with the address. */
+/** An element that loads a URL; the detail is its tag and the URL property. */
 function loadElement({ url, body, detail }: Aim & { readonly detail: string }): Promise<void> {
   const [tag = "", property = ""] = detail.split(" ");
   const element = document.createElement(tag);
@@ -49,7 +49,7 @@ function loadElement({ url, body, detail }: Aim & { readonly detail: string }): 
   });
 }
 
-/** A request by script; a refusal of the browser is the expected end. */
+/** A request by script, which the browser is expected to block. */
 async function fetchWith({ url, body, detail }: Aim & { readonly detail: string }): Promise<void> {
   const init = JSON.parse(detail) as RequestInit;
   const sent = init.method === "GET" ? {} : { body };

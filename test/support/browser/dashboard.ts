@@ -4,37 +4,37 @@ import { type RunningService, type StartOptions, startService } from "../start-s
 import { openChromium } from "./chromium.js";
 import { type Complaints, collectComplaints } from "./complaints.js";
 
-/** One browser window of a test. */
+/** A browser window of a test. */
 export interface Visit {
   readonly page: Page;
-  /** Of this window only. */
+  /** Violations in this window. */
   readonly complaints: Complaints;
-  /** Shows a page of the dashboard: `keys`, `usage?by=day`; empty: the first. Resolves when it is loaded. */
+  /** Opens a page of the dashboard: `keys`, `usage?by=day`; empty for the overview. Resolves when it is loaded. */
   go(page: string): Promise<void>;
   close(): Promise<void>;
 }
 
 export interface VisitOptions extends BrowserContextOptions {
-  /** Where the browser finds the service: the address of a proxy, with a path or without. Default: its own. */
+  /** URL of a proxy in front of the service, with or without a path. Default: the service's own URL. */
   readonly at?: string;
 }
 
 export interface DashboardRun {
   readonly service: RunningService;
   readonly browser: Browser;
-  /** A window of a browser that has never been here. */
+  /** A new window without a session. */
   visit(options?: VisitOptions): Promise<Visit>;
-  /** A window of the administrator, who is signed in. */
+  /** A new window with a session of the administrator. */
   visitSignedIn(options?: VisitOptions): Promise<Visit>;
   close(): Promise<void>;
 }
 
 export interface DashboardOptions extends StartOptions {
-  /** Arguments of the browser. */
+  /** Command line arguments of the browser. */
   readonly browserArgs?: readonly string[];
 }
 
-/** A service with the dashboard as it was built last, and a browser. Rejects when there is no build. */
+/** Starts a service with the last build of the dashboard, and a browser. Rejects if there is no build. */
 export async function startDashboard({ browserArgs = [], ...options }: DashboardOptions = {}): Promise<DashboardRun> {
   if (!existsSync("dist/dashboard/index.html")) throw new Error("the dashboard is not built: npm run build");
   const service = await startService(options);
@@ -71,7 +71,7 @@ export async function startDashboard({ browserArgs = [], ...options }: Dashboard
     browser,
     visit: (settings) => visit(settings),
     async visitSignedIn(settings) {
-      // A sign-in hashes a password, which takes long on purpose; tests of the sign-in itself use the page.
+      // Skips the password hash, which is slow on purpose; tests of the sign-in itself use the page.
       const from = { address: "127.0.0.1", userAgent: settings?.userAgent ?? "test" };
       const { token } = await service.service.parts.sessions.begin("admin", from);
       return visit(settings, token);

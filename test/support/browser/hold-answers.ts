@@ -1,11 +1,11 @@
 import type { Page } from "playwright-core";
 
 export interface HeldAnswers {
-  /** Lets them through, and all that follow. */
+  /** Releases the held answers and all later ones. */
   release(): void;
 }
 
-/** Lets the service do what the page asks of these addresses, and keeps its answers from the page. */
+/** Lets the service handle the requests to these URLs, and holds its answers back. */
 export async function holdAnswers(page: Page, addresses: string): Promise<HeldAnswers> {
   let release: () => void = () => {};
   const released = new Promise<void>((resolve) => {

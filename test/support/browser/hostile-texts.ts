@@ -1,7 +1,7 @@
-/** Sets `window.__ran`, and opens a dialog for good measure. */
+/** Sets `window.__ran` and opens an alert. */
 const script = "window.__ran=1;alert(1)";
 
-/** Each runs the script as soon as a browser reads it as markup. */
+/** Each runs the script when a browser parses it as markup. */
 const vectors: readonly string[] = [
   `<script>${script}</script>`,
   `<img src=x onerror="${script}">`,
@@ -20,7 +20,7 @@ const vectors: readonly string[] = [
   `<base href="//evil.example/"><form><button formaction="javascript:${script}">x</button></form>`,
 ];
 
-/** What stands before a vector, to end what it may have been written into. */
+/** Prefixes that close the context into which a text may be written. */
 const escapes: readonly string[] = [
   "",
   '">',
@@ -34,7 +34,7 @@ const escapes: readonly string[] = [
   "{{x}}",
 ];
 
-/** 150 texts that must stay texts, each with a number to find it by. */
+/** 150 texts that must stay text, each with a number to find it by. */
 export const hostileTexts: readonly string[] = escapes
   .flatMap((before) => vectors.map((vector) => before + vector))
   .map((text, i) => `${i}:${text}`);

@@ -3,8 +3,8 @@ import type { Page } from "playwright-core";
 const stepsMax = 500;
 
 /**
- * What is wrong for those who have no mouse on the page as it is now: what can be clicked or filled in and is not reached
- * by the tabulator, what does not show that it has the focus, and what lies outside of an open window. Empty: nothing.
+ * Keyboard problems on the current page: controls that Tab does not reach, that show no focus, or that are reached outside
+ * of an open dialog. Empty if there are none.
  */
 export async function keyboardFaults(page: Page): Promise<readonly string[]> {
   await page.evaluate(() => {
@@ -17,7 +17,7 @@ export async function keyboardFaults(page: Page): Promise<readonly string[]> {
   return page.evaluate(faultsOfMarks);
 }
 
-/** Runs in the page. True when the way begins anew: one control may be several stops, but is left only once. */
+/** Runs in the page. True when the tab order starts again: one control may have several stops, but is left only once. */
 function markFocused(): boolean {
   const holder = window as unknown as { marks?: Map<Element, boolean>; lastMark?: Element };
   const marks = holder.marks ?? new Map<Element, boolean>();
@@ -32,7 +32,7 @@ function markFocused(): boolean {
   return isAgain;
 }
 
-/** Runs in the page. Of radio buttons one is a stop and the arrows lead on; under a window nothing can be reached. */
+/** Runs in the page. A radio group is one tab stop; below a dialog nothing is reachable. */
 function faultsOfMarks(): string[] {
   const holder = window as unknown as { marks?: Map<Element, boolean>; lastMark?: Element };
   const { marks = new Map<Element, boolean>() } = holder;

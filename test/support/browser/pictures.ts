@@ -2,19 +2,19 @@ import type { Page } from "playwright-core";
 import { byTier } from "../tier.js";
 
 const folder = "test-results/pictures";
-/** Of a long list the first rows say it all. */
+/** The first rows of a long list are enough. */
 const sizes = [
   { width: 1280, height: 800, heightMax: 800 },
   { width: 360, height: 740, heightMax: 1_200 },
 ] as const;
 const schemes = ["light", "dark"] as const;
 
-/** Pictures of what a walk comes by, in the long tier: those of every page are taken always. */
+/** Takes screenshots in the long tier only. */
 export async function takePictures(page: Page, name: string): Promise<void> {
   if (byTier({ ci: false, long: true })) await takePagePictures(page, name);
 }
 
-/** Writes pictures of the page as it is now, for people to look at: wide and narrow, light and dark. Then it is as wide as before. */
+/** Takes screenshots of the current page, wide and narrow, light and dark, and restores the window size. */
 export async function takePagePictures(page: Page, name: string): Promise<void> {
   const before = page.viewportSize();
   for (const { width, height, heightMax } of sizes) {

@@ -9,7 +9,7 @@ export interface PrefixProxy {
   close(): void;
 }
 
-/** A proxy that speaks TLS and serves the service below a path, as people put in front of many services at once. */
+/** A TLS proxy that serves the service below a path prefix. */
 export async function startPrefixProxy(
   target: string,
   prefix: string,
@@ -26,7 +26,7 @@ export async function startPrefixProxy(
       answer.pipe(res);
     });
     passed.once("error", () => res.destroy());
-    // Whoever leaves the proxy leaves the service behind it, too.
+    // A client that disconnects from the proxy disconnects from the service, too.
     res.once("close", () => passed.destroy());
     req.pipe(passed);
   });

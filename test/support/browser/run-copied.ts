@@ -2,12 +2,12 @@ import { execFile } from "node:child_process";
 import { delimiter, resolve } from "node:path";
 import { pythonVenv } from "../python-venv.js";
 
-/** What the playground calls the forms of a request. */
+/** Languages of the playground. */
 export type CopiedLanguage = "curl" | "Python" | "TypeScript" | "gRPC (buf curl)";
 
 const buf = resolve("node_modules/.bin");
 
-/** What a person sees who pastes it, having set UIS_API_KEY, where our package is. Rejects when it fails. */
+/** Runs the copied code in the package folder with UIS_API_KEY set, and returns its output. Rejects if it fails. */
 export async function runCopied(language: CopiedLanguage, text: string, key: string): Promise<string> {
   const [program, ...args] = await commandFor(language);
   const env = { HOME: process.env["HOME"], PATH: `${buf}${delimiter}${process.env["PATH"]}`, UIS_API_KEY: key };
@@ -20,7 +20,7 @@ export async function runCopied(language: CopiedLanguage, text: string, key: str
   });
 }
 
-/** A program that reads from its input what it is to run. */
+/** A program that runs the code on its standard input. */
 async function commandFor(language: CopiedLanguage): Promise<readonly [program: string, ...args: string[]]> {
   switch (language) {
     case "Python":

@@ -5,13 +5,13 @@ import { type DashboardOptions, type DashboardRun, startDashboard } from "./dash
 
 type Store = "embedded" | "Redis";
 
-/** Where state can be kept: what people see must be the same. */
+/** The pages must work the same with every store. */
 const stores: readonly Store[] = ["embedded", "Redis"];
 
 /** The short tier walks the pages on one store: the state suite compares the stores. */
 export const storesByTier = byTier<readonly Store[]>({ ci: ["embedded"], long: stores });
 
-/** A dashboard whose service keeps its state there. */
+/** Starts a dashboard on the store. */
 export async function startDashboardOn(store: Store, options: DashboardOptions = {}): Promise<DashboardRun> {
   const durability = "every-write";
   const start = (state: object, env: Readonly<Record<string, string>> = {}) =>

@@ -3,8 +3,8 @@ import { noComplaints } from "./complaints.js";
 import type { DashboardRun, Visit, VisitOptions } from "./dashboard.js";
 
 /**
- * Shows a page of the dashboard to the signed-in administrator until the test ends, which fails when the browser had
- * anything to complain about. Null: no page yet.
+ * Opens a page as the signed-in administrator until the test ends. The test fails if the browser reported violations. Null
+ * opens no page yet.
  */
 export async function visitPage(
   dashboard: Pick<DashboardRun, "visitSignedIn">,
