@@ -86,8 +86,8 @@ export class CallEntry extends LogEntry {
     this.admit_ms = Math.round(end.times.admitMs);
     this.queue_ms = Math.round(end.times.queueMs);
     this.duration_ms = Math.round(end.durationMs);
-    this.client_request_id = matching(printableId, caller.clientRequestId);
-    this.retry_count = matching(retryCount, caller.retryCount);
+    this.client_request_id = caller.clientRequestId;
+    this.retry_count = caller.retryCount;
     this.address = caller.address;
     this.trace_id = traceId;
   }
@@ -120,15 +120,6 @@ export class CallEntry extends LogEntry {
       (retries === undefined ? "" : `,"retry_count":${jsonString(retries)}`)
     );
   }
-}
-
-/** Printable ASCII (HDR-5). */
-const printableId = /^[\x20-\x7e]{1,512}$/;
-const retryCount = /^\d{1,3}$/;
-
-/** Client text is logged only in its expected form; other text may contain a secret. */
-function matching(form: RegExp, text: string | undefined): string | undefined {
-  return text !== undefined && form.test(text) ? text : undefined;
 }
 
 function quotedOrNull(text: string | null): string {

@@ -17,7 +17,7 @@ import type { Audit } from "../access/audit.js";
 import { type ApiKeyRecord, changeDetails, type KeyChange, type KeyState, keyDetails } from "../access/key-store.js";
 import type { Scope } from "../call/principal.js";
 import { ServiceError } from "../call/service-error.js";
-import { limitsMessage, limitsOf } from "./limits-message.js";
+import { limitsMessage, limitsOf } from "./metering-services.js";
 import { type RpcService, rpcService } from "./rpc-service.js";
 
 export type ApiKeyAdmin = Pick<ApiKeys, "create" | "list" | "get" | "update" | "rotate" | "revoke">;

@@ -6,6 +6,7 @@ import type {
   Message,
   MessageShape,
 } from "@bufbuild/protobuf";
+import { type Timestamp, timestampFromMs } from "@bufbuild/protobuf/wkt";
 import type { CallContext } from "../call/call-context.js";
 
 /** A streamed answer. It is committed: headers can be sent. */
@@ -56,4 +57,11 @@ export function rpcService<S extends DescService>(desc: S, methods: RpcMethods<S
     return { kind: method.methodKind, method, call: calls[method.localName] } as RpcHandler;
   });
   return { desc, handlers };
+}
+
+/** A field of a message that holds a time, to be spread into it; nothing for null: the field is absent then. */
+export function optionalTime<K extends string>(field: K, atMs: number | null): { readonly [F in K]?: Timestamp } {
+  const present: { [F in K]?: Timestamp } = {};
+  if (atMs !== null) present[field] = timestampFromMs(atMs);
+  return present;
 }

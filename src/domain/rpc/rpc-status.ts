@@ -3,7 +3,8 @@ import { durationFromMs } from "@bufbuild/protobuf/wkt";
 import { BadRequestSchema, ErrorInfoSchema, RetryInfoSchema } from "../../../gen/google/rpc/error_details_pb.js";
 import { errorDomain, errorRow } from "../../contract/errors.js";
 import type { StatusDetail, StatusParts } from "../../lib/connect-error.js";
-import { retryAdvice, retryHeaders, type ServiceError } from "../call/service-error.js";
+import { quote } from "../call/field-checks.js";
+import { retryAdvice, retryHeaders, ServiceError } from "../call/service-error.js";
 import { limitHeaders } from "../metering/limit-response.js";
 
 /**
@@ -48,4 +49,17 @@ function fieldPath(method: DescMethod | null, param: string): string {
 /** Half a surrogate pair, which JSON can carry, breaks the percent encoding of grpc-message. */
 function wellFormed(text: string): string {
   return text.replace(/\p{Surrogate}/gu, "\u{fffd}");
+}
+
+/** How the path of every RPC of this service begins: all its packages are `unified.*`. */
+const pathPrefix = "/unified.";
+
+/** Whether a path can only be meant as an RPC of this service. */
+export function isRpcPath(path: string): boolean {
+  return path.startsWith(pathPrefix);
+}
+
+/** For a path that looks like an RPC of this service and is none. */
+export function unknownRpc(path: string): ServiceError {
+  return new ServiceError("unknown_url", `This service has no RPC ${quote(path)}.`);
 }

@@ -5,17 +5,18 @@ import type { LimitsAdmin } from "../metering/limits-admin.js";
 import type { ThresholdAdmin } from "../metering/threshold-admin.js";
 import type { UsageQuestions } from "../metering/usage-questions.js";
 import { type ApiKeyAdmin, createApiKeyService } from "./api-key-service.js";
-import { createCatalogService } from "./catalog-service.js";
-import { createDeliveryService, type DeliveryAdmin } from "./delivery-service.js";
-import { createInferenceService } from "./inference-service.js";
-import { createLimitService } from "./limit-service.js";
+import { createCatalogService, createInferenceService } from "./inference-service.js";
+import { createLimitService, createThresholdService, createUsageService } from "./metering-services.js";
 import { createModelAdminService } from "./model-admin-service.js";
 import type { RpcService } from "./rpc-service.js";
 import { createSessionService, type SessionServiceDeps } from "./session-service.js";
 import { createSystemService, type SystemServiceDeps } from "./system-service.js";
-import { createThresholdService } from "./threshold-service.js";
-import { createUsageService } from "./usage-service.js";
-import { createWebhookEndpointService, type WebhookEndpointAdmin } from "./webhook-endpoint-service.js";
+import {
+  createDeliveryService,
+  createWebhookEndpointService,
+  type DeliveryAdmin,
+  type WebhookEndpointAdmin,
+} from "./webhook-services.js";
 
 export interface RpcServicesDeps extends SessionServiceDeps, SystemServiceDeps {
   readonly core: Core;

@@ -1,3 +1,5 @@
+import { once } from "node:events";
+import type { Writable } from "node:stream";
 import type { Message } from "@bufbuild/protobuf";
 import type {
   Metadata,
@@ -6,10 +8,9 @@ import type {
   sendUnaryData,
   UntypedServiceImplementation,
 } from "@grpc/grpc-js";
-import type { RpcHandler, RpcHead, RpcService } from "../../domain/rpc/rpc-service.js";
-import type { OpenCall } from "./open-call.js";
-import type { OpenCalls } from "./open-calls.js";
-import { sendStream } from "./send-stream.js";
+import type { RpcHandler, RpcHead, RpcService, RpcStream } from "../../domain/rpc/rpc-service.js";
+import type { LazyAbort } from "../../lib/lazy-abort.js";
+import type { OpenCall, OpenCalls } from "./call.js";
 
 type Unary = Extract<RpcHandler, { kind: "unary" }>;
 type Streaming = Extract<RpcHandler, { kind: "server_streaming" }>;
@@ -70,4 +71,87 @@ function intoMetadata(head: Metadata): RpcHead {
   return (metadata) => {
     for (const [name, value] of Object.entries(metadata)) head.set(name, value);
   };
+}
+
+/** Who must know whether the reader keeps up. */
+export interface ReaderWatch {
+  readonly abort: LazyAbort;
+  waitsForReader(): void;
+  readerTook(): void;
+}
+
+/**
+ * Sends all items of a stream, never faster than they are read: while the reader does not take what was sent, what
+ * follows is merged into one message as far as it can be, and then no more is asked for. Rejects when the items fail or
+ * the call is aborted.
+ */
+export async function sendStream<O>(call: Writable, stream: RpcStream<O>, watch: ReaderWatch): Promise<void> {
+  const source = new Lookahead(stream.items);
+  for (let next = await source.take(); !next.done; ) {
+    if (call.write(next.value)) {
+      next = await source.take();
+    } else {
+      watch.waitsForReader();
+      next = await nextAfterDrain(call, source, stream.merge, watch.abort.signal);
+      watch.readerTook();
+    }
+  }
+}
+
+/** Resolves once the call takes messages again, with all that came until then in one, or with what comes next. */
+async function nextAfterDrain<O>(
+  call: Writable,
+  source: Lookahead<O>,
+  merge: RpcStream<O>["merge"],
+  signal: AbortSignal,
+): Promise<IteratorResult<O>> {
+  const drained = once(call, "drain", { signal }).then(() => null);
+  let merged: IteratorResult<O> | null = null;
+  for (;;) {
+    const seen = await Promise.race([drained, source.peek()]);
+    if (seen === null) break;
+    const longer: IteratorResult<O> | null = seen.done ? null : joined(merged, seen.value, merge);
+    if (longer === null) {
+      await drained;
+      break;
+    }
+    merged = longer;
+    source.drop();
+  }
+  return merged ?? source.take();
+}
+
+function joined<O>(
+  merged: IteratorResult<O> | null,
+  next: O,
+  merge: RpcStream<O>["merge"],
+): IteratorResult<O, never> | null {
+  if (merged === null) return { done: false, value: next };
+  const value = merge?.(merged.value, next) ?? null;
+  return value === null ? null : { done: false, value };
+}
+
+/** An iteration whose next result can be seen before it is taken. */
+class Lookahead<O> {
+  readonly #source: AsyncIterator<O>;
+  #next: Promise<IteratorResult<O>> | null = null;
+
+  constructor(items: AsyncIterable<O>) {
+    this.#source = items[Symbol.asyncIterator]();
+  }
+
+  peek(): Promise<IteratorResult<O>> {
+    this.#next ??= this.#source.next();
+    return this.#next;
+  }
+
+  drop(): void {
+    this.#next = null;
+  }
+
+  take(): Promise<IteratorResult<O>> {
+    const next = this.peek();
+    this.#next = null;
+    return next;
+  }
 }

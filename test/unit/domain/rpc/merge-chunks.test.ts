@@ -2,7 +2,7 @@ import { create, type MessageInitShape } from "@bufbuild/protobuf";
 import { describe, expect, it } from "vitest";
 import { ChatCompletionChunkSchema, Role } from "../../../../gen/unified/inference/v1/chat_pb.js";
 import { CompletionChunkSchema } from "../../../../gen/unified/inference/v1/completion_pb.js";
-import { mergeChatChunks, mergeCompletionChunks } from "../../../../src/domain/rpc/merge-chunks.js";
+import { mergeChatChunks, mergeCompletionChunks } from "../../../../src/domain/rpc/inference-service.js";
 
 type ChatInit = MessageInitShape<typeof ChatCompletionChunkSchema>;
 const chat = (init: ChatInit) => create(ChatCompletionChunkSchema, { id: "c", created: 7n, model: "m", ...init });

@@ -5,11 +5,10 @@ import { createConnectTransport, createGrpcWebTransport } from "@connectrpc/conn
 import { onTestFinished } from "vitest";
 import { InferenceService } from "../../../../gen/unified/inference/v1/inference_service_pb.js";
 import { defaultLimits, type ServiceLimits } from "../../../../src/contract/limits.js";
-import { createCatalogService } from "../../../../src/domain/rpc/catalog-service.js";
-import { createInferenceService } from "../../../../src/domain/rpc/inference-service.js";
+import { createCatalogService, createInferenceService } from "../../../../src/domain/rpc/inference-service.js";
 import { createSystemClock } from "../../../../src/lib/clock.js";
 import { createRandomIds } from "../../../../src/lib/ids.js";
-import { type ConnectDoorDeps, createConnectDoor } from "../../../../src/transports/connect/connect-door.js";
+import { type ConnectDoorDeps, createConnectDoor } from "../../../../src/transports/connect/door.js";
 import { BodyBudget, createUploadWatch } from "../../../../src/transports/http/body-limits.js";
 import { createResponseWatch } from "../../../../src/transports/http/response-watch.js";
 import { RouteTable } from "../../../../src/transports/http/routes.js";

@@ -2,7 +2,7 @@ import { Writable } from "node:stream";
 import { describe, expect, it } from "vitest";
 import type { RpcStream } from "../../../../src/domain/rpc/rpc-service.js";
 import { LazyAbort } from "../../../../src/lib/lazy-abort.js";
-import { sendStream } from "../../../../src/transports/grpc/send-stream.js";
+import { sendStream } from "../../../../src/transports/grpc/handlers.js";
 import { eventually } from "../../../support/eventually.js";
 
 /** A call that takes one message at a time, when the test says so. */

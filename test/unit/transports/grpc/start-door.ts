@@ -1,12 +1,11 @@
 import { onTestFinished } from "vitest";
 import { InferenceService } from "../../../../gen/unified/inference/v1/inference_service_pb.js";
 import { defaultLimits, type ServiceLimits } from "../../../../src/contract/limits.js";
-import { createCatalogService } from "../../../../src/domain/rpc/catalog-service.js";
-import { createInferenceService } from "../../../../src/domain/rpc/inference-service.js";
+import { createCatalogService, createInferenceService } from "../../../../src/domain/rpc/inference-service.js";
 import { createSystemClock } from "../../../../src/lib/clock.js";
 import { grpcDefinition } from "../../../../src/lib/grpc-definition.js";
 import { createRandomIds } from "../../../../src/lib/ids.js";
-import { createGrpcDoor, type GrpcDoorDeps } from "../../../../src/transports/grpc/grpc-door.js";
+import { createGrpcDoor, type GrpcDoorDeps } from "../../../../src/transports/grpc/door.js";
 import { BodyBudget, createUploadWatch } from "../../../../src/transports/http/body-limits.js";
 import { GrpcClient, metadataOf } from "../../../support/grpc-client.js";
 import { HandCore, handCredential } from "../../../support/hand-core.js";
@@ -32,6 +31,7 @@ export async function startDoor({
     core,
     services: [createInferenceService(core, limits), createCatalogService(core)],
     clock,
+    connectionClock: options.clock ?? clock,
     ids: createRandomIds(),
     log: silentLog,
     reflection: false,

@@ -1,11 +1,60 @@
-import type { IncomingMessage } from "node:http";
+import type { IncomingMessage, ServerResponse } from "node:http";
 import { Code, ConnectError } from "@connectrpc/connect";
-import type { UniversalServerResponse } from "@connectrpc/connect/protocol";
-import { endStreamFromJson, errorFromJsonBytes } from "@connectrpc/connect/protocol-connect";
+import { encodeEnvelope, type UniversalServerResponse } from "@connectrpc/connect/protocol";
+import {
+  codeToHttpStatus,
+  createEndStreamSerialization,
+  endStreamFlag,
+  endStreamFromJson,
+  errorFromJsonBytes,
+  errorToJsonBytes,
+} from "@connectrpc/connect/protocol-connect";
 import { findTrailerError } from "@connectrpc/connect/protocol-grpc";
-import { trailerParse } from "@connectrpc/connect/protocol-grpc-web";
+import { setTrailerStatus, trailerParse } from "@connectrpc/connect/protocol-grpc-web";
 import { ServiceError } from "../../domain/call/service-error.js";
-import { isJsonType, messageIn, type RpcProtocol } from "./rpc-protocol.js";
+import { type StatusParts, toConnectError } from "../../lib/connect-error.js";
+import { answerAndLinger } from "../http/answer.js";
+import { isJsonType, messageIn, type RpcProtocol } from "./protocol.js";
+
+const endOfStream = createEndStreamSerialization(undefined);
+
+/**
+ * Answers with an error instead of the protocol's handler, in the form that the protocol's clients read: a status and
+ * JSON, an end-of-stream message, or trailers only. Without a protocol the answer is JSON. `httpStatus` is that of JSON;
+ * null: the one that Connect has for the code.
+ */
+export function refuse(
+  req: IncomingMessage,
+  res: ServerResponse,
+  protocol: RpcProtocol | null,
+  status: StatusParts,
+  httpStatus: number | null,
+): void {
+  const error = toConnectError(status);
+  const contentType = req.headers["content-type"] ?? "";
+  switch (protocol) {
+    case "connect_stream": {
+      const end = endOfStream.serialize({ metadata: new Headers(), error });
+      answerAndLinger(req, res, 200, { "content-type": contentType }, encodeEnvelope(endStreamFlag, end));
+      return;
+    }
+    case "grpc_web": {
+      const trailers = setTrailerStatus(new Headers({ "content-type": contentType }), error);
+      answerAndLinger(req, res, 200, Object.fromEntries(trailers), "");
+      return;
+    }
+    default: {
+      const headers = { "content-type": "application/json", ...status.metadata };
+      answerAndLinger(
+        req,
+        res,
+        httpStatus ?? codeToHttpStatus(error.code),
+        headers,
+        errorToJsonBytes(error, undefined),
+      );
+    }
+  }
+}
 
 /**
  * The error with which Connect's handler answers a request whose message it cannot read. The handler shows it nowhere

@@ -13,18 +13,15 @@ import type { IdSource } from "../../domain/call/ports.js";
 import { ServiceError } from "../../domain/call/service-error.js";
 import type { Core } from "../../domain/core.js";
 import type { RpcService } from "../../domain/rpc/rpc-service.js";
-import { rpcStatus } from "../../domain/rpc/rpc-status.js";
-import { unknownRpc } from "../../domain/rpc/unknown-rpc.js";
+import { rpcStatus, unknownRpc } from "../../domain/rpc/rpc-status.js";
 import { grpcPath } from "../../lib/grpc-definition.js";
 import { callerFromHeaders } from "../http/call.js";
 import { RefusedMessage } from "./bounded-definition.js";
-import { grpcStatusObject } from "./grpc-status.js";
+import { OpenCall, type OpenCallDeps, type OpenCalls } from "./call.js";
 import { unknownRpcHeader, unknownRpcPath } from "./http2-sessions.js";
 import { closeHalfOpen } from "./http2-stream.js";
-import { metadataBytes } from "./metadata-size.js";
-import { OpenCall, type OpenCallDeps } from "./open-call.js";
-import type { OpenCalls } from "./open-calls.js";
 import type { OpenWatches } from "./standard-services.js";
+import { grpcStatusObject } from "./status.js";
 
 export interface OpenInterceptorDeps extends OpenCallDeps {
   readonly core: Pick<Core, "open">;
@@ -141,4 +138,23 @@ function checkMetadataSize(metadata: Metadata, bytesMax: number): void {
 function textOf(metadata: Metadata, name: string): string | undefined {
   const [value] = metadata.get(name);
   return typeof value === "string" ? value : undefined;
+}
+
+/** What HTTP/2 adds per entry when it measures a header list (RFC 9113, section 6.5.2). */
+const entryOverheadBytes = 32;
+
+/** Size of the metadata as an HTTP/2 header list. Pseudo headers and those that grpc-js keeps for itself do not count. */
+function metadataBytes(metadata: Metadata): number {
+  let bytes = 0;
+  for (const name of Object.keys(metadata.getMap())) {
+    for (const value of metadata.get(name)) {
+      bytes += entryOverheadBytes + name.length + encodedLength(value);
+    }
+  }
+  return bytes;
+}
+
+/** Values of `-bin` entries travel as base64. */
+function encodedLength(value: string | Buffer): number {
+  return typeof value === "string" ? value.length : Math.ceil(value.length / 3) * 4;
 }

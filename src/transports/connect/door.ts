@@ -9,15 +9,13 @@ import type { IdSource } from "../../domain/call/ports.js";
 import { ServiceError } from "../../domain/call/service-error.js";
 import { checkMessageBounds } from "../../domain/rpc/message-bounds.js";
 import type { RpcService } from "../../domain/rpc/rpc-service.js";
-import { rpcStatus } from "../../domain/rpc/rpc-status.js";
-import { isRpcPath, unknownRpc } from "../../domain/rpc/unknown-rpc.js";
+import { isRpcPath, rpcStatus, unknownRpc } from "../../domain/rpc/rpc-status.js";
 import { BodyReader, type BodyReaderDeps } from "../http/body.js";
 import { type CallDeps, callerFromHeaders, headerOf, runCall } from "../http/call.js";
 import { checkJsonBounds } from "../http/json-body.js";
 import { pathOf, type Route } from "../http/routes.js";
-import { refuse } from "./refusal.js";
-import { RpcCall } from "./rpc-call.js";
-import { ask, createRpcHandlers, write } from "./rpc-handlers.js";
+import { RpcCall } from "./call.js";
+import { ask, createRpcHandlers, write } from "./handlers.js";
 import {
   bodyBytesMax,
   isJsonType,
@@ -27,9 +25,9 @@ import {
   type RpcProtocol,
   timeoutHeaders,
   timeoutMsOf,
-} from "./rpc-protocol.js";
+} from "./protocol.js";
 import { browserOf } from "./session-cookie.js";
-import { errorOfUnread, refusalIn } from "./unread-message.js";
+import { errorOfUnread, refusalIn, refuse } from "./status.js";
 
 export interface ConnectDoorDeps extends CallDeps, BodyReaderDeps {
   readonly services: readonly RpcService[];

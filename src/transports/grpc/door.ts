@@ -4,11 +4,11 @@ import type { Clock } from "../../domain/call/ports.js";
 import type { RpcService } from "../../domain/rpc/rpc-service.js";
 import type { TlsFiles } from "../../lib/tls-files.js";
 import { boundedDefinition } from "./bounded-definition.js";
-import { GrpcListener } from "./grpc-listener.js";
+import { OpenCalls } from "./call.js";
 import { grpcHandlers } from "./handlers.js";
 import { unknownRpcPath } from "./http2-sessions.js";
-import { OpenCalls } from "./open-calls.js";
-import { createOpenInterceptor, type OpenInterceptorDeps } from "./open-interceptor.js";
+import { createOpenInterceptor, type OpenInterceptorDeps } from "./interceptor.js";
+import { GrpcListener } from "./listener.js";
 import { addReflection, Health, OpenWatches } from "./standard-services.js";
 
 export interface GrpcDoorDeps extends OpenInterceptorDeps {

@@ -11,8 +11,8 @@ import {
 import { createAsyncIterable, type UniversalHandler, type UniversalServerResponse } from "@connectrpc/connect/protocol";
 import { universalRequestFromNodeRequest } from "@connectrpc/connect-node";
 import type { RpcHandler, RpcHead, RpcService } from "../../domain/rpc/rpc-service.js";
-import { type RpcCall, rpcCallKey } from "./rpc-call.js";
-import { timeoutHeaders } from "./rpc-protocol.js";
+import { type RpcCall, rpcCallKey } from "./call.js";
+import { timeoutHeaders } from "./protocol.js";
 
 /**
  * Connect's handlers of the services, by request path, for Connect and gRPC-Web. gRPC itself has its own listener, and

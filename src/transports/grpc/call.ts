@@ -4,14 +4,21 @@ import type { BodyFault } from "../../contract/body-fault.js";
 import { headers } from "../../contract/headers.js";
 import type { ServiceLimits } from "../../contract/limits.js";
 import { bodyOwnerOf, errorOfBodyFault } from "../../domain/call/body-fault.js";
-import { type CallContext, Ended, errorOfEnd, errorOfThrown, leaving } from "../../domain/call/call-context.js";
+import {
+  type CallContext,
+  Ended,
+  type EndReason,
+  errorOfEnd,
+  errorOfThrown,
+  leaving,
+} from "../../domain/call/call-context.js";
 import type { Clock, Logger } from "../../domain/call/ports.js";
 import { ServiceError } from "../../domain/call/service-error.js";
 import { rpcStatus } from "../../domain/rpc/rpc-status.js";
 import { LazyAbort } from "../../lib/lazy-abort.js";
 import type { BodyBudget, UploadWatch } from "../http/body-limits.js";
-import { grpcStatusObject } from "./grpc-status.js";
 import { closeHalfOpen, connectionOf, cutOff, isGone, limitMessages, onBytes } from "./http2-stream.js";
+import { grpcStatusObject } from "./status.js";
 
 export interface OpenCallDeps {
   readonly limits: Pick<ServiceLimits, "bodyBytesMax" | "bodyRateMin" | "requestTimeoutMs" | "stallMs">;
@@ -233,4 +240,34 @@ export class OpenCall {
 function errorOfOwnStatus({ code, details }: PartialStatus, requestComplete: boolean): ServiceError {
   const isOurFault = requestComplete && code !== statusCode.UNIMPLEMENTED;
   return new ServiceError(isOurFault ? "internal_error" : "invalid_value", details);
+}
+
+/** The calls of our services between their metadata and their end. */
+export class OpenCalls {
+  readonly #live = new Set<OpenCall>();
+  /** grpc-js hands the metadata object that was delivered to the handler as it is. */
+  readonly #byMetadata = new WeakMap<Metadata, OpenCall>();
+
+  add(call: OpenCall): void {
+    this.#live.add(call);
+  }
+
+  remove(call: OpenCall): void {
+    this.#live.delete(call);
+  }
+
+  bind(metadata: Metadata, call: OpenCall): void {
+    this.#byMetadata.set(metadata, call);
+  }
+
+  of(metadata: Metadata): OpenCall {
+    const call = this.#byMetadata.get(metadata);
+    if (call === undefined) throw new Error("a call reached its handler unopened");
+    return call;
+  }
+
+  /** Ends all calls; each client gets the status that belongs to the reason. */
+  abortAll(why: EndReason): void {
+    for (const call of [...this.#live]) call.abort.abort(new Ended(why));
+  }
 }
