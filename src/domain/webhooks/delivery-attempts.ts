@@ -5,7 +5,7 @@ import type { AttemptResult } from "./delivery.js";
 import type { AttemptOutcome, Claim, DeliveryQueue } from "./delivery-queue.js";
 import type { EndpointBook, Receiver } from "./endpoint-book.js";
 import type { FailingEndpoints } from "./failing-endpoints.js";
-import { pause } from "./nap.js";
+import { pause } from "./wake-signal.js";
 import type { StorePatience } from "./store-patience.js";
 import {
   type AttemptEffect,

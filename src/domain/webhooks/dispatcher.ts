@@ -6,7 +6,7 @@ import type { Claim, DeliveryQueue } from "./delivery-queue.js";
 import { EndpointBook, type SecretOpener } from "./endpoint-book.js";
 import type { EndpointStore } from "./endpoint-store.js";
 import { FailingEndpoints } from "./failing-endpoints.js";
-import { Nap, pause } from "./nap.js";
+import { WakeSignal, pause } from "./wake-signal.js";
 import { StorePatience, waitAfter } from "./store-patience.js";
 import type { WebhookObserver, WebhookSender } from "./webhook-sender.js";
 
@@ -67,7 +67,7 @@ export class Dispatcher {
   readonly #book: EndpointBook;
   readonly #failing: FailingEndpoints;
   readonly #attempts: DeliveryAttempts;
-  readonly #nap: Nap;
+  readonly #wakeSignal: WakeSignal;
   readonly #inFlight = new Map<Claim, Promise<void>>();
   readonly #stopListening: () => void;
   readonly #claiming: Promise<void>;
@@ -86,8 +86,8 @@ export class Dispatcher {
     this.#book = new EndpointBook(deps);
     this.#failing = new FailingEndpoints({ ...deps, disableAfterMs: settings.disableAfterMs });
     this.#attempts = new DeliveryAttempts({ ...deps, book: this.#book, failing: this.#failing, store: this.#store });
-    this.#nap = new Nap(clock);
-    this.#stopListening = queue.onDue(() => this.#nap.wake());
+    this.#wakeSignal = new WakeSignal(clock);
+    this.#stopListening = queue.onDue(() => this.#wakeSignal.wake());
     this.#claiming = this.#claimOnAndOn();
   }
 
@@ -109,13 +109,13 @@ export class Dispatcher {
   async #claimOnAndOn(): Promise<void> {
     for (let failures = 0; !this.#isClosing; ) {
       const room = this.#deps.settings.inFlightMax - this.inFlight;
-      this.#nap.forget();
+      this.#wakeSignal.reset();
       if (room === 0) {
-        await this.#nap.wait(null);
+        await this.#wakeSignal.wait(null);
         continue;
       }
       try {
-        await this.#napUntil(await this.#claim(room));
+        await this.#sleepUntil(await this.#claim(room));
         failures = 0;
       } catch (cause) {
         failures += 1;
@@ -142,9 +142,9 @@ export class Dispatcher {
     return nextAtMs;
   }
 
-  async #napUntil(atMs: number): Promise<void> {
+  async #sleepUntil(atMs: number): Promise<void> {
     const ms = atMs - this.#deps.clock.monotonic();
-    if (ms > 0) await this.#nap.wait(ms);
+    if (ms > 0) await this.#wakeSignal.wait(ms);
   }
 
   async #beginAll(claims: readonly Claim[], leaseEndsAtMs: number): Promise<void> {
@@ -170,7 +170,7 @@ export class Dispatcher {
     const attempt = this.#attempts.make(claim, leaseEndsAtMs).then(() => {
       this.#inFlight.delete(claim);
       // The endpoint has a free slot.
-      this.#nap.wake();
+      this.#wakeSignal.wake();
     });
     this.#inFlight.set(claim, attempt);
   }
@@ -182,7 +182,7 @@ export class Dispatcher {
   async #drain(): Promise<void> {
     const { clock, log } = this.#deps;
     this.#stopListening();
-    this.#nap.wake();
+    this.#wakeSignal.wake();
     const ended = this.#claiming.then(() => Promise.all(this.#inFlight.values()));
     await Promise.race([ended, pause(clock, drainMs)]);
     this.#store.end();

@@ -1,6 +1,6 @@
 import type { Clock, Logger } from "../call/ports.js";
 import type { EndpointHealth, EndpointStore, KeptEndpoint } from "./endpoint-store.js";
-import { pause } from "./nap.js";
+import { pause } from "./wake-signal.js";
 import type { WebhookObserver } from "./webhook-sender.js";
 
 /** Consecutive failures after which an endpoint counts as failing (WH-38). */

@@ -1,6 +1,6 @@
 import type { Clock } from "../call/ports.js";
 import type { StoreGate } from "../call/store-gate.js";
-import { pause } from "./nap.js";
+import { pause } from "./wake-signal.js";
 
 /** Between two tries: the first wait, doubled up to the last. The store is used again within a second of its return. */
 const firstWaitMs = 100;

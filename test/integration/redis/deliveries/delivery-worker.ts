@@ -1,6 +1,6 @@
 import type { State } from "../../../../src/domain/service/state.js";
 import type { Claim } from "../../../../src/domain/webhooks/delivery-queue.js";
-import { Nap } from "../../../../src/domain/webhooks/nap.js";
+import { WakeSignal } from "../../../../src/domain/webhooks/wake-signal.js";
 import { createSystemClock } from "../../../../src/lib/clock.js";
 import { openRedisState } from "../../../../src/state/redis/open-redis-state.js";
 import { leaseMs, succeeded } from "../../../suites/delivery-records.js";
@@ -54,32 +54,32 @@ export class DeliveryWorker {
   readonly #state: State;
   readonly #onClaim: (claim: Claim) => void;
   readonly #endListening: () => void;
-  readonly #nap = new Nap(createSystemClock());
+  readonly #wakeSignal = new WakeSignal(createSystemClock());
   #isEnded = false;
   readonly #loop: Promise<void>;
 
   constructor(state: State, onClaim: (claim: Claim) => void = () => {}) {
     this.#state = state;
     this.#onClaim = onClaim;
-    this.#endListening = state.deliveries.onDue(() => this.#nap.wake());
+    this.#endListening = state.deliveries.onDue(() => this.#wakeSignal.wake());
     this.#loop = this.#run();
   }
 
   async end(): Promise<void> {
     this.#isEnded = true;
     this.#endListening();
-    this.#nap.wake();
+    this.#wakeSignal.wake();
     await this.#loop;
   }
 
   async #run(): Promise<void> {
     while (!this.#isEnded) {
-      this.#nap.forget();
+      this.#wakeSignal.reset();
       const waitMs = await this.#workOnce().catch(() => {
         this.failures += 1;
         return 50;
       });
-      if (waitMs !== 0 && !this.#isEnded) await this.#nap.wait(waitMs);
+      if (waitMs !== 0 && !this.#isEnded) await this.#wakeSignal.wait(waitMs);
     }
   }
 

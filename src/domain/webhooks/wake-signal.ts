@@ -7,8 +7,8 @@ export function pause(clock: Pick<Clock, "after">, ms: number): Promise<void> {
   });
 }
 
-/** A wait that ends early when it is woken. For one sleeper. */
-export class Nap {
+/** A wait with a timeout that `wake` ends early. For one waiter. */
+export class WakeSignal {
   readonly #clock: Pick<Clock, "after">;
   #isWoken = false;
   #end: () => void = () => {};
@@ -17,14 +17,14 @@ export class Nap {
     this.#clock = clock;
   }
 
-  /** Ends the wait; when nobody waits, the next one, so that nothing is overslept. */
+  /** If nobody waits, the next `wait()` returns at once. */
   wake(): void {
     this.#isWoken = true;
     this.#end();
   }
 
-  /** What woke it until now is looked at from here on. */
-  forget(): void {
+  /** Forgets earlier wake-ups; call it before looking for work. */
+  reset(): void {
     this.#isWoken = false;
   }
 
