@@ -10,7 +10,7 @@ import {
   type RateLimits,
   unlimited,
 } from "../call/rate-limits.js";
-import { KeptCopy } from "./kept-copy.js";
+import { RefreshingCache } from "./refreshing-cache.js";
 
 export interface LimitBookDeps {
   readonly store: Pick<LimitStore, "list">;
@@ -28,7 +28,7 @@ const modelsPerCallerMax = 1_000;
  * accounts and models are cached; those of a key come with the principal.
  */
 export class LimitBook {
-  readonly #copy: KeptCopy<readonly StoredLimits[]>;
+  readonly #copy: RefreshingCache<readonly StoredLimits[]>;
   #stored: ReadonlyMap<string, StoredLimits> = new Map();
   #defaults: RateLimitDefaults;
   /** No configured default limits anything. */
@@ -38,7 +38,7 @@ export class LimitBook {
 
   constructor(deps: LimitBookDeps, defaults: RateLimitDefaults) {
     this.#defaults = defaults;
-    this.#copy = new KeptCopy({
+    this.#copy = new RefreshingCache({
       ...deps,
       kind: "limits",
       read: () => deps.store.list(),

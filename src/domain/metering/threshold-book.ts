@@ -3,7 +3,7 @@ import type { ChangeFeed } from "../call/change-feed.js";
 import type { Clock, Logger } from "../call/ports.js";
 import type { Principal } from "../call/principal.js";
 import { type Threshold, type ThresholdStore, usageScopeOf } from "../events/threshold.js";
-import { KeptCopy } from "./kept-copy.js";
+import { RefreshingCache } from "./refreshing-cache.js";
 import type { Budget } from "./ledger.js";
 
 export interface ThresholdBookDeps {
@@ -24,7 +24,7 @@ const emptyPage: Page = Object.freeze({ thresholds: Object.freeze([]), budgets: 
 
 /** All thresholds in memory, so that a request costs no look-up for them. */
 export class ThresholdBook {
-  readonly #copy: KeptCopy<readonly Threshold[]>;
+  readonly #copy: RefreshingCache<readonly Threshold[]>;
   #byAccount: ReadonlyMap<string, readonly Threshold[]> = new Map();
   /** Thresholds per caller, by key or account; cleared on each read. */
   #pages = new Map<string, Page>();
@@ -34,7 +34,7 @@ export class ThresholdBook {
       this.#byAccount = groupBy(thresholds, ({ account }) => account);
       this.#pages = new Map();
     };
-    this.#copy = new KeptCopy({ ...deps, kind: "thresholds", read: () => store.list(), take });
+    this.#copy = new RefreshingCache({ ...deps, kind: "thresholds", read: () => store.list(), take });
   }
 
   /** Reads all thresholds; resolves also when the store does not answer, which is logged. */

@@ -1,7 +1,7 @@
 import type { ChangeFeed, StateChange } from "../call/change-feed.js";
 import type { Clock, Logger } from "../call/ports.js";
 
-export interface KeptCopyDeps<T> {
+export interface RefreshingCacheDeps<T> {
   /** The kind of change that invalidates it. */
   readonly kind: StateChange["kind"];
   readonly read: () => Promise<T>;
@@ -19,15 +19,15 @@ const refreshEveryMs = 30_000;
  * Refreshing cache of a small record of the store: read after every change and every 30 s. During an outage the last
  * known value stays.
  */
-export class KeptCopy<T> {
-  readonly #deps: KeptCopyDeps<T>;
+export class RefreshingCache<T> {
+  readonly #deps: RefreshingCacheDeps<T>;
   readonly #unsubscribe: () => void;
   #reading: Promise<void> | null = null;
   #readAgain = false;
   #cancelTimer = (): void => {};
   #closed = false;
 
-  constructor(deps: KeptCopyDeps<T>) {
+  constructor(deps: RefreshingCacheDeps<T>) {
     this.#deps = deps;
     this.#unsubscribe = deps.changes.subscribe(({ kind }) => {
       if (kind === deps.kind || kind === "lost_link") void this.refresh();
