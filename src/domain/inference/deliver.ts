@@ -1,5 +1,5 @@
 import type { ServiceLimits } from "../../contract/limits.js";
-import { Outbox } from "../../lib/outbox.js";
+import { BoundedQueue } from "../../lib/bounded-queue.js";
 import type { Answer, StreamAnswer } from "../call/answer.js";
 import type { Call } from "../call/call.js";
 import { endReasonOf, errorOfEnd } from "../call/call-context.js";
@@ -32,16 +32,16 @@ export function streamWhole<M>(
   assembly: StreamAssembly<M>,
   toGeneration: ToGeneration,
 ): Promise<StreamAnswer<M>> {
-  const outbox = new Outbox<M>(deps.limits.streamBufferBytesMax);
+  const queue = new BoundedQueue<M>(deps.limits.streamBufferBytesMax);
   const sink: EventSink = (choice, event) => {
     const textBytes = event.type === "text" ? event.text.length : 0;
-    for (const piece of assembly.take(choice, event)) outbox.push(piece, chunkBytes + textBytes);
-    return outbox.full ? roomOrStall(deps, call, outbox) : undefined;
+    for (const piece of assembly.take(choice, event)) queue.push(piece, chunkBytes + textBytes);
+    return queue.full ? roomOrStall(deps, call, queue) : undefined;
   };
   return new Promise((resolve, reject) => {
-    const generation = toGeneration({ sink, commit: (head) => resolve({ head, items: outbox }) });
+    const generation = toGeneration({ sink, commit: (head) => resolve({ head, items: queue }) });
     // A failure before the commit rejects after its settlement.
-    void finishStream(call, run, assembly, generation, outbox).then((error) => {
+    void finishStream(call, run, assembly, generation, queue).then((error) => {
       if (error !== null) reject(error);
     });
   });
@@ -53,17 +53,17 @@ async function finishStream<M>(
   run: Run,
   assembly: StreamAssembly<M>,
   generation: Generation,
-  outbox: Outbox<M>,
+  queue: BoundedQueue<M>,
 ): Promise<ServiceError | null> {
   try {
     return await endWith(call, run, generation, () => {
-      outbox.push(assembly.last(run.tally.total()), chunkBytes);
-      outbox.close();
+      queue.push(assembly.last(run.tally.total()), chunkBytes);
+      queue.close();
       return null;
     });
   } catch (thrown) {
     const error = toServiceError(thrown);
-    outbox.close(error);
+    queue.close(error);
     return error;
   }
 }
@@ -103,11 +103,11 @@ async function endWith<R>(call: Call, run: Run, generation: Generation, finish: 
   return finish();
 }
 
-async function roomOrStall<M>(deps: StreamDeps, call: Call, outbox: Outbox<M>): Promise<void> {
+async function roomOrStall<M>(deps: StreamDeps, call: Call, queue: BoundedQueue<M>): Promise<void> {
   const cancelTimer = deps.clock.after(deps.limits.stallMs, () => call.abort("stalled"));
-  const onAbort = (): void => outbox.close(errorOfEnd(call.stop.reason));
+  const onAbort = (): void => queue.close(errorOfEnd(call.stop.reason));
   call.stop.addEventListener("abort", onAbort);
-  await outbox.room();
+  await queue.room();
   cancelTimer();
   call.stop.removeEventListener("abort", onAbort);
 }

@@ -15,7 +15,7 @@ import {
   StoredModelKind,
   StoredModelSchema,
 } from "../../../gen/unified/admin/v1/stored_model_pb.js";
-import { Outbox } from "../../lib/outbox.js";
+import { BoundedQueue } from "../../lib/bounded-queue.js";
 import type { Audit } from "../access/audit.js";
 import type { ModelAdmin } from "../catalog/model-admin.js";
 import type { StoredModel } from "../catalog/model-store.js";
@@ -30,14 +30,14 @@ export function createModelAdminService(admin: ModelAdmin, audit: Pick<Audit, "r
   return rpcService(ModelAdminService, {
     async pullModel({ source, id, sha256 }, ctx) {
       const { signal } = ctx;
-      const outbox = new Outbox<PullModelResponse>(progressWaitingMax);
+      const queue = new BoundedQueue<PullModelResponse>(progressWaitingMax);
       const request = { source: source || null, id: id || null, sha256: sha256.toLowerCase() || null };
       const pulled = admin.pull(
         request,
         ({ receivedBytes, totalBytes }) => {
-          if (outbox.full) return;
+          if (queue.full) return;
           const progress = { receivedBytes: BigInt(receivedBytes), totalBytes: BigInt(totalBytes ?? 0) };
-          outbox.push(create(PullModelResponseSchema, progress), 1);
+          queue.push(create(PullModelResponseSchema, progress), 1);
         },
         signal,
       );
@@ -46,12 +46,12 @@ export function createModelAdminService(admin: ModelAdmin, audit: Pick<Audit, "r
           await audit.record(ctx, "model.pull", model.id, { source: model.source, sha256: model.sha256 });
           const bytes = BigInt(model.bytes);
           const last = { receivedBytes: bytes, totalBytes: bytes, model: message(model), warnings: [...warnings] };
-          outbox.push(create(PullModelResponseSchema, last), 1);
-          outbox.close();
+          queue.push(create(PullModelResponseSchema, last), 1);
+          queue.close();
         },
-        (error: unknown) => outbox.close(error),
+        (error: unknown) => queue.close(error),
       );
-      return { items: outbox };
+      return { items: queue };
     },
     async importModel({ path, id }, ctx) {
       const model = await admin.import(path, id || null, ctx.signal);

@@ -1,10 +1,8 @@
 /**
- * The bounded queue between an engine, which pushes, and a door, which pulls. One producer, one consumer.
- *
- * The bound is advice with a promise: `push` never loses an item, and a producer that sees `full` awaits `room()`
- * before it goes on. A consumer that goes away closes the queue, so that a producer never waits for nobody.
+ * Bounded queue with backpressure for one producer and one consumer. `push` never loses an item: a producer that sees
+ * `full` awaits `room()` before it continues. A consumer that stops iterating closes the queue and so releases the producer.
  */
-export class Outbox<T> implements AsyncIterable<T> {
+export class BoundedQueue<T> implements AsyncIterable<T> {
   readonly #weightMax: number;
   #items: { readonly item: T; readonly weight: number }[] = [];
   #first = 0;
