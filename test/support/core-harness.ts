@@ -17,7 +17,7 @@ import { LimitGate } from "../../src/domain/metering/limit-gate.js";
 import { ThresholdBook } from "../../src/domain/metering/threshold-book.js";
 import { ServiceCore } from "../../src/domain/service/service-core.js";
 import { createRandomIds } from "../../src/lib/ids.js";
-import { LazyAbort } from "../../src/lib/lazy-abort.js";
+import { AbortSource } from "../../src/lib/abort-source.js";
 import { openMemoryState } from "../../src/state/embedded/memory-state.js";
 import { FakeClock } from "./fake-clock.js";
 import { silentLog } from "./silent-log.js";
@@ -109,7 +109,7 @@ export async function createCoreHarness(options: {
     operation: Operation = "create_chat_completion",
     deadlineAtMs = Number.POSITIVE_INFINITY,
   ): Promise<HarnessCall> => {
-    const abort = new LazyAbort();
+    const abort = new AbortSource();
     const caller = {
       authorization: `Bearer ${adminToken}`,
       deadlineAtMs,

@@ -7,19 +7,19 @@ import {
   type GenerateRequest,
   type LoadedModel,
 } from "../../src/domain/engine/engine.js";
-import type { StopSignal } from "../../src/lib/lazy-abort.js";
+import type { AbortFlag } from "../../src/lib/abort-source.js";
 import { caps } from "./capabilities.js";
 
 /** One run of the engine, steered by the test: events go out when `say` is called. */
 export class HandRun {
   readonly request: GenerateRequest;
-  readonly signal: StopSignal;
+  readonly signal: AbortFlag;
   #queue: GenEvent[] = [];
   #error: unknown;
   #over = false;
   #wake: () => void = () => {};
 
-  constructor(request: GenerateRequest, signal: StopSignal) {
+  constructor(request: GenerateRequest, signal: AbortFlag) {
     this.request = request;
     this.signal = signal;
     signal.addEventListener("abort", () => this.fail(new EngineError("aborted", "aborted", { usage: this.usage })));

@@ -64,14 +64,14 @@ async function tellPeople(io: CliIo, service: Service, stop: Promise<void>): Pro
   io.stdout.write(nextStepText(service));
 }
 
-interface StopSignal {
+interface AbortFlag {
   /** Resolves at the first SIGTERM or SIGINT, or when `begin` is called. */
   readonly stop: Promise<void>;
   begin(reason: string): void;
 }
 
 /** The first SIGTERM or SIGINT stops the service, a second one ends the process at once. */
-function onStopSignal(log: Logger, flush: () => void): StopSignal {
+function onStopSignal(log: Logger, flush: () => void): AbortFlag {
   let resolve = (): void => {};
   const stop = new Promise<void>((resolvePromise) => {
     resolve = resolvePromise;

@@ -1,5 +1,5 @@
 import type { BodyFault } from "../../contract/body-fault.js";
-import type { StopSignal } from "../../lib/lazy-abort.js";
+import type { AbortFlag } from "../../lib/abort-source.js";
 import { type CallContext, errorOfEnd } from "./call-context.js";
 import { ServiceError } from "./service-error.js";
 
@@ -13,7 +13,7 @@ export interface BodyBounds {
 export function errorOfBodyFault(
   fault: BodyFault,
   { bytesMax, bytesPerSecondMin }: BodyBounds,
-  signal: StopSignal,
+  signal: AbortFlag,
 ): ServiceError {
   switch (fault) {
     case "too_large":

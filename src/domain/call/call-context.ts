@@ -1,5 +1,5 @@
 import type { Operation } from "../../contract/operations.js";
-import type { LazyAbort, StopSignal } from "../../lib/lazy-abort.js";
+import type { AbortSource, AbortFlag } from "../../lib/abort-source.js";
 import type { Logger } from "./ports.js";
 import type { Principal } from "./principal.js";
 import { ServiceError, toServiceError } from "./service-error.js";
@@ -36,7 +36,7 @@ export function leaving(deadlineAtMs: number, nowMs: number): Ended {
 }
 
 /** Why an aborted signal ended its request. */
-export function endReasonOf(signal: StopSignal): EndReason {
+export function endReasonOf(signal: AbortFlag): EndReason {
   return signal.reason instanceof Ended ? signal.reason.why : "failed";
 }
 
@@ -70,7 +70,7 @@ export interface Caller {
   /**
    * Aborted by the transport when the client disconnects and by the core for every other reason; the first abort wins.
    */
-  readonly abort: LazyAbort;
+  readonly abort: AbortSource;
   readonly transport: "openai" | "connect" | "grpc_web" | "grpc";
   /** Peer address without port. */
   readonly address: string;
@@ -141,7 +141,7 @@ export interface Browser {
  */
 export function errorOfThrown(
   thrown: unknown,
-  call: { readonly signal: StopSignal; readonly log: Logger; readonly requestId: string },
+  call: { readonly signal: AbortFlag; readonly log: Logger; readonly requestId: string },
 ): ServiceError {
   if (thrown instanceof ServiceError) return thrown;
   if (call.signal.aborted) return errorOfEnd(call.signal.reason);

@@ -1,6 +1,6 @@
 import { type ErrorCode, errorRow } from "../../contract/errors.js";
 import type { Operation } from "../../contract/operations.js";
-import type { StopSignal } from "../../lib/lazy-abort.js";
+import type { AbortFlag } from "../../lib/abort-source.js";
 import {
   type Browser,
   type CallContext,
@@ -53,7 +53,7 @@ export class Call implements CallContext, LiveRequest {
   readonly operation: Operation;
   readonly principal: Principal;
   /** Abort flag of the call, without the cost of an AbortSignal. */
-  readonly stop: StopSignal;
+  readonly stop: AbortFlag;
   readonly receivedAtMs: number;
   readonly deadlineAtMs: number;
   readonly times: CallTimes;

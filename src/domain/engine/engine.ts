@@ -1,5 +1,5 @@
 import type { Message, Tool } from "../../../gen/unified/inference/v1/chat_pb.js";
-import type { StopSignal } from "../../lib/lazy-abort.js";
+import type { AbortFlag } from "../../lib/abort-source.js";
 
 /**
  * Port of everything that runs models. The domain queues requests; an engine rejects those above its slots with
@@ -43,13 +43,13 @@ export interface LoadedModel {
    * Counts the tokens of a prompt; null when the engine cannot know before it runs. `options` are those of the request,
    * because they can change its prompt.
    */
-  countTokens(input: GenerateInput, signal: StopSignal, options?: PromptOptions): Promise<number | null>;
+  countTokens(input: GenerateInput, signal: AbortFlag, options?: PromptOptions): Promise<number | null>;
   /**
    * Runs one prompt. Events of one choice are in order; the last event is `usage`, after one `finish` per choice.
    * Throws EngineError, at the call or while it is iterated; after an abort its `usage` says what was produced.
    */
-  generate(request: GenerateRequest, signal: StopSignal): AsyncIterable<GenEvent>;
-  embed(request: EmbedRequest, signal: StopSignal): Promise<EmbedResult>;
+  generate(request: GenerateRequest, signal: AbortFlag): AsyncIterable<GenEvent>;
+  embed(request: EmbedRequest, signal: AbortFlag): Promise<EmbedResult>;
   stats(): EngineStats;
   unload(graceMs: number): Promise<void>;
 }

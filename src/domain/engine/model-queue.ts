@@ -1,5 +1,5 @@
 import type { ServiceLimits } from "../../contract/limits.js";
-import type { StopSignal } from "../../lib/lazy-abort.js";
+import type { AbortFlag } from "../../lib/abort-source.js";
 import { errorOfEnd } from "../call/call-context.js";
 import type { Clock } from "../call/ports.js";
 import { ServiceError } from "../call/service-error.js";
@@ -77,7 +77,7 @@ export class ModelQueue {
    * call's own error when the signal aborts. `continuing` marks a further prompt of a running request: it queues like
    * others but is never rejected.
    */
-  acquire(who: Who, signal: StopSignal, continuing = false): Promise<Slot> {
+  acquire(who: Who, signal: AbortFlag, continuing = false): Promise<Slot> {
     const sinceMs = this.#clock.monotonic();
     if (signal.aborted) return Promise.reject(errorOfEnd(signal.reason));
     const free = this.tryAcquire();

@@ -1,7 +1,7 @@
 import { create } from "@bufbuild/protobuf";
 import { type EmbeddingList, EmbeddingListSchema } from "../../../gen/unified/inference/v1/embedding_pb.js";
 import type { ServiceLimits } from "../../contract/limits.js";
-import type { StopSignal } from "../../lib/lazy-abort.js";
+import type { AbortFlag } from "../../lib/abort-source.js";
 import type { Answer, AnswerHead } from "../call/answer.js";
 import type { Call } from "../call/call.js";
 import { errorOfEnd } from "../call/call-context.js";
@@ -127,7 +127,7 @@ async function embedSlice(
   loaded: LoadedModel,
   slice: EmbedRequest,
   from: number,
-  signal: StopSignal,
+  signal: AbortFlag,
 ): Promise<EmbedResult> {
   try {
     return await loaded.embed(slice, signal);
@@ -175,7 +175,7 @@ function littleEndian(vector: Float32Array): Uint8Array {
 }
 
 /** Resolves with the work, or rejects as soon as the call ends: work that ignores the signal is not awaited. */
-export function unlessStopped<T>(work: Promise<T>, stop: StopSignal): Promise<T> {
+export function unlessStopped<T>(work: Promise<T>, stop: AbortFlag): Promise<T> {
   return new Promise((resolve, reject) => {
     const onAbort = (): void => reject(errorOfEnd(stop.reason));
     stop.addEventListener("abort", onAbort);

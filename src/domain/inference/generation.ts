@@ -1,4 +1,4 @@
-import { LazyAbort, type StopSignal } from "../../lib/lazy-abort.js";
+import { AbortSource, type AbortFlag } from "../../lib/abort-source.js";
 import type { AnswerHead } from "../call/answer.js";
 import type { Call } from "../call/call.js";
 import { Ended, errorOfEnd } from "../call/call-context.js";
@@ -54,7 +54,7 @@ export class Generation {
   readonly #plan: GenerationPlan;
   readonly #reader: GenerationReader;
   /** Ends the other prompts when one fails; null for a single prompt. */
-  readonly #abort: LazyAbort | null;
+  readonly #abort: AbortSource | null;
   #isCommitted = false;
   #hasContent = false;
   #cancelCommitTimer: (() => void) | null = null;
@@ -66,7 +66,7 @@ export class Generation {
     this.#deps = deps;
     this.#plan = plan;
     this.#reader = reader;
-    this.#abort = plan.prompts.length > 1 ? new LazyAbort() : null;
+    this.#abort = plan.prompts.length > 1 ? new AbortSource() : null;
   }
 
   get head(): AnswerHead {
@@ -74,7 +74,7 @@ export class Generation {
     return answerHead(ran, this.#plan.admission);
   }
 
-  get #signal(): StopSignal {
+  get #signal(): AbortFlag {
     return this.#abort ?? this.#plan.call.stop;
   }
 

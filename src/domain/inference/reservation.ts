@@ -1,6 +1,6 @@
 import { toBinary } from "@bufbuild/protobuf";
 import { MessageSchema, ToolSchema } from "../../../gen/unified/inference/v1/chat_pb.js";
-import type { StopSignal } from "../../lib/lazy-abort.js";
+import type { AbortFlag } from "../../lib/abort-source.js";
 import {
   type EmbedRequest,
   EngineError,
@@ -30,7 +30,7 @@ const bytesPerToken = 3;
 export async function reserveForPrompts(
   model: CountingModel | null,
   prompts: readonly Prompt[],
-  stop: StopSignal,
+  stop: AbortFlag,
 ): Promise<Reservation> {
   const counted = await Promise.all(
     prompts.map(({ request, countsPrompt }) => (countsPrompt ? count(model, request.input, stop, request) : null)),
@@ -53,7 +53,7 @@ export async function reserveForPrompts(
 export async function reserveForInputs(
   model: CountingModel | null,
   { inputs }: EmbedRequest,
-  stop: StopSignal,
+  stop: AbortFlag,
 ): Promise<Reservation> {
   const counted = await Promise.all(inputs.map((prompt) => count(model, { prompt }, stop)));
   const promptTokens = inputs.reduce((sum, prompt, i) => sum + (counted[i] ?? estimate({ prompt })), 0);
@@ -64,7 +64,7 @@ export async function reserveForInputs(
 async function count(
   model: CountingModel | null,
   input: GenerateInput,
-  stop: StopSignal,
+  stop: AbortFlag,
   options?: GenerateBase,
 ): Promise<number | null> {
   if (model === null) return null;

@@ -1,4 +1,4 @@
-import type { StopSignal } from "../../lib/lazy-abort.js";
+import type { AbortFlag } from "../../lib/abort-source.js";
 import { errorOfEnd } from "../call/call-context.js";
 import type { Clock } from "../call/ports.js";
 import { ServiceError } from "../call/service-error.js";
@@ -15,7 +15,7 @@ const loadingRetryMs = 10_000;
 export async function waitForModel(
   deployment: Deployment,
   deps: { readonly clock: Clock; readonly queueWaitMs: number },
-  signal: StopSignal,
+  signal: AbortFlag,
 ): Promise<LoadedModel> {
   await raceAgainst(deployment, deps, signal);
   if (deployment.model !== null) return deployment.model;
@@ -40,7 +40,7 @@ function stillLoadingText({ progress }: Deployment): string {
 function raceAgainst(
   deployment: Deployment,
   deps: { readonly clock: Clock; readonly queueWaitMs: number },
-  signal: StopSignal,
+  signal: AbortFlag,
 ): Promise<void> {
   return new Promise((resolve, reject) => {
     if (signal.aborted) return reject(errorOfEnd(signal.reason));

@@ -1,5 +1,5 @@
 import { sha256Hex } from "../../lib/digest.js";
-import type { StopSignal } from "../../lib/lazy-abort.js";
+import type { AbortFlag } from "../../lib/abort-source.js";
 import type { Audit } from "../access/audit.js";
 import { type CallContext, errorOfEnd } from "../call/call-context.js";
 import { type PageRequest, toPageToken, toStorePage } from "../call/page-request.js";
@@ -246,7 +246,7 @@ export async function runReplay(
   queue: Pick<DeliveryQueue, "replay">,
   order: ReplayOrder,
   progress: ReplayProgress,
-  signal: StopSignal,
+  signal: AbortFlag,
 ): Promise<void> {
   let after: string | null = null;
   do {

@@ -1,5 +1,5 @@
 import { EngineError } from "../../domain/engine/engine.js";
-import type { StopSignal } from "../../lib/lazy-abort.js";
+import type { AbortFlag } from "../../lib/abort-source.js";
 import { abortedError } from "./protocol/call-errors.js";
 
 /** The slot of one call. */
@@ -35,7 +35,7 @@ export class CallSlots {
    * may take to end one before it counts as hung. Rejects with EngineError `overloaded` when other calls have all slots,
    * and with `aborted`.
    */
-  take(signal: StopSignal): HeldSlot | Promise<HeldSlot> {
+  take(signal: AbortFlag): HeldSlot | Promise<HeldSlot> {
     if (this.#busy >= this.#slots) return this.#next(signal).then(() => this.#hold());
     this.#busy += 1;
     return this.#hold();
@@ -61,7 +61,7 @@ export class CallSlots {
     };
   }
 
-  #next(signal: StopSignal): Promise<void> {
+  #next(signal: AbortFlag): Promise<void> {
     if (this.#waiting.size >= this.#leaving) {
       return Promise.reject(new EngineError("overloaded", "all slots are busy", { retryable: true }));
     }

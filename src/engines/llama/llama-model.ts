@@ -10,7 +10,7 @@ import {
   type LoadedModel,
   type PromptOptions,
 } from "../../domain/engine/engine.js";
-import { LazyAbort, type StopSignal } from "../../lib/lazy-abort.js";
+import { AbortSource, type AbortFlag } from "../../lib/abort-source.js";
 import { CallSlots, type HeldSlot } from "./call-slots.js";
 import { templateVariables, toTemplateMessages, toTemplateTools } from "./chat/template-input.js";
 import { EventStream } from "./event-stream.js";
@@ -57,7 +57,7 @@ export class LlamaModel implements LoadedModel {
     this.#textLimits = { contextLength: caps.contextLength, longestTokenBytes };
   }
 
-  async countTokens(input: GenerateInput, signal: StopSignal, options: PromptOptions = {}): Promise<number | null> {
+  async countTokens(input: GenerateInput, signal: AbortFlag, options: PromptOptions = {}): Promise<number | null> {
     if (!this.caps.completion) return null;
     if (this.#isUnloaded) throw unloadedError(this.id);
     const { format } = options;
@@ -70,11 +70,11 @@ export class LlamaModel implements LoadedModel {
   }
 
   /** Takes a slot, which is free again when the child has ended the call. Waits for one that an aborted call still holds. */
-  generate(request: GenerateRequest, signal: StopSignal): AsyncIterableIterator<GenEvent> {
+  generate(request: GenerateRequest, signal: AbortFlag): AsyncIterableIterator<GenEvent> {
     if (!this.caps.completion) throw new EngineError("unsupported", `The model '${this.id}' makes embeddings only.`);
     const childRequest = toChildGenerate({ ...request, maxTokens: request.maxTokens ?? this.#answerTokens });
     this.#refuseAboveLength(childRequest.input, request.maxTokens);
-    const stop = new LazyAbort();
+    const stop = new AbortSource();
     const follow = (): void => stop.abort(signal.reason);
     if (signal.aborted) follow();
     signal.addEventListener("abort", follow);
@@ -102,7 +102,7 @@ export class LlamaModel implements LoadedModel {
     return stream;
   }
 
-  async embed(request: EmbedRequest, signal: StopSignal): Promise<EmbedResult> {
+  async embed(request: EmbedRequest, signal: AbortFlag): Promise<EmbedResult> {
     const native = this.caps.embeddingDims;
     if (native === undefined) throw new EngineError("unsupported", `The model '${this.id}' makes no embeddings.`);
     const overflow = inputOverflowByLength(request, this.#textLimits);
@@ -145,7 +145,7 @@ export class LlamaModel implements LoadedModel {
     });
   }
 
-  async #runOnSlot(call: SlotCall, signal: StopSignal): Promise<CallAnswer> {
+  async #runOnSlot(call: SlotCall, signal: AbortFlag): Promise<CallAnswer> {
     if (this.#isUnloaded) throw unloadedError(this.id);
     if (signal.aborted) throw abortedError(signal);
     const { clock } = this.#deps;

@@ -1,6 +1,6 @@
 import type { Clock } from "../../domain/call/ports.js";
 import type { EngineError, GenEvent } from "../../domain/engine/engine.js";
-import type { StopSignal } from "../../lib/lazy-abort.js";
+import type { AbortFlag } from "../../lib/abort-source.js";
 import type { HeldSlot } from "./call-slots.js";
 import type { CallEnd, ChildRequest, ChildSession } from "./child-session.js";
 import { abortedError, reportedError, restartedError } from "./protocol/call-errors.js";
@@ -39,7 +39,7 @@ const abortAnswerMs = 1_000;
  * loss ends it. Rejects with EngineError: with the child's own, with `engine_restarted`, `aborted`, and with what the
  * supervisor says when there is no child.
  */
-export async function runOnChild(deps: CallDeps, call: ChildCall, signal: StopSignal): Promise<CallAnswer> {
+export async function runOnChild(deps: CallDeps, call: ChildCall, signal: AbortFlag): Promise<CallAnswer> {
   let isLeft = true;
   try {
     const end = await runUntilEnd(deps, call, signal);
@@ -61,7 +61,7 @@ export async function runOnChild(deps: CallDeps, call: ChildCall, signal: StopSi
 }
 
 /** The end of the first try, or of the second where the first lost its child. */
-async function runUntilEnd(deps: CallDeps, call: ChildCall, signal: StopSignal): Promise<RunEnd> {
+async function runUntilEnd(deps: CallDeps, call: ChildCall, signal: AbortFlag): Promise<RunEnd> {
   const { clock, supervisor, patienceMs } = deps;
   const beganAtMs = clock.monotonic() - call.queueMs;
   const leftMs = (): number => Math.max(beganAtMs, supervisor.lostAtMs) + patienceMs - clock.monotonic();
@@ -79,7 +79,7 @@ function mayRunAgain({ supervisor }: CallDeps, { progress }: ChildCall, patience
 }
 
 /** A call with output cannot be repeated by anybody: the caller has seen its beginning. */
-function lostError({ progress }: ChildCall, signal: StopSignal): EngineError {
+function lostError({ progress }: ChildCall, signal: AbortFlag): EngineError {
   if (signal.aborted) return abortedError(signal, progress.produced);
   return restartedError(progress.produced, !progress.hasOutput);
 }
@@ -90,7 +90,7 @@ function failedError({ progress }: ChildCall, { error }: Extract<CallEnd, { type
 }
 
 interface TryOptions {
-  readonly signal: StopSignal;
+  readonly signal: AbortFlag;
   /** Null: however long it takes. */
   readonly outputWithinMs: number | null;
 }

@@ -1,6 +1,6 @@
 import type { Clock, Logger } from "../../domain/call/ports.js";
 import { EngineError } from "../../domain/engine/engine.js";
-import type { StopSignal } from "../../lib/lazy-abort.js";
+import type { AbortFlag } from "../../lib/abort-source.js";
 import type { StartChild } from "./child-process.js";
 import { ChildSession, type SessionEnd } from "./child-session.js";
 import { abortedError, unloadedError } from "./protocol/call-errors.js";
@@ -102,7 +102,7 @@ export class Supervisor {
    * The child that runs now, or the one that is being started, `waitMs` at most. Rejects with a retryable EngineError
    * while the circuit is open, when none came in time and after `stop`, and with `aborted` when the signal aborts.
    */
-  session(signal: StopSignal, waitMs: number): Promise<ChildSession> {
+  session(signal: AbortFlag, waitMs: number): Promise<ChildSession> {
     if (signal.aborted) return Promise.reject(abortedError(signal));
     switch (this.#state.name) {
       case "ready":
@@ -124,7 +124,7 @@ export class Supervisor {
     if (last.name === "loading" || last.name === "ready") await last.session.close();
   }
 
-  #nextSession(signal: StopSignal, waitMs: number | null): Promise<ChildSession> {
+  #nextSession(signal: AbortFlag, waitMs: number | null): Promise<ChildSession> {
     return new Promise((resolve, reject) => {
       const settle = (): void => {
         cancelTimer();

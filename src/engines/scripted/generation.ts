@@ -1,6 +1,6 @@
 import type { Clock } from "../../domain/call/ports.js";
 import type { EngineError, GenEvent } from "../../domain/engine/engine.js";
-import type { StopSignal } from "../../lib/lazy-abort.js";
+import type { AbortFlag } from "../../lib/abort-source.js";
 import type { Choice } from "./choices.js";
 import { failureError, type ProducedUsage, type ScriptedFailureCode } from "./scripted-options.js";
 
@@ -180,13 +180,13 @@ export function nextTurn(): Promise<void> {
  */
 export class Pace {
   readonly #clock: Clock;
-  readonly #signal: StopSignal;
+  readonly #signal: AbortFlag;
   #stopped = false;
   #wake: (() => void) | null = null;
   #sinceTurn = 0;
   readonly #onAbort = (): void => this.#wake?.();
 
-  constructor(clock: Clock, signal: StopSignal) {
+  constructor(clock: Clock, signal: AbortFlag) {
     this.#clock = clock;
     this.#signal = signal;
   }

@@ -15,7 +15,7 @@ import {
   type ModelSpec,
 } from "../../domain/engine/engine.js";
 import { contextOverflow, inputOverflow } from "../../domain/inference/context-overflow.js";
-import type { StopSignal } from "../../lib/lazy-abort.js";
+import type { AbortFlag } from "../../lib/abort-source.js";
 import { CallChoice, type Choice, TextChoice } from "./choices.js";
 import { Generation, type Interruption, nextTurn, Pace } from "./generation.js";
 import { promptText, promptTokensOf, Replies } from "./reply.js";
@@ -60,7 +60,7 @@ export class ScriptedModel implements LoadedModel {
   }
 
   /** Takes a slot at the call; it is free again when the iteration ends. */
-  generate(request: GenerateRequest, signal: StopSignal): AsyncIterable<GenEvent> {
+  generate(request: GenerateRequest, signal: AbortFlag): AsyncIterable<GenEvent> {
     const pace = this.#enter(signal);
     try {
       return this.#generation(request, pace, signal);
@@ -70,7 +70,7 @@ export class ScriptedModel implements LoadedModel {
     }
   }
 
-  async embed(request: EmbedRequest, signal: StopSignal): Promise<EmbedResult> {
+  async embed(request: EmbedRequest, signal: AbortFlag): Promise<EmbedResult> {
     const pace = this.#enter(signal);
     try {
       return await this.#embed(request, pace, signal);
@@ -96,7 +96,7 @@ export class ScriptedModel implements LoadedModel {
     cancel();
   }
 
-  #enter(signal: StopSignal): Pace {
+  #enter(signal: AbortFlag): Pace {
     if (this.#unloaded) throw new EngineError("model_not_loaded", "the model was unloaded", { retryable: true });
     if (this.#running.size >= this.#slots) {
       throw new EngineError("overloaded", "all slots are busy", { retryable: true });
@@ -112,7 +112,7 @@ export class ScriptedModel implements LoadedModel {
     for (const resolve of this.#whenIdle.splice(0)) resolve();
   }
 
-  #generation(request: GenerateRequest, pace: Pace, signal: StopSignal): Generation {
+  #generation(request: GenerateRequest, pace: Pace, signal: AbortFlag): Generation {
     const { contextLength } = this.caps;
     const promptTokens = promptTokensOf(request.input);
     if (promptTokens > contextLength) throw this.#promptTooLong(request, promptTokens);
@@ -176,7 +176,7 @@ export class ScriptedModel implements LoadedModel {
     });
   }
 
-  async #embed(request: EmbedRequest, pace: Pace, signal: StopSignal): Promise<EmbedResult> {
+  async #embed(request: EmbedRequest, pace: Pace, signal: AbortFlag): Promise<EmbedResult> {
     const native = this.caps.embeddingDims;
     if (native === undefined) throw new EngineError("unsupported", `The model '${this.id}' makes no embeddings.`);
     const dimensions = Math.min(request.dimensions ?? native, native);
@@ -218,7 +218,7 @@ function fingerprintOf(options: ScriptedOptions): string {
     .slice(0, 12);
 }
 
-function stopError(signal: StopSignal, usage: ProducedUsage): EngineError {
+function stopError(signal: AbortFlag, usage: ProducedUsage): EngineError {
   if (signal.aborted) return new EngineError("aborted", "the call was aborted", { usage, cause: signal.reason });
   return new EngineError("engine_restarted", "the model was unloaded", { retryable: true, usage });
 }

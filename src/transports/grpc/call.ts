@@ -15,7 +15,7 @@ import {
 import type { Clock, Logger } from "../../domain/call/ports.js";
 import { ServiceError } from "../../domain/call/service-error.js";
 import { rpcStatus } from "../../domain/rpc/rpc-status.js";
-import { LazyAbort } from "../../lib/lazy-abort.js";
+import { AbortSource } from "../../lib/abort-source.js";
 import type { BodyBudget, UploadWatch } from "../http/body-limits.js";
 import { closeHalfOpen, connectionOf, cutOff, isGone, limitMessages, onBytes } from "./http2-stream.js";
 import { grpcStatusObject } from "./status.js";
@@ -40,7 +40,7 @@ type PartialStatus = Parameters<ServerInterceptingCallInterface["sendStatus"]>[0
  */
 export class OpenCall {
   readonly requestId: string;
-  readonly abort = new LazyAbort();
+  readonly abort = new AbortSource();
   /** The client's, on our clock; Infinity when it set none. */
   readonly deadlineAtMs: number;
   readonly #deps: OpenCallDeps;

@@ -9,7 +9,7 @@ import type {
   UntypedServiceImplementation,
 } from "@grpc/grpc-js";
 import type { RpcHandler, RpcHead, RpcService, RpcStream } from "../../domain/rpc/rpc-service.js";
-import type { LazyAbort } from "../../lib/lazy-abort.js";
+import type { AbortSource } from "../../lib/abort-source.js";
 import type { OpenCall, OpenCalls } from "./call.js";
 
 type Unary = Extract<RpcHandler, { kind: "unary" }>;
@@ -75,7 +75,7 @@ function intoMetadata(head: Metadata): RpcHead {
 
 /** Who must know whether the reader keeps up. */
 export interface ReaderWatch {
-  readonly abort: LazyAbort;
+  readonly abort: AbortSource;
   waitsForReader(): void;
   readerTook(): void;
 }

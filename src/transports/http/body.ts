@@ -4,7 +4,7 @@ import type { ServiceLimits } from "../../contract/limits.js";
 import { bodyOwnerOf, errorOfBodyFault } from "../../domain/call/body-fault.js";
 import type { CallContext } from "../../domain/call/call-context.js";
 import type { ServiceError } from "../../domain/call/service-error.js";
-import type { StopSignal } from "../../lib/lazy-abort.js";
+import type { AbortFlag } from "../../lib/abort-source.js";
 import type { BodyBudget, BodyCharge, UploadWatch } from "./body-limits.js";
 
 export interface BodyReaderDeps {
@@ -23,7 +23,7 @@ export interface BodyRequest {
   /** The opened call: its caller's share of the budget is charged. */
   readonly ctx: Pick<CallContext, "principal" | "address">;
   /** Ends the reading. */
-  readonly signal: StopSignal;
+  readonly signal: AbortFlag;
 }
 
 /** Reads whole request bodies within their limits. All of its errors are ServiceErrors. */

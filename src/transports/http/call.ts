@@ -5,7 +5,7 @@ import { type CallContext, type Caller, Ended, errorOfThrown, leaving } from "..
 import type { Clock, Logger } from "../../domain/call/ports.js";
 import { ServiceError } from "../../domain/call/service-error.js";
 import type { Core } from "../../domain/core.js";
-import { LazyAbort } from "../../lib/lazy-abort.js";
+import { AbortSource } from "../../lib/abort-source.js";
 import type { ResponseWatch, Watched } from "./response-watch.js";
 
 export interface CallDeps {
@@ -24,7 +24,7 @@ export class Call {
   readonly res: ServerResponse;
   readonly requestId: string;
   /** Aborted when the call must end. Libraries take `ctx.signal`. */
-  readonly signal = new LazyAbort();
+  readonly signal = new AbortSource();
   /** The client's own deadline; Infinity when it set none. */
   readonly deadlineAtMs: number;
   readonly #deps: CallDeps;

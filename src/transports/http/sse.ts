@@ -1,5 +1,5 @@
 import type { ServerResponse } from "node:http";
-import type { StopSignal } from "../../lib/lazy-abort.js";
+import type { AbortFlag } from "../../lib/abort-source.js";
 
 /** What an event begins and ends with. Data is one line: clients that split by hand expect exactly this. */
 export const sseEventStart = "data: ";
@@ -58,7 +58,7 @@ export class SseWriter {
   }
 
   /** Resolves when the reader is no longer behind, when the response is gone, or when `signal` aborts. */
-  async drained(signal: StopSignal): Promise<void> {
+  async drained(signal: AbortFlag): Promise<void> {
     this.#flush();
     while (this.#res.writableNeedDrain && !signal.aborted && !this.#res.destroyed) {
       await drainOrEnd(this.#res, signal);
@@ -82,7 +82,7 @@ export class SseWriter {
   }
 }
 
-function drainOrEnd(res: ServerResponse, signal: StopSignal): Promise<void> {
+function drainOrEnd(res: ServerResponse, signal: AbortFlag): Promise<void> {
   return new Promise((resolve) => {
     const done = (): void => {
       res.off("drain", done).off("close", done);

@@ -1,13 +1,13 @@
 import { EngineError } from "../../../domain/engine/engine.js";
 import { contextOverflow, inputOverflow } from "../../../domain/inference/context-overflow.js";
-import type { StopSignal } from "../../../lib/lazy-abort.js";
+import type { AbortFlag } from "../../../lib/abort-source.js";
 import type { ChildEmbed, ChildError, ChildInput, LoadedFacts, ProducedTokens } from "./protocol.js";
 
 /** Errors of calls, in one place because several stages of a call can end with the same one. */
 
 const nothingProduced: ProducedTokens = { promptTokens: 0, outTokens: 0, cachedTokens: 0 };
 
-export function abortedError(signal: StopSignal, usage: ProducedTokens = nothingProduced): EngineError {
+export function abortedError(signal: AbortFlag, usage: ProducedTokens = nothingProduced): EngineError {
   return new EngineError("aborted", "the call was aborted", { usage, cause: signal.reason });
 }
 

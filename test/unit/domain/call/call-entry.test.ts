@@ -3,7 +3,7 @@ import type { Caller } from "../../../../src/domain/call/call-context.js";
 import { type CallEnd, CallTimes } from "../../../../src/domain/call/observer.js";
 import { tokenAdministrator } from "../../../../src/domain/call/principal.js";
 import { CallEntry } from "../../../../src/domain/call/request-log.js";
-import { LazyAbort } from "../../../../src/lib/lazy-abort.js";
+import { AbortSource } from "../../../../src/lib/abort-source.js";
 import { createLogger } from "../../../../src/telemetry/logger.js";
 
 const secret = "sk-uis-q3Tq2bXW1c0aPLANTEDSECRETfE5kN9mJr7VwYz0Dh4Gs6";
@@ -29,7 +29,7 @@ function end(fields: Partial<CallEnd> = {}): CallEnd {
 }
 
 function caller(fields: Partial<Caller> = {}): Caller {
-  const abort = new LazyAbort();
+  const abort = new AbortSource();
   const none = { authorization: undefined, deadlineAtMs: Number.POSITIVE_INFINITY, abort };
   return { ...none, transport: "openai", address: "fe80::1%eth0", ...fields };
 }

@@ -4,7 +4,7 @@ import { ChatCompletionParamsSchema, Role } from "../../../../gen/unified/infere
 import type { CallEnd, Observer } from "../../../../src/domain/call/observer.js";
 import { type LimitKind, unlimited } from "../../../../src/domain/call/rate-limits.js";
 import { ServiceError } from "../../../../src/domain/call/service-error.js";
-import { LazyAbort } from "../../../../src/lib/lazy-abort.js";
+import { AbortSource } from "../../../../src/lib/abort-source.js";
 import { blindObserver, createCoreHarness } from "../../../support/core-harness.js";
 import { eventually } from "../../../support/eventually.js";
 import { HandEngine } from "../../../support/hand-engine.js";
@@ -88,7 +88,7 @@ describe("what an observer is told", () => {
     const caller = {
       authorization: "Bearer sk-uis-wrong",
       deadlineAtMs: Number.POSITIVE_INFINITY,
-      abort: new LazyAbort(),
+      abort: new AbortSource(),
       transport: "grpc",
       address: "127.0.0.1",
     } as const;

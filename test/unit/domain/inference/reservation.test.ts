@@ -8,10 +8,10 @@ import {
   reserveForInputs,
   reserveForPrompts,
 } from "../../../../src/domain/inference/reservation.js";
-import { LazyAbort } from "../../../../src/lib/lazy-abort.js";
+import { AbortSource } from "../../../../src/lib/abort-source.js";
 import { caps } from "../../../support/capabilities.js";
 
-const never = new LazyAbort();
+const never = new AbortSource();
 
 /** Counts ten tokens for every prompt, and how often it was asked. */
 function model(count: (input: GenerateInput) => number | null = () => 10, contextLength = 4_096) {

@@ -4,7 +4,7 @@ import { type ChatCompletionChunk, Role } from "../../../../gen/unified/inferenc
 import { CompletionParamsSchema } from "../../../../gen/unified/inference/v1/completion_pb.js";
 import type { StreamAnswer } from "../../../../src/domain/call/answer.js";
 import { EngineError } from "../../../../src/domain/engine/engine.js";
-import { LazyAbort } from "../../../../src/lib/lazy-abort.js";
+import { AbortSource } from "../../../../src/lib/abort-source.js";
 import { createCoreHarness } from "../../../support/core-harness.js";
 import { HandEngine } from "../../../support/hand-engine.js";
 import { chat, createLimitedHarness, failure } from "./limited-harness.js";
@@ -294,7 +294,7 @@ describe("open", () => {
       transport: "openai",
       address: "",
     } as const;
-    const refused = await failure(core.open("list_models", { ...caller, abort: new LazyAbort() }));
+    const refused = await failure(core.open("list_models", { ...caller, abort: new AbortSource() }));
     expect(refused.code).toBe("invalid_api_key");
     core.refuseNewCalls();
     expect((await failure(open())).code).toBe("server_shutting_down");

@@ -1,7 +1,7 @@
 import { Writable } from "node:stream";
 import { describe, expect, it } from "vitest";
 import type { RpcStream } from "../../../../src/domain/rpc/rpc-service.js";
-import { LazyAbort } from "../../../../src/lib/lazy-abort.js";
+import { AbortSource } from "../../../../src/lib/abort-source.js";
 import { sendStream } from "../../../../src/transports/grpc/handlers.js";
 import { eventually } from "../../../support/eventually.js";
 
@@ -33,7 +33,7 @@ function createWatch() {
   const seen: string[] = [];
   return {
     seen,
-    abort: new LazyAbort(),
+    abort: new AbortSource(),
     waitsForReader: () => seen.push("waits"),
     readerTook: () => seen.push("took"),
   };

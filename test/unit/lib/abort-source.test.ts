@@ -1,9 +1,9 @@
 import { describe, expect, it } from "vitest";
-import { LazyAbort } from "../../../src/lib/lazy-abort.js";
+import { AbortSource } from "../../../src/lib/abort-source.js";
 
 describe("a lazy abort", () => {
   it("tells every listener once, with the first reason", () => {
-    const abort = new LazyAbort();
+    const abort = new AbortSource();
     const told: unknown[] = [];
     abort.addEventListener("abort", () => told.push(abort.reason));
     abort.abort("first");
@@ -12,7 +12,7 @@ describe("a lazy abort", () => {
   });
 
   it("tells nobody who left before, also when that was by another listener's doing", () => {
-    const abort = new LazyAbort();
+    const abort = new AbortSource();
     const told: string[] = [];
     const late = (): void => void told.push("late");
     abort.addEventListener("abort", () => abort.removeEventListener("abort", late));
@@ -23,7 +23,7 @@ describe("a lazy abort", () => {
   });
 
   it("makes one signal, which aborts with it", () => {
-    const abort = new LazyAbort();
+    const abort = new AbortSource();
     const { signal } = abort;
     expect([abort.signal === signal, signal.aborted]).toEqual([true, false]);
     abort.abort("over");
@@ -31,7 +31,7 @@ describe("a lazy abort", () => {
   });
 
   it("makes an aborted signal after the abort", () => {
-    const abort = new LazyAbort();
+    const abort = new AbortSource();
     abort.abort("over");
     expect([abort.signal.aborted, abort.signal.reason]).toEqual([true, "over"]);
   });

@@ -1,5 +1,5 @@
-/** What a wait has to know of a signal. An AbortSignal is one, too. */
-export interface StopSignal {
+/** The part of an AbortSignal that our own code uses; every AbortSignal is one. */
+export interface AbortFlag {
   readonly aborted: boolean;
   readonly reason: unknown;
   /** `run` is called once, at the abort; never when that was before. */
@@ -8,11 +8,11 @@ export interface StopSignal {
 }
 
 /**
- * An AbortController whose signal is made for whoever asks for it: one costs Node several microseconds, and most calls
- * end without having needed it. Code of our own takes the object itself, libraries take its `signal`.
+ * An AbortController that creates its signal on first use: a signal costs Node several microseconds and most calls never
+ * need one. Our own code takes this object itself, libraries take its `signal`.
  */
-export class LazyAbort implements StopSignal {
-  /** The one that listens longest; mostly there is no other, and no list is made for one. */
+export class AbortSource implements AbortFlag {
+  /** The oldest listener. Most calls have only one, so it needs no list. */
   #first: (() => void) | null = null;
   #others: (() => void)[] | null = null;
   #aborted = false;
@@ -40,7 +40,7 @@ export class LazyAbort implements StopSignal {
     if (this.#aborted) return;
     this.#aborted = true;
     this.#reason = reason;
-    // One that is told may remove others, which then are not told.
+    // A listener may remove others; removed ones are skipped.
     for (let run = this.#takeFirst(); run !== null; run = this.#takeFirst()) run();
     this.#controller?.abort(reason);
   }
