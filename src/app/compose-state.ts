@@ -2,7 +2,7 @@ import { existsSync } from "node:fs";
 import { join } from "node:path";
 import type { Observer } from "../domain/call/observer.js";
 import type { Clock, Logger } from "../domain/call/ports.js";
-import { StoreGate } from "../domain/call/store-gate.js";
+import { CircuitBreaker } from "../domain/call/circuit-breaker.js";
 import type { Ledger } from "../domain/metering/ledger.js";
 import { LocalAdmission } from "../domain/metering/local-admission.js";
 import { ResilientLedger } from "../domain/metering/resilient-ledger.js";
@@ -21,13 +21,13 @@ import type { Lifecycle } from "./lifecycle.js";
 /** Requests that this process may admit by itself at once, while a shared store is away. */
 const localLeasesMax = 100_000;
 
-const saysOfLimits = {
-  away: "the store does not answer in time: this process decides limits by itself",
-  back: "the store decides limits again",
+const messagesOfLimits = {
+  unavailable: "the store does not answer in time: this process decides limits by itself",
+  recovered: "the store decides limits again",
 };
-const saysOfUsage = {
-  away: "the store takes no usage: it waits in the spool",
-  back: "the store takes usage again",
+const messagesOfUsage = {
+  unavailable: "the store takes no usage: it waits in the spool",
+  recovered: "the store takes usage again",
 };
 
 export interface StateTools {
@@ -75,13 +75,13 @@ export async function composeLedger(
   const { spool_max: sizeMax, spool_full: whenFull, when_away: whenAway } = config.state;
   const folder = join(config.data_dir, "spool");
   const spool = await FileSpool.open({ folder, spillDir: config.spill_dir, sizeMax, log });
-  const gates = {
-    admissions: new StoreGate({ clock, log, says: saysOfLimits }),
-    settlements: new StoreGate({ clock, log, says: saysOfUsage }),
+  const breakers = {
+    admissions: new CircuitBreaker({ clock, log, messages: messagesOfLimits }),
+    settlements: new CircuitBreaker({ clock, log, messages: messagesOfUsage }),
   };
   const ledger = new ResilientLedger({
     inner: state.ledger,
-    gates,
+    breakers,
     spool,
     local: state.kind === "redis" ? new LocalAdmission({ clock, leasesMax: localLeasesMax }) : null,
     whenAway,
@@ -96,7 +96,7 @@ export async function composeLedger(
       );
     },
   });
-  const onAnswered = () => gates.settlements.answered();
+  const onAnswered = () => breakers.settlements.succeeded();
   const replay = new SpoolReplay({ ledger: state.ledger, spool, clock, log, onAnswered });
   lifecycle.onClose("spool", async () => {
     await replay.close();
@@ -108,7 +108,7 @@ export async function composeLedger(
       "the usage of finished requests is lost: neither the data folder nor UIS_SPILL_DIR can be written",
     );
   });
-  return { ledger, spooled: () => spool, isAway: () => gates.admissions.isAway };
+  return { ledger, spooled: () => spool, isAway: () => breakers.admissions.isUnavailable };
 }
 
 /** Copies the state of a service that does not run. Rejects with StateOpenError, also when one does run or none was kept. */

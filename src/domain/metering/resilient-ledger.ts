@@ -2,7 +2,7 @@ import type { Progress } from "../call/live-requests.js";
 import type { Clock } from "../call/ports.js";
 import { type LimitOwner, type LimitScope, type LimitSnapshot, windowHealsMs } from "../call/rate-limits.js";
 import { ServiceError } from "../call/service-error.js";
-import type { StoreGate } from "../call/store-gate.js";
+import type { CircuitBreaker } from "../call/circuit-breaker.js";
 import type {
   Admission,
   AdmitRequest,
@@ -23,7 +23,7 @@ export type WhenAway = "local" | "deny" | "allow";
 export interface ResilientLedgerDeps {
   readonly inner: Ledger;
   /** Separate breakers: a slow store misses the time bound of an admission and keeps that of a settlement. */
-  readonly gates: { readonly admissions: StoreGate; readonly settlements: StoreGate };
+  readonly breakers: { readonly admissions: CircuitBreaker; readonly settlements: CircuitBreaker };
   readonly spool: SettlementSpool;
   /** Local admission during an outage; null for a store that decides in this process's memory anyway. */
   readonly local: LocalAdmission | null;
@@ -64,15 +64,15 @@ export class ResilientLedger implements Ledger {
   }
 
   admit(request: AdmitRequest): Admission | Promise<Admission> {
-    const { inner, local, gates, spool, whenFull } = this.#deps;
+    const { inner, local, breakers, spool, whenFull } = this.#deps;
     if (whenFull === "refuse" && spool.size >= spool.sizeMax) throw spoolIsFull(spool.sizeMax);
     if (local === null) return inner.admit(request);
-    if (!gates.admissions.isOpen) return this.#admitHere(request, local);
+    if (!breakers.admissions.allowsCall) return this.#admitHere(request, local);
     return this.#admitInStore(request, local);
   }
 
   async #admitInStore(request: AdmitRequest, local: LocalAdmission): Promise<Admission> {
-    const { inner, gates, clock } = this.#deps;
+    const { inner, breakers, clock } = this.#deps;
     const nowMs = clock.monotonic();
     const healing = nowMs - this.#lastLocalAtMs < windowHealsMs && request.scopes.length > 0;
     let admission: Admission;
@@ -81,10 +81,10 @@ export class ResilientLedger implements Ledger {
       admission = await inner.admit(asked);
     } catch (cause) {
       if (!isAway(cause)) throw cause;
-      gates.admissions.failed(cause);
+      breakers.admissions.failed(cause);
       return this.#admitHere(request, local);
     }
-    gates.admissions.answered();
+    breakers.admissions.succeeded();
     if (admission.snapshot !== undefined) this.#standings.note(admission.snapshot, nowMs);
     return healing ? asIfWhole(admission, request.scopes) : admission;
   }
@@ -120,8 +120,8 @@ export class ResilientLedger implements Ledger {
   }
 
   async chargeRefused(request: RefusedRequest): Promise<void> {
-    const { inner, local, gates } = this.#deps;
-    if (local !== null && gates.admissions.isShut) return local.chargeRefused(request);
+    const { inner, local, breakers } = this.#deps;
+    if (local !== null && breakers.admissions.isOpen) return local.chargeRefused(request);
     await inner.chargeRefused(request);
   }
 
@@ -131,20 +131,20 @@ export class ResilientLedger implements Ledger {
   }
 
   async settle(settlement: Settlement): Promise<Settled> {
-    const { inner, local, gates } = this.#deps;
+    const { inner, local, breakers } = this.#deps;
     if (settlement.degraded) {
       const tokens = settlement.promptTokens + settlement.completionTokens;
       local?.end(settlement.requestId, { tokens, costNano: settlement.costNano });
     }
     // The replay of the spool detects the recovery, so no request waits for it.
-    if (gates.settlements.isShut) return await this.#spool(settlement);
+    if (breakers.settlements.isOpen) return await this.#spool(settlement);
     try {
       const settled = await inner.settle(settlement);
-      gates.settlements.answered();
+      breakers.settlements.succeeded();
       return settled;
     } catch (cause) {
       if (!isAway(cause)) throw cause;
-      gates.settlements.failed(cause);
+      breakers.settlements.failed(cause);
       return await this.#spool(settlement);
     }
   }

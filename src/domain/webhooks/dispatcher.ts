@@ -1,6 +1,6 @@
 import type { ChangeFeed } from "../call/change-feed.js";
 import type { Clock, Logger } from "../call/ports.js";
-import { StoreGate } from "../call/store-gate.js";
+import { CircuitBreaker } from "../call/circuit-breaker.js";
 import { DeliveryAttempts } from "./delivery-attempts.js";
 import type { Claim, DeliveryQueue } from "./delivery-queue.js";
 import { EndpointBook, type SecretOpener } from "./endpoint-book.js";
@@ -62,7 +62,7 @@ export interface DispatcherDeps {
  */
 export class Dispatcher {
   readonly #deps: DispatcherDeps;
-  readonly #gate: StoreGate;
+  readonly #breaker: CircuitBreaker;
   readonly #store: StorePatience;
   readonly #book: EndpointBook;
   readonly #failing: FailingEndpoints;
@@ -80,9 +80,9 @@ export class Dispatcher {
       throw new RangeError(`a lease of ${settings.leaseMs} ms is too short for attempts of ${settings.budgetMs} ms`);
     }
     this.#deps = deps;
-    const says = { away: "webhooks pause: the store does not answer", back: "webhooks go on: the store answers again" };
-    this.#gate = new StoreGate({ clock, log, says });
-    this.#store = new StorePatience(clock, this.#gate);
+    const messages = { unavailable: "webhooks pause: the store does not answer", recovered: "webhooks go on: the store answers again" };
+    this.#breaker = new CircuitBreaker({ clock, log, messages });
+    this.#store = new StorePatience(clock, this.#breaker);
     this.#book = new EndpointBook(deps);
     this.#failing = new FailingEndpoints({ ...deps, disableAfterMs: settings.disableAfterMs });
     this.#attempts = new DeliveryAttempts({ ...deps, book: this.#book, failing: this.#failing, store: this.#store });
@@ -119,7 +119,7 @@ export class Dispatcher {
         failures = 0;
       } catch (cause) {
         failures += 1;
-        this.#gate.failed(cause);
+        this.#breaker.failed(cause);
         await pause(this.#deps.clock, waitAfter(failures));
       }
     }
@@ -134,7 +134,7 @@ export class Dispatcher {
     // Taken before the claim, so that it lies before the store's end of the lease.
     const leaseEndsAtMs = clock.monotonic() + settings.leaseMs;
     const { claims, nextInMs } = await queue.claim({ max, leaseMs: settings.leaseMs });
-    this.#gate.answered();
+    this.#breaker.succeeded();
     const restMs = Math.min(nextInMs ?? idleMs, idleMs);
     const nextAtMs = clock.monotonic() + restMs;
     if (claims.length > 0) await this.#beginAll(claims, leaseEndsAtMs);

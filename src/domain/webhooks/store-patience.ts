@@ -1,5 +1,5 @@
 import type { Clock } from "../call/ports.js";
-import type { StoreGate } from "../call/store-gate.js";
+import type { CircuitBreaker } from "../call/circuit-breaker.js";
 import { pause } from "./wake-signal.js";
 
 /** Between two tries: the first wait, doubled up to the last. The store is used again within a second of its return. */
@@ -20,12 +20,12 @@ export interface Answered<T> {
 /** Asks a store that may be away, again and again for a while. The log hears of the outage once, not of each try. */
 export class StorePatience {
   readonly #clock: Clock;
-  readonly #gate: StoreGate;
+  readonly #breaker: CircuitBreaker;
   #isOver = false;
 
-  constructor(clock: Clock, gate: StoreGate) {
+  constructor(clock: Clock, breaker: CircuitBreaker) {
     this.#clock = clock;
-    this.#gate = gate;
+    this.#breaker = breaker;
   }
 
   /** From now on nothing is tried again. */
@@ -38,10 +38,10 @@ export class StorePatience {
     for (let tries = 1; ; tries += 1) {
       try {
         const value = await question();
-        this.#gate.answered();
+        this.#breaker.succeeded();
         return { value, isFirst: tries === 1 };
       } catch (cause) {
-        this.#gate.failed(cause);
+        this.#breaker.failed(cause);
       }
       const waitMs = waitAfter(tries);
       if (this.#isOver || this.#clock.monotonic() + waitMs >= untilMs) return null;

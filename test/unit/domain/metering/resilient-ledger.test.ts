@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { ServiceError } from "../../../../src/domain/call/service-error.js";
-import { StoreGate } from "../../../../src/domain/call/store-gate.js";
+import { CircuitBreaker } from "../../../../src/domain/call/circuit-breaker.js";
 import type { AdmitRequest, Ledger, Settlement } from "../../../../src/domain/metering/ledger.js";
 import { LocalAdmission } from "../../../../src/domain/metering/local-admission.js";
 import { ResilientLedger, type WhenAway } from "../../../../src/domain/metering/resilient-ledger.js";
@@ -45,7 +45,7 @@ function settlement(number: number, degraded: boolean): Settlement {
   return anySettlement(`req_${number}`, { promptTokens: 3, completionTokens: 4, degraded });
 }
 
-const gate = (clock: FakeClock) => new StoreGate({ clock, log: silentLog, says: { away: "away", back: "back" } });
+const breaker = (clock: FakeClock) => new CircuitBreaker({ clock, log: silentLog, messages: { unavailable: "away", recovered: "back" } });
 
 /** A real ledger in memory behind a link that a test cuts and mends. */
 function setUp(options: { whenAway?: WhenAway; replicas?: number; spoolMax?: number; whenFull?: "uncounted" } = {}) {
@@ -72,7 +72,7 @@ function setUp(options: { whenAway?: WhenAway; replicas?: number; spoolMax?: num
   };
   const ledger = new ResilientLedger({
     inner,
-    gates: { admissions: gate(clock), settlements: gate(clock) },
+    breakers: { admissions: breaker(clock), settlements: breaker(clock) },
     spool,
     local: new LocalAdmission({ clock, leasesMax: 1_000 }),
     whenAway: options.whenAway ?? "local",
@@ -107,7 +107,7 @@ function setUp(options: { whenAway?: WhenAway; replicas?: number; spoolMax?: num
 }
 
 describe("ResilientLedger", () => {
-  it("goes on without the store, says so, and admits its share of the limit (state RL-16)", async () => {
+  it("goes on without the store, messages so, and admits its share of the limit (state RL-16)", async () => {
     const { ledger, admit, cut } = setUp({ replicas: 4 });
     cut();
     expect(await ledger.admit(request(-1, 40))).toMatchObject({ admitted: true, degraded: true });
@@ -123,7 +123,7 @@ describe("ResilientLedger", () => {
     expect(await admit(200, 100)).toBe(50);
   });
 
-  it("a refusal by a share says when to come back, and names the limit as it is set (state RL-16)", async () => {
+  it("a refusal by a share messages when to come back, and names the limit as it is set (state RL-16)", async () => {
     const { ledger, admit, cut } = setUp({ replicas: 2 });
     await admit(10, 10);
     cut();
