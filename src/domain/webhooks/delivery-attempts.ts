@@ -6,7 +6,7 @@ import type { AttemptOutcome, Claim, DeliveryQueue } from "./delivery-queue.js";
 import type { EndpointBook, Receiver } from "./endpoint-book.js";
 import type { FailingEndpoints } from "./failing-endpoints.js";
 import { pause } from "./wake-signal.js";
-import type { StorePatience } from "./store-patience.js";
+import type { StoreRetries } from "./store-retries.js";
 import {
   type AttemptEffect,
   type AttemptEnd,
@@ -31,7 +31,7 @@ export interface DeliveryAttemptsDeps {
   readonly book: Pick<EndpointBook, "find">;
   readonly failing: Pick<FailingEndpoints, "note">;
   readonly sender: Pick<WebhookSender, "send">;
-  readonly store: Pick<StorePatience, "ask">;
+  readonly store: Pick<StoreRetries, "ask">;
   readonly clock: Clock;
   /** Store time. */
   readonly now: () => number;
@@ -75,11 +75,11 @@ export class DeliveryAttempts {
   async #receiverOf(claim: Claim, leaseEndsAtMs: number): Promise<Receiver | null> {
     const { queue, book, store, clock, settings } = this.#deps;
     const beginsByMs = leaseEndsAtMs - settings.budgetMs;
-    const found = await store.ask(beginsByMs, () => book.find(claim.account, claim.endpointId));
+    const found = await store.retryUntil(beginsByMs, () => book.find(claim.account, claim.endpointId));
     const receiver = found?.value ?? null;
     if (receiver?.record.status === "enabled" && clock.monotonic() <= beginsByMs) return receiver;
     if (found !== null) await pause(clock, goneWaitMs);
-    await store.ask(leaseEndsAtMs, () => queue.handBack([claim]));
+    await store.retryUntil(leaseEndsAtMs, () => queue.handBack([claim]));
     return null;
   }
 
@@ -110,7 +110,7 @@ export class DeliveryAttempts {
   async #note(made: Made, leaseEndsAtMs: number): Promise<void> {
     const { queue, failing, store, clock } = this.#deps;
     const { claim, result, outcome, endedAtMs } = made;
-    const noted = await store.ask(Math.max(leaseEndsAtMs, endedAtMs + toldWithinMs), () =>
+    const noted = await store.retryUntil(Math.max(leaseEndsAtMs, endedAtMs + toldWithinMs), () =>
       queue.finish({ claim, result, outcome: toldLater(outcome, clock.monotonic() - endedAtMs) }),
     );
     if (noted === null) return this.#report(made, "unrecorded");

@@ -7,7 +7,7 @@ import { EndpointBook, type SecretOpener } from "./endpoint-book.js";
 import type { EndpointStore } from "./endpoint-store.js";
 import { FailingEndpoints } from "./failing-endpoints.js";
 import { WakeSignal, pause } from "./wake-signal.js";
-import { StorePatience, waitAfter } from "./store-patience.js";
+import { StoreRetries, waitAfter } from "./store-retries.js";
 import type { WebhookObserver, WebhookSender } from "./webhook-sender.js";
 
 /** Poll interval without a wake-up: other processes also create deliveries. */
@@ -63,7 +63,7 @@ export interface DispatcherDeps {
 export class Dispatcher {
   readonly #deps: DispatcherDeps;
   readonly #breaker: CircuitBreaker;
-  readonly #store: StorePatience;
+  readonly #store: StoreRetries;
   readonly #book: EndpointBook;
   readonly #failing: FailingEndpoints;
   readonly #attempts: DeliveryAttempts;
@@ -82,7 +82,7 @@ export class Dispatcher {
     this.#deps = deps;
     const messages = { unavailable: "webhooks pause: the store does not answer", recovered: "webhooks go on: the store answers again" };
     this.#breaker = new CircuitBreaker({ clock, log, messages });
-    this.#store = new StorePatience(clock, this.#breaker);
+    this.#store = new StoreRetries(clock, this.#breaker);
     this.#book = new EndpointBook(deps);
     this.#failing = new FailingEndpoints({ ...deps, disableAfterMs: settings.disableAfterMs });
     this.#attempts = new DeliveryAttempts({ ...deps, book: this.#book, failing: this.#failing, store: this.#store });
@@ -176,7 +176,7 @@ export class Dispatcher {
   }
 
   async #handBack(claims: readonly Claim[], untilMs: number): Promise<void> {
-    await this.#store.ask(untilMs, () => this.#deps.queue.handBack(claims));
+    await this.#store.retryUntil(untilMs, () => this.#deps.queue.handBack(claims));
   }
 
   async #drain(): Promise<void> {

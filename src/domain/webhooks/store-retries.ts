@@ -2,23 +2,23 @@ import type { Clock } from "../call/ports.js";
 import type { CircuitBreaker } from "../call/circuit-breaker.js";
 import { pause } from "./wake-signal.js";
 
-/** Between two tries: the first wait, doubled up to the last. The store is used again within a second of its return. */
+/** Backoff between tries, doubled up to the maximum: the store is used again within a second of its recovery. */
 const firstWaitMs = 100;
 const lastWaitMs = 1_000;
 
-/** Wait before another try after so many that failed in a row, 1 or more. */
+/** Backoff after `failures` tries in a row that failed, 1 or more. */
 export function waitAfter(failures: number): number {
   return Math.min(lastWaitMs, firstWaitMs * 2 ** Math.min(failures - 1, 10));
 }
 
 export interface Answered<T> {
   readonly value: T;
-  /** No try before this one may have done what was asked. */
+  /** False when an earlier try may already have taken effect. */
   readonly isFirst: boolean;
 }
 
-/** Asks a store that may be away, again and again for a while. The log hears of the outage once, not of each try. */
-export class StorePatience {
+/** Retries store calls during an outage, with exponential backoff. The breaker logs the outage once. */
+export class StoreRetries {
   readonly #clock: Clock;
   readonly #breaker: CircuitBreaker;
   #isOver = false;
@@ -28,13 +28,13 @@ export class StorePatience {
     this.#breaker = breaker;
   }
 
-  /** From now on nothing is tried again. */
+  /** Stops all retries. */
   end(): void {
     this.#isOver = true;
   }
 
   /** Null: the store has not answered by `untilMs` (monotonic). Never rejects. Asks once at least. */
-  async ask<T>(untilMs: number, question: () => Promise<T>): Promise<Answered<T> | null> {
+  async retryUntil<T>(untilMs: number, question: () => Promise<T>): Promise<Answered<T> | null> {
     for (let tries = 1; ; tries += 1) {
       try {
         const value = await question();
