@@ -15,7 +15,7 @@ import type {
 } from "./ledger.js";
 import type { LocalAdmission } from "./local-admission.js";
 import type { SettlementSpool } from "./spool.js";
-import { Standings } from "./standing.js";
+import { LimitUsage } from "./limit-usage.js";
 
 /** Admission policy during an outage of the shared store (state RL-16). */
 export type WhenAway = "local" | "deny" | "allow";
@@ -53,7 +53,7 @@ const shareRetryMs = 5_000;
  */
 export class ResilientLedger implements Ledger {
   readonly #deps: ResilientLedgerDeps;
-  readonly #standings = new Standings();
+  readonly #limitUsage = new LimitUsage();
   /** Time of the last local admission; the store's windows do not contain it. */
   #lastLocalAtMs = Number.NEGATIVE_INFINITY;
   /** Time at which a sweep found the store unavailable. */
@@ -85,7 +85,7 @@ export class ResilientLedger implements Ledger {
       return this.#admitHere(request, local);
     }
     breakers.admissions.succeeded();
-    if (admission.snapshot !== undefined) this.#standings.note(admission.snapshot, nowMs);
+    if (admission.snapshot !== undefined) this.#limitUsage.note(admission.snapshot, nowMs);
     return healing ? asIfWhole(admission, request.scopes) : admission;
   }
 
@@ -113,7 +113,7 @@ export class ResilientLedger implements Ledger {
     const nowMs = clock.monotonic();
     const count = replicas();
     const scopes =
-      whenAway === "allow" ? [] : request.scopes.map((scope) => this.#standings.shareOf(scope, count, nowMs));
+      whenAway === "allow" ? [] : request.scopes.map((scope) => this.#limitUsage.shareOf(scope, count, nowMs));
     const admission = local.admit({ ...request, scopes, budgets: [] }, () => 0n);
     if (admission.admitted) this.#lastLocalAtMs = nowMs;
     return { ...asIfWhole(admission, request.scopes), degraded: true };

@@ -46,7 +46,7 @@ export interface ThresholdChange {
 }
 
 /** A threshold with the settled usage of its current period. */
-export interface ThresholdStanding {
+export interface ThresholdProgress {
   readonly threshold: Threshold;
   readonly used: bigint;
 }
@@ -63,7 +63,7 @@ export class ThresholdAdmin {
     this.#deps = deps;
   }
 
-  async create(input: NewThreshold, source: AuditSource): Promise<ThresholdStanding> {
+  async create(input: NewThreshold, source: AuditSource): Promise<ThresholdProgress> {
     const { store, audit, ids, now } = this.#deps;
     const nowMs = now();
     const threshold: Threshold = {
@@ -83,14 +83,14 @@ export class ThresholdAdmin {
   }
 
   /** Empty: all accounts. Oldest first. */
-  async list(account: string): Promise<readonly ThresholdStanding[]> {
+  async list(account: string): Promise<readonly ThresholdProgress[]> {
     const thresholds = await this.#deps.store.list();
     const wanted = thresholds.filter((threshold) => account === "" || threshold.account === account);
     return await Promise.all(wanted.map((threshold) => this.#standingOf(threshold)));
   }
 
   /** A changed value can fire again (USE-5). */
-  async update(id: string, change: ThresholdChange, source: AuditSource): Promise<ThresholdStanding> {
+  async update(id: string, change: ThresholdChange, source: AuditSource): Promise<ThresholdProgress> {
     const { store, audit, now } = this.#deps;
     const before = (await store.list()).find((threshold) => threshold.id === id);
     if (before === undefined) throw unknown(id);
@@ -123,7 +123,7 @@ export class ThresholdAdmin {
     return { account: key.account, apiKeyId };
   }
 
-  async #standingOf(threshold: Threshold): Promise<ThresholdStanding> {
+  async #standingOf(threshold: Threshold): Promise<ThresholdProgress> {
     const { usage, now } = this.#deps;
     const { account, metric, period } = threshold;
     const sums = await usage.used(account, usageScopeOf(threshold), periodAt(period, now()));

@@ -42,7 +42,7 @@ import { type LimitOwner, type RateLimits, unlimited } from "../call/rate-limits
 import { ServiceError } from "../call/service-error.js";
 import type { Metric, PeriodKind, Threshold } from "../events/threshold.js";
 import type { LimitReport, LimitsAdmin, LimitTarget } from "../metering/limits-admin.js";
-import type { ThresholdAdmin, ThresholdStanding } from "../metering/threshold-admin.js";
+import type { ThresholdAdmin, ThresholdProgress } from "../metering/threshold-admin.js";
 import type { UsageBucket, UsageGroup } from "../metering/usage-query.js";
 import type { UsageQuestions } from "../metering/usage-questions.js";
 import { type RpcService, rpcService } from "./rpc-service.js";
@@ -250,7 +250,7 @@ function numberOf<E extends number, V>(values: ReadonlyMap<E, V>, wanted: V): E 
   return [...values].find(([, value]) => value === wanted)?.[0];
 }
 
-function thresholdMessage({ threshold, used }: ThresholdStanding): ThresholdMessage {
+function thresholdMessage({ threshold, used }: ThresholdProgress): ThresholdMessage {
   const { id, account, apiKeyId, limit, percents, createdAtMs, updatedAtMs } = threshold;
   return create(ThresholdSchema, {
     id,

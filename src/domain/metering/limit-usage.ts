@@ -9,7 +9,7 @@ import {
 
 const ownersMax = 20_000;
 
-interface Standing {
+interface OwnerUsage {
   requests: number | null;
   tokens: number | null;
   atMs: number;
@@ -19,8 +19,8 @@ interface Standing {
  * Remaining capacity of each owner as last reported by the shared store. During an outage all replicas together may
  * admit that much until the store's charges have expired (state RL-16).
  */
-export class Standings {
-  readonly #byOwner = new BoundedMap<string, Standing>(ownersMax);
+export class LimitUsage {
+  readonly #byOwner = new BoundedMap<string, OwnerUsage>(ownersMax);
 
   /** Records a report of the store at `nowMs` (monotonic). */
   note({ requests, tokens }: LimitSnapshot, nowMs: number): void {
@@ -30,8 +30,8 @@ export class Standings {
 
   /** Share of this process in an owner's limits during an outage, with `replicas` processes. */
   shareOf({ owner, limits }: LimitScope, replicas: number, nowMs: number): LimitScope {
-    const standing = this.#byOwner.get(nameOf(owner));
-    const known = standing !== undefined && nowMs - standing.atMs < windowHealsMs ? standing : null;
+    const usage = this.#byOwner.get(nameOf(owner));
+    const known = usage !== undefined && nowMs - usage.atMs < windowHealsMs ? usage : null;
     const shared: RateLimits = {
       requestsPerMinute: share(limits.requestsPerMinute, known?.requests ?? null, replicas),
       tokensPerMinute: share(limits.tokensPerMinute, known?.tokens ?? null, replicas),
@@ -40,16 +40,16 @@ export class Standings {
     return { owner, limits: shared };
   }
 
-  #of(owner: LimitOwner, nowMs: number): Standing {
+  #of(owner: LimitOwner, nowMs: number): OwnerUsage {
     const name = nameOf(owner);
     const known = this.#byOwner.get(name);
     if (known !== undefined) {
       known.atMs = nowMs;
       return known;
     }
-    const standing = { requests: null, tokens: null, atMs: nowMs };
-    this.#byOwner.set(name, standing);
-    return standing;
+    const usage = { requests: null, tokens: null, atMs: nowMs };
+    this.#byOwner.set(name, usage);
+    return usage;
   }
 }
 
