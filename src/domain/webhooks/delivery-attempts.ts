@@ -111,7 +111,7 @@ export class DeliveryAttempts {
     const { queue, failing, store, clock } = this.#deps;
     const { claim, result, outcome, endedAtMs } = made;
     const noted = await store.retryUntil(Math.max(leaseEndsAtMs, endedAtMs + toldWithinMs), () =>
-      queue.finish({ claim, result, outcome: toldLater(outcome, clock.monotonic() - endedAtMs) }),
+      queue.finish({ claim, result, outcome: shortenDelay(outcome, clock.monotonic() - endedAtMs) }),
     );
     if (noted === null) return this.#report(made, "unrecorded");
     // Null for a repeat within the lease: an earlier call succeeded and only its answer was lost.
@@ -161,7 +161,7 @@ export function outcomeOf(
 }
 
 /** Shortens the retry delay by `lateMs`, the time since the attempt's end, so that retries count from the failure. */
-export function toldLater(outcome: AttemptOutcome, lateMs: number): AttemptOutcome {
+export function shortenDelay(outcome: AttemptOutcome, lateMs: number): AttemptOutcome {
   if (outcome.state !== "awaiting_retry") return outcome;
   // Rounded up: rather late than early (WH-26).
   return { ...outcome, delayMs: Math.max(0, outcome.delayMs - Math.floor(lateMs)) };

@@ -2,7 +2,7 @@ import type { Tracer } from "@opentelemetry/api";
 import type { Sampler } from "@opentelemetry/sdk-trace-base";
 import { version } from "../../contract/version.js";
 import type { Logger } from "../../domain/call/ports.js";
-import { ToldExporter } from "./told-exporter.js";
+import { LoggingExporter } from "./logging-exporter.js";
 
 export interface TracesOptions {
   /** URL that takes spans by HTTP. */
@@ -56,7 +56,7 @@ export async function openTraces(options: TracesOptions, log: Logger, load = imp
       "service.name": serviceName,
       "service.version": version,
     }),
-    spanProcessors: [new sdk.BatchSpanProcessor(new ToldExporter(exporter, log))],
+    spanProcessors: [new sdk.BatchSpanProcessor(new LoggingExporter(exporter, log))],
   });
   return {
     tracer: provider.getTracer("unified-inference", version),

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { outcomeOf, toldLater } from "../../../../src/domain/webhooks/delivery-attempts.js";
+import { outcomeOf, shortenDelay } from "../../../../src/domain/webhooks/delivery-attempts.js";
 import { settings } from "./dispatch-fixture.js";
 
 const { retryDelaysMs } = settings;
@@ -34,13 +34,13 @@ describe("outcomeOf", () => {
   });
 });
 
-describe("toldLater", () => {
+describe("shortenDelay", () => {
   it("a store that hears late of a failure has the retry due after the failure, never before (WH-25, WH-26)", () => {
     const retry = { state: "awaiting_retry", delayMs: 30_000 } as const;
-    expect(toldLater(retry, 0)).toEqual(retry);
-    expect(toldLater(retry, 0.9)).toEqual(retry);
-    expect(toldLater(retry, 2_000.9)).toEqual({ ...retry, delayMs: 28_000 });
-    expect(toldLater(retry, 31_000)).toEqual({ ...retry, delayMs: 0 });
-    expect(toldLater({ state: "delivered" }, 5)).toEqual({ state: "delivered" });
+    expect(shortenDelay(retry, 0)).toEqual(retry);
+    expect(shortenDelay(retry, 0.9)).toEqual(retry);
+    expect(shortenDelay(retry, 2_000.9)).toEqual({ ...retry, delayMs: 28_000 });
+    expect(shortenDelay(retry, 31_000)).toEqual({ ...retry, delayMs: 0 });
+    expect(shortenDelay({ state: "delivered" }, 5)).toEqual({ state: "delivered" });
   });
 });

@@ -7,7 +7,7 @@ type ExportResult = Parameters<Parameters<SpanExporter["export"]>[1]>[0];
 const success = 0;
 
 /** An exporter that tells the log when spans cease to be taken and when they are taken again, once per change. */
-export class ToldExporter implements SpanExporter {
+export class LoggingExporter implements SpanExporter {
   readonly #inner: SpanExporter;
   readonly #log: Logger;
   #isFailing = false;

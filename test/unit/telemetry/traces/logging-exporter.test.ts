@@ -1,6 +1,6 @@
 import type { SpanExporter } from "@opentelemetry/sdk-trace-base";
 import { expect, it } from "vitest";
-import { ToldExporter } from "../../../../src/telemetry/traces/told-exporter.js";
+import { LoggingExporter } from "../../../../src/telemetry/traces/logging-exporter.js";
 import { silentLog } from "../../../support/silent-log.js";
 
 it("tells the log of each change once: spans are dropped, spans are taken again", () => {
@@ -15,7 +15,7 @@ it("tells the log of each change once: spans are dropped, spans are taken again"
     export: (_spans, done) => done(isDown ? { code: 1, error: new Error("refused") } : { code: 0 }),
     shutdown: async () => {},
   };
-  const exporter = new ToldExporter(inner, log);
+  const exporter = new LoggingExporter(inner, log);
   const codes: number[] = [];
   const send = () => exporter.export([], ({ code }) => codes.push(code));
   send();
