@@ -11,12 +11,12 @@ export interface YamlFile {
   readonly data: unknown;
   readonly problems: readonly ConfigProblem[];
   /** Where a setting stands; the nearest enclosing one when the path itself is absent. */
-  placeOf(path: SettingPath): Place | null;
+  placeOf(path: SettingPath): SourcePosition | null;
   /** Where the key `name` of the mapping at `path` stands. */
-  placeOfKey(path: SettingPath, name: string): Place | null;
+  placeOfKey(path: SettingPath, name: string): SourcePosition | null;
 }
 
-export interface Place {
+export interface SourcePosition {
   readonly line: number;
   readonly column: number;
 }
@@ -24,7 +24,7 @@ export interface Place {
 export function readYaml(text: string, variables: Variables): YamlFile {
   const lines = new LineCounter();
   const document = parseDocument(maskReferences(text), { lineCounter: lines, prettyErrors: false });
-  const place = (offset: number): Place => {
+  const place = (offset: number): SourcePosition => {
     const { line, col } = lines.linePos(offset);
     return { line, column: col };
   };
@@ -54,7 +54,7 @@ function toData(document: Document, problems: ConfigProblem[]): unknown {
   }
 }
 
-function expandScalars(document: Document, variables: Variables, place: (offset: number) => Place): ConfigProblem[] {
+function expandScalars(document: Document, variables: Variables, place: (offset: number) => SourcePosition): ConfigProblem[] {
   const problems: ConfigProblem[] = [];
   visit(document, {
     Scalar(key, node, ancestors) {
@@ -105,7 +105,7 @@ function isSequence(node: unknown): node is { items: unknown[] } {
   return typeof node === "object" && node !== null && "items" in node && Array.isArray(node.items) && !isMap(node);
 }
 
-function placeOfNode(document: Document, path: SettingPath, place: (offset: number) => Place): Place | null {
+function placeOfNode(document: Document, path: SettingPath, place: (offset: number) => SourcePosition): SourcePosition | null {
   for (let length = path.length; length > 0; length -= 1) {
     const last = path[length - 1];
     const parentPath = path.slice(0, length - 1);
@@ -124,8 +124,8 @@ function placeOfKey(
   document: Document,
   path: SettingPath,
   name: string,
-  place: (offset: number) => Place,
-): Place | null {
+  place: (offset: number) => SourcePosition,
+): SourcePosition | null {
   const node = path.length === 0 ? document.contents : document.getIn(path, true);
   if (!isMap(node)) return null;
   const key = node.items.find((pair) => isScalar(pair.key) && String(pair.key.value) === name)?.key;

@@ -124,7 +124,7 @@ export interface AuditLog {
  * order.
  */
 
-export interface AuditPlace {
+export interface AuditCursor {
   readonly atMs: number;
   readonly id: string;
 }
@@ -136,7 +136,7 @@ export function auditCursorOf({ atMs, id }: AuditRecord): string {
 }
 
 /** Null for an invalid cursor. */
-export function parseAuditCursor(cursor: string): AuditPlace | null {
+export function parseAuditCursor(cursor: string): AuditCursor | null {
   const [, atMs, id] = cursorForm.exec(cursor) ?? [];
   return atMs === undefined || id === undefined ? null : { atMs: Number(atMs), id };
 }

@@ -5,11 +5,11 @@ import type { Ledger, Settlement } from "./ledger.js";
 export interface SpooledSettlement {
   readonly settlement: Settlement;
   /** The place after it: the argument of `release` once it is settled. */
-  readonly end: SpoolPlace;
+  readonly end: SpoolSlot;
 }
 
 /** Opaque cursor in the spool. */
-export type SpoolPlace = string;
+export type SpoolSlot = string;
 
 /** How full the spool is. */
 export interface SpoolLevel {
@@ -35,7 +35,7 @@ export interface SettlementSpool extends SpoolLevel {
   /** The oldest settlements, at most `max`. */
   oldest(max: number): Promise<readonly SpooledSettlement[]>;
   /** Removes all settlements up to the cursor. */
-  release(place: SpoolPlace): Promise<void>;
+  release(place: SpoolSlot): Promise<void>;
   /** Tries to write to the disk what only memory has. Never rejects. */
   persist(): Promise<void>;
   /** Writes what only memory has wherever it can. Resolves with the number of settlements that are lost. */

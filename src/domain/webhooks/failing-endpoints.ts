@@ -30,7 +30,7 @@ export interface FailingEndpointsDeps {
   readonly disableAfterMs: number;
 }
 
-interface Place {
+interface EndpointOwner {
   readonly account: string;
   readonly endpointId: string;
 }
@@ -41,7 +41,7 @@ interface Place {
  */
 export class FailingEndpoints {
   readonly #deps: FailingEndpointsDeps;
-  readonly #failing = new Map<string, Place>();
+  readonly #failing = new Map<string, EndpointOwner>();
   readonly #beingDisabled = new Set<string>();
   #isLooking = false;
   #closed = false;
@@ -55,13 +55,13 @@ export class FailingEndpoints {
   }
 
   /** Call it with the health after each attempt. Never rejects. */
-  async note(place: Place, health: EndpointHealth): Promise<void> {
+  async note(place: EndpointOwner, health: EndpointHealth): Promise<void> {
     if (isFailing(health)) this.#fails(place, health);
     else this.#recovers(place);
     if (this.#isToBeDisabled(health)) await this.#disable(place);
   }
 
-  #fails(place: Place, { failuresInRow, failingSinceMs }: EndpointHealth): void {
+  #fails(place: EndpointOwner, { failuresInRow, failingSinceMs }: EndpointHealth): void {
     const { log, observer } = this.#deps;
     const { account, endpointId } = place;
     if (this.#failing.has(endpointId) || this.#failing.size >= endpointsMax) return;
@@ -74,7 +74,7 @@ export class FailingEndpoints {
     void this.#lookLater();
   }
 
-  #recovers({ account, endpointId }: Place): void {
+  #recovers({ account, endpointId }: EndpointOwner): void {
     if (!this.#forget(endpointId)) return;
     this.#deps.log.info({ endpoint: endpointId, account }, "webhook endpoint recovered");
   }
@@ -91,7 +91,7 @@ export class FailingEndpoints {
     return permanentlyFailed >= failedForGoodMin && now() - failingSinceMs >= disableAfterMs;
   }
 
-  async #disable(place: Place): Promise<void> {
+  async #disable(place: EndpointOwner): Promise<void> {
     const { endpointId } = place;
     if (this.#beingDisabled.has(endpointId)) return;
     this.#beingDisabled.add(endpointId);
@@ -108,7 +108,7 @@ export class FailingEndpoints {
   }
 
   /** False after a concurrent change: the endpoint is read again, because it may have recovered or be disabled. */
-  async #tryToDisable({ account, endpointId }: Place): Promise<boolean> {
+  async #tryToDisable({ account, endpointId }: EndpointOwner): Promise<boolean> {
     const { endpoints, now, log } = this.#deps;
     const kept = await endpoints.find(account, endpointId);
     if (kept === null || kept.record.status === "disabled" || !this.#isToBeDisabled(kept.health)) return true;
@@ -144,7 +144,7 @@ export class FailingEndpoints {
   }
 
   /** Never rejects: during an outage the last known health stays. */
-  async #look(place: Place): Promise<void> {
+  async #look(place: EndpointOwner): Promise<void> {
     const { endpoints, log } = this.#deps;
     let kept: KeptEndpoint | null;
     try {

@@ -3,7 +3,7 @@ import {
   type ApiKeyRecord,
   cursorOf,
   type KeyChange,
-  type KeyPlace,
+  type KeyCursor,
   type KeyStep,
   looksOf,
   pageOfStep,
@@ -110,7 +110,7 @@ function toValues(record: ApiKeyRecord): SqlValue[] {
   ];
 }
 
-function toPlace(row: SqlRow): KeyPlace {
+function toPlace(row: SqlRow): KeyCursor {
   return { createdAtMs: integer(row, "created_at_ms"), id: text(row, "id") };
 }
 

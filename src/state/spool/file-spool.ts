@@ -4,7 +4,7 @@ import { join, resolve } from "node:path";
 import type { Logger } from "../../domain/call/ports.js";
 import { ServiceError } from "../../domain/call/service-error.js";
 import type { Settlement } from "../../domain/metering/ledger.js";
-import type { SettlementSpool, SpooledSettlement, SpoolPlace } from "../../domain/metering/spool.js";
+import type { SettlementSpool, SpooledSettlement, SpoolSlot } from "../../domain/metering/spool.js";
 import { StateOpenError } from "../../domain/service/state.js";
 import { fromSpoolLine, listSegments, Segment, toSpoolLine } from "./segment.js";
 
@@ -127,7 +127,7 @@ export class FileSpool implements SettlementSpool {
     return oldest.map(({ settlement, number }) => ({ settlement, end: String(number) }));
   }
 
-  async release(place: SpoolPlace): Promise<void> {
+  async release(place: SpoolSlot): Promise<void> {
     const until = Number(place);
     // An entry that is still being written is settled too; its segment must be known before the segment is deleted.
     await this.#written();

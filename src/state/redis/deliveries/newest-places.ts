@@ -16,7 +16,7 @@ interface Position {
   readonly createdAtUs: number;
 }
 
-interface Place extends Position {
+interface DeliveryPosition extends Position {
   readonly id: string;
 }
 
@@ -32,11 +32,11 @@ export interface PlacesRequest {
 /** The newest deliveries that the filter lets through, merged from shards that are each looked at in bounded steps. */
 export async function placesOf(
   request: PlacesRequest,
-): Promise<{ readonly places: readonly Place[]; readonly next: string | null }> {
+): Promise<{ readonly places: readonly DeliveryPosition[]; readonly next: string | null }> {
   const { shards, limit, after } = request;
   const cursor = after === null ? null : parseCursor(after);
   const sources = shards.map((shard) => new Source(request, shard, cursor));
-  const places: Place[] = [];
+  const places: DeliveryPosition[] = [];
   let steps = 0;
   for (;;) {
     // One more than asked for tells whether there is a next page.
@@ -57,7 +57,7 @@ export async function placesOf(
 }
 
 /** Takes what is known to come next, up to `max` in all. */
-function takeNewest(sources: readonly Source[], places: Place[], max: number): void {
+function takeNewest(sources: readonly Source[], places: DeliveryPosition[], max: number): void {
   while (places.length < max) {
     const newest = newestOf(sources);
     if (newest?.first === undefined || sources.some((source) => source.blocks(newest))) return;
@@ -81,7 +81,7 @@ class Source {
   readonly #least: string;
   /** Bound of the next step; null: there is no more. */
   #most: string | null;
-  #found: Place[] = [];
+  #found: DeliveryPosition[] = [];
   /** Everything of this shard that comes before it was looked at. */
   border: Position;
 
@@ -94,7 +94,7 @@ class Source {
     this.border = { shard, createdAtUs: Number.POSITIVE_INFINITY };
   }
 
-  get first(): Place | undefined {
+  get first(): DeliveryPosition | undefined {
     return this.#found[0];
   }
 
