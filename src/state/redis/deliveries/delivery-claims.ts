@@ -3,7 +3,7 @@ import type { Claim, Claimed, ClaimOptions, FinishRequest } from "../../../domai
 import type { EndpointHealth } from "../../../domain/webhooks/endpoint-store.js";
 import type { KeySpace } from "../key-space.js";
 import { Batches } from "../ledger/batches.js";
-import type { Turn } from "../ledger/turn.js";
+import type { TurnBatch } from "../ledger/turn.js";
 import { deliveryScripts } from "./delivery-scripts.js";
 import { decodeClaims, decodeHealths, encodeFinish } from "./delivery-texts.js";
 import type { DueShards } from "./due-shards.js";
@@ -14,7 +14,7 @@ const shardsAtOnce = 8;
 export interface DeliveryClaimsDeps {
   readonly space: KeySpace;
   readonly due: DueShards;
-  readonly turn: Turn;
+  readonly turn: TurnBatch;
 }
 
 /** What workers do: they claim deliveries, and end them or give them back. */

@@ -7,7 +7,7 @@ import {
 } from "../../../domain/webhooks/delivery-queue.js";
 import { type KeySpace, shardCount } from "../key-space.js";
 import { ScriptRunner } from "../ledger/script-runner.js";
-import { Turn } from "../ledger/turn.js";
+import { TurnBatch } from "../ledger/turn.js";
 import type { RedisClient } from "../redis-client.js";
 import type { StoreTime } from "../store-time.js";
 import { DeliveryClaims } from "./delivery-claims.js";
@@ -41,7 +41,7 @@ export function createRedisDeliveryQueue(deps: RedisDeliveryQueueDeps): RedisDel
   const { client, space, storeTime, clock } = deps;
   const runner = new ScriptRunner(client, storeTime);
   const due = new DueShards({ client, runner, space, storeTime, clock });
-  const claims = new DeliveryClaims({ space, due, turn: new Turn((send) => client.together(send)) });
+  const claims = new DeliveryClaims({ space, due, turn: new TurnBatch((send) => client.together(send)) });
   const retries = new DeliveryRetries({ space, due });
   const log = new DeliveryLog({ client, runner, space });
   const purgeArgs = [deliveredKeptMs, failedKeptMs, deps.deliveredKeptMax ?? deliveredKeptMax];

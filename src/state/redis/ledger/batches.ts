@@ -1,4 +1,4 @@
-import type { Turn } from "./turn.js";
+import type { TurnBatch } from "./turn.js";
 
 interface Waiting<I, O> {
   readonly item: I;
@@ -21,11 +21,11 @@ const batchMax = 64;
  */
 export class Batches<I, O> {
   readonly #run: (shard: number, items: readonly I[]) => Promise<readonly O[]>;
-  readonly #turn: Turn;
+  readonly #turn: TurnBatch;
   #waiting: Map<number, Waiting<I, O>[]> | null = null;
 
   /** `run` answers each item, in their order; when it rejects, all items of the call do. */
-  constructor(turn: Turn, run: (shard: number, items: readonly I[]) => Promise<readonly O[]>) {
+  constructor(turn: TurnBatch, run: (shard: number, items: readonly I[]) => Promise<readonly O[]>) {
     this.#turn = turn;
     this.#run = run;
   }

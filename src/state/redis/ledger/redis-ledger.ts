@@ -25,7 +25,7 @@ import { ledgerScripts } from "./ledger-scripts.js";
 import { ScriptRunner } from "./script-runner.js";
 import { decodeSettled, encodeSettlements, type SettleAnswer, type SettleItem } from "./settlements.js";
 import { atStoreHour } from "./store-hour.js";
-import { Turn } from "./turn.js";
+import { TurnBatch } from "./turn.js";
 import { UnansweredAdmissions } from "./unanswered-admissions.js";
 
 /** An admission stands in front of the first token: whoever asks decides alone after this long (state RL-16). */
@@ -87,7 +87,7 @@ export class RedisLedger implements Ledger {
     this.#space = createKeySpace(client.prefix);
     this.#runner = new ScriptRunner(client, storeTime);
     this.#lines = new LedgerLines(this.#space);
-    const turn = new Turn((send) => client.together(send));
+    const turn = new TurnBatch((send) => client.together(send));
     this.#admissions = new Batches(turn, (shard, requests) => this.#admitAll(shard, requests));
     this.#settlements = new Batches(turn, (shard, items) => this.#settleAll(shard, items));
     this.#unanswered = new UnansweredAdmissions(this.#space, this.#runner, turn);

@@ -1,5 +1,5 @@
 /** What is to be sent at the end of this turn of the event loop: all of it together, from whichever batches it comes. */
-export class Turn {
+export class TurnBatch {
   readonly #together: (send: () => void) => void;
   #sends: (() => void)[] = [];
 

@@ -5,7 +5,7 @@ import { KeyList } from "./key-list.js";
 import { encodeOwners } from "./ledger-line.js";
 import { ledgerScripts } from "./ledger-scripts.js";
 import type { ScriptRunner } from "./script-runner.js";
-import type { Turn } from "./turn.js";
+import type { TurnBatch } from "./turn.js";
 
 /** Beyond it the oldest are left to a sweep, which counts them as lost requests. */
 const unansweredMax = 10_000;
@@ -21,7 +21,7 @@ export class UnansweredAdmissions {
   readonly #waiting = new Map<string, AdmitRequest>();
   readonly #batches: Batches<AdmitRequest, true>;
 
-  constructor(space: KeySpace, runner: ScriptRunner, turn: Turn) {
+  constructor(space: KeySpace, runner: ScriptRunner, turn: TurnBatch) {
     this.#space = space;
     this.#batches = new Batches(turn, async (index, requests) => {
       const shard = space.shard(index);

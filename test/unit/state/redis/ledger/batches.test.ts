@@ -1,8 +1,8 @@
 import { describe, expect, it } from "vitest";
 import { Batches } from "../../../../../src/state/redis/ledger/batches.js";
-import { Turn } from "../../../../../src/state/redis/ledger/turn.js";
+import { TurnBatch } from "../../../../../src/state/redis/ledger/turn.js";
 
-const turn = () => new Turn((send) => send());
+const turn = () => new TurnBatch((send) => send());
 
 /** Answers each number with its square; notes which were together. */
 function squares() {
