@@ -1,8 +1,8 @@
 import { existsSync } from "node:fs";
 import { join } from "node:path";
+import { CircuitBreaker } from "../domain/call/circuit-breaker.js";
 import type { Observer } from "../domain/call/observer.js";
 import type { Clock, Logger } from "../domain/call/ports.js";
-import { CircuitBreaker } from "../domain/call/circuit-breaker.js";
 import type { Ledger } from "../domain/metering/ledger.js";
 import { LocalAdmission } from "../domain/metering/local-admission.js";
 import { ResilientLedger } from "../domain/metering/resilient-ledger.js";

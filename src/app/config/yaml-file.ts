@@ -54,7 +54,11 @@ function toData(document: Document, problems: ConfigProblem[]): unknown {
   }
 }
 
-function expandScalars(document: Document, variables: Variables, place: (offset: number) => SourcePosition): ConfigProblem[] {
+function expandScalars(
+  document: Document,
+  variables: Variables,
+  place: (offset: number) => SourcePosition,
+): ConfigProblem[] {
   const problems: ConfigProblem[] = [];
   visit(document, {
     Scalar(key, node, ancestors) {
@@ -105,7 +109,11 @@ function isSequence(node: unknown): node is { items: unknown[] } {
   return typeof node === "object" && node !== null && "items" in node && Array.isArray(node.items) && !isMap(node);
 }
 
-function placeOfNode(document: Document, path: SettingPath, place: (offset: number) => SourcePosition): SourcePosition | null {
+function placeOfNode(
+  document: Document,
+  path: SettingPath,
+  place: (offset: number) => SourcePosition,
+): SourcePosition | null {
   for (let length = path.length; length > 0; length -= 1) {
     const last = path[length - 1];
     const parentPath = path.slice(0, length - 1);

@@ -1,5 +1,5 @@
 import type { Operation } from "../../contract/operations.js";
-import type { AbortSource, AbortFlag } from "../../lib/abort-source.js";
+import type { AbortFlag, AbortSource } from "../../lib/abort-source.js";
 import type { Logger } from "./ports.js";
 import type { Principal } from "./principal.js";
 import { ServiceError, toServiceError } from "./service-error.js";

@@ -1,4 +1,4 @@
-import { AbortSource, type AbortFlag } from "../../lib/abort-source.js";
+import { type AbortFlag, AbortSource } from "../../lib/abort-source.js";
 import type { AnswerHead } from "../call/answer.js";
 import type { Call } from "../call/call.js";
 import { Ended, errorOfEnd } from "../call/call-context.js";

@@ -1,8 +1,8 @@
+import type { CircuitBreaker } from "../call/circuit-breaker.js";
 import type { Progress } from "../call/live-requests.js";
 import type { Clock } from "../call/ports.js";
 import { type LimitOwner, type LimitScope, type LimitSnapshot, windowHealsMs } from "../call/rate-limits.js";
 import { ServiceError } from "../call/service-error.js";
-import type { CircuitBreaker } from "../call/circuit-breaker.js";
 import type {
   Admission,
   AdmitRequest,
@@ -13,9 +13,9 @@ import type {
   Settlement,
   WindowUse,
 } from "./ledger.js";
+import { LimitUsage } from "./limit-usage.js";
 import type { LocalAdmission } from "./local-admission.js";
 import type { SettlementSpool } from "./spool.js";
-import { LimitUsage } from "./limit-usage.js";
 
 /** Admission policy during an outage of the shared store (state RL-16). */
 export type WhenAway = "local" | "deny" | "allow";

@@ -3,8 +3,8 @@ import type { ChangeFeed } from "../call/change-feed.js";
 import type { Clock, Logger } from "../call/ports.js";
 import type { Principal } from "../call/principal.js";
 import { type Threshold, type ThresholdStore, usageScopeOf } from "../events/threshold.js";
-import { RefreshingCache } from "./refreshing-cache.js";
 import type { Budget } from "./ledger.js";
+import { RefreshingCache } from "./refreshing-cache.js";
 
 export interface ThresholdBookDeps {
   readonly store: Pick<ThresholdStore, "list">;

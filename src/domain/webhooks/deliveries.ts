@@ -1,5 +1,5 @@
-import { sha256Hex } from "../../lib/digest.js";
 import type { AbortFlag } from "../../lib/abort-source.js";
+import { sha256Hex } from "../../lib/digest.js";
 import type { Audit } from "../access/audit.js";
 import { type CallContext, errorOfEnd } from "../call/call-context.js";
 import { type PageRequest, toPageToken, toStorePage } from "../call/page-request.js";

@@ -5,8 +5,8 @@ import type { AttemptResult } from "./delivery.js";
 import type { AttemptOutcome, Claim, DeliveryQueue } from "./delivery-queue.js";
 import type { EndpointBook, Receiver } from "./endpoint-book.js";
 import type { FailingEndpoints } from "./failing-endpoints.js";
-import { pause } from "./wake-signal.js";
 import type { StoreRetries } from "./store-retries.js";
+import { pause } from "./wake-signal.js";
 import {
   type AttemptEffect,
   type AttemptEnd,
@@ -31,7 +31,7 @@ export interface DeliveryAttemptsDeps {
   readonly book: Pick<EndpointBook, "find">;
   readonly failing: Pick<FailingEndpoints, "note">;
   readonly sender: Pick<WebhookSender, "send">;
-  readonly store: Pick<StoreRetries, "ask">;
+  readonly store: Pick<StoreRetries, "retryUntil">;
   readonly clock: Clock;
   /** Store time. */
   readonly now: () => number;

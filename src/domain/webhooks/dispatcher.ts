@@ -1,13 +1,13 @@
 import type { ChangeFeed } from "../call/change-feed.js";
-import type { Clock, Logger } from "../call/ports.js";
 import { CircuitBreaker } from "../call/circuit-breaker.js";
+import type { Clock, Logger } from "../call/ports.js";
 import { DeliveryAttempts } from "./delivery-attempts.js";
 import type { Claim, DeliveryQueue } from "./delivery-queue.js";
 import { EndpointBook, type SecretOpener } from "./endpoint-book.js";
 import type { EndpointStore } from "./endpoint-store.js";
 import { FailingEndpoints } from "./failing-endpoints.js";
-import { WakeSignal, pause } from "./wake-signal.js";
 import { StoreRetries, waitAfter } from "./store-retries.js";
+import { pause, WakeSignal } from "./wake-signal.js";
 import type { WebhookObserver, WebhookSender } from "./webhook-sender.js";
 
 /** Poll interval without a wake-up: other processes also create deliveries. */
@@ -80,7 +80,10 @@ export class Dispatcher {
       throw new RangeError(`a lease of ${settings.leaseMs} ms is too short for attempts of ${settings.budgetMs} ms`);
     }
     this.#deps = deps;
-    const messages = { unavailable: "webhooks pause: the store does not answer", recovered: "webhooks go on: the store answers again" };
+    const messages = {
+      unavailable: "webhooks pause: the store does not answer",
+      recovered: "webhooks go on: the store answers again",
+    };
     this.#breaker = new CircuitBreaker({ clock, log, messages });
     this.#store = new StoreRetries(clock, this.#breaker);
     this.#book = new EndpointBook(deps);

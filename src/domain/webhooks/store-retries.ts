@@ -1,5 +1,5 @@
-import type { Clock } from "../call/ports.js";
 import type { CircuitBreaker } from "../call/circuit-breaker.js";
+import type { Clock } from "../call/ports.js";
 import { pause } from "./wake-signal.js";
 
 /** Backoff between tries, doubled up to the maximum: the store is used again within a second of its recovery. */

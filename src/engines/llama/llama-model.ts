@@ -10,7 +10,7 @@ import {
   type LoadedModel,
   type PromptOptions,
 } from "../../domain/engine/engine.js";
-import { AbortSource, type AbortFlag } from "../../lib/abort-source.js";
+import { type AbortFlag, AbortSource } from "../../lib/abort-source.js";
 import { CallSlots, type HeldSlot } from "./call-slots.js";
 import { templateVariables, toTemplateMessages, toTemplateTools } from "./chat/template-input.js";
 import { EventStream } from "./event-stream.js";

@@ -18,7 +18,7 @@ import { embeddingFields, readEmbedding, writeEmbeddings } from "./embeddings.js
 import { chatFields, readChat } from "./read-chat.js";
 import { decodeId, type RestOperation } from "./rest-paths.js";
 import { type KeepAlive, streamAnswer } from "./stream-answer.js";
-import { readUsageQuery, usagePageJson } from "./standing.js";
+import { readUsageQuery, usagePageJson } from "./usage.js";
 import { ChatFrames, chatCompletionJson } from "./write-chat.js";
 
 /** What REST offers of webhook endpoints. */

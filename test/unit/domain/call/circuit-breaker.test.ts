@@ -1,6 +1,6 @@
 import { beforeEach, describe, expect, it } from "vitest";
-import type { Logger } from "../../../../src/domain/call/ports.js";
 import { CircuitBreaker } from "../../../../src/domain/call/circuit-breaker.js";
+import type { Logger } from "../../../../src/domain/call/ports.js";
 import { FakeClock } from "../../../support/fake-clock.js";
 import { silentLog } from "../../../support/silent-log.js";
 

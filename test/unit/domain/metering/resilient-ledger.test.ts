@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
-import { ServiceError } from "../../../../src/domain/call/service-error.js";
 import { CircuitBreaker } from "../../../../src/domain/call/circuit-breaker.js";
+import { ServiceError } from "../../../../src/domain/call/service-error.js";
 import type { AdmitRequest, Ledger, Settlement } from "../../../../src/domain/metering/ledger.js";
 import { LocalAdmission } from "../../../../src/domain/metering/local-admission.js";
 import { ResilientLedger, type WhenAway } from "../../../../src/domain/metering/resilient-ledger.js";
@@ -45,7 +45,8 @@ function settlement(number: number, degraded: boolean): Settlement {
   return anySettlement(`req_${number}`, { promptTokens: 3, completionTokens: 4, degraded });
 }
 
-const breaker = (clock: FakeClock) => new CircuitBreaker({ clock, log: silentLog, messages: { unavailable: "away", recovered: "back" } });
+const breaker = (clock: FakeClock) =>
+  new CircuitBreaker({ clock, log: silentLog, messages: { unavailable: "away", recovered: "back" } });
 
 /** A real ledger in memory behind a link that a test cuts and mends. */
 function setUp(options: { whenAway?: WhenAway; replicas?: number; spoolMax?: number; whenFull?: "uncounted" } = {}) {
