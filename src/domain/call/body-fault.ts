@@ -41,7 +41,8 @@ function overloaded(message: string): ServiceError {
   return new ServiceError("server_is_overloaded", message, { retryAfterMs: 1_000 });
 }
 
-/** Whose share of the budget for bodies a call uses: the account's, or that of an unknown caller's address. */
+/** Whose share of the budget for bodies a call uses: the account's, the administrator's, or that of an address. */
 export function bodyOwnerOf({ principal, address }: Pick<CallContext, "principal" | "address">): string {
-  return principal.kind === "nobody" ? `address ${address}` : `account ${principal.account}`;
+  if (principal.kind === "nobody") return `address ${address}`;
+  return principal.kind === "api_key" ? `account ${principal.account}` : principal.kind;
 }

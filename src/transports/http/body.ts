@@ -109,7 +109,8 @@ function collect(
       resolve(result);
     };
     const onData = (chunk: Buffer): void => {
-      const fault = charge.add(chunk.length) ?? (charge.bytes > bytesMax ? "too_large" : null);
+      const isTooLarge = charge.bytes + chunk.length > bytesMax;
+      const fault = isTooLarge ? "too_large" : charge.add(chunk.length);
       if (fault === null) chunks.push(chunk);
       else settle(fault);
     };
