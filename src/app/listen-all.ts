@@ -4,7 +4,7 @@ import type { Parts } from "./compose.js";
 import type { Config } from "./config/schema.js";
 import { StartError } from "./start-error.js";
 
-/** Where the listeners are, as a client on this machine reaches them. */
+/** The addresses of the listeners for a client on this machine. */
 export interface ListenAddresses {
   /** `http://127.0.0.1:8080` */
   readonly http: string;
@@ -14,10 +14,10 @@ export interface ListenAddresses {
   readonly ops: string;
 }
 
-/** Operators' pages show what nobody else should see, and ask for no credential. */
+/** The operations pages are internal and ask for no credential, so they are bound to loopback. */
 const opsHost = "127.0.0.1";
 
-/** Starts all listeners. Rejects with StartError when one cannot have its port. */
+/** Starts all listeners. Rejects with StartError when one cannot bind its port. */
 export async function listenAll(
   { http, grpc, ops }: Pick<Parts, "http" | "grpc" | "ops">,
   server: Config["server"],
@@ -37,7 +37,7 @@ export async function listenAll(
   };
 }
 
-/** How the setting of each listener's port is named. */
+/** The settings of the ports, for error messages. */
 const portNames = {
   http: "--port (PORT, server.port)",
   grpc: "--grpc-port (UIS_GRPC_PORT, server.grpc_port)",
@@ -64,7 +64,7 @@ async function listening(
   }
 }
 
-/** grpc-js wraps the system's error in a sentence of its own, so the code is looked for in the text. */
+/** grpc-js wraps the system's error in a sentence, so the code is searched in the text. */
 function whyNot(reason: string): string {
   if (reason.includes("EADDRINUSE")) return "it is already in use";
   if (reason.includes("EACCES")) return "this user may not listen on it";
@@ -72,7 +72,7 @@ function whyNot(reason: string): string {
   return reason;
 }
 
-/** The host to call: "all addresses" is none, and loopback is one of them. */
+/** The host to connect to: a wildcard address cannot be called, loopback can. */
 export function reachableHost(host: string): string {
   if (host === "0.0.0.0") return "127.0.0.1";
   const bare = host.replace(/^\[(.*)\]$/, "$1");

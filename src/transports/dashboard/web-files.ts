@@ -8,18 +8,18 @@ import { gzip } from "node:zlib";
 /** By path below the folder, with `/` between its parts. */
 export type WebFolder = ReadonlyMap<string, WebFile>;
 
-/** What is built is a hundredth of this; a folder that is none of ours should not fill the memory. */
+/** A hundred times the size of the build: protects the memory from a wrong folder. */
 export const folderLimits = { files: 1_000, bytes: 64 * 1024 * 1024 } as const;
 
-/** The page that a folder shows by itself. */
+/** The page of a folder's own path. */
 export const indexName = "index.html";
 
-/** Files of which Vite puts a digest into the name. */
+/** File names with a digest, from Vite. */
 const hashedName = /^assets\/[^/]+-[\w-]{8}\.\w+$/;
 
 /**
- * Reads a built folder with all its compressed forms. Null: there is none, or no page in it. Rejects when it is larger than
- * `folderLimits`.
+ * Reads a built folder with all its compressed forms. Null: it does not exist or has no index page. Rejects when it is
+ * larger than `folderLimits`.
  */
 export async function readWebFolder(folder: string): Promise<WebFolder | null> {
   const contents = await readContents(folder);
@@ -36,7 +36,7 @@ export async function readWebFolder(folder: string): Promise<WebFolder | null> {
   return files;
 }
 
-/** One file that no build has compressed. Null: there is no such file. */
+/** Reads one file and compresses it. Null: it does not exist. */
 export async function readWebFile(path: string): Promise<WebFile | null> {
   const bytes = await unlessMissing(readFile(path));
   if (bytes === null) return null;
@@ -68,7 +68,7 @@ async function unlessMissing<T>(reading: Promise<T>): Promise<T | null> {
   }
 }
 
-/** How a file may be compressed, best first, with the end of the compressed file's name. */
+/** Content encodings, best first, with the suffix of the compressed file. */
 export const encodings = [
   { encoding: "br", suffix: ".br" },
   { encoding: "gzip", suffix: ".gz" },
@@ -76,18 +76,18 @@ export const encodings = [
 
 type Encoding = (typeof encodings)[number]["encoding"];
 
-/** One form of a file. */
+/** One encoding of a file. */
 export interface WebVariant {
-  /** Null: as it is. */
+  /** Null: not compressed. */
   readonly encoding: Encoding | null;
   readonly bytes: Uint8Array;
   readonly etag: string;
 }
 
-/** A file as browsers get it. */
+/** A file that is served to browsers. */
 export interface WebFile {
   readonly contentType: string;
-  /** Its name changes with its content: a browser never needs to ask again. */
+  /** Its name changes with its content, so browsers may cache it without revalidation. */
   readonly isImmutable: boolean;
   readonly plain: WebVariant;
   /** Best first. */
@@ -106,7 +106,7 @@ const contentTypes: Readonly<Record<string, string>> = {
   "": "text/plain; charset=utf-8",
 };
 
-/** `compressedBytes`: the compressed forms that there are. */
+/** `compressedBytes`: by encoding. */
 export function toWebFile(
   name: string,
   bytes: Uint8Array,
@@ -126,7 +126,7 @@ export function toWebFile(
   };
 }
 
-/** The best form of the file that the client can read. */
+/** The best encoding that the client accepts. */
 export function variantFor({ plain, compressed }: WebFile, headers: IncomingHttpHeaders): WebVariant {
   const accepted = acceptedEncodings(String(headers["accept-encoding"] ?? ""));
   return compressed.find(({ encoding }) => encoding !== null && accepted.has(encoding)) ?? plain;
@@ -141,7 +141,7 @@ function acceptedEncodings(header: string): ReadonlySet<string> {
   return accepted;
 }
 
-/** Whether the client has this very form already. */
+/** Whether the client has this variant cached (If-None-Match). */
 export function isKnown({ etag }: WebVariant, headers: IncomingHttpHeaders): boolean {
   const known = (headers["if-none-match"] ?? "").split(",").map((item) => item.trim().replace(/^W\//, ""));
   return known.includes(etag) || known.includes("*");

@@ -6,13 +6,13 @@ const maxAgeSeconds = "600";
 const allowedMethods = "GET, POST, DELETE, OPTIONS";
 
 /**
- * Lets browsers of other origins in (CORS-1 to CORS-5). Its headers are on every answer, errors and streams included:
- * otherwise a browser hides the status, too.
+ * Cross-origin requests of browsers (CORS-1 to CORS-5). The headers are added to every answer, errors and streams
+ * included: without them a browser hides even the status.
  */
 export interface Cors {
   /** The headers of an answer, names and values in turn. */
   marks(req: IncomingMessage): readonly string[];
-  /** The headers of a preflight instead; null when the request is none. */
+  /** The headers of the answer to a preflight; null when the request is not one. */
   preflight(req: IncomingMessage): readonly string[] | null;
 }
 
@@ -20,7 +20,7 @@ export interface Cors {
 export function createCors(origins: readonly string[]): Cors {
   const allowsAll = origins.includes("*");
   const exposed = exposedHeaders.join(", ");
-  // A cache must not give one origin's answer to another.
+  // A cache must not serve one origin's answer to another.
   const vary = allowsAll ? [] : ["vary", "Origin"];
 
   function allowedOrigin(req: IncomingMessage): string | undefined {
@@ -45,7 +45,7 @@ export function createCors(origins: readonly string[]): Cors {
       const headers = ["vary", "Origin, Access-Control-Request-Headers", ...allowing(origin)];
       if (origin === undefined) return headers;
       headers.push("access-control-allow-methods", allowedMethods, "access-control-max-age", maxAgeSeconds);
-      // Echoed: each release of an SDK brings headers that a fixed list would not have (CORS-2).
+      // Echoed: new releases of SDKs send headers that a fixed list would miss (CORS-2).
       const requested = req.headers["access-control-request-headers"];
       if (requested !== undefined) headers.push("access-control-allow-headers", requested);
       return headers;

@@ -5,8 +5,8 @@ import { ServiceError } from "../../domain/call/service-error.js";
 import { JsonObject } from "./json-object.js";
 
 /**
- * The JSON object that a request body holds. Size is measured before anything is built from it (SEC-9), and
- * keys that could reach a prototype are refused wherever they stand (SEC-11). Throws ServiceError `invalid_json`, or
+ * Parses the JSON object of a request body. Its bounds are checked before it is parsed (SEC-9), and keys that could
+ * change a prototype are refused at every level (SEC-11). Throws ServiceError `invalid_json`, or
  * `invalid_type` when the body is JSON but no object.
  */
 export function parseJsonBody(body: Buffer, limits: JsonLimits): JsonObject {
@@ -19,7 +19,7 @@ export function parseJsonBody(body: Buffer, limits: JsonLimits): JsonObject {
   return JsonObject.ofBody(value, text);
 }
 
-/** ASCII is most bodies, and is copied instead of decoded. */
+/** Most bodies are ASCII, which is copied instead of decoded. */
 function decode(bytes: Buffer): string {
   if (isAscii(bytes)) return bytes.toString("latin1");
   if (isUtf8(bytes)) return bytes.toString("utf8");
@@ -59,12 +59,12 @@ function parse(text: string): unknown {
   }
 }
 
-/** An escape can spell any key; without one the words stand in the text as they are, and both hold this part. */
+/** Whether the text can contain `__proto__` or `prototype`, literally or as an escape. */
 function maySpellForbiddenKey(text: string): boolean {
   return text.includes("proto") || text.includes("\\u");
 }
 
-/** Recursion is safe: the depth was measured. */
+/** Recursion is safe: the depth is bounded. */
 function refuseForbiddenKeys(value: unknown): void {
   if (typeof value !== "object" || value === null) return;
   if (Array.isArray(value)) {
@@ -105,10 +105,10 @@ export class UnknownFields {
   }
 }
 
-/** What a look at raw JSON bytes found, before anything is built from them. */
+/** Result of scanning raw JSON bytes, before they are parsed. */
 export type JsonScan = "ok" | "too_deep" | "too_many_tokens";
 
-/** How much JSON there may be. */
+/** Bounds of a JSON text. */
 export interface JsonMax {
   readonly depth: number;
   readonly tokens: number;
@@ -122,16 +122,15 @@ const closeBrace = 0x7d;
 const openBracket = 0x5b;
 const closeBracket = 0x5d;
 
-/** Bytes that are part of a number, of true, false or null, or of rubbish that the parser will refuse. */
+/** Bytes of numbers, true, false and null, and of anything that the parser will refuse. */
 const isScalarByte = new Uint8Array(256).fill(1);
 for (const byte of [0x20, 0x09, 0x0a, 0x0d, 0x2c, 0x3a, quote, openBrace, closeBrace, openBracket, closeBracket]) {
   isScalarByte[byte] = 0;
 }
 
 /**
- * Measures JSON without parsing it, in one pass: nesting, and tokens (brackets, keys and values). JSON.parse itself
- * survives both, but what is built from it does not: a million small values block everybody else while they are made.
- * Whether the text is JSON at all is for the parser to say.
+ * Measures the nesting and the tokens (brackets, keys and values) of JSON in one pass, without parsing it: creating
+ * millions of small values would block the event loop. Syntax errors are left to the parser.
  */
 export function scanJson(bytes: Buffer, max: JsonMax): JsonScan {
   let depth = 0;

@@ -5,19 +5,19 @@ import { JsonSource } from "./json-source.js";
 
 /** Integers that protobuf's int32 can hold. */
 const int32Min = -fixedLimits.int32Max - 1;
-/** Up to so many names are compared one by one, which is faster than a look-up for a few. */
+/** Up to this many names are compared one by one, which is faster than a look-up. */
 const fewNames = 32;
 
 /**
- * One object of a request body and where it stands. Every reader gives undefined for a field that is absent or null
+ * One object of a request body and its path. Every reader returns undefined for a field that is absent or null
  * (GEN-7), throws ServiceError `invalid_type` with the exact `param` for another type, and never converts (GEN-8).
  */
 export class JsonObject {
   readonly fields: Readonly<Record<string, unknown>>;
-  /** Names of its fields. A reader asks for many that are not there: looking through few names costs least. */
+  /** Names of its fields. Readers ask for many absent fields, and comparing a few names is the fastest way. */
   readonly names: readonly string[];
   readonly #parent: JsonObject | null;
-  /** Of the parent: a field's name, or that and a place in its list. */
+  /** In the parent: the field's name, and the index in its list. */
   readonly #key: string;
   readonly #index: number | null;
   readonly #source: JsonSource;
@@ -43,7 +43,7 @@ export class JsonObject {
     throw new ServiceError("invalid_type", `The body must be a JSON object, but it is ${nameOf(value)}.`);
   }
 
-  /** Path of this object, e.g. `messages[0]`; empty for the body itself. Put together when something is wrong. */
+  /** Path of this object, e.g. `messages[0]`; empty for the body itself. Built for errors only. */
   get path(): string {
     if (this.#parent === null) return "";
     const path = this.#parent.pathOf(this.#key);
@@ -61,7 +61,7 @@ export class JsonObject {
     return this.#has(key) ? (this.fields[key] ?? undefined) : undefined;
   }
 
-  /** Never what a prototype has. */
+  /** Own fields only. */
   #has(key: string): boolean {
     if (this.names.length > fewNames) return Object.hasOwn(this.fields, key);
     for (const name of this.names) if (name === key) return true;
@@ -168,7 +168,7 @@ export function asNumber(value: unknown, path: string): number {
   throw wrongType(path, "a number", value);
 }
 
-/** A whole number that fits 32 bits; what the field allows of it is for the core to say. */
+/** An integer that fits 32 bits; the range of the field is checked by the core. */
 export function asInt32(value: unknown, path: string): number {
   const number = typeof value === "number" && !Number.isFinite(value) ? value : asInteger(value, path);
   if (number > fixedLimits.int32Max) {
@@ -210,7 +210,7 @@ export function missingField(path: string): ServiceError {
   return new ServiceError("missing_required_parameter", `Missing required parameter: '${path}'.`, { param: path });
 }
 
-/** A value that is none of a closed list. */
+/** The error for a value outside a closed list. */
 export function unknownValue(path: string, value: string, supported: readonly string[]): ServiceError {
   return new ServiceError(
     "invalid_value",

@@ -1,4 +1,4 @@
-/** Where a value stands in the text: `[start, end)`. */
+/** Position of a value in the text: `[start, end)`. */
 type Span = readonly [start: number, end: number];
 
 const blank = /[ \t\n\r]*/y;
@@ -6,8 +6,8 @@ const scalar = /[^ \t\n\r,:[\]{}"]+/y;
 const quoteOrBracket = /["[\]{}]/g;
 
 /**
- * Finds the text of single values in JSON that was parsed: numbers beyond 2^53 and the order of keys do not survive a
- * parse and a print, and who passes a schema on must not change it. The text must be valid JSON.
+ * Finds the source text of single values in JSON: parsing and printing a schema again would change numbers beyond 2^53
+ * and the order of keys. The text must be valid JSON.
  */
 export class JsonSource {
   readonly #text: string;
@@ -33,7 +33,7 @@ export class JsonSource {
   }
 
   #childrenAt(start: number): ReadonlyMap<string, Span> {
-    // Made when it is needed: the texts of most bodies are never asked for.
+    // Created on demand: most bodies need no source text.
     this.#children ??= new Map();
     let children = this.#children.get(start);
     if (children === undefined) {

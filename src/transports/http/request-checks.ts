@@ -3,26 +3,26 @@ import type { ServiceLimits } from "../../contract/limits.js";
 import { quote } from "../../domain/call/field-checks.js";
 import { ServiceError } from "../../domain/call/service-error.js";
 
-/** Headers that decide who calls and where the request ends: two of them mean two things to two readers. */
+/** Headers that decide the caller and the end of the request: duplicates let proxies and servers disagree. */
 const onceOnly = ["host", "authorization", "content-type", "content-length"];
-/** Each has a length of its own, which rules out nearly all other names at once. */
+/** By length, which is different for each: rules out nearly all other names without a comparison. */
 const onceOnlyByLength: readonly (string | undefined)[] = Array.from({ length: 16 }, (_, length) =>
   onceOnly.find((name) => name.length === length),
 );
 
-export interface RequestGateOptions {
+export interface HeadCheckOptions {
   readonly limits: Pick<ServiceLimits, "headerLinesMax" | "urlBytesMax">;
   /** Host names, with or without port, lower case; empty: all. */
   readonly allowedHosts: readonly string[];
 }
 
 /**
- * Finds what is ambiguous or too large in the head of a request, on the header lines as they came: Node's parsed
- * headers hide repetitions (SEC-4, SEC-5). Undefined: nothing.
+ * Finds what is ambiguous or too large in the head of a request, on the raw header lines: Node's parsed headers hide
+ * duplicates (SEC-4, SEC-5). Undefined: nothing.
  */
 export function findHeadFault(
   req: IncomingMessage,
-  { limits, allowedHosts }: RequestGateOptions,
+  { limits, allowedHosts }: HeadCheckOptions,
 ): ServiceError | undefined {
   const lines = req.rawHeaders.length / 2;
   if (lines > limits.headerLinesMax) {
@@ -40,13 +40,13 @@ export function findHeadFault(
 }
 
 function findHeaderFault({ rawHeaders, headers }: IncomingMessage): ServiceError | undefined {
-  /** A bit for each length that was seen of onceOnly. */
+  /** One bit for the length of each header of onceOnly that was seen. */
   let seen = 0;
   for (let i = 0; i < rawHeaders.length; i += 2) {
     const name = rawHeaders[i] ?? "";
     const once = onceOnlyByLength[name.length];
     if (once === undefined || (name !== once && name.toLowerCase() !== once)) {
-      // Proxies and gateways turn it into a hyphen, and so into another header.
+      // Some proxies turn it into a hyphen, and so into another header.
       if (name.includes("_")) return bad("Header names with an underscore are not allowed.");
       continue;
     }
@@ -88,7 +88,7 @@ function tooLarge(message: string): ServiceError {
 /** `application/json` or any type that ends in `+json`, with any parameters. */
 const json = /^(?:application\/json|[\w!#$&^.+-]+\/[\w!#$&^.+-]+\+json)[ \t]*(?:;[^,]*)?$/i;
 
-/** Throws ServiceError `unsupported_media_type` unless the request says that its body is plain JSON (GEN-6, SEC-5). */
+/** Throws ServiceError `unsupported_media_type` unless the request declares an uncompressed JSON body (GEN-6, SEC-5). */
 export function checkMediaType(req: IncomingMessage): void {
   const type = req.headers["content-type"];
   if (type !== "application/json" && (type === undefined || !json.test(type))) {

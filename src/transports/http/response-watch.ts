@@ -1,16 +1,16 @@
 import type { ServerResponse } from "node:http";
 import { createSampler } from "../../lib/sampler.js";
 
-/** What is told about one watched response. */
+/** Callbacks for one watched response. */
 export interface WatchedEvents {
-  /** The reader took nothing for stallMs() although it has something to take. Called once. */
+  /** The reader has read nothing for stallMs() although bytes wait for it. Called once. */
   stalled(): void;
-  /** `touched` was not called for keepAliveMs(). Called again after every further keepAliveMs() of silence. */
+  /** Nothing was written for keepAliveMs(). Called again after every further keepAliveMs() of silence. */
   silent?(): void;
 }
 
 export interface Watched {
-  /** Something was written: silence starts anew. */
+  /** Something was written: restarts the silence interval. */
   touched(): void;
   /** Ends the watch. */
   done(): void;
@@ -23,26 +23,26 @@ export interface ResponseWatch {
   close(): void;
 }
 
-/** Times are asked for at every look, so that they may change while responses are watched. */
+/** Times are read at every check, so that they may change while responses are watched. */
 export interface ResponseWatchOptions {
-  /** How often all responses are looked at; events are late by at most this. */
+  /** Interval of the checks; callbacks are late by at most this. */
   readonly intervalMs: () => number;
   readonly stallMs: () => number;
   readonly keepAliveMs: () => number;
-  /** Milliseconds that never go back. */
+  /** Monotonic milliseconds. */
   readonly now: () => number;
 }
 
 /**
- * Finds readers that do not read, and streams that say nothing, with one timer for all responses: a timer per token or
- * per response would cost more than the tokens.
+ * Finds stalled readers and silent streams with one timer for all responses: a timer per token or per response would cost
+ * more than the tokens.
  */
 export function createResponseWatch({ intervalMs, stallMs, keepAliveMs, now }: ResponseWatchOptions): ResponseWatch {
   interface Entry {
     readonly res: ServerResponse;
     readonly on: WatchedEvents;
     readonly drained: () => void;
-    /** Since when the response was seen to wait for its reader; null: it does not. */
+    /** When a check first found the response waiting for its reader; null: it does not wait. */
     blockedSinceMs: number | null;
     touchedAtMs: number;
   }
@@ -72,7 +72,7 @@ export function createResponseWatch({ intervalMs, stallMs, keepAliveMs, now }: R
       const entry: Entry = {
         res,
         on,
-        // A response may drain and fill again between two looks: that is a slow reader, not a stalled one.
+        // A response may drain and fill again between two checks: that reader is slow, not stalled.
         drained: () => {
           entry.blockedSinceMs = null;
         },
@@ -95,7 +95,7 @@ export function createResponseWatch({ intervalMs, stallMs, keepAliveMs, now }: R
   };
 }
 
-/** An ended response needs no drain any more, but its last bytes may still wait for the reader. */
+/** An ended response emits no more `drain`, but its last bytes may still wait for the reader. */
 function isWaiting(res: ServerResponse): boolean {
   return res.writableEnded ? !res.writableFinished : res.writableNeedDrain;
 }

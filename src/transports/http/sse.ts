@@ -1,7 +1,7 @@
 import type { ServerResponse } from "node:http";
 import type { AbortFlag } from "../../lib/abort-source.js";
 
-/** What an event begins and ends with. Data is one line: clients that split by hand expect exactly this. */
+/** Start and end of an event. Data is one line: clients with a parser of their own expect exactly this. */
 export const sseEventStart = "data: ";
 export const sseEventEnd = "\n\n";
 
@@ -13,7 +13,7 @@ export const sseDone = `${sseEventStart}[DONE]${sseEventEnd}`;
  */
 export const sseKeepAliveComment = ": keep-alive\n";
 
-/** An event; `data` has no line feed, as JSON.stringify makes it. */
+/** An event; `data` has no line feed, as JSON.stringify writes it. */
 export function sseEvent(data: string): string {
   return sseEventStart + data + sseEventEnd;
 }
@@ -22,8 +22,8 @@ export function sseEvent(data: string): string {
 const collectedMax = 16 * 1024;
 
 /**
- * Writes text to a response: what is said within one tick of the event loop goes out in one write, and nothing is
- * handed to a response whose reader is behind. Who calls `write` must await `drained` whenever `isBehind`.
+ * Writes events to a response: text of one tick of the event loop is sent in one write, and nothing is written while the
+ * reader is behind. Callers of `write` must await `drained` whenever `isBehind`.
  */
 export class SseWriter {
   readonly #res: ServerResponse;
@@ -41,7 +41,7 @@ export class SseWriter {
     return this.#res.writableNeedDrain || this.#collected.length >= collectedMax;
   }
 
-  /** Whole events only: a keep-alive may stand between any two calls. */
+  /** Whole events only: a keep-alive may be sent between any two calls. */
   write(events: string): void {
     this.#collected += events;
     if (this.#flushIsDue) return;
@@ -52,7 +52,7 @@ export class SseWriter {
     });
   }
 
-  /** Says something only when there is nothing to say and the reader is not behind. */
+  /** Written only when nothing else waits and the reader is not behind. */
   keepAlive(text: string): void {
     if (this.#collected === "" && !this.#res.writableNeedDrain) this.write(text);
   }
@@ -66,7 +66,7 @@ export class SseWriter {
     this.#flush();
   }
 
-  /** Ends the response after `last`. What was collected and `last` go out even if the reader is behind. */
+  /** Ends the response after `last`. Collected text and `last` are written even if the reader is behind. */
   end(last: string): void {
     if (this.#res.writableEnded || this.#res.destroyed) return;
     this.#res.end(this.#collected + last);

@@ -5,13 +5,13 @@ import { sseEventEnd, sseEventStart } from "../http/sse.js";
 
 /** Turns the chunks of one stream into SSE events. */
 export interface ChunkFrames<C> {
-  /** The event of a chunk; null when this stream does not show it. */
+  /** The event of a chunk; null when this stream leaves it out. */
   frame(chunk: C): string | null;
-  /** A chunk that says nothing, for readers that need events and not comments (SSE-9); null when none can be sent. */
+  /** An empty chunk, for clients that need events instead of comments (SSE-9); null when none can be sent. */
   keepAlive(): string | null;
 }
 
-/** What the chunks of chat and of text completions share. */
+/** Fields that chunks of chat and of text completions share. */
 interface AnyChunk {
   readonly id: string;
   readonly created: bigint;
@@ -21,12 +21,12 @@ interface AnyChunk {
 }
 
 /**
- * The parts of an event that are equal in all chunks of a stream: everything around the choice. Made once per stream,
+ * The parts of an event that are equal in all chunks of a stream: everything around the choice. Built once per stream,
  * so that a token costs the escaping of its text and two concatenations (performance 6).
  */
 export class FrameTemplate {
   readonly #includeUsage: boolean;
-  /** Up to and with the opening bracket of `choices`. */
+  /** Up to the opening bracket of `choices`, inclusive. */
   readonly #prefix: string;
   /** From the closing bracket on, for chunks without usage. */
   readonly #suffix: string;
@@ -45,12 +45,12 @@ export class FrameTemplate {
     this.#suffix = `]${includeUsage ? ',"usage":null' : ""}}${sseEventEnd}`;
   }
 
-  /** With usage asked for, every chunk but the last says null (STRM-10); without, none has the key (STRM-11). */
+  /** With usage requested, every chunk but the last has `null` (STRM-10); else none has the key (STRM-11). */
   choice(choiceJson: string): string {
     return this.#prefix + choiceJson + this.#suffix;
   }
 
-  /** The core always ends with the usage; it is shown when it was asked for. */
+  /** The core always ends with the usage; it is written when it was requested. */
   usage(usage: Usage | undefined): string | null {
     if (!this.#includeUsage || usage === undefined) return null;
     return `${this.#prefix}],"usage":${usageJson(usage)}}${sseEventEnd}`;
@@ -74,7 +74,7 @@ export function usageJson(usage: Usage): string {
 /** OpenAI's stand-in for "never": JSON has no infinity, and clients reject null in its place (RESP-9). */
 const never = -9999;
 
-/** Log probabilities in the form of chat; all keys on every item. Null when none were asked for. */
+/** Log probabilities in the form of chat; all keys on every item. Null when none were requested. */
 export function chatLogprobsToJson(logprobs: Logprobs | undefined): object | null {
   if (logprobs === undefined) return null;
   return {

@@ -44,15 +44,15 @@ export const completionFields: ReadonlySet<string> = new Set([
   "suffix",
 ]);
 
-/** One of both is empty. */
+/** One of the two is empty. */
 export interface TextOrTokens {
   readonly texts: string[];
   readonly tokens: MessageInitShape<typeof TokenListSchema>[];
 }
 
 /**
- * The union of `prompt` and `input`: a text, texts, one list of token ids, or lists of token ids. What the first item
- * is, all must be.
+ * The union of `prompt` and `input`: a text, texts, one list of token ids, or lists of token ids. All items
+ * must have the type of the first.
  */
 export function readTextOrTokens(body: JsonObject, key: string): TextOrTokens {
   const value = body.value(key);
@@ -93,7 +93,7 @@ export function completionJson(completion: Completion): string {
 export class CompletionFrames implements ChunkFrames<CompletionChunk> {
   readonly #includeUsage: boolean;
   #template: FrameTemplate | undefined;
-  /** A choice that is not finished yet; undefined before the first chunk and when the latest was a finish. */
+  /** Index of an unfinished choice; undefined before the first chunk and after a finish. */
   #openChoice: number | undefined;
 
   constructor(includeUsage: boolean) {
@@ -121,7 +121,7 @@ interface AnyChoice {
   readonly finishReason?: string | undefined;
 }
 
-/** A choice of a chunk or of a whole text completion: they look alike. */
+/** A choice of a chunk or of a whole text completion: both have the same form. */
 export function completionChoiceJson({ text, index, logprobs, finishReason }: AnyChoice): string {
   const logprobsJson = logprobs === undefined ? "null" : JSON.stringify(completionLogprobsToJson(logprobs));
   const reason = finishReason === undefined ? "null" : jsonString(finishReason);

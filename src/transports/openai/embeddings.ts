@@ -50,7 +50,7 @@ export const embeddingFields: ReadonlySet<string> = new Set([
 ]);
 
 /**
- * Numbers that are turned into text before other requests get their turn: one or two milliseconds of work, whatever the
+ * Numbers that are written before the event loop serves other requests: one or two milliseconds of work, whatever the
  * length of the vectors. In base64 a number costs a fraction of that.
  */
 const numbersPerSlice = { float: 32_768, base64: 262_144 };
@@ -58,8 +58,8 @@ const bytesPerNumber = 4;
 const comma = ",".charCodeAt(0);
 
 /**
- * Writes the vectors slice by slice (EMB-11): 2,048 vectors are tens of megabytes of text, and making them at once
- * would hold up everybody else. The core has seen to it that all numbers are finite (EMB-5).
+ * Writes the vectors slice by slice (EMB-11): 2,048 vectors are tens of megabytes of text, and writing them at once
+ * would delay all other requests. The core has checked that all numbers are finite (EMB-5).
  */
 export async function writeEmbeddings(
   call: Call,

@@ -21,7 +21,7 @@ import { type KeepAlive, streamAnswer } from "./stream-answer.js";
 import { readUsageQuery, usagePageJson } from "./usage.js";
 import { ChatFrames, chatCompletionJson } from "./write-chat.js";
 
-/** What REST offers of webhook endpoints. */
+/** The operations on webhook endpoints that REST has. */
 export type RestWebhooks = Pick<WebhookEndpoints, "create" | "list" | "get" | "remove">;
 
 export interface HandlerDeps {
@@ -37,7 +37,7 @@ export interface HandlerDeps {
 /** Serves one operation: reads the message, asks the core, writes the answer. `rawId` is the end of the path. */
 export type Handler = (call: Call, exchange: Exchange, rawId: string) => Promise<void>;
 
-/** All operations of this door. */
+/** The handlers of all REST operations. */
 export function createHandlers(deps: HandlerDeps): Readonly<Record<RestOperation, Handler>> {
   const { core, usage, webhookEndpoints, keepAlive } = deps;
   return {
@@ -141,7 +141,7 @@ function readRequest<T>(
   });
 }
 
-/** REST has no pages (MODEL-1). */
+/** All pages of the list: REST has no paging here (MODEL-1). */
 async function allModels(core: Core, call: Call): Promise<Model[]> {
   const models: Model[] = [];
   let pageToken = "";
@@ -192,7 +192,7 @@ function timeOrNull(atMs: number | null): string | null {
   return atMs === null ? null : new Date(atMs).toISOString();
 }
 
-/** Reads the body of `POST /v1/webhooks`; its values are for the domain to check. Throws ServiceError. */
+/** Reads the body of `POST /v1/webhooks`; the domain checks its values. Throws ServiceError. */
 export function readWebhook(body: JsonObject): NewEndpoint {
   const url = body.requiredString("url");
   const events = body.strings("events");

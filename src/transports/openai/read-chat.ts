@@ -22,7 +22,7 @@ export interface ChatCall extends Streaming {
 export function readChat(body: JsonObject): ChatCall {
   refuseUnsupported(body);
   const sampling = readSampling(body);
-  // A literal of one shape, each field by name: `create` would look at each of them, a spread copies them one by one.
+  // A literal of one shape, each field by name: `create` would visit every field, and a spread would copy each one.
   const params: ChatCompletionParams = {
     $typeName: "unified.inference.v1.ChatCompletionParams",
     model: sampling.model,
@@ -61,7 +61,7 @@ export function readChat(body: JsonObject): ChatCall {
   return { params, stream, includeUsage };
 }
 
-/** What would be dropped silently if it were ignored, although the caller relies on it. */
+/** Refuses fields that the caller relies on and that ignoring would drop silently. */
 function refuseUnsupported(body: JsonObject): void {
   refuse(body, "functions", "Use 'tools' and 'tool_choice' instead.");
   refuse(body, "function_call", "Use 'tools' and 'tool_choice' instead.");
@@ -149,7 +149,7 @@ export function readTools(body: JsonObject): Tool[] {
   });
 }
 
-/** Which tools may or must be called. Whether the named ones are offered is for the core to say. */
+/** Which tools may or must be called. The core checks that the named ones are offered. */
 export function readToolChoice(body: JsonObject): ToolChoice | undefined {
   const value = body.value("tool_choice");
   if (typeof value === "string") return choiceOf({ case: "mode", value: readMode(modes, value, "tool_choice") });
@@ -199,7 +199,7 @@ function refuseOtherKinds(tool: JsonObject, supported: readonly string[]): strin
 
 type FormatInit = MessageInitShape<typeof ResponseFormatSchema>;
 
-/** The form that the text must have; undefined: free text. */
+/** The required form of the answer; undefined: free text. */
 export function readResponseFormat(body: JsonObject): ResponseFormat | undefined {
   const format = body.object("response_format");
   return format === undefined ? undefined : create(ResponseFormatSchema, readFormat(format));

@@ -19,7 +19,7 @@ const roles: ReadonlyMap<string, Role> = new Map([
   ["function", Role.FUNCTION],
 ]);
 
-/** The conversation. Who may follow whom, and which ids belong together, is for the core to say. */
+/** The conversation. The core checks the order of roles and the ids of tool calls. */
 export function readMessages(body: JsonObject): Message[] {
   const messages = body.objects("messages");
   if (messages === undefined) throw missingField("messages");
@@ -50,7 +50,7 @@ interface MessageParts {
   readonly toolCallId: string | undefined;
 }
 
-/** A literal: a conversation has many messages, and `create` would look through each of them. */
+/** A literal: a conversation has many messages, and `create` would visit every field of each. */
 function messageOf({ role, content, toolCalls, name, toolCallId }: MessageParts): Message {
   const message: Message = { $typeName: "unified.inference.v1.Message", role, content, toolCalls };
   if (name !== undefined) message.name = name;
@@ -65,7 +65,7 @@ function readRole(message: JsonObject): Role {
   return role;
 }
 
-/** SDKs hand an answer back as the next message, with what was refused in a field of its own. */
+/** SDKs send an answer back as the next message, with a refusal in a field of its own. */
 function readMessageContent(message: JsonObject, role: Role): ContentPart[] {
   const content = readContent(message);
   const refusal = role === Role.ASSISTANT ? message.string("refusal") : undefined;
@@ -96,7 +96,7 @@ function readLegacyCall(message: JsonObject, index: number): ToolCall | undefine
   return create(ToolCallSchema, { id: `call_legacy_${index}`, function: readFunctionCall(call) });
 }
 
-/** Arguments stay text: they are the model's own words and need not be JSON (MSG-6). */
+/** Arguments stay text: they are the model's output and need not be JSON (MSG-6). */
 function readFunctionCall(call: JsonObject) {
   return { name: call.requiredString("name"), argumentsJson: call.requiredString("arguments") };
 }
@@ -112,7 +112,7 @@ export function readContent(message: JsonObject): ContentPart[] {
   if (!Array.isArray(content)) throw wrongType(path, "a string or an array of parts", content);
   const parts = message.objects("content") ?? [];
   if (parts.length === 0) {
-    // Said here because the message cannot tell it from an absent content, which is legal beside tool calls.
+    // Refused here: the protobuf message cannot tell it from absent content, which is legal beside tool calls.
     throw new ServiceError("empty_array", `Invalid '${path}': at least 1 part is needed, but the array is empty.`, {
       param: path,
     });

@@ -1,8 +1,8 @@
 import { asNumber, type JsonObject } from "../http/json-object.js";
 
 /**
- * What chat and text completions are asked for alike, as fields of both protobuf messages. Types only: ranges are the
- * core's, for all doors.
+ * The fields that chat and text completions share, for both protobuf messages. Only types are checked: ranges are checked
+ * by the core, for all protocols.
  */
 export function readSampling(body: JsonObject) {
   return {
@@ -41,7 +41,7 @@ export const samplingFields = [
   "repetition_penalty",
 ] as const;
 
-/** How the answer is wanted. Only REST asks for it in the body: elsewhere it is the choice of the RPC. */
+/** How the answer is sent. Only REST has it in the body: elsewhere it is the choice of the RPC. */
 export interface Streaming {
   readonly stream: boolean;
   /** Whether the stream ends with a chunk of usage (STRM-10). */
@@ -50,7 +50,7 @@ export interface Streaming {
 
 export function readStreaming(body: JsonObject): Streaming {
   const options = body.object("stream_options");
-  // Accepted, but nothing is ever padded (CHAT-19).
+  // Accepted without effect: chunks are not padded (CHAT-19).
   options?.boolean("include_obfuscation");
   return {
     stream: body.boolean("stream") ?? false,

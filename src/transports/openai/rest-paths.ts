@@ -3,7 +3,7 @@ import { ServiceError } from "../../domain/call/service-error.js";
 
 type WithRest = { [Name in Operation]: (typeof operations)[Name] extends { rest: object } ? Name : never }[Operation];
 
-/** What this transport serves with a credential. */
+/** The operations that REST serves. */
 export type RestOperation = WithRest | "get_version";
 
 /** One path of the REST API and its operations. */

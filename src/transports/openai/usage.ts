@@ -10,7 +10,7 @@ import type {
 const groups: ReadonlyMap<string, UsageGroup> = new Map([
   ["model", "model"],
   ["key", "key"],
-  /** OpenAI's name of the same. */
+  /** OpenAI's name for keys. */
   ["api_key_id", "key"],
 ]);
 
@@ -65,8 +65,8 @@ function invalid(param: string, message: string): ServiceError {
 }
 
 /**
- * A page of usage in the shape of OpenAI's usage API. Sums are integers of any size: they are written as their digits,
- * because a number of JavaScript would round what is beyond 2^53 (USE-9).
+ * A page of usage in the shape of OpenAI's usage API. Sums are integers of any size, written digit by digit, because a
+ * JavaScript number would round values beyond 2^53 (USE-9).
  */
 export function usagePageJson({ buckets, next }: UsagePage): string {
   const data = buckets.map(bucketJson).join(",");

@@ -16,13 +16,13 @@ import { type ChunkFrames, chatLogprobsToJson, FrameTemplate, usageJson } from "
 const digitsOf = rememberLast((number: bigint) => String(number));
 
 /**
- * The JSON of a whole chat completion. What is absent, null or empty here is part of the interface (RESP-*). Put
- * together by hand, as the chunks of a stream are: objects made only to be printed would double what an answer costs.
+ * The JSON of a whole chat completion. Which fields are absent, null or empty is part of the interface (RESP-*).
+ * Concatenated by hand, as the chunks of a stream are: objects for JSON.stringify would double the cost of an answer.
  */
 export function chatCompletionJson(completion: ChatCompletion): JsonText {
   const { usage, serviceTier: tier, systemFingerprint: fingerprint } = completion;
   const json = new JsonText();
-  // The id and the reasons of choices are words of ours.
+  // Ids and finish reasons never need JSON escaping.
   json.add(`{"id":"${completion.id}","object":"chat.completion","created":${digitsOf(completion.created)},"model":`);
   json.addString(completion.model).add(',"choices":[');
   for (const [i, choice] of completion.choices.entries()) addChoice(i === 0 ? json : json.add(","), choice);
@@ -70,7 +70,7 @@ function toolCallToJson(call: ToolCall): object {
 export class ChatFrames implements ChunkFrames<ChatCompletionChunk> {
   readonly #includeUsage: boolean;
   #template: FrameTemplate | undefined;
-  /** A choice that is not finished yet; undefined before the first chunk and when the latest was a finish. */
+  /** Index of an unfinished choice; undefined before the first chunk and after a finish. */
   #openChoice: number | undefined;
 
   constructor(includeUsage: boolean) {
@@ -91,7 +91,7 @@ export class ChatFrames implements ChunkFrames<ChatCompletionChunk> {
   }
 }
 
-/** Nearly all chunks are plain text: those are put together by hand. */
+/** Nearly all chunks are plain text, which is concatenated by hand. */
 function choiceJson(choice: ChatChunkChoice): string {
   const { delta } = choice;
   if (delta === undefined || !isPlainText(delta) || choice.logprobs !== undefined) {
@@ -120,7 +120,7 @@ function deltaJson(index: number, delta: string, finishReason?: string): string 
   return `{"index":${index},"delta":${delta},"logprobs":null,"finish_reason":${reason}}`;
 }
 
-/** Keys that have nothing new are absent (STRM-17), except the content of a first delta that is not text (STRM-2). */
+/** Keys without news are absent (STRM-17), except the content of a first delta that is not text (STRM-2). */
 function deltaToJson(delta: ChatDelta): object {
   return {
     ...(delta.role !== undefined && { role: "assistant", content: null }),
@@ -131,7 +131,7 @@ function deltaToJson(delta: ChatDelta): object {
   };
 }
 
-/** Id, type and name in the first delta of a call only: clients concatenate what is repeated (STRM-7). */
+/** Id, type and name in the first delta of a call only: clients concatenate repeated values (STRM-7). */
 function toolCallDeltaToJson(call: ToolCallDelta): object {
   const args = call.argumentsJson ?? "";
   if (call.id === undefined) return { index: call.index, function: { arguments: args } };

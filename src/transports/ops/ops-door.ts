@@ -9,9 +9,9 @@ export interface OpsDoorDeps {
   readonly log: Logger;
 }
 
-/** The listener for operators: no credential, so it belongs on loopback. */
+/** The listener for operators: it asks for no credential and is bound to loopback. */
 export interface OpsDoor {
-  /** Resolves with the port; rejects when it cannot be had. Port 0 picks a free one. */
+  /** Resolves with the port; rejects when it cannot be bound. Port 0 picks a free one. */
   listen(host: string, port: number): Promise<number>;
   close(): Promise<void>;
 }
@@ -24,7 +24,7 @@ interface Page {
   readonly contentType?: string;
 }
 
-/** A web page whose host name was pointed at this machine must not read what is for operators. */
+/** Protects against DNS rebinding: a web page must not read these pages through a host name of its own. */
 const localHost = /^(127\.0\.0\.1|localhost|\[::1\])(:\d+)?$/i;
 
 const notFound: Page = {
