@@ -53,7 +53,7 @@ describe("Administrator", () => {
     expect(outcomes.map(({ status }) => status).toSorted()).toEqual(["fulfilled", "rejected"]);
   });
 
-  it("a link is good for an hour, and until the next one is made (KEY-20)", async () => {
+  it("a link is valid for an hour, or until the next one is created (KEY-20)", async () => {
     const { administrator, setupLinks, clock } = open();
     const first = await setupLinks.create();
     const second = await setupLinks.create();
@@ -132,7 +132,7 @@ describe("Administrator", () => {
     await expect(administrator.signIn("admin", password, from)).rejects.toMatchObject({ code: "rate_limit_exceeded" });
   });
 
-  it("an unknown name is told in the same words as a wrong password (KEY-21)", async () => {
+  it("an unknown name and a wrong password give the same error (KEY-21)", async () => {
     const { administrator } = open();
     await administrator.setPassword(password);
     const refusals = await Promise.allSettled([

@@ -123,7 +123,7 @@ describe("ApiKeys", () => {
     await expect(apiKeys.revoke("key_nobody")).rejects.toMatchObject({ code: "not_found", param: "id" });
   });
 
-  it("changes what is named and keeps the rest", async () => {
+  it("changes the given fields and keeps the others", async () => {
     const { apiKeys, clock } = createAccess();
     const { record } = await apiKeys.create({ ...readWrite, models: ["a"], expiresAtMs: clock.now() + 1_000 });
     const limits = limitsOf({ requestsPerMinute: 5 });

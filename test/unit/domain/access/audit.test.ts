@@ -8,7 +8,7 @@ const address = "192.0.2.7";
 const page = { limit: 100, after: null };
 
 describe("Audit", () => {
-  it("records who, when, from where, what and what came of it (KEY-23)", async () => {
+  it("records actor, time, address, action and result (KEY-23)", async () => {
     const { state, now, ids, log, clock } = createAccess();
     const audit = new Audit({ records: state.audit, now, ids, log });
     const key = {

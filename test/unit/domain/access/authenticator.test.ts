@@ -20,7 +20,7 @@ function mistyped(secret: string): string {
 }
 
 describe("Authenticator", () => {
-  it("turns the bearer of a key into its principal", async () => {
+  it("resolves a key to its principal", async () => {
     const { apiKeys, use } = createAccess();
     const { record, secret } = await apiKeys.create({
       name: "x",
@@ -39,7 +39,7 @@ describe("Authenticator", () => {
     });
   });
 
-  it("hands out principals that nobody can change (KEY-12)", async () => {
+  it("returns frozen principals (KEY-12)", async () => {
     const { apiKeys, use } = createAccess();
     const { secret } = await apiKeys.create({ ...readWrite, models: ["a"], limits: tight });
     const principal = await use(secret);
@@ -69,7 +69,7 @@ describe("Authenticator", () => {
     expect(keys.lookUps).not.toContain("");
   });
 
-  it("tells all kinds of bad keys in the same words (KEY-5)", async () => {
+  it("gives the same error for every kind of bad key (KEY-5)", async () => {
     const { apiKeys, present, clock, use } = createAccess();
     const revoked = await apiKeys.create(readWrite);
     await apiKeys.revoke(revoked.record.id);
@@ -208,7 +208,7 @@ describe("Authenticator", () => {
     expect(refusal.code).toBe("invalid_api_key");
   });
 
-  it("notes the use of a key at once and then once a minute at most (KEY-15)", async () => {
+  it("records the use of a key at once and then at most once a minute (KEY-15)", async () => {
     const { apiKeys, clock, keys, use } = createAccess();
     const { record, secret } = await apiKeys.create(readWrite);
     const startMs = clock.now();

@@ -55,7 +55,7 @@ describe("KeyCache", () => {
     expect(keys.lookUps).toHaveLength(1);
   });
 
-  it("hands out records that nobody can change", async () => {
+  it("returns frozen records", async () => {
     const { cache } = await createCache();
     const record = await cache.find(hash);
     expect(Object.isFrozen(record)).toBe(true);
@@ -63,7 +63,7 @@ describe("KeyCache", () => {
     expect(Object.isFrozen(record?.limits)).toBe(true);
   });
 
-  it("does not remember what a look-up saw before the key was forgotten (KEY-12)", async () => {
+  it("does not cache a look-up that began before an invalidation (KEY-12)", async () => {
     const { cache, keys } = await createCache();
     const { gate, open } = createGate();
     keys.gate = gate;
@@ -78,7 +78,7 @@ describe("KeyCache", () => {
     expect(await cache.find(hash)).toMatchObject({ revokedAtMs: 1_000 });
   });
 
-  it("forgets one key and keeps the others", async () => {
+  it("invalidates one key and keeps the others", async () => {
     const { cache, keys } = await createCache();
     await keys.insert(keyRecord(2));
     await cache.find(hash);
@@ -90,7 +90,7 @@ describe("KeyCache", () => {
     expect(keys.lookUps).toEqual([hash]);
   });
 
-  it("a key that was unknown is looked for at once when a key was changed", async () => {
+  it("an unknown key is read again as soon as any key changed", async () => {
     const { cache, keys } = await createCache();
     expect(await cache.find(unknownHash)).toBeNull();
     await keys.insert(keyRecord(2));
@@ -111,7 +111,7 @@ describe("KeyCache", () => {
     expect(keys.lookUps).toEqual([hash, unknownHash]);
   });
 
-  it("without the link nothing is believed unread, not even what was read without it once it is back (KEY-11)", async () => {
+  it("without a link nothing is cached, and entries read meanwhile are read again afterwards (KEY-11)", async () => {
     const { cache, changes, clock, keys } = await createCache();
     await cache.find(hash);
     changes.isLinked = false;
@@ -156,7 +156,7 @@ describe("KeyCache", () => {
     });
   });
 
-  it("while the store is out of reach, known keys go on for 5 min and others are told of the outage (KEY-14)", async () => {
+  it("during an outage known keys work for 5 min and unknown ones get the outage error (KEY-14)", async () => {
     const { cache, clock, keys } = await createCache();
     await cache.find(hash);
     keys.down = true;
@@ -196,7 +196,7 @@ describe("KeyCache", () => {
     await expect(cache.find(unknownHash)).rejects.toMatchObject({ code: "storage_unavailable" });
   });
 
-  it("holds 10,000 entries at most, and a flood of made-up keys pushes no known key out", async () => {
+  it("holds at most 10,000 entries, and a flood of made-up keys evicts no known key", async () => {
     const { cache, keys } = await createCache();
     await cache.find(hash);
     for (let number = 0; number < 11_000; number++) await cache.find(`made-up ${number}`);

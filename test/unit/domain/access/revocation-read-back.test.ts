@@ -29,7 +29,7 @@ describe("RevocationReadBack", () => {
     await eventually(isRevoked, "it is revoked again");
   });
 
-  it("looks every 30 s, too, and again after a round in which the store was away (KEY-10)", async () => {
+  it("reads back every 30 s, and again after a failed round (KEY-10)", async () => {
     readBack.note({ id, revokedAtMs: 1_000 });
     access.keys.down = true;
     feed.tell({ kind: "lost_link" });
@@ -40,7 +40,7 @@ describe("RevocationReadBack", () => {
     await eventually(isRevoked, "it is revoked again");
   });
 
-  it("leaves alone what was revoked long ago, and keys that are gone", async () => {
+  it("ignores keys that were revoked long ago or deleted", async () => {
     readBack.note({ id: "key_gone", revokedAtMs: 1_000 });
     feed.tell({ kind: "lost_link" });
     await eventually(() => access.keys.finds.includes("key_gone"));

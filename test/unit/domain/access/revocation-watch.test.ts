@@ -39,7 +39,7 @@ describe("RevocationWatch", () => {
     live.add(call);
   }
 
-  it("a change that tells of a revocation ends the requests of that key at once (KEY-13)", async () => {
+  it("a revocation on the change feed ends the key's requests at once (KEY-13)", async () => {
     const { apiKeys, keys } = access;
     const [one, two] = [await apiKeys.create(readWrite), await apiKeys.create(readWrite)];
     for (const [id, keyId] of [
@@ -98,7 +98,7 @@ describe("RevocationWatch", () => {
     await eventually(() => ends.length === 1, "the request ended");
   });
 
-  it("after a lost link all keys of running requests are read at once (KEY-11, KEY-13)", async () => {
+  it("after a lost link, the keys of all running requests are read at once (KEY-11, KEY-13)", async () => {
     const { apiKeys } = access;
     const { record } = await apiKeys.create(readWrite);
     run("r1", { keyId: record.id });
@@ -107,7 +107,7 @@ describe("RevocationWatch", () => {
     await eventually(() => ends.length === 1, "the request ended");
   });
 
-  it("what runs in a session ends with it (KEY-22)", async () => {
+  it("calls of a session end with it (KEY-22)", async () => {
     const { sessions } = access;
     const from = { address: "", userAgent: "" };
     const [one, two] = [await sessions.begin("admin", from), await sessions.begin("admin", from)];

@@ -25,7 +25,7 @@ describe("times of a call", () => {
     expect(times.queueMs).toBe(12);
   });
 
-  it("know a first token where somebody reads along only", () => {
+  it("measure the time to first token for streams only", () => {
     const [stream, whole] = [new CallTimes(0), new CallTimes(0)];
     stream.firstContent(40, 1, true);
     whole.firstContent(40, 1, false);

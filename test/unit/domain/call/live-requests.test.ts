@@ -27,7 +27,7 @@ describe("LiveRequests", () => {
     expect(ends).toEqual(["r1:key_revoked", "r3:key_revoked"]);
   });
 
-  it("counts by stage, and tells when it is empty", async () => {
+  it("counts calls by stage and resolves when none is open", async () => {
     const live = new LiveRequests();
     await live.emptied();
     const first = call("r1", "k", "running", []);
@@ -48,7 +48,7 @@ describe("LiveRequests", () => {
     expect(live.size).toBe(0);
   });
 
-  it("knows who is left, whatever the order in which calls end", () => {
+  it("lists the open calls, in whatever order calls end", () => {
     const live = new LiveRequests();
     const calls = Array.from({ length: 40 }, (_, i) => call(`r${i}`, `k${i}`, "running", []));
     for (const one of calls) live.add(one);

@@ -83,7 +83,7 @@ describe("what an observer is told", () => {
     ]);
   });
 
-  it("is what refused a call that was not let in", async () => {
+  it("reports the error of a rejected call", async () => {
     const { core, ends } = await observed();
     const caller = {
       authorization: "Bearer sk-uis-wrong",
@@ -115,7 +115,7 @@ describe("what an observer is told", () => {
     expect(ends.map(({ code }) => code)).toEqual(["rate_limit_exceeded", "rate_limit_exceeded"]);
   });
 
-  it("is a settlement that nobody takes", async () => {
+  it("a settlement that the store does not accept", async () => {
     const { core, open, engine, losses, ledger } = await observed();
     ledger.settle = () => {
       throw new ServiceError("storage_unavailable", "The spool is full.");
@@ -129,7 +129,7 @@ describe("what an observer is told", () => {
 });
 
 describe("what a tracer is told", () => {
-  it("is what was asked and how the choices ended, and it names the trace in the log", async () => {
+  it("contains the request's options and finish reasons, and its trace id is logged", async () => {
     const lines: object[] = [];
     const traced: CallEnd[] = [];
     const { core, open, engine } = await observed({

@@ -44,7 +44,7 @@ describe("Principal", () => {
     expect(Object.keys(operations).filter((name) => !session.includes(name))).toEqual(["create_setup_link"]);
   });
 
-  it("a viewer sees what the administrator sees and changes nothing (KEY-22)", () => {
+  it("a viewer may read what the administrator reads and change nothing (KEY-22)", () => {
     const changing = rows.filter(([name]) => /^(create|update|rotate|revoke|change|pull|remove|reset)_/.test(name));
     expect(changing.length).toBeGreaterThan(8);
     for (const [name] of changing) expect(open(viewer), name).not.toContain(name);

@@ -19,7 +19,7 @@ describe("UsageTally", () => {
     expect(tally.total()).toMatchObject({ promptTokens: 7, completionTokens: 40 });
   });
 
-  it("lets the engine's closing figures replace what was seen on the way", () => {
+  it("replaces running figures by the engine's final ones", () => {
     const tally = new UsageTally();
     tally.produced(0, 3);
     tally.produced(1, 3);

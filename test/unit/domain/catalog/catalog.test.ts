@@ -55,7 +55,7 @@ function setUp() {
 }
 
 describe("Catalog", () => {
-  it("lists a new model at once and loads it behind", async () => {
+  it("lists a new model at once and loads it in the background", async () => {
     const { catalog, definition, begun, loads, fingerprint } = setUp();
     const put = catalog.put(definition("m"));
     await begun(1);
@@ -95,7 +95,7 @@ describe("Catalog", () => {
     expect(unloaded).toEqual([]);
   });
 
-  it("does not list what could not be loaded, but still finds it, so that its requests are told so", async () => {
+  it("does not list a model that failed to load, but still finds it for the error", async () => {
     const { catalog, definition, begun, loads } = setUp();
     const put = catalog.put(definition("m"));
     await begun(1);

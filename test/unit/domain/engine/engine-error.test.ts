@@ -23,7 +23,7 @@ describe("serviceErrorOf", () => {
     expect(serviceErrorOf(new EngineError(inside, "x")).code).toBe(outside);
   });
 
-  it("what passes by itself says when to try again", () => {
+  it("transient errors carry a Retry-After", () => {
     for (const code of ["overloaded", "model_loading", "model_not_loaded"] as const) {
       expect(serviceErrorOf(new EngineError(code, "x")).retryAfterMs).toBeGreaterThanOrEqual(1_000);
     }
@@ -70,7 +70,7 @@ describe("serviceErrorOf", () => {
     expect(serviceErrorOf(outside)).toBe(outside);
   });
 
-  it("a prompt that is too long is told with the limit, its tokens and the output asked for (ERR-26)", () => {
+  it("the error for a long prompt names the limit, the prompt's tokens and the requested output (ERR-26)", () => {
     const { message, param } = serviceErrorOf(
       contextOverflow({ contextLength: 4096, promptTokens: 5000, maxTokens: 77 }),
     );

@@ -4,7 +4,7 @@ import { FairLanes } from "../../../../src/domain/engine/model-queue.js";
 const who = (account: string, keyId: string | null = "k") => ({ account, keyId });
 
 describe("FairLanes", () => {
-  it("takes turns between accounts, and between the keys of an account (REL-5)", () => {
+  it("alternates between accounts and between the keys of an account (REL-5)", () => {
     const lanes = new FairLanes<string>();
     for (let i = 0; i < 3; i++) lanes.add(who("a", "a1"), `a1-${i}`);
     lanes.add(who("a", "a2"), "a2-0");
@@ -37,7 +37,7 @@ describe("FairLanes", () => {
     expect(lanes.size).toBe(3);
   });
 
-  it("keeps the administrator, who has no key, in a lane of its own", () => {
+  it("queues the administrator as a key of its own", () => {
     const lanes = new FairLanes<string>();
     lanes.add({ account: "default", keyId: null }, "admin");
     lanes.add(who("default"), "key");

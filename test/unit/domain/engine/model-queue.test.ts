@@ -21,7 +21,7 @@ const refusal = (promise: Promise<unknown>): Promise<ServiceError> =>
   );
 
 describe("ModelQueue", () => {
-  it("never grants more slots than there are, and hands a freed one to who waits", async () => {
+  it("never grants more slots than exist, and passes a freed one to the next waiter", async () => {
     const { queue, clock } = queueWith({ slots: 2 });
     const first = await queue.acquire(a, never);
     await queue.acquire(a, never);
@@ -34,7 +34,7 @@ describe("ModelQueue", () => {
     expect([queue.busy, queue.waiting]).toEqual([2, 0]);
   });
 
-  it("a full queue refuses at once, with an honest wait between 1 and 30 s (REL-5)", async () => {
+  it("a full queue rejects at once with an estimated wait between 1 and 30 s (REL-5)", async () => {
     const { queue } = queueWith({ waitingMax: 1 });
     await queue.acquire(a, never);
     void queue.acquire(a, never);
@@ -44,7 +44,7 @@ describe("ModelQueue", () => {
     expect(error.retryAfterMs).toBeLessThanOrEqual(30_000);
   });
 
-  it("a key with fewer waiting requests takes the place of the newest of the key with the most (REL-5)", async () => {
+  it("a key with fewer waiting requests displaces the newest request of the key with the most (REL-5)", async () => {
     const { queue } = queueWith({ waitingMax: 2 });
     const running = await queue.acquire(a, never);
     const older = queue.acquire(a, never);
@@ -57,7 +57,7 @@ describe("ModelQueue", () => {
     expect([queue.busy, queue.waiting]).toEqual([0, 0]);
   });
 
-  it("refuses who waited too long and leaves nothing behind", async () => {
+  it("rejects a request that waited too long and leaves the queue empty", async () => {
     const { queue, clock } = queueWith({ waitMs: 30_000 });
     await queue.acquire(a, never);
     const late = refusal(queue.acquire(b, never));
@@ -79,7 +79,7 @@ describe("ModelQueue", () => {
     expect((await early).message).toContain("within 30 s");
   });
 
-  it("gives up at once when the caller leaves, with the reason of the end", async () => {
+  it("rejects at once with the reason of the end when the client leaves", async () => {
     const { queue, clock } = queueWith({});
     await queue.acquire(a, never);
     const abort = new AbortController();

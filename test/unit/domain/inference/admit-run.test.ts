@@ -107,7 +107,7 @@ describe("admission", () => {
     expect(asked[0]).toMatchObject({ reserve: { tokens: 100 }, promptTokens: 0 });
   });
 
-  it("tells the gate of a refusal and the caller how its limits stand", async () => {
+  it("caches a rejection and reports the caller's limits", async () => {
     const owner = { kind: "account", id: "default" } as const;
     const answer: Admission = {
       admitted: false,
@@ -127,7 +127,7 @@ describe("admission", () => {
     expect(refusals).toEqual([answer]);
   });
 
-  it("asks for nobody who left while the prompt was counted", async () => {
+  it("does not call the ledger for a client that left while the prompt was counted", async () => {
     const { admit, asked } = await open({ limits: { tokensPerMinute: 1_000 }, leaves: true });
     await expect(admit()).rejects.toMatchObject({ code: "client_closed_request" });
     expect(asked).toEqual([]);

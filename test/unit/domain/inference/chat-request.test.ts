@@ -34,7 +34,7 @@ describe("toChatRequest", () => {
     expect(build()).not.toHaveProperty("format");
   });
 
-  it("passes on what was asked for (CHAT-1, CHAT-9, CHAT-28)", () => {
+  it("passes the requested options to the engine (CHAT-1, CHAT-9, CHAT-28)", () => {
     const asked = { temperature: 0, topP: 0, n: 3, topK: 5, minP: 0.1, repetitionPenalty: 1.1, seed: -(2n ** 63n) };
     expect(build(asked)).toMatchObject(asked);
   });
@@ -44,7 +44,7 @@ describe("toChatRequest", () => {
     expect(build({ maxTokens: 10, maxCompletionTokens: 20 }).maxTokens).toBe(20);
   });
 
-  it("the budget is cut to what the model can say (CHAT-6)", () => {
+  it("the maximum is clamped to the model's (CHAT-6)", () => {
     expect(build({ maxTokens: 1_000_000 }, { maxOutput: 100 }).maxTokens).toBe(100);
   });
 
@@ -87,7 +87,7 @@ describe("toChatRequest", () => {
     expect(check({ messages }, { vision: true })).toBe("accepted");
   });
 
-  it("sounds and files are refused at their place (MSG-3)", () => {
+  it("audio and files are rejected with their path (MSG-3)", () => {
     const sound = { part: { case: "inputAudio" as const, value: { data: "AA==", format: "wav" } } };
     const file = { part: { case: "file" as const, value: { fileId: "x" } } };
     for (const part of [sound, file]) {

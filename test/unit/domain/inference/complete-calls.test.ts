@@ -44,14 +44,14 @@ describe("CompleteCalls", () => {
     expect(argumentsOf(start(0), start(1, ""), finish())).toEqual({ "0.0": "{}", "0.1": "{}" });
   });
 
-  it("a call with arguments is left as it is, however they come (STRM-9)", () => {
+  it("a call with arguments is unchanged, however they are split (STRM-9)", () => {
     expect(argumentsOf(start(0, '{"a"'), more(0, ":1}"), start(1), more(1, ""), more(1, "[]"), finish())).toEqual({
       "0.0": '{"a":1}',
       "0.1": "[]",
     });
   });
 
-  it("a call that was cut keeps what it has (TOOL-15)", () => {
+  it("a call that was cut off keeps its partial arguments (TOOL-15)", () => {
     expect(argumentsOf(start(0), start(1, ""), finish("length"))).toEqual({ "0.0": "{}", "0.1": "" });
   });
 

@@ -43,7 +43,7 @@ describe("toCompletionRequests", () => {
     expect(check({ suffix: "" }, { infill: false })).toBe("accepted");
   });
 
-  it("a budget of 0 stays 0, none is what is left of the context (CMPL-12)", () => {
+  it("a maximum of 0 tokens stays 0; without one it is the rest of the context (CMPL-12)", () => {
     expect(build({ maxTokens: 0, echo: true })[0]?.maxTokens).toBe(0);
     expect(build({})[0]?.maxTokens).toBeNull();
   });

@@ -39,7 +39,7 @@ describe("embed", () => {
     expect(settlements).toMatchObject([{ why: "completed", promptTokens: 600 }]);
   });
 
-  it("names an input by its place in the request, whichever slice it was in (EMB-1)", async () => {
+  it("names an input by its index in the request, whichever slice it was in (EMB-1)", async () => {
     const engine = new HandEngine(caps);
     let calls = 0;
     engine.embed = async (inputs) => {

@@ -44,7 +44,7 @@ const base = (fields: Partial<GenerateBase> = {}): GenerateBase => ({
 });
 const plan = (requests: readonly GenerateBase[], nativeN = true) => planPrompts(requests, caps({ nativeN }));
 
-describe("what is reserved for texts", () => {
+describe("the reservation for generated text", () => {
   it.each([true, false])(
     "the prompt once and max_tokens for each choice (one engine run: %s) (state RL-5)",
     async (nativeN) => {
@@ -86,7 +86,7 @@ describe("what is reserved for texts", () => {
     expect(promptTokens).toBeLessThan(110);
   });
 
-  it("an estimate where counting fails: what is wrong is told when the prompt runs", async () => {
+  it("falls back to an estimate when counting fails; the error surfaces when the prompt runs", async () => {
     const failing = model(() => {
       throw new EngineError("model_not_loaded", "gone");
     });
@@ -98,7 +98,7 @@ describe("what is reserved for texts", () => {
   });
 });
 
-describe("what is reserved for embeddings", () => {
+describe("the reservation for embeddings", () => {
   it("all inputs together and no answer (state RL-5)", async () => {
     const { counting } = model(() => 4);
     expect(await reserveForInputs(counting, { inputs: ["a", "b", [1, 2, 3]] }, never)).toEqual({

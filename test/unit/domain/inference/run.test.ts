@@ -39,7 +39,7 @@ describe("the end of a run", () => {
     expect(call.usedSoFar).toBeNull();
   });
 
-  it("waits for a ledger that takes its time, and so does who ends it again", async () => {
+  it("waits for a slow ledger, and so does a second end", async () => {
     let done = (_: Settled): void => {};
     const writing = new Promise<Settled>((resolve) => {
       done = resolve;

@@ -59,7 +59,7 @@ describe("StopSequences", () => {
     expect(sequences.push("more")).toEqual({ emit: "", stopped: true });
   });
 
-  it("gives back what was held when the text ends without a match (CHAT-8)", () => {
+  it("returns held-back text when the text ends without a match (CHAT-8)", () => {
     const sequences = new StopSequences(["END"]);
     sequences.push("EN");
     expect(sequences.flush()).toBe("EN");

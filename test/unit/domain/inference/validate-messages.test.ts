@@ -16,7 +16,7 @@ const calls = (...ids: string[]): MessageInit => ({
 const answers = (toolCallId: string): MessageInit => ({ role: Role.TOOL, toolCallId, content: [text("42")] });
 
 describe("validateMessages", () => {
-  it("every role of the contract is accepted, others are refused at their place (MSG-1)", () => {
+  it("every role of the contract is accepted; others are rejected with their path (MSG-1)", () => {
     for (const role of [Role.SYSTEM, Role.DEVELOPER, Role.USER, Role.ASSISTANT]) {
       expect(check({ role, content: [text("x")] })).toBe("accepted");
     }
@@ -56,7 +56,7 @@ describe("validateMessages", () => {
     }
   });
 
-  it("content may be left out beside tool_calls only, and empty text is content (MSG-5)", () => {
+  it("content may be absent beside tool_calls only, and empty text counts as content (MSG-5)", () => {
     expect(check(calls("c1"), answers("c1"))).toBe("accepted");
     expect(check({ role: Role.ASSISTANT })).toBe("missing_required_parameter messages[0].content");
     expect(check({ role: Role.USER })).toBe("missing_required_parameter messages[0].content");
@@ -94,7 +94,7 @@ describe("validateMessages", () => {
     expect(check(says("x"), calls("c1"))).toBe("invalid_tool_messages messages[1].tool_calls");
   });
 
-  it("an answer to a call of an earlier turn is no answer (MSG-7)", () => {
+  it("a result for a call of an earlier turn is rejected (MSG-7)", () => {
     expect(check(calls("c1"), answers("c1"), says("y"), answers("c1"))).toBe(
       "invalid_tool_messages messages[3].tool_call_id",
     );
@@ -121,7 +121,7 @@ describe("validateMessages", () => {
     expect(check({ role: Role.FUNCTION, content: [text("x")] })).toBe("missing_required_parameter messages[0].name");
   });
 
-  it("several system messages, in any place, are accepted (MSG-10)", () => {
+  it("several system messages are accepted at any position (MSG-10)", () => {
     const system: MessageInit = { role: Role.SYSTEM, content: [text("s")] };
     expect(check(says("x"), system, system)).toBe("accepted");
   });

@@ -35,7 +35,7 @@ describe("waiting for a model", () => {
     expect(clock.pending).toBe(0);
   });
 
-  it("after the time that a request may wait it is 503 with a time to come back (RETRY-4, ERR-24)", async () => {
+  it("a request that waited too long for a model gets 503 with Retry-After (RETRY-4, ERR-24)", async () => {
     const { clock, waiting } = setUp();
     clock.advance(queueWaitMs);
     await expect(waiting).rejects.toMatchObject({

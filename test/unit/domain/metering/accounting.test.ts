@@ -50,7 +50,7 @@ describe("Accounting", () => {
     });
   });
 
-  it("request.failed says what the caller was told (WH-9)", () => {
+  it("request.failed contains the error that the caller got (WH-9)", () => {
     const error = new ServiceError("upstream_error", "The engine failed.", {
       cause: new Error("secret of the engine"),
     });
@@ -99,7 +99,7 @@ describe("Accounting", () => {
     });
   });
 
-  it("a lost request counts what was known of it and fails as replica_lost (USE-13)", () => {
+  it("a lost request is settled with its known usage and fails as replica_lost (USE-13)", () => {
     const lost = { ...request, model: "m", admittedAtMs: nowMs - 60_000, promptTokens: 3, completionTokens: 2 };
     const settlement = accounting().settlementOfLost(lost, { prices });
     expect(settlement).toMatchObject({

@@ -92,7 +92,7 @@ describe("LeaseKeeper", () => {
     keeper.close();
   });
 
-  it("its failure is told once, as replica_lost (USE-13)", async () => {
+  it("its failure is reported once, as replica_lost (USE-13)", async () => {
     const { clock, state, keeper } = setUp(() => []);
     await state.endpoints.insert(endpoint("we_1", { events: ["request.failed"] }), 1);
     await state.ledger.admit(request("req_1"));

@@ -55,7 +55,7 @@ describe("the limits of a call", () => {
     ]);
   });
 
-  it("follow a change that the store tells of, at once, and one whose message was lost within 30 s (state RL-15)", async () => {
+  it("follow a change on the feed at once, and a missed one within 30 s (state RL-15)", async () => {
     const { book, store, clock } = openBook();
     const caller = keyHolder();
     const limitNow = () => book.scopesOf(caller, "m")[0]?.limits.requestsPerMinute;
@@ -78,7 +78,7 @@ describe("the limits of a call", () => {
     expect(limitNow()).toBeUndefined();
   });
 
-  it("stay as they were last known while the store is away", async () => {
+  it("keep their last known values during an outage of the store", async () => {
     const { book, store } = openBook();
     store.stored = [account("a", limitsOf({ requestsPerMinute: 1 }))];
     await book.refresh();

@@ -29,7 +29,7 @@ function open(refusal: Refused = refused()) {
   return { clock, gate, check };
 }
 
-describe("who is known to be over a limit of requests", () => {
+describe("a caller known to be over a request limit", () => {
   it("is refused unasked, with the wait that is left, and is asked for again after a second", () => {
     const { clock, check } = open();
     clock.advance(400);
@@ -50,7 +50,7 @@ describe("who is known to be over a limit of requests", () => {
     expect(check()).toBeNull();
   });
 
-  it("is nobody else: another key passes, all keys of a refused account do not", () => {
+  it("blocks only its caller: another key passes, all keys of a rejected account do not", () => {
     const other = { ...keyHolder(), keyId: "key_2" };
     expect(open().check("create_completion", other)).toBeNull();
     const { check } = open(refused({ owner: { kind: "account", id: "a" } }));

@@ -13,8 +13,8 @@ const requests: LimitRefusal = {
 };
 const errorOf = (refusal: LimitRefusal | BudgetRefusal) => errorOfRefusal({ refusal, degraded: false });
 
-describe("what a refused caller is told", () => {
-  it("which limit it was, whose, its value, what is used, what was asked for, and the wait (state RL-9)", () => {
+describe("the error of a rejected caller", () => {
+  it("contains the limit, its owner, value and use, the requested amount and the wait (state RL-9)", () => {
     expect(errorOf(requests)).toMatchObject({
       code: "rate_limit_exceeded",
       type: "requests",

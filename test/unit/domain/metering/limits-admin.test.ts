@@ -55,7 +55,7 @@ async function open() {
 }
 
 describe("limits by the administrator", () => {
-  it("are told with what the configuration says, what holds, and what is used (state RL-22)", async () => {
+  it("are listed with the configured, the effective and the used amount (state RL-22)", async () => {
     const { admin, use, book, clock } = await open();
     await admin.update(account, limitsOf({ tokensPerMinute: 1_000 }), by);
     await use(book.scopesOf(keyHolder(), "m"));
@@ -70,7 +70,7 @@ describe("limits by the administrator", () => {
     });
   });
 
-  it("hold from the answer on, are written down, and are taken back by none at all (state RL-15)", async () => {
+  it("take effect with the answer, are audited, and are removed by setting none (state RL-15)", async () => {
     const { admin, acts, book } = await open();
     await admin.update(model, limitsOf({ concurrency: 1 }), by);
     expect(book.scopesOf(keyHolder(), "m")).toContainEqual({ owner: model, limits: limitsOf({ concurrency: 1 }) });

@@ -58,7 +58,7 @@ describe("LocalAdmission", () => {
     );
   });
 
-  it("whatever was admitted, the told wait admits, and a millisecond less does not (state RL-10)", () => {
+  it("after the reported wait a request is admitted, and a millisecond earlier it is not (state RL-10)", () => {
     const earlier = fc.array(
       fc.record({ afterMs: fc.integer({ min: 0, max: 30_000 }), tokens: fc.integer({ min: 1, max: 60 }) }),
       { maxLength: 30 },
@@ -108,7 +108,7 @@ describe("LocalAdmission", () => {
     );
   });
 
-  it("100,000 owners that nobody uses any more leave nothing behind (state RL-21)", () => {
+  it("drops the windows of 100,000 idle owners (state RL-21)", () => {
     const { clock, local, admit, lastId } = start();
     for (let owner = 0; owner < 100_000; owner++) {
       admit([scope("key", `key_${owner}`, { requestsPerMinute: 10, tokensPerMinute: 100, concurrency: 3 })], 7);
@@ -134,7 +134,7 @@ describe("LocalAdmission", () => {
     expect(admit([running]).admitted).toBe(false);
   });
 
-  it("a window that was reset takes nothing back from what was charged since", () => {
+  it("a refund into a reset window does not reduce new charges", () => {
     const { local, admit, lastId } = start();
     const limit = scope("account", "a", { tokensPerMinute: 100 });
     admit([limit], 90);

@@ -115,7 +115,7 @@ describe("ResilientLedger", () => {
     expect(await admit(20, 40)).toBe(9);
   });
 
-  it("what the store had left, shared among the replicas, is all that is admitted in that minute (state RL-16)", async () => {
+  it("during an outage each replica admits its share of the remaining limit (state RL-16)", async () => {
     const { admit, cut, clock } = setUp({ replicas: 2 });
     expect(await admit(90, 100)).toBe(90);
     cut();
@@ -135,7 +135,7 @@ describe("ResilientLedger", () => {
     ).toBeGreaterThan(0);
   });
 
-  it("after the return, what was admitted without the store still counts until its window is over (state RL-17)", async () => {
+  it("after a recovery, local admissions count until their window is over (state RL-17)", async () => {
     const { admit, cut, mend, clock } = setUp({ replicas: 2 });
     cut();
     expect(await admit(100, 100)).toBe(50);
@@ -146,7 +146,7 @@ describe("ResilientLedger", () => {
     expect(await admit(200, 100)).toBe(100);
   });
 
-  it("is back with the store within a second of its return, and asks little meanwhile (state RL-17)", async () => {
+  it("uses the store again within a second of its recovery and calls it rarely until then (state RL-17)", async () => {
     const { admit, cut, mend, asked, ledger } = setUp();
     cut();
     await admit(100, 1_000);
@@ -180,7 +180,7 @@ describe("ResilientLedger", () => {
     expect(spool.kept).toHaveLength(11);
   });
 
-  it("takes nobody for dead until all processes have handed in what ended while the store was away (USE-13)", async () => {
+  it("treats no request as lost until all processes have replayed their spools after an outage (USE-13)", async () => {
     const { ledger, state, clock, cut, mend } = setUp();
     await state.ledger.admit(request(1, 1_000));
     cut();
@@ -235,7 +235,7 @@ describe("ResilientLedger", () => {
     expect(await goOn.admit(1, 10)).toBe(1);
   });
 
-  it("passes on what is no matter of the store's absence", async () => {
+  it("passes on errors that are not about an outage", async () => {
     const { ledger, state } = setUp();
     const fault = new Error("a defect");
     state.ledger.settle = () => {

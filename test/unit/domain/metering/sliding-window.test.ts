@@ -56,7 +56,7 @@ describe("SlidingWindow", () => {
     );
   });
 
-  it("65 seconds after the last charge the whole limit is there again (state RL-4)", () => {
+  it("the whole limit is available 65 seconds after the last charge (state RL-4)", () => {
     fc.assert(
       fc.property(arrivals, (input) => {
         const { window, atMs } = chargeAll(input);
@@ -66,7 +66,7 @@ describe("SlidingWindow", () => {
     );
   });
 
-  it("who never stops asking gets at least 12/13 of the limit (state RL-4)", () => {
+  it("a caller that never pauses gets at least 12/13 of the limit (state RL-4)", () => {
     const limit = 130;
     const window = new SlidingWindow();
     const minutes = 65;
@@ -80,7 +80,7 @@ describe("SlidingWindow", () => {
     expect(admitted / minutes).toBeLessThanOrEqual(limit);
   });
 
-  it("the wait that it tells is enough, and a millisecond less is not (state RL-10)", () => {
+  it("the reported wait is enough, and a millisecond less is not (state RL-10)", () => {
     fc.assert(
       fc.property(arrivals, fc.integer({ min: 1, max: 50 }), (input, wanted) => {
         const amount = Math.min(wanted, input.limit);
@@ -101,7 +101,7 @@ describe("SlidingWindow", () => {
     expect(window.waitMs(65_000, 1, 1)).toBe(0);
   });
 
-  it("what is larger than the limit has no wait (state RL-8)", () => {
+  it("a request larger than the limit has no wait (state RL-8)", () => {
     expect(new SlidingWindow().waitMs(0, 11, 10)).toBeNull();
     expect(new SlidingWindow().waitMs(0, 10, 10)).toBe(0);
   });
@@ -117,7 +117,7 @@ describe("SlidingWindow", () => {
   });
 
   describe("corrects (state RL-6)", () => {
-    it("gives back into the bucket of the charge, so it leaves when the charge would have left", () => {
+    it("refunds into the charge's bucket, which expires with the charge", () => {
       const window = new SlidingWindow();
       const bucket = window.add(1_000, 100);
       window.add(30_000, 10);
@@ -126,7 +126,7 @@ describe("SlidingWindow", () => {
       expect(window.used(65_000)).toBe(10);
     });
 
-    it("gives nothing back for a charge that has left", () => {
+    it("refunds nothing for an expired charge", () => {
       const window = new SlidingWindow();
       const bucket = window.add(1_000, 100);
       window.add(70_000, 10);

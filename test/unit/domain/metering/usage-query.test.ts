@@ -40,7 +40,7 @@ describe("queryUsage", () => {
     expect(next).toBeNull();
   });
 
-  it("sums over what is not grouped by, and keeps apart what is (USE-10)", async () => {
+  it("sums over fields that are not grouped by (USE-10)", async () => {
     const whole = await ask({ startMs: day("2026-03-08"), endMs: day("2026-03-09") });
     expect(whole.buckets[0]?.results).toMatchObject([{ requests: 7n, promptTokens: 70n, model: null, keyId: null }]);
     const byModel = await ask({ startMs: day("2026-03-08"), endMs: day("2026-03-09"), groupBy: ["model"] });

@@ -45,7 +45,7 @@ async function open() {
 }
 
 describe("ApiKeyService", () => {
-  it("a created key is told with its secret, a listed one without (KEY-2)", async () => {
+  it("a created key is returned with its secret, a listed one without (KEY-2)", async () => {
     const { call, makeKey } = await open();
     const { apiKey, secret } = await makeKey({ models: ["m*"], expiresAt: timestampFromMs(nowMs + 1_000) });
     expect(secret).toMatch(/^sk-uis-/);
@@ -87,7 +87,7 @@ describe("ApiKeyService", () => {
     });
   });
 
-  it("changes what the request names, and what is absent from its limits is removed", async () => {
+  it("changes the given fields; limits missing from the request are removed", async () => {
     const { call, makeKey } = await open();
     const expiresAt = timestampFromMs(nowMs + 1_000);
     const made = await makeKey({ models: ["a"], limits: { requestsPerMinute: 5n, concurrency: 2 }, expiresAt });
@@ -107,7 +107,7 @@ describe("ApiKeyService", () => {
     await expect(update({ neverExpires: true, expiresAt })).rejects.toMatchObject({ param: "never_expires" });
   });
 
-  it("a rotation tells the successor with its secret, and when the old key stops (KEY-16)", async () => {
+  it("a rotation returns the successor with its secret and the old key's expiry (KEY-16)", async () => {
     const { call, makeKey } = await open();
     const { id } = (await makeKey({ limits: { concurrency: 3 } }))["apiKey"] as ApiKey;
     const overlap = durationFromMs(5_000);
@@ -119,7 +119,7 @@ describe("ApiKeyService", () => {
     expect((old["apiKey"] as ApiKey).expiresAt).toEqual(timestampFromMs(nowMs + 5_000));
   });
 
-  it("each change of a key is one record, with what was set and without the secret (KEY-23)", async () => {
+  it("each change of a key is one audit record with the new values and no secret (KEY-23)", async () => {
     const { call, makeKey, acts, clock } = await open();
     const made = await makeKey({ account: "team", models: ["a", "b*"], limits: { requestsPerMinute: 5n } });
     const { id } = made["apiKey"] as ApiKey;

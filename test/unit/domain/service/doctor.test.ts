@@ -3,7 +3,7 @@ import { Doctor, type Finding } from "../../../../src/domain/service/doctor.js";
 
 const finding: Finding = { check: "node", status: "ok", detail: "Node 24.14.1", fix: null };
 
-it("runs the checks once for all who ask meanwhile, and again for who asks later", async () => {
+it("shares one run among concurrent callers and runs again for later ones", async () => {
   let runs = 0;
   let finish = (): void => {};
   const doctor = new Doctor(async () => {

@@ -7,7 +7,7 @@ import { silentLog } from "../../../support/silent-log.js";
 import { chat, createLimitedHarness, failure } from "./limited-harness.js";
 
 describe("a refusal of a door", () => {
-  it("is charged once, and stands in the log as what it was (state RL-14)", async () => {
+  it("is charged once and logged with its own error (state RL-14)", async () => {
     const lines: Record<string, unknown>[] = [];
     const log = { ...silentLog, info: (fields: object) => void lines.push({ ...fields }) };
     const { open, requestsCharged } = await createLimitedHarness({ log });
@@ -48,7 +48,7 @@ describe("a refusal of a door", () => {
     },
   );
 
-  it("does not hide what a run has used that is still being settled", async () => {
+  it("reports the usage of a run that is still being settled", async () => {
     const lines: Record<string, unknown>[] = [];
     const log = { ...silentLog, info: (fields: object) => void lines.push({ ...fields }) };
     const engine = new HandEngine();

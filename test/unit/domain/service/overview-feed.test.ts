@@ -26,7 +26,7 @@ function world() {
   return { clock, at, feed };
 }
 
-it("tells all at once, then each look, and which of them found something new", async () => {
+it("yields a snapshot at once, then each further one, and marks those with changes", async () => {
   const { clock, at, feed } = world();
   const watch = feed.watch(new AbortController().signal);
   expect((await watch.next()).value).toMatchObject({ hasChanged: true, system: { counters: { requests: 0n } } });
@@ -40,7 +40,7 @@ it("tells all at once, then each look, and which of them found something new", a
   expect(changes).toEqual([false, true, false, true]);
 });
 
-it("looks once for all who watch, and not at all when the last of them has left", async () => {
+it("polls once for all watchers and never without one", async () => {
   const { clock, at, feed } = world();
   const watches = [1, 2, 3].map(() => feed.watch(new AbortController().signal));
   await Promise.all(watches.map((watch) => watch.next()));
@@ -80,7 +80,7 @@ it("ends with its call, for the call's reason, while it waits", async () => {
   expect(clock.pending).toBe(0);
 });
 
-it("begins anew for who comes after everybody had left", async () => {
+it("starts again for a new watcher after all others left", async () => {
   const { at, feed } = world();
   const first = feed.watch(new AbortController().signal);
   await first.next();

@@ -47,7 +47,7 @@ describe("a whole answer", () => {
     expect([live.size, clock.pending]).toEqual([0, 0]);
   });
 
-  it("masks what an engine throws, and settles it as failed (ERR-22)", async () => {
+  it("hides an unknown error of an engine and settles the request as failed (ERR-22)", async () => {
     const engine = new HandEngine();
     const { core, open, settlements } = await createCoreHarness({ engines: [engine] });
     const answering = failure(core.createChatCompletion(chat(), (await open()).ctx));
@@ -162,7 +162,7 @@ describe("a streamed answer", () => {
 });
 
 describe("the end of a request", () => {
-  it("a client that leaves ends the engine's run at once; what was produced is settled (REL-2)", async () => {
+  it("a client's disconnect aborts the engine at once, and the usage so far is settled (REL-2)", async () => {
     const engine = new HandEngine();
     const { core, open, settlements, live } = await createCoreHarness({ engines: [engine] });
     const { ctx, end } = await open();
@@ -266,7 +266,7 @@ describe("deployments and prompts", () => {
     expect(settlements).toMatchObject([{ promptTokens: 6, completionTokens: 4 }]);
   });
 
-  it("never runs more prompts of a batch at once than the model has slots, and stops the others when one fails", async () => {
+  it("never runs more prompts of a batch than the model has slots, and stops the others when one fails", async () => {
     const engine = new HandEngine();
     const { core, open, catalog, settlements } = await createCoreHarness({
       engines: [engine],

@@ -60,7 +60,7 @@ function statusOf(changes: Partial<ServiceStatusDeps> = {}): ServiceStatus {
 }
 
 describe("the status of the service", () => {
-  it("tells what is counted, kept, due and to be looked at", async () => {
+  it("reports counters, stored records, due deliveries and warnings", async () => {
     expect(await statusOf().read()).toMatchObject({
       startedAt: { seconds: 1n, nanos: 500_000_000 },
       now: { seconds: 2n },
@@ -87,7 +87,7 @@ describe("the status of the service", () => {
     });
   });
 
-  it("tells where it listens once the start has told it", async () => {
+  it("reports its addresses once they are known", async () => {
     const status = statusOf();
     expect((await status.read()).listeners).toBeUndefined();
     const listening = { host: "0.0.0.0", httpPort: 8080, grpcPort: 50_051, tls: true };
@@ -110,7 +110,7 @@ describe("the status of the service", () => {
     ]);
   });
 
-  it("a store that is away is told of, and takes nothing else from the status", async () => {
+  it("an unavailable store is reported and leaves the rest of the status intact", async () => {
     const status = statusOf({
       state: {
         kind: "redis",

@@ -125,7 +125,7 @@ describe("listing deliveries", () => {
 });
 
 describe("a retry by hand", () => {
-  it("is queued in the name of who asked, and written down (WH-46, KEY-23)", async () => {
+  it("is queued with its requester and audited (WH-46, KEY-23)", async () => {
     const { deliveries, retries, acts } = open();
     const order = { id: deliveryId, restartSchedule: true, resendDelivered: false };
     expect(await deliveries.retry(order, callerOf("ses_1"))).toEqual(delivery);
@@ -178,7 +178,7 @@ const step = (queued: number, next: string | null, more: Partial<ReplayStep> = {
 });
 
 describe("a replay", () => {
-  it("goes on in steps of 500 to the end of the span, 50 a second, and tells how far it is (WH-48)", async () => {
+  it("works through the range in steps of 500, 50 a second, and reports its progress (WH-48)", async () => {
     const steps = [step(500, "1"), step(20, "2", { waiting: 100, delivered: 3 }), step(7, null, { failed: 4 })];
     const { deliveries, replays, acts } = open({ steps });
     const { progress, toMs, replayId } = await deliveries.replay(wish, callerOf("ses_1"));
@@ -242,7 +242,7 @@ describe("a replay", () => {
     await expect(disabled).rejects.toMatchObject({ code: "conflict", message: expect.stringContaining("disabled") });
   });
 
-  it("one that is cut short is written down with what it had queued, and why it ended (KEY-23)", async () => {
+  it("an interrupted replay is audited with the number queued and the reason (KEY-23)", async () => {
     const away = open({ steps: [step(500, "1")] });
     const lost = away.deliveries.replay(wish, callerOf());
     await expect(lost).rejects.toMatchObject({ code: "storage_unavailable" });

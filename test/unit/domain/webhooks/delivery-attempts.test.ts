@@ -68,7 +68,7 @@ describe("an attempt", () => {
     ]);
   });
 
-  it("a secret that is replaced without overlap signs no attempt that comes after (WH-7)", async () => {
+  it("a secret replaced without overlap signs no later attempt (WH-7)", async () => {
     const { receivers, box } = dispatching;
     await dispatching.insert("we_a", {}, ["whsec_b2xk"]);
     receivers.answer = () => answered(500);
@@ -175,7 +175,7 @@ describe("an attempt", () => {
 });
 
 describe("what it tells", () => {
-  it("tells of each attempt what became of it, its answer, its time and how late it was (WH-51)", async () => {
+  it("reports each attempt's effect, status, duration and lateness (WH-51)", async () => {
     const { receivers, ends } = dispatching;
     await dispatching.insert("we_a");
     await dispatching.emit("we_a");
@@ -196,7 +196,7 @@ describe("what it tells", () => {
     ]);
   });
 
-  it("names in the log what failed for good and why, without secrets and content", async () => {
+  it("logs permanent failures with their reason, without secrets and content", async () => {
     await dispatching.insert("we_a");
     await dispatching.startIdle();
     const id = await dispatching.emit("we_a");

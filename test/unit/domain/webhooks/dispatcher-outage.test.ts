@@ -32,7 +32,7 @@ describe("a store that is away", () => {
     return { away, all, deps };
   }
 
-  it("pauses deliveries however long it is away, and they go on within 5 s of its return (WH-35)", async () => {
+  it("pauses deliveries during an outage of any length and resumes within 5 s of the recovery (WH-35)", async () => {
     const { receivers, clock, log } = dispatching;
     const { all, deps } = interrupted();
     await dispatching.insert("we_a");
@@ -53,7 +53,7 @@ describe("a store that is away", () => {
     expect(log.lines.map(({ level }) => level)).toEqual(["error", "info"]);
   });
 
-  it("the end of an attempt that it could not take is told again, and the retry is due after the failure (WH-35)", async () => {
+  it("a result that could not be recorded is recorded later, and the retry counts from the failure (WH-35)", async () => {
     const { receivers, clock, ends } = dispatching;
     const { away, deps } = interrupted();
     await dispatching.insert("we_a");
@@ -76,7 +76,7 @@ describe("a store that is away", () => {
     expect(receivers.got).toHaveLength(1);
   });
 
-  it("what it does not take within the lease is dropped and told, and the delivery repeats (WH-32, WH-35)", async () => {
+  it("a result that cannot be recorded within the lease is dropped and logged, and the delivery repeats (WH-32, WH-35)", async () => {
     const { receivers, ends, log } = dispatching;
     const { away, deps } = interrupted();
     await dispatching.insert("we_a");

@@ -85,7 +85,7 @@ describe("the schedule", () => {
     expect(await dispatching.find(id)).toMatchObject({ state: "permanently_failed", attemptsMade: 12 });
   });
 
-  it("a retry by hand of one that waits takes the place of the retry it waits for (WH-47)", async () => {
+  it("a manual retry replaces the scheduled retry of a waiting delivery (WH-47)", async () => {
     await dispatching.insert("we_a");
     dispatching.receivers.answer = () => answered(500);
     await dispatching.startIdle();
@@ -100,7 +100,7 @@ describe("the schedule", () => {
     expect(gaps()).toEqual([10_000, ...scheduleMs.slice(1)]);
   });
 
-  it("what a receiver says of waiting or of being gone is noted and not obeyed (WH-28)", async () => {
+  it("Retry-After and 410 of a receiver are recorded and not obeyed (WH-28)", async () => {
     const { receivers } = dispatching;
     await dispatching.insert("we_a");
     receivers.answer = () => ({ ...answered(410), retryAfter: "3600" });

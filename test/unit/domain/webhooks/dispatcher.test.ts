@@ -9,7 +9,7 @@ beforeEach(() => {
 afterEach(() => dispatching.close());
 
 describe("fairness", () => {
-  it("eight of an endpoint are under way at once, and no more (WH-37)", async () => {
+  it("sends at most eight deliveries to an endpoint concurrently (WH-37)", async () => {
     const { receivers } = dispatching;
     await dispatching.insert("we_a");
     receivers.answer = () => receivers.after(1_000, answered(200));
@@ -23,7 +23,7 @@ describe("fairness", () => {
     expect(receivers.openMax).toBe(8);
   });
 
-  it("sixty-four of a process are under way at once, and no more (WH-37)", async () => {
+  it("a process runs at most 64 attempts concurrently (WH-37)", async () => {
     const { receivers } = dispatching;
     for (let i = 0; i < 12; i++) await dispatching.insert(`we_${i}`);
     receivers.answer = () => receivers.after(1_000, answered(200));
@@ -53,7 +53,7 @@ describe("fairness", () => {
     expect(Math.max(...good.map(({ atMs }) => atMs)) - startedAtMs).toBeLessThan(1_000);
   });
 
-  it("first attempts of an endpoint begin in the order of their making (WH-31)", async () => {
+  it("first attempts to an endpoint start in order of creation (WH-31)", async () => {
     const { receivers } = dispatching;
     await dispatching.insert("we_a");
     const ids = await dispatching.emitMany("we_a", 50);
@@ -62,7 +62,7 @@ describe("fairness", () => {
     expect(receivers.got.map(({ headers }) => headers["service-delivery-id"])).toEqual(ids);
   });
 
-  it("at most four attempts begin without a turn for everything else (WH-52)", async () => {
+  it("pauses for other work after at most four attempts (WH-52)", async () => {
     const { receivers, clock } = dispatching;
     for (let i = 0; i < 12; i++) await dispatching.insert(`we_${i}`);
     await dispatching.emitMany("we_0", 10);
@@ -112,7 +112,7 @@ describe("fairness", () => {
     expect(receivers.got).toHaveLength(32);
   });
 
-  it("several processes share what is due, and send each delivery once", async () => {
+  it("several processes share due deliveries and send each once", async () => {
     const { receivers } = dispatching;
     await dispatching.insert("we_a", { maxInFlight: 64 });
     await dispatching.emitMany("we_a", 200);
@@ -181,7 +181,7 @@ describe("leases", () => {
 });
 
 describe("close", () => {
-  it("claims nothing more, and what is under way ends as always (WH-36)", async () => {
+  it("stops claiming, and attempts in progress finish normally (WH-36)", async () => {
     const { receivers } = dispatching;
     await dispatching.insert("we_a");
     receivers.answer = () => receivers.after(4_900, answered(200));
@@ -202,7 +202,7 @@ describe("close", () => {
     expect(dispatcher.inFlight).toBe(0);
   });
 
-  it("gives back within 6 s what does not end, and another process sends it at once (WH-36)", async () => {
+  it("releases unfinished attempts within 6 s, and another process sends them at once (WH-36)", async () => {
     const { receivers, clock } = dispatching;
     await dispatching.insert("we_a");
     receivers.answer = () => (receivers.got.length === 1 ? new Promise(() => {}) : answered(200));
@@ -242,7 +242,7 @@ describe("close", () => {
     expect(Math.max(...closedAtMs)).toBeLessThan(6_000);
   });
 
-  it("gives back what was claimed and not begun, and is the same close when it is asked for twice", async () => {
+  it("releases claims that were not started; a second close is the same one", async () => {
     const { receivers, state } = dispatching;
     await dispatching.insert("we_a");
     const ids = await dispatching.emitMany("we_a", 3);

@@ -70,7 +70,7 @@ describe("EndpointBook", () => {
     expect(reads()).toBe(1);
   });
 
-  it("reads it again after the feed has told of it, has lost its link, or is 30 s behind", async () => {
+  it("reads an endpoint again after a change, a lost link, or 30 s", async () => {
     const { book, put, reads, tell, clock } = openBook();
     put("we_a");
     await book.find("a", "we_a");
@@ -102,7 +102,7 @@ describe("EndpointBook", () => {
     expect(reads()).toBe(3);
   });
 
-  it("does not keep what was read while it changed", async () => {
+  it("does not cache a read that overlaps a change", async () => {
     const { book, put, reads, tell, delayAnswers } = openBook();
     put("we_a", undefined, "https://old.example");
     let answer = (): void => {};
@@ -145,7 +145,7 @@ describe("EndpointBook", () => {
     expect(reads()).toBe(before);
   });
 
-  it("secrets sign until they expire, the newest first and for good (WH-7, WH-16)", async () => {
+  it("secrets sign until they expire; the newest comes first and does not expire (WH-7, WH-16)", async () => {
     const { book, put } = openBook();
     put("we_a", [
       ["whsec_new", null],
@@ -158,7 +158,7 @@ describe("EndpointBook", () => {
     expect(receiver?.secretsAt(2_000)).toEqual(["whsec_new"]);
   });
 
-  it("tells of a secret that cannot be opened, and goes on without it when it is on its way out", async () => {
+  it("logs a secret that cannot be decrypted and skips an expiring one", async () => {
     const { book, kept, log } = openBook();
     const box = new SecretBox(Buffer.alloc(32, 1));
     const another = new SecretBox(Buffer.alloc(32, 2));

@@ -7,7 +7,7 @@ const dayMs = 86_400_000;
 const own = (id: string) => ({ id, account: "" });
 
 describe("making a webhook endpoint", () => {
-  it("gives it an id, the choices of its owner, and defaults for the others (WH-2)", async () => {
+  it("assigns an id and defaults for absent fields (WH-2)", async () => {
     const { endpoints, clock } = openEndpoints();
     const { endpoint, secret } = await endpoints.create(wanted({ description: "Bücher 📚" }), a);
     expect(endpoint).toEqual({
@@ -33,7 +33,7 @@ describe("making a webhook endpoint", () => {
     expect(await endpoints.list("", a)).toEqual([endpoint]);
   });
 
-  it("its secret is 32 random bytes of its own, and is kept encrypted for this endpoint only (WH-5, USE-16)", async () => {
+  it("its secret is 32 random bytes, encrypted for this endpoint only (WH-5, USE-16)", async () => {
     const { endpoints, state, box } = openEndpoints();
     const made = [await endpoints.create(wanted(), a), await endpoints.create(wanted(), a)];
     expect(new Set(made.map(({ secret }) => secret)).size).toBe(2);
@@ -66,14 +66,14 @@ describe("making a webhook endpoint", () => {
     expect(acts).toEqual([]);
   });
 
-  it("takes what lies just within the bounds (WH-3)", async () => {
+  it("accepts values at the bounds (WH-3)", async () => {
     const { endpoints } = openEndpoints();
     const most = wanted({ description: "a".repeat(256), maxInFlight: 64, status: "disabled" });
     const { endpoint } = await endpoints.create(most, a);
     expect(endpoint).toMatchObject({ maxInFlight: 64, status: "disabled", disabledReason: "by_hand" });
   });
 
-  it("what cannot be delivered to is refused with the sender's own words, naming url (WH-3)", async () => {
+  it("a URL that cannot be delivered to is rejected with the sender's reason, naming url (WH-3)", async () => {
     const { endpoints, hand } = openEndpoints();
     hand.refusal = "The host has an address that is not public.";
     const refusal = { code: "invalid_value", param: "url", message: hand.refusal };
@@ -87,7 +87,7 @@ describe("making a webhook endpoint", () => {
     expect(await endpoints.update(own(endpoint.id), { description: "new" }, a)).toMatchObject({ description: "new" });
   });
 
-  it("an account has at most so many endpoints, however many ask at once; others are not touched by that (WH-4)", async () => {
+  it("concurrent creations cannot exceed an account's maximum of endpoints (WH-4)", async () => {
     const { endpoints } = openEndpoints({ endpointsMax: 20 });
     const all = await Promise.allSettled(Array.from({ length: 25 }, () => endpoints.create(wanted(), a)));
     const refused = all.filter((each) => each.status === "rejected");
@@ -100,7 +100,7 @@ describe("making a webhook endpoint", () => {
 });
 
 describe("changing a webhook endpoint", () => {
-  it("changes what is named and nothing else, and tells why it is disabled (WH-2)", async () => {
+  it("changes the given fields only, and reports why it is disabled (WH-2)", async () => {
     const { endpoints, clock } = openEndpoints();
     const { endpoint } = await endpoints.create(wanted(), a);
     clock.advance(1_000);
@@ -112,7 +112,7 @@ describe("changing a webhook endpoint", () => {
     expect(enabled).toEqual({ ...endpoint, ...when, events, maxInFlight: 1 });
   });
 
-  it("what the service disabled keeps its reason until it is enabled again (WH-2)", async () => {
+  it("an endpoint disabled by the service keeps its reason until it is enabled (WH-2)", async () => {
     const { endpoints, state } = openEndpoints();
     const { endpoint } = await endpoints.create(wanted(), a);
     const kept = await state.endpoints.find("a", endpoint.id);
@@ -124,7 +124,7 @@ describe("changing a webhook endpoint", () => {
     expect(await endpoints.update(own(endpoint.id), { status: "enabled" }, a)).toMatchObject({ disabledReason: null });
   });
 
-  it("loses no change when several are made at the same moment", async () => {
+  it("loses no change among concurrent ones", async () => {
     const { endpoints } = openEndpoints();
     const { endpoint } = await endpoints.create(wanted(), a);
     await Promise.all([
@@ -177,7 +177,7 @@ describe("changing a webhook endpoint", () => {
     await expect(misnamed).rejects.toMatchObject({ code: "invalid_value", param: "account" });
   });
 
-  it("every change leaves one record of who did what, without a secret and without the URL's path (KEY-23)", async () => {
+  it("every change is audited with its actor, without a secret and without the URL's path (KEY-23)", async () => {
     const { endpoints, acts } = openEndpoints();
     const { endpoint, secret } = await endpoints.create(wanted(), a);
     const target = own(endpoint.id);
@@ -242,7 +242,7 @@ describe("rotating a webhook secret", () => {
     expect(await signing()).toEqual([third.secret, second.secret, first.secret]);
   });
 
-  it("an overlap of 0 s drops the old secret at once, also when two others are on their way out (WH-7)", async () => {
+  it("an overlap of 0 s removes the old secret at once, also beside two expiring ones (WH-7)", async () => {
     const { rotate, signing, secret } = await openOne();
     const first = await rotate(0);
     expect(await signing()).toEqual([first.secret]);

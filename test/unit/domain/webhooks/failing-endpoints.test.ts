@@ -57,7 +57,7 @@ function hopeless(clock: FakeClock): EndpointHealth {
 }
 
 describe("FailingEndpoints", () => {
-  it("calls an endpoint failing with the tenth failure in a row, once, and tells when it recovers (WH-38)", async () => {
+  it("reports an endpoint as failing once, at the tenth consecutive failure, and reports its recovery (WH-38)", async () => {
     const { watch, clock } = oneEndpoint();
     const { failing, log, counts } = watch();
     for (let failuresInRow = 1; failuresInRow <= 30; failuresInRow++) {
@@ -72,7 +72,7 @@ describe("FailingEndpoints", () => {
     expect(counts).toEqual([1, 0]);
   });
 
-  it("disables it after five days without a success and with 20 deliveries that failed for good (WH-38)", async () => {
+  it("disables an endpoint after five days without a success and 20 permanent failures (WH-38)", async () => {
     const { watch, clock, kept } = oneEndpoint();
     const { failing, log, counts } = watch();
     const almost = [{ permanentlyFailed: 19 }, { failingSinceMs: clock.now() - 5 * day + 1 }, { failingSinceMs: null }];
@@ -100,7 +100,7 @@ describe("FailingEndpoints", () => {
     expect(kept.record.status).toBe("enabled");
   });
 
-  it("two processes that find it at once disable it once (WH-38)", async () => {
+  it("two processes that detect it concurrently disable it once (WH-38)", async () => {
     const { watch, clock, kept } = oneEndpoint();
     kept.health = hopeless(clock);
     const watches = [watch(), watch()];
@@ -109,7 +109,7 @@ describe("FailingEndpoints", () => {
     expect(watches.flatMap(({ log }) => log.lines).filter(({ level }) => level === "error")).toHaveLength(1);
   });
 
-  it("is overtaken by a change of its owner and tries again, and leaves alone what recovered meanwhile (WH-38)", async () => {
+  it("retries after a concurrent change by the owner and leaves a recovered endpoint alone (WH-38)", async () => {
     const { watch, clock, kept, onReplace } = oneEndpoint();
     kept.health = hopeless(clock);
     let changes = 0;

@@ -27,7 +27,7 @@ describe("outcomeOf", () => {
     ]);
   });
 
-  it("a single attempt that fails is the last, however many retries are left (WH-46)", () => {
+  it("the failure of a single attempt is final, however many retries are left (WH-46)", () => {
     const failure = { state: "permanently_failed", reason: "manual_retry_failed" };
     expect(outcomeOf({ retriesUsed: 5, isSingle: true }, failed, retryDelaysMs)).toEqual(failure);
     expect(outcomeOf({ retriesUsed: 0, isSingle: true }, failed, retryDelaysMs)).toEqual(failure);

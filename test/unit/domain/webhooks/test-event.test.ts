@@ -9,7 +9,7 @@ const a = keyCaller("a");
 const own = (id: string) => ({ id, account: "" });
 
 describe("a test event", () => {
-  it("is a signed sample of the first type, sent once within the budget, and its answer is told (WH-49)", async () => {
+  it("sends one signed sample of the first type within the budget and returns its result (WH-49)", async () => {
     const { endpoints, sent, clock } = openEndpoints();
     const { endpoint, secret } = await endpoints.create(wanted(), a);
     const outcome = await endpoints.sendTestEvent(own(endpoint.id), "", a);
@@ -52,7 +52,7 @@ describe("a test event", () => {
     expect(await state.deliveries.due()).toBe(0);
   });
 
-  it("is refused for a type that the endpoint does not get, and for one that nobody knows (WH-49)", async () => {
+  it("is rejected for an event type that the endpoint does not receive or that does not exist (WH-49)", async () => {
     const { endpoints, sent } = openEndpoints();
     const { endpoint } = await endpoints.create(wanted({ events: ["request.failed"] }), a);
     for (const type of ["request.completed", "request.started"]) {
