@@ -35,7 +35,7 @@ describe("outcomeOf", () => {
 });
 
 describe("shortenDelay", () => {
-  it("a store that hears late of a failure has the retry due after the failure, never before (WH-25, WH-26)", () => {
+  it("a retry is scheduled from the failure, even if the failure is recorded late (WH-25, WH-26)", () => {
     const retry = { state: "awaiting_retry", delayMs: 30_000 } as const;
     expect(shortenDelay(retry, 0)).toEqual(retry);
     expect(shortenDelay(retry, 0.9)).toEqual(retry);
