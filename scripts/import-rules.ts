@@ -34,7 +34,7 @@ export const importRules: readonly ImportRule[] = [
     files: /^src\/dashboard\//,
     may: ["gen/"],
     node: false,
-    instead: "The dashboard runs in browsers; it asks the service through src/dashboard/api.ts.",
+    instead: "The dashboard runs in browsers; it asks the service through src/dashboard/lib/api.ts.",
   },
   { files: /^src\/app\/compose/, may: ["gen/", "src/"], instead: "" },
   {

@@ -1,7 +1,7 @@
 import { type ComponentType, render } from "preact";
 import { useCallback, useEffect, useState } from "preact/hooks";
-import { call, isUnauthenticated, onSignedOut } from "./api.js";
-import { go, hrefOf, useLocation } from "./location.js";
+import { call, isUnauthenticated, onSignedOut } from "./lib/api.js";
+import { go, hrefOf, useLocation } from "./lib/location.js";
 import { Setup, SignIn } from "./pages/sign-in.js";
 import { useAction } from "./ui/action.js";
 import { Loading, Problem } from "./ui/feedback.js";

@@ -1,7 +1,7 @@
 import type { ComponentChildren } from "preact";
 import { useEffect, useState } from "preact/hooks";
-import { call, isUnauthenticated } from "../api.js";
-import { hrefOf } from "../location.js";
+import { call, isUnauthenticated } from "../lib/api.js";
+import { hrefOf } from "../lib/location.js";
 import { Form } from "../ui/form.js";
 import { Administrator, PasswordField, useNewPassword, wrongPassword } from "../ui/password.js";
 

@@ -1,6 +1,6 @@
 import type { ComponentChildren } from "preact";
 import { useEffect, useId, useState } from "preact/hooks";
-import { ApiError } from "../api.js";
+import { ApiError } from "../lib/api.js";
 import { useAction } from "./action.js";
 import { useHold } from "./dialog.js";
 import { Problem } from "./feedback.js";

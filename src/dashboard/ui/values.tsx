@@ -1,7 +1,7 @@
 /** How values of records are shown. */
 import type { ComponentChildren } from "preact";
 import type { ModelStatusJson } from "../../../gen/unified/admin/v1/system_pb.js";
-import { distance, time } from "../format.js";
+import { distance, time } from "../lib/format.js";
 import { Badge, type Tone } from "./feedback.js";
 
 export interface FactsProps {

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { browserName } from "../../../src/dashboard/format.js";
+import { browserName } from "../../../src/dashboard/lib/format.js";
 
 const webKit = "AppleWebKit/605.1.15 (KHTML, like Gecko)";
 const blink = "AppleWebKit/537.36 (KHTML, like Gecko) Chrome/142.0.0.0";

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { toInstant, toLocal } from "../../../src/dashboard/format.js";
+import { toInstant, toLocal } from "../../../src/dashboard/lib/format.js";
 import {
   createRequest,
   draftOf,

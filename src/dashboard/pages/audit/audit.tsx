@@ -1,10 +1,10 @@
 import type { AuditActorKindJson, AuditRecordJson } from "../../../../gen/unified/admin/v1/audit_pb.js";
-import { call } from "../../api.js";
-import { time } from "../../format.js";
-import { go, useLocation } from "../../location.js";
+import { call } from "../../lib/api.js";
+import { time } from "../../lib/format.js";
+import { go, useLocation } from "../../lib/location.js";
+import { slowRefreshMs, useData } from "../../lib/use-data.js";
 import { Badge, Empty, Loading, Problem } from "../../ui/feedback.js";
 import { type Column, Pager, Table } from "../../ui/table.js";
-import { slowRefreshMs, useData } from "../../use-data.js";
 import { Sessions } from "./sessions.js";
 import "./audit.css";
 

@@ -1,7 +1,8 @@
 import { useState } from "preact/hooks";
 import type { SessionJson } from "../../../../gen/unified/admin/v1/session_pb.js";
-import { call, isUnauthenticated } from "../../api.js";
-import { browserName } from "../../format.js";
+import { call, isUnauthenticated } from "../../lib/api.js";
+import { browserName } from "../../lib/format.js";
+import { slowRefreshMs, useData } from "../../lib/use-data.js";
 import { Confirm } from "../../ui/action.js";
 import { Dialog } from "../../ui/dialog.js";
 import { Badge, Loading, Problem } from "../../ui/feedback.js";
@@ -9,7 +10,6 @@ import { Form } from "../../ui/form.js";
 import { Administrator, PasswordField, useNewPassword, wrongPassword } from "../../ui/password.js";
 import { type Column, Table } from "../../ui/table.js";
 import { Moment } from "../../ui/values.js";
-import { slowRefreshMs, useData } from "../../use-data.js";
 
 /** The administrator's sessions and password. */
 export function Sessions() {

@@ -1,13 +1,13 @@
 import { useState } from "preact/hooks";
 import type { DeliveryJson } from "../../../../gen/unified/webhook/v1/delivery_pb.js";
 import type { WebhookEndpointJson } from "../../../../gen/unified/webhook/v1/webhook_endpoint_pb.js";
-import { call } from "../../api.js";
-import { wholeNumber } from "../../format.js";
-import { go, PageLink, useLocation } from "../../location.js";
+import { call } from "../../lib/api.js";
+import { wholeNumber } from "../../lib/format.js";
+import { go, PageLink, useLocation } from "../../lib/location.js";
+import { useLiveData } from "../../lib/use-data.js";
 import { Empty, Loading, Problem } from "../../ui/feedback.js";
 import { type Column, Pager, Table } from "../../ui/table.js";
 import { Moment } from "../../ui/values.js";
-import { useLiveData } from "../../use-data.js";
 import { canRetry, type DeliveryQuery, isFiltered, listRequest, queryOf, statusOf } from "./delivery.js";
 import { DeliveryFilter, useEndpoints } from "./delivery-filter.js";
 import { DeliveryState, DeliveryView, NextAttempt } from "./delivery-view.js";

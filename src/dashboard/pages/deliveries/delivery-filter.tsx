@@ -1,9 +1,9 @@
 import { useEffect, useId, useState } from "preact/hooks";
 import type { WebhookEndpointJson } from "../../../../gen/unified/webhook/v1/webhook_endpoint_pb.js";
-import { call } from "../../api.js";
-import { toInstant, toLocal } from "../../format.js";
+import { call } from "../../lib/api.js";
+import { toInstant, toLocal } from "../../lib/format.js";
+import { useData } from "../../lib/use-data.js";
 import { Field, textOf } from "../../ui/form.js";
-import { useData } from "../../use-data.js";
 import { eventTypeNames } from "../webhooks/events.js";
 import { type DeliveryQuery, deliveryStatuses, isFiltered, noFilter } from "./delivery.js";
 

@@ -1,14 +1,14 @@
 import { useState } from "preact/hooks";
 import type { AttemptJson, DeliveryJson } from "../../../../gen/unified/webhook/v1/delivery_pb.js";
 import type { GetDeliveryResponseJson } from "../../../../gen/unified/webhook/v1/delivery_service_pb.js";
-import { call } from "../../api.js";
-import { milliseconds, time, wholeNumber } from "../../format.js";
-import { PageLink, useLocation } from "../../location.js";
+import { call } from "../../lib/api.js";
+import { milliseconds, time, wholeNumber } from "../../lib/format.js";
+import { PageLink, useLocation } from "../../lib/location.js";
+import { useLiveData } from "../../lib/use-data.js";
 import { Badge, Loading, Problem } from "../../ui/feedback.js";
 import { Copy } from "../../ui/secret.js";
 import { type Column, Table } from "../../ui/table.js";
 import { Facts, Moment } from "../../ui/values.js";
-import { useLiveData } from "../../use-data.js";
 import { outcomeOf } from "../webhooks/events.js";
 import { canRetry, queryOf, reasonOf, requestedBy, statusOf } from "./delivery.js";
 import { Retry } from "./retry.js";

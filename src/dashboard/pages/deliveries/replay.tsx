@@ -1,8 +1,8 @@
 import { useState } from "preact/hooks";
 import type { ReplayDeliveriesResponseJson } from "../../../../gen/unified/webhook/v1/delivery_service_pb.js";
-import { call } from "../../api.js";
-import { toInstant, toLocal, wholeNumber } from "../../format.js";
-import { PageLink } from "../../location.js";
+import { call } from "../../lib/api.js";
+import { toInstant, toLocal, wholeNumber } from "../../lib/format.js";
+import { PageLink } from "../../lib/location.js";
 import { Dialog } from "../../ui/dialog.js";
 import { Check, Field, Form, textOf } from "../../ui/form.js";
 import type { DeliveryQuery } from "./delivery.js";

@@ -1,11 +1,11 @@
 import { useState } from "preact/hooks";
 import type { DeliveryJson } from "../../../../gen/unified/webhook/v1/delivery_pb.js";
-import { call } from "../../api.js";
-import { distance } from "../../format.js";
-import { PageLink } from "../../location.js";
+import { call } from "../../lib/api.js";
+import { distance } from "../../lib/format.js";
+import { PageLink } from "../../lib/location.js";
+import { useData } from "../../lib/use-data.js";
 import { Dialog } from "../../ui/dialog.js";
 import { Check, Form } from "../../ui/form.js";
-import { useData } from "../../use-data.js";
 
 export interface RetryProps {
   readonly delivery: DeliveryJson;

@@ -6,7 +6,7 @@ import type {
   ListApiKeysRequestJson,
   UpdateApiKeyRequestJson,
 } from "../../../../gen/unified/admin/v1/api_key_service_pb.js";
-import { toInstant, toLocal } from "../../format.js";
+import { toInstant, toLocal } from "../../lib/format.js";
 
 export type KeyStatus = "active" | "expired" | "revoked";
 

@@ -1,14 +1,14 @@
 import "./keys.css";
 import { useState } from "preact/hooks";
 import type { ApiKeyJson } from "../../../../gen/unified/admin/v1/api_key_pb.js";
-import { call } from "../../api.js";
-import { wholeNumber } from "../../format.js";
-import { go, useLocation } from "../../location.js";
+import { call } from "../../lib/api.js";
+import { wholeNumber } from "../../lib/format.js";
+import { go, useLocation } from "../../lib/location.js";
+import { slowRefreshMs, useData } from "../../lib/use-data.js";
 import { Confirm } from "../../ui/action.js";
 import { Badge, Empty, Loading, Problem } from "../../ui/feedback.js";
 import { type Column, Pager, Table } from "../../ui/table.js";
 import { Moment } from "../../ui/values.js";
-import { slowRefreshMs, useData } from "../../use-data.js";
 import { isFiltered, type KeyQuery, keyStatus, listRequest, queryOf, statusTitles } from "./api-key.js";
 import { EditKey, NewKey, RotateKey } from "./key-dialogs.js";
 import { KeyFilter } from "./key-filter.js";

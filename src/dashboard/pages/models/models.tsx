@@ -2,13 +2,13 @@ import "./models.css";
 import { useState } from "preact/hooks";
 import type { ModelStatusJson } from "../../../../gen/unified/admin/v1/system_pb.js";
 import type { ModelJson } from "../../../../gen/unified/catalog/v1/model_pb.js";
-import { call } from "../../api.js";
-import { wholeNumber } from "../../format.js";
-import { PageLink } from "../../location.js";
+import { call } from "../../lib/api.js";
+import { wholeNumber } from "../../lib/format.js";
+import { PageLink } from "../../lib/location.js";
+import { useData } from "../../lib/use-data.js";
 import { Empty, Loading, Problem } from "../../ui/feedback.js";
 import { type Column, Table } from "../../ui/table.js";
 import { ModelState } from "../../ui/values.js";
-import { useData } from "../../use-data.js";
 import { PullCard, PullForm, usePull } from "./pull.js";
 import { StoredTable } from "./stored-table.js";
 

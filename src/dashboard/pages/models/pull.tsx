@@ -1,7 +1,7 @@
 import { useEffect, useState } from "preact/hooks";
 import type { PullModelRequestJson } from "../../../../gen/unified/admin/v1/model_admin_service_pb.js";
-import { stream } from "../../api.js";
-import { bytes } from "../../format.js";
+import { stream } from "../../lib/api.js";
+import { bytes } from "../../lib/format.js";
 import { Dialog } from "../../ui/dialog.js";
 import { Badge, Problem, type Tone } from "../../ui/feedback.js";
 import { Field, Form, textOf } from "../../ui/form.js";

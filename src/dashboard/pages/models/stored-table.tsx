@@ -1,7 +1,7 @@
 import { useState } from "preact/hooks";
 import type { StoredModelJson } from "../../../../gen/unified/admin/v1/stored_model_pb.js";
-import { call } from "../../api.js";
-import { bytes, time, wholeNumber } from "../../format.js";
+import { call } from "../../lib/api.js";
+import { bytes, time, wholeNumber } from "../../lib/format.js";
 import { Confirm, useAction } from "../../ui/action.js";
 import { Badge, Problem } from "../../ui/feedback.js";
 import { type Column, Table } from "../../ui/table.js";

@@ -1,5 +1,5 @@
 import { useCallback, useEffect, useState } from "preact/hooks";
-import { stream } from "../../api.js";
+import { stream } from "../../lib/api.js";
 import { Badge } from "../../ui/feedback.js";
 import { afterReading, type History, noHistory } from "./history.js";
 import { type Connection, watchOverview } from "./watch-overview.js";

@@ -1,6 +1,6 @@
 import { useState } from "preact/hooks";
 import type { DoctorCheckJson } from "../../../../gen/unified/admin/v1/doctor_pb.js";
-import { call } from "../../api.js";
+import { call } from "../../lib/api.js";
 import { useAction } from "../../ui/action.js";
 import { Badge, Problem, type Tone } from "../../ui/feedback.js";
 import { type Column, Table } from "../../ui/table.js";

@@ -1,6 +1,6 @@
 import { useId, useState } from "preact/hooks";
 import type { SystemJson } from "../../../../gen/unified/admin/v1/system_pb.js";
-import { milliseconds, perSecond, shortNumber, wholeNumber } from "../../format.js";
+import { milliseconds, perSecond, shortNumber, wholeNumber } from "../../lib/format.js";
 import { Chart } from "../../ui/chart.js";
 import { Empty } from "../../ui/feedback.js";
 import { textOf } from "../../ui/form.js";

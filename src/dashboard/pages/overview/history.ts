@@ -1,6 +1,6 @@
 /** Rates and history, computed from consecutive readings of the service's counters. */
 import type { SystemJson } from "../../../../gen/unified/admin/v1/system_pb.js";
-import { grouped } from "../../grouped.js";
+import { grouped } from "../../lib/grouped.js";
 
 /** The interval between two readings. */
 export interface Point {

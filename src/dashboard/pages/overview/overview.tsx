@@ -5,8 +5,8 @@ import type {
   StateStatusJson,
   SystemJson,
 } from "../../../../gen/unified/admin/v1/system_pb.js";
-import { distance, milliseconds, time, wholeNumber } from "../../format.js";
-import { PageLink } from "../../location.js";
+import { distance, milliseconds, time, wholeNumber } from "../../lib/format.js";
+import { PageLink } from "../../lib/location.js";
 import { Badge, Empty, Loading } from "../../ui/feedback.js";
 import { type Column, Table } from "../../ui/table.js";
 import { Facts, ModelState } from "../../ui/values.js";

@@ -1,5 +1,5 @@
 import { useState } from "preact/hooks";
-import { stream } from "../../api.js";
+import { stream } from "../../lib/api.js";
 import { Empty, Problem } from "../../ui/feedback.js";
 import { Field, textOf } from "../../ui/form.js";
 import {

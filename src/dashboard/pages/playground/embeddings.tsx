@@ -1,5 +1,5 @@
 import { useState } from "preact/hooks";
-import { call } from "../../api.js";
+import { call } from "../../lib/api.js";
 import { Field, textOf } from "../../ui/form.js";
 import { type Column, Table } from "../../ui/table.js";
 import { similarity, vectorOf } from "./answers.js";

@@ -1,10 +1,10 @@
 import { useState } from "preact/hooks";
 import type { ModelJson } from "../../../../gen/unified/catalog/v1/model_pb.js";
-import { call } from "../../api.js";
-import { go, useLocation } from "../../location.js";
+import { call } from "../../lib/api.js";
+import { go, useLocation } from "../../lib/location.js";
+import { useData } from "../../lib/use-data.js";
 import { Empty, Loading, Problem } from "../../ui/feedback.js";
 import { Field, Select, textOf } from "../../ui/form.js";
-import { useData } from "../../use-data.js";
 import { Chat } from "./chat.js";
 import { Completion } from "./completion.js";
 import { Embeddings } from "./embeddings.js";

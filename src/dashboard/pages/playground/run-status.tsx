@@ -1,4 +1,4 @@
-import { milliseconds, perSecond, wholeNumber } from "../../format.js";
+import { milliseconds, perSecond, wholeNumber } from "../../lib/format.js";
 import { Problem } from "../../ui/feedback.js";
 import type { Run, RunState, Speed } from "./run.js";
 

@@ -1,7 +1,7 @@
 /** Aggregates usage into table rows and stacked bars. */
 import type { ApiKeyJson } from "../../../../gen/unified/admin/v1/api_key_pb.js";
 import type { UsageBucketJson, UsageResultJson } from "../../../../gen/unified/admin/v1/usage_service_pb.js";
-import { grouped } from "../../grouped.js";
+import { grouped } from "../../lib/grouped.js";
 
 /** A metric of the chart. */
 export type Measure = "tokens" | "requests" | "cost";

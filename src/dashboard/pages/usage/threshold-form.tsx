@@ -1,7 +1,7 @@
 import { useState } from "preact/hooks";
 import type { ApiKeyJson } from "../../../../gen/unified/admin/v1/api_key_pb.js";
 import type { ThresholdJson } from "../../../../gen/unified/admin/v1/threshold_pb.js";
-import { call } from "../../api.js";
+import { call } from "../../lib/api.js";
 import { Dialog } from "../../ui/dialog.js";
 import { Field, Form, Select, textOf } from "../../ui/form.js";
 import {

@@ -5,7 +5,7 @@ import type {
   PeriodJson,
   ThresholdJson,
 } from "../../../../gen/unified/admin/v1/threshold_pb.js";
-import { count, dollars, wholeNumber } from "../../format.js";
+import { count, dollars, wholeNumber } from "../../lib/format.js";
 
 export const metricTitles: Readonly<Partial<Record<MetricJson, string>>> = {
   METRIC_TOKENS: "Tokens",

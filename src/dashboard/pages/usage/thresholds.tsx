@@ -1,11 +1,11 @@
 import { useState } from "preact/hooks";
 import type { ApiKeyJson } from "../../../../gen/unified/admin/v1/api_key_pb.js";
 import type { ThresholdJson } from "../../../../gen/unified/admin/v1/threshold_pb.js";
-import { call } from "../../api.js";
+import { call } from "../../lib/api.js";
+import { useData } from "../../lib/use-data.js";
 import { Confirm } from "../../ui/action.js";
 import { Badge, Empty, Loading, Problem } from "../../ui/feedback.js";
 import { type Column, Table } from "../../ui/table.js";
-import { useData } from "../../use-data.js";
 import { keyNames } from "./sums.js";
 import { amount, progressOf, shareOf, titleOf } from "./threshold.js";
 import { EditThreshold, NewThreshold } from "./threshold-form.js";

@@ -1,7 +1,7 @@
 import { useState } from "preact/hooks";
 import type { ApiKeyJson } from "../../../../gen/unified/admin/v1/api_key_pb.js";
 import type { UsageBucketJson } from "../../../../gen/unified/admin/v1/usage_service_pb.js";
-import { dollars, shortNumber, wholeNumber } from "../../format.js";
+import { dollars, shortNumber, wholeNumber } from "../../lib/format.js";
 import { Chart } from "../../ui/chart.js";
 import { type Column, Table } from "../../ui/table.js";
 import { type Choice, type Grouping, measureTitles, type RangeName } from "./choice.js";

@@ -1,10 +1,10 @@
 import type { ApiKeyJson } from "../../../../gen/unified/admin/v1/api_key_pb.js";
 import type { UsageBucketJson } from "../../../../gen/unified/admin/v1/usage_service_pb.js";
-import { call } from "../../api.js";
-import { go, useLocation } from "../../location.js";
+import { call } from "../../lib/api.js";
+import { go, useLocation } from "../../lib/location.js";
+import { slowRefreshMs, useData } from "../../lib/use-data.js";
 import { Empty, Loading, Problem } from "../../ui/feedback.js";
 import { AccountChoice, Field, Select, textOf } from "../../ui/form.js";
-import { slowRefreshMs, useData } from "../../use-data.js";
 import {
   type Choice,
   choiceOf,

@@ -1,7 +1,7 @@
 import { useState } from "preact/hooks";
 import type { RotateWebhookSecretResponseJson } from "../../../../gen/unified/webhook/v1/webhook_endpoint_service_pb.js";
-import { call } from "../../api.js";
-import { time } from "../../format.js";
+import { call } from "../../lib/api.js";
+import { time } from "../../lib/format.js";
 import { Confirm } from "../../ui/action.js";
 import { Dialog } from "../../ui/dialog.js";
 import { Check, Field, Form, textOf } from "../../ui/form.js";

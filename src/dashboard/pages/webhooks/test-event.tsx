@@ -1,7 +1,7 @@
 import { useState } from "preact/hooks";
 import type { SendTestEventResponseJson } from "../../../../gen/unified/webhook/v1/webhook_endpoint_service_pb.js";
-import { call } from "../../api.js";
-import { milliseconds } from "../../format.js";
+import { call } from "../../lib/api.js";
+import { milliseconds } from "../../lib/format.js";
 import { Dialog } from "../../ui/dialog.js";
 import { Badge } from "../../ui/feedback.js";
 import { Field, Form, textOf } from "../../ui/form.js";

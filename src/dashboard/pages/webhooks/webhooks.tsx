@@ -1,14 +1,14 @@
 import "./webhooks.css";
 import { useId, useState } from "preact/hooks";
 import type { WebhookEndpointJson } from "../../../../gen/unified/webhook/v1/webhook_endpoint_pb.js";
-import { call } from "../../api.js";
-import { wholeNumber } from "../../format.js";
-import { go, PageLink, prefix, useLocation } from "../../location.js";
+import { call } from "../../lib/api.js";
+import { wholeNumber } from "../../lib/format.js";
+import { go, PageLink, prefix, useLocation } from "../../lib/location.js";
+import { useData } from "../../lib/use-data.js";
 import { Badge, Empty, Loading, Problem } from "../../ui/feedback.js";
 import { AccountChoice } from "../../ui/form.js";
 import { Copy } from "../../ui/secret.js";
 import { Facts, Moment } from "../../ui/values.js";
-import { useData } from "../../use-data.js";
 import { AddEndpoint, type EndpointAction, EndpointDialog } from "./endpoint-dialogs.js";
 import { endpointHealth } from "./events.js";
 

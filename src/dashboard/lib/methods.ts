@@ -1,15 +1,15 @@
 /** The RPCs that the dashboard calls, by name, with the JSON types of their messages. */
-import type * as apiKey from "../../gen/unified/admin/v1/api_key_service_pb.js";
-import type * as limit from "../../gen/unified/admin/v1/limit_service_pb.js";
-import type * as modelAdmin from "../../gen/unified/admin/v1/model_admin_service_pb.js";
-import type * as session from "../../gen/unified/admin/v1/session_service_pb.js";
-import type * as system from "../../gen/unified/admin/v1/system_service_pb.js";
-import type * as threshold from "../../gen/unified/admin/v1/threshold_service_pb.js";
-import type * as usage from "../../gen/unified/admin/v1/usage_service_pb.js";
-import type * as catalog from "../../gen/unified/catalog/v1/catalog_service_pb.js";
-import type * as inference from "../../gen/unified/inference/v1/inference_service_pb.js";
-import type * as delivery from "../../gen/unified/webhook/v1/delivery_service_pb.js";
-import type * as endpoint from "../../gen/unified/webhook/v1/webhook_endpoint_service_pb.js";
+import type * as apiKey from "../../../gen/unified/admin/v1/api_key_service_pb.js";
+import type * as limit from "../../../gen/unified/admin/v1/limit_service_pb.js";
+import type * as modelAdmin from "../../../gen/unified/admin/v1/model_admin_service_pb.js";
+import type * as session from "../../../gen/unified/admin/v1/session_service_pb.js";
+import type * as system from "../../../gen/unified/admin/v1/system_service_pb.js";
+import type * as threshold from "../../../gen/unified/admin/v1/threshold_service_pb.js";
+import type * as usage from "../../../gen/unified/admin/v1/usage_service_pb.js";
+import type * as catalog from "../../../gen/unified/catalog/v1/catalog_service_pb.js";
+import type * as inference from "../../../gen/unified/inference/v1/inference_service_pb.js";
+import type * as delivery from "../../../gen/unified/webhook/v1/delivery_service_pb.js";
+import type * as endpoint from "../../../gen/unified/webhook/v1/webhook_endpoint_service_pb.js";
 
 type Nothing = Record<string, never>;
 
