@@ -5,6 +5,7 @@ import type { Catalog } from "../domain/catalog/catalog.js";
 import { Accounting } from "../domain/metering/accounting.js";
 import { LeaseKeeper } from "../domain/metering/lease-keeper.js";
 import type { Ledger } from "../domain/metering/ledger.js";
+import type { LimitBook } from "../domain/metering/limit-book.js";
 import { ThresholdAdmin } from "../domain/metering/threshold-admin.js";
 import { ThresholdBook } from "../domain/metering/threshold-book.js";
 import { UsageQuestions } from "../domain/metering/usage-questions.js";
@@ -15,6 +16,7 @@ import type { Lifecycle } from "./lifecycle.js";
 export interface UsageInput {
   readonly state: State;
   readonly ledger: Ledger;
+  readonly limitBook: LimitBook;
   readonly live: LiveRequests;
   readonly catalog: Catalog;
   readonly audit: Audit;
@@ -32,7 +34,7 @@ export interface UsageParts {
 
 /** Resolves when the thresholds are known, or the store did not answer. */
 export async function composeUsage(input: UsageInput): Promise<UsageParts> {
-  const { state, ledger, live, catalog, audit, ids, log, lifecycle } = input;
+  const { state, ledger, limitBook, live, catalog, audit, ids, log, lifecycle } = input;
   const { keys, usage, thresholds: store, changes, endpoints } = state;
   // Their timers are none of a request, so they are not counted among those.
   const clock = createSystemClock();
@@ -47,7 +49,7 @@ export async function composeUsage(input: UsageInput): Promise<UsageParts> {
   lifecycle.onClose("purge", () => purge.close());
   return {
     accounting,
-    usage: new UsageQuestions({ usage, clock, now }),
+    usage: new UsageQuestions({ usage, ledger, limitBook, clock, now }),
     thresholds: new ThresholdAdmin({ store, keys, usage, audit, ids, now }),
   };
 }

@@ -131,7 +131,7 @@ async function composeDomain(input: ComposeInput, tools: Tools): Promise<Domain>
 
   const shared = { ...tools, ...access, config, state, ledger, live, catalog, lifecycle };
   const limiting = await composeLimits(shared);
-  const accounts = await composeUsage(shared);
+  const accounts = await composeUsage({ ...shared, limitBook: limiting.limitBook });
   const webhooks = composeWebhooks({ ...shared, secrets });
   const core = new ServiceCore({ ...shared, ...limiting, ...accounts });
   const define = (model: StoredModel) => toKeptModelDefinition(model, engines);

@@ -1,7 +1,13 @@
 import { beforeEach, describe, expect, it } from "vitest";
 import { periodAt } from "../../src/domain/events/threshold.js";
 import type { Settlement } from "../../src/domain/metering/ledger.js";
-import type { UsageRow } from "../../src/domain/metering/usage-store.js";
+import type {
+  GroupedUsage,
+  UsageCursor,
+  UsageGroup,
+  UsageGroups,
+  UsageRow,
+} from "../../src/domain/metering/usage-store.js";
 import { settlement } from "../support/records.js";
 import { keyRecord } from "./api-key-records.js";
 import { eachTest, type OpenState } from "./state-harness.js";
@@ -10,6 +16,14 @@ const hourMs = 3_600_000;
 const dayMs = 24 * hourMs;
 /** What `settlement` uses. */
 const once = { requests: 1n, promptTokens: 10n, completionTokens: 5n, cachedTokens: 0n, costNano: 0n };
+
+const times = (count: number) => ({
+  requests: BigInt(count),
+  promptTokens: BigInt(10 * count),
+  completionTokens: BigInt(5 * count),
+  cachedTokens: 0n,
+  costNano: 0n,
+});
 
 /** What settlements add up, and how it is read. */
 export function describeUsage(open: OpenState): void {
@@ -63,6 +77,43 @@ export function describeUsage(open: OpenState): void {
         { ...row, model: "n", ...once },
         { ...row, keyId: "key_2", ...once },
       ]);
+    });
+
+    it("adds up by bucket and group, and pages through the groups without a gap or a repeat (E-10)", async () => {
+      const names = ["key_1", "key_2", "key_3", null].flatMap((keyId) => ["m", "n"].map((model) => ({ keyId, model })));
+      for (const startMs of [day, day + hourMs]) {
+        for (const name of names) await settle({ ...name, endedAtMs: startMs });
+      }
+      const range = { account: "a", width: "hour", fromMs: day, toMs: day + dayMs } as const;
+      const all = async (groupBy: readonly UsageGroup[], groupsMax: number) => {
+        const pages: (readonly GroupedUsage[])[] = [];
+        let after: UsageCursor | null = null;
+        do {
+          const page: UsageGroups = await harness.state.usage.groups(
+            { ...range, groupBy, groupsMax, after },
+            new AbortController().signal,
+          );
+          pages.push(page.groups);
+          after = page.next;
+        } while (after !== null);
+        return pages;
+      };
+      const none = { keyId: null, model: null };
+      expect((await all([], 10)).flat()).toEqual([
+        { startMs: day, ...none, ...times(8) },
+        { startMs: day + hourMs, ...none, ...times(8) },
+      ]);
+      expect((await all(["model"], 10)).flat()).toMatchObject(
+        [day, day + hourMs].flatMap((startMs) => ["m", "n"].map((model) => ({ startMs, model, ...times(4) }))),
+      );
+      for (const groupBy of [["key"], ["key", "model"]] as const) {
+        const whole = (await all(groupBy, 100)).flat();
+        expect(whole).toHaveLength(groupBy.length === 1 ? 8 : 16);
+        const pages = await all(groupBy, 3);
+        expect(pages.every((page) => page.length <= 3)).toBe(true);
+        expect(pages.flat()).toEqual(whole);
+      }
+      expect((await all(["model"], 1)).map((page) => page.length).filter((count) => count > 0)).toEqual([2, 2]);
     });
 
     it("gives the rows that begin in the range, of one account", async () => {

@@ -87,9 +87,10 @@ export interface ThresholdValue {
   readonly value: bigint;
 }
 
-/** In rising order. */
+/** The lowest first. Of percents that round up to one value only the highest counts. */
 export function valuesOf({ limit, percents }: Pick<Threshold, "limit" | "percents">): readonly ThresholdValue[] {
-  return percents.map((percent) => ({ percent, value: (limit * BigInt(percent) + 99n) / 100n }));
+  const values = percents.map((percent) => ({ percent, value: (limit * BigInt(percent) + 99n) / 100n }));
+  return values.filter(({ value }, position) => value !== values[position + 1]?.value);
 }
 
 /**

@@ -17,12 +17,112 @@ export interface UsageRange {
   readonly toMs: number;
 }
 
+export type UsageGroup = "model" | "key";
+
+/** Sums of one bucket over what is not grouped by. */
+export interface GroupedUsage extends UsageSums {
+  readonly startMs: number;
+  /** Null where it is summed over. */
+  readonly model: string | null;
+  /** Null where it is summed over, and for the administrator. */
+  readonly keyId: string | null;
+}
+
+/** A position in the rows of an account, in the order of start, key and model; the administrator's key is "". */
+export interface UsageCursor {
+  readonly startMs: number;
+  readonly keyId: string;
+  readonly model: string;
+}
+
+export interface UsageGroupsQuery extends UsageRange {
+  readonly groupBy: readonly UsageGroup[];
+  /** Rows up to and including this position are left out; null: none. */
+  readonly after: UsageCursor | null;
+  /** At most so many groups. What is summed over keys is not cut within a bucket, so a bucket with more models is whole. */
+  readonly groupsMax: number;
+}
+
+export interface UsageGroups {
+  /** In the order of start, then of their first rows. */
+  readonly groups: readonly GroupedUsage[];
+  /** Where to go on; null at the end of the range. */
+  readonly next: UsageCursor | null;
+}
+
 /** Reads what settlements have added up. Hours are kept for 90 days, days for 2 years (USE-15). Rejects with `storage_unavailable`. */
 export interface UsageReader {
   /** In the order of start, key and model. */
   rows(range: UsageRange): Promise<readonly UsageRow[]>;
+  /** Sums by bucket and group, added up in small steps that never delay a settlement. Rejects when the signal aborts. */
+  groups(query: UsageGroupsQuery, signal: AbortSignal): Promise<UsageGroups>;
   /** Accounts that have usage or keys, in their order; at most 10,000. */
   accounts(): Promise<readonly string[]>;
   /** Sums of a whole period so far, without reservations. */
   used(account: string, scope: UsageScope, period: Period): Promise<UsageSums>;
+}
+
+/** After every row of this key, or of this bucket: no key or model has a greater name. */
+export const lastName = "\u{10ffff}";
+
+/** Adds up groups from partial sums that come in the order of the rows, and finds where a page has to end. */
+export class UsageGrouping {
+  readonly #byKey: boolean;
+  readonly #byModel: boolean;
+  readonly #groupsMax: number;
+  readonly #groups = new Map<string, GroupedUsage>();
+
+  constructor({ groupBy, groupsMax }: Pick<UsageGroupsQuery, "groupBy" | "groupsMax">) {
+    this.#byKey = groupBy.includes("key");
+    this.#byModel = groupBy.includes("model");
+    this.#groupsMax = groupsMax;
+  }
+
+  add(part: GroupedUsage): void {
+    const keyId = this.#byKey ? part.keyId : null;
+    const model = this.#byModel ? part.model : null;
+    const name = `${part.startMs}\n${keyId ?? ""}\n${model ?? ""}`;
+    const known = this.#groups.get(name);
+    const { startMs, requests, promptTokens, completionTokens, cachedTokens, costNano } = part;
+    const sums = { requests, promptTokens, completionTokens, cachedTokens, costNano };
+    this.#groups.set(name, { startMs, keyId, model, ...(known === undefined ? sums : plus(known, sums)) });
+  }
+
+  /** The page, if it is full with rows up to `startMs` added; null: there is room for more. */
+  page(startMs: number): UsageGroups | null {
+    const groups = [...this.#groups.values()];
+    if (this.#byKey) {
+      // Groups come in the order of the rows, so the first ones are whole once there is one more.
+      const end = groups[this.#groupsMax - 1];
+      if (groups.length <= this.#groupsMax || end === undefined) return null;
+      const next = {
+        startMs: end.startMs,
+        keyId: end.keyId ?? "",
+        model: this.#byModel ? (end.model ?? "") : lastName,
+      };
+      return { groups: groups.slice(0, this.#groupsMax), next };
+    }
+    const whole = groups.filter((group) => group.startMs < startMs);
+    const end = whole[this.#groupsMax - 1];
+    if (end === undefined) return null;
+    const next = { startMs: end.startMs, keyId: lastName, model: lastName };
+    return { groups: whole.filter((group) => group.startMs <= end.startMs), next };
+  }
+
+  /** At the end of the range. */
+  rest(): UsageGroups {
+    const page = this.page(Number.POSITIVE_INFINITY);
+    if (page !== null && page.groups.length < this.#groups.size) return page;
+    return { groups: [...this.#groups.values()], next: null };
+  }
+}
+
+function plus(a: UsageSums, b: UsageSums): UsageSums {
+  return {
+    requests: a.requests + b.requests,
+    promptTokens: a.promptTokens + b.promptTokens,
+    completionTokens: a.completionTokens + b.completionTokens,
+    cachedTokens: a.cachedTokens + b.cachedTokens,
+    costNano: a.costNano + b.costNano,
+  };
 }

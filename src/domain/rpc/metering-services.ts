@@ -43,15 +43,16 @@ import { ServiceError } from "../call/service-error.js";
 import type { Metric, PeriodKind, Threshold } from "../events/threshold.js";
 import type { LimitReport, LimitsAdmin, LimitTarget } from "../metering/limits-admin.js";
 import type { ThresholdAdmin, ThresholdProgress } from "../metering/threshold-admin.js";
-import type { UsageBucket, UsageGroup } from "../metering/usage-query.js";
+import type { UsageBucket } from "../metering/usage-query.js";
 import type { UsageQuestions } from "../metering/usage-questions.js";
+import type { UsageGroup } from "../metering/usage-store.js";
 import { type RpcService, rpcService } from "./rpc-service.js";
 
 /** `unified.admin.v1.UsageService`: an account's own usage by its keys, any account's by the administrator. */
 export function createUsageService(questions: UsageQuestions): RpcService {
   return rpcService(UsageService, {
-    async queryUsage({ account, startTime, endTime, bucketWidth, groupBy, pageSize, pageToken }, { principal }) {
-      const { buckets, next } = await questions.query(principal, {
+    async queryUsage({ account, startTime, endTime, bucketWidth, groupBy, pageSize, pageToken }, ctx) {
+      const { buckets, next } = await questions.query(ctx, {
         account,
         startMs: startTime === undefined ? null : timestampMs(startTime),
         endMs: endTime === undefined ? null : timestampMs(endTime),
@@ -63,9 +64,8 @@ export function createUsageService(questions: UsageQuestions): RpcService {
       return create(QueryUsageResponseSchema, { buckets: buckets.map(bucketMessage), nextPageToken: next ?? "" });
     },
     async watchUsage({ account, groupBy }, ctx) {
-      const { principal, signal } = ctx;
       ctx.watching();
-      const buckets = questions.watch(principal, { account, groupBy: groupBy.map(groupOf) }, signal);
+      const buckets = questions.watch(ctx, { account, groupBy: groupBy.map(groupOf) });
       return { items: toResponses(buckets) };
     },
   });

@@ -1,8 +1,15 @@
+import { setImmediate } from "node:timers/promises";
 import type { LocalChanges } from "../../domain/call/change-feed.js";
 import { ServiceError } from "../../domain/call/service-error.js";
 import type { ThresholdStore } from "../../domain/events/threshold.js";
 import type { LimitStore } from "../../domain/metering/limit-book.js";
-import type { UsageReader } from "../../domain/metering/usage-store.js";
+import {
+  type UsageCursor,
+  UsageGrouping,
+  type UsageGroupsQuery,
+  type UsageReader,
+} from "../../domain/metering/usage-store.js";
+import type { UsageSlice } from "./usage-rows.js";
 import type { StoreLink } from "./worker-link.js";
 
 export function createLimitStore(link: StoreLink, changes: LocalChanges): LimitStore {
@@ -41,9 +48,33 @@ export function createThresholdStore(link: StoreLink, changes: LocalChanges): Th
   };
 }
 
+/** Groups are added up in slices, one at a time over all queries, so that settlements run in between. */
 export function createUsageReader(link: StoreLink): UsageReader {
+  let last: Promise<unknown> = Promise.resolve();
+  const slice = (query: UsageGroupsQuery, after: UsageCursor | null, signal: AbortSignal): Promise<UsageSlice> => {
+    const next = last.then(async () => {
+      signal.throwIfAborted();
+      // The database in memory answers at once: other work gets its turn.
+      await setImmediate();
+      return await link.read("usageSlice", { ...query, after });
+    });
+    last = next.catch(() => {});
+    return next;
+  };
   return {
     rows: (range) => link.read("usageRows", range),
+    async groups(query, signal) {
+      const grouping = new UsageGrouping(query);
+      let after = query.after;
+      do {
+        const { groups, end } = await slice(query, after, signal);
+        for (const group of groups) grouping.add(group);
+        const page = end === null ? grouping.rest() : grouping.page(end.startMs);
+        if (page !== null) return page;
+        after = end;
+      } while (after !== null);
+      return grouping.rest();
+    },
     accounts: () => link.read("accounts"),
     used: (account, scope, period) => link.read("used", account, scope, period),
   };

@@ -1,10 +1,19 @@
 import { type Period, periodAt, type UsageScope, type UsageSums } from "../../domain/events/threshold.js";
-import type { UsageRange, UsageRow } from "../../domain/metering/usage-store.js";
+import {
+  type GroupedUsage,
+  lastName,
+  type UsageCursor,
+  type UsageGroupsQuery,
+  type UsageRange,
+  type UsageRow,
+} from "../../domain/metering/usage-store.js";
 import { bigint, integer, text } from "./sql-row.js";
 import { readExactly, type SqliteDatabase, type SqliteStatement, type SqlRow } from "./sqlite-binding.js";
 
 const hourMs = 3_600_000;
 const accountsMax = 10_000;
+/** Rows that one slice of a query reads. */
+const sliceRows = 2_000;
 
 const sums = "requests, prompt_tokens, completion_tokens, cached_tokens, cost_nano";
 const addedSums = sums.replace(/\w+/g, "$& = $& + excluded.$&");
@@ -45,6 +54,25 @@ export function createUsageRows(db: SqliteDatabase) {
       ),
     );
   const rowsBy = { hour: rowsOf("usage_hours"), day: rowsOf("usage_days") };
+  /** The position of the last row of a slice; none: the slice has the rest. */
+  const sliceEndBy = bothTables((table) =>
+    db.prepare(
+      `SELECT start_ms, key_id, model FROM ${table}
+       WHERE account = ? AND (start_ms, key_id, model) > (?, ?, ?) AND start_ms < ?
+       ORDER BY start_ms, key_id, model LIMIT 1 OFFSET ${sliceRows - 1}`,
+    ),
+  );
+  const sliceBy = bothTables((table) => (columns: string) => {
+    const shown = ["key_id", "model"].map((name) => (columns.includes(name) ? name : `NULL AS ${name}`)).join(", ");
+    return readExactly(
+      db.prepare(
+        `SELECT start_ms, ${shown}, ${sums.replace(/\w+/g, "sum($&) AS $&")} FROM ${table}
+         WHERE account = ? AND (start_ms, key_id, model) > (?, ?, ?) AND (start_ms, key_id, model) <= (?, ?, ?)
+         GROUP BY start_ms${columns} ORDER BY start_ms${columns}`,
+      ),
+    );
+  });
+  const slices = new Map<string, SqliteStatement>();
   const used = readExactly(
     db.prepare(
       `SELECT ${sums} FROM period_sums
@@ -115,7 +143,45 @@ export function createUsageRows(db: SqliteDatabase) {
     },
     rows: ({ account, width, fromMs, toMs }: UsageRange): readonly UsageRow[] =>
       rowsBy[width].all(account, fromMs, toMs).map(toUsageRow),
+    /** Sums of the next few thousand rows by bucket and group: a step of some milliseconds. */
+    slice({ account, width, fromMs, toMs, groupBy, after }: Omit<UsageGroupsQuery, "groupsMax">): UsageSlice {
+      const from = after ?? { startMs: fromMs, keyId: "", model: "" };
+      const begin = [account, from.startMs, from.keyId, from.model];
+      const row = sliceEndBy[width].get(...begin, toMs);
+      const columns = `${groupBy.includes("key") ? ", key_id" : ""}${groupBy.includes("model") ? ", model" : ""}`;
+      const name = `${width}${columns}`;
+      const statement = slices.get(name) ?? sliceBy[width](columns);
+      slices.set(name, statement);
+      const end = row === undefined ? null : positionOf(row);
+      const until = end ?? { startMs: toMs - 1, keyId: lastName, model: lastName };
+      const rows = statement.all(...begin, until.startMs, until.keyId, until.model);
+      return { groups: rows.map(toGroup), end };
+    },
     accounts: (): readonly string[] => accounts.all().map((row) => text(row, "account")),
+  };
+}
+
+export interface UsageSlice {
+  readonly groups: readonly GroupedUsage[];
+  /** Null: the range has no more rows. */
+  readonly end: UsageCursor | null;
+}
+
+function bothTables<T>(create: (table: string) => T): { readonly hour: T; readonly day: T } {
+  return { hour: create("usage_hours"), day: create("usage_days") };
+}
+
+function positionOf(row: SqlRow): UsageCursor {
+  return { startMs: integer(row, "start_ms"), keyId: text(row, "key_id"), model: text(row, "model") };
+}
+
+function toGroup(row: SqlRow): GroupedUsage {
+  const keyId = row["key_id"] === null ? noKey : text(row, "key_id");
+  return {
+    startMs: integer(row, "start_ms"),
+    keyId: keyId === noKey ? null : keyId,
+    model: row["model"] === null ? null : text(row, "model"),
+    ...toSums(row),
   };
 }
 

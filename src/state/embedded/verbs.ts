@@ -54,6 +54,7 @@ export function createVerbs(db: SqliteDatabase, bounds: DeliveryBounds = deliver
       deliveryBacklog: deliveries.backlog,
       countDueDeliveries: deliveries.countDue,
       usageRows: usage.rows,
+      usageSlice: usage.slice,
       accounts: usage.accounts,
       used: usage.used,
       backUp: (file: string) => backUpTo(db, file),

@@ -91,7 +91,7 @@ export function createHandlers(deps: HandlerDeps): Readonly<Record<RestOperation
     },
 
     async get_usage(call, exchange) {
-      const page = await usage.query(call.ctx.principal, readUsageQuery(exchange.req.url ?? ""));
+      const page = await usage.query(call.ctx, readUsageQuery(exchange.req.url ?? ""));
       exchange.json(200, usagePageJson(page));
     },
 

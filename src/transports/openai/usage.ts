@@ -1,11 +1,6 @@
 import { ServiceError } from "../../domain/call/service-error.js";
-import type {
-  UsageBucket,
-  UsageGroup,
-  UsagePage,
-  UsageQuestion,
-  UsageResult,
-} from "../../domain/metering/usage-query.js";
+import type { UsageBucket, UsagePage, UsageQuestion, UsageResult } from "../../domain/metering/usage-query.js";
+import type { UsageGroup } from "../../domain/metering/usage-store.js";
 
 const groups: ReadonlyMap<string, UsageGroup> = new Map([
   ["model", "model"],

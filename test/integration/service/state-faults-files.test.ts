@@ -45,7 +45,6 @@ describe("a journal of running requests that a full disk has damaged", () => {
     await appendFile(join(served.dataDir, "uis.live-a"), `${half}${half}\n${"\0".repeat(512)}\nodd\n`);
     const second = await served.start({ models }, { env });
     expect((await new ServiceClient(second.line.api, first.line.api_key?.secret ?? "").chat("m")).status).toBe(200);
-    const isLogged = () => /"lines":3.*damaged lines of the journal/.test(second.stderr());
-    await eventually(isLogged, "the damage is logged");
+    await eventually(() => /"lines":3.*damaged lines of the journal/.test(second.stderr()), "the log says so");
   });
 });

@@ -1,5 +1,10 @@
 import type { UsageSums } from "../../../domain/events/threshold.js";
-import type { UsageReader, UsageRow } from "../../../domain/metering/usage-store.js";
+import {
+  type UsageCursor,
+  UsageGrouping,
+  type UsageReader,
+  type UsageRow,
+} from "../../../domain/metering/usage-store.js";
 import { createKeySpace, shardCount } from "../key-space.js";
 import { loadScript } from "../load-script.js";
 import type { RedisClient } from "../redis-client.js";
@@ -56,6 +61,19 @@ export function createRedisUsage({ client, storeTime, accountsWithKeys }: RedisU
       );
       return hashes.flatMap((fields, i) => rowsOf(account, starts[i] ?? 0, fields));
     },
+    async groups(query, signal) {
+      const { account, width, fromMs, toMs, after } = query;
+      const stepMs = width === "hour" ? hourMs : dayMs;
+      const grouping = new UsageGrouping(query);
+      for (let startMs = Math.max(fromMs, after?.startMs ?? 0); startMs < toMs; startMs += stepMs) {
+        signal.throwIfAborted();
+        const rows = await reader.rows({ account, width, fromMs: startMs, toMs: startMs + stepMs });
+        for (const row of rows) if (after === null || isAfter(row, after)) grouping.add(row);
+        const page = grouping.page(startMs + stepMs);
+        if (page !== null) return page;
+      }
+      return grouping.rest();
+    },
     async accounts() {
       const names = new Set(await accountsWithKeys());
       for (let index = 0; index < shardCount; index++) {
@@ -77,6 +95,11 @@ export function createRedisUsage({ client, storeTime, accountsWithKeys }: RedisU
     },
   };
   return reader;
+}
+
+function isAfter({ startMs, keyId, model }: UsageRow, after: UsageCursor): boolean {
+  if (startMs !== after.startMs) return startMs > after.startMs;
+  return (compareText(keyId ?? "", after.keyId) || compareText(model, after.model)) > 0;
 }
 
 /** Of one hour or day, by key and model. A field is `<key or "">|<model>|<sum>`. */

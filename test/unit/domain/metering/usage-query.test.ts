@@ -1,6 +1,11 @@
 import { describe, expect, it } from "vitest";
 import { queryUsage, type UsageQuestion } from "../../../../src/domain/metering/usage-query.js";
-import type { UsageRange, UsageRow } from "../../../../src/domain/metering/usage-store.js";
+import {
+  UsageGrouping,
+  type UsageGroupsQuery,
+  type UsageRange,
+  type UsageRow,
+} from "../../../../src/domain/metering/usage-store.js";
 
 const day = (text: string): number => Date.parse(`${text}T00:00:00Z`);
 const nowMs = Date.parse("2026-03-10T12:30:00Z");
@@ -18,15 +23,24 @@ const rows = [
   row(day("2026-03-10"), "m1", "key_1", 2n ** 60n),
 ];
 
+const hours = [
+  row(day("2026-03-08") + 10 * hourMs, "m1", "key_1", 1n),
+  row(day("2026-03-08") + 11 * hourMs, "m1", "key_2", 4n),
+  row(day("2026-03-08") + 15 * hourMs, "m2", "key_1", 2n),
+];
+
 async function ask(question: Partial<UsageQuestion>, asked: UsageRange[] = []) {
   const usage = {
-    async rows(range: UsageRange) {
-      asked.push(range);
-      return rows.filter(({ startMs }) => startMs >= range.fromMs && startMs < range.toMs);
+    async groups(query: UsageGroupsQuery) {
+      asked.push(query);
+      const grouping = new UsageGrouping(query);
+      const kept = query.width === "hour" ? hours : rows;
+      for (const row of kept) if (row.startMs >= query.fromMs && row.startMs < query.toMs) grouping.add(row);
+      return grouping.rest();
     },
   };
   const all = { account: "a", startMs: null, endMs: null, width: "day", groupBy: [], limit: null, page: "" } as const;
-  return await queryUsage({ usage, now: () => nowMs }, { ...all, ...question });
+  return await queryUsage({ usage, now: () => nowMs }, { ...all, ...question }, new AbortController().signal);
 }
 
 describe("queryUsage", () => {
@@ -54,6 +68,21 @@ describe("queryUsage", () => {
       ["m1", "key_2"],
       ["m2", "key_1"],
     ]);
+  });
+
+  it("counts nothing after the end that it prints, which is the end of the hour that end_time lies in", async () => {
+    const endMs = day("2026-03-08") + 11.5 * hourMs;
+    const { buckets, next } = await ask({ startMs: day("2026-03-07"), endMs });
+    expect(buckets.map((bucket) => bucket.endMs)).toEqual([day("2026-03-08"), day("2026-03-08") + 12 * hourMs]);
+    expect(buckets[1]?.results).toMatchObject([{ requests: 5n }]);
+    expect(next).toBeNull();
+    const byKey = await ask({ startMs: day("2026-03-08"), endMs, groupBy: ["key"] });
+    expect(byKey.buckets[0]?.results).toMatchObject([
+      { keyId: "key_1", requests: 1n },
+      { keyId: "key_2", requests: 4n },
+    ]);
+    const hourly = await ask({ startMs: endMs - 2 * hourMs, endMs, width: "hour" });
+    expect(hourly.buckets.at(-1)?.endMs).toBe(day("2026-03-08") + 12 * hourMs);
   });
 
   it("sums beyond 2^53 are exact (USE-9)", async () => {

@@ -1,0 +1,11 @@
+import { expect, it } from "vitest";
+import { valuesOf } from "../../../../src/domain/events/threshold.js";
+
+it("of percents that round up to one value the highest is sent (USE-5)", () => {
+  expect(valuesOf({ limit: 1n, percents: [50, 80, 100] })).toEqual([{ percent: 100, value: 1n }]);
+  expect(valuesOf({ limit: 3n, percents: [30, 50, 60, 100] })).toEqual([
+    { percent: 30, value: 1n },
+    { percent: 60, value: 2n },
+    { percent: 100, value: 3n },
+  ]);
+});

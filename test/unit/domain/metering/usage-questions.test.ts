@@ -1,0 +1,91 @@
+import { describe, expect, it } from "vitest";
+import { Ended } from "../../../../src/domain/call/call-context.js";
+import type { LimitScope } from "../../../../src/domain/call/rate-limits.js";
+import { UsageQuestions } from "../../../../src/domain/metering/usage-questions.js";
+import type { UsageGroups, UsageReader } from "../../../../src/domain/metering/usage-store.js";
+import { openMemoryState } from "../../../../src/state/embedded/memory-state.js";
+import { FakeClock } from "../../../support/fake-clock.js";
+
+const unlimited = { requestsPerMinute: null, tokensPerMinute: null, concurrency: null };
+const principal = {
+  kind: "api_key",
+  keyId: "key_1",
+  account: "a",
+  scope: "read",
+  models: [],
+  limits: unlimited,
+} as const;
+const question = { account: "", startMs: null, endMs: null, width: "day", groupBy: [], limit: 1, page: "" } as const;
+const empty: UsageGroups = { groups: [], next: null };
+
+function setUp(limits: Partial<LimitScope["limits"]>, groups: UsageReader["groups"] = async () => empty) {
+  const clock = new FakeClock();
+  const { ledger } = openMemoryState({ clock });
+  const owner = { kind: "key", id: "key_1" } as const;
+  const whole = { ...unlimited, ...limits };
+  const limitBook = { scopesOf: () => [{ owner, limits: whole }] };
+  const questions = new UsageQuestions({ usage: { groups }, ledger, limitBook, clock, now: () => clock.now() });
+  let number = 0;
+  const caller = (signal = new AbortController().signal) => ({
+    principal,
+    requestId: `req_${number++}`,
+    signal,
+  });
+  return { clock, questions, caller };
+}
+
+describe("UsageQuestions", () => {
+  it("a read counts as a request of its key, and beyond the limit it is rejected with 429 and a wait (E-10)", async () => {
+    const { clock, questions, caller } = setUp({ requestsPerMinute: 2 });
+    const asked = await Promise.allSettled([1, 2, 3, 4].map(() => questions.query(caller(), question)));
+    expect(asked.map(({ status }) => status).sort()).toEqual(["fulfilled", "fulfilled", "rejected", "rejected"]);
+    await expect(questions.query(caller(), question)).rejects.toMatchObject({ code: "rate_limit_exceeded" });
+    clock.advance(65_000);
+    await questions.query(caller(), question);
+  });
+
+  it("a read takes one of its key's concurrent requests until it ends, a watch too (E-10)", async () => {
+    let answer: (page: UsageGroups) => void = () => {};
+    const slow = (): Promise<UsageGroups> =>
+      new Promise((resolve) => {
+        answer = resolve;
+      });
+    const { questions, caller } = setUp({ concurrency: 1 }, slow);
+    const first = questions.query(caller(), question);
+    await new Promise((resolve) => setImmediate(resolve));
+    await expect(questions.query(caller(), question)).rejects.toMatchObject({ code: "rate_limit_exceeded" });
+    answer(empty);
+    await first;
+
+    const watching = questions.watch(caller(), { account: "", groupBy: [] });
+    const update = watching.next();
+    await new Promise((resolve) => setImmediate(resolve));
+    await expect(questions.query(caller(), question)).rejects.toMatchObject({ code: "rate_limit_exceeded" });
+    answer(empty);
+    await update;
+    await watching.return(undefined);
+    const last = questions.query(caller(), question);
+    await new Promise((resolve) => setImmediate(resolve));
+    answer(empty);
+    await last;
+  });
+
+  it("a read whose client hung up stops reading the store (E-10)", async () => {
+    const hangUp = new AbortController();
+    let steps = 0;
+    const { questions, caller } = setUp({}, async (_, signal) => {
+      for (;;) {
+        steps += 1;
+        await new Promise((resolve) => setImmediate(resolve));
+        signal.throwIfAborted();
+      }
+    });
+    const asked = questions.query(caller(hangUp.signal), question);
+    await new Promise((resolve) => setImmediate(resolve));
+    hangUp.abort(new Ended("client_left"));
+    await expect(asked).rejects.toThrow();
+    const stepsThen = steps;
+    await new Promise((resolve) => setImmediate(resolve));
+    expect(steps).toBe(stepsThen);
+  });
+});
