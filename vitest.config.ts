@@ -9,8 +9,11 @@ const longOnly = "**/*.long.test.ts";
 const exclude =
   process.env["UIS_TEST_TIER"] === "long" ? configDefaults.exclude : [...configDefaults.exclude, longOnly];
 
+/** Skips tests whose program is missing. */
+const runner = "./test/support/missing-program.ts";
+
 const project = (name: string, settings: object = {}) => ({
-  test: { name, include: [`test/${name}/**/*.test.ts`], exclude, ...settings },
+  test: { name, include: [`test/${name}/**/*.test.ts`], exclude, runner, ...settings },
 });
 
 /** `isolate: false`: files of one worker share its modules. To load the service for each file takes longer than most tests. */

@@ -3,8 +3,8 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { needsInstalled } from "../../support/missing-program.js";
 import { StateChild } from "./child-process.js";
-import { needsProgram } from "./programs.js";
 
 let dataDir: string;
 beforeEach(async () => {
@@ -13,8 +13,8 @@ beforeEach(async () => {
 afterEach(() => rm(dataDir, { recursive: true }));
 
 describe("embedded state on a full disk", () => {
-  it("a service whose file cannot grow answers storage_unavailable, reads, and recovers by itself", async (context) => {
-    needsProgram(context, "prlimit", "util-linux");
+  it("a service whose file cannot grow answers storage_unavailable, reads, and recovers by itself", async () => {
+    needsInstalled("prlimit");
     const child = new StateChild(dataDir);
     const ask = async (kind: "insert" | "find" | "admit" | "settle" | "used", number: number) => {
       child.said.length = 0;

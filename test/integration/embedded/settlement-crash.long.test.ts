@@ -5,6 +5,7 @@ import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import type { LostRequest } from "../../../src/domain/metering/ledger.js";
 import type { State } from "../../../src/domain/service/state.js";
 import { openEmbeddedState } from "../../../src/state/embedded/embedded-state.js";
+import { needsInstalled } from "../../support/missing-program.js";
 import { PowerCut } from "../../support/power-cut.js";
 import { silentLog } from "../../support/silent-log.js";
 import { type ChildOptions, StateChild } from "./child-process.js";
@@ -15,7 +16,6 @@ import {
   requestIdOf,
   usedThisMonth,
 } from "./ledger-requests.js";
-import { needsProgram } from "./programs.js";
 
 const roundStep = 1_000_000;
 /** Requests of each round that are never settled by the process that admitted them. */
@@ -125,7 +125,7 @@ describe("settlements of the embedded state under kill -9", () => {
 describe("settlements of the embedded state under a power cut", () => {
   it("nothing that was acknowledged is lost (USE-1)", { timeout: 300_000 }, async (context) => {
     if (process.platform !== "linux") context.skip("the preloaded library is made for Linux");
-    needsProgram(context, "gcc", "gcc");
+    needsInstalled("gcc");
     const power = new PowerCut(root);
     const seen = new Set<number>();
     for (let round = 1; round <= 30; round++) {

@@ -3,8 +3,8 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { eventually } from "../../support/eventually.js";
+import { needsInstalled } from "../../support/missing-program.js";
 import { StateChild } from "./child-process.js";
-import { needsProgram } from "./programs.js";
 
 let root: string;
 beforeEach(async () => {
@@ -17,7 +17,7 @@ const count = 20;
 describe("settlements of the embedded state", () => {
   it("are synced to the disk before they are acknowledged (USE-1)", { timeout: 120_000 }, async (context) => {
     if (process.platform !== "linux") context.skip("strace is a program for Linux");
-    needsProgram(context, "strace", "strace");
+    needsInstalled("strace");
     const trace = join(root, "trace");
     // Beside the process and not above it (-D): killing the child is then killing the process.
     const under = ["strace", "-D", "-f", "--seccomp-bpf", "-y", "--trace=fsync,fdatasync,write", "-o", trace];

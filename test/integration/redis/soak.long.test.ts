@@ -3,10 +3,10 @@ import type { State } from "../../../src/domain/service/state.js";
 import { createSystemClock } from "../../../src/lib/clock.js";
 import { openRedisState } from "../../../src/state/redis/open-redis-state.js";
 import { settleLost, soakLedger } from "../../support/ledger-soak.js";
+import { needsInstalled } from "../../support/missing-program.js";
 import { MovableClock } from "../../support/movable-clock.js";
 import { type RedisServer, startRedis } from "../../support/redis/start-redis.js";
 import { silentLog } from "../../support/silent-log.js";
-import { needsProgram } from "../embedded/programs.js";
 
 const requests = 100_000;
 const leaseS = 61;
@@ -21,8 +21,8 @@ const lasting = /^uis:(\{s\d+\}:(format|accounts)|\{k\}:(audit|sessions|session_
 let clock: MovableClock;
 let redis: RedisServer;
 let state: State;
-beforeEach(async (context) => {
-  needsProgram(context, "gcc", "gcc");
+beforeEach(async () => {
+  needsInstalled("gcc");
   clock = new MovableClock();
   redis = await startRedis({ aof: "no", env: clock.env });
   const deps = { url: redis.url, tls: null, log: silentLog, clock: createSystemClock(), patience: 20 };

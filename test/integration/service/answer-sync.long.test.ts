@@ -4,8 +4,8 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it, type TestContext } from "vitest";
 import { eventually } from "../../support/eventually.js";
+import { needsInstalled } from "../../support/missing-program.js";
 import { startServiceProcess } from "../../support/service-process.js";
-import { needsProgram } from "../embedded/programs.js";
 import { WebhookInbox, webhooksHere } from "./webhook-inbox.js";
 
 const count = 10;
@@ -75,7 +75,7 @@ describe("the embedded service on the way to the disk and to its clients", () =>
 
 function needsTrace(context: TestContext): void {
   if (process.platform !== "linux") context.skip("strace is a program for Linux");
-  needsProgram(context, "strace", "strace");
+  needsInstalled("strace");
 }
 
 /** Asks a service under strace one question after the other; with an inbox, which gets the events, until it has them. */

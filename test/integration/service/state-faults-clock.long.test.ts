@@ -1,17 +1,17 @@
 import { randomBytes } from "node:crypto";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { eventually } from "../../support/eventually.js";
+import { needsInstalled } from "../../support/missing-program.js";
 import { MovableClock } from "../../support/movable-clock.js";
 import { type RedisServer, startRedis } from "../../support/redis/start-redis.js";
 import { type ClientAnswer, ServiceClient } from "../../support/service-client.js";
 import { ServiceFolder } from "../../support/service-process.js";
-import { needsProgram } from "../embedded/programs.js";
 
 let served: ServiceFolder;
 let clock: MovableClock;
 let redis: RedisServer | null = null;
-beforeEach(async (context) => {
-  needsProgram(context, "gcc", "gcc");
+beforeEach(async () => {
+  needsInstalled("gcc");
   served = await ServiceFolder.create();
   clock = new MovableClock();
 });

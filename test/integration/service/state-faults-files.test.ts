@@ -4,9 +4,9 @@ import { connect, type Socket } from "node:net";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { eventually } from "../../support/eventually.js";
+import { needsInstalled } from "../../support/missing-program.js";
 import { ServiceClient } from "../../support/service-client.js";
 import { ServiceFolder } from "../../support/service-process.js";
-import { needsProgram } from "../embedded/programs.js";
 
 let served: ServiceFolder;
 beforeEach(async () => {
@@ -18,8 +18,8 @@ const env = { LOG_LEVEL: "warn" };
 const models = [{ id: "m", engine: "scripted", scripted: { text: "three words here" } }];
 
 describe("a service that may not open more files", () => {
-  it("serves again when some are closed, without having crashed (REL-18)", async (context) => {
-    needsProgram(context, "prlimit", "util-linux");
+  it("serves again when some are closed, without having crashed (REL-18)", async () => {
+    needsInstalled("prlimit");
     const { child, line } = await served.start({ models }, { env });
     // Not before: at its start it reads hundreds of files at once.
     execFileSync("prlimit", ["--pid", String(child.pid), "--nofile=256"]);

@@ -1,11 +1,11 @@
 import { randomBytes } from "node:crypto";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { eventually } from "../../support/eventually.js";
+import { needsInstalled } from "../../support/missing-program.js";
 import { MovableClock } from "../../support/movable-clock.js";
 import { type RedisServer, startRedis } from "../../support/redis/start-redis.js";
 import { ServiceClient } from "../../support/service-client.js";
 import { ServiceFolder } from "../../support/service-process.js";
-import { needsProgram } from "../embedded/programs.js";
 import { countsOf, killedConfig, killedEnv, killWhileStreaming } from "./killed-stream.js";
 
 let served: ServiceFolder;
@@ -23,8 +23,8 @@ afterEach(async () => {
 });
 
 describe("a service on Redis that is killed (kill -9)", () => {
-  it("its place is free when its lease has run out, and another replica counts it once (USE-13, state RL-18)", async (context) => {
-    needsProgram(context, "gcc", "gcc");
+  it("its place is free when its lease has run out, and another replica counts it once (USE-13, state RL-18)", async () => {
+    needsInstalled("gcc");
     clock = new MovableClock();
     redis = await startRedis({ env: clock.env });
     const shared = { ...killedEnv, REDIS_URL: redis.url, UIS_MASTER_KEY: randomBytes(32).toString("base64") };

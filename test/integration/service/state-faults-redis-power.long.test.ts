@@ -4,11 +4,11 @@ import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { eventually } from "../../support/eventually.js";
+import { needsInstalled } from "../../support/missing-program.js";
 import { PoweredRedis, type Span } from "../../support/redis/powered-redis.js";
 import { ServiceClient } from "../../support/service-client.js";
 import { ServiceFolder } from "../../support/service-process.js";
 import { type Answer, startSteadyLoad } from "../../support/steady-load.js";
-import { needsProgram } from "../embedded/programs.js";
 import { type CreatedKey, KeyChurn } from "./key-churn.js";
 
 /** All of it is within the minute of the limit. */
@@ -30,7 +30,7 @@ let served: ServiceFolder;
 let redis: PoweredRedis | null = null;
 beforeEach(async (context) => {
   if (process.platform !== "linux") context.skip("the preloaded library is made for Linux");
-  needsProgram(context, "gcc", "gcc");
+  needsInstalled("gcc");
   served = await ServiceFolder.create();
 });
 afterEach(async () => {

@@ -1,9 +1,9 @@
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { afterAll, describe, expect, it, type TestContext } from "vitest";
+import { afterAll, describe, expect, it } from "vitest";
 import { FastTime } from "../../support/fast-time/fast-time.js";
-import { needsProgram } from "../embedded/programs.js";
+import { needsInstalled } from "../../support/missing-program.js";
 import { type AttemptRecord, type DeliveryRecord, type Driver, drivers, FollowedService } from "./followed-service.js";
 
 const secondMs = 1_000;
@@ -99,16 +99,16 @@ function attemptsSent(service: FollowedService): number {
   return Math.max(...service.requests.map(({ headers }) => Number(headers["service-attempt"])));
 }
 
-function needsFastTime(context: TestContext): void {
-  needsProgram(context, "faketime", "faketime");
-  needsProgram(context, "gcc", "gcc");
+function needsFastTime(): void {
+  needsInstalled("faketime");
+  needsInstalled("gcc");
 }
 
 describe.concurrent("deliveries that always fail, by the default schedule", { timeout: testMs }, () => {
   it.for(drivers)(
     "%s, at 60 times the speed: six attempts on time over three restarts, no seventh but by hand (WH-25, WH-26, WH-27, WH-46, REL-13)",
     async (driver, context) => {
-      needsFastTime(context);
+      needsFastTime();
       const service = await follow(driver, atSixty.speed);
       await failed(service, 3);
       await service.restart("stop");
@@ -163,7 +163,7 @@ describe.concurrent("deliveries that always fail, by the default schedule", { ti
   it.for(drivers)(
     "%s, at 5 times the speed: the first two retries to the second (WH-25, WH-26)",
     async (driver, context) => {
-      needsFastTime(context);
+      needsFastTime();
       const service = await follow(driver, atFive.speed);
       const records = await failed(service, 3);
       const late = [1, 2].map((retry) => latenesses(service, records, retry));

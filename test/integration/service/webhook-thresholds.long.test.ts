@@ -5,13 +5,13 @@ import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { leaseMs } from "../../../src/domain/metering/lease-keeper.js";
 import { eventually } from "../../support/eventually.js";
+import { needsInstalled } from "../../support/missing-program.js";
 import { type ReceivedRequest, type Receiver, startReceiver } from "../../support/receivers/receiver.js";
 import { fastClock } from "../../support/redis/fast-clock.js";
 import { type RedisServer, startRedis } from "../../support/redis/start-redis.js";
 import { ServiceClient } from "../../support/service-client.js";
 import { ServiceFolder } from "../../support/service-process.js";
 import type { DebugState } from "../../support/start-service.js";
-import { needsProgram } from "../embedded/programs.js";
 import { WebhookCalls } from "./webhook-calls.js";
 
 const concurrent = 64;
@@ -79,8 +79,8 @@ describe.each(["embedded", "Redis"] as const)(
     let config: object;
     let inbox: Receiver;
 
-    beforeEach(async (context) => {
-      if (driver === "Redis") needsProgram(context, "gcc", "gcc");
+    beforeEach(async () => {
+      if (driver === "Redis") needsInstalled("gcc");
       const webhooks = { allow_http: true, allow_private_cidrs: ["127.0.0.0/8"], retry_delays: ["1s", "1s", "1s"] };
       config = {
         models: [even, slow],

@@ -6,6 +6,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { promisify } from "node:util";
+import { needsInstalled } from "../missing-program.js";
 
 const run = promisify(execFile);
 
@@ -68,6 +69,7 @@ export async function freePort(): Promise<number> {
 /** Starts `redis-server` and waits until it is ready. Rejects with its log when it ends before. */
 export async function startProgram(options: ProgramOptions): Promise<RedisProcess> {
   const { port, folder, cliArgs = [] } = options;
+  needsInstalled("redis-server");
   let child = await spawnServer(options, true);
   const ended = async () => {
     if (child.exitCode !== null || child.signalCode !== null) return;

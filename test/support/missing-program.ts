@@ -1,0 +1,34 @@
+import { spawnSync } from "node:child_process";
+import { type RunnerTask, TestRunner } from "vitest";
+
+const errorName = "MissingProgram";
+
+const found = new Set<string>();
+
+/** Throws, so that the test, or all tests of the suite whose hook needs the program, are skipped by name. */
+export function needsInstalled(program: string): void {
+  if (!found.has(program) && spawnSync(program, ["--version"], { stdio: "ignore" }).status === 0) found.add(program);
+  if (found.has(program)) return;
+  throw Object.assign(new Error(`${program} is not installed`), { name: errorName });
+}
+
+/** Vitest's runner, which turns a failure for a missing program into a skip. With `CI=true` a skip fails the run. */
+export default class SkippingRunner extends TestRunner {
+  override onAfterRunTask(test: RunnerTask): void {
+    skipWithoutProgram(test);
+    super.onAfterRunTask(test);
+  }
+
+  override async onAfterRunSuite(suite: Parameters<TestRunner["onAfterRunSuite"]>[0]): Promise<void> {
+    skipWithoutProgram(suite);
+    await super.onAfterRunSuite(suite);
+  }
+}
+
+/** Makes a skip of a failure for a missing program. Hooks that clean up after such a failure may have failed, too. */
+export function skipWithoutProgram({ result }: Pick<RunnerTask, "result">): void {
+  const missing = result?.errors?.find(({ name }) => name === errorName);
+  if (result === undefined || missing === undefined) return;
+  delete result.errors;
+  Object.assign(result, { state: "skip", note: missing.message });
+}
