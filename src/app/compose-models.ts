@@ -1,13 +1,12 @@
 import { join } from "node:path";
 import type { Clock } from "../domain/call/ports.js";
 import type { ModelStore } from "../domain/catalog/model-store.js";
-import { type GgufHeader, readGgufHeader } from "../model-store/gguf/gguf-header.js";
-import { type ModelKind, modelKind } from "../model-store/gguf/model-kind.js";
-import { createKeptModels } from "../model-store/kept-models.js";
+import { type GgufHeader, type ModelKind, modelKind, readGgufHeader } from "../model-store/gguf/gguf-header.js";
 import { createModelSources, type ModelSources } from "../model-store/model-sources.js";
 import { defaultPullOptions, type PullOptions } from "../model-store/pull-options.js";
 import { ModelPuller } from "../model-store/puller.js";
 import { ModelStore as KeptFiles } from "../model-store/store.js";
+import { createStoredModels } from "../model-store/stored-models.js";
 import { readDownloadSettings } from "./config/download-settings.js";
 import type { Variables } from "./config/expand.js";
 import type { Config } from "./config/schema.js";
@@ -26,7 +25,7 @@ export async function openModelStore(
 ): Promise<OpenModelStore> {
   const store = await KeptFiles.open(join(config.data_dir, "models"), clock);
   const puller = new ModelPuller(store, toPullOptions(config, environment));
-  return { ...createKeptModels(store, puller), damaged: store.damaged, close: () => puller.close() };
+  return { ...createStoredModels(store, puller), damaged: store.damaged, close: () => puller.close() };
 }
 
 function toPullOptions({ offline }: Pick<Config, "offline">, environment: Variables): PullOptions {

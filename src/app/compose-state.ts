@@ -52,7 +52,7 @@ export async function openState(config: Config, { clock, log }: StateTools): Pro
 
 const noSpool: SpoolLevel = Object.freeze({ size: 0, sizeMax: 1, memoryOnly: 0, fault: null, oldestAtMs: null });
 
-export interface KeptLedger {
+export interface DurableLedger {
   readonly ledger: Ledger;
   /** Settlements that wait for the store. */
   readonly spooled: () => SpoolLevel;
@@ -68,7 +68,7 @@ export async function composeLedger(
   { config, lifecycle }: { readonly config: Config; readonly lifecycle: Lifecycle },
   { clock, log, observer }: StateTools & { readonly observer: Pick<Observer, "usageLost"> },
   state: State,
-): Promise<KeptLedger> {
+): Promise<DurableLedger> {
   if (state.kind === "volatile") {
     return { ledger: state.ledger, spooled: () => noSpool, isAway: () => false };
   }

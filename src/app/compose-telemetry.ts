@@ -3,13 +3,12 @@ import type { Clock, Logger } from "../domain/call/ports.js";
 import type { Catalog } from "../domain/catalog/catalog.js";
 import { ServiceStatus } from "../domain/service/service-status.js";
 import type { State } from "../domain/service/state.js";
-import { callFigures } from "../telemetry/metrics/call-figures.js";
-import { CallMetrics } from "../telemetry/metrics/call-metrics.js";
+import { CallMetrics, callFigures } from "../telemetry/metrics/call-metrics.js";
 import { createMetricsPage, type MetricsPage, type ModelState } from "../telemetry/metrics/metrics-page.js";
-import type { WebhookSources } from "../telemetry/metrics/webhook-samples.js";
+import type { WebhookSources } from "../telemetry/metrics/webhook-metrics.js";
 import { openTraces, TracePackagesMissing, type Traces } from "../telemetry/traces/open-traces.js";
 import { SpanWriter } from "../telemetry/traces/span-writer.js";
-import type { KeptLedger } from "./compose-state.js";
+import type { DurableLedger } from "./compose-state.js";
 import type { Variables } from "./config/expand.js";
 import type { Config } from "./config/schema.js";
 import { readTraceSettings, type TraceSettings } from "./config/trace-settings.js";
@@ -59,7 +58,7 @@ async function tracesOrNull(settings: TraceSettings, log: Logger): Promise<Trace
 export interface MetricsInput {
   readonly observer: CallMetrics;
   readonly catalog: Catalog;
-  readonly kept: KeptLedger;
+  readonly kept: DurableLedger;
   readonly state: Pick<State, "health">;
   readonly audit: { readonly lost: number };
   readonly webhooks: WebhookSources | null;
@@ -100,7 +99,7 @@ export interface StatusInput {
   readonly clock: Clock;
   readonly observer: CallMetrics;
   readonly catalog: Catalog;
-  readonly kept: KeptLedger;
+  readonly kept: DurableLedger;
   readonly state: State;
   /** Null: this process sends no webhooks. */
   readonly sending: WebhookSources | null;

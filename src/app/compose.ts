@@ -32,7 +32,7 @@ import { type Access, composeAccess } from "./compose-access.js";
 import { readStaticFiles } from "./compose-dashboard.js";
 import { composeLimits } from "./compose-limits.js";
 import { openModelStore } from "./compose-models.js";
-import { composeLedger, type KeptLedger, openState } from "./compose-state.js";
+import { composeLedger, type DurableLedger, openState } from "./compose-state.js";
 import { composeMetrics, composeStatus, composeTelemetry, type Telemetry } from "./compose-telemetry.js";
 import { composeUsage } from "./compose-usage.js";
 import { composeWebhooks, type Webhooks } from "./compose-webhooks.js";
@@ -105,7 +105,7 @@ interface Tools extends Telemetry {
 }
 
 type Domain = Omit<Parts, "http" | "grpc" | "ops" | "debugState"> & {
-  readonly kept: KeptLedger;
+  readonly kept: DurableLedger;
   readonly usage: UsageQuestions;
   readonly webhooks: Webhooks;
   readonly services: readonly RpcService[];

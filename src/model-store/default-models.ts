@@ -1,5 +1,5 @@
-import type { Pin } from "./file-sum.js";
-import type { ModelKind } from "./gguf/model-kind.js";
+import type { Pin } from "./file-checks.js";
+import type { ModelKind } from "./gguf/gguf-header.js";
 import type { SourcePins } from "./sources/fetched-model.js";
 
 /** A model that the service knows by heart: where it can be had, and what it must be. */

@@ -1,9 +1,9 @@
 import { open, readFile, rename, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { z } from "zod";
-import type { Pin } from "./file-sum.js";
+import type { Pin } from "./file-checks.js";
+import type { ModelKind } from "./gguf/gguf-header.js";
 import { ModelFileError } from "./model-errors.js";
-import type { StoredModel } from "./stored-model.js";
 
 const sha256 = z.string().regex(/^[0-9a-f]{64}$/);
 const count = z.number().int().min(0);
@@ -85,4 +85,24 @@ function fromRow({ added_at: addedAt, context_length: contextLength, ...same }: 
 
 function toRow({ addedAtMs, contextLength, ...same }: StoredModel): Row {
   return { ...same, context_length: contextLength, added_at: new Date(addedAtMs).toISOString() };
+}
+
+/** A model of the store, as its index keeps it. */
+export interface StoredModel {
+  readonly id: string;
+  readonly kind: ModelKind;
+  /** As the file calls itself, else the id. */
+  readonly name: string;
+  /** SPDX id in lower case where the file says so; null where it does not. */
+  readonly license: string | null;
+  /** Of the file that is kept, lower-case hex. */
+  readonly sha256: string;
+  readonly bytes: number;
+  /** Where it came from, as `formatSource` writes it. */
+  readonly source: string;
+  readonly addedAtMs: number;
+  /** Tokens it was trained for; null when the file does not say. */
+  readonly contextLength: number | null;
+  /** Length of its vectors; null for a chat model. */
+  readonly dimensions: number | null;
 }

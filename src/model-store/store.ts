@@ -1,11 +1,9 @@
 import { chmod, mkdir, rename, rm, stat } from "node:fs/promises";
 import { join, resolve } from "node:path";
-import { type FileSum, requirePin, sumFile } from "./file-sum.js";
-import { type GgufHeader, readGgufHeader } from "./gguf/gguf-header.js";
-import { modelKind } from "./gguf/model-kind.js";
-import { readIndex, type StoreIndex, writeIndex } from "./index-file.js";
+import { type FileSum, requirePin, sumFile } from "./file-checks.js";
+import { type GgufHeader, modelKind, readGgufHeader } from "./gguf/gguf-header.js";
+import { readIndex, type StoredModel, type StoreIndex, writeIndex } from "./index-file.js";
 import { ModelFileError } from "./model-errors.js";
-import type { StoredModel } from "./stored-model.js";
 import { tidyWorkFolders } from "./work-folder.js";
 
 /** A file that is to become a model. It was verified, and its header was read. */

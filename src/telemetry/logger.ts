@@ -2,7 +2,6 @@ import { pino } from "pino";
 import type { Logger } from "../domain/call/ports.js";
 import { LogEntry } from "../domain/call/request-log.js";
 import { jsonString } from "../lib/json-string.js";
-import { withoutSecrets } from "./redact.js";
 
 export type LogLevel = "trace" | "debug" | "info" | "warn" | "error" | "fatal" | "silent";
 
@@ -71,4 +70,37 @@ function messageWithCauses(error: Error): string {
     if (!message.includes(cause.message)) message += `: ${cause.message}`;
   }
   return message;
+}
+
+/** Fields that hold secrets wherever they turn up, whatever the caller meant by them. */
+const secretFields = [
+  "authorization",
+  "proxy-authorization",
+  "cookie",
+  "set-cookie",
+  "x-api-key",
+  "api_key",
+  "apiKey",
+  "secret",
+  "password",
+  "admin_token",
+  "adminToken",
+];
+
+/**
+ * A secret field with its value, a string or a list, at any depth of a line. Looked for in the finished line, because
+ * pino's own redaction by path costs 35 µs a line with wildcards, on the path of every request.
+ */
+const secretField = new RegExp(`"(${secretFields.join("|")})":(?:"(?:[^"\\\\]|\\\\.)*"|\\[[^\\]]*\\])`, "gi");
+
+/** The text of a key or bearer credential inside of other text, e.g. of an error's message. */
+const credentialText = /\b(sk-uis-|bearer\s+)[^\s"'\\]+/gi;
+
+/** Either of them: nearly every line holds neither, and is read once instead of twice. */
+const anySecret = new RegExp(`${secretField.source}|${credentialText.source}`, "i");
+
+/** The line of JSON with `[redacted]` in place of every secret (SEC-18, KEY-18). */
+export function withoutSecrets(line: string): string {
+  if (!anySecret.test(line)) return line;
+  return line.replace(secretField, '"$1":"[redacted]"').replace(credentialText, "$1[redacted]");
 }

@@ -1,11 +1,10 @@
 import { existsSync, readFileSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { GgufWriter, type WrittenFile } from "../gguf/gguf-writer.js";
-import type { WritableType } from "../gguf/tensor-bytes.js";
+import type { WritableType } from "../gguf/tensors.js";
 import { ModelFileError } from "../model-errors.js";
-import { type EncoderConfig, parseEncoderConfig, parsePooling } from "./encoder-config.js";
+import { type EncoderConfig, parseEncoderConfig, parsePooling, Vocabulary } from "./encoder.js";
 import { SafetensorsFile } from "./safetensors.js";
-import { Vocabulary } from "./vocabulary.js";
 
 /** One conversion. Equal folders, types, names and licenses make equal bytes. */
 export interface BertConversion {

@@ -2,8 +2,7 @@ import { rm } from "node:fs/promises";
 import type { Worker } from "node:worker_threads";
 import { startWorker } from "../../lib/start-worker.js";
 import type { WrittenFile } from "../gguf/gguf-writer.js";
-import { ModelFileError } from "../model-errors.js";
-import type { ConversionOutcome } from "./conversion-messages.js";
+import { ModelFileError, type ModelFileFault } from "../model-errors.js";
 import type { BertConversion } from "./convert-bert.js";
 
 /**
@@ -41,3 +40,14 @@ function toError({ fault, code, message }: Extract<ConversionOutcome, { kind: "f
   if (fault !== null) return new ModelFileError(fault, message);
   return Object.assign(new Error(`the model could not be converted: ${message}`), code === null ? {} : { code });
 }
+
+/** What the thread of a conversion says, once, at its end. */
+export type ConversionOutcome =
+  | { readonly kind: "written"; readonly file: WrittenFile }
+  /** `fault` is null for an error that is no ModelFileError; `code` is that of a system error. */
+  | {
+      readonly kind: "failed";
+      readonly fault: ModelFileFault | null;
+      readonly code: string | null;
+      readonly message: string;
+    };

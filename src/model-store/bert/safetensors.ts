@@ -1,5 +1,5 @@
 import { closeSync, fstatSync, openSync, readSync } from "node:fs";
-import { fromHalf } from "../gguf/half.js";
+import { fromHalf } from "../gguf/format.js";
 import { ModelFileError } from "../model-errors.js";
 
 /** Bytes of the header, which is JSON. A header of 10,000 tensors takes one MiB. */

@@ -1,8 +1,8 @@
 /** The thread that converts one model: seconds of work that would hold up the server's event loop. */
 import { parentPort, workerData } from "node:worker_threads";
 import { ModelFileError } from "../model-errors.js";
-import type { ConversionOutcome } from "./conversion-messages.js";
 import { type BertConversion, convertBert } from "./convert-bert.js";
+import type { ConversionOutcome } from "./run-conversion.js";
 
 function toFailure(error: unknown): ConversionOutcome {
   const code = error instanceof Error && "code" in error && typeof error.code === "string" ? error.code : null;

@@ -2,13 +2,18 @@ import { createHash, type Hash } from "node:crypto";
 import { type FileHandle, stat } from "node:fs/promises";
 import { dirname } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
-import { type FileSum, type Pin, requirePin, sumFile } from "../file-sum.js";
-import { asNoSpace, type FreeBytes, requireSpace } from "../free-space.js";
+import {
+  asNoSpace,
+  type FileSum,
+  type FreeBytes,
+  type Pin,
+  requirePin,
+  requireSpace,
+  sumFile,
+} from "../file-checks.js";
 import { ModelFileError, SourceUnavailable } from "../model-errors.js";
-import type { HttpAnswer, HttpClient } from "./http-client.js";
+import { type HttpAnswer, type HttpClient, refusal } from "./http-client.js";
 import { PartFile } from "./part-file.js";
-import { refusal } from "./refusal.js";
-import { StallWatch } from "./stall-watch.js";
 
 export interface Download {
   readonly url: URL;
@@ -215,4 +220,34 @@ function requireLength({ pin, what, url }: Download, totalBytes: number): void {
 function verified({ what, pin }: Download, sum: FileSum): FileSum {
   requirePin(what, sum, pin);
   return sum;
+}
+
+/** Ends an exchange in which nothing has arrived for too long. */
+export class StallWatch {
+  readonly #controller = new AbortController();
+  readonly #timer: NodeJS.Timeout;
+
+  /** The limit counts from now, and again from each `touch`. */
+  constructor(host: string, limitMs: number) {
+    this.#timer = setTimeout(() => {
+      this.#controller.abort(
+        new SourceUnavailable(
+          `${host} has sent nothing for ${limitMs / 1_000} s: try again (it goes on from there), or use another source`,
+        ),
+      );
+    }, limitMs);
+  }
+
+  /** Aborts with SourceUnavailable. */
+  get signal(): AbortSignal {
+    return this.#controller.signal;
+  }
+
+  touch(): void {
+    this.#timer.refresh();
+  }
+
+  stop(): void {
+    clearTimeout(this.#timer);
+  }
 }

@@ -1,7 +1,7 @@
 import { createHash } from "node:crypto";
 import { open } from "node:fs/promises";
 import { defaultAlignment, ggufMagic, tensorTypes, valueTypes } from "./format.js";
-import { tensorBytes, type WritableType } from "./tensor-bytes.js";
+import { tensorBytes, type WritableType } from "./tensors.js";
 
 interface PlannedTensor {
   name: string;

@@ -1,6 +1,6 @@
 import { mkdir } from "node:fs/promises";
 import { dirname, join } from "node:path";
-import { encoderFiles } from "../bert/encoder-files.js";
+import { encoderFiles } from "../bert/encoder.js";
 import type { Downloader } from "../download/downloader.js";
 import { SourceUnavailable } from "../model-errors.js";
 import type { HubSource } from "../source.js";

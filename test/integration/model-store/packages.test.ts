@@ -2,7 +2,7 @@ import { createHash } from "node:crypto";
 import { chmod, mkdir, readdir, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
-import { findPip } from "../../../src/model-store/sources/find-pip.js";
+import { findPip } from "../../../src/model-store/sources/pypi-source.js";
 import { eventually } from "../../support/eventually.js";
 import { tinyEncoderFiles, writeTinyEncoder } from "../../support/model-files/tiny-encoder.js";
 import { writeTinyGguf } from "../../support/model-files/tiny-gguf.js";

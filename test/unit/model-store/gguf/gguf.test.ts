@@ -6,7 +6,7 @@ import { monitorEventLoopDelay } from "node:perf_hooks";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { readGgufHeader } from "../../../../src/model-store/gguf/gguf-header.js";
 import { GgufWriter } from "../../../../src/model-store/gguf/gguf-writer.js";
-import { tensorBytes } from "../../../../src/model-store/gguf/tensor-bytes.js";
+import { tensorBytes } from "../../../../src/model-store/gguf/tensors.js";
 import { ModelFileError } from "../../../../src/model-store/model-errors.js";
 import { writeTinyGguf } from "../../../support/model-files/tiny-gguf.js";
 import { seededPick } from "../../../support/random-numbers.js";

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { fromHalf, toHalf } from "../../../../src/model-store/gguf/half.js";
+import { fromHalf, toHalf } from "../../../../src/model-store/gguf/format.js";
 
 describe("toHalf", () => {
   it("gives every normal half back as it was", () => {

@@ -1,7 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { bounds } from "../../../../src/telemetry/metrics/bounds.js";
-import { Buckets } from "../../../../src/telemetry/metrics/buckets.js";
+import { Buckets, bounds } from "../../../../src/telemetry/metrics/buckets.js";
 
 describe("buckets", () => {
   it("count a value in the first bound that it does not exceed, and what is above all of them apart", () => {

@@ -1,6 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { callFigures } from "../../../../src/telemetry/metrics/call-figures.js";
-import { CallMetrics } from "../../../../src/telemetry/metrics/call-metrics.js";
+import { CallMetrics, callFigures } from "../../../../src/telemetry/metrics/call-metrics.js";
 import { chatEnd, plainEnd } from "../../../support/call-ends.js";
 
 describe("figures of all calls", () => {

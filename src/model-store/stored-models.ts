@@ -3,17 +3,17 @@ import { modelIdForm, modelIdWords } from "../contract/model-id.js";
 import { ServiceError } from "../domain/call/service-error.js";
 import type { ModelStore as ModelStorePort, PullProgress, StoredModel } from "../domain/catalog/model-store.js";
 import { defaultChatModels, defaultEmbeddingModel, findDefaultSource } from "./default-models.js";
+import type { StoredModel as KeptModel } from "./index-file.js";
 import { ModelFileError, SourceUnavailable } from "./model-errors.js";
 import type { ModelPuller, PullProgress as PullerProgress } from "./puller.js";
 import { InvalidSource } from "./source.js";
 import type { ModelStore } from "./store.js";
-import type { StoredModel as KeptModel } from "./stored-model.js";
 
 /** Tokens of a model whose file does not say for how many it was trained. */
 const unknownContextLength = 2_048;
 
 /** The models folder and its sources as the domain's port. */
-export function createKeptModels(store: ModelStore, puller: ModelPuller): ModelStorePort {
+export function createStoredModels(store: ModelStore, puller: ModelPuller): ModelStorePort {
   const toStored = (model: KeptModel): StoredModel => ({
     id: model.id,
     path: store.path(model),
