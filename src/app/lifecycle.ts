@@ -17,7 +17,7 @@ export interface Stoppable {
   endCalls(): void;
 }
 
-export interface LifecycleOptions {
+interface LifecycleOptions {
   /** How long to keep accepting after the stop was announced. */
   readonly drainDelayMs: number;
   /** How long running calls may finish after that: as it is when the stop begins. */
@@ -113,5 +113,15 @@ async function endsWithin(promise: Promise<void>, ms: number): Promise<boolean> 
     return await Promise.race([promise.then(() => true), late]);
   } finally {
     timer.abort();
+  }
+}
+
+/** The service cannot start: the message names the cause, `fix` what the operator can do. Ends the command with exit code 2. */
+export class StartError extends Error {
+  override readonly name = "StartError";
+  readonly fix: string;
+  constructor(message: string, fix: string, options?: ErrorOptions) {
+    super(message, options);
+    this.fix = fix;
   }
 }

@@ -1,12 +1,11 @@
 import { isDeepStrictEqual } from "node:util";
+import type { ServiceLimits } from "../contract/limits.js";
 import type { Logger } from "../domain/call/ports.js";
-import type { Parts } from "./compose.js";
-import { limitSettingName, liveLimitNames, toServiceLimits } from "./config/limits-settings.js";
-import { toRateLimitDefaults } from "./config/rate-limit-settings.js";
+import type { Parts } from "./compose/compose.js";
+import { toModelDefinitions, toPrices } from "./compose/model-catalog.js";
+import { limitSettingName, liveLimitNames, toRateLimitDefaults, toServiceLimits } from "./config/limits-settings.js";
 import type { Config } from "./config/schema.js";
-import type { LiveLimits } from "./live-limits.js";
-import { toModelDefinitions, toPrices } from "./model-definitions.js";
-import { loadTls, type TlsSettings, watchTlsFiles } from "./tls-loader.js";
+import { loadTls, type TlsSettings, watchTlsFiles } from "./listeners.js";
 
 export interface ReloadDeps {
   /** As it was at the start. */
@@ -127,4 +126,22 @@ function changedNames(group: string, before: object, after: object): string[] {
 
 function isGroup(value: unknown): value is object {
   return typeof value === "object" && value !== null && !Array.isArray(value);
+}
+
+/** The limits of a running service. */
+export interface LiveLimits {
+  /** Everybody holds this one object, and reads a field when it is needed: there it changes when limits are swapped. */
+  readonly now: ServiceLimits;
+  /** Takes over what can change while the service runs, all at once; the rest stays as it was at the start. */
+  swap(next: ServiceLimits): void;
+}
+
+export function createLiveLimits(atStart: ServiceLimits): LiveLimits {
+  const now: { -readonly [Name in keyof ServiceLimits]: number } = { ...atStart };
+  return {
+    now,
+    swap(next) {
+      for (const name of liveLimitNames) now[name] = next[name];
+    },
+  };
 }

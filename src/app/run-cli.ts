@@ -1,11 +1,11 @@
 import { type Command, CommanderError } from "commander";
 import { ServiceError } from "../domain/call/service-error.js";
 import { StateOpenError } from "../domain/service/state.js";
+import { printableLine } from "../lib/printable.js";
 import { type CliIo, CommandError, exitCode, UsageError } from "./cli-io.js";
-import { ConfigError, formatProblem } from "./config/problem.js";
-import { findCommand, usageErrorOf } from "./find-command.js";
+import { ConfigError, formatProblem, nearestName } from "./config/problem.js";
+import { StartError } from "./lifecycle.js";
 import { createProgram } from "./program.js";
-import { StartError } from "./start-error.js";
 
 /** Runs one `uis` command. Resolves with the exit code; says on stderr why it is not 0. */
 export async function runCli(args: readonly string[], io: CliIo): Promise<number> {
@@ -55,4 +55,50 @@ function explain(error: unknown, io: CliIo): number {
   const isExpected = error instanceof CommandError || error instanceof ServiceError;
   say(isExpected ? error.message : String(error instanceof Error ? error.stack : error));
   return exitCode.failed;
+}
+
+interface FoundCommand {
+  readonly command: Command;
+  /** Whether `help` stands before, between or after its names: `uis help keys create`. */
+  readonly isHelp: boolean;
+}
+
+/** The command that a command line begins with. Throws UsageError for a name that there is not. */
+export function findCommand(program: Command, words: readonly string[]): FoundCommand {
+  let command = program;
+  let isHelp = false;
+  for (const word of words) {
+    if (word.startsWith("-") || command.commands.length === 0) break;
+    if (word === "help") {
+      isHelp = true;
+      continue;
+    }
+    const named = command.commands.find((one) => one.name() === word);
+    if (named === undefined) throw unknownCommand(command, word);
+    command = named;
+  }
+  return { command, isHelp };
+}
+
+function unknownCommand(group: Command, word: string): UsageError {
+  const names = group.commands.map((one) => one.name());
+  const nearest = nearestName(word, names);
+  const elsewhere = group.commands.find(({ commands }) => commands.some((one) => one.name() === word));
+  const meant = nearest ?? (elsewhere === undefined ? null : `${elsewhere.name()} ${word}`);
+  const hint = meant === null ? "" : ` (did you mean ${meant}?)`;
+  return new UsageError(`unknown command '${printableLine(word)}'${hint}; see "${pathOf(group)} --help"`);
+}
+
+/** One line of what the parser found wrong in a use of the command, and where its help is. */
+function usageErrorOf(error: CommanderError, command: Command): UsageError {
+  const fault = error.message
+    .replace(/^error: /, "")
+    .replace(/\n\(Did you mean /, " (did you mean ")
+    .replace(/\.$/, "");
+  return new UsageError(`${printableLine(fault)}; see "${pathOf(command)} --help"`, { cause: error });
+}
+
+/** `uis keys create` */
+export function pathOf(command: Command): string {
+  return command.parent === null ? command.name() : `${pathOf(command.parent)} ${command.name()}`;
 }

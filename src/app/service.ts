@@ -6,22 +6,18 @@ import { keyDetails } from "../domain/access/key-store.js";
 import type { Logger } from "../domain/call/ports.js";
 import { ServiceError } from "../domain/call/service-error.js";
 import { isLoopback } from "../lib/loopback.js";
-import { compose, type Parts } from "./compose.js";
+import { compose, type Parts } from "./compose/compose.js";
+import { fillCatalog } from "./compose/model-catalog.js";
 import type { Variables } from "./config/expand.js";
 import { toServiceLimits } from "./config/limits-settings.js";
 import type { Config } from "./config/schema.js";
 import type { Secrets } from "./config/secrets.js";
-import { openDataDir } from "./data-dir.js";
-import { fillCatalog } from "./fill-catalog.js";
-import { endGraceMs, Lifecycle, type Phase, type Stoppable } from "./lifecycle.js";
-import { type ListenAddresses, listenAll } from "./listen-all.js";
-import { createLiveLimits, type LiveLimits } from "./live-limits.js";
-import { createReload, type Reload } from "./reload.js";
-import { newAdminToken, writeAdminToken, writeServiceFile } from "./running-files.js";
-import { StartError } from "./start-error.js";
-import { loadTls } from "./tls-loader.js";
+import { newAdminToken, openDataDir, writeAdminToken, writeServiceFile } from "./data-folder.js";
+import { endGraceMs, Lifecycle, type Phase, StartError, type Stoppable } from "./lifecycle.js";
+import { type ListenAddresses, listenAll, loadTls } from "./listeners.js";
+import { createLiveLimits, createReload, type LiveLimits, type Reload } from "./reload.js";
 
-export interface ServiceInput {
+interface ServiceInput {
   readonly config: Config;
   readonly secrets: Secrets;
   readonly log: Logger;

@@ -138,7 +138,7 @@ function addForReceivers(webhooks: Command, io: CliIo, setExitCode: SetExitCode)
     .addOption(jsonOption())
     .addHelpText("after", examples("uis webhooks verify --secret whsec_… --header t=…,v1=… < body.json"))
     .action(async (options) =>
-      setExitCode(await (await import("./commands/webhooks-verify.js")).verifyDelivery(io, options)),
+      setExitCode(await (await import("./commands/webhooks-receive.js")).verifyDelivery(io, options)),
     );
   webhooks
     .command("listen")
@@ -147,7 +147,7 @@ function addForReceivers(webhooks: Command, io: CliIo, setExitCode: SetExitCode)
     .addOption(secretOption())
     .addOption(jsonOption("print one line of JSON for each delivery"))
     .addHelpText("after", examples("uis webhooks listen --secret whsec_…", "uis webhooks listen --json | jq .body"))
-    .action(async (options) => (await import("./commands/webhooks-listen.js")).listenForDeliveries(io, options));
+    .action(async (options) => (await import("./commands/webhooks-receive.js")).listenForDeliveries(io, options));
 }
 
 function secretOption(): Option {

@@ -18,7 +18,7 @@ export interface DefaultModel {
   readonly isDemonstration: boolean;
 }
 
-export interface DefaultSource {
+interface DefaultSource {
   readonly source: string;
   readonly pins: SourcePins;
 }

@@ -185,13 +185,13 @@ function warningsOf({ source, sourceText, pins }: Plan): string[] {
 }
 
 /** A GGUF file whose sum and header were checked. */
-export interface FinishedModel {
+interface FinishedModel {
   readonly path: string;
   readonly sum: FileSum;
   readonly header: GgufHeader;
 }
 
-export interface Finishing {
+interface Finishing {
   /** Where a conversion writes. */
   readonly folder: string;
   /** Names of the model that an encoder's file is given. */
@@ -205,7 +205,7 @@ export interface Finishing {
 }
 
 /** Converts an encoder, then checks sum and header. Rejects with ModelFileError or the signal's reason. */
-export async function finishModel(fetched: FetchedModel, finishing: Finishing): Promise<FinishedModel> {
+async function finishModel(fetched: FetchedModel, finishing: Finishing): Promise<FinishedModel> {
   const { name, expected, signal } = finishing;
   const path = fetched.kind === "gguf" ? fetched.path : await convert(fetched.folder, finishing);
   const sum = await sumFile(path, signal);

@@ -7,7 +7,7 @@ import { ModelFileError } from "./model-errors.js";
 import { tidyWorkFolders } from "./work-folder.js";
 
 /** A file that is to become a model. It was verified, and its header was read. */
-export interface NewModel {
+interface NewModel {
   readonly id: string;
   /** A file on the store's disk. It is moved. */
   readonly path: string;
@@ -19,7 +19,7 @@ export interface NewModel {
 }
 
 /** A model whose file does not look as it did when it was added. */
-export interface DamagedModel {
+interface DamagedModel {
   readonly model: StoredModel;
   readonly reason: string;
 }

@@ -73,7 +73,7 @@ export function createStoredModels(store: ModelStore, puller: ModelPuller): Mode
  * A name for requests: the default model's own for one of its sources, else made of the file's name:
  * `hf:owner/repo/Some-Model-Q8_0.gguf@main` is `some-model-q8_0`.
  */
-export function modelIdOf(source: string): string {
+function modelIdOf(source: string): string {
   const known = findDefaultSource(source);
   if (known !== undefined) return known.model.id;
   const [file = ""] = (

@@ -10,7 +10,7 @@ export interface LogSink {
   write(line: string): void;
 }
 
-export interface LoggerOptions {
+interface LoggerOptions {
   /** The least that is written. */
   readonly level: LogLevel;
   readonly sink: LogSink;
@@ -100,7 +100,7 @@ const credentialText = /\b(sk-uis-|bearer\s+)[^\s"'\\]+/gi;
 const anySecret = new RegExp(`${secretField.source}|${credentialText.source}`, "i");
 
 /** The line of JSON with `[redacted]` in place of every secret (SEC-18, KEY-18). */
-export function withoutSecrets(line: string): string {
+function withoutSecrets(line: string): string {
   if (!anySecret.test(line)) return line;
   return line.replace(secretField, '"$1":"[redacted]"').replace(credentialText, "$1[redacted]");
 }

@@ -1,7 +1,7 @@
 import { pino } from "pino";
 import type { LogSink } from "./logger.js";
 
-export interface StderrSink extends LogSink {
+interface StderrSink extends LogSink {
   /** Writes what is pending, before the process ends. Gives up on a reader that does not read. */
   flush(): void;
 }

@@ -1,7 +1,7 @@
 import { Readable } from "node:stream";
 import { type Command, CommanderError } from "commander";
-import { findCommand } from "../../src/app/find-command.js";
 import { createProgram } from "../../src/app/program.js";
+import { findCommand } from "../../src/app/run-cli.js";
 
 /** A word of a shell line: quoted parts and plain ones, until a space or an operator of the shell. */
 const wordForm = /(?:"[^"]*"|'[^']*'|[^\s"'|<>;&])+|[|<>;&]+/g;

@@ -1,11 +1,12 @@
 import { resolve } from "node:path";
 import { ConnectError } from "@connectrpc/connect";
+import { SessionService } from "../../../gen/unified/admin/v1/session_service_pb.js";
 import { SystemService } from "../../../gen/unified/admin/v1/system_service_pb.js";
 import { StateOpenError } from "../../domain/service/state.js";
 import { createSystemClock } from "../../lib/clock.js";
 import { createLogger } from "../../telemetry/logger.js";
 import { type CliIo, CommandError, printJson, printLine } from "../cli-io.js";
-import { backUpStoppedState, restoreEmbeddedState } from "../compose-state.js";
+import { backUpStoppedState, restoreEmbeddedState } from "../compose/state.js";
 import { type ConfigOptions, loadForCommand } from "./load-for-command.js";
 import { administratorTarget, findService, isUnreachable, serviceClient, toCommandError } from "./service-client.js";
 
@@ -68,4 +69,21 @@ export async function restore(io: CliIo, file: string, options: Options): Promis
 function explain(error: unknown): never {
   if (error instanceof StateOpenError) throw new CommandError(`${error.message}: ${error.fix}`, { cause: error });
   throw error;
+}
+
+interface Options extends ConfigOptions {
+  readonly json?: boolean;
+}
+
+/** `uis admin link` */
+export async function adminLink(io: CliIo, options: Options): Promise<void> {
+  const target = await administratorTarget(io, options);
+  try {
+    const { path } = await serviceClient(SessionService, target).createSetupLink({});
+    const url = target.url + path;
+    if (options.json) printJson(io, { url });
+    else printLine(io, `${url}\n\nGood for one use within an hour.`);
+  } catch (error) {
+    throw toCommandError(error, target);
+  }
 }

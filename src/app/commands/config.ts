@@ -2,9 +2,8 @@ import { stringify } from "yaml";
 import * as z from "zod";
 import { type CliIo, exitCode, printJson, printLine } from "../cli-io.js";
 import { ConfigError, formatProblem } from "../config/problem.js";
-import { redacted } from "../config/redacted.js";
 import { configSchema } from "../config/schema.js";
-import { configJsonSchema } from "../config/setting-list.js";
+import { configJsonSchema, redacted } from "../config/setting-list.js";
 import { type ConfigOptions, loadForCommand, loadForStart } from "./load-for-command.js";
 
 interface Options extends ConfigOptions {

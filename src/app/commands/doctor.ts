@@ -2,14 +2,11 @@ import { resolve } from "node:path";
 import { type CliIo, exitCode, printJson, printLine } from "../cli-io.js";
 import { ConfigError, formatProblem } from "../config/problem.js";
 import type { Config } from "../config/schema.js";
-import { type Check, fail, ok } from "../doctor/check.js";
-import { clockCheck } from "../doctor/clock.js";
+import { type Check, clockCheck, fail, ok } from "../doctor/check.js";
 import { engineCheck } from "../doctor/engine.js";
-import { settingChecks, stateChecks } from "../doctor/exposure.js";
-import { openFilesCheck, processorCheck, runtimeCheck, sqliteCheck } from "../doctor/machine.js";
+import { lookAtRedis, openFilesCheck, processorCheck, runtimeCheck, sqliteCheck } from "../doctor/machine.js";
 import { listInFolder, lookAtModels } from "../doctor/models.js";
-import { lookAtRedis } from "../doctor/redis.js";
-import { certificateCheck, dataFolderCheck, portChecks } from "../doctor/settings.js";
+import { certificateCheck, dataFolderCheck, portChecks, settingChecks, stateChecks } from "../doctor/settings.js";
 import { type ConfigOptions, loadForStart } from "./load-for-command.js";
 
 interface Options extends ConfigOptions {

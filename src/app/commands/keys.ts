@@ -2,10 +2,8 @@ import { type Timestamp, timestampFromDate } from "@bufbuild/protobuf/wkt";
 import { type ApiKey, Scope } from "../../../gen/unified/admin/v1/api_key_pb.js";
 import { ApiKeyService } from "../../../gen/unified/admin/v1/api_key_service_pb.js";
 import { type CliIo, printJson, printLine, printList } from "../cli-io.js";
-import { parseExpiry } from "./expiry.js";
-import { isoTime } from "./iso-time.js";
+import { isoTime, overlapOf, parseExpiry } from "./cli-values.js";
 import type { ConfigOptions } from "./load-for-command.js";
-import { overlapOf } from "./overlap.js";
 import { callAsAdministrator } from "./service-client.js";
 
 interface Options extends ConfigOptions {
@@ -13,7 +11,7 @@ interface Options extends ConfigOptions {
   readonly account?: string;
 }
 
-export interface CreateOptions extends Options {
+interface CreateOptions extends Options {
   readonly name: string;
   readonly scope: "read" | "read_write";
   readonly models?: string[];
@@ -23,7 +21,7 @@ export interface CreateOptions extends Options {
   readonly concurrency?: number;
 }
 
-export interface RotateOptions extends Options {
+interface RotateOptions extends Options {
   readonly overlap?: string;
   readonly expires?: string;
 }

@@ -1,10 +1,25 @@
+import { resolve } from "node:path";
+import { timestampMs } from "@bufbuild/protobuf/wkt";
+import { ModelAdminService, type PullModelResponse } from "../../../gen/unified/admin/v1/model_admin_service_pb.js";
+import { type StoredModel as Message, StoredModelKind } from "../../../gen/unified/admin/v1/stored_model_pb.js";
+import { SystemService } from "../../../gen/unified/admin/v1/system_service_pb.js";
+import { CatalogService } from "../../../gen/unified/catalog/v1/catalog_service_pb.js";
 import type { Model } from "../../../gen/unified/catalog/v1/model_pb.js";
+import { ServiceError } from "../../domain/call/service-error.js";
 import type { PullProgress, PullRequest, StoredModel } from "../../domain/catalog/model-store.js";
+import { createSystemClock } from "../../lib/clock.js";
 import { type CliIo, CommandError } from "../cli-io.js";
-import type { ConfigOptions } from "./load-for-command.js";
-import { openFolderModels } from "./models-in-folder.js";
-import { openServiceModels } from "./models-of-service.js";
-import { administratorTarget, findService, isServiceAt } from "./service-client.js";
+import { openModelStore } from "../compose/model-store.js";
+import { openDataDir } from "../data-folder.js";
+import { type ConfigOptions, loadForCommand } from "./load-for-command.js";
+import {
+  administratorTarget,
+  findService,
+  isServiceAt,
+  type ServiceTarget,
+  serviceClient,
+  toCommandError,
+} from "./service-client.js";
 
 /** A kept model as commands show it. */
 export type ListedModel = Omit<StoredModel, "path"> & {
@@ -49,4 +64,125 @@ export async function openModels(io: CliIo, options: ConfigOptions): Promise<Mod
   throw new CommandError(
     `process ${pid} runs on this data folder but does not answer at ${url}: try again once it has started or stopped`,
   );
+}
+
+/** The models of the data folder, worked on by this process. */
+async function openFolderModels(io: CliIo, options: ConfigOptions): Promise<ModelAccess> {
+  const store = await openStoreOfFolder(io, options);
+  return {
+    isService: false,
+    list: async () => (await store.list()).map(toListed),
+    served: async () => [],
+    async pull(request, onProgress, signal) {
+      const { model, warnings } = await explained(store.pull(request, onProgress, signal));
+      return { model: toListed(model), warnings };
+    },
+    import: async (path, id, signal) => toListed(await explained(store.importFile(path, id, signal))),
+    async remove(id) {
+      const model = await explained(store.remove(id));
+      if (model === null) throw new CommandError(`no model is kept under the id '${id}'`);
+      return toListed(model);
+    },
+    close: () => store.close(),
+  };
+}
+
+/** The store of the data folder, which is made when it does not exist. Whoever opens it closes it. */
+export async function openStoreOfFolder(io: CliIo, options: ConfigOptions): ReturnType<typeof openModelStore> {
+  const { config } = await loadForCommand(io, options);
+  const dataDir = resolve(io.cwd, config.data_dir);
+  await openDataDir(dataDir);
+  try {
+    return await openModelStore({ ...config, data_dir: dataDir }, io.env, createSystemClock());
+  } catch (cause) {
+    const reason = cause instanceof Error ? cause.message : String(cause);
+    throw new CommandError(`the models in ${dataDir} cannot be used: ${reason}`, { cause });
+  }
+}
+
+async function explained<T>(work: Promise<T>): Promise<T> {
+  try {
+    return await work;
+  } catch (cause) {
+    throw cause instanceof ServiceError ? new CommandError(cause.message, { cause }) : cause;
+  }
+}
+
+function toListed({ path: _, ...model }: StoredModel): ListedModel {
+  return { ...model, loaded: false };
+}
+
+/** The models of a running service, which fetches and loads them itself. */
+function openServiceModels(target: ServiceTarget): ModelAccess {
+  const client = serviceClient(ModelAdminService, target);
+  const called = async <T>(call: Promise<T>): Promise<T> => {
+    try {
+      return await call;
+    } catch (error) {
+      throw error instanceof CommandError ? error : toCommandError(error, target);
+    }
+  };
+  return {
+    isService: true,
+    list: async () => (await called(client.listStoredModels({}))).models.map(ofMessage),
+    served: () => called(servedBy(target)),
+    async pull({ source, id, sha256 }, onProgress, signal) {
+      const request = { source: source ?? "", id: id ?? "", sha256: sha256 ?? "" };
+      const last = await called(lastOf(client.pullModel(request, { signal }), onProgress));
+      return { model: ofMessage(last?.model), warnings: last?.warnings ?? [] };
+    },
+    async import(path, id, signal) {
+      return ofMessage((await called(client.importModel({ path, id: id ?? "" }, { signal }))).model);
+    },
+    remove: async (id) => ofMessage((await called(client.removeModel({ id }))).model),
+    close: async () => {},
+  };
+}
+
+const pageSize = 1000;
+
+/** All pages of the catalog, and how each model is doing. */
+async function servedBy(target: ServiceTarget): Promise<readonly ServedModel[]> {
+  const catalog = serviceClient(CatalogService, target);
+  const models: Model[] = [];
+  let pageToken = "";
+  do {
+    const page = await catalog.listModels({ pageSize, pageToken });
+    models.push(...page.models);
+    pageToken = page.nextPageToken;
+  } while (pageToken !== "");
+  const { system } = await serviceClient(SystemService, target).getSystem({});
+  const states = new Map(system?.models.map(({ id, state }) => [id, state]));
+  return models.map((model) => ({ model, state: states.get(model.id) ?? "loading" }));
+}
+
+/** Reads to the end, where the model is. */
+async function lastOf(
+  answers: AsyncIterable<PullModelResponse>,
+  onProgress: (progress: PullProgress) => void,
+): Promise<PullModelResponse | null> {
+  let last: PullModelResponse | null = null;
+  for await (const answer of answers) {
+    const { receivedBytes, totalBytes } = answer;
+    onProgress({ receivedBytes: Number(receivedBytes), totalBytes: totalBytes === 0n ? null : Number(totalBytes) });
+    last = answer;
+  }
+  return last;
+}
+
+function ofMessage(model: Message | undefined): ListedModel {
+  if (model === undefined) {
+    throw new CommandError("the service answered without a model: give it the version of this command");
+  }
+  return {
+    id: model.id,
+    kind: model.kind === StoredModelKind.EMBEDDING ? "embedding" : "chat",
+    bytes: Number(model.sizeBytes),
+    sha256: model.sha256,
+    source: model.source,
+    contextLength: model.contextLength,
+    license: model.license || null,
+    addedAtMs: model.addedAt === undefined ? 0 : timestampMs(model.addedAt),
+    loaded: model.loaded,
+  };
 }

@@ -3,13 +3,10 @@ import { resolve } from "node:path";
 import { byteText } from "../../lib/byte-text.js";
 import { printable, printableLine } from "../../lib/printable.js";
 import { type CliIo, CommandError, printJson, printLine } from "../cli-io.js";
-import { type GgufFacts, inspectModelFile } from "../compose-models.js";
+import { type GgufFacts, inspectModelFile } from "../compose/model-store.js";
 import type { ModelsOptions } from "./models.js";
-import { type ListedModel, openModels } from "./models-access.js";
-import { fileTypeName } from "./models-file-type.js";
-import { openStoreOfFolder } from "./models-in-folder.js";
-import { readListings, toListingObject } from "./models-listing.js";
-import { alignColumns, toModelObject } from "./models-text.js";
+import { type ListedModel, openModels, openStoreOfFolder } from "./models-access.js";
+import { alignColumns, readListings, toListingObject, toModelObject } from "./models-listing.js";
 
 /** What is known of a model, by the names that JSON shows. */
 type Findings = Readonly<Record<string, string | number | boolean | null | readonly string[]>>;
@@ -102,4 +99,45 @@ function cellOf(name: string, value: Findings[string]): string {
   if (typeof value === "number" && name === "created") return new Date(value * 1000).toISOString();
   if (typeof value === "object") return printableLine(value.join(", "));
   return printableLine(typeof value === "boolean" ? (value ? "yes" : "no") : String(value));
+}
+
+/** Names of the numbers that `general.file_type` of a GGUF file has. */
+const names: Readonly<Record<number, string>> = {
+  0: "F32",
+  1: "F16",
+  2: "Q4_0",
+  3: "Q4_1",
+  7: "Q8_0",
+  8: "Q5_0",
+  9: "Q5_1",
+  10: "Q2_K",
+  11: "Q3_K_S",
+  12: "Q3_K_M",
+  13: "Q3_K_L",
+  14: "Q4_K_S",
+  15: "Q4_K_M",
+  16: "Q5_K_S",
+  17: "Q5_K_M",
+  18: "Q6_K",
+  19: "IQ2_XXS",
+  20: "IQ2_XS",
+  21: "Q2_K_S",
+  22: "IQ3_XS",
+  23: "IQ3_XXS",
+  24: "IQ1_S",
+  25: "IQ4_NL",
+  26: "IQ3_S",
+  27: "IQ3_M",
+  28: "IQ2_S",
+  29: "IQ2_M",
+  30: "IQ4_XS",
+  31: "IQ1_M",
+  32: "BF16",
+  36: "TQ1_0",
+  37: "TQ2_0",
+};
+
+/** What most of a file's tensors are made of: `Q8_0`; for a number that is not known `type 99`. */
+function fileTypeName(fileType: number): string {
+  return names[fileType] ?? `type ${fileType}`;
 }

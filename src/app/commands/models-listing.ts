@@ -1,9 +1,8 @@
 import { byteText } from "../../lib/byte-text.js";
 import type { ListedModel, ModelAccess, ServedModel } from "./models-access.js";
-import { alignColumns, toModelObject } from "./models-text.js";
 
 /** A model that is served, or kept, or both. */
-export type Listing =
+type Listing =
   | { readonly id: string; readonly served: ServedModel; readonly kept: ListedModel | null }
   | { readonly id: string; readonly served: null; readonly kept: ListedModel };
 
@@ -84,4 +83,31 @@ function isLoaded({ served, kept }: Listing): boolean {
 function stateWords(listing: Listing): string {
   if (isLoaded(listing)) return "loaded";
   return listing.served?.state === "loading" ? "loading" : "not loaded";
+}
+
+/** A kept model as JSON shows it. */
+export function toModelObject(model: ListedModel) {
+  return {
+    id: model.id,
+    kind: model.kind,
+    bytes: model.bytes,
+    sha256: model.sha256,
+    source: model.source,
+    context_length: model.contextLength,
+    license: model.license,
+    added_at: new Date(model.addedAtMs).toISOString(),
+    loaded: model.loaded,
+  };
+}
+
+/** The cells of each row as one line; each column as wide as its widest cell. */
+export function alignColumns(rows: readonly (readonly string[])[]): readonly string[] {
+  const widths: number[] = [];
+  for (const row of rows) for (const [i, cell] of row.entries()) widths[i] = Math.max(widths[i] ?? 0, cell.length);
+  return rows.map((row) =>
+    row
+      .map((cell, i) => cell.padEnd(widths[i] ?? 0))
+      .join("  ")
+      .trimEnd(),
+  );
 }

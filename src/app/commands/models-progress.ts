@@ -2,7 +2,7 @@ import type { PullProgress } from "../../domain/catalog/model-store.js";
 import { byteText } from "../../lib/byte-text.js";
 import type { TextOutput } from "../cli-io.js";
 
-export interface ProgressText {
+interface ProgressText {
   show(progress: PullProgress): void;
   /** Leaves the last state as it is; later text begins on a line of its own. */
   end(): void;

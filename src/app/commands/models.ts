@@ -5,15 +5,14 @@ import { printableLine } from "../../lib/printable.js";
 import { type CliIo, CommandError, printJson, printLine, printList, UsageError } from "../cli-io.js";
 import type { ConfigOptions } from "./load-for-command.js";
 import { type ListedModel, type ModelAccess, openModels } from "./models-access.js";
-import { listingLines, readListings, toListingObject } from "./models-listing.js";
+import { listingLines, readListings, toListingObject, toModelObject } from "./models-listing.js";
 import { createProgressText } from "./models-progress.js";
-import { toModelObject } from "./models-text.js";
 
 export interface ModelsOptions extends ConfigOptions {
   readonly json?: boolean;
 }
 
-export interface AddOptions extends ModelsOptions {
+interface AddOptions extends ModelsOptions {
   readonly id?: string;
 }
 

@@ -6,10 +6,9 @@ import { printableLine } from "../../lib/printable.js";
 import { type CliIo, CommandError, UsageError } from "../cli-io.js";
 import { ConfigError } from "../config/problem.js";
 import type { Config } from "../config/schema.js";
-import { readSecretText } from "../config/secret-text.js";
-import { readSecrets } from "../config/secrets.js";
-import { reachableHost } from "../listen-all.js";
-import { readAdminToken, readServiceFile } from "../running-files.js";
+import { readSecrets, readSecretText } from "../config/secrets.js";
+import { readAdminToken, readServiceFile } from "../data-folder.js";
+import { reachableHost } from "../listeners.js";
 import { type ConfigOptions, loadForCommand } from "./load-for-command.js";
 
 /** A running service, as a command reaches it. */
@@ -27,7 +26,7 @@ const probeTimeoutMs = 2_000;
 const defaultPort = 8080;
 
 /** Where a command looks for the service. */
-export interface ServiceAddress {
+interface ServiceAddress {
   /** Without a slash at the end. */
   readonly url: string;
   /** Whether the operator named it, with --url or UIS_URL. */

@@ -8,8 +8,7 @@ import {
   type ReplayDeliveriesResponse,
 } from "../../../gen/unified/webhook/v1/delivery_service_pb.js";
 import { type CliIo, printJson, printLine, printList } from "../cli-io.js";
-import { parseInstant } from "./instant.js";
-import { isoTime } from "./iso-time.js";
+import { isoTime, parseInstant } from "./cli-values.js";
 import type { ConfigOptions } from "./load-for-command.js";
 import { callAsAdministrator } from "./service-client.js";
 import { attemptText, deliveryLine, toDeliveryObject } from "./webhooks-objects.js";
@@ -18,7 +17,7 @@ interface Options extends ConfigOptions {
   readonly json?: boolean;
 }
 
-export interface ListDeliveriesOptions extends Options {
+interface ListDeliveriesOptions extends Options {
   readonly state?: string;
   /** Id. */
   readonly endpoint?: string;
@@ -28,14 +27,14 @@ export interface ListDeliveriesOptions extends Options {
   readonly limit: number;
 }
 
-export interface RetryOptions extends Options {
+interface RetryOptions extends Options {
   /** A whole new schedule of retries. */
   readonly restart?: boolean;
   /** Also when it was delivered. */
   readonly again?: boolean;
 }
 
-export interface ReplayOptions extends Options {
+interface ReplayOptions extends Options {
   readonly from: string;
   readonly to?: string;
   /** Also those that were delivered. */

@@ -2,9 +2,8 @@ import type { WebhookEndpoint } from "../../../gen/unified/webhook/v1/webhook_en
 import { WebhookEndpointService } from "../../../gen/unified/webhook/v1/webhook_endpoint_service_pb.js";
 import { printable } from "../../lib/printable.js";
 import { type CliIo, exitCode, printJson, printLine, printList } from "../cli-io.js";
-import { jsonInteger } from "./json-integer.js";
+import { jsonInteger, overlapOf } from "./cli-values.js";
 import type { ConfigOptions } from "./load-for-command.js";
-import { overlapOf } from "./overlap.js";
 import { callAsAdministrator } from "./service-client.js";
 import { endpointLine, toEndpointObject } from "./webhooks-objects.js";
 
@@ -14,13 +13,13 @@ interface Options extends ConfigOptions {
   readonly account?: string;
 }
 
-export interface AddWebhookOptions extends Options {
+interface AddWebhookOptions extends Options {
   readonly url: string;
   readonly events: string[];
   readonly description?: string;
 }
 
-export interface RotateWebhookOptions extends Options {
+interface RotateWebhookOptions extends Options {
   /** How long the old secret signs beside the new one. */
   readonly overlap?: string;
 }

@@ -1,8 +1,7 @@
 import { parse } from "yaml";
 import type { Variables } from "./expand.js";
-import { nearestName } from "./nearest-name.js";
-import type { ConfigProblem, SettingPath } from "./problem.js";
-import { readSecretText, secretFileName } from "./secret-text.js";
+import { type ConfigProblem, nearestName, type SettingPath } from "./problem.js";
+import { readSecretText, secretFileName } from "./secrets.js";
 import { listSettings, type Setting, type SettingSchema } from "./setting-list.js";
 
 /** The process's own environment. Everything else of the program gets it handed over. */

@@ -27,7 +27,7 @@ export function hasReference(text: string): boolean {
   return text.search(masked) >= 0;
 }
 
-export type Expanded = { readonly text: string } | { readonly fault: string; readonly hint: string };
+type Expanded = { readonly text: string } | { readonly fault: string; readonly hint: string };
 
 /** The text with every hidden reference replaced by its variable's value or default. */
 export function expandReferences(text: string, variables: Variables): Expanded {

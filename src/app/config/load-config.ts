@@ -1,13 +1,12 @@
 import { readFile } from "node:fs/promises";
 import { resolve } from "node:path";
 import type * as z from "zod";
-import { readHubToken } from "./download-settings.js";
 import { type SettingValue, settingsOfEnvironment } from "./environment.js";
 import type { Variables } from "./expand.js";
-import { nearestName } from "./nearest-name.js";
-import { ConfigError, type ConfigProblem, formatPath, type SettingPath } from "./problem.js";
+import { ConfigError, type ConfigProblem, formatPath, nearestName, type SettingPath } from "./problem.js";
 import { type Config, configSchema } from "./schema.js";
 import { knownNamesAt } from "./setting-list.js";
+import { readHubToken } from "./well-known-variables.js";
 import { readYaml, type YamlFile } from "./yaml-file.js";
 
 /** Where a configuration comes from. Flags win over the environment, that wins over the file, that over defaults. */

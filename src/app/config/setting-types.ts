@@ -1,7 +1,5 @@
 import { isDeepStrictEqual } from "node:util";
 import * as z from "zod";
-import { durationPattern, formatDuration, parseDuration } from "./durations.js";
-import { formatSize, parseSize, sizePattern } from "./sizes.js";
 
 /** A length of time: text such as `30s` in the file, milliseconds in the program. Bounds are milliseconds. */
 export function duration(minMs: number, maxMs: number) {
@@ -73,4 +71,50 @@ export function notYet(defaultValue: string | number | boolean | null | readonly
     .meta({ description: "Not in this version: only the default is accepted.", const: defaultValue });
 }
 
-export const notYetMessage = "this version does not have this setting yet; leave it out";
+const notYetMessage = "this version does not have this setting yet; leave it out";
+
+/** Milliseconds per unit, longest first, so that a length is written with the unit that keeps it whole. */
+const unitMs = { d: 86_400_000, h: 3_600_000, m: 60_000, s: 1000, ms: 1 } as const;
+
+type Unit = keyof typeof unitMs;
+
+/** What a length of time looks like: one whole number and one unit. Published in the JSON Schema. */
+const durationPattern = /^(0|[1-9][0-9]{0,11})(ms|s|m|h|d)$/;
+
+/** Milliseconds of `250ms`, `30s`, `2m`, `5h` or `30d`; null when the text is none of these. */
+export function parseDuration(text: string): number | null {
+  const match = durationPattern.exec(text);
+  if (match === null) return null;
+  return Number(match[1]) * unitMs[match[2] as Unit];
+}
+
+/** The shortest text that `parseDuration` reads back to the same length. `ms` is a whole number, 0 or more. */
+export function formatDuration(ms: number): string {
+  if (ms === 0) return "0s";
+  for (const [unit, size] of Object.entries(unitMs)) {
+    if (ms % size === 0) return `${ms / size}${unit}`;
+  }
+  return `${ms}ms`;
+}
+
+const unitBytes = { GiB: 1024 ** 3, MiB: 1024 ** 2, KiB: 1024 } as const;
+
+type SizeUnit = keyof typeof unitBytes;
+
+/** What a size with a unit looks like. A bare whole number is bytes. Published in the JSON Schema. */
+const sizePattern = /^(0|[1-9][0-9]{0,11})(KiB|MiB|GiB)$/;
+
+/** Bytes of `64KiB`, `20MiB` or `1GiB`; null when the text is none of these. */
+export function parseSize(text: string): number | null {
+  const match = sizePattern.exec(text);
+  if (match === null) return null;
+  return Number(match[1]) * unitBytes[match[2] as SizeUnit];
+}
+
+/** The size with the largest unit that keeps it whole; bytes as a number when none does. */
+export function formatSize(bytes: number): string | number {
+  for (const [unit, size] of Object.entries(unitBytes)) {
+    if (bytes >= size && bytes % size === 0) return `${bytes / size}${unit}`;
+  }
+  return bytes;
+}

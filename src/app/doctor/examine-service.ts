@@ -2,16 +2,13 @@ import type { ModelStore } from "../../domain/catalog/model-store.js";
 import type { State } from "../../domain/service/state.js";
 import type { Variables } from "../config/expand.js";
 import type { Config } from "../config/schema.js";
-import { type Check, ok } from "./check.js";
-import { clockCheck } from "./clock.js";
+import { type Check, clockCheck, ok } from "./check.js";
 import { engineCheck } from "./engine.js";
-import { settingChecks, stateChecks } from "./exposure.js";
-import { openFilesCheck, processorCheck, runtimeCheck, sqliteCheck } from "./machine.js";
+import { lookAtState, openFilesCheck, processorCheck, runtimeCheck, sqliteCheck } from "./machine.js";
 import { lookAtModels } from "./models.js";
-import { lookAtState } from "./redis.js";
-import { certificateCheck, dataFolderCheck } from "./settings.js";
+import { certificateCheck, dataFolderCheck, settingChecks, stateChecks } from "./settings.js";
 
-export interface RunningParts {
+interface RunningParts {
   /** As the service was started with it; `data_dir` absolute. */
   readonly config: Config;
   readonly environment: Variables;

@@ -3,12 +3,11 @@ import { dirname } from "node:path";
 import type { StoredModel } from "../../domain/catalog/model-store.js";
 import { byteText } from "../../lib/byte-text.js";
 import { createSystemClock } from "../../lib/clock.js";
-import { modelSources, openModelStore } from "../compose-models.js";
+import { modelSources, openModelStore } from "../compose/model-store.js";
 import type { Variables } from "../config/expand.js";
 import type { Config } from "../config/schema.js";
-import { type Check, fail, ok, warn } from "./check.js";
-import type { OtherClock } from "./clock.js";
-import { memoryCheck } from "./memory.js";
+import { type Check, fail, type OtherClock, ok, warn } from "./check.js";
+import { memoryCheck } from "./engine.js";
 
 const hubTimeoutMs = 5_000;
 /** What is unpacked or converted lies beside what was fetched for a while. */
@@ -21,7 +20,7 @@ const freeBytesMin = 1_000_000_000;
 type ModelKind = StoredModel["kind"];
 
 /** Models on this machine and where more of them come from. */
-export interface ModelFindings {
+interface ModelFindings {
   readonly checks: readonly Check[];
   /** The hub's; null: it was not asked, or does not tell. */
   readonly clock: OtherClock | null;

@@ -29,7 +29,7 @@ export interface Download {
   readonly signal: AbortSignal;
 }
 
-export interface DownloaderOptions {
+interface DownloaderOptions {
   /** Silence after which a download is given up. */
   readonly stallTimeoutMs: number;
   /** Wait before a cut download goes on. */
@@ -223,7 +223,7 @@ function verified({ what, pin }: Download, sum: FileSum): FileSum {
 }
 
 /** Ends an exchange in which nothing has arrived for too long. */
-export class StallWatch {
+class StallWatch {
   readonly #controller = new AbortController();
   readonly #timer: NodeJS.Timeout;
 

@@ -3,7 +3,7 @@ import { isLoopback } from "../../lib/loopback.js";
 import { SourceUnavailable } from "../model-errors.js";
 
 /** How the network is reached. Empty texts mean "none". */
-export interface HttpClientOptions {
+interface HttpClientOptions {
   readonly httpProxy: string;
   readonly httpsProxy: string;
   /** Hosts that are asked directly, as NO_PROXY spells them. */
@@ -21,7 +21,7 @@ export interface HttpAnswer {
   readonly host: string;
 }
 
-export interface HttpAsk {
+interface HttpAsk {
   readonly url: URL;
   readonly headers: Readonly<Record<string, string>>;
   /** Sent to the address's own origin only, never to where it redirects. */

@@ -89,7 +89,7 @@ export class FileCursor {
 }
 
 /** The number, when it is one that is exact; else throws ModelFileError. */
-export function toSafeNumber(value: bigint): number {
+function toSafeNumber(value: bigint): number {
   if (value > BigInt(Number.MAX_SAFE_INTEGER)) throw malformedGguf(`it claims a count or a size of ${value}`);
   return Number(value);
 }

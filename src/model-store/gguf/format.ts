@@ -24,7 +24,7 @@ export const valueTypes = {
 } as const;
 
 /** A tensor type: its values come in blocks of `blockLength` values that take `blockBytes` bytes. */
-export interface TensorType {
+interface TensorType {
   name: string;
   blockLength: number;
   blockBytes: number;

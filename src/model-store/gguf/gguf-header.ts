@@ -164,7 +164,7 @@ const scalarBytes: ReadonlyMap<number, number> = new Map([
 ]);
 
 /** Reads `count` pairs of key and value. Throws ModelFileError. */
-export async function readMetadata(cursor: FileCursor, count: number): Promise<Metadata> {
+async function readMetadata(cursor: FileCursor, count: number): Promise<Metadata> {
   const kept = new Map<string, string | number | boolean>();
   const seen = new Set<string>();
   let arrayTexts = 0;

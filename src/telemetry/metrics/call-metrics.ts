@@ -85,7 +85,7 @@ export class CallMetrics implements Observer {
 }
 
 /** Turned away for who sent it, for a limit or for load: not for what it asked. */
-export function isRejection(code: ErrorCode): boolean {
+function isRejection(code: ErrorCode): boolean {
   const { http } = errorRow(code);
   return http === 401 || http === 403 || http === 429 || http === 503;
 }

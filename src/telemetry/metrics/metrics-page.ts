@@ -107,7 +107,7 @@ interface ProcessMetrics {
 let started: ProcessMetrics | null = null;
 
 /** Metrics of this process. There is one process, so they are started once, however many services it has. */
-export function processMetrics(): ProcessMetrics {
+function processMetrics(): ProcessMetrics {
   if (started !== null) return started;
   const registry = new Registry();
   collectDefaultMetrics({ register: registry });
@@ -119,7 +119,7 @@ export function processMetrics(): ProcessMetrics {
 }
 
 /** Lag of the event loop in seconds since the last call, 99th percentile. */
-export function takeLoopLag(loopDelay: IntervalHistogram): number {
+function takeLoopLag(loopDelay: IntervalHistogram): number {
   // Of an empty histogram the percentile is far above 0.
   const delayMs = loopDelay.count === 0 ? 0 : loopDelay.percentile(99) / 1e6;
   loopDelay.reset();

@@ -3,7 +3,7 @@ import type { ReadableSpan, Sampler, SpanExporter } from "@opentelemetry/sdk-tra
 import { version } from "../../contract/version.js";
 import type { Logger } from "../../domain/call/ports.js";
 
-export interface TracesOptions {
+interface TracesOptions {
   /** URL that takes spans by HTTP. */
   readonly endpoint: string;
   readonly headers: Readonly<Record<string, string>>;

@@ -12,13 +12,13 @@ import type { Operation } from "../../contract/operations.js";
 import { type CallDetails, type CallEnd, type CallTracer, parseTraceparent } from "../../domain/call/observer.js";
 
 /** Where a door is found. */
-export interface ServerAddress {
+interface ServerAddress {
   readonly host: string;
   readonly port: number;
 }
 
 /** The listener that a call of a transport came in by. */
-export type ListenerOf = (transport: CallEnd["transport"]) => ServerAddress;
+type ListenerOf = (transport: CallEnd["transport"]) => ServerAddress;
 
 /**
  * Makes the spans of a call when it is over: one for the call, and one in it for the engine's part. All their times are

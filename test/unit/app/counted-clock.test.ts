@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { countTimers } from "../../../src/app/counted-clock.js";
+import { countTimers } from "../../../src/app/compose/ops-pages.js";
 import { FakeClock } from "../../support/fake-clock.js";
 
 it("counts timers until they fire or are cancelled, each once", () => {

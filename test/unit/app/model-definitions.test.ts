@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
+import { toModelDefinitions } from "../../../src/app/compose/model-catalog.js";
 import { configSchema } from "../../../src/app/config/schema.js";
-import { toModelDefinitions } from "../../../src/app/model-definitions.js";
 import type { Engine } from "../../../src/domain/engine/engine.js";
 
 const scripted: Engine = {

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { createModelFiles } from "../../../src/app/model-files.js";
+import { createModelFiles } from "../../../src/app/compose/model-store.js";
 import type { ModelStore, StoredModel } from "../../../src/domain/catalog/model-store.js";
 import { defaultChatModels } from "../../../src/model-store/default-models.js";
 import { silentLog } from "../../support/silent-log.js";

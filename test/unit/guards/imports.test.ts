@@ -65,7 +65,7 @@ const allowed: readonly (readonly [from: string, imports: string])[] = [
   ["src/dashboard/x.ts", "../../gen/unified/admin/v1/system_pb.js"],
   ["src/outbound/x.ts", "../domain/webhooks/webhook-sender.js"],
   ["src/outbound/x.ts", "ipaddr.js"],
-  ["src/app/compose.ts", "../transports/openai/openai-door.js"],
+  ["src/app/compose/compose.ts", "../transports/openai/openai-door.js"],
   ["src/app/lifecycle.ts", "../domain/core.js"],
 ];
 

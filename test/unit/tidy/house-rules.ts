@@ -74,7 +74,7 @@ export const houseRules: readonly HouseRule[] = [
     except: /^src\/app\/config\//,
     pattern: /\bprocess\s*\.\s*env\b|\bprocess\s*\[\s*["']env["']|\{[^}]*\benv\b[^}]*\}\s*=\s*process\b/,
     looksAt: "code",
-    canary: { path: "src/app/compose.ts", text: "const { env } = process;" },
+    canary: { path: "src/app/compose/compose.ts", text: "const { env } = process;" },
   },
   {
     name: "no file runs one test only",

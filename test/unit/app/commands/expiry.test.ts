@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { UsageError } from "../../../../src/app/cli-io.js";
-import { parseExpiry } from "../../../../src/app/commands/expiry.js";
+import { parseExpiry } from "../../../../src/app/commands/cli-values.js";
 
 const now = new Date("2026-06-01T12:00:00Z");
 

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { nextStepText, readyText } from "../../../../src/app/commands/ready-text.js";
+import { nextStepText, readyText } from "../../../../src/app/commands/serve.js";
 import { configSchema } from "../../../../src/app/config/schema.js";
 import type { Service } from "../../../../src/app/service.js";
 

@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { formatDuration, parseDuration } from "../../../../src/app/config/durations.js";
+import { formatDuration, parseDuration } from "../../../../src/app/config/setting-types.js";
 
 describe("durations", () => {
   it("reads one whole number and one unit", () => {

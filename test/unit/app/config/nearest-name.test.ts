@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { nearestName } from "../../../../src/app/config/nearest-name.js";
+import { nearestName } from "../../../../src/app/config/problem.js";
 
 const known = ["slots", "queue_max", "context_length", "owned_by"];
 

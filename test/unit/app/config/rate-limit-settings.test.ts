@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { rateLimitSettings, toRateLimitDefaults } from "../../../../src/app/config/rate-limit-settings.js";
+import { rateLimitSettings, toRateLimitDefaults } from "../../../../src/app/config/limits-settings.js";
 import { unlimited } from "../../../../src/domain/call/rate-limits.js";
 
 describe("rate_limits", () => {

@@ -2,9 +2,9 @@ import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { readDownloadSettings } from "../../../../src/app/config/download-settings.js";
 import { ConfigError } from "../../../../src/app/config/problem.js";
 import { readSecrets } from "../../../../src/app/config/secrets.js";
+import { readDownloadSettings } from "../../../../src/app/config/well-known-variables.js";
 
 let folder: string;
 

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { formatSize, parseSize } from "../../../../src/app/config/sizes.js";
+import { formatSize, parseSize } from "../../../../src/app/config/setting-types.js";
 
 describe("sizes", () => {
   it("reads binary units", () => {

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { readTraceSettings } from "../../../../src/app/config/trace-settings.js";
+import { readTraceSettings } from "../../../../src/app/config/well-known-variables.js";
 
 const endpoint = { OTEL_EXPORTER_OTLP_ENDPOINT: "http://collector:4318/" };
 

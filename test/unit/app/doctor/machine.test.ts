@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
-import { clockCheck } from "../../../../src/app/doctor/clock.js";
+import { clockCheck } from "../../../../src/app/doctor/check.js";
+import { judgeMemory } from "../../../../src/app/doctor/engine.js";
 import { judgeProcessor, runtimeCheck } from "../../../../src/app/doctor/machine.js";
-import { judgeMemory } from "../../../../src/app/doctor/memory.js";
 
 describe("the check of Node", () => {
   it.each([

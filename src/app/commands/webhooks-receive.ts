@@ -1,0 +1,170 @@
+import { once } from "node:events";
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
+import type { AddressInfo } from "node:net";
+import { printable, printableLine } from "../../lib/printable.js";
+import { verifyWebhook, type WebhookRefusal } from "../../lib/webhook-signature.js";
+import { type CliIo, CommandError, exitCode, printJson, printLine } from "../cli-io.js";
+
+interface ListenOptions {
+  /** 0: a free one. */
+  readonly port: number;
+  /** Any of them; none: nothing is checked. */
+  readonly secret?: string[];
+  readonly json?: boolean;
+}
+
+const host = "127.0.0.1";
+
+/** One delivery, as `--json` prints it. */
+interface Received {
+  readonly received_at: string;
+  readonly delivery_id: string | null;
+  readonly attempt: number | null;
+  readonly event_id: string | null;
+  readonly event_type: string | null;
+  /** Null: there is no secret to check it with. */
+  readonly valid: boolean | null;
+  readonly reason: keyof typeof refusalTexts | null;
+  /** As it came. */
+  readonly body: string;
+}
+
+/**
+ * `uis webhooks listen`: answers 200 to what is genuine, or to everything without a secret, else 400. Resolves after
+ * SIGINT or SIGTERM.
+ */
+export async function listenForDeliveries(io: CliIo, options: ListenOptions): Promise<void> {
+  const server = createServer((request, response) => {
+    receive(request, response, io, options).catch((cause: unknown) => {
+      io.stderr.write(`A delivery was not read: ${cause instanceof Error ? cause.message : String(cause)}\n`);
+      response.destroy();
+    });
+  });
+  const { port } = await open(server, options.port);
+  const checks = options.secret === undefined ? "nothing is checked without --secret" : "each delivery is checked";
+  io.stderr.write(`Listening at http://${host}:${port}/, ${checks}. Ctrl-C ends it.\n`);
+  await Promise.race([once(process, "SIGINT"), once(process, "SIGTERM")]);
+  server.close();
+  server.closeAllConnections();
+}
+
+async function open(server: Server, port: number): Promise<AddressInfo> {
+  try {
+    server.listen(port, host);
+    await once(server, "listening");
+  } catch (cause) {
+    const why = cause instanceof Error ? cause.message : String(cause);
+    throw new CommandError(`port ${port} cannot be listened at (${why}): choose another one with --port`, { cause });
+  }
+  return server.address() as AddressInfo;
+}
+
+async function receive(
+  request: IncomingMessage,
+  response: ServerResponse,
+  io: CliIo,
+  { secret, json }: ListenOptions,
+): Promise<void> {
+  if (request.method !== "POST") {
+    response.writeHead(405, { allow: "POST" }).end();
+    return;
+  }
+  const body = await readDeliveryBody(request.iterator({ destroyOnReturn: false }));
+  if (body === null) {
+    response.writeHead(413, { connection: "close" }).end();
+    return;
+  }
+  const header = request.headers["service-signature"];
+  const check = secret === undefined ? null : verifyWebhook({ secret, header, body });
+  const reason = check === null || check.valid ? null : check.reason;
+  const received = toReceived(request, body, { valid: check?.valid ?? null, reason });
+  if (json) printJson(io, received);
+  else printLine(io, receivedText(received));
+  response.writeHead(reason === null ? 200 : 400).end(reason ?? "");
+}
+
+function toReceived({ headers }: IncomingMessage, body: Buffer, check: Pick<Received, "valid" | "reason">): Received {
+  const text = body.toString("utf8");
+  return {
+    received_at: new Date().toISOString(),
+    delivery_id: textOrNull(headers["service-delivery-id"]),
+    attempt: Number(headers["service-attempt"]) || null,
+    event_id: textOrNull(headers["webhook-id"]),
+    event_type: typeOf(text),
+    ...check,
+    body: text,
+  };
+}
+
+function textOrNull(value: unknown): string | null {
+  return typeof value === "string" ? value : null;
+}
+
+/** Null when the body is no JSON or has no type: anybody may post here. */
+function typeOf(body: string): string | null {
+  try {
+    const event: unknown = JSON.parse(body);
+    return typeof event === "object" && event !== null && "type" in event ? textOrNull(event.type) : null;
+  } catch {
+    return null;
+  }
+}
+
+function receivedText(received: Received): string {
+  const { received_at, attempt, event_type, delivery_id, body } = received;
+  const what = [event_type ?? "no event", delivery_id, attempt === null ? null : `attempt ${attempt}`];
+  const parts = [received_at.slice(11, 19), ...what.filter((part) => part !== null), verdictOf(received)];
+  return `${parts.map(printableLine).join("  ")}\n  ${printable(body)}`;
+}
+
+function verdictOf({ valid, reason }: Received): string {
+  if (reason !== null) return `NOT VALID: ${refusalTexts[reason]}`;
+  return valid === null ? "not checked" : "valid";
+}
+
+interface VerifyOptions {
+  /** One of them must match. */
+  readonly secret: string[];
+  /** Value of Service-Signature. */
+  readonly header: string;
+  /** Unix time in seconds that takes the place of now. */
+  readonly at?: number;
+  readonly json?: boolean;
+}
+
+/** What a refusal means for somebody at a terminal. */
+const refusalTexts: Readonly<Record<WebhookRefusal, string>> = {
+  missing_timestamp: "the header Service-Signature is missing or has no t",
+  malformed_timestamp: "t is not made of digits",
+  missing_signature: "the header has no v1",
+  timestamp_too_old: "it was signed more than 300 seconds ago",
+  timestamp_in_future: "it was signed for a time more than 300 seconds from now",
+  signature_mismatch:
+    "no v1 is of this body and this secret; the body must be the bytes that came, with no line end added",
+};
+
+/** `uis webhooks verify`: the body comes on stdin. Resolves with the exit code, 1 when the delivery is to be refused. */
+export async function verifyDelivery(io: CliIo, options: VerifyOptions): Promise<number> {
+  const { secret, header, at } = options;
+  const body = await readDeliveryBody(io.stdin);
+  if (body === null) throw new CommandError("more than 1 MiB on stdin: give the body of one delivery");
+  const result = verifyWebhook({ secret, header, body, ...(at === undefined ? {} : { nowS: at }) });
+  if (options.json) printJson(io, result.valid ? { valid: true } : { valid: false, reason: result.reason });
+  else printLine(io, result.valid ? "valid" : `not valid: ${refusalTexts[result.reason]}`);
+  return result.valid ? exitCode.done : exitCode.failed;
+}
+
+/** Of a delivery's body; ours are far smaller. */
+const deliveryBytesMax = 1_048_576;
+
+/** All bytes of a body; null when there are more than a delivery has. */
+async function readDeliveryBody(source: AsyncIterable<Uint8Array>): Promise<Buffer | null> {
+  const chunks: Uint8Array[] = [];
+  let length = 0;
+  for await (const chunk of source) {
+    length += chunk.length;
+    if (length > deliveryBytesMax) return null;
+    chunks.push(chunk);
+  }
+  return Buffer.concat(chunks);
+}

@@ -1,0 +1,122 @@
+import type { Variables } from "./expand.js";
+import { ConfigError } from "./problem.js";
+import { readSecretText, type SecretText } from "./secrets.js";
+
+/** Where traces are sent, by the variables that OpenTelemetry names for every language. */
+export interface TraceSettings {
+  /** URL that takes spans by HTTP. */
+  readonly endpoint: string;
+  readonly headers: Readonly<Record<string, string>>;
+  readonly serviceName: string;
+  /** What every span says of the process that made it. */
+  readonly resource: Readonly<Record<string, string>>;
+  /** Which traces are recorded, and its parameter. */
+  readonly sampler: string;
+  readonly samplerArg: number;
+  /** What of it has no effect, each with its remedy. */
+  readonly warnings: readonly string[];
+}
+
+const samplers = [
+  "always_on",
+  "always_off",
+  "traceidratio",
+  "parentbased_always_on",
+  "parentbased_always_off",
+  "parentbased_traceidratio",
+];
+const defaultSampler = "parentbased_always_on";
+
+/** Null when no endpoint is set, or tracing is switched off. */
+export function readTraceSettings(variables: Variables): TraceSettings | null {
+  const read = (name: string): string | null => variables[name] || null;
+  const base = read("OTEL_EXPORTER_OTLP_ENDPOINT");
+  const endpoint = read("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT") ?? (base === null ? null : tracesUrl(base));
+  const isOff = read("OTEL_SDK_DISABLED")?.toLowerCase() === "true" || read("OTEL_TRACES_EXPORTER") === "none";
+  if (endpoint === null || isOff) return null;
+  const sampler = read("OTEL_TRACES_SAMPLER") ?? defaultSampler;
+  const samplerArg = Number(read("OTEL_TRACES_SAMPLER_ARG") ?? 1);
+  const protocol = read("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL") ?? read("OTEL_EXPORTER_OTLP_PROTOCOL");
+  const warnings: string[] = [];
+  if (!samplers.includes(sampler)) {
+    warnings.push(
+      `OTEL_TRACES_SAMPLER=${sampler} is not known, ${defaultSampler} is used: name one of ${samplers.join(", ")}`,
+    );
+  }
+  if (!isShare(samplerArg)) warnings.push("OTEL_TRACES_SAMPLER_ARG is no number from 0 to 1, 1 is used");
+  if (protocol !== null && !protocol.startsWith("http/")) {
+    warnings.push(
+      `traces are sent by HTTP, not ${protocol}: let the endpoint be one for OTLP over HTTP, mostly port 4318`,
+    );
+  }
+  const { "service.name": named, ...resource } = pairs(read("OTEL_RESOURCE_ATTRIBUTES"));
+  return {
+    endpoint,
+    headers: { ...pairs(read("OTEL_EXPORTER_OTLP_HEADERS")), ...pairs(read("OTEL_EXPORTER_OTLP_TRACES_HEADERS")) },
+    serviceName: read("OTEL_SERVICE_NAME") ?? named ?? "unified-inference",
+    resource,
+    sampler: samplers.includes(sampler) ? sampler : defaultSampler,
+    samplerArg: isShare(samplerArg) ? samplerArg : 1,
+    warnings,
+  };
+}
+
+function tracesUrl(base: string): string {
+  return `${base.replace(/\/+$/, "")}/v1/traces`;
+}
+
+function isShare(value: number): boolean {
+  return value >= 0 && value <= 1;
+}
+
+/** `name=value,name=value` with percent-encoded values; what is not of this form is left out. */
+function pairs(text: string | null): Record<string, string> {
+  const found: Record<string, string> = {};
+  for (const item of text?.split(",") ?? []) {
+    const [name = "", ...values] = item.split("=");
+    if (name.trim() !== "" && values.length > 0) found[name.trim()] = decoded(values.join("=").trim());
+  }
+  return found;
+}
+
+function decoded(value: string): string {
+  try {
+    return decodeURIComponent(value);
+  } catch {
+    return value;
+  }
+}
+
+/** How models are fetched, by the variables that other tools use for the same. */
+interface DownloadSettings {
+  /** Null: the public hub. */
+  readonly hubEndpoint: string | null;
+  /** Null: no credential is sent. */
+  readonly hubToken: string | null;
+  readonly httpProxy: string | null;
+  readonly httpsProxy: string | null;
+  /** Hosts that need no proxy. */
+  readonly noProxy: string | null;
+}
+
+/** The hub's credential, which also comes from the file that HF_TOKEN_FILE names. */
+export function readHubToken(variables: Variables): SecretText {
+  return readSecretText("HF_TOKEN", variables);
+}
+
+/**
+ * Reads HF_ENDPOINT, HF_TOKEN and the proxy variables, those in either case. Throws ConfigError when the token's file
+ * cannot be read.
+ */
+export function readDownloadSettings(variables: Variables): DownloadSettings {
+  const read = (...names: string[]): string | null => names.map((name) => variables[name]).find(Boolean) ?? null;
+  const hubToken = readHubToken(variables);
+  if ("problem" in hubToken) throw new ConfigError([hubToken.problem], null);
+  return {
+    hubEndpoint: read("HF_ENDPOINT"),
+    hubToken: hubToken.text,
+    httpProxy: read("HTTP_PROXY", "http_proxy"),
+    httpsProxy: read("HTTPS_PROXY", "https_proxy"),
+    noProxy: read("NO_PROXY", "no_proxy"),
+  };
+}

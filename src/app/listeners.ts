@@ -1,0 +1,125 @@
+import { createPrivateKey, X509Certificate } from "node:crypto";
+import { unwatchFile, watchFile } from "node:fs";
+import { readFile } from "node:fs/promises";
+import { isIPv6 } from "node:net";
+import type { Listening } from "../domain/service/service-status.js";
+import type { TlsFiles } from "../lib/tls-files.js";
+import type { Parts } from "./compose/compose.js";
+import type { Config } from "./config/schema.js";
+import { StartError } from "./lifecycle.js";
+
+/** The addresses of the listeners for a client on this machine. */
+export interface ListenAddresses {
+  /** `http://127.0.0.1:8080` */
+  readonly http: string;
+  /** `127.0.0.1:50051` */
+  readonly grpc: string;
+  /** `http://127.0.0.1:9464` */
+  readonly ops: string;
+}
+
+/** The operations pages are internal and ask for no credential, so they are bound to loopback. */
+const opsHost = "127.0.0.1";
+
+/** Starts all listeners. Rejects with StartError when one cannot bind its port. */
+export async function listenAll(
+  { http, grpc, ops }: Pick<Parts, "http" | "grpc" | "ops">,
+  server: Config["server"],
+): Promise<{ readonly addresses: ListenAddresses; readonly listening: Listening }> {
+  const opsPort = await listening(ops.listen(opsHost, server.ops_port), opsHost, server.ops_port, "ops");
+  const grpcPort = await listening(grpc.listen(server.host, server.grpc_port), server.host, server.grpc_port, "grpc");
+  const httpPort = await listening(http.listen(server.host, server.port), server.host, server.port, "http");
+  const host = reachableHost(server.host);
+  const tls = server.tls.cert_file !== null;
+  return {
+    addresses: {
+      http: `${tls ? "https" : "http"}://${host}:${httpPort}`,
+      grpc: `${host}:${grpcPort}`,
+      ops: `http://${opsHost}:${opsPort}`,
+    },
+    listening: { host: server.host, httpPort, grpcPort, tls },
+  };
+}
+
+/** The settings of the ports, for error messages. */
+const portNames = {
+  http: "--port (PORT, server.port)",
+  grpc: "--grpc-port (UIS_GRPC_PORT, server.grpc_port)",
+  ops: "--ops-port (UIS_OPS_PORT, server.ops_port)",
+} as const;
+
+async function listening(
+  started: Promise<number>,
+  host: string,
+  port: number,
+  listener: keyof typeof portNames,
+): Promise<number> {
+  try {
+    return await started;
+  } catch (cause) {
+    const reason = cause instanceof Error ? cause.message : String(cause);
+    throw new StartError(
+      `port ${port} on ${host} cannot be used: ${whyNot(reason)}`,
+      /EADDRNOTAVAIL|ENOTFOUND/.test(reason)
+        ? "choose an address of this machine with --host (HOST, server.host)"
+        : `stop what uses it, or choose another with ${portNames[listener]}`,
+      { cause },
+    );
+  }
+}
+
+/** grpc-js wraps the system's error in a sentence, so the code is searched in the text. */
+function whyNot(reason: string): string {
+  if (reason.includes("EADDRINUSE")) return "it is already in use";
+  if (reason.includes("EACCES")) return "this user may not listen on it";
+  if (reason.includes("EADDRNOTAVAIL") || reason.includes("ENOTFOUND")) return "this machine has no such address";
+  return reason;
+}
+
+/** The host to connect to: a wildcard address cannot be called, loopback can. */
+export function reachableHost(host: string): string {
+  if (host === "0.0.0.0") return "127.0.0.1";
+  const bare = host.replace(/^\[(.*)\]$/, "$1");
+  if (bare === "::") return "[::1]";
+  return isIPv6(bare) ? `[${bare}]` : host;
+}
+
+export type TlsSettings = Config["server"]["tls"];
+
+/** How often the files' dates are looked at: a renewed certificate is served within this time. */
+const lookEveryMs = 2_000;
+
+/** Reads and checks the TLS files; null when TLS is off. Rejects with StartError that names the file at fault. */
+export async function loadTls(settings: TlsSettings): Promise<TlsFiles | null> {
+  const { cert_file: certFile, key_file: keyFile, client_ca_file: caFile } = settings;
+  if (certFile === null || keyFile === null) return null;
+  const cert = await readPem(certFile, (pem) => new X509Certificate(pem));
+  const key = await readPem(keyFile, (pem) => createPrivateKey(pem));
+  const clientCa = caFile === null ? null : await readPem(caFile, (pem) => new X509Certificate(pem));
+  if (!cert.parsed.checkPrivateKey(key.parsed)) {
+    throw new StartError(`${keyFile} is not the key of ${certFile}`, "set server.tls.cert_file and key_file to a pair");
+  }
+  return { cert: cert.pem, key: key.pem, clientCa: clientCa?.pem ?? null };
+}
+
+async function readPem<T>(file: string, parse: (pem: Buffer) => T): Promise<{ pem: Buffer; parsed: T }> {
+  try {
+    const pem = await readFile(file);
+    return { pem, parsed: parse(pem) };
+  } catch (cause) {
+    const reason = cause instanceof Error ? cause.message : String(cause);
+    throw new StartError(`the TLS file ${file} cannot be used: ${reason}`, "check server.tls", { cause });
+  }
+}
+
+/** Calls `changed` when one of the files got another date or size, until the returned function is called. */
+export function watchTlsFiles(settings: TlsSettings, changed: () => void): () => void {
+  const files = [settings.cert_file, settings.key_file, settings.client_ca_file].filter((file) => file !== null);
+  const listener = (now: { mtimeMs: number; size: number }, before: { mtimeMs: number; size: number }) => {
+    if (now.mtimeMs !== before.mtimeMs || now.size !== before.size) changed();
+  };
+  for (const file of files) watchFile(file, { interval: lookEveryMs, persistent: false }, listener);
+  return () => {
+    for (const file of files) unwatchFile(file, listener);
+  };
+}
