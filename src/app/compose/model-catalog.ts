@@ -7,6 +7,8 @@ import type { ModelStore, StoredModel } from "../../domain/catalog/model-store.j
 import type { Engine } from "../../domain/engine/engine.js";
 import type { Config } from "../config/schema.js";
 
+export { gpuSupport } from "../../engines/llama/llama-engine.js";
+
 interface FillCatalogDeps {
   readonly catalog: Catalog;
   readonly engines: Engines;

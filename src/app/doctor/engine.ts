@@ -5,9 +5,9 @@ import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
 import type { StoredModel } from "../../domain/catalog/model-store.js";
-import { gpuSupport } from "../../engines/llama/llama-engine.js";
+
 import { byteText } from "../../lib/byte-text.js";
-import { defaultContextLength, defaultSlots } from "../compose/model-catalog.js";
+import { defaultContextLength, defaultSlots, gpuSupport } from "../compose/model-catalog.js";
 import { inspectModelFile } from "../compose/model-store.js";
 import type { Variables } from "../config/expand.js";
 import type { Config } from "../config/schema.js";
