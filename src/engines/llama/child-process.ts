@@ -29,7 +29,8 @@ export interface ChildExit {
   readonly lastLines: readonly string[];
 }
 
-export type StartChild = (listener: ChildProcessListener) => ChildProcess;
+/** `poolThreads`: native jobs that the child may run at the same time. */
+export type StartChild = (listener: ChildProcessListener, poolThreads: number) => ChildProcess;
 
 export interface ChildProcessDeps {
   readonly log: Logger;
@@ -48,12 +49,11 @@ export function createChildStarter(deps: ChildProcessDeps): StartChild {
   const killAll = (): void => {
     for (const child of alive) child.kill("SIGKILL");
   };
-  const options = forkOptions(deps.environment);
-  return (listener) => {
+  return (listener, poolThreads) => {
     const { file, execArgv } = program(deps.entry);
     let child: NodeChild;
     try {
-      child = fork(file, [], { ...options, execArgv });
+      child = fork(file, [], { ...forkOptions(deps.environment, poolThreads), execArgv });
     } catch (error) {
       queueMicrotask(() => listener.onExit({ how: `could not be started: ${String(error)}`, lastLines: [] }));
       return { pid: undefined, send: () => {}, disconnect: () => {}, kill: () => {} };
@@ -118,9 +118,9 @@ function howItEnded({ exitCode, signalCode }: NodeChild): string {
   return signalCode === null ? `exited with code ${exitCode}` : `was ended by ${signalCode}`;
 }
 
-function forkOptions(environment: ChildProcessDeps["environment"]): ForkOptions {
+function forkOptions(environment: ChildProcessDeps["environment"], poolThreads: number): ForkOptions {
   return {
-    env: childEnvironment(environment),
+    env: childEnvironment(environment, poolThreads),
     serialization: "advanced",
     // Libraries print to the standard output, which is the server's.
     stdio: ["ignore", "ignore", "pipe", "ipc"],
@@ -140,21 +140,17 @@ function program(entry: string | undefined): { file: string; execArgv: string[] 
  */
 const passedOn = ["PATH", "HOME", "LANG", "TMPDIR", "LD_LIBRARY_PATH", "CUDA_VISIBLE_DEVICES"] as const;
 
-/**
- * Tokens are chosen in Node's pool of threads, one job per call. More than one at a time must not run: llama.cpp puts the
- * results of a batch in order when they are first read, and does so without a lock, so that answers that are made
- * together would lose or double words.
- */
-const own = { UV_THREADPOOL_SIZE: "1" };
-
-/** The part of an environment that the child gets. */
-export function childEnvironment(environment: Readonly<Record<string, string | undefined>>): Record<string, string> {
+/** The part of an environment that the child gets. Native jobs run in Node's thread pool. */
+export function childEnvironment(
+  environment: Readonly<Record<string, string | undefined>>,
+  poolThreads: number,
+): Record<string, string> {
   const passed: Record<string, string> = {};
   for (const name of passedOn) {
     const value = environment[name];
     if (value !== undefined) passed[name] = value;
   }
-  return { ...passed, ...own };
+  return { ...passed, UV_THREADPOOL_SIZE: String(poolThreads) };
 }
 
 /** Characters of a line that are kept; the rest of it is dropped. */

@@ -49,6 +49,15 @@ const loadMaxMs = 600_000;
 /** How long a child may take to end by itself. */
 const closeMaxMs = 2_000;
 
+/**
+ * Tokens are sampled in the child's thread pool, one job per call, and must not be sampled at the same time: llama.cpp
+ * sorts the results of a batch on first use without a lock, so that answers would lose or double words. The contexts of
+ * an encoder share nothing and run side by side.
+ */
+function poolThreadsOf({ kind, slots, threads }: ChildModel): number {
+  return kind === "chat" ? 1 : Math.max(1, Math.min(slots, threads));
+}
+
 interface OpenCall {
   readonly listener: CallListener;
   cancelAbortTimer: (() => void) | null;
@@ -81,10 +90,13 @@ export class ChildSession {
     this.#exited = new Promise((resolve) => {
       this.#noteExit = resolve;
     });
-    this.#process = deps.startChild({
-      onMessage: (message) => this.#onMessage(message),
-      onExit: (exit) => this.#onExit(exit),
-    });
+    this.#process = deps.startChild(
+      {
+        onMessage: (message) => this.#onMessage(message),
+        onExit: (exit) => this.#onExit(exit),
+      },
+      poolThreadsOf(model),
+    );
     const startMs = Math.max(deps.stallMs, startMaxMs);
     this.#cancelTimer = deps.clock.after(startMs, () => this.#giveUp(`did not start within ${startMs} ms`));
   }

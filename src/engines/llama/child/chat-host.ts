@@ -36,8 +36,7 @@ export class ChatHost {
       threads: spec.threads,
       sequences: spec.slots,
     });
-    // The rest of a batch is for those that are decoding.
-    const pace = new PrefillPace(batchTokens / 2);
+    const pace = new PrefillPace(batchTokens);
     const [first] = sequences;
     if (first !== undefined) await findPace(pace, first, contextLength);
     return new ChatHost(model, { contextLength, pace, turns }, new SlotPool(sequences, turns));

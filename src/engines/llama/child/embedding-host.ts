@@ -13,13 +13,17 @@ export interface Embedded {
   readonly promptTokens: number;
 }
 
-/** Computes embeddings on several contexts, each of which serves one input at a time. */
+/**
+ * Computes embeddings on as many contexts as there are threads, each of which serves one input at a time: the binding
+ * gives the vector of one sequence of a batch only.
+ */
 export class EmbeddingHost {
   readonly contextLength: number;
   readonly longestTokenBytes: number;
   readonly #model: NativeModel;
   readonly #tokenizer: SlicedTokenizer;
   readonly #slots: number;
+  readonly #encoders: number;
   readonly #free: NativeEncoder[];
   readonly #measure: NativeEncoder;
   readonly #waiting: ((encoder: NativeEncoder) => void)[] = [];
@@ -30,21 +34,27 @@ export class EmbeddingHost {
     const encoders: NativeEncoder[] = [];
     // An encoder has to see its input at once, and the binding wants one place more than the input takes.
     const places = contextLength + 1;
-    const threads = Math.max(1, Math.floor(spec.threads / spec.slots));
-    for (let i = 0; i < spec.slots; i++) {
+    // Each may use all threads while it is the only one at work; the binding divides them among those that are.
+    const { threads } = spec;
+    for (let i = 0; i < Math.min(spec.slots, threads); i++) {
       encoders.push(await model.openEncoder({ contextLength: places, batchTokens: places, threads }));
     }
-    return new EmbeddingHost(model, contextLength, encoders);
+    return new EmbeddingHost(model, { contextLength, slots: spec.slots }, encoders);
   }
 
-  private constructor(model: NativeModel, contextLength: number, encoders: NativeEncoder[]) {
+  private constructor(
+    model: NativeModel,
+    { contextLength, slots }: { readonly contextLength: number; readonly slots: number },
+    encoders: NativeEncoder[],
+  ) {
     const [first] = encoders;
     if (first === undefined) throw new Error("an embedding model needs a context");
     this.#model = model;
     this.#tokenizer = new SlicedTokenizer(model, controlTextsOf([]));
     this.longestTokenBytes = new TokenSpelling(model.vocabulary, () => "").longestBytes;
     this.contextLength = contextLength;
-    this.#slots = encoders.length;
+    this.#slots = slots;
+    this.#encoders = encoders.length;
     this.#measure = first;
     this.#free = encoders;
   }
@@ -78,7 +88,7 @@ export class EmbeddingHost {
         usedTokens += this.#measure.countTokens(tokens);
       }
     };
-    await Promise.all(Array.from({ length: this.#slots }, work));
+    await Promise.all(Array.from({ length: this.#encoders }, work));
     if (signal.aborted) throw abortedError(signal, { promptTokens: usedTokens, outTokens: 0, cachedTokens: 0 });
     return { vectors, promptTokens };
   }

@@ -3,23 +3,33 @@ import type { Turns } from "./turns.js";
 
 /** A piece of a prompt holds up running streams, and an abort, for about this long. */
 const pieceMs = 50;
+/** The same while no other call runs: an abort, and the first token of a call that comes meanwhile. */
+const alonePieceMs = 200;
 const pieceTokensMin = 8;
 
 /**
- * How many tokens of a prompt are evaluated at once. Powers of two, so that a machine comes to rest at one size: pieces
- * of different sizes round differently, and answers would not repeat.
+ * How many tokens of a prompt are evaluated in one step: larger pieces are evaluated faster, and hold up others for longer.
+ * Powers of two, so that a machine comes to rest at one size: pieces of different sizes round differently, and answers
+ * would not repeat.
  */
 export class PrefillPace {
-  readonly #pieceTokensMax: number;
+  readonly #batchTokens: number;
   #tokensPerMs = 0;
   #pieceTokens = pieceTokensMin;
 
-  constructor(pieceTokensMax: number) {
-    this.#pieceTokensMax = pieceTokensMax;
+  /** `batchTokens`: tokens of one native call at most. A piece beside others takes half of it, the rest is for them. */
+  constructor(batchTokens: number) {
+    this.#batchTokens = batchTokens;
   }
 
+  /** Tokens of a piece beside other calls. */
   get pieceTokens(): number {
     return this.#pieceTokens;
+  }
+
+  /** Tokens of a piece while no other call runs. */
+  get alonePieceTokens(): number {
+    return Math.max(this.#pieceTokens, Math.min(this.#tokensIn(alonePieceMs), this.#batchTokens));
   }
 
   /** Runs the evaluation of so many tokens and learns from the time that it takes, other calls' share included. */
@@ -31,9 +41,12 @@ export class PrefillPace {
 
   #learn(tokensPerMs: number): void {
     this.#tokensPerMs = this.#tokensPerMs === 0 ? tokensPerMs : (this.#tokensPerMs + tokensPerMs) / 2;
-    const wanted = 2 ** Math.floor(Math.log2(this.#tokensPerMs * pieceMs));
-    const most = Math.min(2 * this.#pieceTokens, this.#pieceTokensMax);
-    this.#pieceTokens = Math.max(Math.min(wanted, most), pieceTokensMin);
+    const most = Math.min(2 * this.#pieceTokens, this.#batchTokens / 2);
+    this.#pieceTokens = Math.max(Math.min(this.#tokensIn(pieceMs), most), pieceTokensMin);
+  }
+
+  #tokensIn(ms: number): number {
+    return 2 ** Math.floor(Math.log2(Math.max(1, this.#tokensPerMs * ms)));
   }
 }
 
@@ -65,8 +78,10 @@ export async function prefill(
   check: () => void,
 ): Promise<readonly number[]> {
   let done = 0;
-  while (tokens.length - done > pace.pieceTokens) {
-    const piece = tokens.slice(done, done + pace.pieceTokens);
+  for (;;) {
+    const size = turns.isIdle ? pace.alonePieceTokens : pace.pieceTokens;
+    if (tokens.length - done <= size) return tokens.slice(done);
+    const piece = tokens.slice(done, done + size);
     const evaluate = async (): Promise<void> => {
       check();
       await pace.measure(piece.length, () => sequence.evaluate(piece));
@@ -74,5 +89,4 @@ export async function prefill(
     await turns.step(evaluate, { isLong: true });
     done += piece.length;
   }
-  return tokens.slice(done);
 }

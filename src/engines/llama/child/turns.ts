@@ -16,6 +16,11 @@ export class Turns {
   #atEnd: (() => void)[] = [];
   #scheduled = false;
 
+  /** Whether no other call has a step that runs or waits. To be asked between two steps of a call. */
+  get isIdle(): boolean {
+    return this.#running + this.#waiting.length + this.#waitingLong.length === 0;
+  }
+
   /** Runs a step in the next turn, a long one when it is its turn. Steps of one call must not overlap. */
   async step<T>(run: () => Promise<T>, { isLong = false } = {}): Promise<T> {
     await new Promise<void>((resolve) => {

@@ -15,7 +15,7 @@ export interface ChildModel {
   readonly kind: "chat" | "embedding";
   /** Tokens of prompt and answer together, for each slot. The child lowers it to what the model was trained for. */
   readonly contextLength: number;
-  /** Chat: sequences of the context. Embedding: contexts, each of which serves one input at a time. 1 or more. */
+  /** Calls that run side by side. Chat: sequences of the context. 1 or more. */
   readonly slots: number;
   /** Threads of the engine. 1 or more. */
   readonly threads: number;

@@ -52,7 +52,7 @@ describe("createChildStarter", () => {
   it("tells the end of a program that does not exist, like that of any other", async () => {
     const startChild = createChildStarter({ log: silentLog, environment: {}, entry: "/nonexistent/program.mjs" });
     const how = await new Promise<string>((resolve) => {
-      startChild({ onMessage: () => {}, onExit: (exit) => resolve(exit.how) });
+      startChild({ onMessage: () => {}, onExit: (exit) => resolve(exit.how) }, 1);
     });
     expect(how).toBe("exited with code 1");
   });
@@ -60,7 +60,7 @@ describe("createChildStarter", () => {
   it("tells the end also when the channel was closed after it", async () => {
     const startChild = createChildStarter({ log: silentLog, environment: {}, entry: "/nonexistent/program.mjs" });
     let exits = 0;
-    const child = startChild({ onMessage: () => {}, onExit: () => exits++ });
+    const child = startChild({ onMessage: () => {}, onExit: () => exits++ }, 1);
     process.kill(child.pid ?? 0, "SIGKILL");
     await eventually(() => !isAlive(child.pid ?? 0), "the end of the child");
     child.disconnect();

@@ -15,7 +15,7 @@ function paced(tokensPerMs: number): { readonly evaluate: (tokens: number) => Pr
   };
 }
 
-async function rest(tokensPerMs: number, from = new PrefillPace(256)): Promise<PrefillPace> {
+async function rest(tokensPerMs: number, from = new PrefillPace(512)): Promise<PrefillPace> {
   const { evaluate, end } = paced(tokensPerMs);
   for (let i = 0; i < 20; i++) {
     const { pieceTokens } = from;
@@ -29,6 +29,13 @@ describe("PrefillPace", () => {
   it("comes to rest at the power of two that takes 50 ms at most", async () => {
     expect((await rest(1)).pieceTokens).toBe(32);
     expect((await rest(2.6)).pieceTokens).toBe(128);
+  });
+
+  it("is four times as large while no other call runs, at most a whole batch", async () => {
+    expect((await rest(1)).alonePieceTokens).toBe(128);
+    expect((await rest(2.6)).alonePieceTokens).toBe(512);
+    expect((await rest(1000)).alonePieceTokens).toBe(512);
+    expect(new PrefillPace(512).alonePieceTokens).toBe(8);
   });
 
   it("stays between 8 tokens and its share of a batch", async () => {
@@ -71,7 +78,7 @@ describe("findPace", () => {
     const { evaluate, end } = paced(on.tokensPerMs);
     const evaluated: number[][] = [];
     const empty = sequence(evaluated, evaluate);
-    await findPace(new PrefillPace(256), empty, on.contextLength);
+    await findPace(new PrefillPace(512), empty, on.contextLength);
     end();
     expect(evaluated.map(({ length }) => length)).toEqual(on.sizes);
     expect(empty.tokens).toEqual([]);
@@ -81,19 +88,44 @@ describe("findPace", () => {
 describe("prefill", () => {
   it("evaluates all but the last piece, which has one token at least", async () => {
     const prompt = Array.from({ length: 40 }, (_, i) => i);
-    for (const length of [1, 8, 9, 16, 17, 40]) {
+    for (const length of [1, 8, 9, 16, 17, 33, 40]) {
       const evaluated: number[][] = [];
-      const deps = { turns: new Turns(), pace: new PrefillPace(8) };
+      const deps = { turns: new Turns(), pace: new PrefillPace(16) };
       const last = await prefill(sequence(evaluated), prompt.slice(0, length), deps, () => {});
       expect([...evaluated.flat(), ...last]).toEqual(prompt.slice(0, length));
       expect(last.length).toBeGreaterThanOrEqual(1);
-      expect(Math.max(last.length, ...evaluated.map((piece) => piece.length))).toBeLessThanOrEqual(8);
+      expect(Math.max(last.length, ...evaluated.map((piece) => piece.length))).toBeLessThanOrEqual(16);
     }
+  });
+
+  it("takes large pieces alone and small ones beside a call that decodes", async () => {
+    const pace = await rest(1);
+    const turns = new Turns();
+    const prompt = Array.from({ length: 600 }, (_, i) => i);
+    const sizesOf = async (): Promise<readonly number[]> => {
+      const evaluated: number[][] = [];
+      // The clock stands still, so that no size is learnt.
+      const { end } = paced(1);
+      pace.measure = async (_, run) => run();
+      await prefill(sequence(evaluated), prompt, { turns, pace }, () => {});
+      end();
+      return evaluated.map(({ length }) => length);
+    };
+    expect(await sizesOf()).toEqual([128, 128, 128, 128]);
+    let isDecoding = true;
+    const decode = async (): Promise<void> => {
+      while (isDecoding) await turns.step(async () => {});
+    };
+    const decoding = decode();
+    const beside = await sizesOf();
+    isDecoding = false;
+    await decoding;
+    expect(new Set(beside)).toEqual(new Set([32]));
   });
 
   it("asks before each piece whether it may go on", async () => {
     const evaluated: number[][] = [];
-    const deps = { turns: new Turns(), pace: new PrefillPace(8) };
+    const deps = { turns: new Turns(), pace: new PrefillPace(16) };
     const check = (): void => {
       if (evaluated.length === 2) throw new Error("enough");
     };
