@@ -1,7 +1,7 @@
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { afterAll, afterEach, beforeAll, vi } from "vitest";
+import { afterAll, beforeAll, vi } from "vitest";
 import { EngineError, type LoadedModel } from "../../src/domain/engine/engine.js";
 import { createLlamaEngine, type ModelFile } from "../../src/engines/llama/llama-engine.js";
 import { createSystemClock } from "../../src/lib/clock.js";
@@ -39,12 +39,17 @@ const engine = createLlamaEngine({
   environment: process.env,
 });
 
-const models: LoadedModel[] = [];
+/** The start of a process takes seconds on a busy machine, so that the tests share one for each model. */
+const shared = new Map<string, Promise<LoadedModel>>();
 
-async function load(name: string): Promise<LoadedModel> {
+function load(name: string): Promise<LoadedModel> {
   const spec = { id: name, contextLength: 1024, slots: 2, options: name };
-  const model = await engine.load(spec, () => {}, new AbortController().signal);
-  models.push(model);
+  return engine.load(spec, () => {}, new AbortController().signal);
+}
+
+function sharedModel(name: string): Promise<LoadedModel> {
+  const model = shared.get(name) ?? load(name);
+  shared.set(name, model);
   return model;
 }
 
@@ -54,14 +59,14 @@ beforeAll(async () => {
   await writeRandomBertGguf(join(folder, "bert.gguf"));
 });
 
-afterEach(async () => {
-  await Promise.all(models.splice(0).map((model) => model.unload(0)));
+afterAll(async () => {
+  await Promise.all([...shared.values()].map(async (model) => (await model).unload(0)));
+  rmSync(folder, { recursive: true, force: true });
 });
 
-afterAll(() => rmSync(folder, { recursive: true, force: true }));
-
 describeEngine("llama", {
-  chat: () => load("scripted"),
-  slowChat: () => load("slow"),
-  embeddings: () => load("embedding"),
+  chat: () => sharedModel("scripted"),
+  slowChat: () => sharedModel("slow"),
+  ownSlowChat: () => load("slow"),
+  embeddings: () => sharedModel("embedding"),
 });

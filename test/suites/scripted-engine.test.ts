@@ -12,5 +12,6 @@ const text = "Once upon a time there was a small fox who lived 🦊 under a hill
 describeEngine("scripted", {
   chat: () => load({ text, tokens: 40 }),
   slowChat: () => load({ text, tokens: 2_000, token_delay_ms: 5 }),
+  ownSlowChat: () => load({ text, tokens: 2_000, token_delay_ms: 5 }),
   embeddings: () => load({ dimensions: 8 }),
 });

@@ -46,26 +46,32 @@ export class EngineChild {
     });
   }
 
+  /** Of the last load. */
+  get loadError(): ChildError {
+    for (const message of this.messages.toReversed()) if (message.type === "load_failed") return message.error;
+    throw new Error("the load did not fail");
+  }
+
   /** Starts a process and has it load a model. */
   static async load(model: Pick<ChildModel, "path" | "kind"> & Partial<ChildModel>): Promise<EngineChild> {
     const child = new EngineChild();
     await child.hear(({ type }) => type === "up");
-    child.send({
+    child.load(model);
+    await child.hear(({ type }) => type === "loaded" || type === "load_failed");
+    return child;
+  }
+
+  /** Has it load a model, after a load that failed too. */
+  load(model: Pick<ChildModel, "path" | "kind"> & Partial<ChildModel>): void {
+    this.send({
       type: "load",
       model: { id: "test-model", contextLength: 2048, slots: 2, threads: 1, moduleDir: null, gpu: false, ...model },
     });
-    await child.hear(({ type }) => type === "loaded" || type === "load_failed");
-    return child;
   }
 
   get facts(): LoadedFacts {
     for (const message of this.messages) if (message.type === "loaded") return message.facts;
     throw new Error(`the model was not loaded: ${JSON.stringify(this.messages.at(-1))}\n${this.stderr}`);
-  }
-
-  get loadError(): ChildError {
-    for (const message of this.messages) if (message.type === "load_failed") return message.error;
-    throw new Error("the load did not fail");
   }
 
   send(message: ToChild): void {

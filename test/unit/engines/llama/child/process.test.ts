@@ -1,6 +1,7 @@
 import { once } from "node:events";
 import { readFile, rm, writeFile } from "node:fs/promises";
 import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
+import { fingerprintOf } from "../../../../../src/engines/llama/child/load-model.js";
 import { writeRandomBertGguf, writeRandomGguf } from "../../../../support/gguf/random-gguf.js";
 import { EngineChild, modelPath, startMs } from "./engine-child.js";
 
@@ -19,47 +20,48 @@ afterAll(async () => {
   for (const file of [path, bert, broken]) await rm(file, { force: true });
 });
 
-async function loadFailure(file: string): Promise<string> {
-  const child = await EngineChild.load({ path: file, kind: "chat" });
+/** Has a process load a file that it cannot load; returns what it says. */
+async function loadFailure(child: EngineChild, file: string): Promise<string> {
+  const before = child.messages.length;
+  child.load({ path: file, kind: "chat" });
+  await child.hear((message) => child.messages.indexOf(message) >= before && message.type === "load_failed");
   const { code, message } = child.loadError;
-  await child.stop();
   expect(code).toBe("model_not_loaded");
   expect(message).toContain("The model 'test-model' cannot be loaded: ");
   return message;
 }
 
 describe("a model that cannot be loaded", () => {
-  it("is told with its cause and what to do about it", async () => {
+  it("is reported with the cause and what to do about it", async () => {
     const whole = await readFile(path);
-    expect(await loadFailure(modelPath("missing"))).toContain("does not exist. Fetch it again");
+    const child = await EngineChild.load({ path: modelPath("missing"), kind: "chat" });
+    const failure = (file: string): Promise<string> => loadFailure(child, file);
+    expect(await failure(modelPath("missing"))).toContain("does not exist. Fetch it again");
     await writeFile(broken, whole.subarray(0, whole.length / 2));
-    expect(await loadFailure(broken)).toContain("damaged or cut off. Fetch it again");
+    expect(await failure(broken)).toContain("damaged or cut off. Fetch it again");
     await writeFile(broken, "these are no weights");
-    expect(await loadFailure(broken)).toContain("no GGUF file. Fetch it again");
+    expect(await failure(broken)).toContain("no GGUF file. Fetch it again");
     const renamed = Buffer.from(whole);
     renamed.write("xlama", renamed.indexOf("llama"));
     await writeFile(broken, renamed);
-    expect(await loadFailure(broken)).toContain("does not know its architecture 'xlama'");
-    expect(await loadFailure(bert)).toContain("makes embeddings, not text");
+    expect(await failure(broken)).toContain("does not know its architecture 'xlama'");
+    expect(await failure(bert)).toContain("makes embeddings, not text");
+    await child.stop();
   });
 });
 
 describe("the process", () => {
-  it("ends when the channel closes, in the middle of an answer too", async () => {
+  it("leaves signals to the server, and ends when the channel closes, in the middle of an answer too", async () => {
     const child = await EngineChild.load({ path, kind: "chat", contextLength: 4096 });
-    const { vocabSize } = child.facts;
+    const { vocabSize, fingerprint, bindingVersion } = child.facts;
+    expect(fingerprint).toBe(await fingerprintOf(path, bindingVersion));
+    for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const) child.process.kill(signal);
+    expect((await child.generate({ maxTokens: 1 }).answer()).outTokens).toBe(1);
     const logitBias = new Map([vocabSize - 3, vocabSize - 1].map((token) => [token, -100]));
     const run = child.generate({ logitBias, maxTokens: 4000 });
     await run.begun();
     expect(await child.stop()).toEqual({ code: 0, signal: null });
     await expect(run.end).rejects.toThrow("the process ended");
-  });
-
-  it("leaves signals to the server", async () => {
-    const child = await EngineChild.load({ path, kind: "chat" });
-    for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const) child.process.kill(signal);
-    expect((await child.generate({ maxTokens: 1 }).answer()).outTokens).toBe(1);
-    await child.stop();
   });
 
   it("ends with its own code and the reason when something is wrong with it", async () => {
@@ -75,9 +77,7 @@ describe("the process", () => {
     const prints: string[] = [];
     for (const seed of [1, 2, 1]) {
       await writeRandomGguf(broken, { seed });
-      const child = await EngineChild.load({ path: broken, kind: "chat" });
-      prints.push(child.facts.fingerprint);
-      await child.stop();
+      prints.push(await fingerprintOf(broken, "3.21.1"));
     }
     expect(prints[0]).toMatch(/^[0-9a-f]{12}$/);
     expect(prints[0]).not.toBe(prints[1]);
