@@ -39,7 +39,7 @@ export declare type ApiKey = Message<"unified.admin.v1.ApiKey"> & {
   account: string;
 
   /**
-   * What it permits.
+   * The scope.
    *
    * @generated from field: unified.admin.v1.Scope scope = 4;
    */
@@ -67,35 +67,35 @@ export declare type ApiKey = Message<"unified.admin.v1.ApiKey"> & {
   models: string[];
 
   /**
-   * Its own limits; for what is absent here the service's default holds.
+   * Its own limits; for an absent limit the default of the service applies.
    *
    * @generated from field: unified.admin.v1.Limits limits = 8;
    */
   limits?: Limits | undefined;
 
   /**
-   * When it was made.
+   * Creation time.
    *
    * @generated from field: google.protobuf.Timestamp created_at = 9;
    */
   createdAt?: Timestamp | undefined;
 
   /**
-   * From when on it is refused. Absent: never.
+   * Expiry. Absent: never.
    *
    * @generated from field: optional google.protobuf.Timestamp expires_at = 10;
    */
   expiresAt?: Timestamp | undefined;
 
   /**
-   * When it was revoked. Absent: it was not.
+   * Time of revocation. Absent: not revoked.
    *
    * @generated from field: optional google.protobuf.Timestamp revoked_at = 11;
    */
   revokedAt?: Timestamp | undefined;
 
   /**
-   * When it was last used, to the minute. Absent: not yet.
+   * Time of the last use, to the minute. Absent: never used.
    *
    * @generated from field: optional google.protobuf.Timestamp last_used_at = 12;
    */
@@ -130,7 +130,7 @@ export declare type ApiKeyJson = {
   account?: string;
 
   /**
-   * What it permits.
+   * The scope.
    *
    * @generated from field: unified.admin.v1.Scope scope = 4;
    */
@@ -158,35 +158,35 @@ export declare type ApiKeyJson = {
   models?: string[];
 
   /**
-   * Its own limits; for what is absent here the service's default holds.
+   * Its own limits; for an absent limit the default of the service applies.
    *
    * @generated from field: unified.admin.v1.Limits limits = 8;
    */
   limits?: LimitsJson;
 
   /**
-   * When it was made.
+   * Creation time.
    *
    * @generated from field: google.protobuf.Timestamp created_at = 9;
    */
   createdAt?: TimestampJson;
 
   /**
-   * From when on it is refused. Absent: never.
+   * Expiry. Absent: never.
    *
    * @generated from field: optional google.protobuf.Timestamp expires_at = 10;
    */
   expiresAt?: TimestampJson;
 
   /**
-   * When it was revoked. Absent: it was not.
+   * Time of revocation. Absent: not revoked.
    *
    * @generated from field: optional google.protobuf.Timestamp revoked_at = 11;
    */
   revokedAt?: TimestampJson;
 
   /**
-   * When it was last used, to the minute. Absent: not yet.
+   * Time of the last use, to the minute. Absent: never used.
    *
    * @generated from field: optional google.protobuf.Timestamp last_used_at = 12;
    */
@@ -200,7 +200,7 @@ export declare type ApiKeyJson = {
 export declare const ApiKeySchema: GenMessage<ApiKey, {jsonType: ApiKeyJson}>;
 
 /**
- * Limits of one key, account or model. An absent limit is not set here.
+ * Limits of one key, account or model. An absent limit is not set.
  *
  * @generated from message unified.admin.v1.Limits
  */
@@ -220,7 +220,7 @@ export declare type Limits = Message<"unified.admin.v1.Limits"> & {
   tokensPerMinute?: bigint | undefined;
 
   /**
-   * Requests that run at the same time. 1 or more.
+   * Maximum concurrent requests. 1 or more.
    *
    * @generated from field: optional int32 concurrency = 3;
    */
@@ -228,7 +228,7 @@ export declare type Limits = Message<"unified.admin.v1.Limits"> & {
 };
 
 /**
- * Limits of one key, account or model. An absent limit is not set here.
+ * Limits of one key, account or model. An absent limit is not set.
  *
  * @generated from message unified.admin.v1.Limits
  */
@@ -248,7 +248,7 @@ export declare type LimitsJson = {
   tokensPerMinute?: string;
 
   /**
-   * Requests that run at the same time. 1 or more.
+   * Maximum concurrent requests. 1 or more.
    *
    * @generated from field: optional int32 concurrency = 3;
    */
@@ -262,13 +262,13 @@ export declare type LimitsJson = {
 export declare const LimitsSchema: GenMessage<Limits, {jsonType: LimitsJson}>;
 
 /**
- * What an API key permits.
+ * Scope of an API key.
  *
  * @generated from enum unified.admin.v1.Scope
  */
 export declare const Scope: {
   /**
-   * Not set: refused.
+   * Not set; rejected.
    *
    * @generated from enum value: SCOPE_UNSPECIFIED = 0;
    */
@@ -290,14 +290,14 @@ export declare const Scope: {
 };
 
 /**
- * What an API key permits.
+ * Scope of an API key.
  *
  * @generated from enum unified.admin.v1.Scope
  */
 export declare type Scope = (typeof Scope)[keyof typeof Scope] | UnknownEnum;
 
 /**
- * What an API key permits.
+ * Scope of an API key.
  *
  * @generated from enum unified.admin.v1.Scope
  */

@@ -32,7 +32,7 @@ export const ScopeSchema = /*@__PURE__*/
   enumDesc(file_unified_admin_v1_api_key, 0);
 
 /**
- * What an API key permits.
+ * Scope of an API key.
  *
  * @generated from enum unified.admin.v1.Scope
  */

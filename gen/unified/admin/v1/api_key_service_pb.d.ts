@@ -26,14 +26,14 @@ export declare type CreateApiKeyRequest = Message<"unified.admin.v1.CreateApiKey
   name: string;
 
   /**
-   * What it permits. Required.
+   * The scope. Required.
    *
    * @generated from field: unified.admin.v1.Scope scope = 2;
    */
   scope: Scope;
 
   /**
-   * The account it belongs to, made by first use: 1 to 64 of a-z, 0-9 and -. Default "default".
+   * The account it belongs to, created by first use: 1 to 64 of a-z, 0-9 and -. Default "default".
    *
    * @generated from field: string account = 3;
    */
@@ -47,7 +47,7 @@ export declare type CreateApiKeyRequest = Message<"unified.admin.v1.CreateApiKey
   models: string[];
 
   /**
-   * From when on it is refused; in the future. Default: never.
+   * Expiry; in the future. Default: never.
    *
    * @generated from field: optional google.protobuf.Timestamp expires_at = 5;
    */
@@ -75,14 +75,14 @@ export declare type CreateApiKeyRequestJson = {
   name?: string;
 
   /**
-   * What it permits. Required.
+   * The scope. Required.
    *
    * @generated from field: unified.admin.v1.Scope scope = 2;
    */
   scope?: ScopeJson;
 
   /**
-   * The account it belongs to, made by first use: 1 to 64 of a-z, 0-9 and -. Default "default".
+   * The account it belongs to, created by first use: 1 to 64 of a-z, 0-9 and -. Default "default".
    *
    * @generated from field: string account = 3;
    */
@@ -96,7 +96,7 @@ export declare type CreateApiKeyRequestJson = {
   models?: string[];
 
   /**
-   * From when on it is refused; in the future. Default: never.
+   * Expiry; in the future. Default: never.
    *
    * @generated from field: optional google.protobuf.Timestamp expires_at = 5;
    */
@@ -263,8 +263,8 @@ export declare const ListApiKeysRequestSchema: GenMessage<ListApiKeysRequest, {j
  */
 export declare type ListApiKeysResponse = Message<"unified.admin.v1.ListApiKeysResponse"> & {
   /**
-   * The keys of this page. Where few of very many keys pass the filters, they may be fewer than were asked for, even none,
-   * though more follow.
+   * The keys of this page. When few of very many keys pass the filters, a page may be short or empty although
+   * more follow.
    *
    * @generated from field: repeated unified.admin.v1.ApiKey api_keys = 1;
    */
@@ -285,8 +285,8 @@ export declare type ListApiKeysResponse = Message<"unified.admin.v1.ListApiKeysR
  */
 export declare type ListApiKeysResponseJson = {
   /**
-   * The keys of this page. Where few of very many keys pass the filters, they may be fewer than were asked for, even none,
-   * though more follow.
+   * The keys of this page. When few of very many keys pass the filters, a page may be short or empty although
+   * more follow.
    *
    * @generated from field: repeated unified.admin.v1.ApiKey api_keys = 1;
    */
@@ -395,21 +395,21 @@ export declare type UpdateApiKeyRequest = Message<"unified.admin.v1.UpdateApiKey
   name?: string | undefined;
 
   /**
-   * The models it may use from now on.
+   * The new models.
    *
    * @generated from field: unified.admin.v1.KeyModels models = 3;
    */
   models?: KeyModels | undefined;
 
   /**
-   * Its new limits, all of them: one that is absent in here is removed.
+   * Its new limits, which replace all: an absent limit is removed.
    *
    * @generated from field: unified.admin.v1.Limits limits = 4;
    */
   limits?: Limits | undefined;
 
   /**
-   * From when on it is refused; in the future.
+   * Expiry; in the future.
    *
    * @generated from field: google.protobuf.Timestamp expires_at = 5;
    */
@@ -444,21 +444,21 @@ export declare type UpdateApiKeyRequestJson = {
   name?: string;
 
   /**
-   * The models it may use from now on.
+   * The new models.
    *
    * @generated from field: unified.admin.v1.KeyModels models = 3;
    */
   models?: KeyModelsJson;
 
   /**
-   * Its new limits, all of them: one that is absent in here is removed.
+   * Its new limits, which replace all: an absent limit is removed.
    *
    * @generated from field: unified.admin.v1.Limits limits = 4;
    */
   limits?: LimitsJson;
 
   /**
-   * From when on it is refused; in the future.
+   * Expiry; in the future.
    *
    * @generated from field: google.protobuf.Timestamp expires_at = 5;
    */
@@ -479,7 +479,7 @@ export declare type UpdateApiKeyRequestJson = {
 export declare const UpdateApiKeyRequestSchema: GenMessage<UpdateApiKeyRequest, {jsonType: UpdateApiKeyRequestJson}>;
 
 /**
- * A list of models as a whole, so that an empty one can be told from none.
+ * A list of models. A message of its own, so that an empty list differs from an absent one.
  *
  * @generated from message unified.admin.v1.KeyModels
  */
@@ -493,7 +493,7 @@ export declare type KeyModels = Message<"unified.admin.v1.KeyModels"> & {
 };
 
 /**
- * A list of models as a whole, so that an empty one can be told from none.
+ * A list of models. A message of its own, so that an empty list differs from an absent one.
  *
  * @generated from message unified.admin.v1.KeyModels
  */
@@ -519,7 +519,7 @@ export declare const KeyModelsSchema: GenMessage<KeyModels, {jsonType: KeyModels
  */
 export declare type UpdateApiKeyResponse = Message<"unified.admin.v1.UpdateApiKeyResponse"> & {
   /**
-   * The key as it is now.
+   * The updated key.
    *
    * @generated from field: unified.admin.v1.ApiKey api_key = 1;
    */
@@ -533,7 +533,7 @@ export declare type UpdateApiKeyResponse = Message<"unified.admin.v1.UpdateApiKe
  */
 export declare type UpdateApiKeyResponseJson = {
   /**
-   * The key as it is now.
+   * The updated key.
    *
    * @generated from field: unified.admin.v1.ApiKey api_key = 1;
    */
@@ -553,7 +553,7 @@ export declare const UpdateApiKeyResponseSchema: GenMessage<UpdateApiKeyResponse
  */
 export declare type RotateApiKeyRequest = Message<"unified.admin.v1.RotateApiKeyRequest"> & {
   /**
-   * Id of the key that is to be replaced. Required. It must not be revoked.
+   * Id of the key to replace. Required. It must not be revoked.
    *
    * @generated from field: string id = 1;
    */
@@ -567,7 +567,7 @@ export declare type RotateApiKeyRequest = Message<"unified.admin.v1.RotateApiKey
   overlap?: Duration | undefined;
 
   /**
-   * From when on the new key is refused; in the future. Default: never.
+   * Expiry of the new key; in the future. Default: never.
    *
    * @generated from field: google.protobuf.Timestamp expires_at = 3;
    */
@@ -581,7 +581,7 @@ export declare type RotateApiKeyRequest = Message<"unified.admin.v1.RotateApiKey
  */
 export declare type RotateApiKeyRequestJson = {
   /**
-   * Id of the key that is to be replaced. Required. It must not be revoked.
+   * Id of the key to replace. Required. It must not be revoked.
    *
    * @generated from field: string id = 1;
    */
@@ -595,7 +595,7 @@ export declare type RotateApiKeyRequestJson = {
   overlap?: DurationJson;
 
   /**
-   * From when on the new key is refused; in the future. Default: never.
+   * Expiry of the new key; in the future. Default: never.
    *
    * @generated from field: google.protobuf.Timestamp expires_at = 3;
    */
@@ -629,7 +629,7 @@ export declare type RotateApiKeyResponse = Message<"unified.admin.v1.RotateApiKe
   secret: string;
 
   /**
-   * When the old key stops.
+   * Time when the old key stops working.
    *
    * @generated from field: google.protobuf.Timestamp old_expires_at = 3;
    */
@@ -657,7 +657,7 @@ export declare type RotateApiKeyResponseJson = {
   secret?: string;
 
   /**
-   * When the old key stops.
+   * Time when the old key stops working.
    *
    * @generated from field: google.protobuf.Timestamp old_expires_at = 3;
    */
@@ -739,7 +739,7 @@ export declare type RevokeApiKeyResponseJson = {
 export declare const RevokeApiKeyResponseSchema: GenMessage<RevokeApiKeyResponse, {jsonType: RevokeApiKeyResponseJson}>;
 
 /**
- * Whether a key still works.
+ * State of an API key.
  *
  * @generated from enum unified.admin.v1.KeyState
  */
@@ -759,7 +759,7 @@ export declare const KeyState: {
   readonly ACTIVE: 1,
 
   /**
-   * Its time is over. One that was also revoked is revoked.
+   * It has expired. A key that was also revoked counts as revoked.
    *
    * @generated from enum value: KEY_STATE_EXPIRED = 2;
    */
@@ -774,14 +774,14 @@ export declare const KeyState: {
 };
 
 /**
- * Whether a key still works.
+ * State of an API key.
  *
  * @generated from enum unified.admin.v1.KeyState
  */
 export declare type KeyState = (typeof KeyState)[keyof typeof KeyState] | UnknownEnum;
 
 /**
- * Whether a key still works.
+ * State of an API key.
  *
  * @generated from enum unified.admin.v1.KeyState
  */
@@ -793,14 +793,14 @@ export declare type KeyStateJson = "KEY_STATE_UNSPECIFIED" | "KEY_STATE_ACTIVE" 
 export declare const KeyStateSchema: GenEnum<KeyState, KeyStateJson>;
 
 /**
- * Makes, changes and revokes API keys. Every call needs the administrator: `authorization: Bearer <admin token>`, or a
+ * Creates, changes and revokes API keys. Every call needs the administrator: `authorization: Bearer <admin token>`, or a
  * session of the dashboard.
  *
  * @generated from service unified.admin.v1.ApiKeyService
  */
 export declare const ApiKeyService: GenService<{
   /**
-   * Makes a key. Its secret is in this response and nowhere else.
+   * Creates a key. Only this response contains its secret.
    *
    * @generated from rpc unified.admin.v1.ApiKeyService.CreateApiKey
    */
@@ -830,7 +830,7 @@ export declare const ApiKeyService: GenService<{
     output: typeof GetApiKeyResponseSchema;
   },
   /**
-   * Changes what is set in the request and leaves the rest as it is.
+   * Changes the fields that are set in the request.
    *
    * @generated from rpc unified.admin.v1.ApiKeyService.UpdateApiKey
    */
@@ -840,7 +840,7 @@ export declare const ApiKeyService: GenService<{
     output: typeof UpdateApiKeyResponseSchema;
   },
   /**
-   * Makes a successor with the name, scope, account, models and limits of a key, which itself expires after an overlap.
+   * Creates a successor with the name, scope, account, models and limits of a key, which expires after an overlap.
    *
    * @generated from rpc unified.admin.v1.ApiKeyService.RotateApiKey
    */

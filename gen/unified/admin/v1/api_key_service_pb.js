@@ -110,7 +110,7 @@ export const KeyStateSchema = /*@__PURE__*/
   enumDesc(file_unified_admin_v1_api_key_service, 0);
 
 /**
- * Whether a key still works.
+ * State of an API key.
  *
  * @generated from enum unified.admin.v1.KeyState
  */
@@ -118,7 +118,7 @@ export const KeyState = /*@__PURE__*/
   objEnum(KeyStateSchema);
 
 /**
- * Makes, changes and revokes API keys. Every call needs the administrator: `authorization: Bearer <admin token>`, or a
+ * Creates, changes and revokes API keys. Every call needs the administrator: `authorization: Bearer <admin token>`, or a
  * session of the dashboard.
  *
  * @generated from service unified.admin.v1.ApiKeyService

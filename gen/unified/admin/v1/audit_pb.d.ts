@@ -12,7 +12,7 @@ import type { Timestamp, TimestampJson } from "@bufbuild/protobuf/wkt";
 export declare const file_unified_admin_v1_audit: GenFile;
 
 /**
- * One administrative act. It holds no secret and is kept for 400 days.
+ * One administrative action. It contains no secret and is stored for 400 days.
  *
  * @generated from message unified.admin.v1.AuditRecord
  */
@@ -32,35 +32,35 @@ export declare type AuditRecord = Message<"unified.admin.v1.AuditRecord"> & {
   at?: Timestamp | undefined;
 
   /**
-   * Who did it.
+   * The actor.
    *
    * @generated from field: unified.admin.v1.AuditActorKind actor_kind = 3;
    */
   actorKind: AuditActorKind;
 
   /**
-   * Id of the session or key that did it; empty for the others.
+   * Id of the session or key of the actor; empty for other actors.
    *
    * @generated from field: string actor_id = 4;
    */
   actorId: string;
 
   /**
-   * Address it came from; empty for what the service does by itself.
+   * Address of the actor; empty for the service itself.
    *
    * @generated from field: string address = 5;
    */
   address: string;
 
   /**
-   * What was done, e.g. "api_key.create".
+   * The action, e.g. "api_key.create".
    *
    * @generated from field: string action = 6;
    */
   action: string;
 
   /**
-   * Id of what it was done to; empty when there is none.
+   * Id of the target; empty without one.
    *
    * @generated from field: string target = 7;
    */
@@ -74,7 +74,7 @@ export declare type AuditRecord = Message<"unified.admin.v1.AuditRecord"> & {
   result: string;
 
   /**
-   * What was set, as short texts by name.
+   * Changed settings, as short texts by name.
    *
    * @generated from field: map<string, string> details = 9;
    */
@@ -82,7 +82,7 @@ export declare type AuditRecord = Message<"unified.admin.v1.AuditRecord"> & {
 };
 
 /**
- * One administrative act. It holds no secret and is kept for 400 days.
+ * One administrative action. It contains no secret and is stored for 400 days.
  *
  * @generated from message unified.admin.v1.AuditRecord
  */
@@ -102,35 +102,35 @@ export declare type AuditRecordJson = {
   at?: TimestampJson;
 
   /**
-   * Who did it.
+   * The actor.
    *
    * @generated from field: unified.admin.v1.AuditActorKind actor_kind = 3;
    */
   actorKind?: AuditActorKindJson;
 
   /**
-   * Id of the session or key that did it; empty for the others.
+   * Id of the session or key of the actor; empty for other actors.
    *
    * @generated from field: string actor_id = 4;
    */
   actorId?: string;
 
   /**
-   * Address it came from; empty for what the service does by itself.
+   * Address of the actor; empty for the service itself.
    *
    * @generated from field: string address = 5;
    */
   address?: string;
 
   /**
-   * What was done, e.g. "api_key.create".
+   * The action, e.g. "api_key.create".
    *
    * @generated from field: string action = 6;
    */
   action?: string;
 
   /**
-   * Id of what it was done to; empty when there is none.
+   * Id of the target; empty without one.
    *
    * @generated from field: string target = 7;
    */
@@ -144,7 +144,7 @@ export declare type AuditRecordJson = {
   result?: string;
 
   /**
-   * What was set, as short texts by name.
+   * Changed settings, as short texts by name.
    *
    * @generated from field: map<string, string> details = 9;
    */
@@ -158,27 +158,27 @@ export declare type AuditRecordJson = {
 export declare const AuditRecordSchema: GenMessage<AuditRecord, {jsonType: AuditRecordJson}>;
 
 /**
- * Who did something.
+ * Kind of actor.
  *
  * @generated from enum unified.admin.v1.AuditActorKind
  */
 export declare const AuditActorKind: {
   /**
-   * Not known.
+   * Unknown.
    *
    * @generated from enum value: AUDIT_ACTOR_KIND_UNSPECIFIED = 0;
    */
   readonly UNSPECIFIED: 0,
 
   /**
-   * The bearer of an administrator's token.
+   * The administrator's token.
    *
    * @generated from enum value: AUDIT_ACTOR_KIND_ADMIN_TOKEN = 1;
    */
   readonly ADMIN_TOKEN: 1,
 
   /**
-   * Somebody who is signed in.
+   * A session.
    *
    * @generated from enum value: AUDIT_ACTOR_KIND_SESSION = 2;
    */
@@ -199,7 +199,7 @@ export declare const AuditActorKind: {
   readonly SYSTEM: 4,
 
   /**
-   * Somebody without a credential, e.g. who tried to sign in.
+   * An unauthenticated client, e.g. at a sign-in.
    *
    * @generated from enum value: AUDIT_ACTOR_KIND_NOBODY = 5;
    */
@@ -207,14 +207,14 @@ export declare const AuditActorKind: {
 };
 
 /**
- * Who did something.
+ * Kind of actor.
  *
  * @generated from enum unified.admin.v1.AuditActorKind
  */
 export declare type AuditActorKind = (typeof AuditActorKind)[keyof typeof AuditActorKind] | UnknownEnum;
 
 /**
- * Who did something.
+ * Kind of actor.
  *
  * @generated from enum unified.admin.v1.AuditActorKind
  */

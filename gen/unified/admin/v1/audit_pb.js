@@ -25,7 +25,7 @@ export const AuditActorKindSchema = /*@__PURE__*/
   enumDesc(file_unified_admin_v1_audit, 0);
 
 /**
- * Who did something.
+ * Kind of actor.
  *
  * @generated from enum unified.admin.v1.AuditActorKind
  */

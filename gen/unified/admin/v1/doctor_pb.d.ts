@@ -17,7 +17,7 @@ export declare const file_unified_admin_v1_doctor: GenFile;
  */
 export declare type DoctorCheck = Message<"unified.admin.v1.DoctorCheck"> & {
   /**
-   * What was looked at: "node", "data_dir" and so on; `uis doctor --json` has the same names.
+   * Name of the check: "node", "data_dir" and so on; `uis doctor --json` has the same names.
    *
    * @generated from field: string check = 1;
    */
@@ -31,14 +31,14 @@ export declare type DoctorCheck = Message<"unified.admin.v1.DoctorCheck"> & {
   status: string;
 
   /**
-   * What was found.
+   * The finding.
    *
    * @generated from field: string detail = 3;
    */
   detail: string;
 
   /**
-   * What to do about it. Empty: all is well.
+   * The remedy. Empty: nothing to do.
    *
    * @generated from field: string fix = 4;
    */
@@ -52,7 +52,7 @@ export declare type DoctorCheck = Message<"unified.admin.v1.DoctorCheck"> & {
  */
 export declare type DoctorCheckJson = {
   /**
-   * What was looked at: "node", "data_dir" and so on; `uis doctor --json` has the same names.
+   * Name of the check: "node", "data_dir" and so on; `uis doctor --json` has the same names.
    *
    * @generated from field: string check = 1;
    */
@@ -66,14 +66,14 @@ export declare type DoctorCheckJson = {
   status?: string;
 
   /**
-   * What was found.
+   * The finding.
    *
    * @generated from field: string detail = 3;
    */
   detail?: string;
 
   /**
-   * What to do about it. Empty: all is well.
+   * The remedy. Empty: nothing to do.
    *
    * @generated from field: string fix = 4;
    */

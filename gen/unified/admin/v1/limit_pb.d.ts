@@ -13,7 +13,7 @@ import type { Timestamp, TimestampJson } from "@bufbuild/protobuf/wkt";
 export declare const file_unified_admin_v1_limit: GenFile;
 
 /**
- * Whose limits they are: an account's, a model's or an API key's.
+ * Owner of limits: an account, a model or an API key.
  *
  * @generated from message unified.admin.v1.LimitOwner
  */
@@ -51,7 +51,7 @@ export declare type LimitOwner = Message<"unified.admin.v1.LimitOwner"> & {
 };
 
 /**
- * Whose limits they are: an account's, a model's or an API key's.
+ * Owner of limits: an account, a model or an API key.
  *
  * @generated from message unified.admin.v1.LimitOwner
  */
@@ -85,55 +85,55 @@ export declare type LimitOwnerJson = {
 export declare const LimitOwnerSchema: GenMessage<LimitOwner, {jsonType: LimitOwnerJson}>;
 
 /**
- * The limits of one owner and what is used of them now.
+ * Limits of one owner and their current use.
  *
  * @generated from message unified.admin.v1.LimitReport
  */
 export declare type LimitReport = Message<"unified.admin.v1.LimitReport"> & {
   /**
-   * Whose they are.
+   * Their owner.
    *
    * @generated from field: unified.admin.v1.LimitOwner owner = 1;
    */
   owner?: LimitOwner | undefined;
 
   /**
-   * The account whose use it is.
+   * The account of the use.
    *
    * @generated from field: string account = 2;
    */
   account: string;
 
   /**
-   * What was set for the owner. An absent limit is that of the configuration.
+   * Limits set for the owner. For an absent limit the configuration applies.
    *
    * @generated from field: unified.admin.v1.Limits own = 3;
    */
   own?: Limits | undefined;
 
   /**
-   * What the configuration says for owners without limits of their own. An absent limit is unlimited.
+   * Limits of the configuration, for owners without limits of their own. An absent limit is unlimited.
    *
    * @generated from field: unified.admin.v1.Limits configured = 4;
    */
   configured?: Limits | undefined;
 
   /**
-   * What holds: the owner's own limits over those of the configuration. An absent limit is unlimited.
+   * Limits in effect: the owner's own before those of the configuration. An absent limit is unlimited.
    *
    * @generated from field: unified.admin.v1.Limits effective = 5;
    */
   effective?: Limits | undefined;
 
   /**
-   * What counts against them now.
+   * Their current use.
    *
    * @generated from field: unified.admin.v1.LimitUse use = 6;
    */
   use?: LimitUse | undefined;
 
   /**
-   * When the owner's limits were set. Absent: they were not, or they are a key's.
+   * Time of the last change of the owner's limits. Absent: never set, or limits of a key.
    *
    * @generated from field: optional google.protobuf.Timestamp updated_at = 7;
    */
@@ -141,55 +141,55 @@ export declare type LimitReport = Message<"unified.admin.v1.LimitReport"> & {
 };
 
 /**
- * The limits of one owner and what is used of them now.
+ * Limits of one owner and their current use.
  *
  * @generated from message unified.admin.v1.LimitReport
  */
 export declare type LimitReportJson = {
   /**
-   * Whose they are.
+   * Their owner.
    *
    * @generated from field: unified.admin.v1.LimitOwner owner = 1;
    */
   owner?: LimitOwnerJson;
 
   /**
-   * The account whose use it is.
+   * The account of the use.
    *
    * @generated from field: string account = 2;
    */
   account?: string;
 
   /**
-   * What was set for the owner. An absent limit is that of the configuration.
+   * Limits set for the owner. For an absent limit the configuration applies.
    *
    * @generated from field: unified.admin.v1.Limits own = 3;
    */
   own?: LimitsJson;
 
   /**
-   * What the configuration says for owners without limits of their own. An absent limit is unlimited.
+   * Limits of the configuration, for owners without limits of their own. An absent limit is unlimited.
    *
    * @generated from field: unified.admin.v1.Limits configured = 4;
    */
   configured?: LimitsJson;
 
   /**
-   * What holds: the owner's own limits over those of the configuration. An absent limit is unlimited.
+   * Limits in effect: the owner's own before those of the configuration. An absent limit is unlimited.
    *
    * @generated from field: unified.admin.v1.Limits effective = 5;
    */
   effective?: LimitsJson;
 
   /**
-   * What counts against them now.
+   * Their current use.
    *
    * @generated from field: unified.admin.v1.LimitUse use = 6;
    */
   use?: LimitUseJson;
 
   /**
-   * When the owner's limits were set. Absent: they were not, or they are a key's.
+   * Time of the last change of the owner's limits. Absent: never set, or limits of a key.
    *
    * @generated from field: optional google.protobuf.Timestamp updated_at = 7;
    */
@@ -203,7 +203,7 @@ export declare type LimitReportJson = {
 export declare const LimitReportSchema: GenMessage<LimitReport, {jsonType: LimitReportJson}>;
 
 /**
- * What counts against limits now. Zero where nothing is limited, for then nothing is counted.
+ * Current use of limits. Zero where no limit applies, because nothing is counted then.
  *
  * @generated from message unified.admin.v1.LimitUse
  */
@@ -231,7 +231,7 @@ export declare type LimitUse = Message<"unified.admin.v1.LimitUse"> & {
 };
 
 /**
- * What counts against limits now. Zero where nothing is limited, for then nothing is counted.
+ * Current use of limits. Zero where no limit applies, because nothing is counted then.
  *
  * @generated from message unified.admin.v1.LimitUse
  */

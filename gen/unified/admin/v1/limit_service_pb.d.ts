@@ -19,14 +19,14 @@ export declare const file_unified_admin_v1_limit_service: GenFile;
  */
 export declare type GetLimitsRequest = Message<"unified.admin.v1.GetLimitsRequest"> & {
   /**
-   * Whose limits. Required.
+   * Owner of the limits. Required.
    *
    * @generated from field: unified.admin.v1.LimitOwner owner = 1;
    */
   owner?: LimitOwner | undefined;
 
   /**
-   * For a model: the account whose use is told. Default "default".
+   * For a model: the account of the use. Default "default".
    *
    * @generated from field: string account = 2;
    */
@@ -40,14 +40,14 @@ export declare type GetLimitsRequest = Message<"unified.admin.v1.GetLimitsReques
  */
 export declare type GetLimitsRequestJson = {
   /**
-   * Whose limits. Required.
+   * Owner of the limits. Required.
    *
    * @generated from field: unified.admin.v1.LimitOwner owner = 1;
    */
   owner?: LimitOwnerJson;
 
   /**
-   * For a model: the account whose use is told. Default "default".
+   * For a model: the account of the use. Default "default".
    *
    * @generated from field: string account = 2;
    */
@@ -101,15 +101,15 @@ export declare const GetLimitsResponseSchema: GenMessage<GetLimitsResponse, {jso
  */
 export declare type UpdateLimitsRequest = Message<"unified.admin.v1.UpdateLimitsRequest"> & {
   /**
-   * Whose limits: an account's or a model's. Required.
+   * Owner of the limits: an account or a model. Required.
    *
    * @generated from field: unified.admin.v1.LimitOwner owner = 1;
    */
   owner?: LimitOwner | undefined;
 
   /**
-   * The new limits, in the place of all that were set. An absent limit is that of the configuration; with none at all the
-   * owner has no limits of its own any more.
+   * The new limits, which replace all earlier ones. For an absent limit the configuration applies; without any limit the
+   * owner has no limits of its own.
    *
    * @generated from field: unified.admin.v1.Limits limits = 2;
    */
@@ -123,15 +123,15 @@ export declare type UpdateLimitsRequest = Message<"unified.admin.v1.UpdateLimits
  */
 export declare type UpdateLimitsRequestJson = {
   /**
-   * Whose limits: an account's or a model's. Required.
+   * Owner of the limits: an account or a model. Required.
    *
    * @generated from field: unified.admin.v1.LimitOwner owner = 1;
    */
   owner?: LimitOwnerJson;
 
   /**
-   * The new limits, in the place of all that were set. An absent limit is that of the configuration; with none at all the
-   * owner has no limits of its own any more.
+   * The new limits, which replace all earlier ones. For an absent limit the configuration applies; without any limit the
+   * owner has no limits of its own.
    *
    * @generated from field: unified.admin.v1.Limits limits = 2;
    */
@@ -185,14 +185,14 @@ export declare const UpdateLimitsResponseSchema: GenMessage<UpdateLimitsResponse
  */
 export declare type ResetWindowRequest = Message<"unified.admin.v1.ResetWindowRequest"> & {
   /**
-   * Whose window. Required.
+   * Owner of the window. Required.
    *
    * @generated from field: unified.admin.v1.LimitOwner owner = 1;
    */
   owner?: LimitOwner | undefined;
 
   /**
-   * For a model: the account whose window. Default "default".
+   * For a model: the account of the window. Default "default".
    *
    * @generated from field: string account = 2;
    */
@@ -206,14 +206,14 @@ export declare type ResetWindowRequest = Message<"unified.admin.v1.ResetWindowRe
  */
 export declare type ResetWindowRequestJson = {
   /**
-   * Whose window. Required.
+   * Owner of the window. Required.
    *
    * @generated from field: unified.admin.v1.LimitOwner owner = 1;
    */
   owner?: LimitOwnerJson;
 
   /**
-   * For a model: the account whose window. Default "default".
+   * For a model: the account of the window. Default "default".
    *
    * @generated from field: string account = 2;
    */
@@ -267,7 +267,7 @@ export declare const ResetWindowResponseSchema: GenMessage<ResetWindowResponse, 
  */
 export declare const LimitService: GenService<{
   /**
-   * Tells limits and their current use.
+   * Gets limits and their current use.
    *
    * @generated from rpc unified.admin.v1.LimitService.GetLimits
    */
@@ -287,7 +287,7 @@ export declare const LimitService: GenService<{
     output: typeof UpdateLimitsResponseSchema;
   },
   /**
-   * Forgets what was used, as if the last minute had been idle. Running requests go on and still count as running.
+   * Resets the use of the last minute. Running requests continue and still count as running.
    *
    * @generated from rpc unified.admin.v1.LimitService.ResetWindow
    */

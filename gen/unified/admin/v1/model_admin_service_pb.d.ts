@@ -18,15 +18,15 @@ export declare const file_unified_admin_v1_model_admin_service: GenFile;
  */
 export declare type PullModelRequest = Message<"unified.admin.v1.PullModelRequest"> & {
   /**
-   * hf:owner/repo/file@revision, https://…, pypi:name==version/member or file:… Default: where the default model that `id`
-   * names is to be had.
+   * hf:owner/repo/file@revision, https://…, pypi:name==version/member or file:… Default: the source of the default model
+   * named by `id`.
    *
    * @generated from field: string source = 1;
    */
   source: string;
 
   /**
-   * What requests will name. Default: made of the source's file name.
+   * Name of the model in requests. Default: derived from the source's file name.
    *
    * @generated from field: string id = 2;
    */
@@ -47,15 +47,15 @@ export declare type PullModelRequest = Message<"unified.admin.v1.PullModelReques
  */
 export declare type PullModelRequestJson = {
   /**
-   * hf:owner/repo/file@revision, https://…, pypi:name==version/member or file:… Default: where the default model that `id`
-   * names is to be had.
+   * hf:owner/repo/file@revision, https://…, pypi:name==version/member or file:… Default: the source of the default model
+   * named by `id`.
    *
    * @generated from field: string source = 1;
    */
   source?: string;
 
   /**
-   * What requests will name. Default: made of the source's file name.
+   * Name of the model in requests. Default: derived from the source's file name.
    *
    * @generated from field: string id = 2;
    */
@@ -76,20 +76,20 @@ export declare type PullModelRequestJson = {
 export declare const PullModelRequestSchema: GenMessage<PullModelRequest, {jsonType: PullModelRequestJson}>;
 
 /**
- * Response of PullModel, many times: where the pull stands; in the last one the model.
+ * Response of PullModel, many times: the progress; the model in the last one.
  *
  * @generated from message unified.admin.v1.PullModelResponse
  */
 export declare type PullModelResponse = Message<"unified.admin.v1.PullModelResponse"> & {
   /**
-   * Bytes that are there so far.
+   * Bytes downloaded so far.
    *
    * @generated from field: int64 received_bytes = 1;
    */
   receivedBytes: bigint;
 
   /**
-   * Bytes in all; 0 while that is not known.
+   * Total bytes; 0 while unknown.
    *
    * @generated from field: int64 total_bytes = 2;
    */
@@ -103,7 +103,7 @@ export declare type PullModelResponse = Message<"unified.admin.v1.PullModelRespo
   model?: StoredModel | undefined;
 
   /**
-   * What the administrator should know, e.g. that nothing vouches for the file.
+   * Warnings for the administrator, e.g. that the file could not be verified.
    *
    * @generated from field: repeated string warnings = 4;
    */
@@ -111,20 +111,20 @@ export declare type PullModelResponse = Message<"unified.admin.v1.PullModelRespo
 };
 
 /**
- * Response of PullModel, many times: where the pull stands; in the last one the model.
+ * Response of PullModel, many times: the progress; the model in the last one.
  *
  * @generated from message unified.admin.v1.PullModelResponse
  */
 export declare type PullModelResponseJson = {
   /**
-   * Bytes that are there so far.
+   * Bytes downloaded so far.
    *
    * @generated from field: int64 received_bytes = 1;
    */
   receivedBytes?: string;
 
   /**
-   * Bytes in all; 0 while that is not known.
+   * Total bytes; 0 while unknown.
    *
    * @generated from field: int64 total_bytes = 2;
    */
@@ -138,7 +138,7 @@ export declare type PullModelResponseJson = {
   model?: StoredModelJson;
 
   /**
-   * What the administrator should know, e.g. that nothing vouches for the file.
+   * Warnings for the administrator, e.g. that the file could not be verified.
    *
    * @generated from field: repeated string warnings = 4;
    */
@@ -165,7 +165,7 @@ export declare type ImportModelRequest = Message<"unified.admin.v1.ImportModelRe
   path: string;
 
   /**
-   * What requests will name. Default: made of the file name.
+   * Name of the model in requests. Default: derived from the file name.
    *
    * @generated from field: string id = 2;
    */
@@ -186,7 +186,7 @@ export declare type ImportModelRequestJson = {
   path?: string;
 
   /**
-   * What requests will name. Default: made of the file name.
+   * Name of the model in requests. Default: derived from the file name.
    *
    * @generated from field: string id = 2;
    */
@@ -262,7 +262,7 @@ export declare const ListStoredModelsRequestSchema: GenMessage<ListStoredModelsR
  */
 export declare type ListStoredModelsResponse = Message<"unified.admin.v1.ListStoredModelsResponse"> & {
   /**
-   * All kept models.
+   * All downloaded models.
    *
    * @generated from field: repeated unified.admin.v1.StoredModel models = 1;
    */
@@ -276,7 +276,7 @@ export declare type ListStoredModelsResponse = Message<"unified.admin.v1.ListSto
  */
 export declare type ListStoredModelsResponseJson = {
   /**
-   * All kept models.
+   * All downloaded models.
    *
    * @generated from field: repeated unified.admin.v1.StoredModel models = 1;
    */
@@ -296,7 +296,7 @@ export declare const ListStoredModelsResponseSchema: GenMessage<ListStoredModels
  */
 export declare type RemoveModelRequest = Message<"unified.admin.v1.RemoveModelRequest"> & {
   /**
-   * Id of a kept model. Required.
+   * Id of a downloaded model. Required.
    *
    * @generated from field: string id = 1;
    */
@@ -310,7 +310,7 @@ export declare type RemoveModelRequest = Message<"unified.admin.v1.RemoveModelRe
  */
 export declare type RemoveModelRequestJson = {
   /**
-   * Id of a kept model. Required.
+   * Id of a downloaded model. Required.
    *
    * @generated from field: string id = 1;
    */
@@ -330,7 +330,7 @@ export declare const RemoveModelRequestSchema: GenMessage<RemoveModelRequest, {j
  */
 export declare type RemoveModelResponse = Message<"unified.admin.v1.RemoveModelResponse"> & {
   /**
-   * The model as it was.
+   * The removed model.
    *
    * @generated from field: unified.admin.v1.StoredModel model = 1;
    */
@@ -344,7 +344,7 @@ export declare type RemoveModelResponse = Message<"unified.admin.v1.RemoveModelR
  */
 export declare type RemoveModelResponseJson = {
   /**
-   * The model as it was.
+   * The removed model.
    *
    * @generated from field: unified.admin.v1.StoredModel model = 1;
    */
@@ -364,7 +364,7 @@ export declare const RemoveModelResponseSchema: GenMessage<RemoveModelResponse, 
  */
 export declare type LoadModelRequest = Message<"unified.admin.v1.LoadModelRequest"> & {
   /**
-   * Id of a kept model. Required.
+   * Id of a downloaded model. Required.
    *
    * @generated from field: string id = 1;
    */
@@ -378,7 +378,7 @@ export declare type LoadModelRequest = Message<"unified.admin.v1.LoadModelReques
  */
 export declare type LoadModelRequestJson = {
   /**
-   * Id of a kept model. Required.
+   * Id of a downloaded model. Required.
    *
    * @generated from field: string id = 1;
    */
@@ -494,14 +494,14 @@ export declare type UnloadModelResponseJson = {
 export declare const UnloadModelResponseSchema: GenMessage<UnloadModelResponse, {jsonType: UnloadModelResponseJson}>;
 
 /**
- * Fetches, keeps and loads models that run in this service. Every call needs the administrator.
+ * Downloads, stores and loads models that run in this service. Every call needs the administrator.
  *
  * @generated from service unified.admin.v1.ModelAdminService
  */
 export declare const ModelAdminService: GenService<{
   /**
-   * Fetches a model, verifies it, keeps it and loads it. Ends with the model; cancelling keeps what was fetched for a later
-   * attempt.
+   * Downloads a model, verifies, stores and loads it. The last message has the model; after a cancellation the part that
+   * was downloaded is kept for a later attempt.
    *
    * @generated from rpc unified.admin.v1.ModelAdminService.PullModel
    */
@@ -511,7 +511,7 @@ export declare const ModelAdminService: GenService<{
     output: typeof PullModelResponseSchema;
   },
   /**
-   * Takes over a file or folder of the machine that the service runs on, keeps a copy and loads it.
+   * Copies a file or folder of the machine that the service runs on into the store and loads it.
    *
    * @generated from rpc unified.admin.v1.ModelAdminService.ImportModel
    */
@@ -521,7 +521,7 @@ export declare const ModelAdminService: GenService<{
     output: typeof ImportModelResponseSchema;
   },
   /**
-   * Lists the models that are kept, by id.
+   * Lists downloaded models, by id.
    *
    * @generated from rpc unified.admin.v1.ModelAdminService.ListStoredModels
    */
@@ -531,7 +531,7 @@ export declare const ModelAdminService: GenService<{
     output: typeof ListStoredModelsResponseSchema;
   },
   /**
-   * Takes a model out of the catalog and deletes its file when no other model needs it. Running requests finish.
+   * Removes a model from the catalog and deletes its file unless another model uses it. Running requests finish.
    *
    * @generated from rpc unified.admin.v1.ModelAdminService.RemoveModel
    */
@@ -541,7 +541,7 @@ export declare const ModelAdminService: GenService<{
     output: typeof RemoveModelResponseSchema;
   },
   /**
-   * Puts a kept model into the catalog and loads it. Answers when it is loaded.
+   * Adds a downloaded model to the catalog and loads it. Responds once it is loaded.
    *
    * @generated from rpc unified.admin.v1.ModelAdminService.LoadModel
    */
@@ -551,7 +551,7 @@ export declare const ModelAdminService: GenService<{
     output: typeof LoadModelResponseSchema;
   },
   /**
-   * Takes a model out of the catalog and frees its memory; its file stays. Running requests finish.
+   * Removes a model from the catalog and frees its memory; its file stays. Running requests finish.
    *
    * @generated from rpc unified.admin.v1.ModelAdminService.UnloadModel
    */

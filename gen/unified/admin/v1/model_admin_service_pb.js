@@ -96,7 +96,7 @@ export const UnloadModelResponseSchema = /*@__PURE__*/
   messageDesc(file_unified_admin_v1_model_admin_service, 11);
 
 /**
- * Fetches, keeps and loads models that run in this service. Every call needs the administrator.
+ * Downloads, stores and loads models that run in this service. Every call needs the administrator.
  *
  * @generated from service unified.admin.v1.ModelAdminService
  */

@@ -12,7 +12,7 @@ import type { Timestamp, TimestampJson } from "@bufbuild/protobuf/wkt";
 export declare const file_unified_admin_v1_session: GenFile;
 
 /**
- * A browser that is signed in.
+ * A session of a browser.
  *
  * @generated from message unified.admin.v1.Session
  */
@@ -25,14 +25,14 @@ export declare type Session = Message<"unified.admin.v1.Session"> & {
   id: string;
 
   /**
-   * Who signed in.
+   * User name.
    *
    * @generated from field: string user = 2;
    */
   user: string;
 
   /**
-   * What they may do.
+   * Role of the user.
    *
    * @generated from field: unified.admin.v1.Role role = 3;
    */
@@ -60,21 +60,21 @@ export declare type Session = Message<"unified.admin.v1.Session"> & {
   expiresAt?: Timestamp | undefined;
 
   /**
-   * Address that the sign-in came from.
+   * Address of the sign-in.
    *
    * @generated from field: string address = 7;
    */
   address: string;
 
   /**
-   * How the browser called itself.
+   * User agent of the browser.
    *
    * @generated from field: string user_agent = 8;
    */
   userAgent: string;
 
   /**
-   * Whether it is the session that asks.
+   * Whether it is the session of this call.
    *
    * @generated from field: bool current = 9;
    */
@@ -82,7 +82,7 @@ export declare type Session = Message<"unified.admin.v1.Session"> & {
 };
 
 /**
- * A browser that is signed in.
+ * A session of a browser.
  *
  * @generated from message unified.admin.v1.Session
  */
@@ -95,14 +95,14 @@ export declare type SessionJson = {
   id?: string;
 
   /**
-   * Who signed in.
+   * User name.
    *
    * @generated from field: string user = 2;
    */
   user?: string;
 
   /**
-   * What they may do.
+   * Role of the user.
    *
    * @generated from field: unified.admin.v1.Role role = 3;
    */
@@ -130,21 +130,21 @@ export declare type SessionJson = {
   expiresAt?: TimestampJson;
 
   /**
-   * Address that the sign-in came from.
+   * Address of the sign-in.
    *
    * @generated from field: string address = 7;
    */
   address?: string;
 
   /**
-   * How the browser called itself.
+   * User agent of the browser.
    *
    * @generated from field: string user_agent = 8;
    */
   userAgent?: string;
 
   /**
-   * Whether it is the session that asks.
+   * Whether it is the session of this call.
    *
    * @generated from field: bool current = 9;
    */
@@ -158,13 +158,13 @@ export declare type SessionJson = {
 export declare const SessionSchema: GenMessage<Session, {jsonType: SessionJson}>;
 
 /**
- * What somebody who is signed in may do.
+ * Role of a session.
  *
  * @generated from enum unified.admin.v1.Role
  */
 export declare const Role: {
   /**
-   * Not known.
+   * Unknown.
    *
    * @generated from enum value: ROLE_UNSPECIFIED = 0;
    */
@@ -178,7 +178,7 @@ export declare const Role: {
   readonly ADMIN: 1,
 
   /**
-   * Look at everything, change nothing.
+   * Read everything, change nothing.
    *
    * @generated from enum value: ROLE_VIEWER = 2;
    */
@@ -186,14 +186,14 @@ export declare const Role: {
 };
 
 /**
- * What somebody who is signed in may do.
+ * Role of a session.
  *
  * @generated from enum unified.admin.v1.Role
  */
 export declare type Role = (typeof Role)[keyof typeof Role] | UnknownEnum;
 
 /**
- * What somebody who is signed in may do.
+ * Role of a session.
  *
  * @generated from enum unified.admin.v1.Role
  */

@@ -25,7 +25,7 @@ export const RoleSchema = /*@__PURE__*/
   enumDesc(file_unified_admin_v1_session, 0);
 
 /**
- * What somebody who is signed in may do.
+ * Role of a session.
  *
  * @generated from enum unified.admin.v1.Role
  */

@@ -101,7 +101,7 @@ export declare const CompleteSetupResponseSchema: GenMessage<CompleteSetupRespon
  */
 export declare type SignInRequest = Message<"unified.admin.v1.SignInRequest"> & {
   /**
-   * Who signs in: "admin". Required.
+   * User name: "admin". Required.
    *
    * @generated from field: string user = 1;
    */
@@ -122,7 +122,7 @@ export declare type SignInRequest = Message<"unified.admin.v1.SignInRequest"> & 
  */
 export declare type SignInRequestJson = {
   /**
-   * Who signs in: "admin". Required.
+   * User name: "admin". Required.
    *
    * @generated from field: string user = 1;
    */
@@ -339,7 +339,7 @@ export declare const RevokeSessionResponseSchema: GenMessage<RevokeSessionRespon
  */
 export declare type ChangePasswordRequest = Message<"unified.admin.v1.ChangePasswordRequest"> & {
   /**
-   * The password as it is. Required.
+   * The current password. Required.
    *
    * @generated from field: string current_password = 1;
    */
@@ -360,7 +360,7 @@ export declare type ChangePasswordRequest = Message<"unified.admin.v1.ChangePass
  */
 export declare type ChangePasswordRequestJson = {
   /**
-   * The password as it is. Required.
+   * The current password. Required.
    *
    * @generated from field: string current_password = 1;
    */
@@ -438,7 +438,7 @@ export declare type CreateSetupLinkResponse = Message<"unified.admin.v1.CreateSe
   path: string;
 
   /**
-   * Until when it can be used.
+   * Time of its expiry.
    *
    * @generated from field: google.protobuf.Timestamp expires_at = 2;
    */
@@ -459,7 +459,7 @@ export declare type CreateSetupLinkResponseJson = {
   path?: string;
 
   /**
-   * Until when it can be used.
+   * Time of its expiry.
    *
    * @generated from field: google.protobuf.Timestamp expires_at = 2;
    */
@@ -500,7 +500,7 @@ export declare const SessionService: GenService<{
     output: typeof SignInResponseSchema;
   },
   /**
-   * Ends the session that asks. Without effect for the administrator's token.
+   * Ends the session of the call. Without effect for the administrator's token.
    *
    * @generated from rpc unified.admin.v1.SessionService.SignOut
    */
@@ -510,7 +510,7 @@ export declare const SessionService: GenService<{
     output: typeof SignOutResponseSchema;
   },
   /**
-   * Lists the sessions that are not over, the newest first.
+   * Lists active sessions, newest first.
    *
    * @generated from rpc unified.admin.v1.SessionService.ListSessions
    */
@@ -530,7 +530,7 @@ export declare const SessionService: GenService<{
     output: typeof RevokeSessionResponseSchema;
   },
   /**
-   * Sets a new password and ends all sessions but the one that asks.
+   * Sets a new password and ends all sessions except that of the call.
    *
    * @generated from rpc unified.admin.v1.SessionService.ChangePassword
    */
@@ -540,7 +540,7 @@ export declare const SessionService: GenService<{
     output: typeof ChangePasswordResponseSchema;
   },
   /**
-   * Makes a new set-up link; the one before is void. Needs the administrator's token: a session is not enough.
+   * Creates a set-up link and invalidates the previous one. Needs the administrator's token; a session is not enough.
    *
    * @generated from rpc unified.admin.v1.SessionService.CreateSetupLink
    */

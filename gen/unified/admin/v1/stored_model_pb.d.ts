@@ -12,13 +12,13 @@ import type { Timestamp, TimestampJson } from "@bufbuild/protobuf/wkt";
 export declare const file_unified_admin_v1_stored_model: GenFile;
 
 /**
- * A model whose verified file lies in the data folder.
+ * A model whose verified file is in the data folder.
  *
  * @generated from message unified.admin.v1.StoredModel
  */
 export declare type StoredModel = Message<"unified.admin.v1.StoredModel"> & {
   /**
-   * What requests name: 1 to 128 of a-z, A-Z, 0-9 and . _ : / -.
+   * Name of the model in requests: 1 to 128 of a-z, A-Z, 0-9 and . _ : / -.
    *
    * @generated from field: string id = 1;
    */
@@ -39,14 +39,14 @@ export declare type StoredModel = Message<"unified.admin.v1.StoredModel"> & {
   sizeBytes: bigint;
 
   /**
-   * Where it came from: hf:, https:, pypi: or file:.
+   * Source: hf:, https:, pypi: or file:.
    *
    * @generated from field: string source = 4;
    */
   source: string;
 
   /**
-   * What it makes.
+   * Output of the model.
    *
    * @generated from field: unified.admin.v1.StoredModelKind kind = 5;
    */
@@ -82,13 +82,13 @@ export declare type StoredModel = Message<"unified.admin.v1.StoredModel"> & {
 };
 
 /**
- * A model whose verified file lies in the data folder.
+ * A model whose verified file is in the data folder.
  *
  * @generated from message unified.admin.v1.StoredModel
  */
 export declare type StoredModelJson = {
   /**
-   * What requests name: 1 to 128 of a-z, A-Z, 0-9 and . _ : / -.
+   * Name of the model in requests: 1 to 128 of a-z, A-Z, 0-9 and . _ : / -.
    *
    * @generated from field: string id = 1;
    */
@@ -109,14 +109,14 @@ export declare type StoredModelJson = {
   sizeBytes?: string;
 
   /**
-   * Where it came from: hf:, https:, pypi: or file:.
+   * Source: hf:, https:, pypi: or file:.
    *
    * @generated from field: string source = 4;
    */
   source?: string;
 
   /**
-   * What it makes.
+   * Output of the model.
    *
    * @generated from field: unified.admin.v1.StoredModelKind kind = 5;
    */
@@ -158,13 +158,13 @@ export declare type StoredModelJson = {
 export declare const StoredModelSchema: GenMessage<StoredModel, {jsonType: StoredModelJson}>;
 
 /**
- * What a model of the store makes.
+ * Output of a downloaded model.
  *
  * @generated from enum unified.admin.v1.StoredModelKind
  */
 export declare const StoredModelKind: {
   /**
-   * Not known.
+   * Unknown.
    *
    * @generated from enum value: STORED_MODEL_KIND_UNSPECIFIED = 0;
    */
@@ -186,14 +186,14 @@ export declare const StoredModelKind: {
 };
 
 /**
- * What a model of the store makes.
+ * Output of a downloaded model.
  *
  * @generated from enum unified.admin.v1.StoredModelKind
  */
 export declare type StoredModelKind = (typeof StoredModelKind)[keyof typeof StoredModelKind] | UnknownEnum;
 
 /**
- * What a model of the store makes.
+ * Output of a downloaded model.
  *
  * @generated from enum unified.admin.v1.StoredModelKind
  */

@@ -25,7 +25,7 @@ export const StoredModelKindSchema = /*@__PURE__*/
   enumDesc(file_unified_admin_v1_stored_model, 0);
 
 /**
- * What a model of the store makes.
+ * Output of a downloaded model.
  *
  * @generated from enum unified.admin.v1.StoredModelKind
  */

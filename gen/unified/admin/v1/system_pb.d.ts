@@ -12,7 +12,7 @@ import type { Timestamp, TimestampJson } from "@bufbuild/protobuf/wkt";
 export declare const file_unified_admin_v1_system: GenFile;
 
 /**
- * A process of the service: what it is, and how it is doing.
+ * A process of the service and its status.
  *
  * @generated from message unified.admin.v1.System
  */
@@ -39,7 +39,7 @@ export declare type System = Message<"unified.admin.v1.System"> & {
   now?: Timestamp | undefined;
 
   /**
-   * Where state is kept, and how well.
+   * Storage of the state and its durability.
    *
    * @generated from field: unified.admin.v1.StateStatus state = 4;
    */
@@ -67,7 +67,7 @@ export declare type System = Message<"unified.admin.v1.System"> & {
   latencies: Latency[];
 
   /**
-   * Deliveries of webhooks that are due and that nobody has begun.
+   * Webhook deliveries that are due and not started.
    *
    * @generated from field: int64 deliveries_due = 8;
    */
@@ -81,14 +81,14 @@ export declare type System = Message<"unified.admin.v1.System"> & {
   endpointsFailing: number;
 
   /**
-   * What a person should look at, each with its remedy.
+   * Findings that need attention, each with its remedy.
    *
    * @generated from field: repeated string warnings = 10;
    */
   warnings: string[];
 
   /**
-   * Where clients reach it.
+   * Addresses for clients.
    *
    * @generated from field: unified.admin.v1.Listeners listeners = 11;
    */
@@ -96,7 +96,7 @@ export declare type System = Message<"unified.admin.v1.System"> & {
 };
 
 /**
- * A process of the service: what it is, and how it is doing.
+ * A process of the service and its status.
  *
  * @generated from message unified.admin.v1.System
  */
@@ -123,7 +123,7 @@ export declare type SystemJson = {
   now?: TimestampJson;
 
   /**
-   * Where state is kept, and how well.
+   * Storage of the state and its durability.
    *
    * @generated from field: unified.admin.v1.StateStatus state = 4;
    */
@@ -151,7 +151,7 @@ export declare type SystemJson = {
   latencies?: LatencyJson[];
 
   /**
-   * Deliveries of webhooks that are due and that nobody has begun.
+   * Webhook deliveries that are due and not started.
    *
    * @generated from field: int64 deliveries_due = 8;
    */
@@ -165,14 +165,14 @@ export declare type SystemJson = {
   endpointsFailing?: number;
 
   /**
-   * What a person should look at, each with its remedy.
+   * Findings that need attention, each with its remedy.
    *
    * @generated from field: repeated string warnings = 10;
    */
   warnings?: string[];
 
   /**
-   * Where clients reach it.
+   * Addresses for clients.
    *
    * @generated from field: unified.admin.v1.Listeners listeners = 11;
    */
@@ -186,7 +186,7 @@ export declare type SystemJson = {
 export declare const SystemSchema: GenMessage<System, {jsonType: SystemJson}>;
 
 /**
- * Where a process of the service listens. A proxy in front of it may be reached elsewhere.
+ * Listeners of a process of the service. A proxy in front of it may have other addresses.
  *
  * @generated from message unified.admin.v1.Listeners
  */
@@ -221,7 +221,7 @@ export declare type Listeners = Message<"unified.admin.v1.Listeners"> & {
 };
 
 /**
- * Where a process of the service listens. A proxy in front of it may be reached elsewhere.
+ * Listeners of a process of the service. A proxy in front of it may have other addresses.
  *
  * @generated from message unified.admin.v1.Listeners
  */
@@ -262,7 +262,7 @@ export declare type ListenersJson = {
 export declare const ListenersSchema: GenMessage<Listeners, {jsonType: ListenersJson}>;
 
 /**
- * Where keys, usage and deliveries are kept.
+ * Storage of keys, usage and deliveries.
  *
  * @generated from message unified.admin.v1.StateStatus
  */
@@ -275,7 +275,7 @@ export declare type StateStatus = Message<"unified.admin.v1.StateStatus"> & {
   kind: string;
 
   /**
-   * Whether it answers.
+   * Whether the store answers.
    *
    * @generated from field: bool ok = 2;
    */
@@ -289,21 +289,21 @@ export declare type StateStatus = Message<"unified.admin.v1.StateStatus"> & {
   latencyMs: number;
 
   /**
-   * What a power cut can take: "every-write" nothing, "one-second" up to a second, "none" everything.
+   * Loss at a power cut: "every-write" nothing, "one-second" up to a second, "none" everything.
    *
    * @generated from field: string durability = 4;
    */
   durability: string;
 
   /**
-   * Processes that share it.
+   * Processes that share the state.
    *
    * @generated from field: int32 replicas = 5;
    */
   replicas: number;
 
   /**
-   * Ends of requests that wait for it on this machine.
+   * Settlements that wait on this machine until the store is available.
    *
    * @generated from field: int64 spooled = 6;
    */
@@ -311,7 +311,7 @@ export declare type StateStatus = Message<"unified.admin.v1.StateStatus"> & {
 };
 
 /**
- * Where keys, usage and deliveries are kept.
+ * Storage of keys, usage and deliveries.
  *
  * @generated from message unified.admin.v1.StateStatus
  */
@@ -324,7 +324,7 @@ export declare type StateStatusJson = {
   kind?: string;
 
   /**
-   * Whether it answers.
+   * Whether the store answers.
    *
    * @generated from field: bool ok = 2;
    */
@@ -338,21 +338,21 @@ export declare type StateStatusJson = {
   latencyMs?: number | "NaN" | "Infinity" | "-Infinity";
 
   /**
-   * What a power cut can take: "every-write" nothing, "one-second" up to a second, "none" everything.
+   * Loss at a power cut: "every-write" nothing, "one-second" up to a second, "none" everything.
    *
    * @generated from field: string durability = 4;
    */
   durability?: string;
 
   /**
-   * Processes that share it.
+   * Processes that share the state.
    *
    * @generated from field: int32 replicas = 5;
    */
   replicas?: number;
 
   /**
-   * Ends of requests that wait for it on this machine.
+   * Settlements that wait on this machine until the store is available.
    *
    * @generated from field: int64 spooled = 6;
    */
@@ -386,7 +386,7 @@ export declare type ModelStatus = Message<"unified.admin.v1.ModelStatus"> & {
   state: string;
 
   /**
-   * Requests that may run at once.
+   * Maximum concurrent requests.
    *
    * @generated from field: int32 slots = 3;
    */
@@ -407,7 +407,7 @@ export declare type ModelStatus = Message<"unified.admin.v1.ModelStatus"> & {
   waiting: number;
 
   /**
-   * Tokens that it has produced since it was loaded.
+   * Tokens generated since it was loaded.
    *
    * @generated from field: int64 produced_tokens = 6;
    */
@@ -421,7 +421,7 @@ export declare type ModelStatus = Message<"unified.admin.v1.ModelStatus"> & {
   restarts: number;
 
   /**
-   * Why it is not ready. Empty: it is, or will be.
+   * Why it is not ready. Empty: it is ready or still loads.
    *
    * @generated from field: string problem = 8;
    */
@@ -449,7 +449,7 @@ export declare type ModelStatusJson = {
   state?: string;
 
   /**
-   * Requests that may run at once.
+   * Maximum concurrent requests.
    *
    * @generated from field: int32 slots = 3;
    */
@@ -470,7 +470,7 @@ export declare type ModelStatusJson = {
   waiting?: number;
 
   /**
-   * Tokens that it has produced since it was loaded.
+   * Tokens generated since it was loaded.
    *
    * @generated from field: int64 produced_tokens = 6;
    */
@@ -484,7 +484,7 @@ export declare type ModelStatusJson = {
   restarts?: number;
 
   /**
-   * Why it is not ready. Empty: it is, or will be.
+   * Why it is not ready. Empty: it is ready or still loads.
    *
    * @generated from field: string problem = 8;
    */
@@ -498,7 +498,7 @@ export declare type ModelStatusJson = {
 export declare const ModelStatusSchema: GenMessage<ModelStatus, {jsonType: ModelStatusJson}>;
 
 /**
- * What was counted since the start of a process.
+ * Counters since the start of a process.
  *
  * @generated from message unified.admin.v1.Counters
  */
@@ -511,21 +511,21 @@ export declare type Counters = Message<"unified.admin.v1.Counters"> & {
   requests: bigint;
 
   /**
-   * Those of them that failed for a reason of the service: status 500 and above, but 503.
+   * Failed because of the service: status 500 and above, except 503.
    *
    * @generated from field: int64 failed = 2;
    */
   failed: bigint;
 
   /**
-   * Those that were turned away: status 401, 403, 429 or 503.
+   * Rejected: status 401, 403, 429 or 503.
    *
    * @generated from field: int64 rejected = 3;
    */
   rejected: bigint;
 
   /**
-   * Those whose client left.
+   * Cancelled by their client.
    *
    * @generated from field: int64 client_left = 4;
    */
@@ -547,7 +547,7 @@ export declare type Counters = Message<"unified.admin.v1.Counters"> & {
 };
 
 /**
- * What was counted since the start of a process.
+ * Counters since the start of a process.
  *
  * @generated from message unified.admin.v1.Counters
  */
@@ -560,21 +560,21 @@ export declare type CountersJson = {
   requests?: string;
 
   /**
-   * Those of them that failed for a reason of the service: status 500 and above, but 503.
+   * Failed because of the service: status 500 and above, except 503.
    *
    * @generated from field: int64 failed = 2;
    */
   failed?: string;
 
   /**
-   * Those that were turned away: status 401, 403, 429 or 503.
+   * Rejected: status 401, 403, 429 or 503.
    *
    * @generated from field: int64 rejected = 3;
    */
   rejected?: string;
 
   /**
-   * Those whose client left.
+   * Cancelled by their client.
    *
    * @generated from field: int64 client_left = 4;
    */
@@ -622,21 +622,21 @@ export declare type Latency = Message<"unified.admin.v1.Latency"> & {
   count: bigint;
 
   /**
-   * Half of them were not longer. As exact as the buckets of the metrics are.
+   * Median. As exact as the buckets of the metrics.
    *
    * @generated from field: double p50_ms = 3;
    */
   p50Ms: number;
 
   /**
-   * 95 of 100 were not longer.
+   * 95th percentile.
    *
    * @generated from field: double p95_ms = 4;
    */
   p95Ms: number;
 
   /**
-   * 99 of 100 were not longer.
+   * 99th percentile.
    *
    * @generated from field: double p99_ms = 5;
    */
@@ -664,21 +664,21 @@ export declare type LatencyJson = {
   count?: string;
 
   /**
-   * Half of them were not longer. As exact as the buckets of the metrics are.
+   * Median. As exact as the buckets of the metrics.
    *
    * @generated from field: double p50_ms = 3;
    */
   p50Ms?: number | "NaN" | "Infinity" | "-Infinity";
 
   /**
-   * 95 of 100 were not longer.
+   * 95th percentile.
    *
    * @generated from field: double p95_ms = 4;
    */
   p95Ms?: number | "NaN" | "Infinity" | "-Infinity";
 
   /**
-   * 99 of 100 were not longer.
+   * 99th percentile.
    *
    * @generated from field: double p99_ms = 5;
    */

@@ -93,20 +93,20 @@ export declare type WatchOverviewRequestJson = {
 export declare const WatchOverviewRequestSchema: GenMessage<WatchOverviewRequest, {jsonType: WatchOverviewRequestJson}>;
 
 /**
- * Response of WatchOverview: one for each look, as soon as the caller has taken the one before.
+ * Response of WatchOverview: one for each check, once the client has received the previous one.
  *
  * @generated from message unified.admin.v1.WatchOverviewResponse
  */
 export declare type WatchOverviewResponse = Message<"unified.admin.v1.WatchOverviewResponse"> & {
   /**
-   * The whole of it, in the first response and when something other than the time has changed. Unset: all is as it was.
+   * The overview, in the first response and when anything but the time has changed. Absent: unchanged.
    *
    * @generated from field: unified.admin.v1.System system = 1;
    */
   system?: System | undefined;
 
   /**
-   * When it was looked at, by the clock of the process.
+   * Time of the check, by the clock of the process.
    *
    * @generated from field: google.protobuf.Timestamp at = 2;
    */
@@ -114,20 +114,20 @@ export declare type WatchOverviewResponse = Message<"unified.admin.v1.WatchOverv
 };
 
 /**
- * Response of WatchOverview: one for each look, as soon as the caller has taken the one before.
+ * Response of WatchOverview: one for each check, once the client has received the previous one.
  *
  * @generated from message unified.admin.v1.WatchOverviewResponse
  */
 export declare type WatchOverviewResponseJson = {
   /**
-   * The whole of it, in the first response and when something other than the time has changed. Unset: all is as it was.
+   * The overview, in the first response and when anything but the time has changed. Absent: unchanged.
    *
    * @generated from field: unified.admin.v1.System system = 1;
    */
   system?: SystemJson;
 
   /**
-   * When it was looked at, by the clock of the process.
+   * Time of the check, by the clock of the process.
    *
    * @generated from field: google.protobuf.Timestamp at = 2;
    */
@@ -333,7 +333,7 @@ export declare const CreateBackupRequestSchema: GenMessage<CreateBackupRequest, 
  */
 export declare type CreateBackupResponse = Message<"unified.admin.v1.CreateBackupResponse"> & {
   /**
-   * Where the copy is.
+   * Path of the copy.
    *
    * @generated from field: string path = 1;
    */
@@ -347,7 +347,7 @@ export declare type CreateBackupResponse = Message<"unified.admin.v1.CreateBacku
  */
 export declare type CreateBackupResponseJson = {
   /**
-   * Where the copy is.
+   * Path of the copy.
    *
    * @generated from field: string path = 1;
    */
@@ -361,13 +361,13 @@ export declare type CreateBackupResponseJson = {
 export declare const CreateBackupResponseSchema: GenMessage<CreateBackupResponse, {jsonType: CreateBackupResponseJson}>;
 
 /**
- * Shows how the service as a whole is doing. Every call needs the administrator.
+ * Status of the service. Every call needs the administrator.
  *
  * @generated from service unified.admin.v1.SystemService
  */
 export declare const SystemService: GenService<{
   /**
-   * Tells what the process that is asked is, and how it is doing.
+   * Describes the called process and its status.
    *
    * @generated from rpc unified.admin.v1.SystemService.GetSystem
    */
@@ -377,7 +377,7 @@ export declare const SystemService: GenService<{
     output: typeof GetSystemResponseSchema;
   },
   /**
-   * Tells the same at once, and again whenever it has changed, until the caller leaves. Looks every two seconds.
+   * Sends the same immediately and after every change, until the client ends the call. Checks every two seconds.
    *
    * @generated from rpc unified.admin.v1.SystemService.WatchOverview
    */
@@ -387,8 +387,8 @@ export declare const SystemService: GenService<{
     output: typeof WatchOverviewResponseSchema;
   },
   /**
-   * Checks the machine and the settings of the process that is asked, as `uis doctor` does. Takes seconds; calls that come
-   * meanwhile get the same findings.
+   * Checks the machine and the settings of the called process, as `uis doctor` does. Takes seconds; concurrent calls get
+   * the same findings.
    *
    * @generated from rpc unified.admin.v1.SystemService.RunDoctor
    */
@@ -398,7 +398,7 @@ export declare const SystemService: GenService<{
     output: typeof RunDoctorResponseSchema;
   },
   /**
-   * Lists administrative acts, newest first.
+   * Lists the audit log, newest first.
    *
    * @generated from rpc unified.admin.v1.SystemService.ListAuditRecords
    */

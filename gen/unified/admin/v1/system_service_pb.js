@@ -85,7 +85,7 @@ export const CreateBackupResponseSchema = /*@__PURE__*/
   messageDesc(file_unified_admin_v1_system_service, 9);
 
 /**
- * Shows how the service as a whole is doing. Every call needs the administrator.
+ * Status of the service. Every call needs the administrator.
  *
  * @generated from service unified.admin.v1.SystemService
  */

@@ -12,7 +12,7 @@ import type { Timestamp, TimestampJson } from "@bufbuild/protobuf/wkt";
 export declare const file_unified_admin_v1_threshold: GenFile;
 
 /**
- * Tells by the event usage.threshold_reached when usage reaches shares of a limit.
+ * Sends the event usage.threshold_reached when usage reaches percentages of a limit.
  *
  * @generated from message unified.admin.v1.Threshold
  */
@@ -25,28 +25,28 @@ export declare type Threshold = Message<"unified.admin.v1.Threshold"> & {
   id: string;
 
   /**
-   * The account whose usage it looks at.
+   * The account whose usage counts.
    *
    * @generated from field: string account = 2;
    */
   account: string;
 
   /**
-   * Id of the one key whose usage it looks at. Empty: all of the account.
+   * Id of the key whose usage counts. Empty: all keys of the account.
    *
    * @generated from field: string api_key_id = 3;
    */
   apiKeyId: string;
 
   /**
-   * What is added up.
+   * The metric.
    *
    * @generated from field: unified.admin.v1.Metric metric = 4;
    */
   metric: Metric;
 
   /**
-   * Over what.
+   * The period.
    *
    * @generated from field: unified.admin.v1.Period period = 5;
    */
@@ -60,35 +60,35 @@ export declare type Threshold = Message<"unified.admin.v1.Threshold"> & {
   limit: bigint;
 
   /**
-   * Shares of the limit at which the event is sent, once per period each, in percent: 1 to 10 of them, 1 to 100, rising.
+   * Percentages of the limit at which the event is sent, once per period each: 1 to 10 of them, 1 to 100, rising.
    *
    * @generated from field: repeated int32 percents = 7;
    */
   percents: number[];
 
   /**
-   * What happens at the limit.
+   * Action at the limit.
    *
    * @generated from field: unified.admin.v1.Action action = 8;
    */
   action: Action;
 
   /**
-   * What was used in the current period.
+   * Usage in the current period.
    *
    * @generated from field: int64 used = 9;
    */
   used: bigint;
 
   /**
-   * When it was made.
+   * Creation time.
    *
    * @generated from field: google.protobuf.Timestamp created_at = 10;
    */
   createdAt?: Timestamp | undefined;
 
   /**
-   * When it was last changed.
+   * Time of the last change.
    *
    * @generated from field: google.protobuf.Timestamp updated_at = 11;
    */
@@ -96,7 +96,7 @@ export declare type Threshold = Message<"unified.admin.v1.Threshold"> & {
 };
 
 /**
- * Tells by the event usage.threshold_reached when usage reaches shares of a limit.
+ * Sends the event usage.threshold_reached when usage reaches percentages of a limit.
  *
  * @generated from message unified.admin.v1.Threshold
  */
@@ -109,28 +109,28 @@ export declare type ThresholdJson = {
   id?: string;
 
   /**
-   * The account whose usage it looks at.
+   * The account whose usage counts.
    *
    * @generated from field: string account = 2;
    */
   account?: string;
 
   /**
-   * Id of the one key whose usage it looks at. Empty: all of the account.
+   * Id of the key whose usage counts. Empty: all keys of the account.
    *
    * @generated from field: string api_key_id = 3;
    */
   apiKeyId?: string;
 
   /**
-   * What is added up.
+   * The metric.
    *
    * @generated from field: unified.admin.v1.Metric metric = 4;
    */
   metric?: MetricJson;
 
   /**
-   * Over what.
+   * The period.
    *
    * @generated from field: unified.admin.v1.Period period = 5;
    */
@@ -144,35 +144,35 @@ export declare type ThresholdJson = {
   limit?: string;
 
   /**
-   * Shares of the limit at which the event is sent, once per period each, in percent: 1 to 10 of them, 1 to 100, rising.
+   * Percentages of the limit at which the event is sent, once per period each: 1 to 10 of them, 1 to 100, rising.
    *
    * @generated from field: repeated int32 percents = 7;
    */
   percents?: number[];
 
   /**
-   * What happens at the limit.
+   * Action at the limit.
    *
    * @generated from field: unified.admin.v1.Action action = 8;
    */
   action?: ActionJson;
 
   /**
-   * What was used in the current period.
+   * Usage in the current period.
    *
    * @generated from field: int64 used = 9;
    */
   used?: string;
 
   /**
-   * When it was made.
+   * Creation time.
    *
    * @generated from field: google.protobuf.Timestamp created_at = 10;
    */
   createdAt?: TimestampJson;
 
   /**
-   * When it was last changed.
+   * Time of the last change.
    *
    * @generated from field: google.protobuf.Timestamp updated_at = 11;
    */
@@ -186,13 +186,13 @@ export declare type ThresholdJson = {
 export declare const ThresholdSchema: GenMessage<Threshold, {jsonType: ThresholdJson}>;
 
 /**
- * What a threshold adds up.
+ * Metric of a threshold.
  *
  * @generated from enum unified.admin.v1.Metric
  */
 export declare const Metric: {
   /**
-   * Not set: refused.
+   * Not set; rejected.
    *
    * @generated from enum value: METRIC_UNSPECIFIED = 0;
    */
@@ -221,14 +221,14 @@ export declare const Metric: {
 };
 
 /**
- * What a threshold adds up.
+ * Metric of a threshold.
  *
  * @generated from enum unified.admin.v1.Metric
  */
 export declare type Metric = (typeof Metric)[keyof typeof Metric] | UnknownEnum;
 
 /**
- * What a threshold adds up.
+ * Metric of a threshold.
  *
  * @generated from enum unified.admin.v1.Metric
  */
@@ -240,13 +240,13 @@ export declare type MetricJson = "METRIC_UNSPECIFIED" | "METRIC_TOKENS" | "METRI
 export declare const MetricSchema: GenEnum<Metric, MetricJson>;
 
 /**
- * Over what a threshold adds up. Both begin at 00:00 UTC.
+ * Period of a threshold. Both begin at 00:00 UTC.
  *
  * @generated from enum unified.admin.v1.Period
  */
 export declare const Period: {
   /**
-   * Not set: refused.
+   * Not set; rejected.
    *
    * @generated from enum value: PERIOD_UNSPECIFIED = 0;
    */
@@ -268,14 +268,14 @@ export declare const Period: {
 };
 
 /**
- * Over what a threshold adds up. Both begin at 00:00 UTC.
+ * Period of a threshold. Both begin at 00:00 UTC.
  *
  * @generated from enum unified.admin.v1.Period
  */
 export declare type Period = (typeof Period)[keyof typeof Period] | UnknownEnum;
 
 /**
- * Over what a threshold adds up. Both begin at 00:00 UTC.
+ * Period of a threshold. Both begin at 00:00 UTC.
  *
  * @generated from enum unified.admin.v1.Period
  */
@@ -287,7 +287,7 @@ export declare type PeriodJson = "PERIOD_UNSPECIFIED" | "PERIOD_DAY" | "PERIOD_M
 export declare const PeriodSchema: GenEnum<Period, PeriodJson>;
 
 /**
- * What happens when the limit is reached.
+ * Action when the limit is reached.
  *
  * @generated from enum unified.admin.v1.Action
  */
@@ -315,14 +315,14 @@ export declare const Action: {
 };
 
 /**
- * What happens when the limit is reached.
+ * Action when the limit is reached.
  *
  * @generated from enum unified.admin.v1.Action
  */
 export declare type Action = (typeof Action)[keyof typeof Action] | UnknownEnum;
 
 /**
- * What happens when the limit is reached.
+ * Action when the limit is reached.
  *
  * @generated from enum unified.admin.v1.Action
  */

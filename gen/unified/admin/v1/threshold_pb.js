@@ -25,7 +25,7 @@ export const MetricSchema = /*@__PURE__*/
   enumDesc(file_unified_admin_v1_threshold, 0);
 
 /**
- * What a threshold adds up.
+ * Metric of a threshold.
  *
  * @generated from enum unified.admin.v1.Metric
  */
@@ -39,7 +39,7 @@ export const PeriodSchema = /*@__PURE__*/
   enumDesc(file_unified_admin_v1_threshold, 1);
 
 /**
- * Over what a threshold adds up. Both begin at 00:00 UTC.
+ * Period of a threshold. Both begin at 00:00 UTC.
  *
  * @generated from enum unified.admin.v1.Period
  */
@@ -53,7 +53,7 @@ export const ActionSchema = /*@__PURE__*/
   enumDesc(file_unified_admin_v1_threshold, 2);
 
 /**
- * What happens when the limit is reached.
+ * Action when the limit is reached.
  *
  * @generated from enum unified.admin.v1.Action
  */

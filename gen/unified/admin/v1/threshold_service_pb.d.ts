@@ -150,7 +150,7 @@ export declare type ListThresholdsResponseJson = {
 export declare const ListThresholdsResponseSchema: GenMessage<ListThresholdsResponse, {jsonType: ListThresholdsResponseJson}>;
 
 /**
- * Shares of a limit.
+ * Percentages of a limit.
  *
  * @generated from message unified.admin.v1.Percents
  */
@@ -164,7 +164,7 @@ export declare type Percents = Message<"unified.admin.v1.Percents"> & {
 };
 
 /**
- * Shares of a limit.
+ * Percentages of a limit.
  *
  * @generated from message unified.admin.v1.Percents
  */
@@ -197,21 +197,21 @@ export declare type UpdateThresholdRequest = Message<"unified.admin.v1.UpdateThr
   id: string;
 
   /**
-   * The new limit. Absent: stays.
+   * The new limit. Absent: unchanged.
    *
    * @generated from field: optional int64 limit = 2;
    */
   limit?: bigint | undefined;
 
   /**
-   * The new shares. Absent: stay.
+   * The new percentages. Absent: unchanged.
    *
    * @generated from field: unified.admin.v1.Percents percents = 3;
    */
   percents?: Percents | undefined;
 
   /**
-   * The new action. ACTION_UNSPECIFIED: stays.
+   * The new action. ACTION_UNSPECIFIED: unchanged.
    *
    * @generated from field: unified.admin.v1.Action action = 4;
    */
@@ -232,21 +232,21 @@ export declare type UpdateThresholdRequestJson = {
   id?: string;
 
   /**
-   * The new limit. Absent: stays.
+   * The new limit. Absent: unchanged.
    *
    * @generated from field: optional int64 limit = 2;
    */
   limit?: string;
 
   /**
-   * The new shares. Absent: stay.
+   * The new percentages. Absent: unchanged.
    *
    * @generated from field: unified.admin.v1.Percents percents = 3;
    */
   percents?: PercentsJson;
 
   /**
-   * The new action. ACTION_UNSPECIFIED: stays.
+   * The new action. ACTION_UNSPECIFIED: unchanged.
    *
    * @generated from field: unified.admin.v1.Action action = 4;
    */
@@ -266,7 +266,7 @@ export declare const UpdateThresholdRequestSchema: GenMessage<UpdateThresholdReq
  */
 export declare type UpdateThresholdResponse = Message<"unified.admin.v1.UpdateThresholdResponse"> & {
   /**
-   * The threshold as it is now.
+   * The updated threshold.
    *
    * @generated from field: unified.admin.v1.Threshold threshold = 1;
    */
@@ -280,7 +280,7 @@ export declare type UpdateThresholdResponse = Message<"unified.admin.v1.UpdateTh
  */
 export declare type UpdateThresholdResponseJson = {
   /**
-   * The threshold as it is now.
+   * The updated threshold.
    *
    * @generated from field: unified.admin.v1.Threshold threshold = 1;
    */
@@ -356,7 +356,7 @@ export declare const DeleteThresholdResponseSchema: GenMessage<DeleteThresholdRe
  */
 export declare const ThresholdService: GenService<{
   /**
-   * Makes a threshold. What was used already counts; a share that is passed is told at the next settlement.
+   * Creates a threshold. Earlier usage counts; percentages already passed are sent at the next settlement.
    *
    * @generated from rpc unified.admin.v1.ThresholdService.CreateThreshold
    */
@@ -376,7 +376,7 @@ export declare const ThresholdService: GenService<{
     output: typeof ListThresholdsResponseSchema;
   },
   /**
-   * Changes a threshold. A changed share or limit is told again when it is reached.
+   * Changes a threshold. A changed percentage or limit sends its event again when it is reached.
    *
    * @generated from rpc unified.admin.v1.ThresholdService.UpdateThreshold
    */

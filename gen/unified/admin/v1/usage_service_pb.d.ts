@@ -12,7 +12,7 @@ import type { Timestamp, TimestampJson } from "@bufbuild/protobuf/wkt";
 export declare const file_unified_admin_v1_usage_service: GenFile;
 
 /**
- * Sums of settled requests.
+ * Totals of settled requests.
  *
  * @generated from message unified.admin.v1.UsageResult
  */
@@ -53,7 +53,7 @@ export declare type UsageResult = Message<"unified.admin.v1.UsageResult"> & {
   completionTokens: bigint;
 
   /**
-   * Tokens of prompts that did not have to be read again.
+   * Prompt tokens reused from the cache.
    *
    * @generated from field: int64 cached_tokens = 6;
    */
@@ -68,7 +68,7 @@ export declare type UsageResult = Message<"unified.admin.v1.UsageResult"> & {
 };
 
 /**
- * Sums of settled requests.
+ * Totals of settled requests.
  *
  * @generated from message unified.admin.v1.UsageResult
  */
@@ -109,7 +109,7 @@ export declare type UsageResultJson = {
   completionTokens?: string;
 
   /**
-   * Tokens of prompts that did not have to be read again.
+   * Prompt tokens reused from the cache.
    *
    * @generated from field: int64 cached_tokens = 6;
    */
@@ -136,7 +136,7 @@ export declare const UsageResultSchema: GenMessage<UsageResult, {jsonType: Usage
  */
 export declare type UsageBucket = Message<"unified.admin.v1.UsageBucket"> & {
   /**
-   * Its begin.
+   * Its start.
    *
    * @generated from field: google.protobuf.Timestamp start_time = 1;
    */
@@ -164,7 +164,7 @@ export declare type UsageBucket = Message<"unified.admin.v1.UsageBucket"> & {
  */
 export declare type UsageBucketJson = {
   /**
-   * Its begin.
+   * Its start.
    *
    * @generated from field: google.protobuf.Timestamp start_time = 1;
    */
@@ -219,14 +219,14 @@ export declare type QueryUsageRequest = Message<"unified.admin.v1.QueryUsageRequ
   endTime?: Timestamp | undefined;
 
   /**
-   * How long a bucket is.
+   * Length of a bucket.
    *
    * @generated from field: unified.admin.v1.BucketWidth bucket_width = 4;
    */
   bucketWidth: BucketWidth;
 
   /**
-   * What sums are kept apart by. Default: nothing.
+   * Dimensions to group by. Default: none.
    *
    * @generated from field: repeated unified.admin.v1.UsageGroup group_by = 5;
    */
@@ -275,14 +275,14 @@ export declare type QueryUsageRequestJson = {
   endTime?: TimestampJson;
 
   /**
-   * How long a bucket is.
+   * Length of a bucket.
    *
    * @generated from field: unified.admin.v1.BucketWidth bucket_width = 4;
    */
   bucketWidth?: BucketWidthJson;
 
   /**
-   * What sums are kept apart by. Default: nothing.
+   * Dimensions to group by. Default: none.
    *
    * @generated from field: repeated unified.admin.v1.UsageGroup group_by = 5;
    */
@@ -371,7 +371,7 @@ export declare type WatchUsageRequest = Message<"unified.admin.v1.WatchUsageRequ
   account: string;
 
   /**
-   * What sums are kept apart by. Default: nothing.
+   * Dimensions to group by. Default: none.
    *
    * @generated from field: repeated unified.admin.v1.UsageGroup group_by = 2;
    */
@@ -392,7 +392,7 @@ export declare type WatchUsageRequestJson = {
   account?: string;
 
   /**
-   * What sums are kept apart by. Default: nothing.
+   * Dimensions to group by. Default: none.
    *
    * @generated from field: repeated unified.admin.v1.UsageGroup group_by = 2;
    */
@@ -440,7 +440,7 @@ export declare type WatchUsageResponseJson = {
 export declare const WatchUsageResponseSchema: GenMessage<WatchUsageResponse, {jsonType: WatchUsageResponseJson}>;
 
 /**
- * How long a bucket is.
+ * Length of a bucket.
  *
  * @generated from enum unified.admin.v1.BucketWidth
  */
@@ -468,14 +468,14 @@ export declare const BucketWidth: {
 };
 
 /**
- * How long a bucket is.
+ * Length of a bucket.
  *
  * @generated from enum unified.admin.v1.BucketWidth
  */
 export declare type BucketWidth = (typeof BucketWidth)[keyof typeof BucketWidth] | UnknownEnum;
 
 /**
- * How long a bucket is.
+ * Length of a bucket.
  *
  * @generated from enum unified.admin.v1.BucketWidth
  */
@@ -487,13 +487,13 @@ export declare type BucketWidthJson = "BUCKET_WIDTH_UNSPECIFIED" | "BUCKET_WIDTH
 export declare const BucketWidthSchema: GenEnum<BucketWidth, BucketWidthJson>;
 
 /**
- * What sums are kept apart by.
+ * Dimension to group usage by.
  *
  * @generated from enum unified.admin.v1.UsageGroup
  */
 export declare const UsageGroup: {
   /**
-   * Not set: refused.
+   * Not set; rejected.
    *
    * @generated from enum value: USAGE_GROUP_UNSPECIFIED = 0;
    */
@@ -515,14 +515,14 @@ export declare const UsageGroup: {
 };
 
 /**
- * What sums are kept apart by.
+ * Dimension to group usage by.
  *
  * @generated from enum unified.admin.v1.UsageGroup
  */
 export declare type UsageGroup = (typeof UsageGroup)[keyof typeof UsageGroup] | UnknownEnum;
 
 /**
- * What sums are kept apart by.
+ * Dimension to group usage by.
  *
  * @generated from enum unified.admin.v1.UsageGroup
  */
@@ -534,13 +534,13 @@ export declare type UsageGroupJson = "USAGE_GROUP_UNSPECIFIED" | "USAGE_GROUP_MO
 export declare const UsageGroupSchema: GenEnum<UsageGroup, UsageGroupJson>;
 
 /**
- * What was used. An API key sees the usage of its own account; the administrator that of any.
+ * Usage. An API key sees the usage of its own account, the administrator that of any account.
  *
  * @generated from service unified.admin.v1.UsageService
  */
 export declare const UsageService: GenService<{
   /**
-   * Sums by hour or day.
+   * Totals by hour or day.
    *
    * @generated from rpc unified.admin.v1.UsageService.QueryUsage
    */
@@ -550,7 +550,7 @@ export declare const UsageService: GenService<{
     output: typeof QueryUsageResponseSchema;
   },
   /**
-   * The current day of an account: at once, and whenever it has changed, at most every two seconds.
+   * The current day of an account: immediately, then after every change, at most every two seconds.
    *
    * @generated from rpc unified.admin.v1.UsageService.WatchUsage
    */

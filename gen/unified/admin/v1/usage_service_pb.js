@@ -60,7 +60,7 @@ export const BucketWidthSchema = /*@__PURE__*/
   enumDesc(file_unified_admin_v1_usage_service, 0);
 
 /**
- * How long a bucket is.
+ * Length of a bucket.
  *
  * @generated from enum unified.admin.v1.BucketWidth
  */
@@ -74,7 +74,7 @@ export const UsageGroupSchema = /*@__PURE__*/
   enumDesc(file_unified_admin_v1_usage_service, 1);
 
 /**
- * What sums are kept apart by.
+ * Dimension to group usage by.
  *
  * @generated from enum unified.admin.v1.UsageGroup
  */
@@ -82,7 +82,7 @@ export const UsageGroup = /*@__PURE__*/
   objEnum(UsageGroupSchema);
 
 /**
- * What was used. An API key sees the usage of its own account; the administrator that of any.
+ * Usage. An API key sees the usage of its own account, the administrator that of any account.
  *
  * @generated from service unified.admin.v1.UsageService
  */

@@ -204,14 +204,14 @@ export declare const WatchModelsRequestSchema: GenMessage<WatchModelsRequest, {j
  */
 export declare type WatchModelsResponse = Message<"unified.catalog.v1.WatchModelsResponse"> & {
   /**
-   * Models that are new or changed; in the first response all models.
+   * New or changed models; all models in the first response.
    *
    * @generated from field: repeated unified.catalog.v1.Model models = 1;
    */
   models: Model[];
 
   /**
-   * Ids of models that are gone.
+   * Ids of removed models.
    *
    * @generated from field: repeated string removed_ids = 2;
    */
@@ -225,14 +225,14 @@ export declare type WatchModelsResponse = Message<"unified.catalog.v1.WatchModel
  */
 export declare type WatchModelsResponseJson = {
   /**
-   * Models that are new or changed; in the first response all models.
+   * New or changed models; all models in the first response.
    *
    * @generated from field: repeated unified.catalog.v1.Model models = 1;
    */
   models?: ModelJson[];
 
   /**
-   * Ids of models that are gone.
+   * Ids of removed models.
    *
    * @generated from field: repeated string removed_ids = 2;
    */
@@ -246,7 +246,7 @@ export declare type WatchModelsResponseJson = {
 export declare const WatchModelsResponseSchema: GenMessage<WatchModelsResponse, {jsonType: WatchModelsResponseJson}>;
 
 /**
- * Tells which models there are. Every call carries `authorization: Bearer <API key>`; the scope read is enough.
+ * Lists models. Every call carries `authorization: Bearer <API key>`; the scope read is enough.
  *
  * @generated from service unified.catalog.v1.CatalogService
  */
@@ -272,7 +272,7 @@ export declare const CatalogService: GenService<{
     output: typeof GetModelResponseSchema;
   },
   /**
-   * First the whole list, then every change, until the caller ends the call.
+   * Sends the whole list, then every change, until the client ends the call.
    *
    * @generated from rpc unified.catalog.v1.CatalogService.WatchModels
    */

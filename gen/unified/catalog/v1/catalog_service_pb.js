@@ -54,7 +54,7 @@ export const WatchModelsResponseSchema = /*@__PURE__*/
   messageDesc(file_unified_catalog_v1_catalog_service, 5);
 
 /**
- * Tells which models there are. Every call carries `authorization: Bearer <API key>`; the scope read is enough.
+ * Lists models. Every call carries `authorization: Bearer <API key>`; the scope read is enough.
  *
  * @generated from service unified.catalog.v1.CatalogService
  */

@@ -17,7 +17,7 @@ export declare const file_unified_catalog_v1_model: GenFile;
  */
 export declare type Model = Message<"unified.catalog.v1.Model"> & {
   /**
-   * What requests name: 1 to 128 of a-z, A-Z, 0-9 and . _ : / -; case-sensitive.
+   * Name of the model in requests: 1 to 128 of a-z, A-Z, 0-9 and . _ : / -; case-sensitive.
    *
    * @generated from field: string id = 1;
    */
@@ -38,14 +38,14 @@ export declare type Model = Message<"unified.catalog.v1.Model"> & {
   ownedBy: string;
 
   /**
-   * Tokens of prompt and answer together at most. 1 or more.
+   * Maximum tokens of prompt and response together. 1 or more.
    *
    * @generated from field: int32 context_length = 4;
    */
   contextLength: number;
 
   /**
-   * What it does: chat, completions, embeddings.
+   * Capabilities: chat, completions, embeddings.
    *
    * @generated from field: repeated string capabilities = 5;
    */
@@ -59,8 +59,8 @@ export declare type Model = Message<"unified.catalog.v1.Model"> & {
   dimensions?: number | undefined;
 
   /**
-   * How it calls tools: "auto" as it decides or as it is told, "forced-only" when tool_choice says so, "none". Chat models
-   * that are loaded.
+   * Tool calling: "auto" by the model's decision or tool_choice, "forced-only" by tool_choice only, "none". Loaded chat
+   * models only.
    *
    * @generated from field: optional string tool_calling = 7;
    */
@@ -74,7 +74,7 @@ export declare type Model = Message<"unified.catalog.v1.Model"> & {
  */
 export declare type ModelJson = {
   /**
-   * What requests name: 1 to 128 of a-z, A-Z, 0-9 and . _ : / -; case-sensitive.
+   * Name of the model in requests: 1 to 128 of a-z, A-Z, 0-9 and . _ : / -; case-sensitive.
    *
    * @generated from field: string id = 1;
    */
@@ -95,14 +95,14 @@ export declare type ModelJson = {
   ownedBy?: string;
 
   /**
-   * Tokens of prompt and answer together at most. 1 or more.
+   * Maximum tokens of prompt and response together. 1 or more.
    *
    * @generated from field: int32 context_length = 4;
    */
   contextLength?: number;
 
   /**
-   * What it does: chat, completions, embeddings.
+   * Capabilities: chat, completions, embeddings.
    *
    * @generated from field: repeated string capabilities = 5;
    */
@@ -116,8 +116,8 @@ export declare type ModelJson = {
   dimensions?: number;
 
   /**
-   * How it calls tools: "auto" as it decides or as it is told, "forced-only" when tool_choice says so, "none". Chat models
-   * that are loaded.
+   * Tool calling: "auto" by the model's decision or tool_choice, "forced-only" by tool_choice only, "none". Loaded chat
+   * models only.
    *
    * @generated from field: optional string tool_calling = 7;
    */

@@ -13,8 +13,8 @@ import type { Logprobs, LogprobsJson } from "./logprobs_pb.js";
 export declare const file_unified_inference_v1_chat: GenFile;
 
 /**
- * What a chat completion is asked for. Names are OpenAI's; an absent field has the default that its comment gives.
- * Whether the answer is streamed is the choice of the RPC, and a stream always ends with the usage.
+ * Parameters of a chat completion. Names are OpenAI's; an absent field has the default of its comment.
+ * The RPC decides whether the response is streamed. A stream always ends with the usage.
  *
  * @generated from message unified.inference.v1.ChatCompletionParams
  */
@@ -55,7 +55,7 @@ export declare type ChatCompletionParams = Message$1<"unified.inference.v1.ChatC
   n?: number | undefined;
 
   /**
-   * Tokens to generate at most, per choice; 1 or more. Default: what is left of the context. Deprecated by OpenAI in
+   * Maximum tokens to generate per choice; 1 or more. Default: the rest of the context. Deprecated by OpenAI in
    * favour of max_completion_tokens, which wins when both are given.
    *
    * @generated from field: optional int32 max_tokens = 6;
@@ -63,14 +63,14 @@ export declare type ChatCompletionParams = Message$1<"unified.inference.v1.ChatC
   maxTokens?: number | undefined;
 
   /**
-   * Tokens to generate at most, per choice; 1 or more. Default: what is left of the context.
+   * Maximum tokens to generate per choice; 1 or more. Default: the rest of the context.
    *
    * @generated from field: optional int32 max_completion_tokens = 7;
    */
   maxCompletionTokens?: number | undefined;
 
   /**
-   * Texts at which generation ends; the matched text is not part of the answer. At most 4 of 256 characters; empty
+   * Texts at which generation stops; the matched text is not part of the response. At most 4 of 256 characters; empty
    * ones are ignored.
    *
    * @generated from field: repeated string stop = 8;
@@ -120,7 +120,7 @@ export declare type ChatCompletionParams = Message$1<"unified.inference.v1.ChatC
   topLogprobs?: number | undefined;
 
   /**
-   * The form that the text must have. Default: free text.
+   * Required format of the text. Default: free text.
    *
    * @generated from field: optional unified.inference.v1.ResponseFormat response_format = 15;
    */
@@ -240,8 +240,8 @@ export declare type ChatCompletionParams = Message$1<"unified.inference.v1.ChatC
 };
 
 /**
- * What a chat completion is asked for. Names are OpenAI's; an absent field has the default that its comment gives.
- * Whether the answer is streamed is the choice of the RPC, and a stream always ends with the usage.
+ * Parameters of a chat completion. Names are OpenAI's; an absent field has the default of its comment.
+ * The RPC decides whether the response is streamed. A stream always ends with the usage.
  *
  * @generated from message unified.inference.v1.ChatCompletionParams
  */
@@ -282,7 +282,7 @@ export declare type ChatCompletionParamsJson = {
   n?: number;
 
   /**
-   * Tokens to generate at most, per choice; 1 or more. Default: what is left of the context. Deprecated by OpenAI in
+   * Maximum tokens to generate per choice; 1 or more. Default: the rest of the context. Deprecated by OpenAI in
    * favour of max_completion_tokens, which wins when both are given.
    *
    * @generated from field: optional int32 max_tokens = 6;
@@ -290,14 +290,14 @@ export declare type ChatCompletionParamsJson = {
   maxTokens?: number;
 
   /**
-   * Tokens to generate at most, per choice; 1 or more. Default: what is left of the context.
+   * Maximum tokens to generate per choice; 1 or more. Default: the rest of the context.
    *
    * @generated from field: optional int32 max_completion_tokens = 7;
    */
   maxCompletionTokens?: number;
 
   /**
-   * Texts at which generation ends; the matched text is not part of the answer. At most 4 of 256 characters; empty
+   * Texts at which generation stops; the matched text is not part of the response. At most 4 of 256 characters; empty
    * ones are ignored.
    *
    * @generated from field: repeated string stop = 8;
@@ -347,7 +347,7 @@ export declare type ChatCompletionParamsJson = {
   topLogprobs?: number;
 
   /**
-   * The form that the text must have. Default: free text.
+   * Required format of the text. Default: free text.
    *
    * @generated from field: optional unified.inference.v1.ResponseFormat response_format = 15;
    */
@@ -479,7 +479,7 @@ export declare const ChatCompletionParamsSchema: GenMessage<ChatCompletionParams
  */
 export declare type Message = Message$1<"unified.inference.v1.Message"> & {
   /**
-   * Who speaks. Required.
+   * Role of the author. Required.
    *
    * @generated from field: unified.inference.v1.Role role = 1;
    */
@@ -522,7 +522,7 @@ export declare type Message = Message$1<"unified.inference.v1.Message"> & {
  */
 export declare type MessageJson = {
   /**
-   * Who speaks. Required.
+   * Role of the author. Required.
    *
    * @generated from field: unified.inference.v1.Role role = 1;
    */
@@ -593,7 +593,7 @@ export declare type ContentPart = Message$1<"unified.inference.v1.ContentPart"> 
     case: "imageUrl";
   } | {
     /**
-     * A sound. Needs a model that listens.
+     * Audio. Needs a model with audio input.
      *
      * @generated from field: unified.inference.v1.InputAudio input_audio = 3;
      */
@@ -601,7 +601,7 @@ export declare type ContentPart = Message$1<"unified.inference.v1.ContentPart"> 
     case: "inputAudio";
   } | {
     /**
-     * A file. Needs a model that reads files.
+     * A file. Needs a model with file input.
      *
      * @generated from field: unified.inference.v1.InputFile file = 4;
      */
@@ -609,7 +609,7 @@ export declare type ContentPart = Message$1<"unified.inference.v1.ContentPart"> 
     case: "file";
   } | {
     /**
-     * What the assistant said when it refused. ROLE_ASSISTANT only.
+     * Text of an earlier refusal. ROLE_ASSISTANT only.
      *
      * @generated from field: string refusal = 5;
      */
@@ -639,21 +639,21 @@ export declare type ContentPartJson = {
   imageUrl?: ImageUrlJson;
 
   /**
-   * A sound. Needs a model that listens.
+   * Audio. Needs a model with audio input.
    *
    * @generated from field: unified.inference.v1.InputAudio input_audio = 3;
    */
   inputAudio?: InputAudioJson;
 
   /**
-   * A file. Needs a model that reads files.
+   * A file. Needs a model with file input.
    *
    * @generated from field: unified.inference.v1.InputFile file = 4;
    */
   file?: InputFileJson;
 
   /**
-   * What the assistant said when it refused. ROLE_ASSISTANT only.
+   * Text of an earlier refusal. ROLE_ASSISTANT only.
    *
    * @generated from field: string refusal = 5;
    */
@@ -715,13 +715,13 @@ export declare type ImageUrlJson = {
 export declare const ImageUrlSchema: GenMessage<ImageUrl, {jsonType: ImageUrlJson}>;
 
 /**
- * A sound by value.
+ * Audio by value.
  *
  * @generated from message unified.inference.v1.InputAudio
  */
 export declare type InputAudio = Message$1<"unified.inference.v1.InputAudio"> & {
   /**
-   * The sound in base64.
+   * The audio in base64.
    *
    * @generated from field: string data = 1;
    */
@@ -736,13 +736,13 @@ export declare type InputAudio = Message$1<"unified.inference.v1.InputAudio"> & 
 };
 
 /**
- * A sound by value.
+ * Audio by value.
  *
  * @generated from message unified.inference.v1.InputAudio
  */
 export declare type InputAudioJson = {
   /**
-   * The sound in base64.
+   * The audio in base64.
    *
    * @generated from field: string data = 1;
    */
@@ -838,7 +838,7 @@ export declare type ToolCall = Message$1<"unified.inference.v1.ToolCall"> & {
   id: string;
 
   /**
-   * What was called.
+   * The called function.
    *
    * @generated from field: unified.inference.v1.FunctionCall function = 2;
    */
@@ -859,7 +859,7 @@ export declare type ToolCallJson = {
   id?: string;
 
   /**
-   * What was called.
+   * The called function.
    *
    * @generated from field: unified.inference.v1.FunctionCall function = 2;
    */
@@ -921,7 +921,7 @@ export declare type FunctionCallJson = {
 export declare const FunctionCallSchema: GenMessage<FunctionCall, {jsonType: FunctionCallJson}>;
 
 /**
- * A tool that is offered to the model.
+ * A tool offered to the model.
  *
  * @generated from message unified.inference.v1.Tool
  */
@@ -935,7 +935,7 @@ export declare type Tool = Message$1<"unified.inference.v1.Tool"> & {
 };
 
 /**
- * A tool that is offered to the model.
+ * A tool offered to the model.
  *
  * @generated from message unified.inference.v1.Tool
  */
@@ -968,7 +968,7 @@ export declare type FunctionDefinition = Message$1<"unified.inference.v1.Functio
   name: string;
 
   /**
-   * What it does, for the model. Optional.
+   * Description for the model. Optional.
    *
    * @generated from field: optional string description = 2;
    */
@@ -1003,7 +1003,7 @@ export declare type FunctionDefinitionJson = {
   name?: string;
 
   /**
-   * What it does, for the model. Optional.
+   * Description for the model. Optional.
    *
    * @generated from field: optional string description = 2;
    */
@@ -1103,7 +1103,7 @@ export declare type ToolChoiceJson = {
 export declare const ToolChoiceSchema: GenMessage<ToolChoice, {jsonType: ToolChoiceJson}>;
 
 /**
- * A mode and the tools that it holds for.
+ * A mode and the tools to which it applies.
  *
  * @generated from message unified.inference.v1.ToolChoice.AllowedTools
  */
@@ -1124,7 +1124,7 @@ export declare type ToolChoice_AllowedTools = Message$1<"unified.inference.v1.To
 };
 
 /**
- * A mode and the tools that it holds for.
+ * A mode and the tools to which it applies.
  *
  * @generated from message unified.inference.v1.ToolChoice.AllowedTools
  */
@@ -1157,7 +1157,7 @@ export declare const ToolChoice_AllowedToolsSchema: GenMessage<ToolChoice_Allowe
  */
 export declare const ToolChoice_Mode: {
   /**
-   * Not set: refused.
+   * Not set; rejected.
    *
    * @generated from enum value: MODE_UNSPECIFIED = 0;
    */
@@ -1205,13 +1205,13 @@ export declare type ToolChoice_ModeJson = "MODE_UNSPECIFIED" | "MODE_NONE" | "MO
 export declare const ToolChoice_ModeSchema: GenEnum<ToolChoice_Mode, ToolChoice_ModeJson>;
 
 /**
- * The form that the text must have.
+ * Required format of the text.
  *
  * @generated from message unified.inference.v1.ResponseFormat
  */
 export declare type ResponseFormat = Message$1<"unified.inference.v1.ResponseFormat"> & {
   /**
-   * The form. Required.
+   * The format. Required.
    *
    * @generated from oneof unified.inference.v1.ResponseFormat.format
    */
@@ -1243,7 +1243,7 @@ export declare type ResponseFormat = Message$1<"unified.inference.v1.ResponseFor
 };
 
 /**
- * The form that the text must have.
+ * Required format of the text.
  *
  * @generated from message unified.inference.v1.ResponseFormat
  */
@@ -1334,7 +1334,7 @@ export declare type ResponseFormat_JsonSchema = Message$1<"unified.inference.v1.
   name: string;
 
   /**
-   * What it is for, for the model. Optional.
+   * Description for the model. Optional.
    *
    * @generated from field: optional string description = 2;
    */
@@ -1369,7 +1369,7 @@ export declare type ResponseFormat_JsonSchemaJson = {
   name?: string;
 
   /**
-   * What it is for, for the model. Optional.
+   * Description for the model. Optional.
    *
    * @generated from field: optional string description = 2;
    */
@@ -1397,7 +1397,7 @@ export declare type ResponseFormat_JsonSchemaJson = {
 export declare const ResponseFormat_JsonSchemaSchema: GenMessage<ResponseFormat_JsonSchema, {jsonType: ResponseFormat_JsonSchemaJson}>;
 
 /**
- * A whole answer.
+ * A complete response.
  *
  * @generated from message unified.inference.v1.ChatCompletion
  */
@@ -1410,14 +1410,14 @@ export declare type ChatCompletion = Message$1<"unified.inference.v1.ChatComplet
   id: string;
 
   /**
-   * When it was made, Unix seconds.
+   * Creation time, Unix seconds.
    *
    * @generated from field: int64 created = 2;
    */
   created: bigint;
 
   /**
-   * The id that the request named.
+   * The model id of the request.
    *
    * @generated from field: string model = 3;
    */
@@ -1453,7 +1453,7 @@ export declare type ChatCompletion = Message$1<"unified.inference.v1.ChatComplet
 };
 
 /**
- * A whole answer.
+ * A complete response.
  *
  * @generated from message unified.inference.v1.ChatCompletion
  */
@@ -1466,14 +1466,14 @@ export declare type ChatCompletionJson = {
   id?: string;
 
   /**
-   * When it was made, Unix seconds.
+   * Creation time, Unix seconds.
    *
    * @generated from field: int64 created = 2;
    */
   created?: string;
 
   /**
-   * The id that the request named.
+   * The model id of the request.
    *
    * @generated from field: string model = 3;
    */
@@ -1515,7 +1515,7 @@ export declare type ChatCompletionJson = {
 export declare const ChatCompletionSchema: GenMessage<ChatCompletion, {jsonType: ChatCompletionJson}>;
 
 /**
- * One choice of a whole answer.
+ * One choice of a complete response.
  *
  * @generated from message unified.inference.v1.ChatChoice
  */
@@ -1528,7 +1528,7 @@ export declare type ChatChoice = Message$1<"unified.inference.v1.ChatChoice"> & 
   index: number;
 
   /**
-   * What the model said.
+   * The message of the model.
    *
    * @generated from field: unified.inference.v1.AssistantMessage message = 2;
    */
@@ -1550,7 +1550,7 @@ export declare type ChatChoice = Message$1<"unified.inference.v1.ChatChoice"> & 
 };
 
 /**
- * One choice of a whole answer.
+ * One choice of a complete response.
  *
  * @generated from message unified.inference.v1.ChatChoice
  */
@@ -1563,7 +1563,7 @@ export declare type ChatChoiceJson = {
   index?: number;
 
   /**
-   * What the model said.
+   * The message of the model.
    *
    * @generated from field: unified.inference.v1.AssistantMessage message = 2;
    */
@@ -1591,7 +1591,7 @@ export declare type ChatChoiceJson = {
 export declare const ChatChoiceSchema: GenMessage<ChatChoice, {jsonType: ChatChoiceJson}>;
 
 /**
- * What the model said.
+ * The message of the model.
  *
  * @generated from message unified.inference.v1.AssistantMessage
  */
@@ -1611,14 +1611,14 @@ export declare type AssistantMessage = Message$1<"unified.inference.v1.Assistant
   content?: string | undefined;
 
   /**
-   * What the model said when it refused.
+   * Text of a refusal.
    *
    * @generated from field: optional string refusal = 3;
    */
   refusal?: string | undefined;
 
   /**
-   * Calls that the model made.
+   * Tool calls of the model.
    *
    * @generated from field: repeated unified.inference.v1.ToolCall tool_calls = 4;
    */
@@ -1633,7 +1633,7 @@ export declare type AssistantMessage = Message$1<"unified.inference.v1.Assistant
 };
 
 /**
- * What the model said.
+ * The message of the model.
  *
  * @generated from message unified.inference.v1.AssistantMessage
  */
@@ -1653,14 +1653,14 @@ export declare type AssistantMessageJson = {
   content?: string;
 
   /**
-   * What the model said when it refused.
+   * Text of a refusal.
    *
    * @generated from field: optional string refusal = 3;
    */
   refusal?: string;
 
   /**
-   * Calls that the model made.
+   * Tool calls of the model.
    *
    * @generated from field: repeated unified.inference.v1.ToolCall tool_calls = 4;
    */
@@ -1681,7 +1681,7 @@ export declare type AssistantMessageJson = {
 export declare const AssistantMessageSchema: GenMessage<AssistantMessage, {jsonType: AssistantMessageJson}>;
 
 /**
- * One piece of a streamed answer. All chunks of an answer share id, created and model.
+ * One chunk of a streamed response. All chunks of a response share id, created and model.
  *
  * @generated from message unified.inference.v1.ChatCompletionChunk
  */
@@ -1694,14 +1694,14 @@ export declare type ChatCompletionChunk = Message$1<"unified.inference.v1.ChatCo
   id: string;
 
   /**
-   * When the answer was begun, Unix seconds.
+   * Creation time, Unix seconds.
    *
    * @generated from field: int64 created = 2;
    */
   created: bigint;
 
   /**
-   * The id that the request named.
+   * The model id of the request.
    *
    * @generated from field: string model = 3;
    */
@@ -1737,7 +1737,7 @@ export declare type ChatCompletionChunk = Message$1<"unified.inference.v1.ChatCo
 };
 
 /**
- * One piece of a streamed answer. All chunks of an answer share id, created and model.
+ * One chunk of a streamed response. All chunks of a response share id, created and model.
  *
  * @generated from message unified.inference.v1.ChatCompletionChunk
  */
@@ -1750,14 +1750,14 @@ export declare type ChatCompletionChunkJson = {
   id?: string;
 
   /**
-   * When the answer was begun, Unix seconds.
+   * Creation time, Unix seconds.
    *
    * @generated from field: int64 created = 2;
    */
   created?: string;
 
   /**
-   * The id that the request named.
+   * The model id of the request.
    *
    * @generated from field: string model = 3;
    */
@@ -1799,7 +1799,7 @@ export declare type ChatCompletionChunkJson = {
 export declare const ChatCompletionChunkSchema: GenMessage<ChatCompletionChunk, {jsonType: ChatCompletionChunkJson}>;
 
 /**
- * The new part of one choice.
+ * New content of one choice.
  *
  * @generated from message unified.inference.v1.ChatChunkChoice
  */
@@ -1812,7 +1812,7 @@ export declare type ChatChunkChoice = Message$1<"unified.inference.v1.ChatChunkC
   index: number;
 
   /**
-   * What is new.
+   * The new content.
    *
    * @generated from field: unified.inference.v1.ChatDelta delta = 2;
    */
@@ -1834,7 +1834,7 @@ export declare type ChatChunkChoice = Message$1<"unified.inference.v1.ChatChunkC
 };
 
 /**
- * The new part of one choice.
+ * New content of one choice.
  *
  * @generated from message unified.inference.v1.ChatChunkChoice
  */
@@ -1847,7 +1847,7 @@ export declare type ChatChunkChoiceJson = {
   index?: number;
 
   /**
-   * What is new.
+   * The new content.
    *
    * @generated from field: unified.inference.v1.ChatDelta delta = 2;
    */
@@ -1875,7 +1875,7 @@ export declare type ChatChunkChoiceJson = {
 export declare const ChatChunkChoiceSchema: GenMessage<ChatChunkChoice, {jsonType: ChatChunkChoiceJson}>;
 
 /**
- * What is new in a choice.
+ * New content of a choice.
  *
  * @generated from message unified.inference.v1.ChatDelta
  */
@@ -1888,14 +1888,14 @@ export declare type ChatDelta = Message$1<"unified.inference.v1.ChatDelta"> & {
   role?: Role | undefined;
 
   /**
-   * More text: whole code points.
+   * More text, never a part of a code point.
    *
    * @generated from field: optional string content = 2;
    */
   content?: string | undefined;
 
   /**
-   * More of what the model says while it refuses.
+   * More text of a refusal.
    *
    * @generated from field: optional string refusal = 3;
    */
@@ -1917,7 +1917,7 @@ export declare type ChatDelta = Message$1<"unified.inference.v1.ChatDelta"> & {
 };
 
 /**
- * What is new in a choice.
+ * New content of a choice.
  *
  * @generated from message unified.inference.v1.ChatDelta
  */
@@ -1930,14 +1930,14 @@ export declare type ChatDeltaJson = {
   role?: RoleJson;
 
   /**
-   * More text: whole code points.
+   * More text, never a part of a code point.
    *
    * @generated from field: optional string content = 2;
    */
   content?: string;
 
   /**
-   * More of what the model says while it refuses.
+   * More text of a refusal.
    *
    * @generated from field: optional string refusal = 3;
    */
@@ -2041,13 +2041,13 @@ export declare type ToolCallDeltaJson = {
 export declare const ToolCallDeltaSchema: GenMessage<ToolCallDelta, {jsonType: ToolCallDeltaJson}>;
 
 /**
- * Who speaks in a message.
+ * Role of a message.
  *
  * @generated from enum unified.inference.v1.Role
  */
 export declare const Role: {
   /**
-   * Not set: refused.
+   * Not set; rejected.
    *
    * @generated from enum value: ROLE_UNSPECIFIED = 0;
    */
@@ -2097,14 +2097,14 @@ export declare const Role: {
 };
 
 /**
- * Who speaks in a message.
+ * Role of a message.
  *
  * @generated from enum unified.inference.v1.Role
  */
 export declare type Role = (typeof Role)[keyof typeof Role] | UnknownEnum;
 
 /**
- * Who speaks in a message.
+ * Role of a message.
  *
  * @generated from enum unified.inference.v1.Role
  */

@@ -194,7 +194,7 @@ export const RoleSchema = /*@__PURE__*/
   enumDesc(file_unified_inference_v1_chat, 0);
 
 /**
- * Who speaks in a message.
+ * Role of a message.
  *
  * @generated from enum unified.inference.v1.Role
  */

@@ -12,7 +12,7 @@ import type { Usage, UsageJson } from "./usage_pb.js";
 export declare const file_unified_inference_v1_completion: GenFile;
 
 /**
- * What a text completion is asked for. Names are OpenAI's; an absent field has the default that its comment gives.
+ * Parameters of a text completion. Names are OpenAI's; an absent field has the default of its comment.
  *
  * @generated from message unified.inference.v1.CompletionParams
  */
@@ -39,7 +39,7 @@ export declare type CompletionParams = Message<"unified.inference.v1.CompletionP
   promptTokens: TokenList[];
 
   /**
-   * Tokens to generate at most, per choice; 0 or more, 0 only with echo. Default: what is left of the context.
+   * Maximum tokens to generate per choice; 0 or more, 0 only with echo. Default: the rest of the context.
    *
    * @generated from field: optional int32 max_tokens = 4;
    */
@@ -67,7 +67,7 @@ export declare type CompletionParams = Message<"unified.inference.v1.CompletionP
   n?: number | undefined;
 
   /**
-   * Texts at which generation ends; the matched text is not part of the answer. At most 4 of 256 characters; empty
+   * Texts at which generation stops; the matched text is not part of the response. At most 4 of 256 characters; empty
    * ones are ignored.
    *
    * @generated from field: repeated string stop = 8;
@@ -124,7 +124,7 @@ export declare type CompletionParams = Message<"unified.inference.v1.CompletionP
   bestOf?: number | undefined;
 
   /**
-   * Text after the gap that is to be filled. Needs a model with infill tokens.
+   * Text after the insertion point. Needs a model with infill tokens.
    *
    * @generated from field: optional string suffix = 16;
    */
@@ -160,7 +160,7 @@ export declare type CompletionParams = Message<"unified.inference.v1.CompletionP
 };
 
 /**
- * What a text completion is asked for. Names are OpenAI's; an absent field has the default that its comment gives.
+ * Parameters of a text completion. Names are OpenAI's; an absent field has the default of its comment.
  *
  * @generated from message unified.inference.v1.CompletionParams
  */
@@ -187,7 +187,7 @@ export declare type CompletionParamsJson = {
   promptTokens?: TokenListJson[];
 
   /**
-   * Tokens to generate at most, per choice; 0 or more, 0 only with echo. Default: what is left of the context.
+   * Maximum tokens to generate per choice; 0 or more, 0 only with echo. Default: the rest of the context.
    *
    * @generated from field: optional int32 max_tokens = 4;
    */
@@ -215,7 +215,7 @@ export declare type CompletionParamsJson = {
   n?: number;
 
   /**
-   * Texts at which generation ends; the matched text is not part of the answer. At most 4 of 256 characters; empty
+   * Texts at which generation stops; the matched text is not part of the response. At most 4 of 256 characters; empty
    * ones are ignored.
    *
    * @generated from field: repeated string stop = 8;
@@ -272,7 +272,7 @@ export declare type CompletionParamsJson = {
   bestOf?: number;
 
   /**
-   * Text after the gap that is to be filled. Needs a model with infill tokens.
+   * Text after the insertion point. Needs a model with infill tokens.
    *
    * @generated from field: optional string suffix = 16;
    */
@@ -348,7 +348,7 @@ export declare type TokenListJson = {
 export declare const TokenListSchema: GenMessage<TokenList, {jsonType: TokenListJson}>;
 
 /**
- * A whole answer.
+ * A complete response.
  *
  * @generated from message unified.inference.v1.Completion
  */
@@ -361,14 +361,14 @@ export declare type Completion = Message<"unified.inference.v1.Completion"> & {
   id: string;
 
   /**
-   * When it was made, Unix seconds.
+   * Creation time, Unix seconds.
    *
    * @generated from field: int64 created = 2;
    */
   created: bigint;
 
   /**
-   * The id that the request named.
+   * The model id of the request.
    *
    * @generated from field: string model = 3;
    */
@@ -397,7 +397,7 @@ export declare type Completion = Message<"unified.inference.v1.Completion"> & {
 };
 
 /**
- * A whole answer.
+ * A complete response.
  *
  * @generated from message unified.inference.v1.Completion
  */
@@ -410,14 +410,14 @@ export declare type CompletionJson = {
   id?: string;
 
   /**
-   * When it was made, Unix seconds.
+   * Creation time, Unix seconds.
    *
    * @generated from field: int64 created = 2;
    */
   created?: string;
 
   /**
-   * The id that the request named.
+   * The model id of the request.
    *
    * @generated from field: string model = 3;
    */
@@ -452,7 +452,7 @@ export declare type CompletionJson = {
 export declare const CompletionSchema: GenMessage<Completion, {jsonType: CompletionJson}>;
 
 /**
- * One choice of a whole answer.
+ * One choice of a complete response.
  *
  * @generated from message unified.inference.v1.CompletionChoice
  */
@@ -487,7 +487,7 @@ export declare type CompletionChoice = Message<"unified.inference.v1.CompletionC
 };
 
 /**
- * One choice of a whole answer.
+ * One choice of a complete response.
  *
  * @generated from message unified.inference.v1.CompletionChoice
  */
@@ -528,7 +528,7 @@ export declare type CompletionChoiceJson = {
 export declare const CompletionChoiceSchema: GenMessage<CompletionChoice, {jsonType: CompletionChoiceJson}>;
 
 /**
- * One piece of a streamed answer. All chunks of an answer share id, created and model.
+ * One chunk of a streamed response. All chunks of a response share id, created and model.
  *
  * @generated from message unified.inference.v1.CompletionChunk
  */
@@ -541,14 +541,14 @@ export declare type CompletionChunk = Message<"unified.inference.v1.CompletionCh
   id: string;
 
   /**
-   * When the answer was begun, Unix seconds.
+   * Creation time, Unix seconds.
    *
    * @generated from field: int64 created = 2;
    */
   created: bigint;
 
   /**
-   * The id that the request named.
+   * The model id of the request.
    *
    * @generated from field: string model = 3;
    */
@@ -577,7 +577,7 @@ export declare type CompletionChunk = Message<"unified.inference.v1.CompletionCh
 };
 
 /**
- * One piece of a streamed answer. All chunks of an answer share id, created and model.
+ * One chunk of a streamed response. All chunks of a response share id, created and model.
  *
  * @generated from message unified.inference.v1.CompletionChunk
  */
@@ -590,14 +590,14 @@ export declare type CompletionChunkJson = {
   id?: string;
 
   /**
-   * When the answer was begun, Unix seconds.
+   * Creation time, Unix seconds.
    *
    * @generated from field: int64 created = 2;
    */
   created?: string;
 
   /**
-   * The id that the request named.
+   * The model id of the request.
    *
    * @generated from field: string model = 3;
    */
@@ -632,7 +632,7 @@ export declare type CompletionChunkJson = {
 export declare const CompletionChunkSchema: GenMessage<CompletionChunk, {jsonType: CompletionChunkJson}>;
 
 /**
- * The new part of one choice.
+ * New content of one choice.
  *
  * @generated from message unified.inference.v1.CompletionChunkChoice
  */
@@ -645,7 +645,7 @@ export declare type CompletionChunkChoice = Message<"unified.inference.v1.Comple
   index: number;
 
   /**
-   * More text: whole code points. Empty in the last chunk of a choice.
+   * More text, never a part of a code point. Empty in the last chunk of a choice.
    *
    * @generated from field: string text = 2;
    */
@@ -667,7 +667,7 @@ export declare type CompletionChunkChoice = Message<"unified.inference.v1.Comple
 };
 
 /**
- * The new part of one choice.
+ * New content of one choice.
  *
  * @generated from message unified.inference.v1.CompletionChunkChoice
  */
@@ -680,7 +680,7 @@ export declare type CompletionChunkChoiceJson = {
   index?: number;
 
   /**
-   * More text: whole code points. Empty in the last chunk of a choice.
+   * More text, never a part of a code point. Empty in the last chunk of a choice.
    *
    * @generated from field: string text = 2;
    */

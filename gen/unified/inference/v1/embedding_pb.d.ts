@@ -13,7 +13,7 @@ import type { Usage, UsageJson } from "./usage_pb.js";
 export declare const file_unified_inference_v1_embedding: GenFile;
 
 /**
- * What embeddings are asked for. Names are OpenAI's.
+ * Parameters of embeddings. Names are OpenAI's.
  *
  * @generated from message unified.inference.v1.EmbeddingParams
  */
@@ -55,7 +55,7 @@ export declare type EmbeddingParams = Message<"unified.inference.v1.EmbeddingPar
 };
 
 /**
- * What embeddings are asked for. Names are OpenAI's.
+ * Parameters of embeddings. Names are OpenAI's.
  *
  * @generated from message unified.inference.v1.EmbeddingParams
  */
@@ -109,7 +109,7 @@ export declare const EmbeddingParamsSchema: GenMessage<EmbeddingParams, {jsonTyp
  */
 export declare type EmbeddingList = Message<"unified.inference.v1.EmbeddingList"> & {
   /**
-   * The id that the request named.
+   * The model id of the request.
    *
    * @generated from field: string model = 1;
    */
@@ -137,7 +137,7 @@ export declare type EmbeddingList = Message<"unified.inference.v1.EmbeddingList"
  */
 export declare type EmbeddingListJson = {
   /**
-   * The id that the request named.
+   * The model id of the request.
    *
    * @generated from field: string model = 1;
    */

@@ -20,7 +20,7 @@ export declare const file_unified_inference_v1_inference_service: GenFile;
  */
 export declare type CreateChatCompletionRequest = Message<"unified.inference.v1.CreateChatCompletionRequest"> & {
   /**
-   * What is asked for. Required.
+   * Parameters. Required.
    *
    * @generated from field: unified.inference.v1.ChatCompletionParams params = 1;
    */
@@ -34,7 +34,7 @@ export declare type CreateChatCompletionRequest = Message<"unified.inference.v1.
  */
 export declare type CreateChatCompletionRequestJson = {
   /**
-   * What is asked for. Required.
+   * Parameters. Required.
    *
    * @generated from field: unified.inference.v1.ChatCompletionParams params = 1;
    */
@@ -54,7 +54,7 @@ export declare const CreateChatCompletionRequestSchema: GenMessage<CreateChatCom
  */
 export declare type CreateChatCompletionResponse = Message<"unified.inference.v1.CreateChatCompletionResponse"> & {
   /**
-   * The answer.
+   * The response.
    *
    * @generated from field: unified.inference.v1.ChatCompletion completion = 1;
    */
@@ -68,7 +68,7 @@ export declare type CreateChatCompletionResponse = Message<"unified.inference.v1
  */
 export declare type CreateChatCompletionResponseJson = {
   /**
-   * The answer.
+   * The response.
    *
    * @generated from field: unified.inference.v1.ChatCompletion completion = 1;
    */
@@ -88,7 +88,7 @@ export declare const CreateChatCompletionResponseSchema: GenMessage<CreateChatCo
  */
 export declare type StreamChatCompletionRequest = Message<"unified.inference.v1.StreamChatCompletionRequest"> & {
   /**
-   * What is asked for. Required.
+   * Parameters. Required.
    *
    * @generated from field: unified.inference.v1.ChatCompletionParams params = 1;
    */
@@ -102,7 +102,7 @@ export declare type StreamChatCompletionRequest = Message<"unified.inference.v1.
  */
 export declare type StreamChatCompletionRequestJson = {
   /**
-   * What is asked for. Required.
+   * Parameters. Required.
    *
    * @generated from field: unified.inference.v1.ChatCompletionParams params = 1;
    */
@@ -122,7 +122,7 @@ export declare const StreamChatCompletionRequestSchema: GenMessage<StreamChatCom
  */
 export declare type StreamChatCompletionResponse = Message<"unified.inference.v1.StreamChatCompletionResponse"> & {
   /**
-   * The next piece of the answer.
+   * The next chunk of the response.
    *
    * @generated from field: unified.inference.v1.ChatCompletionChunk chunk = 1;
    */
@@ -136,7 +136,7 @@ export declare type StreamChatCompletionResponse = Message<"unified.inference.v1
  */
 export declare type StreamChatCompletionResponseJson = {
   /**
-   * The next piece of the answer.
+   * The next chunk of the response.
    *
    * @generated from field: unified.inference.v1.ChatCompletionChunk chunk = 1;
    */
@@ -156,7 +156,7 @@ export declare const StreamChatCompletionResponseSchema: GenMessage<StreamChatCo
  */
 export declare type CreateCompletionRequest = Message<"unified.inference.v1.CreateCompletionRequest"> & {
   /**
-   * What is asked for. Required.
+   * Parameters. Required.
    *
    * @generated from field: unified.inference.v1.CompletionParams params = 1;
    */
@@ -170,7 +170,7 @@ export declare type CreateCompletionRequest = Message<"unified.inference.v1.Crea
  */
 export declare type CreateCompletionRequestJson = {
   /**
-   * What is asked for. Required.
+   * Parameters. Required.
    *
    * @generated from field: unified.inference.v1.CompletionParams params = 1;
    */
@@ -190,7 +190,7 @@ export declare const CreateCompletionRequestSchema: GenMessage<CreateCompletionR
  */
 export declare type CreateCompletionResponse = Message<"unified.inference.v1.CreateCompletionResponse"> & {
   /**
-   * The answer.
+   * The response.
    *
    * @generated from field: unified.inference.v1.Completion completion = 1;
    */
@@ -204,7 +204,7 @@ export declare type CreateCompletionResponse = Message<"unified.inference.v1.Cre
  */
 export declare type CreateCompletionResponseJson = {
   /**
-   * The answer.
+   * The response.
    *
    * @generated from field: unified.inference.v1.Completion completion = 1;
    */
@@ -224,7 +224,7 @@ export declare const CreateCompletionResponseSchema: GenMessage<CreateCompletion
  */
 export declare type StreamCompletionRequest = Message<"unified.inference.v1.StreamCompletionRequest"> & {
   /**
-   * What is asked for. Required.
+   * Parameters. Required.
    *
    * @generated from field: unified.inference.v1.CompletionParams params = 1;
    */
@@ -238,7 +238,7 @@ export declare type StreamCompletionRequest = Message<"unified.inference.v1.Stre
  */
 export declare type StreamCompletionRequestJson = {
   /**
-   * What is asked for. Required.
+   * Parameters. Required.
    *
    * @generated from field: unified.inference.v1.CompletionParams params = 1;
    */
@@ -258,7 +258,7 @@ export declare const StreamCompletionRequestSchema: GenMessage<StreamCompletionR
  */
 export declare type StreamCompletionResponse = Message<"unified.inference.v1.StreamCompletionResponse"> & {
   /**
-   * The next piece of the answer.
+   * The next chunk of the response.
    *
    * @generated from field: unified.inference.v1.CompletionChunk chunk = 1;
    */
@@ -272,7 +272,7 @@ export declare type StreamCompletionResponse = Message<"unified.inference.v1.Str
  */
 export declare type StreamCompletionResponseJson = {
   /**
-   * The next piece of the answer.
+   * The next chunk of the response.
    *
    * @generated from field: unified.inference.v1.CompletionChunk chunk = 1;
    */
@@ -292,7 +292,7 @@ export declare const StreamCompletionResponseSchema: GenMessage<StreamCompletion
  */
 export declare type CreateEmbeddingsRequest = Message<"unified.inference.v1.CreateEmbeddingsRequest"> & {
   /**
-   * What is asked for. Required.
+   * Parameters. Required.
    *
    * @generated from field: unified.inference.v1.EmbeddingParams params = 1;
    */
@@ -306,7 +306,7 @@ export declare type CreateEmbeddingsRequest = Message<"unified.inference.v1.Crea
  */
 export declare type CreateEmbeddingsRequestJson = {
   /**
-   * What is asked for. Required.
+   * Parameters. Required.
    *
    * @generated from field: unified.inference.v1.EmbeddingParams params = 1;
    */
@@ -361,7 +361,7 @@ export declare const CreateEmbeddingsResponseSchema: GenMessage<CreateEmbeddings
  */
 export declare const InferenceService: GenService<{
   /**
-   * Answers a conversation at once.
+   * Creates a chat completion.
    *
    * @generated from rpc unified.inference.v1.InferenceService.CreateChatCompletion
    */
@@ -371,7 +371,7 @@ export declare const InferenceService: GenService<{
     output: typeof CreateChatCompletionResponseSchema;
   },
   /**
-   * Answers a conversation piece by piece. The last chunk has no choice and holds the usage.
+   * Streams a chat completion. The last chunk has no choice and contains the usage.
    *
    * @generated from rpc unified.inference.v1.InferenceService.StreamChatCompletion
    */
@@ -381,7 +381,7 @@ export declare const InferenceService: GenService<{
     output: typeof StreamChatCompletionResponseSchema;
   },
   /**
-   * Continues one or several prompts at once.
+   * Creates text completions of one or several prompts.
    *
    * @generated from rpc unified.inference.v1.InferenceService.CreateCompletion
    */
@@ -391,7 +391,7 @@ export declare const InferenceService: GenService<{
     output: typeof CreateCompletionResponseSchema;
   },
   /**
-   * Continues one or several prompts piece by piece. The last chunk has no choice and holds the usage.
+   * Streams text completions of one or several prompts. The last chunk has no choice and contains the usage.
    *
    * @generated from rpc unified.inference.v1.InferenceService.StreamCompletion
    */
@@ -401,7 +401,7 @@ export declare const InferenceService: GenService<{
     output: typeof StreamCompletionResponseSchema;
   },
   /**
-   * Turns texts into vectors.
+   * Creates embeddings of texts.
    *
    * @generated from rpc unified.inference.v1.InferenceService.CreateEmbeddings
    */

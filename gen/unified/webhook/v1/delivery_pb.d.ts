@@ -68,7 +68,7 @@ export declare type Delivery = Message<"unified.webhook.v1.Delivery"> & {
   reason: string;
 
   /**
-   * All attempts that were made.
+   * Number of all attempts.
    *
    * @generated from field: int32 attempts_made = 8;
    */
@@ -96,7 +96,7 @@ export declare type Delivery = Message<"unified.webhook.v1.Delivery"> & {
   attempts: Attempt[];
 
   /**
-   * The payload was removed after its time: it cannot be sent any more.
+   * The payload was removed after its retention time and cannot be sent any more.
    *
    * @generated from field: bool purged = 12;
    */
@@ -167,7 +167,7 @@ export declare type DeliveryJson = {
   reason?: string;
 
   /**
-   * All attempts that were made.
+   * Number of all attempts.
    *
    * @generated from field: int32 attempts_made = 8;
    */
@@ -195,7 +195,7 @@ export declare type DeliveryJson = {
   attempts?: AttemptJson[];
 
   /**
-   * The payload was removed after its time: it cannot be sent any more.
+   * The payload was removed after its retention time and cannot be sent any more.
    *
    * @generated from field: bool purged = 12;
    */
@@ -236,7 +236,7 @@ export declare type Attempt = Message<"unified.webhook.v1.Attempt"> & {
   trigger: string;
 
   /**
-   * Who asked for it by hand: "session:" and its id, or "admin_token". Empty for the schedule.
+   * Who requested it by hand: "session:" and its id, or "admin_token". Empty for the schedule.
    *
    * @generated from field: string by = 3;
    */
@@ -250,14 +250,14 @@ export declare type Attempt = Message<"unified.webhook.v1.Attempt"> & {
   startedAt?: Timestamp | undefined;
 
   /**
-   * How long it took, to the last header of the answer.
+   * Duration up to the last header of the response.
    *
    * @generated from field: int64 latency_ms = 5;
    */
   latencyMs: bigint;
 
   /**
-   * HTTP status. 0: there was none.
+   * HTTP status. 0: no response.
    *
    * @generated from field: int32 status = 6;
    */
@@ -272,7 +272,7 @@ export declare type Attempt = Message<"unified.webhook.v1.Attempt"> & {
   error: string;
 
   /**
-   * The address that was connected to. Empty: none was.
+   * The connected address. Empty: none.
    *
    * @generated from field: string ip = 8;
    */
@@ -286,7 +286,7 @@ export declare type Attempt = Message<"unified.webhook.v1.Attempt"> & {
   response: string;
 
   /**
-   * The answer's Retry-After. It is not obeyed.
+   * The response's Retry-After. It is not used.
    *
    * @generated from field: string retry_after = 10;
    */
@@ -321,7 +321,7 @@ export declare type AttemptJson = {
   trigger?: string;
 
   /**
-   * Who asked for it by hand: "session:" and its id, or "admin_token". Empty for the schedule.
+   * Who requested it by hand: "session:" and its id, or "admin_token". Empty for the schedule.
    *
    * @generated from field: string by = 3;
    */
@@ -335,14 +335,14 @@ export declare type AttemptJson = {
   startedAt?: TimestampJson;
 
   /**
-   * How long it took, to the last header of the answer.
+   * Duration up to the last header of the response.
    *
    * @generated from field: int64 latency_ms = 5;
    */
   latencyMs?: string;
 
   /**
-   * HTTP status. 0: there was none.
+   * HTTP status. 0: no response.
    *
    * @generated from field: int32 status = 6;
    */
@@ -357,7 +357,7 @@ export declare type AttemptJson = {
   error?: string;
 
   /**
-   * The address that was connected to. Empty: none was.
+   * The connected address. Empty: none.
    *
    * @generated from field: string ip = 8;
    */
@@ -371,7 +371,7 @@ export declare type AttemptJson = {
   response?: string;
 
   /**
-   * The answer's Retry-After. It is not obeyed.
+   * The response's Retry-After. It is not used.
    *
    * @generated from field: string retry_after = 10;
    */

@@ -13,7 +13,7 @@ import type { Delivery, DeliveryJson } from "./delivery_pb.js";
 export declare const file_unified_webhook_v1_delivery_service: GenFile;
 
 /**
- * Request of ListDeliveries. What is empty or absent does not filter.
+ * Request of ListDeliveries. Empty and absent fields do not filter.
  *
  * @generated from message unified.webhook.v1.ListDeliveriesRequest
  */
@@ -83,7 +83,7 @@ export declare type ListDeliveriesRequest = Message<"unified.webhook.v1.ListDeli
 };
 
 /**
- * Request of ListDeliveries. What is empty or absent does not filter.
+ * Request of ListDeliveries. Empty and absent fields do not filter.
  *
  * @generated from message unified.webhook.v1.ListDeliveriesRequest
  */
@@ -165,8 +165,8 @@ export declare const ListDeliveriesRequestSchema: GenMessage<ListDeliveriesReque
  */
 export declare type ListDeliveriesResponse = Message<"unified.webhook.v1.ListDeliveriesResponse"> & {
   /**
-   * The deliveries of the page. Where few of very many pass the filters, they may be fewer than were asked for, even none,
-   * though more follow.
+   * The deliveries of the page. When few of very many pass the filters, a page may be short or empty although more
+   * follow.
    *
    * @generated from field: repeated unified.webhook.v1.Delivery deliveries = 1;
    */
@@ -187,8 +187,8 @@ export declare type ListDeliveriesResponse = Message<"unified.webhook.v1.ListDel
  */
 export declare type ListDeliveriesResponseJson = {
   /**
-   * The deliveries of the page. Where few of very many pass the filters, they may be fewer than were asked for, even none,
-   * though more follow.
+   * The deliveries of the page. When few of very many pass the filters, a page may be short or empty although more
+   * follow.
    *
    * @generated from field: repeated unified.webhook.v1.Delivery deliveries = 1;
    */
@@ -256,7 +256,7 @@ export declare type GetDeliveryResponse = Message<"unified.webhook.v1.GetDeliver
   delivery?: Delivery | undefined;
 
   /**
-   * The body that is posted, JSON. Empty when it was removed after its time.
+   * The posted body, JSON. Empty when it was removed after its retention time.
    *
    * @generated from field: string payload = 2;
    */
@@ -277,7 +277,7 @@ export declare type GetDeliveryResponseJson = {
   delivery?: DeliveryJson;
 
   /**
-   * The body that is posted, JSON. Empty when it was removed after its time.
+   * The posted body, JSON. Empty when it was removed after its retention time.
    *
    * @generated from field: string payload = 2;
    */
@@ -304,14 +304,14 @@ export declare type RetryDeliveryRequest = Message<"unified.webhook.v1.RetryDeli
   id: string;
 
   /**
-   * Gives one that has failed for good a whole new schedule of retries. Default: a failure is final again.
+   * Starts the whole schedule of retries again for a delivery that has failed permanently. Default: a failure is final.
    *
    * @generated from field: bool restart_schedule = 2;
    */
   restartSchedule: boolean;
 
   /**
-   * Sends one that was delivered once more. Without it, that is refused.
+   * Also sends a delivery that succeeded. Without it, such a retry is rejected.
    *
    * @generated from field: bool resend_delivered = 3;
    */
@@ -332,14 +332,14 @@ export declare type RetryDeliveryRequestJson = {
   id?: string;
 
   /**
-   * Gives one that has failed for good a whole new schedule of retries. Default: a failure is final again.
+   * Starts the whole schedule of retries again for a delivery that has failed permanently. Default: a failure is final.
    *
    * @generated from field: bool restart_schedule = 2;
    */
   restartSchedule?: boolean;
 
   /**
-   * Sends one that was delivered once more. Without it, that is refused.
+   * Also sends a delivery that succeeded. Without it, such a retry is rejected.
    *
    * @generated from field: bool resend_delivered = 3;
    */
@@ -359,7 +359,7 @@ export declare const RetryDeliveryRequestSchema: GenMessage<RetryDeliveryRequest
  */
 export declare type RetryDeliveryResponse = Message<"unified.webhook.v1.RetryDeliveryResponse"> & {
   /**
-   * The delivery as it is now.
+   * The updated delivery.
    *
    * @generated from field: unified.webhook.v1.Delivery delivery = 1;
    */
@@ -373,7 +373,7 @@ export declare type RetryDeliveryResponse = Message<"unified.webhook.v1.RetryDel
  */
 export declare type RetryDeliveryResponseJson = {
   /**
-   * The delivery as it is now.
+   * The updated delivery.
    *
    * @generated from field: unified.webhook.v1.Delivery delivery = 1;
    */
@@ -421,14 +421,14 @@ export declare type ReplayDeliveriesRequest = Message<"unified.webhook.v1.Replay
   createdBefore?: Timestamp | undefined;
 
   /**
-   * Also those that were delivered. Default: only those that failed for good.
+   * Also successful deliveries. Default: only those that failed permanently.
    *
    * @generated from field: bool include_delivered = 5;
    */
   includeDelivered: boolean;
 
   /**
-   * Gives each a whole new schedule of retries. Default: one attempt.
+   * Starts the whole schedule of retries for each. Default: one attempt.
    *
    * @generated from field: bool restart_schedule = 6;
    */
@@ -478,14 +478,14 @@ export declare type ReplayDeliveriesRequestJson = {
   createdBefore?: TimestampJson;
 
   /**
-   * Also those that were delivered. Default: only those that failed for good.
+   * Also successful deliveries. Default: only those that failed permanently.
    *
    * @generated from field: bool include_delivered = 5;
    */
   includeDelivered?: boolean;
 
   /**
-   * Gives each a whole new schedule of retries. Default: one attempt.
+   * Starts the whole schedule of retries for each. Default: one attempt.
    *
    * @generated from field: bool restart_schedule = 6;
    */
@@ -520,28 +520,28 @@ export declare type ReplayDeliveriesResponse = Message<"unified.webhook.v1.Repla
   replayId: string;
 
   /**
-   * Deliveries that this call has queued. 10,000: there may be more, call again.
+   * Deliveries queued by this call. 10,000: there may be more, call again.
    *
    * @generated from field: int32 queued = 2;
    */
   queued: number;
 
   /**
-   * Of this replay, still on their way, those of this call included.
+   * Pending deliveries of this replay, including those of this call.
    *
    * @generated from field: int32 waiting = 3;
    */
   waiting: number;
 
   /**
-   * Of this replay, delivered.
+   * Successful deliveries of this replay.
    *
    * @generated from field: int32 delivered = 4;
    */
   delivered: number;
 
   /**
-   * Of this replay, failed again.
+   * Deliveries of this replay that failed again.
    *
    * @generated from field: int32 failed = 5;
    */
@@ -569,28 +569,28 @@ export declare type ReplayDeliveriesResponseJson = {
   replayId?: string;
 
   /**
-   * Deliveries that this call has queued. 10,000: there may be more, call again.
+   * Deliveries queued by this call. 10,000: there may be more, call again.
    *
    * @generated from field: int32 queued = 2;
    */
   queued?: number;
 
   /**
-   * Of this replay, still on their way, those of this call included.
+   * Pending deliveries of this replay, including those of this call.
    *
    * @generated from field: int32 waiting = 3;
    */
   waiting?: number;
 
   /**
-   * Of this replay, delivered.
+   * Successful deliveries of this replay.
    *
    * @generated from field: int32 delivered = 4;
    */
   delivered?: number;
 
   /**
-   * Of this replay, failed again.
+   * Deliveries of this replay that failed again.
    *
    * @generated from field: int32 failed = 5;
    */
@@ -611,13 +611,13 @@ export declare type ReplayDeliveriesResponseJson = {
 export declare const ReplayDeliveriesResponseSchema: GenMessage<ReplayDeliveriesResponse, {jsonType: ReplayDeliveriesResponseJson}>;
 
 /**
- * What became of events. Every call needs the administrator.
+ * Deliveries of events. Every call needs the administrator.
  *
  * @generated from service unified.webhook.v1.DeliveryService
  */
 export declare const DeliveryService: GenService<{
   /**
-   * Lists deliveries, the newest first, without what receivers answered: GetDelivery has that.
+   * Lists deliveries, newest first, without the receivers' responses, which GetDelivery has.
    *
    * @generated from rpc unified.webhook.v1.DeliveryService.ListDeliveries
    */
@@ -627,7 +627,7 @@ export declare const DeliveryService: GenService<{
     output: typeof ListDeliveriesResponseSchema;
   },
   /**
-   * Gives one delivery and what is posted.
+   * Gets one delivery and its body.
    *
    * @generated from rpc unified.webhook.v1.DeliveryService.GetDelivery
    */
@@ -637,7 +637,7 @@ export declare const DeliveryService: GenService<{
     output: typeof GetDeliveryResponseSchema;
   },
   /**
-   * Makes one attempt at once. One that waits for a retry uses that retry.
+   * Makes one attempt immediately. A delivery that awaits a retry uses that retry.
    *
    * @generated from rpc unified.webhook.v1.DeliveryService.RetryDelivery
    */

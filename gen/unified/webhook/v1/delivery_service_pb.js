@@ -69,7 +69,7 @@ export const ReplayDeliveriesResponseSchema = /*@__PURE__*/
   messageDesc(file_unified_webhook_v1_delivery_service, 7);
 
 /**
- * What became of events. Every call needs the administrator.
+ * Deliveries of events. Every call needs the administrator.
  *
  * @generated from service unified.webhook.v1.DeliveryService
  */

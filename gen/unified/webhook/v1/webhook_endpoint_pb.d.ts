@@ -25,28 +25,28 @@ export declare type WebhookEndpoint = Message<"unified.webhook.v1.WebhookEndpoin
   id: string;
 
   /**
-   * The account whose events it gets.
+   * The account whose events it receives.
    *
    * @generated from field: string account = 2;
    */
   account: string;
 
   /**
-   * Where events are posted to: https, at most 2,048 characters.
+   * URL that events are posted to: https, at most 2,048 characters.
    *
    * @generated from field: string url = 3;
    */
   url: string;
 
   /**
-   * Types of events that it gets: request.completed, request.failed, usage.threshold_reached.
+   * Subscribed types of events: request.completed, request.failed, usage.threshold_reached.
    *
    * @generated from field: repeated string events = 4;
    */
   events: string[];
 
   /**
-   * For people, at most 256 characters.
+   * Description for people, at most 256 characters.
    *
    * @generated from field: string description = 5;
    */
@@ -67,7 +67,7 @@ export declare type WebhookEndpoint = Message<"unified.webhook.v1.WebhookEndpoin
   disabledReason: string;
 
   /**
-   * Deliveries to it that may be under way at once, 1 to 64.
+   * Maximum concurrent deliveries, 1 to 64.
    *
    * @generated from field: int32 max_in_flight = 8;
    */
@@ -88,14 +88,14 @@ export declare type WebhookEndpoint = Message<"unified.webhook.v1.WebhookEndpoin
   previousSecretExpiresAt?: Timestamp | undefined;
 
   /**
-   * The last delivery that arrived. Absent: none has.
+   * The last successful delivery. Absent: none.
    *
    * @generated from field: google.protobuf.Timestamp last_success_at = 11;
    */
   lastSuccessAt?: Timestamp | undefined;
 
   /**
-   * The last attempt that failed. Absent: none has.
+   * The last failed attempt. Absent: none.
    *
    * @generated from field: google.protobuf.Timestamp last_failure_at = 12;
    */
@@ -116,14 +116,14 @@ export declare type WebhookEndpoint = Message<"unified.webhook.v1.WebhookEndpoin
   failuresInRow: bigint;
 
   /**
-   * When it was made.
+   * Creation time.
    *
    * @generated from field: google.protobuf.Timestamp created_at = 15;
    */
   createdAt?: Timestamp | undefined;
 
   /**
-   * When it was last changed.
+   * Time of the last change.
    *
    * @generated from field: google.protobuf.Timestamp updated_at = 16;
    */
@@ -144,28 +144,28 @@ export declare type WebhookEndpointJson = {
   id?: string;
 
   /**
-   * The account whose events it gets.
+   * The account whose events it receives.
    *
    * @generated from field: string account = 2;
    */
   account?: string;
 
   /**
-   * Where events are posted to: https, at most 2,048 characters.
+   * URL that events are posted to: https, at most 2,048 characters.
    *
    * @generated from field: string url = 3;
    */
   url?: string;
 
   /**
-   * Types of events that it gets: request.completed, request.failed, usage.threshold_reached.
+   * Subscribed types of events: request.completed, request.failed, usage.threshold_reached.
    *
    * @generated from field: repeated string events = 4;
    */
   events?: string[];
 
   /**
-   * For people, at most 256 characters.
+   * Description for people, at most 256 characters.
    *
    * @generated from field: string description = 5;
    */
@@ -186,7 +186,7 @@ export declare type WebhookEndpointJson = {
   disabledReason?: string;
 
   /**
-   * Deliveries to it that may be under way at once, 1 to 64.
+   * Maximum concurrent deliveries, 1 to 64.
    *
    * @generated from field: int32 max_in_flight = 8;
    */
@@ -207,14 +207,14 @@ export declare type WebhookEndpointJson = {
   previousSecretExpiresAt?: TimestampJson;
 
   /**
-   * The last delivery that arrived. Absent: none has.
+   * The last successful delivery. Absent: none.
    *
    * @generated from field: google.protobuf.Timestamp last_success_at = 11;
    */
   lastSuccessAt?: TimestampJson;
 
   /**
-   * The last attempt that failed. Absent: none has.
+   * The last failed attempt. Absent: none.
    *
    * @generated from field: google.protobuf.Timestamp last_failure_at = 12;
    */
@@ -235,14 +235,14 @@ export declare type WebhookEndpointJson = {
   failuresInRow?: string;
 
   /**
-   * When it was made.
+   * Creation time.
    *
    * @generated from field: google.protobuf.Timestamp created_at = 15;
    */
   createdAt?: TimestampJson;
 
   /**
-   * When it was last changed.
+   * Time of the last change.
    *
    * @generated from field: google.protobuf.Timestamp updated_at = 16;
    */

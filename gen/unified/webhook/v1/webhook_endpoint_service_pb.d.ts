@@ -103,7 +103,7 @@ export declare const CreateWebhookEndpointResponseSchema: GenMessage<CreateWebho
  */
 export declare type ListWebhookEndpointsRequest = Message<"unified.webhook.v1.ListWebhookEndpointsRequest"> & {
   /**
-   * By the administrator only.
+   * Administrator only.
    *
    * @generated from field: string account = 1;
    */
@@ -117,7 +117,7 @@ export declare type ListWebhookEndpointsRequest = Message<"unified.webhook.v1.Li
  */
 export declare type ListWebhookEndpointsRequestJson = {
   /**
-   * By the administrator only.
+   * Administrator only.
    *
    * @generated from field: string account = 1;
    */
@@ -178,7 +178,7 @@ export declare type GetWebhookEndpointRequest = Message<"unified.webhook.v1.GetW
   id: string;
 
   /**
-   * By the administrator only.
+   * Administrator only.
    *
    * @generated from field: string account = 2;
    */
@@ -199,7 +199,7 @@ export declare type GetWebhookEndpointRequestJson = {
   id?: string;
 
   /**
-   * By the administrator only.
+   * Administrator only.
    *
    * @generated from field: string account = 2;
    */
@@ -281,7 +281,7 @@ export declare type EventTypesJson = {
 export declare const EventTypesSchema: GenMessage<EventTypes, {jsonType: EventTypesJson}>;
 
 /**
- * Request of UpdateWebhookEndpoint. What is absent stays as it is.
+ * Request of UpdateWebhookEndpoint. Absent fields stay unchanged.
  *
  * @generated from message unified.webhook.v1.UpdateWebhookEndpointRequest
  */
@@ -294,7 +294,7 @@ export declare type UpdateWebhookEndpointRequest = Message<"unified.webhook.v1.U
   id: string;
 
   /**
-   * By the administrator only.
+   * Administrator only.
    *
    * @generated from field: string account = 2;
    */
@@ -337,7 +337,7 @@ export declare type UpdateWebhookEndpointRequest = Message<"unified.webhook.v1.U
 };
 
 /**
- * Request of UpdateWebhookEndpoint. What is absent stays as it is.
+ * Request of UpdateWebhookEndpoint. Absent fields stay unchanged.
  *
  * @generated from message unified.webhook.v1.UpdateWebhookEndpointRequest
  */
@@ -350,7 +350,7 @@ export declare type UpdateWebhookEndpointRequestJson = {
   id?: string;
 
   /**
-   * By the administrator only.
+   * Administrator only.
    *
    * @generated from field: string account = 2;
    */
@@ -405,7 +405,7 @@ export declare const UpdateWebhookEndpointRequestSchema: GenMessage<UpdateWebhoo
  */
 export declare type UpdateWebhookEndpointResponse = Message<"unified.webhook.v1.UpdateWebhookEndpointResponse"> & {
   /**
-   * The endpoint as it is now.
+   * The updated endpoint.
    *
    * @generated from field: unified.webhook.v1.WebhookEndpoint webhook_endpoint = 1;
    */
@@ -419,7 +419,7 @@ export declare type UpdateWebhookEndpointResponse = Message<"unified.webhook.v1.
  */
 export declare type UpdateWebhookEndpointResponseJson = {
   /**
-   * The endpoint as it is now.
+   * The updated endpoint.
    *
    * @generated from field: unified.webhook.v1.WebhookEndpoint webhook_endpoint = 1;
    */
@@ -446,7 +446,7 @@ export declare type DeleteWebhookEndpointRequest = Message<"unified.webhook.v1.D
   id: string;
 
   /**
-   * By the administrator only.
+   * Administrator only.
    *
    * @generated from field: string account = 2;
    */
@@ -467,7 +467,7 @@ export declare type DeleteWebhookEndpointRequestJson = {
   id?: string;
 
   /**
-   * By the administrator only.
+   * Administrator only.
    *
    * @generated from field: string account = 2;
    */
@@ -516,7 +516,7 @@ export declare type RotateWebhookSecretRequest = Message<"unified.webhook.v1.Rot
   id: string;
 
   /**
-   * By the administrator only.
+   * Administrator only.
    *
    * @generated from field: string account = 2;
    */
@@ -544,7 +544,7 @@ export declare type RotateWebhookSecretRequestJson = {
   id?: string;
 
   /**
-   * By the administrator only.
+   * Administrator only.
    *
    * @generated from field: string account = 2;
    */
@@ -571,7 +571,7 @@ export declare const RotateWebhookSecretRequestSchema: GenMessage<RotateWebhookS
  */
 export declare type RotateWebhookSecretResponse = Message<"unified.webhook.v1.RotateWebhookSecretResponse"> & {
   /**
-   * The endpoint as it is now.
+   * The updated endpoint.
    *
    * @generated from field: unified.webhook.v1.WebhookEndpoint webhook_endpoint = 1;
    */
@@ -599,7 +599,7 @@ export declare type RotateWebhookSecretResponse = Message<"unified.webhook.v1.Ro
  */
 export declare type RotateWebhookSecretResponseJson = {
   /**
-   * The endpoint as it is now.
+   * The updated endpoint.
    *
    * @generated from field: unified.webhook.v1.WebhookEndpoint webhook_endpoint = 1;
    */
@@ -640,14 +640,14 @@ export declare type SendTestEventRequest = Message<"unified.webhook.v1.SendTestE
   id: string;
 
   /**
-   * By the administrator only.
+   * Administrator only.
    *
    * @generated from field: string account = 2;
    */
   account: string;
 
   /**
-   * A type that the endpoint gets. Default: the first of them.
+   * A subscribed type. Default: the first of them.
    *
    * @generated from field: string event_type = 3;
    */
@@ -668,14 +668,14 @@ export declare type SendTestEventRequestJson = {
   id?: string;
 
   /**
-   * By the administrator only.
+   * Administrator only.
    *
    * @generated from field: string account = 2;
    */
   account?: string;
 
   /**
-   * A type that the endpoint gets. Default: the first of them.
+   * A subscribed type. Default: the first of them.
    *
    * @generated from field: string event_type = 3;
    */
@@ -702,7 +702,7 @@ export declare type SendTestEventResponse = Message<"unified.webhook.v1.SendTest
   delivered: boolean;
 
   /**
-   * HTTP status. 0: there was none.
+   * HTTP status. 0: no response.
    *
    * @generated from field: int32 status = 2;
    */
@@ -730,7 +730,7 @@ export declare type SendTestEventResponse = Message<"unified.webhook.v1.SendTest
   response: string;
 
   /**
-   * The body that was posted.
+   * The posted body.
    *
    * @generated from field: string payload = 6;
    */
@@ -751,7 +751,7 @@ export declare type SendTestEventResponseJson = {
   delivered?: boolean;
 
   /**
-   * HTTP status. 0: there was none.
+   * HTTP status. 0: no response.
    *
    * @generated from field: int32 status = 2;
    */
@@ -779,7 +779,7 @@ export declare type SendTestEventResponseJson = {
   response?: string;
 
   /**
-   * The body that was posted.
+   * The posted body.
    *
    * @generated from field: string payload = 6;
    */
@@ -800,7 +800,7 @@ export declare const SendTestEventResponseSchema: GenMessage<SendTestEventRespon
  */
 export declare const WebhookEndpointService: GenService<{
   /**
-   * Makes an endpoint. The only answer that has its secret, beside RotateWebhookSecret.
+   * Creates an endpoint. Only this response and that of RotateWebhookSecret contain its secret.
    *
    * @generated from rpc unified.webhook.v1.WebhookEndpointService.CreateWebhookEndpoint
    */
@@ -820,7 +820,7 @@ export declare const WebhookEndpointService: GenService<{
     output: typeof ListWebhookEndpointsResponseSchema;
   },
   /**
-   * Gives one endpoint.
+   * Gets one endpoint.
    *
    * @generated from rpc unified.webhook.v1.WebhookEndpointService.GetWebhookEndpoint
    */
@@ -830,7 +830,7 @@ export declare const WebhookEndpointService: GenService<{
     output: typeof GetWebhookEndpointResponseSchema;
   },
   /**
-   * Changes an endpoint. When it is disabled, what still waits for it fails for good and can be replayed later.
+   * Changes an endpoint. When it is disabled, its pending deliveries fail permanently and can be replayed later.
    *
    * @generated from rpc unified.webhook.v1.WebhookEndpointService.UpdateWebhookEndpoint
    */
@@ -840,7 +840,7 @@ export declare const WebhookEndpointService: GenService<{
     output: typeof UpdateWebhookEndpointResponseSchema;
   },
   /**
-   * Deletes an endpoint. What still waits for it is cancelled.
+   * Deletes an endpoint and cancels its pending deliveries.
    *
    * @generated from rpc unified.webhook.v1.WebhookEndpointService.DeleteWebhookEndpoint
    */
@@ -850,7 +850,7 @@ export declare const WebhookEndpointService: GenService<{
     output: typeof DeleteWebhookEndpointResponseSchema;
   },
   /**
-   * Makes a new secret. The old one signs beside it for a while.
+   * Creates a new secret. The old one signs beside it for a while.
    *
    * @generated from rpc unified.webhook.v1.WebhookEndpointService.RotateWebhookSecret
    */
@@ -860,7 +860,7 @@ export declare const WebhookEndpointService: GenService<{
     output: typeof RotateWebhookSecretResponseSchema;
   },
   /**
-   * Posts a sample event with "test": true at once and gives the receiver's answer. It is not retried.
+   * Posts a sample event with "test": true immediately and returns the receiver's response. It is not retried.
    *
    * @generated from rpc unified.webhook.v1.WebhookEndpointService.SendTestEvent
    */
