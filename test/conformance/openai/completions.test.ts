@@ -117,7 +117,7 @@ describe("text completions", () => {
     for (const list of Object.values(logprobs) as unknown[][]) expect(list).toHaveLength(3);
   });
 
-  it("echo begins with the prompt, also when nothing is asked for after it (CMPL-8)", async () => {
+  it("echo begins with the prompt, also with max_tokens 0 (CMPL-8)", async () => {
     expect((await api.completion({ prompt: "Say: ", echo: true })).json.choices[0].text).toMatch(
       /^Say: .*one two three$/,
     );
@@ -126,7 +126,7 @@ describe("text completions", () => {
     expect(scored.usage.completion_tokens).toBe(0);
   });
 
-  it("best_of of 1 or n is nothing special (CMPL-10)", async () => {
+  it("best_of of 1 or n has no effect (CMPL-10)", async () => {
     expect((await api.completion({ best_of: 1 })).status).toBe(200);
     expect((await api.completion({ best_of: 2, n: 2 })).status).toBe(200);
   });

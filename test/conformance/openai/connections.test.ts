@@ -128,7 +128,7 @@ describe("heads of requests", () => {
     expectRawError(answer, 404, "unknown_url");
   });
 
-  it("an expectation that nobody can meet is 400", async () => {
+  it("an unknown expectation is 400", async () => {
     expectRawError(
       await exchange(post(host, key(), "Content-Type: application/json", "Expect: miracles")),
       400,
@@ -145,7 +145,7 @@ describe("heads of requests", () => {
     expect(await connection.closed()).toContain("HTTP/1.1 200 OK");
   });
 
-  it("100-continue is not said to who is refused: bad key, too large, wrong type (CONN-6)", async () => {
+  it("a refused client does not get 100-continue: bad key, too large, wrong type (CONN-6)", async () => {
     const expecting = (changes: { key?: string; length?: number; type?: string }) =>
       [
         `POST ${chatPath} HTTP/1.1`,
@@ -168,7 +168,7 @@ describe("heads of requests", () => {
     }
   });
 
-  it("bodies may come in chunks, split anywhere (CONN-6)", async () => {
+  it("bodies may arrive in chunks, split anywhere (CONN-6)", async () => {
     const pieces = Array.from(chatBody, (character) => `1\r\n${character}\r\n`);
     const head = [
       `POST ${chatPath} HTTP/1.1`,
@@ -183,7 +183,7 @@ describe("heads of requests", () => {
     expect((await exchange(head.join("\r\n"), ...pieces, "0\r\n\r\n")).status).toBe(200);
   });
 
-  it("a chunk of a size that is none is 400 (SEC-4)", async () => {
+  it("a chunk with an invalid size is 400 (SEC-4)", async () => {
     const head = [
       `POST ${chatPath} HTTP/1.1`,
       host,
@@ -236,7 +236,7 @@ describe("sizes of bodies", () => {
     bad.destroy();
   });
 
-  it("a body without an announced size is counted while it comes (GEN-9)", async () => {
+  it("a body without an announced size is counted as it arrives (GEN-9)", async () => {
     const head = postText(chatPath, `Bearer ${service.key}`, "").replace(
       "Content-Length: 0",
       "Transfer-Encoding: chunked",
@@ -301,7 +301,7 @@ describe("slow clients", () => {
     expect((await beside).every(({ status }) => status === 200)).toBe(true);
   });
 
-  it("a body that comes in drops is 408, while others are served (SEC-6, ERR-14)", async () => {
+  it("a body that arrives too slowly is 408, while others are served (SEC-6, ERR-14)", async () => {
     const connection = await connectRaw(service.http);
     // So much is missing that it would take minutes to come.
     connection.send(slowly(chatBody + " ".repeat(10_000)).slice(0, -10_000));
@@ -312,7 +312,7 @@ describe("slow clients", () => {
     expect((await beside).every(({ status }) => status === 200)).toBe(true);
   });
 
-  it("a body that comes fast enough but never ends is 408 as well (SEC-6, ERR-14)", async () => {
+  it("a body that is fast enough but never ends is 408 as well (SEC-6, ERR-14)", async () => {
     const connection = await connectRaw(service.http);
     connection.send(slowly(" ".repeat(10_000_000)).slice(0, 1_000));
     const stream = setInterval(() => connection.send(" ".repeat(2_000)), 20);

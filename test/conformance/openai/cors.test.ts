@@ -63,14 +63,14 @@ describe("cross-origin requests", () => {
     },
   );
 
-  it("an origin that is not listed is not let in (CORS-1)", async () => {
+  it("an origin that is not listed gets no cross-origin headers (CORS-1)", async () => {
     for (const other of ["https://evil.example", "https://app.example.evil.example", "http://app.example", "null"]) {
       const replies = [await preflight(api, "/v1/models", other), await api.chat({}, { origin: other })];
       for (const { headers } of replies) expect(headers.get("access-control-allow-origin")).toBeNull();
     }
   });
 
-  it("every listed origin is named as itself, and * lets in all (CORS-1)", async () => {
+  it("every listed origin is named as itself, and * allows all (CORS-1)", async () => {
     const second = "http://localhost:5173";
     expect((await api.chat({}, { origin: second })).headers.get("access-control-allow-origin")).toBe(second);
     const { headers } = await open_.chat({}, { origin: "https://any.example" });
@@ -78,7 +78,7 @@ describe("cross-origin requests", () => {
     expect(headers.get("access-control-allow-credentials")).toBeNull();
   });
 
-  it("answers, errors and streams all say who may read what (CORS-4, CORS-5)", async () => {
+  it("answers, errors and streams all have the cross-origin headers (CORS-4, CORS-5)", async () => {
     const replies = await Promise.all([
       api.chat({}, { origin }),
       api.chat({ stream: true }, { origin }),

@@ -138,7 +138,7 @@ describe("documents of /v1, byte by byte", () => {
     expect(json.choices[0].message.tool_calls).toHaveLength(1);
   });
 
-  it("n choices stand in order; the prompt counts once, what was said is summed (CHAT-3, RESP-3, RESP-8)", async () => {
+  it("n choices are in order; the prompt counts once, the completions are summed (CHAT-3, RESP-3, RESP-8)", async () => {
     const { json } = await api.chat({ n: 3, messages: [{ role: "user", content: "one two three" }] });
     expect(json.choices.map(({ index }: { index: number }) => index)).toEqual([0, 1, 2]);
     expect(json.usage).toMatchObject({ prompt_tokens: 3, completion_tokens: 12, total_tokens: 15 });
@@ -186,7 +186,7 @@ describe("documents of /v1, byte by byte", () => {
     expect(json.choices[0].message.content).toBe("ab c");
   });
 
-  it("the same seed says the same, streamed or not (CHAT-9, STRM-18)", async () => {
+  it("the same seed gives the same text, streamed or not (CHAT-9, STRM-18)", async () => {
     const fields = { seed: 2 ** 60, temperature: 0 };
     const first = await api.chat(fields);
     const again = await api.chat(fields);

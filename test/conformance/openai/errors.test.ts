@@ -58,7 +58,7 @@ describe("errors, as requests meet them", () => {
     expect((await reader.get("/v1/models")).status).toBe(200);
   });
 
-  it("a wrong method is 405 with those that are right (ERR-13)", async () => {
+  it("a wrong method is 405 with the allowed ones (ERR-13)", async () => {
     const wrong = [
       ["GET", "/v1/chat/completions", "POST"],
       ["PUT", "/v1/embeddings", "POST"],
@@ -75,7 +75,7 @@ describe("errors, as requests meet them", () => {
     }
   });
 
-  it("who may not call is not told how (ERR-13)", async () => {
+  it("an unauthorized caller gets 401 or 403 before 405 (ERR-13)", async () => {
     expectError(
       await api.send("PUT", "/v1/models", undefined, { authorization: "", "content-type": "" }),
       401,
@@ -88,14 +88,14 @@ describe("errors, as requests meet them", () => {
     );
   });
 
-  it("a prompt that alone is too long is 400 and says both lengths (ERR-9, ERR-26, CHAT-6)", async () => {
+  it("a prompt longer than the context is 400 with both lengths (ERR-9, ERR-26, CHAT-6)", async () => {
     const long = { role: "user", content: "word ".repeat(11).trim() };
     const reply = await api.chat({ model: "small", messages: [long], max_tokens: 5 });
     expectError(reply, 400, "context_length_exceeded", "messages");
     expect(reply.json.error.message).toMatch(/maximum context length is 10 tokens.*11 tokens.*5/);
   });
 
-  it("what does not fit beside the prompt is cut, and no error (CHAT-6)", async () => {
+  it("an answer that does not fit beside the prompt is cut without an error (CHAT-6)", async () => {
     const fits = { role: "user", content: "word ".repeat(7).trim() };
     const { json } = await api.chat({ model: "small", messages: [fits], max_tokens: 100 });
     expect(json.choices[0].finish_reason).toBe("length");
@@ -124,17 +124,17 @@ describe("errors, as requests meet them", () => {
     expectError(await api.chat({ model: "context_length_exceeded" }), 400, "context_length_exceeded", "messages");
   });
 
-  it("a deadline of the client's that passes is 504 (ERR-25)", async () => {
+  it("a client's deadline that passes is 504 (ERR-25)", async () => {
     const reply = await api.chat({ model: "hangs" }, { "x-request-timeout": "0.05" });
     expectError(reply, 504, "upstream_timeout");
   });
 
-  it("a timeout that is no number of seconds is 400, after the credential was judged", async () => {
+  it("a timeout that is not a number of seconds is 400, after the credential was checked", async () => {
     expectError(await api.chat({}, { "x-request-timeout": "soon" }), 400, "invalid_value", "x-request-timeout");
     expectError(await api.chat({}, { "x-request-timeout": "soon", authorization: "Bearer x" }), 401, "invalid_api_key");
   });
 
-  it("no slot in time is 503 and says when to come back, streamed or not (ERR-24, RETRY-1, SSE-12)", async () => {
+  it("no slot in time is 503 with a wait, streamed or not (ERR-24, RETRY-1, SSE-12)", async () => {
     const holder = new AbortController();
     const held = fetch(`${service.api}/chat/completions`, {
       method: "POST",
@@ -204,7 +204,7 @@ describe("errors, as requests meet them", () => {
     }
   });
 
-  it("what would fail again is a status that SDKs do not retry, without a wait (RETRY-1, RETRY-3)", async () => {
+  it("an error that would repeat has a status that SDKs do not retry, without a wait (RETRY-1, RETRY-3)", async () => {
     for (const fields of [
       { temperature: 5 },
       { model: "nowhere" },

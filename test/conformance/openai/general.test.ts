@@ -15,7 +15,7 @@ describe("requests in general", () => {
   });
   afterAll(() => service.close());
 
-  it("the API is where a client puts it, whether or not its base address ends with a slash (GEN-1)", async () => {
+  it("the API is found with and without a slash at the end of the client's base address (GEN-1)", async () => {
     /** As the SDKs of OpenAI join a base address and a path. */
     const join = (base: string, path: string) => base + (base.endsWith("/") ? path.slice(1) : path);
     for (const base of ["/v1", "/v1/"]) {
@@ -102,7 +102,7 @@ describe("requests in general", () => {
     }
   });
 
-  it("who forgets the type with curl is told what to add (GEN-6)", async () => {
+  it("a curl command without the content type gets the header to add (GEN-6)", async () => {
     const form = { "content-type": "application/x-www-form-urlencoded" };
     const { json } = await api.send("POST", chatPath, chatBody, form);
     expect(json.error.message).toContain("-H 'Content-Type: application/json'");
@@ -124,7 +124,7 @@ describe("requests in general", () => {
     expect(names).toEqual(["field_of_the_future", "another"]);
   });
 
-  it("what is no JSON is 400 in our envelope, and of a repeated key the last one counts (GEN-11, ERR-7)", async () => {
+  it("a body that is not JSON is 400 in the envelope, and of a repeated key the last one counts (GEN-11, ERR-7)", async () => {
     for (const body of ["", "{", "nope", "{'a':1}", '{"model":"test-chat",}', "\u0000"]) {
       expectError(await api.send("POST", chatPath, body), 400, "invalid_json");
     }
@@ -162,7 +162,7 @@ describe("requests in general", () => {
     expectError(await api.embeddings({ model: "test-chat" }), 400, "model_not_supported", "model");
   });
 
-  it("seeds beyond 2^53 are taken (GEN-14)", async () => {
+  it("seeds beyond 2^53 are accepted (GEN-14)", async () => {
     for (const seed of ["9007199254740993", "9223372036854775807", "9223372036854775808", "-1e40"]) {
       const { status } = await api.send("POST", chatPath, chatBody.replace("{", `{"seed":${seed},`));
       expect(status).toBe(200);
@@ -223,7 +223,7 @@ describe("requests in general", () => {
     }
   });
 
-  it("/version says the version to who has a credential", async () => {
+  it("/version returns the version to a caller with a credential", async () => {
     expect((await api.get("/version")).json).toEqual({ version: expect.stringMatching(/^\d+\.\d+\.\d+/) });
     expectError(await api.get("/version", { authorization: "" }), 401, "invalid_api_key");
   });

@@ -94,7 +94,7 @@ describe("headers of limits", () => {
     });
   });
 
-  it("listing models costs nothing and says nothing (wire RL-7, state RL-13)", async () => {
+  it("listing models costs nothing and has no limit headers (wire RL-7, state RL-13)", async () => {
     const { api } = await limited({ requestsPerMinute: 1, tokensPerMinute: 100 });
     for (let i = 0; i < 3; i++) {
       const reply = await api.get("/v1/models");
@@ -105,7 +105,7 @@ describe("headers of limits", () => {
 });
 
 describe("a limit of requests", () => {
-  it("is told with its figures and the wait, and the window's headers (ERR-19, ERR-27, HDR-4, state RL-9, state RL-10, wire RL-1)", async () => {
+  it("is refused with its figures, the wait and the window's headers (ERR-19, ERR-27, HDR-4, state RL-9, state RL-10, wire RL-1)", async () => {
     const { api } = await limited({ requestsPerMinute: 1 });
     expect((await api.chat()).status).toBe(200);
     const reply = await api.chat();
@@ -169,14 +169,14 @@ describe("a limit of tokens", () => {
     });
   });
 
-  it("what was reserved and not used is there again at the end (wire RL-6, state RL-6)", async () => {
+  it("unused reserved tokens are returned at the end (wire RL-6, state RL-6)", async () => {
     const { api } = await limited({ tokensPerMinute: 1_000 });
     expect(await remainingTokens(api.chat({ max_tokens: 500 }))).toBe(499);
     // The answer had one token of prompt and four of text.
     expect(await remainingTokens(api.chat({ max_tokens: 10 }))).toBe(1_000 - 5 - 11);
   });
 
-  it("a stream that its client leaves costs its prompt and what was made until then (state RL-7)", async () => {
+  it("a stream whose client disconnects costs its prompt and the tokens produced until then (state RL-7)", async () => {
     const { secret, api } = await limited({ tokensPerMinute: 1_000 });
     const abort = new AbortController();
     const response = await fetch(`${service.api}/chat/completions`, {

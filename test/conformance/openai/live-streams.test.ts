@@ -42,7 +42,7 @@ describe("streams while they run", () => {
   });
   afterAll(() => service.close());
 
-  it("headers and each event leave when they are there (SSE-10, SSE-13)", async () => {
+  it("headers and each event are sent as soon as they exist (SSE-10, SSE-13)", async () => {
     const connection = await streamFrom(service, "paced");
     await connection.until('"content":"a"');
     expect(connection.received).not.toContain('" c"');
@@ -51,7 +51,7 @@ describe("streams while they run", () => {
     expect(await connection.closed()).toContain("data: [DONE]\n\n");
   });
 
-  it("an engine that says nothing costs the status at the commit time, then comments only (SSE-8, SSE-13, CONN-2)", async () => {
+  it("a silent engine gets its status at the commit time, then comments only (SSE-8, SSE-13, CONN-2)", async () => {
     const connection = await streamFrom(service, "silent");
     await connection.until((received) => received.split(": keep-alive\n").length > 2);
     const { status, headers } = parseAnswer(connection.received);
@@ -105,7 +105,7 @@ describe("streams while they run", () => {
     expect(line()).toMatchObject({ outcome: "client_left", prompt_tokens: 1, completion_tokens: 1 });
   });
 
-  it("a reader that does not read is cut after the stall time, and its slot is free (REL-1)", async () => {
+  it("a stalled reader is disconnected after the stall time, and its slot is free (REL-1)", async () => {
     const connection = await streamFrom(service, "endless");
     connection.pause();
     await eventually(

@@ -82,7 +82,7 @@ describe("streams of /v1, byte by byte", () => {
     expect(settled(text)).toBe(expected.join("").replaceAll("MODEL", "test-chat"));
   });
 
-  it("without include_usage no chunk speaks of usage, and none is padded (STRM-11, CHAT-19)", async () => {
+  it("without include_usage no chunk has usage, and none is padded (STRM-11, CHAT-19)", async () => {
     for (const options of [undefined, null, {}, { include_usage: false }, { include_obfuscation: true }]) {
       const text = await streamed({ stream_options: options });
       expect(text).not.toContain("usage");

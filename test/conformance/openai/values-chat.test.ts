@@ -345,7 +345,7 @@ describe("values of a chat request", () => {
     expect(json.choices).toHaveLength(2);
   });
 
-  it("what is required may not be missing, null or empty (GEN-13, MSG-13, GEN-7)", async () => {
+  it("required fields may not be missing, null or empty (GEN-13, MSG-13, GEN-7)", async () => {
     expectError(await api.chat({ model: undefined }), 400, "missing_required_parameter", "model");
     expectError(await api.chat({ model: null }), 400, "missing_required_parameter", "model");
     expectError(await api.chat({ model: "" }), 400, "missing_required_parameter", "model");

@@ -28,7 +28,7 @@ async function make(fields: object = {}): Promise<Reply> {
 }
 
 describe("webhook endpoints over REST", () => {
-  it("are made with a secret that no later answer shows, read, listed and deleted (WH-1, WH-2, WH-6)", async () => {
+  it("are created with a secret that no later answer shows, read, listed and deleted (WH-1, WH-2, WH-6)", async () => {
     const { json: made } = await make({ description: "Bücher 📚", max_in_flight: 3 });
     const { secret, ...shown } = made;
     expect(secret).toMatch(/^whsec_[A-Za-z0-9+/]{43}=$/);
@@ -62,7 +62,7 @@ describe("webhook endpoints over REST", () => {
     }
   });
 
-  it("a key to read may look but not change, and nobody may do either (WH-3, KEY-7)", async () => {
+  it("a read key may read but not change, and a caller without a key neither (WH-3, KEY-7)", async () => {
     const { id } = (await make()).json;
     expect((await api.get(path, readOnly())).json.data).toHaveLength(1);
     expect((await api.get(`${path}/${id}`, readOnly())).json.id).toBe(id);
@@ -134,7 +134,7 @@ describe("webhook endpoints over REST", () => {
     expectError(await api.post(path, { ...wanted, url: `${longest}a` }), 400, "invalid_value", "url");
   });
 
-  it("a host whose name does not resolve within two seconds is taken (WH-1)", async () => {
+  it("a host whose name does not resolve within two seconds is accepted (WH-1)", async () => {
     const { json } = await make({ url: "https://nobody-has-this-name.invalid/hook" });
     expect(json.status).toBe("enabled");
     await remove(json.id);
@@ -182,7 +182,7 @@ describe("webhook endpoints over REST", () => {
     expectError(await api.send(method, at, undefined, nobody), 401, "invalid_api_key");
   });
 
-  it("whatever stands in the path, what is no id of this account is one and the same 404 (SEC-22)", async () => {
+  it("any path that is not an id of this account is the same 404 (SEC-22)", async () => {
     const ids = [`we_${"0".repeat(24)}`, "we_1", "", "..%2Fdefault", "%00", "a/b", "default", "🙂", "a".repeat(5_000)];
     const told = new Set<string>();
     for (const id of ids) {

@@ -58,7 +58,7 @@ async function doorOf(files: Partial<StaticFiles> = {}) {
 }
 
 describe("the door of files", () => {
-  it("everything goes out with a policy that lets nothing foreign in (SEC-21)", async () => {
+  it("every answer has a content security policy for this origin only (SEC-21)", async () => {
     const { get } = await doorOf({ documents: await readWebFolder(await planted({ "index.html": page })) });
     const policy =
       "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'";
@@ -76,7 +76,7 @@ describe("the door of files", () => {
     expect((await get("/docs/")).headers["content-security-policy"]).toBe(policy);
   });
 
-  it("names with a digest are kept for a year, all others are asked for again and answered with 304", async () => {
+  it("names with a digest are cached for a year, all others are revalidated and answered with 304", async () => {
     const { get } = await doorOf();
     const asset = await get(`/dashboard/${hashed}`);
     expect(asset.headers["cache-control"]).toBe("public, max-age=31536000, immutable");
@@ -90,7 +90,7 @@ describe("the door of files", () => {
     }
   });
 
-  it("the best form that the client reads is sent, and caches keep the forms apart", async () => {
+  it("the best encoding that the client accepts is sent, with Vary for caches", async () => {
     const { get } = await doorOf();
     const ask = (accepted: string) => get(`/dashboard/${hashed}`, { "accept-encoding": accepted });
     const gzip = await ask("deflate, gzip;q=0.5");
@@ -106,7 +106,7 @@ describe("the door of files", () => {
     expect((await get(`/dashboard/${hashed}.gz`)).status).toBe(404);
   });
 
-  it("the folder's own name leads on to it, below whatever path a proxy serves it under, and without a redirect (CONN-7)", async () => {
+  it("the folder's name without a slash sends the browser on, below any proxy path, without a redirect (CONN-7)", async () => {
     const { get } = await doorOf();
     const { status, headers, body } = await get("/dashboard?page=keys");
     expect([status, headers.location, headers["content-type"]]).toEqual([200, undefined, "text/html; charset=utf-8"]);
@@ -114,7 +114,7 @@ describe("the door of files", () => {
     expect(new URL("dashboard/", "https://example.org/tools/uis/dashboard").pathname).toBe("/tools/uis/dashboard/");
   });
 
-  it("names of pages are shown by the index, and what is no file is not there", async () => {
+  it("page names get the index page, and other unknown names are 404", async () => {
     const { get } = await doorOf();
     for (const name of ["", "keys", "sign-in", "keys?created=1"]) {
       expect((await get(`/dashboard/${name}`)).body.toString(), name).toBe(page);
@@ -133,7 +133,7 @@ describe("the door of files", () => {
     }
   });
 
-  it("what was not built is told with the remedy, and all other paths are somebody else's", async () => {
+  it("a folder that was not built is 404 with the remedy, and other paths have no route here", async () => {
     const { table, get } = await doorOf({ dashboard: null });
     for (const path of ["/dashboard", "/dashboard/keys", "/docs/"]) {
       const { status, body } = await get(path);
@@ -152,7 +152,7 @@ describe("the door of files", () => {
     expect(await readWebFile(join(folder, "none.json"))).toBeNull();
   });
 
-  it("a folder that is not there is no folder, and one that is too large is refused", async () => {
+  it("a missing folder is null, and one that is too large is refused", async () => {
     expect(await readWebFolder("/nowhere/at/all")).toBeNull();
     expect(await readWebFolder(await planted({ "other.html": page }))).toBeNull();
     const many = Object.fromEntries(Array.from({ length: folderLimits.files + 1 }, (_, i) => [`${i}.txt`, ""]));

@@ -11,19 +11,19 @@ describe("JSON body", () => {
   });
 
   it.each(["", "{", '{"a":}', "{'a':1}", '{"a":1}x', "nope", '{"a":1,}', '{"a":NaN}'])(
-    "%s is no JSON (GEN-11, ERR-7)",
+    "%s is not JSON (GEN-11, ERR-7)",
     (text) => {
       expectRefusal(() => parse(text), "invalid_json", null);
     },
   );
 
-  it("says where the fault is and repeats nothing of the body (GEN-11)", () => {
+  it("names the position of the fault and repeats nothing of the body (GEN-11)", () => {
     const { message } = expectRefusal(() => parse('{"secret":"hunter2" x}'), "invalid_json", null);
     expect(message).toContain("position 20");
     expect(message).not.toContain("hunter2");
   });
 
-  it("refuses bytes that are no UTF-8, and takes a byte order mark", () => {
+  it("refuses bytes that are not UTF-8, and accepts a byte order mark", () => {
     expectRefusal(() => parse(Buffer.from([0x7b, 0x22, 0xff, 0x22, 0x3a, 0x31, 0x7d])), "invalid_json", null);
     expectRefusal(() => parse(Buffer.from('{"a":1}', "utf16le")), "invalid_json", null);
     expect(parse('\ufeff{"a":1}')).toEqual({ a: 1 });
@@ -56,7 +56,7 @@ describe("JSON body", () => {
     expect(expectRefusal(() => parse(text), "invalid_json", null).message).toContain(key);
   });
 
-  it("the same words in texts are words (SEC-11)", () => {
+  it("the same words are allowed in string values (SEC-11)", () => {
     const body = { content: 'set __proto__ and constructor.prototype, "\u00e9"', constructor: "a name" };
     expect(parse(JSON.stringify(body))).toEqual(body);
   });

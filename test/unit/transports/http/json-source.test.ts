@@ -3,7 +3,7 @@ import { describe, expect, it } from "vitest";
 import { JsonSource } from "../../../../src/transports/http/json-source.js";
 
 describe("text of JSON values", () => {
-  it("numbers, key order, blanks and escapes come back as they were (PROTO-4)", () => {
+  it("numbers, key order, blanks and escapes are unchanged (PROTO-4)", () => {
     const schema = '{ "z": 9007199254740993, "2":1,\n "1": 1.0e0, "e":"\\u00e9\\"]}" }';
     const source = new JsonSource(`{"tools":[{"type":"x"}, {"function" : {"parameters":${schema} }}]}`);
     expect(source.textAt("tools[1].function.parameters")).toBe(schema);
@@ -17,7 +17,7 @@ describe("text of JSON values", () => {
     expect(new JsonSource('{"\\u0061b":true}').textAt("ab")).toBe("true");
   });
 
-  it("gives nothing for what is not there", () => {
+  it("returns undefined for an absent path", () => {
     const source = new JsonSource('{"a":[1]}');
     for (const path of ["b", "a[1]", "a[0].b", "a.x"]) expect(source.textAt(path)).toBeUndefined();
   });

@@ -40,7 +40,7 @@ describe("media type of a request", () => {
     expectRefusal(() => check(type), "unsupported_media_type", null);
   });
 
-  it("the refusal says what to add to a curl line (GEN-6)", () => {
+  it("the error says what to add to a curl command (GEN-6)", () => {
     const { message } = expectRefusal(() => check("application/x-www-form-urlencoded"), "unsupported_media_type", null);
     expect(message).toContain("-H 'Content-Type: application/json'");
   });

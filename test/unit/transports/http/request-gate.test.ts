@@ -23,7 +23,7 @@ describe("head of a request", () => {
     expect(find({ lines })).toBe("invalid_value");
   });
 
-  it("repeated headers of other names are nobody's business", () => {
+  it("repeated headers of other names are accepted", () => {
     expect(find({ lines: [host, ["Accept", "a"], ["Accept", "b"]] })).toBeUndefined();
   });
 
@@ -34,7 +34,7 @@ describe("head of a request", () => {
     },
   );
 
-  it("chunked is the one transfer encoding (SEC-4)", () => {
+  it("chunked is the only transfer encoding (SEC-4)", () => {
     expect(find({ lines: [host, ["Transfer-Encoding", "Chunked"]] })).toBeUndefined();
   });
 
@@ -60,7 +60,7 @@ describe("head of a request", () => {
     expect(find({ lines: lines(101) })).toBe("request_headers_too_large");
   });
 
-  it("a Host header is needed since HTTP/1.1", () => {
+  it("a Host header is required from HTTP/1.1 on", () => {
     expect(find({ lines: [] })).toBe("invalid_value");
     expect(find({ lines: [], httpVersion: "1.0" })).toBeUndefined();
   });

@@ -33,7 +33,7 @@ describe("response watch", () => {
   beforeEach(() => void vi.useFakeTimers());
   afterEach(() => void vi.useRealTimers());
 
-  it("a reader that takes nothing for the stall time is reported once (REL-1)", () => {
+  it("a reader that reads nothing for the stall time is reported once (REL-1)", () => {
     const { response, stalled, watch } = setUp();
     response.writableNeedDrain = true;
     vi.advanceTimersByTime(100);
@@ -43,7 +43,7 @@ describe("response watch", () => {
     expect(watch.size).toBe(0);
   });
 
-  it("a reader that drains now and then is slow, not stalled", () => {
+  it("a reader that drains at times is slow, not stalled", () => {
     const { response, stalled } = setUp();
     response.writableNeedDrain = true;
     for (let i = 0; i < 10; i += 1) {
@@ -53,14 +53,14 @@ describe("response watch", () => {
     expect(stalled).not.toHaveBeenCalled();
   });
 
-  it("an ended answer whose last bytes nobody takes is stalled as well (REL-1)", () => {
+  it("an ended answer whose last bytes are not read is stalled as well (REL-1)", () => {
     const { response, stalled } = setUp();
     response.writableEnded = true;
     vi.advanceTimersByTime(300);
     expect(stalled).toHaveBeenCalledTimes(1);
   });
 
-  it("an answer that was taken is not stalled however long it is kept", () => {
+  it("an answer that was read is never stalled", () => {
     const { response, stalled } = setUp();
     response.writableEnded = true;
     response.writableFinished = true;
@@ -68,7 +68,7 @@ describe("response watch", () => {
     expect(stalled).not.toHaveBeenCalled();
   });
 
-  it("silence is reported after the keep-alive time, and again after each more of it (SSE-8)", () => {
+  it("silence is reported after each keep-alive time (SSE-8)", () => {
     const { silent, watched } = setUp();
     vi.advanceTimersByTime(40);
     watched.touched();
@@ -80,7 +80,7 @@ describe("response watch", () => {
     expect(silent).toHaveBeenCalledTimes(2);
   });
 
-  it("times that change hold for responses that are watched already", () => {
+  it("changed times apply to responses that are watched already", () => {
     const { times, response, stalled, silent } = setUp();
     Object.assign(times, { intervalMs: 1, stallMs: 20, keepAliveMs: 5 });
     response.writableNeedDrain = true;
@@ -95,7 +95,7 @@ describe("response watch", () => {
     expect(vi.getTimerCount()).toBe(1);
   });
 
-  it("says nothing of a response whose watch has ended, and stops its timer", () => {
+  it("reports nothing for a response whose watch has ended, and stops its timer", () => {
     const { response, silent, stalled, watched, watch } = setUp();
     response.writableNeedDrain = true;
     watched.done();

@@ -36,7 +36,7 @@ function setUp() {
 const nextTick = () => new Promise<void>((resolve) => process.nextTick(resolve));
 
 describe("SSE writer", () => {
-  it("what is said within one tick goes out in one write at its end (SSE-10)", async () => {
+  it("text of one tick is sent in one write at its end (SSE-10)", async () => {
     const { res, sse, written } = setUp();
     sse.write(sseEvent("1"));
     sse.write(sseEvent("2"));
@@ -46,7 +46,7 @@ describe("SSE writer", () => {
     expect(written).toHaveBeenCalledTimes(1);
   });
 
-  it("nothing is handed to a response whose reader is behind until it has drained (REL-1)", async () => {
+  it("nothing is written to a response whose reader is behind until it has drained (REL-1)", async () => {
     const { res, sse } = setUp();
     res.writableNeedDrain = true;
     sse.write(sseEvent("1"));
@@ -60,7 +60,7 @@ describe("SSE writer", () => {
     expect(sse.isBehind).toBe(false);
   });
 
-  it("a producer that never lets the tick end is told to wait (REL-1)", () => {
+  it("a producer that never ends its tick has to wait (REL-1)", () => {
     const { sse } = setUp();
     for (let i = 0; i < 20; i += 1) sse.write(sseEvent("x".repeat(1_000)));
     expect(sse.isBehind).toBe(true);
@@ -81,7 +81,7 @@ describe("SSE writer", () => {
     expect(res.listenerCount("close")).toBe(0);
   });
 
-  it("a keep-alive never stands before what was already said, and never waits behind a reader (SSE-8)", async () => {
+  it("a keep-alive is never sent before waiting text or while the reader is behind (SSE-8)", async () => {
     const { res, sse } = setUp();
     sse.write(sseEvent("1"));
     sse.keepAlive(sseKeepAliveComment);
@@ -96,7 +96,7 @@ describe("SSE writer", () => {
     expect(res.writes).toEqual([sseEvent("1"), ": keep-alive\n"]);
   });
 
-  it("the end goes out with what was collected, and nothing after it (SSE-4)", async () => {
+  it("the end is sent with the collected text, and nothing after it (SSE-4)", async () => {
     const { res, sse } = setUp();
     sse.write(sseEvent("1"));
     sse.end(sseEvent("[DONE]"));
@@ -106,7 +106,7 @@ describe("SSE writer", () => {
     expect(res.writes).toEqual(["data: 1\n\ndata: [DONE]\n\n"]);
   });
 
-  it("nothing is written to a response that is gone", async () => {
+  it("nothing is written to a closed response", async () => {
     const { res, sse } = setUp();
     sse.write(sseEvent("1"));
     res.destroyed = true;

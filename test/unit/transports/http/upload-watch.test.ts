@@ -19,7 +19,7 @@ describe("upload watch", () => {
   beforeEach(() => void vi.useFakeTimers());
   afterEach(() => void vi.useRealTimers());
 
-  it("a body that brings less than the minimum in a span is reported once (SEC-6)", () => {
+  it("a body slower than the minimum is reported once (SEC-6)", () => {
     const { state, tooSlow } = setUp();
     state.bytes += 499;
     vi.advanceTimersByTime(400);
@@ -28,7 +28,7 @@ describe("upload watch", () => {
     expect(tooSlow).toHaveBeenCalledTimes(1);
   });
 
-  it("what came fast at first does not excuse a halt later (SEC-6)", () => {
+  it("a fast start does not excuse a later stop (SEC-6)", () => {
     const { state, tooSlow } = setUp();
     state.bytes += 1_000_000;
     vi.advanceTimersByTime(500);
@@ -37,7 +37,7 @@ describe("upload watch", () => {
     expect(tooSlow).toHaveBeenCalledTimes(1);
   });
 
-  it("a body at the minimum goes on as long as it takes", () => {
+  it("a body at the minimum rate is never reported", () => {
     const { state, tooSlow } = setUp();
     for (let i = 0; i < 50; i += 1) {
       state.bytes += 100;
@@ -46,7 +46,7 @@ describe("upload watch", () => {
     expect(tooSlow).not.toHaveBeenCalled();
   });
 
-  it("a rate that changes holds for bodies that are watched already", () => {
+  it("a changed rate applies to bodies that are watched already", () => {
     const { rate, state, tooSlow } = setUp();
     rate.min = 0;
     vi.advanceTimersByTime(500);
@@ -66,7 +66,7 @@ describe("upload watch", () => {
     expect(vi.getTimerCount()).toBe(0);
   });
 
-  it("says nothing after it was stopped", () => {
+  it("reports nothing after it was stopped", () => {
     const { tooSlow, stop } = setUp();
     stop();
     vi.advanceTimersByTime(1_000);

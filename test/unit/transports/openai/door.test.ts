@@ -114,7 +114,7 @@ describe("a call of the REST door", () => {
     await eventually(() => watch.size === 0 && bodies.used === 0 && listener.connections() === 0, "nothing is left");
   }
 
-  it("opens on the headers and closes its context after a good answer, which is no leave", async () => {
+  it("opens on the headers and closes its context after a good answer, without an abort", async () => {
     const connection = await connectRaw(base);
     connection.send(postText(path, handCredential, body, ["Connection: close"]));
     expect(parseAnswer(await connection.closed()).status).toBe(200);
@@ -167,7 +167,7 @@ describe("a call of the REST door", () => {
     },
   );
 
-  it("a request that was sent ahead is served in its turn, and not at all when the client has left (SSE-14)", async () => {
+  it("a pipelined request is served in order, and not at all when the client has left (SSE-14)", async () => {
     const work = createGate();
     core.chat = () => work.pass().then(() => "Done.");
     const patient = await connectRaw(base);
@@ -187,7 +187,7 @@ describe("a call of the REST door", () => {
     expect(core.calls).toHaveLength(3);
   });
 
-  it("who sends ahead without end is cut (SEC-6)", async () => {
+  it("a client that pipelines without bound is disconnected (SEC-6)", async () => {
     core.chat = (_, ctx) => untilAborted(ctx.signal);
     const connection = await connectRaw(base);
     connection.send(postText(path, handCredential, body).repeat(100));
@@ -195,7 +195,7 @@ describe("a call of the REST door", () => {
     await expectNothingLeft();
   });
 
-  it("a leave at the client's own deadline is the deadline", async () => {
+  it("a disconnect at the client's own deadline counts as the deadline", async () => {
     core.chat = (_, ctx) => untilAborted(ctx.signal);
     const connection = await connectRaw(base);
     connection.send(postText(path, handCredential, body, ["X-Request-Timeout: 0.02"]));
@@ -205,7 +205,7 @@ describe("a call of the REST door", () => {
     await eventually(() => core.whyEnded(call) === "deadline");
   });
 
-  it("a request whose end comes while its body is still on the way is answered at once", async () => {
+  it("a call that ends while its body still arrives is answered at once", async () => {
     const connection = await connectRaw(base);
     connection.send(postText(path, handCredential, body).slice(0, -10));
     const call = await core.opened();
@@ -218,7 +218,7 @@ describe("a call of the REST door", () => {
     await expectNothingLeft();
   });
 
-  it("100-continue is said only after the call was opened (CONN-6)", async () => {
+  it("100-continue is sent only after the call was opened (CONN-6)", async () => {
     const opening = createGate();
     core.beforeOpen = () => opening.pass();
     const connection = await connectRaw(base);
@@ -233,7 +233,7 @@ describe("a call of the REST door", () => {
     await expectNothingLeft();
   });
 
-  it("who expects to continue and is refused is not told to continue (CONN-6)", async () => {
+  it("a refused client that waits for 100-continue does not get it (CONN-6)", async () => {
     core.beforeOpen = () => {
       throw new ServiceError("invalid_api_key", "No.");
     };
@@ -258,7 +258,7 @@ describe("a call of the REST door", () => {
     await expectNothingLeft();
   });
 
-  it("what nobody expected is a 500 without its cause, and the log has it under the request id (ERR-22, ERR-2)", async () => {
+  it("an unexpected error is a 500 without its cause, which is in the log under the request id (ERR-22, ERR-2)", async () => {
     await listener.close();
     const error = vi.fn();
     ({ base, listener } = await open(core, {}, { ...silentLog, error }));
@@ -290,7 +290,7 @@ describe("a call of the REST door", () => {
     await expectNothingLeft();
   });
 
-  it("a reader that does not read is cut after the stall time, and little was kept for it (REL-1)", async () => {
+  it("a stalled reader is disconnected after the stall time, and little was buffered for it (REL-1)", async () => {
     await listener.close();
     ({ base, listener, watch, bodies } = await open(core, { stallMs: 100 }));
     let produced = 0;
@@ -311,7 +311,7 @@ describe("a call of the REST door", () => {
     await expectNothingLeft();
   });
 
-  it("a whole answer that nobody reads is cut as well (REL-1)", async () => {
+  it("a whole answer that is not read ends its connection as well (REL-1)", async () => {
     await listener.close();
     ({ base, listener, watch, bodies } = await open(core, { stallMs: 100 }));
     core.chat = () => "x".repeat(64 * 1024 * 1024);

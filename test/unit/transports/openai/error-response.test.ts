@@ -37,13 +37,13 @@ describe("error response", () => {
   });
 
   it.each(["server_is_overloaded", "model_loading", "model_not_loaded", "server_shutting_down"] as const)(
-    "%s says when to come back also where nobody knows better (RETRY-1)",
+    "%s has a default wait where no better one is known (RETRY-1)",
     (code) => {
       expect(respond(code).headers).toEqual({ "retry-after": "1", "retry-after-ms": "1000" });
     },
   );
 
-  it("a wait above a minute is said, with advice not to retry beside it (RETRY-2)", () => {
+  it("a wait above a minute is sent with the advice not to retry (RETRY-2)", () => {
     expect(respond("rate_limit_exceeded", { retryAfterMs: 60_001 }).headers).toEqual({
       "retry-after": "61",
       "retry-after-ms": "60001",
@@ -51,7 +51,7 @@ describe("error response", () => {
     });
   });
 
-  it("what would fail again says so, and waits for nothing (RETRY-3)", () => {
+  it("an error that would repeat says so and has no wait (RETRY-3)", () => {
     expect(respond("insufficient_quota").headers).toEqual({ "x-should-retry": "false" });
     expect(respond("storage_unavailable").headers).toEqual({ "x-should-retry": "false" });
     expect(respond("upstream_error", { shouldRetry: false, retryAfterMs: 5 }).headers).toEqual({

@@ -17,7 +17,7 @@ describe("chat request", () => {
     expect(read({ ...nulls, model: "m", messages: [user] })).toEqual(read({}));
   });
 
-  it("fields that the message does not have are passed over (PROTO-2)", () => {
+  it("unknown fields are ignored (PROTO-2)", () => {
     expect(read({ whatever: { a: 1 }, frequency: "often" })).toEqual(read({}));
   });
 
@@ -84,7 +84,7 @@ describe("chat request", () => {
     });
   });
 
-  it("what was not said is not in the message, and what was said is, zeros included (PROTO-3)", () => {
+  it("absent fields stay absent, and present ones are kept, zeros included (PROTO-3)", () => {
     expect(read({}).params.temperature).toBeUndefined();
     expect(read({ temperature: 0, n: 0, logprobs: false, user: "" }).params).toMatchObject({
       temperature: 0,
@@ -136,7 +136,7 @@ describe("chat request", () => {
     expectRefusal(() => readText(`{"model":"m","messages":[],"${field}":${number}}`), code, field);
   });
 
-  it("seeds of any width are taken and always give the same 64 bits (GEN-14)", () => {
+  it("seeds of any width are accepted and always give the same 64 bits (GEN-14)", () => {
     const seed = (number: string) => readText(`{"model":"m","messages":[],"seed":${number}}`).params.seed;
     expect(seed("-5")).toBe(-5n);
     expect(seed("9007199254740993")).toBe(seed("9007199254740993"));
@@ -200,7 +200,7 @@ describe("chat request", () => {
     expectRefusal(() => read({ [field]: {} }), "unsupported_parameter", field);
   });
 
-  it("audio is refused wherever it is asked for (CHAT-26)", () => {
+  it("audio is refused in every field that can request it (CHAT-26)", () => {
     expectRefusal(() => read({ modalities: ["text", "audio"] }), "unsupported_value", "modalities");
     expectRefusal(() => read({ audio: { voice: "alloy" } }), "unsupported_value", "audio");
   });
@@ -210,7 +210,7 @@ describe("chat request", () => {
     expect(read({ stop: [] }).params.stop).toEqual([]);
   });
 
-  it("schemas keep the text that they came as (PROTO-4)", () => {
+  it("schemas keep their source text (PROTO-4)", () => {
     const schema = '{"type": "object", "maximum":9007199254740993, "2":{},"1":{}}';
     const { params } = readText(
       `{"model":"m","messages":[],"tools":[{"type":"function","function":{"name":"f","parameters":${schema}}}],` +
@@ -288,7 +288,7 @@ describe("messages of a chat request", () => {
     ]);
   });
 
-  it("calls without content are read, and their arguments stay the text that they are (MSG-5, MSG-6)", () => {
+  it("calls without content are read, and their arguments stay unchanged text (MSG-5, MSG-6)", () => {
     const call = { id: "call_1", type: "function", function: { name: "f", arguments: "{not json" } };
     expect(readMessage({ role: "assistant", content: null, tool_calls: [call] })).toMatchObject({
       content: [],
@@ -296,7 +296,7 @@ describe("messages of a chat request", () => {
     });
   });
 
-  it("arguments that are no text are refused (TOOL-10)", () => {
+  it("arguments that are not text are refused (TOOL-10)", () => {
     const call = { id: "call_1", type: "function", function: { name: "f", arguments: {} } };
     expectRefusal(
       () => readMessage({ role: "assistant", tool_calls: [call] }),
@@ -317,7 +317,7 @@ describe("messages of a chat request", () => {
     expect(messages[1]).toMatchObject({ role: Role.TOOL, toolCallId: id });
   });
 
-  it("an answer of an SDK can be sent back as it came (MSG-12)", () => {
+  it("an answer can be sent back by an SDK unchanged (MSG-12)", () => {
     const answer = {
       role: "assistant",
       content: "Hi",

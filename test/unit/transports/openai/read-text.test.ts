@@ -32,7 +32,7 @@ describe("completion request", () => {
     expectRefusal(() => completion({ prompt }), code, param);
   });
 
-  it("the sampling fields are those of chat, and those of its own are read (CMPL-12)", () => {
+  it("the sampling fields are those of chat, and its own fields are read (CMPL-12)", () => {
     const { params, stream } = completion({
       prompt: "a",
       max_tokens: 0,
@@ -68,7 +68,7 @@ describe("embedding request", () => {
     expectRefusal(() => embedding({ input: [] }), "empty_array", "input");
   });
 
-  it("the encoding is float unless base64 is asked for, and nothing else (EMB-5, EMB-6)", () => {
+  it("the encoding is float by default or base64, and nothing else (EMB-5, EMB-6)", () => {
     expect(embedding({ input: "a" }).encoding).toBe("float");
     expect(embedding({ input: "a", encoding_format: null }).encoding).toBe("float");
     expect(embedding({ input: "a", encoding_format: "base64" }).encoding).toBe("base64");

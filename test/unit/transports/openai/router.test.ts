@@ -20,7 +20,7 @@ function findRoute(path: string): (RestPath & { readonly rawId: string }) | null
 }
 
 describe("router", () => {
-  it("every route of the table is found, and by its own operation (SEC-3)", () => {
+  it("every route of the table is found with its own operation (SEC-3)", () => {
     for (const [name, { rest }] of Object.entries(operations) as [string, OperationRow][]) {
       if (rest !== undefined) expect(findRoute(rest.path)?.methods.get(rest.method)).toBe(name);
     }
@@ -38,14 +38,14 @@ describe("router", () => {
     expect(findRoute(path)).toBeNull();
   });
 
-  it("everything after /v1/models/ is the id, slashes included, and nothing is not the list (MODEL-3, MODEL-5)", () => {
+  it("everything after /v1/models/ is the id, slashes included, and an empty id is not the list (MODEL-3, MODEL-5)", () => {
     expect(findRoute("/v1/models/org/name:tag")?.rawId).toBe("org/name:tag");
     expect(findRoute("/v1/models/org%2Fname")?.rawId).toBe("org%2Fname");
     expect(findRoute("/v1/models/")?.rawId).toBe("");
     expect(findRoute("/v1/models/")?.methods.get("GET")).toBe("get_model");
   });
 
-  it("who may read at a path is told which methods it has, though others of them need more (SEC-2)", () => {
+  it("a caller who may read a path gets its methods in a 405, although others of them need more (SEC-2)", () => {
     for (const path of ["/v1/webhooks", "/v1/webhooks/we_1"]) {
       const route = findRoute(path);
       expect(route?.methods.size).toBe(2);
@@ -73,11 +73,11 @@ describe("router", () => {
     expect(unknownUrl("POST", path).message).toContain(`${meant}`);
   });
 
-  it("who asks for the Responses API is told what to use (GEN-2)", () => {
+  it("the error for the Responses API names the API to use (GEN-2)", () => {
     expect(unknownUrl("POST", "/v1/responses").message).toContain("openai.chat(id)");
   });
 
-  it("a path cannot put words into the message that clients take for another error (ERR-3)", () => {
+  it("a path cannot bring words into the message by which clients know another error (ERR-3)", () => {
     expect(unknownUrl("GET", "/rate limit/maximum context length").message).not.toMatch(/rate limit|context length/);
   });
 });

@@ -35,7 +35,7 @@ describe("chat completion as JSON", () => {
     });
   });
 
-  it("calls have null beside them, a type, and arguments as text (RESP-5, TOOL-10, TOOL-11, TOOL-13)", () => {
+  it("calls have null content, a type, and arguments as text (RESP-5, TOOL-10, TOOL-11, TOOL-13)", () => {
     const toolCalls = [
       { id: "call_1", function: { name: "f", argumentsJson: '{"a":1}' } },
       { id: "call_2", function: { name: "g" } },
@@ -51,7 +51,7 @@ describe("chat completion as JSON", () => {
     });
   });
 
-  it("details of usage and thinking are shown where there are some (RESP-8, RESP-12)", () => {
+  it("details of usage and reasoning are present where they exist (RESP-8, RESP-12)", () => {
     const printed = print({
       choices: [{ message: { content: "Hi", reasoningContent: "Hm" }, finishReason: "stop" }],
       usage: { ...usage, promptTokensDetails: { cachedTokens: 3 }, completionTokensDetails: { reasoningTokens: 1 } },
@@ -115,7 +115,7 @@ describe("frames of a chat stream", () => {
     'data: {"id":"chatcmpl-1","object":"chat.completion.chunk","created":1767225600,"model":"m","choices":[';
   const text = (content: string) => chunk({ choices: [{ delta: { content } }] });
 
-  it("the first delta has role and empty content, later ones what is new (STRM-2, STRM-11, STRM-17)", () => {
+  it("the first delta has role and empty content, later ones only new values (STRM-2, STRM-11, STRM-17)", () => {
     const frames = new ChatFrames(false);
     expect(frames.frame(chunk({ choices: [{ delta: { role: Role.ASSISTANT, content: "" } }] }))).toBe(
       `${prefix}{"index":0,"delta":{"role":"assistant","content":""},"logprobs":null,"finish_reason":null}]}\n\n`,
@@ -137,7 +137,7 @@ describe("frames of a chat stream", () => {
     },
   );
 
-  it("a first delta that is no text has null content (STRM-2)", () => {
+  it("a first delta without text has null content (STRM-2)", () => {
     const frame = new ChatFrames(false).frame(chunk({ choices: [{ delta: { role: Role.ASSISTANT } }] }));
     expect(frame).toContain('"delta":{"role":"assistant","content":null}');
   });
@@ -153,7 +153,7 @@ describe("frames of a chat stream", () => {
     );
   });
 
-  it("with usage asked for all chunks say null until the last, which has no choices (STRM-10, STRM-13)", () => {
+  it("with usage requested all chunks have null until the last, which has no choices (STRM-10, STRM-13)", () => {
     const frames = new ChatFrames(true);
     expect(frames.frame(text("a"))).toContain('"finish_reason":null}],"usage":null}');
     expect(frames.frame(chunk({ usage }))).toBe(
@@ -167,7 +167,7 @@ describe("frames of a chat stream", () => {
     expect(frames.frame(chunk({ usage }))).toBeNull();
   });
 
-  it("a keep-alive chunk says nothing, and never of a finished choice (SSE-9, STRM-5)", () => {
+  it("a keep-alive chunk is empty, and never belongs to a finished choice (SSE-9, STRM-5)", () => {
     const frames = new ChatFrames(true);
     expect(frames.keepAlive()).toBeNull();
     frames.frame(text("a"));

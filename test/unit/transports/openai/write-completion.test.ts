@@ -66,7 +66,7 @@ describe("frames of a completion stream", () => {
     );
   });
 
-  it("a keep-alive chunk is an empty text of a choice that goes on (SSE-9)", () => {
+  it("a keep-alive chunk is an empty text of an unfinished choice (SSE-9)", () => {
     const frames = new CompletionFrames(false);
     expect(frames.keepAlive()).toBeNull();
     frames.frame(chunk({ choices: [{ text: "a", index: 2 }] }));
