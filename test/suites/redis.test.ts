@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe } from "vitest";
 import { createSystemClock } from "../../src/lib/clock.js";
-import { openRedisState } from "../../src/state/redis/open-redis-state.js";
+import { openRedisState } from "../../src/state/redis/state.js";
 import { startRedisCluster } from "../support/redis/start-cluster.js";
 import { startRedis } from "../support/redis/start-redis.js";
 import { startSentinelGroup } from "../support/redis/start-sentinel.js";

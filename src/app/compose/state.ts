@@ -13,7 +13,7 @@ import { openEmbeddedState } from "../../state/embedded/embedded-state.js";
 import { openMemoryState } from "../../state/embedded/memory-state.js";
 import { restoreEmbeddedState } from "../../state/embedded/restore.js";
 import { openSqlite } from "../../state/embedded/sqlite-binding.js";
-import { openRedisState } from "../../state/redis/open-redis-state.js";
+import { openRedisState } from "../../state/redis/state.js";
 import { FileSpool } from "../../state/spool/file-spool.js";
 import type { Config } from "../config/schema.js";
 import type { Lifecycle } from "../lifecycle.js";

@@ -2,16 +2,25 @@ import { Cluster, Command, Redis } from "ioredis";
 import type { Clock, Logger } from "../../domain/call/ports.js";
 import { StateOpenError } from "../../domain/service/state.js";
 import {
+  isOfAnotherServer,
+  isReply,
+  meaningOf,
+  type RedisClient,
+  type Script,
+  timedOut,
+  unavailable,
+  withoutArguments,
+} from "./client.js";
+import {
   clusterOptions,
+  parseRedisUrl,
+  type RedisTarget,
   type RedisTlsFiles,
+  redactedRedisUrl,
   type ServerOptions,
   serverOptions,
   tlsOptions,
 } from "./connect-options.js";
-import { Deadline } from "./deadline.js";
-import { parseRedisUrl, type RedisTarget, redactedRedisUrl } from "./parse-url.js";
-import type { RedisClient, Script } from "./redis-client.js";
-import { isOfAnotherServer, isReply, meaningOf, timedOut, unavailable, withoutArguments } from "./redis-faults.js";
 
 type Argument = string | number | Buffer;
 
@@ -310,4 +319,36 @@ function subscriberOf(cluster: Cluster, options: ServerOptions): Redis {
   const { host, port } = nodes[Math.floor(Math.random() * nodes.length)]?.options ?? options;
   const address = host === undefined || port === undefined ? {} : { host, port };
   return new Redis({ ...options, ...address, retryStrategy: null, lazyConnect: true });
+}
+
+/** A timer that is later than that was held up by more than a moment of work. */
+const pausedMsMin = 20;
+
+/**
+ * Calls `expired` when `timeoutMs` are over and what has come from the server by then is read: where this process was busy
+ * at that moment, an answer may wait in its socket. If it stood still for longer, for a collection of garbage or because
+ * the machine was elsewhere, as much time is added as was lost, once and at most `timeoutMs`. A pause of ours is not an
+ * outage of the store.
+ */
+export class Deadline {
+  #timer: NodeJS.Timeout;
+  #last: NodeJS.Immediate | null = null;
+
+  constructor(timeoutMs: number, expired: () => void) {
+    const dueAtMs = performance.now() + timeoutMs;
+    // Immediates run after sockets were read.
+    const expire = (): void => {
+      this.#last = setImmediate(expired);
+    };
+    this.#timer = setTimeout(() => {
+      const lateMs = Math.min(timeoutMs, performance.now() - dueAtMs);
+      if (lateMs < pausedMsMin) expire();
+      else this.#timer = setTimeout(expire, lateMs);
+    }, timeoutMs);
+  }
+
+  cancel(): void {
+    clearTimeout(this.#timer);
+    if (this.#last !== null) clearImmediate(this.#last);
+  }
 }

@@ -1,7 +1,7 @@
 import type { Clock } from "../../domain/call/ports.js";
 import { type StateHealth, StateOpenError } from "../../domain/service/state.js";
+import { meaningOf } from "./client.js";
 import type { RedisConnection } from "./connection.js";
-import { meaningOf } from "./redis-faults.js";
 import type { StoreTime } from "./store-time.js";
 
 type Durability = StateHealth["durability"];

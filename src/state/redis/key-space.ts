@@ -34,7 +34,7 @@ import { BoundedMap } from "../../lib/bounded-map.js";
  *                                                  since in ms or 0, failures in a row, failed for good; with commas
  * uis:{s7}:deliveries                       hash   delivery -> its head as MessagePack list, then for each attempt that
  *                                                  is kept MessagePack [due at ms after it or 0, JSON
- *                                                  list: see delivery-texts.ts]. The head:
+ *                                                  list: see deliveries/encoding.ts]. The head:
  *                                                  [state, account, event, type, endpoint, created at µs, due at µs or 0,
  *                                                  attempts made, retries used, 1 for a retry by hand, by whom, 1 for a
  *                                                  single attempt, reason or "", ended at ms or 0, replay or "", 1 for

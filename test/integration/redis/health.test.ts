@@ -3,7 +3,7 @@ import type { Logger } from "../../../src/domain/call/ports.js";
 import { unlimited } from "../../../src/domain/call/rate-limits.js";
 import type { State } from "../../../src/domain/service/state.js";
 import { createSystemClock } from "../../../src/lib/clock.js";
-import { openRedisState, type RedisStateDeps } from "../../../src/state/redis/open-redis-state.js";
+import { openRedisState, type RedisStateDeps } from "../../../src/state/redis/state.js";
 import { admission } from "../../support/records.js";
 import { freePort } from "../../support/redis/redis-process.js";
 import { type RedisServer, type RedisServerOptions, startRedis } from "../../support/redis/start-redis.js";

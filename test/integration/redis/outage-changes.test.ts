@@ -3,7 +3,7 @@ import { KeyCache } from "../../../src/domain/access/key-cache.js";
 import type { StateChange } from "../../../src/domain/call/change-feed.js";
 import type { State } from "../../../src/domain/service/state.js";
 import { createSystemClock } from "../../../src/lib/clock.js";
-import { openRedisState } from "../../../src/state/redis/open-redis-state.js";
+import { openRedisState } from "../../../src/state/redis/state.js";
 import { keyRecord } from "../../suites/api-key-records.js";
 import { eventually } from "../../support/eventually.js";
 import { type RedisServer, startRedis } from "../../support/redis/start-redis.js";

@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import type { State } from "../../../src/domain/service/state.js";
 import { createSystemClock } from "../../../src/lib/clock.js";
-import { openRedisState } from "../../../src/state/redis/open-redis-state.js";
+import { openRedisState } from "../../../src/state/redis/state.js";
 import { settleLost, soakLedger } from "../../support/ledger-soak.js";
 import { needsInstalled } from "../../support/missing-program.js";
 import { MovableClock } from "../../support/movable-clock.js";

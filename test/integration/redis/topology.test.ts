@@ -1,7 +1,7 @@
 import { setTimeout as delay } from "node:timers/promises";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { createSystemClock } from "../../../src/lib/clock.js";
-import { RedisChangeFeed } from "../../../src/state/redis/changes.js";
+import { RedisChangeFeed } from "../../../src/state/redis/change-feed.js";
 import { RedisConnection } from "../../../src/state/redis/connection.js";
 import { eventually } from "../../support/eventually.js";
 import { type RedisCluster, startRedisCluster } from "../../support/redis/start-cluster.js";

@@ -11,7 +11,7 @@ import { createSystemClock } from "../../../src/lib/clock.js";
 import { SecretBox } from "../../../src/lib/secret-box.js";
 import { createWebhookSender } from "../../../src/outbound/webhook-sender.js";
 import { openEmbeddedState } from "../../../src/state/embedded/embedded-state.js";
-import { openRedisState } from "../../../src/state/redis/open-redis-state.js";
+import { openRedisState } from "../../../src/state/redis/state.js";
 import { event } from "../../suites/delivery-records.js";
 import { endpoint, settlement } from "../../support/records.js";
 import { type RedisServer, startRedis } from "../../support/redis/start-redis.js";

@@ -1,9 +1,8 @@
 import type { Clock } from "../../../domain/call/ports.js";
+import { loadScript, type RedisClient, type Script } from "../client.js";
 import { type KeySpace, shardCount } from "../key-space.js";
-import type { ScriptAnswer, ScriptRunner } from "../ledger/script-runner.js";
-import type { RedisClient, Script } from "../redis-client.js";
+import type { ScriptAnswer, ScriptRunner } from "../ledger/scripts.js";
 import type { StoreTime } from "../store-time.js";
-import { deliveryScripts, deliveryTimeoutMs } from "./delivery-scripts.js";
 
 /** Between two looks at all shards. What another process makes due is found so much later at most. */
 const lookEveryMs = 200;
@@ -160,3 +159,23 @@ export class DueShards {
     for (const listener of [...this.#listeners]) listener();
   }
 }
+
+const before = ["prelude", "deliveries"];
+
+/** What endpoints and deliveries run. A server is given them as soon as it is connected to. */
+export const deliveryScripts = {
+  claim: loadScript("claim", before),
+  finish: loadScript("finish", before),
+  handBack: loadScript("hand-back", before),
+  retryNow: loadScript("retry-now", before),
+  replay: loadScript("replay", before),
+  nextDue: loadScript("next-due", before),
+  find: loadScript("find-deliveries", before),
+  scan: loadScript("scan-deliveries", before),
+  backlog: loadScript("backlog", before),
+  purge: loadScript("purge-deliveries", before),
+  writeEndpoint: loadScript("write-endpoint", before),
+};
+
+/** Nobody's request waits for these, so a slow server is waited for. */
+export const deliveryTimeoutMs = 1_000;

@@ -1,8 +1,9 @@
 import type { LimitOwner, LimitScope, LimitSnapshot, LimitState } from "../../../domain/call/rate-limits.js";
 import { type Metric, periodAt } from "../../../domain/events/threshold.js";
 import type { Admission, AdmitRequest, Budget, LimitRefusal, Refused } from "../../../domain/metering/ledger.js";
-import type { ShardKeys } from "../key-space.js";
-import { KeyList } from "./key-list.js";
+import type { KeySpace, ShardKeys } from "../key-space.js";
+import { Batches, KeyList, type TurnBatch } from "./batches.js";
+import { ledgerScripts, type ScriptRunner } from "./scripts.js";
 
 /** As `admit.lua` spells them. */
 export const letterOfMetric = { requests: "r", tokens: "t", cost: "n" } as const satisfies Record<Metric, string>;
@@ -150,7 +151,75 @@ function budgetRefusal({ reserve }: AdmitRequest, budget: Budget, used: bigint, 
   return { which: "budget", thresholdId, metric, limit, used, requested: BigInt(requested), resetsAtMs };
 }
 
+/** Where the windows, running requests and reservations of owners are. A model has no budget. */
+export function encodeOwners(shard: ShardKeys, keys: KeyList, account: string, owners: readonly LimitOwner[]) {
+  return Object.fromEntries(
+    owners.map((owner) => [
+      nameOfOwner(owner),
+      [
+        keys.placeOf(shard.window(account, owner)),
+        keys.placeOf(shard.running(account, owner)),
+        owner.kind === "model" ? 0 : keys.placeOf(shard.reserved(account, { kind: owner.kind, id: owner.id })),
+      ],
+    ]),
+  );
+}
+
 /** How scripts and records call an owner of limits, or of a budget. */
 export function nameOfOwner({ kind, id }: LimitOwner): string {
   return `${kind}:${id}`;
+}
+
+/** Beyond it the oldest are left to a sweep, which counts them as lost requests. */
+const unansweredMax = 10_000;
+const timeoutMs = 250;
+
+/**
+ * Admissions that timed out. The store may have taken them, or take them yet, while their requests were refused here or
+ * run under limits of this process: they are taken back, lest a sweep finds them a minute later and counts requests that
+ * never ran as lost ones.
+ */
+export class UnansweredAdmissions {
+  readonly #space: KeySpace;
+  readonly #waiting = new Map<string, AdmitRequest>();
+  readonly #batches: Batches<AdmitRequest, true>;
+
+  constructor(space: KeySpace, runner: ScriptRunner, turn: TurnBatch) {
+    this.#space = space;
+    this.#batches = new Batches(turn, async (index, requests) => {
+      const shard = space.shard(index);
+      const keys = new KeyList([shard.format, shard.live, shard.leases]);
+      const items = requests.map(({ requestId, account, scopes, budgets }) => [
+        requestId,
+        encodeOwners(shard, keys, account, [...scopes.map(({ owner }) => owner), ...budgets.map(({ scope }) => scope)]),
+      ]);
+      await runner.run(ledgerScripts.forget, keys.names, [JSON.stringify(items)], timeoutMs);
+      for (const { requestId } of requests) this.#waiting.delete(requestId);
+      return requests.map(() => true as const);
+    });
+  }
+
+  /** Behind the admission on the same connection, so the store takes it back even before it could answer. */
+  note(request: AdmitRequest): void {
+    const [oldest] = this.#waiting.keys();
+    if (this.#waiting.size >= unansweredMax && oldest !== undefined) this.#waiting.delete(oldest);
+    this.#waiting.set(request.requestId, request);
+    this.#takeBack(request).catch(() => {
+      // It waits on, for `takeAllBack`.
+    });
+  }
+
+  /** It was asked for again and answered. */
+  answered(requestId: string): void {
+    this.#waiting.delete(requestId);
+  }
+
+  /** Rejects with `storage_unavailable` while the store does not take them. */
+  async takeAllBack(): Promise<void> {
+    await Promise.all([...this.#waiting.values()].map((request) => this.#takeBack(request)));
+  }
+
+  #takeBack(request: AdmitRequest): Promise<true> {
+    return this.#batches.ask(this.#space.shardOf(request.account).index, request);
+  }
 }

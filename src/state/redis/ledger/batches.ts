@@ -1,5 +1,3 @@
-import type { TurnBatch } from "./turn.js";
-
 interface Waiting<I, O> {
   readonly item: I;
   resolve(answer: O): void;
@@ -71,5 +69,53 @@ export class Batches<I, O> {
     } catch (error) {
       for (const { reject } of batch) reject(error);
     }
+  }
+}
+
+/** What is to be sent at the end of this turn of the event loop: all of it together, from whichever batches it comes. */
+export class TurnBatch {
+  readonly #together: (send: () => void) => void;
+  #sends: (() => void)[] = [];
+
+  /** `together` calls what it is given at once; it makes one write of what is sent meanwhile. */
+  constructor(together: (send: () => void) => void) {
+    this.#together = together;
+  }
+
+  /** `send` must not throw. */
+  atEnd(send: () => void): void {
+    this.#sends.push(send);
+    if (this.#sends.length === 1) setImmediate(() => this.#end());
+  }
+
+  #end(): void {
+    const sends = this.#sends;
+    this.#sends = [];
+    this.#together(() => {
+      for (const send of sends) send();
+    });
+  }
+}
+
+/** The keys of one script call, each of them once; items name them by their place, as Lua counts: from 1. */
+export class KeyList {
+  readonly #names: string[];
+  readonly #places = new Map<string, number>();
+
+  /** `fixed` are the keys whose places the script knows. */
+  constructor(fixed: readonly string[]) {
+    this.#names = [...fixed];
+  }
+
+  get names(): readonly string[] {
+    return this.#names;
+  }
+
+  placeOf(name: string): number {
+    const known = this.#places.get(name);
+    if (known !== undefined) return known;
+    const place = this.#names.push(name);
+    this.#places.set(name, place);
+    return place;
   }
 }

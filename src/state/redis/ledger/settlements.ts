@@ -1,11 +1,18 @@
 import type { LimitOwner } from "../../../domain/call/rate-limits.js";
-import { periodAt, type Threshold, thresholdEvent, valuesOf } from "../../../domain/events/threshold.js";
+import {
+  type PeriodKind,
+  periodAt,
+  type Threshold,
+  thresholdEvent,
+  type UsageScope,
+  valuesOf,
+} from "../../../domain/events/threshold.js";
 import type { Settled, Settlement } from "../../../domain/metering/ledger.js";
-import type { ShardKeys } from "../key-space.js";
-import { letterOfMetric } from "./admissions.js";
-import { KeyList } from "./key-list.js";
-import { encodeOwners, type LedgerLine, type LedgerLines } from "./ledger-line.js";
-import { hourOf } from "./store-hour.js";
+import { BoundedMap } from "../../../lib/bounded-map.js";
+import type { KeySpace, ShardKeys } from "../key-space.js";
+import { encodeOwners, letterOfMetric } from "./admissions.js";
+import { KeyList } from "./batches.js";
+import { hourOf, startOfHour } from "./scripts.js";
 
 /** One settlement that waits for its call. */
 export interface SettleItem {
@@ -113,4 +120,93 @@ export function decodeSettled(answer: unknown): SettleAnswer {
   if (what === "wants_events" || what === "again") return what;
   if (what === "settled" && crossed.length === 0) return settledOnce;
   return { duplicate: what === "duplicate", crossed };
+}
+
+const hourMs = 3_600_000;
+const dayMs = 24 * hourMs;
+
+/** How long usage is kept (USE-15), and sums of periods after their end. */
+export const hoursKeptMs = 90 * dayMs;
+export const daysKeptMs = 731 * dayMs;
+export const sumsKeptMs = 60 * dayMs;
+
+/** Lines in memory: those of busy keys are there again with each request. */
+const linesMax = 20_000;
+
+interface Sums {
+  readonly name: string;
+  readonly expiresAtMs: number;
+}
+
+/** Whose usage it is, and of which hour: settlements that agree in this touch the same keys. */
+export interface LedgerLine {
+  readonly id: string;
+  /** Sums of a period of the account, or of the key; null: there is no key. */
+  sums(whose: "account" | "key", period: PeriodKind): string | null;
+  /** Whether this is the account, the key or the model of the line. */
+  owns(owner: LimitOwner): boolean;
+  /** A line of `settle.lua`. */
+  encode(keys: KeyList): readonly unknown[];
+}
+
+export class LedgerLines {
+  readonly #space: KeySpace;
+  readonly #lines = new BoundedMap<string, LedgerLine>(linesMax);
+
+  constructor(space: KeySpace) {
+    this.#space = space;
+  }
+
+  of(settlement: Settlement, hour: number): LedgerLine {
+    const { account, keyId, model } = settlement;
+    const id = `${hour} ${account} ${keyId ?? ""} ${model}`;
+    const known = this.#lines.get(id);
+    if (known !== undefined) return known;
+    const line = createLine(this.#space, settlement, hour, id);
+    this.#lines.set(id, line);
+    return line;
+  }
+}
+
+function createLine(space: KeySpace, settlement: Settlement, hour: number, id: string): LedgerLine {
+  const { account, keyId, model } = settlement;
+  const shard = space.shardOf(account);
+  const key: UsageScope | null = keyId === null ? null : { kind: "key", id: keyId };
+  const startMs = startOfHour(hour);
+  const day = periodAt("day", startMs);
+  const month = periodAt("month", startMs);
+
+  const owners: readonly LimitOwner[] = [
+    ...(key === null ? [] : [key]),
+    { kind: "account", id: account },
+    { kind: "model", id: model },
+  ];
+  const rows: readonly Sums[] = [
+    { name: shard.usageRows(account, "hour", startMs), expiresAtMs: startMs + hourMs + hoursKeptMs },
+    { name: shard.usageRows(account, "day", day.startMs), expiresAtMs: day.endMs + daysKeptMs },
+  ];
+  const sumsOf = (scope: UsageScope) => ({
+    day: { name: shard.sums(account, scope, day), expiresAtMs: day.endMs + sumsKeptMs },
+    month: { name: shard.sums(account, scope, month), expiresAtMs: month.endMs + sumsKeptMs },
+  });
+  const sums = { account: sumsOf({ kind: "account", id: account }), key: key && sumsOf(key) };
+  const allSums: readonly Sums[] = [sums.account, sums.key].flatMap((each) => (each ? [each.day, each.month] : []));
+
+  return {
+    id,
+    sums: (whose, period) => sums[whose]?.[period].name ?? null,
+    owns: (owner) => owners.some(({ kind, id }) => kind === owner.kind && id === owner.id),
+    encode(keys) {
+      const placed = ({ name, expiresAtMs }: Sums) => [keys.placeOf(name), expiresAtMs];
+      return [
+        account,
+        `${keyId ?? ""}|${model}|`,
+        day.startMs,
+        encodeOwners(shard, keys, account, owners),
+        rows.map(placed),
+        allSums.map(placed),
+        keys.placeOf(shard.endpoints(account)),
+      ];
+    },
+  };
 }

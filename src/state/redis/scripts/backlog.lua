@@ -1,4 +1,4 @@
--- Counts what waits for endpoints of a shard, a bounded number of them.
+-- Counts open and due deliveries for a bounded number of endpoints of a shard.
 -- KEYS: 1 format
 -- ARGV: 1 milliseconds to add to the time, 2 endpoints to leave out, 3 most endpoints to look at
 -- Returns: the time in ms, "more" or "last", then for each endpoint: account and endpoint joined by a colon, open

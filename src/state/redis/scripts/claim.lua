@@ -1,5 +1,5 @@
--- Claims deliveries of one shard that are due, from the endpoints whose turn has waited longest. Before that it takes
--- back claims whose lease ran out; on its way it empties queues of endpoints that are disabled or deleted, in steps.
+-- Claims due deliveries of one shard, beginning with the endpoint that was served least recently. First it releases claims
+-- whose lease has expired; queues of disabled or deleted endpoints are drained in bounded steps.
 -- KEYS: 1 format
 -- ARGV: 1 milliseconds to add to the time, 2 most to claim, 3 lease in ms
 -- Returns: the time in ms, next_due, the fence of these claims, the claims as JSON, and their bodies in the same order. A

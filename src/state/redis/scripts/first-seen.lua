@@ -1,4 +1,4 @@
--- Notes when models were seen for the first time.
+-- Records when models were first seen.
 -- KEYS: 1 models (hash of model -> ms)
 -- ARGV: 1 now in ms, then ids of models
 -- Returns: the first instant of each model, as decimal strings

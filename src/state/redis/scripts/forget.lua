@@ -1,5 +1,5 @@
--- Takes back admissions of one shard whose answers did not come in time: whoever asked has decided alone, and nobody
--- will settle what was admitted here. It counts nothing; what it took from windows leaves with them.
+-- Undoes admissions of one shard whose answers timed out: the process decided by its own share of the limits and will not
+-- settle these. It adds no usage; charges on windows expire with them.
 -- KEYS: 1 format, 2 live requests, 3 leases, then sets of running requests and reservations, which items name by their
 --   place
 -- ARGV: 1 milliseconds to add to the time, 2 items as JSON: [request, { owner: [window, running, reserved or 0], ... }]

@@ -1,4 +1,4 @@
--- Gives back claims of one shard that were not tried; those that are somebody else's by now are left alone.
+-- Releases claims of one shard that were not attempted; claims that another worker holds by now are skipped.
 -- KEYS: 1 format
 -- ARGV: 1 milliseconds to add to the time, then for each: delivery, fence
 -- Returns: the time in ms, next_due

@@ -1,4 +1,4 @@
--- Inserts an API key with its places in the lists; as the first key, as the successor of another, or just so.
+-- Inserts an API key and its list entries: unconditionally, only as the first key, or as the successor of another.
 -- KEYS: 1 keys (hash of id -> document), 2 index (hash of digest -> id), 3 places of all keys (zset, equal scores),
 --   4 places of the account's keys (the same), 5 accounts that have keys (set)
 -- ARGV: 1 id, 2 digest of the secret, 3 document, 4 place, 5 account, 6 "first" to insert only where no key is,

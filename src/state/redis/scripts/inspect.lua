@@ -1,4 +1,4 @@
--- Tells what windows of an account hold and what runs under them, without changing anything.
+-- Reads charges and running requests of windows of an account.
 -- KEYS: 1 format, 2 live requests, 3 leases, 4 .. windows
 -- ARGV: 1 milliseconds to add to the time, 2 account, 3 .. owner of each window: <kind>:<id>
 -- Returns: the time in ms, then for each window: requests, tokens, running requests

@@ -1,4 +1,4 @@
--- One step through API keys, the newest first. What it returns has passed a sieve: the caller looks closer.
+-- One step through API keys, newest first. It prefilters by text; the caller filters exactly.
 -- KEYS: 1 places (zset, equal scores), 2 keys (hash of id -> document)
 -- ARGV: 1 where to begin: "+" or "(" and the place that the step before ended with, 2 most keys to look at, 3 text among
 --   what can be searched, A to Z as a to z, or "", 4 text anywhere or "", 5 "there" or "absent": whether the latter must be

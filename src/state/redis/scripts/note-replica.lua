@@ -1,7 +1,7 @@
--- Notes that a replica runs, or that it goes, counts those that run, and tells them of one that comes or goes.
+-- Records that a replica runs or stops, counts the running ones and notifies them when the number changes.
 -- KEYS: 1 replicas (zset of name -> ms)
--- ARGV: 1 name, 2 ms after which one that was not heard of does not count, 0: this one goes, 3 channel, 4 message to
---       publish there when one comes or goes
+-- ARGV: 1 name, 2 ms after which a silent replica no longer counts, 0: this one stops, 3 channel, 4 message to
+--       publish when the number changes
 -- Returns: how many run
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)

@@ -1,4 +1,4 @@
--- Takes payload and attempts from deliveries of a shard that ended long ago, and later the records.
+-- Removes payload and attempts of deliveries of a shard that ended long ago, and later their records.
 -- KEYS: 1 format
 -- ARGV: 1 milliseconds to add to the time, 2 most to touch, 3 ms for which a delivered one is kept, 4 ms for which a failed
 --   one is, 5 most delivered ones that keep their payload

@@ -1,8 +1,8 @@
--- Writes or removes one document of a collection when it is as the caller believes, and tells all replicas.
+-- Writes or removes one document of a collection if the condition holds, and notifies all replicas.
 -- KEYS: 1 collection (hash of id -> document)
--- ARGV: 1 id, 2 what must hold: "absent", "present", "any" or "same", 3 for "same" the whole document as it was read,
+-- ARGV: 1 id, 2 condition: "absent", "present", "any" or "same", 3 for "same" the whole document as it was read,
 --   4 new document or "" to remove it, 5 most documents that the collection may hold, 6 channel, 7 message or ""
--- Returns: "done", "full" when there is no room for one more, "refused" when what must hold does not
+-- Returns: "done", "full" when there is no room for one more, "refused" when the condition does not hold
 local id, condition, text = ARGV[1], ARGV[2], ARGV[4]
 local kept = redis.call('HGET', KEYS[1], id)
 

@@ -1,5 +1,4 @@
--- Extends the leases of running requests of one shard and notes how far they are. Requests that are not live are left
--- out.
+-- Extends the leases of running requests of one shard and records their progress. Requests that are not live are skipped.
 -- KEYS: 1 format, 2 live requests, 3 leases, then sets of running requests, which items name by their place
 -- ARGV: 1 milliseconds to add to the time, 2 lease in ms, 3 items as JSON:
 --   [request, prompt tokens, completion tokens, [set, ...]]

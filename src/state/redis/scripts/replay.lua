@@ -1,4 +1,5 @@
--- One step of a replay: looks at deliveries to an endpoint in the order of their making and queues those that have ended. What the same replay has queued before is counted and left alone.
+-- One step of a replay: goes through deliveries to an endpoint in order of creation and queues those that have ended.
+-- Deliveries that the same replay has queued before are counted and skipped.
 -- KEYS: 1 format
 -- ARGV: 1 milliseconds to add to the time, 2 account, 3 endpoint, 4 least creation in µs as a bound of a zset, 5 most in the
 --   same form, 6 "all" to send delivered ones, too, 7 replay, 8 by whom, 9 "1" to give them all retries again, 10 most to

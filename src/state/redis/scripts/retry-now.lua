@@ -1,4 +1,4 @@
--- Makes one delivery due now, because somebody asked for it.
+-- Makes one delivery due now (manual retry).
 -- KEYS: 1 format
 -- ARGV: 1 milliseconds to add to the time, 2 account, 3 delivery, 4 by whom, 5 "1" to give an ended one all retries again,
 --   6 "1" to send again what was delivered

@@ -1,5 +1,5 @@
--- Looks at a bounded number of deliveries of a shard, the newest first, for those that a filter lets through. What moves
--- from one state to another between two steps is neither missed nor found twice, because its place does not change.
+-- Filters a bounded number of deliveries of a shard, newest first. A delivery that changes its state between two steps is
+-- neither missed nor found twice, because its position does not change.
 -- KEYS: 1 format
 -- ARGV: 1 milliseconds to add to the time, 2 most creation in µs as a bound of a zset, 3 least in the same form, 4 most to
 --   look at, 5 most to find, 6 states as letters, 7 account, 8 endpoint, 9 replay; of these "" is any; then types

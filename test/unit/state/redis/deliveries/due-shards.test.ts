@@ -1,8 +1,8 @@
 import { describe, expect, it } from "vitest";
+import type { RedisClient } from "../../../../../src/state/redis/client.js";
 import { DueShards } from "../../../../../src/state/redis/deliveries/due-shards.js";
 import { createKeySpace } from "../../../../../src/state/redis/key-space.js";
-import { ScriptRunner } from "../../../../../src/state/redis/ledger/script-runner.js";
-import type { RedisClient } from "../../../../../src/state/redis/redis-client.js";
+import { ScriptRunner } from "../../../../../src/state/redis/ledger/scripts.js";
 import { createStoreTime } from "../../../../../src/state/redis/store-time.js";
 import { eventually } from "../../../../support/eventually.js";
 import { FakeClock } from "../../../../support/fake-clock.js";

@@ -1,6 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { Batches } from "../../../../../src/state/redis/ledger/batches.js";
-import { TurnBatch } from "../../../../../src/state/redis/ledger/turn.js";
+import { Batches, TurnBatch } from "../../../../../src/state/redis/ledger/batches.js";
 
 const turn = () => new TurnBatch((send) => send());
 

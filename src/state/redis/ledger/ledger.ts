@@ -14,19 +14,13 @@ import type {
 } from "../../../domain/metering/ledger.js";
 import { openDeliveriesMax } from "../../../domain/webhooks/delivery-queue.js";
 import { BoundedMap } from "../../../lib/bounded-map.js";
+import type { RedisClient } from "../client.js";
 import { createKeySpace, type KeySpace, shardCount } from "../key-space.js";
-import type { RedisClient } from "../redis-client.js";
 import type { StoreTime } from "../store-time.js";
-import { decodeAdmission, encodeAdmissions, nameOfOwner } from "./admissions.js";
-import { Batches } from "./batches.js";
-import { KeyList } from "./key-list.js";
-import { LedgerLines } from "./ledger-line.js";
-import { ledgerScripts } from "./ledger-scripts.js";
-import { ScriptRunner } from "./script-runner.js";
-import { decodeSettled, encodeSettlements, type SettleAnswer, type SettleItem } from "./settlements.js";
-import { atStoreHour } from "./store-hour.js";
-import { TurnBatch } from "./turn.js";
-import { UnansweredAdmissions } from "./unanswered-admissions.js";
+import { decodeAdmission, encodeAdmissions, nameOfOwner, UnansweredAdmissions } from "./admissions.js";
+import { Batches, KeyList, TurnBatch } from "./batches.js";
+import { atStoreHour, ledgerScripts, ScriptRunner } from "./scripts.js";
+import { decodeSettled, encodeSettlements, LedgerLines, type SettleAnswer, type SettleItem } from "./settlements.js";
 
 /** An admission stands in front of the first token: whoever asks decides alone after this long (state RL-16). */
 const admitTimeoutMs = 50;

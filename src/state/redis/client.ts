@@ -1,4 +1,51 @@
+import { createHash } from "node:crypto";
+import { readFileSync } from "node:fs";
 import { ServiceError } from "../../domain/call/service-error.js";
+
+/** One Lua script of this driver. */
+export interface Script {
+  /** Name of its file in `scripts/`, without the ending. */
+  readonly name: string;
+  readonly source: string;
+  /** Lowercase hex SHA-1 of `source`: how the server knows it. */
+  readonly sha1: string;
+}
+
+/** The connection as the stores and the ledger see it: the same for one server, Sentinel and Cluster. */
+export interface RedisClient {
+  /**
+   * Runs a script (EVALSHA, EVAL when the server does not know it) on the node of its keys. Rejects with ServiceError
+   * `storage_unavailable` when there is no answer within `timeoutMs`; the script may have run nevertheless.
+   */
+  run(
+    script: Script,
+    keys: readonly string[],
+    args: readonly (string | number | Buffer)[],
+    timeoutMs?: number,
+  ): Promise<unknown>;
+  /** One command, on the node of the key that it names. Rejects as `run` does. */
+  command<T>(name: string, args: readonly (string | number | Buffer)[], timeoutMs?: number): Promise<T>;
+  /**
+   * Calls `send` at once. What it asks for leaves in one write where one server takes it: waking a server costs more than
+   * most of what it is asked for.
+   */
+  together(send: () => void): void;
+  /** Begins every key: `uis:`. */
+  readonly prefix: string;
+}
+
+/**
+ * Reads `scripts/<name>.lua`, which stands beside this module in `src` and in `dist`. The files in `before`, such as
+ * `prelude`, are put in front of it, because a script cannot load another one.
+ */
+export function loadScript(name: string, before: readonly string[] = []): Script {
+  const source = [...before, name].map(sourceOf).join("\n");
+  return { name, source, sha1: createHash("sha1").update(source).digest("hex") };
+}
+
+function sourceOf(name: string): string {
+  return readFileSync(new URL(`./scripts/${name}.lua`, import.meta.url), "utf8");
+}
 
 /** How Redis begins an error, and what that means for whoever waits. Safe to show to callers. */
 const meanings: readonly (readonly [start: string, meaning: string])[] = [

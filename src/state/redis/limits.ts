@@ -1,9 +1,8 @@
 import type { LimitOwner } from "../../domain/call/rate-limits.js";
 import type { LimitStore, StoredLimits } from "../../domain/metering/limit-book.js";
-import type { RedisChangeFeed } from "./changes.js";
-import { documentKeys } from "./document-keys.js";
-import { Documents } from "./documents.js";
-import type { RedisClient } from "./redis-client.js";
+import type { RedisChangeFeed } from "./change-feed.js";
+import type { RedisClient } from "./client.js";
+import { Documents, documentKeys } from "./documents.js";
 
 const form = 1;
 const limitsMax = 10_000;

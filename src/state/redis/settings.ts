@@ -1,8 +1,7 @@
 import type { KeptSetting, SettingName, SettingsStore } from "../../domain/access/setup-link.js";
-import type { RedisChangeFeed } from "./changes.js";
-import { documentKeys } from "./document-keys.js";
-import { Documents } from "./documents.js";
-import type { RedisClient } from "./redis-client.js";
+import type { RedisChangeFeed } from "./change-feed.js";
+import type { RedisClient } from "./client.js";
+import { Documents, documentKeys } from "./documents.js";
 
 const form = 1;
 /** Names come from the code, so this is never reached. */

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import type { DeliveryFilter } from "../../../../../src/domain/webhooks/delivery-queue.js";
-import { placesOf } from "../../../../../src/state/redis/deliveries/newest-places.js";
+import { placesOf } from "../../../../../src/state/redis/deliveries/listing.js";
 
 const any: DeliveryFilter = {
   account: null,

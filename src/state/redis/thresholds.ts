@@ -1,9 +1,8 @@
 import { ServiceError } from "../../domain/call/service-error.js";
 import type { Threshold, ThresholdStore } from "../../domain/events/threshold.js";
-import type { RedisChangeFeed } from "./changes.js";
-import { documentKeys } from "./document-keys.js";
-import { Documents } from "./documents.js";
-import type { RedisClient } from "./redis-client.js";
+import type { RedisChangeFeed } from "./change-feed.js";
+import type { RedisClient } from "./client.js";
+import { Documents, documentKeys } from "./documents.js";
 
 const form = 1;
 const thresholdsMax = 10_000;

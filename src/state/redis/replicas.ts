@@ -1,9 +1,8 @@
 import { randomBytes } from "node:crypto";
 import type { Clock } from "../../domain/call/ports.js";
-import type { RedisChangeFeed } from "./changes.js";
-import { documentKeys } from "./document-keys.js";
-import { loadScript } from "./load-script.js";
-import type { RedisClient } from "./redis-client.js";
+import type { RedisChangeFeed } from "./change-feed.js";
+import { loadScript, type RedisClient } from "./client.js";
+import { documentKeys } from "./documents.js";
 
 const noteReplica = loadScript("note-replica");
 

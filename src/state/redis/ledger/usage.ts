@@ -5,12 +5,11 @@ import {
   type UsageReader,
   type UsageRow,
 } from "../../../domain/metering/usage-store.js";
+import { loadScript, type RedisClient } from "../client.js";
 import { createKeySpace, shardCount } from "../key-space.js";
-import { loadScript } from "../load-script.js";
-import type { RedisClient } from "../redis-client.js";
 import type { StoreTime } from "../store-time.js";
-import { daysKeptMs, hoursKeptMs, sumsKeptMs } from "./ledger-line.js";
-import { ScriptRunner } from "./script-runner.js";
+import { ScriptRunner } from "./scripts.js";
+import { daysKeptMs, hoursKeptMs, sumsKeptMs } from "./settlements.js";
 
 const hourMs = 3_600_000;
 const dayMs = 24 * hourMs;

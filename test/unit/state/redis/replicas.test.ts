@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
-import type { RedisClient } from "../../../../src/state/redis/redis-client.js";
-import { ReplicaCount } from "../../../../src/state/redis/replica-count.js";
+import type { RedisClient } from "../../../../src/state/redis/client.js";
+import { ReplicaCount } from "../../../../src/state/redis/replicas.js";
 import { FakeClock } from "../../../support/fake-clock.js";
 
 /** Time goes on by a note, which is every two seconds; the store then says `counted`, or nothing when that is null. */

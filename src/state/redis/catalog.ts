@@ -1,7 +1,6 @@
 import type { CatalogStore } from "../../domain/catalog/catalog.js";
-import { documentKeys } from "./document-keys.js";
-import { loadScript } from "./load-script.js";
-import type { RedisClient } from "./redis-client.js";
+import { loadScript, type RedisClient } from "./client.js";
+import { documentKeys } from "./documents.js";
 
 const firstSeen = loadScript("first-seen");
 

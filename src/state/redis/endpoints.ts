@@ -1,11 +1,10 @@
 import { invariant, ServiceError } from "../../domain/call/service-error.js";
 import type { EndpointRecord, EndpointStore, KeptEndpoint } from "../../domain/webhooks/endpoint-store.js";
-import type { RedisChangeFeed } from "./changes.js";
-import { deliveryScripts } from "./deliveries/delivery-scripts.js";
-import { parseHealth } from "./deliveries/delivery-texts.js";
-import type { DueShards } from "./deliveries/due-shards.js";
+import type { RedisChangeFeed } from "./change-feed.js";
+import type { RedisClient } from "./client.js";
+import { type DueShards, deliveryScripts } from "./deliveries/due-shards.js";
+import { parseHealth } from "./deliveries/encoding.js";
 import type { KeySpace } from "./key-space.js";
-import type { RedisClient } from "./redis-client.js";
 
 const form = 1;
 

@@ -5,8 +5,8 @@ import {
   auditCursorOf,
   parseAuditCursor,
 } from "../../domain/access/audit.js";
-import { documentKeys, placeOf } from "./document-keys.js";
-import type { RedisClient } from "./redis-client.js";
+import type { RedisClient } from "./client.js";
+import { documentKeys, placeOf } from "./documents.js";
 
 const form = 1;
 const keptForMs = 400 * 24 * 3_600_000;

@@ -1,11 +1,8 @@
 import type { SessionRecord, SessionStore } from "../../domain/access/sessions.js";
 import { ServiceError } from "../../domain/call/service-error.js";
-import type { RedisChangeFeed } from "./changes.js";
-import { type DocumentKeys, documentKeys } from "./document-keys.js";
-import { Documents } from "./documents.js";
-import { loadScript } from "./load-script.js";
-import type { RedisClient } from "./redis-client.js";
-import { unavailable } from "./redis-faults.js";
+import type { RedisChangeFeed } from "./change-feed.js";
+import { loadScript, type RedisClient, unavailable } from "./client.js";
+import { type DocumentKeys, Documents, documentKeys } from "./documents.js";
 
 const findDocument = loadScript("find-document");
 const insertSession = loadScript("insert-session");

@@ -1,25 +1,25 @@
 import type { Clock, Logger } from "../../domain/call/ports.js";
 import { type State, StateOpenError } from "../../domain/service/state.js";
-import { RedisChangeFeed } from "./changes.js";
+import { RedisAuditLog } from "./audit.js";
+import { RedisCatalogStore } from "./catalog.js";
+import { RedisChangeFeed } from "./change-feed.js";
 import type { RedisTlsFiles } from "./connect-options.js";
 import { RedisConnection } from "./connection.js";
-import { deliveryScripts } from "./deliveries/delivery-scripts.js";
-import { createRedisDeliveryQueue } from "./deliveries/redis-delivery-queue.js";
+import { createRedisDeliveryQueue } from "./deliveries/deliveries.js";
+import { deliveryScripts } from "./deliveries/due-shards.js";
+import { RedisEndpointStore } from "./endpoints.js";
 import { RedisHealth } from "./health.js";
 import { createKeySpace } from "./key-space.js";
-import { ledgerScripts } from "./ledger/ledger-scripts.js";
-import { RedisLedger } from "./ledger/redis-ledger.js";
-import { createRedisUsage } from "./ledger/redis-usage.js";
-import { RedisAuditLog } from "./redis-audit-log.js";
-import { RedisCatalogStore } from "./redis-catalog-store.js";
-import { RedisEndpointStore } from "./redis-endpoint-store.js";
-import { RedisKeyStore } from "./redis-key-store.js";
-import { RedisLimitStore } from "./redis-limit-store.js";
-import { RedisSessionStore } from "./redis-session-store.js";
-import { RedisSettingsStore } from "./redis-settings-store.js";
-import { RedisThresholdStore } from "./redis-threshold-store.js";
-import { ReplicaCount } from "./replica-count.js";
+import { RedisKeyStore } from "./keys.js";
+import { RedisLedger } from "./ledger/ledger.js";
+import { ledgerScripts } from "./ledger/scripts.js";
+import { createRedisUsage } from "./ledger/usage.js";
+import { RedisLimitStore } from "./limits.js";
+import { ReplicaCount } from "./replicas.js";
+import { RedisSessionStore } from "./sessions.js";
+import { RedisSettingsStore } from "./settings.js";
 import { createStoreTime } from "./store-time.js";
+import { RedisThresholdStore } from "./thresholds.js";
 
 export interface RedisStateDeps {
   /** `redis://`, `rediss://`, `redis+sentinel://…/<primary>`, `redis+cluster://a,b,c`, or nodes of a cluster as a list. */
