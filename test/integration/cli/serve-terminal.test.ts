@@ -1,0 +1,59 @@
+import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterEach, beforeEach, describe, expect, it, onTestFinished } from "vitest";
+import { uisProgram } from "../../support/program.js";
+import { spawnServe } from "../../support/service-process.js";
+
+let cwd: string;
+beforeEach(async () => {
+  cwd = await mkdtemp(join(tmpdir(), "uis-terminal-"));
+});
+afterEach(() => rm(cwd, { recursive: true, force: true, maxRetries: 10, retryDelay: 50 }));
+
+// `script` of util-linux gives the service a terminal; other systems have another program of that name.
+describe.runIf(process.platform === "linux")("a terminal that is closed", () => {
+  /**
+   * Starts the service on a terminal and closes that once it is ready. `runner` is a program that runs it, `onHangup` what
+   * its shell does then.
+   */
+  async function closeTerminal(runner: string, onHangup: string) {
+    await writeFile(join(cwd, "uis.yaml"), "models: [{ id: test-chat, engine: scripted }]\n");
+    const command = `${runner} ${process.execPath} ${uisProgram.join(" ")} serve`;
+    // The hangup ends the first wait.
+    const shell = `${command} & echo $! > pid; trap '${onHangup}' HUP; wait $(cat pid); wait $(cat pid); echo $? > code`;
+    const [program = "", ...args] = ["script", "-qfec", shell, "/dev/null"];
+    const running = spawnServe({ cwd, command: [program], args, env: { UIS_STATE_DURABILITY: "every-write" } });
+    await expect.poll(() => running.stdout(), { timeout: 30_000 }).toContain("Ctrl-C");
+    running.child.kill("SIGKILL");
+    await running.exited;
+    const pid = Number(await readFile(join(cwd, "pid"), "utf8"));
+    onTestFinished(() => void kill(pid, "SIGKILL"));
+    return { pid, code: () => readFile(join(cwd, "code"), "utf8").catch(() => null) };
+  }
+
+  /** False: there is no such process. */
+  function kill(pid: number, signal: NodeJS.Signals): boolean {
+    try {
+      return process.kill(pid, signal);
+    } catch {
+      return false;
+    }
+  }
+
+  it("stops the service, which drains and exits 0", async () => {
+    const { code } = await closeTerminal("", "kill -HUP $(cat pid)");
+    await expect.poll(code, { timeout: 30_000 }).toBe("0\n");
+  });
+
+  it("SIGTERM ends a service whose terminal was closed without a signal", async () => {
+    const { pid, code } = await closeTerminal("setsid -w", ":");
+    // setsid waits for the service, which is its only child.
+    const children = await readFile(`/proc/${pid}/task/${pid}/children`, "utf8");
+    const service = Number(children.trim() || pid);
+    onTestFinished(() => void kill(service, "SIGKILL"));
+    expect(await code()).toBeNull();
+    kill(service, "SIGTERM");
+    await expect.poll(code, { timeout: 30_000 }).toBe("0\n");
+  });
+});
