@@ -167,7 +167,7 @@ export const errors = {
     type: "invalid_request_error",
     grpc: grpcStatus.RESOURCE_EXHAUSTED,
     retryable: false,
-    when: "The headers are larger or more than limits.header_bytes_max and limits.header_lines_max.",
+    when: "The headers are larger than limits.header_bytes_max, or more than 100 lines.",
   },
   rate_limit_exceeded: {
     http: 429,

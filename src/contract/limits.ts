@@ -1,6 +1,6 @@
 /**
- * The one table of limits: what a request may weigh and how long things may take. Every row is a setting
- * `limits.<name in snake case>`; the values here are the defaults. Times are milliseconds, sizes are bytes, texts are
+ * The one table of limits: what a request may weigh and how long things may take. Most rows are a setting
+ * `limits.<name in snake case>`, whose default is the value here; the others are constants. Times are milliseconds, sizes are bytes, texts are
  * counted in UTF-16 code units.
  *
  * Most of them can change while the service runs: hold the table, and read a limit when it is needed.

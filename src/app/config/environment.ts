@@ -1,5 +1,6 @@
 import { parse } from "yaml";
 import type { Variables } from "./expand.js";
+import { constantLimits } from "./limits-settings.js";
 import { type ConfigProblem, nearestName, type SettingPath } from "./problem.js";
 import { readSecretText, secretFileName } from "./secrets.js";
 import { listSettings, type Setting, type SettingSchema } from "./setting-list.js";
@@ -72,6 +73,12 @@ export function settingsOfEnvironment(variables: Variables): {
     );
   }
   for (const setting of settings) take(setting.environmentName, setting);
+  for (const [name, value] of constantLimits) {
+    const variable = `UIS_LIMITS_${name.toUpperCase()}`;
+    if (!variables[variable]) continue;
+    const message = `${variable} is no setting any more: limits.${name} is always ${value}`;
+    problems.push({ line: null, column: null, path: `limits.${name}`, message, hint: "remove it" });
+  }
   return { values, problems };
 }
 

@@ -25,20 +25,32 @@ const count = (min: number, max: number, means: string): Row => ({ kind: "count"
 
 const fixed = (row: Row): Row => ({ ...row, isFixed: true });
 
-/** One row per limit: its range and what it bounds. The defaults are those of the contract. */
-const rows: Readonly<Record<keyof ServiceLimits, Row>> = {
+/** Limits that no operator has a reason to change: constants of the contract, which the configuration cannot set. */
+const constants = [
+  "headerLinesMax",
+  "http2HeaderBytesMax",
+  "urlBytesMax",
+  "jsonDepthMax",
+  "jsonTokensMax",
+  "choicesMax",
+  "stopMax",
+  "stopCharsMax",
+  "toolsMax",
+  "schemaCharsMax",
+  "embeddingTokensMax",
+] as const satisfies readonly (keyof ServiceLimits)[];
+
+type SettableLimit = Exclude<keyof ServiceLimits, (typeof constants)[number]>;
+
+/** One row per setting: its range and what it bounds. The defaults are those of the contract. */
+const rows: Readonly<Record<SettableLimit, Row>> = {
   headerBytesMax: fixed(bytes(KiB, MiB, "Header block of an HTTP/1.1 request.")),
-  headerLinesMax: count(10, 2000, "Header lines of an HTTP/1.1 request."),
-  http2HeaderBytesMax: bytes(KiB, MiB, "Header list of an HTTP/2 request."),
-  urlBytesMax: bytes(256, 64 * KiB, "Path and query of a request."),
   bodyBytesMax: bytes(KiB, GiB, "One request body or message, on every door."),
   bodiesBytesMax: bytes(
     KiB,
     64 * GiB,
     "All request bodies that are being received at the same time, on every protocol. One connection may hold a quarter of it, one account a half.",
   ),
-  jsonDepthMax: count(4, 1000, "Nesting of a JSON body."),
-  jsonTokensMax: count(100, 100_000_000, "Values, keys and brackets of a JSON body together."),
   headersTimeoutMs: fixed(time(10, hour, "From the first byte of a request to the end of its headers.")),
   requestTimeoutMs: fixed(time(10, 24 * hour, "From the first byte of a request to the end of its body.")),
   bodyRateMin: bytes(0, GiB, "Bytes per second that a body must bring after the grace time."),
@@ -49,31 +61,32 @@ const rows: Readonly<Record<keyof ServiceLimits, Row>> = {
   streamBufferBytesMax: bytes(KiB, GiB, "What is kept for a reader that is slower than the engine."),
   grpcStreamsMax: fixed(count(1, 1_000_000, "Streams per HTTP/2 connection.")),
   nMax: count(1, 1024, "Choices per prompt."),
-  choicesMax: count(1, 8192, "Choices of one request: prompts times n."),
-  stopMax: count(1, 128, "Stop texts of a request."),
-  stopCharsMax: count(1, 64 * KiB, "Length of one stop text."),
-  toolsMax: count(1, 4096, "Tools of a request."),
-  schemaCharsMax: count(100, 16 * MiB, "JSON Schemas of all tools together; also the schema of a response format."),
   embeddingInputsMax: count(1, 1_000_000, "Inputs of one embeddings request."),
-  embeddingTokensMax: count(1, 1_000_000_000, "Tokens of all inputs of one embeddings request."),
   queueWaitMs: time(0, hour, "Waiting for a slot, loading included."),
   deadlineMs: time(10, 24 * hour, "A whole request, whatever the client asks for."),
   commitMs: time(0, hour, "From the granted slot to the moment when the status is sent without having seen content."),
   drainMs: time(0, 24 * hour, "How long running requests may finish after the service was told to stop."),
 };
 
-const limitNames = Object.keys(rows) as (keyof ServiceLimits)[];
+const limitNames = Object.keys(rows) as SettableLimit[];
 
 /** Limits that can change while the service runs; the others are told to a listener once. */
-export const liveLimitNames: readonly (keyof ServiceLimits)[] = limitNames.filter((name) => !rows[name].isFixed);
+export const liveLimitNames: readonly SettableLimit[] = limitNames.filter((name) => !rows[name].isFixed);
 
 /** `bodyBytesMax` is set as `body_bytes_max`, `stallMs` as `stall`: a time carries its unit in the value. */
 export function limitSettingName(name: keyof ServiceLimits): string {
-  const plain = rows[name].kind === "time" ? name.replace(/Ms$/, "") : name;
-  return plain.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
+  return name.replace(/Ms$/, "").replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
 }
 
-function limitSetting(name: keyof ServiceLimits): z.ZodType<number, unknown> {
+/** Names of former settings below `limits:`, each with its value, which is a constant now. */
+export const constantLimits: ReadonlyMap<string, string> = new Map(
+  constants.map((name) => {
+    const value = defaultLimits[name];
+    return [limitSettingName(name), name.includes("Bytes") ? String(formatSize(value)) : String(value)];
+  }),
+);
+
+function limitSetting(name: SettableLimit): z.ZodType<number, unknown> {
   const { kind, min, max, isFixed } = rows[name];
   const means = isFixed ? `${rows[name].means} A change waits for a restart.` : rows[name].means;
   const preset = defaultLimits[name];
@@ -99,7 +112,7 @@ export const limitsSettings = z.strictObject(
 /** The table that the rest of the program uses. */
 export function toServiceLimits(settings: z.output<typeof limitsSettings>): ServiceLimits {
   const entries = limitNames.map((name) => [name, settings[limitSettingName(name)] ?? defaultLimits[name]] as const);
-  return Object.fromEntries(entries) as Record<keyof ServiceLimits, number>;
+  return { ...defaultLimits, ...Object.fromEntries(entries) };
 }
 
 function limit(max: number, means: string) {

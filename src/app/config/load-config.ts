@@ -3,6 +3,7 @@ import { resolve } from "node:path";
 import type * as z from "zod";
 import { type SettingValue, settingsOfEnvironment } from "./environment.js";
 import type { Variables } from "./expand.js";
+import { constantLimits } from "./limits-settings.js";
 import { ConfigError, type ConfigProblem, formatPath, nearestName, type SettingPath } from "./problem.js";
 import { type Config, configSchema } from "./schema.js";
 import { knownNamesAt } from "./setting-list.js";
@@ -104,11 +105,14 @@ function toProblems(issue: z.core.$ZodIssue, yaml: YamlFile, overrides: readonly
 
 function unknownName(path: SettingPath, name: string, yaml: YamlFile): ConfigProblem {
   const place = yaml.placeOfKey(path, name);
+  const at = { line: place?.line ?? null, column: place?.column ?? null, path: formatPath([...path, name]) };
+  const constant = path.join() === "limits" ? constantLimits.get(name) : undefined;
+  if (constant !== undefined) {
+    return { ...at, message: `is no setting any more: it is always ${constant}`, hint: "remove it" };
+  }
   const meant = nearestName(name, knownNamesAt(path));
   return {
-    line: place?.line ?? null,
-    column: place?.column ?? null,
-    path: formatPath([...path, name]),
+    ...at,
     message: "unknown setting",
     hint: meant === null ? null : `did you mean "${meant}"?`,
   };

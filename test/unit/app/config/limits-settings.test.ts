@@ -1,8 +1,15 @@
 import { describe, expect, it } from "vitest";
-import { limitSettingName, limitsSettings, toServiceLimits } from "../../../../src/app/config/limits-settings.js";
+import {
+  constantLimits,
+  limitSettingName,
+  limitsSettings,
+  toServiceLimits,
+} from "../../../../src/app/config/limits-settings.js";
 import { defaultLimits, type ServiceLimits } from "../../../../src/contract/limits.js";
 
-const names = Object.keys(defaultLimits) as (keyof ServiceLimits)[];
+const names = (Object.keys(defaultLimits) as (keyof ServiceLimits)[]).filter(
+  (name) => !constantLimits.has(limitSettingName(name)),
+);
 
 describe("limits", () => {
   it("are the contract's when nothing is set", () => {

@@ -67,7 +67,7 @@ describe("the environment", () => {
   it("reaches every kind of setting", async () => {
     const env = {
       UIS_LIMITS_BODY_BYTES_MAX: "5MiB",
-      UIS_LIMITS_JSON_DEPTH_MAX: "10",
+      UIS_LIMITS_N_MAX: "10",
       UIS_LIMITS_STALL: "2s",
       UIS_GRPC_REFLECTION: "true",
       UIS_SERVER_CORS_ORIGINS: "https://a.example, https://b.example",
@@ -78,13 +78,23 @@ describe("the environment", () => {
       LOG_LEVEL: "WARN",
     };
     const config = await load(null, { env });
-    expect(config.limits).toMatchObject({ body_bytes_max: 5 * 1024 ** 2, json_depth_max: 10, stall: 2000 });
+    expect(config.limits).toMatchObject({ body_bytes_max: 5 * 1024 ** 2, n_max: 10, stall: 2000 });
     expect(config.grpc.reflection).toBe(true);
     expect(config.server.cors_origins).toEqual(["https://a.example", "https://b.example"]);
     expect(config.server.tls).toMatchObject({ cert_file: "1.pem", key_file: "2.pem" });
     expect(config.models?.map((model) => model.id)).toEqual(["m"]);
     expect(config.data_dir).toBe("/somewhere");
     expect(config.log.level).toBe("warn");
+  });
+
+  it("and the file name a limit that is a constant now, with its value", async () => {
+    const constant = { path: "limits.tools_max", hint: "remove it" };
+    expect(await problemsOf("limits:\n  tools_max: 5\n")).toEqual([
+      { line: 2, column: 3, message: "is no setting any more: it is always 128", ...constant },
+    ]);
+    const message = "UIS_LIMITS_TOOLS_MAX is no setting any more: limits.tools_max is always 128";
+    const env = { UIS_LIMITS_TOOLS_MAX: "5" };
+    expect(await problemsOf("", { env })).toEqual([{ line: null, column: null, message, ...constant }]);
   });
 
   it("is named when its value is wrong, and has no line", async () => {

@@ -63,7 +63,7 @@ describe("before the body", () => {
     expect(sent).toBeLessThan(20);
   });
 
-  it("metadata above limits.http2_header_bytes is RESOURCE_EXHAUSTED with our reason, and costs no credential check", async () => {
+  it("metadata above 16 KiB is RESOURCE_EXHAUSTED with our reason, and costs no credential check", async () => {
     const { core, client } = await startDoor();
     const { status: end } = await client.unary(
       "createChatCompletion",
