@@ -3,20 +3,13 @@ import type { AddressInfo } from "node:net";
 import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { fromJson } from "@bufbuild/protobuf";
 import { afterEach, beforeEach, describe, expect, it, onTestFinished } from "vitest";
-import {
-  CreateChatCompletionRequestSchema,
-  InferenceService,
-} from "../../../gen/unified/inference/v1/inference_service_pb.js";
 import { version } from "../../../src/contract/version.js";
-import { grpcDefinition, grpcPath } from "../../../src/lib/grpc-definition.js";
 import { uis } from "../../support/cli-run.js";
-import { errorFacts, GrpcClient, metadataOf } from "../../support/grpc-client.js";
 import { writeTinyGguf } from "../../support/model-files/tiny-gguf.js";
 import { openSlowLink } from "../../support/redis/slow-link.js";
 import { startRedis } from "../../support/redis/start-redis.js";
-import { type ReadyLine, type ServeProcess, type SpawnOptions, spawnServe } from "../../support/service-process.js";
+import { type ServeProcess, type SpawnOptions, spawnServe } from "../../support/service-process.js";
 
 let cwd: string;
 const started: ServeProcess[] = [];
@@ -251,111 +244,4 @@ describe("a start that cannot be", () => {
       expect(lines).toHaveLength(1);
     }
   });
-});
-
-it("SIGHUP swaps models, names what waits for a restart, and keeps what runs when the file is wrong", async () => {
-  const file = join(cwd, "uis.yaml");
-  await writeFile(file, slowModel);
-  const service = serve();
-  const line = await service.ready;
-  const headers = { authorization: `Bearer ${line.api_key?.secret}` };
-  const models = async () => {
-    const response = await fetch(`${line.api}/models`, { headers });
-    const list = (await response.json()) as { data: { id: string }[] };
-    return list.data.map((model) => model.id);
-  };
-  await writeFile(file, "models: [{ id: other, engine: scripted }]\nlimits: { header_bytes_max: 16KiB }\n");
-  service.child.kill("SIGHUP");
-  await expect.poll(models, { timeout: 5_000 }).toEqual(["other"]);
-  await expect.poll(() => service.stderr()).toContain('"settings":["limits.header_bytes_max"]');
-  await writeFile(file, "models: [{ id: third }]\n");
-  service.child.kill("SIGHUP");
-  await expect.poll(() => service.stderr()).toContain("the configuration was not reloaded");
-  expect(await models()).toEqual(["other"]);
-});
-
-it("SIGHUP loads only the models that changed: an unchanged one keeps what it holds in memory", async () => {
-  const file = join(cwd, "uis.yaml");
-  // A fresh load of this model would fail its first call again.
-  const stays =
-    '{ id: stays, engine: scripted, scripted: { text: "a b", fail: { after_tokens: 0, code: internal_error, times: 1 } } }';
-  await writeFile(file, `models: [${stays}]\n`);
-  const service = serve({ env: { UIS_BOOTSTRAP_API_KEY: "an-own-key-of-mine" } });
-  const { api } = await service.ready;
-  const ask = async (model: string): Promise<number> => {
-    const response = await fetch(`${api}/chat/completions`, {
-      method: "POST",
-      headers: { authorization: "Bearer an-own-key-of-mine", "content-type": "application/json" },
-      body: JSON.stringify({ model, messages: [{ role: "user", content: "x" }] }),
-    });
-    await response.text();
-    return response.status;
-  };
-  expect([await ask("stays"), await ask("stays")]).toEqual([500, 200]);
-  await writeFile(file, `models: [${stays}, { id: added, engine: scripted }]\n`);
-  service.child.kill("SIGHUP");
-  await expect.poll(() => ask("added")).toBe(200);
-  expect(await ask("stays")).toBe(200);
-});
-
-/** Asks a model by each door for `n` answers to a text of so many characters; gives the code of each door's error, or "ok". */
-function askerOf({ api, grpc, api_key }: ReadyLine) {
-  const authorization = `Bearer ${api_key?.secret}`;
-  const client = new GrpcClient(grpcDefinition(InferenceService), grpc.replace(/^.*:\/\//, ""));
-  onTestFinished(() => client.close());
-  const post = async (url: string, body: object) => {
-    const headers = { authorization, "content-type": "application/json" };
-    return (await fetch(url, { method: "POST", headers, body: JSON.stringify(body) })).json();
-  };
-  return async (model: string, { n = 1, chars = 1 } = {}) => {
-    const text = "x".repeat(chars);
-    const messages = [{ role: "user", content: text }];
-    const rest = (await post(`${api}/chat/completions`, { model, n, messages })) as { error?: { code: string } };
-    const params = { model, n, messages: [{ role: "ROLE_USER", content: [{ text }] }] };
-    const path = grpcPath(InferenceService.method.createChatCompletion);
-    const connect = (await post(new URL(path, api).href, { params })) as {
-      details?: { debug?: { reason?: string } }[];
-    };
-    const message = fromJson(CreateChatCompletionRequestSchema, { params });
-    const { status } = await client.unary("createChatCompletion", message, metadataOf({ authorization }));
-    const reason = connect.details?.find(({ debug }) => debug?.reason !== undefined)?.debug?.reason;
-    return [rest.error?.code, reason?.toLowerCase(), errorFacts(status).reason?.toLowerCase()].map(
-      (code) => code ?? "ok",
-    );
-  };
-}
-
-it("SIGHUP swaps limits on every door, and names those that wait for a restart", async () => {
-  const file = join(cwd, "uis.yaml");
-  const models = `${slowModel}  - { id: quick, engine: scripted }\n`;
-  const everywhere = (code: string) => [code, code, code];
-  await writeFile(file, `${models}limits: { n_max: 2, body_bytes_max: 2KiB }\n`);
-  const service = serve();
-  const ask = askerOf(await service.ready);
-  expect(await ask("quick", { n: 3 })).toEqual(everywhere("integer_above_max_value"));
-  expect(await ask("quick", { chars: 3_000 })).toEqual(everywhere("request_too_large"));
-
-  const raised = "n_max: 3, body_bytes_max: 4KiB, header_bytes_max: 16KiB";
-  await writeFile(file, `${models}limits: { ${raised} }\n`);
-  service.child.kill("SIGHUP");
-  await expect.poll(() => service.stderr()).toContain('"settings":["limits.header_bytes_max"]');
-  expect(await ask("quick", { n: 3, chars: 3_000 })).toEqual(everywhere("ok"));
-  expect(await ask("quick", { n: 4 })).toEqual(everywhere("integer_above_max_value"));
-  expect(await ask("quick", { chars: 5_000 })).toEqual(everywhere("request_too_large"));
-
-  await writeFile(file, `${models}limits: { n_max: 4, body_bytes_max: 1 }\n`);
-  service.child.kill("SIGHUP");
-  await expect.poll(() => service.stderr()).toContain("the configuration was not reloaded");
-  expect(await ask("quick", { n: 4 })).toEqual(everywhere("integer_above_max_value"));
-
-  await writeFile(file, `${models}limits: { n_max: 1, body_bytes_max: 1KiB, header_bytes_max: 16KiB }\n`);
-  service.child.kill("SIGHUP");
-  await expect.poll(() => service.stderr().split("limits reloaded")).toHaveLength(3);
-  expect(await ask("quick", { n: 2 })).toEqual(everywhere("integer_above_max_value"));
-  expect(await ask("quick", { chars: 2_000 })).toEqual(everywhere("request_too_large"));
-  await writeFile(file, `${models}limits: { deadline: 200ms, header_bytes_max: 16KiB }\n`);
-  service.child.kill("SIGHUP");
-  await expect.poll(() => service.stderr().split("limits reloaded")).toHaveLength(4);
-  expect(await ask("slow")).toEqual(everywhere("upstream_timeout"));
-  expect(service.stderr().split("wait for a restart")).toHaveLength(2);
 });
