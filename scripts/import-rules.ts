@@ -36,11 +36,11 @@ export const importRules: readonly ImportRule[] = [
     node: false,
     instead: "The dashboard runs in browsers; it asks the service through src/dashboard/lib/api.ts.",
   },
-  { files: /^src\/app\/compose/, may: ["gen/", "src/"], instead: "" },
+  { files: /^src\/app\/(compose|engines)/, may: ["gen/", "src/"], instead: "" },
   {
     files: /^src\/app\//,
     may: [...core, "src/telemetry/"],
-    instead: "Only src/app/compose*.ts names engines, stores and transports; take the port instead.",
+    instead: "Only src/app/compose and src/app/engines name engines, stores and transports; take the port instead.",
   },
 ];
 

@@ -12,8 +12,8 @@ import { Doctor } from "../../domain/service/doctor.js";
 import { ServiceCore } from "../../domain/service/service-core.js";
 import { OverviewFeed, type ServiceStatus } from "../../domain/service/service-status.js";
 import type { State } from "../../domain/service/state.js";
-import { createLlamaEngine } from "../../engines/llama/llama-engine.js";
-import { createScriptedEngine } from "../../engines/scripted/scripted-model.js";
+import { llamaEngine } from "../../engines/llama/llama-engine.js";
+import { scriptedEngine } from "../../engines/scripted/scripted-model.js";
 import { createSystemClock } from "../../lib/clock.js";
 import { createRandomIds } from "../../lib/ids.js";
 import type { SecretBox } from "../../lib/secret-box.js";
@@ -179,8 +179,8 @@ function composeDoctor(
 function composeEngines({ config, environment, log }: ComposeInput, { clock, ids }: Tools, store: ModelStore): Engines {
   const { stall, circuit_crashes, threads, module_dir } = config.engine;
   return {
-    scripted: createScriptedEngine({ clock, ids }),
-    llama: createLlamaEngine({
+    scripted: scriptedEngine.create({ clock, ids }),
+    llama: llamaEngine.create({
       // Heartbeats are no timers of requests, so they are not counted among them.
       clock: createSystemClock(),
       log,

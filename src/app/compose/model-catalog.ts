@@ -6,8 +6,7 @@ import type { Capability, ModelDefinition, PriceList } from "../../domain/catalo
 import type { ModelStore, StoredModel } from "../../domain/catalog/model-store.js";
 import type { Engine } from "../../domain/engine/engine.js";
 import type { Config } from "../config/schema.js";
-
-export { gpuSupport } from "../../engines/llama/llama-engine.js";
+import { type EngineName, engineKind } from "../engines/registry.js";
 
 interface FillCatalogDeps {
   readonly catalog: Catalog;
@@ -127,8 +126,6 @@ type DeploymentSettings = Omit<NonNullable<ModelSettings["deployments"]>[number]
 
 /** Tokens of prompt and answer together, where the configuration does not say. */
 export const defaultContextLength = 4096;
-/** Requests that run at once: the embedded engine keeps memory for each. */
-export const defaultSlots = { scripted: 64, llama: 4 } as const;
 const queueMaxPerSlot = 4;
 const queueMaxMax = 512;
 /** Length of the vectors of a scripted model that is only said to make embeddings. */
@@ -136,10 +133,7 @@ const defaultDimensions = 8;
 const ownOrganisation = "unified-inference";
 
 /** The engines that the configuration can name. */
-export interface Engines {
-  readonly scripted: Engine;
-  readonly llama: Engine;
-}
+export type Engines = Readonly<Record<EngineName, Engine>>;
 
 /** What the embedded engine is told about a model beside its id: where its file is to be had. */
 export interface LlamaOptions {
@@ -158,9 +152,9 @@ export function toModelDefinitions(models: readonly ModelSettings[], engines: En
     capabilities: model.capabilities ?? null,
     prices: toPriceList(model.prices),
     deployments: deploymentsOf(model).map((deployment) => ({
-      engine: engines[engineOf(deployment)],
+      engine: engines[engineKind(deployment.engine).name],
       contextLength: deployment.context_length ?? deployment.scripted?.context_length ?? defaultContextLength,
-      ...queueOf(deployment.slots ?? defaultSlots[engineOf(deployment)], deployment.queue_max),
+      ...queueOf(deployment.slots ?? engineKind(deployment.engine).defaults.slots, deployment.queue_max),
       weight: deployment.weight,
       options: optionsOf(model, deployment),
     })),
@@ -197,7 +191,7 @@ export function toKeptModelDefinition(
 /** A model of the embedded engine with the usual slots and context; what it does is seen when it is loaded. */
 function llamaDefinition(id: string, source: string | null, engines: Engines): ModelDefinition {
   const options: LlamaOptions = { id, source, sha256: null };
-  const { llama: slots } = defaultSlots;
+  const { slots } = engineKind("llama").defaults;
   const contextLength = defaultContextLength;
   const deployment = { engine: engines.llama, contextLength, ...queueOf(slots, undefined), weight: 1, options };
   return { id, ownedBy: ownOrganisation, capabilities: null, prices: [], deployments: [deployment] };
@@ -207,19 +201,16 @@ function queueOf(slots: number, queueMax: number | undefined): { readonly slots:
   return { slots, queueMax: queueMax ?? Math.min(queueMaxPerSlot * slots, queueMaxMax) };
 }
 
-function engineOf({ engine }: Pick<DeploymentSettings, "engine">): keyof Engines {
-  return engine === "llama" ? "llama" : "scripted";
-}
-
 /** The shorthand is one deployment. */
 function deploymentsOf(model: ModelSettings): readonly DeploymentSettings[] {
   if (model.deployments !== undefined) return model.deployments;
-  const { engine = "scripted", scripted, context_length, slots, queue_max, source, sha256 } = model;
+  const { scripted, context_length, slots, queue_max, source, sha256 } = model;
+  const engine = engineKind(model.engine).name;
   return [{ engine, scripted, context_length, slots, queue_max, source, sha256, weight: 1 }];
 }
 
 function optionsOf(model: ModelSettings, deployment: DeploymentSettings): object {
-  if (engineOf(deployment) === "llama") {
+  if (deployment.engine === "llama") {
     const { source = null, sha256 } = deployment;
     return { id: model.id, source, sha256: sha256?.toLowerCase() ?? null } satisfies LlamaOptions;
   }

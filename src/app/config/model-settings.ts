@@ -1,5 +1,6 @@
 import * as z from "zod";
 import { modelIdForm, modelIdWords } from "../../contract/model-id.js";
+import { engineKinds, engineNames } from "../engines/registry.js";
 import { notYet, oneOf, text, trueOrFalse, wholeNumber } from "./setting-types.js";
 
 const tokenCount = wholeNumber(0, 1_000_000_000);
@@ -100,16 +101,14 @@ const modelId = z
   .regex(modelIdForm, { error: `must be ${modelIdWords}` })
   .describe(`What requests name as model. ${modelIdWords}; unique.`);
 
-const engine = oneOf(["scripted", "llama", "openai"])
-  .refine((name) => name !== "openai", { error: "this version has the engines scripted and llama only" })
+const engine = oneOf([...engineNames, "openai"])
+  .refine((name) => name !== "openai", { error: `this version has the engines ${engineNames.join(" and ")} only` })
   .describe("Which engine runs it: `llama`, the embedded one, or `scripted`, which says what it is told to.");
 
 const contextLength = wholeNumber(1, 100_000_000).describe(
   "Tokens of prompt and answer together. Default 4096, or what the model was trained for when that is less.",
 );
 const slots = wholeNumber(1, 4096).describe("Requests that run at once. Default 64; llama: 4, at most 256.");
-/** Sequences that llama.cpp can keep in one context. */
-const llamaSlotsMax = 256;
 const source = text("a source of a model")
   .regex(/^(hf:|https?:|pypi:|file:)./, { error: "must begin with hf:, https:, pypi: or file:" })
   .describe("Where the embedded engine's model comes from. Default: what is kept under this id.");
@@ -171,8 +170,9 @@ export const modelSettings = z
       complain(["capabilities"], "a model makes either embeddings or texts: use one model for each");
     }
     for (const [path, entry] of entriesOf(model)) {
-      if (entry.engine === "llama" && (entry.slots ?? 0) > llamaSlotsMax) {
-        complain([...path, "slots"], `must be at most ${llamaSlotsMax} for the engine llama`);
+      const kind = engineKinds.find(({ name }) => name === entry.engine);
+      if (kind !== undefined && (entry.slots ?? 0) > kind.defaults.slotsMax) {
+        complain([...path, "slots"], `must be at most ${kind.defaults.slotsMax} for the engine ${kind.name}`);
       }
       for (const name of foreignSettings(entry))
         complain([...path, name], `is no setting of the engine ${entry.engine}`);
@@ -186,9 +186,6 @@ export const modelSettings = z
     }
   });
 
-/** What of an entry says how one engine is used. */
-const engineSettings = { scripted: ["scripted"], llama: ["source", "sha256"] } as const;
-
 type Entry = Pick<z.output<typeof deployment>, "scripted" | "source" | "sha256" | "slots"> & {
   readonly engine?: string | undefined;
 };
@@ -201,7 +198,9 @@ function entriesOf(model: Entry & { readonly deployments?: readonly Entry[] | un
 }
 
 function foreignSettings(entry: Entry): readonly string[] {
-  return Object.entries(engineSettings).flatMap(([engine, names]) =>
-    engine === entry.engine || entry.engine === undefined ? [] : names.filter((name) => entry[name] !== undefined),
+  return engineKinds.flatMap(({ name: engineName, settings }) =>
+    engineName === entry.engine || entry.engine === undefined
+      ? []
+      : settings.filter((name) => entry[name] !== undefined),
   );
 }

@@ -7,10 +7,11 @@ import { promisify } from "node:util";
 import type { StoredModel } from "../../domain/catalog/model-store.js";
 
 import { byteText } from "../../lib/byte-text.js";
-import { defaultContextLength, defaultSlots, gpuSupport } from "../compose/model-catalog.js";
+import { defaultContextLength } from "../compose/model-catalog.js";
 import { inspectModelFile } from "../compose/model-store.js";
 import type { Variables } from "../config/expand.js";
 import type { Config } from "../config/schema.js";
+import { engineKind, gpuSupport } from "../engines/registry.js";
 import { type Check, fail, ok, warn } from "./check.js";
 
 const loadTimeoutMs = 10_000;
@@ -127,7 +128,11 @@ function memoryBytes(): number {
 
 function plannedOf({ models }: Pick<Config, "models">, kept: readonly KeptModel[]): readonly Planned[] {
   if (models === null) {
-    return kept.map((model) => ({ model, contextLength: defaultContextLength, slots: defaultSlots.llama }));
+    return kept.map((model) => ({
+      model,
+      contextLength: defaultContextLength,
+      slots: engineKind("llama").defaults.slots,
+    }));
   }
   return models.flatMap((settings) => {
     const model = kept.find(({ id }) => id === settings.id);
@@ -137,7 +142,7 @@ function plannedOf({ models }: Pick<Config, "models">, kept: readonly KeptModel[
       .map(({ context_length, slots }) => ({
         model,
         contextLength: context_length ?? defaultContextLength,
-        slots: slots ?? defaultSlots.llama,
+        slots: slots ?? engineKind("llama").defaults.slots,
       }));
   });
 }

@@ -255,3 +255,14 @@ export type OfCall = "requestId" | "deadlineAtMs" | "queueMs" | "cacheKey" | "de
 export type GenerateBase = Omit<GenerateRequest, OfCall> & {
   -readonly [Field in OfCall]: NonNullable<GenerateRequest[Field]>;
 };
+
+/** What an engine registers with the service. */
+export interface EngineKind<Deps> {
+  /** As the configuration writes it. */
+  readonly name: string;
+  /** Settings of a model's entry that only this engine reads. */
+  readonly settings: readonly string[];
+  /** Calls of a model that run at once where the configuration does not say, and at most. */
+  readonly defaults: { readonly slots: number; readonly slotsMax: number };
+  create(deps: Deps): Engine;
+}

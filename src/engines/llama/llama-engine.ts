@@ -2,7 +2,14 @@ import { readFileSync } from "node:fs";
 import { availableParallelism } from "node:os";
 import { version } from "../../contract/version.js";
 import type { Clock, Logger } from "../../domain/call/ports.js";
-import type { Capabilities, Engine, LoadedModel, LoadProgress, ModelSpec } from "../../domain/engine/engine.js";
+import type {
+  Capabilities,
+  Engine,
+  EngineKind,
+  LoadedModel,
+  LoadProgress,
+  ModelSpec,
+} from "../../domain/engine/engine.js";
 import { createChildStarter, type StartChild } from "./child-process.js";
 import { LlamaModel } from "./llama-model.js";
 import type { LoadedFacts } from "./protocol/protocol.js";
@@ -32,6 +39,14 @@ export interface LlamaEngineDeps {
   /** Program of the children, instead of the engine's own. */
   readonly childEntry?: string;
 }
+
+/** The embedded engine. llama.cpp keeps at most 256 sequences in a context. */
+export const llamaEngine = {
+  name: "llama",
+  settings: ["source", "sha256"],
+  defaults: { slots: 4, slotsMax: 256 },
+  create: createLlamaEngine,
+} as const satisfies EngineKind<LlamaEngineDeps>;
 
 /**
  * The embedded engine: llama.cpp in one supervised child process per model, because a failed assertion in native code

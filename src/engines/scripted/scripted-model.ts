@@ -7,6 +7,7 @@ import {
   type EmbedResult,
   type Engine,
   EngineError,
+  type EngineKind,
   type EngineStats,
   type GenEvent,
   type GenerateInput,
@@ -223,8 +224,21 @@ function stopError(signal: AbortFlag, usage: ProducedUsage): EngineError {
   return new EngineError("engine_restarted", "the model was unloaded", { retryable: true, usage });
 }
 
-/** The deterministic engine of tests, demonstrations and benchmarks. Its models need no loading. */
-export function createScriptedEngine(deps: { readonly clock: Clock; readonly ids: IdSource }): Engine {
+interface ScriptedEngineDeps {
+  readonly clock: Clock;
+  readonly ids: IdSource;
+}
+
+/** The deterministic engine with canned responses, for tests, demonstrations and benchmarks. */
+export const scriptedEngine = {
+  name: "scripted",
+  settings: ["scripted"],
+  defaults: { slots: 64, slotsMax: 4096 },
+  create: createScriptedEngine,
+} as const satisfies EngineKind<ScriptedEngineDeps>;
+
+/** Its models need no loading. */
+export function createScriptedEngine(deps: ScriptedEngineDeps): Engine {
   return {
     kind: "scripted",
     probe: async () => ({ up: true, version }),

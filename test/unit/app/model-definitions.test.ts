@@ -39,6 +39,13 @@ describe("toModelDefinitions", () => {
     ]);
   });
 
+  it("takes an engine that this version does not have for an error, not for another engine", () => {
+    const settings = configSchema.parse({ models: [{ id: "m", engine: "scripted" }] }).models ?? [];
+    const unknown = settings.map((model) => ({ ...model, engine: "openai" as never }));
+    expect(() => toModelDefinitions(unknown, { scripted, llama })).toThrow("there is no engine 'openai'");
+    expect(() => definitionsOf([{ id: "m", engine: "vllm" }])).toThrow("must be one of scripted, llama, openai");
+  });
+
   it("lets four times as many wait as run, at most 512, unless the setting says otherwise", () => {
     const queueMax = (settings: object) =>
       definitionsOf([{ id: "m", engine: "scripted", ...settings }])[0]?.deployments[0]?.queueMax;
