@@ -17,6 +17,16 @@ describe("docs/ARCHITECTURE.md", () => {
   });
 });
 
+describe("CONTRIBUTING.md", () => {
+  it("names only paths that exist", () => {
+    const names = namesIn(readFileSync("CONTRIBUTING.md", "utf8")).filter((name) =>
+      /^(src|docs|test|scripts|proto)\//.test(name),
+    );
+    expect(names.length).toBeGreaterThan(20);
+    expect(names.filter((name) => !name.includes("<") && !isReal(name))).toEqual([]);
+  });
+});
+
 describe("decision records", () => {
   it("name only paths and symbols that exist", () => {
     const names = readdirSync("docs/decisions").flatMap((file) =>

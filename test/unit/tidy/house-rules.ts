@@ -109,6 +109,14 @@ export const houseRules: readonly HouseRule[] = [
     canary: { path: "src/lib/x.ts", text: `// ${"biome"}-ignore lint/style/noProcessEnv` },
   },
   {
+    name: "no conflict marker",
+    instead: "resolve the conflict",
+    in: /./,
+    pattern: /^(<{7}|>{7}) /,
+    looksAt: "text",
+    canary: { path: "docs/x.md", text: `${"<".repeat(7)} HEAD` },
+  },
+  {
     name: "no path of a machine",
     instead: "write paths relative to the repository",
     in: /./,
