@@ -6,9 +6,9 @@ export interface StatusParts {
   /** gRPC status code, not 0. */
   readonly code: number;
   readonly message: string;
-  /** Messages that go along, packed as google.protobuf.Any. */
+  /** Detail messages, packed as google.protobuf.Any. */
   readonly details: readonly StatusDetail[];
-  /** Sent beside the status, as headers or trailers. */
+  /** Sent with the status, as headers or trailers. */
   readonly metadata: Readonly<Record<string, string>>;
 }
 

@@ -43,12 +43,12 @@ function methodDefinition(
   };
 }
 
-/** grpc-js wants a Buffer; this is one over the same memory. */
+/** A Buffer over the same memory, as grpc-js needs. */
 function bufferView(bytes: Uint8Array): Buffer {
   return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
 }
 
-/** Fields of type bytes become views of what is decoded; of a Buffer they would be Buffers, whose slice() does not copy. */
+/** Decodes from a Uint8Array: fields of type bytes of a Buffer would be Buffers, whose slice() does not copy. */
 function plainView(bytes: Buffer): Uint8Array {
   return new Uint8Array(bytes.buffer, bytes.byteOffset, bytes.byteLength);
 }

@@ -73,7 +73,7 @@ export function createApiKeyService(apiKeys: ApiKeyAdmin, audit: Pick<Audit, "re
   });
 }
 
-/** What the request names is changed, the rest is not there. */
+/** Only the fields that are set in the request. */
 function changeOf({ name, models, limits, expiresAt, neverExpires }: UpdateApiKeyRequest): KeyChange {
   if (neverExpires && expiresAt !== undefined) {
     throw new ServiceError("invalid_value", "'never_expires' and 'expires_at' cannot both be set.", {
@@ -89,7 +89,7 @@ function changeOf({ name, models, limits, expiresAt, neverExpires }: UpdateApiKe
   };
 }
 
-/** Null when the request names none. Enums are open: a newer client may send a number that is not known here. */
+/** Null when not set. Enums are open: a newer client may send an unknown number. */
 function scopeOf(value: ScopeValue): Scope | null {
   switch (value) {
     case ScopeValue.UNSPECIFIED:
@@ -105,7 +105,7 @@ function scopeOf(value: ScopeValue): Scope | null {
   }
 }
 
-/** Null when the request names none. */
+/** Null when not set. */
 function stateOf(value: KeyStateValue): KeyState | null {
   switch (value) {
     case KeyStateValue.UNSPECIFIED:

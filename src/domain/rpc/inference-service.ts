@@ -17,8 +17,8 @@ import { limitHeaders } from "../metering/limit-response.js";
 import { type RpcService, rpcService } from "./rpc-service.js";
 
 /**
- * `unified.inference.v1.InferenceService` on the core. A request without `params` is one with empty params: validation
- * names the field that is missing. Chunks merge up to the size of a stream's buffer.
+ * `unified.inference.v1.InferenceService`. A request without `params` counts as one with empty params: validation
+ * names the missing field. Chunks merge up to the size of a stream's buffer.
  */
 export function createInferenceService(core: Core, limits: Pick<ServiceLimits, "streamBufferBytesMax">): RpcService {
   return rpcService(InferenceService, {
@@ -82,7 +82,7 @@ export function createCatalogService(core: Core): RpcService {
 }
 
 /**
- * Two text deltas of the same choice as one, so that a slow reader gets few long chunks instead of a growing backlog of
+ * Merges two text deltas of a choice, so that a slow reader gets few long chunks instead of a growing backlog of
  * short ones. Null for everything else: roles, tool calls, reasoning, finish reasons, log probabilities and usage stay
  * chunks of their own. A merged text has at most `charsMax` UTF-16 code units.
  */
@@ -115,7 +115,7 @@ export function mergeCompletionChunks(
   return { ...next, choices: [{ ...after, text: before.text + after.text }] };
 }
 
-/** The only choice of a chunk that holds text and nothing else. */
+/** The choice of a chunk that contains only text. */
 function chatText({ choices, usage }: ChatCompletionChunk) {
   const [choice] = choices;
   if (choice?.delta === undefined || choices.length > 1 || usage !== undefined) return null;

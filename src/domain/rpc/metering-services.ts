@@ -165,7 +165,7 @@ function reportMessage(report: LimitReport): ReportMessage {
   });
 }
 
-/** Limits as a message; those that are not set are absent. */
+/** Limits as a message; unset limits are absent. */
 export function limitsMessage({ requestsPerMinute, tokensPerMinute, concurrency }: RateLimits): Limits {
   return create(LimitsSchema, {
     ...(requestsPerMinute === null ? {} : { requestsPerMinute: BigInt(requestsPerMinute) }),
@@ -174,7 +174,7 @@ export function limitsMessage({ requestsPerMinute, tokensPerMinute, concurrency 
   });
 }
 
-/** Limits of a request, unchecked; absent ones are not set. */
+/** Limits of a request, not validated; absent ones are unset. */
 export function limitsOf(message: Limits | undefined): RateLimits {
   if (message === undefined) return unlimited;
   const { requestsPerMinute, tokensPerMinute, concurrency } = message;
@@ -238,7 +238,7 @@ const actions: ReadonlyMap<Action, Threshold["action"]> = new Map([
   [Action.REFUSE, "refuse"],
 ]);
 
-/** Null when the request says nothing. */
+/** Null when not set. */
 function known<E extends number, V>(values: ReadonlyMap<E, V>, value: E, param: string): V | null {
   if (value === 0) return null;
   const found = values.get(value);
@@ -267,7 +267,7 @@ function thresholdMessage({ threshold, used }: ThresholdProgress): ThresholdMess
   });
 }
 
-/** Enums are open: a newer client may send a number that is not known here. */
+/** Enums are open: a newer client may send an unknown number. */
 function unknownValue(param: string, value: number): ServiceError {
   return new ServiceError("invalid_value", `'${param}' has the value ${value}, which this version does not know.`, {
     param,

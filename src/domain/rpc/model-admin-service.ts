@@ -21,7 +21,7 @@ import type { ModelAdmin } from "../catalog/model-admin.js";
 import type { StoredModel } from "../catalog/model-store.js";
 import { type RpcService, rpcService } from "./rpc-service.js";
 
-/** Progress messages that may wait for a slow reader; those that come then are left out, for the next one says more. */
+/** Maximum queued progress messages for a slow reader; further ones are dropped, because later ones supersede them. */
 const progressWaitingMax = 16;
 
 /** `unified.admin.v1.ModelAdminService`: models by the administrator, who was checked when the call was opened. */

@@ -9,17 +9,17 @@ import type {
 import { type Timestamp, timestampFromMs } from "@bufbuild/protobuf/wkt";
 import type { CallContext } from "../call/call-context.js";
 
-/** A streamed answer. It is committed: headers can be sent. */
+/** A streamed response, committed: its headers can be sent. */
 export interface RpcStream<O> {
   readonly items: AsyncIterable<O>;
-  /** One message that says what both say, for readers that are slower than the engine; null: keep both. */
+  /** Merges two messages for readers that are slower than the engine; null: keep both. */
   readonly merge?: (waiting: O, next: O) => O | null;
 }
 
-/** Takes metadata that go before the answer; to be called before the implementation's promise resolves. */
+/** Sets metadata of the response; call it before the implementation's promise resolves. */
 export type RpcHead = (metadata: Readonly<Record<string, string>>) => void;
 
-/** The implementation of one RPC: complete request in, answer out. Rejects with ServiceError. */
+/** The implementation of one RPC. Rejects with ServiceError. */
 export type RpcMethod<M extends DescMethod> =
   M extends DescMethodUnary<infer I, infer O>
     ? (request: MessageShape<I>, ctx: CallContext, head: RpcHead) => Promise<MessageShape<O>>
@@ -29,7 +29,7 @@ export type RpcMethod<M extends DescMethod> =
 
 export type RpcMethods<S extends DescService> = { readonly [K in keyof S["method"]]: RpcMethod<S["method"][K]> };
 
-/** An RPC without its message types: what a door needs to serve any of them in the same way. */
+/** An RPC without its message types, so that transports serve all of them alike. */
 export type RpcHandler =
   | {
       readonly kind: "unary";
@@ -42,24 +42,24 @@ export type RpcHandler =
       readonly call: (request: Message, ctx: CallContext, head: RpcHead) => Promise<RpcStream<Message>>;
     };
 
-/** A service that every door can serve. */
+/** A service that every RPC transport can serve. */
 export interface RpcService {
   readonly desc: DescService;
   /** One per method of the descriptor, in its order. */
   readonly handlers: readonly RpcHandler[];
 }
 
-/** Binds implementations to a descriptor; the compiler checks that none is missing and that each fits its messages. */
+/** Binds implementations to a descriptor. The compiler checks that all exist and match their messages. */
 export function rpcService<S extends DescService>(desc: S, methods: RpcMethods<S>): RpcService {
   const calls: Readonly<Record<string, unknown>> = methods;
   const handlers = desc.methods.map((method) => {
-    // The types were checked against the descriptor above; here they are given up for all RPCs at once.
+    // The parameter type has checked the messages against the descriptor.
     return { kind: method.methodKind, method, call: calls[method.localName] } as RpcHandler;
   });
   return { desc, handlers };
 }
 
-/** A field of a message that holds a time, to be spread into it; nothing for null: the field is absent then. */
+/** A timestamp field to spread into a message; absent for null. */
 export function optionalTime<K extends string>(field: K, atMs: number | null): { readonly [F in K]?: Timestamp } {
   const present: { [F in K]?: Timestamp } = {};
   if (atMs !== null) present[field] = timestampFromMs(atMs);

@@ -8,9 +8,9 @@ import { retryAdvice, retryHeaders, ServiceError } from "../call/service-error.j
 import { limitHeaders } from "../metering/limit-response.js";
 
 /**
- * An error as every RPC protocol tells it: the status code, google.rpc.ErrorInfo with the error code as its reason,
+ * The status of an error for every RPC protocol: the code, google.rpc.ErrorInfo with the error code as its reason,
  * BadRequest for the field at fault, RetryInfo for a wait, and as metadata the retry advice and the caller's limits.
- * Method null: the request named none that there is.
+ * Method null: the RPC is unknown.
  */
 export function rpcStatus(error: ServiceError, method: DescMethod | null): StatusParts {
   const advice = retryAdvice(error);
@@ -41,7 +41,7 @@ function retryInfo(waitMs: number): StatusDetail<typeof RetryInfoSchema> {
   return { desc: RetryInfoSchema, value: { retryDelay: durationFromMs(waitMs) } };
 }
 
-/** OpenAI's name of a field as a path from the request message: inference requests hold their fields in `params`. */
+/** OpenAI's field name as a path in the request message: inference requests have their fields in `params`. */
 function fieldPath(method: DescMethod | null, param: string): string {
   return method?.input.fields.some((field) => field.name === "params") ? `params.${param}` : param;
 }
@@ -51,15 +51,15 @@ function wellFormed(text: string): string {
   return text.replace(/\p{Surrogate}/gu, "\u{fffd}");
 }
 
-/** How the path of every RPC of this service begins: all its packages are `unified.*`. */
+/** Prefix of all RPC paths: all packages are `unified.*`. */
 const pathPrefix = "/unified.";
 
-/** Whether a path can only be meant as an RPC of this service. */
+/** Whether a path is that of an RPC, known or not. */
 export function isRpcPath(path: string): boolean {
   return path.startsWith(pathPrefix);
 }
 
-/** For a path that looks like an RPC of this service and is none. */
+/** Error for the path of an unknown RPC. */
 export function unknownRpc(path: string): ServiceError {
   return new ServiceError("unknown_url", `This service has no RPC ${quote(path)}.`);
 }

@@ -30,7 +30,7 @@ export interface RpcServicesDeps extends SessionServiceDeps, SystemServiceDeps {
   readonly limits: Pick<ServiceLimits, "streamBufferBytesMax">;
 }
 
-/** Every protobuf service of this process, written once for all RPC doors. */
+/** All protobuf services of this process, for every RPC transport. */
 export function createRpcServices(deps: RpcServicesDeps): readonly RpcService[] {
   const { core, apiKeys, audit, usage, thresholds, limitsAdmin, modelAdmin, limits } = deps;
   const { webhookEndpoints, deliveries } = deps;

@@ -26,9 +26,9 @@ export interface SessionServiceDeps {
   readonly audit: Pick<Audit, "record">;
 }
 
-/** `unified.admin.v1.SessionService`: how people get in, and how their sessions end. */
+/** `unified.admin.v1.SessionService`: sign-in and the end of sessions. */
 export function createSessionService({ administrator, sessions, setupLinks, audit }: SessionServiceDeps): RpcService {
-  /** Signs in by `prove` and lets the browser keep the session. What comes of it is recorded, also a refusal. */
+  /** Signs in by `prove` and sets the session cookie. Success and failure are recorded in the audit log. */
   async function signIn(
     ctx: CallContext,
     action: AuditAction,
@@ -43,7 +43,7 @@ export function createSessionService({ administrator, sessions, setupLinks, audi
     return sessionMessage(begun.record, begun.record.id);
   }
 
-  /** Whoever is over the limit is no longer recorded: a flood of attempts must not fill the record. */
+  /** Attempts over the limit are not recorded: a flood of them must not fill the audit log. */
   async function recordingRefusal<T>(
     ctx: CallContext,
     action: AuditAction,
@@ -54,7 +54,7 @@ export function createSessionService({ administrator, sessions, setupLinks, audi
       return await act();
     } catch (thrown) {
       const { code } = toServiceError(thrown);
-      // A name that is not known may be a password that was typed into the wrong field.
+      // An unknown name may be a password typed into the wrong field.
       const details = { user: user === administratorName ? user : "unknown" };
       if (code === "invalid_api_key") await audit.record(ctx, action, "", details, code);
       throw thrown;

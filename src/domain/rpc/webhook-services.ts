@@ -155,7 +155,7 @@ function instantOf(timestamp: Timestamp | undefined): number | null {
   return timestamp === undefined ? null : timestampMs(timestamp);
 }
 
-/** Receivers' answers are up to 40 KiB of a delivery: a page of a thousand would hold 40 MiB of them. */
+/** Receivers' responses have up to 40 KiB per delivery: a page of a thousand deliveries would have 40 MiB. */
 function listedMessage(delivery: Delivery): DeliveryMessage {
   return deliveryMessage({
     ...delivery,

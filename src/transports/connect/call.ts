@@ -20,7 +20,7 @@ export class RpcCall extends Call {
     this.#method = rpc.method;
   }
 
-  /** Connect could read the message: from now on the operation answers. */
+  /** Connect has read the message: from now on the operation answers. */
   messageRead(): void {
     this.#isMessageRead = true;
   }
@@ -35,5 +35,5 @@ export class RpcCall extends Call {
   }
 }
 
-/** How a handler finds the call that its request belongs to. */
+/** The call of a request, for its handler. */
 export const rpcCallKey = createContextKey<RpcCall | undefined>(undefined);

@@ -77,8 +77,8 @@ function callOf({ values }: HandlerContext): RpcCall {
 }
 
 /**
- * Gives a call to its handler. Together with `write` this is what Connect's own adapter for Node does, which however
- * reads the request itself, writes to the console, and cannot be told that a request is over.
+ * Passes a call to its handler. With `write` this replaces Connect's own adapter for Node, which
+ * reads the request itself, writes to the console and cannot be told that a request has ended.
  */
 export function ask(
   handler: UniversalHandler,
@@ -89,12 +89,12 @@ export function ask(
 ): Promise<UniversalServerResponse> {
   const values = createContextValues().set(rpcCallKey, call);
   const request = universalRequestFromNodeRequest(req, res, undefined, values);
-  // The core keeps the deadline; a second timer would only end the handler's own signal, which nobody looks at.
+  // The core enforces the deadline; a second timer would only abort the handler's own signal, which is unused.
   for (const name of Object.values(timeoutHeaders)) request.header.delete(name);
   return handler({ ...request, body: createAsyncIterable([body]) });
 }
 
-/** Writes what a handler answers, never faster than it is read. */
+/** Writes the response of a handler with backpressure. */
 export async function write(
   { status, header, body }: UniversalServerResponse,
   res: ServerResponse,
@@ -107,7 +107,7 @@ export async function write(
   res.end();
 }
 
-/** After an abort the body ends by itself, with an error that a reader who is merely slow still gets. */
+/** After an abort the body ends by itself with an error, which a slow reader still receives. */
 async function drainOrAbort(res: ServerResponse, signal: AbortSignal): Promise<void> {
   try {
     await once(res, "drain", { signal });

@@ -7,13 +7,13 @@ import {
 import { parseTimeout as parseGrpcTimeout } from "@connectrpc/connect/protocol-grpc";
 import { parseContentType as parseGrpcWebType } from "@connectrpc/connect/protocol-grpc-web";
 
-/** How a request wants to be answered. */
+/** Protocol of a request. */
 export type RpcProtocol = "connect_unary" | "connect_stream" | "grpc_web";
 
 /** Bytes around the one message of an enveloped request: a flag and the message's length. */
 const envelopeBytes = 5;
 
-/** The protocol that a content type stands for; null when none that is served here. */
+/** The protocol of a content type; null for one that is not served here. */
 export function protocolOf(contentType: string | undefined): RpcProtocol | null {
   if (contentType === undefined) return null;
   const grpcWeb = parseGrpcWebType(contentType);
@@ -23,12 +23,12 @@ export function protocolOf(contentType: string | undefined): RpcProtocol | null 
   return connect.stream ? "connect_stream" : "connect_unary";
 }
 
-/** Whether a method can be called in a protocol: Connect has one for streams and one for the rest. */
+/** Whether a method can be called in a protocol: Connect has one for unary calls and one for streams. */
 export function isServedIn(protocol: RpcProtocol | null, { methodKind }: DescMethod): boolean {
   return protocol !== null && protocol !== (methodKind === "unary" ? "connect_stream" : "connect_unary");
 }
 
-/** Whether the messages of a content type are JSON; those of the others are protobuf's own encoding. */
+/** Whether the messages of a content type are JSON; other messages are binary protobuf. */
 export function isJsonType(contentType: string | undefined): boolean {
   return contentType !== undefined && /[/+]json\b/i.test(contentType);
 }
@@ -38,7 +38,7 @@ export function messageIn<B extends Uint8Array>(body: B, protocol: RpcProtocol):
   return protocol === "connect_unary" ? body : (body.subarray(envelopeBytes) as B);
 }
 
-/** What a request body may weigh so that its message weighs `messageBytesMax`. */
+/** Size limit of a request body whose message may have `messageBytesMax`. */
 export function bodyBytesMax(protocol: RpcProtocol, messageBytesMax: number): number {
   return protocol === "connect_unary" ? messageBytesMax : messageBytesMax + envelopeBytes;
 }
@@ -50,7 +50,7 @@ export const timeoutHeaders: Readonly<Record<RpcProtocol, string>> = {
   grpc_web: "grpc-timeout",
 };
 
-/** The client's own deadline as a length in milliseconds; Infinity when it set none, null when it cannot be read. */
+/** The client's own deadline as a duration in milliseconds; Infinity without one, null when it cannot be parsed. */
 export function timeoutMsOf(protocol: RpcProtocol, headers: IncomingHttpHeaders): number | null {
   const value = headers[timeoutHeaders[protocol]];
   if (value === undefined) return Number.POSITIVE_INFINITY;

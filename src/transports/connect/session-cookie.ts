@@ -12,15 +12,15 @@ const userAgentCharsMax = 256;
 const plainName = "uis_session";
 const secureName = `__Host-${plainName}`;
 
-/** What the browser sent, and how it is told what to keep. */
+/** What the browser sent, and how to set its cookie. */
 export function browserOf(req: IncomingMessage, res: ServerResponse): Browser {
   const { cookie, origin, host } = req.headers;
   const isTls = req.socket instanceof TLSSocket;
-  // A proxy that takes TLS off cannot hide where the page came from: browsers say so with every call of the dashboard.
+  // Behind a proxy that terminates TLS the origin still says https: browsers send it with every call of the dashboard.
   const isSecure = isTls || origin?.toLowerCase() === `https://${host?.toLowerCase()}`;
   const name = isSecure ? secureName : plainName;
   return {
-    // What comes from elsewhere behind such a proxy is known by its session, too, and refused for its origin.
+    // Requests from other origins behind such a proxy are recognised by their session, too, and rejected for the origin.
     sessionToken: cookieOf(cookie, name) ?? (isTls ? undefined : cookieOf(cookie, secureName)),
     isSameOrigin: isSameOrigin(req, isTls),
     userAgent: (req.headers["user-agent"] ?? "").slice(0, userAgentCharsMax),
@@ -33,7 +33,7 @@ export function browserOf(req: IncomingMessage, res: ServerResponse): Browser {
   };
 }
 
-/** The value of one cookie; undefined when there is none, or two of the name: nobody knows whose the second is. */
+/** The value of a cookie; undefined without one, and for two of the name, as one of them may be planted. */
 function cookieOf(header: string | undefined, name: string): string | undefined {
   if (header === undefined) return undefined;
   const values = header
@@ -45,8 +45,8 @@ function cookieOf(header: string | undefined, name: string): string | undefined 
 }
 
 /**
- * What the browser itself says of the page, where it does, and `Origin` beside it. On a plain connection https may be meant,
- * too: a proxy in front of this service may have taken it off.
+ * Checks `Sec-Fetch-Site`, where the browser sends it, and `Origin`. On a plain connection the origin may be https,
+ * too: a proxy in front of this service may terminate TLS.
  */
 function isSameOrigin({ headers }: IncomingMessage, isTls: boolean): boolean | undefined {
   const { origin, host } = headers;

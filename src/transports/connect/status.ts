@@ -19,7 +19,7 @@ import { isJsonType, messageIn, type RpcProtocol } from "./protocol.js";
 const endOfStream = createEndStreamSerialization(undefined);
 
 /**
- * Answers with an error instead of the protocol's handler, in the form that the protocol's clients read: a status and
+ * Responds with an error in the form of the protocol: a status and
  * JSON, an end-of-stream message, or trailers only. Without a protocol the answer is JSON. `httpStatus` is that of JSON;
  * null: the one that Connect has for the code.
  */
@@ -57,8 +57,8 @@ export function refuse(
 }
 
 /**
- * The error with which Connect's handler answers a request whose message it cannot read. The handler shows it nowhere
- * but in its finished answer.
+ * The error of Connect's handler for a message that it cannot read. The handler exposes it nowhere
+ * but in its finished response.
  */
 export async function refusalIn({ body }: UniversalServerResponse, protocol: RpcProtocol): Promise<ConnectError> {
   const parts: Uint8Array[] = [];
@@ -77,7 +77,7 @@ export async function refusalIn({ body }: UniversalServerResponse, protocol: Rpc
 
 const encodingHeaders = ["content-encoding", "connect-content-encoding", "grpc-encoding"] as const;
 
-/** The same as an error of this service. */
+/** The error of this service for a message that Connect cannot read. */
 export function errorOfUnread(
   { code, rawMessage }: ConnectError,
   { headers }: IncomingMessage,

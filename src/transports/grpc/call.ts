@@ -33,15 +33,15 @@ export interface OpenCallDeps {
 type PartialStatus = Parameters<ServerInterceptingCallInterface["sendStatus"]>[0];
 
 /**
- * One call from its metadata to its end: who ended it, and what the client is told.
+ * One call, from its metadata to its end: tracks how it ends and builds its status.
  *
- * grpc-js signals "cancelled" at the end of every call, good ones too. So a call counts as left only when it ended
- * before our status was handed over.
+ * grpc-js signals "cancelled" at the end of every call, also after success. A call counts as cancelled only if it ended
+ * before our status was sent.
  */
 export class OpenCall {
   readonly requestId: string;
   readonly abort = new AbortSource();
-  /** The client's, on our clock; Infinity when it set none. */
+  /** The client's deadline on our clock; Infinity without one. */
   readonly deadlineAtMs: number;
   readonly #deps: OpenCallDeps;
   readonly #method: DescMethod;
@@ -87,14 +87,14 @@ export class OpenCall {
     return this.#answered;
   }
 
-  /** The core let the call in. False when the client had left meanwhile. */
+  /** Records that the core has accepted the call. False when the client has left meanwhile. */
   opened(ctx: CallContext): boolean {
     if (this.#over) {
       ctx.close();
       return false;
     }
     this.#ctx = ctx;
-    // While the request comes in nobody else looks at the signal; afterwards the operation does.
+    // While the request arrives only this listener observes the signal; afterwards the operation does.
     this.abort.addEventListener("abort", () => this.refuse(errorOfEnd(this.abort.reason)));
     this.#receive(ctx);
     return true;
@@ -132,25 +132,25 @@ export class OpenCall {
     this.abort.abort(new Ended("failed"));
   }
 
-  /** The whole request is here: from now on its operation answers. */
+  /** The whole request has arrived: from now on the operation answers. */
   requestComplete(): void {
     this.#requestComplete = true;
     this.#endUpload();
     this.#cancelUploadTimer?.();
   }
 
-  /** The operation has said its last word; the reader must take it within limits.stall. */
+  /** The operation has finished. The client must read the rest within limits.stall. */
   finishing(): void {
     this.#finishing = true;
     this.waitsForReader();
   }
 
-  /** A status is on its way. grpc-js sends some without asking a handler, e.g. for a request without a message. */
+  /** A status is being sent. grpc-js sends some without a handler, e.g. for a request without a message. */
   statusPassed(): void {
     if (this.#finishing) this.#answered = true;
   }
 
-  /** The stream is closed, whoever closed it. */
+  /** The stream is closed, by either side. */
   over(): void {
     this.#over = true;
     this.#endUpload();
@@ -160,7 +160,7 @@ export class OpenCall {
     this.#ctx?.close();
   }
 
-  /** The reader must take something before more can be sent: from now on it has limits.stall. */
+  /** Nothing more can be sent until the client reads. Starts the timer of limits.stall. */
   waitsForReader(): void {
     if (this.#over) return;
     this.#cancelStallTimer?.();
@@ -170,20 +170,20 @@ export class OpenCall {
     });
   }
 
-  /** The reader took what waited. */
+  /** The client has read what was waiting. */
   readerTook(): void {
     this.#cancelStallTimer?.();
     this.#cancelStallTimer = undefined;
   }
 
-  /** Metadata of a good answer. */
+  /** Metadata of a successful response. */
   head(): Metadata {
     const metadata = new Metadata();
     metadata.set(headers.requestId, this.requestId);
     return metadata;
   }
 
-  /** Notes how the call failed. Returns what the client is told of it; what it may not see goes to the log. */
+  /** Records how the call failed and returns its status. Internal causes go to the log only. */
   failed(thrown: unknown, code?: number): StatusObject {
     const { log } = this.#deps;
     const error = errorOfThrown(thrown, { signal: this.abort, log, requestId: this.requestId });
@@ -200,7 +200,7 @@ export class OpenCall {
 
   /**
    * grpc-js ends calls by itself on a deadline, an oversized or an unreadable message, on the innermost call and without
-   * details. Seen here, its statuses get ours, so that 8 for a large message can be told from 8 for a rate limit.
+   * details. Details are added here, so that code 8 for a large message differs from code 8 for a rate limit.
    */
   #explainOwnStatuses(): void {
     const call = this.#call;
@@ -219,7 +219,7 @@ export class OpenCall {
   #explain(status: PartialStatus): PartialStatus {
     switch (status.code) {
       case statusCode.DEADLINE_EXCEEDED:
-        // Not noted as a failure: the abort that follows says that it was the deadline.
+        // Not recorded as a failure: the abort that follows records the deadline.
         return this.#statusOf(errorOfEnd(new Ended("deadline")));
       case statusCode.RESOURCE_EXHAUSTED: {
         const text = `A message of this RPC may have at most ${this.#bytesMax} bytes.`;
@@ -236,16 +236,16 @@ export class OpenCall {
   }
 }
 
-/** What a status of grpc-js means: that the request cannot be read, or once it was, that the answer cannot be sent. */
+/** The error for a status of grpc-js: an unreadable request or, once it was read, a response that cannot be sent. */
 function errorOfOwnStatus({ code, details }: PartialStatus, requestComplete: boolean): ServiceError {
   const isOurFault = requestComplete && code !== statusCode.UNIMPLEMENTED;
   return new ServiceError(isOurFault ? "internal_error" : "invalid_value", details);
 }
 
-/** The calls of our services between their metadata and their end. */
+/** The open calls of our services. */
 export class OpenCalls {
   readonly #live = new Set<OpenCall>();
-  /** grpc-js hands the metadata object that was delivered to the handler as it is. */
+  /** grpc-js passes the delivered metadata object to the handler, so it identifies the call. */
   readonly #byMetadata = new WeakMap<Metadata, OpenCall>();
 
   add(call: OpenCall): void {
@@ -266,7 +266,7 @@ export class OpenCalls {
     return call;
   }
 
-  /** Ends all calls; each client gets the status that belongs to the reason. */
+  /** Ends all calls with the status of the reason. */
   abortAll(why: EndReason): void {
     for (const call of [...this.#live]) call.abort.abort(new Ended(why));
   }

@@ -26,18 +26,18 @@ export interface GrpcDoor {
   /** Resolves with the port; rejects as node:net does, e.g. with EADDRINUSE. */
   listen(host: string, port: number): Promise<number>;
   connections(): number;
-  /** What `grpc.health.v1.Health` says of the server and each of its services; at first they do not serve. */
+  /** Sets the status in `grpc.health.v1.Health` of the server and each service; NOT_SERVING at first. */
   setServing(on: boolean): void;
   /**
-   * Refuses new connections and lets running calls finish for `graceMs`; then they end as UNAVAILABLE. Resolves when
-   * the last connection is gone.
+   * Refuses new connections and lets running calls finish for `graceMs`, then ends them as UNAVAILABLE. Resolves when
+   * the last connection is closed.
    */
   drain(graceMs: number): Promise<void>;
   /** New connections use the new files. Throws, and changes nothing, when they cannot be used. */
   reloadTls(tls: TlsFiles): void;
 }
 
-/** The gRPC door: the protobuf services over HTTP/2. */
+/** Serves the protobuf services as gRPC over HTTP/2. */
 export function createGrpcDoor(deps: GrpcDoorDeps): GrpcDoor {
   const { services } = deps;
   const calls = new OpenCalls();
@@ -48,7 +48,7 @@ export function createGrpcDoor(deps: GrpcDoorDeps): GrpcDoor {
   const descriptors = services.map(({ desc }) => desc);
   const health = new Health(server, descriptors);
   if (deps.reflection) addReflection(server, descriptors);
-  // Never called: the interceptor refuses the call on its metadata.
+  // Never called: the interceptor rejects the call on its metadata.
   server.register(
     unknownRpcPath,
     () => {},
@@ -75,7 +75,7 @@ function serverOptions(limits: ServiceLimits, interceptor: ServerInterceptor): S
   return {
     interceptors: [interceptor],
     "grpc.enable_channelz": 0,
-    // Not a value: grpc-js asks for it at each call, so a limit that changed holds for the next one.
+    // A getter: grpc-js reads it at each call, so a changed limit applies to the next one.
     get "grpc.max_receive_message_length"() {
       return limits.bodyBytesMax;
     },

@@ -15,7 +15,7 @@ import type { OpenCall, OpenCalls } from "./call.js";
 type Unary = Extract<RpcHandler, { kind: "unary" }>;
 type Streaming = Extract<RpcHandler, { kind: "server_streaming" }>;
 
-/** The handlers of a service in grpc-js' form, by lower-camel name. */
+/** The handlers of a service as grpc-js takes them, by lower-camel name. */
 export function grpcHandlers({ handlers }: RpcService, calls: OpenCalls): UntypedServiceImplementation {
   return Object.fromEntries(
     handlers.map((handler) => [
@@ -62,7 +62,7 @@ async function answerStream(
     call.end();
   } catch (thrown) {
     open.finishing();
-    // grpc-js' way to end a stream with a status: messages that wait are sent before it.
+    // Ends the stream with a status in grpc-js; queued messages are sent before it.
     call.emit("error", open.failed(thrown));
   }
 }
@@ -73,7 +73,7 @@ function intoMetadata(head: Metadata): RpcHead {
   };
 }
 
-/** Who must know whether the reader keeps up. */
+/** Notified when the reader falls behind and catches up. */
 export interface ReaderWatch {
   readonly abort: AbortSource;
   waitsForReader(): void;
@@ -81,8 +81,8 @@ export interface ReaderWatch {
 }
 
 /**
- * Sends all items of a stream, never faster than they are read: while the reader does not take what was sent, what
- * follows is merged into one message as far as it can be, and then no more is asked for. Rejects when the items fail or
+ * Sends all items of a stream with backpressure: while the reader does not read, the items that
+ * follow are merged into one message as far as possible, then no more are requested. Rejects when the items fail or
  * the call is aborted.
  */
 export async function sendStream<O>(call: Writable, stream: RpcStream<O>, watch: ReaderWatch): Promise<void> {
@@ -98,7 +98,7 @@ export async function sendStream<O>(call: Writable, stream: RpcStream<O>, watch:
   }
 }
 
-/** Resolves once the call takes messages again, with all that came until then in one, or with what comes next. */
+/** Resolves once the call accepts messages again, with the merged items that arrived meanwhile, or with the next item. */
 async function nextAfterDrain<O>(
   call: Writable,
   source: Lookahead<O>,
@@ -131,7 +131,7 @@ function joined<O>(
   return value === null ? null : { done: false, value };
 }
 
-/** An iteration whose next result can be seen before it is taken. */
+/** An iterator whose next result can be peeked at. */
 class Lookahead<O> {
   readonly #source: AsyncIterator<O>;
   #next: Promise<IteratorResult<O>> | null = null;

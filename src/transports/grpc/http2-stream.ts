@@ -2,7 +2,7 @@ import { constants, type ServerHttp2Stream } from "node:http2";
 import type { ServerInterceptingCallInterface } from "@grpc/grpc-js";
 
 /**
- * The HTTP/2 stream under a call. grpc-js offers no way to end one from the server's side, so this reads its private
+ * The HTTP/2 stream under a call. grpc-js cannot end one from the server's side, so this reads its private
  * field, here and nowhere else; the tests of refused uploads and of stalled readers fail when the field is gone.
  */
 function http2StreamOf(call: ServerInterceptingCallInterface): ServerHttp2Stream | undefined {
@@ -16,7 +16,7 @@ export function limitMessages(call: ServerInterceptingCallInterface, bytesMax: n
   base.decoder.maxReadMessageLength = bytesMax;
 }
 
-/** The connection of a call, to tell it from others. */
+/** The connection of a call, as an identity. */
 export function connectionOf(call: ServerInterceptingCallInterface): object {
   return http2StreamOf(call)?.session ?? call;
 }
@@ -27,21 +27,21 @@ export function onBytes(call: ServerInterceptingCallInterface, arrived: (bytes: 
   http2StreamOf(call)?.on("data", (chunk: Buffer) => arrived(chunk.length));
 }
 
-/** Whether nothing can be sent any more, because the client or the connection is gone. */
+/** Whether the client or the connection is gone, so that nothing can be sent. */
 export function isGone(call: ServerInterceptingCallInterface): boolean {
   const stream = http2StreamOf(call);
   return stream !== undefined && (stream.closed || stream.destroyed);
 }
 
 /**
- * Closes a stream whose status was sent while the request is still coming in: grpc-js would leave it half open and take
- * all that the client sends. The status arrives first, and NO_ERROR tells the client that it is the answer.
+ * Closes a stream whose status was sent while the request still arrives: grpc-js would leave it half open and read
+ * all that the client sends. The status arrives first; NO_ERROR marks it as the response.
  */
 export function closeHalfOpen(call: ServerInterceptingCallInterface): void {
   setImmediate(() => http2StreamOf(call)?.close(constants.NGHTTP2_NO_ERROR));
 }
 
-/** Cuts a stream off; what was not read yet is lost. */
+/** Resets a stream; unread data is lost. */
 export function cutOff(call: ServerInterceptingCallInterface): void {
   http2StreamOf(call)?.close(constants.NGHTTP2_CANCEL);
 }

@@ -30,7 +30,7 @@ export interface OpenInterceptorDeps extends OpenCallDeps {
 }
 
 /**
- * Opens each call of our services on its metadata, before a byte of its message is read. Other services of the server
+ * Opens each call of our services on its metadata, before its message is read. Other services of the server
  * (health, reflection) pass without a credential.
  */
 export function createOpenInterceptor(
@@ -55,7 +55,7 @@ export function createOpenInterceptor(
   };
 }
 
-/** A call of an RPC that does not exist; its own path travels as metadata. */
+/** Rejects a call of an unknown RPC, whose path is in the metadata. */
 function refuseUnknown(call: ServerInterceptingCallInterface, requestId: string): ServerInterceptingCall {
   const listener = new ServerListenerBuilder()
     .withOnReceiveMetadata((metadata) => {
@@ -140,10 +140,10 @@ function textOf(metadata: Metadata, name: string): string | undefined {
   return typeof value === "string" ? value : undefined;
 }
 
-/** What HTTP/2 adds per entry when it measures a header list (RFC 9113, section 6.5.2). */
+/** Overhead of each entry in the size of a header list (RFC 9113, section 6.5.2). */
 const entryOverheadBytes = 32;
 
-/** Size of the metadata as an HTTP/2 header list. Pseudo headers and those that grpc-js keeps for itself do not count. */
+/** Size of the metadata as an HTTP/2 header list, without pseudo headers and those that grpc-js removes. */
 function metadataBytes(metadata: Metadata): number {
   let bytes = 0;
   for (const name of Object.keys(metadata.getMap())) {
@@ -154,7 +154,7 @@ function metadataBytes(metadata: Metadata): number {
   return bytes;
 }
 
-/** Values of `-bin` entries travel as base64. */
+/** Values of `-bin` entries are sent as base64. */
 function encodedLength(value: string | Buffer): number {
   return typeof value === "string" ? value.length : Math.ceil(value.length / 3) * 4;
 }

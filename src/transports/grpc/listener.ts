@@ -5,15 +5,15 @@ import type { Clock } from "../../domain/call/ports.js";
 import type { TlsFiles } from "../../lib/tls-files.js";
 import { Http2Sessions } from "./http2-sessions.js";
 
-/** After the grace of a drain: how long clients have to take their last status. */
+/** After the grace time of a drain: time for clients to read their last status. */
 const lastWordsMs = 1_000;
 
 /** TCP keepalive finds lost clients of sessions that can no longer be pinged. */
 const socketOptions = { noDelay: true, keepAlive: true, keepAliveInitialDelay: 30_000 } as const;
 
 /**
- * The sockets of a grpc-js server. They are accepted here and injected, because grpc-js' own listening hides why a port
- * cannot be had, does not count connections and cannot tell when the last one is gone.
+ * The sockets of a grpc-js server. They are accepted here and injected, because grpc-js hides why it cannot listen on a
+ * port, does not count connections and does not report when the last one is closed.
  */
 export class GrpcListener {
   readonly #grpc: Server;
@@ -50,8 +50,8 @@ export class GrpcListener {
   }
 
   /**
-   * `graceOver` must end the calls that are still running. Resolves when the last connection is gone. Draining again
-   * with a shorter grace hurries.
+   * `graceOver` must end the calls that are still running. Resolves when the last connection is closed. Draining again
+   * with a shorter grace time shortens the drain.
    */
   async drain(graceMs: number, graceOver: () => void): Promise<void> {
     const gone = this.#stopAccepting();
@@ -82,7 +82,7 @@ export class GrpcListener {
     return !this.#tcp.listening && this.#sockets.size === 0;
   }
 
-  /** Resolves when the last connection is gone. */
+  /** Resolves when the last connection is closed. */
   #stopAccepting(): Promise<void> {
     if (this.#tcp.listening) this.#tcp.close();
     if (this.#isGone()) return Promise.resolve();
@@ -100,10 +100,10 @@ export class GrpcListener {
   }
 }
 
-/** How long a client may take for its handshake. */
+/** Timeout of a TLS handshake. */
 const handshakeTimeoutMs = 10_000;
 
-/** TLS 1.2 or newer from files that can be exchanged while connections live. */
+/** TLS 1.2 or newer. The files can be replaced while connections are open. */
 export class TlsCredentials extends ServerCredentials {
   readonly #asksForCertificate: boolean;
 

@@ -3,11 +3,11 @@ import { Metadata, type StatusObject } from "@grpc/grpc-js";
 import { headers } from "../../contract/headers.js";
 import { type StatusParts, toConnectError } from "../../lib/connect-error.js";
 
-/** Read by the retries of gRPC libraries (gRFC A6): milliseconds to wait; negative: do not retry. */
+/** Retry pushback for gRPC libraries (gRFC A6): milliseconds to wait; negative: do not retry. */
 const pushbackTrailer = "grpc-retry-pushback-ms";
 const detailsTrailer = "grpc-status-details-bin";
 
-/** A status as grpc-js sends it: metadata and the packed details are its trailers. */
+/** A status for grpc-js: its metadata and packed details become trailers. */
 export function grpcStatusObject(status: StatusParts): StatusObject {
   const trailers = setTrailerStatus(new Headers(), toConnectError(status));
   const metadata = new Metadata();
@@ -19,7 +19,7 @@ export function grpcStatusObject(status: StatusParts): StatusObject {
   return { code: status.code, details: status.message, metadata };
 }
 
-/** The retry advice as a pushback; null: none. A wait that SDKs should not sleep for is advice not to retry. */
+/** The retry advice as pushback; null: none. Where SDKs are advised not to retry, so are gRPC libraries. */
 function pushbackOf(metadata: StatusParts["metadata"]): string | null {
   return metadata[headers.shouldRetry] === "false" ? "-1" : (metadata[headers.retryAfterMs] ?? null);
 }

@@ -129,7 +129,7 @@ describe.each(wayNames)("access over %s", (name) => {
     },
   );
 
-  it("the administrator makes a key, which works until it is revoked; its running stream ends, too (KEY-7, KEY-9)", async () => {
+  it("the administrator creates a key, which works until it is revoked; its running stream ends, too (KEY-7, KEY-9)", async () => {
     const authorization = bearer(service.adminToken);
     const created = await way.call(
       ApiKeyService.method.createApiKey,
@@ -152,7 +152,7 @@ describe.each(wayNames)("access over %s", (name) => {
     expect((await way.call(createChatCompletion, chatOf("a"), own)).failure?.code).toBe(status.UNAUTHENTICATED);
   });
 
-  it("a request that the key service refuses names its field", async () => {
+  it("a rejected request of the key service names its field", async () => {
     const authorization = bearer(service.adminToken);
     const { failure } = await way.call(ApiKeyService.method.createApiKey, { scope: Scope.READ }, { authorization });
     expect(failure).toMatchObject({ code: status.INVALID_ARGUMENT, param: "name", fields: ["name"] });
@@ -160,7 +160,7 @@ describe.each(wayNames)("access over %s", (name) => {
     expect(unknown.failure).toMatchObject({ code: status.NOT_FOUND, reason: "NOT_FOUND" });
   });
 
-  it("a key sees its models only, and the others look as if they did not exist (KEY-8, MODEL-7)", async () => {
+  it("a key sees its models only; other models look as if they did not exist (KEY-8, MODEL-7)", async () => {
     const { apiKeys } = service.service.parts;
     const { secret } = await apiKeys.create({ name: "only a", scope: "read_write", models: ["a"] });
     const own = { authorization: bearer(secret) };

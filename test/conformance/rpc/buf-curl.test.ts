@@ -81,13 +81,13 @@ describe("buf curl", () => {
     expect(JSON.parse(answer.stdout).completion.usage.totalTokens).toBeGreaterThan(0);
   });
 
-  it("without grpc.reflection nothing is told (SEC-28, GRPC-18)", async () => {
+  it("without grpc.reflection nothing is listed (SEC-28, GRPC-18)", async () => {
     const list = await curl(...overGrpc, "--list-methods", grpcUrl(closed, ""));
     expect(list.code).not.toBe(0);
     expect(list.stdout).not.toContain("unified");
   });
 
-  it("an error comes with its details (GRPC-9)", async () => {
+  it("an error has its details (GRPC-9)", async () => {
     const unknown = chat.replace("test-chat", "none");
     const answer = await curl(
       ...overGrpc,

@@ -45,7 +45,7 @@ describe.each(wayNames)("calls over %s", (name) => {
     return (await service.debugState()).models.find((model) => model.id === id)?.busy ?? 0;
   }
 
-  it("unary: an answer with its usage and the request id (GRPC-2, GRPC-22)", async () => {
+  it("unary: a response with its usage and the request id (GRPC-2, GRPC-22)", async () => {
     const { messages, requestId: id, failure } = await way.call(createChatCompletion, chatOf("m"));
     expect(failure).toBeNull();
     expect(messages[0]?.completion).toMatchObject({
@@ -68,7 +68,7 @@ describe.each(wayNames)("calls over %s", (name) => {
     expect(new Set(chunks.map((chunk) => chunk?.id)).size).toBe(1);
   });
 
-  it("text completions and embeddings answer, too (GRPC-2)", async () => {
+  it("text completions and embeddings also work (GRPC-2)", async () => {
     const request = { params: { model: "m", prompt: ["Go on."] } };
     const whole = await way.call(createCompletion, request);
     expect(whole.messages[0]?.completion?.choices[0]?.text).toBe("One two three.");
@@ -85,7 +85,7 @@ describe.each(wayNames)("calls over %s", (name) => {
       await eventually(isIdle, "nothing is left");
     });
 
-    it(`cancel: ${method.localName} frees its slot at once (GRPC-3, GRPC-7)`, async () => {
+    it(`cancel: ${method.localName} frees its slot immediately (GRPC-3, GRPC-7)`, async () => {
       const leave = new AbortController();
       const outcome = way.call(method, chatOf("hangs"), { signal: leave.signal });
       await eventually(async () => (await busySlots("hangs")) === 1, "the engine runs");
@@ -113,7 +113,7 @@ describe.each(wayNames)("calls over %s", (name) => {
     await eventually(isIdle, "nothing is left");
   });
 
-  it("drain: what runs finishes, what does not is told that the service stops, and nothing new gets in (REL-10, GRPC-11, GRPC-16)", async () => {
+  it("drain: running calls finish, late ones end with SERVER_SHUTTING_DOWN, new ones are refused (REL-10, GRPC-11, GRPC-16)", async () => {
     const slow = way.call(streamChatCompletion, chatOf("slow"));
     const hung = chatMethods.map((method) => way.call(method, chatOf("hangs")));
     await eventually(async () => (await busySlots("slow")) + (await busySlots("hangs")) === 3, "all run");

@@ -72,7 +72,7 @@ describe.each(wayNames)("DeliveryService over %s", (name) => {
     return made.id;
   }
 
-  it("lists by what is asked for, the newest first and in pages, and shows each attempt (WH-45)", async () => {
+  it("lists by filter, newest first and in pages, and shows each attempt (WH-45)", async () => {
     const first = await deliver(good, "delivered", 1);
     const second = await deliver(bad, "permanently_failed", 2);
     const ids = async (question: object) => (await list(question)).map(({ id }) => id);
@@ -108,7 +108,7 @@ describe.each(wayNames)("DeliveryService over %s", (name) => {
     expect(listed?.attempts.map(({ response }) => response)).toEqual(["", ""]);
   });
 
-  it("sends a failed one once more by hand, or on a schedule of its own, and one that arrived if told so (WH-46, WH-47)", async () => {
+  it("retries a failed delivery by hand or on a new schedule, and a successful one only on request (WH-46, WH-47)", async () => {
     const id = await deliver(bad, "permanently_failed", 2);
     expect((await retry(id)).failure).toBeNull();
     await until(id, "permanently_failed", 3);
@@ -131,7 +131,7 @@ describe.each(wayNames)("DeliveryService over %s", (name) => {
     expect(new Set(bodies).size).toBe(1);
   });
 
-  it("replays what failed since a time, once however often it is asked for, and tells how far it is (WH-48)", async () => {
+  it("replays what failed since a time, once for repeated requests, and returns the progress (WH-48)", async () => {
     const fromMs = Date.now();
     const ids = [await deliver(bad, "permanently_failed", 2), await deliver(bad, "permanently_failed", 2)];
     const arrived = await deliver(good, "delivered", 1);
@@ -154,7 +154,7 @@ describe.each(wayNames)("DeliveryService over %s", (name) => {
     for (const id of ids) await until(id, "delivered", 4);
   });
 
-  it("refuses with what to do: an unknown one, one of an endpoint that takes nothing, a bad question (WH-46)", async () => {
+  it("rejects with a remedy: an unknown delivery, one of a disabled endpoint, an invalid filter (WH-46)", async () => {
     const id = await deliver(good, "delivered", 1);
     const unknown = `dlv_${"0".repeat(32)}`;
     for (const { failure } of [await retry(unknown), await way.call(getDelivery, { id: "dlv_1" }, administrator())]) {
@@ -171,7 +171,7 @@ describe.each(wayNames)("DeliveryService over %s", (name) => {
     expect(badly).toMatchObject({ code: status.INVALID_ARGUMENT, param: "state" });
   });
 
-  it("is for the administrator only (SEC-2)", async () => {
+  it("needs the administrator (SEC-2)", async () => {
     const calls = (settings: CallSettings) => [
       way.call(listDeliveries, {}, settings),
       way.call(getDelivery, { id: "dlv_1" }, settings),

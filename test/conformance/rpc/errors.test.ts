@@ -129,7 +129,7 @@ describe.each(wayNames)("errors over %s", (name) => {
     });
   }
 
-  it("texts name what an RPC has: enum values and no REST path (ERR-7)", async () => {
+  it("error texts name enum values and no REST path (ERR-7)", async () => {
     const role = {
       params: { model: "m", messages: [{ content: [{ part: { case: "text" as const, value: "Hi" } }] }] },
     };
@@ -141,7 +141,7 @@ describe.each(wayNames)("errors over %s", (name) => {
     }
   });
 
-  it("no capacity says when to come back, in a detail and in metadata (RETRY-1, GRPC-10)", async () => {
+  it("no capacity: the wait is in a detail and in metadata (RETRY-1, GRPC-10)", async () => {
     for (const method of chatMethods) {
       const { failure } = await way.call(method, chatOf("server_is_overloaded"));
       expect(failure?.retryDelayMs).toBeGreaterThan(0);
@@ -150,7 +150,7 @@ describe.each(wayNames)("errors over %s", (name) => {
     }
   });
 
-  it("an engine that dies in mid-stream: what it said, then the error (ERR-23)", async () => {
+  it("an engine that dies in mid-stream: its output, then the error (ERR-23)", async () => {
     const { messages, failure } = await way.call(streamChatCompletion, chatOf("dies"));
     expectFailure(failure, "upstream_error", status.UNAVAILABLE);
     const said = messages.map(({ chunk }) => chunk?.choices[0]?.delta?.content ?? "").join("");

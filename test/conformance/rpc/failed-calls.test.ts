@@ -71,7 +71,7 @@ describe.each(wayNames)("calls that fail over %s", (name) => {
   });
   afterAll(() => way.close());
 
-  it.each(refusals)("$title is in the log and in the metrics as what it was", async (refusal) => {
+  it.each(refusals)("$title is logged and counted with its outcome", async (refusal) => {
     const { method, request, route, code } = refusal;
     const before = await countsOf(route);
     const { failure, requestId } = await way.call(method, request, administrator());
@@ -80,13 +80,13 @@ describe.each(wayNames)("calls that fail over %s", (name) => {
     expect(await countsOf(route)).toEqual({ ...before, [code]: (before[code] ?? 0) + 1 });
   });
 
-  it("a call that succeeds stays one that succeeded", async () => {
+  it("a successful call is logged as successful", async () => {
     const { failure, requestId } = await way.call(SystemService.method.getSystem, {}, administrator());
     expect(failure).toBeNull();
     expect(await logOf(requestId)).toMatchObject([{ outcome: "completed", error: null }]);
   });
 
-  it("a client that leaves a stream has left it, and failed nothing", async () => {
+  it("a cancelled stream is logged as cancelled, not as failed", async () => {
     const { requestId } = await way.call(SystemService.method.watchOverview, {}, { ...administrator(), stopAfter: 1 });
     expect(await logOf(requestId)).toMatchObject([
       { operation: "watch_overview", outcome: "client_left", error: null },
@@ -94,7 +94,7 @@ describe.each(wayNames)("calls that fail over %s", (name) => {
   });
 });
 
-it("a refusal on REST is in the log as what it was, too", async () => {
+it("a rejection on REST is also logged with its outcome", async () => {
   const headers = { authorization: `Bearer ${service.key}`, "content-type": "application/json" };
   const response = await fetch(`${service.api}/webhooks`, { method: "POST", headers, body: '{"url":"no address"}' });
   const { error } = (await response.json()) as { error: { code: string } };

@@ -15,7 +15,7 @@ describe("a service that is killed", () => {
   });
   afterAll(() => served.remove());
 
-  it("in mid-stream every client sees an error, and no answer that looks complete (GRPC-15)", async () => {
+  it("in mid-stream every client gets an error and no response that looks complete (GRPC-15)", async () => {
     const service = { http: running.http, grpc: running.line.grpc, key: running.key };
     let streaming = 0;
     const outcomes = wayNames.map((name) =>

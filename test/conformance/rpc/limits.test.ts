@@ -36,7 +36,7 @@ describe.each(wayNames)("limits over %s", (name) => {
   };
   const administrator = () => ({ authorization: `Bearer ${service.adminToken}` });
 
-  it("are told before the answer, whole or streamed (wire RL-1, wire RL-4, state RL-11)", async () => {
+  it("are sent before the response, unary or streamed (wire RL-1, wire RL-4, state RL-11)", async () => {
     for (const method of chatMethods) {
       const { settings } = await limited({ requestsPerMinute: 10, tokensPerMinute: 1_000 });
       const { head, failure } = await way.call(method, chatOf("chat", { maxTokens: 50 }, "Hi"), settings);
@@ -55,7 +55,7 @@ describe.each(wayNames)("limits over %s", (name) => {
     expect(head.get("x-ratelimit-remaining-tokens")).toBe("998");
   });
 
-  it("refuse as RESOURCE_EXHAUSTED with the figures, also before the body is read (state RL-8, state RL-9, wire RL-1)", async () => {
+  it("reject with RESOURCE_EXHAUSTED and the figures, also before the body is read (state RL-8, state RL-9, wire RL-1)", async () => {
     for (const method of chatMethods) {
       const { settings } = await limited({ requestsPerMinute: 1, tokensPerMinute: 100 });
       const large = await way.call(method, chatOf("chat", { maxTokens: 500 }, "Hi"), settings);
@@ -76,7 +76,7 @@ describe.each(wayNames)("limits over %s", (name) => {
     }
   });
 
-  it("are set, seen with their use, and taken back by the administrator (state RL-15, state RL-22)", async () => {
+  it("are set, read with their use and removed by the administrator (state RL-15, state RL-22)", async () => {
     const { account, settings } = await limited();
     const owner = { owner: { case: "account", value: account } } as const;
     const set = await way.call(updateLimits, { owner, limits: { requestsPerMinute: 2n } }, administrator());
@@ -95,7 +95,7 @@ describe.each(wayNames)("limits over %s", (name) => {
     expect(after.head.has("x-ratelimit-remaining-requests")).toBe(false);
   });
 
-  it("a window that is emptied lets its key in at once (state RL-22)", async () => {
+  it("a key whose window was reset is admitted immediately (state RL-22)", async () => {
     const { id, settings } = await limited({ requestsPerMinute: 1 });
     const ask = async () => (await way.call(createChatCompletion, chatOf("chat"), settings)).failure?.code ?? status.OK;
     expect([await ask(), await ask(), await ask()]).toEqual([0, status.RESOURCE_EXHAUSTED, status.RESOURCE_EXHAUSTED]);
@@ -107,14 +107,14 @@ describe.each(wayNames)("limits over %s", (name) => {
     expect(records).toMatchObject([{ action: "limits.reset_window", target: id, actor: { kind: "admin_token" } }]);
   });
 
-  it("are the administrator's alone (SEC-2)", async () => {
+  it("need the administrator (SEC-2)", async () => {
     const owner = { owner: { case: "account", value: "default" } } as const;
     for (const method of [getLimits, updateLimits, resetWindow]) {
       expect((await way.call(method, { owner })).failure?.code).toBe(status.PERMISSION_DENIED);
     }
   });
 
-  it("are refused without an owner, naming the field", async () => {
+  it("are rejected without an owner, naming the field", async () => {
     const { failure } = await way.call(getLimits, {}, administrator());
     expect(failure).toMatchObject({ code: status.INVALID_ARGUMENT, param: "owner", fields: ["owner"] });
   });

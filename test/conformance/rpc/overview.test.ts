@@ -24,7 +24,7 @@ async function chat(): Promise<number> {
 }
 
 describe("SystemService.WatchOverview", () => {
-  it("over every protocol it tells all at once, then only that it looked, until something changes", async () => {
+  it("over every protocol it sends everything first, then only the time, until something changes", async () => {
     const heard = new Map<string, number>();
     let asked: Promise<number> | null = null;
     const watched = await Promise.all(
@@ -52,7 +52,7 @@ describe("SystemService.WatchOverview", () => {
     }
   });
 
-  it.each(wayNames)("over %s it is for nobody else (SEC-2)", async (name) => {
+  it.each(wayNames)("over %s it needs the administrator (SEC-2)", async (name) => {
     const way = openWay(name, service);
     const { failure, messages } = await way.call(SystemService.method.watchOverview, {});
     way.close();
@@ -75,7 +75,7 @@ describe("SystemService.WatchOverview", () => {
     expect([looks, error]).toEqual([1, Code.Unauthenticated]);
   });
 
-  it("a stop of the service ends it at once and does not wait for it (REL-10)", async () => {
+  it("a stop of the service ends it immediately (REL-10)", async () => {
     const other = await startService({ config: { offline: true, models: [{ id: "m", engine: "scripted" }] } });
     const way = openWay("connect json", other);
     let stopped = Promise.resolve();
@@ -91,13 +91,13 @@ describe("SystemService.WatchOverview", () => {
     expect(failure).toMatchObject({ code: grpcStatus.UNAVAILABLE, reason: "SERVER_SHUTTING_DOWN" });
   });
 
-  it("leaves no timer and no call behind when nobody watches any more", async () => {
+  it("leaves no timer and no call behind when its last client ends", async () => {
     await expect.poll(() => service.debugState()).toMatchObject({ timers: 0, streams: 0, requests: { by_stage: {} } });
   });
 });
 
 describe("SystemService.RunDoctor", () => {
-  it("over every protocol it answers what `uis doctor` finds, as far as a running service can", async () => {
+  it("over every protocol it returns the findings of `uis doctor` that a running service can have", async () => {
     const outcomes = await Promise.all(
       wayNames.map(async (name) => {
         const way = openWay(name, service);
@@ -117,7 +117,7 @@ describe("SystemService.RunDoctor", () => {
     for (const other of others) expect(other?.map(({ check }) => check)).toEqual(names);
   });
 
-  it.each(wayNames)("over %s it is for nobody else (SEC-2)", async (name) => {
+  it.each(wayNames)("over %s it needs the administrator (SEC-2)", async (name) => {
     const way = openWay(name, service);
     const { failure } = await way.call(SystemService.method.runDoctor, {});
     way.close();

@@ -15,7 +15,7 @@ interface Answer {
   readonly usage: { readonly prompt: number; readonly completion: number; readonly total: number };
 }
 
-describe("one chat, every way in", () => {
+describe("one chat over every protocol", () => {
   let service: RunningService;
   let ways: readonly RpcWay[];
   beforeAll(async () => {

@@ -28,7 +28,7 @@ describe("sizes", () => {
   /** One token, however long it is. */
   const longWord = (bytes: number) => chatOf("test-chat", {}, "x".repeat(bytes));
 
-  it.each(wayNames)("%s takes a message of 5 MiB and refuses one above 20 MiB (SEC-5, GRPC-12)", async (name) => {
+  it.each(wayNames)("%s accepts a message of 5 MiB and rejects one above 20 MiB (SEC-5, GRPC-12)", async (name) => {
     const way = wayOf(name);
     for (const method of chatMethods) {
       expect((await way.call(method, longWord(5 * mebibyte))).failure, method.localName).toBeNull();
@@ -38,13 +38,13 @@ describe("sizes", () => {
     expect((await way.call(createChatCompletion, chatOf("test-chat"))).failure).toBeNull();
   });
 
-  it("what gRPC refuses for its size can be told from a rate limit by its reason (SEC-5, GRPC-12)", async () => {
+  it("a message that is too large differs from a rate limit by its reason (SEC-5, GRPC-12)", async () => {
     const { failure } = await wayOf("grpc").call(createChatCompletion, longWord(20 * mebibyte));
     expect(failure?.reason).toBe("REQUEST_TOO_LARGE");
     expect(failure?.retryDelayMs).toBeNull();
   });
 
-  it("40 KiB of metadata are refused with a status, and a healthy client beside them is served (SEC-5)", async () => {
+  it("40 KiB of metadata are rejected with a status, and another client is served (SEC-5)", async () => {
     const large = { "x-large": "a".repeat(40 * 1024) };
     const grpc = wayOf("grpc");
     const { failure } = await grpc.call(createChatCompletion, chatOf("test-chat"), { headers: large });
@@ -59,7 +59,7 @@ describe("sizes", () => {
     expect(response.status).toBe(431);
   });
 
-  it("a message that inflates beyond the limit is refused, and a healthy client beside it is served (SEC-5, GRPC-12)", async () => {
+  it("a message above the limit after decompression is rejected, and another client is served (SEC-5, GRPC-12)", async () => {
     const request = create(CreateChatCompletionRequestSchema, longWord(200 * mebibyte));
     const bomb = grpcFrame(gzipSync(toBinary(CreateChatCompletionRequestSchema, request)), true);
     expect(bomb.length).toBeLessThan(mebibyte);

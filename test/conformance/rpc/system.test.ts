@@ -42,7 +42,7 @@ const portOf = (address: string): number => Number(new URL(address).port);
 const modelOf = ({ models }: System, id: string) => models.find((model) => model.id === id);
 
 describe("SystemService.GetSystem", () => {
-  it.each(wayNames)("over %s it tells the administrator how the process and its store are doing", async (name) => {
+  it.each(wayNames)("over %s it returns the status of the process and its store", async (name) => {
     const system = await systemBy(name);
     expect(system).toMatchObject({
       version: expect.stringMatching(/^\d+\.\d+\.\d+/),
@@ -62,20 +62,20 @@ describe("SystemService.GetSystem", () => {
     expect(stood).toBeLessThan(600);
   });
 
-  it.each(wayNames)("over %s it is for nobody else (SEC-2)", async (name) => {
+  it.each(wayNames)("over %s it needs the administrator (SEC-2)", async (name) => {
     const way = openWay(name, service);
     const { failure } = await way.call(SystemService.method.getSystem, {});
     way.close();
     expect(failure?.code).toBe(grpcStatus.PERMISSION_DENIED);
   });
 
-  it("what the configuration opens is told with its remedy (WH-41)", async () => {
+  it("a risky configuration is listed with its remedy (WH-41)", async () => {
     const { warnings } = await systemBy("grpc");
     expect(warnings).toContainEqual(expect.stringContaining("webhooks.allow_http"));
     expect(warnings.filter((warning) => /memory/.test(warning))).toHaveLength(1);
   });
 
-  it("counts what was answered, turned away and left, with its tokens and durations", async () => {
+  it("counts completed, rejected and cancelled requests with their tokens and durations", async () => {
     const { counters: before } = await systemBy("grpc");
     expect((await chat("test-chat")).status).toBe(200);
     expect((await chat("test-chat", "no-such-key")).status).toBe(401);

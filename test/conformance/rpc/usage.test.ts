@@ -53,7 +53,7 @@ async function chat(secret: string): Promise<{ status: number; code: string | nu
 const codeOf = (error: unknown) => ConnectError.from(error).code;
 
 describe("UsageService", () => {
-  it("a key asks for its own account, the administrator for any (USE-10, SEC-22)", async () => {
+  it("a key reads the usage of its own account, the administrator that of any (USE-10, SEC-22)", async () => {
     const { id, secret } = await keyOf("asks");
     await chat(secret);
     const own = await usageOf(secret).queryUsage({ groupBy: [UsageGroup.KEY], pageSize: 1 });
@@ -67,7 +67,7 @@ describe("UsageService", () => {
     expect(String(first)).toBe(String(second));
   });
 
-  it("a watch tells the current day at once and after a change (USE-10)", async () => {
+  it("a watch sends the current day immediately and after a change (USE-10)", async () => {
     const { secret } = await keyOf("watched");
     const stop = new AbortController();
     const told: bigint[] = [];
@@ -85,7 +85,7 @@ describe("UsageService", () => {
 });
 
 describe("ThresholdService", () => {
-  it("makes, lists, changes and deletes thresholds (USE-4)", async () => {
+  it("creates, lists, changes and deletes thresholds (USE-4)", async () => {
     const { threshold } = await thresholds().createThreshold({
       threshold: { account: "made", metric: Metric.TOKENS, period: Period.MONTH, limit: 1_000n },
     });
@@ -109,7 +109,7 @@ describe("ThresholdService", () => {
     expect(codeOf(again)).toBe(Code.NotFound);
   });
 
-  it("a budget refuses what goes beyond it, for good in this period, and shows what was used (ERR-21, USE-7)", async () => {
+  it("a budget rejects requests beyond it until its period ends, and shows its usage (ERR-21, USE-7)", async () => {
     const { id: apiKeyId, secret } = await keyOf("budget");
     const { threshold } = await thresholds().createThreshold({
       threshold: { apiKeyId, metric: Metric.REQUESTS, period: Period.DAY, limit: 2n, action: Action.REFUSE },

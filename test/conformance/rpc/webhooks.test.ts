@@ -62,7 +62,7 @@ describe.each(wayNames)("WebhookEndpointService over %s", (name) => {
   const list = async (settings: CallSettings = {}, account = ""): Promise<readonly WebhookEndpoint[]> =>
     (await way.call(listWebhookEndpoints, { account }, settings)).messages[0]?.webhookEndpoints ?? [];
 
-  it("shows the same object as REST, and its secret in the answer that makes it only (WH-2, WH-6, GRPC-2)", async () => {
+  it("returns the same object as REST, and its secret only in the response that creates it (WH-2, WH-6, GRPC-2)", async () => {
     const { made, id, secret } = await make({ description: "Bücher 📚", maxInFlight: 3 });
     expect(secret).toMatch(/^whsec_[A-Za-z0-9+/]{43}=$/);
     const got = await way.call(getWebhookEndpoint, { id });
@@ -76,7 +76,7 @@ describe.each(wayNames)("WebhookEndpointService over %s", (name) => {
     expect(await list()).toEqual([]);
   });
 
-  it("a key to read may look but not change, and nobody may do either (WH-3, KEY-7, KEY-17)", async () => {
+  it("a key with the scope read can read but not change; without a credential both fail (WH-3, KEY-7, KEY-17)", async () => {
     const { id } = await make();
     expect((await list(readOnly())).map((each) => each.id)).toEqual([id]);
     const change = { id, status: "disabled" };
@@ -107,7 +107,7 @@ describe.each(wayNames)("WebhookEndpointService over %s", (name) => {
     expect(failure).toMatchObject({ code: status.INVALID_ARGUMENT, param, fields: [param] });
   });
 
-  it("a change names what it changes, and leaves the rest (WH-2)", async () => {
+  it("an update changes the given fields only (WH-2)", async () => {
     const { made, id } = await make();
     const disabled = await way.call(updateWebhookEndpoint, {
       id,
@@ -132,7 +132,7 @@ describe.each(wayNames)("WebhookEndpointService over %s", (name) => {
     await way.call(deleteWebhookEndpoint, { id });
   });
 
-  it("a rotation shows the new secret and until when the old one signs; a third is 409 with a time (WH-7)", async () => {
+  it("a rotation returns the new secret and the old one's expiry; a third is 409 with a time (WH-7)", async () => {
     const { id, secret } = await make();
     const beginMs = Date.now();
     const rotate = (overlapMs?: number) =>
@@ -155,7 +155,7 @@ describe.each(wayNames)("WebhookEndpointService over %s", (name) => {
     await way.call(deleteWebhookEndpoint, { id });
   });
 
-  it("a test event arrives once, signed, and only the administrator reads what the receiver said (WH-43, WH-49)", async () => {
+  it("a test event arrives once, signed, and only the administrator reads the receiver's response (WH-43, WH-49)", async () => {
     const { id, secret } = await make();
     const before = receiver.requests.length;
     const toKey = (await way.call(sendTestEvent, { id, eventType: "request.failed" })).messages[0];

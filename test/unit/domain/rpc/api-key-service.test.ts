@@ -66,7 +66,7 @@ describe("ApiKeyService", () => {
     );
   });
 
-  it("a revoked key keeps its record and says when", async () => {
+  it("a revoked key keeps its record with the time of revocation", async () => {
     const { call, makeKey } = await open();
     const { apiKey } = await makeKey({ scope: Scope.READ });
     const { id } = create(ApiKeySchema, apiKey as MessageInitShape<typeof ApiKeySchema>);
@@ -74,7 +74,7 @@ describe("ApiKeyService", () => {
     expect(answer["apiKey"]).toMatchObject({ id, scope: Scope.READ, revokedAt: timestampFromMs(nowMs) });
   });
 
-  it("a key is refused without a scope, with one that is not known, and with limits that would not hold", async () => {
+  it("a key is rejected without a scope, with an unknown one, and with invalid limits", async () => {
     const { makeKey } = await open();
     await expect(makeKey({ scope: Scope.UNSPECIFIED })).rejects.toMatchObject({
       code: "missing_required_parameter",

@@ -12,7 +12,7 @@ type CompletionInit = MessageInitShape<typeof CompletionChunkSchema>;
 const completion = (init: CompletionInit) => create(CompletionChunkSchema, { id: "c", ...init });
 
 describe("mergeChatChunks", () => {
-  it("joins two texts of one choice, and nothing is lost or changed (GRPC-6)", () => {
+  it("joins two texts of one choice without loss or change (GRPC-6)", () => {
     const waiting = chatText("Hel", 2);
     const merged = mergeChatChunks(waiting, chatText("lo.", 2), 100);
     expect(merged).toEqual(chatText("Hello.", 2));

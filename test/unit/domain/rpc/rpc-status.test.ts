@@ -20,7 +20,7 @@ describe("rpcStatus", () => {
     });
   });
 
-  it("the field at fault is named as OpenAI does and as a path from the request message", () => {
+  it("the invalid field is named as in OpenAI's API and as a path in the request message", () => {
     const error = new ServiceError("invalid_value", "wrong", { param: "name" });
     const violation = { fieldViolations: [{ field: "name", description: "wrong" }] };
     expect(rpcStatus(error, ApiKeyService.method.createApiKey).details[1]?.value).toEqual(violation);
@@ -47,7 +47,7 @@ describe("retry advice", () => {
     });
   });
 
-  it("a wait above a minute is said, also as RetryInfo, with advice not to retry beside it (RETRY-2, GRPC-10)", () => {
+  it("a wait above a minute is sent, also as RetryInfo, with the advice not to retry (RETRY-2, GRPC-10)", () => {
     expect(metadataOf("rate_limit_exceeded", { retryAfterMs: 60_000 })).toMatchObject({ "retry-after": "60" });
     const status = rpcStatus(new ServiceError("rate_limit_exceeded", "later", { retryAfterMs: 90_000 }), inference);
     expect(status.metadata).toEqual({ "retry-after": "90", "retry-after-ms": "90000", "x-should-retry": "false" });

@@ -28,7 +28,7 @@ async function readAll(stream: AsyncIterable<StreamChatCompletionResponse>): Pro
 }
 
 describe.each(protocols)("%s", (protocol) => {
-  it("a unary call carries its credential to the core and answers with the request id (KEY-17, GRPC-22)", async () => {
+  it("a unary call passes its credential to the core and returns the request id (KEY-17, GRPC-22)", async () => {
     const { core, client } = await startDoor();
     let id: string | null = null;
     const { completion } = await client(protocol).createChatCompletion(
@@ -69,7 +69,7 @@ describe.each(protocols)("%s", (protocol) => {
     expect(id).toMatch(requestId);
   });
 
-  it("a good end closes the context once and is no leave of the client (GRPC-3)", async () => {
+  it("a successful call closes its context once and does not count as cancelled (GRPC-3)", async () => {
     const { core, client, watch, bodies } = await startDoor();
     await client(protocol).createChatCompletion({ params });
     await readAll(client(protocol).streamChatCompletion({ params }));
@@ -98,7 +98,7 @@ describe.each(protocols)("%s", (protocol) => {
     expect(error.metadata.get("x-request-id")).toBe(core.last.caller.requestId);
   });
 
-  it("a wait is told as RetryInfo and as metadata, also when the call was not let in (RETRY-1, GRPC-10)", async () => {
+  it("a wait is sent as RetryInfo and as metadata, also when the call was not opened (RETRY-1, GRPC-10)", async () => {
     const { core, client } = await startDoor();
     const overloaded = new ServiceError("server_is_overloaded", "No slot.", { retryAfterMs: 1500 });
     core.chat = () => {
@@ -117,7 +117,7 @@ describe.each(protocols)("%s", (protocol) => {
     }
   });
 
-  it("a refused stream has its error in the protocol's own form (GRPC-21)", async () => {
+  it("a rejected stream has its error in the protocol's own form (GRPC-21)", async () => {
     const { core, client } = await startDoor();
     core.beforeOpen = () => {
       throw new ServiceError("invalid_api_key", "No such key.");
@@ -127,7 +127,7 @@ describe.each(protocols)("%s", (protocol) => {
     expect(error.findDetails(ErrorInfoSchema)[0]?.reason).toBe("INVALID_API_KEY");
   });
 
-  it("what is no ServiceError is masked, before and after the first message (GRPC-8)", async () => {
+  it("unexpected errors are masked, before and after the first message (GRPC-8)", async () => {
     const { core, client } = await startDoor();
     core.chat = () => {
       throw new Error("secret of the house");
@@ -186,7 +186,7 @@ describe.each(protocols)("%s", (protocol) => {
     await failure;
   });
 
-  it("a client that leaves while it is being let in leaves nothing behind", async () => {
+  it("a client that disconnects while its call is opened leaves nothing behind", async () => {
     const { core, client } = await startDoor();
     let letIn = (): void => {};
     let caller: Caller | undefined;
@@ -216,7 +216,7 @@ describe.each(protocols)("%s", (protocol) => {
     expect(core.whyEnded(core.last)).toBe("deadline");
   });
 
-  it("an end that the core decided reaches the client as its error", async () => {
+  it("a call that the core ends fails with the core's error", async () => {
     const { core, client } = await startDoor();
     core.chunks = async function* (_params, ctx) {
       yield textChunk("Hel");

@@ -93,7 +93,7 @@ const ways = [
 describe.each(ways)("$name", ({ path, type, frame, encode, errorOf }) => {
   const headers = { "content-type": type, authorization: handCredential };
 
-  it("a refusal reaches a client that has sent its headers only, and its upload is not asked for (SEC-5, GRPC-5, GRPC-21, GRPC-22)", async () => {
+  it("a client that has sent only its headers gets the rejection, and its upload is not requested (SEC-5, GRPC-5, GRPC-21, GRPC-22)", async () => {
     const { core, url } = await startDoor();
     core.beforeOpen = () => {
       throw new ServiceError("invalid_api_key", "No such key.");
@@ -113,7 +113,7 @@ describe.each(ways)("$name", ({ path, type, frame, encode, errorOf }) => {
     req.destroy();
   });
 
-  it("a compressed message is refused with the encoding to use (GRPC-13)", async () => {
+  it("a compressed message is rejected with the encoding to use (GRPC-13)", async () => {
     const { url } = await startDoor();
     const encoding = path === streamPath ? "connect-content-encoding" : "content-encoding";
     const name = type.includes("grpc-web") ? "grpc-encoding" : encoding;
@@ -124,7 +124,7 @@ describe.each(ways)("$name", ({ path, type, frame, encode, errorOf }) => {
     });
   });
 
-  it("a body that was asked for is read", async () => {
+  it("a requested body is read", async () => {
     const { url } = await startDoor();
     const body = frame(encode("m"));
     const { req, answer } = startRequest(url + path, {
@@ -136,7 +136,7 @@ describe.each(ways)("$name", ({ path, type, frame, encode, errorOf }) => {
     expect((await answer).status).toBe(200);
   });
 
-  it("a message of exactly the limit passes, an announced byte more is refused before it is sent (SEC-5, GRPC-12)", async () => {
+  it("a message of exactly the limit passes, one announced byte more is rejected before it is sent (SEC-5, GRPC-12)", async () => {
     const { url } = await startDoor({ limits: { bodyBytesMax } });
     const fits = frame(messageOf(bodyBytesMax, encode));
     expect((await request(url + path, headers, fits)).status).toBe(200);
@@ -168,7 +168,7 @@ describe.each(ways)("$name", ({ path, type, frame, encode, errorOf }) => {
     expect((await request(url + path, headers, frame(messageOf(20_000, encode)))).status).toBe(200);
   });
 
-  it("a body that comes too slowly is refused (SEC-6)", async () => {
+  it("a body that arrives too slowly is rejected (SEC-6)", async () => {
     const { url } = await startDoor({ limits: { bodyRateGraceMs: 50 } });
     const { req, answer } = startRequest(url + path, { ...headers, "content-length": 1_000 });
     req.on("error", () => {});
@@ -176,7 +176,7 @@ describe.each(ways)("$name", ({ path, type, frame, encode, errorOf }) => {
     expect(errorOf(await answer)).toMatchObject({ code: Code.DeadlineExceeded, reason: "REQUEST_TIMEOUT" });
   });
 
-  it("an end while the body comes in is answered at once (GRPC-11)", async () => {
+  it("an end while the body arrives is sent immediately (GRPC-11)", async () => {
     const { core, url } = await startDoor();
     const { req, answer } = startRequest(url + path, { ...headers, "content-length": 1_000 });
     req.on("error", () => {});
@@ -186,7 +186,7 @@ describe.each(ways)("$name", ({ path, type, frame, encode, errorOf }) => {
     await eventually(() => call.closed === 1, "the context is closed");
   });
 
-  it("a client that leaves while its body comes in leaves nothing behind", async () => {
+  it("a client that disconnects while its body arrives leaves nothing behind", async () => {
     const { core, url, bodies } = await startDoor();
     const { req } = startRequest(url + path, { ...headers, "content-length": 1_000 });
     req.on("error", () => {});
@@ -197,7 +197,7 @@ describe.each(ways)("$name", ({ path, type, frame, encode, errorOf }) => {
     expect(bodies.used).toBe(0);
   });
 
-  it("a message that cannot be decoded is refused with details, and its context closed (GRPC-9, GRPC-13)", async () => {
+  it("a message that cannot be decoded is rejected with details, and its context is closed (GRPC-9, GRPC-13)", async () => {
     const { core, url } = await startDoor();
     const answer = await request(url + path, headers, frame(Buffer.from("ffffffff", "hex")));
     const isJson = type === "application/json";
@@ -211,7 +211,7 @@ describe.each(ways)("$name", ({ path, type, frame, encode, errorOf }) => {
     expect(core.last.refused).toBe(isJson ? "invalid_json" : "invalid_value");
   });
 
-  it("a deadline that passes while the answer is made is told in our words (ERR-25)", async () => {
+  it("a deadline that passes while the operation runs ends the call with our error (ERR-25)", async () => {
     const { core, url } = await startDoor();
     core.chat = (_params, ctx) => untilAborted(ctx.signal);
     core.chunks = (_params, ctx) => silentUntilAborted(ctx.signal);
@@ -224,7 +224,7 @@ describe.each(ways)("$name", ({ path, type, frame, encode, errorOf }) => {
   });
 });
 
-it("JSON that does not fit the message is refused with the field that does not, and as no broken JSON (GRPC-9)", async () => {
+it("JSON that does not match the message is rejected with the field, and not as malformed JSON (GRPC-9)", async () => {
   const { url } = await startDoor();
   const body = '{"params":{"temperature":"warm"}}';
   const authorized = { authorization: handCredential };

@@ -18,8 +18,8 @@ const chat = create(CreateChatCompletionRequestSchema, { params: { model: "m" } 
 const streamed = create(StreamChatCompletionRequestSchema, { params: { model: "m" } });
 const requestId = /^req_[0-9a-f]{32}$/;
 
-describe("answers", () => {
-  it("a unary call carries the credential of its metadata to the core and answers with the request id (KEY-17, GRPC-22)", async () => {
+describe("responses", () => {
+  it("a unary call passes the credential of its metadata to the core and returns the request id (KEY-17, GRPC-22)", async () => {
     const { core, client } = await startDoor();
     const {
       messages,
@@ -57,7 +57,7 @@ describe("answers", () => {
     expect(headers?.get("x-request-id")[0]).toMatch(requestId);
   });
 
-  it("a good end closes the context once and is no leave of the client (GRPC-3)", async () => {
+  it("a successful call closes its context once and does not count as cancelled (GRPC-3)", async () => {
     const { core, client } = await startDoor();
     await client.unary("createChatCompletion", chat, good());
     await client.collect("streamChatCompletion", streamed, good());
@@ -96,7 +96,7 @@ describe("errors", () => {
     expect(end.metadata.get("x-request-id")[0]).toBe(core.last.caller.requestId);
   });
 
-  it("a wait is told as RetryInfo and as metadata (RETRY-1, GRPC-10)", async () => {
+  it("a wait is sent as RetryInfo and as metadata (RETRY-1, GRPC-10)", async () => {
     const { core, client } = await startDoor();
     core.beforeOpen = () => {
       throw new ServiceError("server_is_overloaded", "No slot.", { retryAfterMs: 1500 });
@@ -108,7 +108,7 @@ describe("errors", () => {
     expect(end.metadata.get("grpc-retry-pushback-ms")).toEqual(["1500"]);
   });
 
-  it("what is no ServiceError is masked, before and after the first message (GRPC-8)", async () => {
+  it("unexpected errors are masked, before and after the first message (GRPC-8)", async () => {
     const { core, client } = await startDoor();
     core.chat = () => {
       throw new Error("secret of the house");
@@ -161,7 +161,7 @@ describe("ends", () => {
     expect(core.whyEnded(call)).toBe("client_left");
   });
 
-  it("a client that cancels while it is being let in leaves nothing behind (GRPC-3)", async () => {
+  it("a client that cancels while its call is opened leaves nothing behind (GRPC-3)", async () => {
     const { core, client } = await startDoor();
     let letIn = (): void => {};
     let caller: Caller | undefined;
@@ -191,7 +191,7 @@ describe("ends", () => {
     expect(core.whyEnded(core.last)).toBe("deadline");
   });
 
-  it("an end that the core decided reaches the client as its error", async () => {
+  it("a call that the core ends fails with the core's error", async () => {
     const { core, client } = await startDoor();
     core.chunks = async function* (_params, ctx) {
       yield textChunk("Hel");

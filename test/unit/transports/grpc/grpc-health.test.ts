@@ -31,7 +31,7 @@ describe("grpc.health.v1.Health", () => {
     expect(core.calls).toHaveLength(0);
   });
 
-  it("says NOT_SERVING when told so", async () => {
+  it("reports NOT_SERVING when set so", async () => {
     const { check, door } = await startHealth();
     door.setServing(false);
     for (const service of ["", InferenceService.typeName]) {
@@ -39,7 +39,7 @@ describe("grpc.health.v1.Health", () => {
     }
   });
 
-  it("a watch gets its closing status when NOT_SERVING was announced before the drain (GRPC-17)", async () => {
+  it("a watch gets its closing status when NOT_SERVING was set before the drain (GRPC-17)", async () => {
     const { client, door } = await startHealth();
     const watch = client.stream("Watch", { service: "" });
     const ended = new Promise<{ code: number; details: string }>((resolve) => watch.once("status", resolve));

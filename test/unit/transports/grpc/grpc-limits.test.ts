@@ -33,7 +33,7 @@ async function startRaw(...args: Parameters<typeof startDoor>) {
 }
 
 describe("before the body", () => {
-  it("a refusal reaches a client that has sent its headers only (SEC-5, GRPC-5, GRPC-21, GRPC-22)", async () => {
+  it("a client that has sent only its headers gets the rejection (SEC-5, GRPC-5, GRPC-21, GRPC-22)", async () => {
     const { core, raw } = await startRaw();
     core.beforeOpen = () => {
       throw new ServiceError("invalid_api_key", "No such key.");
@@ -43,7 +43,7 @@ describe("before the body", () => {
     expect(statusOf(answer).metadata.get("x-request-id")[0]).toMatch(/^req_/);
   });
 
-  it("a refused upload is not received: its stream is closed with NO_ERROR after the status (SEC-5, GRPC-5)", async () => {
+  it("a rejected upload is not received: its stream is closed with NO_ERROR after the status (SEC-5, GRPC-5)", async () => {
     const { core, raw } = await startRaw();
     core.beforeOpen = () => {
       throw new ServiceError("invalid_api_key", "No such key.");
@@ -74,7 +74,7 @@ describe("before the body", () => {
     expect(core.calls).toHaveLength(0);
   });
 
-  it("metadata that not even HTTP/2 takes ends the call with a status, and the connection serves others", async () => {
+  it("metadata that is too long for HTTP/2 ends the call with a status, and the next call succeeds", async () => {
     const { client } = await startDoor();
     const request = create(CreateChatCompletionRequestSchema);
     const large = metadataOf({ ...credential, "x-large": "a".repeat(200 * 1024) });
@@ -85,7 +85,7 @@ describe("before the body", () => {
 });
 
 describe("the message", () => {
-  it("one of exactly the limit passes, one byte more is RESOURCE_EXHAUSTED with our reason (SEC-5, GRPC-12)", async () => {
+  it("a message of exactly the limit passes, one byte more is RESOURCE_EXHAUSTED with our reason (SEC-5, GRPC-12)", async () => {
     const { client } = await startDoor({ limits: { bodyBytesMax } });
     const overhead = requestOf(bodyBytesMax).length - bodyBytesMax;
     const call = (bytes: number) =>
@@ -100,7 +100,7 @@ describe("the message", () => {
     expect(end.metadata.get("x-request-id")[0]).toMatch(/^req_/);
   });
 
-  it("the limit holds after inflating, too (SEC-5, GRPC-12)", async () => {
+  it("the limit also holds after decompression (SEC-5, GRPC-12)", async () => {
     const { core, raw } = await startRaw({ limits: { bodyBytesMax } });
     const bomb = grpcFrame(gzipSync(requestOf(bodyBytesMax * 100)), true);
     expect(bomb.length).toBeLessThan(bodyBytesMax);
@@ -121,7 +121,7 @@ describe("the message", () => {
     expect(statusOf(answer).code).toBe(status.OK);
   });
 
-  it("one that cannot be decoded is INTERNAL, and its context is closed (GRPC-9, GRPC-13)", async () => {
+  it("a message that cannot be decoded is INTERNAL, and its context is closed (GRPC-9, GRPC-13)", async () => {
     const { core, raw } = await startRaw();
     const answer = await raw.call(path, grpcFrame(Buffer.from("ffffffffff", "hex")), credential);
     expect(errorFacts(statusOf(answer))).toMatchObject({
@@ -135,7 +135,7 @@ describe("the message", () => {
     expect(core.last.refused).toBe("invalid_value");
   });
 
-  it("a request without a message is refused, and its context is closed", async () => {
+  it("a request without a message is rejected, and its context is closed", async () => {
     const { core, raw } = await startRaw();
     const answer = await raw.call(path, Buffer.alloc(0), credential);
     expect(errorFacts(statusOf(answer))).toMatchObject({
@@ -147,7 +147,7 @@ describe("the message", () => {
     expect(core.whyEnded(core.last)).toBe("failed");
   });
 
-  it("a request with two messages is refused with one code in the status and in its details (GRPC-13)", async () => {
+  it("a request with two messages is rejected with one code in the status and in its details (GRPC-13)", async () => {
     const { raw } = await startRaw();
     const twice = Buffer.concat([grpcFrame(requestOf(1)), grpcFrame(requestOf(1))]);
     expect(errorFacts(statusOf(await raw.call(path, twice, credential)))).toMatchObject({
@@ -157,7 +157,7 @@ describe("the message", () => {
     });
   });
 
-  it("one that never comes is answered after limits.request_timeout", async () => {
+  it("a message that never arrives is rejected after limits.request_timeout", async () => {
     const { core, raw } = await startRaw({ limits: { requestTimeoutMs: 50 } });
     const answer = await answerOf(raw.start(path, credential));
     expect(errorFacts(statusOf(answer))).toMatchObject({ code: status.DEADLINE_EXCEEDED, reason: "REQUEST_TIMEOUT" });
@@ -166,8 +166,8 @@ describe("the message", () => {
   });
 });
 
-describe("while the message comes in", () => {
-  it("the client's deadline is answered in our words (ERR-25, GRPC-4)", async () => {
+describe("while the message arrives", () => {
+  it("the client's deadline ends the call with our error (ERR-25, GRPC-4)", async () => {
     const { core, raw } = await startRaw();
     const answer = await answerOf(raw.start(path, { ...credential, "grpc-timeout": "50m" }));
     expect(errorFacts(statusOf(answer))).toMatchObject({ code: status.DEADLINE_EXCEEDED, reason: "UPSTREAM_TIMEOUT" });
@@ -175,7 +175,7 @@ describe("while the message comes in", () => {
     expect(core.whyEnded(core.last)).toBe("deadline");
   });
 
-  it("a stop of the service is answered at once (GRPC-11)", async () => {
+  it("a stop of the service ends the call immediately (GRPC-11)", async () => {
     const { core, door, raw } = await startRaw();
     const answer = answerOf(raw.start(path, credential));
     await core.opened();
@@ -187,7 +187,7 @@ describe("while the message comes in", () => {
     await drained;
   });
 
-  it("a client that leaves leaves nothing behind (GRPC-3)", async () => {
+  it("a client that disconnects leaves nothing behind (GRPC-3)", async () => {
     const { core, raw } = await startRaw();
     raw.start(path, credential);
     const call = await core.opened();
@@ -197,8 +197,8 @@ describe("while the message comes in", () => {
   });
 });
 
-describe("while the answer is made", () => {
-  it("the client's deadline is answered in our words (ERR-25, GRPC-4)", async () => {
+describe("while the operation runs", () => {
+  it("the client's deadline ends the call with our error (ERR-25, GRPC-4)", async () => {
     const { core, raw } = await startRaw();
     core.chat = (_params, ctx) => untilAborted(ctx.signal);
     const answer = await raw.call(path, grpcFrame(requestOf(1)), { ...credential, "grpc-timeout": "50m" });

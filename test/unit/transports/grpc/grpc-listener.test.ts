@@ -17,7 +17,7 @@ const chat = create(CreateChatCompletionRequestSchema, { params: { model: "m" } 
 const streamed = create(StreamChatCompletionRequestSchema, { params: { model: "m" } });
 
 describe("listening", () => {
-  it("a port in use is told as what it is", async () => {
+  it("a port in use is reported as EADDRINUSE", async () => {
     const { port } = await startDoor();
     await expect(startDoor({ port })).rejects.toMatchObject({ code: "EADDRINUSE" });
   });
@@ -48,7 +48,7 @@ describe("listening", () => {
 });
 
 describe("drain", () => {
-  it("lets running calls finish, refuses new connections, and resolves when the last is gone (REL-10, GRPC-16)", async () => {
+  it("lets running calls finish, refuses new connections, and resolves when the last one is closed (REL-10, GRPC-16)", async () => {
     const { core, client, door, address } = await startDoor();
     let finish = (): void => {};
     const running = new Promise<void>((resolve) => {
@@ -92,7 +92,7 @@ describe("drain", () => {
     expect(core.whyEnded(core.last)).toBe("shutting_down");
   });
 
-  it("a second drain with a shorter grace hurries the first", async () => {
+  it("a second drain with a shorter grace time shortens the first", async () => {
     const { core, client, door } = await startDoor();
     core.chat = (_params, ctx) => untilAborted(ctx.signal);
     const outcome = client.unary("createChatCompletion", chat, good());
@@ -103,7 +103,7 @@ describe("drain", () => {
     expect((await outcome).status.code).toBe(status.UNAVAILABLE);
   });
 
-  it("a client that does not take its status is cut off (GRPC-16)", async () => {
+  it("a client that does not read its status is disconnected (GRPC-16)", async () => {
     const { core, door, address } = await startDoor();
     core.chunks = async function* (_params, ctx) {
       yield textChunk("x".repeat(1024 * 1024));

@@ -48,7 +48,7 @@ async function standsStill(count: () => number): Promise<void> {
 }
 
 describe("a reader that does not read", () => {
-  it("holds the engine back, and takes all once it reads (REL-1, GRPC-6)", async () => {
+  it("slows the engine down, and receives everything once it reads (REL-1, GRPC-6)", async () => {
     const { core, client } = await startDoor();
     const pieces = 512;
     const said = endless(core, pieces);
@@ -69,7 +69,7 @@ describe("a reader that does not read", () => {
     expect(messages, "what waited was merged").toBeLessThan(pieces);
   });
 
-  it("is cut off after limits.stall, and its call ends as `stalled` (REL-1, GRPC-14)", async () => {
+  it("is disconnected after limits.stall, and its call ends as `stalled` (REL-1, GRPC-14)", async () => {
     const clock = new FakeClock();
     const { core, client } = await startDoor({ clock, limits: { stallMs: 30_000 } });
     const said = endless(core);
@@ -85,7 +85,7 @@ describe("a reader that does not read", () => {
     expect((await ended).code).not.toBe(status.OK);
   });
 
-  it("is cut off when it does not even take the end (GRPC-14)", async () => {
+  it("is disconnected when it does not read the end (GRPC-14)", async () => {
     const clock = new FakeClock();
     const connectionClock = createSystemClock();
     const { core, address } = await startDoor({ clock, connectionClock, limits: { stallMs: 30_000 } });
@@ -106,7 +106,7 @@ describe("a reader that does not read", () => {
     expect(clock.pending).toBe(0);
   });
 
-  it("a silent engine is no stalled reader", async () => {
+  it("a silent engine does not count as a stalled reader", async () => {
     const clock = new FakeClock();
     const { core, client } = await startDoor({ clock, limits: { stallMs: 30_000 } });
     core.chunks = async function* (_params, ctx) {

@@ -62,7 +62,7 @@ describe("TLS", () => {
     return (await client.unary("createChatCompletion", chat, good())).status.code;
   }
 
-  it("serves with its certificate, and refuses plain text (SEC-29)", async () => {
+  it("serves with its certificate and rejects plain text (SEC-29)", async () => {
     const { address, client } = await startDoor({ tls: filesOf(first) });
     expect(await callOver(address, first)).toBe(status.OK);
     expect(await callOver(address, second)).toBe(status.UNAVAILABLE);
@@ -76,7 +76,7 @@ describe("TLS", () => {
     expect(await callOver(address, first)).toBe(status.UNAVAILABLE);
   });
 
-  it("files that do not fit are refused, and the old ones stay (SEC-29)", async () => {
+  it("unusable files are rejected, and the old ones stay in use (SEC-29)", async () => {
     const { address, door } = await startDoor({ tls: filesOf(first) });
     expect(() => door.reloadTls({ cert: first.cert, key: second.key, clientCa: null })).toThrow();
     expect(() => door.reloadTls({ cert: Buffer.from("rubbish"), key: first.key, clientCa: null })).toThrow();
@@ -84,14 +84,14 @@ describe("TLS", () => {
     expect(await callOver(address, first)).toBe(status.OK);
   });
 
-  it("with a client authority, only clients that it knows get in (SEC-29)", async () => {
+  it("with a client CA, only clients with its certificates connect (SEC-29)", async () => {
     const { address } = await startDoor({ tls: filesOf(first, caller.cert) });
     expect(await callOver(address, first, caller)).toBe(status.OK);
     expect(await callOver(address, first)).toBe(status.UNAVAILABLE);
     expect(await callOver(address, first, second)).toBe(status.UNAVAILABLE);
   });
 
-  it("a listener without TLS cannot begin to speak it", async () => {
+  it("a listener without TLS cannot switch to TLS", async () => {
     const { door } = await startDoor();
     expect(() => door.reloadTls(filesOf(first))).toThrow(/without TLS/);
   });

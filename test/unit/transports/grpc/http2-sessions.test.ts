@@ -110,7 +110,7 @@ describe("connection age", () => {
 });
 
 describe("drain", () => {
-  it("a stream that runs for a minute after the drain began ends whole, REL-10, GRPC-16", async () => {
+  it("a stream that runs for a minute after the drain began ends whole (REL-10, GRPC-16)", async () => {
     const { answer, finish, pass, door } = await startStream();
     const drained = door.drain(120_000);
     await pass(60);
@@ -119,7 +119,7 @@ describe("drain", () => {
     await drained;
   });
 
-  it("a stream ends whole, too, when its client has sent GOAWAY", async () => {
+  it("a stream also ends whole when its client has sent GOAWAY", async () => {
     const { raw, answer, finish, pass } = await startStream();
     raw.session.close();
     await pass(60);
@@ -149,7 +149,7 @@ describe("a lost connection", () => {
 });
 
 describe("the size of a header list", () => {
-  it("is announced, so that clients which honour it fail the call and keep the connection", async () => {
+  it("is announced, so that clients can fail the call and keep the connection", async () => {
     const { address } = await startDoor();
     const raw = new RawGrpc(address);
     onTestFinished(() => raw.close());

@@ -54,7 +54,7 @@ function createItems(items: readonly string[], merge?: RpcStream<string>["merge"
 const join = (a: string, b: string) => (a.length + b.length <= 4 && !`${a}${b}`.includes("!") ? a + b : null);
 
 describe("sendStream", () => {
-  it("merges what waits while the reader is slow, in order, and loses nothing (GRPC-6)", async () => {
+  it("merges waiting items while the reader is slow, in order and without loss (GRPC-6)", async () => {
     const { call, taken, takeOne } = createCall();
     const { asked, stream } = createItems(["a", "b", "c", "d", "!", "e"], join);
     const sent = sendStream(call, stream, createWatch());
@@ -64,7 +64,7 @@ describe("sendStream", () => {
     expect(taken).toEqual(["a", "bcd", "!", "e"]);
   });
 
-  it("asks for no more than one item ahead of what can be merged (GRPC-6)", async () => {
+  it("requests at most one item ahead of what can be merged (GRPC-6)", async () => {
     const { call, taken } = createCall();
     const { asked, stream } = createItems([..."abcdefghij"], join);
     const watch = createWatch();
@@ -85,7 +85,7 @@ describe("sendStream", () => {
     expect(taken).toEqual(["a", "b", "c"]);
   });
 
-  it("tells the watch when it waits for the reader and when the reader took", async () => {
+  it("notifies the watch when it waits for the reader and when the reader catches up", async () => {
     const { call, takeOne } = createCall();
     const watch = createWatch();
     const sent = sendStream(call, createItems(["a"]).stream, watch);
@@ -94,7 +94,7 @@ describe("sendStream", () => {
     expect(watch.seen).toEqual(["waits", "took"]);
   });
 
-  it("an error of the items comes after what was said before it", async () => {
+  it("an error of the items follows the items before it", async () => {
     const { call, taken, takeOne } = createCall();
     async function* items() {
       yield "a";
