@@ -7,7 +7,7 @@ import {
 } from "../../domain/events/threshold.js";
 import type { Budget, Settlement } from "../../domain/metering/ledger.js";
 import { BoundedMap } from "../../lib/bounded-map.js";
-import type { MovedSum } from "./settlement-rows.js";
+import type { MovedSum } from "./settlements.js";
 
 /** Twice the thresholds that a store keeps: those in use stay when others have gone. */
 const trackedMax = 40_000;

@@ -5,14 +5,12 @@ import { ServiceError } from "../../domain/call/service-error.js";
 import type { State, StateHealth } from "../../domain/service/state.js";
 import { createSystemClock } from "../../lib/clock.js";
 import { startWorker } from "../../lib/start-worker.js";
-import { AdmissionJournal, readAdmissionJournal } from "./admission-journal.js";
 import { type DeliveryBounds, deliveryBounds } from "./deliveries/delivery-rows.js";
-import type { LiveRow } from "./live-rows.js";
-import { RunningRequests } from "./running-requests.js";
-import { StoreTime } from "./store-time.js";
+import { StoreTime } from "./ledger.js";
+import type { LiveRow } from "./live-requests.js";
+import { AdmissionJournal, RunningRequests, readAdmissionJournal } from "./running-requests.js";
 import { createStores } from "./stores.js";
-import { WorkerLink } from "./worker-link.js";
-import type { WorkerStart } from "./worker-messages.js";
+import { WorkerLink, type WorkerStart } from "./worker-link.js";
 
 export interface EmbeddedStateDeps extends Partial<DeliveryBounds> {
   readonly dataDir: string;

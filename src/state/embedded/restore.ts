@@ -14,12 +14,10 @@ import {
 } from "node:fs";
 import process from "node:process";
 import { StateOpenError } from "../../domain/service/state.js";
-import { removeAdmissionJournal } from "./admission-journal.js";
-import { databaseFile, syncDirectory } from "./data-files.js";
-import { newestMigration } from "./migrations.js";
-import { integer, text } from "./sql-row.js";
-import { openSqlite, type SqliteDatabase } from "./sqlite-binding.js";
-import { sqliteCode, sqliteCodes } from "./sqlite-codes.js";
+import { newestMigration } from "./database/migrations.js";
+import { integer, openSqlite, type SqliteDatabase, sqliteCode, sqliteCodes, text } from "./database/sqlite.js";
+import { databaseFile, syncDirectory } from "./database/state-file.js";
+import { removeAdmissionJournal } from "./running-requests.js";
 
 /**
  * Replaces the state in `dataDir` by a copy of a backup, for a service that is stopped. At every instant the directory

@@ -1,7 +1,135 @@
-import type { Clock } from "../../domain/call/ports.js";
-import type { AdmissionJournal } from "./admission-journal.js";
-import type { LiveRow } from "./live-rows.js";
+import { closeSync, ftruncateSync, openSync, readFileSync, rmSync, writeSync } from "node:fs";
+import { join } from "node:path";
+import type { Clock, Logger } from "../../domain/call/ports.js";
+import { fromCheckedLine, toCheckedLine } from "../../lib/checked-line.js";
+import type { LiveRow } from "./live-requests.js";
 import type { WorkerLink } from "./worker-link.js";
+
+/** Written alternately: the file that is not being written still has what the database may lack. */
+const fileNames = ["uis.live-a", "uis.live-b"] as const;
+/** At this size, and `rotateEveryMs` after the last change, the other file is truncated and written. */
+const fileBytes = 1024 * 1024;
+/** Far longer than the row of a running request takes to reach the database. */
+const rotateEveryMs = 10_000;
+
+/**
+ * Appends a line for each admission before its answer begins. The row of a running request reaches the database some
+ * milliseconds later; after a kill in between, the next process finds the request here. Written without a sync, so it
+ * survives the process and not a power cut.
+ */
+export class AdmissionJournal {
+  readonly #paths: readonly string[];
+  readonly #files: readonly number[];
+  readonly #now: () => number;
+  readonly #log: Logger;
+  #current = 0;
+  #bytes = 0;
+  #rotatedAtMs: number;
+  #isFailing = false;
+
+  /** Truncates both files. `now` is monotonic. Throws the file system's errors. */
+  constructor(dataDir: string, now: () => number, log: Logger) {
+    this.#paths = fileNames.map((name) => join(dataDir, name));
+    this.#files = this.#paths.map((path) => openFresh(path));
+    this.#now = now;
+    this.#log = log;
+    this.#rotatedAtMs = now();
+  }
+
+  /** Never throws: a request is not rejected because its crash could go unnoticed. The first failure is logged. */
+  note(row: LiveRow): void {
+    // A write that failed may have left half a line: the next one begins on a line of its own.
+    const line = `${this.#isFailing ? "\n" : ""}${toCheckedLine(JSON.stringify(row))}`;
+    try {
+      const written = writeSync(this.#file(), line);
+      this.#bytes += written;
+      if (written < Buffer.byteLength(line)) throw new Error(`the disk took ${written} bytes of a line only`);
+      if (this.#bytes >= fileBytes && this.#now() - this.#rotatedAtMs >= rotateEveryMs) this.#rotate();
+      this.#isFailing = false;
+    } catch (err) {
+      if (!this.#isFailing) this.#log.warn({ err }, "running requests cannot be noted in the data folder");
+      this.#isFailing = true;
+    }
+  }
+
+  /** Call it once the store has closed: no request runs any more. */
+  close(): void {
+    for (const file of this.#files) closeSync(file);
+    for (const path of this.#paths) rmSync(path, { force: true });
+  }
+
+  #rotate(): void {
+    this.#current = 1 - this.#current;
+    ftruncateSync(this.#file(), 0);
+    this.#bytes = 0;
+    this.#rotatedAtMs = this.#now();
+  }
+
+  #file(): number {
+    const file = this.#files[this.#current];
+    if (file === undefined) throw new Error("the journal has two files");
+    return file;
+  }
+}
+
+/** Opened for appending, so that after a truncation the next line is the first one. */
+function openFresh(path: string): number {
+  const file = openSync(path, "a", 0o600);
+  ftruncateSync(file, 0);
+  return file;
+}
+
+/** The journal of the process before this one. */
+export interface FormerJournal {
+  readonly rows: readonly LiveRow[];
+  /** Lines that a full disk, a crash or something else has damaged. They are skipped. */
+  readonly unreadable: number;
+}
+
+/** Call it with the database locked. Damage never makes it throw. */
+export function readAdmissionJournal(dataDir: string): FormerJournal {
+  const lines = fileNames.flatMap((name) => readIfThere(join(dataDir, name)).split("\n")).filter((line) => line !== "");
+  const rows = lines.map(rowOf).filter((row) => row !== null);
+  return { rows, unreadable: lines.length - rows.length };
+}
+
+/** Deletes the journal of a state that a restored one replaces. */
+export function removeAdmissionJournal(dataDir: string): void {
+  for (const name of fileNames) rmSync(join(dataDir, name), { force: true });
+}
+
+/** Null for a damaged line. Version 0.1 wrote the JSON alone. */
+function rowOf(line: string): LiveRow | null {
+  const text = line.startsWith("{") ? line : fromCheckedLine(line);
+  if (text === null) return null;
+  try {
+    const row: unknown = JSON.parse(text);
+    return isLiveRow(row) ? row : null;
+  } catch {
+    return null;
+  }
+}
+
+function isLiveRow(value: unknown): value is LiveRow {
+  if (typeof value !== "object" || value === null) return false;
+  const row = value as Partial<Record<keyof LiveRow, unknown>>;
+  const texts = [row.requestId, row.account, row.model, row.operation];
+  const numbers = [row.admittedAtMs, row.promptTokens, row.completionTokens];
+  return (
+    texts.every((text) => typeof text === "string") &&
+    numbers.every((number) => Number.isSafeInteger(number)) &&
+    (row.keyId === null || typeof row.keyId === "string")
+  );
+}
+
+function readIfThere(path: string): string {
+  try {
+    return readFileSync(path, "utf8");
+  } catch (error) {
+    if (error instanceof Error && "code" in error && error.code === "ENOENT") return "";
+    throw error;
+  }
+}
 
 /** How long a row may wait for others. A request that ends sooner never writes one. */
 const rowDelayMs = 2;
@@ -47,7 +175,7 @@ export class RunningRequests {
   #takeUnwritten(): readonly LiveRow[] | null {
     if (this.#unwritten.size === 0) return null;
     const rows = [...this.#unwritten.values()];
-    // Not cleared: a cleared map goes on pointing to the next table, and its garbage keeps that of all later batches.
+    // A new map: V8 links the table of a cleared one to the next, so that garbage of all later batches stays reachable.
     this.#unwritten = new Map();
     return rows;
   }

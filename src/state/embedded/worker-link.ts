@@ -1,17 +1,12 @@
-/**
- * The main thread's end of the store's worker. One batch is under way at a time; what is asked for meanwhile waits and
- * becomes the next one, so batches grow with the load and with the slowness of the disk.
- */
 import { once } from "node:events";
 import type { Worker } from "node:worker_threads";
 import type { Logger } from "../../domain/call/ports.js";
 import { ServiceError } from "../../domain/call/service-error.js";
 import { StateOpenError } from "../../domain/service/state.js";
-import type { Outcome, Request } from "./batch.js";
-import type { LiveRow } from "./live-rows.js";
-import { sqliteCodes, storageFault } from "./sqlite-codes.js";
-import type { Reads, Writes } from "./verbs.js";
-import type { FromWorker, ToWorker } from "./worker-messages.js";
+import { sqliteCodes, storageFault } from "./database/sqlite.js";
+import type { DeliveryBounds } from "./deliveries/delivery-rows.js";
+import type { LiveRow } from "./live-requests.js";
+import type { Outcome, Reads, Request, Writes } from "./verbs.js";
 
 /** Requests that may wait; beyond it the disk does not keep up and new ones are refused. */
 const waitingMax = 10_000;
@@ -30,6 +25,10 @@ interface Waiting {
 /** How the stores reach the database. Each call is one atomic step. */
 export type StoreLink = Pick<WorkerLink, "read" | "write" | "writeUnsynced">;
 
+/**
+ * The main thread's end of the store's worker. One batch is in flight at a time; requests that arrive meanwhile become
+ * the next one, so batches grow with the load and with the latency of the disk.
+ */
 export class WorkerLink {
   /** What the worker found questionable when it opened the file. */
   readonly openWarnings: readonly string[];
@@ -198,3 +197,19 @@ export function errorOf({ message, sqlite }: Outcome & { ok: false }): Error {
 function unavailable(why: string, cause?: unknown): ServiceError {
   return new ServiceError("storage_unavailable", `The store cannot be used: ${why}.`, { cause });
 }
+
+/** Messages are copied between the threads, so they hold plain values only. */
+export interface WorkerStart {
+  readonly dataDir: string;
+  readonly bounds: DeliveryBounds;
+}
+
+export type ToWorker =
+  /** Without the sync, a power cut can take the writes of the batch until a later one is synced; a kill cannot. */
+  | { readonly kind: "batch"; readonly requests: readonly Request[]; readonly isSynced: boolean }
+  | { readonly kind: "close" };
+
+export type FromWorker =
+  | { readonly kind: "opened"; readonly warnings: readonly string[] }
+  | { readonly kind: "refused"; readonly message: string; readonly fix: string }
+  | { readonly kind: "outcomes"; readonly outcomes: readonly Outcome[] };

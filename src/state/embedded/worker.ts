@@ -5,10 +5,9 @@
 import { parentPort, workerData } from "node:worker_threads";
 import { invariant } from "../../domain/call/service-error.js";
 import { StateOpenError } from "../../domain/service/state.js";
-import { createRunBatch } from "./batch.js";
-import { openStateFile } from "./state-file.js";
-import { createVerbs } from "./verbs.js";
-import type { FromWorker, ToWorker, WorkerStart } from "./worker-messages.js";
+import { openStateFile } from "./database/state-file.js";
+import { createRunBatch, createVerbs } from "./verbs.js";
+import type { FromWorker, ToWorker, WorkerStart } from "./worker-link.js";
 
 invariant(parentPort !== null, "the store's worker runs in a thread");
 const port = parentPort;

@@ -3,9 +3,9 @@ import { mkdtemp, readdir, readFile, rm, stat, writeFile } from "node:fs/promise
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { openSqlite } from "../../../src/state/embedded/database/sqlite.js";
 import { openEmbeddedState } from "../../../src/state/embedded/embedded-state.js";
 import { restoreEmbeddedState } from "../../../src/state/embedded/restore.js";
-import { openSqlite } from "../../../src/state/embedded/sqlite-binding.js";
 import { keyRecord, listKeys } from "../../suites/api-key-records.js";
 import { silentLog } from "../../support/silent-log.js";
 import { StateChild } from "./child-process.js";

@@ -2,11 +2,9 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { createRunBatch, type Outcome, type Request } from "../../../src/state/embedded/batch.js";
-import type { SqliteDatabase } from "../../../src/state/embedded/sqlite-binding.js";
-import { sqliteCodes } from "../../../src/state/embedded/sqlite-codes.js";
-import { openStateFile } from "../../../src/state/embedded/state-file.js";
-import { createVerbs } from "../../../src/state/embedded/verbs.js";
+import { type SqliteDatabase, sqliteCodes } from "../../../src/state/embedded/database/sqlite.js";
+import { openStateFile } from "../../../src/state/embedded/database/state-file.js";
+import { createRunBatch, createVerbs, type Outcome, type Request } from "../../../src/state/embedded/verbs.js";
 import { keyRecord } from "../../suites/api-key-records.js";
 
 let dataDir: string;

@@ -3,10 +3,10 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { freshHealth } from "../../../src/domain/webhooks/endpoint-store.js";
-import { databaseFile } from "../../../src/state/embedded/data-files.js";
+import { migrate } from "../../../src/state/embedded/database/migrations.js";
+import { openSqlite, type SqliteDatabase } from "../../../src/state/embedded/database/sqlite.js";
+import { databaseFile } from "../../../src/state/embedded/database/state-file.js";
 import { openEmbeddedState } from "../../../src/state/embedded/embedded-state.js";
-import { migrate } from "../../../src/state/embedded/migrations.js";
-import { openSqlite, type SqliteDatabase } from "../../../src/state/embedded/sqlite-binding.js";
 import { anyDelivery } from "../../suites/delivery-records.js";
 import { silentLog } from "../../support/silent-log.js";
 

@@ -3,12 +3,11 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import type { Claimed } from "../../../src/domain/webhooks/delivery-queue.js";
-import { createRunBatch, type Outcome, type Request } from "../../../src/state/embedded/batch.js";
+import type { SqliteDatabase, SqlRow } from "../../../src/state/embedded/database/sqlite.js";
+import { openStateFile } from "../../../src/state/embedded/database/state-file.js";
 import { finishedAttempt } from "../../../src/state/embedded/deliveries/finishing.js";
 import type { ListStep } from "../../../src/state/embedded/deliveries/listing.js";
-import type { SqliteDatabase, SqlRow } from "../../../src/state/embedded/sqlite-binding.js";
-import { openStateFile } from "../../../src/state/embedded/state-file.js";
-import { createVerbs } from "../../../src/state/embedded/verbs.js";
+import { createRunBatch, createVerbs, type Outcome, type Request } from "../../../src/state/embedded/verbs.js";
 import {
   anyDelivery,
   attemptResult,

@@ -1,5 +1,5 @@
-import { databaseFile } from "../../../src/state/embedded/data-files.js";
-import { openSqlite } from "../../../src/state/embedded/sqlite-binding.js";
+import { openSqlite } from "../../../src/state/embedded/database/sqlite.js";
+import { databaseFile } from "../../../src/state/embedded/database/state-file.js";
 import type { RedisProcess } from "../../support/redis/redis-process.js";
 
 /** A delivery whose lease runs, that of a dead process, too. */

@@ -1,8 +1,7 @@
 import type { Delivery } from "../../../domain/webhooks/delivery.js";
 import type { DeliveryFilter, DeliveryQueue } from "../../../domain/webhooks/delivery-queue.js";
-import type { StoreTime } from "../store-time.js";
+import type { StoreTime } from "../ledger.js";
 import type { StoreLink } from "../worker-link.js";
-import type { DueListeners } from "./due-listeners.js";
 import { finishedAttempt } from "./finishing.js";
 
 /** Steps of one page: 100,000 deliveries and some tens of milliseconds. Where few fit, the next page goes on. */
@@ -79,4 +78,20 @@ async function countDue(link: StoreLink, time: StoreTime): Promise<number> {
     after = step.after;
   }
   return due;
+}
+
+/** Who wants to know that something became due in this process. */
+export class DueListeners {
+  readonly #listeners = new Set<() => void>();
+
+  subscribe(listener: () => void): () => void {
+    // Its own function, so that the same listener may subscribe twice and end each by itself.
+    const subscribed = (): void => listener();
+    this.#listeners.add(subscribed);
+    return () => void this.#listeners.delete(subscribed);
+  }
+
+  tell(): void {
+    for (const listener of this.#listeners) listener();
+  }
 }

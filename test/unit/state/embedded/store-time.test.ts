@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { StoreTime } from "../../../../src/state/embedded/store-time.js";
+import { StoreTime } from "../../../../src/state/embedded/ledger.js";
 
 const startMs = Date.UTC(2026, 0, 1, 12);
 const hourMs = 3_600_000;

@@ -1,5 +1,5 @@
-import { StateOpenError } from "../../domain/service/state.js";
-import type { SqliteDatabase } from "./sqlite-binding.js";
+import { StateOpenError } from "../../../domain/service/state.js";
+import type { SqliteDatabase } from "./sqlite.js";
 
 /** Steps from an empty file to what this version reads, in order; number n is at position n - 1. Never edit one that was released. */
 const migrations: readonly string[] = [

@@ -1,15 +1,23 @@
-/** The file on disk: where it is, who may read it, and the settings under which SQLite writes it. */
-import { chmodSync, closeSync, existsSync, mkdirSync, openSync, statSync } from "node:fs";
+import {
+  chmodSync,
+  closeSync,
+  existsSync,
+  fsyncSync,
+  mkdirSync,
+  openSync,
+  renameSync,
+  rmSync,
+  statSync,
+} from "node:fs";
+import { dirname, join } from "node:path";
 import process from "node:process";
-import { StateOpenError } from "../../domain/service/state.js";
-import { databaseFile, syncDirectory } from "./data-files.js";
+import { StateOpenError } from "../../../domain/service/state.js";
 import { migrate } from "./migrations.js";
-import { openSqlite, type SqliteDatabase } from "./sqlite-binding.js";
-import { sqliteCode, sqliteCodes } from "./sqlite-codes.js";
+import { openSqlite, type SqliteDatabase, sqliteCode, sqliteCodes } from "./sqlite.js";
 
 /**
- * Opens `<dataDir>/uis.db`, making both where they do not exist: mode 0700 and 0600 (SEC-31). Throws StateOpenError; what
- * others may read although they should not comes back as a warning when it is not ours to change.
+ * Opens `<dataDir>/uis.db`. Creates both where they are missing, with mode 0700 and 0600 (SEC-31). Throws StateOpenError.
+ * A folder that other users can read and that existed before is left as it is, with a warning.
  */
 export function openStateFile(dataDir: string): { db: SqliteDatabase; warnings: readonly string[] } {
   const file = databaseFile(dataDir);
@@ -26,12 +34,12 @@ export function openStateFile(dataDir: string): { db: SqliteDatabase; warnings: 
 
 function prepareFiles(dataDir: string, file: string): readonly string[] {
   mkdirSync(dataDir, { recursive: true, mode: 0o700 });
-  // Opened only to make it: closing any descriptor of the file drops the locks that this process has on it.
+  // Opened only to create it: closing any descriptor of the file drops the locks that this process has on it.
   if (!existsSync(file)) closeSync(openSync(file, "a", 0o600));
   // SQLite gives its other files the mode of this one.
   if ((statSync(file).mode & 0o077) !== 0) chmodSync(file, 0o600);
   syncDirectory(dataDir);
-  // A directory that was there before may serve others, too (`--data-dir /tmp`): saying so is better than closing it.
+  // An existing directory may serve other purposes too (`--data-dir /tmp`), so it gets a warning and keeps its mode.
   if (process.platform === "win32" || (statSync(dataDir).mode & 0o077) === 0) return [];
   return [`The data directory ${dataDir} is open to other users of this machine. Run: chmod 700 '${dataDir}'`];
 }
@@ -79,5 +87,45 @@ function toOpenError(cause: unknown, dataDir: string, file: string): StateOpenEr
         `${file} cannot be opened: ${detail}`,
         `make ${dataDir} writable for this user, or choose another directory with --data-dir`,
       );
+  }
+}
+
+/** The one file that everything is kept in; SQLite lays `-wal` and, for other tools, `-shm` beside it. */
+export function databaseFile(dataDir: string): string {
+  return join(dataDir, "uis.db");
+}
+
+/** Without it a power cut can take the name of a new file, and all acknowledged writes with it. */
+export function syncDirectory(directory: string): void {
+  if (process.platform === "win32") return;
+  const opened = openSync(directory, "r");
+  try {
+    fsyncSync(opened);
+  } finally {
+    closeSync(opened);
+  }
+}
+
+/**
+ * Writes a consistent copy of the whole database, mode 0600, under a name that is there only when it is complete. False,
+ * and nothing written, when the file exists. Nothing else runs meanwhile: about a second for 200 MB.
+ */
+export function backUpTo(db: SqliteDatabase, file: string): boolean {
+  if (existsSync(file)) return false;
+  const unfinished = `${file}.unfinished`;
+  try {
+    // SQLite writes into a file that is there when it is empty; made by us, nobody else can read it.
+    rmSync(unfinished, { force: true });
+    closeSync(openSync(unfinished, "wx", 0o600));
+    db.prepare("VACUUM INTO ?").run(unfinished);
+    const written = openSync(unfinished, "r+");
+    fsyncSync(written);
+    closeSync(written);
+    renameSync(unfinished, file);
+    syncDirectory(dirname(file));
+    return true;
+  } catch (error) {
+    rmSync(unfinished, { force: true });
+    throw error;
   }
 }

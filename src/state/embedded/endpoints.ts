@@ -5,10 +5,9 @@ import type {
   EndpointStore,
   KeptEndpoint,
 } from "../../domain/webhooks/endpoint-store.js";
-import { type EndpointHealthRows, toHealth } from "./deliveries/endpoint-health.js";
-import type { QueueRows } from "./deliveries/queue-rows.js";
-import { integer, text, textOrNull } from "./sql-row.js";
-import type { SqliteDatabase, SqlRow } from "./sqlite-binding.js";
+import { integer, type SqliteDatabase, type SqlRow, text, textOrNull } from "./database/sqlite.js";
+import { type EndpointHealthRows, toHealth } from "./deliveries/finishing.js";
+import type { QueueRows } from "./deliveries/making.js";
 
 const columns = ["url", "description", "events_json", "status", "disabled_reason", "max_in_flight", "secrets_json"];
 const places = (names: readonly string[]): string => names.map((_, position) => `?${position + 3}`).join(", ");

@@ -10,11 +10,10 @@ import {
   valuesOf,
 } from "../../domain/events/threshold.js";
 import type { Settled, Settlement } from "../../domain/metering/ledger.js";
+import { type SqliteDatabase, text } from "./database/sqlite.js";
 import type { DeliveryMaking } from "./deliveries/making.js";
-import type { LiveRows } from "./live-rows.js";
-import { text } from "./sql-row.js";
-import type { SqliteDatabase } from "./sqlite-binding.js";
-import type { UsageRows } from "./usage-rows.js";
+import type { LiveRows } from "./live-requests.js";
+import type { UsageRows } from "./usage.js";
 
 /** What of a settlement is written: all that goes to the worker, because each field costs time on its way. */
 export type SettledFacts = Pick<

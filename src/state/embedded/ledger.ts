@@ -15,11 +15,9 @@ import type {
 } from "../../domain/metering/ledger.js";
 import { LocalAdmission } from "../../domain/metering/local-admission.js";
 import { BudgetSums } from "./budget-sums.js";
-import { FormerRequests } from "./former-requests.js";
 import type { RunningRequests } from "./running-requests.js";
-import type { SettledFacts, SettledRow } from "./settlement-rows.js";
-import type { StoreTime } from "./store-time.js";
-import type { UsageDelta } from "./usage-rows.js";
+import type { SettledFacts, SettledRow } from "./settlements.js";
+import type { UsageDelta } from "./usage.js";
 import type { StoreLink } from "./worker-link.js";
 
 const leasesMax = 100_000;
@@ -185,4 +183,70 @@ function checkCounts({ promptTokens, completionTokens, cachedTokens, costNano }:
 
 function isCount(value: number): boolean {
   return Number.isSafeInteger(value) && value >= 0;
+}
+
+interface Left {
+  readonly request: LostRequest;
+  /** On the monotonic clock: until then somebody is settling it. */
+  leasedUntilMs: number;
+}
+
+/**
+ * Requests that the process before this one left running. No other process can have the file, so they are lost from the
+ * start: the first sweep finds them.
+ */
+export class FormerRequests {
+  readonly #left = new Map<string, Left>();
+
+  constructor(requests: readonly LostRequest[]) {
+    for (const request of requests) this.#left.set(request.requestId, { request, leasedUntilMs: 0 });
+  }
+
+  /** At most `max` that nobody is settling; each is leased for `leaseMs`. */
+  sweep(max: number, leaseMs: number, nowMs: number): LostRequest[] {
+    const lost: LostRequest[] = [];
+    for (const left of this.#left.values()) {
+      if (lost.length >= max) break;
+      if (left.leasedUntilMs > nowMs) continue;
+      left.leasedUntilMs = nowMs + leaseMs;
+      lost.push(left.request);
+    }
+    return lost;
+  }
+
+  /** It is settled. Without effect for any other. */
+  remove(requestId: string): void {
+    this.#left.delete(requestId);
+  }
+}
+
+/**
+ * Wall-clock time that never goes back: not when the clock is set back, and not over a restart, for it begins at what
+ * the file has seen. While it is ahead of the clock it runs at half speed, so that nothing stands still and the clock
+ * catches up.
+ */
+export class StoreTime {
+  readonly #clock: Clock;
+  #wallMs: number;
+  #monotonicMs: number;
+
+  constructor(clock: Clock, seenAtMs: number) {
+    this.#clock = clock;
+    this.#wallMs = Math.max(seenAtMs, clock.now());
+    this.#monotonicMs = clock.monotonic();
+  }
+
+  /** Whole milliseconds since 1970. */
+  now(): number {
+    const monotonicMs = this.#clock.monotonic();
+    const slowMs = this.#wallMs + (monotonicMs - this.#monotonicMs) / 2;
+    this.#monotonicMs = monotonicMs;
+    this.#wallMs = Math.max(this.#clock.now(), slowMs);
+    return Math.floor(this.#wallMs);
+  }
+
+  /** How far it is ahead of the machine's clock, which was set back then; 0 otherwise. */
+  aheadMs(): number {
+    return this.now() - this.#clock.now();
+  }
 }

@@ -7,8 +7,15 @@ import {
   type UsageRange,
   type UsageRow,
 } from "../../domain/metering/usage-store.js";
-import { bigint, integer, text } from "./sql-row.js";
-import { readExactly, type SqliteDatabase, type SqliteStatement, type SqlRow } from "./sqlite-binding.js";
+import {
+  bigint,
+  integer,
+  readExactly,
+  type SqliteDatabase,
+  type SqliteStatement,
+  type SqlRow,
+  text,
+} from "./database/sqlite.js";
 
 const hourMs = 3_600_000;
 const accountsMax = 10_000;

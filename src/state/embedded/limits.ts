@@ -1,7 +1,6 @@
 import type { LimitOwner, RateLimits } from "../../domain/call/rate-limits.js";
 import type { StoredLimits } from "../../domain/metering/limit-book.js";
-import { integer, integerOrNull, text } from "./sql-row.js";
-import type { SqliteDatabase, SqlRow } from "./sqlite-binding.js";
+import { integer, integerOrNull, type SqliteDatabase, type SqlRow, text } from "./database/sqlite.js";
 
 const limitsMax = 10_000;
 

@@ -9,9 +9,8 @@ import {
   pageOfStep,
   parseCursor,
 } from "../../domain/access/key-store.js";
-import { toRateLimits } from "./limit-rows.js";
-import { integer, integerOrNull, text } from "./sql-row.js";
-import type { SqliteDatabase, SqlRow, SqlValue } from "./sqlite-binding.js";
+import { integer, integerOrNull, type SqliteDatabase, type SqlRow, type SqlValue, text } from "./database/sqlite.js";
+import { toRateLimits } from "./limits.js";
 
 const columns =
   "id, name, account, scope, hash, prefix, last4, models_json, requests_per_minute, tokens_per_minute, concurrency, " +

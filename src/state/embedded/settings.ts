@@ -1,6 +1,5 @@
 import type { KeptSetting, SettingName } from "../../domain/access/setup-link.js";
-import { integer, text } from "./sql-row.js";
-import type { SqliteDatabase } from "./sqlite-binding.js";
+import { integer, type SqliteDatabase, text } from "./database/sqlite.js";
 
 /** What the service keeps for itself: the verbs of SettingsStore, synchronous, each one step. */
 export function createSettingRows(db: SqliteDatabase) {
@@ -19,6 +18,20 @@ export function createSettingRows(db: SqliteDatabase) {
     },
     remove(name: SettingName): void {
       remove.run(name);
+    },
+  };
+}
+
+/** When each model was first seen: the verb of CatalogStore, synchronous, one step. */
+export function createCatalogRows(db: SqliteDatabase) {
+  const note = db.prepare("INSERT INTO models_seen (id, first_seen_at_ms) VALUES (?, ?) ON CONFLICT (id) DO NOTHING");
+  const find = db.prepare("SELECT first_seen_at_ms FROM models_seen WHERE id = ?");
+  return {
+    firstSeen(ids: readonly string[], nowMs: number): readonly number[] {
+      return ids.map((id) => {
+        note.run(id, nowMs);
+        return Number(find.get(id)?.["first_seen_at_ms"] ?? nowMs);
+      });
     },
   };
 }

@@ -1,6 +1,5 @@
 import type { Metric, PeriodKind, Threshold } from "../../domain/events/threshold.js";
-import { bigint, integer, text } from "./sql-row.js";
-import { readExactly, type SqliteDatabase, type SqlRow } from "./sqlite-binding.js";
+import { bigint, integer, readExactly, type SqliteDatabase, type SqlRow, text } from "./database/sqlite.js";
 
 const listedMax = 10_000;
 

@@ -1,7 +1,6 @@
 import type { Progress } from "../../domain/call/live-requests.js";
 import type { LostRequest } from "../../domain/metering/ledger.js";
-import { integer, text } from "./sql-row.js";
-import type { SqliteDatabase, SqlRow } from "./sqlite-binding.js";
+import { integer, type SqliteDatabase, type SqlRow, text } from "./database/sqlite.js";
 
 /** A request that runs, as the file keeps it for the case that this process dies. */
 export type LiveRow = LostRequest;

@@ -1,6 +1,5 @@
 import type { AuditActor, AuditPage, AuditRecord } from "../../domain/access/audit.js";
-import { integer, text } from "./sql-row.js";
-import type { SqliteDatabase, SqlRow } from "./sqlite-binding.js";
+import { integer, type SqliteDatabase, type SqlRow, text } from "./database/sqlite.js";
 
 /** Audit records: the verbs of AuditLog, synchronous, each one step. */
 export function createAuditRows(db: SqliteDatabase) {

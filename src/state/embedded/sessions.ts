@@ -1,6 +1,5 @@
 import type { SessionRecord } from "../../domain/access/sessions.js";
-import { integer, text } from "./sql-row.js";
-import type { SqliteDatabase, SqlRow } from "./sqlite-binding.js";
+import { integer, type SqliteDatabase, type SqlRow, text } from "./database/sqlite.js";
 
 const listedMax = 1_000;
 
