@@ -1,7 +1,7 @@
 import { join } from "node:path";
 import type { Ledger } from "../../src/domain/metering/ledger.js";
 import { createSystemClock } from "../../src/lib/clock.js";
-import { openEmbeddedState } from "../../src/state/embedded/embedded-state.js";
+import { openEmbeddedState } from "../../src/state/embedded/state.js";
 import { silentLog } from "../support/silent-log.js";
 
 export interface SettlementRate {

@@ -14,7 +14,7 @@ import type { State } from "../../src/domain/service/state.js";
 import { createSystemClock } from "../../src/lib/clock.js";
 import { SecretBox } from "../../src/lib/secret-box.js";
 import { createWebhookSender } from "../../src/outbound/webhook-sender.js";
-import { openEmbeddedState } from "../../src/state/embedded/embedded-state.js";
+import { openEmbeddedState } from "../../src/state/embedded/state.js";
 import { openRedisState } from "../../src/state/redis/state.js";
 import { silentLog } from "../support/silent-log.js";
 import { claimAndFinish, dispatch, fileBytes, makeDeliveries, registerEndpoint } from "./delivery-measures.js";

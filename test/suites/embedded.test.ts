@@ -2,7 +2,7 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll } from "vitest";
-import { openEmbeddedState } from "../../src/state/embedded/embedded-state.js";
+import { openEmbeddedState } from "../../src/state/embedded/state.js";
 import { FakeClock } from "../support/fake-clock.js";
 import { silentLog } from "../support/silent-log.js";
 import { describeCommits } from "./state.suite.js";

@@ -8,7 +8,7 @@ import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import type { State } from "../../../src/domain/service/state.js";
 import { deliveryId } from "../../../src/domain/webhooks/delivery.js";
 import type { Claim } from "../../../src/domain/webhooks/delivery-queue.js";
-import { openEmbeddedState } from "../../../src/state/embedded/embedded-state.js";
+import { openEmbeddedState } from "../../../src/state/embedded/state.js";
 import { attemptResult, event, succeeded } from "../../suites/delivery-records.js";
 import { FakeClock } from "../../support/fake-clock.js";
 import { silentLog } from "../../support/silent-log.js";

@@ -6,7 +6,7 @@ import { freshHealth } from "../../../src/domain/webhooks/endpoint-store.js";
 import { migrate } from "../../../src/state/embedded/database/migrations.js";
 import { openSqlite, type SqliteDatabase } from "../../../src/state/embedded/database/sqlite.js";
 import { databaseFile } from "../../../src/state/embedded/database/state-file.js";
-import { openEmbeddedState } from "../../../src/state/embedded/embedded-state.js";
+import { openEmbeddedState } from "../../../src/state/embedded/state.js";
 import { anyDelivery } from "../../suites/delivery-records.js";
 import { silentLog } from "../../support/silent-log.js";
 

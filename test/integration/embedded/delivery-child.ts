@@ -6,7 +6,7 @@
  */
 import process from "node:process";
 import type { Claim } from "../../../src/domain/webhooks/delivery-queue.js";
-import { openEmbeddedState } from "../../../src/state/embedded/embedded-state.js";
+import { openEmbeddedState } from "../../../src/state/embedded/state.js";
 import { attemptResult, event } from "../../suites/delivery-records.js";
 import { endpoint } from "../../support/records.js";
 import { silentLog } from "../../support/silent-log.js";

@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import type { SessionRecord } from "../../../src/domain/access/sessions.js";
 import type { State } from "../../../src/domain/service/state.js";
-import { openEmbeddedState } from "../../../src/state/embedded/embedded-state.js";
+import { openEmbeddedState } from "../../../src/state/embedded/state.js";
 import { FakeClock } from "../../support/fake-clock.js";
 import { silentLog } from "../../support/silent-log.js";
 import { numberedSettlement } from "./ledger-requests.js";

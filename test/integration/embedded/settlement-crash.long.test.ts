@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import type { LostRequest } from "../../../src/domain/metering/ledger.js";
 import type { State } from "../../../src/domain/service/state.js";
-import { openEmbeddedState } from "../../../src/state/embedded/embedded-state.js";
+import { openEmbeddedState } from "../../../src/state/embedded/state.js";
 import { needsInstalled } from "../../support/missing-program.js";
 import { PowerCut } from "../../support/power-cut.js";
 import { silentLog } from "../../support/silent-log.js";

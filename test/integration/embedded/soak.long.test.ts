@@ -5,7 +5,7 @@ import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import type { State } from "../../../src/domain/service/state.js";
 import { createSystemClock } from "../../../src/lib/clock.js";
 import { openSqlite } from "../../../src/state/embedded/database/sqlite.js";
-import { openEmbeddedState } from "../../../src/state/embedded/embedded-state.js";
+import { openEmbeddedState } from "../../../src/state/embedded/state.js";
 import { settleLost, soakLedger } from "../../support/ledger-soak.js";
 import { silentLog } from "../../support/silent-log.js";
 

@@ -6,7 +6,7 @@ import { writeSync } from "node:fs";
 import process from "node:process";
 import { ServiceError } from "../../../src/domain/call/service-error.js";
 import { StateOpenError } from "../../../src/domain/service/state.js";
-import { openEmbeddedState } from "../../../src/state/embedded/embedded-state.js";
+import { openEmbeddedState } from "../../../src/state/embedded/state.js";
 import { keyRecord } from "../../suites/api-key-records.js";
 import { silentLog } from "../../support/silent-log.js";
 import { numberedAdmission, numberedSettlement, usedThisMonth } from "./ledger-requests.js";

@@ -9,7 +9,7 @@ import type { State } from "../../../src/domain/service/state.js";
 import { createRandomIds } from "../../../src/lib/ids.js";
 import { openSqlite } from "../../../src/state/embedded/database/sqlite.js";
 import { openStateFile } from "../../../src/state/embedded/database/state-file.js";
-import { openEmbeddedState } from "../../../src/state/embedded/embedded-state.js";
+import { openEmbeddedState } from "../../../src/state/embedded/state.js";
 import { StateChild } from "./child-process.js";
 
 const inUse = {

@@ -3,7 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, it } from "vitest";
 import type { Ledger } from "../../../src/domain/metering/ledger.js";
-import { openEmbeddedState } from "../../../src/state/embedded/embedded-state.js";
+import { openEmbeddedState } from "../../../src/state/embedded/state.js";
 import { settlement } from "../../support/records.js";
 import { silentLog } from "../../support/silent-log.js";
 

@@ -10,7 +10,7 @@ import type { AttemptEnd } from "../../../src/domain/webhooks/webhook-sender.js"
 import { createSystemClock } from "../../../src/lib/clock.js";
 import { SecretBox } from "../../../src/lib/secret-box.js";
 import { createWebhookSender } from "../../../src/outbound/webhook-sender.js";
-import { openEmbeddedState } from "../../../src/state/embedded/embedded-state.js";
+import { openEmbeddedState } from "../../../src/state/embedded/state.js";
 import { openRedisState } from "../../../src/state/redis/state.js";
 import { event } from "../../suites/delivery-records.js";
 import { endpoint, settlement } from "../../support/records.js";
