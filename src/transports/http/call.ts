@@ -131,9 +131,13 @@ export async function runCall<C extends Call>(
 /** What the transport knows of a caller beside its headers. */
 export type CallerFacts = Pick<Caller, "deadlineAtMs" | "abort" | "transport" | "address" | "browser" | "requestId">;
 
+/** Printable ASCII (HDR-5). */
+const printableId = /^[\x20-\x7e]{1,512}$/;
+const retryCount = /^\d{1,3}$/;
+
 /**
- * The caller of a call, from its headers or its gRPC metadata: one function for all protocols. The request log keeps
- * only the values that have the right form.
+ * The caller of a call, from its headers or its gRPC metadata: one function for all protocols, so that what a client can
+ * put into the log is bounded alike. Text in another form may hold a secret and is dropped.
  */
 export function callerFromHeaders(header: (name: string) => string | undefined, facts: CallerFacts): Caller {
   return {
@@ -144,10 +148,14 @@ export function callerFromHeaders(header: (name: string) => string | undefined, 
     address: facts.address,
     browser: facts.browser,
     requestId: facts.requestId,
-    clientRequestId: header(headers.clientRequestId),
-    retryCount: header(headers.stainlessRetryCount),
+    clientRequestId: matching(printableId, header(headers.clientRequestId)),
+    retryCount: matching(retryCount, header(headers.stainlessRetryCount)),
     traceparent: header(headers.traceparent),
   };
+}
+
+function matching(form: RegExp, text: string | undefined): string | undefined {
+  return text !== undefined && form.test(text) ? text : undefined;
 }
 
 /** A header of an HTTP/1.1 request as one text. Node joins repeated headers with a comma; its type allows lists. */
