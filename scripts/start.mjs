@@ -1,9 +1,16 @@
 // What `npm start` runs. Plain Node, because a fresh clone has nothing else yet: builds when dist/ is missing or older
-// than its sources, then becomes `uis serve`. Only the service itself writes to stdout.
+// than its sources, then becomes `uis serve`. Only the service itself writes to stdout. The script of package.json begins
+// with `exec`, so that signals to npm reach this process; cmd.exe of Windows has no such command and runs what follows `||`.
 import { spawnSync } from "node:child_process";
 import { existsSync, readdirSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath, pathToFileURL } from "node:url";
+
+const [major = 0, minor = 0] = process.versions.node.split(".").map(Number);
+if (major < 20 || (major === 20 && minor < 19)) {
+  process.stderr.write(`Node ${process.versions.node} is too old: use Node 20.19 or newer.\n`);
+  process.exit(2);
+}
 
 const root = fileURLToPath(new URL("..", import.meta.url));
 const sources = ["src", "proto", "gen", "tsconfig.json", "tsconfig.build.json", "vite.config.ts", "package.json"];

@@ -1,5 +1,9 @@
 import { once } from "node:events";
-import { describe, expect, it } from "vitest";
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { describe, expect, it, onTestFinished } from "vitest";
 import { uisProgram } from "../../support/program.js";
 import { type ServeProcess, spawnServe } from "../../support/service-process.js";
 
@@ -39,6 +43,23 @@ describe("uis as a process", () => {
     }
     expect(said[1]).toEqual(said[2]);
   });
+
+  it.each([uisProgram, [fileURLToPath(new URL("../../../scripts/start.mjs", import.meta.url))]])(
+    "says in one line that Node is too old, and exits 2 (%#)",
+    async (...program) => {
+      const folder = await mkdtemp(join(tmpdir(), "uis-node-"));
+      onTestFinished(() => rm(folder, { recursive: true, force: true }));
+      const older = join(folder, "older.cjs");
+      await writeFile(
+        older,
+        'Object.defineProperty(process, "versions", { value: { ...process.versions, node: "18.20.4" } });',
+      );
+      const command = [process.execPath, "--require", older, ...program];
+      const { code, stdout, stderr } = await ended(spawnServe({ command, args: ["config", "schema"], cwd: folder }));
+      expect({ code, stdout }).toEqual({ code: 2, stdout: "" });
+      expect(stderr).toMatch(/^(uis: )?Node 18\.20\.4 is too old: use Node 20\.19 or newer\.?\n$/);
+    },
+  );
 
   it("ends quietly when the reader of its answer has seen enough", async () => {
     const running = start(["config", "schema"]);
