@@ -30,7 +30,7 @@ const compiled = spawnSync(
 );
 if (compiled.status !== 0) process.exit(compiled.status ?? 1);
 chmodSync(join(built, "app/cli.js"), 0o755);
-// The compiler leaves them out; src/state/redis/client.ts reads them beside itself.
+// The compiler leaves them out; src/state/redis/connection/client.ts reads them beside itself.
 cpSync(at("src/state/redis/scripts"), join(built, "state/redis/scripts"), { recursive: true });
 await buildWebFiles(built);
 // Because `npm start` trusts a build that has it; dated by the start, because a source may change during the build.

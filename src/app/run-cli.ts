@@ -1,7 +1,7 @@
 import { type Command, CommanderError } from "commander";
 import { ServiceError } from "../domain/call/service-error.js";
 import { StateOpenError } from "../domain/service/state.js";
-import { printableLine } from "../lib/printable.js";
+import { printableLine } from "../lib/display-text.js";
 import { type CliIo, CommandError, exitCode, UsageError } from "./cli-io.js";
 import { ConfigError, formatProblem, nearestName } from "./config/problem.js";
 import { StartError } from "./lifecycle.js";

@@ -3,7 +3,7 @@ import { request as httpsRequest } from "node:https";
 import type { Socket } from "node:net";
 import type { AttemptError } from "../domain/webhooks/delivery.js";
 import type { SendResult, WebhookRequest } from "../domain/webhooks/webhook-sender.js";
-import { printable, printableLine } from "../lib/printable.js";
+import { printable, printableLine } from "../lib/display-text.js";
 import type { ReceiverAgents } from "./receiver-agents.js";
 import { BlockedAddress, type CheckedLookup } from "./resolver.js";
 import type { Target } from "./target.js";

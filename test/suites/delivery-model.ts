@@ -1,5 +1,5 @@
+import { groupBy } from "../../src/domain/metering/threshold-book.js";
 import type { AttemptOutcome, Claim, RetryOutcome } from "../../src/domain/webhooks/delivery-queue.js";
-import { groupBy } from "../../src/lib/group-by.js";
 import { leaseMs } from "./delivery-records.js";
 
 /** What a delivery is believed to be. Times count only what the test has let pass. */

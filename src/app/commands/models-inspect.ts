@@ -1,7 +1,6 @@
 import { stat } from "node:fs/promises";
 import { resolve } from "node:path";
-import { byteText } from "../../lib/byte-text.js";
-import { printable, printableLine } from "../../lib/printable.js";
+import { byteText, printable, printableLine } from "../../lib/display-text.js";
 import { type CliIo, CommandError, printJson, printLine } from "../cli-io.js";
 import { type GgufFacts, inspectModelFile } from "../compose/model-store.js";
 import type { ModelsOptions } from "./models.js";

@@ -1,4 +1,4 @@
-import { byteText } from "../../lib/byte-text.js";
+import { byteText } from "../../lib/display-text.js";
 import type { ListedModel, ModelAccess, ServedModel } from "./models-access.js";
 
 /** A model that is served, or kept, or both. */

@@ -1,5 +1,5 @@
 import type { PullProgress } from "../../domain/catalog/model-store.js";
-import { byteText } from "../../lib/byte-text.js";
+import { byteText } from "../../lib/display-text.js";
 import type { TextOutput } from "../cli-io.js";
 
 interface ProgressText {

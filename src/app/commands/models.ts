@@ -1,7 +1,6 @@
 import { resolve } from "node:path";
 import type { PullRequest } from "../../domain/catalog/model-store.js";
-import { byteText } from "../../lib/byte-text.js";
-import { printableLine } from "../../lib/printable.js";
+import { byteText, printableLine } from "../../lib/display-text.js";
 import { type CliIo, CommandError, printJson, printLine, printList, UsageError } from "../cli-io.js";
 import type { ConfigOptions } from "./load-for-command.js";
 import { type ListedModel, type ModelAccess, openModels } from "./models-access.js";

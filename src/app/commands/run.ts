@@ -1,6 +1,6 @@
 import { Role } from "../../../gen/unified/inference/v1/chat_pb.js";
 import { InferenceService } from "../../../gen/unified/inference/v1/inference_service_pb.js";
-import { printable } from "../../lib/printable.js";
+import { printable } from "../../lib/display-text.js";
 import { type CliIo, CommandError } from "../cli-io.js";
 import type { ConfigOptions } from "./load-for-command.js";
 import {

@@ -2,7 +2,7 @@ import { resolve } from "node:path";
 import type { DescService } from "@bufbuild/protobuf";
 import { type Client, Code, ConnectError, createClient, type Interceptor } from "@connectrpc/connect";
 import { createConnectTransport } from "@connectrpc/connect-node";
-import { printableLine } from "../../lib/printable.js";
+import { printableLine } from "../../lib/display-text.js";
 import { type CliIo, CommandError, UsageError } from "../cli-io.js";
 import { ConfigError } from "../config/problem.js";
 import type { Config } from "../config/schema.js";

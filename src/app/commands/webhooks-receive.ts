@@ -1,7 +1,7 @@
 import { once } from "node:events";
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
-import { printable, printableLine } from "../../lib/printable.js";
+import { printable, printableLine } from "../../lib/display-text.js";
 import { verifyWebhook, type WebhookRefusal } from "../../lib/webhook-signature.js";
 import { type CliIo, CommandError, exitCode, printJson, printLine } from "../cli-io.js";
 

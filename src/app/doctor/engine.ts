@@ -6,7 +6,7 @@ import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
 import type { StoredModel } from "../../domain/catalog/model-store.js";
 
-import { byteText } from "../../lib/byte-text.js";
+import { byteText } from "../../lib/display-text.js";
 import { defaultContextLength } from "../compose/model-catalog.js";
 import { inspectModelFile } from "../compose/model-store.js";
 import type { Variables } from "../config/expand.js";

@@ -1,8 +1,8 @@
 import { stat, statfs } from "node:fs/promises";
 import { dirname } from "node:path";
 import type { StoredModel } from "../../domain/catalog/model-store.js";
-import { byteText } from "../../lib/byte-text.js";
 import { createSystemClock } from "../../lib/clock.js";
+import { byteText } from "../../lib/display-text.js";
 import { modelSources, openModelStore } from "../compose/model-store.js";
 import type { Variables } from "../config/expand.js";
 import type { Config } from "../config/schema.js";

@@ -1,11 +1,10 @@
+import { sha256Hex } from "../../lib/digest.js";
+
 /**
  * Format of API keys (KEY-1): `sk-uis-`, 43 base62 characters with 256 random bits, and 6 with the CRC-32 of the rest.
  * A typo is rejected without a look-up, and secret scanners recognise real keys. Keys that an operator registers
  * (`UIS_BOOTSTRAP_API_KEY`) have any form and no checksum.
  */
-import { toBase62 } from "../../lib/base62.js";
-import { crc32 } from "../../lib/crc32.js";
-import { sha256Hex } from "../../lib/digest.js";
 
 /** Cryptographically secure random bytes, e.g. `randomBytes` of node:crypto. */
 export type RandomBytes = (count: number) => Uint8Array;
@@ -64,4 +63,31 @@ const recognisableChars = 32;
 
 function checksumOf(body: string): string {
   return toBase62(BigInt(crc32(Buffer.from(body, "latin1"))), checksumChars);
+}
+
+const alphabet = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
+const base = BigInt(alphabet.length);
+
+/**
+ * Writes a number of 0 or more in 0-9, A-Z, a-z, most significant first, filled up with `0` to exactly `width`
+ * characters. Throws RangeError when the number needs more. 43 characters hold 256 bits, 6 hold 32.
+ */
+export function toBase62(value: bigint, width: number): string {
+  let text = "";
+  for (let rest = value; rest > 0n; rest /= base) text = alphabet.charAt(Number(rest % base)) + text;
+  if (value < 0n || text.length > width) throw new RangeError(`the number does not fit ${width} base62 characters`);
+  return text.padStart(width, "0");
+}
+
+const table = Uint32Array.from({ length: 256 }, (_, byte) => {
+  let remainder = byte;
+  for (let bit = 0; bit < 8; bit++) remainder = remainder & 1 ? 0xedb88320 ^ (remainder >>> 1) : remainder >>> 1;
+  return remainder;
+});
+
+/** CRC-32 as zip and gzip use it, 0 to 2^32 - 1. Our own because node:zlib has it from 22.2 on only. */
+export function crc32(bytes: Uint8Array): number {
+  let remainder = 0xffffffff;
+  for (const byte of bytes) remainder = (table[(remainder ^ byte) & 0xff] ?? 0) ^ (remainder >>> 8);
+  return (remainder ^ 0xffffffff) >>> 0;
 }

@@ -1,4 +1,3 @@
-import { groupBy } from "../../lib/group-by.js";
 import type { ChangeFeed } from "../call/change-feed.js";
 import type { Clock, Logger } from "../call/ports.js";
 import type { Principal } from "../call/principal.js";
@@ -72,4 +71,16 @@ export class ThresholdBook {
 
 function toBudget({ id, metric, period, limit, ...of }: Threshold): Budget {
   return { id, metric, period, limit, scope: usageScopeOf(of) };
+}
+
+/** Items by key, each group in the order of the items; what `Map.groupBy` does from Node 21 on. */
+export function groupBy<T, K>(items: readonly T[], keyOf: (item: T) => K): Map<K, T[]> {
+  const groups = new Map<K, T[]>();
+  for (const item of items) {
+    const key = keyOf(item);
+    const group = groups.get(key);
+    if (group === undefined) groups.set(key, [item]);
+    else group.push(item);
+  }
+  return groups;
 }

@@ -5,7 +5,7 @@ import {
   auditCursorOf,
   parseAuditCursor,
 } from "../../domain/access/audit.js";
-import type { RedisClient } from "./client.js";
+import type { RedisClient } from "./connection/client.js";
 import { documentKeys, placeOf } from "./documents.js";
 
 const form = 1;

@@ -1,5 +1,5 @@
 import type { CatalogStore } from "../../domain/catalog/catalog.js";
-import { loadScript, type RedisClient } from "./client.js";
+import { loadScript, type RedisClient } from "./connection/client.js";
 import { documentKeys } from "./documents.js";
 
 const firstSeen = loadScript("first-seen");

@@ -1,6 +1,6 @@
 import { ServiceError } from "../../domain/call/service-error.js";
-import type { OwnChange, RedisChangeFeed } from "./change-feed.js";
-import { loadScript, type RedisClient, unavailable } from "./client.js";
+import type { OwnChange, RedisChangeFeed } from "./connection/change-feed.js";
+import { loadScript, type RedisClient, unavailable } from "./connection/client.js";
 
 /** What must hold for a write: `same` is the text that the caller has read. */
 export type Condition = "absent" | "present" | "any" | { readonly same: string };

@@ -1,10 +1,10 @@
 import { invariant, ServiceError } from "../../domain/call/service-error.js";
 import type { EndpointRecord, EndpointStore, KeptEndpoint } from "../../domain/webhooks/endpoint-store.js";
-import type { RedisChangeFeed } from "./change-feed.js";
-import type { RedisClient } from "./client.js";
+import type { RedisChangeFeed } from "./connection/change-feed.js";
+import type { RedisClient } from "./connection/client.js";
+import type { KeySpace } from "./connection/key-space.js";
 import { type DueShards, deliveryScripts } from "./deliveries/due-shards.js";
 import { parseHealth } from "./deliveries/encoding.js";
-import type { KeySpace } from "./key-space.js";
 
 const form = 1;
 

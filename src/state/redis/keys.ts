@@ -13,8 +13,8 @@ import {
 } from "../../domain/access/key-store.js";
 import { unlimited } from "../../domain/call/rate-limits.js";
 import { ServiceError } from "../../domain/call/service-error.js";
-import type { RedisChangeFeed } from "./change-feed.js";
-import { loadScript, type RedisClient, unavailable } from "./client.js";
+import type { RedisChangeFeed } from "./connection/change-feed.js";
+import { loadScript, type RedisClient, unavailable } from "./connection/client.js";
 import { type DocumentKeys, Documents, documentKeys, parsePlace, placeOf } from "./documents.js";
 
 const findDocument = loadScript("find-document");

@@ -1,7 +1,7 @@
 import type { LimitOwner } from "../../domain/call/rate-limits.js";
 import type { LimitStore, StoredLimits } from "../../domain/metering/limit-book.js";
-import type { RedisChangeFeed } from "./change-feed.js";
-import type { RedisClient } from "./client.js";
+import type { RedisChangeFeed } from "./connection/change-feed.js";
+import type { RedisClient } from "./connection/client.js";
 import { Documents, documentKeys } from "./documents.js";
 
 const form = 1;

@@ -1,7 +1,7 @@
 import { randomBytes } from "node:crypto";
 import type { Clock } from "../../domain/call/ports.js";
-import type { RedisChangeFeed } from "./change-feed.js";
-import { loadScript, type RedisClient } from "./client.js";
+import type { RedisChangeFeed } from "./connection/change-feed.js";
+import { loadScript, type RedisClient } from "./connection/client.js";
 import { documentKeys } from "./documents.js";
 
 const noteReplica = loadScript("note-replica");

@@ -1,7 +1,7 @@
 import type { SessionRecord, SessionStore } from "../../domain/access/sessions.js";
 import { ServiceError } from "../../domain/call/service-error.js";
-import type { RedisChangeFeed } from "./change-feed.js";
-import { loadScript, type RedisClient, unavailable } from "./client.js";
+import type { RedisChangeFeed } from "./connection/change-feed.js";
+import { loadScript, type RedisClient, unavailable } from "./connection/client.js";
 import { type DocumentKeys, Documents, documentKeys } from "./documents.js";
 
 const findDocument = loadScript("find-document");

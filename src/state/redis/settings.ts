@@ -1,6 +1,6 @@
 import type { KeptSetting, SettingName, SettingsStore } from "../../domain/access/setup-link.js";
-import type { RedisChangeFeed } from "./change-feed.js";
-import type { RedisClient } from "./client.js";
+import type { RedisChangeFeed } from "./connection/change-feed.js";
+import type { RedisClient } from "./connection/client.js";
 import { Documents, documentKeys } from "./documents.js";
 
 const form = 1;

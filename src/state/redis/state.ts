@@ -2,14 +2,15 @@ import type { Clock, Logger } from "../../domain/call/ports.js";
 import { type State, StateOpenError } from "../../domain/service/state.js";
 import { RedisAuditLog } from "./audit.js";
 import { RedisCatalogStore } from "./catalog.js";
-import { RedisChangeFeed } from "./change-feed.js";
-import type { RedisTlsFiles } from "./connect-options.js";
-import { RedisConnection } from "./connection.js";
+import { RedisChangeFeed } from "./connection/change-feed.js";
+import type { RedisTlsFiles } from "./connection/connect-options.js";
+import { RedisConnection } from "./connection/connection.js";
+import { RedisHealth } from "./connection/health.js";
+import { createKeySpace } from "./connection/key-space.js";
+import { createStoreTime } from "./connection/store-time.js";
 import { createRedisDeliveryQueue } from "./deliveries/deliveries.js";
 import { deliveryScripts } from "./deliveries/due-shards.js";
 import { RedisEndpointStore } from "./endpoints.js";
-import { RedisHealth } from "./health.js";
-import { createKeySpace } from "./key-space.js";
 import { RedisKeyStore } from "./keys.js";
 import { RedisLedger } from "./ledger/ledger.js";
 import { ledgerScripts } from "./ledger/scripts.js";
@@ -18,7 +19,6 @@ import { RedisLimitStore } from "./limits.js";
 import { ReplicaCount } from "./replicas.js";
 import { RedisSessionStore } from "./sessions.js";
 import { RedisSettingsStore } from "./settings.js";
-import { createStoreTime } from "./store-time.js";
 import { RedisThresholdStore } from "./thresholds.js";
 
 export interface RedisStateDeps {

@@ -1,7 +1,7 @@
 import { ServiceError } from "../../domain/call/service-error.js";
 import type { Threshold, ThresholdStore } from "../../domain/events/threshold.js";
-import type { RedisChangeFeed } from "./change-feed.js";
-import type { RedisClient } from "./client.js";
+import type { RedisChangeFeed } from "./connection/change-feed.js";
+import type { RedisClient } from "./connection/client.js";
 import { Documents, documentKeys } from "./documents.js";
 
 const form = 1;

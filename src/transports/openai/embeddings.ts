@@ -7,11 +7,11 @@ import {
   type EmbeddingParams,
   EmbeddingParamsSchema,
 } from "../../../gen/unified/inference/v1/embedding_pb.js";
-import { float32CharsMax, writeFloat32 } from "../../lib/float32-text.js";
 import type { Call } from "../http/call.js";
 import type { Exchange } from "../http/exchange.js";
 import { type JsonObject, unknownValue } from "../http/json-object.js";
 import { readTextOrTokens } from "./completions.js";
+import { float32CharsMax, writeFloat32 } from "./float32-text.js";
 
 export type EncodingFormat = "float" | "base64";
 

@@ -1,8 +1,8 @@
 import { setTimeout as delay } from "node:timers/promises";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { createSystemClock } from "../../../src/lib/clock.js";
-import { loadScript } from "../../../src/state/redis/client.js";
-import { RedisConnection } from "../../../src/state/redis/connection.js";
+import { loadScript } from "../../../src/state/redis/connection/client.js";
+import { RedisConnection } from "../../../src/state/redis/connection/connection.js";
 import { eventually } from "../../support/eventually.js";
 import { type RedisServer, startRedis } from "../../support/redis/start-redis.js";
 import { silentLog } from "../../support/silent-log.js";

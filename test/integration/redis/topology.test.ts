@@ -1,8 +1,8 @@
 import { setTimeout as delay } from "node:timers/promises";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { createSystemClock } from "../../../src/lib/clock.js";
-import { RedisChangeFeed } from "../../../src/state/redis/change-feed.js";
-import { RedisConnection } from "../../../src/state/redis/connection.js";
+import { RedisChangeFeed } from "../../../src/state/redis/connection/change-feed.js";
+import { RedisConnection } from "../../../src/state/redis/connection/connection.js";
 import { eventually } from "../../support/eventually.js";
 import { type RedisCluster, startRedisCluster } from "../../support/redis/start-cluster.js";
 import { type SentinelGroup, startSentinelGroup } from "../../support/redis/start-sentinel.js";

@@ -1,6 +1,6 @@
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
-import type { RedisTlsFiles } from "../../../src/state/redis/connect-options.js";
+import type { RedisTlsFiles } from "../../../src/state/redis/connection/connect-options.js";
 import { makeCertificates } from "./certificates.js";
 import { freePort, newFolder, type RedisProcess, startProgram } from "./redis-process.js";
 

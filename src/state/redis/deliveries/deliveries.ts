@@ -16,11 +16,11 @@ import {
   type RetryRequest,
 } from "../../../domain/webhooks/delivery-queue.js";
 import type { EndpointHealth } from "../../../domain/webhooks/endpoint-store.js";
-import type { RedisClient } from "../client.js";
-import { type KeySpace, shardCount } from "../key-space.js";
+import type { RedisClient } from "../connection/client.js";
+import { type KeySpace, shardCount } from "../connection/key-space.js";
+import type { StoreTime } from "../connection/store-time.js";
 import { Batches, TurnBatch } from "../ledger/batches.js";
 import { ScriptRunner } from "../ledger/scripts.js";
-import type { StoreTime } from "../store-time.js";
 import { DueShards, deliveryScripts, deliveryTimeoutMs } from "./due-shards.js";
 import { decodeClaims, decodeHealths, encodeFinish } from "./encoding.js";
 import { creationBounds, DeliveryLog } from "./listing.js";

@@ -1,8 +1,8 @@
 import type { Clock } from "../../../domain/call/ports.js";
-import { loadScript, type RedisClient, type Script } from "../client.js";
-import { type KeySpace, shardCount } from "../key-space.js";
+import { loadScript, type RedisClient, type Script } from "../connection/client.js";
+import { type KeySpace, shardCount } from "../connection/key-space.js";
+import type { StoreTime } from "../connection/store-time.js";
 import type { ScriptAnswer, ScriptRunner } from "../ledger/scripts.js";
-import type { StoreTime } from "../store-time.js";
 
 /** Between two looks at all shards. What another process makes due is found so much later at most. */
 const lookEveryMs = 200;

@@ -1,7 +1,7 @@
 import type { LimitOwner, LimitScope, LimitSnapshot, LimitState } from "../../../domain/call/rate-limits.js";
 import { type Metric, periodAt } from "../../../domain/events/threshold.js";
 import type { Admission, AdmitRequest, Budget, LimitRefusal, Refused } from "../../../domain/metering/ledger.js";
-import type { KeySpace, ShardKeys } from "../key-space.js";
+import type { KeySpace, ShardKeys } from "../connection/key-space.js";
 import { Batches, KeyList, type TurnBatch } from "./batches.js";
 import { ledgerScripts, type ScriptRunner } from "./scripts.js";
 

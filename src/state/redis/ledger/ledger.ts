@@ -14,9 +14,9 @@ import type {
 } from "../../../domain/metering/ledger.js";
 import { openDeliveriesMax } from "../../../domain/webhooks/delivery-queue.js";
 import { BoundedMap } from "../../../lib/bounded-map.js";
-import type { RedisClient } from "../client.js";
-import { createKeySpace, type KeySpace, shardCount } from "../key-space.js";
-import type { StoreTime } from "../store-time.js";
+import type { RedisClient } from "../connection/client.js";
+import { createKeySpace, type KeySpace, shardCount } from "../connection/key-space.js";
+import type { StoreTime } from "../connection/store-time.js";
 import { decodeAdmission, encodeAdmissions, nameOfOwner, UnansweredAdmissions } from "./admissions.js";
 import { Batches, KeyList, TurnBatch } from "./batches.js";
 import { atStoreHour, ledgerScripts, ScriptRunner } from "./scripts.js";

@@ -1,6 +1,6 @@
 import { ServiceError } from "../../../domain/call/service-error.js";
-import { loadScript, type RedisClient, type Script } from "../client.js";
-import type { StoreTime } from "../store-time.js";
+import { loadScript, type RedisClient, type Script } from "../connection/client.js";
+import type { StoreTime } from "../connection/store-time.js";
 
 /** What the ledger runs. Requests wait for these, so servers are given them before the first call. */
 export const ledgerScripts = {

@@ -9,7 +9,7 @@ import {
 } from "../../../domain/events/threshold.js";
 import type { Settled, Settlement } from "../../../domain/metering/ledger.js";
 import { BoundedMap } from "../../../lib/bounded-map.js";
-import type { KeySpace, ShardKeys } from "../key-space.js";
+import type { KeySpace, ShardKeys } from "../connection/key-space.js";
 import { encodeOwners, letterOfMetric } from "./admissions.js";
 import { KeyList } from "./batches.js";
 import { hourOf, startOfHour } from "./scripts.js";

@@ -5,9 +5,9 @@ import {
   type UsageReader,
   type UsageRow,
 } from "../../../domain/metering/usage-store.js";
-import { loadScript, type RedisClient } from "../client.js";
-import { createKeySpace, shardCount } from "../key-space.js";
-import type { StoreTime } from "../store-time.js";
+import { loadScript, type RedisClient } from "../connection/client.js";
+import { createKeySpace, shardCount } from "../connection/key-space.js";
+import type { StoreTime } from "../connection/store-time.js";
 import { ScriptRunner } from "./scripts.js";
 import { daysKeptMs, hoursKeptMs, sumsKeptMs } from "./settlements.js";
 

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { createKeySpace } from "../../../../src/state/redis/key-space.js";
+import { createKeySpace } from "../../../../src/state/redis/connection/key-space.js";
 import { DeliveryDesk, listAll } from "../../../suites/delivery-records.js";
 import { eventually } from "../../../support/eventually.js";
 import { endpoint } from "../../../support/records.js";

@@ -1,7 +1,7 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import { requestCompleted } from "../../../../src/domain/events/event.js";
 import { deliveredKeptMs, failedKeptMs } from "../../../../src/domain/webhooks/delivery-queue.js";
-import { createKeySpace } from "../../../../src/state/redis/key-space.js";
+import { createKeySpace } from "../../../../src/state/redis/connection/key-space.js";
 import { DeliveryDesk, failedForGood, leaseMs, retryIn, succeeded } from "../../../suites/delivery-records.js";
 import { endpoint, settlement } from "../../../support/records.js";
 import { type RedisServer, startRedis } from "../../../support/redis/start-redis.js";

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
-import { createKeySpace } from "../../../../src/state/redis/key-space.js";
+import { createKeySpace } from "../../../../src/state/redis/connection/key-space.js";
 import { admission, settlement } from "../../../support/records.js";
 import { type RedisServer, startRedis } from "../../../support/redis/start-redis.js";
 import { rounds } from "../../../support/tier.js";

@@ -3,13 +3,13 @@ import type { UsageReader } from "../../../../src/domain/metering/usage-store.js
 import type { Delivery } from "../../../../src/domain/webhooks/delivery.js";
 import type { DeliveryQueue } from "../../../../src/domain/webhooks/delivery-queue.js";
 import { createSystemClock } from "../../../../src/lib/clock.js";
-import type { RedisClient } from "../../../../src/state/redis/client.js";
-import { RedisConnection } from "../../../../src/state/redis/connection.js";
+import type { RedisClient } from "../../../../src/state/redis/connection/client.js";
+import { RedisConnection } from "../../../../src/state/redis/connection/connection.js";
+import { createKeySpace } from "../../../../src/state/redis/connection/key-space.js";
+import { createStoreTime, type StoreTime } from "../../../../src/state/redis/connection/store-time.js";
 import { createRedisDeliveryQueue } from "../../../../src/state/redis/deliveries/deliveries.js";
-import { createKeySpace } from "../../../../src/state/redis/key-space.js";
 import { RedisLedger } from "../../../../src/state/redis/ledger/ledger.js";
 import { createRedisUsage } from "../../../../src/state/redis/ledger/usage.js";
-import { createStoreTime, type StoreTime } from "../../../../src/state/redis/store-time.js";
 import { scope } from "../../../support/records.js";
 import { silentLog } from "../../../support/silent-log.js";
 

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import { periodAt, type Threshold } from "../../../../src/domain/events/threshold.js";
-import { createKeySpace } from "../../../../src/state/redis/key-space.js";
+import { createKeySpace } from "../../../../src/state/redis/connection/key-space.js";
 import { admission, settlement } from "../../../support/records.js";
 import { type RedisServer, startRedis } from "../../../support/redis/start-redis.js";
 import { deliveriesOf, endpointText, type LedgerReplica, openReplica, toNoon } from "./redis-ledger-harness.js";

@@ -1,10 +1,10 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { createSystemClock } from "../../../../src/lib/clock.js";
-import { RedisConnection } from "../../../../src/state/redis/connection.js";
-import { createKeySpace } from "../../../../src/state/redis/key-space.js";
+import { RedisConnection } from "../../../../src/state/redis/connection/connection.js";
+import { createKeySpace } from "../../../../src/state/redis/connection/key-space.js";
+import { createStoreTime } from "../../../../src/state/redis/connection/store-time.js";
 import { RedisLedger } from "../../../../src/state/redis/ledger/ledger.js";
 import { ledgerScripts } from "../../../../src/state/redis/ledger/scripts.js";
-import { createStoreTime } from "../../../../src/state/redis/store-time.js";
 import { eventually } from "../../../support/eventually.js";
 import { admission, settlement } from "../../../support/records.js";
 import { type RedisServer, startRedis } from "../../../support/redis/start-redis.js";

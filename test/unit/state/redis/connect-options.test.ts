@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { parseRedisUrl, redactedRedisUrl } from "../../../../src/state/redis/connect-options.js";
+import { parseRedisUrl, redactedRedisUrl } from "../../../../src/state/redis/connection/connect-options.js";
 
 const nobody = { user: null, password: null };
 

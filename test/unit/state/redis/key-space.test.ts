@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { periodAt } from "../../../../src/domain/events/threshold.js";
-import { createKeySpace, shardCount } from "../../../../src/state/redis/key-space.js";
+import { createKeySpace, shardCount } from "../../../../src/state/redis/connection/key-space.js";
 
 const space = createKeySpace("uis:");
 

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import type { RedisClient } from "../../../../src/state/redis/client.js";
+import type { RedisClient } from "../../../../src/state/redis/connection/client.js";
 import { ReplicaCount } from "../../../../src/state/redis/replicas.js";
 import { FakeClock } from "../../../support/fake-clock.js";
 

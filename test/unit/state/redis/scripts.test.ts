@@ -1,6 +1,6 @@
 import { readdirSync, readFileSync } from "node:fs";
 import { describe, expect, it } from "vitest";
-import { loadScript } from "../../../../src/state/redis/client.js";
+import { loadScript } from "../../../../src/state/redis/connection/client.js";
 
 const folder = new URL("../../../../src/state/redis/scripts/", import.meta.url);
 const names = readdirSync(folder).map((file) => file.replace(/\.lua$/, ""));

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { createStoreTime } from "../../../../src/state/redis/store-time.js";
+import { createStoreTime } from "../../../../src/state/redis/connection/store-time.js";
 
 describe("StoreTime", () => {
   /** A process whose wall clock is an hour wrong. */

@@ -1,9 +1,9 @@
 import { describe, expect, it } from "vitest";
-import type { RedisClient } from "../../../../../src/state/redis/client.js";
+import type { RedisClient } from "../../../../../src/state/redis/connection/client.js";
+import { createKeySpace } from "../../../../../src/state/redis/connection/key-space.js";
+import { createStoreTime } from "../../../../../src/state/redis/connection/store-time.js";
 import { DueShards } from "../../../../../src/state/redis/deliveries/due-shards.js";
-import { createKeySpace } from "../../../../../src/state/redis/key-space.js";
 import { ScriptRunner } from "../../../../../src/state/redis/ledger/scripts.js";
-import { createStoreTime } from "../../../../../src/state/redis/store-time.js";
 import { eventually } from "../../../../support/eventually.js";
 import { FakeClock } from "../../../../support/fake-clock.js";
 

@@ -1,4 +1,4 @@
-import type { Clock } from "../../domain/call/ports.js";
+import type { Clock } from "../../../domain/call/ports.js";
 
 /**
  * The store's time between two of its answers. All that decides anything is decided by the server's own time inside a

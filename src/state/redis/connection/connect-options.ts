@@ -1,7 +1,7 @@
 import { readFileSync } from "node:fs";
 import type { ConnectionOptions } from "node:tls";
 import type { ClusterOptions, RedisOptions } from "ioredis";
-import { StateOpenError } from "../../domain/service/state.js";
+import { StateOpenError } from "../../../domain/service/state.js";
 
 /** How our connections behave, whatever they lead to: nothing waits for a server that is gone, nothing is sent twice. */
 

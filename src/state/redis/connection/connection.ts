@@ -1,6 +1,6 @@
 import { Cluster, Command, Redis } from "ioredis";
-import type { Clock, Logger } from "../../domain/call/ports.js";
-import { StateOpenError } from "../../domain/service/state.js";
+import type { Clock, Logger } from "../../../domain/call/ports.js";
+import { StateOpenError } from "../../../domain/service/state.js";
 import {
   isOfAnotherServer,
   isReply,

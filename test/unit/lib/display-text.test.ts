@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { printable, printableLine } from "../../../src/lib/printable.js";
+import { byteText, printable, printableLine } from "../../../src/lib/display-text.js";
 
 describe("printable", () => {
   it("takes out what steers a terminal and leaves text, tabs and line breaks", () => {
@@ -16,5 +16,19 @@ describe("printable", () => {
 describe("printableLine", () => {
   it("is one line whatever the text says", () => {
     expect(printableLine("one\r\n\r\ntwo\u2028three\u0085four\u001b]52;c;x\u0007")).toBe("one two three four]52;c;x");
+  });
+});
+
+describe("byteText", () => {
+  it.each([
+    [0, "0 bytes"],
+    [999, "999 bytes"],
+    [1_000, "1.0 kB"],
+    [98_362_432, "98.4 MB"],
+    [639_446_688, "639 MB"],
+    [5_000_000_000, "5.0 GB"],
+    [7_200_000_000_000_000, "7200 TB"],
+  ])("%d is %s", (bytes, text) => {
+    expect(byteText(bytes)).toBe(text);
   });
 });

@@ -1,5 +1,5 @@
-import type { Clock } from "../../domain/call/ports.js";
-import { type StateHealth, StateOpenError } from "../../domain/service/state.js";
+import type { Clock } from "../../../domain/call/ports.js";
+import { type StateHealth, StateOpenError } from "../../../domain/service/state.js";
 import { meaningOf } from "./client.js";
 import type { RedisConnection } from "./connection.js";
 import type { StoreTime } from "./store-time.js";

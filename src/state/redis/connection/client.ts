@@ -1,6 +1,6 @@
 import { createHash } from "node:crypto";
 import { readFileSync } from "node:fs";
-import { ServiceError } from "../../domain/call/service-error.js";
+import { ServiceError } from "../../../domain/call/service-error.js";
 
 /** One Lua script of this driver. */
 export interface Script {
@@ -35,7 +35,7 @@ export interface RedisClient {
 }
 
 /**
- * Reads `scripts/<name>.lua`, which stands beside this module in `src` and in `dist`. The files in `before`, such as
+ * Reads `scripts/<name>.lua`, which lies in `src` and in `dist`. The files in `before`, such as
  * `prelude`, are put in front of it, because a script cannot load another one.
  */
 export function loadScript(name: string, before: readonly string[] = []): Script {
@@ -44,7 +44,7 @@ export function loadScript(name: string, before: readonly string[] = []): Script
 }
 
 function sourceOf(name: string): string {
-  return readFileSync(new URL(`./scripts/${name}.lua`, import.meta.url), "utf8");
+  return readFileSync(new URL(`../scripts/${name}.lua`, import.meta.url), "utf8");
 }
 
 /** How Redis begins an error, and what that means for whoever waits. Safe to show to callers. */

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { goDuration } from "../../../src/lib/go-duration.js";
+import { goDuration } from "../../../../src/domain/metering/limit-response.js";
 
 describe("goDuration", () => {
   it.each([
