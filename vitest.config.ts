@@ -19,7 +19,7 @@ const project = (name: string, settings: object = {}) => ({
 /** `isolate: false`: files of one worker share its modules. To load the service for each file takes longer than most tests. */
 const projects = [
   project("e2e", { testTimeout: 120_000, hookTimeout: 300_000 }),
-  project("browser", { testTimeout: 60_000, hookTimeout: 120_000 }),
+  project("browser", { testTimeout: 60_000, hookTimeout: 120_000, isolate: false }),
   project("integration", { testTimeout: 60_000, hookTimeout: 60_000, isolate: false }),
   project("suites", { testTimeout: 20_000 }),
   project("conformance", { testTimeout: 30_000, hookTimeout: 60_000, isolate: false }),

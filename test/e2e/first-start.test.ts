@@ -1,7 +1,7 @@
 import { execFile, spawn } from "node:child_process";
 import { once } from "node:events";
 import { existsSync } from "node:fs";
-import { mkdir, mkdtemp, readFile, rm, utimes, writeFile } from "node:fs/promises";
+import { cp, mkdir, mkdtemp, readFile, rm, symlink, utimes, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -10,6 +10,7 @@ import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
 import { signWebhook } from "../../src/lib/webhook-signature.js";
 import { receiverSnippet } from "../conformance/webhooks/snippets.js";
 import { freePort } from "../support/redis/redis-process.js";
+import { copyOfRepository } from "../support/repository-copy.js";
 import { type ServeProcess, type SpawnOptions, spawnServe } from "../support/service-process.js";
 
 const run = promisify(execFile);
@@ -58,11 +59,20 @@ async function pasteCurl(service: ServeProcess): Promise<string> {
 }
 
 describe("in the repository", () => {
+  /** Other tests run the build of this repository meanwhile, so a copy is built. */
+  let clone: string;
+  beforeAll(async () => {
+    clone = await copyOfRepository();
+    await symlink(join(root, "node_modules"), join(clone, "node_modules"));
+    await cp(join(root, "dist"), join(clone, "dist"), { recursive: true, preserveTimestamps: true });
+  });
+  afterAll(() => rm(clone, { recursive: true, force: true }));
+
   it("npm start builds when sources are newer, and prints exactly the ready line on stdout", async () => {
     const now = new Date();
-    await utimes(join(root, "tsconfig.build.json"), now, now);
+    await utimes(join(clone, "tsconfig.build.json"), now, now);
     const command = ["npm", "start", "--silent", "--", "--json"];
-    const service = serve("repository", { cwd: root, command, args: [] });
+    const service = serve("repository", { cwd: clone, command, args: [] });
     const line = await service.ready;
     expect(service.stderr()).toContain("Building");
     expect(service.stdout()).toBe(`${JSON.stringify(line)}\n`);
@@ -75,7 +85,7 @@ describe("in the repository", () => {
 
   it("a second start builds nothing and shows no key", async () => {
     const command = [process.execPath, "scripts/start.mjs"];
-    const service = serve("repository", { cwd: root, command });
+    const service = serve("repository", { cwd: clone, command });
     const line = await service.ready;
     expect(service.stderr()).not.toContain("Building");
     expect(line.api_key).toBeNull();

@@ -1,14 +1,12 @@
 import { execFile, spawn } from "node:child_process";
 import { once } from "node:events";
-import { existsSync } from "node:fs";
-import { cp, mkdir, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
-import { tmpdir } from "node:os";
-import { dirname, join } from "node:path";
-import { fileURLToPath } from "node:url";
+import { readFile, rm, writeFile } from "node:fs/promises";
+import { join } from "node:path";
 import { promisify } from "node:util";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { defaultChatModels } from "../../src/model-store/default-models.js";
 import { freePort } from "../support/redis/redis-process.js";
+import { copyOfRepository } from "../support/repository-copy.js";
 
 /**
  * Somebody who has a copy of the repository and its documents, and knows nothing else. What is run here stands in the
@@ -17,7 +15,6 @@ import { freePort } from "../support/redis/redis-process.js";
  */
 
 const run = promisify(execFile);
-const root = fileURLToPath(new URL("../..", import.meta.url));
 const installLimitMs = 600_000;
 const fetchLimitMs = 300_000;
 
@@ -37,21 +34,6 @@ interface Told {
 let place: Place;
 let service: Running | undefined;
 let told: Told;
-
-/** The files that a clone would have, in an empty folder. */
-async function copyOfRepository(): Promise<string> {
-  const folder = await mkdtemp(join(tmpdir(), "uis-readme-"));
-  const listed = await run("git", ["ls-files", "-z", "--cached", "--others", "--exclude-standard"], {
-    cwd: root,
-    maxBuffer: 16 * 1024 * 1024,
-  });
-  // What was deleted and is not committed yet is listed, too.
-  for (const file of listed.stdout.split("\0").filter((name) => name !== "" && existsSync(join(root, name)))) {
-    await mkdir(join(folder, dirname(file)), { recursive: true });
-    await cp(join(root, file), join(folder, file));
-  }
-  return folder;
-}
 
 async function makePlace(): Promise<Place> {
   const ports = { http: await freePort(), grpc: await freePort(), receiver: await freePort() };
