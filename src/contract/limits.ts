@@ -14,13 +14,13 @@ export interface ServiceLimits {
   readonly http2HeaderBytesMax: number;
   /** Path and query. */
   readonly urlBytesMax: number;
-  /** One request body or message, on every door. */
+  /** One request body or message, on every protocol. */
   readonly bodyBytesMax: number;
   /** All request bodies that are being received at the same time, on every protocol. */
   readonly bodiesBytesMax: number;
-  /** Nesting of a JSON body. */
+  /** Nesting of a JSON body or a protobuf message. */
   readonly jsonDepthMax: number;
-  /** Values, keys and brackets of a JSON body together. */
+  /** Values, keys and brackets of a JSON body; fields, messages and list elements of a protobuf message. */
   readonly jsonTokensMax: number;
   /** From the first byte of a request to the end of its headers. */
   readonly headersTimeoutMs: number;

@@ -45,7 +45,7 @@ type SettableLimit = Exclude<keyof ServiceLimits, (typeof constants)[number]>;
 /** One row per setting: its range and what it bounds. The defaults are those of the contract. */
 const rows: Readonly<Record<SettableLimit, Row>> = {
   headerBytesMax: fixed(bytes(KiB, MiB, "Header block of an HTTP/1.1 request.")),
-  bodyBytesMax: bytes(KiB, GiB, "One request body or message, on every door."),
+  bodyBytesMax: bytes(KiB, GiB, "One request body or message, on every protocol. RPCs of sessions take 16KiB."),
   bodiesBytesMax: bytes(
     KiB,
     64 * GiB,
