@@ -11,15 +11,15 @@ export interface HeldSlot {
 }
 
 /**
- * The slots of a child as the server counts them. A slot is taken until the child has ended its call, which can be after
- * the caller has gone: an aborted call ends for its caller a second later at most, for the child when its step is over.
+ * The slots of a child, as counted by the server. A slot stays taken until the child has ended the call, which can be
+ * after its caller got the error of an abort: the child first completes the step that it is in.
  */
 export class CallSlots {
   readonly #slots: number;
   readonly #waiting = new Set<() => void>();
   readonly #whenIdle: (() => void)[] = [];
   #busy = 0;
-  /** Slots of calls that are ended early: nobody has to wait long for them. */
+  /** Slots of aborted calls, which become free soon. */
   #leaving = 0;
 
   constructor(slots: number) {

@@ -4,15 +4,15 @@ import { fileURLToPath } from "node:url";
 import type { Logger } from "../../domain/call/ports.js";
 import type { FromChild, ToChild } from "./protocol/protocol.js";
 
-/** What a process that runs one model is to the server: a channel, and a life that ends. */
+/** A process that runs one model, as the server sees it: a message channel and an exit. */
 export interface ChildProcess {
   /** Undefined when it could not be started. */
   readonly pid: number | undefined;
-  /** Does nothing when the channel is closed: the end of the process is about to be told. */
+  /** Does nothing when the channel is closed: `onExit` follows. */
   send(message: ToChild): void;
   /** Closes the channel, which asks the process to end. */
   disconnect(): void;
-  /** Ends it at once, even when it is stopped. */
+  /** Ends it with SIGKILL, also when it is stopped. */
   kill(): void;
 }
 
@@ -135,8 +135,8 @@ function program(entry: string | undefined): { file: string; execArgv: string[] 
 }
 
 /**
- * Variables that the child may see. Everything else stays with the server, its secrets above all: the child runs
- * native code on files and prompts of strangers. The last two are for GPU builds of the binding.
+ * Environment variables passed to the child. Others, secrets above all, are withheld: the child runs native code on
+ * untrusted files and prompts. The last two are for GPU builds of the binding.
  */
 const passedOn = ["PATH", "HOME", "LANG", "TMPDIR", "LD_LIBRARY_PATH", "CUDA_VISIBLE_DEVICES"] as const;
 

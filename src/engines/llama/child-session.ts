@@ -140,7 +140,7 @@ export class ChildSession {
   #onMessage(message: FromChild): void {
     if (this.#isOver) return;
     this.#heardAtMs = this.#deps.clock.monotonic();
-    this.#heartbeat?.heard();
+    this.#heartbeat?.answered();
     switch (message.type) {
       case "up":
         this.#load();
@@ -243,7 +243,7 @@ export class Heartbeat {
   }
 
   /** The other side said something. */
-  heard(): void {
+  answered(): void {
     this.#unanswered = 0;
   }
 

@@ -6,9 +6,8 @@ interface Reader {
 }
 
 /**
- * Events of one call on their way to the one that iterates them. Events that come faster than they are read wait here:
- * at most as many as the model's context has tokens, and what they hold is what was generated. A reader that waits is
- * woken once for all events of a message, because it goes on only after the message was handled.
+ * Queue between a call's events and the code that iterates them. It needs no bound of its own: an answer has at most as
+ * many events as the model's context has tokens.
  */
 export class EventStream implements AsyncIterableIterator<GenEvent> {
   readonly #onLeave: () => void;

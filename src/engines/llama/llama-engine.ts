@@ -16,7 +16,7 @@ import type { LoadedFacts } from "./protocol/protocol.js";
 import { Supervisor } from "./supervisor.js";
 
 export interface LlamaSettings {
-  /** Within which a call is over, or has output from the next child, whose child died or hangs. */
+  /** A call whose child died or hangs has ended, or has output from the next child, within this time. */
   readonly stallMs: number;
   /** Crashes of a model's child in five minutes after which one more opens its circuit. */
   readonly circuitCrashes: number;
@@ -26,7 +26,7 @@ export interface LlamaSettings {
   readonly moduleDir: string | null;
 }
 
-/** Share of the stall limit that waits may take. The rest is there for the answer to reach the caller within the limit. */
+/** Share of the stall limit that waiting may take; the rest is for the error to reach the caller within the limit. */
 const waitingShare = 0.9;
 
 export interface LlamaEngineDeps {
@@ -127,7 +127,7 @@ export interface ModelFile {
   readonly answerTokens?: number;
 }
 
-/** The port to wherever files of models come from. */
+/** Port to the model store. */
 export interface ModelFiles {
   /**
    * The file that a deployment's options name, fetched and verified first when it is not here. Rejects with EngineError

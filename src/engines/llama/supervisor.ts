@@ -28,16 +28,16 @@ interface Waiter {
   reject(error: EngineError): void;
 }
 
-/** What a caller is told who waited for a child in vain. */
+/** `Retry-After` of calls that got no child in time. */
 const restartRetryMs = 5_000;
 const retryMinMs = 1_000;
-/** Callers are advised no longer wait than clients obey (RETRY-1): one who comes back too early is told again. */
+/** Longest advised wait: clients ignore longer ones (RETRY-1). */
 const retryMaxMs = 60_000;
 
 /**
- * Keeps one model's child alive (REL-4). A child that dies or hangs is replaced after a short delay, and callers wait
- * for the new one. When that happens too often, or a child cannot load the model, the circuit opens: callers are refused
- * with the time of the next try, when one probe is loaded; if that goes well, all is as before.
+ * Keeps one model's child alive (REL-4). A child that dies or hangs is restarted after a short delay, and calls wait for
+ * the new one. After too many crashes, or when the model cannot be loaded, the circuit breaker opens: calls are rejected
+ * with the time of the next probe; if the probe loads, the breaker closes.
  *
  *     loading -> ready -> restarting -> loading ...        a crash
  *     ready or loading -> cooling -> loading (probe) -> ready, or cooling again
@@ -45,7 +45,7 @@ const retryMaxMs = 60_000;
 export class Supervisor {
   readonly #deps: SupervisorDeps;
   readonly #model: ChildModel;
-  readonly #circuit: Circuit;
+  readonly #circuit: CircuitBreaker;
   readonly #delay = new RestartDelay();
   readonly #waiters = new Set<Waiter>();
   #state: State = { name: "restarting" };
@@ -58,7 +58,7 @@ export class Supervisor {
   constructor(deps: SupervisorDeps, model: ChildModel) {
     this.#deps = deps;
     this.#model = model;
-    this.#circuit = new Circuit(deps.circuitCrashes);
+    this.#circuit = new CircuitBreaker(deps.circuitCrashes);
   }
 
   /** How often a child was started again. */
@@ -66,7 +66,7 @@ export class Supervisor {
     return this.#restarts;
   }
 
-  /** Since when callers of the child that was lost last waited in vain, on the monotonic clock; before any loss: -Infinity. */
+  /** Last sign of life of the child that was lost last, on the monotonic clock; -Infinity before any loss. */
   get lostAtMs(): number {
     return this.#lostAtMs;
   }
@@ -252,11 +252,11 @@ const coolDownMinMs = 10_000;
 const coolDownMaxMs = 300_000;
 
 /**
- * Counts the crashes of one model's child and says when to stop trying. It opens at more than `crashesMax` crashes in
+ * Circuit breaker for the restarts of one model's child. It opens at more than `crashesMax` crashes in
  * five minutes, cools down for 10 s, and for twice as long each time it opens again, up to five minutes; five minutes
  * after a cool-down it begins at 10 s again.
  */
-export class Circuit {
+export class CircuitBreaker {
   readonly #crashesMax: number;
   #crashesAtMs: number[] = [];
   #openings = 0;
@@ -266,14 +266,14 @@ export class Circuit {
     this.#crashesMax = crashesMax;
   }
 
-  /** Counts a crash. True: that is too many, the circuit must open. */
+  /** Counts a crash. True: the limit is exceeded, the breaker must open. */
   crashed(nowMs: number): boolean {
     this.#crashesAtMs = this.#crashesAtMs.filter((atMs) => atMs > nowMs - windowMs);
     this.#crashesAtMs.push(nowMs);
     return this.#crashesAtMs.length > this.#crashesMax;
   }
 
-  /** Opens it; the answer is the cool-down in milliseconds. */
+  /** Opens the breaker; returns the cool-down in milliseconds. */
   open(nowMs: number): number {
     if (nowMs - this.#openUntilMs > windowMs) this.#openings = 0;
     const coolDownMs = Math.min(coolDownMaxMs, coolDownMinMs * 2 ** this.#openings++);

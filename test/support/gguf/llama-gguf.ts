@@ -15,7 +15,7 @@ export interface LlamaShape {
 /** Numbers of one head. */
 export const headWidth = 64;
 
-/** Turns of ChatML, with the system message as it comes. */
+/** StepBatcher of ChatML, with the system message as it comes. */
 export const chatMl =
   "{% for message in messages %}<|im_start|>{{ message.role }}\n{{ message.content }}<|im_end|>\n{% endfor %}" +
   "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}";

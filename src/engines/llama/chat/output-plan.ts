@@ -1,6 +1,6 @@
 import { EngineError, type GenerateRequest } from "../../../domain/engine/engine.js";
 import type { ChildInput, TemplateTool } from "../protocol/protocol.js";
-import { RecentlyMade } from "../structure/lru-cache.js";
+import { LruCache } from "../structure/lru-cache.js";
 import {
   GrammarBuilder,
   jsonObjectForm,
@@ -59,7 +59,7 @@ export function planOutput(
 }
 
 /** Of calls, alone or beside a format. */
-const grammars = new RecentlyMade<string>();
+const grammars = new LruCache<string>();
 
 const noTools = { templateTools: [], extraSystem: null } as const;
 

@@ -5,16 +5,16 @@ import { controlTextsOf } from "../chat/control-marks.js";
 import { type OutputPlan, planOutput } from "../chat/output-plan.js";
 import { abortedError } from "../protocol/call-errors.js";
 import type { ChildGenerate, ChildInput, ChildModel } from "../protocol/protocol.js";
-import { RecentlyMade } from "../structure/lru-cache.js";
+import { LruCache } from "../structure/lru-cache.js";
 import { Generation, type GenerationDeps } from "./generate.js";
 import { GrammarBans } from "./grammar-bans.js";
 import type { NativeGrammar, NativeModel } from "./native-model.js";
 import { findPace, PrefillPace } from "./prefill.js";
 import { type PromptDeps, toPrompt } from "./prompt.js";
 import { SlotPool } from "./slots.js";
+import type { StepBatcher } from "./step-batcher.js";
 import { SlicedTokenizer } from "./text-slices.js";
 import { TokenSpelling } from "./token-spelling.js";
-import type { Turns } from "./turns.js";
 
 /** Tokens of one native call at most, of all calls together. */
 const batchTokens = 512;
@@ -25,10 +25,10 @@ export class ChatHost {
   readonly #deps: GenerationDeps;
   readonly #prompts: PromptDeps;
   readonly #slots: SlotPool;
-  readonly #grammars = new RecentlyMade<NativeGrammar>();
+  readonly #grammars = new LruCache<NativeGrammar>();
   readonly #nextCallId: () => string;
 
-  static async open(model: NativeModel, spec: ChildModel, turns: Turns): Promise<ChatHost> {
+  static async open(model: NativeModel, spec: ChildModel, turns: StepBatcher): Promise<ChatHost> {
     const contextLength = Math.min(spec.contextLength, model.trainContextLength);
     const sequences = await model.openSequences({
       contextLength,

@@ -23,7 +23,7 @@ export interface ChoiceEnd {
 /** The domain runs the choices of a request one by one. */
 const choice = 0;
 
-/** Turns the tokens of an answer into its events: text, then what the text means, then what of it may be shown. */
+/** StepBatcher the tokens of an answer into its events: text, then what the text means, then what of it may be shown. */
 export class ChoiceOutput {
   readonly #reader: OutputReader;
   readonly #stops: StopSequences | null;

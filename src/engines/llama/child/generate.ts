@@ -10,13 +10,13 @@ import { type PrefillPace, prefill } from "./prefill.js";
 import type { Prompt } from "./prompt.js";
 import { type ChoiceSampling, toChoiceSampling } from "./sampling.js";
 import type { Slot } from "./slots.js";
+import type { StepBatcher } from "./step-batcher.js";
 import type { TokenSpelling } from "./token-spelling.js";
-import type { Turns } from "./turns.js";
 
 export interface GenerationDeps {
   readonly model: NativeModel;
   readonly contextLength: number;
-  readonly turns: Turns;
+  readonly turns: StepBatcher;
   readonly pace: PrefillPace;
   readonly spelling: TokenSpelling;
   readonly bans: GrammarBans;

@@ -3,7 +3,7 @@ import type { ChildEmbed, ChildError, ChildGenerate, ChildModel, FromChild, ToCh
 import { EventBatch, EventJoiner } from "./event-batch.js";
 import { type LoadedHost, loadModel } from "./load-model.js";
 import { SlotLost } from "./slots.js";
-import { Turns } from "./turns.js";
+import { StepBatcher } from "./step-batcher.js";
 
 export interface HostDeps {
   send(message: FromChild): void;
@@ -15,7 +15,7 @@ export interface HostDeps {
 /** Runs one model for the server: takes its messages and answers each call with events and one end. */
 export class Host {
   readonly #deps: HostDeps;
-  readonly #turns = new Turns();
+  readonly #turns = new StepBatcher();
   readonly #events: EventBatch;
   readonly #aborts = new Map<number, AbortController>();
   #loaded: LoadedHost | null = null;

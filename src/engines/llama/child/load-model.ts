@@ -8,14 +8,14 @@ import { EmbeddingHost } from "./embedding-host.js";
 import { openNativeModel } from "./native.js";
 import type { NativeModel } from "./native-model.js";
 import { samplingVersion } from "./sampling.js";
-import type { Turns } from "./turns.js";
+import type { StepBatcher } from "./step-batcher.js";
 
 export type LoadedHost =
   | { readonly kind: "chat"; readonly host: ChatHost; readonly facts: LoadedFacts }
   | { readonly kind: "embedding"; readonly host: EmbeddingHost; readonly facts: LoadedFacts };
 
 export interface LoadDeps {
-  readonly turns: Turns;
+  readonly turns: StepBatcher;
   /** Share of the load, 0 to 1. */
   onProgress(share: number): void;
   /** What the native code complains about, then and later, and what is wrong with the model. */

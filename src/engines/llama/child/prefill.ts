@@ -1,5 +1,5 @@
 import type { NativeSequence } from "./native-model.js";
-import type { Turns } from "./turns.js";
+import type { StepBatcher } from "./step-batcher.js";
 
 /** A piece of a prompt holds up running streams, and an abort, for about this long. */
 const pieceMs = 50;
@@ -74,7 +74,7 @@ export async function findPace(
 export async function prefill(
   sequence: NativeSequence,
   tokens: readonly number[],
-  { turns, pace }: { readonly turns: Turns; readonly pace: PrefillPace },
+  { turns, pace }: { readonly turns: StepBatcher; readonly pace: PrefillPace },
   check: () => void,
 ): Promise<readonly number[]> {
   let done = 0;

@@ -1,5 +1,5 @@
 import type { NativeSequence } from "./native-model.js";
-import type { Turns } from "./turns.js";
+import type { StepBatcher } from "./step-batcher.js";
 
 /**
  * The sequences of a context. They are made when the model is loaded and never disposed, because disposing one beside
@@ -9,7 +9,7 @@ export class SlotPool {
   readonly #slots: readonly Slot[];
   #clock = 0;
 
-  constructor(sequences: readonly NativeSequence[], turns: Turns) {
+  constructor(sequences: readonly NativeSequence[], turns: StepBatcher) {
     this.#slots = sequences.map((sequence) => new Slot(sequence, turns));
   }
 
@@ -46,12 +46,12 @@ export class SlotLost extends Error {
 /** A sequence, and whose conversation it remembers. */
 export class Slot {
   readonly sequence: NativeSequence;
-  readonly #turns: Turns;
+  readonly #turns: StepBatcher;
   #owner: string | null = null;
   #busy = false;
   #usedAt = 0;
 
-  constructor(sequence: NativeSequence, turns: Turns) {
+  constructor(sequence: NativeSequence, turns: StepBatcher) {
     this.sequence = sequence;
     this.#turns = turns;
   }

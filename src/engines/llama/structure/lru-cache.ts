@@ -1,16 +1,16 @@
 const entriesMax = 64;
-/** Of all keys together, in UTF-16 code units. What is made of one is bounded by itself: a grammar is 512 KiB at most. */
+/** Length of all keys together, in UTF-16 code units. Values have bounds of their own: a grammar has 512 KiB at most. */
 const charsMax = 1_000_000;
 
 /**
- * Keeps what was made of the newest keys, because callers send the same schemas again and again, and making a grammar or
- * a check of one holds up all other answers. What is made must not change with use.
+ * Cache of values computed from JSON keys; the least recently used are evicted. Clients send the same schemas again and
+ * again, and compiling one delays all other answers. Values must not change with use.
  */
-export class RecentlyMade<T extends object | string> {
+export class LruCache<T extends object | string> {
   readonly #kept = new Map<string, T>();
   #chars = 0;
 
-  /** `key`: any JSON value. Errors of `make` are passed on and not kept. */
+  /** `key`: any JSON value. Errors of `make` are thrown and not cached. */
   get(key: unknown, make: () => T): T {
     const text = textOf(key);
     if (text === null || text.length > charsMax) return make();

@@ -86,7 +86,7 @@ function pruned(shape: Shape, possible: ReadonlySet<Place>): Shape {
  * An engine follows every alternative of a union at once until the text tells them apart. Where such unions lie inside
  * of each other before that, the number of paths multiplies with each level, so it is bounded here.
  */
-const threadsMax = 64;
+const pathsMax = 64;
 
 /** Alternatives of one place that are objects or arrays. */
 const compoundsMax = 128;
@@ -94,21 +94,21 @@ const compoundsMax = 128;
 type Compound = ObjectShape | ArrayShape;
 
 /** Refuses (strict) or cuts to the first alternative (lenient) what would take too many paths. Changes the places. */
-export function limitThreads(places: readonly Place[], mode: SchemaMode): void {
+export function limitPaths(places: readonly Place[], mode: SchemaMode): void {
   for (const place of places) limitCompounds(place, mode);
   const holders = placesWith(places);
-  const threads = new Map<Place, number>();
+  const paths = new Map<Place, number>();
   const todo = [...places];
   for (let place = todo.pop(); place !== undefined; place = todo.pop()) {
-    const known = threads.get(place) ?? 1;
-    let count = threadsOf(place, threads);
-    if (count > threadsMax) {
+    const known = paths.get(place) ?? 1;
+    let count = pathsOf(place, paths);
+    if (count > pathsMax) {
       if (mode === "strict") throw new SchemaUnsupported("", tooAlike);
       place.shapes = firstOfEachGroup(place.shapes);
-      count = Math.min(threadsMax, threadsOf(place, threads));
+      count = Math.min(pathsMax, pathsOf(place, paths));
     }
     if (count <= known) continue;
-    threads.set(place, count);
+    paths.set(place, count);
     todo.push(...(holders.get(place) ?? []));
   }
 }
@@ -126,8 +126,8 @@ function limitCompounds(place: Place, mode: SchemaMode): void {
   place.shapes = place.shapes.filter((shape) => !isCompound(shape) || kept.has(shape));
 }
 
-function threadsOf(place: Place, threads: ReadonlyMap<Place, number>): number {
-  const inside = (shape: Shape) => Math.max(1, ...partsOf(shape).map((part) => threads.get(part) ?? 1));
+function pathsOf(place: Place, paths: ReadonlyMap<Place, number>): number {
+  const inside = (shape: Shape) => Math.max(1, ...partsOf(shape).map((part) => paths.get(part) ?? 1));
   const sums = groupsOf(place.shapes).map((group) => group.reduce((sum, shape) => sum + inside(shape), 0));
   return Math.max(1, ...sums);
 }

@@ -9,7 +9,7 @@ import { formatNames, type StringFormat, stringCost, stringFormat, stringLengthM
 /** Elements that bounded repetitions of one schema may add to a grammar. */
 const repetitionsMax = 20_000;
 
-/** Turns sets of schemas into the shapes that they allow. Throws SchemaUnsupported. */
+/** StepBatcher sets of schemas into the shapes that they allow. Throws SchemaUnsupported. */
 export class ShapeReader {
   readonly #context: ReadContext;
   readonly #known = new Map<string, readonly Shape[]>();

@@ -1,5 +1,5 @@
 import { JsonGrammar } from "./json-grammar.js";
-import { RecentlyMade } from "./lru-cache.js";
+import { LruCache } from "./lru-cache.js";
 import { compileCheck } from "./schema-check.js";
 import { type SchemaMode, SchemaUnsupported } from "./schema-document.js";
 import { SchemaGrammar } from "./schema-grammar.js";
@@ -42,7 +42,7 @@ export function jsonSchemaGrammar(schemaJson: string, strict: boolean): Response
   return grammars.get([schemaJson, strict], () => withGrammar(jsonSchemaForm(schemaJson, strict)));
 }
 
-const grammars = new RecentlyMade<ResponseGrammar>();
+const grammars = new LruCache<ResponseGrammar>();
 
 function withGrammar(form: ResponseForm): ResponseGrammar {
   const builder = new GrammarBuilder();

@@ -1,6 +1,6 @@
 import { type Context, createContext, Script } from "node:vm";
 import { Ajv2020, type ValidateFunction } from "ajv/dist/2020.js";
-import { RecentlyMade } from "./lru-cache.js";
+import { LruCache } from "./lru-cache.js";
 import { itemSchemas } from "./read-compounds.js";
 import {
   isSchema,
@@ -18,7 +18,7 @@ const checkMs = 1_000;
 
 type Check = (value: unknown) => string | null;
 
-const checks = new RecentlyMade<Check>();
+const checks = new LruCache<Check>();
 
 /**
  * Compiles a check of finished values against a schema, in lenient mode without the keywords that its grammar gave up.

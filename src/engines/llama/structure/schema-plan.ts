@@ -1,5 +1,5 @@
 import { Alternatives, type FacetSet } from "./alternatives.js";
-import { limitThreads, withoutImpossible } from "./prune-shapes.js";
+import { limitPaths, withoutImpossible } from "./prune-shapes.js";
 import { ShapeReader } from "./read-shapes.js";
 import { type Schema, SchemaDocument, type SchemaMode, SchemaUnsupported } from "./schema-document.js";
 import type { Place, Shape } from "./shape.js";
@@ -27,7 +27,7 @@ export function planSchema(schema: unknown, mode: SchemaMode): SchemaPlan {
   const reader = new ShapeReader(document, (schemas) => places.of(schemas));
   places.readAll(reader);
   withoutImpossible(places.all());
-  limitThreads(places.all(), mode);
+  limitPaths(places.all(), mode);
   // Where alternatives were cut, those that are left may need one of them to come to an end.
   withoutImpossible(places.all());
   if (root.shapes.length === 0) throw new SchemaUnsupported("", "no finite value satisfies it.");

@@ -1,24 +1,24 @@
 import { describe, expect, it } from "vitest";
-import { Circuit, RestartDelay } from "../../../../src/engines/llama/supervisor.js";
+import { CircuitBreaker, RestartDelay } from "../../../../src/engines/llama/supervisor.js";
 
 const minuteMs = 60_000;
 
-describe("Circuit", () => {
+describe("CircuitBreaker", () => {
   it("opens at one crash more than allowed in five minutes (REL-4)", () => {
-    const circuit = new Circuit(5);
+    const circuit = new CircuitBreaker(5);
     for (let i = 0; i < 5; i += 1) expect(circuit.crashed(i * 1_000)).toBe(false);
     expect(circuit.crashed(5_000)).toBe(true);
   });
 
   it("forgets crashes after five minutes (REL-4)", () => {
-    const circuit = new Circuit(1);
+    const circuit = new CircuitBreaker(1);
     expect(circuit.crashed(0)).toBe(false);
     expect(circuit.crashed(5 * minuteMs)).toBe(false);
     expect(circuit.crashed(5 * minuteMs + 1)).toBe(true);
   });
 
   it("cools down for 10 s, twice as long each time, five minutes at most (REL-4)", () => {
-    const circuit = new Circuit(0);
+    const circuit = new CircuitBreaker(0);
     let nowMs = 0;
     const coolDowns = Array.from({ length: 7 }, () => {
       const coolDownMs = circuit.open(nowMs);
@@ -29,7 +29,7 @@ describe("Circuit", () => {
   });
 
   it("begins at 10 s again five minutes after a cool-down (REL-4)", () => {
-    const circuit = new Circuit(0);
+    const circuit = new CircuitBreaker(0);
     circuit.open(0);
     expect(circuit.open(10_000 + 5 * minuteMs)).toBe(20_000);
     expect(circuit.open(30_000 + 10 * minuteMs + 1)).toBe(10_000);

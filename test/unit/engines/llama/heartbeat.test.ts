@@ -20,7 +20,7 @@ describe("Heartbeat", () => {
   it("asks each second, and calls a silent side hung no later than the stall limit after its last sign (REL-4)", () => {
     const { clock, asked, heartbeat, stalls } = watch(30_000);
     clock.advance(500);
-    heartbeat.heard();
+    heartbeat.answered();
     clock.advance(29_499);
     expect(asked).toHaveLength(30);
     expect(stalls()).toBe(0);
@@ -32,7 +32,7 @@ describe("Heartbeat", () => {
   it("goes on as long as there are answers", () => {
     const { clock, heartbeat, stalls } = watch(5_000);
     for (let second = 0; second < 60; second += 1) {
-      heartbeat.heard();
+      heartbeat.answered();
       clock.advance(1_000);
     }
     expect(stalls()).toBe(0);

@@ -1,7 +1,7 @@
 import { describe, expect, it, vi } from "vitest";
 import type { NativeSequence } from "../../../../../src/engines/llama/child/native-model.js";
 import { findPace, PrefillPace, prefill } from "../../../../../src/engines/llama/child/prefill.js";
-import { Turns } from "../../../../../src/engines/llama/child/turns.js";
+import { StepBatcher } from "../../../../../src/engines/llama/child/step-batcher.js";
 
 /** Evaluates so many tokens per millisecond of a clock that stands still otherwise. */
 function paced(tokensPerMs: number): { readonly evaluate: (tokens: number) => Promise<void>; end(): void } {
@@ -90,7 +90,7 @@ describe("prefill", () => {
     const prompt = Array.from({ length: 40 }, (_, i) => i);
     for (const length of [1, 8, 9, 16, 17, 33, 40]) {
       const evaluated: number[][] = [];
-      const deps = { turns: new Turns(), pace: new PrefillPace(16) };
+      const deps = { turns: new StepBatcher(), pace: new PrefillPace(16) };
       const last = await prefill(sequence(evaluated), prompt.slice(0, length), deps, () => {});
       expect([...evaluated.flat(), ...last]).toEqual(prompt.slice(0, length));
       expect(last.length).toBeGreaterThanOrEqual(1);
@@ -100,7 +100,7 @@ describe("prefill", () => {
 
   it("takes large pieces alone and small ones beside a call that decodes", async () => {
     const pace = await rest(1);
-    const turns = new Turns();
+    const turns = new StepBatcher();
     const prompt = Array.from({ length: 600 }, (_, i) => i);
     const sizesOf = async (): Promise<readonly number[]> => {
       const evaluated: number[][] = [];
@@ -125,7 +125,7 @@ describe("prefill", () => {
 
   it("asks before each piece whether it may go on", async () => {
     const evaluated: number[][] = [];
-    const deps = { turns: new Turns(), pace: new PrefillPace(16) };
+    const deps = { turns: new StepBatcher(), pace: new PrefillPace(16) };
     const check = (): void => {
       if (evaluated.length === 2) throw new Error("enough");
     };

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import type { NativeSequence } from "../../../../../src/engines/llama/child/native-model.js";
 import { type Slot, SlotLost, SlotPool } from "../../../../../src/engines/llama/child/slots.js";
-import { Turns } from "../../../../../src/engines/llama/child/turns.js";
+import { StepBatcher } from "../../../../../src/engines/llama/child/step-batcher.js";
 
 /** Remembers tokens and does nothing with them. */
 class RememberedTokens implements NativeSequence {
@@ -28,7 +28,7 @@ class RememberedTokens implements NativeSequence {
 }
 
 function pool(...sequences: readonly RememberedTokens[]): SlotPool {
-  return new SlotPool(sequences, new Turns());
+  return new SlotPool(sequences, new StepBatcher());
 }
 
 /** Runs a prompt on a slot and frees it; returns what needed no evaluation. */

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { Turns } from "../../../../../src/engines/llama/child/turns.js";
+import { StepBatcher } from "../../../../../src/engines/llama/child/step-batcher.js";
 
 /** A step that ends when the test says so. */
 function openStep(): { readonly run: () => Promise<void>; end(): void; readonly begun: boolean } {
@@ -24,9 +24,9 @@ async function tasks(count: number): Promise<void> {
   for (let i = 0; i < count; i++) await nextTask();
 }
 
-describe("Turns", () => {
+describe("StepBatcher", () => {
   it("begins the steps of all calls together, and the next ones when all are done", async () => {
-    const turns = new Turns();
+    const turns = new StepBatcher();
     const [slow, quick, next] = [openStep(), openStep(), openStep()];
     const both = [turns.step(slow.run), turns.step(quick.run)];
     await tasks(2);
@@ -44,7 +44,7 @@ describe("Turns", () => {
   });
 
   it("runs one long step in a turn, beside all short ones, and the calls that have some by turns", async () => {
-    const turns = new Turns();
+    const turns = new StepBatcher();
     const [short, first, second, third] = [openStep(), openStep(), openStep(), openStep()];
     const long = { isLong: true };
     const all = [turns.step(first.run, long), turns.step(second.run, long), turns.step(short.run)];
@@ -63,13 +63,13 @@ describe("Turns", () => {
   });
 
   it("goes on after a step that fails", async () => {
-    const turns = new Turns();
+    const turns = new StepBatcher();
     await expect(turns.step(() => Promise.reject(new Error("broken")))).rejects.toThrow("broken");
     expect(await turns.step(async () => "fine")).toBe("fine");
   });
 
   it("calls back once after a turn, when the next one has begun", async () => {
-    const turns = new Turns();
+    const turns = new StepBatcher();
     const seen: string[] = [];
     await turns.step(async () => {
       turns.atEnd(() => seen.push("after the first"));
@@ -86,7 +86,7 @@ describe("Turns", () => {
   });
 
   it("calls back when no turn follows", async () => {
-    const turns = new Turns();
+    const turns = new StepBatcher();
     await new Promise<void>((resolve) => turns.atEnd(resolve));
   });
 });

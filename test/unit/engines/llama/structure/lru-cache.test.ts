@@ -1,10 +1,10 @@
 import { describe, expect, it } from "vitest";
-import { RecentlyMade } from "../../../../../src/engines/llama/structure/lru-cache.js";
+import { LruCache } from "../../../../../src/engines/llama/structure/lru-cache.js";
 import { jsonSchemaGrammar } from "../../../../../src/engines/llama/structure/response-grammar.js";
 import { compileCheck } from "../../../../../src/engines/llama/structure/schema-check.js";
 
 function counted(): { made: string[]; get(key: unknown): string } {
-  const recent = new RecentlyMade<string>();
+  const recent = new LruCache<string>();
   const made: string[] = [];
   const get = (key: unknown): string =>
     recent.get(key, () => {
@@ -14,7 +14,7 @@ function counted(): { made: string[]; get(key: unknown): string } {
   return { made, get };
 }
 
-describe("RecentlyMade", () => {
+describe("LruCache", () => {
   it("makes a thing once for equal keys", () => {
     const { made, get } = counted();
     expect([get(["a", 1]), get(["a", 1]), get(["a", 2])]).toEqual(["made of a,1", "made of a,1", "made of a,2"]);
@@ -40,7 +40,7 @@ describe("RecentlyMade", () => {
   });
 
   it("keeps no failure, and does without a key that cannot be written", () => {
-    const recent = new RecentlyMade<string>();
+    const recent = new LruCache<string>();
     const fail = (): never => {
       throw new Error("no");
     };

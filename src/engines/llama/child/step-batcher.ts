@@ -1,15 +1,14 @@
 /**
- * Lets all calls of a context take their steps together: a turn runs one step of every call that waits, and the next
- * turn begins when all of them are done.
+ * Runs the steps of all calls of a context in batches: a batch has one step of every call that waits, and the next one
+ * begins when all of them are done.
  *
- * Left alone, the binding begins its next batch with the call that is ready first. Then calls are evaluated one after
- * the other that could be in one batch, and its lock stays taken for as long as two calls go on: a third one that has
- * to cut back its sequence would wait for the end of both.
+ * Without it the binding starts a native batch as soon as one call is ready: calls that fit into one batch run one after
+ * another, and its lock stays taken while two calls go on, so that a third that has to cut its sequence waits for both.
  *
- * Of the long steps, which evaluate several tokens of a prompt, a turn runs one, and the calls that have some take it by
- * turns: pieces are measured for one of them, and all together they would hold up running streams, and every abort.
+ * A batch has at most one long step, which evaluates several tokens of a prompt; calls take it in rotation. The size of
+ * these steps is measured for one of them: several would delay running streams and aborts.
  */
-export class Turns {
+export class StepBatcher {
   #running = 0;
   #waiting: (() => void)[] = [];
   #waitingLong: (() => void)[] = [];
@@ -21,7 +20,7 @@ export class Turns {
     return this.#running + this.#waiting.length + this.#waitingLong.length === 0;
   }
 
-  /** Runs a step in the next turn, a long one when it is its turn. Steps of one call must not overlap. */
+  /** Runs a step in the next batch; a long one in the next batch that has none. Steps of one call must not overlap. */
   async step<T>(run: () => Promise<T>, { isLong = false } = {}): Promise<T> {
     await new Promise<void>((resolve) => {
       (isLong ? this.#waitingLong : this.#waiting).push(resolve);
@@ -35,7 +34,7 @@ export class Turns {
     }
   }
 
-  /** Calls back once, after the turn that runs now and beside the next one, whose beginning it does not put off. */
+  /** Calls back once, after the batch that runs now, without delaying the next one. */
   atEnd(callback: () => void): void {
     this.#atEnd.push(callback);
     this.#schedule();
