@@ -209,6 +209,8 @@ describe.each(protocols)("%s", (protocol) => {
 
   it("a client's deadline ends its call as `deadline` (GRPC-4)", async () => {
     const { core, client } = await startDoor();
+    // Connects first, so that the client's timer and the server's deadline start at the same time.
+    await client(protocol).createChatCompletion({ params });
     core.chat = (_params, ctx) => untilAborted(ctx.signal);
     const error = await failureOf(client(protocol).createChatCompletion({ params }, { timeoutMs: 100 }));
     expect(error.code).toBe(Code.DeadlineExceeded);

@@ -183,6 +183,8 @@ describe("ends", () => {
 
   it("a client's deadline ends its call as `deadline` (GRPC-4)", async () => {
     const { core, client } = await startDoor();
+    // Connects first, so that the client's timer and the server's deadline start at the same time.
+    await client.unary("createChatCompletion", chat, good());
     core.chat = (_params, ctx) => untilAborted(ctx.signal);
     const { status: end } = await client.unary("createChatCompletion", chat, good(), { deadline: Date.now() + 100 });
     expect(end.code).toBe(status.DEADLINE_EXCEEDED);
