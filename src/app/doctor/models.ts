@@ -3,7 +3,7 @@ import { dirname } from "node:path";
 import type { StoredModel } from "../../domain/catalog/model-store.js";
 import { createSystemClock } from "../../lib/clock.js";
 import { byteText } from "../../lib/display-text.js";
-import { modelSources, openModelStore } from "../compose/model-store.js";
+import { inspectModelFile, modelSources, openModelStore } from "../compose/model-store.js";
 import type { Variables } from "../config/expand.js";
 import type { Config } from "../config/schema.js";
 import { type Check, fail, type OtherClock, ok, warn } from "./check.js";
@@ -46,14 +46,36 @@ async function keptModels(config: Config, list: () => Promise<readonly StoredMod
   const hasOwnCatalog = config.models !== null;
   try {
     const kept = await list();
+    const files = await filesToImport(config, kept);
     const missing = (["chat", "embedding"] as const).filter(
       (kind) => !hasOwnCatalog && !kept.some((model) => model.kind === kind),
     );
-    return { checks: [keptCheck(config, kept.length, missing), await memoryCheck(config, kept)], missing };
+    const memory = await memoryCheck(config, [...kept, ...files]);
+    return { checks: [keptCheck(config, kept.length, missing), memory], missing };
   } catch (error) {
     const check = fail("models", reasonOf(error), "correct it, or choose another --data-dir");
     return { checks: [check], missing: [] };
   }
+}
+
+/** Models that a start imports from files of this machine. Rejects when such a file is missing or is no model. */
+async function filesToImport({ models }: Config, kept: readonly StoredModel[]) {
+  const sources = (models ?? []).flatMap((model) =>
+    (model.deployments ?? [model]).map(({ source }) => ({ id: model.id, source: source ?? "" })),
+  );
+  const wanted = sources.filter(({ id, source }) => source.startsWith("file:") && !kept.some((one) => one.id === id));
+  return await Promise.all(
+    wanted.map(async ({ id, source }) => {
+      const path = source.slice("file:".length);
+      const found = await stat(path).catch((cause: unknown) => {
+        throw new Error(`the file of the model ${id} cannot be read: ${reasonOf(cause)}`, { cause });
+      });
+      // Folders and wheels are converted first: what they become is not known before.
+      const facts = path.endsWith(".gguf") ? await inspectModelFile(path) : null;
+      const contextLength = facts?.contextLength ?? Number.POSITIVE_INFINITY;
+      return { id, kind: facts?.kind ?? ("embedding" as const), path, bytes: found.size, contextLength };
+    }),
+  );
 }
 
 function keptCheck({ models, data_dir }: Config, count: number, missing: readonly ModelKind[]): Check {

@@ -156,6 +156,19 @@ describe("uis doctor", () => {
     expect(statusOf((await doctor()).checks, "models")).toBe("ok");
   });
 
+  it("fails for a configured file that is missing, and counts the memory of one that is there", async () => {
+    const file = join(cwd, "chat.gguf");
+    const config = (path: string) => `models: [{ id: mine, engine: llama, source: "file:${path}" }]\n`;
+    await writeFile(join(cwd, "uis.yaml"), config(file));
+    const without = await doctor();
+    expect(without.code).toBe(1);
+    expect(find(without.checks, "models")).toMatchObject({ status: "fail", detail: expect.stringContaining(file) });
+    await writeRandomGguf(file);
+    const { checks } = await doctor();
+    expect(statusOf(checks, "models")).toBe("ok");
+    expect(find(checks, "memory")?.detail).toMatch(/models and contexts take [1-9]/);
+  });
+
   it("fails when what is kept cannot be understood", async () => {
     await mkdir(join(cwd, "data", "models"), { recursive: true });
     await writeFile(join(cwd, "data", "models", "index.json"), "[]");
