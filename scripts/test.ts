@@ -96,6 +96,7 @@ function note(ended: readonly StepResult[]): void {
 function tellTheEnd(): void {
   console.log("\n== time");
   for (const { name, seconds } of results) console.log(`${seconds.toFixed(1).padStart(8)} s  ${name}`);
+  console.log(`${(performance.now() / 1000).toFixed(1).padStart(8)} s  in all`);
   const byFile = reports.flatMap(({ secondsByFile }) => [...secondsByFile]).toSorted(([, a], [, b]) => b - a);
   console.log(`the ${slowestShown} slowest of ${byFile.length} test files:`);
   for (const [file, seconds] of byFile.slice(0, slowestShown)) {
