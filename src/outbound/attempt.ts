@@ -17,7 +17,7 @@ export interface AttemptParts {
 const headBytesMax = 16 * 1_024;
 /** Of an answer's body. */
 const bodyBytesMax = 16 * 1_024;
-/** Answers of 1xx before the real one. They end nothing, but a receiver could send them at the speed of the line. */
+/** Maximum number of 1xx answers before the final one. */
 const informationalMax = 100;
 const retryAfterCharactersMax = 64;
 
@@ -28,9 +28,8 @@ interface Answer {
 }
 
 /**
- * One POST. A single timer runs from the look-up of the name to the last header of the answer, which decides; what is
- * left of it is for the beginning of the body. Then the socket is given back if the answer was read to its end, else
- * destroyed.
+ * One POST. A single timeout covers everything from the look-up of the name to the last header of the answer, which
+ * decides the outcome; the rest of it is for the start of the body. A socket whose answer was read to its end is reused.
  */
 export class Attempt {
   readonly #target: Target;
@@ -49,7 +48,7 @@ export class Attempt {
   #answer: Answer | null = null;
   #isOver = false;
 
-  /** Begins at once. `done` is called once, and not before the constructor has returned. */
+  /** Starts immediately. `done` is called once, after the constructor has returned. */
   constructor(target: Target, request: WebhookRequest, parts: AttemptParts, done: (result: SendResult) => void) {
     this.#target = target;
     this.#request = request;
@@ -138,7 +137,7 @@ export class Attempt {
       if (this.#excerpt.bytes > bodyBytesMax) this.#finish(null);
     });
     answer.on("end", () => this.#finish(null, true));
-    // The status stands, whatever becomes of the body.
+    // The status decides, whatever happens to the body.
     answer.on("error", () => this.#finish(null));
     answer.on("close", () => this.#finish(null));
   }
@@ -150,10 +149,7 @@ export class Attempt {
     else this.#finish(attemptErrorOf(error, this.#phase));
   }
 
-  /**
-   * Servers close idle sockets when they like, and the request that meets such an end was never looked at. A fresh
-   * socket is no reused one, so this happens once at most.
-   */
+  /** The server closed an idle socket before it saw the request (WH-24). A fresh socket is used once, so at most one retry. */
   #hasMetClosedSocket(client: ClientRequest): boolean {
     return client.reusedSocket && client.socket?.bytesRead === this.#bytesReadBefore;
   }

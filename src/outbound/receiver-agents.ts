@@ -2,18 +2,18 @@ import { type Agent, Agent as HttpAgent } from "node:http";
 import { Agent as HttpsAgent } from "node:https";
 import type { Duplex } from "node:stream";
 
-/** Below the five seconds after which many servers close, so that few requests meet a closing socket. */
+/** Many servers close idle connections after 5 s: with less, few requests meet a closing socket. */
 const idleMs = 4_000;
 
-/** As many as an endpoint may have in flight: a steady stream of deliveries opens no new ones. */
+/** The in-flight maximum of an endpoint, so that a steady stream of deliveries opens no new connections. */
 const idlePerHostMax = 64;
 
-/** Before the next address of a name is tried. Node's own quarter of a second gives up on receivers far away. */
+/** Timeout of one address before the next is tried. Node's default of 250 ms is too short for distant receivers. */
 const addressTimeoutMs = 1_000;
 
 /**
- * Where sockets come from. How many there are at once is bounded by the attempts under way, which the caller counts;
- * nothing waits for a socket. No proxy is used, whatever the environment says.
+ * Connection pools of receivers. The caller's bound on attempts bounds the sockets, so nothing waits for one. Proxy
+ * variables of the environment are ignored.
  */
 export class ReceiverAgents {
   readonly #kept: { readonly http: HttpAgent; readonly https: HttpsAgent };
@@ -22,7 +22,7 @@ export class ReceiverAgents {
   /** `ca`: PEM of the authorities to trust in place of Node's own; null: those. */
   constructor(ca: string | null) {
     const dialling = { autoSelectFamily: true, autoSelectFamilyAttemptTimeout: addressTimeoutMs };
-    // Said outright, because an environment variable of Node's can turn verification off where it is not.
+    // Explicit, because NODE_TLS_REJECT_UNAUTHORIZED can turn verification off.
     const tls = { rejectUnauthorized: true, minVersion: "TLSv1.2", ...(ca === null ? {} : { ca }) } as const;
     const keeping = { ...dialling, keepAlive: true, timeout: idleMs, maxFreeSockets: idlePerHostMax } as const;
     this.#kept = { http: new HttpAgent(keeping), https: new HttpsAgent({ ...keeping, ...tls }) };
@@ -45,16 +45,16 @@ export class ReceiverAgents {
   }
 }
 
-/** Sockets of one agent that may wait for their next request, over all receivers. */
+/** Idle sockets of one agent, over all receivers. */
 const idleMax = 256;
 
-/** After so long a socket is not used again, so that a receiver that moves to another address is found there. */
+/** Maximum age of a reused socket, so that a receiver that moved to another address is found. */
 const reusedForMs = 60_000;
 
-/** Node asks the method for an answer that its types declare as void. */
+/** Node uses the return value, which its types declare as void. */
 type MayKeep = (socket: Duplex) => boolean;
 
-/** Bounds what an agent that keeps sockets keeps: how many, how long, and none that speaks without being asked. */
+/** Bounds the number and age of idle sockets, and closes those that receive data without a request. */
 export function boundIdleSockets(agent: Agent): void {
   const firstIdleAtMs = new WeakMap<Duplex, number>();
   const mayKeep = agent.keepSocketAlive.bind(agent) as MayKeep;
@@ -78,7 +78,7 @@ function idleCount({ freeSockets }: Agent): number {
   return Object.values(freeSockets).reduce((sum, sockets) => sum + (sockets?.length ?? 0), 0);
 }
 
-/** Node reads on from an idle socket without an end, and to its timeout a receiver that goes on sending is not idle. */
+/** Node reads from idle sockets without a bound, and its idle timeout never fires while data arrives. */
 function closeTalker(this: Duplex): void {
   this.destroy();
 }

@@ -1,7 +1,7 @@
 import { isIPv4 } from "node:net";
 import type { AddressRules } from "./address-rules.js";
 
-/** Where a delivery goes, taken from a URL that has passed. */
+/** Destination of a delivery, from a URL that passed the checks. */
 export interface Target {
   readonly isSecure: boolean;
   /** A name, or an address without brackets. */
@@ -22,12 +22,12 @@ export interface TargetRules {
   readonly addresses: AddressRules;
 }
 
-/** `refusal`: why nothing is sent there, as a sentence for whoever registers it. */
+/** `refusal`: why the URL is rejected, as a sentence for the caller who registers it. */
 export type TargetCheck = { readonly target: Target } | { readonly refusal: string };
 
 const urlCharactersMax = 2_048;
 
-/** Zones of names that no public resolver answers for, and names under which clouds hand out credentials. */
+/** Zones that are never public, and names of cloud metadata services. */
 const privateNames = [
   "localhost",
   "local",
@@ -40,10 +40,10 @@ const privateNames = [
   "metadata.platformequinix.com",
 ];
 
-/** Checks all that can be known of a URL without asking a resolver. */
+/** All checks of a URL that need no name look-up. */
 export function checkTarget(text: string, rules: TargetRules): TargetCheck {
   if (text.length > urlCharactersMax) return { refusal: "The URL has more than 2,048 characters." };
-  // The parser would take them out or turn them around, and what is shown would not be what is called.
+  // The parser would remove or replace them, so that the URL shown would not be the URL called.
   if (/[\s\\\p{Cc}]/u.test(text)) return { refusal: "The URL has a space, a backslash or a control character." };
   if (!URL.canParse(text)) return { refusal: "The URL cannot be parsed: it must look like https://example.com/path." };
   const url = new URL(text);

@@ -12,18 +12,18 @@ export interface WebhookSenderOptions {
   readonly allowPrivateCidrs: readonly string[];
   /** Ports that are open beside 443 and those from 1024. */
   readonly allowPorts: readonly number[];
-  /** Servers that resolve names, with or without a port; none: as the system does. */
+  /** Name servers, with or without a port; none: the system's hosts file and name servers. */
   readonly dnsServers: readonly string[];
-  /** Of requests that bring none. */
+  /** Default header of requests without one. */
   readonly userAgent?: string;
   /** PEM of the certificate authorities to trust in place of Node's own list. */
   readonly ca?: string;
 }
 
-/** How long a registration waits for the name in its URL. */
+/** Time that a registration waits for the name in its URL to resolve. */
 const registrationWaitMs = 2_000;
 
-/** Where webhooks leave the service, and the only place: see WebhookSender. */
+/** The only place where webhooks leave the service. */
 export function createWebhookSender(options: WebhookSenderOptions): WebhookSender {
   return new HttpWebhookSender(options);
 }
@@ -76,7 +76,7 @@ class HttpWebhookSender implements WebhookSender {
     this.#resolver.close();
   }
 
-  /** Whether it is known in time that the name leads to a closed address. */
+  /** Whether the name resolves to a closed address within the wait. */
   async #isBlocked(name: string, account: string): Promise<boolean> {
     let timer: NodeJS.Timeout | undefined;
     const tooLate = new Promise<boolean>((resolve) => {
@@ -94,7 +94,7 @@ class HttpWebhookSender implements WebhookSender {
   }
 }
 
-/** Nothing went out. */
+/** Nothing was sent. */
 function unsent(error: "reset" | "blocked_address"): SendResult {
   return { latencyMs: 0, status: null, error, ip: null, response: null, retryAfter: null };
 }

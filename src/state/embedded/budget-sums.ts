@@ -22,13 +22,13 @@ interface Tracked {
   requests: bigint;
   tokens: bigint;
   cost: bigint;
-  /** Of settlements that are on their way to the file: these may be counted before they are there, never after. */
+  /** Of settlements that are being written: counting them early is allowed, counting them late is not. */
   unwritten: { requests: bigint; tokens: bigint; cost: bigint };
 }
 
 /**
- * What budgets have used, in memory, so that an admission need not ask the file. Only sums that a budget has asked about
- * are tracked: they are read once, and then told by the settlements that move them.
+ * Cache of the sums that budgets are compared with, so that an admission reads no file. A sum is read once, when a budget
+ * first needs it; settlements keep it up to date.
  */
 export class BudgetSums {
   readonly #read: (account: string, scope: UsageScope, period: Period) => Promise<UsageSums>;
@@ -38,7 +38,7 @@ export class BudgetSums {
     this.#read = read;
   }
 
-  /** Null when all of these budgets can be decided at once. Rejects with `storage_unavailable`. */
+  /** Null when all sums of these budgets are loaded. Rejects with `storage_unavailable`. */
   prepare(account: string, budgets: readonly Budget[], atMs: number): Promise<unknown> | null {
     let loading: Promise<void>[] | null = null;
     for (const budget of budgets) {
@@ -54,7 +54,7 @@ export class BudgetSums {
     return tracked === undefined ? 0n : tracked[metric] + tracked.unwritten[metric];
   }
 
-  /** Counts a settlement that is on its way. What it returns goes to `finish`, however the settlement ends. */
+  /** Counts a settlement that is being written. Pass the result to `finish`, however the settlement ends. */
   begin(settlement: Settlement, atMs: number): readonly Tracked[] {
     if (this.#tracked.size === 0) return noneTracked;
     const touched = this.#trackedBy(settlement, atMs);

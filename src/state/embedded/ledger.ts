@@ -187,14 +187,11 @@ function isCount(value: number): boolean {
 
 interface Left {
   readonly request: LostRequest;
-  /** On the monotonic clock: until then somebody is settling it. */
+  /** End of the lease of the sweep that is settling it, on the monotonic clock. */
   leasedUntilMs: number;
 }
 
-/**
- * Requests that the process before this one left running. No other process can have the file, so they are lost from the
- * start: the first sweep finds them.
- */
+/** Requests that were running when the previous process died. The first sweep returns them. */
 export class FormerRequests {
   readonly #left = new Map<string, Left>();
 
@@ -202,7 +199,7 @@ export class FormerRequests {
     for (const request of requests) this.#left.set(request.requestId, { request, leasedUntilMs: 0 });
   }
 
-  /** At most `max` that nobody is settling; each is leased for `leaseMs`. */
+  /** At most `max` requests without a lease; each is leased for `leaseMs`. */
   sweep(max: number, leaseMs: number, nowMs: number): LostRequest[] {
     const lost: LostRequest[] = [];
     for (const left of this.#left.values()) {
@@ -214,16 +211,15 @@ export class FormerRequests {
     return lost;
   }
 
-  /** It is settled. Without effect for any other. */
+  /** Call it when a request is settled. Other ids have no effect. */
   remove(requestId: string): void {
     this.#left.delete(requestId);
   }
 }
 
 /**
- * Wall-clock time that never goes back: not when the clock is set back, and not over a restart, for it begins at what
- * the file has seen. While it is ahead of the clock it runs at half speed, so that nothing stands still and the clock
- * catches up.
+ * Wall-clock time that never goes back, neither when the machine's clock is set back nor over a restart: it starts at the
+ * newest settlement of the file. While it is ahead of the clock it runs at half speed, so that the clock catches up.
  */
 export class StoreTime {
   readonly #clock: Clock;
@@ -245,7 +241,7 @@ export class StoreTime {
     return Math.floor(this.#wallMs);
   }
 
-  /** How far it is ahead of the machine's clock, which was set back then; 0 otherwise. */
+  /** Lead over the machine's clock, which was set back; 0 otherwise. */
   aheadMs(): number {
     return this.now() - this.#clock.now();
   }

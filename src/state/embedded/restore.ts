@@ -52,7 +52,7 @@ export function restoreEmbeddedState({ dataDir, file }: { readonly dataDir: stri
   }
 }
 
-/** The copy belongs to whom the directory belongs to: the service need not run as who restores. */
+/** Chowns the copy to the data directory's owner, as which the service may run. */
 function copyIn(file: string, copy: string, dataDir: string): void {
   removeDatabase(copy);
   copyFileSync(file, copy, constants.COPYFILE_EXCL);

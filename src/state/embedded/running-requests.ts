@@ -141,7 +141,7 @@ export interface RunningRequestsDeps {
 }
 
 /**
- * Records running requests for the next process to find after a kill: at once in the journal, soon afterwards in the
+ * Records running requests for the process after a kill: immediately in the journal, some milliseconds later in the
  * file, neither of them synced.
  */
 export class RunningRequests {

@@ -135,7 +135,7 @@ export class WorkerLink {
     }
   }
 
-  /** A full disk is told by the writes that somebody waits for. */
+  /** Nobody waits for the result; a full disk is reported by the writes that somebody waits for. */
   #unawaited(request: Request): Waiting {
     const reject = (err: Error): void => {
       if (!(err instanceof ServiceError)) this.#log.error({ err }, "running requests cannot be noted in the store");

@@ -19,8 +19,8 @@ export function createDeliveryMaking(db: SqliteDatabase, queues: QueueRows, open
   );
   return {
     /**
-     * One for each endpoint of the account that is enabled and wants such events; the same event again adds none. Those
-     * for which there is no room fail at once (WH-52). How many are due now.
+     * Creates a delivery for each enabled endpoint that subscribes to the type; a repeated event creates none. Beyond the
+     * account's bound they fail as `overflow` (WH-52). Returns the number that are due now.
      */
     emit(account: string, event: EventDraft, nowMs: number): number {
       const rows = receivers.all(account, event.type);
