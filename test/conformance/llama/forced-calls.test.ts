@@ -104,20 +104,22 @@ describe("a call that is forced, from a model of random weights", () => {
   });
 
   it("is the only one without parallel calls, and one of up to 16 with them (TOOL-9)", async () => {
-    const tool = {
-      type: "function",
-      function: { name: "go", parameters: { type: "object", properties: {}, additionalProperties: false } },
-    };
+    const empty = { type: "object", properties: {}, additionalProperties: false };
+    const word = { type: "string", minLength: 8, maxLength: 8 };
+    const distinct = { type: "object", properties: { word }, required: ["word"], additionalProperties: false };
     // A model that would go on for ever: it says a line feed wherever it may, and a call after that.
-    const eager = { tools: [tool], tool_choice: "required", logit_bias: { [lineFeed]: 100 }, max_tokens: 4_000 };
+    const eager = { tool_choice: "required", logit_bias: { [lineFeed]: 100 }, max_tokens: 4_000 };
     for (const model of models) {
-      const counts = async (parallel: boolean): Promise<readonly number[]> => {
-        const both = await answers({ model, ...eager, parallel_tool_calls: parallel, seed: 1 });
+      const counts = async (parameters: object, parallel: boolean): Promise<readonly number[]> => {
+        const tools = [{ type: "function", function: { name: "go", parameters } }];
+        const both = await answers({ model, ...eager, tools, parallel_tool_calls: parallel, seed: 1 });
         for (const { finishReason } of both) expect(finishReason).toBe("tool_calls");
         return both.map(({ calls }) => calls.length);
       };
-      expect(await counts(false)).toEqual([1, 1]);
-      expect(await counts(true)).toEqual([callsMax, callsMax]);
+      expect(await counts(distinct, false)).toEqual([1, 1]);
+      expect(await counts(distinct, true)).toEqual([callsMax, callsMax]);
+      // A call that repeats an earlier one ends the answer.
+      expect(await counts(empty, true)).toEqual([1, 1]);
     }
   });
 
