@@ -3,7 +3,7 @@ import type { StaticFiles } from "../../transports/dashboard/static-door.js";
 import { readWebFile, readWebFolder } from "../../transports/dashboard/web-files.js";
 
 /** The root folder of the package, from the sources and from the build alike. */
-const at = (path: string): string => fileURLToPath(new URL(`../../${path}`, import.meta.url));
+const at = (path: string): string => fileURLToPath(new URL(`../../../${path}`, import.meta.url));
 
 /** Reads the dashboard and the pages about the API from this package. */
 export async function readStaticFiles(): Promise<StaticFiles> {
