@@ -1,6 +1,13 @@
 import { type Command, InvalidArgumentError, Option } from "commander";
-import type { CliIo } from "./cli-io.js";
-import { accountOption, addGroup, examples, expiresOption, ofService, parseList } from "./program-options.js";
+import type { CliIo } from "./command-line/cli-io.js";
+import {
+  accountOption,
+  addGroup,
+  examples,
+  expiresOption,
+  ofService,
+  parseList,
+} from "./command-line/program-options.js";
 
 const anId = "key_abcdefghijklmnopqrstuvwx";
 

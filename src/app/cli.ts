@@ -1,5 +1,5 @@
 #!/usr/bin/env node
-import { startTerminal } from "./terminal.js";
+import { startTerminal } from "./command-line/terminal.js";
 
 /** The oldest Node that this program runs on, as `engines` of package.json says. */
 const oldestNode = [20, 19] as const;

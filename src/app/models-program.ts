@@ -1,7 +1,7 @@
 import { type Command, InvalidArgumentError, Option } from "commander";
 import { modelIdForm, modelIdWords } from "../contract/model-id.js";
-import type { CliIo } from "./cli-io.js";
-import { addGroup, examples, ofService, onServiceOrFolder } from "./program-options.js";
+import type { CliIo } from "./command-line/cli-io.js";
+import { addGroup, examples, ofService, onServiceOrFolder } from "./command-line/program-options.js";
 
 /** `uis models`: of a running service, or of the data folder when none runs. */
 export function addModels(program: Command, io: CliIo): void {

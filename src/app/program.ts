@@ -1,8 +1,7 @@
 import { Command, Option } from "commander";
 import { version } from "../contract/version.js";
 import { addKeys, addThresholds, addUsage } from "./accounts-program.js";
-import type { CliIo } from "./cli-io.js";
-import { addModels, addRun } from "./models-program.js";
+import type { CliIo } from "./command-line/cli-io.js";
 import {
   addGroup,
   configOption,
@@ -13,11 +12,10 @@ import {
   onMachine,
   onServiceOrFolder,
   parsePort,
-} from "./program-options.js";
+  type SetExitCode,
+} from "./command-line/program-options.js";
+import { addModels, addRun } from "./models-program.js";
 import { addWebhooks } from "./webhooks-program.js";
-
-/** Tells how a command ended; commands that do not call it have done what was asked. */
-export type SetExitCode = (code: number) => void;
 
 /**
  * The `uis` command line. Every command loads its own code when it is called, so that a small one does not wait for the

@@ -2,9 +2,9 @@ import { type Command, CommanderError } from "commander";
 import { ServiceError } from "../domain/call/service-error.js";
 import { StateOpenError } from "../domain/service/state.js";
 import { printableLine } from "../lib/display-text.js";
-import { type CliIo, CommandError, exitCode, UsageError } from "./cli-io.js";
+import { type CliIo, CommandError, exitCode, UsageError } from "./command-line/cli-io.js";
 import { ConfigError, formatProblem, nearestName } from "./config/problem.js";
-import { StartError } from "./lifecycle.js";
+import { StartError } from "./process/lifecycle.js";
 import { createProgram } from "./program.js";
 
 /** Runs one `uis` command. Resolves with the exit code; says on stderr why it is not 0. */

@@ -1,8 +1,16 @@
 import { type Command, InvalidArgumentError, Option } from "commander";
 import { deliveryStates } from "../domain/webhooks/delivery.js";
-import type { CliIo } from "./cli-io.js";
-import type { SetExitCode } from "./program.js";
-import { accountOption, addGroup, examples, jsonOption, ofService, parseList, parsePort } from "./program-options.js";
+import type { CliIo } from "./command-line/cli-io.js";
+import {
+  accountOption,
+  addGroup,
+  examples,
+  jsonOption,
+  ofService,
+  parseList,
+  parsePort,
+  type SetExitCode,
+} from "./command-line/program-options.js";
 
 /** `uis webhooks`: endpoints and deliveries of a running service, and help for receivers. */
 export function addWebhooks(program: Command, io: CliIo, setExitCode: SetExitCode): void {

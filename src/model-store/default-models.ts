@@ -1,4 +1,4 @@
-import type { Pin } from "./file-checks.js";
+import type { Pin } from "./files/file-checks.js";
 import type { ModelKind } from "./gguf/gguf-header.js";
 import type { SourcePins } from "./sources/fetched-model.js";
 

@@ -1,9 +1,9 @@
 import { open, readFile, rename, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { z } from "zod";
-import type { Pin } from "./file-checks.js";
+import type { Pin } from "./files/file-checks.js";
+import { ModelFileError } from "./files/model-errors.js";
 import type { ModelKind } from "./gguf/gguf-header.js";
-import { ModelFileError } from "./model-errors.js";
 
 const sha256 = z.string().regex(/^[0-9a-f]{64}$/);
 const count = z.number().int().min(0);

@@ -1,7 +1,7 @@
 import { defaultChatModels, defaultEmbeddingModel } from "./default-models.js";
 import { HttpClient, refusal } from "./download/http-client.js";
 import type { ModelKind } from "./gguf/gguf-header.js";
-import type { PullOptions } from "./pull-options.js";
+import type { PullOptions } from "./sources/pull-options.js";
 import { findPip } from "./sources/pypi-source.js";
 
 /** What fetching models needs of this machine and its network, for those who look for faults. */

@@ -3,14 +3,22 @@ import { join } from "node:path";
 import { encoderFiles } from "./bert/encoder.js";
 import { runConversion } from "./bert/run-conversion.js";
 import { type DefaultModel, findDefaultSource } from "./default-models.js";
-import { asNoSpace, type FileSum, type FreeBytes, type Pin, requirePin, requireSpace, sumFile } from "./file-checks.js";
+import {
+  asNoSpace,
+  type FileSum,
+  type FreeBytes,
+  type Pin,
+  requirePin,
+  requireSpace,
+  sumFile,
+} from "./files/file-checks.js";
+import { ModelFileError, SourceUnavailable } from "./files/model-errors.js";
 import { type GgufHeader, readGgufHeader } from "./gguf/gguf-header.js";
 import type { StoredModel } from "./index-file.js";
-import { ModelFileError, SourceUnavailable } from "./model-errors.js";
-import type { PullOptions } from "./pull-options.js";
 import { SharedWork } from "./shared-work.js";
-import { formatSource, InvalidSource, type ModelSource, nameOfSource, parseSource } from "./source.js";
 import type { FetchedModel, SourcePins } from "./sources/fetched-model.js";
+import type { PullOptions } from "./sources/pull-options.js";
+import { formatSource, InvalidSource, type ModelSource, nameOfSource, parseSource } from "./sources/source.js";
 import { SourceFetcher } from "./sources/source-fetcher.js";
 import type { ModelStore } from "./store.js";
 import { claimWorkFolder, leaveWorkFolder } from "./work-folder.js";

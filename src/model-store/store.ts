@@ -1,9 +1,9 @@
 import { chmod, mkdir, rename, rm, stat } from "node:fs/promises";
 import { join, resolve } from "node:path";
-import { type FileSum, requirePin, sumFile } from "./file-checks.js";
+import { type FileSum, requirePin, sumFile } from "./files/file-checks.js";
+import { ModelFileError } from "./files/model-errors.js";
 import { type GgufHeader, modelKind, readGgufHeader } from "./gguf/gguf-header.js";
 import { readIndex, type StoredModel, type StoreIndex, writeIndex } from "./index-file.js";
-import { ModelFileError } from "./model-errors.js";
 import { tidyWorkFolders } from "./work-folder.js";
 
 /** A file that is to become a model. It was verified, and its header was read. */

@@ -3,10 +3,10 @@ import { modelIdForm, modelIdWords } from "../contract/model-id.js";
 import { ServiceError } from "../domain/call/service-error.js";
 import type { ModelStore as ModelStorePort, PullProgress, StoredModel } from "../domain/catalog/model-store.js";
 import { defaultChatModels, defaultEmbeddingModel, findDefaultSource } from "./default-models.js";
+import { ModelFileError, SourceUnavailable } from "./files/model-errors.js";
 import type { StoredModel as KeptModel } from "./index-file.js";
-import { ModelFileError, SourceUnavailable } from "./model-errors.js";
 import type { ModelPuller, PullProgress as PullerProgress } from "./puller.js";
-import { InvalidSource } from "./source.js";
+import { InvalidSource } from "./sources/source.js";
 import type { ModelStore } from "./store.js";
 
 /** Tokens of a model whose file does not say for how many it was trained. */

@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { loadConfig } from "../../src/app/config/load-config.js";
 import type { SettingPath } from "../../src/app/config/problem.js";
 import { readSecrets } from "../../src/app/config/secrets.js";
-import { type Service, startService as start } from "../../src/app/service.js";
+import { type Service, startService as start } from "../../src/app/service/service.js";
 import { createLogger, type LogLevel } from "../../src/telemetry/logger.js";
 
 export interface StartOptions {

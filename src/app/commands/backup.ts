@@ -5,7 +5,7 @@ import { SystemService } from "../../../gen/unified/admin/v1/system_service_pb.j
 import { StateOpenError } from "../../domain/service/state.js";
 import { createSystemClock } from "../../lib/clock.js";
 import { createLogger } from "../../telemetry/logger.js";
-import { type CliIo, CommandError, printJson, printLine } from "../cli-io.js";
+import { type CliIo, CommandError, printJson, printLine } from "../command-line/cli-io.js";
 import { backUpStoppedState, restoreEmbeddedState } from "../compose/state.js";
 import { type ConfigOptions, loadForCommand } from "./load-for-command.js";
 import { administratorTarget, findService, isUnreachable, serviceClient, toCommandError } from "./service-client.js";

@@ -1,6 +1,6 @@
 import { stringify } from "yaml";
 import * as z from "zod";
-import { type CliIo, exitCode, printJson, printLine } from "../cli-io.js";
+import { type CliIo, exitCode, printJson, printLine } from "../command-line/cli-io.js";
 import { ConfigError, formatProblem } from "../config/problem.js";
 import { configSchema } from "../config/schema.js";
 import { configJsonSchema, redacted } from "../config/setting-list.js";

@@ -1,5 +1,5 @@
 import { resolve } from "node:path";
-import { type CliIo, exitCode, printJson, printLine } from "../cli-io.js";
+import { type CliIo, exitCode, printJson, printLine } from "../command-line/cli-io.js";
 import { ConfigError, formatProblem } from "../config/problem.js";
 import type { Config } from "../config/schema.js";
 import { type Check, clockCheck, fail, ok } from "../doctor/check.js";

@@ -1,8 +1,8 @@
 import { type Timestamp, timestampFromDate } from "@bufbuild/protobuf/wkt";
 import { type ApiKey, Scope } from "../../../gen/unified/admin/v1/api_key_pb.js";
 import { ApiKeyService } from "../../../gen/unified/admin/v1/api_key_service_pb.js";
-import { type CliIo, printJson, printLine, printList } from "../cli-io.js";
-import { isoTime, overlapOf, parseExpiry } from "./cli-values.js";
+import { type CliIo, printJson, printLine, printList } from "../command-line/cli-io.js";
+import { isoTime, overlapOf, parseExpiry } from "../command-line/cli-values.js";
 import type { ConfigOptions } from "./load-for-command.js";
 import { callAsAdministrator } from "./service-client.js";
 

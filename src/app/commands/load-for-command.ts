@@ -1,4 +1,4 @@
-import type { CliIo } from "../cli-io.js";
+import type { CliIo } from "../command-line/cli-io.js";
 import { type LoadedConfig, loadConfig } from "../config/load-config.js";
 import { ConfigError } from "../config/problem.js";
 import { readSecrets, type Secrets } from "../config/secrets.js";

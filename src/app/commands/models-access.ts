@@ -8,9 +8,9 @@ import type { Model } from "../../../gen/unified/catalog/v1/model_pb.js";
 import { ServiceError } from "../../domain/call/service-error.js";
 import type { PullProgress, PullRequest, StoredModel } from "../../domain/catalog/model-store.js";
 import { createSystemClock } from "../../lib/clock.js";
-import { type CliIo, CommandError } from "../cli-io.js";
+import { type CliIo, CommandError } from "../command-line/cli-io.js";
 import { openModelStore } from "../compose/model-store.js";
-import { openDataDir } from "../data-folder.js";
+import { openDataDir } from "../process/data-folder.js";
 import { type ConfigOptions, loadForCommand } from "./load-for-command.js";
 import {
   administratorTarget,

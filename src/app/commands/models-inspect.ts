@@ -1,7 +1,7 @@
 import { stat } from "node:fs/promises";
 import { resolve } from "node:path";
 import { byteText, printable, printableLine } from "../../lib/display-text.js";
-import { type CliIo, CommandError, printJson, printLine } from "../cli-io.js";
+import { type CliIo, CommandError, printJson, printLine } from "../command-line/cli-io.js";
 import { type GgufFacts, inspectModelFile } from "../compose/model-store.js";
 import type { ModelsOptions } from "./models.js";
 import { type ListedModel, openModels, openStoreOfFolder } from "./models-access.js";

@@ -1,6 +1,6 @@
 import type { PullProgress } from "../../domain/catalog/model-store.js";
 import { byteText } from "../../lib/display-text.js";
-import type { TextOutput } from "../cli-io.js";
+import type { TextOutput } from "../command-line/cli-io.js";
 
 interface ProgressText {
   show(progress: PullProgress): void;

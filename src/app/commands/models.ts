@@ -1,7 +1,7 @@
 import { resolve } from "node:path";
 import type { PullRequest } from "../../domain/catalog/model-store.js";
 import { byteText, printableLine } from "../../lib/display-text.js";
-import { type CliIo, CommandError, printJson, printLine, printList, UsageError } from "../cli-io.js";
+import { type CliIo, CommandError, printJson, printLine, printList, UsageError } from "../command-line/cli-io.js";
 import type { ConfigOptions } from "./load-for-command.js";
 import { type ListedModel, type ModelAccess, openModels } from "./models-access.js";
 import { listingLines, readListings, toListingObject, toModelObject } from "./models-listing.js";

@@ -1,7 +1,7 @@
 import { Role } from "../../../gen/unified/inference/v1/chat_pb.js";
 import { InferenceService } from "../../../gen/unified/inference/v1/inference_service_pb.js";
 import { printable } from "../../lib/display-text.js";
-import { type CliIo, CommandError } from "../cli-io.js";
+import { type CliIo, CommandError } from "../command-line/cli-io.js";
 import type { ConfigOptions } from "./load-for-command.js";
 import {
   callerTarget,

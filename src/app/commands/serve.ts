@@ -6,10 +6,10 @@ import type { Catalog } from "../../domain/catalog/catalog.js";
 import type { CatalogModel } from "../../domain/catalog/catalog-model.js";
 import { createLogger } from "../../telemetry/logger.js";
 import { openStderrSink } from "../../telemetry/stderr-sink.js";
-import { type CliIo, CommandError, printJson, UsageError } from "../cli-io.js";
-import { warningsOf } from "../compose/start-warnings.js";
+import { type CliIo, CommandError, printJson, UsageError } from "../command-line/cli-io.js";
 import type { Config } from "../config/schema.js";
-import { type Service, startService } from "../service.js";
+import { warningsOf } from "../doctor/settings.js";
+import { type Service, startService } from "../service/service.js";
 import { type ConfigOptions, loadForCommand, loadForStart } from "./load-for-command.js";
 
 interface ServeOptions extends ConfigOptions {

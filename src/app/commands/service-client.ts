@@ -3,12 +3,12 @@ import type { DescService } from "@bufbuild/protobuf";
 import { type Client, Code, ConnectError, createClient, type Interceptor } from "@connectrpc/connect";
 import { createConnectTransport } from "@connectrpc/connect-node";
 import { printableLine } from "../../lib/display-text.js";
-import { type CliIo, CommandError, UsageError } from "../cli-io.js";
+import { type CliIo, CommandError, UsageError } from "../command-line/cli-io.js";
 import { ConfigError } from "../config/problem.js";
 import type { Config } from "../config/schema.js";
 import { readSecrets, readSecretText } from "../config/secrets.js";
-import { readAdminToken, readServiceFile } from "../data-folder.js";
-import { reachableHost } from "../listeners.js";
+import { readAdminToken, readServiceFile } from "../process/data-folder.js";
+import { reachableHost } from "../process/listeners.js";
 import { type ConfigOptions, loadForCommand } from "./load-for-command.js";
 
 /** A running service, as a command reaches it. */

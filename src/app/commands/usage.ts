@@ -9,8 +9,8 @@ import {
   UsageGroup,
   UsageService,
 } from "../../../gen/unified/admin/v1/usage_service_pb.js";
-import { type CliIo, printJson, printLine, printList, UsageError } from "../cli-io.js";
-import { isoTime, jsonInteger } from "./cli-values.js";
+import { type CliIo, printJson, printLine, printList, UsageError } from "../command-line/cli-io.js";
+import { isoTime, jsonInteger } from "../command-line/cli-values.js";
 import type { ConfigOptions } from "./load-for-command.js";
 import { administratorOrCallerTarget, callAsAdministrator, serviceClient, toCommandError } from "./service-client.js";
 

@@ -7,8 +7,8 @@ import {
   type ReplayDeliveriesRequestSchema,
   type ReplayDeliveriesResponse,
 } from "../../../gen/unified/webhook/v1/delivery_service_pb.js";
-import { type CliIo, printJson, printLine, printList } from "../cli-io.js";
-import { isoTime, parseInstant } from "./cli-values.js";
+import { type CliIo, printJson, printLine, printList } from "../command-line/cli-io.js";
+import { isoTime, parseInstant } from "../command-line/cli-values.js";
 import type { ConfigOptions } from "./load-for-command.js";
 import { callAsAdministrator } from "./service-client.js";
 import { attemptText, deliveryLine, toDeliveryObject } from "./webhooks-objects.js";

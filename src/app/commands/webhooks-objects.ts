@@ -1,7 +1,7 @@
 import type { Attempt, Delivery } from "../../../gen/unified/webhook/v1/delivery_pb.js";
 import type { WebhookEndpoint } from "../../../gen/unified/webhook/v1/webhook_endpoint_pb.js";
 import { printable, printableLine } from "../../lib/display-text.js";
-import { isoTime, jsonInteger } from "./cli-values.js";
+import { isoTime, jsonInteger } from "../command-line/cli-values.js";
 
 /** An endpoint as every JSON answer shows it. */
 export function toEndpointObject(endpoint: WebhookEndpoint): object {

@@ -3,7 +3,7 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import type { AddressInfo } from "node:net";
 import { printable, printableLine } from "../../lib/display-text.js";
 import { verifyWebhook, type WebhookRefusal } from "../../lib/webhook-signature.js";
-import { type CliIo, CommandError, exitCode, printJson, printLine } from "../cli-io.js";
+import { type CliIo, CommandError, exitCode, printJson, printLine } from "../command-line/cli-io.js";
 
 interface ListenOptions {
   /** 0: a free one. */

@@ -1,8 +1,8 @@
 import type { WebhookEndpoint } from "../../../gen/unified/webhook/v1/webhook_endpoint_pb.js";
 import { WebhookEndpointService } from "../../../gen/unified/webhook/v1/webhook_endpoint_service_pb.js";
 import { printable } from "../../lib/display-text.js";
-import { type CliIo, exitCode, printJson, printLine, printList } from "../cli-io.js";
-import { jsonInteger, overlapOf } from "./cli-values.js";
+import { type CliIo, exitCode, printJson, printLine, printList } from "../command-line/cli-io.js";
+import { jsonInteger, overlapOf } from "../command-line/cli-values.js";
 import type { ConfigOptions } from "./load-for-command.js";
 import { callAsAdministrator } from "./service-client.js";
 import { endpointLine, toEndpointObject } from "./webhooks-objects.js";

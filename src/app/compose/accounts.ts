@@ -24,7 +24,7 @@ import { createSystemClock } from "../../lib/clock.js";
 import * as passwordHash from "../../lib/password-hash.js";
 import { toRateLimitDefaults } from "../config/limits-settings.js";
 import type { Config } from "../config/schema.js";
-import type { Lifecycle } from "../lifecycle.js";
+import type { Lifecycle } from "../process/lifecycle.js";
 
 interface AccessInput {
   readonly state: State;

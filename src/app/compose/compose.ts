@@ -8,7 +8,7 @@ import type { LimitBook } from "../../domain/metering/limit-book.js";
 import type { UsageQuestions } from "../../domain/metering/usage-questions.js";
 import type { RpcService } from "../../domain/rpc/rpc-service.js";
 import { createRpcServices } from "../../domain/rpc/services.js";
-import { Doctor } from "../../domain/service/doctor.js";
+import { Doctor, type Finding } from "../../domain/service/doctor.js";
 import { ServiceCore } from "../../domain/service/service-core.js";
 import { OverviewFeed, type ServiceStatus } from "../../domain/service/service-status.js";
 import type { State } from "../../domain/service/state.js";
@@ -30,8 +30,7 @@ import { createOpenAiDoor } from "../../transports/openai/openai-door.js";
 import { createOpsDoor, type OpsDoor } from "../../transports/ops/ops-door.js";
 import type { Variables } from "../config/expand.js";
 import type { Config } from "../config/schema.js";
-import { examineService } from "../doctor/examine-service.js";
-import type { Lifecycle } from "../lifecycle.js";
+import type { Lifecycle } from "../process/lifecycle.js";
 import { type Access, composeAccess, composeLimits, composeUsage } from "./accounts.js";
 import { loadMasterKey, openSecretBox } from "./master-key.js";
 import { type Engines, toKeptModelDefinition } from "./model-catalog.js";
@@ -52,9 +51,19 @@ interface ComposeInput {
   readonly masterKey: Buffer | null;
   /** Variables of the process, for downloads and for the engine's own processes. */
   readonly environment: Variables;
+  /** Warnings about the configuration, except those about the state. */
+  readonly warnings: readonly string[];
+  readonly examine: Examine;
   readonly log: Logger;
   readonly lifecycle: Lifecycle;
 }
+
+/** Runs the checks of `uis doctor` on the running service; the signal ends the slow ones. */
+type Examine = (running: {
+  readonly state: State;
+  readonly models: ModelStore;
+  readonly signal: AbortSignal;
+}) => Promise<readonly Finding[]>;
 
 /** The parts of one service, wired but not yet listening. */
 export interface Parts extends Access {
@@ -131,7 +140,7 @@ async function composeDomain(input: ComposeInput, tools: Tools): Promise<Domain>
   const define = (model: StoredModel) => toKeptModelDefinition(model, engines);
   const modelAdmin = new ModelAdmin({ store: modelStore, catalog, define });
   const { audit: auditLog, backup } = state;
-  const status = composeStatus({ ...shared, ...webhooks, kept, environment: input.environment });
+  const status = composeStatus({ ...shared, ...webhooks, kept, warnings: input.warnings });
   const services = createRpcServices({
     ...access,
     ...limiting,
@@ -167,13 +176,13 @@ async function composeDomain(input: ComposeInput, tools: Tools): Promise<Domain>
 }
 
 function composeDoctor(
-  { config, environment, lifecycle }: ComposeInput,
+  { examine, lifecycle }: ComposeInput,
   { state, modelStore: models }: { readonly state: State; readonly modelStore: ModelStore },
 ): Doctor {
   const closing = new AbortController();
   lifecycle.onClose("doctor", () => closing.abort());
   const { signal } = closing;
-  return new Doctor(() => examineService({ config, environment, state, models, signal }));
+  return new Doctor(() => examine({ state, models, signal }));
 }
 
 function composeEngines({ config, environment, log }: ComposeInput, { clock, ids }: Tools, store: ModelStore): Engines {

@@ -4,7 +4,7 @@ import { join } from "node:path";
 import type { SettingsStore } from "../../domain/access/setup-link.js";
 import type { State } from "../../domain/service/state.js";
 import { SecretBox, UnsealError } from "../../lib/secret-box.js";
-import { StartError } from "../lifecycle.js";
+import { StartError } from "../process/lifecycle.js";
 
 const fileName = "master.key";
 const keyForm = /^[A-Za-z0-9+/]{43}=$/;

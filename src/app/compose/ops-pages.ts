@@ -6,7 +6,7 @@ import type { Ledger } from "../../domain/metering/ledger.js";
 import type { SpoolLevel } from "../../domain/metering/spool.js";
 import type { State } from "../../domain/service/state.js";
 import type { DeliveryQueue } from "../../domain/webhooks/delivery-queue.js";
-import type { Phase } from "../lifecycle.js";
+import type { Phase } from "../process/lifecycle.js";
 import type { Readiness } from "./pages.js";
 
 /**

@@ -16,7 +16,7 @@ import { openEmbeddedState } from "../../state/embedded/state.js";
 import { openRedisState } from "../../state/redis/state.js";
 import { FileSpool } from "../../state/spool/file-spool.js";
 import type { Config } from "../config/schema.js";
-import type { Lifecycle } from "../lifecycle.js";
+import type { Lifecycle } from "../process/lifecycle.js";
 
 /** Requests that this process may admit by itself at once, while a shared store is away. */
 const localLeasesMax = 100_000;

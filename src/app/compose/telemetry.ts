@@ -11,8 +11,7 @@ import { SpanWriter } from "../../telemetry/traces/span-writer.js";
 import type { Variables } from "../config/expand.js";
 import type { Config } from "../config/schema.js";
 import { readTraceSettings, type TraceSettings } from "../config/well-known-variables.js";
-import type { Lifecycle } from "../lifecycle.js";
-import { warningsBesideState } from "./start-warnings.js";
+import type { Lifecycle } from "../process/lifecycle.js";
 import type { DurableLedger } from "./state.js";
 
 interface TelemetryInput {
@@ -94,8 +93,8 @@ function modelState({ id, deployments }: ReturnType<Catalog["all"]>[number]): Mo
 }
 
 interface StatusInput {
-  readonly config: Config;
-  readonly environment: Variables;
+  /** Warnings about the configuration, except those about the state. */
+  readonly warnings: readonly string[];
   readonly clock: Clock;
   readonly observer: CallMetrics;
   readonly catalog: Catalog;
@@ -106,7 +105,7 @@ interface StatusInput {
 }
 
 export function composeStatus(input: StatusInput): ServiceStatus {
-  const { config, environment, clock, observer, catalog, kept, state, sending } = input;
+  const { warnings, clock, observer, catalog, kept, state, sending } = input;
   return new ServiceStatus({
     clock,
     state,
@@ -114,6 +113,6 @@ export function composeStatus(input: StatusInput): ServiceStatus {
     calls: callFigures(observer),
     spooled: kept.spooled,
     endpointsFailing: () => sending?.metrics.failing ?? 0,
-    warnings: warningsBesideState(config, environment),
+    warnings,
   });
 }

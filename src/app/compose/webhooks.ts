@@ -13,7 +13,7 @@ import { createWebhookSender } from "../../outbound/webhook-sender.js";
 import { WebhookMetrics, type WebhookSources } from "../../telemetry/metrics/webhook-metrics.js";
 import type { Config } from "../config/schema.js";
 import { webhookLeaseMs } from "../config/webhook-settings.js";
-import type { Lifecycle } from "../lifecycle.js";
+import type { Lifecycle } from "../process/lifecycle.js";
 
 interface WebhooksInput {
   readonly config: Pick<Config, "webhooks">;

@@ -7,8 +7,8 @@ import { misspeltNames } from "../config/environment.js";
 import type { Variables } from "../config/expand.js";
 import type { Config } from "../config/schema.js";
 import { isOffSchedule } from "../config/webhook-settings.js";
-import { isOpenToOthers } from "../data-folder.js";
-import { loadTls } from "../listeners.js";
+import { isOpenToOthers } from "../process/data-folder.js";
+import { loadTls } from "../process/listeners.js";
 import { type Check, fail, ok, warn } from "./check.js";
 
 const dayMs = 86_400_000;
@@ -96,6 +96,20 @@ export async function certificateCheck({ server }: Config, nowMs: number): Promi
   } catch (error) {
     return fail("tls", error instanceof Error ? error.message : String(error), "check server.tls");
   }
+}
+
+/** Warnings about what the configuration allows, each with its fix: logged at start, and among the checks of `uis doctor`. */
+export function warningsOf(config: Config, env: Variables): readonly string[] {
+  return [...stateChecks(config), ...settingChecks(config, env)].flatMap(toWarning);
+}
+
+/** The warnings except those about the state, which the state reports itself. */
+export function warningsBesideState(config: Config, env: Variables): readonly string[] {
+  return settingChecks(config, env).flatMap(toWarning);
+}
+
+function toWarning({ status, detail, fix }: Check): string[] {
+  return status === "ok" ? [] : [`${detail}: ${fix}`];
 }
 
 /** What settings open to others, and what they bend. Each is allowed, but should be known. */

@@ -1,8 +1,8 @@
 import { existsSync, readFileSync, statSync } from "node:fs";
 import { join } from "node:path";
+import { ModelFileError } from "../files/model-errors.js";
 import { GgufWriter, type WrittenFile } from "../gguf/gguf-writer.js";
 import type { WritableType } from "../gguf/tensors.js";
-import { ModelFileError } from "../model-errors.js";
 import { type EncoderConfig, parseEncoderConfig, parsePooling, Vocabulary } from "./encoder.js";
 import { SafetensorsFile } from "./safetensors.js";
 

@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { ModelFileError } from "../model-errors.js";
+import { ModelFileError } from "../files/model-errors.js";
 
 const size = z.number().int().min(1).max(1_000_000);
 

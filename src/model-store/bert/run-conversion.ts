@@ -1,8 +1,8 @@
 import { rm } from "node:fs/promises";
 import type { Worker } from "node:worker_threads";
 import { startWorker } from "../../lib/start-worker.js";
+import { ModelFileError, type ModelFileFault } from "../files/model-errors.js";
 import type { WrittenFile } from "../gguf/gguf-writer.js";
-import { ModelFileError, type ModelFileFault } from "../model-errors.js";
 import type { BertConversion } from "./convert-bert.js";
 
 /**

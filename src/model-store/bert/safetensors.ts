@@ -1,6 +1,6 @@
 import { closeSync, fstatSync, openSync, readSync } from "node:fs";
+import { ModelFileError } from "../files/model-errors.js";
 import { fromHalf } from "../gguf/format.js";
-import { ModelFileError } from "../model-errors.js";
 
 /** Bytes of the header, which is JSON. A header of 10,000 tensors takes one MiB. */
 const headerBytesMax = 16 * 1024 * 1024;

@@ -1,6 +1,6 @@
 /** The thread that converts one model: seconds of work that would hold up the server's event loop. */
 import { parentPort, workerData } from "node:worker_threads";
-import { ModelFileError } from "../model-errors.js";
+import { ModelFileError } from "../files/model-errors.js";
 import { type BertConversion, convertBert } from "./convert-bert.js";
 import type { ConversionOutcome } from "./run-conversion.js";
 

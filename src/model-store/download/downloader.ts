@@ -10,8 +10,8 @@ import {
   requirePin,
   requireSpace,
   sumFile,
-} from "../file-checks.js";
-import { ModelFileError, SourceUnavailable } from "../model-errors.js";
+} from "../files/file-checks.js";
+import { ModelFileError, SourceUnavailable } from "../files/model-errors.js";
 import { type HttpAnswer, type HttpClient, refusal } from "./http-client.js";
 import { PartFile } from "./part-file.js";
 

@@ -1,6 +1,6 @@
 import { EnvHttpProxyAgent, request } from "undici";
 import { isLoopback } from "../../lib/loopback.js";
-import { SourceUnavailable } from "../model-errors.js";
+import { SourceUnavailable } from "../files/model-errors.js";
 
 /** How the network is reached. Empty texts mean "none". */
 interface HttpClientOptions {

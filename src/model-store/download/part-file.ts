@@ -1,6 +1,6 @@
 import { createHash, type Hash } from "node:crypto";
 import { type FileHandle, open, readFile, rename, rm, stat, writeFile } from "node:fs/promises";
-import { hashInto } from "../file-checks.js";
+import { hashInto } from "../files/file-checks.js";
 
 /** What has arrived of a file that is not complete, as `NAME.part`, and the version it is of, as `NAME.etag`. */
 export class PartFile {

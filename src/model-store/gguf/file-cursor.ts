@@ -1,5 +1,5 @@
 import type { FileHandle } from "node:fs/promises";
-import { ModelFileError } from "../model-errors.js";
+import { ModelFileError } from "../files/model-errors.js";
 
 /** Small enough that what is parsed between two reads never holds the event loop for long. */
 const chunkBytes = 256 * 1024;

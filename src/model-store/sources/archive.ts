@@ -4,8 +4,8 @@ import { dirname, join } from "node:path";
 import { pipeline } from "node:stream/promises";
 import { type Entry, openPromise, type ZipFile } from "yauzl";
 import { encoderFiles } from "../bert/encoder.js";
-import { asNoSpace, type FreeBytes, requireSpace } from "../file-checks.js";
-import { ModelFileError } from "../model-errors.js";
+import { asNoSpace, type FreeBytes, requireSpace } from "../files/file-checks.js";
+import { ModelFileError } from "../files/model-errors.js";
 import type { FetchedModel } from "./fetched-model.js";
 
 interface Unpacking {

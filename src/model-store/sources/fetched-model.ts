@@ -1,4 +1,4 @@
-import type { Pin } from "../file-checks.js";
+import type { Pin } from "../files/file-checks.js";
 
 /** What a source gave: a GGUF, or an encoder's files that are still to be converted. */
 export type FetchedModel =

@@ -2,9 +2,9 @@ import { mkdir } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { encoderFiles } from "../bert/encoder.js";
 import type { Downloader } from "../download/downloader.js";
-import { SourceUnavailable } from "../model-errors.js";
-import type { HubSource } from "../source.js";
+import { SourceUnavailable } from "../files/model-errors.js";
 import type { FetchedModel, Fetching } from "./fetched-model.js";
+import type { HubSource } from "./source.js";
 
 /** A model hub: the public one, a mirror of it, or one within the operator's network. */
 interface Hub {

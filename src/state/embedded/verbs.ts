@@ -9,12 +9,11 @@ import {
 } from "./deliveries/delivery-rows.js";
 import { createEndpointRows } from "./endpoints.js";
 import { createKeyRows } from "./keys.js";
-import { createLimitRows } from "./limits.js";
+import { createLimitRows, createThresholdRows } from "./limits.js";
 import { createLiveRows } from "./live-requests.js";
 import { createSessionRows } from "./sessions.js";
 import { createCatalogRows, createSettingRows } from "./settings.js";
 import { createSettlementRows } from "./settlements.js";
-import { createThresholdRows } from "./thresholds.js";
 import { createUsageRows } from "./usage.js";
 
 /** All verbs of the worker: synchronous functions on the database, each one atomic step. */

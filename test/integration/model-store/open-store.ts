@@ -2,8 +2,8 @@ import { mkdtemp, readdir, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { onTestFinished } from "vitest";
-import { defaultPullOptions, type PullOptions } from "../../../src/model-store/pull-options.js";
 import { ModelPuller, type PullProgress, type PullResult } from "../../../src/model-store/puller.js";
+import { defaultPullOptions, type PullOptions } from "../../../src/model-store/sources/pull-options.js";
 import { ModelStore } from "../../../src/model-store/store.js";
 import { HubServer } from "../../support/hub-server.js";
 

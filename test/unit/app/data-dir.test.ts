@@ -2,8 +2,8 @@ import { chmod, mkdir, mkdtemp, rm, stat, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { isOpenToOthers, openDataDir } from "../../../src/app/data-folder.js";
-import { StartError } from "../../../src/app/lifecycle.js";
+import { isOpenToOthers, openDataDir } from "../../../src/app/process/data-folder.js";
+import { StartError } from "../../../src/app/process/lifecycle.js";
 
 let folder: string;
 

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { Lifecycle, type Stoppable } from "../../../src/app/lifecycle.js";
+import { Lifecycle, type Stoppable } from "../../../src/app/process/lifecycle.js";
 import { silentLog } from "../../support/silent-log.js";
 
 /** Something to stop, that notes what it is asked and is empty when told so. */

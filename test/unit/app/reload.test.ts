@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { constantLimits, limitSettingName, toServiceLimits } from "../../../src/app/config/limits-settings.js";
 import { configSchema } from "../../../src/app/config/schema.js";
-import { createLiveLimits, createReload, type ReloadDeps } from "../../../src/app/reload.js";
+import { createLiveLimits, createReload, type ReloadDeps } from "../../../src/app/service/reload.js";
 import { defaultLimits, type ServiceLimits } from "../../../src/contract/limits.js";
 import type { PriceList } from "../../../src/domain/catalog/model-definition.js";
 import { silentLog } from "../../support/silent-log.js";

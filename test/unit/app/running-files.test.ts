@@ -2,7 +2,7 @@ import { mkdtemp, readdir, rm, stat } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { newAdminToken, readAdminToken, writeAdminToken } from "../../../src/app/data-folder.js";
+import { newAdminToken, readAdminToken, writeAdminToken } from "../../../src/app/process/data-folder.js";
 
 let folder: string;
 

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
-import { warningsOf } from "../../../src/app/compose/start-warnings.js";
 import { configSchema } from "../../../src/app/config/schema.js";
+import { warningsOf } from "../../../src/app/doctor/settings.js";
 import { isLoopback } from "../../../src/lib/loopback.js";
 
 const warningsFor = (settings: object, env = {}) => warningsOf(configSchema.parse(settings), env);

@@ -2,6 +2,7 @@ import { readFileSync } from "node:fs";
 import { describe, expect, it } from "vitest";
 import { fileCircles, folderCircles, readSources, sourceFile } from "../../../scripts/import-graph.js";
 import { forbiddenImports } from "../../../scripts/import-rules.js";
+import { measureShape, shapeFaults } from "../../../scripts/shape.js";
 
 const sources = readSources();
 
@@ -45,8 +46,8 @@ const forbidden: readonly (readonly [from: string, imports: string, message: str
   ["src/telemetry/x.ts", "../transports/grpc/door.js", "Declare a port"],
   ["src/telemetry/metrics/x.ts", "../../outbound/target.js", "Declare a port"],
   ["src/outbound/x.ts", "../telemetry/logger.js", "Declare a port"],
-  ["src/app/lifecycle.ts", "../state/embedded/open.js", "take the port instead"],
-  ["src/app/lifecycle.ts", "../outbound/webhook-sender.js", "take the port instead"],
+  ["src/app/process/lifecycle.ts", "../state/embedded/open.js", "take the port instead"],
+  ["src/app/process/lifecycle.ts", "../outbound/webhook-sender.js", "take the port instead"],
   ["src/app/commands/x.ts", "../../engines/scripted/scripted-engine.js", "take the port instead"],
   ["src/elsewhere/x.ts", "../domain/core.js", "does not name"],
 ];
@@ -66,7 +67,7 @@ const allowed: readonly (readonly [from: string, imports: string])[] = [
   ["src/outbound/x.ts", "../domain/webhooks/webhook-sender.js"],
   ["src/outbound/x.ts", "ipaddr.js"],
   ["src/app/compose/compose.ts", "../transports/openai/openai-door.js"],
-  ["src/app/lifecycle.ts", "../domain/core.js"],
+  ["src/app/process/lifecycle.ts", "../domain/core.js"],
 ];
 
 const importing = (path: string, specifier: string) => sourceFile(path, `export { a } from "${specifier}";\n`);
@@ -105,10 +106,9 @@ describe("the table of imports", () => {
 });
 
 describe("circles of imports", () => {
-  it("are not in src/domain, neither among its files nor among its folders", () => {
-    const domain = sources.filter(({ path }) => path.startsWith("src/domain/"));
-    expect(fileCircles(domain)).toEqual([]);
-    expect(folderCircles(domain)).toEqual([]);
+  it("are nowhere in src, neither among its files nor among its folders", () => {
+    expect(fileCircles(sources)).toEqual([]);
+    expect(folderCircles(sources)).toEqual([]);
   });
 
   it("are found when a type closes them", () => {
@@ -120,5 +120,11 @@ describe("circles of imports", () => {
     ];
     expect(fileCircles(files)).toEqual([["src/domain/a/x.ts", "src/domain/b/y.ts", "src/domain/c/z.ts"]]);
     expect(folderCircles(files)).toEqual([["src/domain/a", "src/domain/b", "src/domain/c"]]);
+  });
+});
+
+describe("the shape of src", () => {
+  it("keeps the bounds of `npm run shape`: small files, large folders, the length of files", () => {
+    expect(shapeFaults(measureShape(sources))).toEqual([]);
   });
 });

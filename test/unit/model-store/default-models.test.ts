@@ -4,7 +4,7 @@ import {
   defaultEmbeddingModel,
   findDefaultSource,
 } from "../../../src/model-store/default-models.js";
-import { formatSource, parseSource } from "../../../src/model-store/source.js";
+import { formatSource, parseSource } from "../../../src/model-store/sources/source.js";
 
 const all = [...defaultChatModels, defaultEmbeddingModel];
 

@@ -1,6 +1,6 @@
 import { resolve } from "node:path";
 import { describe, expect, it } from "vitest";
-import { formatSource, InvalidSource, parseSource } from "../../../src/model-store/source.js";
+import { formatSource, InvalidSource, parseSource } from "../../../src/model-store/sources/source.js";
 
 describe("parseSource", () => {
   it.each([

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
-import { UsageError } from "../../../../src/app/cli-io.js";
-import { parseExpiry } from "../../../../src/app/commands/cli-values.js";
+import { UsageError } from "../../../../src/app/command-line/cli-io.js";
+import { parseExpiry } from "../../../../src/app/command-line/cli-values.js";
 
 const now = new Date("2026-06-01T12:00:00Z");
 

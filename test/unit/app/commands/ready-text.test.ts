@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { nextStepText, readyText } from "../../../../src/app/commands/serve.js";
 import { configSchema } from "../../../../src/app/config/schema.js";
-import type { Service } from "../../../../src/app/service.js";
+import type { Service } from "../../../../src/app/service/service.js";
 
 interface Listed {
   readonly id: string;

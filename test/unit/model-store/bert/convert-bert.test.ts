@@ -6,8 +6,8 @@ import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { type BertConversion, convertBert } from "../../../../src/model-store/bert/convert-bert.js";
 import { Vocabulary } from "../../../../src/model-store/bert/encoder.js";
 import { runConversion } from "../../../../src/model-store/bert/run-conversion.js";
+import { ModelFileError } from "../../../../src/model-store/files/model-errors.js";
 import { readGgufHeader } from "../../../../src/model-store/gguf/gguf-header.js";
-import { ModelFileError } from "../../../../src/model-store/model-errors.js";
 import { framed, safetensors, tinyEncoderFiles, writeTinyEncoder } from "../../../support/model-files/tiny-encoder.js";
 
 let folder = "";

@@ -1,6 +1,6 @@
 import { type Duration, durationFromMs, type Timestamp, timestampDate } from "@bufbuild/protobuf/wkt";
-import { UsageError } from "../cli-io.js";
 import { parseDuration } from "../config/setting-types.js";
+import { UsageError } from "./cli-io.js";
 
 /** ISO 8601 in UTC, as every JSON answer has times; null for none. */
 export function isoTime(time: Timestamp | undefined): string | null {

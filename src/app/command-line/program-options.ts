@@ -1,5 +1,8 @@
 import { type Command, InvalidArgumentError, Option } from "commander";
 
+/** Sets the exit code of the process; a command that does not call it exits with 0. */
+export type SetExitCode = (code: number) => void;
+
 export function configOption(): Option {
   return new Option("--config <file>", "configuration file (UIS_CONFIG); default: uis.yaml, if it is there");
 }

@@ -1,6 +1,6 @@
 import { setTimeout as delay } from "node:timers/promises";
-import type { ServiceLimits } from "../contract/limits.js";
-import type { Logger } from "../domain/call/ports.js";
+import type { ServiceLimits } from "../../contract/limits.js";
+import type { Logger } from "../../domain/call/ports.js";
 
 /** Where the process stands. Only `ready` answers `/ready` with 200. */
 export type Phase = "starting" | "ready" | "draining" | "stopped";

@@ -1,11 +1,11 @@
 import { isDeepStrictEqual } from "node:util";
-import type { ServiceLimits } from "../contract/limits.js";
-import type { Logger } from "../domain/call/ports.js";
-import type { Parts } from "./compose/compose.js";
-import { toModelDefinitions, toPrices } from "./compose/model-catalog.js";
-import { limitSettingName, liveLimitNames, toRateLimitDefaults, toServiceLimits } from "./config/limits-settings.js";
-import type { Config } from "./config/schema.js";
-import { loadTls, type TlsSettings, watchTlsFiles } from "./listeners.js";
+import type { ServiceLimits } from "../../contract/limits.js";
+import type { Logger } from "../../domain/call/ports.js";
+import type { Parts } from "../compose/compose.js";
+import { toModelDefinitions, toPrices } from "../compose/model-catalog.js";
+import { limitSettingName, liveLimitNames, toRateLimitDefaults, toServiceLimits } from "../config/limits-settings.js";
+import type { Config } from "../config/schema.js";
+import { loadTls, type TlsSettings, watchTlsFiles } from "../process/listeners.js";
 
 export interface ReloadDeps {
   /** As it was at the start. */

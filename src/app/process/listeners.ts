@@ -2,10 +2,9 @@ import { createPrivateKey, X509Certificate } from "node:crypto";
 import { unwatchFile, watchFile } from "node:fs";
 import { readFile } from "node:fs/promises";
 import { isIPv6 } from "node:net";
-import type { Listening } from "../domain/service/service-status.js";
-import type { TlsFiles } from "../lib/tls-files.js";
-import type { Parts } from "./compose/compose.js";
-import type { Config } from "./config/schema.js";
+import type { Listening } from "../../domain/service/service-status.js";
+import type { TlsFiles } from "../../lib/tls-files.js";
+import type { Config } from "../config/schema.js";
 import { StartError } from "./lifecycle.js";
 
 /** The addresses of the listeners for a client on this machine. */
@@ -18,12 +17,23 @@ export interface ListenAddresses {
   readonly ops: string;
 }
 
+interface Listeners {
+  /** Each resolves with the port that it got. */
+  readonly http: Listener;
+  readonly grpc: Listener;
+  readonly ops: Listener;
+}
+
+interface Listener {
+  listen(host: string, port: number): Promise<number>;
+}
+
 /** The operations pages are internal and ask for no credential, so they are bound to loopback. */
 const opsHost = "127.0.0.1";
 
 /** Starts all listeners. Rejects with StartError when one cannot bind its port. */
 export async function listenAll(
-  { http, grpc, ops }: Pick<Parts, "http" | "grpc" | "ops">,
+  { http, grpc, ops }: Listeners,
   server: Config["server"],
 ): Promise<{ readonly addresses: ListenAddresses; readonly listening: Listening }> {
   const opsPort = await listening(ops.listen(opsHost, server.ops_port), opsHost, server.ops_port, "ops");

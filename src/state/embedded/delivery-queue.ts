@@ -1,8 +1,8 @@
-import type { Delivery } from "../../../domain/webhooks/delivery.js";
-import type { DeliveryFilter, DeliveryQueue } from "../../../domain/webhooks/delivery-queue.js";
-import type { StoreTime } from "../ledger.js";
-import type { StoreLink } from "../worker-link.js";
-import { finishedAttempt } from "./finishing.js";
+import type { Delivery } from "../../domain/webhooks/delivery.js";
+import type { DeliveryFilter, DeliveryQueue } from "../../domain/webhooks/delivery-queue.js";
+import { finishedAttempt } from "./deliveries/finishing.js";
+import type { StoreTime } from "./ledger.js";
+import type { StoreLink } from "./worker-link.js";
 
 /** Steps of one page: 100,000 deliveries and some tens of milliseconds. Where few fit, the next page goes on. */
 const stepsMax = 200;

@@ -1,4 +1,4 @@
-import { type FreeBytes, freeBytesOf } from "./file-checks.js";
+import { type FreeBytes, freeBytesOf } from "../files/file-checks.js";
 
 /** How models are fetched. Comes from the configuration; nothing here reads the environment. */
 export interface PullOptions {

@@ -1,4 +1,4 @@
-import type { Variables } from "./config/expand.js";
+import type { Variables } from "../config/expand.js";
 import type { Terminal } from "./terminal.js";
 
 export interface TextOutput {

@@ -1,20 +1,22 @@
 import { setTimeout as delay } from "node:timers/promises";
-import type { ServiceLimits } from "../contract/limits.js";
-import type { CreatedKey } from "../domain/access/api-keys.js";
-import { theService } from "../domain/access/audit.js";
-import { keyDetails } from "../domain/access/key-store.js";
-import type { Logger } from "../domain/call/ports.js";
-import { ServiceError } from "../domain/call/service-error.js";
-import { isLoopback } from "../lib/loopback.js";
-import { compose, type Parts } from "./compose/compose.js";
-import { fillCatalog } from "./compose/model-catalog.js";
-import type { Variables } from "./config/expand.js";
-import { toServiceLimits } from "./config/limits-settings.js";
-import type { Config } from "./config/schema.js";
-import type { Secrets } from "./config/secrets.js";
-import { newAdminToken, openDataDir, writeAdminToken, writeServiceFile } from "./data-folder.js";
-import { endGraceMs, Lifecycle, type Phase, StartError, type Stoppable } from "./lifecycle.js";
-import { type ListenAddresses, listenAll, loadTls } from "./listeners.js";
+import type { ServiceLimits } from "../../contract/limits.js";
+import type { CreatedKey } from "../../domain/access/api-keys.js";
+import { theService } from "../../domain/access/audit.js";
+import { keyDetails } from "../../domain/access/key-store.js";
+import type { Logger } from "../../domain/call/ports.js";
+import { ServiceError } from "../../domain/call/service-error.js";
+import { isLoopback } from "../../lib/loopback.js";
+import { compose, type Parts } from "../compose/compose.js";
+import { fillCatalog } from "../compose/model-catalog.js";
+import type { Variables } from "../config/expand.js";
+import { toServiceLimits } from "../config/limits-settings.js";
+import type { Config } from "../config/schema.js";
+import type { Secrets } from "../config/secrets.js";
+import { examineService } from "../doctor/examine-service.js";
+import { warningsBesideState } from "../doctor/settings.js";
+import { newAdminToken, openDataDir, writeAdminToken, writeServiceFile } from "../process/data-folder.js";
+import { endGraceMs, Lifecycle, type Phase, StartError, type Stoppable } from "../process/lifecycle.js";
+import { type ListenAddresses, listenAll, loadTls } from "../process/listeners.js";
 import { createLiveLimits, createReload, type LiveLimits, type Reload } from "./reload.js";
 
 interface ServiceInput {
@@ -86,6 +88,8 @@ async function open(input: ServiceInput, limits: LiveLimits, lifecycle: Lifecycl
     adminTokens,
     masterKey,
     environment,
+    warnings: warningsBesideState(config, environment),
+    examine: (running) => examineService({ config, environment, ...running }),
     log,
     lifecycle,
   });
