@@ -46,8 +46,8 @@ const forbidden: readonly (readonly [from: string, imports: string, message: str
   ["src/telemetry/x.ts", "../transports/grpc/door.js", "Declare a port"],
   ["src/telemetry/metrics/x.ts", "../../outbound/target.js", "Declare a port"],
   ["src/outbound/x.ts", "../telemetry/logger.js", "Declare a port"],
-  ["src/app/process/lifecycle.ts", "../state/embedded/open.js", "take the port instead"],
-  ["src/app/process/lifecycle.ts", "../outbound/webhook-sender.js", "take the port instead"],
+  ["src/app/process/lifecycle.ts", "../../state/embedded/open.js", "take the port instead"],
+  ["src/app/process/lifecycle.ts", "../../outbound/webhook-sender.js", "take the port instead"],
   ["src/app/commands/x.ts", "../../engines/scripted/scripted-engine.js", "take the port instead"],
   ["src/elsewhere/x.ts", "../domain/core.js", "does not name"],
 ];
@@ -67,7 +67,7 @@ const allowed: readonly (readonly [from: string, imports: string])[] = [
   ["src/outbound/x.ts", "../domain/webhooks/webhook-sender.js"],
   ["src/outbound/x.ts", "ipaddr.js"],
   ["src/app/compose/compose.ts", "../transports/openai/openai-door.js"],
-  ["src/app/process/lifecycle.ts", "../domain/core.js"],
+  ["src/app/process/lifecycle.ts", "../../domain/core.js"],
 ];
 
 const importing = (path: string, specifier: string) => sourceFile(path, `export { a } from "${specifier}";\n`);
