@@ -14,7 +14,7 @@ import type { LiveRequest, LiveRequests, Stage } from "./live-requests.js";
 import { CallDetails, type CallEnd, CallTimes, type CallTracer, type Observer, parseTraceparent } from "./observer.js";
 import type { Clock, Logger } from "./ports.js";
 import type { Principal } from "./principal.js";
-import { CallEntry, RequestLog } from "./request-log.js";
+import { CallEntry, type ClientLabels, RequestLog } from "./request-log.js";
 import type { ServiceError } from "./service-error.js";
 import type { UsageTally, UsageTotal } from "./usage-tally.js";
 
@@ -65,6 +65,7 @@ export class Call implements CallContext, LiveRequest {
   readonly #cancelDeadline: () => void;
   #stage: Stage = "receiving";
   #model: string | null = null;
+  #labels: ClientLabels | null = null;
   #outcome: Outcome | null = null;
   #closed = false;
   #holds = 0;
@@ -139,6 +140,11 @@ export class Call implements CallContext, LiveRequest {
     this.#model = model;
   }
 
+  /** Keeps the client's labels for the request log; null without any. Never part of events, metrics and traces. */
+  labelled(labels: ClientLabels | null): void {
+    this.#labels = labels;
+  }
+
   /** Records the wait for a slot, in all deployments together. */
   waited(queueMs: number): void {
     this.times.engineBegan(this.#deps.clock.monotonic(), queueMs);
@@ -211,7 +217,7 @@ export class Call implements CallContext, LiveRequest {
     };
     observer.callEnded(end);
     const traceId = tracer === null ? parseTraceparent(end.traceparent)?.traceId : tracer.trace(end);
-    log.info(new CallEntry(end, this.principal, this.#caller, outcome.error, traceId), "request");
+    log.info(new CallEntry(end, this.principal, this.#caller, outcome.error, traceId, this.#labels), "request");
   }
 }
 

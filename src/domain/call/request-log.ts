@@ -45,8 +45,17 @@ export abstract class LogEntry {
   abstract get holdsForeignText(): boolean;
 }
 
+/** Labels that a client puts on its request for the operator. Validated, so each has a bound. */
+export interface ClientLabels {
+  readonly user: string | undefined;
+  readonly safetyIdentifier?: string | undefined;
+  readonly promptCacheKey?: string | undefined;
+  readonly metadata?: Readonly<Record<string, string>>;
+}
+
 /** The request log line of a call. No content and no key (SEC-18). */
 export class CallEntry extends LogEntry {
+  readonly #hasLabels: boolean;
   readonly request_id: string;
   readonly operation: string;
   readonly transport: string;
@@ -64,6 +73,10 @@ export class CallEntry extends LogEntry {
   readonly retry_count: string | undefined;
   readonly address: string;
   readonly trace_id: string | undefined;
+  readonly user: string | undefined;
+  readonly safety_identifier: string | undefined;
+  readonly prompt_cache_key: string | undefined;
+  readonly metadata: Readonly<Record<string, string>> | undefined;
 
   constructor(
     end: CallEnd,
@@ -71,6 +84,7 @@ export class CallEntry extends LogEntry {
     caller: Caller,
     error: ErrorCode | null,
     traceId: string | undefined,
+    labels: ClientLabels | null,
   ) {
     super();
     this.request_id = end.requestId;
@@ -90,6 +104,11 @@ export class CallEntry extends LogEntry {
     this.retry_count = caller.retryCount;
     this.address = caller.address;
     this.trace_id = traceId;
+    this.user = labels?.user;
+    this.safety_identifier = labels?.safetyIdentifier;
+    this.prompt_cache_key = labels?.promptCacheKey;
+    this.metadata = labels?.metadata;
+    this.#hasLabels = labels !== null;
   }
 
   /** Our own ids never need JSON escaping. */
@@ -100,12 +119,13 @@ export class CallEntry extends LogEntry {
       `,"outcome":"${this.outcome}","error":${quotedOrNull(this.error)}${this.#tokens()}` +
       `,"admit_ms":${this.admit_ms},"queue_ms":${this.queue_ms},"duration_ms":${this.duration_ms}` +
       `${this.#ofClient()},"address":${quotedAddress(this.address)}` +
-      (this.trace_id === undefined ? "" : `,"trace_id":"${this.trace_id}"`)
+      (this.trace_id === undefined ? "" : `,"trace_id":"${this.trace_id}"`) +
+      (this.#hasLabels ? this.#labels() : "")
     );
   }
 
   override get holdsForeignText(): boolean {
-    return this.client_request_id !== undefined;
+    return this.client_request_id !== undefined || this.#hasLabels;
   }
 
   #tokens(): string {
@@ -114,12 +134,21 @@ export class CallEntry extends LogEntry {
   }
 
   #ofClient(): string {
-    const { client_request_id: id, retry_count: retries } = this;
+    return member("client_request_id", this.client_request_id) + member("retry_count", this.retry_count);
+  }
+
+  #labels(): string {
     return (
-      (id === undefined ? "" : `,"client_request_id":${jsonString(id)}`) +
-      (retries === undefined ? "" : `,"retry_count":${jsonString(retries)}`)
+      member("user", this.user) +
+      member("safety_identifier", this.safety_identifier) +
+      member("prompt_cache_key", this.prompt_cache_key) +
+      (this.metadata === undefined ? "" : `,"metadata":${JSON.stringify(this.metadata)}`)
     );
   }
+}
+
+function member(name: string, value: string | undefined): string {
+  return value === undefined ? "" : `,"${name}":${jsonString(value)}`;
 }
 
 function quotedOrNull(text: string | null): string {

@@ -9,6 +9,7 @@ import type { ServiceLimits } from "../../contract/limits.js";
 import type { Answer, StreamAnswer } from "../call/answer.js";
 import type { Call } from "../call/call.js";
 import type { IdSource } from "../call/ports.js";
+import type { ClientLabels } from "../call/request-log.js";
 import { invariant, ServiceError } from "../call/service-error.js";
 import type { Catalog } from "../catalog/catalog.js";
 import type { CatalogModel } from "../catalog/catalog-model.js";
@@ -41,6 +42,8 @@ interface RequestKind {
   readonly capability: Capability;
   readonly model: string;
   validate(): void;
+  /** Labels of the valid request, for the request log; null without any. */
+  labels(): ClientLabels | null;
   build(caps: Capabilities): readonly GenerateBase[];
 }
 
@@ -90,6 +93,7 @@ export class Inference {
   async createEmbeddings(params: EmbeddingParams, call: Call): Promise<Answer<EmbeddingList>> {
     const model = chargeRefusal(call, () => {
       validateEmbeddings(params, this.#deps.limits);
+      call.labelled(userLabel(params));
       return this.#model(call, params.model, "embeddings");
     });
     const caps = model.caps ?? (await this.#capsOnceLoaded(model, call));
@@ -103,6 +107,7 @@ export class Inference {
     const { clock, ids, limits } = this.#deps;
     const model = chargeRefusal(call, () => {
       kind.validate();
+      call.labelled(kind.labels());
       return this.#model(call, kind.model, kind.capability);
     });
     const caps = model.caps ?? (await this.#capsOnceLoaded(model, call));
@@ -126,6 +131,7 @@ export class Inference {
       capability: "chat",
       model: params.model,
       validate: () => validateChatCompletion(params, this.#deps.limits),
+      labels: () => chatLabels(params),
       build: (caps) => [toChatRequest(params, caps)],
     };
   }
@@ -136,6 +142,7 @@ export class Inference {
       capability: "completions",
       model: params.model,
       validate: () => validateCompletion(params, this.#deps.limits),
+      labels: () => userLabel(params),
       build: (caps) => toCompletionRequests(params, caps),
     };
   }
@@ -164,6 +171,17 @@ function chargeRefusal<T>(call: Call, check: () => T): T {
     if (thrown instanceof ServiceError) call.refused(thrown);
     throw thrown;
   }
+}
+
+/** Without labels, as nearly always, this allocates nothing but the list of metadata keys. */
+function chatLabels({ user, safetyIdentifier, promptCacheKey, metadata }: ChatCompletionParams): ClientLabels | null {
+  const hasMetadata = Object.keys(metadata).length > 0;
+  if (user === undefined && safetyIdentifier === undefined && promptCacheKey === undefined && !hasMetadata) return null;
+  return { user, safetyIdentifier, promptCacheKey, ...(hasMetadata ? { metadata } : {}) };
+}
+
+function userLabel({ user }: CompletionParams | EmbeddingParams): ClientLabels | null {
+  return user === undefined ? null : { user };
 }
 
 /** Named in the answer only when the request named one (CHAT-23). */

@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 import type { Caller } from "../../../../src/domain/call/call-context.js";
 import { type CallEnd, CallTimes } from "../../../../src/domain/call/observer.js";
 import { tokenAdministrator } from "../../../../src/domain/call/principal.js";
-import { CallEntry } from "../../../../src/domain/call/request-log.js";
+import { CallEntry, type ClientLabels } from "../../../../src/domain/call/request-log.js";
 import { AbortSource } from "../../../../src/lib/abort-source.js";
 import { createLogger } from "../../../../src/telemetry/logger.js";
 
@@ -39,8 +39,15 @@ describe("the line of a call", () => {
     [end(), caller(), undefined],
     [end({ model: null, usage: null, why: "client_left" }), caller({ retryCount: "2" }), "0af7651916cd43dd"],
     [end(), caller({ clientRequestId: 'mine "and" \\ théirs', address: "" }), undefined],
-  ] as const)("says in JSON what its fields say (%#)", (of, by, traceId) => {
-    const entry = new CallEntry(of, tokenAdministrator, by, "upstream_timeout", traceId);
+    [end(), caller(), undefined, { user: 'a "user"\n' }],
+    [
+      end(),
+      caller(),
+      undefined,
+      { user: undefined, safetyIdentifier: "s", promptCacheKey: "ké", metadata: { 'a"': "\\" } },
+    ],
+  ] as const)("says in JSON what its fields say (%#)", (of, by, traceId, labels: ClientLabels | null = null) => {
+    const entry = new CallEntry(of, tokenAdministrator, by, "upstream_timeout", traceId, labels);
     expect(JSON.parse(`{${entry.toMembers().slice(1)}}`)).toEqual(JSON.parse(JSON.stringify(entry)));
     expect(entry).toMatchObject({ duration_ms: 12, account: "default", key_id: null, error: "upstream_timeout" });
   });
@@ -49,7 +56,7 @@ describe("the line of a call", () => {
     const lines: string[] = [];
     const log = createLogger({ level: "info", sink: { write: (line) => lines.push(line) } });
     const by = caller({ clientRequestId: `Bearer ${secret}` });
-    log.info(new CallEntry(end(), tokenAdministrator, by, null, undefined), "request");
+    log.info(new CallEntry(end(), tokenAdministrator, by, null, undefined, null), "request");
     expect(lines.join("")).not.toContain("PLANTEDSECRET");
     expect(JSON.parse(lines[0] ?? "")).toMatchObject({
       level: "info",
