@@ -60,8 +60,7 @@ function tooWide(): string[] {
 /** Opens a dialog: it is accessible, traps the focus, closes with Escape and restores the focus. */
 async function walkThrough(page: Page, name: RegExp): Promise<void> {
   const opener = page.locator("main").getByRole("button", { name }).first();
-  await opener.focus();
-  await page.keyboard.press("Enter");
+  await opener.press("Enter");
   const dialog = page.getByRole("dialog");
   await dialog.waitFor();
   expect(await dialog.evaluate((element) => element.contains(document.activeElement))).toBe(true);

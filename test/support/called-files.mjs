@@ -30,6 +30,7 @@ function take(signal) {
     if (error) throw new Error(error.message);
     const files = taken.result
       .filter(({ functions }) => functions.some((called) => called.ranges[0].count > 0 && called.functionName !== ""))
+      .filter(({ url }) => !url.includes("/node_modules/"))
       .map(({ url }) => /\/(?:dist|src)\/(.*)\.[jt]sx?$/.exec(url)?.[1])
       .filter((path) => path !== undefined);
     const file = `${folder}/${signal}-${threadId}.json`;
