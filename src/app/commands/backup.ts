@@ -57,13 +57,23 @@ async function backUpHere(io: CliIo, path: string, options: Options): Promise<vo
 export async function restore(io: CliIo, file: string, options: Options): Promise<void> {
   const { config } = await loadForCommand(io, options);
   const dataDir = resolve(io.cwd, config.data_dir);
-  try {
-    restoreEmbeddedState({ dataDir, file: resolve(io.cwd, file) });
-  } catch (error) {
-    explain(error);
+  const replaced = restoreHere(dataDir, resolve(io.cwd, file));
+  if (options.json) {
+    printJson(io, { file: resolve(io.cwd, file), data_dir: dataDir, replaced });
+    return;
   }
-  if (options.json) printJson(io, { file: resolve(io.cwd, file), data_dir: dataDir });
-  else printLine(io, `The state in ${dataDir} is that of ${file}. What was there before is gone.`);
+  printLine(io, `The state in ${dataDir} is that of ${file}.`);
+  if (replaced !== null)
+    printLine(io, `The state it replaced is kept in ${replaced}. Delete that file when you need it no more.`);
+}
+
+/** Returns the file that keeps the replaced state; null when there was none. */
+function restoreHere(dataDir: string, file: string): string | null {
+  try {
+    return restoreEmbeddedState({ dataDir, file, nowMs: Date.now() });
+  } catch (error) {
+    return explain(error);
+  }
 }
 
 function explain(error: unknown): never {

@@ -6,6 +6,7 @@ import {
   copyFileSync,
   existsSync,
   fsyncSync,
+  linkSync,
   mkdirSync,
   openSync,
   renameSync,
@@ -19,12 +20,20 @@ import { integer, openSqlite, type SqliteDatabase, sqliteCode, sqliteCodes, text
 import { databaseFile, syncDirectory } from "./database/state-file.js";
 import { removeAdmissionJournal } from "./running-requests.js";
 
+interface RestoreRequest {
+  readonly dataDir: string;
+  /** The backup. */
+  readonly file: string;
+  readonly nowMs: number;
+}
+
 /**
  * Replaces the state in `dataDir` by a copy of a backup, for a service that is stopped. At every instant the directory
- * holds either the whole former state or the whole restored one. Throws StateOpenError, and nothing has changed then:
- * when the file is no sound backup, when its version is newer than this one, when the directory is in use.
+ * holds either the whole former state or the whole restored one. Returns the file that keeps the former state; null when
+ * there was none. Throws StateOpenError, and nothing has changed then: when the file is no sound backup, when its version
+ * is newer than this one, when the directory is in use.
  */
-export function restoreEmbeddedState({ dataDir, file }: { readonly dataDir: string; readonly file: string }): void {
+export function restoreEmbeddedState({ dataDir, file, nowMs }: RestoreRequest): string | null {
   const target = databaseFile(dataDir);
   const copy = `${target}.restoring`;
   try {
@@ -33,9 +42,11 @@ export function restoreEmbeddedState({ dataDir, file }: { readonly dataDir: stri
     checkBackup(copy, file);
     const release = claim(dataDir, target);
     try {
+      const replaced = existsSync(target) ? keep(target, nowMs) : null;
       renameSync(copy, target);
       removeAdmissionJournal(dataDir);
       syncDirectory(dataDir);
+      return replaced;
     } finally {
       release();
     }
@@ -117,6 +128,20 @@ function claim(dataDir: string, target: string): () => void {
     return () => {};
   }
   return () => db.close();
+}
+
+/** Gives the former state a second name with the time in it. A link takes no space and leaves the lock in place. */
+function keep(target: string, nowMs: number): string {
+  const kept = `${target}.replaced-${new Date(nowMs).toISOString().replaceAll(":", "-")}`;
+  try {
+    linkSync(target, kept);
+  } catch (error) {
+    const code = error instanceof Error && "code" in error ? error.code : null;
+    if (code !== "EPERM" && code !== "ENOTSUP" && code !== "EOPNOTSUPP" && code !== "ENOSYS") throw error;
+    // A file system without hard links.
+    copyFileSync(target, kept, constants.COPYFILE_EXCL);
+  }
+  return kept;
 }
 
 function lockAlone(db: SqliteDatabase): void {

@@ -41,7 +41,14 @@ describe("uis backup and uis restore", () => {
     }
 
     const { UIS_URL: _, ...stopped } = { ...env, UIS_OFFLINE: "1" };
-    expect(await uis(["restore", file], { env: stopped })).toMatchObject({ code: 0 });
+    const restored = await uis(["restore", file, "--json"], { env: stopped });
+    expect(restored).toMatchObject({ code: 0 });
+    const { replaced, ...rest } = JSON.parse(restored.stdout) as Record<string, string>;
+    expect(rest).toEqual({ file, data_dir: dataDir });
+    expect(replaced).toMatch(/\/uis\.db\.replaced-\d{4}-\d\d-\d\dT\d\d-\d\d-\d\d\.\d{3}Z$/);
+    await access(replaced ?? "");
+    const told = await uis(["restore", file], { env: stopped });
+    expect(told.stdout).toContain(`The state it replaced is kept in ${dataDir}`);
     const second = await startService({ config: kept(dataDir) });
     try {
       expect(await modelsWith(second.api, secret)).toBe(200);

@@ -53,7 +53,7 @@ describe("backups of the embedded state", () => {
     expect((await stat(file)).mode & 0o777).toBe(0o600);
     expect(await readdir(root)).toEqual(["backup.db", "data"]);
 
-    restoreEmbeddedState({ dataDir, file });
+    restoreEmbeddedState({ dataDir, file, nowMs: 1 });
     const restored = await open();
     const rows = await restored.usage.rows({ account: "acme", width: "hour", fromMs: 0, toMs: restored.now() });
     const { requests } = await usedThisMonth(restored);
@@ -74,19 +74,32 @@ describe("backups of the embedded state", () => {
     } finally {
       await child.kill();
     }
-    restoreEmbeddedState({ dataDir, file });
-    expect(await readdir(dataDir)).toEqual(["uis.db"]);
-    expect((await stat(join(dataDir, "uis.db"))).mode & 0o777).toBe(0o600);
+    const nowMs = Date.UTC(2026, 0, 31, 12, 0, 0, 7);
+    const replaced = restoreEmbeddedState({ dataDir, file, nowMs });
+    expect(replaced).toBe(join(dataDir, "uis.db.replaced-2026-01-31T12-00-00.007Z"));
+    expect(await readdir(dataDir)).toEqual(["uis.db", "uis.db.replaced-2026-01-31T12-00-00.007Z"]);
+    for (const name of await readdir(dataDir)) expect((await stat(join(dataDir, name))).mode & 0o777).toBe(0o600);
     expect(await keyIds()).toEqual([keyRecord(1).id]);
+  });
+
+  it("restoring keeps the replaced state, with what stands in its log, and that can be restored in turn", async () => {
+    await backUpAndGoOn();
+    const replaced = restoreEmbeddedState({ dataDir, file, nowMs: 1 });
+    expect(await keyIds()).toEqual([keyRecord(1).id]);
+    expect(replaced).not.toBeNull();
+    restoreEmbeddedState({ dataDir, file: replaced ?? "", nowMs: 2 });
+    expect(await keyIds()).toEqual([keyRecord(2).id, keyRecord(1).id]);
   });
 
   it("restores into a directory that is not there, and over a damaged file (USE-20)", async () => {
     await backUpAndGoOn();
     const elsewhere = join(root, "new");
-    restoreEmbeddedState({ dataDir: elsewhere, file });
+    expect(restoreEmbeddedState({ dataDir: elsewhere, file, nowMs: 1 })).toBeNull();
     expect(await readdir(elsewhere)).toEqual(["uis.db"]);
-    await writeFile(join(dataDir, "uis.db"), randomBytes(100_000));
-    restoreEmbeddedState({ dataDir, file });
+    const damaged = randomBytes(100_000);
+    await writeFile(join(dataDir, "uis.db"), damaged);
+    const replaced = restoreEmbeddedState({ dataDir, file, nowMs: 2 });
+    expect(await readFile(replaced ?? "")).toEqual(damaged);
     expect(await keyIds()).toEqual([keyRecord(1).id]);
   });
 
@@ -95,7 +108,7 @@ describe("backups of the embedded state", () => {
     const child = new StateChild(dataDir);
     try {
       await child.hear(() => true);
-      expect(() => restoreEmbeddedState({ dataDir, file })).toThrow("in use by another process");
+      expect(() => restoreEmbeddedState({ dataDir, file, nowMs: 1 })).toThrow("in use by another process");
       child.tell({ kind: "find", number: 2 });
       expect(await child.hear(({ kind }) => kind === "answer")).toMatchObject({ said: "done" });
     } finally {
@@ -107,7 +120,7 @@ describe("backups of the embedded state", () => {
   it("refuses what is no sound backup, or one of a newer version, and changes nothing", async () => {
     await backUpAndGoOn();
     const refused = (wrong: string, why: RegExp) => {
-      expect(() => restoreEmbeddedState({ dataDir, file: join(root, wrong) })).toThrow(why);
+      expect(() => restoreEmbeddedState({ dataDir, file: join(root, wrong), nowMs: 1 })).toThrow(why);
     };
     refused("missing.db", /cannot be restored/);
     await writeFile(join(root, "rubbish.db"), randomBytes(50_000));

@@ -143,7 +143,7 @@ export const rowsOfMachine: CommandRows = {
   },
   restore: {
     done: async (scene) => ({ words: [await scene.backup()], env: { UIS_DATA_DIR: scene.file() } }),
-    answer: z.strictObject({ file: z.string(), data_dir: z.string() }),
+    answer: z.strictObject({ file: z.string(), data_dir: z.string(), replaced: z.string().nullable() }),
     text: /^The state in .* is that of /,
     wrong: { words: [], says: "missing required argument 'file'" },
     failing: async (scene) => ({ words: [await scene.backup()], says: "stop" }),
