@@ -86,9 +86,8 @@ function attributesOf(end: CallEnd): Attributes {
   return {
     [attributes.requestId]: end.requestId,
     [attributes.transport]: end.transport,
-    [attributes.operation]: name ?? operation,
     [attributes.errorType]: code === "ok" ? undefined : code,
-    ...(name === undefined ? {} : { [attributes.provider]: genAiProvider }),
+    ...(name === undefined ? {} : { [attributes.operation]: name, [attributes.provider]: genAiProvider }),
     ...(model === null ? {} : { [attributes.requestModel]: model }),
     ...(model === null || code !== "ok" ? {} : { [attributes.responseModel]: model }),
     ...(usage === null

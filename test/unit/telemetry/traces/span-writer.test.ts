@@ -82,6 +82,13 @@ describe("spans of a call", () => {
     ]);
   });
 
+  it("have attributes of generative AI for operations that run a model only", () => {
+    writer.trace(plainEnd({ model: null, operation: "create_api_key" }));
+    const [span] = exporter.getFinishedSpans();
+    expect(span?.name).toBe("create_api_key");
+    expect(Object.keys(span?.attributes ?? {}).filter((name) => name.startsWith("gen_ai."))).toEqual([]);
+  });
+
   it("are not recorded when the caller does not record, and their trace keeps its id", () => {
     expect(writer.trace(chatEnd({ traceparent: `00-${traceId}-${spanId}-00` }))).toBe(traceId);
     expect(exporter.getFinishedSpans()).toEqual([]);
