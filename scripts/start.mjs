@@ -1,6 +1,6 @@
 // What `npm start` runs. Plain Node, because a fresh clone has nothing else yet: builds when dist/ is missing or older
-// than its sources, then becomes `uis serve`. Only the service itself writes to stdout. A shell
-// runs a single command in its own place, so signals to npm reach this process; `exec` would stop Windows.
+// than its sources, then becomes `uis serve`. Only the service itself writes to stdout. The script of package.json
+// begins with `exec`, so that signals to npm reach this process; cmd.exe of Windows has no such command: run this file there.
 import { spawnSync } from "node:child_process";
 import { existsSync, readdirSync, statSync } from "node:fs";
 import { join } from "node:path";
