@@ -12,7 +12,9 @@ const aimMs = 100;
 const slack = 5;
 const count = rounds(125);
 const wideSlots = 4;
-const promptTokens = 2_000;
+const promptTokens = 3_500;
+/** How often a client that was to leave during the prefill, and came too late for it, tries again. */
+const prefillTries = 10;
 /** Makes an answer that only ends with its context: the letter a, for ever. */
 const endless = { logit_bias: { 97: 100 } };
 
@@ -24,8 +26,8 @@ interface Sent {
 }
 
 let service: LlamaService;
-/** Time from the request to its first token, for a prompt of `promptTokens`. */
-let prefillMs = 0;
+/** Shortest time from the request to its first token, for a prompt of `promptTokens`. */
+let prefillMs = Number.POSITIVE_INFINITY;
 let asked = 0;
 const figures: Record<string, object> = {};
 
@@ -35,12 +37,14 @@ beforeAll(async () => {
     { id: "narrow", write, contextLength: 4_096, slots: 1 },
     { id: "wide", write, contextLength: 4_096, slots: wideSlots },
   ]);
-  const sinceMs = performance.now();
-  const first = send("wide", promptTokens);
-  await first.firstEvent;
-  prefillMs = performance.now() - sinceMs;
-  first.leave();
-  await atRest();
+  for (let i = 0; i < 4; i += 1) {
+    const sinceMs = performance.now();
+    const sent = send("wide", promptTokens);
+    await sent.firstEvent;
+    prefillMs = Math.min(prefillMs, performance.now() - sinceMs);
+    sent.leave();
+    await atRest();
+  }
 });
 
 afterAll(async () => {
@@ -92,11 +96,13 @@ async function leave(sent: Sent, model: string, left: { busy: number; waiting: n
   return performance.now() - leftAtMs;
 }
 
-const stages: readonly { name: string; model: string; calls: number; once: (round: number) => Promise<number> }[] = [
+/** Log lines of the clients that left. */
+const linesOfLeft = () => service.logs.filter(({ outcome }) => outcome === "client_left");
+
+const stages: readonly { name: string; model: string; once: (round: number) => Promise<number> }[] = [
   {
     name: "in the queue",
     model: "narrow",
-    calls: 2,
     async once() {
       const running = send("narrow", 10);
       await running.firstEvent;
@@ -109,19 +115,25 @@ const stages: readonly { name: string; model: string; calls: number; once: (roun
   {
     name: "in the prefill of a long prompt",
     model: "wide",
-    calls: 1,
     async once(round) {
-      const sent = send("wide", promptTokens);
-      await eventually(async () => (await stateOf("wide")).busy === 1, "a slot that is taken");
-      // Somewhere in its first half, elsewhere each time.
-      await delay((prefillMs / 2) * (round / count));
-      return leave(sent, "wide", { busy: 0, waiting: 0 });
+      // Somewhere in the first half, elsewhere each time; earlier if the first token was made before the client left.
+      let delayMs = (prefillMs / 2) * (round / count);
+      for (let tries = 0; tries < prefillTries; tries += 1) {
+        const lines = linesOfLeft().length;
+        const sent = send("wide", promptTokens);
+        await eventually(async () => (await stateOf("wide")).busy === 1, "a slot that is taken");
+        await delay(delayMs);
+        const latencyMs = await leave(sent, "wide", { busy: 0, waiting: 0 });
+        await eventually(() => linesOfLeft().length > lines, "the log line of the client that left");
+        if (linesOfLeft().at(-1)?.["completion_tokens"] === 0) return latencyMs;
+        delayMs /= 2;
+      }
+      throw new Error("each prefill was over before the client left");
     },
   },
   {
     name: "in decode",
     model: "wide",
-    calls: 1,
     async once() {
       const sent = send("wide", 10);
       await sent.firstEvent;
@@ -131,7 +143,6 @@ const stages: readonly { name: string; model: string; calls: number; once: (roun
   {
     name: "with four choices",
     model: "wide",
-    calls: 1,
     async once() {
       const sent = send("wide", 10, { n: 4 });
       await sent.firstEvent;
@@ -145,23 +156,24 @@ describe("a client of the embedded engine that leaves", () => {
   it.each(stages)(
     "$name frees its slots at once, and what was produced is counted (REL-2, state RL-7)",
     { timeout: 600_000 },
-    async ({ name, model, calls, once }) => {
-      const linesBefore = service.logs.length;
+    async ({ name, model, once }) => {
+      const askedBefore = asked;
+      const linesBefore = linesOfLeft().length;
       const producedBefore = (await stateOf(model)).produced_tokens;
       const latenciesMs: number[] = [];
       for (let round = 0; round < count; round += 1) latenciesMs.push(await once(round));
       await atRest();
 
       const quantiles = quantilesOf(latenciesMs);
-      const left = service.logs.slice(linesBefore).filter(({ outcome }) => outcome === "client_left");
+      const left = linesOfLeft().slice(linesBefore);
       figures[name] = { rounds: count, ...quantiles };
       expect(quantiles.p99Ms).toBeLessThan(aimMs * slack);
-      expect(left).toHaveLength(calls * count);
+      expect(left).toHaveLength(asked - askedBefore);
       const counted = left.reduce((sum, line) => sum + Number(line["completion_tokens"] ?? 0), 0);
       expect(counted).toBe((await stateOf(model)).produced_tokens - producedBefore);
       if (name.startsWith("in the prefill")) {
         const unanswered = left.filter((line) => line["completion_tokens"] === 0);
-        expect(unanswered.length).toBeGreaterThan(count / 2);
+        expect(unanswered).toHaveLength(count);
       }
     },
   );
