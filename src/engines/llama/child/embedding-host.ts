@@ -34,9 +34,10 @@ export class EmbeddingHost {
     const encoders: NativeEncoder[] = [];
     // An encoder has to see its input at once, and the binding wants one place more than the input takes.
     const places = contextLength + 1;
-    // Each may use all threads while it is the only one at work; the binding divides them among those that are.
-    const { threads } = spec;
-    for (let i = 0; i < Math.min(spec.slots, threads); i++) {
+    // Encoders share the threads: threads of one input wait for each other by spinning, which costs others their core.
+    const count = Math.min(spec.slots, spec.threads);
+    const threads = Math.max(1, Math.floor(spec.threads / count));
+    for (let i = 0; i < count; i++) {
       encoders.push(await model.openEncoder({ contextLength: places, batchTokens: places, threads }));
     }
     return new EmbeddingHost(model, { contextLength, slots: spec.slots }, encoders);
