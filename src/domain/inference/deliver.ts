@@ -99,7 +99,8 @@ async function endWith<R>(call: Call, run: Run, generation: Generation, finish: 
     throw await settleFailure(call, run, thrown);
   }
   call.enter("delivering");
-  await run.end("completed");
+  const settling = run.end("completed");
+  if (settling !== undefined) await settling;
   return finish();
 }
 

@@ -113,7 +113,8 @@ export class Inference {
     const caps = model.caps ?? (await this.#capsOnceLoaded(model, call));
     const prompts = chargeRefusal(call, () => planPrompts(kind.build(caps), caps));
     const reserve = () => reserveForPrompts(model.loaded, prompts, call.stop);
-    const { run, admission } = await admitRun(this.#deps, call, model, reserve);
+    const admitting = admitRun(this.#deps, call, model, reserve);
+    const { run, admission } = admitting instanceof Promise ? await admitting : admitting;
 
     const identity = new AnswerIdentity(ids.text(kind.idPrefix), clock.now(), model.id);
     const choices = prompts.reduce((sum, { request }) => sum + request.n, 0);

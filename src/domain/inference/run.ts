@@ -8,7 +8,7 @@ import { UsageTally } from "../call/usage-tally.js";
 import type { CatalogModel } from "../catalog/catalog-model.js";
 import type { Accounting } from "../metering/accounting.js";
 import { leaseMs } from "../metering/lease-keeper.js";
-import type { Admitted, Budget, Charge, Ledger } from "../metering/ledger.js";
+import type { Admission, Admitted, Budget, Charge, Ledger } from "../metering/ledger.js";
 import type { LimitBook } from "../metering/limit-book.js";
 import type { LimitGate } from "../metering/limit-gate.js";
 import { errorOfRefusal } from "../metering/limit-response.js";
@@ -35,7 +35,8 @@ export class Run {
   readonly #deps: RunDeps;
   /** Its limits were decided without the shared store. */
   readonly #degraded: boolean;
-  #settling: Promise<void> | null = null;
+  #hasEnded = false;
+  #settling: Promise<void> | undefined;
   #engineHasEnded = false;
   #onEngineEnd: () => void = () => {};
 
@@ -59,28 +60,44 @@ export class Run {
     this.#onEngineEnd();
   }
 
-  /** Ends and settles. Idempotent: later calls wait for the same settlement and change nothing. */
-  end(why: EndReason, error?: ServiceError): Promise<void> {
-    this.#settling ??= this.#settle(why, error ?? null);
+  /**
+   * Ends and settles. Idempotent: later calls wait for the same settlement. Returns undefined if the ledger settled
+   * synchronously: a promise here and in `admitRun` costs 5 to 10 % of the requests per second.
+   */
+  end(why: EndReason, error?: ServiceError): Promise<void> | undefined {
+    if (this.#hasEnded) return this.#settling;
+    this.#hasEnded = true;
+    const isOver = why === "completed" || this.#engineHasEnded;
+    this.#settling = isOver ? this.#settle(why, error) : this.#engineEnd().then(() => this.#settle(why, error));
     return this.#settling;
   }
 
-  async #settle(why: EndReason, error: ServiceError | null): Promise<void> {
-    if (why !== "completed" && !this.#engineHasEnded) await this.#engineEnd();
+  #settle(why: EndReason, error: ServiceError | undefined): Promise<void> | undefined {
     const { call } = this;
-    const { clock, ledger, accounting, observer } = this.#deps;
+    const { clock, ledger, accounting } = this.#deps;
     const usage = this.tally.total();
     call.ended(why, error?.code ?? null, usage);
     try {
       const { requestId, account, keyId, operation } = call;
       const request = { requestId, account, keyId, operation, model: this.model, degraded: this.#degraded };
       const latencyMs = clock.now() - call.receivedAtMs;
-      await ledger.settle(accounting.settlementOf(request, { why, error, usage, latencyMs }));
+      const settling = ledger.settle(accounting.settlementOf(request, { why, error: error ?? null, usage, latencyMs }));
+      if (settling instanceof Promise) return this.#written(settling);
     } catch (cause) {
-      observer.usageLost();
+      return this.#written(Promise.reject(cause));
+    }
+    call.letGo();
+    return undefined;
+  }
+
+  async #written(settling: Promise<unknown>): Promise<void> {
+    try {
+      await settling;
+    } catch (cause) {
+      this.#deps.observer.usageLost();
       throw cause;
     } finally {
-      call.letGo();
+      this.call.letGo();
     }
   }
 
@@ -111,36 +128,53 @@ export interface AdmittedRun {
 
 /**
  * Admits a validated request in one atomic call. The most that it can use is reserved where a limit of tokens or a budget
- * applies; counting a prompt costs the engine a moment, so `reserve` is called only then. Rejects with 429 when a limit
- * or a budget has no room.
+ * applies; counting a prompt costs the engine a moment, so `reserve` is called only then. Throws or rejects with 429 when a
+ * limit or a budget has no room.
  */
-export async function admitRun(
+export function admitRun(
   deps: AdmissionDeps,
   call: Call,
   model: CatalogModel,
   reserve: () => Promise<Reservation>,
-): Promise<AdmittedRun> {
+): AdmittedRun | Promise<AdmittedRun> {
   throwIfEnded(call);
-  const { clock, ledger, accounting, gate, observer } = deps;
-  const { requestId, operation, principal, account, keyId } = call;
-  const scopes = deps.limitBook.scopesOf(principal, model.id);
-  const budgets = accounting.budgetsOf(principal);
-  let charge = noCharge;
-  let promptTokens = 0;
-  if (countsTokens(scopes, budgets)) {
-    const most = await reserve();
+  const scopes = deps.limitBook.scopesOf(call.principal, model.id);
+  const budgets = deps.accounting.budgetsOf(call.principal);
+  if (!countsTokens(scopes, budgets)) return admit(deps, call, model, scopes, budgets, noCharge, 0);
+  return reserve().then(({ promptTokens, outputTokens, isCounted }) => {
     throwIfEnded(call);
-    const tokens = most.promptTokens + most.outputTokens;
-    charge = { tokens, costNano: accounting.costOf(model, most.promptTokens, most.outputTokens) };
-    if (most.isCounted) promptTokens = most.promptTokens;
-  }
+    const costNano = deps.accounting.costOf(model, promptTokens, outputTokens);
+    const charge = { tokens: promptTokens + outputTokens, costNano };
+    return admit(deps, call, model, scopes, budgets, charge, isCounted ? promptTokens : 0);
+  });
+}
+
+function admit(
+  deps: AdmissionDeps,
+  call: Call,
+  model: CatalogModel,
+  scopes: readonly LimitScope[],
+  budgets: readonly Budget[],
+  reserve: Charge,
+  promptTokens: number,
+): AdmittedRun | Promise<AdmittedRun> {
+  const { clock, ledger } = deps;
+  const { requestId, operation, account, keyId } = call;
   const request = { requestId, account, keyId, model: model.id, operation, leaseMs, scopes, budgets, promptTokens };
   const askedAtMs = clock.monotonic();
-  const admission = await ledger.admit({ ...request, reserve: charge });
-  call.times.admitted(clock.monotonic() - askedAtMs);
+  const admission = ledger.admit({ ...request, reserve });
+  if (!(admission instanceof Promise)) return admittedRun(deps, call, model, admission);
+  return admission.then((decided) => {
+    call.times.admitted(clock.monotonic() - askedAtMs);
+    return admittedRun(deps, call, model, decided);
+  });
+}
+
+/** Throws 429 for a rejection. */
+function admittedRun(deps: AdmissionDeps, call: Call, model: CatalogModel, admission: Admission): AdmittedRun {
   if (admission.admitted) return { run: new Run(deps, call, model, admission.degraded), admission };
-  gate.note(admission);
-  observer.limitHit(admission.refusal.which);
+  deps.gate.note(admission);
+  deps.observer.limitHit(admission.refusal.which);
   throw errorOfRefusal(admission);
 }
 
