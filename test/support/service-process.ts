@@ -116,16 +116,16 @@ export interface ProcessOptions extends Omit<SpawnOptions, "cwd"> {
 }
 
 /** Starts `uis serve` in a process of its own; resolves when it is ready. The caller ends it. */
-export async function startServiceProcess(options: ProcessOptions): Promise<ServiceProcess> {
-  const running = spawnConfigured(options);
+export async function startServiceProcess({ folder, config, ...options }: ProcessOptions): Promise<ServiceProcess> {
+  writeConfig(folder, config);
+  const running = spawnServe({ cwd: folder, ...options });
   return readyProcess(running, await running.ready);
 }
 
-function spawnConfigured({ folder, config, ...options }: ProcessOptions): ServeProcess {
+function writeConfig(folder: string, config: object): void {
   mkdirSync(folder, { recursive: true });
   // JSON is YAML.
   writeFileSync(join(folder, "uis.yaml"), JSON.stringify(config));
-  return spawnServe({ cwd: folder, ...options });
 }
 
 const pageBytes = 4096;
@@ -178,15 +178,22 @@ export class ServiceFolder {
     return join(this.folder, "data");
   }
 
+  /** Spawns `uis serve` on the folder as it is; does not wait until it is ready. */
+  spawn(options: Partial<SpawnOptions> = {}): ServeProcess {
+    const running = spawnServe({ cwd: this.folder, ...options });
+    this.#started.push(running);
+    return running;
+  }
+
   /** Writes `config` as the configuration file and starts; resolves when it is ready. */
   async start(config: object, options: Partial<SpawnOptions> = {}): Promise<ServiceProcess> {
-    const running = this.#spawn(config, options);
+    const running = this.#configured(config, options);
     return readyProcess(running, await running.ready);
   }
 
   /** A start that must fail: its exit code, and the one line that says why and what to do. */
   async refused(config: object, options: Partial<SpawnOptions> = {}): Promise<{ code: number | string; line: string }> {
-    const { exited, stderr } = this.#spawn(config, options);
+    const { exited, stderr } = this.#configured(config, options);
     const code = await exited;
     return { code, line: stderr().trim().split("\n").at(-1) ?? "" };
   }
@@ -203,9 +210,8 @@ export class ServiceFolder {
     await rm(this.folder, { recursive: true, force: true });
   }
 
-  #spawn(config: object, options: Partial<SpawnOptions>): ServeProcess {
-    const running = spawnConfigured({ folder: this.folder, config, ...options });
-    this.#started.push(running);
-    return running;
+  #configured(config: object, options: Partial<SpawnOptions>): ServeProcess {
+    writeConfig(this.folder, config);
+    return this.spawn(options);
   }
 }

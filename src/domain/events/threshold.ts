@@ -58,6 +58,16 @@ export interface UsageSums {
   readonly costNano: bigint;
 }
 
+export function addUsageSums(a: UsageSums, b: UsageSums): UsageSums {
+  return {
+    requests: a.requests + b.requests,
+    promptTokens: a.promptTokens + b.promptTokens,
+    completionTokens: a.completionTokens + b.completionTokens,
+    cachedTokens: a.cachedTokens + b.cachedTokens,
+    costNano: a.costNano + b.costNano,
+  };
+}
+
 /** One day or month of UTC. */
 export interface Period {
   readonly kind: PeriodKind;

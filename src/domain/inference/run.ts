@@ -138,35 +138,35 @@ export function admitRun(
   reserve: () => Promise<Reservation>,
 ): AdmittedRun | Promise<AdmittedRun> {
   throwIfEnded(call);
-  const scopes = deps.limitBook.scopesOf(call.principal, model.id);
-  const budgets = deps.accounting.budgetsOf(call.principal);
-  if (!countsTokens(scopes, budgets)) return admit(deps, call, model, scopes, budgets, noCharge, 0);
+  const { clock, ledger, accounting, limitBook } = deps;
+  const { requestId, operation, account, keyId } = call;
+  const scopes = limitBook.scopesOf(call.principal, model.id);
+  const budgets = accounting.budgetsOf(call.principal);
+  const admit = (charge: Charge, promptTokens: number): AdmittedRun | Promise<AdmittedRun> => {
+    const admission = ledger.admit({
+      requestId,
+      account,
+      keyId,
+      model: model.id,
+      operation,
+      leaseMs,
+      scopes,
+      budgets,
+      reserve: charge,
+      promptTokens,
+    });
+    if (!(admission instanceof Promise)) return admittedRun(deps, call, model, admission);
+    const askedAtMs = clock.monotonic();
+    return admission.then((decided) => {
+      call.times.admitted(clock.monotonic() - askedAtMs);
+      return admittedRun(deps, call, model, decided);
+    });
+  };
+  if (!countsTokens(scopes, budgets)) return admit(noCharge, 0);
   return reserve().then(({ promptTokens, outputTokens, isCounted }) => {
     throwIfEnded(call);
-    const costNano = deps.accounting.costOf(model, promptTokens, outputTokens);
-    const charge = { tokens: promptTokens + outputTokens, costNano };
-    return admit(deps, call, model, scopes, budgets, charge, isCounted ? promptTokens : 0);
-  });
-}
-
-function admit(
-  deps: AdmissionDeps,
-  call: Call,
-  model: CatalogModel,
-  scopes: readonly LimitScope[],
-  budgets: readonly Budget[],
-  reserve: Charge,
-  promptTokens: number,
-): AdmittedRun | Promise<AdmittedRun> {
-  const { clock, ledger } = deps;
-  const { requestId, operation, account, keyId } = call;
-  const request = { requestId, account, keyId, model: model.id, operation, leaseMs, scopes, budgets, promptTokens };
-  const askedAtMs = clock.monotonic();
-  const admission = ledger.admit({ ...request, reserve });
-  if (!(admission instanceof Promise)) return admittedRun(deps, call, model, admission);
-  return admission.then((decided) => {
-    call.times.admitted(clock.monotonic() - askedAtMs);
-    return admittedRun(deps, call, model, decided);
+    const costNano = accounting.costOf(model, promptTokens, outputTokens);
+    return admit({ tokens: promptTokens + outputTokens, costNano }, isCounted ? promptTokens : 0);
   });
 }
 

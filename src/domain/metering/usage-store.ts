@@ -1,4 +1,4 @@
-import type { Period, UsageScope, UsageSums } from "../events/threshold.js";
+import { addUsageSums, type Period, type UsageScope, type UsageSums } from "../events/threshold.js";
 
 /** What one key used of one model in one hour or day of UTC. */
 export interface UsageRow extends UsageSums {
@@ -85,7 +85,7 @@ export class UsageGrouping {
     const known = this.#groups.get(name);
     const { startMs, requests, promptTokens, completionTokens, cachedTokens, costNano } = part;
     const sums = { requests, promptTokens, completionTokens, cachedTokens, costNano };
-    this.#groups.set(name, { startMs, keyId, model, ...(known === undefined ? sums : plus(known, sums)) });
+    this.#groups.set(name, { startMs, keyId, model, ...(known === undefined ? sums : addUsageSums(known, sums)) });
   }
 
   /** The page, if it is full with rows up to `startMs` added; null: there is room for more. */
@@ -115,14 +115,4 @@ export class UsageGrouping {
     if (page !== null && page.groups.length < this.#groups.size) return page;
     return { groups: [...this.#groups.values()], next: null };
   }
-}
-
-function plus(a: UsageSums, b: UsageSums): UsageSums {
-  return {
-    requests: a.requests + b.requests,
-    promptTokens: a.promptTokens + b.promptTokens,
-    completionTokens: a.completionTokens + b.completionTokens,
-    cachedTokens: a.cachedTokens + b.cachedTokens,
-    costNano: a.costNano + b.costNano,
-  };
 }

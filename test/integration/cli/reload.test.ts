@@ -1,5 +1,4 @@
-import { mkdtemp, rm, writeFile } from "node:fs/promises";
-import { tmpdir } from "node:os";
+import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { fromJson } from "@bufbuild/protobuf";
 import { afterEach, beforeEach, expect, it, onTestFinished } from "vitest";
@@ -9,27 +8,20 @@ import {
 } from "../../../gen/unified/inference/v1/inference_service_pb.js";
 import { grpcDefinition, grpcPath } from "../../../src/lib/grpc-definition.js";
 import { errorFacts, GrpcClient, metadataOf } from "../../support/grpc-client.js";
-import { type ReadyLine, type ServeProcess, type SpawnOptions, spawnServe } from "../../support/service-process.js";
+import { type ReadyLine, type ServeProcess, ServiceFolder, type SpawnOptions } from "../../support/service-process.js";
 
+let folder: ServiceFolder;
 let cwd: string;
-const started: ServeProcess[] = [];
 
 beforeEach(async () => {
-  cwd = await mkdtemp(join(tmpdir(), "uis-serve-"));
+  folder = await ServiceFolder.create();
+  cwd = folder.folder;
 });
 
-afterEach(async () => {
-  for (const { child, exited } of started.splice(0)) {
-    child.kill("SIGKILL");
-    await exited;
-  }
-  await rm(cwd, { recursive: true, force: true });
-});
+afterEach(() => folder.remove());
 
 function serve(options: Partial<SpawnOptions> = {}): ServeProcess {
-  const running = spawnServe({ cwd, ...options, env: { UIS_STATE_DURABILITY: "none", ...options.env } });
-  started.push(running);
-  return running;
+  return folder.spawn({ ...options, env: { UIS_STATE_DURABILITY: "none", ...options.env } });
 }
 
 const slowModel = `models:

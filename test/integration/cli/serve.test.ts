@@ -1,7 +1,6 @@
-import { chmod, mkdtemp, readdir, rm, stat, writeFile } from "node:fs/promises";
+import { chmod, readdir, stat, writeFile } from "node:fs/promises";
 import type { AddressInfo } from "node:net";
 import { createServer } from "node:net";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it, onTestFinished } from "vitest";
 import { version } from "../../../src/contract/version.js";
@@ -9,27 +8,20 @@ import { uis } from "../../support/cli-run.js";
 import { writeTinyGguf } from "../../support/model-files/tiny-gguf.js";
 import { openSlowLink } from "../../support/redis/slow-link.js";
 import { startRedis } from "../../support/redis/start-redis.js";
-import { type ServeProcess, type SpawnOptions, spawnServe } from "../../support/service-process.js";
+import { type ServeProcess, ServiceFolder, type SpawnOptions } from "../../support/service-process.js";
 
+let folder: ServiceFolder;
 let cwd: string;
-const started: ServeProcess[] = [];
 
 beforeEach(async () => {
-  cwd = await mkdtemp(join(tmpdir(), "uis-serve-"));
+  folder = await ServiceFolder.create();
+  cwd = folder.folder;
 });
 
-afterEach(async () => {
-  for (const { child, exited } of started.splice(0)) {
-    child.kill("SIGKILL");
-    await exited;
-  }
-  await rm(cwd, { recursive: true, force: true });
-});
+afterEach(() => folder.remove());
 
 function serve(options: Partial<SpawnOptions> = {}): ServeProcess {
-  const running = spawnServe({ cwd, ...options, env: { UIS_STATE_DURABILITY: "none", ...options.env } });
-  started.push(running);
-  return running;
+  return folder.spawn({ ...options, env: { UIS_STATE_DURABILITY: "none", ...options.env } });
 }
 
 const slowModel = `models:

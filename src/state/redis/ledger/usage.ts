@@ -1,4 +1,4 @@
-import type { UsageSums } from "../../../domain/events/threshold.js";
+import { addUsageSums, type UsageSums } from "../../../domain/events/threshold.js";
 import {
   type UsageCursor,
   UsageGrouping,
@@ -90,7 +90,9 @@ export function createRedisUsage({ client, storeTime, accountsWithKeys }: RedisU
       }
       // The sums have gone, the days that they were made of have not.
       const days = await reader.rows({ account, width: "day", fromMs: period.startMs, toMs: period.endMs });
-      return days.filter(({ keyId }) => scope.kind === "account" || keyId === scope.id).reduce(plus, sumsOf({}));
+      return days
+        .filter(({ keyId }) => scope.kind === "account" || keyId === scope.id)
+        .reduce(addUsageSums, sumsOf({}));
     },
   };
   return reader;
@@ -124,16 +126,6 @@ function countsOf(fields: readonly string[]): Counts {
     if (isSumName(name)) counts[name] = BigInt(fields[i + 1] ?? "0");
   }
   return counts;
-}
-
-function plus(a: UsageSums, b: UsageSums): UsageSums {
-  return {
-    requests: a.requests + b.requests,
-    promptTokens: a.promptTokens + b.promptTokens,
-    completionTokens: a.completionTokens + b.completionTokens,
-    cachedTokens: a.cachedTokens + b.cachedTokens,
-    costNano: a.costNano + b.costNano,
-  };
 }
 
 function isSumName(name: string): name is SumName {
