@@ -1,4 +1,4 @@
-/** Who may import whom. A test applies this table to every file under `src`. */
+/** The imports that each folder is allowed. A test applies this table to every file under `src`. */
 import { builtinModules } from "node:module";
 import type { SourceFile } from "./import-graph.js";
 

@@ -135,7 +135,7 @@ const ownOrganisation = "unified-inference";
 /** The engines that the configuration can name. */
 export type Engines = Readonly<Record<EngineName, Engine>>;
 
-/** What the embedded engine is told about a model beside its id: where its file is to be had. */
+/** Options of a model for the embedded engine: its id and the source of its file. */
 export interface LlamaOptions {
   readonly id: string;
   /** Null: it is kept on this machine under its id, or is one of the default models. */

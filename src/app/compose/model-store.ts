@@ -71,7 +71,7 @@ interface LocatedFile {
 /** Tokens of an answer of the demonstration model, which often does not find an end by itself. */
 const answerTokens = 512;
 
-/** Progress is told once per so much of a download. */
+/** Share of a download between two reports of progress. */
 const shareStep = 0.1;
 
 /** Finds the files of the embedded engine's models: what is kept under the id, else what the source brings. */

@@ -97,7 +97,7 @@ const roundTrips = 3;
 
 const durableFix = "set appendonly yes, appendfsync always and maxmemory-policy noeviction for Redis";
 
-/** What a start would log is told by the checks. */
+/** Silent: the checks report what a start would log. */
 const silent: Logger = { debug() {}, info() {}, warn() {}, error() {} };
 
 interface RedisFindings {

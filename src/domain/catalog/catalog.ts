@@ -13,7 +13,7 @@ export interface CatalogDeps {
   readonly limits: Pick<ServiceLimits, "queueWaitMs">;
 }
 
-/** The models of the service and who may see them. */
+/** The models of the service, filtered by the rights of a principal. */
 export class Catalog {
   readonly #deps: CatalogDeps;
   readonly #listeners = new Set<() => void>();

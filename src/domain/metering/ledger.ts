@@ -126,11 +126,11 @@ export type LostRequest = Pick<AdmitRequest, "requestId" | "account" | "keyId" |
 export type RefusedRequest = Pick<AdmitRequest, "requestId" | "account" | "keyId" | "scopes">;
 
 /**
- * Accounts for requests: who may run, what runs, what was used. Each verb is one atomic step; all are idempotent by
- * request id; time is the store's (state RL-19). Drivers: embedded, redis.
+ * Port of the accounting of requests: admission, leases of running requests, usage. Each verb is one atomic step and
+ * idempotent by request id; time is the store's (state RL-19). Drivers: embedded, redis.
  *
- * `admit` and `settle` stand in the way of every request, so a driver that need not wait answers them at once. They
- * throw or reject with ServiceError `storage_unavailable`, `admit` also with `server_is_overloaded`.
+ * `admit` and `settle` are on the path of every request, so a driver that need not wait returns synchronously. They throw
+ * or reject with ServiceError `storage_unavailable`, `admit` also with `server_is_overloaded`.
  */
 export interface Ledger {
   admit(request: AdmitRequest): Admission | Promise<Admission>;

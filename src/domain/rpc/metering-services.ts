@@ -114,7 +114,7 @@ function bucketMessage({ startMs, endMs, results }: UsageBucket): BucketMessage 
   });
 }
 
-/** `unified.admin.v1.LimitService`: limits by the administrator, who was checked when the call was opened. */
+/** `unified.admin.v1.LimitService`: administration of limits; `Core.open` has authorized the call. */
 export function createLimitService(admin: Pick<LimitsAdmin, "get" | "update" | "reset">): RpcService {
   return rpcService(LimitService, {
     async getLimits(request) {
@@ -185,7 +185,7 @@ export function limitsOf(message: Limits | undefined): RateLimits {
   };
 }
 
-/** `unified.admin.v1.ThresholdService`: by the administrator, who was checked when the call was opened. */
+/** `unified.admin.v1.ThresholdService`: administration of thresholds; `Core.open` has authorized the call. */
 export function createThresholdService(admin: ThresholdAdmin): RpcService {
   return rpcService(ThresholdService, {
     async createThreshold({ threshold }, ctx) {
