@@ -29,9 +29,12 @@ function take(signal) {
   session.post("Profiler.takePreciseCoverage", (error, taken) => {
     if (error) throw new Error(error.message);
     const files = taken.result
-      .filter(({ functions }) => functions.some((called) => called.ranges[0].count > 0 && called.functionName !== ""))
+      // The function that begins at 0 is the module itself.
+      .filter(({ functions }) =>
+        functions.some((called) => called.ranges[0].count > 0 && called.ranges[0].startOffset > 0),
+      )
       .filter(({ url }) => !url.includes("/node_modules/"))
-      .map(({ url }) => /\/(?:dist|src)\/(.*)\.[jt]sx?$/.exec(url)?.[1])
+      .map(({ url }) => /\/(?:dist|src)\/(.*)\.[jt]sx?(?:\?.*)?$/.exec(url)?.[1])
       .filter((path) => path !== undefined);
     const file = `${folder}/${signal}-${threadId}.json`;
     writeFileSync(`${file}.part`, JSON.stringify(files));

@@ -1,4 +1,7 @@
+import { once } from "node:events";
 import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
@@ -21,8 +24,9 @@ describe("the files that take part", () => {
   beforeAll(async () => {
     mkdirSync(taken);
     const model = { id: "four", engine: "scripted", scripted: { text: "tick", tokens: 4 } };
+    const webhooks = { allow_http: true, allow_private_cidrs: ["127.0.0.0/8"] };
     // JSON is YAML. Its own traffic must not mix with what is measured.
-    writeFileSync(join(folder, "uis.yaml"), JSON.stringify({ models: [model] }));
+    writeFileSync(join(folder, "uis.yaml"), JSON.stringify({ models: [model], webhooks }));
     const preload = new URL("../../support/called-files.mjs", import.meta.url).href;
     service = spawnServe({ cwd: folder, env: { CALLED_FILES: taken, NODE_OPTIONS: `--import ${preload}` } });
     ready = await service.ready;
@@ -54,30 +58,82 @@ describe("the files that take part", () => {
     return await response.text();
   }
 
+  /** Files called since the last time until nothing new is called any more: the store works after the answer. */
+  async function calledUntilQuiet(): Promise<Set<string>> {
+    const files = new Set<string>();
+    let quiet = 0;
+    await eventually(async () => {
+      const before = files.size;
+      for (const file of await calledFiles()) files.add(file);
+      quiet = files.size === before ? quiet + 1 : 0;
+      return quiet === 10;
+    });
+    return files;
+  }
+
   /** Files called by the second of two equal requests. */
   async function filesOf(request: () => Promise<unknown>): Promise<string[]> {
     await request();
-    await calledFiles();
+    await calledUntilQuiet();
     await request();
-    return await calledFiles();
+    return [...(await calledUntilQuiet())].sort();
   }
+
+  function expectAtMost(bound: number, files: readonly string[]): void {
+    const list = `${files.length} files, at most ${bound} allowed:\n${files.join("\n")}`;
+    if (process.env["CALLED_PRINT"] !== undefined) process.stdout.write(`${list}\n`);
+    expect(files.length, list).toBeLessThanOrEqual(bound);
+  }
+
+  const adminToken = () => readFileSync(join(ready.data_dir, "admin.token"), "utf8").trim();
+  const chat = (stream: boolean) =>
+    post("/v1/chat/completions", ready.api_key?.secret ?? "", {
+      model: "four",
+      messages: [{ role: "user", content: "count" }],
+      stream,
+    });
 
   // A poll of the dispatcher or of metrics may add a few files to those of the request.
   it("in a streamed chat of four tokens are at most 105", async () => {
-    const messages = [{ role: "user", content: "count" }];
-    const files = await filesOf(() =>
-      post("/v1/chat/completions", ready.api_key?.secret ?? "", { model: "four", messages, stream: true }),
-    );
+    const files = await filesOf(() => chat(true));
     expect(files).toContain("domain/inference/inference");
-    expect(files.length, files.join("\n")).toBeLessThanOrEqual(105);
+    expectAtMost(105, files);
   });
 
   it("in the creation of a key are at most 70", async () => {
-    const adminToken = readFileSync(join(ready.data_dir, "admin.token"), "utf8").trim();
     const files = await filesOf(() =>
-      post("/unified.admin.v1.ApiKeyService/CreateApiKey", adminToken, { name: "counted", scope: "SCOPE_READ" }),
+      post("/unified.admin.v1.ApiKeyService/CreateApiKey", adminToken(), { name: "counted", scope: "SCOPE_READ" }),
     );
     expect(files).toContain("domain/access/api-keys");
-    expect(files.length, files.join("\n")).toBeLessThanOrEqual(70);
+    expectAtMost(70, files);
+  });
+
+  it("from a settlement to the delivery of its event are at most 60", async () => {
+    let delivered = 0;
+    const receiver = createServer((req, res) => {
+      req.resume().on("end", () => {
+        delivered += 1;
+        res.end();
+      });
+    }).listen(0, "127.0.0.1");
+    await once(receiver, "listening");
+    const { port } = receiver.address() as AddressInfo;
+    const endpoint = { account: "default", url: `http://127.0.0.1:${port}/`, events: ["request.completed"] };
+    await post("/unified.webhook.v1.WebhookEndpointService/CreateWebhookEndpoint", adminToken(), {
+      webhookEndpoint: endpoint,
+    });
+    const files = await filesOf(async () => {
+      const before = delivered;
+      await chat(false);
+      await eventually(() => delivered > before);
+    });
+    receiver.close();
+    expect(files).toContain("domain/webhooks/dispatcher");
+    // The request before it has called files of its own: of those only limits and building blocks are left here.
+    const afterTheRequest = /^(domain\/(metering|events|webhooks)|state|outbound|lib)\//;
+    expectAtMost(
+      60,
+      files.filter((file) => afterTheRequest.test(file)),
+    );
   });
 });
