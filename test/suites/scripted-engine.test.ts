@@ -1,10 +1,10 @@
-import { createScriptedEngine } from "../../src/engines/scripted/scripted-model.js";
+import { scriptedEngine } from "../../src/engines/scripted/scripted-model.js";
 import type { ScriptedOptions } from "../../src/engines/scripted/scripted-options.js";
 import { createSystemClock } from "../../src/lib/clock.js";
 import { createRandomIds } from "../../src/lib/ids.js";
 import { describeEngine } from "./engine.suite.js";
 
-const engine = createScriptedEngine({ clock: createSystemClock(), ids: createRandomIds() });
+const engine = scriptedEngine.create({ clock: createSystemClock(), ids: createRandomIds() });
 const load = (options: ScriptedOptions) =>
   engine.load({ id: "m", contextLength: 4096, slots: 2, options }, () => {}, new AbortController().signal);
 const text = "Once upon a time there was a small fox who lived 🦊 under a hill. ";

@@ -1,6 +1,5 @@
 import type { FinishReason, GenEvent, TokenLogprobInfo } from "../../domain/engine/engine.js";
 import { StopSequences } from "../../domain/inference/stop-sequences.js";
-import { type Script, splitTokens, tokenLogprob } from "./tokens.js";
 
 /** One choice of an answer, produced step by step. */
 export interface Choice {
@@ -11,37 +10,36 @@ export interface Choice {
   readonly left: number;
   /** Why it ended, once nothing is left. */
   readonly reason: FinishReason;
-  /** Produces up to `count` tokens and returns the events that they cause, in a list of the caller's own. */
+  /** Produces up to `count` tokens and returns their events, in a new array. */
   take(count: number): GenEvent[];
 }
 
 export interface TextChoiceSpec {
-  readonly index: number;
   readonly script: Script;
   /** Tokens that may be produced. */
   readonly tokensMax: number;
   readonly stop: readonly string[];
   /** Alternatives per token; undefined: no log probabilities. */
   readonly logprobs: number | undefined;
-  /** Text that comes before the first token and counts nothing; empty: none. */
+  /** Text before the first token, which counts as no output; empty: none. */
   readonly echo: string;
-  /** How the text ends when it is said to its end. */
+  /** Finish reason of a text that is not cut. */
   readonly reason: FinishReason;
 }
 
-/** A choice that says a text. */
+/** A choice that is a text. */
 export class TextChoice implements Choice {
   readonly index: number;
+  produced = 0;
   readonly #spec: TextChoiceSpec;
   readonly #end: number;
   readonly #stops: StopSequences | null;
   readonly #logprobs: HeldLogprobs | null;
   #echo: string;
-  #produced = 0;
   #stopped = false;
 
-  constructor(spec: TextChoiceSpec) {
-    this.index = spec.index;
+  constructor(index: number, spec: TextChoiceSpec) {
+    this.index = index;
     this.#spec = spec;
     this.#end = Math.min(spec.script.length, spec.tokensMax);
     this.#stops = spec.stop.length > 0 ? new StopSequences(spec.stop) : null;
@@ -49,23 +47,19 @@ export class TextChoice implements Choice {
     this.#echo = spec.echo;
   }
 
-  get produced(): number {
-    return this.#produced;
-  }
-
   get left(): number {
-    return this.#stopped ? 0 : this.#end - this.#produced;
+    return this.#stopped ? 0 : this.#end - this.produced;
   }
 
   get reason(): FinishReason {
     if (this.#stopped) return "stop";
-    return this.#produced === this.#spec.script.length ? this.#spec.reason : "length";
+    return this.produced === this.#spec.script.length ? this.#spec.reason : "length";
   }
 
   take(count: number): GenEvent[] {
-    const text = this.#takeEcho() + this.#takeTokens(this.#produced + Math.min(count, this.left));
+    const text = this.#takeEcho() + this.#takeTokens(this.produced + Math.min(count, this.left));
     if (text === "") return [];
-    const event = { type: "text", choice: this.index, text, outTokens: this.#produced } as const;
+    const event = { type: "text", choice: this.index, text, outTokens: this.produced } as const;
     return [this.#logprobs === null ? event : { ...event, logprobs: this.#logprobs.shown(text.length) }];
   }
 
@@ -78,29 +72,35 @@ export class TextChoice implements Choice {
 
   #takeTokens(to: number): string {
     if (this.#stops === null && this.#logprobs === null) {
-      const text = this.#spec.script.text(this.#produced, to);
-      this.#produced = to;
+      const text = this.#spec.script.text(this.produced, to);
+      this.produced = to;
       return text;
     }
     let text = "";
-    while (this.#produced < to && !this.#stopped) text += this.#takeToken();
+    while (this.produced < to && !this.#stopped) {
+      const token = this.#spec.script.token(this.produced++);
+      this.#logprobs?.add(token);
+      if (this.#stops === null) {
+        text += token;
+        continue;
+      }
+      const { emit, stopped } = this.#stops.push(token);
+      this.#stopped = stopped;
+      text += emit;
+    }
     return this.left === 0 && !this.#stopped ? text + (this.#stops?.flush() ?? "") : text;
   }
-
-  #takeToken(): string {
-    const token = this.#spec.script.token(this.#produced++);
-    this.#logprobs?.add(token);
-    if (this.#stops === null) return token;
-    const { emit, stopped } = this.#stops.push(token);
-    this.#stopped = stopped;
-    return emit;
-  }
 }
+
+/** The log probability of each token, and of the first alternative to it. */
+const tokenLogprob = -0.1;
+/** Chosen so that the probabilities of a position stay below 1 together: e^-0.1 + e^-4 + e^-5 + … = 0.934. */
+const firstAlternative = -4;
 
 /** Log probabilities of tokens whose text is held back: they come with the text, or not at all. */
 class HeldLogprobs {
   readonly #alternatives: number;
-  #held: { readonly start: number; readonly logprob: TokenLogprobInfo }[] = [];
+  #held: { readonly start: number; readonly token: string }[] = [];
   #added = 0;
   #shown = 0;
 
@@ -109,16 +109,23 @@ class HeldLogprobs {
   }
 
   add(token: string): void {
-    this.#held.push({ start: this.#added, logprob: tokenLogprob(token, this.#alternatives) });
+    this.#held.push({ start: this.#added, token });
     this.#added += token.length;
   }
 
-  /** The tokens that begin in the next `chars` of the text. */
+  /** Those of the tokens that begin in the next `chars` of the text. */
   shown(chars: number): readonly TokenLogprobInfo[] {
     this.#shown += chars;
     const shown = this.#held.filter((entry) => entry.start < this.#shown);
     this.#held = this.#held.slice(shown.length);
-    return shown.map((entry) => entry.logprob);
+    return shown.map(({ token }) => ({ token, logprob: tokenLogprob, top: this.#top(token) }));
+  }
+
+  /** The token itself and made-up alternatives, most likely first. */
+  #top(token: string): TokenLogprobInfo["top"] {
+    return Array.from({ length: this.#alternatives }, (_, i) =>
+      i === 0 ? { token, logprob: tokenLogprob } : { token: `${token}~${i}`, logprob: firstAlternative - (i - 1) },
+    );
   }
 }
 
@@ -128,16 +135,16 @@ export interface ScriptedCall {
   readonly args: Script;
 }
 
-/** A choice that makes calls, one after the other. Only the tokens of the arguments count. */
+/** A choice that makes tool calls, one after the other. Only the tokens of the arguments count. */
 export class CallChoice implements Choice {
   readonly index: number;
+  produced = 0;
   readonly #calls: readonly ScriptedCall[];
   readonly #newCallId: () => string;
   readonly #total: number;
   readonly #end: number;
-  #produced = 0;
   #call = 0;
-  /** Tokens of the current call that are out. */
+  /** Produced tokens of the current call. */
   #at = 0;
 
   constructor(index: number, calls: readonly ScriptedCall[], tokensMax: number, newCallId: () => string) {
@@ -148,44 +155,116 @@ export class CallChoice implements Choice {
     this.#end = Math.min(this.#total, tokensMax);
   }
 
-  get produced(): number {
-    return this.#produced;
-  }
-
   get left(): number {
-    return this.#end - this.#produced;
+    return this.#end - this.produced;
   }
 
   /** A call that was cut is never reported as made (TOOL-15). */
   get reason(): FinishReason {
-    return this.#produced === this.#total ? "tool_calls" : "length";
+    return this.produced === this.#total ? "tool_calls" : "length";
   }
 
   take(count: number): GenEvent[] {
     const events: GenEvent[] = [];
-    const to = this.#produced + Math.min(count, this.left);
-    while (this.#produced < to) events.push(...this.#takeOfCall(to - this.#produced));
-    return events;
-  }
-
-  /** Produces up to `count` tokens of the current call. */
-  #takeOfCall(count: number): readonly GenEvent[] {
-    const call = this.#calls[this.#call];
-    if (call === undefined) return [];
-    const index = this.#call;
-    const from = this.#at;
-    const start = from === 0 ? [{ ...this.#event(index), id: this.#newCallId(), name: call.name }] : [];
-    this.#at = Math.min(from + count, call.args.length);
-    this.#produced += this.#at - from;
-    const argsDelta = call.args.text(from, this.#at);
-    if (this.#at === call.args.length) {
+    const to = this.produced + Math.min(count, this.left);
+    while (this.produced < to) {
+      const index = this.#call;
+      const call = this.#calls[index];
+      if (call === undefined) break;
+      const event = { type: "tool", choice: this.index, index } as const;
+      const from = this.#at;
+      if (from === 0) events.push({ ...event, outTokens: this.produced, id: this.#newCallId(), name: call.name });
+      this.#at = Math.min(from + to - this.produced, call.args.length);
+      this.produced += this.#at - from;
+      events.push({ ...event, outTokens: this.produced, argsDelta: call.args.text(from, this.#at) });
+      if (this.#at < call.args.length) break;
       this.#call++;
       this.#at = 0;
     }
-    return [...start, { ...this.#event(index), argsDelta }];
+    return events;
+  }
+}
+
+/** By UTF-16 code unit: 0 for each character that `\s` matches, 1 for all others. */
+const inkByCode = new Uint8Array(0x10000).fill(1);
+const spaces = "\t\n\v\f\r \u00a0\u1680\u2028\u2029\u202f\u205f\u3000\ufeff";
+for (const space of spaces) inkByCode[space.charCodeAt(0)] = 0;
+inkByCode.fill(0, 0x2000, 0x200b);
+
+/** Code units of the part of a text that is counted; a typed array is read faster than a string. */
+const units = new Uint16Array(8_192);
+const unitBytes = Buffer.from(units.buffer);
+
+/**
+ * Number of tokens; 0 for the empty text only. A token is one run of non-space characters with the spaces before it;
+ * spaces at the end of the text belong to the last token, and a text of spaces alone is one token. Without a branch per
+ * character, because the ends of words cannot be predicted.
+ */
+export function countTokens(text: string): number {
+  let count = 0;
+  let before = 0;
+  for (let from = 0; from < text.length; from += units.length) {
+    const length = unitBytes.write(text.slice(from, from + units.length), "utf16le") / 2;
+    for (let i = 0; i < length; i++) {
+      const ink = inkByCode[units[i] ?? 0] ?? 0;
+      count += ink & ~before;
+      before = ink;
+    }
+  }
+  return count === 0 && text.length > 0 ? 1 : count;
+}
+
+/** The tokens of a text; joined they are the text. Not `\s*\S+`, which takes quadratic time on spaces. */
+export function splitTokens(text: string): readonly string[] {
+  const tokens: string[] = [];
+  let start = 0;
+  let before = 0;
+  for (let i = 0; i < text.length; i++) {
+    const ink = inkByCode[text.charCodeAt(i)] ?? 0;
+    if (ink < before) {
+      tokens.push(text.slice(start, i));
+      start = i;
+    }
+    before = ink;
+  }
+  const rest = text.slice(start);
+  if (rest !== "") tokens.push(before === 0 ? `${tokens.pop() ?? ""}${rest}` : rest);
+  return tokens;
+}
+
+/**
+ * A text as a sequence of tokens, repeated or cut to a number of them. Repetitions are not stored: a script of a million
+ * tokens takes the memory of its text. Immutable but for a memo, so one script serves all requests of a model.
+ */
+export class Script {
+  /** Number of tokens. */
+  readonly length: number;
+  readonly #cycle: readonly string[];
+  /** The first token of every repetition but the first: it needs a space to be a token of its own. */
+  readonly #again: string;
+  #memo: { readonly to: number; readonly text: string } = { to: 0, text: "" };
+
+  /** `tokens` null: the text as it is. */
+  constructor(text: string, tokens: number | null) {
+    this.#cycle = splitTokens(tokens === null ? text : text.trimEnd());
+    const first = this.#cycle[0] ?? "";
+    this.#again = /^\s/.test(first) ? first : ` ${first}`;
+    this.length = this.#cycle.length === 0 ? 0 : (tokens ?? this.#cycle.length);
   }
 
-  #event(index: number): { type: "tool"; choice: number; index: number; outTokens: number } {
-    return { type: "tool", choice: this.index, index, outTokens: this.#produced };
+  /** Token `i`, from 0. */
+  token(i: number): string {
+    const at = i % this.#cycle.length;
+    return at === 0 && i > 0 ? this.#again : (this.#cycle[at] ?? "");
+  }
+
+  /** Tokens `from` (included) to `to` (excluded), joined. */
+  text(from: number, to: number): string {
+    if (to - from === 1) return this.token(from);
+    if (from === 0 && to === this.#memo.to) return this.#memo.text;
+    let text = "";
+    for (let i = from; i < to; i++) text += this.token(i);
+    if (from === 0) this.#memo = { to, text };
+    return text;
   }
 }

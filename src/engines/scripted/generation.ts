@@ -1,10 +1,12 @@
 import type { Clock } from "../../domain/call/ports.js";
-import type { EngineError, GenEvent } from "../../domain/engine/engine.js";
+import { EngineError, type GenEvent } from "../../domain/engine/engine.js";
+import { contextOverflow } from "../../domain/inference/context-overflow.js";
 import type { AbortFlag } from "../../lib/abort-source.js";
 import type { Choice } from "./choices.js";
-import { failureError, type ProducedUsage, type ScriptedFailureCode } from "./scripted-options.js";
+import type { ScriptedFailureCode } from "./scripted-options.js";
 
 export interface GenerationSpec {
+  readonly pace: Pace;
   readonly promptTokens: number;
   readonly contextLength: number;
   readonly choices: readonly Choice[];
@@ -12,49 +14,44 @@ export interface GenerationSpec {
   readonly tokenDelayMs: number;
   /** Tokens of one choice that one step may produce. */
   readonly tokensPerStep: number;
-  /** What happens after so many tokens of all choices together; null: nothing, the answer is complete. */
+  /** Null: the answer is complete. */
   readonly interruption: Interruption | null;
+  /** Called with the number of tokens of each step. */
+  readonly onProduced: (tokens: number) => void;
+  /** Called once, when the iteration is over. */
+  readonly onEnd: () => void;
 }
 
+/** A failure, or a hang, after so many tokens of all choices together. */
 export interface Interruption {
   readonly afterTokens: number;
   /** Null: it hangs until it is stopped. */
   readonly code: ScriptedFailureCode | null;
 }
 
-export interface GenerationDeps {
-  readonly pace: Pace;
-  /** Told once, when the iteration is over. */
-  readonly onEnd: () => void;
-  /** Told of the tokens of every step. */
-  readonly onProduced: (tokens: number) => void;
-  /** Why the call was stopped, as the error of that. */
-  readonly stopError: (usage: ProducedUsage) => EngineError;
-}
+type Usage = NonNullable<EngineError["usage"]>;
 
 /**
- * One call: its choices take turns until all have ended, the script interrupts them, or the call is stopped. Ends with
- * `usage`; throws EngineError.
+ * One call: its choices produce tokens in turn until all have ended, the script interrupts them, or the call is stopped.
+ * Ends with `usage`; throws EngineError.
  *
- * An iterator by hand and no generator: this is run per token, and a step that has nothing to wait for makes one promise.
+ * A hand-written iterator instead of a generator: `next` runs per token, and a step without a wait creates one promise.
  */
 export class Generation implements AsyncIterableIterator<GenEvent, void, undefined> {
   readonly #spec: GenerationSpec;
-  readonly #deps: GenerationDeps;
-  /** Events that were made, and how many of them were taken. */
-  #made: readonly GenEvent[];
+  /** Events of the last step, and how many of them were taken. */
+  #events: readonly GenEvent[];
   #taken = 0;
-  /** Choices that have not ended, and whose turn it is among them. */
+  /** Choices that have not ended, and the index of the next one to produce. */
   #open: readonly Choice[];
   #turn = 0;
   #delayMs: number;
   #produced = 0;
   #over = false;
 
-  constructor(spec: GenerationSpec, deps: GenerationDeps) {
+  constructor(spec: GenerationSpec) {
     this.#spec = spec;
-    this.#deps = deps;
-    this.#made = [{ type: "accepted", promptTokens: spec.promptTokens, cachedTokens: 0 }];
+    this.#events = [{ type: "accepted", promptTokens: spec.promptTokens, cachedTokens: 0 }];
     this.#open = spec.choices;
     this.#delayMs = spec.firstTokenDelayMs;
   }
@@ -67,7 +64,7 @@ export class Generation implements AsyncIterableIterator<GenEvent, void, undefin
     try {
       while (!this.#isComplete) {
         this.#throwIfStopped();
-        const value = this.#made[this.#taken++];
+        const value = this.#events[this.#taken++];
         if (value !== undefined) return Promise.resolve({ done: false, value });
         const wait = this.#beforeStep();
         if (wait !== undefined || this.#interruptionIsDue) return this.#nextAfter(wait);
@@ -80,7 +77,7 @@ export class Generation implements AsyncIterableIterator<GenEvent, void, undefin
     }
   }
 
-  /** The next event when something has to be waited for. */
+  /** The next event after a wait. */
   async #nextAfter(wait: Promise<void> | undefined): Promise<IteratorResult<GenEvent, void>> {
     try {
       await wait;
@@ -99,43 +96,43 @@ export class Generation implements AsyncIterableIterator<GenEvent, void, undefin
   }
 
   #end(): IteratorResult<GenEvent, void> {
-    if (!this.#over) this.#deps.onEnd();
+    if (!this.#over) this.#spec.onEnd();
     this.#over = true;
     return { done: true, value: undefined };
   }
 
   get #isComplete(): boolean {
-    return this.#over || (this.#open.length === 0 && this.#taken >= this.#made.length);
+    return this.#over || (this.#open.length === 0 && this.#taken >= this.#events.length);
   }
 
-  /** A round of all open choices begins with a wait, but nothing waits after the last token before an interruption. */
+  /** A round of all open choices begins with a wait, but not after the last token before an interruption. */
   #beforeStep(): Promise<void> | undefined {
     if (this.#turn > 0 || (this.#interruptionIsDue && this.#produced > 0)) return undefined;
-    const wait = this.#deps.pace.beforeTokens(this.#spec.tokensPerStep * this.#open.length, this.#delayMs);
+    const wait = this.#spec.pace.beforeTokens(this.#spec.tokensPerStep * this.#open.length, this.#delayMs);
     this.#delayMs = this.#spec.tokenDelayMs;
     return wait;
   }
 
-  /** Makes what the choice whose turn it is says next, and `usage` after the end of the last. */
+  /** Produces tokens of the next choice, and `usage` after the end of the last one. */
   #step(): void {
     const choice = this.#open[this.#turn];
     if (choice === undefined) return;
     const before = choice.produced;
-    const made = choice.take(Math.min(this.#spec.tokensPerStep, this.#untilInterruption));
+    const events = choice.take(Math.min(this.#spec.tokensPerStep, this.#untilInterruption));
     this.#produced += choice.produced - before;
-    this.#deps.onProduced(choice.produced - before);
+    this.#spec.onProduced(choice.produced - before);
     this.#turn += 1;
     if (choice.left === 0 && !this.#interruptionIsDue) {
-      made.push({ type: "finish", choice: choice.index, reason: choice.reason, outTokens: choice.produced });
+      events.push({ type: "finish", choice: choice.index, reason: choice.reason, outTokens: choice.produced });
       this.#open = this.#open.filter((open) => open !== choice);
       this.#turn -= 1;
     }
     if (this.#open.length === 0) {
       const { promptTokens } = this.#spec;
-      made.push({ type: "usage", promptTokens, outTokens: this.#produced, cachedTokens: 0, reasoningTokens: 0 });
+      events.push({ type: "usage", promptTokens, outTokens: this.#produced, cachedTokens: 0, reasoningTokens: 0 });
     }
     if (this.#turn >= this.#open.length) this.#turn = 0;
-    this.#made = made;
+    this.#events = events;
     this.#taken = 0;
   }
 
@@ -151,23 +148,38 @@ export class Generation implements AsyncIterableIterator<GenEvent, void, undefin
   async #interrupt(): Promise<void> {
     const code = this.#spec.interruption?.code ?? null;
     if (code !== null) throw failureError(code, this.#spec.contextLength, this.#usage());
-    await this.#deps.pace.wait(Number.POSITIVE_INFINITY);
+    await this.#spec.pace.wait(Number.POSITIVE_INFINITY);
     this.#throwIfStopped();
   }
 
   #throwIfStopped(): void {
-    if (this.#deps.pace.stopped) throw this.#deps.stopError(this.#usage());
+    if (this.#spec.pace.stopped) throw this.#spec.pace.stopError(this.#usage());
   }
 
-  #usage(): ProducedUsage {
+  #usage(): Usage {
     return { promptTokens: this.#spec.promptTokens, outTokens: this.#produced, cachedTokens: 0 };
   }
 }
 
-/** Tokens that a call may produce without a pause before the event loop gets its turn. */
+const failureCodes = {
+  internal_error: "internal",
+  upstream_error: "upstream_error",
+  server_is_overloaded: "overloaded",
+  upstream_timeout: "timeout",
+} as const satisfies Partial<Record<ScriptedFailureCode, EngineError["code"]>>;
+
+/** The engine error that clients see as `code`. `usage`: what was produced. */
+export function failureError(code: ScriptedFailureCode, contextLength: number, usage: Usage): EngineError {
+  if (code === "context_length_exceeded") {
+    return contextOverflow({ contextLength, promptTokens: contextLength + 1, maxTokens: null, usage });
+  }
+  return new EngineError(failureCodes[code], "scripted failure", { retryable: true, usage });
+}
+
+/** Tokens that a call may produce without a pause before the event loop runs other work. */
 const tokensPerTurn = 64;
 
-/** Resolves when the event loop has served whatever else was due. */
+/** Resolves when the event loop has run all other work that was due. */
 export function nextTurn(): Promise<void> {
   return new Promise((resolve) => {
     setImmediate(resolve);
@@ -175,8 +187,8 @@ export function nextTurn(): Promise<void> {
 }
 
 /**
- * The rhythm of one call. Every wait ends at once when the call is stopped; the caller looks at `stopped` after each.
- * A listener on the signal and a timer for as long as there is something to wait for, and none for a call that never waits.
+ * The waits of one call. Each ends at once when the call is stopped; the caller checks `stopped` after it. A call that
+ * never waits has no timer, and no listener on its signal.
  */
 export class Pace {
   readonly #clock: Clock;
@@ -195,15 +207,22 @@ export class Pace {
     return this.#stopped || this.#signal.aborted;
   }
 
-  /** Ends the running wait and all later ones. */
+  /** The error of a call that is stopped. `usage`: what was produced. */
+  stopError(usage: Usage): EngineError {
+    const cause = this.#signal.reason;
+    if (this.#signal.aborted) return new EngineError("aborted", "the call was aborted", { usage, cause });
+    return new EngineError("engine_restarted", "the model was unloaded", { retryable: true, usage });
+  }
+
+  /** Ends the current wait and all later ones. */
   stop(): void {
     this.#stopped = true;
     this.#wake?.();
   }
 
   /**
-   * Waits `ms`; 0 gives the event loop its turn after every so many tokens, so that no call starves the others.
-   * Undefined: there is nothing to wait for.
+   * Waits `ms`, or with 0 for one turn of the event loop after every `tokensPerTurn` tokens, so that no call starves the
+   * others. Undefined: no wait is needed.
    */
   beforeTokens(count: number, ms: number): Promise<void> | undefined {
     if (ms > 0) return this.wait(ms);

@@ -1,4 +1,5 @@
 import { createHash } from "node:crypto";
+import { type Message, Role } from "../../../gen/unified/inference/v1/chat_pb.js";
 import { version } from "../../contract/version.js";
 import type { Clock, IdSource } from "../../domain/call/ports.js";
 import {
@@ -14,46 +15,63 @@ import {
   type GenerateRequest,
   type LoadedModel,
   type ModelSpec,
+  type ToolChoiceSpec,
 } from "../../domain/engine/engine.js";
 import { contextOverflow, inputOverflow } from "../../domain/inference/context-overflow.js";
 import type { AbortFlag } from "../../lib/abort-source.js";
-import { CallChoice, type Choice, TextChoice } from "./choices.js";
-import { Generation, type Interruption, nextTurn, Pace } from "./generation.js";
-import { promptText, promptTokensOf, Replies } from "./reply.js";
-import { Failures, failureError, type ProducedUsage, type ScriptedOptions } from "./scripted-options.js";
-import { countTokens, vectorOf } from "./tokens.js";
+import { CallChoice, type Choice, countTokens, Script, type ScriptedCall, TextChoice } from "./choices.js";
+import { failureError, Generation, type Interruption, nextTurn, Pace } from "./generation.js";
+import type { ScriptedOptions, ScriptedToolCall } from "./scripted-options.js";
 
-/** Nobody reads along: a choice's text comes in one event, or in several when it is very long. */
+interface ScriptedEngineDeps {
+  readonly clock: Clock;
+  readonly ids: IdSource;
+}
+
+/** The deterministic engine with canned responses, for tests, demonstrations and benchmarks. Its models need no loading. */
+export const scriptedEngine = {
+  name: "scripted",
+  settings: ["scripted"],
+  defaults: { slots: 64, slotsMax: 4096 },
+  create: (deps: ScriptedEngineDeps): Engine => ({
+    kind: "scripted",
+    probe: async () => ({ up: true, version }),
+    load: async (spec) => new ScriptedModel(deps, spec, spec.options as ScriptedOptions),
+  }),
+} as const satisfies EngineKind<ScriptedEngineDeps>;
+
+/** Tokens of a step when the answer is not streamed: all but very long texts become one event. */
 const joinedTokensPerStep = 4096;
-/** Inputs embedded before the event loop gets its turn. */
+/** Inputs embedded before the event loop runs other work. */
 const inputsPerTurn = 64;
 
-/** A model that does what its options say. */
-export class ScriptedModel implements LoadedModel {
+class ScriptedModel implements LoadedModel {
   readonly id: string;
   readonly caps: Capabilities;
   readonly fingerprint: string;
-  readonly #clock: Clock;
-  readonly #ids: IdSource;
+  readonly #deps: ScriptedEngineDeps;
   readonly #slots: number;
   readonly #options: ScriptedOptions;
-  readonly #replies: Replies;
-  readonly #failures: Failures;
+  readonly #fixedText: Script | null;
+  readonly #calls: readonly ScriptedCall[];
+  /** Calls that still have to fail. */
+  #failuresLeft: number;
   readonly #running = new Set<Pace>();
+  readonly #whenIdle: (() => void)[] = [];
   #producedTokens = 0;
   #unloaded = false;
-  readonly #whenIdle: (() => void)[] = [];
 
-  constructor(deps: { readonly clock: Clock; readonly ids: IdSource }, spec: ModelSpec, options: ScriptedOptions) {
+  constructor(deps: ScriptedEngineDeps, spec: ModelSpec, options: ScriptedOptions) {
     this.id = spec.id;
-    this.#clock = deps.clock;
-    this.#ids = deps.ids;
-    this.#slots = spec.slots;
-    this.#options = options;
     this.caps = scriptedCapabilities(options, options.context_length ?? spec.contextLength);
     this.fingerprint = fingerprintOf(options);
-    this.#replies = new Replies(options);
-    this.#failures = new Failures(options.fail);
+    this.#deps = deps;
+    this.#slots = spec.slots;
+    this.#options = options;
+    this.#fixedText = options.text === undefined ? null : new Script(options.text, options.tokens ?? null);
+    const calls = options.tool_calls ?? (options.tool_call === undefined ? [] : [options.tool_call]);
+    this.#calls = calls.map(toScriptedCall);
+    this.#failuresLeft = options.fail?.times ?? Number.POSITIVE_INFINITY;
   }
 
   async countTokens(input: GenerateInput): Promise<number> {
@@ -64,7 +82,7 @@ export class ScriptedModel implements LoadedModel {
   generate(request: GenerateRequest, signal: AbortFlag): AsyncIterable<GenEvent> {
     const pace = this.#enter(signal);
     try {
-      return this.#generation(request, pace, signal);
+      return this.#generation(request, pace);
     } catch (error) {
       this.#leave(pace);
       throw error;
@@ -74,7 +92,7 @@ export class ScriptedModel implements LoadedModel {
   async embed(request: EmbedRequest, signal: AbortFlag): Promise<EmbedResult> {
     const pace = this.#enter(signal);
     try {
-      return await this.#embed(request, pace, signal);
+      return await this.#embed(request, pace);
     } finally {
       this.#leave(pace);
     }
@@ -90,7 +108,7 @@ export class ScriptedModel implements LoadedModel {
     const idle = new Promise<void>((resolve) => {
       this.#whenIdle.push(resolve);
     });
-    const cancel = this.#clock.after(graceMs, () => {
+    const cancel = this.#deps.clock.after(graceMs, () => {
       for (const pace of this.#running) pace.stop();
     });
     await idle;
@@ -102,7 +120,7 @@ export class ScriptedModel implements LoadedModel {
     if (this.#running.size >= this.#slots) {
       throw new EngineError("overloaded", "all slots are busy", { retryable: true });
     }
-    const pace = new Pace(this.#clock, signal);
+    const pace = new Pace(this.#deps.clock, signal);
     this.#running.add(pace);
     return pace;
   }
@@ -113,71 +131,82 @@ export class ScriptedModel implements LoadedModel {
     for (const resolve of this.#whenIdle.splice(0)) resolve();
   }
 
-  #generation(request: GenerateRequest, pace: Pace, signal: AbortFlag): Generation {
+  #generation(request: GenerateRequest, pace: Pace): Generation {
     const { contextLength } = this.caps;
     const promptTokens = promptTokensOf(request.input);
-    if (promptTokens > contextLength) throw this.#promptTooLong(request, promptTokens);
-    const delayed = (this.#options.token_delay_ms ?? 0) > 0;
-    return new Generation(
-      {
-        promptTokens,
-        contextLength,
-        choices: this.#choices(request, contextLength - promptTokens),
-        firstTokenDelayMs: this.#options.first_token_delay_ms ?? 0,
-        tokenDelayMs: this.#options.token_delay_ms ?? 0,
-        tokensPerStep: request.deltas === "joined" && !delayed ? joinedTokensPerStep : 1,
-        interruption: this.#interruption(),
-      },
-      {
-        pace,
-        onEnd: () => this.#leave(pace),
-        onProduced: (tokens) => {
-          this.#producedTokens += tokens;
-        },
-        stopError: (usage) => stopError(signal, usage),
-      },
-    );
-  }
-
-  #choices(request: GenerateRequest, contextLeft: number): readonly Choice[] {
-    const tokensMax = Math.min(request.maxTokens ?? Number.POSITIVE_INFINITY, contextLeft);
-    const reply = this.#replies.to(request.input);
-    const echo = request.echo === true && "prompt" in request.input ? promptText(request.input.prompt) : "";
-    const choice = (index: number): Choice =>
-      reply.type === "calls"
-        ? new CallChoice(index, reply.calls, tokensMax, () => this.#ids.text("call_"))
-        : new TextChoice({
-            index,
-            script: reply.script,
-            tokensMax,
-            stop: request.stop,
-            logprobs: request.logprobs,
-            echo,
-            reason: this.#options.finish_reason ?? "stop",
-          });
-    const choices = [choice(0)];
-    for (let index = 1; index < request.n; index++) choices.push(choice(index));
-    return choices;
-  }
-
-  /** What the options make happen to the call that begins now. */
-  #interruption(): Interruption | null {
-    const failure = this.#failures.next();
-    const hangAfter = this.#options.hang_after_tokens ?? Number.POSITIVE_INFINITY;
-    if (failure !== null && failure.afterTokens <= hangAfter) return failure;
-    return hangAfter === Number.POSITIVE_INFINITY ? null : { afterTokens: hangAfter, code: null };
-  }
-
-  #promptTooLong(request: GenerateRequest, promptTokens: number): EngineError {
-    return contextOverflow({
-      contextLength: this.caps.contextLength,
+    if (promptTokens > contextLength) {
+      const param = "messages" in request.input ? "messages" : "prompt";
+      throw contextOverflow({ contextLength, promptTokens, maxTokens: request.maxTokens, param });
+    }
+    const { first_token_delay_ms: firstTokenDelayMs = 0, token_delay_ms: tokenDelayMs = 0 } = this.#options;
+    return new Generation({
+      pace,
       promptTokens,
-      maxTokens: request.maxTokens,
-      param: "messages" in request.input ? "messages" : "prompt",
+      contextLength,
+      choices: this.#choices(request, contextLength - promptTokens),
+      firstTokenDelayMs,
+      tokenDelayMs,
+      tokensPerStep: request.deltas === "joined" && tokenDelayMs === 0 ? joinedTokensPerStep : 1,
+      interruption: this.#interruption(),
+      onProduced: (tokens) => {
+        this.#producedTokens += tokens;
+      },
+      onEnd: () => this.#leave(pace),
     });
   }
 
-  async #embed(request: EmbedRequest, pace: Pace, signal: AbortFlag): Promise<EmbedResult> {
+  #choices(request: GenerateRequest, contextLeft: number): readonly Choice[] {
+    const { input, n, stop, logprobs } = request;
+    const tokensMax = Math.min(request.maxTokens ?? Number.POSITIVE_INFINITY, contextLeft);
+    const choices: Choice[] = [];
+    const calls = this.#callsFor(input);
+    if (calls.length > 0) {
+      const newCallId = (): string => this.#deps.ids.text("call_");
+      while (choices.length < n) choices.push(new CallChoice(choices.length, calls, tokensMax, newCallId));
+      return choices;
+    }
+    const script = this.#fixedText ?? new Script(repeatedText(input), this.#options.tokens ?? null);
+    const echo = request.echo === true && "prompt" in input ? promptText(input.prompt) : "";
+    const reason = this.#options.finish_reason ?? "stop";
+    const spec = { script, tokensMax, stop, logprobs, echo, reason } as const;
+    while (choices.length < n) choices.push(new TextChoice(choices.length, spec));
+    return choices;
+  }
+
+  /** The tool calls of an answer; empty: it is a text. */
+  #callsFor(input: GenerateInput): readonly ScriptedCall[] {
+    if (!("messages" in input)) return [];
+    const offered = input.tools.map((tool) => tool.function?.name ?? "");
+    const calls = this.#allowedCalls(offered, input.toolChoice);
+    return input.parallelToolCalls ? calls : calls.slice(0, 1);
+  }
+
+  #allowedCalls(offered: readonly string[], choice: ToolChoiceSpec): readonly ScriptedCall[] {
+    const able = this.#calls.filter((call) => offered.includes(call.name));
+    switch (choice.mode) {
+      case "none":
+        return [];
+      case "auto":
+        return able;
+      case "required":
+        return able.length > 0 ? able : offered.slice(0, 1).map((name) => toScriptedCall({ name }));
+      case "named":
+        return [able.find((call) => call.name === choice.name) ?? toScriptedCall(choice)];
+    }
+  }
+
+  /** The interruption of the call that begins now. */
+  #interruption(): Interruption | null {
+    const { fail, hang_after_tokens: hangAfter } = this.#options;
+    if (fail !== undefined && this.#failuresLeft > 0) {
+      this.#failuresLeft--;
+      const { after_tokens: afterTokens = 0, code } = fail;
+      if (afterTokens <= (hangAfter ?? Number.POSITIVE_INFINITY)) return { afterTokens, code };
+    }
+    return hangAfter === undefined ? null : { afterTokens: hangAfter, code: null };
+  }
+
+  async #embed(request: EmbedRequest, pace: Pace): Promise<EmbedResult> {
     const native = this.caps.embeddingDims;
     if (native === undefined) throw new EngineError("unsupported", `The model '${this.id}' makes no embeddings.`);
     const dimensions = Math.min(request.dimensions ?? native, native);
@@ -188,11 +217,11 @@ export class ScriptedModel implements LoadedModel {
     if (interruption?.code === null) await pace.wait(Number.POSITIVE_INFINITY);
     const vectors: Float32Array[] = [];
     for (const input of request.inputs) {
-      if (pace.stopped) throw stopError(signal, usage);
+      if (pace.stopped) throw pace.stopError(usage);
       vectors.push(vectorOf(promptText(input), native, dimensions));
       if (vectors.length % inputsPerTurn === 0) await nextTurn();
     }
-    if (pace.stopped) throw stopError(signal, usage);
+    if (pace.stopped) throw pace.stopError(usage);
     if (interruption !== null && interruption.code !== null) {
       throw failureError(interruption.code, this.caps.contextLength, usage);
     }
@@ -200,10 +229,10 @@ export class ScriptedModel implements LoadedModel {
   }
 
   #inputTokens(request: EmbedRequest): number {
+    const { contextLength } = this.caps;
     let total = 0;
     for (const [index, input] of request.inputs.entries()) {
       const inputTokens = typeof input === "string" ? countTokens(input) : input.length;
-      const { contextLength } = this.caps;
       if (inputTokens > contextLength) throw inputOverflow({ contextLength, index, inputTokens });
       total += inputTokens;
     }
@@ -211,56 +240,48 @@ export class ScriptedModel implements LoadedModel {
   }
 }
 
+/** Tokens of a prompt: of all its text parts; roles, names and tools do not count. */
+function promptTokensOf(input: GenerateInput): number {
+  if ("messages" in input) return input.messages.reduce((sum, message) => sum + messageTokens(message), 0);
+  return typeof input.prompt === "string" ? countTokens(input.prompt) : input.prompt.length;
+}
+
+function messageTokens(message: Message): number {
+  return message.content.reduce((sum, { part }) => sum + (part.case === "text" ? countTokens(part.value) : 0), 0);
+}
+
+/** The prompt as text; token ids are written as numbers. */
+function promptText(prompt: string | readonly number[]): string {
+  return typeof prompt === "string" ? prompt : prompt.join(" ");
+}
+
+function repeatedText(input: GenerateInput): string {
+  if (!("messages" in input)) return promptText(input.prompt);
+  const last = input.messages.findLast((message) => message.role === Role.USER);
+  return last?.content.map(({ part }) => (part.case === "text" ? part.value : "")).join("") ?? "";
+}
+
+function toScriptedCall({ name, arguments: given = {} }: ScriptedToolCall): ScriptedCall {
+  const text = typeof given === "string" ? given : JSON.stringify(given);
+  return { name, args: new Script(text === "" ? "{}" : text, null) };
+}
+
 /** Twelve hex digits of a hash of all that determines the output. */
 function fingerprintOf(options: ScriptedOptions): string {
-  return createHash("sha256")
-    .update(`scripted ${version} ${JSON.stringify(options)}`)
-    .digest("hex")
-    .slice(0, 12);
+  const text = `scripted ${version} ${JSON.stringify(options)}`;
+  return createHash("sha256").update(text).digest("hex").slice(0, 12);
 }
 
-function stopError(signal: AbortFlag, usage: ProducedUsage): EngineError {
-  if (signal.aborted) return new EngineError("aborted", "the call was aborted", { usage, cause: signal.reason });
-  return new EngineError("engine_restarted", "the model was unloaded", { retryable: true, usage });
-}
-
-interface ScriptedEngineDeps {
-  readonly clock: Clock;
-  readonly ids: IdSource;
-}
-
-/** The deterministic engine with canned responses, for tests, demonstrations and benchmarks. */
-export const scriptedEngine = {
-  name: "scripted",
-  settings: ["scripted"],
-  defaults: { slots: 64, slotsMax: 4096 },
-  create: createScriptedEngine,
-} as const satisfies EngineKind<ScriptedEngineDeps>;
-
-/** Its models need no loading. */
-export function createScriptedEngine(deps: ScriptedEngineDeps): Engine {
-  return {
-    kind: "scripted",
-    probe: async () => ({ up: true, version }),
-    load: async (spec) => new ScriptedModel(deps, spec, spec.options as ScriptedOptions),
-  };
-}
-
-/**
- * What a scripted model says that it can do: everything that only shapes text, because its text is fixed anyway.
- * `dimensions` makes it an embedding model and nothing else.
- */
-export function scriptedCapabilities(options: ScriptedOptions, contextLength: number): Capabilities {
-  const embeds = options.dimensions !== undefined;
+/** The features of a scripted model: all that only shape text. `dimensions` makes it an embedding model and nothing else. */
+function scriptedCapabilities({ dimensions, token_input }: ScriptedOptions, contextLength: number): Capabilities {
+  const embeds = dimensions !== undefined;
   return {
     chat: !embeds,
     completion: !embeds,
     embeddings: embeds,
     contextLength,
     maxOutput: contextLength,
-    ...(options.dimensions === undefined
-      ? {}
-      : { embeddingDims: options.dimensions, shortenableEmbeddings: true, maxEmbedTokens: contextLength }),
+    ...(embeds ? { embeddingDims: dimensions, shortenableEmbeddings: true, maxEmbedTokens: contextLength } : {}),
     tools: "auto",
     parallelTools: true,
     jsonSchema: "full",
@@ -273,8 +294,26 @@ export function scriptedCapabilities(options: ScriptedOptions, contextLength: nu
     nativeN: true,
     prefixCache: false,
     exactUsage: true,
-    tokenInput: options.token_input ?? false,
+    tokenInput: token_input ?? false,
     infill: false,
     vision: false,
   };
+}
+
+/**
+ * The unit vector of a text: the same text gives the same vector on every machine. Its first numbers are the same for
+ * every length, as in models whose vectors may be shortened.
+ */
+function vectorOf(text: string, native: number, dimensions: number): Float32Array {
+  let state = createHash("sha256").update(text).digest().readUInt32LE(0) || 1;
+  // Pseudo-random numbers from -1 to 1, never 0: xorshift32 on four bytes of the hash.
+  const next = (): number => {
+    state ^= state << 13;
+    state ^= state >>> 17;
+    state ^= state << 5;
+    return (state >>> 0) / 2 ** 31 - 1 || Number.EPSILON;
+  };
+  const numbers = Array.from({ length: native }, next).slice(0, dimensions);
+  const length = Math.sqrt(numbers.reduce((sum, number) => sum + number * number, 0));
+  return Float32Array.from(numbers, (number) => number / length);
 }

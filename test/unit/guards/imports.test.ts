@@ -23,7 +23,7 @@ const forbidden: readonly (readonly [from: string, imports: string, message: str
   ["src/domain/x.ts", "fs", "Declare a port"],
   ["src/domain/x.ts", "@grpc/grpc-js", "Declare a port"],
   ["src/domain/x.ts", "zod", "Declare a port"],
-  ["src/engines/llama/x.ts", "../scripted/tokens.js", "Declare a port"],
+  ["src/engines/llama/x.ts", "../scripted/choices.js", "Declare a port"],
   ["src/engines/llama/child/x.ts", "../../../model-store/gguf/format.js", "Declare a port"],
   ["src/engines/scripted/x.ts", "../openai/openai-engine.js", "Declare a port"],
   ["src/engines/scripted/x.ts", "../../state/redis/x.js", "Declare a port"],

@@ -1,7 +1,7 @@
 import { create } from "@bufbuild/protobuf";
 import { MessageSchema, Role, type Tool, ToolSchema } from "../../../../gen/unified/inference/v1/chat_pb.js";
 import type { GenEvent, GenerateRequest, LoadedModel, ToolChoiceSpec } from "../../../../src/domain/engine/engine.js";
-import { createScriptedEngine } from "../../../../src/engines/scripted/scripted-model.js";
+import { scriptedEngine } from "../../../../src/engines/scripted/scripted-model.js";
 import type { ScriptedOptions } from "../../../../src/engines/scripted/scripted-options.js";
 import { createSystemClock } from "../../../../src/lib/clock.js";
 import { createRandomIds } from "../../../../src/lib/ids.js";
@@ -10,7 +10,7 @@ export const neverAborted = new AbortController().signal;
 
 /** A scripted model with 4 slots and a context of 4,096 tokens. */
 export function load(options: ScriptedOptions, clock = createSystemClock()): Promise<LoadedModel> {
-  const engine = createScriptedEngine({ clock, ids: createRandomIds() });
+  const engine = scriptedEngine.create({ clock, ids: createRandomIds() });
   return engine.load({ id: "m", contextLength: 4096, slots: 4, options }, () => {}, neverAborted);
 }
 

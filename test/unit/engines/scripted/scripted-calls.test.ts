@@ -15,7 +15,7 @@ describe("scripted model: tool calls", () => {
     expect(answer).toMatchObject({ text: "", reason: "tool_calls", usage: [1, 5] });
   });
 
-  it("never calls what is not offered", async () => {
+  it("never calls a tool that is not offered", async () => {
     const model = await load({ text: "Hello.", tool_calls: [weather, clock] });
     expect(answerOf(await run(model, offers(["clock"], { mode: "auto" }))).calls).toHaveLength(1);
     expect(answerOf(await run(model, offers(["other"], { mode: "auto" })))).toMatchObject({
@@ -25,7 +25,7 @@ describe("scripted model: tool calls", () => {
     expect(answerOf(await run(model, offers([], { mode: "none" })))).toMatchObject({ text: "Hello.", calls: [] });
   });
 
-  it("every call has an id of its own, in every choice of every answer (TOOL-12)", async () => {
+  it("each call has a unique id, in every choice of every answer (TOOL-12)", async () => {
     const model = await load({ tool_calls: [weather, clock] });
     const ids: string[] = [];
     for (let i = 0; i < 20; i++) {
@@ -36,7 +36,7 @@ describe("scripted model: tool calls", () => {
     for (const id of ids) expect(id).toMatch(/^call_[A-Za-z0-9]{24}$/);
   });
 
-  it("required and named calls take their entry's arguments, or {} (TOOL-5, TOOL-11)", async () => {
+  it("required and named calls use the configured arguments, or {} (TOOL-5, TOOL-11)", async () => {
     const model = await load({ tool_calls: [weather] });
     const called = async (...args: Parameters<typeof offers>) =>
       answerOf(await run(model, offers(...args))).calls.map(({ name, args }) => [name, args]);
@@ -53,7 +53,7 @@ describe("scripted model: tool calls", () => {
     }
   });
 
-  it("makes one call at most when several are not allowed (TOOL-9)", async () => {
+  it("makes one call at most without parallel calls (TOOL-9)", async () => {
     const model = await load({ tool_calls: [weather, clock] });
     const request = offers(["clock", "weather"], { mode: "auto" }, { parallelToolCalls: false });
     expect(answerOf(await run(model, request)).calls).toHaveLength(1);
@@ -75,7 +75,7 @@ describe("scripted model: tool calls", () => {
     expect(calls.map((event) => event.id !== undefined)).toEqual([true, false, false, false, false, true, false]);
   });
 
-  it("a call that is cut ends with length and still delivers what there is (TOOL-15)", async () => {
+  it("a call that is cut ends with length and still delivers the arguments so far (TOOL-15)", async () => {
     const model = await load({ tool_call: clock });
     for (const deltas of ["each", "joined"] as const) {
       const answer = answerOf(await run(model, offers(["clock"], { mode: "auto" }, { maxTokens: 2, deltas })));

@@ -8,7 +8,7 @@ describe("scripted model: embeddings", () => {
     expect((await load({})).caps).toMatchObject({ chat: true, completion: true, embeddings: false });
   });
 
-  it("a shortened vector is the beginning of the long one, made a unit again (EMB-8)", async () => {
+  it("a shortened vector is the beginning of the long one, normalized again (EMB-8)", async () => {
     const model = await load({ dimensions: 8 });
     const long = (await model.embed({ inputs: ["x"] }, neverAborted)).vectors[0] ?? new Float32Array();
     const short = (await model.embed({ inputs: ["x"], dimensions: 3 }, neverAborted)).vectors[0] ?? new Float32Array();
@@ -16,7 +16,7 @@ describe("scripted model: embeddings", () => {
     expect([...short]).toEqual([...long.slice(0, 3)].map((number) => expect.closeTo(number / length, 5)));
   });
 
-  it("counts the tokens of all inputs, and holds for every one its own limit", async () => {
+  it("counts the tokens of all inputs, and limits each input separately", async () => {
     const model = await load({ dimensions: 2, context_length: 3 });
     const { promptTokens } = await model.embed({ inputs: ["a b", "a b c"] }, neverAborted);
     expect(promptTokens).toBe(5);
@@ -26,7 +26,7 @@ describe("scripted model: embeddings", () => {
     });
   });
 
-  it("waits, fails and hangs as its options say", async () => {
+  it("waits, fails and hangs as configured", async () => {
     const failing = await load({ dimensions: 2, fail: { code: "upstream_error", times: 1 } });
     await expect(failing.embed({ inputs: ["a"] }, neverAborted)).rejects.toMatchObject({ code: "upstream_error" });
     expect((await failing.embed({ inputs: ["a"] }, neverAborted)).vectors).toHaveLength(1);
@@ -38,7 +38,7 @@ describe("scripted model: embeddings", () => {
     await expect(embedding).rejects.toMatchObject({ code: "aborted", usage: { promptTokens: 1 } });
   });
 
-  it("refuses a chat model's embeddings", async () => {
+  it("rejects embeddings of a chat model", async () => {
     await expect((await load({})).embed({ inputs: ["a"] }, neverAborted)).rejects.toMatchObject({
       code: "unsupported",
     });

@@ -17,7 +17,7 @@ describe("scripted model: failures", () => {
     expect(model.stats().slotsBusy).toBe(0);
   });
 
-  it("fails after exactly so many tokens of all choices, in both kinds of deltas", async () => {
+  it("fails after exactly the configured number of tokens of all choices, in both kinds of deltas", async () => {
     const model = await load({ text: "a b c d", fail: { after_tokens: 3, code: "upstream_error" } });
     for (const deltas of ["each", "joined"] as const) {
       const seen: GenEvent[] = [];
@@ -42,14 +42,14 @@ describe("scripted model: failures", () => {
     expect(answerOf(await run(model, asks("Hi", { maxTokens: 1 }))).reason).toBe("length");
   });
 
-  it("fails only as many times as told", async () => {
+  it("fails only as often as configured", async () => {
     const model = await load({ text: "a", fail: { after_tokens: 0, code: "server_is_overloaded", times: 2 } });
     await expect(run(model, asks("Hi"))).rejects.toMatchObject({ code: "overloaded" });
     await expect(run(model, asks("Hi"))).rejects.toMatchObject({ code: "overloaded" });
     expect(answerOf(await run(model, asks("Hi"))).text).toBe("a");
   });
 
-  it("hangs until it is aborted, and then says what it had produced, held-back text included", async () => {
+  it("hangs until it is aborted, and then reports the usage, held-back text included", async () => {
     const model = await load({ text: "one two three", hang_after_tokens: 2 });
     const abort = new AbortController();
     const seen: GenEvent[] = [];
@@ -81,7 +81,7 @@ describe("scripted model: failures", () => {
     expect(waits).toEqual([50, 7, 7]);
   });
 
-  it("gives the event loop its turn while it produces without a pause", async () => {
+  it("lets the event loop run other work while it produces without a pause", async () => {
     const model = await load({ text: "a", tokens: 2_000 });
     const abort = new AbortController();
     setImmediate(() => abort.abort());

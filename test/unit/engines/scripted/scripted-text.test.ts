@@ -4,7 +4,7 @@ import { MessageSchema, Role } from "../../../../gen/unified/inference/v1/chat_p
 import { answerOf, asks, load, run } from "./run-model.js";
 
 describe("scripted model: text", () => {
-  it("says its text, a token at a time, and counts prompt and answer", async () => {
+  it("streams its text token by token and counts the tokens of prompt and answer", async () => {
     const events = await run(await load({ text: "Hello there, friend." }), asks("Hi  you"));
     expect(events).toEqual([
       { type: "accepted", promptTokens: 2, cachedTokens: 0 },
@@ -16,13 +16,13 @@ describe("scripted model: text", () => {
     ]);
   });
 
-  it("says its text in one event when nobody reads along", async () => {
+  it("returns its text in one event when the answer is not streamed", async () => {
     const events = await run(await load({ text: "a b c", tokens: 200 }), asks("Hi", { deltas: "joined" }));
     expect(events.map((event) => event.type)).toEqual(["accepted", "text", "finish", "usage"]);
     expect(answerOf(events)).toMatchObject({ reason: "stop", usage: [1, 200] });
   });
 
-  it("repeats the last user message, or the prompt, when it has no text", async () => {
+  it("repeats the last user message, or the prompt, without a configured text", async () => {
     const model = await load({});
     expect(answerOf(await run(model, asks("Say this"))).text).toBe("Say this");
     expect(answerOf(await run(model, asks("", { input: { prompt: "Once upon" } }))).text).toBe("Once upon");
@@ -37,13 +37,13 @@ describe("scripted model: text", () => {
     expect(answerOf(await run(model, asks("", { input })))).toMatchObject({ text: "second", usage: [3, 1] });
   });
 
-  it("ends with stop when the text is said, also at exactly the budget, and with length when it is cut", async () => {
+  it("ends with stop when the text is complete, also at exactly the token limit, and with length when it is cut", async () => {
     const model = await load({ text: "a b c" });
     expect(answerOf(await run(model, asks("Hi", { maxTokens: 3 })))).toMatchObject({ reason: "stop", text: "a b c" });
     expect(answerOf(await run(model, asks("Hi", { maxTokens: 2 })))).toMatchObject({ reason: "length", text: "a b" });
   });
 
-  it("clamps the answer to what is left of the context (CHAT-6)", async () => {
+  it("limits the answer to the rest of the context (CHAT-6)", async () => {
     const model = await load({ text: "x", tokens: 100, context_length: 10 });
     expect(answerOf(await run(model, asks("a b c", { maxTokens: 50 })))).toMatchObject({
       reason: "length",
@@ -52,7 +52,7 @@ describe("scripted model: text", () => {
     expect(answerOf(await run(model, asks("a b c")))).toMatchObject({ reason: "length", usage: [3, 7] });
   });
 
-  it("refuses only a prompt that alone is too long (CHAT-6, ERR-26)", async () => {
+  it("rejects only a prompt that alone exceeds the context (CHAT-6, ERR-26)", async () => {
     const model = await load({ text: "x", context_length: 3 });
     expect(answerOf(await run(model, asks("a b c")))).toMatchObject({ reason: "length", usage: [3, 0] });
     await expect(run(model, asks("a b c d", { maxTokens: 9 }))).rejects.toMatchObject({
@@ -62,7 +62,7 @@ describe("scripted model: text", () => {
     });
   });
 
-  it("counts the token that completes a stop string, and shows nothing of it (CHAT-8)", async () => {
+  it("counts the token that completes a stop string, and emits no part of the string (CHAT-8)", async () => {
     const model = await load({ text: "one two three four" });
     for (const deltas of ["each", "joined"] as const) {
       const answer = answerOf(await run(model, asks("Hi", { stop: ["wo th"], deltas })));
@@ -70,13 +70,13 @@ describe("scripted model: text", () => {
     }
   });
 
-  it("shows what was held back when the text ends or is cut (CHAT-8)", async () => {
+  it("emits held-back text when the text ends or is cut (CHAT-8)", async () => {
     const model = await load({ text: "one two three" });
     expect(answerOf(await run(model, asks("Hi", { stop: ["three!"] }))).text).toBe("one two three");
     expect(answerOf(await run(model, asks("Hi", { stop: [" two three"], maxTokens: 2 }))).text).toBe("one two");
   });
 
-  it("choices take turns, token by token (CHAT-3)", async () => {
+  it("choices produce tokens in turn (CHAT-3)", async () => {
     const events = await run(await load({ text: "a b" }), asks("Hi", { n: 2 }));
     const order = events.flatMap((event) => ("choice" in event ? [`${event.type} ${event.choice}`] : []));
     expect(order).toEqual(["text 0", "text 1", "text 0", "finish 0", "text 1", "finish 1"]);
@@ -114,7 +114,7 @@ describe("scripted model: text", () => {
     expect(without.some((event) => "logprobs" in event)).toBe(false);
   });
 
-  it("log probabilities of a stop string are not shown (STRM-16)", async () => {
+  it("log probabilities of a stop string are not emitted (STRM-16)", async () => {
     const events = await run(await load({ text: "a b END" }), asks("Hi", { logprobs: 0, stop: [" END"] }));
     const tokens = events.flatMap((event) => (event.type === "text" ? (event.logprobs ?? []) : []));
     expect(tokens.map(({ token }) => token)).toEqual(["a", " b"]);
@@ -125,7 +125,7 @@ describe("scripted model: text", () => {
     expect(answerOf(await run(model, asks("Hi"))).reason).toBe("content_filter");
   });
 
-  it("takes token ids only when told to, one token each", async () => {
+  it("accepts token ids only when configured, each as one token", async () => {
     const model = await load({ token_input: true });
     expect(model.caps.tokenInput).toBe(true);
     expect((await load({})).caps.tokenInput).toBe(false);

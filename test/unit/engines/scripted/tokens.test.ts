@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { countTokens, Script, splitTokens } from "../../../../src/engines/scripted/tokens.js";
+import { countTokens, Script, splitTokens } from "../../../../src/engines/scripted/choices.js";
 
 const anyText = fc.string({ unit: fc.constantFrom("a", "é", "🙂", " ", "\n", "\u2003", "."), maxLength: 60 });
 
