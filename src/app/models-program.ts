@@ -1,5 +1,5 @@
 import { type Command, InvalidArgumentError, Option } from "commander";
-import { modelIdForm, modelIdWords } from "../contract/model-id.js";
+import { modelIdForm, modelIdWords } from "../contract/names.js";
 import type { CliIo } from "./command-line/cli-io.js";
 import { addGroup, examples, ofService, onServiceOrFolder } from "./command-line/program-options.js";
 

@@ -12,8 +12,7 @@ import type {
 import type { Completion, CompletionChunk, CompletionParams } from "../../gen/unified/inference/v1/completion_pb.js";
 import type { EmbeddingList, EmbeddingParams } from "../../gen/unified/inference/v1/embedding_pb.js";
 import type { Operation } from "../contract/operations.js";
-import type { Answer, StreamAnswer } from "./call/answer.js";
-import type { CallContext, Caller } from "./call/call-context.js";
+import type { Answer, CallContext, Caller, StreamAnswer } from "./call/call-context.js";
 
 /**
  * The service as every transport calls it: `open` on the headers, then one operation on the complete message, then

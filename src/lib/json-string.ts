@@ -2,7 +2,7 @@
 const notPlain = /[^ !#-[\]-~]/;
 
 /** Whether a text is ASCII that stands between quotes as it is. */
-export function isPlain(text: string): boolean {
+function isPlain(text: string): boolean {
   return !notPlain.test(text);
 }
 
@@ -45,4 +45,16 @@ export class JsonText {
     this.#isAscii = false;
     return this.add(json);
   }
+}
+
+/**
+ * A function without effects that remembers its last result: for what most requests ask alike, such as how the id of a
+ * model is written. Arguments are compared by `===`.
+ */
+export function rememberLast<A, R>(work: (argument: A) => R): (argument: A) => R {
+  let last: { readonly argument: A; readonly result: R } | null = null;
+  return (argument) => {
+    if (last === null || last.argument !== argument) last = { argument, result: work(argument) };
+    return last.result;
+  };
 }

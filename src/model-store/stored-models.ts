@@ -1,5 +1,5 @@
 import { fixedLimits } from "../contract/limits.js";
-import { modelIdForm, modelIdWords } from "../contract/model-id.js";
+import { modelIdForm, modelIdWords } from "../contract/names.js";
 import { ServiceError } from "../domain/call/service-error.js";
 import type { ModelStore as ModelStorePort, PullProgress, StoredModel } from "../domain/catalog/model-store.js";
 import { defaultChatModels, defaultEmbeddingModel, findDefaultSource } from "./default-models.js";

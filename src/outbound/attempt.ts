@@ -1,8 +1,7 @@
 import { type ClientRequest, request as httpRequest, type IncomingMessage, type RequestOptions } from "node:http";
 import { request as httpsRequest } from "node:https";
 import type { Socket } from "node:net";
-import type { AttemptError } from "../domain/webhooks/delivery.js";
-import type { SendResult, WebhookRequest } from "../domain/webhooks/webhook-sender.js";
+import type { AttemptError, SendResult, WebhookRequest } from "../domain/webhooks/delivery.js";
 import { printable, printableLine } from "../lib/display-text.js";
 import type { ReceiverAgents } from "./receiver-agents.js";
 import { BlockedAddress, type CheckedLookup } from "./resolver.js";

@@ -1,6 +1,6 @@
 import type { LookupAddress } from "node:dns";
 import type { LookupFunction } from "node:net";
-import { BoundedMap } from "../lib/bounded-map.js";
+import { BoundedMap } from "../lib/bounded-collections.js";
 import type { AddressRules } from "./address-rules.js";
 import { ServerNames, SystemNames } from "./name-servers.js";
 

@@ -1,4 +1,4 @@
-import type { SendResult, WebhookRequest, WebhookSender } from "../domain/webhooks/webhook-sender.js";
+import type { SendResult, WebhookRequest, WebhookSender } from "../domain/webhooks/delivery.js";
 import { AddressRules } from "./address-rules.js";
 import { Attempt } from "./attempt.js";
 import { ReceiverAgents } from "./receiver-agents.js";

@@ -1,6 +1,6 @@
 import { pino } from "pino";
+import { LogEntry } from "../domain/call/call.js";
 import type { Logger } from "../domain/call/ports.js";
-import { LogEntry } from "../domain/call/request-log.js";
 import { jsonString } from "../lib/json-string.js";
 
 export type LogLevel = "trace" | "debug" | "info" | "warn" | "error" | "fatal" | "silent";

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import type { StateChange } from "../../src/domain/call/change-feed.js";
+import type { StateChange } from "../../src/domain/call/ports.js";
 import { unlimited } from "../../src/domain/call/rate-limits.js";
 import type { State } from "../../src/domain/service/state.js";
 import { endpoint, threshold } from "../support/records.js";

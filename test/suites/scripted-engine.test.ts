@@ -1,7 +1,6 @@
 import { scriptedEngine } from "../../src/engines/scripted/scripted-model.js";
 import type { ScriptedOptions } from "../../src/engines/scripted/scripted-options.js";
-import { createSystemClock } from "../../src/lib/clock.js";
-import { createRandomIds } from "../../src/lib/ids.js";
+import { createRandomIds, createSystemClock } from "../../src/lib/clock-and-ids.js";
 import { describeEngine } from "./engine.suite.js";
 
 const engine = scriptedEngine.create({ clock: createSystemClock(), ids: createRandomIds() });

@@ -17,7 +17,7 @@ import { LimitGate } from "../../src/domain/metering/limit-gate.js";
 import { ThresholdBook } from "../../src/domain/metering/threshold-book.js";
 import { ServiceCore } from "../../src/domain/service/service-core.js";
 import { AbortSource } from "../../src/lib/abort-source.js";
-import { createRandomIds } from "../../src/lib/ids.js";
+import { createRandomIds } from "../../src/lib/clock-and-ids.js";
 import { openMemoryState } from "../../src/state/embedded/memory-state.js";
 import { FakeClock } from "./fake-clock.js";
 import { silentLog } from "./silent-log.js";

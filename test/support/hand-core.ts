@@ -14,7 +14,7 @@ import { CompletionSchema } from "../../gen/unified/inference/v1/completion_pb.j
 import { EmbeddingListSchema } from "../../gen/unified/inference/v1/embedding_pb.js";
 import type { ErrorCode } from "../../src/contract/errors.js";
 import type { Operation } from "../../src/contract/operations.js";
-import type { AnswerHead } from "../../src/domain/call/answer.js";
+import type { AnswerHead } from "../../src/domain/call/call-context.js";
 import {
   type CallContext,
   type Caller,

@@ -1,4 +1,4 @@
-import type { ChangeFeed, StateChange } from "../../src/domain/call/change-feed.js";
+import type { ChangeFeed, StateChange } from "../../src/domain/call/ports.js";
 
 /** A change feed that a test tells what to say. */
 export class HandFeed implements ChangeFeed {

@@ -1,9 +1,9 @@
 import { randomBytes } from "node:crypto";
 import { readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import type { SettingsStore } from "../../domain/access/setup-link.js";
+import type { SettingsStore } from "../../domain/access/administrator.js";
 import type { State } from "../../domain/service/state.js";
-import { SecretBox, UnsealError } from "../../lib/secret-box.js";
+import { SecretBox, UnsealError } from "../../lib/crypto.js";
 import { StartError } from "../process/lifecycle.js";
 
 const fileName = "master.key";

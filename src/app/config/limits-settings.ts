@@ -1,6 +1,6 @@
 import * as z from "zod";
 import { defaultLimits, fixedLimits, type ServiceLimits } from "../../contract/limits.js";
-import { modelIdForm, modelIdWords } from "../../contract/model-id.js";
+import { modelIdForm, modelIdWords } from "../../contract/names.js";
 import { type RateLimitDefaults, type RateLimits, rateLimitMax } from "../../domain/call/rate-limits.js";
 import { duration, formatDuration, formatSize, size, wholeNumber } from "./setting-types.js";
 

@@ -1,5 +1,5 @@
 import * as z from "zod";
-import { modelIdForm, modelIdWords } from "../../contract/model-id.js";
+import { modelIdForm, modelIdWords } from "../../contract/names.js";
 import { engineKinds, engineNames } from "../engines/registry.js";
 import { notYet, oneOf, text, trueOrFalse, wholeNumber } from "./setting-types.js";
 

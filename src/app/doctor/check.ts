@@ -1,4 +1,4 @@
-import type { Finding } from "../../domain/service/doctor.js";
+import type { Finding } from "../../domain/service/service-status.js";
 
 /** One finding of `uis doctor`. */
 export type Check = Finding;

@@ -2,7 +2,7 @@ import { X509Certificate } from "node:crypto";
 import { access, constants, stat } from "node:fs/promises";
 import { createServer } from "node:net";
 import { dirname } from "node:path";
-import { isLoopback } from "../../lib/loopback.js";
+import { isLoopback } from "../../lib/network.js";
 import { misspeltNames } from "../config/environment.js";
 import type { Variables } from "../config/expand.js";
 import type { Config } from "../config/schema.js";

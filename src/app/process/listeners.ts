@@ -3,7 +3,7 @@ import { unwatchFile, watchFile } from "node:fs";
 import { readFile } from "node:fs/promises";
 import { isIPv6 } from "node:net";
 import type { Listening } from "../../domain/service/service-status.js";
-import type { TlsFiles } from "../../lib/tls-files.js";
+import type { TlsFiles } from "../../lib/network.js";
 import type { Config } from "../config/schema.js";
 import { StartError } from "./lifecycle.js";
 

@@ -5,7 +5,7 @@ import { theService } from "../../domain/access/audit.js";
 import { keyDetails } from "../../domain/access/key-store.js";
 import type { Logger } from "../../domain/call/ports.js";
 import { ServiceError } from "../../domain/call/service-error.js";
-import { isLoopback } from "../../lib/loopback.js";
+import { isLoopback } from "../../lib/network.js";
 import { compose, type Parts } from "../compose/compose.js";
 import { fillCatalog } from "../compose/model-catalog.js";
 import type { Variables } from "../config/expand.js";

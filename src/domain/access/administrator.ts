@@ -1,9 +1,8 @@
-import type { Clock } from "../call/ports.js";
+import { isSameDigest, sha256Hex } from "../../lib/crypto.js";
+import type { Clock, IdSource } from "../call/ports.js";
 import { ServiceError } from "../call/service-error.js";
-import { AttemptLimit, networkOf } from "./attempt-limit.js";
-import { checkPassword, type Passwords } from "./passwords.js";
+import { AttemptLimit, networkOf } from "./authenticator.js";
 import type { NewSession, Sessions } from "./sessions.js";
-import type { SettingsStore, SetupLinks } from "./setup-link.js";
 
 /** The only user name. */
 export const administratorName = "admin";
@@ -13,12 +12,12 @@ const attemptsPerMinute = 5;
 const replaceTriesMax = 5;
 
 /** Origin of a sign-in. */
-export interface SignInOrigin {
+interface SignInOrigin {
   readonly address: string;
   readonly userAgent: string;
 }
 
-export interface AdministratorDeps {
+interface AdministratorDeps {
   readonly settings: SettingsStore;
   readonly sessions: Sessions;
   readonly setupLinks: SetupLinks;
@@ -115,5 +114,165 @@ export class Administrator {
       return;
     }
     throw new ServiceError("conflict", "The password is changed by others at the same moment. Try again.");
+  }
+}
+
+/** A link is valid once, within an hour (KEY-20). */
+const validMs = 3_600_000;
+/** 43 characters of 62 hold 256 bits. */
+const tokenChars = 43;
+/** Stored form: SHA-256 of the token and its expiry; empty once used. */
+const keptForm = /^([0-9a-f]{64}):(\d{1,16})$/;
+
+/** The page that sets the password. Browsers do not send the fragment, which holds the token. */
+const pagePath = "/dashboard/setup";
+
+interface SetupLink {
+  /** Path and fragment, to append to `http://host:port`. */
+  readonly path: string;
+  readonly token: string;
+  readonly expiresAtMs: number;
+}
+
+interface SetupLinksDeps {
+  readonly settings: SettingsStore;
+  readonly now: () => number;
+  readonly ids: Pick<IdSource, "text">;
+}
+
+/** One-time links that set the administrator's password without the old one. */
+export class SetupLinks {
+  readonly #deps: SetupLinksDeps;
+
+  constructor(deps: SetupLinksDeps) {
+    this.#deps = deps;
+  }
+
+  /** Creates a link; the previous one becomes invalid. */
+  async create(): Promise<SetupLink> {
+    const { settings, now, ids } = this.#deps;
+    const token = ids.text("", tokenChars);
+    const expiresAtMs = now() + validMs;
+    for (let tries = 0; tries < replaceTriesMax; tries++) {
+      const kept = await settings.get("admin.setup");
+      const isPut = await settings.put("admin.setup", `${sha256Hex(token)}:${expiresAtMs}`, kept?.version ?? null);
+      if (isPut) return { path: `${pagePath}#token=${token}`, token, expiresAtMs };
+    }
+    throw new ServiceError("conflict", "Other set-up links are made at the same moment. Try again.");
+  }
+
+  /** Returns the version to pass to `use`. Rejects with `invalid_api_key` for an invalid token. */
+  async check(token: string): Promise<number> {
+    const kept = await this.#deps.settings.get("admin.setup");
+    const [, hash, expiresAtMs] = keptForm.exec(kept?.value ?? "") ?? [];
+    if (kept === null || hash === undefined || !isSameDigest(sha256Hex(token), hash)) throw notValid();
+    if (this.#deps.now() >= Number(expiresAtMs)) throw notValid();
+    return kept.version;
+  }
+
+  /** Invalidates the token of `check`. Rejects with `invalid_api_key` if it was used meanwhile. */
+  async use(version: number): Promise<void> {
+    if (!(await this.#deps.settings.put("admin.setup", "", version))) throw notValid();
+  }
+}
+
+function notValid(): ServiceError {
+  return new ServiceError(
+    "invalid_api_key",
+    "The set-up link is not valid: it was used, replaced or is too old. Make a new one with: uis admin link",
+  );
+}
+
+/** A setting that the service stores for itself: the administrator's password hash, the canary of the master key. */
+export interface KeptSetting {
+  readonly value: string;
+  /** Starts at 1 and grows by one with each change. */
+  readonly version: number;
+}
+
+export type SettingName = "admin.password" | "admin.setup" | "secrets.canary";
+
+/** Port of the settings store. Rejects with `storage_unavailable`. */
+export interface SettingsStore {
+  get(name: SettingName): Promise<KeptSetting | null>;
+  /** Compare and set: writes only over `expectedVersion` (null: only if absent); false otherwise. */
+  put(name: SettingName, value: string, expectedVersion: number | null): Promise<boolean>;
+  remove(name: SettingName): Promise<void>;
+}
+
+const passwordCharsMin = 12;
+const passwordCharsMax = 1_024;
+/** The last one waits some seconds: each takes 128 MiB, one core and some tenths of a second. */
+const waitingMax = 16;
+/** About what it takes until all that wait are done. */
+const retryAfterMs = 5_000;
+
+/** Throws ServiceError when the text may not be a password. */
+function checkPassword(password: string, param: string): void {
+  if (password === "") throw new ServiceError("missing_required_parameter", `'${param}' is required.`, { param });
+  if (password.length < passwordCharsMin) {
+    throw new ServiceError("invalid_value", `'${param}' must have at least ${passwordCharsMin} characters.`, { param });
+  }
+  if (password.length > passwordCharsMax) {
+    throw new ServiceError("string_above_max_length", `'${param}' may have at most ${passwordCharsMax} characters.`, {
+      param,
+    });
+  }
+}
+
+/** How a password becomes what is kept of it. */
+export interface PasswordHashing {
+  readonly hashPassword: (password: string) => Promise<string>;
+  readonly isPassword: (password: string, kept: string) => Promise<boolean>;
+  /** What is compared with where nothing is kept: it costs as much, and nothing is known to fit it. */
+  readonly noPassword: string;
+}
+
+/**
+ * Hashes and compares passwords, one at a time: whoever sends many is made to wait, not the rest of the service. Rejects
+ * with `rate_limit_exceeded` when too many wait.
+ */
+export class Passwords {
+  readonly #hashing: PasswordHashing;
+  #isBusy = false;
+  readonly #waiting: (() => void)[] = [];
+
+  constructor(hashing: PasswordHashing) {
+    this.#hashing = hashing;
+  }
+
+  hash(password: string): Promise<string> {
+    return this.#inTurn(() => this.#hashing.hashPassword(password));
+  }
+
+  /** Null: there is none to compare with; that takes as long, and is never right. */
+  async isRight(password: string, kept: string | null): Promise<boolean> {
+    if (password.length > passwordCharsMax) return false;
+    const { isPassword, noPassword } = this.#hashing;
+    const isSame = await this.#inTurn(() => isPassword(password, kept ?? noPassword));
+    return isSame && kept !== null;
+  }
+
+  async #inTurn<T>(run: () => Promise<T>): Promise<T> {
+    if (this.#isBusy) await this.#turn();
+    this.#isBusy = true;
+    try {
+      return await run();
+    } finally {
+      const next = this.#waiting.shift();
+      // The place is handed on: nobody slips in between.
+      if (next === undefined) this.#isBusy = false;
+      else next();
+    }
+  }
+
+  /** Resolves when the place of one that has finished is handed on. */
+  #turn(): Promise<void> {
+    if (this.#waiting.length >= waitingMax) {
+      throw new ServiceError("rate_limit_exceeded", "Too many sign in at the same moment. Try again in some seconds.", {
+        retryAfterMs,
+      });
+    }
+    return new Promise((resolve) => this.#waiting.push(resolve));
   }
 }

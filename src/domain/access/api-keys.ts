@@ -1,16 +1,21 @@
-import { type PageRequest, toPageToken, toStorePage } from "../call/page-request.js";
 import type { IdSource } from "../call/ports.js";
 import { unlimited } from "../call/rate-limits.js";
-import { ServiceError } from "../call/service-error.js";
+import { type PageRequest, ServiceError, toPageToken, toStorePage } from "../call/service-error.js";
 import {
+  type CheckedNewKey,
+  checkExpiry,
+  checkKeyChange,
+  checkNewKey,
+  defaultAccount,
   hashApiKey,
   isMistypedApiKey,
   isPresentable,
   last4Of,
+  type NewKey,
   newApiKeySecret,
   prefixOf,
   type RandomBytes,
-} from "./api-key-format.js";
+} from "./api-key.js";
 import {
   type ApiKeyRecord,
   checkSearch,
@@ -20,14 +25,6 @@ import {
   type KeyStore,
   parseCursor,
 } from "./key-store.js";
-import {
-  type CheckedNewKey,
-  checkExpiry,
-  checkKeyChange,
-  checkNewKey,
-  defaultAccount,
-  type NewKey,
-} from "./new-key.js";
 
 export interface ApiKeysDeps {
   readonly keys: KeyStore;

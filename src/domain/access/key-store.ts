@@ -1,6 +1,6 @@
-import { checkLength } from "../call/field-checks.js";
 import type { Scope } from "../call/principal.js";
 import type { RateLimits } from "../call/rate-limits.js";
+import { checkLength } from "../call/service-error.js";
 
 /** What is kept of an API key: never the secret (KEY-3). Immutable; a change is a new record. */
 export interface ApiKeyRecord {

@@ -1,4 +1,4 @@
-import { sha256Hex } from "../../lib/digest.js";
+import { sha256Hex } from "../../lib/crypto.js";
 import type { IdSource, Logger } from "../call/ports.js";
 import type { Principal } from "../call/principal.js";
 import { ServiceError } from "../call/service-error.js";

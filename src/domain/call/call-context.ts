@@ -2,6 +2,7 @@ import type { Operation } from "../../contract/operations.js";
 import type { AbortFlag, AbortSource } from "../../lib/abort-source.js";
 import type { Logger } from "./ports.js";
 import type { Principal } from "./principal.js";
+import type { LimitSnapshot } from "./rate-limits.js";
 import { ServiceError, toServiceError } from "./service-error.js";
 
 /** Why a request ended. An admitted request is settled with exactly one of these. */
@@ -148,3 +149,81 @@ export function errorOfThrown(
   call.log.error({ request_id: call.requestId, err: thrown }, "request failed");
   return toServiceError(thrown);
 }
+
+/** Metadata of an answer, known when it is committed. Transports send it as headers. */
+export interface AnswerHead {
+  readonly limits?: LimitSnapshot;
+  /** Limits were decided without the shared store. */
+  readonly degraded: boolean;
+  /** The deployment that answers: `<model>/<position>`. */
+  readonly deployment: string;
+  /** Number of deployments tried, including the one that answered. */
+  readonly attempts: number;
+  /** Time spent waiting for a slot. */
+  readonly queueMs: number;
+}
+
+export interface Answer<M> {
+  readonly head: AnswerHead;
+  readonly body: M;
+}
+
+/**
+ * Resolves when the answer is committed: at the first content, or limits.commitMs after the slot was granted. Before
+ * that every failure is a rejection, after it `items` throws. The last item waits for the settlement. `items` is
+ * iterated once; it must be iterated or the call's signal aborted.
+ */
+export interface StreamAnswer<M> {
+  readonly head: AnswerHead;
+  readonly items: AsyncIterable<M>;
+}
+
+/** The bounds that a request body is read within. */
+export interface BodyBounds {
+  readonly bytesMax: number;
+  readonly bytesPerSecondMin: number;
+}
+
+/** Error for a request body that was not read to its end, the same on every protocol. */
+export function errorOfBodyFault(
+  fault: BodyFault,
+  { bytesMax, bytesPerSecondMin }: BodyBounds,
+  signal: AbortFlag,
+): ServiceError {
+  switch (fault) {
+    case "too_large":
+      return new ServiceError("request_too_large", `The body is larger than ${bytesMax} bytes.`);
+    case "too_slow":
+      return new ServiceError("request_timeout", `The body arrived slower than ${bytesPerSecondMin} bytes per second.`);
+    case "no_room":
+      return overloaded("Too many request bodies are being received. Try again shortly.");
+    case "connection_full":
+      return overloaded(
+        "Too many bytes of request bodies arrive on this connection at the same time. Send fewer at once.",
+      );
+    case "caller_full":
+      return overloaded(
+        "Too many bytes of request bodies arrive from this caller at the same time. Send fewer at once.",
+      );
+    case "left":
+      return new ServiceError("client_closed_request", "The client left.");
+    case "aborted":
+      return errorOfEnd(signal.reason);
+  }
+}
+
+function overloaded(message: string): ServiceError {
+  return new ServiceError("server_is_overloaded", message, { retryAfterMs: 1_000 });
+}
+
+/** Whose share of the budget for bodies a call uses: the account's, the administrator's, or that of an address. */
+export function bodyOwnerOf({ principal, address }: Pick<CallContext, "principal" | "address">): string {
+  if (principal.kind === "nobody") return `address ${address}`;
+  return principal.kind === "api_key" ? `account ${principal.account}` : principal.kind;
+}
+
+/**
+ * Why a request body was not read to its end. `connection_full`, `caller_full`: the connection or the caller holds its
+ * share of the budget for bodies already; `left`: the client closed; `aborted`: the call was ended.
+ */
+export type BodyFault = "too_large" | "too_slow" | "no_room" | "connection_full" | "caller_full" | "left" | "aborted";

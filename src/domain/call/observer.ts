@@ -1,9 +1,8 @@
 import type { ErrorCode } from "../../contract/errors.js";
 import type { Operation } from "../../contract/operations.js";
 import type { Caller, EndReason } from "./call-context.js";
-import type { Stage } from "./live-requests.js";
+import type { Stage, UsageTotal } from "./live-requests.js";
 import type { LimitKind } from "./rate-limits.js";
-import type { UsageTotal } from "./usage-tally.js";
 
 /** Outcome of a call. It names no key and holds no content (SEC-18). */
 export interface CallEnd {

@@ -1,4 +1,4 @@
-import { accountNameForm, accountNameWords } from "../../contract/account-name.js";
+import { accountNameForm, accountNameWords } from "../../contract/names.js";
 import type { Need } from "../../contract/operations.js";
 import type { RateLimits } from "./rate-limits.js";
 import { ServiceError } from "./service-error.js";

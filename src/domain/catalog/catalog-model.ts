@@ -1,6 +1,6 @@
 import { create } from "@bufbuild/protobuf";
 import { type Model, ModelSchema } from "../../../gen/unified/catalog/v1/model_pb.js";
-import { rememberLast } from "../../lib/remember-last.js";
+import { rememberLast } from "../../lib/json-string.js";
 import type { Capabilities, LoadedModel } from "../engine/engine.js";
 import type { Deployment } from "./deployment.js";
 import type { Capability, ModelDefinition, PriceList } from "./model-definition.js";

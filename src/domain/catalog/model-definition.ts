@@ -1,4 +1,4 @@
-import type { UsageTotal } from "../call/usage-tally.js";
+import type { UsageTotal } from "../call/live-requests.js";
 import type { Engine } from "../engine/engine.js";
 
 export type Capability = "chat" | "completions" | "embeddings";

@@ -1,5 +1,5 @@
 import { type ErrorCode, errorRow } from "../../contract/errors.js";
-import { sha256Hex } from "../../lib/digest.js";
+import { sha256Hex } from "../../lib/crypto.js";
 
 /** An event before it is stored. Its bytes are created once and sent unchanged on every attempt (WH-12). */
 export interface EventDraft {

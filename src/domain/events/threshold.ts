@@ -1,4 +1,4 @@
-import { sha256Hex } from "../../lib/digest.js";
+import { sha256Hex } from "../../lib/crypto.js";
 import type { EventAroundNumber } from "./event.js";
 
 /** The metric that is summed. */

@@ -6,8 +6,8 @@ import {
 } from "../../../gen/unified/inference/v1/completion_pb.js";
 import { type Logprobs, LogprobsSchema } from "../../../gen/unified/inference/v1/logprobs_pb.js";
 import type { Usage } from "../../../gen/unified/inference/v1/usage_pb.js";
-import { rememberLast } from "../../lib/remember-last.js";
-import type { UsageTotal } from "../call/usage-tally.js";
+import { rememberLast } from "../../lib/json-string.js";
+import type { UsageTotal } from "../call/live-requests.js";
 import type { GenEvent, LoadedModel, TokenLogprob, TokenLogprobInfo } from "../engine/engine.js";
 
 /** Builds the chunks of a streamed answer from engine events. `choice` counts over the whole request. */

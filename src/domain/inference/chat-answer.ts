@@ -11,7 +11,7 @@ import {
   ToolCallSchema,
 } from "../../../gen/unified/inference/v1/chat_pb.js";
 import type { Logprobs } from "../../../gen/unified/inference/v1/logprobs_pb.js";
-import type { UsageTotal } from "../call/usage-tally.js";
+import type { UsageTotal } from "../call/live-requests.js";
 import type { GenEvent, TokenLogprobInfo } from "../engine/engine.js";
 import {
   type AnswerIdentity,

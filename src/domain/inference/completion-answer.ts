@@ -6,7 +6,7 @@ import {
   type CompletionLogprobs,
   CompletionSchema,
 } from "../../../gen/unified/inference/v1/completion_pb.js";
-import type { UsageTotal } from "../call/usage-tally.js";
+import type { UsageTotal } from "../call/live-requests.js";
 import type { GenEvent, TokenLogprobInfo } from "../engine/engine.js";
 import {
   type AnswerIdentity,

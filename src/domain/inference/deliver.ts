@@ -1,7 +1,7 @@
 import type { ServiceLimits } from "../../contract/limits.js";
-import { BoundedQueue } from "../../lib/bounded-queue.js";
-import type { Answer, StreamAnswer } from "../call/answer.js";
+import { BoundedQueue } from "../../lib/bounded-collections.js";
 import type { Call } from "../call/call.js";
+import type { Answer, StreamAnswer } from "../call/call-context.js";
 import { endReasonOf, errorOfEnd } from "../call/call-context.js";
 import type { Clock } from "../call/ports.js";
 import { type ServiceError, toServiceError } from "../call/service-error.js";

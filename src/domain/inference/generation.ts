@@ -1,6 +1,6 @@
 import { type AbortFlag, AbortSource } from "../../lib/abort-source.js";
-import type { AnswerHead } from "../call/answer.js";
 import type { Call } from "../call/call.js";
+import type { AnswerHead } from "../call/call-context.js";
 import { Ended, errorOfEnd } from "../call/call-context.js";
 import type { Clock } from "../call/ports.js";
 import type { ServiceError } from "../call/service-error.js";

@@ -6,10 +6,9 @@ import type {
 import type { Completion, CompletionChunk, CompletionParams } from "../../../gen/unified/inference/v1/completion_pb.js";
 import type { EmbeddingList, EmbeddingParams } from "../../../gen/unified/inference/v1/embedding_pb.js";
 import type { ServiceLimits } from "../../contract/limits.js";
-import type { Answer, StreamAnswer } from "../call/answer.js";
-import type { Call } from "../call/call.js";
+import type { Call, ClientLabels } from "../call/call.js";
+import type { Answer, StreamAnswer } from "../call/call-context.js";
 import type { IdSource } from "../call/ports.js";
-import type { ClientLabels } from "../call/request-log.js";
 import { invariant, ServiceError } from "../call/service-error.js";
 import type { Catalog } from "../catalog/catalog.js";
 import type { CatalogModel } from "../catalog/catalog-model.js";

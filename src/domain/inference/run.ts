@@ -1,10 +1,10 @@
 import type { Call } from "../call/call.js";
 import { type EndReason, errorOfEnd } from "../call/call-context.js";
+import { UsageTally } from "../call/live-requests.js";
 import type { Observer } from "../call/observer.js";
 import type { Clock } from "../call/ports.js";
 import type { LimitScope } from "../call/rate-limits.js";
 import type { ServiceError } from "../call/service-error.js";
-import { UsageTally } from "../call/usage-tally.js";
 import type { CatalogModel } from "../catalog/catalog-model.js";
 import type { Accounting } from "../metering/accounting.js";
 import { leaseMs } from "../metering/lease-keeper.js";

@@ -14,7 +14,7 @@ import {
   checkPresent,
   quote,
   refuse,
-} from "../call/field-checks.js";
+} from "../call/service-error.js";
 import type { SamplingParams } from "./chat-request.js";
 import { validateMessages } from "./validate-messages.js";
 import { checkSchema, validateTools } from "./validate-tools.js";

@@ -1,7 +1,7 @@
 import type { CompletionParams, TokenList } from "../../../gen/unified/inference/v1/completion_pb.js";
 import type { EmbeddingParams } from "../../../gen/unified/inference/v1/embedding_pb.js";
 import { fixedLimits, type ServiceLimits } from "../../contract/limits.js";
-import { checkCount, checkInteger, checkLength, checkNotEmpty, checkPresent, refuse } from "../call/field-checks.js";
+import { checkCount, checkInteger, checkLength, checkNotEmpty, checkPresent, refuse } from "../call/service-error.js";
 import { validateSampling } from "./validate-chat.js";
 
 const logprobsMax = 5;

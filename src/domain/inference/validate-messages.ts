@@ -8,7 +8,7 @@ import {
   checkPresent,
   quote,
   refuse,
-} from "../call/field-checks.js";
+} from "../call/service-error.js";
 
 const knownRoles = new Set<number>(Object.values(Role).filter((role) => role !== Role.UNSPECIFIED));
 /** By the names of the protobuf enum: only RPCs get this far with another role, as REST refuses it when it reads JSON. */

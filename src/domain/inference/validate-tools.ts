@@ -1,7 +1,7 @@
 import { type ChatCompletionParams, type Tool, ToolChoice_Mode } from "../../../gen/unified/inference/v1/chat_pb.js";
 import type { ErrorCode } from "../../contract/errors.js";
 import type { ServiceLimits } from "../../contract/limits.js";
-import { checkCount, checkFunctionName, checkNotEmpty, quote, refuse } from "../call/field-checks.js";
+import { checkCount, checkFunctionName, checkNotEmpty, quote, refuse } from "../call/service-error.js";
 
 /** Validates tools and tool_choice. */
 export function validateTools({ tools, toolChoice }: ChatCompletionParams, limits: ServiceLimits): void {

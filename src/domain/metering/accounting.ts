@@ -1,7 +1,7 @@
 import type { Operation } from "../../contract/operations.js";
 import type { EndReason } from "../call/call-context.js";
+import type { UsageTotal } from "../call/live-requests.js";
 import type { ServiceError } from "../call/service-error.js";
-import type { UsageTotal } from "../call/usage-tally.js";
 import type { CatalogModel } from "../catalog/catalog-model.js";
 import { costNano, pricesAt } from "../catalog/model-definition.js";
 import { type EventDraft, type RequestFacts, requestCompleted, requestFailed } from "../events/event.js";

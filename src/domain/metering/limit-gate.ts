@@ -1,5 +1,5 @@
 import { inferenceOperations, type Operation } from "../../contract/operations.js";
-import { BoundedMap } from "../../lib/bounded-map.js";
+import { BoundedMap } from "../../lib/bounded-collections.js";
 import type { Clock } from "../call/ports.js";
 import type { Principal } from "../call/principal.js";
 import type { LimitOwner, LimitSnapshot, LimitState } from "../call/rate-limits.js";

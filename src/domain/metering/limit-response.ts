@@ -1,5 +1,5 @@
 import { headers } from "../../contract/headers.js";
-import type { AnswerHead } from "../call/answer.js";
+import type { AnswerHead } from "../call/call-context.js";
 import type { LimitOwner, LimitSnapshot } from "../call/rate-limits.js";
 import { ServiceError } from "../call/service-error.js";
 import type { Admitted, BudgetRefusal, LimitRefusal, Refused } from "./ledger.js";

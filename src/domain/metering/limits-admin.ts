@@ -1,8 +1,7 @@
-import { accountNameForm, accountNameWords } from "../../contract/account-name.js";
-import { modelIdForm, modelIdWords } from "../../contract/model-id.js";
+import { accountNameForm, accountNameWords, modelIdForm, modelIdWords } from "../../contract/names.js";
+import { checkLimits, defaultAccount } from "../access/api-key.js";
 import type { Audit, AuditSource } from "../access/audit.js";
 import type { KeyStore } from "../access/key-store.js";
-import { checkLimits, defaultAccount } from "../access/new-key.js";
 import { isUnlimited, type LimitOwner, limitsOver, type RateLimits, unlimited } from "../call/rate-limits.js";
 import { ServiceError } from "../call/service-error.js";
 import type { Ledger, WindowUse } from "./ledger.js";

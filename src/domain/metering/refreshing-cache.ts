@@ -1,5 +1,4 @@
-import type { ChangeFeed, StateChange } from "../call/change-feed.js";
-import type { Clock, Logger } from "../call/ports.js";
+import type { ChangeFeed, Clock, Logger, StateChange } from "../call/ports.js";
 
 export interface RefreshingCacheDeps<T> {
   /** The kind of change that invalidates it. */

@@ -1,4 +1,4 @@
-import { accountNameForm, accountNameWords } from "../../contract/account-name.js";
+import { accountNameForm, accountNameWords } from "../../contract/names.js";
 import type { Audit, AuditSource } from "../access/audit.js";
 import type { KeyStore } from "../access/key-store.js";
 import type { IdSource } from "../call/ports.js";

@@ -1,5 +1,4 @@
-import type { ChangeFeed } from "../call/change-feed.js";
-import type { Clock, Logger } from "../call/ports.js";
+import type { ChangeFeed, Clock, Logger } from "../call/ports.js";
 import type { Principal } from "../call/principal.js";
 import { type Threshold, type ThresholdStore, usageScopeOf } from "../events/threshold.js";
 import type { Budget } from "./ledger.js";

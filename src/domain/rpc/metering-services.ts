@@ -37,7 +37,7 @@ import {
   type WatchUsageResponse,
   WatchUsageResponseSchema,
 } from "../../../gen/unified/admin/v1/usage_service_pb.js";
-import { defaultAccount } from "../access/new-key.js";
+import { defaultAccount } from "../access/api-key.js";
 import { type LimitOwner, type RateLimits, unlimited } from "../call/rate-limits.js";
 import { ServiceError } from "../call/service-error.js";
 import type { Metric, PeriodKind, Threshold } from "../events/threshold.js";

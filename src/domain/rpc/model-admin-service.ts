@@ -15,7 +15,7 @@ import {
   StoredModelKind,
   StoredModelSchema,
 } from "../../../gen/unified/admin/v1/stored_model_pb.js";
-import { BoundedQueue } from "../../lib/bounded-queue.js";
+import { BoundedQueue } from "../../lib/bounded-collections.js";
 import type { Audit } from "../access/audit.js";
 import type { ModelAdmin } from "../catalog/model-admin.js";
 import type { StoredModel } from "../catalog/model-store.js";

@@ -1,11 +1,25 @@
-import type { DescMethod } from "@bufbuild/protobuf";
+import type { DescMessage, DescMethod, MessageInitShape } from "@bufbuild/protobuf";
 import { durationFromMs } from "@bufbuild/protobuf/wkt";
 import { BadRequestSchema, ErrorInfoSchema, RetryInfoSchema } from "../../../gen/google/rpc/error_details_pb.js";
 import { errorDomain, errorRow } from "../../contract/errors.js";
-import type { StatusDetail, StatusParts } from "../../lib/connect-error.js";
-import { quote } from "../call/field-checks.js";
-import { retryAdvice, retryHeaders, ServiceError } from "../call/service-error.js";
+import { quote, retryAdvice, retryHeaders, ServiceError } from "../call/service-error.js";
 import { limitHeaders } from "../metering/limit-response.js";
+
+/** A status of gRPC or Connect as plain data. */
+export interface StatusParts {
+  /** gRPC status code, not 0. */
+  readonly code: number;
+  readonly message: string;
+  /** Detail messages, packed as google.protobuf.Any. */
+  readonly details: StatusDetail[];
+  /** Sent with the status, as headers or trailers. */
+  readonly metadata: Readonly<Record<string, string>>;
+}
+
+interface StatusDetail<D extends DescMessage = DescMessage> {
+  readonly desc: D;
+  readonly value: MessageInitShape<D>;
+}
 
 /**
  * The status of an error for every RPC protocol: the code, google.rpc.ErrorInfo with the error code as its reason,

@@ -11,10 +11,10 @@ import {
   SignInResponseSchema,
   SignOutResponseSchema,
 } from "../../../gen/unified/admin/v1/session_service_pb.js";
+import type { SetupLinks } from "../access/administrator.js";
 import { type Administrator, administratorName } from "../access/administrator.js";
 import type { Audit, AuditAction } from "../access/audit.js";
 import { type NewSession, type SessionRecord, type Sessions, sessionAgeMs } from "../access/sessions.js";
-import type { SetupLinks } from "../access/setup-link.js";
 import type { Browser, CallContext } from "../call/call-context.js";
 import { ServiceError, toServiceError } from "../call/service-error.js";
 import { type RpcService, rpcService } from "./rpc-service.js";

@@ -15,10 +15,8 @@ import {
   WatchOverviewResponseSchema,
 } from "../../../gen/unified/admin/v1/system_service_pb.js";
 import { type Audit, type AuditActor, type AuditLog, type AuditRecord, parseAuditCursor } from "../access/audit.js";
-import { toPageToken, toStorePage } from "../call/page-request.js";
-import { ServiceError } from "../call/service-error.js";
-import type { Doctor } from "../service/doctor.js";
-import type { Look, OverviewFeed, ServiceStatus } from "../service/service-status.js";
+import { ServiceError, toPageToken, toStorePage } from "../call/service-error.js";
+import type { Doctor, Look, OverviewFeed, ServiceStatus } from "../service/service-status.js";
 import type { State } from "../service/state.js";
 import { type RpcService, rpcService } from "./rpc-service.js";
 

@@ -13,8 +13,8 @@ import type { Completion, CompletionChunk, CompletionParams } from "../../../gen
 import type { EmbeddingList, EmbeddingParams } from "../../../gen/unified/inference/v1/embedding_pb.js";
 import { inferenceOperations, type Operation, operationRow } from "../../contract/operations.js";
 import { type Authenticator, requireAllowed } from "../access/authenticator.js";
-import type { Answer, StreamAnswer } from "../call/answer.js";
 import { Call, type CallDeps, type CallFacts } from "../call/call.js";
+import type { Answer, StreamAnswer } from "../call/call-context.js";
 import { type CallContext, type Caller, errorOfEnd } from "../call/call-context.js";
 import type { LiveRequests } from "../call/live-requests.js";
 import { type CallEnd, CallTimes, type CallTracer, type Observer, parseTraceparent } from "../call/observer.js";

@@ -145,7 +145,7 @@ function latencyMessage({ name, count, p50Ms, p95Ms, p99Ms }: DurationQuantiles)
   return create(LatencySchema, { name, count: BigInt(count), p50Ms, p95Ms, p99Ms });
 }
 
-export interface OverviewFeedDeps {
+interface OverviewFeedDeps {
   readonly status: Pick<ServiceStatus, "read">;
   readonly clock: Pick<Clock, "after">;
 }
@@ -237,4 +237,35 @@ function comparable(system: System): System {
   const { state, now: _, ...rest } = system;
   const latencyMs = 2 ** Math.round(Math.log2(Math.max(1, state?.latencyMs ?? 0)));
   return { ...rest, ...(state === undefined ? {} : { state: { ...state, latencyMs } }) };
+}
+
+/** Result of one check of the installation. */
+export interface Finding {
+  /** The check: `node`, `data_dir`, … */
+  readonly check: string;
+  readonly status: "ok" | "warn" | "fail";
+  readonly detail: string;
+  /** The remedy; null if all is well. */
+  readonly fix: string | null;
+}
+
+/** Runs all checks, which takes seconds. Rejects only for errors in the checks themselves. */
+type Examine = () => Promise<readonly Finding[]>;
+
+/** Runs the checks one at a time, because they start processes and call other servers. */
+export class Doctor {
+  readonly #examine: Examine;
+  #running: Promise<readonly Finding[]> | null = null;
+
+  constructor(examine: Examine) {
+    this.#examine = examine;
+  }
+
+  /** Callers during a run share its result. */
+  run(): Promise<readonly Finding[]> {
+    this.#running ??= this.#examine().finally(() => {
+      this.#running = null;
+    });
+    return this.#running;
+  }
 }

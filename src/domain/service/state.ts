@@ -1,9 +1,8 @@
+import type { SettingsStore } from "../access/administrator.js";
 import type { AuditLog } from "../access/audit.js";
 import type { KeyStore } from "../access/key-store.js";
 import type { SessionStore } from "../access/sessions.js";
-import type { SettingsStore } from "../access/setup-link.js";
-import type { ChangeFeed } from "../call/change-feed.js";
-import type { Clock, Logger } from "../call/ports.js";
+import type { ChangeFeed, Clock, Logger } from "../call/ports.js";
 import type { CatalogStore } from "../catalog/catalog.js";
 import type { ThresholdStore } from "../events/threshold.js";
 import type { Ledger } from "../metering/ledger.js";

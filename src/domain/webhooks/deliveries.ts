@@ -1,22 +1,22 @@
 import type { AbortFlag } from "../../lib/abort-source.js";
-import { sha256Hex } from "../../lib/digest.js";
+import { sha256Hex } from "../../lib/crypto.js";
 import type { Audit } from "../access/audit.js";
 import { type CallContext, errorOfEnd } from "../call/call-context.js";
-import { type PageRequest, toPageToken, toStorePage } from "../call/page-request.js";
-import { accountOf, type Principal } from "../call/principal.js";
-import { ServiceError, toServiceError } from "../call/service-error.js";
-import type { Delivery } from "./delivery.js";
+import { accountOf, checkAccountName, type Principal } from "../call/principal.js";
 import {
-  checkDeliveryFilter,
-  checkEndpointId,
-  checkInstant,
-  checkReplayId,
-  type DeliveryQuestion,
-} from "./delivery-input.js";
-import type { DeliveryQueue, ReplayRequest, RetryOutcome } from "./delivery-queue.js";
-import type { EndpointStore } from "./endpoint-store.js";
+  checkOneOf,
+  type PageRequest,
+  refuse,
+  ServiceError,
+  toPageToken,
+  toServiceError,
+  toStorePage,
+} from "../call/service-error.js";
+import { type Delivery, type DeliveryState, deliveryStates } from "./delivery.js";
+import type { DeliveryFilter, DeliveryQueue, ReplayRequest, RetryOutcome } from "./delivery-queue.js";
+import { checkEventType, type EndpointStore, isEndpointId } from "./endpoint-store.js";
 
-export interface DeliveriesDeps {
+interface DeliveriesDeps {
   readonly queue: Pick<DeliveryQueue, "find" | "payload" | "list" | "retryNow" | "replay">;
   readonly endpoints: Pick<EndpointStore, "find">;
   readonly audit: Pick<Audit, "record">;
@@ -27,13 +27,13 @@ export interface DeliveriesDeps {
 /** The caller and its abort signal. */
 export type DeliveryCaller = Pick<CallContext, "principal" | "address" | "signal">;
 
-export interface DeliveryList {
+interface DeliveryList {
   readonly deliveries: readonly Delivery[];
   /** Empty when this is the last page. */
   readonly nextPageToken: string;
 }
 
-export interface RetryOrder {
+interface RetryOrder {
   readonly id: string;
   /** Restarts the schedule of retries for a permanently failed delivery; otherwise its next failure is final. */
   readonly restartSchedule: boolean;
@@ -55,7 +55,7 @@ export interface ReplayWish {
   readonly replayId: string;
 }
 
-export interface Replay {
+interface Replay {
   readonly replayId: string;
   readonly toMs: number;
   readonly progress: ReplayProgress;
@@ -184,7 +184,7 @@ function byOf(principal: Principal): string {
 }
 
 /** Error for a rejected redelivery, with the remedy. */
-export function retryRefusal(outcome: Exclude<RetryOutcome, "queued">): ServiceError {
+function retryRefusal(outcome: Exclude<RetryOutcome, "queued">): ServiceError {
   switch (outcome) {
     case "in_flight":
       return new ServiceError("conflict", "An attempt of this delivery is under way. Look again in a few seconds.");
@@ -219,10 +219,10 @@ export function retryRefusal(outcome: Exclude<RetryOutcome, "queued">): ServiceE
 }
 
 /** Selection of deliveries to send again. */
-export type ReplayOrder = Omit<ReplayRequest, "after" | "max" | "firstInMs" | "spacingMs">;
+type ReplayOrder = Omit<ReplayRequest, "after" | "max" | "firstInMs" | "spacingMs">;
 
 /** Progress of a replay. */
-export interface ReplayProgress {
+interface ReplayProgress {
   /** Queued by this call. */
   queued: number;
   /** Still pending in this replay, including those of this call. */
@@ -242,7 +242,7 @@ const spacingMs = 1_000 / duePerS;
  * Queues the selected deliveries and updates `progress` with each step (WH-48). Pending deliveries of earlier calls
  * come first. Rejects when the signal aborts; queued deliveries stay, and the same call continues there.
  */
-export async function runReplay(
+async function runReplay(
   queue: Pick<DeliveryQueue, "replay">,
   order: ReplayOrder,
   progress: ReplayProgress,
@@ -266,6 +266,61 @@ export async function runReplay(
  * Default id of a replay, derived from its selection. The end of the range is left out, because a call without an end
  * means a new one each time.
  */
-export function replayIdOf({ account, endpointId, fromMs, which, restart }: Omit<ReplayOrder, "replayId">): string {
+function replayIdOf({ account, endpointId, fromMs, which, restart }: Omit<ReplayOrder, "replayId">): string {
   return `rpl_${sha256Hex(JSON.stringify([account, endpointId, fromMs, which, restart])).slice(0, 32)}`;
+}
+
+/** Filter of a list. Empty and null do not filter. */
+interface DeliveryQuestion {
+  readonly account: string;
+  readonly state: string;
+  readonly endpointId: string;
+  readonly eventType: string;
+  /** Created at this time or later. */
+  readonly fromMs: number | null;
+  /** Created before this time. */
+  readonly toMs: number | null;
+  readonly replayId: string;
+}
+
+/** The latest valid Date. */
+const instantMax = 8.64e15;
+const replayIdForm = /^[A-Za-z0-9_-]{1,64}$/;
+
+/** Throws ServiceError naming the field at fault. */
+function checkDeliveryFilter(question: DeliveryQuestion): DeliveryFilter {
+  const { account, state, endpointId, eventType, fromMs, toMs, replayId } = question;
+  return {
+    account: account === "" ? null : checkAccountName(account),
+    state: state === "" ? null : checkState(state),
+    endpointId: endpointId === "" ? null : checkEndpointId(endpointId),
+    eventType: eventType === "" ? null : checkEventType(eventType, "event_type"),
+    fromMs: checkInstant(fromMs, "created_from"),
+    toMs: checkInstant(toMs, "created_before"),
+    replayId: replayId === "" ? null : checkReplayId(replayId),
+  };
+}
+
+/** Checks a time; one before 1970 becomes 1970. Throws ServiceError. */
+function checkInstant<T extends number | null>(atMs: T, param: string): T | number {
+  if (atMs === null) return atMs;
+  if (Number.isSafeInteger(atMs) && Math.abs(atMs) <= instantMax) return Math.max(0, atMs);
+  return refuse("invalid_value", param, `'${param}' must be a time.`);
+}
+
+/** Throws ServiceError for a malformed endpoint id. */
+function checkEndpointId(id: string): string {
+  if (isEndpointId(id)) return id;
+  return refuse("invalid_value", "endpoint_id", "'endpoint_id' must be the id of a webhook endpoint (we_…).");
+}
+
+/** Throws ServiceError for a malformed replay id. */
+function checkReplayId(id: string): string {
+  if (replayIdForm.test(id)) return id;
+  return refuse("invalid_value", "replay_id", "'replay_id' must be 1 to 64 of a-z, A-Z, 0-9, _ and -.");
+}
+
+function checkState(state: string): DeliveryState | null {
+  checkOneOf(state, "state", deliveryStates);
+  return deliveryStates.find((each) => each === state) ?? null;
 }

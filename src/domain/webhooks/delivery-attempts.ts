@@ -1,22 +1,20 @@
 import { version } from "../../contract/version.js";
 import { signStandardWebhook, signWebhook } from "../../lib/webhook-signature.js";
-import type { Clock, Logger } from "../call/ports.js";
-import type { AttemptResult } from "./delivery.js";
-import type { AttemptOutcome, Claim, DeliveryQueue } from "./delivery-queue.js";
-import type { EndpointBook, Receiver } from "./endpoint-book.js";
-import type { FailingEndpoints } from "./failing-endpoints.js";
-import type { StoreRetries } from "./store-retries.js";
-import { pause } from "./wake-signal.js";
+import type { CircuitBreaker } from "../call/circuit-breaker.js";
+import { type Clock, type Logger, pause } from "../call/ports.js";
 import {
   type AttemptEffect,
   type AttemptEnd,
+  type AttemptResult,
   isDelivered,
   type SendResult,
   type StatusClass,
   secretUnreadable,
   type WebhookObserver,
   type WebhookSender,
-} from "./webhook-sender.js";
+} from "./delivery.js";
+import type { AttemptOutcome, Claim, DeliveryQueue } from "./delivery-queue.js";
+import type { EndpointBook, FailingEndpoints, Receiver } from "./endpoint-book.js";
 
 /**
  * Minimum time for recording the end of an attempt, even after its lease: a stalled process must reconnect first, and
@@ -26,7 +24,7 @@ const toldWithinMs = 2_000;
 /** Delay before the claim of a removed endpoint is released: meanwhile the store ends its deliveries. */
 const goneWaitMs = 100;
 
-export interface DeliveryAttemptsDeps {
+interface DeliveryAttemptsDeps {
   readonly queue: Pick<DeliveryQueue, "finish" | "handBack">;
   readonly book: Pick<EndpointBook, "find">;
   readonly failing: Pick<FailingEndpoints, "note">;
@@ -167,7 +165,7 @@ export function shortenDelay(outcome: AttemptOutcome, lateMs: number): AttemptOu
   return { ...outcome, delayMs: Math.max(0, outcome.delayMs - Math.floor(lateMs)) };
 }
 
-export interface AttemptFacts {
+interface AttemptFacts {
   /** Decrypted signing secrets, newest first. Not empty. */
   readonly secrets: readonly string[];
   readonly eventId: string;
@@ -193,4 +191,53 @@ export function attemptHeaders(facts: AttemptFacts): Readonly<Record<string, str
     "webhook-timestamp": String(timestampS),
     "webhook-signature": signStandardWebhook({ secrets, id: eventId, timestampS, body }),
   };
+}
+
+/** Backoff between tries, doubled up to the maximum: the store is used again within a second of its recovery. */
+const firstWaitMs = 100;
+const lastWaitMs = 1_000;
+
+/** Backoff after `failures` tries in a row that failed, 1 or more. */
+export function waitAfter(failures: number): number {
+  return Math.min(lastWaitMs, firstWaitMs * 2 ** Math.min(failures - 1, 10));
+}
+
+interface Answered<T> {
+  readonly value: T;
+  /** False when an earlier try may already have taken effect. */
+  readonly isFirst: boolean;
+}
+
+/** Retries store calls during an outage, with exponential backoff. The breaker logs the outage once. */
+export class StoreRetries {
+  readonly #clock: Clock;
+  readonly #breaker: CircuitBreaker;
+  #isOver = false;
+
+  constructor(clock: Clock, breaker: CircuitBreaker) {
+    this.#clock = clock;
+    this.#breaker = breaker;
+  }
+
+  /** Stops all retries. */
+  end(): void {
+    this.#isOver = true;
+  }
+
+  /** Null: the store has not answered by `untilMs` (monotonic). Never rejects. Asks once at least. */
+  async retryUntil<T>(untilMs: number, question: () => Promise<T>): Promise<Answered<T> | null> {
+    for (let tries = 1; ; tries += 1) {
+      try {
+        const value = await question();
+        this.#breaker.succeeded();
+        return { value, isFirst: tries === 1 };
+      } catch (cause) {
+        this.#breaker.failed(cause);
+      }
+      const waitMs = waitAfter(tries);
+      if (this.#isOver || this.#clock.monotonic() + waitMs >= untilMs) return null;
+      await pause(this.#clock, waitMs);
+      if (this.#isOver) return null;
+    }
+  }
 }

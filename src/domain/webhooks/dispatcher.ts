@@ -1,14 +1,10 @@
-import type { ChangeFeed } from "../call/change-feed.js";
 import { CircuitBreaker } from "../call/circuit-breaker.js";
-import type { Clock, Logger } from "../call/ports.js";
-import { DeliveryAttempts } from "./delivery-attempts.js";
+import { type ChangeFeed, type Clock, type Logger, pause } from "../call/ports.js";
+import type { WebhookObserver, WebhookSender } from "./delivery.js";
+import { DeliveryAttempts, StoreRetries, waitAfter } from "./delivery-attempts.js";
 import type { Claim, DeliveryQueue } from "./delivery-queue.js";
-import { EndpointBook, type SecretOpener } from "./endpoint-book.js";
+import { EndpointBook, FailingEndpoints, type SecretOpener } from "./endpoint-book.js";
 import type { EndpointStore } from "./endpoint-store.js";
-import { FailingEndpoints } from "./failing-endpoints.js";
-import { StoreRetries, waitAfter } from "./store-retries.js";
-import { pause, WakeSignal } from "./wake-signal.js";
-import type { WebhookObserver, WebhookSender } from "./webhook-sender.js";
 
 /** Poll interval without a wake-up: other processes also create deliveries. */
 const idleMs = 1_000;
@@ -196,5 +192,39 @@ export class Dispatcher {
     }
     this.#failing.close();
     this.#book.close();
+  }
+}
+
+/** A wait with a timeout that `wake` ends early. For one waiter. */
+export class WakeSignal {
+  readonly #clock: Pick<Clock, "after">;
+  #isWoken = false;
+  #end: () => void = () => {};
+
+  constructor(clock: Pick<Clock, "after">) {
+    this.#clock = clock;
+  }
+
+  /** If nobody waits, the next `wait()` returns at once. */
+  wake(): void {
+    this.#isWoken = true;
+    this.#end();
+  }
+
+  /** Forgets earlier wake-ups; call it before looking for work. */
+  reset(): void {
+    this.#isWoken = false;
+  }
+
+  /** Null: until it is woken. */
+  async wait(ms: number | null): Promise<void> {
+    if (this.#isWoken) return;
+    await new Promise<void>((resolve) => {
+      const cancel = ms === null ? () => {} : this.#clock.after(ms, resolve);
+      this.#end = () => {
+        cancel();
+        resolve();
+      };
+    });
   }
 }

@@ -1,9 +1,15 @@
-import { BoundedMap } from "../../lib/bounded-map.js";
-import type { ChangeFeed, StateChange } from "../call/change-feed.js";
-import type { Clock, Logger } from "../call/ports.js";
-import { signingSecrets } from "./endpoint-secrets.js";
-import type { EndpointRecord, EndpointStore } from "./endpoint-store.js";
+import { BoundedMap } from "../../lib/bounded-collections.js";
+import { type ChangeFeed, type Clock, type Logger, pause, type StateChange } from "../call/ports.js";
+import type { WebhookObserver } from "./delivery.js";
+import {
+  type EndpointHealth,
+  type EndpointRecord,
+  type EndpointStore,
+  type KeptEndpoint,
+  signingSecrets,
+} from "./endpoint-store.js";
 
+/** Maximum cached endpoints, and failing ones that are tracked: others are disabled all the same. */
 const endpointsMax = 1_000;
 /** Maximum age of an entry when a change was missed. */
 const freshMs = 30_000;
@@ -25,7 +31,7 @@ interface Known {
   readonly readAtMs: number;
 }
 
-export interface EndpointBookDeps {
+interface EndpointBookDeps {
   readonly endpoints: Pick<EndpointStore, "find">;
   readonly changes: ChangeFeed;
   readonly secrets: SecretOpener;
@@ -120,4 +126,161 @@ export class EndpointBook {
       return null;
     }
   }
+}
+
+/** Consecutive failures after which an endpoint counts as failing (WH-38). */
+const failingAfterFailures = 10;
+/** Permanent failures before an endpoint is disabled. */
+const failedForGoodMin = 20;
+/** Interval at which failing endpoints are read again: another process may have delivered. */
+const lookEveryMs = 60_000;
+/** Retries after concurrent changes. */
+const triesMax = 5;
+
+/** Whether an endpoint with this health is shown as failing. */
+export function isFailing({ failuresInRow }: EndpointHealth): boolean {
+  return failuresInRow >= failingAfterFailures;
+}
+
+interface FailingEndpointsDeps {
+  readonly endpoints: Pick<EndpointStore, "find" | "replace">;
+  readonly clock: Clock;
+  /** Store time. */
+  readonly now: () => number;
+  readonly log: Logger;
+  readonly observer: Pick<WebhookObserver, "endpointsFailing">;
+  /** Time without a success after which an endpoint is disabled; 0: never. */
+  readonly disableAfterMs: number;
+}
+
+interface EndpointOwner {
+  readonly account: string;
+  readonly endpointId: string;
+}
+
+/**
+ * Tracks failing endpoints, reports each change once, and disables those without a success for days (WH-38). The store
+ * counts over all processes.
+ */
+export class FailingEndpoints {
+  readonly #deps: FailingEndpointsDeps;
+  readonly #failing = new Map<string, EndpointOwner>();
+  readonly #beingDisabled = new Set<string>();
+  #isLooking = false;
+  #closed = false;
+
+  constructor(deps: FailingEndpointsDeps) {
+    this.#deps = deps;
+  }
+
+  close(): void {
+    this.#closed = true;
+  }
+
+  /** Call it with the health after each attempt. Never rejects. */
+  async note(place: EndpointOwner, health: EndpointHealth): Promise<void> {
+    if (isFailing(health)) this.#fails(place, health);
+    else this.#recovers(place);
+    if (this.#isToBeDisabled(health)) await this.#disable(place);
+  }
+
+  #fails(place: EndpointOwner, { failuresInRow, failingSinceMs }: EndpointHealth): void {
+    const { log, observer } = this.#deps;
+    const { account, endpointId } = place;
+    if (this.#failing.has(endpointId) || this.#failing.size >= endpointsMax) return;
+    this.#failing.set(endpointId, place);
+    observer.endpointsFailing(this.#failing.size);
+    log.warn(
+      { endpoint: endpointId, account, failures: failuresInRow, since: iso(failingSinceMs) },
+      "webhook endpoint is failing",
+    );
+    void this.#lookLater();
+  }
+
+  #recovers({ account, endpointId }: EndpointOwner): void {
+    if (!this.#forget(endpointId)) return;
+    this.#deps.log.info({ endpoint: endpointId, account }, "webhook endpoint recovered");
+  }
+
+  #forget(endpointId: string): boolean {
+    const wasFailing = this.#failing.delete(endpointId);
+    if (wasFailing) this.#deps.observer.endpointsFailing(this.#failing.size);
+    return wasFailing;
+  }
+
+  #isToBeDisabled({ failingSinceMs, permanentlyFailed }: EndpointHealth): boolean {
+    const { disableAfterMs, now } = this.#deps;
+    if (!(disableAfterMs > 0) || failingSinceMs === null) return false;
+    return permanentlyFailed >= failedForGoodMin && now() - failingSinceMs >= disableAfterMs;
+  }
+
+  async #disable(place: EndpointOwner): Promise<void> {
+    const { endpointId } = place;
+    if (this.#beingDisabled.has(endpointId)) return;
+    this.#beingDisabled.add(endpointId);
+    try {
+      for (let tries = 0; tries < triesMax && !(await this.#tryToDisable(place)); tries += 1) {}
+    } catch (err) {
+      this.#deps.log.warn(
+        { err, endpoint: endpointId },
+        "failing webhook endpoint could not be disabled; retrying later",
+      );
+    } finally {
+      this.#beingDisabled.delete(endpointId);
+    }
+  }
+
+  /** False after a concurrent change: the endpoint is read again, because it may have recovered or be disabled. */
+  async #tryToDisable({ account, endpointId }: EndpointOwner): Promise<boolean> {
+    const { endpoints, now, log } = this.#deps;
+    const kept = await endpoints.find(account, endpointId);
+    if (kept === null || kept.record.status === "disabled" || !this.#isToBeDisabled(kept.health)) return true;
+    const { record, health } = kept;
+    const answer = await endpoints.replace({
+      ...record,
+      status: "disabled",
+      disabledReason: "failing",
+      version: record.version + 1,
+      updatedAtMs: Math.floor(now()),
+    });
+    if (answer === "changed") return false;
+    if (answer === "unknown") return true;
+    this.#forget(endpointId);
+    log.error(
+      { endpoint: endpointId, account, since: iso(health.failingSinceMs), failed_for_good: health.permanentlyFailed },
+      "webhook endpoint disabled because no delivery succeeded; enable it once it works again",
+    );
+    return true;
+  }
+
+  async #lookLater(): Promise<void> {
+    if (this.#isLooking) return;
+    this.#isLooking = true;
+    while (this.#failing.size > 0) {
+      await pause(this.#deps.clock, lookEveryMs);
+      for (const place of [...this.#failing.values()]) {
+        if (this.#closed) return;
+        await this.#look(place);
+      }
+    }
+    this.#isLooking = false;
+  }
+
+  /** Never rejects: during an outage the last known health stays. */
+  async #look(place: EndpointOwner): Promise<void> {
+    const { endpoints, log } = this.#deps;
+    let kept: KeptEndpoint | null;
+    try {
+      kept = await endpoints.find(place.account, place.endpointId);
+    } catch (err) {
+      log.debug({ err, endpoint: place.endpointId }, "failing webhook endpoint could not be read; retrying later");
+      return;
+    }
+    if (kept === null || kept.record.status === "disabled") this.#forget(place.endpointId);
+    else if (!isFailing(kept.health)) this.#recovers(place);
+  }
+}
+
+function iso(atMs: number | null): string | null {
+  return atMs === null ? null : new Date(atMs).toISOString();
 }

@@ -1,4 +1,6 @@
-import type { EventType } from "../events/event.js";
+import type { RandomBytes } from "../access/api-key.js";
+import { checkInteger, checkLength, checkOneOf, quote, refuse, ServiceError } from "../call/service-error.js";
+import { type EventType, eventTypes } from "../events/event.js";
 
 /** A stored endpoint. */
 export interface EndpointRecord {
@@ -23,7 +25,7 @@ export interface EndpointRecord {
 }
 
 /** Disabled by a user, or by the service because nothing was delivered for days (WH-38). */
-export type DisabledReason = "by_hand" | "failing";
+type DisabledReason = "by_hand" | "failing";
 
 export interface EndpointSecret {
   /** Encrypted for the endpoint's id (USE-16). */
@@ -78,4 +80,184 @@ export interface EndpointStore {
   remove(account: string, id: string): Promise<boolean>;
   /** False only if the account certainly has no endpoint, so that no event needs to be drafted. Synchronous. */
   mayHaveAny(account: string): boolean;
+}
+
+const secretBytes = 32;
+const hintChars = 4;
+/** Maximum replaced secrets that still sign. */
+const expiringMax = 2;
+
+/** `whsec_` and the base64 of 32 random bytes (WH-5). Shown once and stored encrypted. */
+export function newWebhookSecret(random: RandomBytes): string {
+  return `whsec_${Buffer.from(random(secretBytes)).toString("base64")}`;
+}
+
+/** The part of a secret that may be shown later. */
+export function hintOf(secret: string): string {
+  return secret.slice(-hintChars);
+}
+
+/** Secrets that still sign, newest first. */
+export function livingSecrets(secrets: readonly EndpointSecret[], nowMs: number): readonly EndpointSecret[] {
+  return secrets.filter(({ expiresAtMs }) => expiresAtMs === null || expiresAtMs > nowMs);
+}
+
+/**
+ * Decrypted signing secrets, newest first. `open` returns null for one that it cannot decrypt. Null if the newest
+ * cannot be decrypted; an older one is then skipped, so that a rotation helps at once.
+ */
+export function signingSecrets(
+  secrets: readonly EndpointSecret[],
+  nowMs: number,
+  open: (sealed: string) => string | null,
+): readonly string[] | null {
+  const [newest = null, ...others] = livingSecrets(secrets, nowMs).map(({ sealed }) => open(sealed));
+  return newest === null ? null : [newest, ...others.filter((secret) => secret !== null)];
+}
+
+/** Expiry of the last replaced secret; null when only the newest signs. */
+export function lastExpiryOf(secrets: readonly EndpointSecret[], nowMs: number): number | null {
+  const times = livingSecrets(secrets, nowMs).flatMap(({ expiresAtMs }) => (expiresAtMs === null ? [] : [expiresAtMs]));
+  return times.length === 0 ? null : Math.max(...times);
+}
+
+/**
+ * The secrets after a rotation to `next`: the previous one signs beside it for `overlapMs`, or not at all when that is
+ * 0 (WH-7). Throws ServiceError `conflict` for a third expiring secret.
+ */
+export function rotatedSecrets(
+  secrets: readonly EndpointSecret[],
+  next: Omit<EndpointSecret, "expiresAtMs">,
+  overlapMs: number,
+  nowMs: number,
+): readonly EndpointSecret[] {
+  const [current, ...others] = secrets;
+  const expiring = livingSecrets(others, nowMs);
+  const newest: EndpointSecret = { ...next, expiresAtMs: null };
+  if (current === undefined || overlapMs === 0) return [newest, ...expiring];
+  if (expiring.length >= expiringMax) throw tooMany(expiring);
+  return [newest, { ...current, expiresAtMs: nowMs + overlapMs }, ...expiring];
+}
+
+function tooMany(expiring: readonly EndpointSecret[]): ServiceError {
+  const nextMs = Math.min(...expiring.map(({ expiresAtMs }) => expiresAtMs ?? Number.POSITIVE_INFINITY));
+  return new ServiceError(
+    "conflict",
+    `${expiring.length} secrets that were replaced still sign, which is the most. ` +
+      `The next of them expires at ${new Date(nextMs).toISOString()}; an overlap of 0 s is possible before.`,
+    { shouldRetry: false },
+  );
+}
+
+/** Input of a new endpoint. */
+export interface NewEndpoint {
+  /** Empty: the caller's own. */
+  readonly account: string;
+  readonly url: string;
+  readonly events: readonly string[];
+  readonly description: string;
+  /** Null means `enabled`. */
+  readonly status: string | null;
+  /** Null means 8. */
+  readonly maxInFlight: number | null;
+}
+
+/** Absent fields keep their values. */
+export interface EndpointChange {
+  readonly url?: string | undefined;
+  readonly events?: readonly string[] | undefined;
+  readonly description?: string | undefined;
+  readonly status?: string | undefined;
+  readonly maxInFlight?: number | undefined;
+}
+
+/** Fields that a user sets. */
+export type EndpointChoices = Pick<EndpointRecord, "url" | "events" | "description" | "status" | "maxInFlight">;
+
+const descriptionCharsMax = 256;
+const maxInFlightDefault = 8;
+const maxInFlightMax = 64;
+const overlapDefaultMs = 86_400_000;
+const overlapMaxMs = 7 * 86_400_000;
+
+const controlCharacter = /\p{Cc}/u;
+/** Form of ids; a malformed one needs no look-up. */
+const endpointIdForm = /^we_[0-9A-Za-z]{24}$/;
+const statuses: readonly EndpointRecord["status"][] = ["enabled", "disabled"];
+
+/** Throws ServiceError naming the field at fault. Only the sender can judge the URL: see `refusalOf`. */
+export function checkNewEndpoint({ url, events, description, status, maxInFlight }: NewEndpoint): EndpointChoices {
+  return {
+    url,
+    events: checkEvents(events),
+    description: checkDescription(description),
+    status: checkStatus(status ?? "enabled"),
+    maxInFlight: checkMaxInFlight(maxInFlight ?? maxInFlightDefault),
+  };
+}
+
+/** The same for a change. Throws ServiceError naming the field at fault. */
+export function checkEndpointChange(change: EndpointChange): Partial<EndpointChoices> {
+  const { url, events, description, status, maxInFlight } = change;
+  return {
+    ...(url === undefined ? {} : { url }),
+    ...(events === undefined ? {} : { events: checkEvents(events) }),
+    ...(description === undefined ? {} : { description: checkDescription(description) }),
+    ...(status === undefined ? {} : { status: checkStatus(status) }),
+    ...(maxInFlight === undefined ? {} : { maxInFlight: checkMaxInFlight(maxInFlight) }),
+  };
+}
+
+export function isEndpointId(text: string): boolean {
+  return endpointIdForm.test(text);
+}
+
+/** Overlap of a replaced secret; null means 24 h. Throws ServiceError outside 0 s to 7 days. */
+export function checkOverlap(overlapMs: number | null): number {
+  const chosenMs = overlapMs ?? overlapDefaultMs;
+  if (chosenMs < 0) refuse("integer_below_min_value", "overlap", "'overlap' must be 0 s or more.");
+  if (chosenMs > overlapMaxMs) refuse("integer_above_max_value", "overlap", "'overlap' must be 7 days or less.");
+  return chosenMs;
+}
+
+/** Checks an event type. Throws ServiceError naming `param`. */
+export function checkEventType(type: string, param: string): EventType {
+  const known = eventTypes.find((each) => each === type);
+  return known ?? refuse("invalid_value", param, `'${param}' must be ${allTypes()}, but is ${quote(type)}.`);
+}
+
+function checkEvents(events: readonly string[]): readonly EventType[] {
+  const { length } = events;
+  if (length === 0) refuseEvents(`must name at least one of ${allTypes()}.`);
+  if (length > eventTypes.length) refuseEvents(`may have at most ${eventTypes.length} items, but has ${length}.`);
+  const known = events.map((type) => checkEventType(type, "events"));
+  const twice = known.find((type, i) => known.indexOf(type) !== i);
+  if (twice !== undefined) refuseEvents(`has '${twice}' twice.`);
+  return known;
+}
+
+function refuseEvents(sentence: string): never {
+  refuse("invalid_value", "events", `'events' ${sentence}`);
+}
+
+function allTypes(): string {
+  return eventTypes.map((type) => `'${type}'`).join(", ");
+}
+
+function checkDescription(description: string): string {
+  checkLength(description, "description", descriptionCharsMax);
+  if (controlCharacter.test(description)) {
+    refuse("invalid_value", "description", "'description' holds a control character.");
+  }
+  return description;
+}
+
+function checkStatus(status: string): EndpointRecord["status"] {
+  checkOneOf(status, "status", statuses);
+  return status === "disabled" ? "disabled" : "enabled";
+}
+
+function checkMaxInFlight(count: number): number {
+  checkInteger(count, "max_in_flight", 1, maxInFlightMax);
+  return count;
 }

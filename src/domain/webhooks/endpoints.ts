@@ -1,11 +1,12 @@
-import type { SecretBox } from "../../lib/secret-box.js";
-import type { RandomBytes } from "../access/api-key-format.js";
+import type { SecretBox } from "../../lib/crypto.js";
+import type { RandomBytes } from "../access/api-key.js";
 import type { Audit } from "../access/audit.js";
 import type { CallContext } from "../call/call-context.js";
 import type { IdSource } from "../call/ports.js";
 import { accountOf } from "../call/principal.js";
 import { ServiceError } from "../call/service-error.js";
 import type { EventType } from "../events/event.js";
+import type { WebhookSender } from "./delivery.js";
 import {
   checkEndpointChange,
   checkEventType,
@@ -13,20 +14,21 @@ import {
   checkOverlap,
   type EndpointChange,
   type EndpointChoices,
-  isEndpointId,
-  type NewEndpoint,
-} from "./endpoint-input.js";
-import { hintOf, lastExpiryOf, livingSecrets, newWebhookSecret, rotatedSecrets } from "./endpoint-secrets.js";
-import {
   type EndpointHealth,
   type EndpointRecord,
   type EndpointSecret,
   type EndpointStore,
   freshHealth,
+  hintOf,
+  isEndpointId,
   type KeptEndpoint,
+  lastExpiryOf,
+  livingSecrets,
+  type NewEndpoint,
+  newWebhookSecret,
+  rotatedSecrets,
 } from "./endpoint-store.js";
 import { TestAttempts, type TestOutcome } from "./test-attempts.js";
-import type { WebhookSender } from "./webhook-sender.js";
 
 export interface WebhookEndpointsDeps {
   readonly endpoints: Pick<EndpointStore, "insert" | "replace" | "find" | "list" | "remove">;

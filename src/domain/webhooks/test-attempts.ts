@@ -1,14 +1,12 @@
-import { sha256Hex } from "../../lib/digest.js";
-import { type SecretBox, UnsealError } from "../../lib/secret-box.js";
+import { type SecretBox, sha256Hex, UnsealError } from "../../lib/crypto.js";
 import type { IdSource } from "../call/ports.js";
 import { ServiceError } from "../call/service-error.js";
 import { type EventDraft, type EventType, requestCompleted, requestFailed } from "../events/event.js";
 import { periodAt, thresholdEvent } from "../events/threshold.js";
-import { deliveryId } from "./delivery.js";
+import { deliveryId, isDelivered, type SendResult, secretUnreadable, type WebhookSender } from "./delivery.js";
 import { attemptHeaders } from "./delivery-attempts.js";
-import { signingSecrets } from "./endpoint-secrets.js";
 import type { EndpointRecord } from "./endpoint-store.js";
-import { isDelivered, type SendResult, secretUnreadable, type WebhookSender } from "./webhook-sender.js";
+import { signingSecrets } from "./endpoint-store.js";
 
 export interface TestAttemptsDeps {
   readonly sender: Pick<WebhookSender, "send">;

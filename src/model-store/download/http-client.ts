@@ -1,5 +1,5 @@
 import { EnvHttpProxyAgent, request } from "undici";
-import { isLoopback } from "../../lib/loopback.js";
+import { isLoopback } from "../../lib/network.js";
 import { SourceUnavailable } from "../files/model-errors.js";
 
 /** How the network is reached. Empty texts mean "none". */

@@ -1,6 +1,6 @@
 import { isAbsolute, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
-import { isLoopback } from "../../lib/loopback.js";
+import { isLoopback } from "../../lib/network.js";
 
 /** Where a model comes from. */
 export type ModelSource = HubSource | HttpsSource | PypiSource | FileSource;

@@ -6,7 +6,7 @@ import {
   type UsageSums,
 } from "../../domain/events/threshold.js";
 import type { Budget, Settlement } from "../../domain/metering/ledger.js";
-import { BoundedMap } from "../../lib/bounded-map.js";
+import { BoundedMap } from "../../lib/bounded-collections.js";
 import type { MovedSum } from "./settlements.js";
 
 /** Twice the thresholds that a store keeps: those in use stay when others have gone. */

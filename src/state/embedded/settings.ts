@@ -1,4 +1,4 @@
-import type { KeptSetting, SettingName } from "../../domain/access/setup-link.js";
+import type { KeptSetting, SettingName } from "../../domain/access/administrator.js";
 import { integer, type SqliteDatabase, text } from "./database/sqlite.js";
 
 /** What the service keeps for itself: the verbs of SettingsStore, synchronous, each one step. */

@@ -3,7 +3,7 @@ import { dirname } from "node:path";
 import type { Clock, Logger } from "../../domain/call/ports.js";
 import { ServiceError } from "../../domain/call/service-error.js";
 import type { State, StateHealth } from "../../domain/service/state.js";
-import { createSystemClock } from "../../lib/clock.js";
+import { createSystemClock } from "../../lib/clock-and-ids.js";
 import { startWorker } from "../../lib/start-worker.js";
 import { type DeliveryBounds, deliveryBounds } from "./deliveries/delivery-rows.js";
 import { StoreTime } from "./ledger.js";

@@ -1,9 +1,9 @@
 import { setImmediate } from "node:timers/promises";
+import type { SettingsStore } from "../../domain/access/administrator.js";
 import type { AuditLog } from "../../domain/access/audit.js";
 import type { KeyStore } from "../../domain/access/key-store.js";
 import type { SessionStore } from "../../domain/access/sessions.js";
-import type { SettingsStore } from "../../domain/access/setup-link.js";
-import { LocalChanges } from "../../domain/call/change-feed.js";
+import { LocalChanges } from "../../domain/call/ports.js";
 import { ServiceError } from "../../domain/call/service-error.js";
 import type { ThresholdStore } from "../../domain/events/threshold.js";
 import type { LimitStore } from "../../domain/metering/limit-book.js";

@@ -1,4 +1,4 @@
-import type { KeptSetting, SettingName, SettingsStore } from "../../domain/access/setup-link.js";
+import type { KeptSetting, SettingName, SettingsStore } from "../../domain/access/administrator.js";
 import type { RedisChangeFeed } from "./connection/change-feed.js";
 import type { RedisClient } from "./connection/client.js";
 import { Documents, documentKeys } from "./documents.js";

@@ -1,5 +1,5 @@
+import type { AttemptEffect, AttemptEnd, WebhookObserver } from "../../domain/webhooks/delivery.js";
 import type { EndpointBacklog } from "../../domain/webhooks/delivery-queue.js";
-import type { AttemptEffect, AttemptEnd, WebhookObserver } from "../../domain/webhooks/webhook-sender.js";
 import { Buckets, bounds } from "./buckets.js";
 import type { Collect } from "./call-samples.js";
 import type { MetricName } from "./metric-table.js";

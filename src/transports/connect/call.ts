@@ -2,8 +2,8 @@ import type { IncomingMessage, ServerResponse } from "node:http";
 import type { DescMethod } from "@bufbuild/protobuf";
 import { type ConnectError, createContextKey } from "@connectrpc/connect";
 import { rpcStatus } from "../../domain/rpc/rpc-status.js";
-import { toConnectError } from "../../lib/connect-error.js";
 import { Call, type CallDeps } from "../http/call.js";
+import { toConnectError } from "./status.js";
 
 /** A call of an RPC. The signal of Connect's handlers is not used: it aborts on success, too. */
 export class RpcCall extends Call {

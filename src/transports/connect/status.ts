@@ -12,9 +12,14 @@ import {
 import { findTrailerError } from "@connectrpc/connect/protocol-grpc";
 import { setTrailerStatus, trailerParse } from "@connectrpc/connect/protocol-grpc-web";
 import { ServiceError } from "../../domain/call/service-error.js";
-import { type StatusParts, toConnectError } from "../../lib/connect-error.js";
+import type { StatusParts } from "../../domain/rpc/rpc-status.js";
 import { answerAndLinger } from "../http/answer.js";
 import { isJsonType, messageIn, type RpcProtocol } from "./protocol.js";
+
+/** The error object that Connect's protocol code renders: as JSON, as an end-of-stream message or as trailers. */
+export function toConnectError({ code, message, details, metadata }: StatusParts): ConnectError {
+  return new ConnectError(message, code, metadata, details);
+}
 
 const endOfStream = createEndStreamSerialization(undefined);
 

@@ -1,13 +1,14 @@
 import type { DescMethod } from "@bufbuild/protobuf";
 import { Metadata, type ServerInterceptingCallInterface, type StatusObject, status as statusCode } from "@grpc/grpc-js";
-import type { BodyFault } from "../../contract/body-fault.js";
 import { headers } from "../../contract/headers.js";
 import type { ServiceLimits } from "../../contract/limits.js";
-import { bodyOwnerOf, errorOfBodyFault } from "../../domain/call/body-fault.js";
+import type { BodyFault } from "../../domain/call/call-context.js";
 import {
+  bodyOwnerOf,
   type CallContext,
   Ended,
   type EndReason,
+  errorOfBodyFault,
   errorOfEnd,
   errorOfThrown,
   leaving,

@@ -2,7 +2,7 @@ import { Server, type ServerInterceptor, type ServerOptions } from "@grpc/grpc-j
 import type { ServiceLimits } from "../../contract/limits.js";
 import type { Clock } from "../../domain/call/ports.js";
 import type { RpcService } from "../../domain/rpc/rpc-service.js";
-import type { TlsFiles } from "../../lib/tls-files.js";
+import type { TlsFiles } from "../../lib/network.js";
 import { boundedDefinition } from "./bounded-definition.js";
 import { OpenCalls } from "./call.js";
 import { grpcHandlers } from "./handlers.js";

@@ -2,7 +2,7 @@ import { createServer, type Socket } from "node:net";
 import { createSecureContext, type SecureContextOptions } from "node:tls";
 import { type ConnectionInjector, type Server, ServerCredentials } from "@grpc/grpc-js";
 import type { Clock } from "../../domain/call/ports.js";
-import type { TlsFiles } from "../../lib/tls-files.js";
+import type { TlsFiles } from "../../lib/network.js";
 import { Http2Sessions } from "./http2-sessions.js";
 
 /** After the grace time of a drain: time for clients to read their last status. */

@@ -1,7 +1,8 @@
+import { ConnectError } from "@connectrpc/connect";
 import { setTrailerStatus } from "@connectrpc/connect/protocol-grpc";
 import { Metadata, type StatusObject } from "@grpc/grpc-js";
 import { headers } from "../../contract/headers.js";
-import { type StatusParts, toConnectError } from "../../lib/connect-error.js";
+import type { StatusParts } from "../../domain/rpc/rpc-status.js";
 
 /** Retry pushback for gRPC libraries (gRFC A6): milliseconds to wait; negative: do not retry. */
 const pushbackTrailer = "grpc-retry-pushback-ms";
@@ -9,7 +10,8 @@ const detailsTrailer = "grpc-status-details-bin";
 
 /** A status for grpc-js: its metadata and packed details become trailers. */
 export function grpcStatusObject(status: StatusParts): StatusObject {
-  const trailers = setTrailerStatus(new Headers(), toConnectError(status));
+  const error = new ConnectError(status.message, status.code, status.metadata, status.details);
+  const trailers = setTrailerStatus(new Headers(), error);
   const metadata = new Metadata();
   for (const [name, value] of Object.entries(status.metadata)) metadata.set(name, value);
   const pushback = pushbackOf(status.metadata);

@@ -1,5 +1,5 @@
-import type { BodyFault } from "../../contract/body-fault.js";
 import type { ServiceLimits } from "../../contract/limits.js";
+import type { BodyFault } from "../../domain/call/call-context.js";
 import { createSampler } from "../../lib/sampler.js";
 
 /** Shares of the budget that one connection and one caller may hold, so that the others always have room. */

@@ -1,8 +1,7 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
-import type { BodyFault } from "../../contract/body-fault.js";
 import type { ServiceLimits } from "../../contract/limits.js";
-import { bodyOwnerOf, errorOfBodyFault } from "../../domain/call/body-fault.js";
-import type { CallContext } from "../../domain/call/call-context.js";
+import type { BodyFault, CallContext } from "../../domain/call/call-context.js";
+import { bodyOwnerOf, errorOfBodyFault } from "../../domain/call/call-context.js";
 import type { ServiceError } from "../../domain/call/service-error.js";
 import type { AbortFlag } from "../../lib/abort-source.js";
 import type { BodyBudget, BodyCharge, UploadWatch } from "./body-limits.js";

@@ -1,6 +1,5 @@
 import { fixedLimits } from "../../contract/limits.js";
-import { quote } from "../../domain/call/field-checks.js";
-import { ServiceError } from "../../domain/call/service-error.js";
+import { quote, ServiceError } from "../../domain/call/service-error.js";
 import { JsonSource } from "./json-source.js";
 
 /** Integers that protobuf's int32 can hold. */

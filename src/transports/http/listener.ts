@@ -6,7 +6,7 @@ import { headers } from "../../contract/headers.js";
 import type { ServiceLimits } from "../../contract/limits.js";
 import type { IdSource, Logger } from "../../domain/call/ports.js";
 import { ServiceError } from "../../domain/call/service-error.js";
-import type { TlsFiles } from "../../lib/tls-files.js";
+import type { TlsFiles } from "../../lib/network.js";
 import { answerAndLinger, answerRaw, errorHead, MarkedResponse } from "./answer.js";
 import { createCors } from "./cors.js";
 import type { ApiFamily } from "./exchange.js";

@@ -1,7 +1,6 @@
 import type { IncomingMessage } from "node:http";
 import type { ServiceLimits } from "../../contract/limits.js";
-import { quote } from "../../domain/call/field-checks.js";
-import { ServiceError } from "../../domain/call/service-error.js";
+import { quote, ServiceError } from "../../domain/call/service-error.js";
 
 /** Headers that decide the caller and the end of the request: duplicates let proxies and servers disagree. */
 const onceOnly = ["host", "authorization", "content-type", "content-length"];

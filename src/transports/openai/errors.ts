@@ -1,7 +1,6 @@
 import { headers } from "../../contract/headers.js";
 import { type OperationRow, operations } from "../../contract/operations.js";
-import { quote } from "../../domain/call/field-checks.js";
-import { ServiceError } from "../../domain/call/service-error.js";
+import { quote, ServiceError } from "../../domain/call/service-error.js";
 import type { ApiFamily } from "../http/exchange.js";
 
 /** Version of OpenAI's API whose shapes are spoken here (HDR-3). */

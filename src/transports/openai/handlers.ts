@@ -5,7 +5,7 @@ import type { ServiceLimits } from "../../contract/limits.js";
 import { version } from "../../contract/version.js";
 import type { Core } from "../../domain/core.js";
 import type { UsageQuestions } from "../../domain/metering/usage-questions.js";
-import type { NewEndpoint } from "../../domain/webhooks/endpoint-input.js";
+import type { NewEndpoint } from "../../domain/webhooks/endpoint-store.js";
 import type { ShownEndpoint, WebhookEndpoints } from "../../domain/webhooks/endpoints.js";
 import type { BodyReader } from "../http/body.js";
 import type { Call } from "../http/call.js";

@@ -1,4 +1,4 @@
-import type { StreamAnswer } from "../../domain/call/answer.js";
+import type { StreamAnswer } from "../../domain/call/call-context.js";
 import type { Call } from "../http/call.js";
 import type { Exchange } from "../http/exchange.js";
 import { SseWriter, sseDone, sseEvent, sseKeepAliveComment } from "../http/sse.js";

@@ -8,8 +8,7 @@ import type {
   ToolCall,
   ToolCallDelta,
 } from "../../../gen/unified/inference/v1/chat_pb.js";
-import { JsonText, jsonString } from "../../lib/json-string.js";
-import { rememberLast } from "../../lib/remember-last.js";
+import { JsonText, jsonString, rememberLast } from "../../lib/json-string.js";
 import { type ChunkFrames, chatLogprobsToJson, FrameTemplate, usageJson } from "./answer-parts.js";
 
 /** Most answers were created in the same second as the one before. */

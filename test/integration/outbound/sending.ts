@@ -1,5 +1,5 @@
 import { afterEach } from "vitest";
-import type { SendResult, WebhookSender } from "../../../src/domain/webhooks/webhook-sender.js";
+import type { SendResult, WebhookSender } from "../../../src/domain/webhooks/delivery.js";
 import { createWebhookSender, type WebhookSenderOptions } from "../../../src/outbound/webhook-sender.js";
 
 const opened: { close(): Promise<void> | void }[] = [];

@@ -1,4 +1,4 @@
-import type { SendResult } from "../../../src/domain/webhooks/webhook-sender.js";
+import type { SendResult } from "../../../src/domain/webhooks/delivery.js";
 import type { Trick } from "./tricks.js";
 
 /** What an attempt comes to at each hostile receiver. */

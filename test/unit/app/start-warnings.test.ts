@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { configSchema } from "../../../src/app/config/schema.js";
 import { warningsOf } from "../../../src/app/doctor/settings.js";
-import { isLoopback } from "../../../src/lib/loopback.js";
+import { isLoopback } from "../../../src/lib/network.js";
 
 const warningsFor = (settings: object, env = {}) => warningsOf(configSchema.parse(settings), env);
 

@@ -12,7 +12,7 @@ import {
 import { endpointHealth, eventTypeNames, outcomeOf } from "../../../src/dashboard/pages/webhooks/events.js";
 import { eventTypes } from "../../../src/domain/events/event.js";
 import { type AttemptError, type DeliveryFailure, deliveryStates } from "../../../src/domain/webhooks/delivery.js";
-import { isFailing } from "../../../src/domain/webhooks/failing-endpoints.js";
+import { isFailing } from "../../../src/domain/webhooks/endpoint-book.js";
 
 const failures = {
   retries_used_up: true,

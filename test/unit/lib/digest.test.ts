@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { isSameDigest, sha256Hex } from "../../../src/lib/digest.js";
+import { isSameDigest, sha256Hex } from "../../../src/lib/crypto.js";
 
 describe("digest", () => {
   it("is SHA-256 of the UTF-8 bytes in lower-case hex", () => {

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { createRandomIds } from "../../../src/lib/ids.js";
+import { createRandomIds } from "../../../src/lib/clock-and-ids.js";
 
 describe("random ids", () => {
   const ids = createRandomIds();

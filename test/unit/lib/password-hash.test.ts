@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { hashPassword, isPassword, noPassword } from "../../../src/lib/password-hash.js";
+import { hashPassword, isPassword, noPassword } from "../../../src/lib/crypto.js";
 
 /** Each takes some tenths of a second of a core that is free. */
 describe("password hash", { timeout: 30_000 }, () => {

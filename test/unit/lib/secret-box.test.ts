@@ -1,6 +1,6 @@
 import { randomBytes } from "node:crypto";
 import { describe, expect, it } from "vitest";
-import { SecretBox, UnsealError } from "../../../src/lib/secret-box.js";
+import { SecretBox, UnsealError } from "../../../src/lib/crypto.js";
 
 describe("SecretBox", () => {
   const box = new SecretBox(randomBytes(32));

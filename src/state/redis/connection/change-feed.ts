@@ -1,7 +1,6 @@
 import { randomBytes } from "node:crypto";
-import type { ChangeFeed, StateChange } from "../../../domain/call/change-feed.js";
-import type { Clock, Logger } from "../../../domain/call/ports.js";
-import { BoundedMap } from "../../../lib/bounded-map.js";
+import type { ChangeFeed, Clock, Logger, StateChange } from "../../../domain/call/ports.js";
+import { BoundedMap } from "../../../lib/bounded-collections.js";
 import { backOffMs } from "./connect-options.js";
 import type { RedisConnection, Subscription } from "./connection.js";
 

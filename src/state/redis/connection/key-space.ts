@@ -2,7 +2,7 @@ import { createHash } from "node:crypto";
 import type { LimitOwner } from "../../../domain/call/rate-limits.js";
 import { type Period, periodName, type UsageScope } from "../../../domain/events/threshold.js";
 import type { UsageRange } from "../../../domain/metering/usage-store.js";
-import { BoundedMap } from "../../../lib/bounded-map.js";
+import { BoundedMap } from "../../../lib/bounded-collections.js";
 
 /**
  * Every key of this driver and what lies under it. The spellings are kept data: whoever changes one raises the format.

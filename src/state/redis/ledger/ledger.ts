@@ -13,7 +13,7 @@ import type {
   WindowUse,
 } from "../../../domain/metering/ledger.js";
 import { openDeliveriesMax } from "../../../domain/webhooks/delivery-queue.js";
-import { BoundedMap } from "../../../lib/bounded-map.js";
+import { BoundedMap } from "../../../lib/bounded-collections.js";
 import type { RedisClient } from "../connection/client.js";
 import { createKeySpace, type KeySpace, shardCount } from "../connection/key-space.js";
 import type { StoreTime } from "../connection/store-time.js";

@@ -8,7 +8,7 @@ import {
   valuesOf,
 } from "../../../domain/events/threshold.js";
 import type { Settled, Settlement } from "../../../domain/metering/ledger.js";
-import { BoundedMap } from "../../../lib/bounded-map.js";
+import { BoundedMap } from "../../../lib/bounded-collections.js";
 import type { KeySpace, ShardKeys } from "../connection/key-space.js";
 import { encodeOwners, letterOfMetric } from "./admissions.js";
 import { KeyList } from "./batches.js";

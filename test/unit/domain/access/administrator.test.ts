@@ -1,8 +1,11 @@
 import { describe, expect, it } from "vitest";
-import { Administrator } from "../../../../src/domain/access/administrator.js";
-import { type PasswordHashing, Passwords } from "../../../../src/domain/access/passwords.js";
-import { SetupLinks } from "../../../../src/domain/access/setup-link.js";
-import { sha256Hex } from "../../../../src/lib/digest.js";
+import {
+  Administrator,
+  type PasswordHashing,
+  Passwords,
+  SetupLinks,
+} from "../../../../src/domain/access/administrator.js";
+import { sha256Hex } from "../../../../src/lib/crypto.js";
 import { createAccess } from "./access-fixture.js";
 
 const password = "correct horse battery";

@@ -9,7 +9,7 @@ import {
   last4Of,
   newApiKeySecret,
   prefixOf,
-} from "../../../../src/domain/access/api-key-format.js";
+} from "../../../../src/domain/access/api-key.js";
 
 const alphabet = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
 const fixed = newApiKeySecret(() => new Uint8Array(32).fill(255));

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { AttemptLimit, networkOf } from "../../../../src/domain/access/attempt-limit.js";
+import { AttemptLimit, networkOf } from "../../../../src/domain/access/authenticator.js";
 
 describe("AttemptLimit", () => {
   it("counts so many attempts in the minute that begins with the first, each caller's by itself", () => {

@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { toBase62 } from "../../../../src/domain/access/api-key-format.js";
+import { toBase62 } from "../../../../src/domain/access/api-key.js";
 
 const alphabet = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
 

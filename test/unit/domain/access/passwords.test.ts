@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { Passwords } from "../../../../src/domain/access/passwords.js";
+import { Passwords } from "../../../../src/domain/access/administrator.js";
 
 /** Hashing that ends when the test says so, counted. */
 function createSlow() {

@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { RevocationWatch } from "../../../../src/domain/access/revocation.js";
+import { RevocationWatch } from "../../../../src/domain/access/key-cache.js";
 import { type LiveRequest, LiveRequests } from "../../../../src/domain/call/live-requests.js";
 import { eventually } from "../../../support/eventually.js";
 import { HandFeed } from "../../../support/hand-feed.js";

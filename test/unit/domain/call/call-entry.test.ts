@@ -1,8 +1,8 @@
 import { describe, expect, it } from "vitest";
+import { CallEntry, type ClientLabels } from "../../../../src/domain/call/call.js";
 import type { Caller } from "../../../../src/domain/call/call-context.js";
 import { type CallEnd, CallTimes } from "../../../../src/domain/call/observer.js";
 import { tokenAdministrator } from "../../../../src/domain/call/principal.js";
-import { CallEntry, type ClientLabels } from "../../../../src/domain/call/request-log.js";
 import { AbortSource } from "../../../../src/lib/abort-source.js";
 import { createLogger } from "../../../../src/telemetry/logger.js";
 

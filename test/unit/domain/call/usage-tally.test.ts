@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { UsageTally } from "../../../../src/domain/call/usage-tally.js";
+import { UsageTally } from "../../../../src/domain/call/live-requests.js";
 
 describe("UsageTally", () => {
   it("counts the prompt once and sums the choices (CHAT-3)", () => {

@@ -1,4 +1,4 @@
-import type { ChangeFeed, StateChange } from "../../../../src/domain/call/change-feed.js";
+import type { ChangeFeed, StateChange } from "../../../../src/domain/call/ports.js";
 import type { Principal } from "../../../../src/domain/call/principal.js";
 import { type RateLimitDefaults, type RateLimits, unlimited } from "../../../../src/domain/call/rate-limits.js";
 import { LimitBook, type LimitStore, type StoredLimits } from "../../../../src/domain/metering/limit-book.js";

@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { Doctor, type Finding } from "../../../../src/domain/service/doctor.js";
+import { Doctor, type Finding } from "../../../../src/domain/service/service-status.js";
 
 const finding: Finding = { check: "node", status: "ok", detail: "Node 24.14.1", fix: null };
 

@@ -2,7 +2,7 @@ import { create } from "@bufbuild/protobuf";
 import { describe, expect, it } from "vitest";
 import { type ChatCompletionChunk, Role } from "../../../../gen/unified/inference/v1/chat_pb.js";
 import { CompletionParamsSchema } from "../../../../gen/unified/inference/v1/completion_pb.js";
-import type { StreamAnswer } from "../../../../src/domain/call/answer.js";
+import type { StreamAnswer } from "../../../../src/domain/call/call-context.js";
 import { EngineError } from "../../../../src/domain/engine/engine.js";
 import { AbortSource } from "../../../../src/lib/abort-source.js";
 import { createCoreHarness } from "../../../support/core-harness.js";

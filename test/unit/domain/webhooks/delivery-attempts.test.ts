@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { version } from "../../../../src/contract/version.js";
-import { SecretBox } from "../../../../src/lib/secret-box.js";
+import { SecretBox } from "../../../../src/lib/crypto.js";
 import { verifyWebhook } from "../../../../src/lib/webhook-signature.js";
 import { answered, Dispatching, day, scheduleMs, unanswered } from "./dispatch-fixture.js";
 

@@ -1,6 +1,7 @@
 import { setImmediate as nextTurn } from "node:timers/promises";
 import type { Logger } from "../../../../src/domain/call/ports.js";
 import type { State } from "../../../../src/domain/service/state.js";
+import type { AttemptEnd, SendResult, WebhookRequest } from "../../../../src/domain/webhooks/delivery.js";
 import { type AttemptError, type Delivery, deliveryId } from "../../../../src/domain/webhooks/delivery.js";
 import {
   Dispatcher,
@@ -8,8 +9,7 @@ import {
   type DispatcherSettings,
 } from "../../../../src/domain/webhooks/dispatcher.js";
 import type { EndpointRecord } from "../../../../src/domain/webhooks/endpoint-store.js";
-import type { AttemptEnd, SendResult, WebhookRequest } from "../../../../src/domain/webhooks/webhook-sender.js";
-import { SecretBox } from "../../../../src/lib/secret-box.js";
+import { SecretBox } from "../../../../src/lib/crypto.js";
 import { openMemoryState } from "../../../../src/state/embedded/memory-state.js";
 import { event } from "../../../suites/delivery-records.js";
 import { FakeClock } from "../../../support/fake-clock.js";

@@ -1,8 +1,8 @@
 import { describe, expect, it } from "vitest";
-import type { StateChange } from "../../../../src/domain/call/change-feed.js";
+import type { StateChange } from "../../../../src/domain/call/ports.js";
 import { EndpointBook } from "../../../../src/domain/webhooks/endpoint-book.js";
 import { type EndpointRecord, freshHealth } from "../../../../src/domain/webhooks/endpoint-store.js";
-import { SecretBox } from "../../../../src/lib/secret-box.js";
+import { SecretBox } from "../../../../src/lib/crypto.js";
 import { FakeClock } from "../../../support/fake-clock.js";
 import { endpoint } from "../../../support/records.js";
 import { keptLog } from "./dispatch-fixture.js";

@@ -2,11 +2,11 @@ import { randomBytes } from "node:crypto";
 import type { AuditSource } from "../../../../src/domain/access/audit.js";
 import { type Principal, tokenAdministrator } from "../../../../src/domain/call/principal.js";
 import { unlimited } from "../../../../src/domain/call/rate-limits.js";
-import type { NewEndpoint } from "../../../../src/domain/webhooks/endpoint-input.js";
+import type { SendResult, WebhookRequest } from "../../../../src/domain/webhooks/delivery.js";
+import type { NewEndpoint } from "../../../../src/domain/webhooks/endpoint-store.js";
 import { type EndpointCaller, WebhookEndpoints } from "../../../../src/domain/webhooks/endpoints.js";
-import type { SendResult, WebhookRequest } from "../../../../src/domain/webhooks/webhook-sender.js";
-import { createRandomIds } from "../../../../src/lib/ids.js";
-import { SecretBox } from "../../../../src/lib/secret-box.js";
+import { createRandomIds } from "../../../../src/lib/clock-and-ids.js";
+import { SecretBox } from "../../../../src/lib/crypto.js";
 import { openMemoryState } from "../../../../src/state/embedded/memory-state.js";
 import { FakeClock } from "../../../support/fake-clock.js";
 

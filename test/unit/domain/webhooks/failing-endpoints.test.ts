@@ -1,10 +1,10 @@
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { FailingEndpoints } from "../../../../src/domain/webhooks/endpoint-book.js";
 import {
   type EndpointHealth,
   type EndpointRecord,
   freshHealth,
 } from "../../../../src/domain/webhooks/endpoint-store.js";
-import { FailingEndpoints } from "../../../../src/domain/webhooks/failing-endpoints.js";
 import { FakeClock } from "../../../support/fake-clock.js";
 import { endpoint } from "../../../support/records.js";
 import { answered, Dispatching, day, keptLog } from "./dispatch-fixture.js";

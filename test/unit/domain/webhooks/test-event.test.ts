@@ -1,7 +1,7 @@
 import { randomBytes } from "node:crypto";
 import { describe, expect, it } from "vitest";
 import { eventTypes } from "../../../../src/domain/events/event.js";
-import { SecretBox } from "../../../../src/lib/secret-box.js";
+import { SecretBox } from "../../../../src/lib/crypto.js";
 import { verifyWebhook } from "../../../../src/lib/webhook-signature.js";
 import { administrator, answered, keyCaller, openEndpoints, wanted } from "./endpoints-fixture.js";
 

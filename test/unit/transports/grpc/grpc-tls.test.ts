@@ -10,7 +10,7 @@ import {
   InferenceService,
 } from "../../../../gen/unified/inference/v1/inference_service_pb.js";
 import { grpcDefinition } from "../../../../src/lib/grpc-definition.js";
-import type { TlsFiles } from "../../../../src/lib/tls-files.js";
+import type { TlsFiles } from "../../../../src/lib/network.js";
 import { GrpcClient } from "../../../support/grpc-client.js";
 import { good, startDoor } from "./start-door.js";
 

@@ -3,8 +3,7 @@ import { defaultLimits, type ServiceLimits } from "../../../../src/contract/limi
 import type { Logger } from "../../../../src/domain/call/ports.js";
 import { ServiceError } from "../../../../src/domain/call/service-error.js";
 import { UsageQuestions } from "../../../../src/domain/metering/usage-questions.js";
-import { createSystemClock } from "../../../../src/lib/clock.js";
-import { createRandomIds } from "../../../../src/lib/ids.js";
+import { createRandomIds, createSystemClock } from "../../../../src/lib/clock-and-ids.js";
 import { BodyBudget, createUploadWatch } from "../../../../src/transports/http/body-limits.js";
 import { createHttpListener, type HttpListener } from "../../../../src/transports/http/listener.js";
 import { createResponseWatch } from "../../../../src/transports/http/response-watch.js";

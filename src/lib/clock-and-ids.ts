@@ -1,4 +1,22 @@
 import { randomBytes } from "node:crypto";
+import { performance } from "node:perf_hooks";
+
+/** The system's time. Timers do not keep the process alive: what must finish is tracked by whoever started it. */
+export function createSystemClock(): {
+  now(): number;
+  monotonic(): number;
+  after(ms: number, run: () => void): () => void;
+} {
+  return {
+    now: () => Date.now(),
+    monotonic: () => performance.now(),
+    after(ms, run) {
+      const timer = setTimeout(run, ms);
+      timer.unref();
+      return () => clearTimeout(timer);
+    },
+  };
+}
 
 /** A multiple of 3, so that base64 needs no padding. */
 const blockBytes = 3072;
