@@ -1,17 +1,22 @@
 import type { LookupAddress } from "node:dns";
-import type { LookupFunction } from "node:net";
+import { Resolver as CaresResolver } from "node:dns/promises";
+import { readFile } from "node:fs/promises";
+import { isIP, type LookupFunction } from "node:net";
+import { join } from "node:path";
+import process from "node:process";
 import { BoundedMap } from "../lib/bounded-collections.js";
-import type { AddressRules } from "./address-rules.js";
-import { ServerNames, SystemNames } from "./name-servers.js";
+import type { AddressRules } from "./target.js";
 
-/** Addresses of a name that are tried, in case a hostile answer lists hundreds of other people's hosts. */
+/** Addresses of a name that are tried, because a hostile answer can list hundreds of other people's hosts. */
 const triedMax = 8;
 /** Names under look-up at a time, for one account and over all. */
 const accountLookupsMax = 32;
 const lookupsMax = 4_096;
-/** A name that failed is not asked for again within this time. */
+/** A name that failed is not looked up again within this time. */
 const failureHoldMs = 5_000;
 const failuresMax = 10_000;
+
+type Addresses = readonly LookupAddress[];
 
 /** A name has an address that is not open. The error shows neither. */
 export class BlockedAddress extends Error {
@@ -22,29 +27,39 @@ export class BlockedAddress extends Error {
   }
 }
 
-/** Looks names up for one account; every address that it returns has passed the address rules. */
-export class CheckedLookup {
-  readonly #resolver: Resolver;
+/**
+ * Resolves names with c-ares, which needs no thread: name servers that never answer cannot use up libuv's pool, as they
+ * do with `dns.lookup`. Each account has its share of the look-ups. Addresses are never cached; failures are, for
+ * seconds. Concurrent look-ups of one name share one answer. Every address that it returns has passed the address rules.
+ */
+export class Resolver {
+  readonly #names: NameSource;
   readonly #rules: AddressRules;
+  readonly #now: () => number;
+  readonly #running = new Map<string, Promise<Addresses>>();
+  readonly #runningOf = new Map<string, number>();
+  readonly #failures = new BoundedMap<string, { readonly error: Error; readonly untilMs: number }>(failuresMax);
 
-  constructor(resolver: Resolver, rules: AddressRules) {
-    this.#resolver = resolver;
+  /** Servers as `1.1.1.1`, `127.0.0.1:5353` or `[::1]:53`; none: the system's hosts file and name servers. */
+  constructor(servers: readonly string[], rules: AddressRules, now: () => number = () => performance.now()) {
+    this.#names = new NameSource(servers);
     this.#rules = rules;
+    this.#now = now;
   }
 
   /**
-   * The first eight addresses. Rejects with BlockedAddress when any address of the name is closed, because the others are
-   * suspect then. Rejects with another error when the name has none.
+   * The first eight addresses, at least one, IPv4 first. Rejects with BlockedAddress when any address of the name is
+   * closed, because the others are suspect then, and with another error when the name has none or no server answers.
    */
-  async addresses(name: string, account: string): Promise<readonly LookupAddress[]> {
-    const found = await this.#resolver.resolve(name, account);
+  async addresses(name: string, account: string): Promise<Addresses> {
+    const found = await this.#shared(name, account);
     if (found.some(({ address }) => !this.#rules.isOpen(address))) throw new BlockedAddress();
     return found.slice(0, triedMax);
   }
 
   /**
    * The option `lookup` of a socket, so that the address dialled is the address checked. Node does not call it for a host
-   * that is an address. `onAnswer` is called when the resolver has answered.
+   * that is an address. `onAnswer` is called when the look-up has succeeded.
    */
   forSocket(account: string, onAnswer: () => void): LookupFunction {
     return (name, { all }, callback) => {
@@ -59,50 +74,34 @@ export class CheckedLookup {
       );
     };
   }
-}
 
-/**
- * Resolves names with c-ares, which needs no thread: name servers that never answer cannot use up libuv's pool, as they
- * do with `dns.lookup`. Each account has its share of the look-ups. Addresses are never cached; failures are, for
- * seconds. Concurrent look-ups of one name share one answer.
- */
-export class Resolver {
-  readonly #source: SystemNames | ServerNames;
-  readonly #now: () => number;
-  readonly #running = new Map<string, Promise<readonly LookupAddress[]>>();
-  readonly #runningOf = new Map<string, number>();
-  readonly #failures = new BoundedMap<string, { readonly error: Error; readonly untilMs: number }>(failuresMax);
-
-  /** Servers as `1.1.1.1`, `127.0.0.1:5353` or `[::1]:53`; none: the system's hosts file and name servers. */
-  constructor(servers: readonly string[], now: () => number = () => performance.now()) {
-    this.#source = servers.length === 0 ? new SystemNames() : new ServerNames(servers);
-    this.#now = now;
+  /** Cancels running look-ups. */
+  close(): void {
+    this.#names.close();
   }
 
-  /** At least one address, IPv4 first. Rejects when the name has none or nobody answers. */
-  resolve(name: string, account: string): Promise<readonly LookupAddress[]> {
+  async #shared(name: string, account: string): Promise<Addresses> {
     const running = this.#running.get(name);
     if (running !== undefined) return running;
     const failure = this.#failures.get(name);
-    if (failure !== undefined && this.#now() < failure.untilMs) return Promise.reject(failure.error);
+    if (failure !== undefined && this.#now() < failure.untilMs) throw failure.error;
     const ofAccount = this.#runningOf.get(account) ?? 0;
-    if (ofAccount >= accountLookupsMax)
-      return Promise.reject(new Error("too many look-ups of this account are running"));
-    if (this.#running.size >= lookupsMax) return Promise.reject(new Error("too many look-ups are running"));
+    if (ofAccount >= accountLookupsMax) throw new Error("too many look-ups of this account are running");
+    if (this.#running.size >= lookupsMax) throw new Error("too many look-ups are running");
     this.#runningOf.set(account, ofAccount + 1);
-    const started = this.#lookUp(name).finally(() => this.#ended(name, account));
+    const started = this.#lookUp(name).finally(() => {
+      this.#running.delete(name);
+      const left = (this.#runningOf.get(account) ?? 1) - 1;
+      if (left === 0) this.#runningOf.delete(account);
+      else this.#runningOf.set(account, left);
+    });
     this.#running.set(name, started);
     return started;
   }
 
-  /** Cancels running look-ups. */
-  close(): void {
-    this.#source.close();
-  }
-
-  async #lookUp(name: string): Promise<readonly LookupAddress[]> {
+  async #lookUp(name: string): Promise<Addresses> {
     try {
-      const found = await this.#source.addresses(name);
+      const found = await this.#names.addresses(name);
       this.#failures.delete(name);
       return found;
     } catch (cause) {
@@ -111,11 +110,111 @@ export class Resolver {
       throw error;
     }
   }
+}
 
-  #ended(name: string, account: string): void {
-    this.#running.delete(name);
-    const left = (this.#runningOf.get(account) ?? 1) - 1;
-    if (left === 0) this.#runningOf.delete(account);
-    else this.#runningOf.set(account, left);
+/** Timeout of one query to a name server; it is sent twice. */
+const answerTimeoutMs = 1_500;
+/** Changes of the system's files take effect after this time. */
+const rereadMs = 5_000;
+const searchDomainsMax = 6;
+
+const isWindows = process.platform === "win32";
+const hostsFile = isWindows ? join("C:", "Windows", "System32", "drivers", "etc", "hosts") : "/etc/hosts";
+const resolverFile = isWindows ? null : "/etc/resolv.conf";
+
+/** Configured name servers alone, or, like the system's own look-up, its hosts file, name servers and search domains. */
+class NameSource {
+  readonly #isSystem: boolean;
+  #servers = new CaresResolver({ timeout: answerTimeoutMs, tries: 2 });
+  #hosts: ReadonlyMap<string, Addresses> = new Map();
+  #searchDomains: readonly string[] = [];
+  #resolverText = "";
+  #readAtMs = Number.NEGATIVE_INFINITY;
+
+  constructor(servers: readonly string[]) {
+    this.#isSystem = servers.length === 0;
+    if (!this.#isSystem) this.#servers.setServers(servers);
   }
+
+  async addresses(name: string): Promise<Addresses> {
+    if (this.#isSystem) await this.#reread();
+    const listed = this.#hosts.get(name.toLowerCase());
+    if (listed !== undefined) return listed;
+    const servers = this.#servers;
+    let unknown: unknown;
+    for (const full of [name, ...this.#searchDomains.map((domain) => `${name}.${domain}`)]) {
+      try {
+        return await query(servers, full);
+      } catch (error) {
+        if (!isUnknownName(error)) throw error;
+        unknown ??= error;
+      }
+    }
+    throw unknown;
+  }
+
+  close(): void {
+    this.#servers.cancel();
+  }
+
+  async #reread(): Promise<void> {
+    const nowMs = performance.now();
+    if (nowMs - this.#readAtMs < rereadMs) return;
+    this.#readAtMs = nowMs;
+    const [hosts, resolver] = await Promise.all([textOf(hostsFile), textOf(resolverFile)]);
+    this.#hosts = parseHosts(hosts);
+    if (resolver === this.#resolverText) return;
+    this.#resolverText = resolver;
+    this.#searchDomains = parseSearchDomains(resolver);
+    // c-ares reads the servers when it is created. Look-ups under way end with the old ones.
+    this.#servers = new CaresResolver({ timeout: answerTimeoutMs, tries: 2 });
+  }
+}
+
+/** Rejects with the error of the query for IPv4 when neither family has an address. */
+async function query(servers: CaresResolver, name: string): Promise<Addresses> {
+  const [four, six] = await Promise.allSettled([servers.resolve4(name), servers.resolve6(name)]);
+  if (four.status === "rejected" && six.status === "rejected") throw four.reason;
+  // IPv4 first: a host without IPv6 then does not wait for a failed connection.
+  const addresses: LookupAddress[] = [
+    ...(four.status === "fulfilled" ? four.value : []).map((address) => ({ address, family: 4 })),
+    ...(six.status === "fulfilled" ? six.value : []).map((address) => ({ address, family: 6 })),
+  ];
+  if (addresses.length === 0) throw new Error("the name has no address");
+  return addresses;
+}
+
+/** The name servers report that there is no such name, or none with an address. */
+function isUnknownName(error: unknown): boolean {
+  const code = error instanceof Error && "code" in error ? error.code : null;
+  return code === "ENOTFOUND" || code === "ENODATA";
+}
+
+/** An unreadable file counts as empty: containers often lack one or both. */
+async function textOf(file: string | null): Promise<string> {
+  return file === null ? "" : await readFile(file, "utf8").catch(() => "");
+}
+
+/** Addresses by name in lower case, IPv4 first. */
+export function parseHosts(text: string): ReadonlyMap<string, Addresses> {
+  const hosts = new Map<string, LookupAddress[]>();
+  for (const line of text.split("\n")) {
+    const [address = "", ...names] = line.replace(/#.*/, "").trim().split(/\s+/);
+    const family = isIP(address);
+    if (family === 0) continue;
+    for (const name of names.map((each) => each.toLowerCase())) {
+      hosts.set(
+        name,
+        [...(hosts.get(name) ?? []), { address, family }].sort((a, b) => a.family - b.family),
+      );
+    }
+  }
+  return hosts;
+}
+
+/** Search domains of `resolv.conf`: the last line with `search` or `domain` counts. */
+export function parseSearchDomains(text: string): readonly string[] {
+  const lines = text.split("\n").map((line) => line.trim().split(/\s+/));
+  const domains = lines.findLast(([word]) => word === "search" || word === "domain")?.slice(1) ?? [];
+  return domains.filter((domain) => domain !== ".").slice(0, searchDomainsMax);
 }

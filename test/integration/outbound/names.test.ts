@@ -1,9 +1,11 @@
 import { describe, expect, it } from "vitest";
-import { AddressRules } from "../../../src/outbound/address-rules.js";
-import { CheckedLookup, Resolver } from "../../../src/outbound/resolver.js";
+import { Resolver } from "../../../src/outbound/resolver.js";
+import { AddressRules } from "../../../src/outbound/target.js";
 import { startDnsServer } from "../../support/receivers/dns-server.js";
 import { startReceiver } from "../../support/receivers/receiver.js";
 import { closing, openSender, post } from "./sending.js";
+
+const loopback = new AddressRules(["127.0.0.1/32"]);
 
 describe("names of receivers", () => {
   it("a name is resolved by the configured server, and the request carries it", async () => {
@@ -25,10 +27,9 @@ describe("names of receivers", () => {
   it("of a name with many addresses all are checked, and eight are tried (WH-40)", async () => {
     const many = Array.from({ length: 25 }, (_, index) => `127.77.0.${index + 1}`);
     const dns = closing(await startDnsServer({ "many.test": many, "last-is-bad.test": [...many, "127.0.0.1"] }));
-    const resolver = closing(new Resolver([dns.server]));
-    const lookup = new CheckedLookup(resolver, new AddressRules(["127.77.0.0/16"]));
-    expect(await lookup.addresses("many.test", "acme")).toHaveLength(8);
-    await expect(lookup.addresses("last-is-bad.test", "acme")).rejects.toThrow("not open to webhooks");
+    const resolver = closing(new Resolver([dns.server], new AddressRules(["127.77.0.0/16"])));
+    expect(await resolver.addresses("many.test", "acme")).toHaveLength(8);
+    await expect(resolver.addresses("last-is-bad.test", "acme")).rejects.toThrow("not open to webhooks");
   });
 
   it.each(["no such name", "failure"] as const)("a name without an address (%s) is `dns`", async (answer) => {
@@ -54,9 +55,9 @@ describe("names of receivers", () => {
     const names = Array.from({ length: count }, (_, index) => `name-${index}.hangs.test`);
     const silent = Object.fromEntries(names.map((name) => [name, "silence" as const]));
     const dns = closing(await startDnsServer({ ...silent, "good.test": ["127.0.0.1"] }));
-    const resolver = closing(new Resolver([dns.server]));
-    const hanging = names.map((name) => resolver.resolve(name, "attacker").catch(() => null));
-    const found = await Promise.all([1, 2, 3, 4, 5].map(() => resolver.resolve("good.test", "neighbour")));
+    const resolver = closing(new Resolver([dns.server], loopback));
+    const hanging = names.map((name) => resolver.addresses(name, "attacker").catch(() => null));
+    const found = await Promise.all([1, 2, 3, 4, 5].map(() => resolver.addresses("good.test", "neighbour")));
     expect(found).toEqual(Array(5).fill([{ address: "127.0.0.1", family: 4 }]));
     resolver.close();
     await Promise.all(hanging);
@@ -65,8 +66,8 @@ describe("names of receivers", () => {
   it("a name that failed is not asked for again for 5 s (E-11)", async () => {
     let nowMs = 0;
     const dns = closing(await startDnsServer({ "later.test": (before) => (before === 0 ? "failure" : ["127.0.0.1"]) }));
-    const resolver = closing(new Resolver([dns.server], () => nowMs));
-    const resolve = () => resolver.resolve("later.test", "acme");
+    const resolver = closing(new Resolver([dns.server], loopback, () => nowMs));
+    const resolve = () => resolver.addresses("later.test", "acme");
     await expect(resolve()).rejects.toThrow();
     const asked = dns.questions.length;
     nowMs = 4_999;

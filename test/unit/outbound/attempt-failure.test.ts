@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
-import { attemptErrorOf } from "../../../src/outbound/attempt.js";
 import { BlockedAddress } from "../../../src/outbound/resolver.js";
+import { attemptErrorOf } from "../../../src/outbound/webhook-sender.js";
 
 const coded = (code: string) => Object.assign(new Error("it failed"), { code });
 

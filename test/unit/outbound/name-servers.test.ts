@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { parseHosts, parseSearchDomains } from "../../../src/outbound/name-servers.js";
+import { parseHosts, parseSearchDomains } from "../../../src/outbound/resolver.js";
 
 describe("parseHosts", () => {
   it("finds every name of a line in any case, IPv4 first, and skips comments and lines without an address (E-11)", () => {

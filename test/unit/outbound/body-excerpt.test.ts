@@ -1,13 +1,13 @@
 import { describe, expect, it } from "vitest";
-import { AnswerExcerpt } from "../../../src/outbound/attempt.js";
+import { BodyExcerpt } from "../../../src/outbound/webhook-sender.js";
 
 function excerptOf(...chunks: readonly (string | Uint8Array)[]): string {
-  const excerpt = new AnswerExcerpt();
+  const excerpt = new BodyExcerpt();
   for (const chunk of chunks) excerpt.add(Buffer.from(chunk as string));
   return excerpt.text();
 }
 
-describe("AnswerExcerpt", () => {
+describe("BodyExcerpt", () => {
   it("keeps the first 2 KiB, however the body is cut into pieces (WH-43)", () => {
     expect(excerptOf("a".repeat(3_000))).toBe("a".repeat(2_048));
     expect(excerptOf(...new Array<string>(3_000).fill("b"))).toBe("b".repeat(2_048));
@@ -15,7 +15,7 @@ describe("AnswerExcerpt", () => {
   });
 
   it("counts what it does not keep", () => {
-    const excerpt = new AnswerExcerpt();
+    const excerpt = new BodyExcerpt();
     excerpt.add(Buffer.alloc(100_000));
     excerpt.add(Buffer.alloc(1));
     expect(excerpt.bytes).toBe(100_001);
