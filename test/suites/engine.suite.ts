@@ -34,7 +34,7 @@ function request(changes: Partial<GenerateRequest> = {}): GenerateRequest {
     topP: 1,
     frequencyPenalty: 0,
     presencePenalty: 0,
-    deadlineAtMs: Number.POSITIVE_INFINITY,
+    queueMs: 0,
     cacheKey: "default",
     deltas: "each",
     ...changes,

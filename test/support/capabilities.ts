@@ -16,12 +16,8 @@ export function caps(changes: Partial<Capabilities> = {}): Capabilities {
     echoLogprobs: true,
     logitBias: true,
     penalties: true,
-    seed: "exact",
     nativeN: true,
-    prefixCache: false,
-    exactUsage: true,
     tokenInput: true,
-    infill: true,
     vision: true,
     ...changes,
   };

@@ -71,7 +71,6 @@ export class HandRun {
 
 /** An engine that does what the test says, to show what the domain makes of it. */
 export class HandEngine implements Engine {
-  readonly kind = "hand";
   readonly runs: HandRun[] = [];
   readonly #caps: Partial<Capabilities>;
   #awaited: (() => void) | null = null;
@@ -80,14 +79,10 @@ export class HandEngine implements Engine {
     this.#caps = caps;
   }
 
-  probe() {
-    return Promise.resolve({ up: true, version: "0" });
-  }
-
   load(spec: { id: string }): Promise<LoadedModel> {
     return Promise.resolve({
       id: spec.id,
-      caps: caps({ infill: false, vision: false, ...this.#caps }),
+      caps: caps({ vision: false, ...this.#caps }),
       fingerprint: "hand",
       countTokens: () => Promise.resolve(null),
       generate: (request, signal) => {

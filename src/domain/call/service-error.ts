@@ -63,11 +63,6 @@ export function invariant(condition: unknown, why: string): asserts condition {
   if (!condition) throw new Error(`invariant violated: ${why}`);
 }
 
-/** For the default branch of a switch over a closed union. */
-export function assertNever(value: never): never {
-  throw new Error(`unexpected value: ${String(value)}`);
-}
-
 /** Default wait. */
 const retryAfterDefaultMs = 1_000;
 /** SDKs sleep through a longer wait or ignore it and retry too early; they are advised not to retry. */

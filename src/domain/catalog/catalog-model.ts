@@ -1,9 +1,14 @@
 import { create } from "@bufbuild/protobuf";
 import { type Model, ModelSchema } from "../../../gen/unified/catalog/v1/model_pb.js";
+import type { ServiceLimits } from "../../contract/limits.js";
+import type { AbortFlag } from "../../lib/abort-source.js";
 import { rememberLast } from "../../lib/json-string.js";
-import type { Capabilities, LoadedModel } from "../engine/engine.js";
-import type { Deployment } from "./deployment.js";
-import type { Capability, ModelDefinition, PriceList } from "./model-definition.js";
+import { errorOfEnd } from "../call/call-context.js";
+import type { Clock, Logger } from "../call/ports.js";
+import { ServiceError } from "../call/service-error.js";
+import { type Capabilities, EngineError, type LoadedModel, type LoadProgress } from "../engine/engine.js";
+import { ModelQueue } from "../engine/model-queue.js";
+import type { Capability, DeploymentDefinition, ModelDefinition, PriceList } from "./model-definition.js";
 
 /** A catalog entry with its deployments. */
 export class CatalogModel {
@@ -11,7 +16,8 @@ export class CatalogModel {
   readonly ownedBy: string;
   readonly createdAtMs: number;
   readonly deployments: readonly Deployment[];
-  #prices: PriceList;
+  /** Prices of future settlements; a reload replaces them (USE-8). */
+  prices: PriceList;
   readonly #configured: readonly Capability[] | null;
   readonly #offeredBy = rememberLast(offeredBy);
 
@@ -20,17 +26,8 @@ export class CatalogModel {
     this.ownedBy = definition.ownedBy;
     this.createdAtMs = createdAtMs;
     this.deployments = deployments;
-    this.#prices = definition.prices;
+    this.prices = definition.prices;
     this.#configured = definition.capabilities;
-  }
-
-  get prices(): PriceList {
-    return this.#prices;
-  }
-
-  /** Sets the prices of future settlements (USE-8). */
-  reprice(prices: PriceList): void {
-    this.#prices = prices;
   }
 
   /** Capabilities of the engine; null while no deployment is loaded. */
@@ -63,12 +60,11 @@ export class CatalogModel {
 
   toMessage(): Model {
     const { caps } = this;
-    const contextLength = caps?.contextLength ?? this.deployments[0]?.contextLength ?? 0;
     return create(ModelSchema, {
       id: this.id,
       created: BigInt(Math.floor(this.createdAtMs / 1000)),
       ownedBy: this.ownedBy,
-      contextLength,
+      contextLength: caps?.contextLength ?? this.deployments[0]?.contextLength ?? 0,
       capabilities: [...this.capabilities],
       ...(caps?.embeddings && caps.embeddingDims !== undefined ? { dimensions: caps.embeddingDims } : {}),
       ...(caps?.chat ? { toolCalling: caps.tools } : {}),
@@ -82,4 +78,109 @@ function offeredBy(caps: Capabilities): readonly Capability[] {
   if (caps.completion) offered.push("completions");
   if (caps.embeddings) offered.push("embeddings");
   return offered;
+}
+
+export interface DeploymentDeps {
+  readonly clock: Clock;
+  readonly log: Logger;
+  readonly limits: Pick<ServiceLimits, "queueWaitMs">;
+}
+
+/** Grace for running requests of a removed deployment. */
+const unloadGraceMs = 120_000;
+/** Retry-After when a load did not finish in time. */
+const loadingRetryMs = 10_000;
+
+/** A model loaded in an engine, with the queue in front of it. */
+export class Deployment {
+  /** `<model>/<position>`, for logs and headers. */
+  readonly id: string;
+  readonly queue: ModelQueue;
+  readonly contextLength: number;
+  /** The loaded model; null while it loads or when that failed. */
+  model: LoadedModel | null = null;
+  /** Load progress; null once finished. */
+  progress: LoadProgress | null = { stage: "loading", share: 0 };
+  /** Load error; null while loading and when loaded. */
+  failure: EngineError | null = null;
+  /** Resolves when loading ends; never rejects. */
+  readonly loadEnded: Promise<void>;
+  readonly #deps: DeploymentDeps;
+  readonly #weight: number;
+  readonly #abortLoad = new AbortController();
+
+  constructor(deps: DeploymentDeps, modelId: string, position: number, definition: DeploymentDefinition) {
+    const { contextLength, slots, queueMax: waitingMax, weight } = definition;
+    this.id = `${modelId}/${position}`;
+    this.queue = new ModelQueue(deps.clock, { slots, waitingMax, limits: deps.limits });
+    this.contextLength = contextLength;
+    this.#deps = deps;
+    this.#weight = weight;
+    this.loadEnded = this.#load(modelId, definition);
+  }
+
+  /** Running and waiting requests per slot and weight. */
+  get load(): number {
+    return this.queue.load / this.#weight;
+  }
+
+  /** Lets running requests finish, then frees the engine's memory. */
+  async retire(): Promise<void> {
+    this.#abortLoad.abort(new EngineError("aborted", "the deployment left the catalog"));
+    await this.loadEnded;
+    await this.model?.unload(unloadGraceMs);
+  }
+
+  async #load(id: string, { engine, contextLength, slots, options }: DeploymentDefinition): Promise<void> {
+    const onProgress = (progress: LoadProgress): void => {
+      if (this.progress !== null) this.progress = progress;
+    };
+    try {
+      this.model = await engine.load({ id, contextLength, slots, options }, onProgress, this.#abortLoad.signal);
+    } catch (cause) {
+      const isKnown = cause instanceof EngineError;
+      this.failure = isKnown ? cause : new EngineError("internal", "the engine failed to load the model", { cause });
+      this.#deps.log.error({ deployment: this.id, err: cause }, "model failed to load");
+    }
+    this.progress = null;
+  }
+
+  /**
+   * Resolves with the model once loaded (RETRY-4). Rejects with `model_loading` after `queueWaitMs`, with
+   * `model_not_loaded` when loading failed, and with the call's own error when `stop` aborts.
+   */
+  async onceLoaded(stop: AbortFlag): Promise<LoadedModel> {
+    const { clock, limits } = this.#deps;
+    await new Promise<void>((resolve, reject) => {
+      if (stop.aborted) return reject(errorOfEnd(stop.reason));
+      const onAbort = (): void => {
+        cancelTimer();
+        reject(errorOfEnd(stop.reason));
+      };
+      const cancelTimer = clock.after(limits.queueWaitMs, () => {
+        stop.removeEventListener("abort", onAbort);
+        reject(new ServiceError("model_loading", stillLoadingText(this.progress), { retryAfterMs: loadingRetryMs }));
+      });
+      stop.addEventListener("abort", onAbort);
+      void this.loadEnded.then(() => {
+        cancelTimer();
+        stop.removeEventListener("abort", onAbort);
+        resolve();
+      });
+    });
+    if (this.model !== null) return this.model;
+    throw new ServiceError("model_not_loaded", notLoadedText, { cause: this.failure, retryAfterMs: loadingRetryMs });
+  }
+}
+
+/** Names the three ways to get a model; the log has the cause. */
+const notLoadedText =
+  "The model could not be fetched or loaded; the service's log says why, and the list of models shows what can be used. " +
+  "Its operator can fetch it from a mirror " +
+  "(uis models pull SOURCE --id ID), import a file (uis models import FILE --id ID), or configure another engine.";
+
+function stillLoadingText(progress: LoadProgress | null): string {
+  if (progress === null || progress.share <= 0) return "The model is still being loaded.";
+  const percent = Math.floor(progress.share * 100);
+  return `The model is still being ${progress.stage === "fetching" ? "fetched" : "loaded"}: ${percent} % are done.`;
 }

@@ -1,32 +1,25 @@
-import type { ServiceLimits } from "../../contract/limits.js";
-import type { Clock, Logger } from "../call/ports.js";
 import { mayUseModel, type Principal } from "../call/principal.js";
-import { invariant } from "../call/service-error.js";
-import { CatalogModel } from "./catalog-model.js";
-import { Deployment } from "./deployment.js";
-import type { ModelDefinition, PriceList } from "./model-definition.js";
+import { invariant, ServiceError } from "../call/service-error.js";
+import { CatalogModel, Deployment, type DeploymentDeps } from "./catalog-model.js";
+import type { Capability, ModelDefinition, PriceList } from "./model-definition.js";
 
-export interface CatalogDeps {
-  readonly clock: Clock;
-  readonly log: Logger;
+export interface CatalogDeps extends DeploymentDeps {
   readonly store: CatalogStore;
-  readonly limits: Pick<ServiceLimits, "queueWaitMs">;
 }
+
+/** Retry-After while the service starts. */
+const startingRetryMs = 1_000;
 
 /** The models of the service, filtered by the rights of a principal. */
 export class Catalog {
   readonly #deps: CatalogDeps;
   readonly #listeners = new Set<() => void>();
   #models: ReadonlyMap<string, CatalogModel> = new Map();
+  /** Whether an unknown model does not exist; false during the start, while models are being listed. */
   #isComplete = true;
 
   constructor(deps: CatalogDeps) {
     this.#deps = deps;
-  }
-
-  /** Whether a missing model does not exist. During the start it may still be on its way. */
-  get isComplete(): boolean {
-    return this.#isComplete;
   }
 
   /** Marks the catalog incomplete until the returned function is called. */
@@ -53,6 +46,22 @@ export class Catalog {
     return model !== undefined && mayUseModel(principal, id) ? model : null;
   }
 
+  /** Returns the model, or throws the same 404 for an unknown model and one that the key may not use (ERR-5, MODEL-7). */
+  require(id: string, principal: Principal): CatalogModel {
+    const model = this.find(id, principal);
+    if (model !== null) return model;
+    if (!this.#isComplete) {
+      throw new ServiceError("model_loading", "The service is starting: not all of its models are listed yet.", {
+        retryAfterMs: startingRetryMs,
+      });
+    }
+    throw new ServiceError(
+      "model_not_found",
+      `The model '${id}' does not exist or you do not have access to it. The list of models shows yours.`,
+      { param: "model" },
+    );
+  }
+
   /** Subscribes to changes; returns the function that unsubscribes. */
   onChange(changed: () => void): () => void {
     this.#listeners.add(changed);
@@ -74,16 +83,18 @@ export class Catalog {
 
   /** Adds or replaces a model. Resolves when it is loaded or has failed. */
   async put(definition: ModelDefinition): Promise<CatalogModel> {
-    const opened = await this.#open([definition]);
-    await Promise.all(opened.map((model) => this.#takeOver(model)));
-    const model = this.#models.get(definition.id) ?? opened[0];
-    invariant(model !== undefined, "one definition makes one model");
-    return model;
+    const [opened] = await this.#open([definition]);
+    invariant(opened !== undefined, "one definition makes one model");
+    await this.#takeOver(opened);
+    return this.#models.get(definition.id) ?? opened;
   }
 
   /** Changes prices by model id without reloading. Unknown ids are ignored. */
   reprice(pricesById: ReadonlyMap<string, PriceList>): void {
-    for (const [id, prices] of pricesById) this.#models.get(id)?.reprice(prices);
+    for (const [id, prices] of pricesById) {
+      const model = this.#models.get(id);
+      if (model !== undefined) model.prices = prices;
+    }
   }
 
   /** Prices of a model; null for an unknown id. */
@@ -105,18 +116,15 @@ export class Catalog {
     const nowMs = this.#deps.clock.now();
     const ids = definitions.map((definition) => definition.id);
     const createdAtMs = await this.#deps.store.firstSeen(ids, nowMs);
-    const opened = definitions.map((definition, i) => this.#openOne(definition, createdAtMs[i] ?? nowMs));
+    const opened = definitions.map((definition, i) => {
+      const { id, deployments } = definition;
+      const loading = deployments.map((deployment, position) => new Deployment(this.#deps, id, position, deployment));
+      return new CatalogModel(definition, createdAtMs[i] ?? nowMs, loading);
+    });
     this.#change((models) => {
       for (const model of opened) if (!models.has(model.id)) models.set(model.id, model);
     });
     return opened;
-  }
-
-  #openOne(definition: ModelDefinition, createdAtMs: number): CatalogModel {
-    const deployments = definition.deployments.map(
-      (deployment, position) => new Deployment(this.#deps, definition.id, position, deployment),
-    );
-    return new CatalogModel(definition, createdAtMs, deployments);
   }
 
   /** Switches to the new model once it is loaded; until then, and if loading fails, the old one answers. */
@@ -128,12 +136,8 @@ export class Catalog {
     if (!loaded && old !== undefined) {
       this.#deps.log.error({ model: model.id }, "new version of a model failed to load; the previous one stays in use");
     }
-    if (loaded && old !== undefined) {
-      this.#change((models) => models.set(model.id, model));
-      await retire(old);
-    } else {
-      await retire(model);
-    }
+    if (loaded && old !== undefined) this.#change((models) => models.set(model.id, model));
+    await retire(loaded && old !== undefined ? old : model);
   }
 
   #change(edit: (models: Map<string, CatalogModel>) => void): void {
@@ -146,6 +150,16 @@ export class Catalog {
 
 async function retire(model: CatalogModel): Promise<void> {
   await Promise.all(model.deployments.map((deployment) => deployment.retire()));
+}
+
+/**
+ * Throws for chat with an embedding model and the like (GEN-13). A model that is not loaded is checked by its engine
+ * later.
+ */
+export function requireCapability({ id, capabilities }: CatalogModel, capability: Capability): void {
+  if (capabilities.length === 0 || capabilities.includes(capability)) return;
+  const message = `The model '${id}' does not do ${capability}; it can be used for ${capabilities.join(", ")}.`;
+  throw new ServiceError("model_not_supported", message, { param: "model" });
 }
 
 /** Port that stores when each model id first became available, so that `created` survives restarts (MODEL-2). */

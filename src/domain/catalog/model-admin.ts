@@ -1,4 +1,4 @@
-import { ServiceError } from "../call/service-error.js";
+import { checkPresent, ServiceError } from "../call/service-error.js";
 import type { Catalog } from "./catalog.js";
 import type { ModelDefinition } from "./model-definition.js";
 import type { ModelStore, PullProgress, PullRequest, StoredModel } from "./model-store.js";
@@ -28,14 +28,14 @@ export class ModelAdmin {
     onProgress: (progress: PullProgress) => void,
     signal: AbortSignal,
   ): Promise<{ readonly model: StoredModel; readonly warnings: readonly string[] }> {
-    if (request.source === null && request.id === null) throw missing("source");
+    if (request.source === null && request.id === null) checkPresent(undefined, "source");
     const pulled = await this.#deps.store.pull(request, onProgress, signal);
     await this.#load(pulled.model);
     return pulled;
   }
 
   async import(path: string, id: string | null, signal: AbortSignal): Promise<StoredModel> {
-    if (path === "") throw missing("path");
+    checkPresent(path, "path");
     const model = await this.#deps.store.importFile(path, id, signal);
     await this.#load(model);
     return model;
@@ -68,23 +68,14 @@ export class ModelAdmin {
     const { caps, deployments } = await this.#deps.catalog.put(this.#deps.define(model));
     if (caps !== null) return;
     const cause = deployments.find((deployment) => deployment.failure !== null)?.failure;
-    throw new ServiceError(
-      "model_not_loaded",
-      `${model.id} is kept, but could not be loaded: ${cause?.message ?? "?"}`,
-      {
-        cause,
-      },
-    );
+    const message = `${model.id} is kept, but could not be loaded: ${cause?.message ?? "?"}`;
+    throw new ServiceError("model_not_loaded", message, { cause });
   }
 
   async #require(id: string): Promise<StoredModel> {
-    if (id === "") throw missing("id");
+    checkPresent(id, "id");
     const model = await this.#deps.store.find(id);
     if (model !== null) return model;
     throw new ServiceError("not_found", `No model is kept under the id '${id}'.`, { param: "id" });
   }
-}
-
-function missing(param: string): ServiceError {
-  return new ServiceError("missing_required_parameter", `'${param}' is required, but is missing.`, { param });
 }

@@ -11,8 +11,6 @@ import { errorOfEnd } from "../call/call-context.js";
 import type { Principal } from "../call/principal.js";
 import { ServiceError } from "../call/service-error.js";
 import type { Catalog } from "./catalog.js";
-import type { CatalogModel } from "./catalog-model.js";
-import type { Capability } from "./model-definition.js";
 
 /** Maximum and default page size. */
 const pageSizeMax = 1_000;
@@ -23,11 +21,8 @@ const pageSizeMax = 1_000;
  */
 export function listModels(catalog: Catalog, principal: Principal, request: ListModelsRequest): ListModelsResponse {
   if (request.pageSize < 0) {
-    throw new ServiceError(
-      "integer_below_min_value",
-      `'page_size' must be 0 to ${pageSizeMax}, got ${request.pageSize}.`,
-      { param: "page_size" },
-    );
+    const message = `'page_size' must be 0 to ${pageSizeMax}, got ${request.pageSize}.`;
+    throw new ServiceError("integer_below_min_value", message, { param: "page_size" });
   }
   const size = request.pageSize === 0 ? pageSizeMax : Math.min(request.pageSize, pageSizeMax);
   const rest = catalog.visibleTo(principal).filter((model) => model.id > request.pageToken);
@@ -44,47 +39,31 @@ export async function* watchModels(
   principal: Principal,
   signal: AbortSignal,
 ): AsyncIterable<WatchModelsResponse> {
-  let known = new Map<string, Model>();
-  let first = true;
-  const changes = new ChangeBell();
-  const unsubscribe = catalog.onChange(() => changes.ring());
-  const onAbort = (): void => changes.ring();
-  signal.addEventListener("abort", onAbort, { once: true });
+  let known: ReadonlyMap<string, Model> | null = null;
+  let hasChanged = false;
+  let wake = (): void => {};
+  const onChange = (): void => {
+    hasChanged = true;
+    wake();
+  };
+  const unsubscribe = catalog.onChange(onChange);
+  signal.addEventListener("abort", onChange, { once: true });
   try {
     for (;;) {
       if (signal.aborted) throw errorOfEnd(signal.reason);
+      hasChanged = false;
       const current = new Map(catalog.visibleTo(principal).map((model) => [model.id, model.toMessage()]));
-      const models = [...current.values()].filter((model) => !sameModel(model, known.get(model.id)));
-      const removedIds = [...known.keys()].filter((id) => !current.has(id));
-      if (first || models.length > 0 || removedIds.length > 0)
+      const models = [...current.values()].filter((model) => !sameModel(model, known?.get(model.id)));
+      const removedIds = [...(known?.keys() ?? [])].filter((id) => !current.has(id));
+      if (known === null || models.length > 0 || removedIds.length > 0) {
         yield create(WatchModelsResponseSchema, { models, removedIds });
-      first = false;
+      }
       known = current;
-      await changes.rung();
+      while (!hasChanged) await new Promise<void>((resolve) => (wake = resolve));
     }
   } finally {
     unsubscribe();
-    signal.removeEventListener("abort", onAbort);
-  }
-}
-
-/** Remembers that something changed until it is read. */
-class ChangeBell {
-  #pending = false;
-  #wake: (() => void) | undefined;
-
-  ring(): void {
-    this.#pending = true;
-    this.#wake?.();
-  }
-
-  async rung(): Promise<void> {
-    while (!this.#pending) {
-      await new Promise<void>((resolve) => {
-        this.#wake = resolve;
-      });
-    }
-    this.#pending = false;
+    signal.removeEventListener("abort", onChange);
   }
 }
 
@@ -96,40 +75,5 @@ function sameModel(a: Model, b: Model | undefined): boolean {
     a.contextLength === b.contextLength &&
     a.dimensions === b.dimensions &&
     a.capabilities.join() === b.capabilities.join()
-  );
-}
-
-const startingRetryMs = 1_000;
-
-/** Returns the model, or throws the same 404 for an unknown model and one that the key may not use (ERR-5, MODEL-7). */
-export function requireModel(catalog: Catalog, id: string, principal: Principal): CatalogModel {
-  const model = catalog.find(id, principal);
-  if (model !== null) return model;
-  if (!catalog.isComplete) {
-    throw new ServiceError("model_loading", "The service is starting: not all of its models are listed yet.", {
-      retryAfterMs: startingRetryMs,
-    });
-  }
-  throw new ServiceError(
-    "model_not_found",
-    `The model '${id}' does not exist or you do not have access to it. The list of models shows yours.`,
-    {
-      param: "model",
-    },
-  );
-}
-
-/**
- * Throws for chat with an embedding model and the like (GEN-13). A model that is not loaded is checked by its engine later.
- */
-export function requireCapability(model: CatalogModel, capability: Capability): void {
-  const { capabilities } = model;
-  if (capabilities.length === 0 || capabilities.includes(capability)) return;
-  throw new ServiceError(
-    "model_not_supported",
-    `The model '${model.id}' does not do ${capability}; it can be used for ${capabilities.join(", ")}.`,
-    {
-      param: "model",
-    },
   );
 }

@@ -1,16 +1,45 @@
-import { errorRow } from "../../contract/errors.js";
-import { assertNever, ServiceError, toServiceError } from "../call/service-error.js";
-import { EngineError } from "./engine.js";
+import { type ErrorCode, errorRow } from "../../contract/errors.js";
+import { ServiceError, toServiceError } from "../call/service-error.js";
+import { EngineError, type EngineErrorCode, type EngineUsage } from "./engine.js";
 
-const overloadedRetryMs = 1_000;
-const loadingRetryMs = 10_000;
+/** The public code of each engine error; the engine's own message is public where no text is given. */
+interface PublicError {
+  readonly code: ErrorCode;
+  readonly text?: string;
+  /** Retry-After where the engine gives none. */
+  readonly retryAfterMs?: number;
+}
 
-/**
- * Converts anything that an engine threw into the error for the caller. An engine's own text is public for rejected
- * requests only; for other failures the text is fixed and the engine's error is the logged cause.
- */
+const publicErrors: Readonly<Partial<Record<EngineErrorCode, PublicError>>> = {
+  context_overflow: { code: "context_length_exceeded" },
+  unsupported: { code: "unsupported_parameter" },
+  bad_schema: { code: "invalid_json_schema" },
+  bad_input: { code: "invalid_value" },
+  overloaded: {
+    code: "server_is_overloaded",
+    text: "The model has no free slot. Try again in a moment.",
+    retryAfterMs: 1_000,
+  },
+  model_loading: { code: "model_loading", text: "The model is still being loaded.", retryAfterMs: 10_000 },
+  model_not_loaded: { code: "model_not_loaded", text: "The model's weights are not loaded.", retryAfterMs: 10_000 },
+  engine_restarted: { code: "upstream_error", text: "The engine stopped unexpectedly." },
+  upstream_error: { code: "upstream_error", text: "The engine stopped unexpectedly." },
+  timeout: { code: "upstream_timeout", text: "The engine did not answer in time." },
+};
+
+/** Converts anything that an engine threw into the error for the caller, with the thrown value as the logged cause. */
 export function serviceErrorOf(thrown: unknown): ServiceError {
-  return thrown instanceof EngineError ? translate(thrown) : toServiceError(thrown);
+  const known = thrown instanceof EngineError ? publicErrors[thrown.code] : undefined;
+  // A requested abort carries its reason in the signal; any other is a bug.
+  if (!(thrown instanceof EngineError) || known === undefined) return toServiceError(thrown);
+  const { message, param } = thrown;
+  if (known.text === undefined) {
+    const ofTool = thrown.code === "bad_schema" && param?.startsWith("tools");
+    const code = ofTool ? "invalid_function_parameters" : known.code;
+    return new ServiceError(code, message, { param: param ?? undefined, cause: thrown });
+  }
+  const wait = known.retryAfterMs === undefined ? {} : { retryAfterMs: thrown.retryAfterMs ?? known.retryAfterMs };
+  return new ServiceError(known.code, known.text, { cause: thrown, ...wait });
 }
 
 /** Whether another deployment may succeed where this one failed. */
@@ -19,47 +48,48 @@ export function mayGoElsewhere(error: ServiceError): boolean {
   return http === 502 || http === 503;
 }
 
-function translate(error: EngineError): ServiceError {
-  const options = { cause: error };
-  const refusal = { param: error.param ?? undefined, cause: error };
-  switch (error.code) {
-    case "context_overflow":
-      return new ServiceError("context_length_exceeded", error.message, refusal);
-    case "unsupported":
-      return new ServiceError("unsupported_parameter", error.message, refusal);
-    case "bad_schema":
-      return new ServiceError(badSchemaCode(error.param), error.message, refusal);
-    case "bad_input":
-      return new ServiceError("invalid_value", error.message, refusal);
-    case "overloaded":
-      return new ServiceError("server_is_overloaded", "The model has no free slot. Try again in a moment.", {
-        ...options,
-        retryAfterMs: error.retryAfterMs ?? overloadedRetryMs,
-      });
-    case "model_loading":
-      return new ServiceError("model_loading", "The model is still being loaded.", {
-        ...options,
-        retryAfterMs: error.retryAfterMs ?? loadingRetryMs,
-      });
-    case "model_not_loaded":
-      return new ServiceError("model_not_loaded", "The model's weights are not loaded.", {
-        ...options,
-        retryAfterMs: error.retryAfterMs ?? loadingRetryMs,
-      });
-    case "engine_restarted":
-    case "upstream_error":
-      return new ServiceError("upstream_error", "The engine stopped unexpectedly.", options);
-    case "timeout":
-      return new ServiceError("upstream_timeout", "The engine did not answer in time.", options);
-    // A requested abort carries its reason in the signal; any other is a bug.
-    case "aborted":
-    case "internal":
-      return toServiceError(error);
-    default:
-      return assertNever(error.code);
-  }
+/**
+ * Error for a prompt that is longer than the context. Client tools parse "maximum context length is N tokens", so the
+ * phrase is fixed (ERR-26).
+ */
+export function contextOverflow(given: {
+  readonly contextLength: number;
+  readonly promptTokens: number;
+  /** True: the tokens were not counted, `promptTokens` is the least that the text can have. Default false. */
+  readonly isAtLeast?: boolean;
+  /** Requested output tokens; null if unlimited. */
+  readonly maxTokens: number | null;
+  /** The field at fault; default `messages`. */
+  readonly param?: string;
+  readonly usage?: EngineUsage;
+}): EngineError {
+  const { contextLength, promptTokens, isAtLeast, maxTokens, param = "messages", usage } = given;
+  const asked = maxTokens ?? "no particular number of";
+  return new EngineError(
+    "context_overflow",
+    `This model's maximum context length is ${contextLength} tokens, but the prompt has ${amount(promptTokens, isAtLeast)} tokens ` +
+      `and ${asked} output tokens were requested. Shorten the prompt.`,
+    { param, ...(usage === undefined ? {} : { usage }) },
+  );
 }
 
-function badSchemaCode(param: string | null): "invalid_function_parameters" | "invalid_json_schema" {
-  return param?.startsWith("tools") ? "invalid_function_parameters" : "invalid_json_schema";
+/** The same for one input of an embeddings request. */
+export function inputOverflow(given: {
+  readonly contextLength: number;
+  readonly index: number;
+  readonly inputTokens: number;
+  /** As for `contextOverflow`. */
+  readonly isAtLeast?: boolean;
+}): EngineError {
+  const param = `input[${given.index}]`;
+  return new EngineError(
+    "context_overflow",
+    `This model's maximum context length is ${given.contextLength} tokens, but ${param} has ${amount(given.inputTokens, given.isAtLeast)} tokens. ` +
+      "Shorten it or split it.",
+    { param },
+  );
+}
+
+function amount(tokens: number, isAtLeast = false): string {
+  return isAtLeast ? `at least ${tokens}` : String(tokens);
 }

@@ -6,16 +6,8 @@ import type { AbortFlag } from "../../lib/abort-source.js";
  * `overloaded`. Every wait in an engine respects the signal.
  */
 export interface Engine {
-  readonly kind: string;
-  probe(): Promise<EngineHealth>;
   /** Rejects with EngineError. */
   load(spec: ModelSpec, onProgress: (progress: LoadProgress) => void, signal: AbortSignal): Promise<LoadedModel>;
-}
-
-export interface EngineHealth {
-  readonly up: boolean;
-  readonly version: string;
-  readonly detail?: string;
 }
 
 /** One configured deployment. */
@@ -74,14 +66,10 @@ export interface Capabilities {
   readonly echoLogprobs: boolean;
   readonly logitBias: boolean;
   readonly penalties: boolean;
-  readonly seed: "exact" | "best-effort" | "none";
   /** Whether one call can generate several choices. */
   readonly nativeN: boolean;
-  readonly prefixCache: boolean;
-  readonly exactUsage: boolean;
   /** Whether prompts and inputs may be token ids. */
   readonly tokenInput: boolean;
-  readonly infill: boolean;
   readonly vision: boolean;
 }
 
@@ -102,8 +90,9 @@ export type GenerateInput =
 /** Options that affect the rendered prompt. */
 export type PromptOptions = Pick<GenerateRequest, "format" | "reasoningEffort" | "chatTemplateKwargsJson">;
 
+/** A prompt with its options. The core sets the mutable fields in place when it has a slot: a copy would cost every request. */
 export interface GenerateRequest {
-  readonly requestId: string;
+  requestId: string;
   readonly input: GenerateInput;
   /** Choices; 1 unless caps.nativeN. */
   readonly n: number;
@@ -128,13 +117,12 @@ export interface GenerateRequest {
     | { readonly type: "json_schema"; readonly name: string; readonly schemaJson: string; readonly strict: boolean };
   readonly reasoningEffort?: string;
   readonly chatTemplateKwargsJson?: string;
-  readonly deadlineAtMs: number;
-  /** Wait for the slot: an engine with a time limit of its own subtracts it. Default 0. */
-  readonly queueMs?: number;
+  /** Wait for the slot: an engine with a time limit of its own subtracts it. */
+  queueMs: number;
   /** Tenant of the prefix cache: never share KV across them. */
-  readonly cacheKey: string;
+  cacheKey: string;
   /** `joined`: the answer is not streamed, so text events of a choice may be joined. */
-  readonly deltas: "each" | "joined";
+  deltas: "each" | "joined";
 }
 
 export interface TokenLogprobInfo extends TokenLogprob {
@@ -216,6 +204,12 @@ export type EngineErrorCode =
   | "timeout"
   | "aborted";
 
+export interface EngineUsage {
+  readonly promptTokens: number;
+  readonly outTokens: number;
+  readonly cachedTokens: number;
+}
+
 /** Thrown by engines. The message is public for `context_overflow`, `unsupported`, `bad_schema` and `bad_input`. */
 export class EngineError extends Error {
   override readonly name = "EngineError";
@@ -226,7 +220,7 @@ export class EngineError extends Error {
   /** Wait after which the same call can succeed; null: the engine cannot say. */
   readonly retryAfterMs: number | null;
   /** Usage before an abort or failure. */
-  readonly usage: { readonly promptTokens: number; readonly outTokens: number; readonly cachedTokens: number } | null;
+  readonly usage: EngineUsage | null;
 
   constructor(
     code: EngineErrorCode,
@@ -235,7 +229,7 @@ export class EngineError extends Error {
       retryable?: boolean;
       param?: string;
       retryAfterMs?: number;
-      usage?: { promptTokens: number; outTokens: number; cachedTokens: number };
+      usage?: EngineUsage;
       cause?: unknown;
     } = {},
   ) {
@@ -248,21 +242,13 @@ export class EngineError extends Error {
   }
 }
 
-/** Fields that are known only when the request goes to an engine. */
-export type OfCall = "requestId" | "deadlineAtMs" | "queueMs" | "cacheKey" | "deltas";
-
-/** An engine request that the core completes in place before it goes to the engine: a copy would cost every request. */
-export type GenerateBase = Omit<GenerateRequest, OfCall> & {
-  -readonly [Field in OfCall]: NonNullable<GenerateRequest[Field]>;
-};
-
 /** What an engine registers with the service. */
 export interface EngineKind<Deps> {
   /** As the configuration writes it. */
   readonly name: string;
   /** Settings of a model's entry that only this engine reads. */
   readonly settings: readonly string[];
-  /** Calls of a model that run at once where the configuration does not say, and at most. */
+  /** Concurrent calls of a model: default and maximum. */
   readonly defaults: { readonly slots: number; readonly slotsMax: number };
   create(deps: Deps): Engine;
 }

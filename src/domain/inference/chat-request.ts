@@ -5,13 +5,13 @@ import {
   ToolChoice_Mode,
 } from "../../../gen/unified/inference/v1/chat_pb.js";
 import { ServiceError } from "../call/service-error.js";
-import type { Capabilities, GenerateBase, GenerateInput, GenerateRequest, ToolChoiceSpec } from "../engine/engine.js";
+import type { Capabilities, GenerateInput, GenerateRequest, ToolChoiceSpec } from "../engine/engine.js";
 
 /**
  * Builds the engine request of a valid chat request. Throws `unsupported_parameter` or `unsupported_value` for what the
  * model cannot do.
  */
-export function toChatRequest(params: ChatCompletionParams, caps: Capabilities): GenerateBase {
+export function toChatRequest(params: ChatCompletionParams, caps: Capabilities): GenerateRequest {
   params.messages.forEach(({ content }, i) => {
     content.forEach((part, j) => {
       if (part.part.case !== "text") refuseUnlessPartAble(part, caps, `messages[${i}].content[${j}]`, params.model);
@@ -124,13 +124,13 @@ export function toGenerate(
   params: SamplingParams,
   asked: { readonly maxTokens: number | undefined; readonly logprobs: number | undefined },
   caps: Capabilities,
-): Mutable<GenerateBase> {
+): Mutable<GenerateRequest> {
   const logitBias = Object.entries(params.logitBias).map(([id, bias]) => [Number(id), bias] as const);
   refuseUnlessAble(caps.logitBias || logitBias.length === 0, "logit_bias", params.model);
   refuseUnlessAble(caps.penalties || !params.frequencyPenalty, "frequency_penalty", params.model);
   refuseUnlessAble(caps.penalties || !params.presencePenalty, "presence_penalty", params.model);
   refuseUnlessAble(caps.logprobs > 0 || asked.logprobs === undefined, "logprobs", params.model);
-  const request: Mutable<GenerateBase> = {
+  const request: Mutable<GenerateRequest> = {
     input,
     n: params.n ?? 1,
     maxTokens: asked.maxTokens === undefined ? null : Math.min(asked.maxTokens, caps.maxOutput),
@@ -140,7 +140,6 @@ export function toGenerate(
     frequencyPenalty: params.frequencyPenalty ?? 0,
     presencePenalty: params.presencePenalty ?? 0,
     requestId: "",
-    deadlineAtMs: 0,
     queueMs: 0,
     cacheKey: "",
     deltas: "joined",

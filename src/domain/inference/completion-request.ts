@@ -1,14 +1,14 @@
 import type { CompletionParams } from "../../../gen/unified/inference/v1/completion_pb.js";
 import type { EmbeddingParams } from "../../../gen/unified/inference/v1/embedding_pb.js";
 import { ServiceError } from "../call/service-error.js";
-import type { Capabilities, EmbedRequest, GenerateBase } from "../engine/engine.js";
+import type { Capabilities, EmbedRequest, GenerateRequest } from "../engine/engine.js";
 import { refuseUnlessAble, refuseValueUnlessAble, toGenerate } from "./chat-request.js";
 
 /**
  * Builds the engine requests of a valid completions request, one per prompt in order. Throws for what the model cannot
  * do.
  */
-export function toCompletionRequests(params: CompletionParams, caps: Capabilities): readonly GenerateBase[] {
+export function toCompletionRequests(params: CompletionParams, caps: Capabilities): readonly GenerateRequest[] {
   const { model, logprobs, echo } = params;
   refuseUnlessTokenInput(caps.tokenInput || params.promptTokens.length === 0, "prompt", model);
   // No engine supports a suffix, and the port has no field for it.
@@ -72,7 +72,7 @@ export function refuseUnlessTokenInput(able: boolean, param: string, model: stri
  * generate several choices, a prompt runs several times with seeds at a fixed distance and counts once (CHAT-3,
  * CMPL-13).
  */
-export function planPrompts(requests: readonly GenerateBase[], caps: Capabilities): readonly Prompt[] {
+export function planPrompts(requests: readonly GenerateRequest[], caps: Capabilities): readonly Prompt[] {
   const prompts: Prompt[] = [];
   let base = 0;
   for (const request of requests) {
@@ -85,7 +85,7 @@ export function planPrompts(requests: readonly GenerateBase[], caps: Capabilitie
   return prompts;
 }
 
-function oneChoice(request: GenerateBase, k: number): GenerateBase {
+function oneChoice(request: GenerateRequest, k: number): GenerateRequest {
   return {
     ...request,
     n: 1,
@@ -96,7 +96,7 @@ function oneChoice(request: GenerateBase, k: number): GenerateBase {
 /** One engine run, with the number of its first choice in the request. */
 export interface Prompt {
   readonly base: number;
-  readonly request: GenerateBase;
+  readonly request: GenerateRequest;
   /** False for repeated runs of a prompt. */
   readonly countsPrompt: boolean;
 }

@@ -7,15 +7,13 @@ import type { Answer, AnswerHead } from "../call/call-context.js";
 import { errorOfEnd } from "../call/call-context.js";
 import type { Clock } from "../call/ports.js";
 import { invariant, ServiceError } from "../call/service-error.js";
-import type { CatalogModel } from "../catalog/catalog-model.js";
-import type { Deployment } from "../catalog/deployment.js";
+import type { CatalogModel, Deployment } from "../catalog/catalog-model.js";
 import { type EmbedRequest, type EmbedResult, EngineError, type LoadedModel } from "../engine/engine.js";
 import { mayGoElsewhere, serviceErrorOf } from "../engine/engine-error.js";
 import type { Admitted } from "../metering/ledger.js";
 import { answerHead } from "../metering/limit-response.js";
 import { settleFailure } from "./deliver.js";
 import type { Run } from "./run.js";
-import { waitForModel } from "./wait-for-model.js";
 
 /** Inputs per engine call, so that aborts are seen and other requests get slots during a batch of 2,048 (EMB-11). */
 const inputsPerCall = 128;
@@ -86,8 +84,7 @@ async function embedOn(
 ): Promise<Float32Array[]> {
   const { call } = plan;
   call.enter("queued");
-  const { queueWaitMs } = deps.limits;
-  const loaded = deployment.model ?? (await waitForModel(deployment, { clock: deps.clock, queueWaitMs }, call.stop));
+  const loaded = deployment.model ?? (await deployment.onceLoaded(call.stop));
   const slot = await deployment.queue.acquire({ account: call.account, keyId: call.keyId }, call.stop);
   try {
     call.enter("running");

@@ -4,8 +4,7 @@ import type { AnswerHead } from "../call/call-context.js";
 import { Ended, errorOfEnd } from "../call/call-context.js";
 import type { Clock } from "../call/ports.js";
 import type { ServiceError } from "../call/service-error.js";
-import type { CatalogModel } from "../catalog/catalog-model.js";
-import type { Deployment } from "../catalog/deployment.js";
+import type { CatalogModel, Deployment } from "../catalog/catalog-model.js";
 import { EngineError, type GenEvent, type GenerateRequest, type LoadedModel } from "../engine/engine.js";
 import { mayGoElsewhere, serviceErrorOf } from "../engine/engine-error.js";
 import type { Slot } from "../engine/model-queue.js";
@@ -14,7 +13,6 @@ import { answerHead } from "../metering/limit-response.js";
 import { CompleteCalls } from "./complete-calls.js";
 import type { Prompt } from "./completion-request.js";
 import type { Run } from "./run.js";
-import { waitForModel } from "./wait-for-model.js";
 
 /** Receives engine events; a returned promise applies backpressure. `choice` counts over the whole request. */
 export type EventSink = (choice: number, event: GenEvent) => Promise<void> | undefined;
@@ -22,7 +20,6 @@ export type EventSink = (choice: number, event: GenEvent) => Promise<void> | und
 export interface GenerationDeps {
   readonly clock: Clock;
   readonly commitMs: number;
-  readonly queueWaitMs: number;
 }
 
 export interface GenerationPlan {
@@ -171,7 +168,7 @@ export class Generation {
       let slot: Slot | null = null;
       try {
         this.#beginTry(continuing);
-        const loaded = deployment.model ?? (await waitForModel(deployment, this.#deps, this.#signal));
+        const loaded = deployment.model ?? (await deployment.onceLoaded(this.#signal));
         // Further prompts always queue, so that the first one starts first.
         slot = continuing ? null : deployment.queue.tryAcquire();
         slot ??= await deployment.queue.acquire(call, this.#signal, continuing);
@@ -224,7 +221,6 @@ export class Generation {
   #toRequest({ request }: Prompt, queueMs: number): GenerateRequest {
     const { call } = this.#plan;
     request.requestId = call.requestId;
-    request.deadlineAtMs = call.deadlineAtMs;
     request.queueMs = queueMs;
     request.cacheKey = call.account;
     request.deltas = this.#reader.commit === null ? "joined" : "each";

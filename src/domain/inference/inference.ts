@@ -10,11 +10,10 @@ import type { Call, ClientLabels } from "../call/call.js";
 import type { Answer, StreamAnswer } from "../call/call-context.js";
 import type { IdSource } from "../call/ports.js";
 import { invariant, ServiceError } from "../call/service-error.js";
-import type { Catalog } from "../catalog/catalog.js";
+import { type Catalog, requireCapability } from "../catalog/catalog.js";
 import type { CatalogModel } from "../catalog/catalog-model.js";
 import type { Capability } from "../catalog/model-definition.js";
-import { requireCapability, requireModel } from "../catalog/model-listing.js";
-import type { Capabilities, GenerateBase, LoadedModel } from "../engine/engine.js";
+import type { Capabilities, GenerateRequest, LoadedModel } from "../engine/engine.js";
 import { AnswerIdentity } from "./answer-parts.js";
 import { ChatStream, ChatWhole } from "./chat-answer.js";
 import { toChatRequest } from "./chat-request.js";
@@ -27,7 +26,6 @@ import { reserveForInputs, reserveForPrompts } from "./reservation.js";
 import { type AdmissionDeps, admitRun, type Run } from "./run.js";
 import { validateChatCompletion } from "./validate-chat.js";
 import { validateCompletion, validateEmbeddings } from "./validate-completion.js";
-import { waitForModel } from "./wait-for-model.js";
 
 export interface InferenceDeps extends AdmissionDeps {
   readonly catalog: Catalog;
@@ -43,7 +41,7 @@ interface RequestKind {
   validate(): void;
   /** Labels of the valid request, for the request log; null without any. */
   labels(): ClientLabels | null;
-  build(caps: Capabilities): readonly GenerateBase[];
+  build(caps: Capabilities): readonly GenerateRequest[];
 }
 
 /** A request that is validated and admitted, and whose generation can be started. */
@@ -119,7 +117,7 @@ export class Inference {
     const choices = prompts.reduce((sum, { request }) => sum + request.n, 0);
     call.details?.asked(prompts[0]?.request, choices, identity.id);
     const answeredBy = (loaded: LoadedModel): void => identity.answeredBy(loaded);
-    const settings = { clock, commitMs: limits.commitMs, queueWaitMs: limits.queueWaitMs };
+    const settings = { clock, commitMs: limits.commitMs };
     const toGeneration: ToGeneration = (reader) =>
       new Generation(settings, { call, run, model, prompts, admission, answeredBy }, reader);
     return deliver({ run, identity, choices, toGeneration });
@@ -148,7 +146,7 @@ export class Inference {
   }
 
   #model(call: Call, id: string, capability: Capability): CatalogModel {
-    const model = requireModel(this.#deps.catalog, id, call.principal);
+    const model = this.#deps.catalog.require(id, call.principal);
     requireCapability(model, capability);
     call.chose(model.id);
     return model;
@@ -158,8 +156,7 @@ export class Inference {
   async #capsOnceLoaded(model: CatalogModel, call: Call): Promise<Capabilities> {
     const deployment = model.byLoad()[0];
     invariant(deployment !== undefined, "a catalog model has a deployment");
-    const { clock, limits } = this.#deps;
-    return (await waitForModel(deployment, { clock, queueWaitMs: limits.queueWaitMs }, call.stop)).caps;
+    return (await deployment.onceLoaded(call.stop)).caps;
   }
 }
 

@@ -4,8 +4,8 @@ import type { AbortFlag } from "../../lib/abort-source.js";
 import {
   type EmbedRequest,
   EngineError,
-  type GenerateBase,
   type GenerateInput,
+  type GenerateRequest,
   type LoadedModel,
 } from "../engine/engine.js";
 import type { Prompt } from "./completion-request.js";
@@ -65,7 +65,7 @@ async function count(
   model: CountingModel | null,
   input: GenerateInput,
   stop: AbortFlag,
-  options?: GenerateBase,
+  options?: GenerateRequest,
 ): Promise<number | null> {
   if (model === null) return null;
   try {
@@ -93,7 +93,7 @@ function tokensOfBytes(bytes: number): number {
 }
 
 /** Answers end with the context, whatever maximum was requested. */
-function outputPerChoice({ maxTokens }: GenerateBase, promptTokens: number, model: CountingModel | null): number {
+function outputPerChoice({ maxTokens }: GenerateRequest, promptTokens: number, model: CountingModel | null): number {
   const asked = maxTokens ?? outputTokensDefault;
   if (model === null) return asked;
   const { contextLength, maxOutput } = model.caps;

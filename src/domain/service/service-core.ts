@@ -21,7 +21,7 @@ import { type CallEnd, CallTimes, type CallTracer, type Observer, parseTracepare
 import type { Logger } from "../call/ports.js";
 import { nobody, type Principal } from "../call/principal.js";
 import { invariant, ServiceError, toServiceError } from "../call/service-error.js";
-import { listModels, requireModel, watchModels } from "../catalog/model-listing.js";
+import { listModels, watchModels } from "../catalog/model-listing.js";
 import type { Core } from "../core.js";
 import { Inference, type InferenceDeps } from "../inference/inference.js";
 import type { Ledger } from "../metering/ledger.js";
@@ -155,7 +155,7 @@ export class ServiceCore implements Core {
   }
 
   getModel(id: string, ctx: CallContext): Promise<Model> {
-    return noting(ctx, async (call) => requireModel(this.#deps.catalog, id, call.principal).toMessage());
+    return noting(ctx, async (call) => this.#deps.catalog.require(id, call.principal).toMessage());
   }
 
   watchModels(ctx: CallContext): AsyncIterable<WatchModelsResponse> {

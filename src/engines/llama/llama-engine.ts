@@ -1,6 +1,5 @@
 import { readFileSync } from "node:fs";
 import { availableParallelism } from "node:os";
-import { version } from "../../contract/version.js";
 import type { Clock, Logger } from "../../domain/call/ports.js";
 import type {
   Capabilities,
@@ -60,8 +59,6 @@ export function createLlamaEngine(deps: LlamaEngineDeps): Engine {
     ...(childEntry === undefined ? {} : { entry: childEntry }),
   });
   return {
-    kind: "llama",
-    probe: async () => ({ up: true, version }),
     load: (spec, onProgress, signal) => load(deps, startChild, spec, onProgress, signal),
   };
 }
@@ -163,13 +160,9 @@ export function llamaCapabilities(
     echoLogprobs: false,
     logitBias: isChat,
     penalties: isChat,
-    seed: "best-effort",
     nativeN: false,
-    prefixCache: isChat,
-    exactUsage: true,
     // Some clients send texts to be embedded as ids of another model's vocabulary: better refused than embedded as noise.
     tokenInput: isChat,
-    infill: false,
     vision: false,
   };
 }

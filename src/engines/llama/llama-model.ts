@@ -82,7 +82,7 @@ export class LlamaModel implements LoadedModel {
     const progress = new CallProgress();
     const call: SlotCall = {
       request: { type: "generate", request: childRequest },
-      queueMs: request.queueMs ?? 0,
+      queueMs: request.queueMs,
       progress,
       onEvent(event) {
         const isRepeated = event.type === "accepted" && progress.isAccepted;
@@ -179,7 +179,7 @@ function toEngineError(thrown: unknown): EngineError {
 
 /** What the child gets of a request: no protobuf messages, and nothing that only the server needs. */
 export function toChildGenerate(request: GenerateRequest): ChildGenerate {
-  const { input, n, deadlineAtMs, queueMs, reasoningEffort, chatTemplateKwargsJson, ...rest } = request;
+  const { input, n, queueMs, reasoningEffort, chatTemplateKwargsJson, ...rest } = request;
   return { ...rest, input: toChildInput(input, templateVariables(request)) };
 }
 

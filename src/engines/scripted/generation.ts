@@ -1,6 +1,6 @@
 import type { Clock } from "../../domain/call/ports.js";
 import { EngineError, type GenEvent } from "../../domain/engine/engine.js";
-import { contextOverflow } from "../../domain/inference/context-overflow.js";
+import { contextOverflow } from "../../domain/engine/engine-error.js";
 import type { AbortFlag } from "../../lib/abort-source.js";
 import type { Choice } from "./choices.js";
 import type { ScriptedFailureCode } from "./scripted-options.js";

@@ -17,7 +17,7 @@ import {
   type ModelSpec,
   type ToolChoiceSpec,
 } from "../../domain/engine/engine.js";
-import { contextOverflow, inputOverflow } from "../../domain/inference/context-overflow.js";
+import { contextOverflow, inputOverflow } from "../../domain/engine/engine-error.js";
 import type { AbortFlag } from "../../lib/abort-source.js";
 import { CallChoice, type Choice, countTokens, Script, type ScriptedCall, TextChoice } from "./choices.js";
 import { failureError, Generation, type Interruption, nextTurn, Pace } from "./generation.js";
@@ -34,8 +34,6 @@ export const scriptedEngine = {
   settings: ["scripted"],
   defaults: { slots: 64, slotsMax: 4096 },
   create: (deps: ScriptedEngineDeps): Engine => ({
-    kind: "scripted",
-    probe: async () => ({ up: true, version }),
     load: async (spec) => new ScriptedModel(deps, spec, spec.options as ScriptedOptions),
   }),
 } as const satisfies EngineKind<ScriptedEngineDeps>;
@@ -290,12 +288,8 @@ function scriptedCapabilities({ dimensions, token_input }: ScriptedOptions, cont
     echoLogprobs: true,
     logitBias: true,
     penalties: true,
-    seed: "exact",
     nativeN: true,
-    prefixCache: false,
-    exactUsage: true,
     tokenInput: token_input ?? false,
-    infill: false,
     vision: false,
   };
 }

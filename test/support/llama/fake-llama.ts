@@ -128,7 +128,7 @@ export function tell(prompt: string): GenerateRequest {
     topP: 1,
     frequencyPenalty: 0,
     presencePenalty: 0,
-    deadlineAtMs: Number.POSITIVE_INFINITY,
+    queueMs: 0,
     cacheKey: "default",
     deltas: "each",
   };

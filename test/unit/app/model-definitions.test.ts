@@ -3,13 +3,9 @@ import { toModelDefinitions } from "../../../src/app/compose/model-catalog.js";
 import { configSchema } from "../../../src/app/config/schema.js";
 import type { Engine } from "../../../src/domain/engine/engine.js";
 
-const scripted: Engine = {
-  kind: "scripted",
-  probe: async () => ({ up: true, version: "0" }),
-  load: () => Promise.reject(new Error("not asked for")),
-};
-
-const llama: Engine = { ...scripted, kind: "llama" };
+// Told apart by their functions.
+const scripted: Engine = { load: () => Promise.reject(new Error("scripted: not asked for")) };
+const llama: Engine = { load: () => Promise.reject(new Error("llama: not asked for")) };
 
 const definitionsOf = (models: object[]) =>
   toModelDefinitions(configSchema.parse({ models }).models ?? [], { scripted, llama });

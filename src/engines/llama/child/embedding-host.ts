@@ -1,5 +1,5 @@
 import { EngineError } from "../../../domain/engine/engine.js";
-import { inputOverflow } from "../../../domain/inference/context-overflow.js";
+import { inputOverflow } from "../../../domain/engine/engine-error.js";
 import { controlTextsOf } from "../chat/control-marks.js";
 import { abortedError } from "../protocol/call-errors.js";
 import type { ChildEmbed, ChildModel } from "../protocol/protocol.js";

@@ -1,5 +1,5 @@
 import { EngineError, type GenEvent } from "../../../domain/engine/engine.js";
-import { contextOverflow } from "../../../domain/inference/context-overflow.js";
+import { contextOverflow } from "../../../domain/engine/engine-error.js";
 import type { OutputPlan } from "../chat/output-plan.js";
 import { abortedError } from "../protocol/call-errors.js";
 import type { ChildGenerate, ProducedTokens } from "../protocol/protocol.js";

@@ -1,5 +1,5 @@
 import { EngineError } from "../../../domain/engine/engine.js";
-import { contextOverflow } from "../../../domain/inference/context-overflow.js";
+import { contextOverflow } from "../../../domain/engine/engine-error.js";
 import type { ChatTemplate } from "../chat/chat-template.js";
 import type { OutputPlan } from "../chat/output-plan.js";
 import { type PromptPiece, promptPieces } from "../chat/prompt-pieces.js";

@@ -1,5 +1,5 @@
 import { EngineError } from "../../../domain/engine/engine.js";
-import { contextOverflow, inputOverflow } from "../../../domain/inference/context-overflow.js";
+import { contextOverflow, inputOverflow } from "../../../domain/engine/engine-error.js";
 import type { AbortFlag } from "../../../lib/abort-source.js";
 import type { ChildEmbed, ChildError, ChildInput, LoadedFacts, ProducedTokens } from "./protocol.js";
 

@@ -86,7 +86,7 @@ export type ChildInput =
 /** One choice; the domain runs `n` of them one by one. */
 export type ChildGenerate = Omit<
   GenerateRequest,
-  "input" | "n" | "deadlineAtMs" | "queueMs" | "reasoningEffort" | "chatTemplateKwargsJson"
+  "input" | "n" | "queueMs" | "reasoningEffort" | "chatTemplateKwargsJson"
 > & { readonly input: ChildInput };
 
 export interface ChildEmbed {

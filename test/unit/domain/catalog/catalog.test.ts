@@ -2,7 +2,6 @@ import { describe, expect, it } from "vitest";
 import { tokenAdministrator } from "../../../../src/domain/call/principal.js";
 import { Catalog } from "../../../../src/domain/catalog/catalog.js";
 import type { ModelDefinition } from "../../../../src/domain/catalog/model-definition.js";
-import { requireModel } from "../../../../src/domain/catalog/model-listing.js";
 import { type Engine, EngineError, type LoadedModel } from "../../../../src/domain/engine/engine.js";
 import { openMemoryState } from "../../../../src/state/embedded/memory-state.js";
 import { caps } from "../../../support/capabilities.js";
@@ -14,8 +13,6 @@ function slowEngine() {
   const loads: { end(fingerprint: string): void; fail(): void }[] = [];
   const unloaded: string[] = [];
   const engine: Engine = {
-    kind: "slow",
-    probe: async () => ({ up: true, version: "0" }),
     load: () =>
       new Promise<LoadedModel>((resolve, reject) => {
         loads.push({
@@ -120,11 +117,11 @@ describe("Catalog", () => {
   it("while models are being listed an unknown one may be on its way; afterwards it does not exist (ERR-5)", () => {
     const { catalog } = setUp();
     const listed = catalog.beginListing();
-    expect(() => requireModel(catalog, "m", tokenAdministrator)).toThrow(
+    expect(() => catalog.require("m", tokenAdministrator)).toThrow(
       expect.objectContaining({ code: "model_loading", retryAfterMs: 1_000 }),
     );
     listed();
-    expect(() => requireModel(catalog, "m", tokenAdministrator)).toThrow(
+    expect(() => catalog.require("m", tokenAdministrator)).toThrow(
       expect.objectContaining({ code: "model_not_found" }),
     );
   });

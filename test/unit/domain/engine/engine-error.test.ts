@@ -1,8 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { ServiceError } from "../../../../src/domain/call/service-error.js";
 import { EngineError, type EngineErrorCode } from "../../../../src/domain/engine/engine.js";
-import { serviceErrorOf } from "../../../../src/domain/engine/engine-error.js";
-import { contextOverflow, inputOverflow } from "../../../../src/domain/inference/context-overflow.js";
+import { contextOverflow, inputOverflow, serviceErrorOf } from "../../../../src/domain/engine/engine-error.js";
 
 describe("serviceErrorOf", () => {
   const expected: readonly [EngineErrorCode, string][] = [

@@ -39,8 +39,8 @@ describe("toCompletionRequests", () => {
   });
 
   it("a suffix is never dropped silently (CMPL-11)", () => {
-    expect(check({ suffix: "end" }, { infill: false })).toBe("unsupported_parameter suffix");
-    expect(check({ suffix: "" }, { infill: false })).toBe("accepted");
+    expect(check({ suffix: "end" })).toBe("unsupported_parameter suffix");
+    expect(check({ suffix: "" })).toBe("accepted");
   });
 
   it("a maximum of 0 tokens stays 0; without one it is the rest of the context (CMPL-12)", () => {

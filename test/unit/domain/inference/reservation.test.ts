@@ -1,7 +1,7 @@
 import { create } from "@bufbuild/protobuf";
 import { describe, expect, it } from "vitest";
 import { MessageSchema, Role } from "../../../../gen/unified/inference/v1/chat_pb.js";
-import { EngineError, type GenerateBase, type GenerateInput } from "../../../../src/domain/engine/engine.js";
+import { EngineError, type GenerateInput, type GenerateRequest } from "../../../../src/domain/engine/engine.js";
 import { planPrompts } from "../../../../src/domain/inference/completion-request.js";
 import {
   type CountingModel,
@@ -26,7 +26,7 @@ function model(count: (input: GenerateInput) => number | null = () => 10, contex
   return { counting, asked };
 }
 
-const base = (fields: Partial<GenerateBase> = {}): GenerateBase => ({
+const base = (fields: Partial<GenerateRequest> = {}): GenerateRequest => ({
   input: { prompt: "a b" },
   n: 1,
   maxTokens: 50,
@@ -36,13 +36,12 @@ const base = (fields: Partial<GenerateBase> = {}): GenerateBase => ({
   frequencyPenalty: 0,
   presencePenalty: 0,
   requestId: "",
-  deadlineAtMs: 0,
   queueMs: 0,
   cacheKey: "",
   deltas: "joined",
   ...fields,
 });
-const plan = (requests: readonly GenerateBase[], nativeN = true) => planPrompts(requests, caps({ nativeN }));
+const plan = (requests: readonly GenerateRequest[], nativeN = true) => planPrompts(requests, caps({ nativeN }));
 
 describe("the reservation for generated text", () => {
   it.each([true, false])(

@@ -6,12 +6,11 @@ import { tell } from "../../../support/llama/fake-llama.js";
 
 describe("toChildGenerate", () => {
   it("keeps what the child works with and drops what only the server needs", () => {
-    const { n, deadlineAtMs, ...kept } = tell("Hello");
+    const { n, queueMs, ...kept } = tell("Hello");
     const request = {
       ...kept,
       n,
-      deadlineAtMs,
-      queueMs: 5,
+      queueMs: queueMs + 5,
       reasoningEffort: "high",
       chatTemplateKwargsJson: "{}",
       seed: 7n,

@@ -27,7 +27,7 @@ export function asks(text: string, changes: Partial<GenerateRequest> = {}): Gene
     topP: 1,
     frequencyPenalty: 0,
     presencePenalty: 0,
-    deadlineAtMs: Number.POSITIVE_INFINITY,
+    queueMs: 0,
     cacheKey: "default",
     deltas: "each",
     ...changes,

@@ -1,9 +1,9 @@
 import { describe, expect, it } from "vitest";
 import { Ended } from "../../../../src/domain/call/call-context.js";
-import type { Deployment } from "../../../../src/domain/catalog/deployment.js";
-import type { LoadedModel } from "../../../../src/domain/engine/engine.js";
-import { waitForModel } from "../../../../src/domain/inference/wait-for-model.js";
+import { Deployment } from "../../../../src/domain/catalog/catalog-model.js";
+import type { Engine, LoadedModel } from "../../../../src/domain/engine/engine.js";
 import { FakeClock } from "../../../support/fake-clock.js";
+import { silentLog } from "../../../support/silent-log.js";
 
 const queueWaitMs = 30_000;
 
@@ -11,27 +11,30 @@ const queueWaitMs = 30_000;
 function setUp() {
   const clock = new FakeClock();
   const abort = new AbortController();
-  let endLoad = (): void => {};
-  const loadEnded = new Promise<void>((resolve) => {
-    endLoad = resolve;
-  });
-  const deployment = {
-    loadEnded,
-    model: null as LoadedModel | null,
-    failure: null as Error | null,
-    progress: { stage: "fetching", share: 0.426 },
+  let end: (model: LoadedModel) => void = () => {};
+  let fail: (cause: Error) => void = () => {};
+  const engine: Engine = {
+    load: (_spec, onProgress) => {
+      onProgress({ stage: "fetching", share: 0.426 });
+      return new Promise((resolve, reject) => {
+        end = resolve;
+        fail = reject;
+      });
+    },
   };
-  const waiting = waitForModel(deployment as unknown as Deployment, { clock, queueWaitMs }, abort.signal);
-  return { clock, abort, deployment, endLoad, waiting };
+  const definition = { engine, contextLength: 100, slots: 1, queueMax: 1, weight: 1, options: {} };
+  const deployment = new Deployment({ clock, log: silentLog, limits: { queueWaitMs } }, "m", 0, definition);
+  const waiting = deployment.onceLoaded(abort.signal);
+  return { clock, abort, end, fail, waiting };
 }
 
 describe("waiting for a model", () => {
   it("a request is held until the model is loaded (RETRY-4)", async () => {
-    const { clock, deployment, endLoad, waiting } = setUp();
+    const { clock, end, waiting } = setUp();
     clock.advance(queueWaitMs - 1);
-    deployment.model = { id: "m" } as LoadedModel;
-    endLoad();
-    expect(await waiting).toBe(deployment.model);
+    const model = { id: "m" } as LoadedModel;
+    end(model);
+    expect(await waiting).toBe(model);
     expect(clock.pending).toBe(0);
   });
 
@@ -46,9 +49,8 @@ describe("waiting for a model", () => {
   });
 
   it("a model that could not be loaded is 503, and the reason is not the caller's (ERR-24)", async () => {
-    const { clock, deployment, endLoad, waiting } = setUp();
-    deployment.failure = new Error("/secret/path is no GGUF file");
-    endLoad();
+    const { clock, fail, waiting } = setUp();
+    fail(new Error("/secret/path is no GGUF file"));
     await expect(waiting).rejects.toMatchObject({
       code: "model_not_loaded",
       message: expect.not.stringContaining("secret"),
