@@ -30,7 +30,7 @@ const noRateLimits: RateLimitDefaults = { key: unlimited, account: unlimited, mo
 
 export interface HarnessCall {
   readonly ctx: CallContext;
-  /** Ends the call from outside, as a door would. */
+  /** Ends the call from outside, as a transport would. */
   end(why: EndReason): void;
 }
 

@@ -40,11 +40,11 @@ export interface HandCall {
   readonly operation: Operation;
   readonly caller: Caller;
   closed: number;
-  /** The code with which the door told its client that the call failed; null: it did not. */
+  /** Code of the error that the transport sent to its client; null: none. */
   refused: ErrorCode | null;
 }
 
-/** A core whose answers the test decides; for tests of doors. */
+/** A core whose answers the test decides; for tests of transports. */
 export class HandCore implements Core {
   readonly calls: HandCall[] = [];
   /** Runs before a call is let in; what it throws is the refusal. */

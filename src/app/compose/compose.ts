@@ -16,16 +16,15 @@ import { scriptedEngine } from "../../engines/scripted/scripted-model.js";
 import { createRandomIds, createSystemClock } from "../../lib/clock-and-ids.js";
 import type { SecretBox } from "../../lib/crypto.js";
 import type { TlsFiles } from "../../lib/network.js";
-import { createConnectDoor } from "../../transports/connect/door.js";
-import { createStaticRoutes } from "../../transports/dashboard/static-door.js";
-import { createGrpcDoor, type GrpcDoor } from "../../transports/grpc/door.js";
-import { BodyBudget, createUploadWatch, type UploadWatch } from "../../transports/http/body-limits.js";
+import { createConnectRoutes } from "../../transports/connect/routes.js";
+import { createStaticRoutes } from "../../transports/dashboard/static-files.js";
+import { createGrpcListener, type GrpcListener } from "../../transports/grpc/grpc-listener.js";
+import { createResponseWatch, type ResponseWatch } from "../../transports/http/answer.js";
+import { BodyBudget, createUploadWatch, type UploadWatch } from "../../transports/http/body.js";
 import { createHttpListener, type HttpListener } from "../../transports/http/listener.js";
-import { createResponseWatch, type ResponseWatch } from "../../transports/http/response-watch.js";
 import { RouteTable } from "../../transports/http/routes.js";
-import { openAiFamily } from "../../transports/openai/errors.js";
-import { createOpenAiDoor } from "../../transports/openai/openai-door.js";
-import { createOpsDoor, type OpsDoor } from "../../transports/ops/ops-door.js";
+import { createOpenAiRoutes, openAiFamily } from "../../transports/openai/routes.js";
+import { createOpsListener, type OpsListener } from "../../transports/ops/ops-listener.js";
 import type { Variables } from "../config/expand.js";
 import type { Config } from "../config/schema.js";
 import type { Lifecycle } from "../process/lifecycle.js";
@@ -76,8 +75,8 @@ export interface Parts extends Access {
   /** Encrypts what is kept secret. */
   readonly secrets: SecretBox;
   readonly http: HttpListener;
-  readonly grpc: GrpcDoor;
-  readonly ops: OpsDoor;
+  readonly grpc: GrpcListener;
+  readonly ops: OpsListener;
   debugState(): Promise<object>;
 }
 
@@ -94,7 +93,7 @@ export async function compose(input: ComposeInput): Promise<Parts> {
     ...(await composeTelemetry(input)),
   };
   const domain = await composeDomain(input, tools);
-  return { ...domain, ...(await composeDoors(input, tools, domain)) };
+  return { ...domain, ...(await composeTransports(input, tools, domain)) };
 }
 
 /** What nearly every part needs. */
@@ -198,7 +197,7 @@ function composeEngines({ config, environment, log }: ComposeInput, { clock, ids
   };
 }
 
-async function composeDoors(
+async function composeTransports(
   { config, tls, lifecycle }: ComposeInput,
   tools: Tools,
   { core, services, usage, webhooks, live, catalog, kept, state, audit }: Domain,
@@ -223,7 +222,7 @@ async function composeDoors(
     { ...tools, core, services, usage, kept, ...webhooks, watch, bodies, uploads },
   );
   lifecycle.onClose("HTTP listener", () => http.close());
-  const grpc = createGrpcDoor({
+  const grpc = createGrpcListener({
     ...tools,
     connectionClock: createSystemClock(),
     bodies,
@@ -247,7 +246,7 @@ async function composeDoors(
       streams: () => watch.size,
       timers: () => clock.pending,
     });
-  const ops = createOpsDoor({
+  const ops = createOpsListener({
     ready: () => readiness(lifecycle.phase, state, kept.spooled()),
     debugState: currentState,
     metrics: composeMetrics({
@@ -276,9 +275,9 @@ async function composeHttpListener(
       readonly uploads: UploadWatch;
     },
 ): Promise<HttpListener> {
-  const connect = createConnectDoor(deps);
+  const connect = createConnectRoutes(deps);
   const pages = publicPages(() => publicReadiness(lifecycle.phase, deps.kept.spooled()));
-  const openAi = createOpenAiDoor({ ...deps, keepAlive: config.sse.keep_alive, pages });
+  const openAi = createOpenAiRoutes({ ...deps, keepAlive: config.sse.keep_alive, pages });
   const files = createStaticRoutes(await readStaticFiles(), deps.ids);
   const routes = new RouteTable([...connect.routes, ...openAi.routes, ...files], (req, res, rest) => {
     if (!connect.refuseUnknown(req, res)) openAi.refuseUnknown(req, res, rest);

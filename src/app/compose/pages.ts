@@ -1,6 +1,6 @@
 import { fileURLToPath } from "node:url";
-import type { StaticFiles } from "../../transports/dashboard/static-door.js";
-import { readWebFile, readWebFolder } from "../../transports/dashboard/web-files.js";
+import type { StaticFiles } from "../../transports/dashboard/static-files.js";
+import { readWebFile, readWebFolder } from "../../transports/dashboard/static-files.js";
 
 /** The root folder of the package, from the sources and from the build alike. */
 const at = (path: string): string => fileURLToPath(new URL(`../../../${path}`, import.meta.url));

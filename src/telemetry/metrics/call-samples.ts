@@ -1,6 +1,6 @@
 import { genAiOperations, genAiProvider } from "../traces/span-writer.js";
-import { Buckets, bounds } from "./buckets.js";
 import type { CallMetrics, CallSeries, EngineSeries } from "./call-metrics.js";
+import { Buckets, bounds } from "./call-metrics.js";
 import type { MetricName } from "./metric-table.js";
 import { histogramSamples, type Labels, type Sample, samplesBy, single } from "./samples.js";
 

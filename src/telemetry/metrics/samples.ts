@@ -1,4 +1,4 @@
-import type { Buckets } from "./buckets.js";
+import type { Buckets } from "./call-metrics.js";
 
 export type Labels = Readonly<Record<string, string>>;
 

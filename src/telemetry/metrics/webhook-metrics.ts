@@ -1,6 +1,6 @@
 import type { AttemptEffect, AttemptEnd, WebhookObserver } from "../../domain/webhooks/delivery.js";
 import type { EndpointBacklog } from "../../domain/webhooks/delivery-queue.js";
-import { Buckets, bounds } from "./buckets.js";
+import { Buckets, bounds } from "./call-metrics.js";
 import type { Collect } from "./call-samples.js";
 import type { MetricName } from "./metric-table.js";
 import { histogramSamples, type Sample, samplesBy, single } from "./samples.js";

@@ -11,7 +11,7 @@ import { errorRow } from "../../contract/errors.js";
 import type { Operation } from "../../contract/operations.js";
 import { type CallDetails, type CallEnd, type CallTracer, parseTraceparent } from "../../domain/call/observer.js";
 
-/** Where a door is found. */
+/** Address of a listener. */
 interface ServerAddress {
   readonly host: string;
   readonly port: number;

@@ -1,9 +1,11 @@
 import { once } from "node:events";
 import type { IncomingMessage, ServerResponse } from "node:http";
-import type { Message } from "@bufbuild/protobuf";
+import type { DescMethod, Message } from "@bufbuild/protobuf";
 import {
+  type ConnectError,
   type ConnectRouter,
   createConnectRouter,
+  createContextKey,
   createContextValues,
   type HandlerContext,
   type ServiceImpl,
@@ -11,8 +13,9 @@ import {
 import { createAsyncIterable, type UniversalHandler, type UniversalServerResponse } from "@connectrpc/connect/protocol";
 import { universalRequestFromNodeRequest } from "@connectrpc/connect-node";
 import type { RpcHandler, RpcHead, RpcService } from "../../domain/rpc/rpc-service.js";
-import { type RpcCall, rpcCallKey } from "./call.js";
-import { timeoutHeaders } from "./protocol.js";
+import { rpcStatus } from "../../domain/rpc/rpc-status.js";
+import { Call, type CallDeps } from "../http/call.js";
+import { timeoutHeaders, toConnectError } from "./protocol.js";
 
 /**
  * Connect's handlers of the services, by request path, for Connect and gRPC-Web. gRPC itself has its own listener, and
@@ -115,3 +118,36 @@ async function drainOrAbort(res: ServerResponse, signal: AbortSignal): Promise<v
     if (!signal.aborted) throw thrown;
   }
 }
+
+/** A call of an RPC. The signal of Connect's handlers is not used: it aborts on success, too. */
+export class RpcCall extends Call {
+  readonly #method: DescMethod;
+  #isMessageRead = false;
+
+  constructor(
+    deps: CallDeps,
+    req: IncomingMessage,
+    res: ServerResponse,
+    rpc: { readonly requestId: string; readonly timeoutMs: number; readonly method: DescMethod },
+  ) {
+    super(deps, req, res, rpc.requestId, rpc.timeoutMs);
+    this.#method = rpc.method;
+  }
+
+  /** Connect has read the message: from now on the operation answers. */
+  messageRead(): void {
+    this.#isMessageRead = true;
+  }
+
+  get isMessageRead(): boolean {
+    return this.#isMessageRead;
+  }
+
+  /** Records how the call failed, and returns the error in the form that Connect's handlers throw. */
+  failedInHandler(thrown: unknown): ConnectError {
+    return toConnectError(rpcStatus(this.failed(thrown), this.#method));
+  }
+}
+
+/** The call of a request, for its handler. */
+const rpcCallKey = createContextKey<RpcCall | undefined>(undefined);

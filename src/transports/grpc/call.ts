@@ -1,9 +1,11 @@
 import type { DescMethod } from "@bufbuild/protobuf";
+import { ConnectError } from "@connectrpc/connect";
+import { setTrailerStatus } from "@connectrpc/connect/protocol-grpc";
 import { Metadata, type ServerInterceptingCallInterface, type StatusObject, status as statusCode } from "@grpc/grpc-js";
 import { headers } from "../../contract/headers.js";
 import type { ServiceLimits } from "../../contract/limits.js";
-import type { BodyFault } from "../../domain/call/call-context.js";
 import {
+  type BodyFault,
   bodyOwnerOf,
   type CallContext,
   Ended,
@@ -15,11 +17,10 @@ import {
 } from "../../domain/call/call-context.js";
 import type { Clock, Logger } from "../../domain/call/ports.js";
 import { ServiceError } from "../../domain/call/service-error.js";
-import { rpcStatus } from "../../domain/rpc/rpc-status.js";
+import { rpcStatus, type StatusParts } from "../../domain/rpc/rpc-status.js";
 import { AbortSource } from "../../lib/abort-source.js";
-import type { BodyBudget, UploadWatch } from "../http/body-limits.js";
+import type { BodyBudget, UploadWatch } from "../http/body.js";
 import { closeHalfOpen, connectionOf, cutOff, isGone, limitMessages, onBytes } from "./http2-stream.js";
-import { grpcStatusObject } from "./status.js";
 
 export interface OpenCallDeps {
   readonly limits: Pick<ServiceLimits, "bodyBytesMax" | "bodyRateMin" | "requestTimeoutMs" | "stallMs">;
@@ -271,4 +272,26 @@ export class OpenCalls {
   abortAll(why: EndReason): void {
     for (const call of [...this.#live]) call.abort.abort(new Ended(why));
   }
+}
+
+/** Retry pushback for gRPC libraries (gRFC A6): milliseconds to wait; negative: do not retry. */
+const pushbackTrailer = "grpc-retry-pushback-ms";
+const detailsTrailer = "grpc-status-details-bin";
+
+/** A status for grpc-js: its metadata and packed details become trailers. */
+export function grpcStatusObject(status: StatusParts): StatusObject {
+  const error = new ConnectError(status.message, status.code, status.metadata, status.details);
+  const trailers = setTrailerStatus(new Headers(), error);
+  const metadata = new Metadata();
+  for (const [name, value] of Object.entries(status.metadata)) metadata.set(name, value);
+  const pushback = pushbackOf(status.metadata);
+  if (pushback !== null) metadata.set(pushbackTrailer, pushback);
+  const details = trailers.get(detailsTrailer);
+  if (details !== null) metadata.set(detailsTrailer, Buffer.from(details, "base64"));
+  return { code: status.code, details: status.message, metadata };
+}
+
+/** The retry advice as pushback; null: none. Where SDKs are advised not to retry, so are gRPC libraries. */
+function pushbackOf(metadata: StatusParts["metadata"]): string | null {
+  return metadata[headers.shouldRetry] === "false" ? "-1" : (metadata[headers.retryAfterMs] ?? null);
 }

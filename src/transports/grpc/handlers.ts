@@ -1,15 +1,20 @@
 import { once } from "node:events";
 import type { Writable } from "node:stream";
-import type { Message } from "@bufbuild/protobuf";
+import { type DescService, fromBinary, type Message } from "@bufbuild/protobuf";
 import type {
   Metadata,
   ServerUnaryCall,
   ServerWritableStream,
+  ServiceDefinition,
   sendUnaryData,
   UntypedServiceImplementation,
 } from "@grpc/grpc-js";
+import type { ServiceLimits } from "../../contract/limits.js";
+import { type ServiceError, toServiceError } from "../../domain/call/service-error.js";
+import { checkMessageBounds } from "../../domain/rpc/message-bounds.js";
 import type { RpcHandler, RpcHead, RpcService, RpcStream } from "../../domain/rpc/rpc-service.js";
 import type { AbortSource } from "../../lib/abort-source.js";
+import { grpcDefinition } from "../../lib/grpc-definition.js";
 import type { OpenCall, OpenCalls } from "./call.js";
 
 type Unary = Extract<RpcHandler, { kind: "unary" }>;
@@ -74,7 +79,7 @@ function intoMetadata(head: Metadata): RpcHead {
 }
 
 /** Notified when the reader falls behind and catches up. */
-export interface ReaderWatch {
+interface ReaderWatch {
   readonly abort: AbortSource;
   waitsForReader(): void;
   readerTook(): void;
@@ -154,4 +159,29 @@ class Lookahead<O> {
     this.#next = null;
     return next;
   }
+}
+
+/** Stands for a message that is out of bounds: grpc-js has one status for whatever its decoder throws. */
+export class RefusedMessage implements Message {
+  readonly $typeName = "refused";
+  readonly error: ServiceError;
+
+  constructor(error: ServiceError) {
+    this.error = error;
+  }
+}
+
+/**
+ * The grpc-js definition of a service whose requests are checked against the bounds of messages before they are decoded.
+ * Unknown fields are dropped: each one that is kept becomes an object.
+ */
+export function boundedDefinition(service: DescService, limits: ServiceLimits): ServiceDefinition {
+  return grpcDefinition(service, (desc, bytes) => {
+    try {
+      checkMessageBounds(desc, bytes, limits);
+    } catch (thrown) {
+      return new RefusedMessage(toServiceError(thrown));
+    }
+    return fromBinary(desc, bytes, { readUnknownFields: false });
+  });
 }

@@ -16,12 +16,11 @@ import type { RpcService } from "../../domain/rpc/rpc-service.js";
 import { rpcStatus, unknownRpc } from "../../domain/rpc/rpc-status.js";
 import { grpcPath } from "../../lib/grpc-definition.js";
 import { callerFromHeaders } from "../http/call.js";
-import { RefusedMessage } from "./bounded-definition.js";
-import { OpenCall, type OpenCallDeps, type OpenCalls } from "./call.js";
+import { grpcStatusObject, OpenCall, type OpenCallDeps, type OpenCalls } from "./call.js";
+import { RefusedMessage } from "./handlers.js";
 import { unknownRpcHeader, unknownRpcPath } from "./http2-sessions.js";
 import { closeHalfOpen } from "./http2-stream.js";
 import type { OpenWatches } from "./standard-services.js";
-import { grpcStatusObject } from "./status.js";
 
 export interface OpenInterceptorDeps extends OpenCallDeps {
   readonly core: Pick<Core, "open">;

@@ -8,11 +8,10 @@ import type { IdSource, Logger } from "../../domain/call/ports.js";
 import { ServiceError } from "../../domain/call/service-error.js";
 import type { TlsFiles } from "../../lib/network.js";
 import { answerAndLinger, answerRaw, errorHead, MarkedResponse } from "./answer.js";
-import { createCors } from "./cors.js";
-import type { ApiFamily } from "./exchange.js";
+import type { ApiFamily } from "./call.js";
 import { PipelineGuard } from "./pipeline-guard.js";
 import { findHeadFault } from "./request-checks.js";
-import { pathOf, type RouteTable } from "./routes.js";
+import { createCors, pathOf, type RouteTable } from "./routes.js";
 
 export interface HttpListenerDeps {
   readonly limits: ServiceLimits;

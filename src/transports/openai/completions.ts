@@ -10,8 +10,8 @@ import {
 import { ServiceError } from "../../domain/call/service-error.js";
 import { jsonString } from "../../lib/json-string.js";
 import { asInt32, asString, type JsonObject, missingField, wrongType } from "../http/json-object.js";
-import { type ChunkFrames, completionLogprobsToJson, FrameTemplate, usageJson } from "./answer-parts.js";
-import { readSampling, readStreaming, type Streaming, samplingFields, streamingFields } from "./read-sampling.js";
+import { readSampling, readStreaming, type Streaming, samplingFields, streamingFields } from "./read-chat.js";
+import { type ChunkFrames, completionLogprobsToJson, FrameTemplate, usageJson } from "./write-chat.js";
 
 export interface CompletionCall extends Streaming {
   readonly params: CompletionParams;

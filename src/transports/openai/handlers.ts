@@ -2,24 +2,28 @@ import { create } from "@bufbuild/protobuf";
 import { ListModelsRequestSchema } from "../../../gen/unified/catalog/v1/catalog_service_pb.js";
 import type { Model } from "../../../gen/unified/catalog/v1/model_pb.js";
 import type { ServiceLimits } from "../../contract/limits.js";
+import type { Operation, operations } from "../../contract/operations.js";
 import { version } from "../../contract/version.js";
+import { ServiceError } from "../../domain/call/service-error.js";
 import type { Core } from "../../domain/core.js";
 import type { UsageQuestions } from "../../domain/metering/usage-questions.js";
 import type { NewEndpoint } from "../../domain/webhooks/endpoint-store.js";
 import type { ShownEndpoint, WebhookEndpoints } from "../../domain/webhooks/endpoints.js";
 import type { BodyReader } from "../http/body.js";
-import type { Call } from "../http/call.js";
-import type { Exchange } from "../http/exchange.js";
+import type { Call, Exchange } from "../http/call.js";
 import { parseJsonBody, type UnknownFields } from "../http/json-body.js";
 import { type JsonObject, missingField } from "../http/json-object.js";
 import { checkMediaType } from "../http/request-checks.js";
 import { CompletionFrames, completionFields, completionJson, readCompletion } from "./completions.js";
 import { embeddingFields, readEmbedding, writeEmbeddings } from "./embeddings.js";
 import { chatFields, readChat } from "./read-chat.js";
-import { decodeId, type RestOperation } from "./rest-paths.js";
-import { type KeepAlive, streamAnswer } from "./stream-answer.js";
 import { readUsageQuery, usagePageJson } from "./usage.js";
-import { ChatFrames, chatCompletionJson } from "./write-chat.js";
+import { ChatFrames, chatCompletionJson, type KeepAlive, streamAnswer } from "./write-chat.js";
+
+type WithRest = { [Name in Operation]: (typeof operations)[Name] extends { rest: object } ? Name : never }[Operation];
+
+/** The operations that REST serves. */
+export type RestOperation = WithRest | "get_version";
 
 /** The operations on webhook endpoints that REST has. */
 export type RestWebhooks = Pick<WebhookEndpoints, "create" | "list" | "get" | "remove">;
@@ -209,3 +213,12 @@ export function readWebhook(body: JsonObject): NewEndpoint {
 
 /** Fields of the body that are known. */
 export const webhookFields: ReadonlySet<string> = new Set(["url", "events", "description", "status", "max_in_flight"]);
+
+/** The identifier at the end of a path, with its escapes decoded exactly once (MODEL-4): an id may contain `%20`. */
+export function decodeId(rawId: string): string {
+  try {
+    return decodeURIComponent(rawId);
+  } catch (error) {
+    throw new ServiceError("invalid_value", "The path has a malformed percent escape.", { cause: error });
+  }
+}

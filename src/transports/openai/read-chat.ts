@@ -10,11 +10,10 @@ import {
   ToolSchema,
 } from "../../../gen/unified/inference/v1/chat_pb.js";
 import { ServiceError } from "../../domain/call/service-error.js";
-import { asString, type JsonObject, unknownValue, wrongType } from "../http/json-object.js";
+import { asNumber, asString, type JsonObject, unknownValue, wrongType } from "../http/json-object.js";
 import { readMessages } from "./read-messages.js";
-import { readSampling, readStreaming, type Streaming, samplingFields, streamingFields } from "./read-sampling.js";
 
-export interface ChatCall extends Streaming {
+interface ChatCall extends Streaming {
   readonly params: ChatCompletionParams;
 }
 
@@ -90,6 +89,27 @@ function noAudio(param: string): ServiceError {
   });
 }
 
+/** Fields that readSampling reads. */
+export const samplingFields = [
+  "model",
+  "temperature",
+  "top_p",
+  "n",
+  "max_tokens",
+  "stop",
+  "seed",
+  "frequency_penalty",
+  "presence_penalty",
+  "logit_bias",
+  "user",
+  "top_k",
+  "min_p",
+  "repetition_penalty",
+] as const;
+
+/** Fields that readStreaming reads. */
+export const streamingFields = ["stream", "stream_options"] as const;
+
 /** Fields of the body that are known: read, refused, or accepted without effect (CHAT-19, CHAT-27). */
 export const chatFields: ReadonlySet<string> = new Set([
   ...samplingFields,
@@ -134,7 +154,7 @@ const allowedModes: ReadonlyMap<string, Mode> = new Map([
 ]);
 
 /** The tools that are offered; an empty list is none (TOOL-2). */
-export function readTools(body: JsonObject): Tool[] {
+function readTools(body: JsonObject): Tool[] {
   return (body.objects("tools") ?? []).map((tool) => {
     refuseOtherKinds(tool, ["function"]);
     const definition = tool.requiredObject("function");
@@ -150,7 +170,7 @@ export function readTools(body: JsonObject): Tool[] {
 }
 
 /** Which tools may or must be called. The core checks that the named ones are offered. */
-export function readToolChoice(body: JsonObject): ToolChoice | undefined {
+function readToolChoice(body: JsonObject): ToolChoice | undefined {
   const value = body.value("tool_choice");
   if (typeof value === "string") return choiceOf({ case: "mode", value: readMode(modes, value, "tool_choice") });
   if (typeof value !== "object" && value !== undefined) throw wrongType("tool_choice", "a string or an object", value);
@@ -200,7 +220,7 @@ function refuseOtherKinds(tool: JsonObject, supported: readonly string[]): strin
 type FormatInit = MessageInitShape<typeof ResponseFormatSchema>;
 
 /** The required form of the answer; undefined: free text. */
-export function readResponseFormat(body: JsonObject): ResponseFormat | undefined {
+function readResponseFormat(body: JsonObject): ResponseFormat | undefined {
   const format = body.object("response_format");
   return format === undefined ? undefined : create(ResponseFormatSchema, readFormat(format));
 }
@@ -235,5 +255,45 @@ function readJsonSchema(schema: JsonObject): NonNullable<FormatInit["format"]> {
       schemaJson: schema.objectAsText("schema"),
       strict: schema.boolean("strict"),
     },
+  };
+}
+
+/**
+ * The fields that chat and text completions share, for both protobuf messages. Only types are checked: ranges are checked
+ * by the core, for all protocols.
+ */
+export function readSampling(body: JsonObject) {
+  return {
+    model: body.requiredString("model"),
+    temperature: body.number("temperature"),
+    topP: body.number("top_p"),
+    n: body.int32("n"),
+    maxTokens: body.int32("max_tokens"),
+    stop: body.stringOrStrings("stop") ?? [],
+    seed: body.int64("seed"),
+    frequencyPenalty: body.number("frequency_penalty"),
+    presencePenalty: body.number("presence_penalty"),
+    logitBias: body.map("logit_bias", asNumber) ?? {},
+    user: body.string("user"),
+    topK: body.int32("top_k"),
+    minP: body.number("min_p"),
+    repetitionPenalty: body.number("repetition_penalty"),
+  };
+}
+
+/** How the answer is sent. Only REST has it in the body: elsewhere it is the choice of the RPC. */
+export interface Streaming {
+  readonly stream: boolean;
+  /** Whether the stream ends with a chunk of usage (STRM-10). */
+  readonly includeUsage: boolean;
+}
+
+export function readStreaming(body: JsonObject): Streaming {
+  const options = body.object("stream_options");
+  // Accepted without effect: chunks are not padded (CHAT-19).
+  options?.boolean("include_obfuscation");
+  return {
+    stream: body.boolean("stream") ?? false,
+    includeUsage: options?.boolean("include_usage") ?? false,
   };
 }

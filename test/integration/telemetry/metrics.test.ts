@@ -51,7 +51,7 @@ async function chat(fields: object = {}, options: RestOptions = {}): Promise<num
 }
 
 describe("/metrics", () => {
-  it("counts calls of every door once, with their tokens", async () => {
+  it("counts calls of every transport once, with their tokens", async () => {
     await start();
     for (const name of wayNames) {
       const way = openWay(name, service);

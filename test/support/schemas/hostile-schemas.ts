@@ -4,7 +4,7 @@ const count = 300;
 
 /**
  * 300 schemas that have broken compilers of grammars, or would: deep, wide, endless, contradictory, misspelt. Each is
- * JSON of at most 64 KiB, 2,000 values and 32 levels, as the doors let through; most are objects at the top, as tools
+ * JSON of at most 64 KiB, 2,000 values and 32 levels, which the transports accept; most are objects at the top, as tools
  * need them.
  */
 export function hostileSchemas(): readonly unknown[] {

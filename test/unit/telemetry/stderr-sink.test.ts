@@ -4,7 +4,7 @@ import { describe, expect, it } from "vitest";
 
 /** Runs code that has a `sink` in a process of its own, whose stderr is returned when it has ended. */
 async function stderrOf(code: string): Promise<string> {
-  const sinkModule = new URL("../../../src/telemetry/stderr-sink.ts", import.meta.url).href;
+  const sinkModule = new URL("../../../src/telemetry/logger.ts", import.meta.url).href;
   const program = `import { openStderrSink } from ${JSON.stringify(sinkModule)}; const sink = openStderrSink(); ${code}`;
   const child = spawn(process.execPath, ["--import", "tsx", "--input-type=module", "--eval", program], {
     stdio: ["ignore", "ignore", "pipe"],

@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { Buckets, bounds } from "../../../../src/telemetry/metrics/buckets.js";
+import { Buckets, bounds } from "../../../../src/telemetry/metrics/call-metrics.js";
 
 describe("buckets", () => {
   it("count a value in the first bound that it does not exceed, and what is above all of them apart", () => {

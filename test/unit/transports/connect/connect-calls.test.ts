@@ -6,7 +6,7 @@ import { type Caller, Ended } from "../../../../src/domain/call/call-context.js"
 import { ServiceError } from "../../../../src/domain/call/service-error.js";
 import { eventually } from "../../../support/eventually.js";
 import { textChunk, untilAborted } from "../../../support/hand-core.js";
-import { protocols, startDoor } from "./start-door.js";
+import { protocols, startServer } from "./start-server.js";
 
 const params = { model: "m" };
 const requestId = /^req_[0-9a-f]{32}$/;
@@ -29,7 +29,7 @@ async function readAll(stream: AsyncIterable<StreamChatCompletionResponse>): Pro
 
 describe.each(protocols)("%s", (protocol) => {
   it("a unary call passes its credential to the core and returns the request id (KEY-17, GRPC-22)", async () => {
-    const { core, client } = await startDoor();
+    const { core, client } = await startServer();
     let id: string | null = null;
     const { completion } = await client(protocol).createChatCompletion(
       { params },
@@ -55,7 +55,7 @@ describe.each(protocols)("%s", (protocol) => {
   });
 
   it("a stream sends every item and the request id (GRPC-22)", async () => {
-    const { client } = await startDoor();
+    const { client } = await startServer();
     let id: string | null = null;
     const stream = client(protocol).streamChatCompletion(
       { params },
@@ -70,7 +70,7 @@ describe.each(protocols)("%s", (protocol) => {
   });
 
   it("a successful call closes its context once and does not count as cancelled (GRPC-3)", async () => {
-    const { core, client, watch, bodies } = await startDoor();
+    const { core, client, watch, bodies } = await startServer();
     await client(protocol).createChatCompletion({ params });
     await readAll(client(protocol).streamChatCompletion({ params }));
     await eventually(() => core.calls.every(({ closed }) => closed === 1), "both contexts are closed");
@@ -80,7 +80,7 @@ describe.each(protocols)("%s", (protocol) => {
   });
 
   it("an error has its code, ErrorInfo, and the path of the field from the request message (ERR-7, GRPC-9, GRPC-10, GRPC-22)", async () => {
-    const { core, client } = await startDoor();
+    const { core, client } = await startServer();
     core.chat = () => {
       throw new ServiceError("invalid_value", "'messages[0].role' is wrong.", { param: "messages[0].role" });
     };
@@ -99,7 +99,7 @@ describe.each(protocols)("%s", (protocol) => {
   });
 
   it("a wait is sent as RetryInfo and as metadata, also when the call was not opened (RETRY-1, GRPC-10)", async () => {
-    const { core, client } = await startDoor();
+    const { core, client } = await startServer();
     const overloaded = new ServiceError("server_is_overloaded", "No slot.", { retryAfterMs: 1500 });
     core.chat = () => {
       throw overloaded;
@@ -118,7 +118,7 @@ describe.each(protocols)("%s", (protocol) => {
   });
 
   it("a rejected stream has its error in the protocol's own form (GRPC-21)", async () => {
-    const { core, client } = await startDoor();
+    const { core, client } = await startServer();
     core.beforeOpen = () => {
       throw new ServiceError("invalid_api_key", "No such key.");
     };
@@ -128,7 +128,7 @@ describe.each(protocols)("%s", (protocol) => {
   });
 
   it("unexpected errors are masked, before and after the first message (GRPC-8)", async () => {
-    const { core, client } = await startDoor();
+    const { core, client } = await startServer();
     core.chat = () => {
       throw new Error("secret of the house");
     };
@@ -146,7 +146,7 @@ describe.each(protocols)("%s", (protocol) => {
   });
 
   it("half a surrogate pair in a message does not break the answer", async () => {
-    const { core, client } = await startDoor();
+    const { core, client } = await startServer();
     core.chat = () => {
       throw new ServiceError("invalid_value", "not \ud800 this", { param: "\udc00" });
     };
@@ -156,7 +156,7 @@ describe.each(protocols)("%s", (protocol) => {
   });
 
   it("a client that cancels in mid-stream ends its call (GRPC-3, GRPC-7)", async () => {
-    const { core, client } = await startDoor();
+    const { core, client } = await startServer();
     core.chunks = async function* (_params, ctx) {
       yield textChunk("Hel");
       await untilAborted(ctx.signal);
@@ -175,7 +175,7 @@ describe.each(protocols)("%s", (protocol) => {
   });
 
   it("a client that cancels before its answer ends its call (GRPC-3, GRPC-7)", async () => {
-    const { core, client } = await startDoor();
+    const { core, client } = await startServer();
     core.chat = (_params, ctx) => untilAborted(ctx.signal);
     const abort = new AbortController();
     const failure = failureOf(client(protocol).createChatCompletion({ params }, { signal: abort.signal }));
@@ -187,7 +187,7 @@ describe.each(protocols)("%s", (protocol) => {
   });
 
   it("a client that disconnects while its call is opened leaves nothing behind", async () => {
-    const { core, client } = await startDoor();
+    const { core, client } = await startServer();
     let letIn = (): void => {};
     let caller: Caller | undefined;
     core.beforeOpen = (seen) => {
@@ -208,7 +208,7 @@ describe.each(protocols)("%s", (protocol) => {
   });
 
   it("a client's deadline ends its call as `deadline` (GRPC-4)", async () => {
-    const { core, client } = await startDoor();
+    const { core, client } = await startServer();
     // Connects first, so that the client's timer and the server's deadline start at the same time.
     await client(protocol).createChatCompletion({ params });
     core.chat = (_params, ctx) => untilAborted(ctx.signal);
@@ -219,7 +219,7 @@ describe.each(protocols)("%s", (protocol) => {
   });
 
   it("a call that the core ends fails with the core's error", async () => {
-    const { core, client } = await startDoor();
+    const { core, client } = await startServer();
     core.chunks = async function* (_params, ctx) {
       yield textChunk("Hel");
       await untilAborted(ctx.signal);

@@ -21,7 +21,7 @@ import {
 } from "../../../support/connect-http.js";
 import { eventually } from "../../../support/eventually.js";
 import { handCredential, silentUntilAborted, textChunk, untilAborted } from "../../../support/hand-core.js";
-import { startDoor } from "./start-door.js";
+import { startServer } from "./start-server.js";
 
 const unaryPath = grpcPath(InferenceService.method.createChatCompletion);
 const streamPath = grpcPath(InferenceService.method.streamChatCompletion);
@@ -94,7 +94,7 @@ describe.each(ways)("$name", ({ path, type, frame, encode, errorOf }) => {
   const headers = { "content-type": type, authorization: handCredential };
 
   it("a client that has sent only its headers gets the rejection, and its upload is not requested (SEC-5, GRPC-5, GRPC-21, GRPC-22)", async () => {
-    const { core, url } = await startDoor();
+    const { core, url } = await startServer();
     core.beforeOpen = () => {
       throw new ServiceError("invalid_api_key", "No such key.");
     };
@@ -114,7 +114,7 @@ describe.each(ways)("$name", ({ path, type, frame, encode, errorOf }) => {
   });
 
   it("a compressed message is rejected with the encoding to use (GRPC-13)", async () => {
-    const { url } = await startDoor();
+    const { url } = await startServer();
     const encoding = path === streamPath ? "connect-content-encoding" : "content-encoding";
     const name = type.includes("grpc-web") ? "grpc-encoding" : encoding;
     const message = errorOf(await request(url + path, { ...headers, [name]: "gzip" }, frame(encode("m"))));
@@ -125,7 +125,7 @@ describe.each(ways)("$name", ({ path, type, frame, encode, errorOf }) => {
   });
 
   it("a requested body is read", async () => {
-    const { url } = await startDoor();
+    const { url } = await startServer();
     const body = frame(encode("m"));
     const { req, answer } = startRequest(url + path, {
       ...headers,
@@ -137,7 +137,7 @@ describe.each(ways)("$name", ({ path, type, frame, encode, errorOf }) => {
   });
 
   it("a message of exactly the limit passes, one announced byte more is rejected before it is sent (SEC-5, GRPC-12)", async () => {
-    const { url } = await startDoor({ limits: { bodyBytesMax } });
+    const { url } = await startServer({ limits: { bodyBytesMax } });
     const fits = frame(messageOf(bodyBytesMax, encode));
     expect((await request(url + path, headers, fits)).status).toBe(200);
     const { req, answer } = startRequest(url + path, { ...headers, "content-length": fits.length + 1 });
@@ -146,7 +146,7 @@ describe.each(ways)("$name", ({ path, type, frame, encode, errorOf }) => {
   });
 
   it("a body without a length is cut at the limit (SEC-5, GRPC-12)", async () => {
-    const { core, url, bodies } = await startDoor({ limits: { bodyBytesMax } });
+    const { core, url, bodies } = await startServer({ limits: { bodyBytesMax } });
     const { req, answer } = startRequest(url + path, { ...headers, "transfer-encoding": "chunked" });
     req.on("error", () => {});
     req.end(frame(messageOf(bodyBytesMax + 1, encode)));
@@ -156,7 +156,7 @@ describe.each(ways)("$name", ({ path, type, frame, encode, errorOf }) => {
   });
 
   it("bodies that are received together stay within limits.bodies", async () => {
-    const { url, bodies } = await startDoor({ limits: { bodiesBytesMax: 100_000 } });
+    const { url, bodies } = await startServer({ limits: { bodiesBytesMax: 100_000 } });
     const { req } = startRequest(url + path, { ...headers, "content-length": 95_000 });
     expect(bodies.used, "what is only announced takes nothing").toBe(0);
     req.write(Buffer.alloc(90_000));
@@ -169,7 +169,7 @@ describe.each(ways)("$name", ({ path, type, frame, encode, errorOf }) => {
   });
 
   it("a body that arrives too slowly is rejected (SEC-6)", async () => {
-    const { url } = await startDoor({ limits: { bodyRateGraceMs: 50 } });
+    const { url } = await startServer({ limits: { bodyRateGraceMs: 50 } });
     const { req, answer } = startRequest(url + path, { ...headers, "content-length": 1_000 });
     req.on("error", () => {});
     req.write("{");
@@ -177,7 +177,7 @@ describe.each(ways)("$name", ({ path, type, frame, encode, errorOf }) => {
   });
 
   it("an end while the body arrives is sent immediately (GRPC-11)", async () => {
-    const { core, url } = await startDoor();
+    const { core, url } = await startServer();
     const { req, answer } = startRequest(url + path, { ...headers, "content-length": 1_000 });
     req.on("error", () => {});
     const call = await core.opened();
@@ -187,7 +187,7 @@ describe.each(ways)("$name", ({ path, type, frame, encode, errorOf }) => {
   });
 
   it("a client that disconnects while its body arrives leaves nothing behind", async () => {
-    const { core, url, bodies } = await startDoor();
+    const { core, url, bodies } = await startServer();
     const { req } = startRequest(url + path, { ...headers, "content-length": 1_000 });
     req.on("error", () => {});
     const call = await core.opened();
@@ -198,7 +198,7 @@ describe.each(ways)("$name", ({ path, type, frame, encode, errorOf }) => {
   });
 
   it("a message that cannot be decoded is rejected with details, and its context is closed (GRPC-9, GRPC-13)", async () => {
-    const { core, url } = await startDoor();
+    const { core, url } = await startServer();
     const answer = await request(url + path, headers, frame(Buffer.from("ffffffff", "hex")));
     const isJson = type === "application/json";
     expect(errorOf(answer)).toMatchObject({
@@ -212,7 +212,7 @@ describe.each(ways)("$name", ({ path, type, frame, encode, errorOf }) => {
   });
 
   it("a deadline that passes while the operation runs ends the call with our error (ERR-25)", async () => {
-    const { core, url } = await startDoor();
+    const { core, url } = await startServer();
     core.chat = (_params, ctx) => untilAborted(ctx.signal);
     core.chunks = (_params, ctx) => silentUntilAborted(ctx.signal);
     const timeout = type.includes("grpc-web") ? { "grpc-timeout": "50m" } : { "connect-timeout-ms": "50" };
@@ -225,7 +225,7 @@ describe.each(ways)("$name", ({ path, type, frame, encode, errorOf }) => {
 });
 
 it("JSON that does not match the message is rejected with the field, and not as malformed JSON (GRPC-9)", async () => {
-  const { url } = await startDoor();
+  const { url } = await startServer();
   const body = '{"params":{"temperature":"warm"}}';
   const authorized = { authorization: handCredential };
   for (const [path, type, framed] of [
@@ -242,7 +242,7 @@ describe("what is no call", () => {
   const unknownPath = "/unified.inference.v1.InferenceService/Nothing";
 
   it("other paths go to the fallback, and so does what is no request of an RPC client", async () => {
-    const { core, url } = await startDoor();
+    const { core, url } = await startServer();
     const json = { "content-type": "application/json" };
     const answers = await Promise.all([
       request(`${url}/v1/models`, json),
@@ -261,7 +261,7 @@ describe("what is no call", () => {
   ])(
     "an RPC that does not exist is refused in the protocol of %s (GRPC-21, GRPC-22)",
     async (type, status, errorOf) => {
-      const { url } = await startDoor();
+      const { url } = await startServer();
       const answer = await request(url + unknownPath, { "content-type": type }, "{}");
       expect(answer.status).toBe(status);
       expect(errorOf(answer)).toMatchObject({ code: Code.Unimplemented, reason: "UNKNOWN_URL" });
@@ -270,7 +270,7 @@ describe("what is no call", () => {
   );
 
   it("GET is 405 with Allow, after the credential", async () => {
-    const { core, url } = await startDoor();
+    const { core, url } = await startServer();
     const answer = await request(url + unaryPath, { authorization: handCredential }, "", "GET");
     expect(answer.status).toBe(405);
     expect(answer.headers.allow).toBe("POST");
@@ -289,7 +289,7 @@ describe("what is no call", () => {
     ["application/connect+json", unaryPath],
     ["application/json", streamPath],
   ])("content type '%s' for %s is 415", async (type, path) => {
-    const { core, url } = await startDoor();
+    const { core, url } = await startServer();
     const answer = await request(url + path, { "content-type": type, authorization: handCredential }, "{}");
     expect(answer.status).toBe(415);
     expect(connectErrorOf(answer).reason).toBe("UNSUPPORTED_MEDIA_TYPE");
@@ -297,14 +297,14 @@ describe("what is no call", () => {
   });
 
   it("a timeout that cannot be read is refused", async () => {
-    const { url } = await startDoor();
+    const { url } = await startServer();
     const headers = { "content-type": "application/json", authorization: handCredential, "connect-timeout-ms": "soon" };
     const error = connectErrorOf(await request(url + unaryPath, headers, "{}"));
     expect(error).toMatchObject({ code: Code.InvalidArgument, reason: "INVALID_VALUE" });
   });
 
   it("a timeout that no timer can hold does not end the call (GRPC-23)", async () => {
-    const { url } = await startDoor();
+    const { url } = await startServer();
     const headers = { "content-type": "application/json", authorization: handCredential };
     const long = { ...headers, "connect-timeout-ms": "9999999999" };
     expect((await request(url + unaryPath, long, "{}")).status).toBe(200);
@@ -315,7 +315,7 @@ describe("a reader that does not read", () => {
   it.each(["application/connect+proto", "application/grpc-web+proto"])(
     "%s: holds the engine back and is cut after limits.stall (REL-1, GRPC-14)",
     async (type) => {
-      const { core, url } = await startDoor({ limits: { stallMs: 200 } });
+      const { core, url } = await startServer({ limits: { stallMs: 200 } });
       let pieces = 0;
       core.chunks = async function* (_params, ctx) {
         for (; !ctx.signal.aborted && pieces < 8 * 1024; pieces += 1) yield textChunk("x".repeat(8 * 1024));
@@ -338,7 +338,7 @@ describe("a reader that does not read", () => {
   );
 
   it("gets the error of its call when it reads again", async () => {
-    const { core, url } = await startDoor();
+    const { core, url } = await startServer();
     let pieces = 0;
     core.chunks = async function* (_params, ctx) {
       for (; !ctx.signal.aborted; pieces += 1) yield textChunk("x".repeat(8 * 1024));

@@ -2,7 +2,7 @@ import { IncomingMessage, ServerResponse } from "node:http";
 import { Socket } from "node:net";
 import { TLSSocket } from "node:tls";
 import { describe, expect, it } from "vitest";
-import { browserOf } from "../../../../src/transports/connect/session-cookie.js";
+import { browserOf } from "../../../../src/transports/connect/routes.js";
 
 function open(headers: Record<string, string>, isSecure = false) {
   const socket = isSecure ? new TLSSocket(new Socket()) : new Socket();

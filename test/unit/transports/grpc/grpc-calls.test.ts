@@ -12,7 +12,7 @@ import { ServiceError } from "../../../../src/domain/call/service-error.js";
 import { eventually } from "../../../support/eventually.js";
 import { errorFacts, metadataOf } from "../../../support/grpc-client.js";
 import { textChunk, untilAborted } from "../../../support/hand-core.js";
-import { good, startDoor } from "./start-door.js";
+import { good, startListener } from "./start-listener.js";
 
 const chat = create(CreateChatCompletionRequestSchema, { params: { model: "m" } });
 const streamed = create(StreamChatCompletionRequestSchema, { params: { model: "m" } });
@@ -20,7 +20,7 @@ const requestId = /^req_[0-9a-f]{32}$/;
 
 describe("responses", () => {
   it("a unary call passes the credential of its metadata to the core and returns the request id (KEY-17, GRPC-22)", async () => {
-    const { core, client } = await startDoor();
+    const { core, client } = await startListener();
     const {
       messages,
       headers,
@@ -46,7 +46,7 @@ describe("responses", () => {
   });
 
   it("a stream sends every item and the request id (GRPC-1, GRPC-22)", async () => {
-    const { client } = await startDoor();
+    const { client } = await startListener();
     const {
       messages,
       headers,
@@ -58,7 +58,7 @@ describe("responses", () => {
   });
 
   it("a successful call closes its context once and does not count as cancelled (GRPC-3)", async () => {
-    const { core, client } = await startDoor();
+    const { core, client } = await startListener();
     await client.unary("createChatCompletion", chat, good());
     await client.collect("streamChatCompletion", streamed, good());
     await eventually(() => core.calls.every(({ closed }) => closed === 1), "both contexts are closed");
@@ -66,7 +66,7 @@ describe("responses", () => {
   });
 
   it("a request without params reaches the core as one with empty params", async () => {
-    const { core, client } = await startDoor();
+    const { core, client } = await startListener();
     let model: string | undefined;
     core.chat = (params) => {
       model = params.model;
@@ -79,7 +79,7 @@ describe("responses", () => {
 
 describe("errors", () => {
   it("an error has its code, ErrorInfo, and the path of the field from the request message (ERR-7, GRPC-9, GRPC-10, GRPC-22)", async () => {
-    const { core, client } = await startDoor();
+    const { core, client } = await startListener();
     core.chat = () => {
       throw new ServiceError("invalid_value", "'messages[0].role' is wrong.", { param: "messages[0].role" });
     };
@@ -97,7 +97,7 @@ describe("errors", () => {
   });
 
   it("a wait is sent as RetryInfo and as metadata (RETRY-1, GRPC-10)", async () => {
-    const { core, client } = await startDoor();
+    const { core, client } = await startListener();
     core.beforeOpen = () => {
       throw new ServiceError("server_is_overloaded", "No slot.", { retryAfterMs: 1500 });
     };
@@ -109,7 +109,7 @@ describe("errors", () => {
   });
 
   it("unexpected errors are masked, before and after the first message (GRPC-8)", async () => {
-    const { core, client } = await startDoor();
+    const { core, client } = await startListener();
     core.chat = () => {
       throw new Error("secret of the house");
     };
@@ -127,7 +127,7 @@ describe("errors", () => {
   });
 
   it("an error in a stream comes after the items before it", async () => {
-    const { core, client } = await startDoor();
+    const { core, client } = await startListener();
     core.chunks = async function* () {
       yield textChunk("Hel");
       throw new ServiceError("upstream_error", "The engine died.");
@@ -138,7 +138,7 @@ describe("errors", () => {
   });
 
   it("half a surrogate pair in a message does not break the status", async () => {
-    const { core, client } = await startDoor();
+    const { core, client } = await startListener();
     core.chat = () => {
       throw new ServiceError("invalid_value", "not \ud800 this", { param: "\udc00" });
     };
@@ -149,7 +149,7 @@ describe("errors", () => {
 
 describe("ends", () => {
   it("a client that cancels in mid-stream ends its call (GRPC-3, GRPC-7)", async () => {
-    const { core, client } = await startDoor();
+    const { core, client } = await startListener();
     core.chunks = async function* (_params, ctx) {
       yield textChunk("Hel");
       await untilAborted(ctx.signal);
@@ -162,7 +162,7 @@ describe("ends", () => {
   });
 
   it("a client that cancels while its call is opened leaves nothing behind (GRPC-3)", async () => {
-    const { core, client } = await startDoor();
+    const { core, client } = await startListener();
     let letIn = (): void => {};
     let caller: Caller | undefined;
     core.beforeOpen = (seen) => {
@@ -182,7 +182,7 @@ describe("ends", () => {
   });
 
   it("a client's deadline ends its call as `deadline` (GRPC-4)", async () => {
-    const { core, client } = await startDoor();
+    const { core, client } = await startListener();
     // Connects first, so that the client's timer and the server's deadline start at the same time.
     await client.unary("createChatCompletion", chat, good());
     core.chat = (_params, ctx) => untilAborted(ctx.signal);
@@ -194,7 +194,7 @@ describe("ends", () => {
   });
 
   it("a call that the core ends fails with the core's error", async () => {
-    const { core, client } = await startDoor();
+    const { core, client } = await startListener();
     core.chunks = async function* (_params, ctx) {
       yield textChunk("Hel");
       await untilAborted(ctx.signal);

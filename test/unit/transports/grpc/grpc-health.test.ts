@@ -4,14 +4,14 @@ import { describe, expect, it, onTestFinished } from "vitest";
 import { CatalogService } from "../../../../gen/unified/catalog/v1/catalog_service_pb.js";
 import { InferenceService } from "../../../../gen/unified/inference/v1/inference_service_pb.js";
 import { GrpcClient } from "../../../support/grpc-client.js";
-import { startDoor } from "./start-door.js";
+import { startListener } from "./start-listener.js";
 
 interface HealthAnswer {
   readonly status: string;
 }
 
 async function startHealth() {
-  const started = await startDoor();
+  const started = await startListener();
   const client = new GrpcClient(healthDefinition, started.address);
   onTestFinished(() => client.close());
   const check = async (service: string) => {
@@ -32,26 +32,26 @@ describe("grpc.health.v1.Health", () => {
   });
 
   it("reports NOT_SERVING when set so", async () => {
-    const { check, door } = await startHealth();
-    door.setServing(false);
+    const { check, listener } = await startHealth();
+    listener.setServing(false);
     for (const service of ["", InferenceService.typeName]) {
       expect(await check(service), service).toEqual({ code: status.OK, status: "NOT_SERVING" });
     }
   });
 
   it("a watch gets its closing status when NOT_SERVING was set before the drain (GRPC-17)", async () => {
-    const { client, door } = await startHealth();
+    const { client, listener } = await startHealth();
     const watch = client.stream("Watch", { service: "" });
     const ended = new Promise<{ code: number; details: string }>((resolve) => watch.once("status", resolve));
     const isServing = new Promise((resolve) => watch.once("data", resolve));
     await isServing;
-    door.setServing(false);
-    await door.drain(60_000);
+    listener.setServing(false);
+    await listener.drain(60_000);
     expect(await ended).toMatchObject({ code: status.UNAVAILABLE, details: "The service is stopping." });
   });
 
   it("a watch sees NOT_SERVING when the server drains, and does not hold it up (GRPC-17)", async () => {
-    const { client, door } = await startHealth();
+    const { client, listener } = await startHealth();
     const watch = client.stream("Watch", { service: "" });
     const seen: string[] = [];
     const ended = new Promise<{ code: number }>((resolve) => watch.once("status", resolve));
@@ -61,7 +61,7 @@ describe("grpc.health.v1.Health", () => {
         resolve();
       }),
     );
-    await door.drain(60_000);
+    await listener.drain(60_000);
     expect((await ended).code).toBe(status.UNAVAILABLE);
     expect(seen).toEqual(["SERVING", "NOT_SERVING"]);
   });
@@ -74,7 +74,7 @@ describe("reflection", () => {
     ["grpc.health.v1.Health", "grpc_health_v1.proto"],
     [InferenceService.typeName, "unified/inference/v1/inference_service.proto"],
   ])("knows %s (GRPC-18)", async (symbol, file) => {
-    const { address } = await startDoor({ reflection: true });
+    const { address } = await startListener({ reflection: true });
     const client = new Client(address, credentials.createInsecure());
     onTestFinished(() => client.close());
     const same = (bytes: Buffer): Buffer => bytes;

@@ -12,7 +12,7 @@ import { eventually } from "../../../support/eventually.js";
 import { errorFacts, metadataOf } from "../../../support/grpc-client.js";
 import { handCredential, untilAborted } from "../../../support/hand-core.js";
 import { answerOf, grpcFrame, RawGrpc, statusOf } from "../../../support/raw-grpc.js";
-import { good, startDoor } from "./start-door.js";
+import { good, startListener } from "./start-listener.js";
 
 const path = grpcPath(InferenceService.method.createChatCompletion);
 const credential = { authorization: handCredential };
@@ -25,8 +25,8 @@ function requestOf(bytes: number): Uint8Array {
   );
 }
 
-async function startRaw(...args: Parameters<typeof startDoor>) {
-  const started = await startDoor(...args);
+async function startRaw(...args: Parameters<typeof startListener>) {
+  const started = await startListener(...args);
   const raw = new RawGrpc(started.address);
   onTestFinished(() => raw.close());
   return { ...started, raw };
@@ -64,7 +64,7 @@ describe("before the body", () => {
   });
 
   it("metadata above 16 KiB is RESOURCE_EXHAUSTED with our reason, and costs no credential check", async () => {
-    const { core, client } = await startDoor();
+    const { core, client } = await startListener();
     const { status: end } = await client.unary(
       "createChatCompletion",
       create(CreateChatCompletionRequestSchema),
@@ -75,7 +75,7 @@ describe("before the body", () => {
   });
 
   it("metadata that is too long for HTTP/2 ends the call with a status, and the next call succeeds", async () => {
-    const { client } = await startDoor();
+    const { client } = await startListener();
     const request = create(CreateChatCompletionRequestSchema);
     const large = metadataOf({ ...credential, "x-large": "a".repeat(200 * 1024) });
     const { status: end } = await client.unary("createChatCompletion", request, large);
@@ -86,7 +86,7 @@ describe("before the body", () => {
 
 describe("the message", () => {
   it("a message of exactly the limit passes, one byte more is RESOURCE_EXHAUSTED with our reason (SEC-5, GRPC-12)", async () => {
-    const { client } = await startDoor({ limits: { bodyBytesMax } });
+    const { client } = await startListener({ limits: { bodyBytesMax } });
     const overhead = requestOf(bodyBytesMax).length - bodyBytesMax;
     const call = (bytes: number) =>
       client.unary(
@@ -176,10 +176,10 @@ describe("while the message arrives", () => {
   });
 
   it("a stop of the service ends the call immediately (GRPC-11)", async () => {
-    const { core, door, raw } = await startRaw();
+    const { core, listener, raw } = await startRaw();
     const answer = answerOf(raw.start(path, credential));
     await core.opened();
-    const drained = door.drain(0);
+    const drained = listener.drain(0);
     expect(errorFacts(statusOf(await answer))).toMatchObject({
       code: status.UNAVAILABLE,
       reason: "SERVER_SHUTTING_DOWN",
@@ -242,7 +242,7 @@ describe("messages that are announced and never finished", () => {
   });
 
   it("hold no more than their caller's share over all its connections (SEC-9)", async () => {
-    const { bodies, address } = await startDoor({ limits: { bodyBytesMax: 20_000, bodiesBytesMax: 100_000 } });
+    const { bodies, address } = await startListener({ limits: { bodyBytesMax: 20_000, bodiesBytesMax: 100_000 } });
     const answers: ReturnType<typeof startMessage>[] = [];
     for (let i = 1; i <= 4; i += 1) {
       const raw = new RawGrpc(address);
@@ -265,7 +265,7 @@ describe("messages that are announced and never finished", () => {
   });
 
   it("a whole message holds nothing while its operation runs", async () => {
-    const { core, bodies, client } = await startDoor();
+    const { core, bodies, client } = await startListener();
     core.chat = (_, ctx) => untilAborted(ctx.signal);
     const request = create(CreateChatCompletionRequestSchema, { params: { model: "m".repeat(10_000) } });
     const running = client.unary("createChatCompletion", request, metadataOf(credential));

@@ -11,28 +11,28 @@ import { eventually } from "../../../support/eventually.js";
 import { errorFacts, GrpcClient } from "../../../support/grpc-client.js";
 import { handCredential, textChunk, untilAborted } from "../../../support/hand-core.js";
 import { grpcFrame, RawGrpc, statusOf } from "../../../support/raw-grpc.js";
-import { good, startDoor } from "./start-door.js";
+import { good, startListener } from "./start-listener.js";
 
 const chat = create(CreateChatCompletionRequestSchema, { params: { model: "m" } });
 const streamed = create(StreamChatCompletionRequestSchema, { params: { model: "m" } });
 
 describe("listening", () => {
   it("a port in use is reported as EADDRINUSE", async () => {
-    const { port } = await startDoor();
-    await expect(startDoor({ port })).rejects.toMatchObject({ code: "EADDRINUSE" });
+    const { port } = await startListener();
+    await expect(startListener({ port })).rejects.toMatchObject({ code: "EADDRINUSE" });
   });
 
   it("connections are counted", async () => {
-    const { client, door } = await startDoor();
-    expect(door.connections()).toBe(0);
+    const { client, listener } = await startListener();
+    expect(listener.connections()).toBe(0);
     await client.unary("createChatCompletion", chat, good());
-    expect(door.connections()).toBe(1);
+    expect(listener.connections()).toBe(1);
     client.close();
-    await eventually(() => door.connections() === 0, "the connection is gone");
+    await eventually(() => listener.connections() === 0, "the connection is gone");
   });
 
   it("a method that does not exist is UNIMPLEMENTED, without a credential (SEC-3)", async () => {
-    const { address, core } = await startDoor();
+    const { address, core } = await startListener();
     const raw = new RawGrpc(address);
     onTestFinished(() => raw.close());
     const answer = await raw.call("/unified.inference.v1.InferenceService/Nothing", Buffer.alloc(5));
@@ -49,7 +49,7 @@ describe("listening", () => {
 
 describe("drain", () => {
   it("lets running calls finish, refuses new connections, and resolves when the last one is closed (REL-10, GRPC-16)", async () => {
-    const { core, client, door, address } = await startDoor();
+    const { core, client, listener, address } = await startListener();
     let finish = (): void => {};
     const running = new Promise<void>((resolve) => {
       core.chunks = async function* () {
@@ -63,7 +63,7 @@ describe("drain", () => {
     });
     const outcome = client.collect("streamChatCompletion", streamed, good());
     await running;
-    const drained = door.drain(10_000);
+    const drained = listener.drain(10_000);
 
     const late = new GrpcClient(grpcDefinition(InferenceService), address);
     onTestFinished(() => late.close());
@@ -73,18 +73,18 @@ describe("drain", () => {
     expect((await outcome).messages).toHaveLength(2);
     expect((await outcome).status.code).toBe(status.OK);
     await drained;
-    expect(door.connections()).toBe(0);
+    expect(listener.connections()).toBe(0);
   });
 
   it("calls that do not finish in time end as UNAVAILABLE with our reason (REL-10, GRPC-11, GRPC-16)", async () => {
-    const { core, client, door } = await startDoor();
+    const { core, client, listener } = await startListener();
     core.chunks = async function* (_params, ctx) {
       yield textChunk("Hel");
       await untilAborted(ctx.signal);
     };
     const outcome = client.collect("streamChatCompletion", streamed, good());
     await core.opened();
-    await door.drain(20);
+    await listener.drain(20);
     expect(errorFacts((await outcome).status)).toMatchObject({
       code: status.UNAVAILABLE,
       reason: "SERVER_SHUTTING_DOWN",
@@ -93,18 +93,18 @@ describe("drain", () => {
   });
 
   it("a second drain with a shorter grace time shortens the first", async () => {
-    const { core, client, door } = await startDoor();
+    const { core, client, listener } = await startListener();
     core.chat = (_params, ctx) => untilAborted(ctx.signal);
     const outcome = client.unary("createChatCompletion", chat, good());
     await core.opened();
-    const patient = door.drain(120_000);
-    await door.drain(0);
+    const patient = listener.drain(120_000);
+    await listener.drain(0);
     await patient;
     expect((await outcome).status.code).toBe(status.UNAVAILABLE);
   });
 
   it("a client that does not read its status is disconnected (GRPC-16)", async () => {
-    const { core, door, address } = await startDoor();
+    const { core, listener, address } = await startListener();
     core.chunks = async function* (_params, ctx) {
       yield textChunk("x".repeat(1024 * 1024));
       await untilAborted(ctx.signal);
@@ -115,8 +115,8 @@ describe("drain", () => {
     const answered = new Promise((resolve) => stream.once("response", resolve));
     stream.end(grpcFrame(toBinary(StreamChatCompletionRequestSchema, streamed)));
     await answered;
-    await door.drain(0);
-    expect(door.connections()).toBe(0);
+    await listener.drain(0);
+    expect(listener.connections()).toBe(0);
     expect(core.whyEnded(core.last)).toBe("shutting_down");
   });
 });

@@ -13,7 +13,7 @@ import { FakeClock } from "../../../support/fake-clock.js";
 import type { GrpcClient } from "../../../support/grpc-client.js";
 import { type HandCore, handCredential, textChunk, untilAborted } from "../../../support/hand-core.js";
 import { grpcFrame, RawGrpc } from "../../../support/raw-grpc.js";
-import { good, startDoor } from "./start-door.js";
+import { good, startListener } from "./start-listener.js";
 
 const request = create(StreamChatCompletionRequestSchema, { params: { model: "m" } });
 const piece = "x".repeat(8 * 1024);
@@ -49,7 +49,7 @@ async function standsStill(count: () => number): Promise<void> {
 
 describe("a reader that does not read", () => {
   it("slows the engine down, and receives everything once it reads (REL-1, GRPC-6)", async () => {
-    const { core, client } = await startDoor();
+    const { core, client } = await startListener();
     const pieces = 512;
     const said = endless(core, pieces);
     const stream = stuckStream(client);
@@ -71,7 +71,7 @@ describe("a reader that does not read", () => {
 
   it("is disconnected after limits.stall, and its call ends as `stalled` (REL-1, GRPC-14)", async () => {
     const clock = new FakeClock();
-    const { core, client } = await startDoor({ clock, limits: { stallMs: 30_000 } });
+    const { core, client } = await startListener({ clock, limits: { stallMs: 30_000 } });
     const said = endless(core);
     const stream = stuckStream(client);
     const ended = new Promise<{ code: number }>((resolve) => stream.once("status", resolve));
@@ -88,7 +88,7 @@ describe("a reader that does not read", () => {
   it("is disconnected when it does not read the end (GRPC-14)", async () => {
     const clock = new FakeClock();
     const connectionClock = createSystemClock();
-    const { core, address } = await startDoor({ clock, connectionClock, limits: { stallMs: 30_000 } });
+    const { core, address } = await startListener({ clock, connectionClock, limits: { stallMs: 30_000 } });
     core.chunks = async function* () {
       yield textChunk("x".repeat(1024 * 1024));
     };
@@ -108,7 +108,7 @@ describe("a reader that does not read", () => {
 
   it("a silent engine does not count as a stalled reader", async () => {
     const clock = new FakeClock();
-    const { core, client } = await startDoor({ clock, limits: { stallMs: 30_000 } });
+    const { core, client } = await startListener({ clock, limits: { stallMs: 30_000 } });
     core.chunks = async function* (_params, ctx) {
       yield textChunk("Hel");
       await untilAborted(ctx.signal);

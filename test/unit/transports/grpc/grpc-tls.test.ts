@@ -12,7 +12,7 @@ import {
 import { grpcDefinition } from "../../../../src/lib/grpc-definition.js";
 import type { TlsFiles } from "../../../../src/lib/network.js";
 import { GrpcClient } from "../../../support/grpc-client.js";
-import { good, startDoor } from "./start-door.js";
+import { good, startListener } from "./start-listener.js";
 
 const chat = create(CreateChatCompletionRequestSchema, { params: { model: "m" } });
 
@@ -63,36 +63,36 @@ describe("TLS", () => {
   }
 
   it("serves with its certificate and rejects plain text (SEC-29)", async () => {
-    const { address, client } = await startDoor({ tls: filesOf(first) });
+    const { address, client } = await startListener({ tls: filesOf(first) });
     expect(await callOver(address, first)).toBe(status.OK);
     expect(await callOver(address, second)).toBe(status.UNAVAILABLE);
     expect((await client.unary("createChatCompletion", chat, good())).status.code).toBe(status.UNAVAILABLE);
   });
 
   it("new connections get reloaded files (SEC-29)", async () => {
-    const { address, door } = await startDoor({ tls: filesOf(first) });
-    door.reloadTls(filesOf(second));
+    const { address, listener } = await startListener({ tls: filesOf(first) });
+    listener.reloadTls(filesOf(second));
     expect(await callOver(address, second)).toBe(status.OK);
     expect(await callOver(address, first)).toBe(status.UNAVAILABLE);
   });
 
   it("unusable files are rejected, and the old ones stay in use (SEC-29)", async () => {
-    const { address, door } = await startDoor({ tls: filesOf(first) });
-    expect(() => door.reloadTls({ cert: first.cert, key: second.key, clientCa: null })).toThrow();
-    expect(() => door.reloadTls({ cert: Buffer.from("rubbish"), key: first.key, clientCa: null })).toThrow();
-    expect(() => door.reloadTls(filesOf(second, caller.cert))).toThrow(/restart|switched/);
+    const { address, listener } = await startListener({ tls: filesOf(first) });
+    expect(() => listener.reloadTls({ cert: first.cert, key: second.key, clientCa: null })).toThrow();
+    expect(() => listener.reloadTls({ cert: Buffer.from("rubbish"), key: first.key, clientCa: null })).toThrow();
+    expect(() => listener.reloadTls(filesOf(second, caller.cert))).toThrow(/restart|switched/);
     expect(await callOver(address, first)).toBe(status.OK);
   });
 
   it("with a client CA, only clients with its certificates connect (SEC-29)", async () => {
-    const { address } = await startDoor({ tls: filesOf(first, caller.cert) });
+    const { address } = await startListener({ tls: filesOf(first, caller.cert) });
     expect(await callOver(address, first, caller)).toBe(status.OK);
     expect(await callOver(address, first)).toBe(status.UNAVAILABLE);
     expect(await callOver(address, first, second)).toBe(status.UNAVAILABLE);
   });
 
   it("a listener without TLS cannot switch to TLS", async () => {
-    const { door } = await startDoor();
-    expect(() => door.reloadTls(filesOf(first))).toThrow(/without TLS/);
+    const { listener } = await startListener();
+    expect(() => listener.reloadTls(filesOf(first))).toThrow(/without TLS/);
   });
 });

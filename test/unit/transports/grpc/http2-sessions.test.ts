@@ -12,7 +12,7 @@ import { FakeClock } from "../../../support/fake-clock.js";
 import { handCredential, textChunk } from "../../../support/hand-core.js";
 import { answerOf, grpcFrame, RawGrpc, statusOf } from "../../../support/raw-grpc.js";
 import { type HeaderList, RawHttp2, type RawHttp2Options } from "../../../support/raw-http2.js";
-import { startDoor } from "./start-door.js";
+import { startListener } from "./start-listener.js";
 
 const streamPath = grpcPath(InferenceService.method.streamChatCompletion);
 const params = { model: "m" };
@@ -27,10 +27,10 @@ const requestHeaders: HeaderList = [
   ["authorization", handCredential],
 ];
 
-/** A door on a clock that the test moves, whose streams give a first piece and the rest once `finish` is called. */
+/** A listener on a clock that the test moves, whose streams give a first piece and the rest once `finish` is called. */
 async function startOnFakeClock() {
   const clock = new FakeClock();
-  const started = await startDoor({ clock });
+  const started = await startListener({ clock });
   let finish = (): void => {};
   const finished = new Promise<void>((resolve) => {
     finish = resolve;
@@ -76,43 +76,43 @@ async function startFrames(options: RawHttp2Options) {
 
 describe("connection age", () => {
   it("a stream of 11 minutes ends whole, though its connection is retired after 5", async () => {
-    const { goaway, answer, finish, pass, door } = await startStream();
+    const { goaway, answer, finish, pass, listener } = await startStream();
     await pass(5.5 * 60);
     await goaway;
     await pass(5.5 * 60);
     finish();
     expect(statusOf(await answer).code).toBe(status.OK);
-    await eventually(() => door.connections() === 0, "the old connection is closed");
+    await eventually(() => listener.connections() === 0, "the old connection is closed");
   });
 
   it("a retired connection is still pinged, and closed with its last stream", async () => {
-    const { frames, finish, pass, door } = await startFrames({ answersPings: true });
+    const { frames, finish, pass, listener } = await startFrames({ answersPings: true });
     frames.sendLast(1, grpcFrame(message));
     await pass(5.5 * 60);
     expect(frames.seen).toMatchObject({ goaways: 1 });
     const before = frames.seen.pings;
     await pass(5 * 60);
     expect(frames.seen.pings - before).toBeGreaterThanOrEqual(9);
-    expect(door.connections()).toBe(1);
+    expect(listener.connections()).toBe(1);
     finish();
     await frames.closed;
   });
 
   it("a connection without calls is closed when it is retired", async () => {
-    const { answer, finish, pass, door } = await startStream();
+    const { answer, finish, pass, listener } = await startStream();
     finish();
     expect(statusOf(await answer).code).toBe(status.OK);
     await pass(4 * 60);
-    expect(door.connections()).toBe(1);
+    expect(listener.connections()).toBe(1);
     await pass(2 * 60);
-    await eventually(() => door.connections() === 0, "the connection is closed");
+    await eventually(() => listener.connections() === 0, "the connection is closed");
   });
 });
 
 describe("drain", () => {
   it("a stream that runs for a minute after the drain began ends whole (REL-10, GRPC-16)", async () => {
-    const { answer, finish, pass, door } = await startStream();
-    const drained = door.drain(120_000);
+    const { answer, finish, pass, listener } = await startStream();
+    const drained = listener.drain(120_000);
     await pass(60);
     finish();
     expect(statusOf(await answer).code).toBe(status.OK);
@@ -130,10 +130,10 @@ describe("drain", () => {
 
 describe("a lost connection", () => {
   it("is closed within a minute when its client answers no ping, and its call ends", async () => {
-    const { core, frames, pass, door } = await startFrames({ answersPings: false });
+    const { core, frames, pass, listener } = await startFrames({ answersPings: false });
     await pass(60);
     await frames.closed;
-    expect(door.connections()).toBe(0);
+    expect(listener.connections()).toBe(0);
     expect(core.whyEnded(core.last)).toBe("client_left");
   });
 
@@ -150,7 +150,7 @@ describe("a lost connection", () => {
 
 describe("the size of a header list", () => {
   it("is announced, so that clients can fail the call and keep the connection", async () => {
-    const { address } = await startDoor();
+    const { address } = await startListener();
     const raw = new RawGrpc(address);
     onTestFinished(() => raw.close());
     await eventually(() => raw.session.remoteSettings?.maxHeaderListSize === 65_535, "the setting arrived");

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { BodyBudget } from "../../../../src/transports/http/body-limits.js";
+import { BodyBudget } from "../../../../src/transports/http/body.js";
 
 function budgetOf(bodiesBytesMax: number, bodyBytesMax = 0) {
   const limits = { bodiesBytesMax, bodyBytesMax };

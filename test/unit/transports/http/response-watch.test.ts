@@ -1,7 +1,7 @@
 import { EventEmitter } from "node:events";
 import type { ServerResponse } from "node:http";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
-import { createResponseWatch } from "../../../../src/transports/http/response-watch.js";
+import { createResponseWatch } from "../../../../src/transports/http/answer.js";
 
 /** The part of a response that the watch looks at. */
 class ResponseState extends EventEmitter {

@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
-import { createUploadWatch } from "../../../../src/transports/http/body-limits.js";
+import { createUploadWatch } from "../../../../src/transports/http/body.js";
 
 function setUp() {
   const rate = { min: 1000 };

@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 import { type ErrorCode, errorRow, errors } from "../../../../src/contract/errors.js";
 import { ServiceError, type ServiceErrorOptions } from "../../../../src/domain/call/service-error.js";
 import { errorHead } from "../../../../src/transports/http/answer.js";
-import { openAiFamily } from "../../../../src/transports/openai/errors.js";
+import { openAiFamily } from "../../../../src/transports/openai/routes.js";
 
 const respond = (code: ErrorCode, options: ServiceErrorOptions = {}) =>
   responseOf(new ServiceError(code, "Said to the caller.", options));

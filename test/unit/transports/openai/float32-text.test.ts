@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { float32CharsMax, writeFloat32 } from "../../../../src/transports/openai/float32-text.js";
+import { float32CharsMax, writeFloat32 } from "../../../../src/transports/openai/embeddings.js";
 
 function float32Text(value: number): string {
   const bytes = Buffer.alloc(float32CharsMax);

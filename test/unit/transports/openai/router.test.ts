@@ -2,8 +2,8 @@ import type { IncomingMessage, ServerResponse } from "node:http";
 import { describe, expect, it } from "vitest";
 import { type OperationRow, operations } from "../../../../src/contract/operations.js";
 import { RouteTable } from "../../../../src/transports/http/routes.js";
-import { unknownUrl } from "../../../../src/transports/openai/errors.js";
-import { decodeId, type RestPath, restPaths } from "../../../../src/transports/openai/rest-paths.js";
+import { decodeId } from "../../../../src/transports/openai/handlers.js";
+import { type RestPath, restPaths, unknownUrl } from "../../../../src/transports/openai/routes.js";
 import { expectRefusal } from "./refusal.js";
 
 /** The route that a table of all REST paths finds. */

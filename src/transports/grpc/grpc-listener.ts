@@ -1,9 +1,94 @@
 import { createServer, type Socket } from "node:net";
 import { createSecureContext, type SecureContextOptions } from "node:tls";
-import { type ConnectionInjector, type Server, ServerCredentials } from "@grpc/grpc-js";
+import {
+  type ConnectionInjector,
+  Server,
+  ServerCredentials,
+  type ServerInterceptor,
+  type ServerOptions,
+} from "@grpc/grpc-js";
+import type { ServiceLimits } from "../../contract/limits.js";
 import type { Clock } from "../../domain/call/ports.js";
+import type { RpcService } from "../../domain/rpc/rpc-service.js";
 import type { TlsFiles } from "../../lib/network.js";
-import { Http2Sessions } from "./http2-sessions.js";
+import { OpenCalls } from "./call.js";
+import { boundedDefinition, grpcHandlers } from "./handlers.js";
+import { Http2Sessions, unknownRpcPath } from "./http2-sessions.js";
+import { createOpenInterceptor, type OpenInterceptorDeps } from "./interceptor.js";
+import { addReflection, Health, OpenWatches } from "./standard-services.js";
+
+export interface GrpcListenerDeps extends OpenInterceptorDeps {
+  readonly services: readonly RpcService[];
+  readonly limits: ServiceLimits;
+  /** Whether clients may ask for the descriptors of the services. */
+  readonly reflection: boolean;
+  /** For timers of connections, which are not those of requests. Default: the clock of requests. */
+  readonly connectionClock?: Clock;
+  /** Null: plain text. */
+  readonly tls: TlsFiles | null;
+}
+
+export interface GrpcListener {
+  /** Resolves with the port; rejects as node:net does, e.g. with EADDRINUSE. */
+  listen(host: string, port: number): Promise<number>;
+  connections(): number;
+  /** Sets the status in `grpc.health.v1.Health` of the server and each service; NOT_SERVING at first. */
+  setServing(on: boolean): void;
+  /**
+   * Refuses new connections and lets running calls finish for `graceMs`, then ends them as UNAVAILABLE. Resolves when
+   * the last connection is closed.
+   */
+  drain(graceMs: number): Promise<void>;
+  /** New connections use the new files. Throws, and changes nothing, when they cannot be used. */
+  reloadTls(tls: TlsFiles): void;
+}
+
+/** Serves the protobuf services as gRPC over HTTP/2. */
+export function createGrpcListener(deps: GrpcListenerDeps): GrpcListener {
+  const { services } = deps;
+  const calls = new OpenCalls();
+  const watches = new OpenWatches();
+  const server = new Server(serverOptions(deps.limits, createOpenInterceptor(deps, services, calls, watches)));
+  for (const service of services)
+    server.addService(boundedDefinition(service.desc, deps.limits), grpcHandlers(service, calls));
+  const descriptors = services.map(({ desc }) => desc);
+  const health = new Health(server, descriptors);
+  if (deps.reflection) addReflection(server, descriptors);
+  // Never called: the interceptor rejects the call on its metadata.
+  server.register(
+    unknownRpcPath,
+    () => {},
+    () => Buffer.alloc(0),
+    () => ({}),
+    "unary",
+  );
+  const listener = new GrpcSockets(server, deps.tls, deps.connectionClock ?? deps.clock);
+
+  return {
+    listen: (host, port) => listener.listen(host, port),
+    connections: () => listener.connections,
+    setServing: (on) => health.setServing(on),
+    async drain(graceMs) {
+      health.setServing(false);
+      watches.endAll();
+      await listener.drain(graceMs, () => calls.abortAll("shutting_down"));
+    },
+    reloadTls: (tls) => listener.reloadTls(tls),
+  };
+}
+
+function serverOptions(limits: ServiceLimits, interceptor: ServerInterceptor): ServerOptions {
+  return {
+    interceptors: [interceptor],
+    "grpc.enable_channelz": 0,
+    // A getter: grpc-js reads it at each call, so a changed limit applies to the next one.
+    get "grpc.max_receive_message_length"() {
+      return limits.bodyBytesMax;
+    },
+    "grpc.max_send_message_length": -1,
+    "grpc.max_concurrent_streams": limits.grpcStreamsMax,
+  };
+}
 
 /** After the grace time of a drain: time for clients to read their last status. */
 const lastWordsMs = 1_000;
@@ -15,7 +100,7 @@ const socketOptions = { noDelay: true, keepAlive: true, keepAliveInitialDelay: 3
  * The sockets of a grpc-js server. They are accepted here and injected, because grpc-js hides why it cannot listen on a
  * port, does not count connections and does not report when the last one is closed.
  */
-export class GrpcListener {
+class GrpcSockets {
   readonly #grpc: Server;
   readonly #clock: Clock;
   readonly #tls: TlsCredentials | null;
@@ -104,7 +189,7 @@ export class GrpcListener {
 const handshakeTimeoutMs = 10_000;
 
 /** TLS 1.2 or newer. The files can be replaced while connections are open. */
-export class TlsCredentials extends ServerCredentials {
+class TlsCredentials extends ServerCredentials {
   readonly #asksForCertificate: boolean;
 
   constructor(files: TlsFiles) {

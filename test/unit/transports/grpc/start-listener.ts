@@ -4,17 +4,17 @@ import { defaultLimits, type ServiceLimits } from "../../../../src/contract/limi
 import { createCatalogService, createInferenceService } from "../../../../src/domain/rpc/inference-service.js";
 import { createRandomIds, createSystemClock } from "../../../../src/lib/clock-and-ids.js";
 import { grpcDefinition } from "../../../../src/lib/grpc-definition.js";
-import { createGrpcDoor, type GrpcDoorDeps } from "../../../../src/transports/grpc/door.js";
-import { BodyBudget, createUploadWatch } from "../../../../src/transports/http/body-limits.js";
+import { createGrpcListener, type GrpcListenerDeps } from "../../../../src/transports/grpc/grpc-listener.js";
+import { BodyBudget, createUploadWatch } from "../../../../src/transports/http/body.js";
 import { GrpcClient, metadataOf } from "../../../support/grpc-client.js";
 import { HandCore, handCredential } from "../../../support/hand-core.js";
 import { silentLog } from "../../../support/silent-log.js";
 
-/** A gRPC door on a hand-made core, and a client of it; both end with the test. */
-export async function startDoor({
+/** A gRPC listener on a hand-made core, and a client of it; both end with the test. */
+export async function startListener({
   port: wantedPort = 0,
   ...options
-}: Partial<Omit<GrpcDoorDeps, "limits">> & { limits?: Partial<ServiceLimits>; port?: number } = {}) {
+}: Partial<Omit<GrpcListenerDeps, "limits">> & { limits?: Partial<ServiceLimits>; port?: number } = {}) {
   const core = new HandCore();
   const clock = createSystemClock();
   const limits = { ...defaultLimits, ...options.limits };
@@ -24,7 +24,7 @@ export async function startDoor({
     graceMs: () => limits.bodyRateGraceMs,
     now: () => clock.monotonic(),
   });
-  const door = createGrpcDoor({
+  const listener = createGrpcListener({
     bodies,
     uploads,
     core,
@@ -38,16 +38,16 @@ export async function startDoor({
     ...options,
     limits,
   });
-  door.setServing(true);
-  const port = await door.listen("127.0.0.1", wantedPort);
+  listener.setServing(true);
+  const port = await listener.listen("127.0.0.1", wantedPort);
   const address = `127.0.0.1:${port}`;
   const client = new GrpcClient(grpcDefinition(InferenceService), address);
   onTestFinished(async () => {
     client.close();
-    await door.drain(0);
+    await listener.drain(0);
     uploads.close();
   });
-  return { core, door, client, address, port, bodies };
+  return { core, listener, client, address, port, bodies };
 }
 
 export const good = () => metadataOf({ authorization: handCredential });

@@ -1,10 +1,17 @@
+/**
+ * The cookie of a dashboard session (KEY-22). Where the browser speaks TLS, with this service or with a proxy in front, the
+ * name has the prefix that makes browsers refuse it from any other host, from a plain connection and for a part of the
+ * paths only.
+ */
 import type { IncomingMessage, ServerResponse } from "node:http";
+import { TLSSocket } from "node:tls";
 import type { DescMessage } from "@bufbuild/protobuf";
 import type { UniversalHandler } from "@connectrpc/connect/protocol";
 import { errorRow } from "../../contract/errors.js";
 import { headers } from "../../contract/headers.js";
 import type { ServiceLimits } from "../../contract/limits.js";
 import { messageBytesMax, type Operation, operationByRpcPath } from "../../contract/operations.js";
+import type { Browser } from "../../domain/call/call-context.js";
 import type { IdSource } from "../../domain/call/ports.js";
 import { ServiceError } from "../../domain/call/service-error.js";
 import { checkMessageBounds } from "../../domain/rpc/message-bounds.js";
@@ -14,29 +21,29 @@ import { BodyReader, type BodyReaderDeps } from "../http/body.js";
 import { type CallDeps, callerFromHeaders, headerOf, runCall } from "../http/call.js";
 import { checkJsonBounds } from "../http/json-body.js";
 import { pathOf, type Route } from "../http/routes.js";
-import { RpcCall } from "./call.js";
-import { ask, createRpcHandlers, write } from "./handlers.js";
+import { ask, createRpcHandlers, RpcCall, write } from "./handlers.js";
 import {
   bodyBytesMax,
+  errorOfUnread,
   isJsonType,
   isServedIn,
   messageIn,
   protocolOf,
   type RpcProtocol,
+  refusalIn,
+  refuse,
   timeoutHeaders,
   timeoutMsOf,
 } from "./protocol.js";
-import { browserOf } from "./session-cookie.js";
-import { errorOfUnread, refusalIn, refuse } from "./status.js";
 
-export interface ConnectDoorDeps extends CallDeps, BodyReaderDeps {
+export interface ConnectDeps extends CallDeps, BodyReaderDeps {
   readonly services: readonly RpcService[];
   readonly limits: ServiceLimits;
   readonly ids: IdSource;
 }
 
 /** What the RPC transport serves on the HTTP listener. */
-export interface ConnectDoor {
+interface ConnectRoutes {
   readonly routes: readonly Route[];
   /** Answers a path that has no route, if it was called as an RPC; else false. */
   refuseUnknown(req: IncomingMessage, res: ServerResponse): boolean;
@@ -58,7 +65,7 @@ interface Rpcs {
  * `core.open`, then method, content type and size, then the body. An error before the operation begins is written in the
  * request's protocol.
  */
-export function createConnectDoor(deps: ConnectDoorDeps): ConnectDoor {
+export function createConnectRoutes(deps: ConnectDeps): ConnectRoutes {
   const { limits, ids } = deps;
   let rpcs = createRpcs(deps.services, limits.bodyBytesMax);
   const bodies = new BodyReader(deps);
@@ -164,4 +171,55 @@ function wrongRequest(req: IncomingMessage, res: ServerResponse): ServiceError {
 
 function wrongTimeout(protocol: RpcProtocol): ServiceError {
   return new ServiceError("invalid_value", `The header '${timeoutHeaders[protocol]}' does not hold a timeout.`);
+}
+
+const userAgentCharsMax = 256;
+
+const plainName = "uis_session";
+const secureName = `__Host-${plainName}`;
+
+/** What the browser sent, and how to set its cookie. */
+export function browserOf(req: IncomingMessage, res: ServerResponse): Browser {
+  const { cookie, origin, host } = req.headers;
+  const isTls = req.socket instanceof TLSSocket;
+  // Behind a proxy that terminates TLS the origin still says https: browsers send it with every call of the dashboard.
+  const isSecure = isTls || origin?.toLowerCase() === `https://${host?.toLowerCase()}`;
+  const name = isSecure ? secureName : plainName;
+  return {
+    // Requests from other origins behind such a proxy are recognised by their session, too, and rejected for the origin.
+    sessionToken: cookieOf(cookie, name) ?? (isTls ? undefined : cookieOf(cookie, secureName)),
+    isSameOrigin: isSameOrigin(req, isTls),
+    userAgent: (req.headers["user-agent"] ?? "").slice(0, userAgentCharsMax),
+    keepSession(token, forMs) {
+      const seconds = token === null ? 0 : Math.floor(forMs / 1_000);
+      const attributes = `Path=/; Max-Age=${seconds}; HttpOnly; SameSite=Strict${isSecure ? "; Secure" : ""}`;
+      res.setHeader("set-cookie", `${name}=${token ?? ""}; ${attributes}`);
+      res.setHeader("cache-control", "no-store");
+    },
+  };
+}
+
+/** The value of a cookie; undefined without one, and for two of the name, as one of them may be planted. */
+function cookieOf(header: string | undefined, name: string): string | undefined {
+  if (header === undefined) return undefined;
+  const values = header
+    .split(";")
+    .map((pair) => pair.trim())
+    .filter((pair) => pair.startsWith(`${name}=`))
+    .map((pair) => pair.slice(name.length + 1));
+  return values.length === 1 ? values[0] : undefined;
+}
+
+/**
+ * Checks `Sec-Fetch-Site`, where the browser sends it, and `Origin`. On a plain connection the origin may be https,
+ * too: a proxy in front of this service may terminate TLS.
+ */
+function isSameOrigin({ headers }: IncomingMessage, isTls: boolean): boolean | undefined {
+  const { origin, host } = headers;
+  const site = headers["sec-fetch-site"];
+  if (site !== undefined && site !== "same-origin") return false;
+  if (origin === undefined) return undefined;
+  const lower = origin.toLowerCase();
+  const here = host?.toLowerCase() ?? "";
+  return lower === `https://${here}` || (!isTls && lower === `http://${here}`);
 }

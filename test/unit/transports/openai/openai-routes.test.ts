@@ -4,12 +4,11 @@ import type { Logger } from "../../../../src/domain/call/ports.js";
 import { ServiceError } from "../../../../src/domain/call/service-error.js";
 import { UsageQuestions } from "../../../../src/domain/metering/usage-questions.js";
 import { createRandomIds, createSystemClock } from "../../../../src/lib/clock-and-ids.js";
-import { BodyBudget, createUploadWatch } from "../../../../src/transports/http/body-limits.js";
+import { createResponseWatch } from "../../../../src/transports/http/answer.js";
+import { BodyBudget, createUploadWatch } from "../../../../src/transports/http/body.js";
 import { createHttpListener, type HttpListener } from "../../../../src/transports/http/listener.js";
-import { createResponseWatch } from "../../../../src/transports/http/response-watch.js";
 import { RouteTable } from "../../../../src/transports/http/routes.js";
-import { openAiFamily } from "../../../../src/transports/openai/errors.js";
-import { createOpenAiDoor } from "../../../../src/transports/openai/openai-door.js";
+import { createOpenAiRoutes, openAiFamily } from "../../../../src/transports/openai/routes.js";
 import { eventually } from "../../../support/eventually.js";
 import { HandCore, handCredential, textChunk, untilAborted } from "../../../support/hand-core.js";
 import { connectRaw, parseAnswer, postText } from "../../../support/raw-connection.js";
@@ -58,7 +57,7 @@ async function open(core: HandCore, changes: Partial<ServiceLimits> = {}, log: L
     graceMs: () => limits.bodyRateGraceMs,
     now: () => clock.monotonic(),
   });
-  const door = createOpenAiDoor({
+  const rest = createOpenAiRoutes({
     core,
     limits,
     clock,
@@ -78,7 +77,7 @@ async function open(core: HandCore, changes: Partial<ServiceLimits> = {}, log: L
     keepAlive: "comment",
     pages: new Map(),
   });
-  const routes = new RouteTable(door.routes, door.refuseUnknown);
+  const routes = new RouteTable(rest.routes, rest.refuseUnknown);
   const { errorToJson } = openAiFamily;
   const listener = createHttpListener({
     limits,
@@ -94,7 +93,7 @@ async function open(core: HandCore, changes: Partial<ServiceLimits> = {}, log: L
   return { base, bodies, watch, listener };
 }
 
-describe("a call of the REST door", () => {
+describe("a call of the REST transport", () => {
   let core: HandCore;
   let listener: HttpListener;
   let base: string;

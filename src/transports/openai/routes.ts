@@ -8,22 +8,28 @@ import { quote, ServiceError, toServiceError } from "../../domain/call/service-e
 import type { Core } from "../../domain/core.js";
 import type { UsageQuestions } from "../../domain/metering/usage-questions.js";
 import { BodyReader, type BodyReaderDeps } from "../http/body.js";
-import { Call, type CallDeps, callerFromHeaders, headerOf, readRequestTimeout, runCall } from "../http/call.js";
-import { Exchange } from "../http/exchange.js";
+import {
+  type ApiFamily,
+  Call,
+  type CallDeps,
+  callerFromHeaders,
+  Exchange,
+  headerOf,
+  readRequestTimeout,
+  runCall,
+} from "../http/call.js";
 import { UnknownFields } from "../http/json-body.js";
 import type { Route, RouteHandler } from "../http/routes.js";
-import { openAiFamily, unknownUrl } from "./errors.js";
-import { createHandlers, type RestWebhooks } from "./handlers.js";
-import { type RestPath, restPaths } from "./rest-paths.js";
-import type { KeepAlive } from "./stream-answer.js";
+import { createHandlers, type RestOperation, type RestWebhooks } from "./handlers.js";
+import type { KeepAlive } from "./write-chat.js";
 
 /** A page that needs no credential. */
-export interface Page {
+interface Page {
   readonly status: number;
   readonly body: object;
 }
 
-export interface OpenAiDoorDeps extends CallDeps, BodyReaderDeps {
+interface OpenAiDeps extends CallDeps, BodyReaderDeps {
   readonly core: Core;
   readonly limits: ServiceLimits;
   readonly clock: Clock;
@@ -37,7 +43,7 @@ export interface OpenAiDoorDeps extends CallDeps, BodyReaderDeps {
 }
 
 /** What the REST transport serves on the HTTP listener. */
-export interface OpenAiDoor {
+interface OpenAiRoutes {
   readonly routes: readonly Route[];
   /** Answers a path that has no route. */
   readonly refuseUnknown: RouteHandler;
@@ -47,7 +53,7 @@ export interface OpenAiDoor {
  * The REST transport: `/v1/*`, `/version` and the pages. Order of checks: unknown path 404, then credential and scope by
  * `core.open`, then 405, 413, 415 and the body.
  */
-export function createOpenAiDoor(deps: OpenAiDoorDeps): OpenAiDoor {
+export function createOpenAiRoutes(deps: OpenAiDeps): OpenAiRoutes {
   const { clock, ids, log } = deps;
   const handlers = createHandlers({ ...deps, bodies: new BodyReader(deps), unknownFields: new UnknownFields(log) });
 
@@ -151,4 +157,74 @@ function methodNotAllowed({ req, res, path }: Exchange, methods: Iterable<string
     "method_not_allowed",
     `${quote(path)} does not allow ${req.method ?? "GET"}; it allows ${allowed}.`,
   );
+}
+
+/** One path of the REST API and its operations. */
+export interface RestPath {
+  /** As a route: `{id}` at its end becomes `*`. */
+  readonly path: string;
+  /** By method; HEAD is answered as GET. */
+  readonly methods: ReadonlyMap<string, RestOperation>;
+  /** The operation with the lowest need: a caller who may do that is told which methods there are. */
+  readonly anyOperation: RestOperation;
+}
+
+/** All paths of the REST API, from the table of operations. */
+export const restPaths: readonly RestPath[] = readRestPaths();
+
+function readRestPaths(): RestPath[] {
+  const rows = Object.entries(operations) as [RestOperation, OperationRow][];
+  const served = rows.flatMap(([name, { rest }]) =>
+    rest === undefined ? [] : [{ name, method: rest.method as string, path: rest.path.replace("{id}", "*") }],
+  );
+  served.push({ name: "get_version", method: "GET", path: "/version" });
+  return [...new Set(served.map(({ path }) => path))].map((path) => {
+    const ofPath = served.filter((row) => row.path === path);
+    const [least] = [...ofPath].sort((a, b) => Number(needsMoreThanRead(a.name)) - Number(needsMoreThanRead(b.name)));
+    if (least === undefined) throw new Error(`${path} has no operation`);
+    return { path, methods: new Map(ofPath.map(({ method, name }) => [method, name])), anyOperation: least.name };
+  });
+}
+
+function needsMoreThanRead(operation: RestOperation): boolean {
+  return operations[operation].need !== "read";
+}
+
+/** Version of OpenAI's API whose shapes are spoken here (HDR-3). */
+const openAiVersion = "2020-10-01";
+
+/** The headers and the error envelope of OpenAI's API. */
+export const openAiFamily: ApiFamily = {
+  addHeaders(own, requestId, processingMs) {
+    own.push(headers.requestId, requestId, headers.processingMs, `${processingMs}`, headers.version, openAiVersion);
+  },
+
+  errorToJson,
+};
+
+/** The envelope; `type`, `param` and `code` are always present (DEC-2). */
+function errorToJson(error: ServiceError): object {
+  return { error: { message: error.message, type: error.type, param: error.param, code: error.code } };
+}
+
+const root = "/v1";
+
+/** Paths below `/v1` without an id at their end, the longest first: `/chat/completions` also ends in `/completions`. */
+const endpoints = (Object.values(operations) as OperationRow[])
+  .flatMap((row) => (row.rest === undefined || row.rest.path.endsWith("}") ? [] : [row.rest.path.slice(root.length)]))
+  .sort((a, b) => b.length - a.length);
+
+/** The error for a path that does not exist: it names the path that was probably meant (GEN-2). */
+export function unknownUrl(method: string, path: string): ServiceError {
+  return new ServiceError("unknown_url", `Unknown request URL: ${method} ${quote(path)}. ${advice(path)}`);
+}
+
+function advice(path: string): string {
+  const trimmed = path.replace(/\/{1,8}$/, "");
+  if (trimmed.endsWith("/responses")) {
+    return "The Responses API is not offered; use /v1/chat/completions (in the AI SDK: openai.chat(id)).";
+  }
+  const meant = endpoints.find((endpoint) => trimmed.endsWith(endpoint));
+  if (meant === undefined) return "GET /v1 lists what there is.";
+  return `Did you mean ${root}${meant}? The base URL of a client ends in ${root}.`;
 }

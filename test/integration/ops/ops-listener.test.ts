@@ -1,24 +1,24 @@
 import { request } from "node:http";
 import { afterEach, describe, expect, it } from "vitest";
-import { createOpsDoor, type OpsDoor } from "../../../src/transports/ops/ops-door.js";
+import { createOpsListener, type OpsListener } from "../../../src/transports/ops/ops-listener.js";
 import { silentLog } from "../../support/silent-log.js";
 
-let door: OpsDoor | null = null;
+let listener: OpsListener | null = null;
 
 afterEach(async () => {
-  await door?.close();
-  door = null;
+  await listener?.close();
+  listener = null;
 });
 
 async function open(deps: { ready?: boolean; debugState?: () => Promise<object> } = {}): Promise<string> {
   const { ready = true, debugState = async () => ({ requests: {} }) } = deps;
-  door = createOpsDoor({
+  listener = createOpsListener({
     ready: async () => ({ ready, detail: { status: ready ? "ready" : "draining" } }),
     debugState,
     metrics: { contentType: "text/plain; version=0.0.4", render: async () => "up 1\n" },
     log: silentLog,
   });
-  return `http://127.0.0.1:${await door.listen("127.0.0.1", 0)}`;
+  return `http://127.0.0.1:${await listener.listen("127.0.0.1", 0)}`;
 }
 
 const get = async (url: string, init: RequestInit = {}) => {
@@ -35,7 +35,7 @@ describe("the operations listener", () => {
   it("says ready with its detail, and 503 before and after (REL-11)", async () => {
     const url = await open();
     expect(await get(`${url}/ready?x=1`)).toMatchObject({ status: 200, body: '{"status":"ready"}' });
-    await door?.close();
+    await listener?.close();
     const draining = await open({ ready: false });
     expect(await get(`${draining}/readyz`)).toMatchObject({ status: 503, body: '{"status":"draining"}' });
   });

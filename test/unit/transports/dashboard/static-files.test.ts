@@ -5,8 +5,13 @@ import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { gunzipSync, gzipSync } from "node:zlib";
 import { afterEach, describe, expect, it } from "vitest";
-import { createStaticRoutes, type StaticFiles } from "../../../../src/transports/dashboard/static-door.js";
-import { folderLimits, readWebFile, readWebFolder } from "../../../../src/transports/dashboard/web-files.js";
+import {
+  createStaticRoutes,
+  folderLimits,
+  readWebFile,
+  readWebFolder,
+  type StaticFiles,
+} from "../../../../src/transports/dashboard/static-files.js";
 import { RouteTable } from "../../../../src/transports/http/routes.js";
 import { request } from "../../../support/connect-http.js";
 
@@ -38,8 +43,8 @@ async function planted(files: Readonly<Record<string, string | Uint8Array>>): Pr
   return folder;
 }
 
-/** Asks a door of these files; what is not its own is a 418. */
-async function doorOf(files: Partial<StaticFiles> = {}) {
+/** Serves these files; a path that has no route is answered with 418. */
+async function serverOf(files: Partial<StaticFiles> = {}) {
   const dashboard = await readWebFolder(await planted(built));
   const routes = createStaticRoutes(
     { dashboard, documents: null, openApi: null, ...files },
@@ -57,9 +62,9 @@ async function doorOf(files: Partial<StaticFiles> = {}) {
   };
 }
 
-describe("the door of files", () => {
+describe("static files", () => {
   it("every answer has a content security policy for this origin only (SEC-21)", async () => {
-    const { get } = await doorOf({ documents: await readWebFolder(await planted({ "index.html": page })) });
+    const { get } = await serverOf({ documents: await readWebFolder(await planted({ "index.html": page })) });
     const policy =
       "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'";
     const trusted = "; require-trusted-types-for 'script'; trusted-types 'none'";
@@ -77,7 +82,7 @@ describe("the door of files", () => {
   });
 
   it("names with a digest are cached for a year, all others are revalidated and answered with 304", async () => {
-    const { get } = await doorOf();
+    const { get } = await serverOf();
     const asset = await get(`/dashboard/${hashed}`);
     expect(asset.headers["cache-control"]).toBe("public, max-age=31536000, immutable");
     expect(asset.headers["content-type"]).toBe("text/javascript; charset=utf-8");
@@ -91,7 +96,7 @@ describe("the door of files", () => {
   });
 
   it("the best encoding that the client accepts is sent, with Vary for caches", async () => {
-    const { get } = await doorOf();
+    const { get } = await serverOf();
     const ask = (accepted: string) => get(`/dashboard/${hashed}`, { "accept-encoding": accepted });
     const gzip = await ask("deflate, gzip;q=0.5");
     expect(gunzipSync(gzip.body).toString()).toBe(script);
@@ -107,7 +112,7 @@ describe("the door of files", () => {
   });
 
   it("the folder's name without a slash sends the browser on, below any proxy path, without a redirect (CONN-7)", async () => {
-    const { get } = await doorOf();
+    const { get } = await serverOf();
     const { status, headers, body } = await get("/dashboard?page=keys");
     expect([status, headers.location, headers["content-type"]]).toEqual([200, undefined, "text/html; charset=utf-8"]);
     expect(body.toString()).toContain('content="0; url=dashboard/"');
@@ -115,7 +120,7 @@ describe("the door of files", () => {
   });
 
   it("page names get the index page, and other unknown names are 404", async () => {
-    const { get } = await doorOf();
+    const { get } = await serverOf();
     for (const name of ["", "keys", "sign-in", "keys?created=1"]) {
       expect((await get(`/dashboard/${name}`)).body.toString(), name).toBe(page);
     }
@@ -124,7 +129,7 @@ describe("the door of files", () => {
   });
 
   it("only GET and HEAD are served, and HEAD without the body", async () => {
-    const { get } = await doorOf();
+    const { get } = await serverOf();
     const head = await get("/dashboard/", {}, "HEAD");
     expect([head.status, head.headers["content-length"], head.body.length]).toEqual([200, `${page.length}`, 0]);
     for (const method of ["POST", "DELETE", "OPTIONS"]) {
@@ -134,7 +139,7 @@ describe("the door of files", () => {
   });
 
   it("a folder that was not built is 404 with the remedy, and other paths have no route here", async () => {
-    const { table, get } = await doorOf({ dashboard: null });
+    const { table, get } = await serverOf({ dashboard: null });
     for (const path of ["/dashboard", "/dashboard/keys", "/docs/"]) {
       const { status, body } = await get(path);
       expect([status, body.toString()], path).toEqual([404, expect.stringContaining("npm run build")]);
@@ -146,7 +151,7 @@ describe("the door of files", () => {
 
   it("the description of the API is served as it is in the package", async () => {
     const folder = await planted({ "openapi.json": '{"openapi":"3.1.0"}' });
-    const { get } = await doorOf({ openApi: await readWebFile(join(folder, "openapi.json")) });
+    const { get } = await serverOf({ openApi: await readWebFile(join(folder, "openapi.json")) });
     const { headers, body } = await get("/openapi.json");
     expect([headers["content-type"], body.toString()]).toEqual(["application/json", '{"openapi":"3.1.0"}']);
     expect(await readWebFile(join(folder, "none.json"))).toBeNull();

@@ -2,7 +2,7 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import type { AddressInfo } from "node:net";
 import type { Logger } from "../../domain/call/ports.js";
 
-export interface OpsDoorDeps {
+interface OpsListenerDeps {
   readonly ready: () => Promise<{ readonly ready: boolean; readonly detail: object }>;
   readonly debugState: () => Promise<object>;
   readonly metrics: { readonly contentType: string; render(): Promise<string> };
@@ -10,7 +10,7 @@ export interface OpsDoorDeps {
 }
 
 /** The listener for operators: it asks for no credential and is bound to loopback. */
-export interface OpsDoor {
+export interface OpsListener {
   /** Resolves with the port; rejects when it cannot be bound. Port 0 picks a free one. */
   listen(host: string, port: number): Promise<number>;
   close(): Promise<void>;
@@ -35,7 +35,7 @@ const wrongHost: Page = { status: 403, body: { error: "Only for this machine: us
 const wrongMethod: Page = { status: 405, body: { error: "Only GET and HEAD." } };
 
 /** `/health`, `/ready` with detail, `/metrics` and `/debug/state`. */
-export function createOpsDoor({ ready, debugState, metrics, log }: OpsDoorDeps): OpsDoor {
+export function createOpsListener({ ready, debugState, metrics, log }: OpsListenerDeps): OpsListener {
   const health = async (): Promise<Page> => ({ status: 200, body: { status: "ok" } });
   const readiness = async (): Promise<Page> => {
     const { ready: isReady, detail } = await ready();

@@ -7,14 +7,14 @@ import { InferenceService } from "../../../../gen/unified/inference/v1/inference
 import { defaultLimits, type ServiceLimits } from "../../../../src/contract/limits.js";
 import { createCatalogService, createInferenceService } from "../../../../src/domain/rpc/inference-service.js";
 import { createRandomIds, createSystemClock } from "../../../../src/lib/clock-and-ids.js";
-import { type ConnectDoorDeps, createConnectDoor } from "../../../../src/transports/connect/door.js";
-import { BodyBudget, createUploadWatch } from "../../../../src/transports/http/body-limits.js";
-import { createResponseWatch } from "../../../../src/transports/http/response-watch.js";
+import { type ConnectDeps, createConnectRoutes } from "../../../../src/transports/connect/routes.js";
+import { createResponseWatch } from "../../../../src/transports/http/answer.js";
+import { BodyBudget, createUploadWatch } from "../../../../src/transports/http/body.js";
 import { RouteTable } from "../../../../src/transports/http/routes.js";
 import { HandCore, handCredential } from "../../../support/hand-core.js";
 import { silentLog } from "../../../support/silent-log.js";
 
-/** All ways into the door. */
+/** All ways into the routes. */
 export const protocols = ["connect json", "connect binary", "grpc-web"] as const;
 export type ProtocolName = (typeof protocols)[number];
 
@@ -32,9 +32,9 @@ export function clientOf(protocol: ProtocolName, baseUrl: string) {
   return createClient(InferenceService, transport);
 }
 
-/** A Connect door on a hand-made core behind a plain HTTP server; ends with the test. */
-export async function startDoor(
-  options: Partial<Omit<ConnectDoorDeps, "limits">> & { limits?: Partial<ServiceLimits> } = {},
+/** A Connect routes on a hand-made core behind a plain HTTP server; ends with the test. */
+export async function startServer(
+  options: Partial<Omit<ConnectDeps, "limits">> & { limits?: Partial<ServiceLimits> } = {},
 ) {
   const core = new HandCore();
   const clock = createSystemClock();
@@ -51,7 +51,7 @@ export async function startDoor(
     graceMs: () => limits.bodyRateGraceMs,
     now: () => clock.monotonic(),
   });
-  const door = createConnectDoor({
+  const routes = createConnectRoutes({
     core,
     services: [createInferenceService(core, limits), createCatalogService(core)],
     clock,
@@ -63,8 +63,8 @@ export async function startDoor(
     ...options,
     limits,
   });
-  const { serve } = new RouteTable(door.routes, (req, res) => {
-    if (!door.refuseUnknown(req, res)) res.writeHead(404).end("fallback");
+  const { serve } = new RouteTable(routes.routes, (req, res) => {
+    if (!routes.refuseUnknown(req, res)) res.writeHead(404).end("fallback");
   });
   const server = http.createServer(serve).on("checkContinue", serve);
   await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
