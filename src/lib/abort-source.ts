@@ -12,41 +12,33 @@ export interface AbortFlag {
  * need one. Our own code takes this object itself, libraries take its `signal`.
  */
 export class AbortSource implements AbortFlag {
+  aborted = false;
+  reason: unknown;
   /** The oldest listener. Most calls have only one, so it needs no list. */
   #first: (() => void) | null = null;
   #others: (() => void)[] | null = null;
-  #aborted = false;
-  #reason: unknown;
   #controller: AbortController | null = null;
-
-  get aborted(): boolean {
-    return this.#aborted;
-  }
-
-  get reason(): unknown {
-    return this.#reason;
-  }
 
   get signal(): AbortSignal {
     if (this.#controller === null) {
       this.#controller = new AbortController();
-      if (this.#aborted) this.#controller.abort(this.#reason);
+      if (this.aborted) this.#controller.abort(this.reason);
     }
     return this.#controller.signal;
   }
 
   /** The first abort counts. */
   abort(reason: unknown): void {
-    if (this.#aborted) return;
-    this.#aborted = true;
-    this.#reason = reason;
+    if (this.aborted) return;
+    this.aborted = true;
+    this.reason = reason;
     // A listener may remove others; removed ones are skipped.
     for (let run = this.#takeFirst(); run !== null; run = this.#takeFirst()) run();
     this.#controller?.abort(reason);
   }
 
   addEventListener(_type: "abort", run: () => void): void {
-    if (this.#aborted || this.#first === run || this.#others?.includes(run)) return;
+    if (this.aborted || this.#first === run || this.#others?.includes(run)) return;
     if (this.#first === null) {
       this.#first = run;
       return;

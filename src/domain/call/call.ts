@@ -58,13 +58,15 @@ export class Call implements CallContext, LiveRequest {
   readonly times: CallTimes;
   /** Data for the trace; null when tracing is off. */
   readonly details: CallDetails | null;
+  stage: Stage = "receiving";
+  /** Id of a model in the catalog; null until the request is validated. */
+  model: string | null = null;
+  /** The client's labels for the request log; null without any. Never part of events, metrics and traces. */
+  labels: ClientLabels | null = null;
   place = -1;
   readonly #deps: CallDeps;
   readonly #caller: Caller;
   readonly #cancelDeadline: () => void;
-  #stage: Stage = "receiving";
-  #model: string | null = null;
-  #labels: ClientLabels | null = null;
   #outcome: Outcome | null = null;
   #closed = false;
   #holds = 0;
@@ -100,48 +102,11 @@ export class Call implements CallContext, LiveRequest {
   }
 
   get log(): Logger {
-    return new RequestLog(this.#deps.log, this.requestId);
-  }
-
-  get id(): string {
-    return this.requestId;
-  }
-
-  get account(): string {
-    return this.principal.account;
-  }
-
-  get keyId(): string | null {
-    return this.principal.keyId;
-  }
-
-  get sessionId(): string | null {
-    return this.principal.kind === "administrator" ? this.principal.sessionId : null;
-  }
-
-  get model(): string | null {
-    return this.#model;
-  }
-
-  get stage(): Stage {
-    return this.#stage;
-  }
-
-  enter(stage: Stage): void {
-    this.#stage = stage;
+    return withRequestId(this.#deps.log, this.requestId);
   }
 
   watching(): void {
-    this.enter("watching");
-  }
-
-  chose(model: string): void {
-    this.#model = model;
-  }
-
-  /** Keeps the client's labels for the request log; null without any. Never part of events, metrics and traces. */
-  labelled(labels: ClientLabels | null): void {
-    this.#labels = labels;
+    this.stage = "watching";
   }
 
   /** Records the wait for a slot, in all deployments together. */
@@ -176,7 +141,7 @@ export class Call implements CallContext, LiveRequest {
     this.#tally = tally;
   }
 
-  letGo(): void {
+  release(): void {
     this.#holds -= 1;
     this.#finishIfOver();
   }
@@ -191,33 +156,40 @@ export class Call implements CallContext, LiveRequest {
   #finishIfOver(): void {
     if (!this.#closed || this.#holds > 0) return;
     this.#deps.live.remove(this);
-    this.#tellEnd();
+    this.#reportEnd();
   }
 
-  #tellEnd(): void {
-    const { log, observer, tracer } = this.#deps;
+  #reportEnd(): void {
+    const { transport, traceparent } = this.#caller;
     const why = this.stop.aborted ? endReasonOf(this.stop) : "completed";
     const outcome = this.#outcome ?? { why, error: null, usage: null };
     const end: CallEnd = {
       requestId: this.requestId,
       operation: this.operation,
-      transport: this.#caller.transport,
-      model: this.#model,
+      transport,
+      model: this.model,
       why: outcome.why,
       code: outcome.error ?? (outcome.why === "completed" ? "ok" : errorOfEnd(new Ended(outcome.why)).code),
-      stage: this.#stage,
+      stage: this.stage,
       clientLeft: why === "client_left",
       usage: outcome.usage,
       receivedAtMs: this.receivedAtMs,
       durationMs: this.times.sinceArrival(this.#deps.clock.monotonic()),
       times: this.times,
-      traceparent: this.#caller.traceparent,
+      traceparent,
       details: this.details,
     };
-    observer.callEnded(end);
-    const traceId = tracer === null ? parseTraceparent(end.traceparent)?.traceId : tracer.trace(end);
-    log.info(new CallEntry(end, this.principal, this.#caller, outcome.error, traceId, this.#labels), "request");
+    const traceId = reportEnd(this.#deps, end);
+    const { principal, labels } = this;
+    const line = { end, principal, caller: this.#caller, error: outcome.error, traceId, labels };
+    this.#deps.log.info(new CallEntry(line), "request");
   }
+}
+
+/** Counts and traces the end of a call. Returns its trace id; undefined without one. */
+export function reportEnd({ observer, tracer }: Pick<CallDeps, "observer" | "tracer">, end: CallEnd) {
+  observer.callEnded(end);
+  return tracer === null ? parseTraceparent(end.traceparent)?.traceId : tracer.trace(end);
 }
 
 /** Whether the request itself was at fault. */
@@ -226,43 +198,14 @@ function isChargeable(error: ServiceError): boolean {
   return http === 400 || http === 404 || http === 413 || http === 415;
 }
 
-/** Adds the request id to every line. Created per call; cheaper than a child logger. */
-class RequestLog implements Logger {
-  readonly #log: Logger;
-  readonly #requestId: string;
-
-  constructor(log: Logger, requestId: string) {
-    this.#log = log;
-    this.#requestId = requestId;
-  }
-
-  debug(fields: object, message: string): void {
-    this.#log.debug({ request_id: this.#requestId, ...fields }, message);
-  }
-
-  info(fields: object, message: string): void {
-    this.#log.info({ request_id: this.#requestId, ...fields }, message);
-  }
-
-  warn(fields: object, message: string): void {
-    this.#log.warn({ request_id: this.#requestId, ...fields }, message);
-  }
-
-  error(fields: object, message: string): void {
-    this.#log.error({ request_id: this.#requestId, ...fields }, message);
-  }
-}
-
-/**
- * A log line that serializes itself. For lines written per request, inspecting each field would cost more than writing
- * it.
- */
-export abstract class LogEntry {
-  /** The fields as members of a JSON object, each preceded by a comma. */
-  abstract toMembers(): string;
-
-  /** Whether a field holds text from a client, which may contain a secret. */
-  abstract get holdsForeignText(): boolean;
+/** Adds the request id to every line; cheaper than a child logger. */
+function withRequestId(log: Logger, request_id: string): Logger {
+  return {
+    debug: (fields, message) => log.debug({ request_id, ...fields }, message),
+    info: (fields, message) => log.info({ request_id, ...fields }, message),
+    warn: (fields, message) => log.warn({ request_id, ...fields }, message),
+    error: (fields, message) => log.error({ request_id, ...fields }, message),
+  };
 }
 
 /** Labels that a client puts on its request for the operator. Validated, so each has a bound. */
@@ -273,98 +216,56 @@ export interface ClientLabels {
   readonly metadata?: Readonly<Record<string, string>>;
 }
 
-/** The request log line of a call. No content and no key (SEC-18). */
-export class CallEntry extends LogEntry {
-  readonly #hasLabels: boolean;
-  readonly request_id: string;
-  readonly operation: string;
-  readonly transport: string;
-  readonly account: string;
-  readonly key_id: string | null;
-  readonly model: string | null;
-  readonly outcome: string;
-  readonly error: string | null;
-  readonly prompt_tokens: number | undefined;
-  readonly completion_tokens: number | undefined;
-  readonly admit_ms: number;
-  readonly queue_ms: number;
-  readonly duration_ms: number;
-  readonly client_request_id: string | undefined;
-  readonly retry_count: string | undefined;
-  readonly address: string;
-  readonly trace_id: string | undefined;
-  readonly user: string | undefined;
-  readonly safety_identifier: string | undefined;
-  readonly prompt_cache_key: string | undefined;
-  readonly metadata: Readonly<Record<string, string>> | undefined;
+interface CallLine {
+  readonly end: CallEnd;
+  readonly principal: Principal;
+  readonly caller: Caller;
+  readonly error: ErrorCode | null;
+  readonly traceId: string | undefined;
+  readonly labels: ClientLabels | null;
+}
 
-  constructor(
-    end: CallEnd,
-    principal: Principal,
-    caller: Caller,
-    error: ErrorCode | null,
-    traceId: string | undefined,
-    labels: ClientLabels | null,
-  ) {
-    super();
-    this.request_id = end.requestId;
-    this.operation = end.operation;
-    this.transport = end.transport;
-    this.account = principal.account;
-    this.key_id = principal.keyId;
-    this.model = end.model;
-    this.outcome = end.why;
-    this.error = error;
-    this.prompt_tokens = end.usage?.promptTokens;
-    this.completion_tokens = end.usage?.completionTokens;
-    this.admit_ms = Math.round(end.times.admitMs);
-    this.queue_ms = Math.round(end.times.queueMs);
-    this.duration_ms = Math.round(end.durationMs);
-    this.client_request_id = caller.clientRequestId;
-    this.retry_count = caller.retryCount;
-    this.address = caller.address;
-    this.trace_id = traceId;
-    this.user = labels?.user;
-    this.safety_identifier = labels?.safetyIdentifier;
-    this.prompt_cache_key = labels?.promptCacheKey;
-    this.metadata = labels?.metadata;
-    this.#hasLabels = labels !== null;
+/**
+ * The request log line of a call, without content and key (SEC-18). It serializes itself: for a line per request,
+ * inspecting each field would cost more than writing it.
+ */
+export class CallEntry {
+  readonly #line: CallLine;
+
+  constructor(line: CallLine) {
+    this.#line = line;
   }
 
-  /** Our own ids never need JSON escaping. */
-  override toMembers(): string {
+  /** Whether a field holds text from a client, which may contain a secret. */
+  get holdsForeignText(): boolean {
+    return this.#line.caller.clientRequestId !== undefined || this.#line.labels !== null;
+  }
+
+  /** The fields as members of a JSON object, each preceded by a comma. Our own ids never need JSON escaping. */
+  toMembers(): string {
+    const { end, principal, caller, error, traceId, labels } = this.#line;
+    const { requestId, operation, transport, model, why, usage, times, durationMs } = end;
     return (
-      `,"request_id":"${this.request_id}","operation":"${this.operation}","transport":"${this.transport}"` +
-      `,"account":"${this.account}","key_id":${quotedOrNull(this.key_id)},"model":${quotedModel(this.model)}` +
-      `,"outcome":"${this.outcome}","error":${quotedOrNull(this.error)}${this.#tokens()}` +
-      `,"admit_ms":${this.admit_ms},"queue_ms":${this.queue_ms},"duration_ms":${this.duration_ms}` +
-      `${this.#ofClient()},"address":${quotedAddress(this.address)}` +
-      (this.trace_id === undefined ? "" : `,"trace_id":"${this.trace_id}"`) +
-      (this.#hasLabels ? this.#labels() : "")
+      `,"request_id":"${requestId}","operation":"${operation}","transport":"${transport}"` +
+      `,"account":"${principal.account}","key_id":${quotedOrNull(principal.keyId)},"model":${quotedModel(model)}` +
+      `,"outcome":"${why}","error":${quotedOrNull(error)}` +
+      (usage === null ? "" : `,"prompt_tokens":${usage.promptTokens},"completion_tokens":${usage.completionTokens}`) +
+      `,"admit_ms":${Math.round(times.admitMs)},"queue_ms":${Math.round(times.queueMs)}` +
+      `,"duration_ms":${Math.round(durationMs)}${member("client_request_id", caller.clientRequestId)}` +
+      `${member("retry_count", caller.retryCount)},"address":${quotedAddress(caller.address)}` +
+      (traceId === undefined ? "" : `,"trace_id":"${traceId}"`) +
+      (labels === null ? "" : membersOf(labels))
     );
   }
+}
 
-  override get holdsForeignText(): boolean {
-    return this.client_request_id !== undefined || this.#hasLabels;
-  }
-
-  #tokens(): string {
-    if (this.prompt_tokens === undefined) return "";
-    return `,"prompt_tokens":${this.prompt_tokens},"completion_tokens":${this.completion_tokens}`;
-  }
-
-  #ofClient(): string {
-    return member("client_request_id", this.client_request_id) + member("retry_count", this.retry_count);
-  }
-
-  #labels(): string {
-    return (
-      member("user", this.user) +
-      member("safety_identifier", this.safety_identifier) +
-      member("prompt_cache_key", this.prompt_cache_key) +
-      (this.metadata === undefined ? "" : `,"metadata":${JSON.stringify(this.metadata)}`)
-    );
-  }
+function membersOf({ user, safetyIdentifier, promptCacheKey, metadata }: ClientLabels): string {
+  return (
+    member("user", user) +
+    member("safety_identifier", safetyIdentifier) +
+    member("prompt_cache_key", promptCacheKey) +
+    (metadata === undefined ? "" : `,"metadata":${JSON.stringify(metadata)}`)
+  );
 }
 
 function member(name: string, value: string | undefined): string {

@@ -1,4 +1,5 @@
 import type { EndReason } from "./call-context.js";
+import { type Principal, sessionIdOf } from "./principal.js";
 
 /**
  * Stage of a call: reading its body, waiting for a slot, running in an engine, writing its answer, or watching for
@@ -8,13 +9,8 @@ export type Stage = "receiving" | "queued" | "running" | "delivering" | "watchin
 
 /** One call between `open` and `close`. */
 export interface LiveRequest {
-  readonly id: string;
-  readonly account: string;
-  readonly keyId: string | null;
-  /** Id of the dashboard session; null otherwise. */
-  readonly sessionId: string | null;
-  /** Known once the request is validated. */
-  readonly model: string | null;
+  readonly requestId: string;
+  readonly principal: Principal;
   readonly stage: Stage;
   /** Usage so far; null before admission. */
   readonly usedSoFar: UsageTotal | null;
@@ -60,36 +56,32 @@ export class LiveRequests {
   /** Progress of the admitted calls. */
   progress(): readonly Progress[] {
     const progress: Progress[] = [];
-    for (const { id, account, usedSoFar } of this.#calls) {
+    for (const { requestId, principal, usedSoFar } of this.#calls) {
       if (usedSoFar === null) continue;
       const { promptTokens, completionTokens } = usedSoFar;
-      progress.push({ requestId: id, account, promptTokens, completionTokens });
+      progress.push({ requestId, account: principal.account, promptTokens, completionTokens });
     }
     return progress;
   }
 
   /** Ids of the keys in use. */
   keyIds(): ReadonlySet<string> {
-    const ids = new Set<string>();
-    for (const { keyId } of this.#calls) if (keyId !== null) ids.add(keyId);
-    return ids;
+    return new Set(this.#calls.flatMap(({ principal }) => principal.keyId ?? []));
   }
 
   /** Ids of the sessions in use. */
   sessionIds(): ReadonlySet<string> {
-    const ids = new Set<string>();
-    for (const { sessionId } of this.#calls) if (sessionId !== null) ids.add(sessionId);
-    return ids;
+    return new Set(this.#calls.flatMap(({ principal }) => sessionIdOf(principal) ?? []));
   }
 
   /** Ends every call of a session. */
   abortSession(sessionId: string): void {
-    this.#abortWhere((call) => call.sessionId === sessionId, "key_revoked");
+    this.#abortWhere((call) => sessionIdOf(call.principal) === sessionId, "key_revoked");
   }
 
   /** Ends every call of a key (KEY-13). */
   abortKey(keyId: string): void {
-    this.#abortWhere((call) => call.keyId === keyId, "key_revoked");
+    this.#abortWhere((call) => call.principal.keyId === keyId, "key_revoked");
   }
 
   /** Ends calls that only watch. */

@@ -49,11 +49,13 @@ export interface CallTracer {
  * a number costs no allocation.
  */
 export class CallTimes {
+  /** Duration of the admission; 0 without one. */
+  admitMs = 0;
+  /** Wait for a slot; 0 without one. */
+  queueMs = 0;
   readonly #arrivedAtMs: number;
   #engineBeganAtMs = Number.NaN;
   #engineEndedAtMs = Number.NaN;
-  #admitMs = 0;
-  #queueMs = 0;
   #firstAtMs = Number.NaN;
   #firstTokens = 0;
   #isReadAlong = false;
@@ -62,15 +64,10 @@ export class CallTimes {
     this.#arrivedAtMs = arrivedAtMs;
   }
 
-  /** Records the duration of the admission. */
-  admitted(ms: number): void {
-    this.#admitMs = ms;
-  }
-
   /** Records the first slot; a batch gets several. `queueMs` is the whole wait so far. */
   engineBegan(atMs: number, queueMs: number): void {
     if (Number.isNaN(this.#engineBeganAtMs)) this.#engineBeganAtMs = atMs;
-    this.#queueMs = queueMs;
+    this.queueMs = queueMs;
   }
 
   /** Records the first content, after which `tokens` tokens are known. Called once. */
@@ -87,16 +84,6 @@ export class CallTimes {
 
   sinceArrival(atMs: number): number {
     return atMs - this.#arrivedAtMs;
-  }
-
-  /** Duration of the admission; 0 without one. */
-  get admitMs(): number {
-    return this.#admitMs;
-  }
-
-  /** Wait for a slot; 0 without one. */
-  get queueMs(): number {
-    return this.#queueMs;
   }
 
   /** From arrival to the slot; null without one. */
@@ -137,38 +124,22 @@ export interface AskedOptions {
 /** Attributes for a trace beyond the outcome. */
 export class CallDetails {
   readonly finishReasons: string[] = [];
-  #options: AskedOptions | null = null;
-  #responseId: string | null = null;
-  #choices = 1;
-  #isStream = false;
+  /** Null when nothing is generated. */
+  options: AskedOptions | null = null;
+  /** Number of choices of the whole request. */
+  choices = 1;
+  /** `chatcmpl-…` or `cmpl-…`; null for answers without an id. */
+  responseId: string | null = null;
+  isStream = false;
 
   asked(options: AskedOptions | undefined, choices: number, responseId: string): void {
-    this.#options = options ?? null;
-    this.#choices = choices;
-    this.#responseId = responseId;
+    this.options = options ?? null;
+    this.choices = choices;
+    this.responseId = responseId;
   }
 
   streams(): void {
-    this.#isStream = true;
-  }
-
-  /** Null when nothing is generated. */
-  get options(): AskedOptions | null {
-    return this.#options;
-  }
-
-  /** Number of choices of the whole request. */
-  get choices(): number {
-    return this.#choices;
-  }
-
-  /** `chatcmpl-…` or `cmpl-…`; null for answers without an id. */
-  get responseId(): string | null {
-    return this.#responseId;
-  }
-
-  get isStream(): boolean {
-    return this.#isStream;
+    this.isStream = true;
   }
 }
 

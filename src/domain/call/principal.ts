@@ -42,6 +42,11 @@ export const tokenAdministrator: Principal = Object.freeze({
 
 export const nobody: Principal = Object.freeze({ kind: "nobody", keyId: null, account: "default" });
 
+/** Id of the caller's dashboard session; null without one. */
+export function sessionIdOf(principal: Principal): string | null {
+  return principal.kind === "administrator" ? principal.sessionId : null;
+}
+
 /** Whether the principal may call an operation that needs `need`; `isReading` if it changes nothing (KEY-7). */
 export function mayDo(principal: Principal, need: Need, isReading = need === "read"): boolean {
   if (need === "none") return true;

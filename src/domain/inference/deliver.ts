@@ -98,7 +98,7 @@ async function endWith<R>(call: Call, run: Run, generation: Generation, finish: 
   } catch (thrown) {
     throw await settleFailure(call, run, thrown);
   }
-  call.enter("delivering");
+  call.stage = "delivering";
   const settling = run.end("completed");
   if (settling !== undefined) await settling;
   return finish();

@@ -36,7 +36,7 @@ export async function embed(deps: EmbedDeps, plan: EmbedPlan): Promise<Answer<Em
   const { call, run, model, admission } = plan;
   try {
     const { vectors, ...head } = await unlessStopped(embedInTurn(deps, plan), call.stop);
-    call.enter("delivering");
+    call.stage = "delivering";
     await run.end("completed");
     return { head: answerHead(head, admission), body: embeddingList(model.id, vectors, run) };
   } catch (thrown) {
@@ -83,11 +83,11 @@ async function embedOn(
   waited: (ms: number) => void,
 ): Promise<Float32Array[]> {
   const { call } = plan;
-  call.enter("queued");
+  call.stage = "queued";
   const loaded = deployment.model ?? (await deployment.onceLoaded(call.stop));
-  const slot = await deployment.queue.acquire({ account: call.account, keyId: call.keyId }, call.stop);
+  const slot = await deployment.queue.acquire(call.principal, call.stop);
   try {
-    call.enter("running");
+    call.stage = "running";
     waited(slot.queueMs);
     return await embedInSlices(deps, { ...plan, request: { ...plan.request, queueMs: slot.queueMs } }, loaded);
   } finally {

@@ -171,7 +171,7 @@ export class Generation {
         const loaded = deployment.model ?? (await deployment.onceLoaded(this.#signal));
         // Further prompts always queue, so that the first one starts first.
         slot = continuing ? null : deployment.queue.tryAcquire();
-        slot ??= await deployment.queue.acquire(call, this.#signal, continuing);
+        slot ??= await deployment.queue.acquire(call.principal, this.#signal, continuing);
         if (!continuing) this.#granted(deployment, loaded, slot.queueMs);
         granted?.(deployment);
         const calls = new CompleteCalls();
@@ -199,7 +199,7 @@ export class Generation {
   #beginTry(continuing: boolean): void {
     this.#attempts += 1;
     if (this.#signal.aborted) throw errorOfEnd(this.#signal.reason);
-    if (!continuing) this.#plan.call.enter("queued");
+    if (!continuing) this.#plan.call.stage = "queued";
   }
 
   #mayTryNext(error: ServiceError): boolean {
@@ -210,7 +210,7 @@ export class Generation {
     this.#deployment = deployment;
     this.#plan.answeredBy(model);
     this.#queueMs += queueMs;
-    this.#plan.call.enter("running");
+    this.#plan.call.stage = "running";
     this.#plan.call.waited(this.#queueMs);
     if (this.#reader.commit !== null) {
       this.#cancelCommitTimer ??= this.#deps.clock.after(this.#deps.commitMs, () => this.#commitNow());
@@ -222,7 +222,7 @@ export class Generation {
     const { call } = this.#plan;
     request.requestId = call.requestId;
     request.queueMs = queueMs;
-    request.cacheKey = call.account;
+    request.cacheKey = call.principal.account;
     request.deltas = this.#reader.commit === null ? "joined" : "each";
     return request;
   }

@@ -90,7 +90,7 @@ export class Inference {
   async createEmbeddings(params: EmbeddingParams, call: Call): Promise<Answer<EmbeddingList>> {
     const model = chargeRefusal(call, () => {
       validateEmbeddings(params, this.#deps.limits);
-      call.labelled(userLabel(params));
+      call.labels = userLabel(params);
       return this.#model(call, params.model, "embeddings");
     });
     const caps = model.caps ?? (await this.#capsOnceLoaded(model, call));
@@ -104,7 +104,7 @@ export class Inference {
     const { clock, ids, limits } = this.#deps;
     const model = chargeRefusal(call, () => {
       kind.validate();
-      call.labelled(kind.labels());
+      call.labels = kind.labels();
       return this.#model(call, kind.model, kind.capability);
     });
     const caps = model.caps ?? (await this.#capsOnceLoaded(model, call));
@@ -148,7 +148,7 @@ export class Inference {
   #model(call: Call, id: string, capability: Capability): CatalogModel {
     const model = this.#deps.catalog.require(id, call.principal);
     requireCapability(model, capability);
-    call.chose(model.id);
+    call.model = model.id;
     return model;
   }
 

@@ -78,7 +78,8 @@ export class Run {
     const usage = this.tally.total();
     call.ended(why, error?.code ?? null, usage);
     try {
-      const { requestId, account, keyId, operation } = call;
+      const { requestId, operation } = call;
+      const { account, keyId } = call.principal;
       const request = { requestId, account, keyId, operation, model: this.model, degraded: this.#degraded };
       const latencyMs = clock.now() - call.receivedAtMs;
       const settling = ledger.settle(accounting.settlementOf(request, { why, error: error ?? null, usage, latencyMs }));
@@ -86,7 +87,7 @@ export class Run {
     } catch (cause) {
       return this.#written(Promise.reject(cause));
     }
-    call.letGo();
+    call.release();
     return undefined;
   }
 
@@ -97,7 +98,7 @@ export class Run {
       this.#deps.observer.usageLost();
       throw cause;
     } finally {
-      this.call.letGo();
+      this.call.release();
     }
   }
 
@@ -139,9 +140,10 @@ export function admitRun(
 ): AdmittedRun | Promise<AdmittedRun> {
   throwIfEnded(call);
   const { clock, ledger, accounting, limitBook } = deps;
-  const { requestId, operation, account, keyId } = call;
-  const scopes = limitBook.scopesOf(call.principal, model.id);
-  const budgets = accounting.budgetsOf(call.principal);
+  const { requestId, operation, principal } = call;
+  const { account, keyId } = principal;
+  const scopes = limitBook.scopesOf(principal, model.id);
+  const budgets = accounting.budgetsOf(principal);
   const admit = (charge: Charge, promptTokens: number): AdmittedRun | Promise<AdmittedRun> => {
     const admission = ledger.admit({
       requestId,
@@ -158,7 +160,7 @@ export function admitRun(
     if (!(admission instanceof Promise)) return admittedRun(deps, call, model, admission);
     const askedAtMs = clock.monotonic();
     return admission.then((decided) => {
-      call.times.admitted(clock.monotonic() - askedAtMs);
+      call.times.admitMs = clock.monotonic() - askedAtMs;
       return admittedRun(deps, call, model, decided);
     });
   };

@@ -13,11 +13,11 @@ import type { Completion, CompletionChunk, CompletionParams } from "../../../gen
 import type { EmbeddingList, EmbeddingParams } from "../../../gen/unified/inference/v1/embedding_pb.js";
 import { inferenceOperations, type Operation, operationRow } from "../../contract/operations.js";
 import { type Authenticator, requireAllowed } from "../access/authenticator.js";
-import { Call, type CallDeps, type CallFacts } from "../call/call.js";
+import { Call, type CallDeps, type CallFacts, reportEnd } from "../call/call.js";
 import type { Answer, StreamAnswer } from "../call/call-context.js";
 import { type CallContext, type Caller, errorOfEnd } from "../call/call-context.js";
 import type { LiveRequests } from "../call/live-requests.js";
-import { type CallEnd, CallTimes, type CallTracer, type Observer, parseTraceparent } from "../call/observer.js";
+import { type CallEnd, CallTimes, type CallTracer, type Observer } from "../call/observer.js";
 import type { Logger } from "../call/ports.js";
 import { nobody, type Principal } from "../call/principal.js";
 import { invariant, ServiceError, toServiceError } from "../call/service-error.js";
@@ -119,14 +119,12 @@ export class ServiceCore implements Core {
   /** Error for a rejected call, which is logged here because no Call exists. */
   #refusal(arrival: Arrival, thrown: unknown): ServiceError {
     const { requestId, operation, caller } = arrival;
-    const { log, clock, observer, tracer } = this.#deps;
-    const { transport, address, traceparent } = caller;
+    const { log, clock } = this.#deps;
+    const { transport, address } = caller;
     const error = toServiceError(thrown);
     if (error !== thrown) log.error({ request_id: requestId, err: thrown }, "request failed");
-    const end = refusedEnd(arrival, error, clock.monotonic());
-    observer.callEnded(end);
-    const traceId = tracer === null ? parseTraceparent(traceparent)?.traceId : tracer.trace(end);
-    log.info({ request_id: requestId, operation, transport, address, error: error.code, trace_id: traceId }, "refused");
+    const trace_id = reportEnd(this.#deps, refusedEnd(arrival, error, clock.monotonic()));
+    log.info({ request_id: requestId, operation, transport, address, error: error.code, trace_id }, "refused");
     return error;
   }
 
@@ -160,7 +158,7 @@ export class ServiceCore implements Core {
 
   watchModels(ctx: CallContext): AsyncIterable<WatchModelsResponse> {
     const call = callOf(ctx);
-    call.enter("watching");
+    call.watching();
     return watchModels(this.#deps.catalog, call.principal, call.signal);
   }
 }

@@ -3,6 +3,7 @@ import { RevocationWatch } from "../../../../src/domain/access/key-cache.js";
 import { type LiveRequest, LiveRequests } from "../../../../src/domain/call/live-requests.js";
 import { eventually } from "../../../support/eventually.js";
 import { HandFeed } from "../../../support/hand-feed.js";
+import { keyHolder } from "../metering/limits-fixture.js";
 import { createAccess } from "./access-fixture.js";
 
 const readWrite = { name: "test", scope: "read_write" } as const;
@@ -26,11 +27,11 @@ describe("RevocationWatch", () => {
 
   function run(id: string, of: { keyId?: string; sessionId?: string }): void {
     const call: LiveRequest = {
-      id,
-      account: "default",
-      keyId: of.keyId ?? null,
-      sessionId: of.sessionId ?? null,
-      model: null,
+      requestId: id,
+      principal:
+        of.keyId === undefined
+          ? { kind: "administrator", keyId: null, account: "default", sessionId: of.sessionId ?? null, role: "admin" }
+          : { ...keyHolder(), keyId: of.keyId },
       stage: "running",
       usedSoFar: null,
       place: -1,

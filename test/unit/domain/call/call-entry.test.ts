@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { CallEntry, type ClientLabels } from "../../../../src/domain/call/call.js";
+import { CallEntry } from "../../../../src/domain/call/call.js";
 import type { Caller } from "../../../../src/domain/call/call-context.js";
 import { type CallEnd, CallTimes } from "../../../../src/domain/call/observer.js";
 import { tokenAdministrator } from "../../../../src/domain/call/principal.js";
@@ -34,29 +34,73 @@ function caller(fields: Partial<Caller> = {}): Caller {
   return { ...none, transport: "openai", address: "fe80::1%eth0", ...fields };
 }
 
+const members = {
+  request_id: "req_0123456789abcdef0123456789abcdef",
+  operation: "create_chat_completion",
+  transport: "openai",
+  account: "default",
+  key_id: null,
+  model: 'a "quoted" modèl',
+  outcome: "completed",
+  error: "upstream_timeout",
+  admit_ms: 0,
+  queue_ms: 0,
+  duration_ms: 12,
+  address: "fe80::1%eth0",
+};
+const tokens = { prompt_tokens: 3, completion_tokens: 5 };
+
 describe("the line of a call", () => {
   it.each([
-    [end(), caller(), undefined],
-    [end({ model: null, usage: null, why: "client_left" }), caller({ retryCount: "2" }), "0af7651916cd43dd"],
-    [end(), caller({ clientRequestId: 'mine "and" \\ théirs', address: "" }), undefined],
-    [end(), caller(), undefined, { user: 'a "user"\n' }],
+    [end(), caller(), undefined, null, tokens],
+    [
+      end({ model: null, usage: null, why: "client_left" }),
+      caller({ retryCount: "2" }),
+      "0af7651916cd43dd",
+      null,
+      { model: null, outcome: "client_left", retry_count: "2", trace_id: "0af7651916cd43dd" },
+    ],
+    [
+      end(),
+      caller({ clientRequestId: 'mine "and" \\ théirs', address: "" }),
+      undefined,
+      null,
+      { ...tokens, client_request_id: 'mine "and" \\ théirs', address: "" },
+    ],
+    [end(), caller(), undefined, { user: 'a "user"\n' }, { ...tokens, user: 'a "user"\n' }],
     [
       end(),
       caller(),
       undefined,
       { user: undefined, safetyIdentifier: "s", promptCacheKey: "ké", metadata: { 'a"': "\\" } },
+      { ...tokens, safety_identifier: "s", prompt_cache_key: "ké", metadata: { 'a"': "\\" } },
     ],
-  ] as const)("says in JSON what its fields say (%#)", (of, by, traceId, labels: ClientLabels | null = null) => {
-    const entry = new CallEntry(of, tokenAdministrator, by, "upstream_timeout", traceId, labels);
-    expect(JSON.parse(`{${entry.toMembers().slice(1)}}`)).toEqual(JSON.parse(JSON.stringify(entry)));
-    expect(entry).toMatchObject({ duration_ms: 12, account: "default", key_id: null, error: "upstream_timeout" });
+  ] as const)("contains exactly the facts of the call, as JSON (%#)", (of, by, traceId, labels, more) => {
+    const facts = {
+      end: of,
+      principal: tokenAdministrator,
+      caller: by,
+      error: "upstream_timeout",
+      traceId,
+      labels,
+    } as const;
+    const entry = new CallEntry(facts);
+    expect(JSON.parse(`{${entry.toMembers().slice(1)}}`)).toEqual({ ...members, ...more });
   });
 
   it("shows no credential that a client sends as the id of its request (SEC-18, KEY-18)", () => {
     const lines: string[] = [];
     const log = createLogger({ level: "info", sink: { write: (line) => lines.push(line) } });
     const by = caller({ clientRequestId: `Bearer ${secret}` });
-    log.info(new CallEntry(end(), tokenAdministrator, by, null, undefined, null), "request");
+    const facts = {
+      end: end(),
+      principal: tokenAdministrator,
+      caller: by,
+      error: null,
+      traceId: undefined,
+      labels: null,
+    };
+    log.info(new CallEntry(facts), "request");
     expect(lines.join("")).not.toContain("PLANTEDSECRET");
     expect(JSON.parse(lines[0] ?? "")).toMatchObject({
       level: "info",

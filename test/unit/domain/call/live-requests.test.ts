@@ -1,14 +1,12 @@
 import { describe, expect, it } from "vitest";
 import type { EndReason } from "../../../../src/domain/call/call-context.js";
 import { type LiveRequest, LiveRequests, type Stage } from "../../../../src/domain/call/live-requests.js";
+import { keyHolder } from "../metering/limits-fixture.js";
 
-function call(id: string, keyId: string | null, stage: Stage, ends: string[]): LiveRequest {
+function call(id: string, keyId: string, stage: Stage, ends: string[]): LiveRequest {
   return {
-    id,
-    account: "default",
-    keyId,
-    sessionId: null,
-    model: null,
+    requestId: id,
+    principal: { ...keyHolder(), keyId },
     stage,
     usedSoFar: null,
     place: -1,
@@ -53,8 +51,9 @@ describe("LiveRequests", () => {
     const calls = Array.from({ length: 40 }, (_, i) => call(`r${i}`, `k${i}`, "running", []));
     for (const one of calls) live.add(one);
     for (const [i, one] of calls.entries()) if (i % 3 !== 0) live.remove(one);
-    for (const one of calls.slice(0, 2)) live.add(call(`again ${one.id}`, one.keyId, "running", []));
-    const left = calls.filter((_, i) => i % 3 === 0).map(({ keyId }) => keyId);
+    for (const one of calls.slice(0, 2))
+      live.add(call(`again ${one.requestId}`, one.principal.keyId ?? "", "running", []));
+    const left = calls.filter((_, i) => i % 3 === 0).map(({ principal }) => principal.keyId);
     expect([...live.keyIds()].sort()).toEqual([...new Set([...left, "k0", "k1"])].sort());
     expect(live.size).toBe(left.length + 2);
   });

@@ -8,6 +8,7 @@ import { AbortSource } from "../../../../src/lib/abort-source.js";
 import { blindObserver, createCoreHarness } from "../../../support/core-harness.js";
 import { eventually } from "../../../support/eventually.js";
 import { HandEngine } from "../../../support/hand-engine.js";
+import { fieldsOf } from "../../../support/silent-log.js";
 
 const chat = (fields: object = {}) =>
   create(ChatCompletionParamsSchema, {
@@ -128,7 +129,7 @@ describe("what an observer is told", () => {
   });
 });
 
-describe("what a tracer is told", () => {
+describe("the end of a call for a tracer", () => {
   it("contains the request's options and finish reasons, and its trace id is logged", async () => {
     const lines: object[] = [];
     const traced: CallEnd[] = [];
@@ -140,7 +141,7 @@ describe("what a tracer is told", () => {
           return "0af7651916cd43dd8448eb211c80319c";
         },
       },
-      log: { debug: () => {}, info: (fields) => lines.push(fields), warn: () => {}, error: () => {} },
+      log: { debug: () => {}, info: (fields) => lines.push(fieldsOf(fields)), warn: () => {}, error: () => {} },
     });
     const { ctx } = await open();
     const answering = core.createChatCompletion(chat({ temperature: 0.5, stop: ["END"] }), ctx);

@@ -3,13 +3,13 @@ import { errorOfEnd } from "../../../../src/domain/call/call-context.js";
 import { ServiceError } from "../../../../src/domain/call/service-error.js";
 import { createCoreHarness } from "../../../support/core-harness.js";
 import { HandEngine } from "../../../support/hand-engine.js";
-import { silentLog } from "../../../support/silent-log.js";
+import { fieldsOf, silentLog } from "../../../support/silent-log.js";
 import { chat, createLimitedHarness, failure } from "./limited-harness.js";
 
-describe("a refusal of a door", () => {
+describe("an error that the transport answers", () => {
   it("is charged once and logged with its own error (state RL-14)", async () => {
     const lines: Record<string, unknown>[] = [];
-    const log = { ...silentLog, info: (fields: object) => void lines.push({ ...fields }) };
+    const log = { ...silentLog, info: (fields: object) => void lines.push(fieldsOf(fields)) };
     const { open, requestsCharged } = await createLimitedHarness({ log });
     const { ctx } = await open();
     ctx.refused(new ServiceError("invalid_json", "The body is not JSON."));
@@ -19,14 +19,14 @@ describe("a refusal of a door", () => {
     expect(lines).toMatchObject([{ outcome: "failed", error: "invalid_json" }]);
   });
 
-  it("costs nothing when it is not the request's own fault (state RL-14)", async () => {
+  it("is not charged when it is not the request's own fault (state RL-14)", async () => {
     const { open, requestsCharged } = await createLimitedHarness();
     const { ctx } = await open();
     ctx.refused(new ServiceError("request_timeout", "Too slow."));
     expect(await requestsCharged()).toBe(0);
   });
 
-  it("costs nothing where no model runs", async () => {
+  it("is not charged where no model runs", async () => {
     const { open, requestsCharged } = await createLimitedHarness();
     const { ctx } = await open("list_webhook_endpoints");
     ctx.refused(new ServiceError("invalid_value", "No such page."));
@@ -37,7 +37,7 @@ describe("a refusal of a door", () => {
     "does not hide that the call was ended before: %s",
     async (why) => {
       const lines: Record<string, unknown>[] = [];
-      const log = { ...silentLog, info: (fields: object) => void lines.push({ ...fields }) };
+      const log = { ...silentLog, info: (fields: object) => void lines.push(fieldsOf(fields)) };
       const { open } = await createLimitedHarness({ log });
       const { ctx, end } = await open("watch_models");
       end(why);
@@ -50,7 +50,7 @@ describe("a refusal of a door", () => {
 
   it("reports the usage of a run that is still being settled", async () => {
     const lines: Record<string, unknown>[] = [];
-    const log = { ...silentLog, info: (fields: object) => void lines.push({ ...fields }) };
+    const log = { ...silentLog, info: (fields: object) => void lines.push(fieldsOf(fields)) };
     const engine = new HandEngine();
     const { core, open } = await createCoreHarness({ engines: [engine], log });
     const { ctx, end } = await open();
