@@ -1,19 +1,40 @@
 import { randomBytes } from "node:crypto";
 import { performance } from "node:perf_hooks";
 
-/** The system's time. Timers do not keep the process alive: what must finish is tracked by whoever started it. */
-export function createSystemClock(): {
+/** The system's time. Its timers do not keep the process alive: the owner of work that must finish tracks it. */
+export interface SystemClock {
   now(): number;
   monotonic(): number;
   after(ms: number, run: () => void): () => void;
-} {
+  /** Timers of this clock that have neither fired nor been cancelled: a number that grows at rest shows a leak. */
+  readonly pending: number;
+}
+
+/** Its functions need no `this`. */
+export function createSystemClock(): SystemClock {
+  let pending = 0;
   return {
     now: () => Date.now(),
     monotonic: () => performance.now(),
     after(ms, run) {
-      const timer = setTimeout(run, ms);
+      let isPending = true;
+      const end = (): void => {
+        if (isPending) pending -= 1;
+        isPending = false;
+      };
+      pending += 1;
+      const timer = setTimeout(() => {
+        end();
+        run();
+      }, ms);
       timer.unref();
-      return () => clearTimeout(timer);
+      return () => {
+        clearTimeout(timer);
+        end();
+      };
+    },
+    get pending() {
+      return pending;
     },
   };
 }

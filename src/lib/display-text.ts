@@ -16,3 +16,8 @@ export function byteText(bytes: number): string {
   const number = bytes / 1000 ** power;
   return `${power === 0 ? number : number.toFixed(number < 100 ? 1 : 0)} ${units[power]}`;
 }
+
+/** The message of an error; any other thrown value as text. */
+export function errorText(error: unknown): string {
+  return error instanceof Error ? error.message : String(error);
+}

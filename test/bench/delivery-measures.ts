@@ -105,7 +105,7 @@ export async function dispatch(
         },
         endpointsFailing() {},
       },
-      isServing: () => false,
+      live: { size: 0 },
       settings: { budgetMs: 5_000, retryDelaysMs: [30_000], leaseMs, inFlightMax: atOnce, disableAfterMs: 0 },
     });
   });

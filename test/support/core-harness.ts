@@ -82,7 +82,7 @@ export async function createCoreHarness(options: {
       changes,
       clock,
       now,
-      adminTokens: () => [adminToken],
+      adminTokens: [adminToken],
       log: silentLog,
     }),
     catalog,

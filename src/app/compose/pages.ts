@@ -1,8 +1,10 @@
 import { fileURLToPath } from "node:url";
-import type { StaticFiles } from "../../transports/dashboard/static-files.js";
-import { readWebFile, readWebFolder } from "../../transports/dashboard/static-files.js";
+import type { SpoolLevel } from "../../domain/metering/spool.js";
+import type { State } from "../../domain/service/state.js";
+import { readWebFile, readWebFolder, type StaticFiles } from "../../transports/dashboard/static-files.js";
+import type { Phase } from "../process/lifecycle.js";
 
-/** The root folder of the package, from the sources and from the build alike. */
+/** A path of the package, from the sources and from the build alike. */
 const at = (path: string): string => fileURLToPath(new URL(`../../../${path}`, import.meta.url));
 
 /** Reads the dashboard and the pages about the API from this package. */
@@ -16,43 +18,35 @@ export async function readStaticFiles(): Promise<StaticFiles> {
 }
 
 /** A page of the HTTP listener that needs no credential. */
-export interface Page {
+interface Page {
   readonly status: number;
   readonly body: object;
 }
 
-export interface Readiness {
-  readonly isReady: boolean;
-  /** Why it is not ready, or may soon not be; null: nothing to say. */
-  readonly reason: "storage_unavailable" | null;
-}
-
 const alive: Page = { status: 200, body: { status: "ok" } };
-const ready: Page = { status: 200, body: { status: "ready" } };
-const notReady: Page = { status: 503, body: { status: "not_ready" } };
-const home: Page = {
-  status: 200,
-  body: {
-    service: "unified-inference",
-    links: {
-      api: "/v1",
-      models: "/v1/models",
-      dashboard: "/dashboard/",
-      docs: "/docs/",
-      openapi: "/openapi.json",
-      health: "/health",
-      ready: "/ready",
-      version: "/version",
-    },
-  },
+const links = {
+  api: "/v1",
+  models: "/v1/models",
+  dashboard: "/dashboard/",
+  docs: "/docs/",
+  openapi: "/openapi.json",
+  health: "/health",
+  ready: "/ready",
+  version: "/version",
 };
+const home: Page = { status: 200, body: { service: "unified-inference", links } };
 
-/** Liveness, readiness and links. `reason` is a code that tells an outsider nothing about the machine. */
-export function publicPages(readinessNow: () => Readiness): ReadonlyMap<string, () => Page> {
+/** Liveness, readiness and links. The reason of a readiness is a code that shows an outsider nothing about the machine. */
+export function publicPages(
+  process: { readonly phase: Phase },
+  spooled: () => SpoolLevel,
+): ReadonlyMap<string, () => Page> {
   const readiness = (): Page => {
-    const { isReady, reason } = readinessNow();
-    const { status, body } = isReady ? ready : notReady;
-    return { status, body: reason === null ? body : { ...body, reason } };
+    const spool = spooled();
+    const isReady = acceptsInference(process.phase, spool);
+    const isStored = spool.fault === null && spool.memoryOnly === 0;
+    const body = { status: isReady ? "ready" : "not_ready", ...(!isStored && { reason: "storage_unavailable" }) };
+    return { status: isReady ? 200 : 503, body };
   };
   return new Map<string, () => Page>([
     ["/", () => home],
@@ -62,4 +56,34 @@ export function publicPages(readinessNow: () => Readiness): ReadonlyMap<string, 
     ["/ready", readiness],
     ["/readyz", readiness],
   ]);
+}
+
+/**
+ * `/ready` of the operations listener. An unavailable store is shown and leaves the service ready: inference goes on, and
+ * taking every replica out of the load balancer would not help. A replica that rejects inference because its disk and its
+ * memory are full is not ready.
+ */
+export async function readiness(phase: Phase, state: Pick<State, "kind" | "health">, spool: SpoolLevel) {
+  const { ok, latencyMs, durability, writeFault, warnings } = await state.health();
+  return {
+    ready: acceptsInference(phase, spool),
+    detail: {
+      status: phase,
+      reason: storageReason(writeFault, spool),
+      state: { kind: state.kind, ok, latency_ms: latencyMs, durability, write_fault: writeFault, warnings },
+      usage: { spooled: spool.size, memory_only: spool.memoryOnly, spool_fault: spool.fault },
+    },
+  };
+}
+
+function acceptsInference(phase: Phase, spool: SpoolLevel): boolean {
+  return phase === "ready" && !(spool.fault !== null && spool.size >= spool.sizeMax);
+}
+
+function storageReason(writeFault: string | null, spool: SpoolLevel): string | null {
+  const parts: string[] = [];
+  if (writeFault !== null) parts.push(`the store cannot be written: ${writeFault}`);
+  if (spool.fault !== null) parts.push(`the spool cannot be written: ${spool.fault}`);
+  if (spool.memoryOnly > 0) parts.push(`the usage of ${spool.memoryOnly} finished requests is in memory only`);
+  return parts.length === 0 ? null : parts.join("; ");
 }

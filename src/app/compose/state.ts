@@ -1,9 +1,7 @@
 import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { CircuitBreaker } from "../../domain/call/circuit-breaker.js";
-import type { Observer } from "../../domain/call/observer.js";
 import type { Clock, Logger } from "../../domain/call/ports.js";
-import type { Ledger } from "../../domain/metering/ledger.js";
 import { LocalAdmission } from "../../domain/metering/local-admission.js";
 import { ResilientLedger } from "../../domain/metering/resilient-ledger.js";
 import { type SpoolLevel, SpoolReplay } from "../../domain/metering/spool.js";
@@ -16,18 +14,18 @@ import { openEmbeddedState } from "../../state/embedded/state.js";
 import { openRedisState } from "../../state/redis/state.js";
 import { FileSpool } from "../../state/spool/file-spool.js";
 import type { Config } from "../config/schema.js";
-import type { Lifecycle } from "../process/lifecycle.js";
+import type { Context } from "./context.js";
 
-/** Requests that this process may admit by itself at once, while a shared store is away. */
+/** Maximum concurrent requests that this process admits by itself while a shared store is unavailable. */
 const localLeasesMax = 100_000;
 
 const messagesOfLimits = {
-  unavailable: "the store does not answer in time: this process decides limits by itself",
-  recovered: "the store decides limits again",
+  unavailable: "the store does not answer in time: this process applies limits by itself",
+  recovered: "the store applies limits again",
 };
 const messagesOfUsage = {
-  unavailable: "the store takes no usage: it waits in the spool",
-  recovered: "the store takes usage again",
+  unavailable: "the store does not accept usage: it is kept in the spool",
+  recovered: "the store accepts usage again",
 };
 
 interface StateTools {
@@ -35,7 +33,7 @@ interface StateTools {
   readonly log: Logger;
 }
 
-/** The store that the configuration names. Rejects with StateOpenError. */
+/** Opens the store of the configuration. Rejects with StateOpenError. */
 export async function openState(config: Config, { clock, log }: StateTools): Promise<State> {
   const { redis_url: url, redis_tls, durability, allow_volatile: allowVolatile } = config.state;
   if (durability === "none") return openMemoryState({ clock });
@@ -52,25 +50,13 @@ export async function openState(config: Config, { clock, log }: StateTools): Pro
 
 const noSpool: SpoolLevel = Object.freeze({ size: 0, sizeMax: 1, memoryOnly: 0, fault: null, oldestAtMs: null });
 
-export interface DurableLedger {
-  readonly ledger: Ledger;
-  /** Settlements that wait for the store. */
-  readonly spooled: () => SpoolLevel;
-  /** Whether limits are decided without the shared store. */
-  readonly isAway: () => boolean;
-}
-
 /**
- * The store's ledger, made to go on when the store does not: settlements wait in the data folder, and what replicas share
- * is decided here meanwhile. State in memory needs none of it.
+ * A ledger that works while the store is unavailable: settlements wait in the data folder, and this process applies the
+ * limits that replicas share. State in memory needs neither.
  */
-export async function composeLedger(
-  { config, lifecycle }: { readonly config: Config; readonly lifecycle: Lifecycle },
-  { clock, log, observer }: StateTools & { readonly observer: Pick<Observer, "usageLost"> },
-  state: State,
-): Promise<DurableLedger> {
+export async function composeLedger({ config, lifecycle, clock, log, observer }: Context, state: State) {
   if (state.kind === "volatile") {
-    return { ledger: state.ledger, spooled: () => noSpool, isAway: () => false };
+    return { ledger: state.ledger, spooled: (): SpoolLevel => noSpool, areLimitsDegraded: () => false };
   }
   const { spool_max: sizeMax, spool_full: whenFull, when_away: whenAway } = config.state;
   const folder = join(config.data_dir, "spool");
@@ -86,7 +72,7 @@ export async function composeLedger(
     local: state.kind === "redis" ? new LocalAdmission({ clock, leasesMax: localLeasesMax }) : null,
     whenAway,
     whenFull,
-    replicas: () => state.replicas(),
+    replicas: state.replicas,
     clock,
     onUnrecorded: ({ requestId, account, promptTokens, completionTokens }) => {
       observer.usageLost();
@@ -108,10 +94,10 @@ export async function composeLedger(
       "the usage of finished requests is lost: neither the data folder nor UIS_SPILL_DIR can be written",
     );
   });
-  return { ledger, spooled: () => spool, isAway: () => breakers.admissions.isUnavailable };
+  return { ledger, spooled: (): SpoolLevel => spool, areLimitsDegraded: () => breakers.admissions.isUnavailable };
 }
 
-/** Copies the state of a service that does not run. Rejects with StateOpenError, also when one does run or none was kept. */
+/** Copies the state of a stopped service. Rejects with StateOpenError if there is none, or a service is running. */
 export async function backUpStoppedState(dataDir: string, file: string, tools: StateTools): Promise<void> {
   if (!existsSync(databaseFile(dataDir))) {
     throw new StateOpenError(`there is no state in ${dataDir}`, "name the data folder of the service with --data-dir");
@@ -126,7 +112,7 @@ export async function backUpStoppedState(dataDir: string, file: string, tools: S
 
 export { restoreEmbeddedState };
 
-/** Version of the embedded store's binding, tried on an empty database. Throws when there is no binding. */
+/** Version of SQLite, from an empty database. Throws when the binding does not load. */
 export function sqliteVersion(): string {
   const database = openSqlite(":memory:");
   try {

@@ -87,16 +87,15 @@ function decoded(value: string): string {
   }
 }
 
-/** How models are fetched, by the variables that other tools use for the same. */
+/** Settings of downloads. An empty text means none. */
 interface DownloadSettings {
-  /** Null: the public hub. */
-  readonly hubEndpoint: string | null;
-  /** Null: no credential is sent. */
-  readonly hubToken: string | null;
-  readonly httpProxy: string | null;
-  readonly httpsProxy: string | null;
+  /** Absent: the public hub. */
+  readonly hubEndpoint?: string;
+  readonly hubToken: string;
+  readonly httpProxy: string;
+  readonly httpsProxy: string;
   /** Hosts that need no proxy. */
-  readonly noProxy: string | null;
+  readonly noProxy: string;
 }
 
 /** The hub's credential, which also comes from the file that HF_TOKEN_FILE names. */
@@ -109,12 +108,13 @@ export function readHubToken(variables: Variables): SecretText {
  * cannot be read.
  */
 export function readDownloadSettings(variables: Variables): DownloadSettings {
-  const read = (...names: string[]): string | null => names.map((name) => variables[name]).find(Boolean) ?? null;
+  const read = (...names: string[]): string => names.map((name) => variables[name]).find(Boolean) ?? "";
   const hubToken = readHubToken(variables);
   if ("problem" in hubToken) throw new ConfigError([hubToken.problem], null);
+  const hubEndpoint = read("HF_ENDPOINT");
   return {
-    hubEndpoint: read("HF_ENDPOINT"),
-    hubToken: hubToken.text,
+    ...(hubEndpoint !== "" && { hubEndpoint }),
+    hubToken: hubToken.text ?? "",
     httpProxy: read("HTTP_PROXY", "http_proxy"),
     httpsProxy: read("HTTPS_PROXY", "https_proxy"),
     noProxy: read("NO_PROXY", "no_proxy"),

@@ -32,8 +32,8 @@ interface AuthenticatorDeps {
   readonly clock: Clock;
   /** Store time, which decides what has expired. */
   readonly now: () => number;
-  /** Current administrator tokens: the operator's own and that of this process. */
-  readonly adminTokens: () => readonly string[];
+  /** The operator's administrator token and that of this process. */
+  readonly adminTokens: readonly string[];
   readonly log: Logger;
 }
 
@@ -121,7 +121,7 @@ export class Authenticator {
   }
 
   #isAdminToken(hash: string): boolean {
-    return this.#deps.adminTokens().some((token) => isSameDigest(hash, this.#hashOfToken(token)));
+    return this.#deps.adminTokens.some((token) => isSameDigest(hash, this.#hashOfToken(token)));
   }
 
   #hashOfToken(token: string): string {

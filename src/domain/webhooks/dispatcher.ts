@@ -47,8 +47,8 @@ export interface DispatcherDeps {
   readonly now: () => number;
   readonly log: Logger;
   readonly observer: WebhookObserver;
-  /** Whether requests run in this process; they have priority. */
-  readonly isServing: () => boolean;
+  /** Number of requests in this process; while any runs, it has priority. */
+  readonly live: { readonly size: number };
   readonly settings: DispatcherSettings;
 }
 
@@ -149,7 +149,7 @@ export class Dispatcher {
   async #beginAll(claims: readonly Claim[], leaseEndsAtMs: number): Promise<void> {
     for (let begun = 0; begun < claims.length; ) {
       if (this.#isClosing) return this.#handBack(claims.slice(begun), leaseEndsAtMs);
-      const end = begun + groupSizes[this.#deps.isServing() ? "serving" : "alone"];
+      const end = begun + groupSizes[this.#deps.live.size > 0 ? "serving" : "alone"];
       for (const claim of claims.slice(begun, end)) this.#begin(claim, leaseEndsAtMs);
       begun = end;
       await this.#pauseForRequests();
@@ -158,11 +158,11 @@ export class Dispatcher {
 
   /** The lateness of a timer shows how long the process was busy, with attempts and everything else. */
   async #pauseForRequests(): Promise<void> {
-    const { clock, isServing } = this.#deps;
+    const { clock, live } = this.#deps;
     const beganAtMs = clock.monotonic();
     await pause(clock, 0);
     const busyMs = clock.monotonic() - beganAtMs;
-    if (busyMs > 0 && isServing()) await pause(clock, Math.min(busyMs * pauseFactor, breathMaxMs));
+    if (busyMs > 0 && live.size > 0) await pause(clock, Math.min(busyMs * pauseFactor, breathMaxMs));
   }
 
   #begin(claim: Claim, leaseEndsAtMs: number): void {

@@ -8,6 +8,7 @@ import {
 } from "node:http";
 import type { Duplex } from "node:stream";
 import { errorRow } from "../../contract/errors.js";
+import type { ServiceLimits } from "../../contract/limits.js";
 import { retryAdvice, retryHeaders, type ServiceError } from "../../domain/call/service-error.js";
 import { limitHeaders } from "../../domain/metering/limit-response.js";
 import { createSampler } from "../../lib/sampler.js";
@@ -149,9 +150,9 @@ export function answerRaw(
 
 /** Callbacks for one watched response. */
 interface WatchedEvents {
-  /** The reader has read nothing for stallMs() although bytes wait for it. Called once. */
+  /** The reader has read nothing for the stall limit although bytes wait for it. Called once. */
   stalled(): void;
-  /** Nothing was written for keepAliveMs(). Called again after every further keepAliveMs() of silence. */
+  /** Nothing was written for the keep-alive limit. Called again after every further such interval of silence. */
   silent?(): void;
 }
 
@@ -169,21 +170,26 @@ export interface ResponseWatch {
   close(): void;
 }
 
-/** Times are read at every check, so that they may change while responses are watched. */
 interface ResponseWatchOptions {
-  /** Interval of the checks; callbacks are late by at most this. */
-  readonly intervalMs: () => number;
-  readonly stallMs: () => number;
-  readonly keepAliveMs: () => number;
+  /** Read at every check: they may change while responses are watched. */
+  readonly limits: Pick<ServiceLimits, "stallMs" | "sseKeepAliveMs">;
+  /** Interval of the checks; callbacks are late by at most this. Default: one second, or shorter when the limits are. */
+  readonly intervalMs?: () => number;
   /** Monotonic milliseconds. */
   readonly now: () => number;
 }
+
+const intervalMsMax = 1_000;
 
 /**
  * Finds stalled readers and silent streams with one timer for all responses: a timer per token or per response would cost
  * more than the tokens.
  */
-export function createResponseWatch({ intervalMs, stallMs, keepAliveMs, now }: ResponseWatchOptions): ResponseWatch {
+export function createResponseWatch({
+  limits,
+  now,
+  intervalMs = () => Math.max(5, Math.min(intervalMsMax, limits.stallMs / 4, limits.sseKeepAliveMs / 4)),
+}: ResponseWatchOptions): ResponseWatch {
   interface Entry {
     readonly res: ServerResponse;
     readonly on: WatchedEvents;
@@ -197,12 +203,12 @@ export function createResponseWatch({ intervalMs, stallMs, keepAliveMs, now }: R
     const nowMs = now();
     if (!isWaiting(entry.res)) entry.blockedSinceMs = null;
     else if (entry.blockedSinceMs === null) entry.blockedSinceMs = nowMs;
-    else if (nowMs - entry.blockedSinceMs >= stallMs()) {
+    else if (nowMs - entry.blockedSinceMs >= limits.stallMs) {
       release(entry);
       entry.on.stalled();
       return;
     }
-    if (nowMs - entry.touchedAtMs >= keepAliveMs()) {
+    if (nowMs - entry.touchedAtMs >= limits.sseKeepAliveMs) {
       entry.touchedAtMs = nowMs;
       entry.on.silent?.();
     }

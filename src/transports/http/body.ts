@@ -238,14 +238,11 @@ export interface UploadWatch {
   close(): void;
 }
 
-/** Times and rates are read at every check, so that they may change while bodies are watched. */
 interface UploadWatchOptions {
+  /** The rate that bodies must reach, measured over spans of the grace time. Read at every check: they may change. */
+  readonly limits: Pick<ServiceLimits, "bodyRateMin" | "bodyRateGraceMs">;
   /** Interval of the checks; default: one second, or shorter when the grace is. */
   readonly intervalMs?: () => number;
-  /** Bytes per second that must arrive. */
-  readonly bytesPerSecondMin: () => number;
-  /** Length of the spans over which the rate is measured, and so the time until the first verdict. */
-  readonly graceMs: () => number;
   /** Monotonic milliseconds. */
   readonly now: () => number;
 }
@@ -254,10 +251,9 @@ const intervalMsMax = 1_000;
 
 /** Finds bodies that arrive too slowly, by sampling their byte counts with one timer: nothing is done per chunk. */
 export function createUploadWatch({
-  bytesPerSecondMin,
-  graceMs,
+  limits,
   now,
-  intervalMs = () => Math.min(intervalMsMax, graceMs()),
+  intervalMs = () => Math.min(intervalMsMax, limits.bodyRateGraceMs),
 }: UploadWatchOptions): UploadWatch {
   interface Entry {
     readonly upload: Upload;
@@ -271,9 +267,9 @@ export function createUploadWatch({
     if (entry.upload.isOver()) return entries.delete(entry);
     const nowMs = now();
     const spanMs = nowMs - entry.sinceMs;
-    if (spanMs < graceMs()) return;
+    if (spanMs < limits.bodyRateGraceMs) return;
     const bytes = entry.upload.bytes();
-    if ((bytes - entry.bytesBefore) * 1000 < bytesPerSecondMin() * spanMs) {
+    if ((bytes - entry.bytesBefore) * 1000 < limits.bodyRateMin * spanMs) {
       entries.delete(entry);
       entry.tooSlow();
       return;

@@ -55,14 +55,14 @@ describe("the master key", () => {
 
     await rm(masterKeyFile());
     const lost = await served.refused(config, { env });
-    expect(lost).toEqual({ code: 2, line: expect.stringMatching(/master\.key is gone.*put it back/) });
+    expect(lost).toEqual({ code: 2, line: expect.stringMatching(/master\.key is missing.*restore it/) });
     const another = await served.refused(config, { env: { ...env, UIS_MASTER_KEY: newMasterKey() } });
     expect(another).toEqual({ code: 2, line: expect.stringMatching(/master key is not the one.*former key/) });
     await writeFile(masterKeyFile(), "no key");
     const malformed = await served.refused(config, { env });
     expect(malformed).toEqual({
       code: 2,
-      line: expect.stringMatching(/master\.key does not hold a master key.*put back/),
+      line: expect.stringMatching(/master\.key does not contain a master key.*restore the former/),
     });
 
     // With the key that was there everything is as it was, keys of clients included.

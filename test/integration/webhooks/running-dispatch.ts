@@ -70,7 +70,7 @@ export async function startDispatch(
     now: () => state.now(),
     log: silentLog,
     observer: { attemptEnded: (end) => void ends.push(end), endpointsFailing() {} },
-    isServing: () => false,
+    live: { size: 0 },
     settings: { ...settings, ...changes },
   });
   let made = 0;

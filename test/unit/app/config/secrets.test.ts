@@ -75,7 +75,7 @@ describe("readDownloadSettings", () => {
     await writeFile(file, "hf_a-token\n");
     expect(readDownloadSettings({ HF_TOKEN: "hf_other" }).hubToken).toBe("hf_other");
     expect(readDownloadSettings({ HF_TOKEN_FILE: file }).hubToken).toBe("hf_a-token");
-    expect(readDownloadSettings({}).hubToken).toBeNull();
+    expect(readDownloadSettings({}).hubToken).toBe("");
     expect(() => readDownloadSettings({ HF_TOKEN_FILE: join(folder, "gone") })).toThrow(
       "HF_TOKEN_FILE: cannot be read",
     );

@@ -23,7 +23,7 @@ export function createAccess() {
   const ids = createRandomIds();
   const sessions = new Sessions({ sessions: state.sessions, now, ids, log });
   const { changes } = state;
-  const authenticator = new Authenticator({ keys, sessions, changes, clock, now, adminTokens: () => adminTokens, log });
+  const authenticator = new Authenticator({ keys, sessions, changes, clock, now, adminTokens, log });
   const apiKeys = new ApiKeys({ keys, now, ids, random: randomBytes });
   const present = (authorization: string | undefined, address = "192.0.2.1") =>
     authenticator.authenticate(authorization, address);

@@ -120,7 +120,7 @@ export class Dispatching {
           this.failing = count;
         },
       },
-      isServing: () => true,
+      live: { size: 1 },
       ...changes,
       settings: { ...settings, ...changes.settings },
     });

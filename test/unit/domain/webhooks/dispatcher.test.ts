@@ -107,7 +107,7 @@ describe("fairness", () => {
       clock.advance(2);
       return new Promise(() => {});
     };
-    dispatching.start({ isServing: () => false });
+    dispatching.start({ live: { size: 0 } });
     await dispatching.now();
     expect(receivers.got).toHaveLength(32);
   });

@@ -68,6 +68,7 @@ describe("scripted model: failures", () => {
     const clock = {
       now: () => 0,
       monotonic: () => 0,
+      pending: 0,
       after: (ms: number, done: () => void) => {
         waits.push(ms);
         queueMicrotask(done);

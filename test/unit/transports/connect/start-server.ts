@@ -42,13 +42,11 @@ export async function startServer(
   const bodies = new BodyBudget(limits);
   const watch = createResponseWatch({
     intervalMs: () => 5,
-    stallMs: () => limits.stallMs,
-    keepAliveMs: () => limits.sseKeepAliveMs,
+    limits,
     now: () => clock.monotonic(),
   });
   const uploads = createUploadWatch({
-    bytesPerSecondMin: () => limits.bodyRateMin,
-    graceMs: () => limits.bodyRateGraceMs,
+    limits,
     now: () => clock.monotonic(),
   });
   const routes = createConnectRoutes({

@@ -20,8 +20,7 @@ export async function startListener({
   const limits = { ...defaultLimits, ...options.limits };
   const bodies = new BodyBudget(limits);
   const uploads = createUploadWatch({
-    bytesPerSecondMin: () => limits.bodyRateMin,
-    graceMs: () => limits.bodyRateGraceMs,
+    limits,
     now: () => clock.monotonic(),
   });
   const listener = createGrpcListener({

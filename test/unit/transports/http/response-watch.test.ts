@@ -15,11 +15,10 @@ class ResponseState extends EventEmitter {
 }
 
 function setUp() {
-  const times = { intervalMs: 10, stallMs: 100, keepAliveMs: 50 };
+  const times = { intervalMs: 10, stallMs: 100, sseKeepAliveMs: 50 };
   const watch = createResponseWatch({
     intervalMs: () => times.intervalMs,
-    stallMs: () => times.stallMs,
-    keepAliveMs: () => times.keepAliveMs,
+    limits: times,
     now: () => Date.now(),
   });
   const response = new ResponseState();
@@ -82,7 +81,7 @@ describe("response watch", () => {
 
   it("changed times apply to responses that are watched already", () => {
     const { times, response, stalled, silent } = setUp();
-    Object.assign(times, { intervalMs: 1, stallMs: 20, keepAliveMs: 5 });
+    Object.assign(times, { intervalMs: 1, stallMs: 20, sseKeepAliveMs: 5 });
     response.writableNeedDrain = true;
     vi.advanceTimersByTime(14);
     expect(silent, "at the look that was due, and after each new keep-alive time").toHaveBeenCalledTimes(1);

@@ -2,17 +2,16 @@ import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { createUploadWatch } from "../../../../src/transports/http/body.js";
 
 function setUp() {
-  const rate = { min: 1000 };
+  const limits = { bodyRateMin: 1000, bodyRateGraceMs: 500 };
   const watch = createUploadWatch({
     intervalMs: () => 100,
-    bytesPerSecondMin: () => rate.min,
-    graceMs: () => 500,
+    limits,
     now: () => Date.now(),
   });
   const state = { bytes: 300, isOver: false };
   const tooSlow = vi.fn();
   const stop = watch.watch({ bytes: () => state.bytes, isOver: () => state.isOver }, tooSlow);
-  return { rate, watch, state, tooSlow, stop };
+  return { limits, watch, state, tooSlow, stop };
 }
 
 describe("upload watch", () => {
@@ -47,11 +46,11 @@ describe("upload watch", () => {
   });
 
   it("a changed rate applies to bodies that are watched already", () => {
-    const { rate, state, tooSlow } = setUp();
-    rate.min = 0;
+    const { limits, state, tooSlow } = setUp();
+    limits.bodyRateMin = 0;
     vi.advanceTimersByTime(500);
     expect(tooSlow).not.toHaveBeenCalled();
-    rate.min = 1001;
+    limits.bodyRateMin = 1001;
     state.bytes += 500;
     vi.advanceTimersByTime(500);
     expect(tooSlow).toHaveBeenCalledTimes(1);

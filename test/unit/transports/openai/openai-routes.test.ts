@@ -48,13 +48,11 @@ async function open(core: HandCore, changes: Partial<ServiceLimits> = {}, log: L
   const bodies = new BodyBudget(limits);
   const watch = createResponseWatch({
     intervalMs: () => 10,
-    stallMs: () => limits.stallMs,
-    keepAliveMs: () => limits.sseKeepAliveMs,
+    limits,
     now: () => clock.monotonic(),
   });
   const uploads = createUploadWatch({
-    bytesPerSecondMin: () => limits.bodyRateMin,
-    graceMs: () => limits.bodyRateGraceMs,
+    limits,
     now: () => clock.monotonic(),
   });
   const rest = createOpenAiRoutes({

@@ -1,10 +1,11 @@
-import { expect, it } from "vitest";
-import { countTimers } from "../../../src/app/compose/ops-pages.js";
-import { FakeClock } from "../../support/fake-clock.js";
+import { afterEach, beforeEach, expect, it, vi } from "vitest";
+import { createSystemClock } from "../../../src/lib/clock-and-ids.js";
+
+beforeEach(() => void vi.useFakeTimers());
+afterEach(() => void vi.useRealTimers());
 
 it("counts timers until they fire or are cancelled, each once", () => {
-  const inner = new FakeClock();
-  const clock = countTimers(inner);
+  const clock = createSystemClock();
   const fired: string[] = [];
   const cancelFirst = clock.after(10, () => fired.push("first"));
   clock.after(20, () => fired.push("second"));
@@ -12,7 +13,7 @@ it("counts timers until they fire or are cancelled, each once", () => {
   cancelFirst();
   cancelFirst();
   expect(clock.pending).toBe(1);
-  inner.advance(20);
+  vi.advanceTimersByTime(20);
   expect(fired).toEqual(["second"]);
   expect(clock.pending).toBe(0);
 });

@@ -1,0 +1,70 @@
+import type { ServiceLimits } from "../../contract/limits.js";
+import type { CallTracer } from "../../domain/call/observer.js";
+import type { Logger } from "../../domain/call/ports.js";
+import type { ModelStore } from "../../domain/catalog/model-store.js";
+import type { Finding } from "../../domain/service/service-status.js";
+import type { State } from "../../domain/service/state.js";
+import { createRandomIds, createSystemClock } from "../../lib/clock-and-ids.js";
+import type { TlsFiles } from "../../lib/network.js";
+import { CallMetrics } from "../../telemetry/metrics/call-metrics.js";
+import { openTraces, TracePackagesMissing } from "../../telemetry/traces/open-traces.js";
+import { SpanWriter } from "../../telemetry/traces/span-writer.js";
+import type { Variables } from "../config/expand.js";
+import type { Config } from "../config/schema.js";
+import { readTraceSettings } from "../config/well-known-variables.js";
+import type { Lifecycle } from "../process/lifecycle.js";
+
+export interface ComposeInput {
+  readonly config: Config;
+  readonly limits: ServiceLimits;
+  readonly tls: TlsFiles | null;
+  /** Credentials of the administrator. */
+  readonly adminTokens: readonly string[];
+  /** The operator's own; null: the one in the data folder. */
+  readonly masterKey: Buffer | null;
+  /** Variables of the process, for downloads and for the engine's own processes. */
+  readonly environment: Variables;
+  /** Warnings about the configuration, except those about the state. */
+  readonly warnings: readonly string[];
+  /** Runs the checks of `uis doctor` on the running service; the signal aborts the slow ones. */
+  readonly examine: (running: {
+    readonly state: State;
+    readonly models: ModelStore;
+    readonly signal: AbortSignal;
+  }) => Promise<readonly Finding[]>;
+  readonly log: Logger;
+  readonly lifecycle: Lifecycle;
+}
+
+/** What the composition of every part receives. */
+export type Context = Awaited<ReturnType<typeof createContext>>;
+
+export async function createContext(input: ComposeInput) {
+  return {
+    ...input,
+    /** Its pending timers are those of requests. */
+    clock: createSystemClock(),
+    /** For timers that belong to no request, such as heartbeats and polls. */
+    backgroundClock: createSystemClock(),
+    ids: createRandomIds(),
+    observer: new CallMetrics(),
+    tracer: await openTracer(input),
+  };
+}
+
+/** Null when traces are off or cannot be exported: endpoints are often set for a whole platform, so the start goes on. */
+async function openTracer({ config, environment, log, lifecycle }: ComposeInput): Promise<CallTracer | null> {
+  const settings = readTraceSettings(environment);
+  if (settings === null) return null;
+  for (const warning of settings.warnings) log.warn({}, warning);
+  try {
+    const traces = await openTraces(settings, log);
+    lifecycle.onClose("traces", () => traces.close());
+    const { host, port, grpc_port: grpcPort } = config.server;
+    return new SpanWriter(traces.tracer, (transport) => ({ host, port: transport === "grpc" ? grpcPort : port }));
+  } catch (cause) {
+    if (!(cause instanceof TracePackagesMissing)) throw cause;
+    log.warn({}, `traces are configured but not exported: ${cause.message}`);
+    return null;
+  }
+}

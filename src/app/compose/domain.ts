@@ -1,0 +1,220 @@
+import { randomBytes } from "node:crypto";
+import { Administrator, Passwords, SetupLinks } from "../../domain/access/administrator.js";
+import { ApiKeys } from "../../domain/access/api-keys.js";
+import { Audit } from "../../domain/access/audit.js";
+import { Authenticator } from "../../domain/access/authenticator.js";
+import { RevocationReadBack, RevocationWatch } from "../../domain/access/key-cache.js";
+import { Sessions } from "../../domain/access/sessions.js";
+import { LiveRequests } from "../../domain/call/live-requests.js";
+import { Catalog } from "../../domain/catalog/catalog.js";
+import { ModelAdmin } from "../../domain/catalog/model-admin.js";
+import type { ModelStore, StoredModel } from "../../domain/catalog/model-store.js";
+import { Accounting } from "../../domain/metering/accounting.js";
+import { LeaseKeeper } from "../../domain/metering/lease-keeper.js";
+import type { Ledger } from "../../domain/metering/ledger.js";
+import { LimitBook } from "../../domain/metering/limit-book.js";
+import { LimitGate } from "../../domain/metering/limit-gate.js";
+import { LimitsAdmin } from "../../domain/metering/limits-admin.js";
+import { ThresholdAdmin } from "../../domain/metering/threshold-admin.js";
+import { ThresholdBook } from "../../domain/metering/threshold-book.js";
+import { UsageQuestions } from "../../domain/metering/usage-questions.js";
+import { createRpcServices } from "../../domain/rpc/services.js";
+import { ServiceCore } from "../../domain/service/service-core.js";
+import { Doctor, OverviewFeed, ServiceStatus } from "../../domain/service/service-status.js";
+import { PurgeLoop, type State } from "../../domain/service/state.js";
+import { Deliveries } from "../../domain/webhooks/deliveries.js";
+import type { WebhookSender } from "../../domain/webhooks/delivery.js";
+import { Dispatcher } from "../../domain/webhooks/dispatcher.js";
+import { WebhookEndpoints } from "../../domain/webhooks/endpoints.js";
+import { llamaEngine } from "../../engines/llama/llama-engine.js";
+import { scriptedEngine } from "../../engines/scripted/scripted-model.js";
+import type { SecretBox } from "../../lib/crypto.js";
+import * as passwordHash from "../../lib/crypto.js";
+import { createWebhookSender } from "../../outbound/webhook-sender.js";
+import { callFigures } from "../../telemetry/metrics/call-metrics.js";
+import { WebhookMetrics, type WebhookSources } from "../../telemetry/metrics/webhook-metrics.js";
+import { toRateLimitDefaults } from "../config/limits-settings.js";
+import { webhookLeaseMs } from "../config/webhook-settings.js";
+import type { Context } from "./context.js";
+import { loadMasterKey, openSecretBox } from "./master-key.js";
+import { type Engines, toStoredModelDefinition } from "./model-catalog.js";
+import { createModelFiles, openModelStore } from "./model-store.js";
+import { composeLedger, openState } from "./state.js";
+
+/** The core with everything below it; the transports are not part of it. */
+export type Domain = Awaited<ReturnType<typeof composeDomain>>;
+
+export async function composeDomain(context: Context) {
+  const { config, environment, warnings, clock, limits, log, lifecycle, observer } = context;
+  const state = await openState(config, context);
+  lifecycle.onClose("state", () => state.close());
+  const secrets = await openSecretBox(await loadMasterKey(context.masterKey, config.data_dir, state), state.settings);
+  const durable = await composeLedger(context, state);
+  const live = new LiveRequests();
+  const access = composeAccess(context, state, live);
+
+  const modelStore = await openModelStore(config, environment, clock);
+  lifecycle.onClose("downloads", () => modelStore.close());
+  for (const { model, reason } of modelStore.damaged)
+    log.error({ model: model.id, reason }, "a stored model is damaged");
+  const engines = composeEngines(context, modelStore);
+  const catalog = new Catalog({ clock, log, store: state.catalog, limits });
+  lifecycle.onClose("models", () => catalog.replace([]));
+
+  const { audit } = access;
+  const limiting = await composeLimits(context, state, durable.ledger, audit);
+  const accounts = await composeUsage(context, state, { ...limiting, ledger: durable.ledger, live, catalog, audit });
+  const webhooks = composeWebhooks(context, state, { secrets, live, audit });
+  const parts = { ...access, ...durable, ...limiting, ...accounts, ...webhooks, state, secrets, live, catalog };
+  const core = new ServiceCore({ ...context, ...parts });
+  const define = (model: StoredModel) => toStoredModelDefinition(model, engines);
+  const endpointsFailing = () => webhooks.sending?.metrics.failing ?? 0;
+  const calls = callFigures(observer);
+  const status = new ServiceStatus({ ...durable, clock, state, catalog, calls, endpointsFailing, warnings });
+  const services = createRpcServices({
+    ...parts,
+    core,
+    limits,
+    auditLog: state.audit,
+    backup: state.backup,
+    status,
+    overview: new OverviewFeed({ status, clock }),
+    doctor: composeDoctor(context, state, modelStore),
+    modelAdmin: new ModelAdmin({ store: modelStore, catalog, define }),
+  });
+  return { ...parts, engines, modelStore, core, status, services };
+}
+
+/** Authentication and what the administrator does about keys and sessions. */
+function composeAccess(context: Context, state: State, live: LiveRequests) {
+  const { clock, backgroundClock, ids, log, adminTokens, lifecycle } = context;
+  const { keys, settings, changes, now } = state;
+  const sessions = new Sessions({ sessions: state.sessions, now, ids, log });
+  const setupLinks = new SetupLinks({ settings, now, ids });
+  const watch = new RevocationWatch({ keys, sessions, live, changes, clock: backgroundClock, log });
+  lifecycle.onClose("revocation watch", () => watch.close());
+  const readBack = new RevocationReadBack({ keys, changes, clock: backgroundClock, log });
+  lifecycle.onClose("revocations", () => readBack.close());
+  return {
+    authenticator: new Authenticator({ keys, sessions, changes, clock, now, adminTokens, log }),
+    apiKeys: new ApiKeys({ keys, now, ids, random: randomBytes, onRevoked: (record) => readBack.note(record) }),
+    sessions,
+    setupLinks,
+    administrator: new Administrator({ settings, sessions, setupLinks, passwords: new Passwords(passwordHash), clock }),
+    audit: new Audit({ records: state.audit, now, ids, log }),
+  };
+}
+
+/** The limits; the ledger applies them. Resolves when the stored ones are read, or the store did not answer. */
+async function composeLimits(context: Context, state: State, ledger: Ledger, audit: Audit) {
+  const { config, clock, backgroundClock, log, lifecycle } = context;
+  const { limits: store, keys, changes, now } = state;
+  const defaults = toRateLimitDefaults(config.rate_limits);
+  const limitBook = new LimitBook({ store, changes, clock: backgroundClock, log }, defaults);
+  lifecycle.onClose("rate limits", () => limitBook.close());
+  await limitBook.refresh();
+  const gate = new LimitGate(clock);
+  return { limitBook, gate, limitsAdmin: new LimitsAdmin({ book: limitBook, store, keys, ledger, gate, audit, now }) };
+}
+
+/** Usage and its effects. Resolves when the thresholds are read, or the store did not answer. */
+async function composeUsage(
+  { ids, log, lifecycle, backgroundClock: clock }: Context,
+  state: State,
+  parts: { ledger: Ledger; limitBook: LimitBook; live: LiveRequests; catalog: Catalog; audit: Audit },
+) {
+  const { ledger, limitBook, live, catalog, audit } = parts;
+  const { keys, usage, thresholds: store, changes, endpoints, now } = state;
+  const book = new ThresholdBook({ store, changes, clock, log });
+  lifecycle.onClose("thresholds", () => book.close());
+  await book.refresh();
+  const accounting = new Accounting({ thresholds: book, endpoints, now });
+  const leases = new LeaseKeeper({ ledger, live, accounting, catalog, clock, log });
+  lifecycle.onClose("leases", () => leases.close());
+  const purge = new PurgeLoop({ state, clock, log });
+  lifecycle.onClose("purge", () => purge.close());
+  return {
+    accounting,
+    usage: new UsageQuestions({ usage, ledger, limitBook, clock, now }),
+    thresholds: new ThresholdAdmin({ store, keys, usage, audit, ids, now }),
+  };
+}
+
+interface WebhookParts {
+  readonly secrets: SecretBox;
+  readonly live: LiveRequests;
+  readonly audit: Audit;
+}
+
+/** Webhook endpoints and their deliveries. `sending` is null when this process sends none. */
+function composeWebhooks(context: Context, state: State, parts: WebhookParts) {
+  const { config, ids, lifecycle } = context;
+  const { secrets, audit } = parts;
+  const { webhooks } = config;
+  const { endpoints, deliveries: queue, now } = state;
+  const sender = createWebhookSender({
+    allowHttp: webhooks.allow_http,
+    allowPrivateCidrs: webhooks.allow_private_cidrs,
+    allowPorts: webhooks.allow_ports,
+    dnsServers: webhooks.dns_servers,
+  });
+  lifecycle.onClose("webhook connections", () => sender.close());
+  const settings = { endpointsMax: webhooks.endpoints_max, attemptBudgetMs: webhooks.attempt_timeout };
+  const endpointDeps = { endpoints, sender, secrets, audit, ids, random: randomBytes, now, settings };
+  return {
+    webhookEndpoints: new WebhookEndpoints(endpointDeps),
+    deliveries: new Deliveries({ queue, endpoints, audit, now }),
+    sending: webhooks.deliver ? startSending(context, state, parts, sender) : null,
+  };
+}
+
+/** Attempts in flight in one process, over all endpoints (WH-37). */
+const inFlightMax = 64;
+
+function startSending(
+  { config, log, lifecycle, backgroundClock: clock }: Context,
+  { deliveries: queue, endpoints, changes, now }: State,
+  { secrets, live }: WebhookParts,
+  sender: WebhookSender,
+): WebhookSources {
+  const { attempt_timeout: budgetMs, retry_delays: retryDelaysMs, disable_after: disableAfterMs } = config.webhooks;
+  const settings = { budgetMs, retryDelaysMs, leaseMs: webhookLeaseMs, inFlightMax, disableAfterMs };
+  const metrics = new WebhookMetrics();
+  const observer = metrics;
+  const dispatcher = new Dispatcher({
+    queue,
+    endpoints,
+    changes,
+    secrets,
+    sender,
+    clock,
+    now,
+    log,
+    observer,
+    live,
+    settings,
+  });
+  lifecycle.onClose("webhooks", () => dispatcher.close());
+  return { metrics, backlog: () => queue.backlog(), inFlight: () => dispatcher.inFlight, now };
+}
+
+function composeDoctor({ examine, lifecycle }: Context, state: State, models: ModelStore): Doctor {
+  const closing = new AbortController();
+  lifecycle.onClose("doctor", () => closing.abort());
+  return new Doctor(() => examine({ state, models, signal: closing.signal }));
+}
+
+function composeEngines(context: Context, store: ModelStore): Engines {
+  const { config, environment, clock, backgroundClock, ids, log } = context;
+  const { stall: stallMs, circuit_crashes: circuitCrashes, threads, module_dir: moduleDir } = config.engine;
+  return {
+    scripted: scriptedEngine.create({ clock, ids }),
+    llama: llamaEngine.create({
+      clock: backgroundClock,
+      log,
+      files: createModelFiles({ store, log }),
+      settings: { stallMs, circuitCrashes, threads, moduleDir },
+      environment,
+    }),
+  };
+}
