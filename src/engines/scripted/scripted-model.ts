@@ -23,7 +23,7 @@ import { CallChoice, type Choice, countTokens, Script, type ScriptedCall, TextCh
 import { failureError, Generation, type Interruption, nextTurn, Pace } from "./generation.js";
 import type { ScriptedOptions, ScriptedToolCall } from "./scripted-options.js";
 
-interface ScriptedEngineDeps {
+export interface ScriptedEngineDeps {
   readonly clock: Clock;
   readonly ids: IdSource;
 }
