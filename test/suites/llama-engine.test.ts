@@ -3,7 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, vi } from "vitest";
 import { EngineError, type LoadedModel } from "../../src/domain/engine/engine.js";
-import { createLlamaEngine, type ModelFile } from "../../src/engines/llama/llama-engine.js";
+import { llamaEngine, type ModelFile } from "../../src/engines/llama/llama-engine.js";
 import { createSystemClock } from "../../src/lib/clock-and-ids.js";
 import { writeRandomBertGguf, writeRandomGguf } from "../support/gguf/random-gguf.js";
 import { writeScriptedGguf } from "../support/gguf/scripted-gguf.js";
@@ -25,7 +25,7 @@ const files: Readonly<Record<string, ModelFile>> = {
   embedding: { path: join(folder, "bert.gguf"), kind: "embedding", trainedContext: 512 },
 };
 
-const engine = createLlamaEngine({
+const engine = llamaEngine.create({
   clock: createSystemClock(),
   log: silentLog,
   files: {

@@ -1,18 +1,18 @@
-import { type ForkOptions, fork, type ChildProcess as NodeChild } from "node:child_process";
+import { fork, type ChildProcess as NodeChild } from "node:child_process";
 import { existsSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import type { Logger } from "../../domain/call/ports.js";
 import type { FromChild, ToChild } from "./protocol/protocol.js";
 
-/** A process that runs one model, as the server sees it: a message channel and an exit. */
+/** A process that runs one model: a message channel, and an exit that the listener receives. */
 export interface ChildProcess {
-  /** Undefined when it could not be started. */
+  /** Undefined if it could not be started. */
   readonly pid: number | undefined;
-  /** Does nothing when the channel is closed: `onExit` follows. */
+  /** Does nothing if the channel is closed: `onExit` follows. */
   send(message: ToChild): void;
-  /** Closes the channel, which asks the process to end. */
+  /** Closes the channel; the process then ends by itself. */
   disconnect(): void;
-  /** Ends it with SIGKILL, also when it is stopped. */
+  /** Sends SIGKILL, which also ends a stopped process. */
   kill(): void;
 }
 
@@ -23,9 +23,9 @@ export interface ChildProcessListener {
 }
 
 export interface ChildExit {
-  /** How it ended, in words. */
+  /** Exit code, signal or start error, in words. */
   readonly how: string;
-  /** What it wrote last to its standard error. */
+  /** Last lines of its standard error. */
   readonly lastLines: readonly string[];
 }
 
@@ -34,104 +34,68 @@ export type StartChild = (listener: ChildProcessListener, poolThreads: number) =
 
 export interface ChildProcessDeps {
   readonly log: Logger;
-  /** Of the server; the child gets the few variables that it needs. */
+  /** Variables of the server; the child gets those in `passedOn`. */
   readonly environment: Readonly<Record<string, string | undefined>>;
-  /** File that a child runs, instead of the engine's own. */
-  readonly entry?: string;
+  /** Program of the child; default: `child/main`. */
+  readonly entry?: string | undefined;
 }
 
 /**
- * Starts the processes of one engine. None outlives the server: a child ends itself when the channel closes, and those
- * still alive are killed when the server exits.
+ * Starts the processes of one engine. None outlives the server: a child exits when its channel closes, and children that
+ * are still alive are killed when the server exits.
  */
-export function createChildStarter(deps: ChildProcessDeps): StartChild {
+export function createChildStarter({ log, environment, entry }: ChildProcessDeps): StartChild {
   const alive = new Set<NodeChild>();
   const killAll = (): void => {
     for (const child of alive) child.kill("SIGKILL");
   };
   return (listener, poolThreads) => {
-    const { file, execArgv } = program(deps.entry);
     let child: NodeChild;
     try {
-      child = fork(file, [], { ...forkOptions(deps.environment, poolThreads), execArgv });
+      child = forkChild(entry, environment, poolThreads);
     } catch (error) {
       queueMicrotask(() => listener.onExit({ how: `could not be started: ${String(error)}`, lastLines: [] }));
       return { pid: undefined, send: () => {}, disconnect: () => {}, kill: () => {} };
     }
     if (alive.size === 0) process.on("exit", killAll);
     alive.add(child);
-    const { disconnect } = follow(child, deps.log, {
-      onMessage: listener.onMessage,
-      onExit(exit) {
-        alive.delete(child);
-        if (alive.size === 0) process.off("exit", killAll);
-        listener.onExit(exit);
-      },
+    const stderr = createStderrLog(log, { pid: child.pid });
+    const exit = (how: string): void => {
+      if (!alive.delete(child)) return;
+      if (alive.size === 0) process.off("exit", killAll);
+      stderr.end();
+      listener.onExit({ how, lastLines: stderr.lastLines });
+    };
+    let isDisconnected = false;
+    child.stderr?.setEncoding("utf8").on("data", stderr.push);
+    child.on("message", (message) => listener.onMessage(message as FromChild));
+    child.on("error", (error) => {
+      if (child.pid === undefined) exit(`could not be started: ${error.message}`);
+      else log.warn({ pid: child.pid, err: error }, "engine process could not be reached");
+    });
+    // Unlike `exit`, `close` comes after all messages were read. It never comes once we have closed the channel.
+    child.on("close", () => exit(howItEnded(child)));
+    child.on("exit", () => {
+      if (isDisconnected) exit(howItEnded(child));
     });
     return {
       pid: child.pid,
       send(message) {
-        // A channel that breaks while a message is on its way is an exit, which has its own event.
+        // An error of a channel that breaks during the call is ignored: the exit has its own event.
         if (child.connected) child.send(message, () => {});
       },
-      disconnect,
+      disconnect() {
+        isDisconnected = true;
+        if (child.connected) child.disconnect();
+        if (child.exitCode !== null || child.signalCode !== null) exit(howItEnded(child));
+      },
       kill: () => child.kill("SIGKILL"),
     };
   };
 }
 
-function follow(child: NodeChild, log: Logger, listener: ChildProcessListener): Pick<ChildProcess, "disconnect"> {
-  const stderr = new StderrLog(log, { pid: child.pid });
-  let exited = false;
-  let isLeft = false;
-  const exit = (how: string): void => {
-    if (exited) return;
-    exited = true;
-    stderr.end();
-    listener.onExit({ how, lastLines: stderr.lastLines });
-  };
-  child.stderr?.setEncoding("utf8").on("data", (text: string) => stderr.push(text));
-  child.on("message", (message) => listener.onMessage(message as FromChild));
-  child.on("error", (error) => {
-    if (child.pid === undefined) exit(`could not be started: ${error.message}`);
-    else log.warn({ pid: child.pid, err: error }, "engine process could not be reached");
-  });
-  // Unlike `exit`, `close` comes after the channel was read to its end. It never comes when we closed the channel.
-  child.on("close", () => exit(howItEnded(child)));
-  child.on("exit", () => {
-    if (isLeft) exit(howItEnded(child));
-  });
-  return {
-    disconnect() {
-      isLeft = true;
-      if (child.connected) child.disconnect();
-      if (hasEnded(child)) exit(howItEnded(child));
-    },
-  };
-}
-
-function hasEnded({ exitCode, signalCode }: NodeChild): boolean {
-  return exitCode !== null || signalCode !== null;
-}
-
 function howItEnded({ exitCode, signalCode }: NodeChild): string {
   return signalCode === null ? `exited with code ${exitCode}` : `was ended by ${signalCode}`;
-}
-
-function forkOptions(environment: ChildProcessDeps["environment"], poolThreads: number): ForkOptions {
-  return {
-    env: childEnvironment(environment, poolThreads),
-    serialization: "advanced",
-    // Libraries print to the standard output, which is the server's.
-    stdio: ["ignore", "ignore", "pipe", "ipc"],
-  };
-}
-
-/** What lies beside this file: the compiled program, or in the repository its source, which tsx reads. */
-function program(entry: string | undefined): { file: string; execArgv: string[] } {
-  const compiled = fileURLToPath(new URL("./child/main.js", import.meta.url));
-  const file = entry ?? (existsSync(compiled) ? compiled : fileURLToPath(new URL("./child/main.ts", import.meta.url)));
-  return { file, execArgv: file.endsWith(".ts") ? ["--import", import.meta.resolve("tsx")] : [] };
 }
 
 /**
@@ -140,61 +104,56 @@ function program(entry: string | undefined): { file: string; execArgv: string[] 
  */
 const passedOn = ["PATH", "HOME", "LANG", "TMPDIR", "LD_LIBRARY_PATH", "CUDA_VISIBLE_DEVICES"] as const;
 
-/** The part of an environment that the child gets. Native jobs run in Node's thread pool. */
-export function childEnvironment(
-  environment: Readonly<Record<string, string | undefined>>,
+function forkChild(
+  entry: string | undefined,
+  environment: ChildProcessDeps["environment"],
   poolThreads: number,
-): Record<string, string> {
-  const passed: Record<string, string> = {};
-  for (const name of passedOn) {
-    const value = environment[name];
-    if (value !== undefined) passed[name] = value;
-  }
-  return { ...passed, UV_THREADPOOL_SIZE: String(poolThreads) };
+): NodeChild {
+  const compiled = fileURLToPath(new URL("./child/main.js", import.meta.url));
+  // In the repository there is only its source, which tsx loads.
+  const file = entry ?? (existsSync(compiled) ? compiled : compiled.replace(/js$/, "ts"));
+  return fork(file, [], {
+    execArgv: file.endsWith(".ts") ? ["--import", import.meta.resolve("tsx")] : [],
+    env: {
+      ...Object.fromEntries(passedOn.map((name) => [name, environment[name]])),
+      // Native jobs run in Node's thread pool.
+      UV_THREADPOOL_SIZE: String(poolThreads),
+    },
+    serialization: "advanced",
+    // Libraries print to the standard output, which is the server's.
+    stdio: ["ignore", "ignore", "pipe", "ipc"],
+  });
 }
 
-/** Characters of a line that are kept; the rest of it is dropped. */
+/** Characters of a line that are logged; the rest of it is dropped. */
 const lineCharsMax = 1_000;
-/** Lines that are remembered, to say what a child wrote before it died. */
+/** Lines that are kept for the error of a child that dies. */
 const lastLinesMax = 5;
 const alarming = /error|fail|fatal|assert|exception|abort/i;
-/** Escape sequences of terminals, and control characters, which could forge lines where logs are shown raw. */
+/** Escape sequences of terminals, and control characters, which could forge lines in a raw log. */
 const controls = /\p{Cc}\[[\d;]*[A-Za-z]|\p{Cc}/gu;
 
-/** Takes what a child writes to its standard error and logs it by lines: alarming ones as warnings, others for debugging. */
-export class StderrLog {
-  readonly #log: Logger;
-  readonly #fields: object;
-  readonly #lastLines: string[] = [];
-  #unfinished = "";
-
-  constructor(log: Logger, fields: object) {
-    this.#log = log;
-    this.#fields = fields;
-  }
-
-  /** The newest lines, oldest first. */
-  get lastLines(): readonly string[] {
-    return this.#lastLines;
-  }
-
-  push(text: string): void {
-    const lines = (this.#unfinished + text).split("\n");
-    this.#unfinished = (lines.pop() ?? "").slice(0, lineCharsMax);
-    for (const line of lines) this.#say(line);
-  }
-
-  end(): void {
-    this.#say(this.#unfinished);
-    this.#unfinished = "";
-  }
-
-  #say(raw: string): void {
+/** Logs a child's standard error by lines: alarming ones as warnings, others at debug level. `lastLines`: oldest first. */
+export function createStderrLog(log: Logger, fields: object) {
+  const lastLines: string[] = [];
+  let unfinished = "";
+  const write = (raw: string): void => {
     const line = raw.slice(0, lineCharsMax).replace(controls, "").trim();
     if (line === "") return;
-    this.#lastLines.push(line);
-    if (this.#lastLines.length > lastLinesMax) this.#lastLines.shift();
-    const level = alarming.test(line) ? "warn" : "debug";
-    this.#log[level]({ ...this.#fields, line }, "engine process wrote");
-  }
+    lastLines.push(line);
+    if (lastLines.length > lastLinesMax) lastLines.shift();
+    log[alarming.test(line) ? "warn" : "debug"]({ ...fields, line }, "engine process wrote");
+  };
+  return {
+    lastLines: lastLines as readonly string[],
+    push(text: string): void {
+      const lines = (unfinished + text).split("\n");
+      unfinished = (lines.pop() ?? "").slice(0, lineCharsMax);
+      for (const line of lines) write(line);
+    },
+    end(): void {
+      write(unfinished);
+      unfinished = "";
+    },
+  };
 }

@@ -1,29 +1,29 @@
 import type { Clock } from "../../domain/call/ports.js";
 import type { GenEvent } from "../../domain/engine/engine.js";
-import type { ChildExit, ChildProcess, StartChild } from "./child-process.js";
+import type { ChildProcess, StartChild } from "./child-process.js";
 import type { ChildModel, FromChild, LoadedFacts, ToChild } from "./protocol/protocol.js";
 
-/** A call as it goes to the child, before it has a number. */
+/** A call to the child, before it has a number. */
 export type ChildRequest = WithoutCall<Extract<ToChild, { type: "generate" | "embed" | "count" }>>;
 type WithoutCall<M> = M extends unknown ? Omit<M, "call"> : never;
 
-/** How a call ended: as the child said, or with the child. */
+/** The end of a call: the child's answer, or the loss of the child. */
 export type CallEnd =
   | Extract<FromChild, { type: "done" | "embedded" | "counted" | "failed" }>
   | { readonly type: "lost" };
 
 export interface CallListener {
   onEvent(event: GenEvent): void;
-  /** Called once; nothing follows. */
+  /** Called once, last. */
   onEnd(end: CallEnd): void;
 }
 
-/** Why a child's life ended. `failed_load`: it said itself that it cannot load the model. */
+/** Why a session ended. `failed_load`: the child reported that it cannot load the model. */
 export interface SessionEnd {
   readonly why: "failed_load" | "died" | "hung" | "closed";
   /** For the log. */
   readonly detail: string;
-  /** Since when its callers have waited in vain, on the monotonic clock: since its last sign of life, as a rule. */
+  /** Start of the callers' unanswered wait, on the monotonic clock: usually the child's last message. */
   readonly sinceMs: number;
   readonly lastLines: readonly string[];
 }
@@ -32,7 +32,7 @@ export interface SessionListener {
   onProgress(share: number): void;
   /** Called at most once: calls may begin. */
   onLoaded(facts: LoadedFacts): void;
-  /** Called once. The session's calls are told right after it. */
+  /** Called once, just before the session's calls end. */
   onEnded(end: SessionEnd): void;
 }
 
@@ -42,17 +42,17 @@ export interface SessionDeps {
   readonly stallMs: number;
 }
 
-/** A process that starts on a busy machine takes seconds before it can answer; no shorter stall limit holds for it. */
+/** Minimum time for the start of the process, whatever the stall limit: on a busy machine it takes seconds. */
 const startMaxMs = 15_000;
-/** For the slowest disk. Progress is no excuse: a load that takes longer never ends. */
+/** For the slowest disk, even if the child reports progress. */
 const loadMaxMs = 600_000;
-/** How long a child may take to end by itself. */
+/** Time for the child to exit by itself. */
 const closeMaxMs = 2_000;
 
 /**
  * Tokens are sampled in the child's thread pool, one job per call, and must not be sampled at the same time: llama.cpp
  * sorts the results of a batch on first use without a lock, so that answers would lose or double words. The contexts of
- * an encoder share nothing and run side by side.
+ * an encoder share nothing and run in parallel.
  */
 function poolThreadsOf({ kind, slots, threads }: ChildModel): number {
   return kind === "chat" ? 1 : Math.max(1, Math.min(slots, threads));
@@ -64,9 +64,8 @@ interface OpenCall {
 }
 
 /**
- * One life of a child process, from its start to its end: it loads one model and then runs calls side by side. A child
- * that gives no sign of life for `stallMs`, or does not end a call that it was told to abort that long ago, is killed;
- * its calls are told at once, whatever becomes of the process.
+ * One child process from start to exit: it loads one model and then runs calls concurrently. A child that is silent for
+ * `stallMs`, or does not end an aborted call within it, is killed; its calls end at once, without waiting for the exit.
  */
 export class ChildSession {
   readonly #deps: SessionDeps;
@@ -78,7 +77,7 @@ export class ChildSession {
   #noteExit: () => void = () => {};
   #heartbeat: Heartbeat | null = null;
   #cancelTimer: () => void;
-  #heardAtMs: number;
+  #lastMessageAtMs: number;
   #callsBegun = 0;
   #isOver = false;
 
@@ -86,14 +85,17 @@ export class ChildSession {
     this.#deps = deps;
     this.#model = model;
     this.#listener = listener;
-    this.#heardAtMs = deps.clock.monotonic();
+    this.#lastMessageAtMs = deps.clock.monotonic();
     this.#exited = new Promise((resolve) => {
       this.#noteExit = resolve;
     });
     this.#process = deps.startChild(
       {
         onMessage: (message) => this.#onMessage(message),
-        onExit: (exit) => this.#onExit(exit),
+        onExit: ({ how, lastLines }) => {
+          this.#noteExit();
+          this.#end({ why: "died", detail: how, lastLines });
+        },
       },
       poolThreadsOf(model),
     );
@@ -105,7 +107,7 @@ export class ChildSession {
     return this.#process.pid;
   }
 
-  /** Sends a call to the child, after `onLoaded`; to one that has ended just now, it is lost at once. */
+  /** Sends a call to the child and returns its number; after `onLoaded`. If the session has just ended, the call is lost. */
   begin(request: ChildRequest, listener: CallListener): number {
     const call = ++this.#callsBegun;
     if (this.#isOver) {
@@ -117,20 +119,20 @@ export class ChildSession {
     return call;
   }
 
-  /** Asks the child to end a call early; its end comes like any other. */
+  /** Sends an abort; the end of the call follows as usual. */
   abort(call: number): void {
     const open = this.#calls.get(call);
     if (open === undefined) return;
     this.#process.send({ type: "abort", call });
-    const { stallMs } = this.#deps;
-    open.cancelAbortTimer ??= this.#deps.clock.after(stallMs, () =>
-      this.#giveUp(`did not end an aborted call within ${stallMs} ms`, this.#deps.clock.monotonic() - stallMs),
+    const { clock, stallMs } = this.#deps;
+    open.cancelAbortTimer ??= clock.after(stallMs, () =>
+      this.#giveUp(`did not end an aborted call within ${stallMs} ms`, clock.monotonic() - stallMs),
     );
   }
 
-  /** Ends the child and what runs on it. Resolves when the process is gone; it is killed after two seconds. */
+  /** Ends the child and its calls. Resolves when the process has exited; it is killed after two seconds. */
   async close(): Promise<void> {
-    this.#end({ why: "closed", detail: "closed", lastLines: [] });
+    this.#end({ why: "closed", detail: "closed" });
     this.#process.disconnect();
     const cancel = this.#deps.clock.after(closeMaxMs, () => this.#process.kill());
     await this.#exited;
@@ -139,7 +141,7 @@ export class ChildSession {
 
   #onMessage(message: FromChild): void {
     if (this.#isOver) return;
-    this.#heardAtMs = this.#deps.clock.monotonic();
+    this.#lastMessageAtMs = this.#deps.clock.monotonic();
     this.#heartbeat?.answered();
     switch (message.type) {
       case "up":
@@ -153,7 +155,7 @@ export class ChildSession {
         this.#listener.onLoaded(message.facts);
         return;
       case "load_failed":
-        this.#end({ why: "failed_load", detail: message.error.message, lastLines: [] });
+        this.#end({ why: "failed_load", detail: message.error.message });
         this.#process.kill();
         return;
       case "events":
@@ -170,11 +172,9 @@ export class ChildSession {
     const { clock, stallMs } = this.#deps;
     this.#cancelTimer();
     this.#cancelTimer = clock.after(loadMaxMs, () => this.#giveUp(`did not load within ${loadMaxMs} ms`));
-    this.#heartbeat = new Heartbeat(clock, {
-      stallMs,
-      ask: (ping) => this.#process.send({ type: "ping", ping }),
-      onStall: () => this.#giveUp(`gave no sign of life for ${stallMs} ms`),
-    });
+    const ping = (count: number): void => this.#process.send({ type: "ping", ping: count });
+    const onStall = (): void => this.#giveUp(`did not respond for ${stallMs} ms`);
+    this.#heartbeat = startHeartbeat(clock, { stallMs, ping, onStall });
     this.#process.send({ type: "load", model: this.#model });
   }
 
@@ -186,23 +186,18 @@ export class ChildSession {
     open.listener.onEnd(end);
   }
 
-  #onExit({ how, lastLines }: ChildExit): void {
-    this.#noteExit();
-    this.#end({ why: "died", detail: how, lastLines });
-  }
-
-  /** A stopped or spinning process hears no signal but this one. */
-  #giveUp(detail: string, sinceMs = this.#heardAtMs): void {
-    this.#end({ why: "hung", detail, lastLines: [], sinceMs });
+  /** SIGKILL is the only signal that ends a stopped or spinning process. */
+  #giveUp(detail: string, sinceMs = this.#lastMessageAtMs): void {
+    this.#end({ why: "hung", detail, sinceMs });
     this.#process.kill();
   }
 
-  #end(end: Omit<SessionEnd, "sinceMs"> & { readonly sinceMs?: number }): void {
+  #end(end: Pick<SessionEnd, "why" | "detail"> & Partial<SessionEnd>): void {
     if (this.#isOver) return;
     this.#isOver = true;
     this.#cancelTimer();
     this.#heartbeat?.stop();
-    this.#listener.onEnded({ sinceMs: this.#heardAtMs, ...end });
+    this.#listener.onEnded({ sinceMs: this.#lastMessageAtMs, lastLines: [], ...end });
     for (const { listener, cancelAbortTimer } of this.#calls.values()) {
       cancelAbortTimer?.();
       listener.onEnd({ type: "lost" });
@@ -214,50 +209,39 @@ export class ChildSession {
 const beatMs = 1_000;
 const beatsPerStallMin = 5;
 
-export interface HeartbeatOptions {
-  /** Silence after which the other side counts as hung. */
-  readonly stallMs: number;
-  /** Asks the other side for a sign of life. */
-  ask(count: number): void;
-  /** Called once, at most `stallMs` after the last sign of life. The heartbeat has stopped then. */
-  onStall(): void;
+interface Heartbeat {
+  /** Call it for each message of the other side. */
+  answered(): void;
+  stop(): void;
 }
 
 /**
- * Finds out that the other side hangs, though its process lives. Silence is counted in questions that went unanswered,
- * not in time: when this process itself was stopped for a minute, the answers wait behind the timer.
+ * Detects that the other side hangs although its process lives: calls `onStall` once, at most `stallMs` after the last
+ * message. Silence is counted in unanswered pings, not in time: if this process itself was stopped for a minute, the
+ * answers are queued behind the timer.
  */
-export class Heartbeat {
-  readonly #clock: Clock;
-  readonly #options: HeartbeatOptions;
-  readonly #everyMs: number;
-  #asked = 0;
-  #unanswered = 0;
-  #cancelTimer: (() => void) | null = null;
-
-  constructor(clock: Clock, options: HeartbeatOptions) {
-    this.#clock = clock;
-    this.#options = options;
-    this.#everyMs = Math.min(beatMs, options.stallMs / beatsPerStallMin);
-    this.#ask();
-  }
-
-  /** The other side said something. */
-  answered(): void {
-    this.#unanswered = 0;
-  }
-
-  stop(): void {
-    this.#cancelTimer?.();
-  }
-
-  #ask(): void {
-    this.#options.ask(++this.#asked);
-    this.#unanswered += 1;
-    this.#cancelTimer = this.#clock.after(this.#everyMs, () => {
-      // One beat less: the last answer may have come a whole beat before the first question that got none.
-      if (this.#unanswered * this.#everyMs < this.#options.stallMs - this.#everyMs) this.#ask();
-      else this.#options.onStall();
+export function startHeartbeat(
+  clock: Clock,
+  { stallMs, ping, onStall }: { readonly stallMs: number; ping(count: number): void; onStall(): void },
+): Heartbeat {
+  const everyMs = Math.min(beatMs, stallMs / beatsPerStallMin);
+  let pings = 0;
+  let unanswered = 0;
+  let cancelTimer = (): void => {};
+  const beat = (): void => {
+    ping(++pings);
+    unanswered += 1;
+    cancelTimer = clock.after(everyMs, () => {
+      // One beat less: the last answer may have come a whole beat before the first ping that was not answered.
+      if (unanswered * everyMs < stallMs - everyMs) beat();
+      else onStall();
     });
-  }
+  };
+  beat();
+  return {
+    answered() {
+      unanswered = 0;
+    },
+    stop: () => cancelTimer(),
+  };
 }

@@ -15,17 +15,17 @@ import type { LoadedFacts } from "./protocol/protocol.js";
 import { Supervisor } from "./supervisor.js";
 
 export interface LlamaSettings {
-  /** A call whose child died or hangs has ended, or has output from the next child, within this time. */
+  /** Time after the death or hang of a child within which each of its calls has ended, or has output from the next child. */
   readonly stallMs: number;
-  /** Crashes of a model's child in five minutes after which one more opens its circuit. */
+  /** Crashes of a model's child in five minutes after which one more opens its circuit breaker. */
   readonly circuitCrashes: number;
   /** Threads of each child; null: one less than there are cores. */
   readonly threads: number | null;
-  /** Folder whose `node_modules` holds another build of the binding; null: the one that comes with the service. */
+  /** Folder whose `node_modules` contains another build of the binding; null: the one that comes with the service. */
   readonly moduleDir: string | null;
 }
 
-/** Share of the stall limit that waiting may take; the rest is for the error to reach the caller within the limit. */
+/** Share of the stall limit that waiting may take; in the rest the error reaches the caller. */
 const waitingShare = 0.9;
 
 export interface LlamaEngineDeps {
@@ -39,33 +39,25 @@ export interface LlamaEngineDeps {
   readonly childEntry?: string;
 }
 
-/** The embedded engine. llama.cpp keeps at most 256 sequences in a context. */
+/**
+ * The embedded engine: llama.cpp in one supervised child process per model, because a failed assertion in native code
+ * ends its process. llama.cpp keeps at most 256 sequences in a context.
+ */
 export const llamaEngine = {
   name: "llama",
   settings: ["source", "sha256"],
   defaults: { slots: 4, slotsMax: 256 },
-  create: createLlamaEngine,
+  create(deps: LlamaEngineDeps): Engine {
+    const startChild = createChildStarter({ ...deps, entry: deps.childEntry });
+    return {
+      load: (spec, onProgress, signal) => load(deps, startChild, spec, onProgress, signal),
+    };
+  },
 } as const satisfies EngineKind<LlamaEngineDeps>;
 
 /**
- * The embedded engine: llama.cpp in one supervised child process per model, because a failed assertion in native code
- * ends the process that it happens in.
- */
-export function createLlamaEngine(deps: LlamaEngineDeps): Engine {
-  const { log, environment, childEntry } = deps;
-  const startChild = createChildStarter({
-    log,
-    environment,
-    ...(childEntry === undefined ? {} : { entry: childEntry }),
-  });
-  return {
-    load: (spec, onProgress, signal) => load(deps, startChild, spec, onProgress, signal),
-  };
-}
-
-/**
- * The build of the binding to use. A binding that the operator installed beside ours is there for its GPU support; for
- * Apple silicon there is none without Metal.
+ * Whether the binding may use a GPU: one that the operator installed beside ours is there for its GPU support, and for
+ * Apple silicon all builds use Metal.
  */
 export function gpuSupport(
   { platform, arch }: Pick<NodeJS.Process, "platform" | "arch">,
@@ -77,37 +69,33 @@ export function gpuSupport(
 async function load(
   { clock, log, files, settings }: LlamaEngineDeps,
   startChild: StartChild,
-  spec: ModelSpec,
+  { id, contextLength, slots, options }: ModelSpec,
   onProgress: (progress: LoadProgress) => void,
   signal: AbortSignal,
 ): Promise<LoadedModel> {
-  const file = await files.locate(spec.options, onProgress, signal);
-  const { circuitCrashes, threads, moduleDir } = settings;
+  const file = await files.locate(options, onProgress, signal);
+  const { circuitCrashes, moduleDir } = settings;
   const stallMs = Math.round(waitingShare * settings.stallMs);
   const supervisor = new Supervisor(
     { clock, log, startChild, stallMs, circuitCrashes },
     {
-      id: spec.id,
+      id,
       path: file.path,
       kind: file.kind,
-      contextLength: Math.min(spec.contextLength, file.trainedContext),
-      slots: spec.slots,
-      threads: threads ?? defaultThreads(),
+      contextLength: Math.min(contextLength, file.trainedContext),
+      slots,
+      threads: settings.threads ?? defaultThreads(),
       moduleDir,
       gpu: gpuSupport(process, moduleDir),
     },
   );
   const facts = await supervisor.load((share) => onProgress({ stage: "loading", share }), signal);
+  const { fingerprint, longestTokenBytes } = facts;
+  const caps = capabilities(file, facts);
+  const answerTokens = file.answerTokens ?? null;
   return new LlamaModel(
     { clock, supervisor, patienceMs: stallMs },
-    {
-      id: spec.id,
-      caps: llamaCapabilities(file.kind, facts, file.shortenableEmbeddings ?? false),
-      fingerprint: facts.fingerprint,
-      slots: spec.slots,
-      longestTokenBytes: facts.longestTokenBytes,
-      answerTokens: file.answerTokens ?? null,
-    },
+    { id, caps, fingerprint, slots, longestTokenBytes, answerTokens },
   );
 }
 
@@ -116,32 +104,28 @@ export interface ModelFile {
   /** Absolute. */
   readonly path: string;
   readonly kind: "chat" | "embedding";
-  /** Tokens that the model was trained for. */
+  /** Tokens of the context that the model was trained with. */
   readonly trainedContext: number;
-  /** Whether its vectors keep their meaning when they are cut to fewer dimensions; default false. */
+  /** Whether its vectors may be cut to fewer dimensions; default false. */
   readonly shortenableEmbeddings?: boolean;
-  /** Tokens of an answer when the request sets no limit; default: as many as fit into the context. */
+  /** Maximum tokens of an answer if the request sets no limit; default: as many as fit into the context. */
   readonly answerTokens?: number;
 }
 
 /** Port to the model store. */
 export interface ModelFiles {
   /**
-   * The file that a deployment's options name, fetched and verified first when it is not here. Rejects with EngineError
-   * when there is none, and with `aborted` when the signal aborts.
+   * The file that a deployment's options name, first fetched and verified if it is not on this machine. Rejects with
+   * EngineError if there is none, and with `aborted`.
    */
   locate(options: unknown, onProgress: (progress: LoadProgress) => void, signal: AbortSignal): Promise<ModelFile>;
 }
 
-/** Alternatives that the sampler can report for a position. */
+/** Alternatives per position that the sampler can report. */
 const logprobsMax = 20;
 
-/** What a loaded model can do. `shortenable`: its vectors keep their meaning when they are cut. */
-export function llamaCapabilities(
-  kind: "chat" | "embedding",
-  { contextLength, embeddingDims, tools }: LoadedFacts,
-  shortenable: boolean,
-): Capabilities {
+function capabilities({ kind, shortenableEmbeddings = false }: ModelFile, facts: LoadedFacts): Capabilities {
+  const { contextLength, embeddingDims, tools } = facts;
   const isChat = kind === "chat";
   return {
     chat: isChat,
@@ -149,9 +133,7 @@ export function llamaCapabilities(
     embeddings: !isChat,
     contextLength,
     maxOutput: isChat ? contextLength : 0,
-    ...(embeddingDims === null
-      ? {}
-      : { embeddingDims, shortenableEmbeddings: shortenable, maxEmbedTokens: contextLength }),
+    ...(embeddingDims === null ? {} : { embeddingDims, shortenableEmbeddings, maxEmbedTokens: contextLength }),
     tools: isChat ? tools : "none",
     parallelTools: true,
     jsonSchema: isChat ? "subset" : "none",
@@ -161,7 +143,7 @@ export function llamaCapabilities(
     logitBias: isChat,
     penalties: isChat,
     nativeN: false,
-    // Some clients send texts to be embedded as ids of another model's vocabulary: better refused than embedded as noise.
+    // Some clients send inputs as ids of another model's vocabulary: rejecting them is better than embedding noise.
     tokenInput: isChat,
     vision: false,
   };
@@ -170,8 +152,8 @@ export function llamaCapabilities(
 const quotaFile = "/sys/fs/cgroup/cpu.max";
 
 /**
- * Threads of the engine when none are configured: one less than there are cores, and at least one. Its threads wait for
- * each other without sleeping, so a single core that others need stalls all of them.
+ * Default threads of the engine: one less than there are cores, at least one. They wait for each other without sleeping,
+ * so that one core which is busy otherwise stalls all of them.
  */
 export function defaultThreads(): number {
   return Math.max(1, Math.min(availableParallelism(), coresOfQuota(readQuota())) - 1);
@@ -184,7 +166,7 @@ export function coresOfQuota(text: string): number {
   return cores >= 1 ? cores : Number.POSITIVE_INFINITY;
 }
 
-/** Node 20 does not look at the quota of a container. */
+/** Node 20 ignores the quota of a container. */
 function readQuota(): string {
   try {
     return readFileSync(quotaFile, "utf8");

@@ -10,28 +10,21 @@ import {
   type LoadedModel,
   type PromptOptions,
 } from "../../domain/engine/engine.js";
+import { contextOverflow, inputOverflow } from "../../domain/engine/engine-error.js";
 import { type AbortFlag, AbortSource } from "../../lib/abort-source.js";
-import { CallSlots, type HeldSlot } from "./call-slots.js";
 import { templateVariables, toTemplateMessages, toTemplateTools } from "./chat/template-input.js";
-import { EventStream } from "./event-stream.js";
-import {
-  abortedError,
-  inputOverflowByLength,
-  overflowByLength,
-  type TextLimits,
-  unloadedError,
-} from "./protocol/call-errors.js";
-import type { ChildGenerate, ChildInput } from "./protocol/protocol.js";
-import { type CallAnswer, type CallDeps, CallProgress, type ChildCall, runOnChild } from "./run-on-child.js";
+import { abortedError, type ChildGenerate, type ChildInput, fewestTokens } from "./protocol/protocol.js";
+import { type CallAnswer, type CallDeps, CallProgress, CallSlots, type ChildCall, runOnChild } from "./run-on-child.js";
+import { unloadedError } from "./supervisor.js";
 
 export interface LlamaModelOptions {
   readonly id: string;
   readonly caps: Capabilities;
   readonly fingerprint: string;
-  /** Calls that may run at once. */
+  /** Concurrent calls. */
   readonly slots: number;
   readonly longestTokenBytes: number;
-  /** Tokens of an answer when the request sets no limit; null: as many as fit into the context. */
+  /** Maximum tokens of an answer if the request sets no limit; null: as many as fit into the context. */
   readonly answerTokens: number | null;
 }
 
@@ -41,39 +34,36 @@ export class LlamaModel implements LoadedModel {
   readonly caps: Capabilities;
   readonly fingerprint: string;
   readonly #deps: CallDeps;
+  readonly #options: LlamaModelOptions;
   readonly #slots: CallSlots;
-  readonly #textLimits: TextLimits;
-  readonly #answerTokens: number | null;
   #producedTokens = 0;
   #isUnloaded = false;
 
-  constructor(deps: CallDeps, { id, caps, fingerprint, slots, longestTokenBytes, answerTokens }: LlamaModelOptions) {
-    this.id = id;
-    this.caps = caps;
-    this.fingerprint = fingerprint;
+  constructor(deps: CallDeps, options: LlamaModelOptions) {
+    this.id = options.id;
+    this.caps = options.caps;
+    this.fingerprint = options.fingerprint;
     this.#deps = deps;
-    this.#slots = new CallSlots(slots);
-    this.#answerTokens = answerTokens;
-    this.#textLimits = { contextLength: caps.contextLength, longestTokenBytes };
+    this.#options = options;
+    this.#slots = new CallSlots(options.slots);
   }
 
   async countTokens(input: GenerateInput, signal: AbortFlag, options: PromptOptions = {}): Promise<number | null> {
     if (!this.caps.completion) return null;
     if (this.#isUnloaded) throw unloadedError(this.id);
-    const { format } = options;
     const childInput = toChildInput(input, templateVariables(options));
-    this.#refuseAboveLength(childInput, null);
-    const request = { type: "count", input: childInput, format } as const;
-    const answer = await runOnChild(this.#deps, quietCall(request), signal);
+    this.#rejectLongPrompt(childInput, null);
+    const call = callWithoutEvents({ type: "count", input: childInput, format: options.format });
+    const answer = await runOnChild(this.#deps, { ...call, slot: noSlot }, signal);
     if (answer.type !== "counted") throw unexpectedAnswer(answer);
     return answer.tokens;
   }
 
-  /** Takes a slot, which is free again when the child has ended the call. Waits for one that an aborted call still holds. */
+  /** Takes a slot, which is free again when the child has ended the call. May wait for the slot of an aborted call. */
   generate(request: GenerateRequest, signal: AbortFlag): AsyncIterableIterator<GenEvent> {
     if (!this.caps.completion) throw new EngineError("unsupported", `The model '${this.id}' makes embeddings only.`);
-    const childRequest = toChildGenerate({ ...request, maxTokens: request.maxTokens ?? this.#answerTokens });
-    this.#refuseAboveLength(childRequest.input, request.maxTokens);
+    const childRequest = toChildGenerate({ ...request, maxTokens: request.maxTokens ?? this.#options.answerTokens });
+    this.#rejectLongPrompt(childRequest.input, request.maxTokens);
     const stop = new AbortSource();
     const follow = (): void => stop.abort(signal.reason);
     if (signal.aborted) follow();
@@ -97,17 +87,25 @@ export class LlamaModel implements LoadedModel {
     };
     void this.#runOnSlot(call, stop).then(
       () => end(null),
-      (thrown: unknown) => end(toEngineError(thrown)),
+      (cause: unknown) =>
+        end(
+          cause instanceof EngineError
+            ? cause
+            : new EngineError("internal", "the call failed in the server", { cause }),
+        ),
     );
     return stream;
   }
 
-  async embed(request: EmbedRequest, signal: AbortFlag): Promise<EmbedResult> {
+  async embed({ inputs, queueMs, ...request }: EmbedRequest, signal: AbortFlag): Promise<EmbedResult> {
     const native = this.caps.embeddingDims;
     if (native === undefined) throw new EngineError("unsupported", `The model '${this.id}' makes no embeddings.`);
-    const overflow = inputOverflowByLength(request, this.#textLimits);
-    if (overflow !== null) throw overflow;
-    const call = quietCall({ type: "embed", request: { inputs: request.inputs } }, request.queueMs);
+    const { contextLength } = this.caps;
+    for (const [index, input] of inputs.entries()) {
+      const inputTokens = typeof input === "string" ? fewestTokens([input], this.#options.longestTokenBytes) : 0;
+      if (inputTokens > contextLength + 1) throw inputOverflow({ contextLength, index, inputTokens, isAtLeast: true });
+    }
+    const call = callWithoutEvents({ type: "embed", request: { inputs } }, queueMs);
     const answer = await this.#runOnSlot(call, signal);
     if (answer.type !== "embedded") throw unexpectedAnswer(answer);
     const dimensions = Math.min(request.dimensions ?? native, native);
@@ -115,34 +113,36 @@ export class LlamaModel implements LoadedModel {
   }
 
   stats(): EngineStats {
-    return {
-      slotsBusy: this.#slots.busy,
-      producedTokens: this.#producedTokens,
-      restarts: this.#deps.supervisor.restarts,
-    };
+    const { restarts } = this.#deps.supervisor;
+    return { slotsBusy: this.#slots.busy, producedTokens: this.#producedTokens, restarts };
   }
 
+  /** Waits for running calls, `graceMs` at most. */
   async unload(graceMs: number): Promise<void> {
     this.#isUnloaded = true;
-    await this.#idle(graceMs);
-    await this.#deps.supervisor.stop();
-  }
-
-  /** Throws EngineError `context_overflow`. */
-  #refuseAboveLength(input: ChildInput, maxTokens: number | null): void {
-    const overflow = overflowByLength(input, maxTokens, this.#textLimits);
-    if (overflow !== null) throw overflow;
-  }
-
-  /** Resolves when no call runs, after `withinMs` at most. */
-  #idle(withinMs: number): Promise<void> {
-    return new Promise((resolve) => {
-      const cancelTimer = this.#deps.clock.after(withinMs, resolve);
+    await new Promise<void>((resolve) => {
+      const cancelTimer = this.#deps.clock.after(graceMs, resolve);
       this.#slots.whenIdle(() => {
         cancelTimer();
         resolve();
       });
     });
+    await this.#deps.supervisor.stop();
+  }
+
+  /**
+   * Throws EngineError `context_overflow` for a prompt that cannot fit into the context whatever its tokens are, by its
+   * length alone: tokenizing it would only keep the child busy.
+   */
+  #rejectLongPrompt(input: ChildInput, maxTokens: number | null): void {
+    const { contextLength } = this.caps;
+    const isAtLeast = input.type !== "tokens";
+    const promptTokens = isAtLeast
+      ? fewestTokens(textsOf(input), this.#options.longestTokenBytes)
+      : input.tokens.length;
+    if (promptTokens <= (isAtLeast ? contextLength + 1 : contextLength)) return;
+    const param = input.type === "chat" ? "messages" : "prompt";
+    throw contextOverflow({ contextLength, promptTokens, isAtLeast, maxTokens, param });
   }
 
   async #runOnSlot(call: SlotCall, signal: AbortFlag): Promise<CallAnswer> {
@@ -157,27 +157,20 @@ export class LlamaModel implements LoadedModel {
   }
 }
 
-/** A call that needs a slot and has none yet. */
+/** A call that has no slot yet. */
 type SlotCall = Omit<ChildCall, "slot">;
 
-/** Of calls that need none. */
-const noSlot: HeldSlot = { leave: () => {}, giveBack: () => {} };
+const noSlot: ChildCall["slot"] = { expectRelease: () => {}, release: () => {} };
 
-/** A call that has an answer, but no events. */
-function quietCall(request: ChildCall["request"], queueMs = 0): ChildCall {
-  return { request, queueMs, progress: new CallProgress(), onEvent: () => {}, slot: noSlot };
+function callWithoutEvents(request: ChildCall["request"], queueMs = 0): SlotCall {
+  return { request, queueMs, progress: new CallProgress(), onEvent: () => {} };
 }
 
-function unexpectedAnswer(answer: CallAnswer): EngineError {
-  return new EngineError("internal", `the child answered '${answer.type}' to a call of another kind`);
+function unexpectedAnswer({ type }: CallAnswer): EngineError {
+  return new EngineError("internal", `the child answered '${type}' to a call of another kind`);
 }
 
-function toEngineError(thrown: unknown): EngineError {
-  if (thrown instanceof EngineError) return thrown;
-  return new EngineError("internal", "the call failed in the server", { cause: thrown });
-}
-
-/** What the child gets of a request: no protobuf messages, and nothing that only the server needs. */
+/** The child's part of a request: no protobuf messages, and no fields that only the server reads. */
 export function toChildGenerate(request: GenerateRequest): ChildGenerate {
   const { input, n, queueMs, reasoningEffort, chatTemplateKwargsJson, ...rest } = request;
   return { ...rest, input: toChildInput(input, templateVariables(request)) };
@@ -198,20 +191,87 @@ export function toChildInput(input: GenerateInput, variables: Readonly<Record<st
   return typeof prompt === "string" ? { type: "text", text: prompt } : { type: "tokens", tokens: prompt };
 }
 
-/**
- * Vectors that came one behind the other, each of `native` numbers and of length 1. With fewer `dimensions` each is cut
- * and brought back to length 1 (EMB-8).
- */
-export function splitVectors(joined: Float32Array, native: number, dimensions: number): Float32Array[] {
+function textsOf(input: Exclude<ChildInput, { type: "tokens" }>): readonly string[] {
+  return input.type === "text" ? [input.text] : input.messages.map(({ content }) => content);
+}
+
+/** Splits joined vectors of `native` numbers and length 1. With fewer `dimensions` each is cut and normalized (EMB-8). */
+function splitVectors(joined: Float32Array, native: number, dimensions: number): Float32Array[] {
   const vectors: Float32Array[] = [];
   for (let from = 0; from < joined.length; from += native) {
     const vector = joined.slice(from, from + dimensions);
-    vectors.push(dimensions === native ? vector : normalised(vector));
+    const length = dimensions === native ? 1 : Math.hypot(...vector);
+    vectors.push(length === 0 || length === 1 ? vector : vector.map((value) => value / length));
   }
   return vectors;
 }
 
-function normalised(vector: Float32Array): Float32Array {
-  const length = Math.hypot(...vector);
-  return length === 0 ? vector : vector.map((value) => value / length);
+/**
+ * Queue between a call's events and the code that iterates them. It needs no bound of its own: an answer has at most as
+ * many events as the model's context has tokens.
+ */
+export class EventStream implements AsyncIterableIterator<GenEvent> {
+  readonly #onLeave: () => void;
+  #waiting: GenEvent[] = [];
+  #next = 0;
+  #reader: { resolve(result: IteratorResult<GenEvent, undefined>): void; reject(error: EngineError): void } | null =
+    null;
+  #end: { readonly error: EngineError | null } | null = null;
+
+  /** `onLeave` is called when the reader stops before the end. */
+  constructor(onLeave: () => void) {
+    this.#onLeave = onLeave;
+  }
+
+  [Symbol.asyncIterator](): this {
+    return this;
+  }
+
+  push(event: GenEvent): void {
+    const reader = this.#reader;
+    this.#reader = null;
+    if (reader === null) this.#waiting.push(event);
+    else reader.resolve({ value: event, done: false });
+  }
+
+  /** Ends the stream after the waiting events; with an error, it is then thrown. */
+  end(error: EngineError | null): void {
+    this.#end = { error };
+    this.#settleReader();
+  }
+
+  /** For one reader that awaits each event before it requests the next. */
+  next(): Promise<IteratorResult<GenEvent, undefined>> {
+    const event = this.#waiting[this.#next];
+    if (event !== undefined) {
+      this.#next += 1;
+      if (this.#next === this.#waiting.length) {
+        this.#waiting = [];
+        this.#next = 0;
+      }
+      return Promise.resolve({ value: event, done: false });
+    }
+    return new Promise((resolve, reject) => {
+      this.#reader = { resolve, reject };
+      this.#settleReader();
+    });
+  }
+
+  return(): Promise<IteratorResult<GenEvent, undefined>> {
+    this.#waiting = [];
+    this.#next = 0;
+    if (this.#end === null) this.#onLeave();
+    this.#end ??= { error: null };
+    return Promise.resolve({ value: undefined, done: true });
+  }
+
+  /** Ends the read that waits, if the stream has ended. The error is thrown once; later reads are at the end. */
+  #settleReader(): void {
+    if (this.#reader === null || this.#end === null) return;
+    const { error } = this.#end;
+    this.#end = { error: null };
+    if (error === null) this.#reader.resolve({ value: undefined, done: true });
+    else this.#reader.reject(error);
+    this.#reader = null;
+  }
 }

@@ -1,10 +1,8 @@
 import type { Clock } from "../../domain/call/ports.js";
-import type { EngineError, GenEvent } from "../../domain/engine/engine.js";
+import { EngineError, type GenEvent } from "../../domain/engine/engine.js";
 import type { AbortFlag } from "../../lib/abort-source.js";
-import type { HeldSlot } from "./call-slots.js";
 import type { CallEnd, ChildRequest, ChildSession } from "./child-session.js";
-import { abortedError, reportedError, restartedError } from "./protocol/call-errors.js";
-import type { ProducedTokens } from "./protocol/protocol.js";
+import { abortedError, type ProducedTokens } from "./protocol/protocol.js";
 import type { Supervisor } from "./supervisor.js";
 
 export interface ChildCall {
@@ -12,55 +10,65 @@ export interface ChildCall {
   /** How long the caller has waited already. */
   readonly queueMs: number;
   readonly progress: CallProgress;
-  /** Told all of the call's events, in order. */
+  /** Called with each event of the call, in order. */
   onEvent(event: GenEvent): void;
-  /** Given back before the call's end, or after that of a call that was ended early. */
+  /** Released before the call's end, or once the child has ended a call that was aborted. */
   readonly slot: HeldSlot;
 }
 
 export interface CallDeps {
   readonly clock: Clock;
   readonly supervisor: Supervisor;
-  /** How long after the loss of a child, its silence included, a caller may wait for the next one's first output. */
+  /** Maximum wait after the loss of a child, its silence included, for the first output of the next one. */
   readonly patienceMs: number;
 }
 
 export type CallAnswer = Exclude<CallEnd, { type: "lost" | "failed" }>;
 
+/** `unanswered`: the child did not confirm an abort in time; `late`: no output within the patience. */
 type RunEnd = CallEnd | { readonly type: "unanswered" | "late" };
 
-/** How long the child may take to say what an aborted call had produced. */
+/** Time for the child to report the usage of an aborted call. */
 const abortAnswerMs = 1_000;
 
 /**
- * Runs one call on the model's child. A call that loses its child before it had any output is run once more, on the next
- * child, and a call that comes while there is none waits for the next. Either must have its first output `patienceMs`
- * after the loss or after its own beginning, whichever was later; so must a call without events have its end. A second
- * loss ends it. Rejects with EngineError: with the child's own, with `engine_restarted`, `aborted`, and with what the
- * supervisor says when there is no child.
+ * Runs one call on the model's child. A call that loses its child before any output is run once more, on the next child;
+ * while there is none, a call waits for the next. Either must have its first output, or its end if it has no events,
+ * `patienceMs` after the loss or its own beginning, whichever was later. A second loss ends it. Rejects with EngineError:
+ * the child's own, `engine_restarted`, `aborted`, or the supervisor's if there is no child.
  */
 export async function runOnChild(deps: CallDeps, call: ChildCall, signal: AbortFlag): Promise<CallAnswer> {
-  let isLeft = true;
+  const { progress, slot } = call;
+  let isEnded = true;
   try {
     const end = await runUntilEnd(deps, call, signal);
-    isLeft = end.type !== "unanswered" && end.type !== "late";
+    isEnded = end.type !== "unanswered" && end.type !== "late";
     switch (end.type) {
       case "lost":
       case "late":
-        throw lostError(call, signal);
+        if (signal.aborted) throw abortedError(signal, progress.produced);
+        // After output nobody can repeat the call: the caller has seen the beginning of the answer.
+        throw new EngineError("engine_restarted", "the engine's process ended during the call", {
+          retryable: !progress.hasOutput,
+          usage: progress.produced,
+        });
       case "unanswered":
-        throw abortedError(signal, call.progress.produced);
-      case "failed":
-        throw failedError(call, end);
+        throw abortedError(signal, progress.produced);
+      case "failed": {
+        const { code, message, retryable, param, usage } = end.error;
+        if (usage !== null) progress.correct(usage);
+        const field = param === null ? {} : { param };
+        throw new EngineError(code, message, { retryable, usage: progress.produced, ...field });
+      }
       default:
         return end;
     }
   } finally {
-    if (isLeft) call.slot.giveBack();
+    if (isEnded) slot.release();
   }
 }
 
-/** The end of the first try, or of the second where the first lost its child. */
+/** The end of the first try, or of the second if the first lost its child. */
 async function runUntilEnd(deps: CallDeps, call: ChildCall, signal: AbortFlag): Promise<RunEnd> {
   const { clock, supervisor, patienceMs } = deps;
   const beganAtMs = clock.monotonic() - call.queueMs;
@@ -69,41 +77,22 @@ async function runUntilEnd(deps: CallDeps, call: ChildCall, signal: AbortFlag): 
     const mustHurry = isSecond || !supervisor.isReady;
     const session = await supervisor.session(signal, leftMs());
     if (signal.aborted) throw abortedError(signal, call.progress.produced);
-    const end = await runOnce(clock, session, call, { signal, outputWithinMs: mustHurry ? leftMs() : null });
-    if (end.type !== "lost" || isSecond || signal.aborted || !mayRunAgain(deps, call, leftMs())) return end;
+    const end = await runOnce(clock, session, call, signal, mustHurry ? leftMs() : null);
+    const mayRunAgain = !call.progress.hasOutput && !supervisor.isStopped && leftMs() > 0;
+    if (end.type !== "lost" || isSecond || signal.aborted || !mayRunAgain) return end;
   }
 }
 
-function mayRunAgain({ supervisor }: CallDeps, { progress }: ChildCall, patienceMs: number): boolean {
-  return !progress.hasOutput && !supervisor.isStopped && patienceMs > 0;
-}
-
-/** A call with output cannot be repeated by anybody: the caller has seen its beginning. */
-function lostError({ progress }: ChildCall, signal: AbortFlag): EngineError {
-  if (signal.aborted) return abortedError(signal, progress.produced);
-  return restartedError(progress.produced, !progress.hasOutput);
-}
-
-function failedError({ progress }: ChildCall, { error }: Extract<CallEnd, { type: "failed" }>): EngineError {
-  if (error.usage !== null) progress.correct(error.usage);
-  return reportedError(error, progress.produced);
-}
-
-interface TryOptions {
-  readonly signal: AbortFlag;
-  /** Null: however long it takes. */
-  readonly outputWithinMs: number | null;
-}
-
 /**
- * One try. After an abort the child has a second to say what was produced; when it takes longer, or has no output in
- * time, the caller is not kept waiting, but the call is with the child until it has ended.
+ * One try. `outputWithinMs` null: no limit. After an abort the child has a second to report the usage. If that takes
+ * longer, or output comes too late, the caller does not wait, but the call keeps its slot until the child has ended it.
  */
 function runOnce(
   clock: Clock,
   session: ChildSession,
   call: ChildCall,
-  { signal, outputWithinMs }: TryOptions,
+  signal: AbortFlag,
+  outputWithinMs: number | null,
 ): Promise<RunEnd> {
   return new Promise((resolve) => {
     let cancelAbortTimer = (): void => {};
@@ -117,7 +106,7 @@ function runOnce(
       resolve(end);
     };
     const endEarly = (): void => {
-      call.slot.leave();
+      call.slot.expectRelease();
       session.abort(number);
     };
     const onAbort = (): void => {
@@ -135,7 +124,7 @@ function runOnce(
         if (call.progress.hasOutput) cancelOutputTimer();
       },
       onEnd(end) {
-        if (isOver) call.slot.giveBack();
+        if (isOver) call.slot.release();
         else finish(end);
       },
     });
@@ -144,22 +133,14 @@ function runOnce(
   });
 }
 
-/** What a call is known to have consumed and produced so far. */
+/** Events of a call so far, and what it has consumed and produced. */
 export class CallProgress {
+  isAccepted = false;
+  /** Whether the caller may have seen a part of the answer. */
+  hasOutput = false;
   #promptTokens = 0;
   #cachedTokens = 0;
   #outTokens = 0;
-  #isAccepted = false;
-  #hasOutput = false;
-
-  get isAccepted(): boolean {
-    return this.#isAccepted;
-  }
-
-  /** Whether the caller may have seen a part of the answer. */
-  get hasOutput(): boolean {
-    return this.#hasOutput;
-  }
 
   get produced(): ProducedTokens {
     return { promptTokens: this.#promptTokens, outTokens: this.#outTokens, cachedTokens: this.#cachedTokens };
@@ -167,19 +148,106 @@ export class CallProgress {
 
   note(event: GenEvent): void {
     if (event.type === "accepted") {
-      this.#isAccepted = true;
+      this.isAccepted = true;
       this.#promptTokens = event.promptTokens ?? 0;
       this.#cachedTokens = event.cachedTokens;
       return;
     }
-    this.#hasOutput = true;
+    this.hasOutput = true;
     this.#outTokens = event.outTokens;
   }
 
-  /** Takes over what the child said at the end. */
-  correct(produced: ProducedTokens): void {
-    this.#promptTokens = produced.promptTokens;
-    this.#cachedTokens = produced.cachedTokens;
-    this.#outTokens = produced.outTokens;
+  /** Replaces the counts with those that the child reports at the end. */
+  correct({ promptTokens, cachedTokens, outTokens }: ProducedTokens): void {
+    this.#promptTokens = promptTokens;
+    this.#cachedTokens = cachedTokens;
+    this.#outTokens = outTokens;
+  }
+}
+
+/** The slot of one call. */
+export interface HeldSlot {
+  /** Call it when the child was asked to end the call early: other calls may then wait for the slot. */
+  expectRelease(): void;
+  /** Call it once, when the child no longer runs the call. */
+  release(): void;
+}
+
+/**
+ * The slots of a child, as counted by the server. A slot stays taken until the child has ended the call, which can be
+ * after its caller got the error of an abort: the child first completes its current step.
+ */
+export class CallSlots {
+  busy = 0;
+  readonly #slots: number;
+  readonly #waiting = new Set<() => void>();
+  readonly #whenIdle: (() => void)[] = [];
+  /** Slots of aborted calls, which become free soon. */
+  #leaving = 0;
+
+  constructor(slots: number) {
+    this.#slots = slots;
+  }
+
+  /**
+   * Takes a slot, without a promise if one is free. Waits only for slots of aborted calls, so no longer than the child
+   * may take to end one before it counts as hung. Rejects with EngineError `overloaded` when running calls have all
+   * slots, and with `aborted`.
+   */
+  take(signal: AbortFlag): HeldSlot | Promise<HeldSlot> {
+    if (this.busy >= this.#slots) return this.#next(signal);
+    this.busy += 1;
+    return this.#hold();
+  }
+
+  /** Calls back once, when no slot is taken. */
+  whenIdle(callback: () => void): void {
+    if (this.busy === 0) callback();
+    else this.#whenIdle.push(callback);
+  }
+
+  #hold(): HeldSlot {
+    let isLeaving = false;
+    return {
+      expectRelease: () => {
+        if (!isLeaving) this.#leaving += 1;
+        isLeaving = true;
+      },
+      release: () => {
+        if (isLeaving) this.#leaving -= 1;
+        this.#free();
+      },
+    };
+  }
+
+  #next(signal: AbortFlag): Promise<HeldSlot> {
+    if (this.#waiting.size >= this.#leaving) {
+      return Promise.reject(new EngineError("overloaded", "all slots are busy", { retryable: true }));
+    }
+    return new Promise((resolve, reject) => {
+      const onAbort = (): void => {
+        this.#waiting.delete(grant);
+        reject(abortedError(signal));
+      };
+      const grant = (): void => {
+        signal.removeEventListener("abort", onAbort);
+        resolve(this.#hold());
+      };
+      signal.addEventListener("abort", onAbort);
+      this.#waiting.add(grant);
+    });
+  }
+
+  /** Passes the slot on to the call that has waited longest, if any. */
+  #free(): void {
+    const [grant] = this.#waiting;
+    if (grant !== undefined) {
+      this.#waiting.delete(grant);
+      grant();
+      return;
+    }
+    this.busy -= 1;
+    if (this.busy > 0) return;
+    for (const callback of this.#whenIdle.splice(0)) callback();
   }
 }

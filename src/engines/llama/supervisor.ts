@@ -1,17 +1,12 @@
-import type { Clock, Logger } from "../../domain/call/ports.js";
+import type { Logger } from "../../domain/call/ports.js";
 import { EngineError } from "../../domain/engine/engine.js";
 import type { AbortFlag } from "../../lib/abort-source.js";
-import type { StartChild } from "./child-process.js";
-import { ChildSession, type SessionEnd } from "./child-session.js";
-import { abortedError, unloadedError } from "./protocol/call-errors.js";
-import type { ChildModel, LoadedFacts } from "./protocol/protocol.js";
+import { ChildSession, type SessionDeps, type SessionEnd } from "./child-session.js";
+import { abortedError, type ChildModel, type LoadedFacts } from "./protocol/protocol.js";
 
-export interface SupervisorDeps {
-  readonly clock: Clock;
+export interface SupervisorDeps extends SessionDeps {
   readonly log: Logger;
-  readonly startChild: StartChild;
-  readonly stallMs: number;
-  /** Crashes in five minutes after which one more opens the circuit. */
+  /** Crashes in five minutes after which one more opens the circuit breaker. */
   readonly circuitCrashes: number;
 }
 
@@ -19,20 +14,21 @@ type State =
   | { readonly name: "loading"; readonly session: ChildSession; readonly isProbe: boolean }
   | { readonly name: "ready"; readonly session: ChildSession; readonly sinceMs: number }
   | { readonly name: "restarting" }
-  /** The circuit is open: calls are refused until a probe may be made. */
+  /** The circuit breaker is open: calls are rejected until the next probe. */
   | { readonly name: "cooling"; readonly untilMs: number }
   | { readonly name: "stopped"; readonly error: EngineError };
 
-interface Waiter {
-  resolve(session: ChildSession): void;
-  reject(error: EngineError): void;
-}
+type Waiter = (result: ChildSession | EngineError) => void;
 
-/** `Retry-After` of calls that got no child in time. */
+/** `Retry-After` of calls for which no child was ready in time. */
 const restartRetryMs = 5_000;
 const retryMinMs = 1_000;
 /** Longest advised wait: clients ignore longer ones (RETRY-1). */
 const retryMaxMs = 60_000;
+
+export function unloadedError(modelId: string): EngineError {
+  return new EngineError("model_not_loaded", `the model '${modelId}' was unloaded`, { retryable: true });
+}
 
 /**
  * Keeps one model's child alive (REL-4). A child that dies or hangs is restarted after a short delay, and calls wait for
@@ -43,6 +39,10 @@ const retryMaxMs = 60_000;
  *     ready or loading -> cooling -> loading (probe) -> ready, or cooling again
  */
 export class Supervisor {
+  /** Starts of a child, without the first. */
+  restarts = 0;
+  /** Last message of the most recently lost child, on the monotonic clock; -Infinity before any loss. */
+  lostAtMs = Number.NEGATIVE_INFINITY;
   readonly #deps: SupervisorDeps;
   readonly #model: ChildModel;
   readonly #circuit: CircuitBreaker;
@@ -51,8 +51,6 @@ export class Supervisor {
   #state: State = { name: "restarting" };
   #cancelTimer: () => void = () => {};
   #facts: LoadedFacts | null = null;
-  #lostAtMs = Number.NEGATIVE_INFINITY;
-  #restarts = 0;
   #onProgress: (share: number) => void = () => {};
 
   constructor(deps: SupervisorDeps, model: ChildModel) {
@@ -61,17 +59,7 @@ export class Supervisor {
     this.#circuit = new CircuitBreaker(deps.circuitCrashes);
   }
 
-  /** How often a child was started again. */
-  get restarts(): number {
-    return this.#restarts;
-  }
-
-  /** Last sign of life of the child that was lost last, on the monotonic clock; -Infinity before any loss. */
-  get lostAtMs(): number {
-    return this.#lostAtMs;
-  }
-
-  /** Whether `session` gives a child at once. */
+  /** Whether `session` returns a child without a wait. */
   get isReady(): boolean {
     return this.#state.name === "ready";
   }
@@ -94,13 +82,13 @@ export class Supervisor {
       await this.stop();
       throw error;
     }
-    if (this.#facts === null) throw new EngineError("internal", "a child is ready, but told nothing about its model");
+    if (this.#facts === null) throw new EngineError("internal", "a child is ready, but its model has no facts");
     return this.#facts;
   }
 
   /**
-   * The child that runs now, or the one that is being started, `waitMs` at most. Rejects with a retryable EngineError
-   * while the circuit is open, when none came in time and after `stop`, and with `aborted` when the signal aborts.
+   * The current child, or the one that is being started, after `waitMs` at most. Rejects with a retryable EngineError
+   * while the circuit breaker is open, if none is ready in time and after `stop`, and with `aborted`.
    */
   session(signal: AbortFlag, waitMs: number): Promise<ChildSession> {
     if (signal.aborted) return Promise.reject(abortedError(signal));
@@ -116,7 +104,7 @@ export class Supervisor {
     }
   }
 
-  /** Ends the child and starts no more. Calls that are still running fail. */
+  /** Ends the child and starts no more. Running calls fail. */
   async stop(): Promise<void> {
     const last = this.#state;
     this.#cancelTimer();
@@ -126,27 +114,22 @@ export class Supervisor {
 
   #nextSession(signal: AbortFlag, waitMs: number | null): Promise<ChildSession> {
     return new Promise((resolve, reject) => {
-      const settle = (): void => {
+      const waiter: Waiter = (result) => {
         cancelTimer();
         signal.removeEventListener("abort", onAbort);
         this.#waiters.delete(waiter);
+        if (result instanceof EngineError) reject(result);
+        else resolve(result);
       };
-      const waiter: Waiter = {
-        resolve(session) {
-          settle();
-          resolve(session);
-        },
-        reject(error) {
-          settle();
-          reject(error);
-        },
-      };
-      const onAbort = (): void => waiter.reject(abortedError(signal));
-      const cancelTimer =
-        waitMs === null ? () => {} : this.#deps.clock.after(waitMs, () => waiter.reject(this.#lateError()));
+      const onAbort = (): void => waiter(abortedError(signal));
+      const cancelTimer = waitMs === null ? () => {} : this.#deps.clock.after(waitMs, () => waiter(this.#lateError()));
       signal.addEventListener("abort", onAbort);
       this.#waiters.add(waiter);
     });
+  }
+
+  #settleWaiters(result: ChildSession | EngineError): void {
+    for (const waiter of this.#waiters) waiter(result);
   }
 
   #start(isProbe: boolean): void {
@@ -162,56 +145,52 @@ export class Supervisor {
     this.#facts = facts;
     this.#onProgress = () => {};
     this.#state = { name: "ready", session, sinceMs: this.#deps.clock.monotonic() };
-    this.#deps.log.info(
-      { model: this.#model.id, pid: session.pid, restarts: this.#restarts },
-      "engine process has loaded its model",
-    );
-    for (const waiter of this.#waiters) waiter.resolve(session);
+    const fields = { model: this.#model.id, pid: session.pid, restarts: this.restarts };
+    this.#deps.log.info(fields, "engine process has loaded its model");
+    this.#settleWaiters(session);
   }
 
-  #onEnded(session: ChildSession, end: SessionEnd): void {
+  #onEnded({ pid }: ChildSession, end: SessionEnd): void {
     const last = this.#state;
     if (last.name === "stopped") return;
     const { why, detail, lastLines } = end;
-    if (last.name === "ready") this.#lostAtMs = end.sinceMs;
-    this.#deps.log.warn(
-      { model: this.#model.id, pid: session.pid, why, detail, last_lines: lastLines },
-      "engine process ended",
-    );
+    if (last.name === "ready") this.lostAtMs = end.sinceMs;
+    const fields = { model: this.#model.id, pid, why, detail, last_lines: lastLines };
+    this.#deps.log.warn(fields, "engine process ended");
     if (this.#facts === null) this.#stopWith(this.#firstLoadError(end));
     else this.#recover(last, end);
   }
 
-  #recover(last: State, end: SessionEnd): void {
+  #recover(last: State, { why }: SessionEnd): void {
     const nowMs = this.#deps.clock.monotonic();
     const isTooOften = this.#circuit.crashed(nowMs);
     const isFailedProbe = last.name === "loading" && last.isProbe;
-    if (isTooOften || isFailedProbe || end.why === "failed_load") {
+    if (isTooOften || isFailedProbe || why === "failed_load") {
       this.#openCircuit(nowMs);
       return;
     }
     this.#state = { name: "restarting" };
     const delayMs = this.#delay.after(last.name === "ready" ? nowMs - last.sinceMs : 0);
-    // A child that hung has kept its callers waiting for the whole stall limit already.
-    this.#restartAfter(end.why === "hung" ? 0 : delayMs, false);
+    // The callers of a child that hung have already waited for the whole stall limit.
+    this.#restartAfter(why === "hung" ? 0 : delayMs, false);
   }
 
   #openCircuit(nowMs: number): void {
     const coolDownMs = this.#circuit.open(nowMs);
     this.#deps.log.error(
       { model: this.#model.id, cool_down_ms: coolDownMs },
-      "engine process fails again and again, calls are refused until it is tried again",
+      "engine process failed too often: calls are rejected until the next try",
     );
     const untilMs = nowMs + coolDownMs;
     this.#state = { name: "cooling", untilMs };
     this.#restartAfter(coolDownMs, true);
-    for (const waiter of this.#waiters) waiter.reject(this.#circuitError(untilMs));
+    this.#settleWaiters(this.#circuitError(untilMs));
   }
 
   #restartAfter(delayMs: number, isProbe: boolean): void {
     this.#cancelTimer = this.#deps.clock.after(delayMs, () => {
-      this.#restarts += 1;
-      this.#deps.log.info({ model: this.#model.id, restarts: this.#restarts }, "engine process is started again");
+      this.restarts += 1;
+      this.#deps.log.info({ model: this.#model.id, restarts: this.restarts }, "engine process is started again");
       this.#start(isProbe);
     });
   }
@@ -219,22 +198,21 @@ export class Supervisor {
   #stopWith(error: EngineError): void {
     if (this.#state.name === "stopped") return;
     this.#state = { name: "stopped", error };
-    for (const waiter of this.#waiters) waiter.reject(error);
+    this.#settleWaiters(error);
   }
 
   #firstLoadError({ why, detail, lastLines }: SessionEnd): EngineError {
     const last = lastLines.at(-1);
     const wrote = last === undefined ? "" : `; it wrote last: ${last}`;
-    const told = why === "failed_load" ? detail : `the process that loads it ${detail}${wrote}`;
-    return new EngineError("model_not_loaded", `the model '${this.#model.id}' could not be loaded: ${told}`);
+    const cause = why === "failed_load" ? detail : `the process that loads it ${detail}${wrote}`;
+    return new EngineError("model_not_loaded", `the model '${this.#model.id}' could not be loaded: ${cause}`);
   }
 
   #circuitError(untilMs: number): EngineError {
     const leftMs = untilMs - this.#deps.clock.monotonic();
-    const retryAfterMs = Math.min(retryMaxMs, Math.max(retryMinMs, leftMs));
     return new EngineError("model_not_loaded", `the engine process of '${this.#model.id}' failed too often`, {
       retryable: true,
-      retryAfterMs,
+      retryAfterMs: Math.min(retryMaxMs, Math.max(retryMinMs, leftMs)),
     });
   }
 
@@ -246,7 +224,7 @@ export class Supervisor {
   }
 }
 
-/** Crashes are counted over this long. */
+/** Period over which crashes are counted. */
 const windowMs = 300_000;
 const coolDownMinMs = 10_000;
 const coolDownMaxMs = 300_000;
@@ -287,11 +265,11 @@ const delayMaxMs = 5_000;
 /** A child that lived this long after its load was healthy. */
 const healthyMs = 10_000;
 
-/** How long to wait before a child is started again: 100 ms after a healthy life, twice as long after each short one, 5 s at most. */
+/** Delay before a restart: 100 ms after a healthy child, doubled after each short-lived one, 5 s at most. */
 export class RestartDelay {
   #shortLives = 0;
 
-  /** `lifeMs`: since the model was loaded; 0 when it never was. */
+  /** `lifeMs`: time since the model was loaded; 0 if it was not. */
   after(lifeMs: number): number {
     if (lifeMs >= healthyMs) this.#shortLives = 0;
     return Math.min(delayMaxMs, delayMinMs * 2 ** this.#shortLives++);

@@ -145,7 +145,7 @@ process.on("message", (message) => {
   if (isMute) return;
   switch (message.type) {
     case "ping":
-      return say({ type: "pong", ping: message.ping, slotsBusy: 0, rssBytes: 0 });
+      return say({ type: "pong", ping: message.ping, slotsBusy: 0 });
     case "load":
       return load(message.model.path);
     case "generate":

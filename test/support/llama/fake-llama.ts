@@ -10,7 +10,7 @@ import {
   type LoadedModel,
   type LoadProgress,
 } from "../../../src/domain/engine/engine.js";
-import { createLlamaEngine, type LlamaSettings } from "../../../src/engines/llama/llama-engine.js";
+import { type LlamaSettings, llamaEngine } from "../../../src/engines/llama/llama-engine.js";
 import { eventually } from "../eventually.js";
 import { FakeClock } from "../fake-clock.js";
 
@@ -55,7 +55,7 @@ export class FakeLlama {
   async load(signal: AbortSignal = never): Promise<LoadedModel> {
     const { kind = "chat", settings, environment = {}, answerTokens } = this.#options;
     const bound = answerTokens === undefined ? {} : { answerTokens };
-    const engine = createLlamaEngine({
+    const engine = llamaEngine.create({
       clock: this.clock,
       log: this.#logger(),
       files: {

@@ -1,8 +1,8 @@
 import { EngineError } from "../../../domain/engine/engine.js";
 import { inputOverflow } from "../../../domain/engine/engine-error.js";
 import { controlTextsOf } from "../chat/control-marks.js";
-import { abortedError } from "../protocol/call-errors.js";
 import type { ChildEmbed, ChildModel } from "../protocol/protocol.js";
+import { abortedError } from "../protocol/protocol.js";
 import type { NativeEncoder, NativeModel } from "./native-model.js";
 import { checkTokenIds } from "./prompt.js";
 import { SlicedTokenizer } from "./text-slices.js";

@@ -1,8 +1,8 @@
 import { EngineError, type GenEvent } from "../../../domain/engine/engine.js";
 import { contextOverflow } from "../../../domain/engine/engine-error.js";
 import type { OutputPlan } from "../chat/output-plan.js";
-import { abortedError } from "../protocol/call-errors.js";
 import type { ChildGenerate, ProducedTokens } from "../protocol/protocol.js";
+import { abortedError } from "../protocol/protocol.js";
 import { ChoiceOutput } from "./choice-output.js";
 import type { AnswerBans, GrammarBans } from "./grammar-bans.js";
 import type { DecodedToken, NativeDecoder, NativeGrammar, NativeModel } from "./native-model.js";

@@ -47,7 +47,6 @@ export class Host {
           type: "pong",
           ping: message.ping,
           slotsBusy: this.#loaded?.host.slotsBusy ?? 0,
-          rssBytes: process.memoryUsage.rss(),
         });
     }
   }

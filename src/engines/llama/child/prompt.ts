@@ -3,8 +3,8 @@ import { contextOverflow } from "../../../domain/engine/engine-error.js";
 import type { ChatTemplate } from "../chat/chat-template.js";
 import type { OutputPlan } from "../chat/output-plan.js";
 import { type PromptPiece, promptPieces } from "../chat/prompt-pieces.js";
-import { fewestTokens } from "../protocol/call-errors.js";
 import type { ChildInput } from "../protocol/protocol.js";
+import { fewestTokens } from "../protocol/protocol.js";
 import type { NativeModel } from "./native-model.js";
 import type { SlicedTokenizer } from "./text-slices.js";
 
@@ -33,7 +33,7 @@ export async function toPrompt(
   check: () => void,
 ): Promise<Prompt> {
   const tokenized = async (pieces: readonly PromptPiece[], param: Prompt["param"]): Promise<Prompt> => {
-    const promptTokens = fewestTokens(texts(pieces), limits);
+    const promptTokens = fewestTokens(texts(pieces), limits.longestTokenBytes);
     if (promptTokens > limits.contextLength + 1) {
       const { contextLength } = limits;
       throw contextOverflow({ contextLength, promptTokens, isAtLeast: true, maxTokens: null, param });

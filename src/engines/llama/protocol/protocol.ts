@@ -1,43 +1,49 @@
-import type { EngineErrorCode, GenEvent, GenerateRequest, ToolChoiceSpec } from "../../../domain/engine/engine.js";
+import {
+  EngineError,
+  type EngineErrorCode,
+  type GenEvent,
+  type GenerateRequest,
+  type ToolChoiceSpec,
+} from "../../../domain/engine/engine.js";
+import type { AbortFlag } from "../../../lib/abort-source.js";
 
 /**
- * What the server and the child process that runs one model say to each other, over the child's IPC channel with
- * structured cloning. The server numbers its calls; every answer names its call. Nothing here is a wire format for
- * others: both sides are always of one version.
+ * Messages between the server and the child process that runs one model, sent over the child's IPC channel with
+ * structured cloning. The server numbers its calls; every answer carries the number. Both sides always have the same
+ * version, so no message needs to stay compatible.
  */
 
-/** A model as the child loads it. */
+/** The model that a child loads. */
 export interface ChildModel {
-  /** Catalog id, for messages of errors. */
+  /** Catalog id, for error messages. */
   readonly id: string;
   /** Absolute path of a verified GGUF file. */
   readonly path: string;
   readonly kind: "chat" | "embedding";
-  /** Tokens of prompt and answer together, for each slot. The child lowers it to what the model was trained for. */
+  /** Tokens of prompt and answer together, per slot. The child lowers it to the trained context length. */
   readonly contextLength: number;
-  /** Calls that run side by side. Chat: sequences of the context. 1 or more. */
+  /** Concurrent calls; of a chat model, sequences of the context. 1 or more. */
   readonly slots: number;
   /** Threads of the engine. 1 or more. */
   readonly threads: number;
-  /** Folder whose `node_modules` holds node-llama-cpp; null: the one that this package depends on. */
+  /** Folder whose `node_modules` contains node-llama-cpp; null: the one that this package depends on. */
   readonly moduleDir: string | null;
   /** Whether that binding may use a GPU. */
   readonly gpu: "auto" | false;
 }
 
-/** What the child found out about the model that it loaded. */
+/** Properties of a loaded model. */
 export interface LoadedFacts {
   readonly contextLength: number;
   readonly vocabSize: number;
-  /** Bytes of the longest text that one token stands for: what bounds the text of a prompt. */
+  /** Bytes of the longest text of one token; bounds the text of a prompt. */
   readonly longestTokenBytes: number;
-  /** Length of its vectors; null for a chat model. */
+  /** Length of the vectors; null for a chat model. */
   readonly embeddingDims: number | null;
-  /** How tools can be offered: in the template's own way, by our text when a call is forced, or not at all. */
+  /** How tools are offered: by the model's template, by our own text and only when a call is forced, or not at all. */
   readonly tools: "none" | "forced-only" | "auto";
-  /** Twelve hex digits of a hash of the weights' header, the binding's version and this engine's sampling code. */
+  /** Twelve hex digits of a hash of the weights' header, the binding's version and the version of our sampling code. */
   readonly fingerprint: string;
-  /** Version of the binding. */
   readonly bindingVersion: string;
 }
 
@@ -54,11 +60,11 @@ export interface TemplateMessage {
 export interface TemplateToolCall {
   readonly id: string;
   readonly type: "function";
-  /** `arguments` is the parsed JSON, or the text when it is no JSON object. */
+  /** `arguments` is the parsed JSON, or the text if it is not a JSON object. */
   readonly function: { readonly name: string; readonly arguments: unknown };
 }
 
-/** A function that may be called. `parameters` is its parsed JSON Schema; a function without one takes no arguments. */
+/** A function that may be called. `parameters` is its parsed JSON Schema; a function without one has no arguments. */
 export interface TemplateTool {
   readonly type: "function";
   readonly function: {
@@ -73,7 +79,7 @@ export type ChildInput =
   | {
       readonly type: "chat";
       readonly messages: readonly TemplateMessage[];
-      /** Only those that may be called. */
+      /** Callable tools only. */
       readonly tools: readonly TemplateTool[];
       readonly toolChoice: ToolChoiceSpec;
       readonly parallelToolCalls: boolean;
@@ -99,7 +105,7 @@ export interface ProducedTokens {
   readonly cachedTokens: number;
 }
 
-/** An EngineError on its way through the channel. */
+/** An EngineError as it is sent over the channel. */
 export interface ChildError {
   readonly code: EngineErrorCode;
   readonly message: string;
@@ -116,31 +122,44 @@ export type ToChild =
       readonly type: "count";
       readonly call: number;
       readonly input: ChildInput;
-      /** A format can end thoughts that the prompt would open. */
+      /** It changes the prompt of a model that thinks. */
       readonly format?: ChildGenerate["format"];
     }
-  /** Ends a call early; it still answers with `failed` and code `aborted`, with what was produced. */
+  /** Ends a call early; the child still answers with `failed`, code `aborted` and the usage. */
   | { readonly type: "abort"; readonly call: number }
-  /** Asks for a heartbeat; answered from the child's event loop. */
+  /** Heartbeat; answered by the child's event loop. */
   | { readonly type: "ping"; readonly ping: number };
 
 export type FromChild =
-  /** Sent once at the start: the channel is open, `load` may come. */
+  /** Sent once at the start: the channel is open, and the child accepts `load`. */
   | { readonly type: "up" }
   | { readonly type: "loading"; readonly share: number }
   | { readonly type: "loaded"; readonly facts: LoadedFacts }
   | { readonly type: "load_failed"; readonly error: ChildError }
-  /** What one turn of the engine brought, or several short ones, for all calls together; events of one call are in order. */
+  /** Events of all calls from one batch of engine steps, or from several short ones; in order for each call. */
   | { readonly type: "events"; readonly events: readonly (readonly [call: number, event: GenEvent])[] }
-  /** The call's last event was sent. */
+  /** Follows the call's last event. */
   | { readonly type: "done"; readonly call: number }
   | { readonly type: "failed"; readonly call: number; readonly error: ChildError }
   | {
       readonly type: "embedded";
       readonly call: number;
-      /** One vector after the other, each of `embeddingDims` numbers, L2-normalised, in input order. */
+      /** The vectors in input order, joined: each of `embeddingDims` numbers, L2-normalized. */
       readonly vectors: Float32Array;
       readonly promptTokens: number;
     }
   | { readonly type: "counted"; readonly call: number; readonly tokens: number }
-  | { readonly type: "pong"; readonly ping: number; readonly slotsBusy: number; readonly rssBytes: number };
+  | { readonly type: "pong"; readonly ping: number; readonly slotsBusy: number };
+
+/** Error of an aborted call; default usage: none. */
+export function abortedError({ reason }: AbortFlag, usage?: ProducedTokens): EngineError {
+  const none = { promptTokens: 0, outTokens: 0, cachedTokens: 0 };
+  return new EngineError("aborted", "the call was aborted", { usage: usage ?? none, cause: reason });
+}
+
+/** Minimum number of tokens that the texts can have together. */
+export function fewestTokens(texts: Iterable<string>, longestTokenBytes: number): number {
+  let bytes = 0;
+  for (const text of texts) bytes += Buffer.byteLength(text);
+  return Math.ceil(bytes / longestTokenBytes);
+}

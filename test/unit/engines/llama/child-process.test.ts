@@ -49,7 +49,7 @@ describe("a child whose server ends", { timeout: 60_000 }, () => {
 });
 
 describe("createChildStarter", () => {
-  it("tells the end of a program that does not exist, like that of any other", async () => {
+  it("reports the exit of a program that does not exist", async () => {
     const startChild = createChildStarter({ log: silentLog, environment: {}, entry: "/nonexistent/program.mjs" });
     const how = await new Promise<string>((resolve) => {
       startChild({ onMessage: () => {}, onExit: (exit) => resolve(exit.how) }, 1);
@@ -57,7 +57,7 @@ describe("createChildStarter", () => {
     expect(how).toBe("exited with code 1");
   });
 
-  it("tells the end also when the channel was closed after it", async () => {
+  it("reports an exit that precedes the close of the channel", async () => {
     const startChild = createChildStarter({ log: silentLog, environment: {}, entry: "/nonexistent/program.mjs" });
     let exits = 0;
     const child = startChild({ onMessage: () => {}, onExit: () => exits++ }, 1);

@@ -5,7 +5,7 @@ import { toChildGenerate, toChildInput } from "../../../../src/engines/llama/lla
 import { tell } from "../../../support/llama/fake-llama.js";
 
 describe("toChildGenerate", () => {
-  it("keeps what the child works with and drops what only the server needs", () => {
+  it("keeps the fields that the child reads and drops those that only the server reads", () => {
     const { n, queueMs, ...kept } = tell("Hello");
     const request = {
       ...kept,
@@ -18,7 +18,7 @@ describe("toChildGenerate", () => {
     expect(toChildGenerate(request)).toEqual({ ...kept, seed: 7n, input: { type: "text", text: "Hello" } });
   });
 
-  it("is made of plain values, which structured cloning takes", () => {
+  it("consists of plain values, which can be cloned", () => {
     const message = create(MessageSchema, { role: Role.USER, content: [{ part: { case: "text", value: "Hi" } }] });
     const input = { messages: [message], tools: [], toolChoice: { mode: "none" }, parallelToolCalls: true } as const;
     const request = toChildGenerate({ ...tell(""), input, reasoningEffort: "high", logitBias: new Map([[1, -100]]) });

@@ -1,11 +1,11 @@
 import { describe, expect, it } from "vitest";
 import { EngineError, type GenEvent } from "../../../../src/domain/engine/engine.js";
-import { EventStream } from "../../../../src/engines/llama/event-stream.js";
+import { EventStream } from "../../../../src/engines/llama/llama-model.js";
 
 const text = (outTokens: number): GenEvent => ({ type: "text", choice: 0, text: "x", outTokens });
 
 describe("EventStream", () => {
-  it("gives what waits before the end, and its error once", async () => {
+  it("returns waiting events before the end, and throws the error once", async () => {
     const stream = new EventStream(() => {});
     stream.push(text(1));
     stream.push(text(2));
@@ -16,7 +16,7 @@ describe("EventStream", () => {
     expect(await stream.next()).toEqual({ value: undefined, done: true });
   });
 
-  it("wakes a reader that waits, for an event and for the end", async () => {
+  it("resolves a waiting read with an event, and at the end", async () => {
     const stream = new EventStream(() => {});
     const first = stream.next();
     stream.push(text(1));
@@ -26,7 +26,7 @@ describe("EventStream", () => {
     expect(await last).toEqual({ value: undefined, done: true });
   });
 
-  it("tells when the reader leaves early, and only then", async () => {
+  it("calls back when the reader stops early, and only then", async () => {
     let departures = 0;
     const left = new EventStream(() => {
       departures += 1;

@@ -6,12 +6,12 @@ const manifest = JSON.parse(readFileSync("node_modules/node-llama-cpp/package.js
 const builds = Object.keys(manifest.optionalDependencies);
 
 describe("the build of the binding", () => {
-  it("is the one with Metal on Apple silicon, which has no other", () => {
+  it("uses Metal on Apple silicon, where all builds do", () => {
     expect(builds.filter((name) => name.includes("/mac-arm64"))).toEqual(["@node-llama-cpp/mac-arm64-metal"]);
     expect(gpuSupport({ platform: "darwin", arch: "arm64" }, null)).toBe("auto");
   });
 
-  it("is the one without a GPU elsewhere, unless the operator installed another binding", () => {
+  it("uses no GPU elsewhere, unless the operator installed another binding", () => {
     for (const [platform, arch, build] of [
       ["linux", "x64", "linux-x64"],
       ["linux", "arm64", "linux-arm64"],

@@ -11,14 +11,14 @@ function prepare(options: FakeLlamaOptions = {}): FakeLlama {
   return fake;
 }
 
-describe("createLlamaEngine", () => {
-  it("resolves when the child has loaded the model, and reports how far it is", async () => {
+describe("llamaEngine", () => {
+  it("resolves when the child has loaded the model, and reports the progress", async () => {
     await prepare().load();
     expect(fake.progress).toEqual([{ stage: "loading", share: 0.5 }]);
     expect(fake.lives).toBe(1);
   });
 
-  it("a model that cannot be loaded is an error that says why, and no child is left", async () => {
+  it("a model that cannot be loaded is an error with the cause, and no child is left", async () => {
     await expect(prepare({ loads: ["fail"] }).load()).rejects.toMatchObject({
       code: "model_not_loaded",
       message: "the model 'm' could not be loaded: bad magic",
@@ -27,7 +27,7 @@ describe("createLlamaEngine", () => {
     expect(fake.lives).toBe(1);
   });
 
-  it("a child that dies while it loads is an error with what it wrote last", async () => {
+  it("a child that dies while it loads is an error with its last output", async () => {
     await expect(prepare({ loads: ["die"] }).load()).rejects.toMatchObject({
       code: "model_not_loaded",
       message:
@@ -53,7 +53,7 @@ describe("createLlamaEngine", () => {
     await expect(fake.load(AbortSignal.abort())).rejects.toMatchObject({ code: "aborted" });
   });
 
-  it("the child's environment holds nothing that it does not need", async () => {
+  it("the child gets only the environment variables that it needs", async () => {
     const environment = { PATH: "/bin", HOME: "/h", LANG: "C", UIS_MASTER_KEY: "secret", NODE_OPTIONS: "--inspect" };
     const model = await prepare({ environment }).load();
     const seen = JSON.parse(textOf((await outcome(model, "env")).events)) as Record<string, string>;
@@ -65,7 +65,7 @@ describe("createLlamaEngine", () => {
     ]);
   });
 
-  it("logs what the child writes, without control characters", async () => {
+  it("logs the child's output, without control characters", async () => {
     const model = await prepare().load();
     await outcome(model, "warn");
     await eventually(() => fake.lines("engine process wrote").length === 2);

@@ -26,13 +26,13 @@ describe("LlamaModel", () => {
     expect(model.stats()).toEqual({ slotsBusy: 0, producedTokens: 2000, restarts: 0 });
   });
 
-  it("passes a refusal of the child on, with its code and field", async () => {
+  it("passes an error of the child on, with its code and param", async () => {
     const model = await loadFake();
     const { error } = await outcome(model, "refuse");
     expect(error).toMatchObject({ code: "bad_schema", param: "response_format", message: "no", retryable: false });
   });
 
-  it("refuses above its slots, for generation and embeddings alike", async () => {
+  it("rejects calls above its slots, for generation and embeddings alike", async () => {
     const model = await loadFake();
     const abort = new AbortController();
     const running = [outcome(model, "endless", abort.signal), outcome(model, "endless", abort.signal)];
@@ -43,7 +43,7 @@ describe("LlamaModel", () => {
     expect((await outcome(model, "say 1")).error).toBeNull();
   });
 
-  it("refuses a text that is longer than its context can hold, without asking the child (E-3)", async () => {
+  it("rejects a text that cannot fit into the context, without a message to the child (E-3)", async () => {
     const model = await loadFake();
     const most = 513 * 8;
     const atLeast = (tokens: number): object => ({
@@ -66,7 +66,7 @@ describe("LlamaModel", () => {
     });
   });
 
-  it("bounds an answer of a model that often finds no end, when the request sets no limit", async () => {
+  it("limits answers of a model that often does not end them, if the request sets no limit", async () => {
     const model = await loadFake({ answerTokens: 512 });
     const limitFor = async (maxTokens: number | null): Promise<string> =>
       textOf((await outcome(model, "max-tokens", never, { maxTokens })).events);
@@ -83,7 +83,7 @@ describe("LlamaModel", () => {
     expect(model.stats().slotsBusy).toBe(0);
   });
 
-  it("says what the loaded model can do", async () => {
+  it("reports the capabilities of the loaded model", async () => {
     const chat = await loadFake();
     expect(chat).toMatchObject({ id: "m", fingerprint: "0123456789ab" });
     expect(chat.caps).toMatchObject({
@@ -99,7 +99,7 @@ describe("LlamaModel", () => {
     expect(embedding.caps).toMatchObject({ shortenableEmbeddings: true, maxEmbedTokens: 512, tools: "none" });
   });
 
-  it("shortens vectors and makes them units again (EMB-8)", async () => {
+  it("shortens vectors and normalizes them again (EMB-8)", async () => {
     const model = await loadFake({ kind: "embedding" });
     const whole = await model.embed({ inputs: ["a", "b"] }, never);
     expect(whole.vectors).toEqual([new Float32Array([0.5, 0.5, 0.5, 0.5]), new Float32Array([0.5, 0.5, 0.5, 0.5])]);
@@ -114,7 +114,7 @@ describe("LlamaModel", () => {
     expect(await model.countTokens({ prompt: "a" }, never)).toBeNull();
   });
 
-  it("unload waits for running calls, then ends the child and takes no more", async () => {
+  it("unload waits for running calls, then ends the child and rejects new calls", async () => {
     const model = await loadFake();
     const pid = Number(textOf((await outcome(model, "pid")).events));
     const abort = new AbortController();
@@ -133,7 +133,7 @@ describe("LlamaModel", () => {
     expect(fake.lines("engine process ended")).toEqual([]);
   });
 
-  it("unload cuts what still runs after the grace", async () => {
+  it("unload ends calls that still run after the grace period", async () => {
     const model = await loadFake();
     const running = outcome(model, "endless");
     const unloaded = model.unload(500);

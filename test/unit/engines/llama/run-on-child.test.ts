@@ -29,7 +29,7 @@ async function passSeconds(model: LoadedModel, seconds: number): Promise<void> {
 }
 
 describe("a call whose child ends", () => {
-  it("is run once more when it had no output, and says accepted only once (REL-4)", async () => {
+  it("is run once more if it had no output, with one accepted event (REL-4)", async () => {
     const model = await loadFake();
     const running = outcome(model, "die-once");
     await restartAfterCrash(1);
@@ -40,7 +40,7 @@ describe("a call whose child ends", () => {
     expect(model.stats()).toEqual({ slotsBusy: 0, producedTokens: 1, restarts: 1 });
   });
 
-  it("is run no third time (REL-4)", async () => {
+  it("is not run a third time (REL-4)", async () => {
     const model = await loadFake();
     const running = outcome(model, "die-accepted");
     await restartAfterCrash(1);
@@ -49,7 +49,7 @@ describe("a call whose child ends", () => {
     expect(model.stats().slotsBusy).toBe(0);
   });
 
-  it("is not run again once it had output, and says what was produced (REL-4)", async () => {
+  it("is not run again after output, and reports the usage (REL-4)", async () => {
     const model = await loadFake();
     const { events, error } = await outcome(model, "die-talking 3");
     expect(textOf(events)).toBe("t1 t2 t3 ");
@@ -61,7 +61,7 @@ describe("a call whose child ends", () => {
     expect(model.stats()).toMatchObject({ slotsBusy: 0, producedTokens: 3 });
   });
 
-  it("ends together with all others of that child, each by its own state (REL-4)", async () => {
+  it("ends together with all other calls of that child, each by its own state (REL-4)", async () => {
     const model = await loadFake();
     const talking = outcome(model, "deaf");
     await model.countTokens({ prompt: "a round trip" }, never);
@@ -72,14 +72,14 @@ describe("a call whose child ends", () => {
     expect((await silent).error).toMatchObject({ code: "engine_restarted", retryable: true });
   });
 
-  it("holds for embeddings as well (REL-4)", async () => {
+  it("is run once more if it is an embeddings call (REL-4)", async () => {
     const model = await loadFake({ kind: "embedding" });
     const running = model.embed({ inputs: ["die-once", "b"] }, never);
     await restartAfterCrash(1);
     expect((await running).vectors).toHaveLength(2);
   });
 
-  it("is over when its second try has no output before the stall limit after the loss, and leaves its slot (REL-4)", async () => {
+  it("fails if its second try has no output within the stall limit after the loss, and frees its slot (REL-4)", async () => {
     const model = await loadFake();
     const running = [outcome(model, "die-slow 0"), outcome(model, "die-slow 0")];
     await restartAfterCrash(1);
@@ -93,7 +93,7 @@ describe("a call whose child ends", () => {
     expect(fake.lives).toBe(2);
   });
 
-  it("goes on for as long as it takes when its second try had output in time (REL-4)", async () => {
+  it("continues without a limit if its second try had output in time (REL-4)", async () => {
     const model = await loadFake();
     const abort = new AbortController();
     const running = outcome(model, "die-slow 2", abort.signal);
@@ -104,7 +104,7 @@ describe("a call whose child ends", () => {
     expect((await running).error).toMatchObject({ code: "aborted", usage: { outTokens: 2 } });
   });
 
-  it("is refused when its patience does not last for the next child", async () => {
+  it("is rejected if the next child is not ready in time", async () => {
     const model = await loadFake();
     const running = outcome(model, "stop");
     await eventually(() => model.stats().slotsBusy === 1);
@@ -114,7 +114,7 @@ describe("a call whose child ends", () => {
 });
 
 describe("an aborted call", () => {
-  it("ends with what the child says was produced", async () => {
+  it("ends with the usage that the child reports", async () => {
     const model = await loadFake();
     const abort = new AbortController();
     const running = outcome(model, "endless", abort.signal);
@@ -126,7 +126,7 @@ describe("an aborted call", () => {
     expect(model.stats()).toMatchObject({ slotsBusy: 0, producedTokens: error?.usage?.outTokens });
   });
 
-  it("ends a second later with what was seen when the child says nothing", async () => {
+  it("ends a second later with the usage so far if the child does not answer", async () => {
     const model = await loadFake();
     const abort = new AbortController();
     const running = outcome(model, "deaf", abort.signal);
@@ -138,7 +138,7 @@ describe("an aborted call", () => {
     expect((await running).error).toMatchObject({ code: "aborted", usage: { promptTokens: 7, outTokens: 1 } });
   });
 
-  it("keeps its slot until the child has ended it, and the next call waits for that", async () => {
+  it("keeps its slot until the child has ended it, and the next call waits for the slot", async () => {
     const model = await loadFake();
     const abort = new AbortController();
     const running = [outcome(model, "deep", abort.signal), outcome(model, "deep", abort.signal)];
@@ -155,7 +155,7 @@ describe("an aborted call", () => {
     expect(model.stats().slotsBusy).toBe(0);
   });
 
-  it("leaves its slot to a call that can be aborted while it waits", async () => {
+  it("can be followed by a call that is aborted while it waits for the slot", async () => {
     const model = await loadFake();
     const abort = new AbortController();
     const running = [outcome(model, "deep", abort.signal), outcome(model, "deep")];
@@ -171,7 +171,7 @@ describe("an aborted call", () => {
     expect(model.stats().slotsBusy).toBe(0);
   });
 
-  it("leaves its slot to the next call at the latest when its child counts as hung", async () => {
+  it("frees its slot for the next call at the latest when its child counts as hung", async () => {
     const model = await loadFake();
     const abort = new AbortController();
     const running = [outcome(model, "deaf", abort.signal), outcome(model, "deaf", abort.signal)];
@@ -189,7 +189,7 @@ describe("an aborted call", () => {
     expect(model.stats().slotsBusy).toBe(0);
   });
 
-  it("that the child never ends makes the child count as hung (REL-4)", async () => {
+  it("makes the child count as hung if the child never ends it (REL-4)", async () => {
     const model = await loadFake();
     const abort = new AbortController();
     const running = outcome(model, "deaf", abort.signal);
@@ -204,7 +204,7 @@ describe("an aborted call", () => {
     expect(fake.lines("engine process ended")[0]?.fields).toMatchObject({ why: "hung" });
   });
 
-  it("is never sent when the signal was aborted before", async () => {
+  it("is never sent if the signal was aborted before", async () => {
     const model = await loadFake();
     const { error } = await outcome(model, "die", AbortSignal.abort());
     expect(error).toMatchObject({ code: "aborted", usage: { outTokens: 0 } });
@@ -212,7 +212,7 @@ describe("an aborted call", () => {
     expect(fake.lives).toBe(1);
   });
 
-  it("is one that its reader left, too", async () => {
+  it("is also one whose reader stopped early", async () => {
     const model = await loadFake();
     for await (const event of model.generate(tell("endless"), never)) if (event.type === "text") break;
     await eventually(() => model.stats().slotsBusy === 0);

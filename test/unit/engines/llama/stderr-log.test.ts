@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import type { Logger } from "../../../../src/domain/call/ports.js";
-import { StderrLog } from "../../../../src/engines/llama/child-process.js";
+import { createStderrLog } from "../../../../src/engines/llama/child-process.js";
 
 function record() {
   const lines: [string, unknown][] = [];
@@ -8,11 +8,11 @@ function record() {
     lines.push([level, "line" in fields ? fields.line : null]);
   };
   const log: Logger = { debug: at("debug"), info: at("info"), warn: at("warn"), error: at("error") };
-  return { lines, stderr: new StderrLog(log, { pid: 1 }) };
+  return { lines, stderr: createStderrLog(log, { pid: 1 }) };
 }
 
-describe("StderrLog", () => {
-  it("joins what comes in pieces, and says the last line at the end", () => {
+describe("createStderrLog", () => {
+  it("joins lines that arrive in pieces, and logs the last one at the end", () => {
     const { lines, stderr } = record();
     stderr.push("load");
     stderr.push("ed 1\nloaded 2\nlo");
@@ -25,19 +25,19 @@ describe("StderrLog", () => {
     expect(lines.at(-1)).toEqual(["debug", "loaded 3"]);
   });
 
-  it("warns of what sounds like trouble", () => {
+  it("logs alarming lines as warnings", () => {
     const { lines, stderr } = record();
     stderr.push("GGML_ASSERT(n > 0) failed\nall is well\n");
     expect(lines.map(([level]) => level)).toEqual(["warn", "debug"]);
   });
 
-  it("takes out control characters and colours, which could forge lines in a terminal", () => {
+  it("removes control characters and colours, which could forge lines in a terminal", () => {
     const { lines, stderr } = record();
     stderr.push("\u001b[31mred\u001b[0m\u0007 a\rb\u009bc\n");
     expect(lines).toEqual([["debug", "red abc"]]);
   });
 
-  it("cuts long lines, also one that never ends, and keeps the newest five", () => {
+  it("cuts long lines, also one that never ends, and keeps the last five", () => {
     const { lines, stderr } = record();
     for (let i = 0; i < 10; i += 1) stderr.push("x".repeat(5_000));
     stderr.push("\na\nb\nc\nd\ne\n");

@@ -37,7 +37,7 @@ async function refusal(model: LoadedModel): Promise<EngineError> {
 }
 
 describe("supervision of a child", () => {
-  it("a call after a crash waits for the next child, and the server's process is the same (REL-4)", async () => {
+  it("a call after a crash waits for the next child, and the server process survives (REL-4)", async () => {
     const model = await loadFake();
     const { pid } = process;
     const first = textOf((await outcome(model, "pid")).events);
@@ -60,7 +60,7 @@ describe("supervision of a child", () => {
     expect((await outcome(model, "say 1")).error).toBeNull();
   });
 
-  it("restarts are spaced: 100 ms, twice as long each time, at most 5 s (REL-4)", async () => {
+  it("the restart delay doubles from 100 ms to at most 5 s (REL-4)", async () => {
     const model = await loadFake({ settings: { circuitCrashes: 100 } });
     for (const [i, delayMs] of [100, 200, 400, 800, 1_600, 3_200, 5_000, 5_000].entries()) {
       await crash(model);
@@ -72,7 +72,7 @@ describe("supervision of a child", () => {
     }
   });
 
-  it("a stopped child is killed before the stall limit is over, and its calls end then (REL-4)", async () => {
+  it("a stopped child is killed within the stall limit, and its calls end then (REL-4)", async () => {
     const model = await loadFake();
     const pid = Number(textOf((await outcome(model, "pid")).events));
     const running = outcome(model, "stop-talking");
@@ -95,7 +95,7 @@ describe("supervision of a child", () => {
     expect(fake.lines("engine process ended")[0]?.fields).toMatchObject({ why: "hung" });
   });
 
-  it("a child that answers heartbeats lives on, however long its call takes", async () => {
+  it("a child that answers heartbeats is not killed, however long its call takes", async () => {
     const model = await loadFake();
     const running = outcome(model, "deaf");
     for (let second = 0; second < 100; second += 1) {
@@ -109,7 +109,7 @@ describe("supervision of a child", () => {
     expect((await running).error?.code).toBe("engine_restarted");
   });
 
-  it("one crash more than allowed opens the circuit: calls are refused at once, with the time of the next try (REL-4)", async () => {
+  it("one crash more than allowed opens the circuit breaker: calls are rejected immediately, with the time of the next probe (REL-4)", async () => {
     const model = await loadFake({ settings: { circuitCrashes: 2 } });
     await crash(model);
     await restart(2);
@@ -125,7 +125,7 @@ describe("supervision of a child", () => {
     expect(model.stats().slotsBusy).toBe(0);
   });
 
-  it("after the cool-down one probe is loaded, and its success closes the circuit (REL-4)", async () => {
+  it("after the cool-down one probe is loaded, and its success closes the circuit breaker (REL-4)", async () => {
     const model = await loadFake({ settings: { circuitCrashes: 1 } });
     await crash(model);
     await restart(2);
@@ -156,7 +156,7 @@ describe("supervision of a child", () => {
     expect((await outcome(model, "say 1")).error).toBeNull();
   });
 
-  it("a cool-down of more than a minute still comes with a wait that clients obey (REL-4, RETRY-1)", async () => {
+  it("a cool-down of more than a minute still advises a wait that clients accept (REL-4, RETRY-1)", async () => {
     const model = await loadFake({ loads: ["ok", "fail"] });
     await crash(model);
     fake.clock.advance(100);
@@ -175,7 +175,7 @@ describe("supervision of a child", () => {
     expect((await refusal(model)).retryAfterMs).toBe(30_000);
   });
 
-  it("a caller that waited for its slot while the child was lost waits no longer than those that had one (REL-4)", async () => {
+  it("a call that waited for its slot when the child was lost waits no longer than calls that had a slot (REL-4)", async () => {
     const model = await loadFake({ loads: ["ok", "hang"] });
     await crash(model);
     fake.clock.advance(20_000);
@@ -187,7 +187,7 @@ describe("supervision of a child", () => {
     expect((await refused(model, 27_000)).error).toMatchObject({ code: "model_loading", retryAfterMs: 5_000 });
   });
 
-  it("a caller waits for a restarting child until the stall limit is nearly over, or until it leaves", async () => {
+  it("a call waits for a restarting child for 90% of the stall limit, or until it is aborted", async () => {
     const model = await loadFake({ loads: ["ok", "hang"] });
     await crash(model);
     fake.clock.advance(100);

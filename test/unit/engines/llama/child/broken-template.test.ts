@@ -1,6 +1,6 @@
 import { rm } from "node:fs/promises";
 import { afterAll, expect, it } from "vitest";
-import { StderrLog } from "../../../../../src/engines/llama/child-process.js";
+import { createStderrLog } from "../../../../../src/engines/llama/child-process.js";
 import { writeScriptedGguf } from "../../../../support/gguf/scripted-gguf.js";
 import { chat, EngineChild, modelPath, startMs } from "./engine-child.js";
 
@@ -15,7 +15,10 @@ it("warns once of a chat template that cannot be used, and answers all the same"
   await child.stop();
   const warnings: object[] = [];
   const ignore = () => undefined;
-  const log = new StderrLog({ debug: ignore, info: ignore, warn: (entry) => warnings.push(entry), error: ignore }, {});
+  const log = createStderrLog(
+    { debug: ignore, info: ignore, warn: (entry) => warnings.push(entry), error: ignore },
+    {},
+  );
   log.push(child.stderr);
   log.end();
   expect(warnings).toEqual([
