@@ -17,7 +17,6 @@ import { LocalAdmission } from "../../domain/metering/local-admission.js";
 import { BudgetSums } from "./budget-sums.js";
 import type { RunningRequests } from "./running-requests.js";
 import type { SettledFacts, SettledRow } from "./settlements.js";
-import type { UsageDelta } from "./usage.js";
 import type { StoreLink } from "./worker-link.js";
 
 const leasesMax = 100_000;
@@ -34,8 +33,6 @@ export interface EmbeddedLedgerDeps {
   readonly former: readonly LostRequest[];
   /** Records running requests for the next process; null for state in memory. */
   readonly running: RunningRequests | null;
-  /** State in memory only: adds usage without a transaction. */
-  readonly addUsage: ((delta: UsageDelta, atMs: number) => void) | null;
   /** Called after the commit of a settlement that made deliveries. */
   onDue(): void;
 }
@@ -52,11 +49,10 @@ export class EmbeddedLedger implements Ledger {
   readonly #admission: LocalAdmission;
   readonly #former: FormerRequests;
   readonly #running: RunningRequests | null;
-  readonly #addUsage: EmbeddedLedgerDeps["addUsage"];
   readonly #onDue: () => void;
   readonly #budgets: BudgetSums;
 
-  constructor({ link, clock, time, former, running, addUsage, onDue }: EmbeddedLedgerDeps) {
+  constructor({ link, clock, time, former, running, onDue }: EmbeddedLedgerDeps) {
     this.#link = link;
     this.#clock = clock;
     this.#time = time;
@@ -66,7 +62,6 @@ export class EmbeddedLedger implements Ledger {
     });
     this.#former = new FormerRequests(former);
     this.#running = running;
-    this.#addUsage = addUsage;
     this.#onDue = onDue;
     this.#budgets = new BudgetSums((account, scope, period) => link.read("used", account, scope, period));
   }
@@ -97,15 +92,19 @@ export class EmbeddedLedger implements Ledger {
     const charge = settlement.degraded ? null : { tokens: promptTokens + completionTokens, costNano };
     const wasLive = this.#admission.end(requestId, charge) !== null;
     this.#running?.end(requestId);
-    if (this.#addUsage !== null) {
-      if (!wasLive && !this.#admission.noteEnded(requestId)) {
-        this.#budgets.finish(touched, settlement, []);
-        return duplicate;
-      }
-      if (event === null && thresholds.length === 0 && touched.length === 0) {
-        this.#addUsage(settlement, endedAtMs);
-        return settledOnce;
-      }
+    if (this.#running === null && !wasLive && !this.#admission.noteEnded(requestId)) {
+      this.#budgets.finish(touched, settlement, []);
+      return duplicate;
+    }
+    if (event === null && thresholds.length === 0 && touched.length === 0) {
+      const { account, keyId, model, cachedTokens } = settlement;
+      const row = [requestId, account, keyId, model, promptTokens, completionTokens, cachedTokens, costNano] as const;
+      const wasSettled = this.#link.settleUsage([...row, nowMs, endedAtMs]);
+      if (!(wasSettled instanceof Promise)) return settledOnce;
+      return wasSettled.then((isDuplicate) => {
+        this.#former.remove(requestId);
+        return isDuplicate ? duplicate : settledOnce;
+      });
     }
     return this.#link.write("settle", factsOf(settlement), { nowMs, endedAtMs }, touched.length > 0).then(
       (row) => {

@@ -6,8 +6,8 @@ import { migrate } from "./database/migrations.js";
 import { openSqlite, type SqliteDatabase, sqliteCode, sqliteCodes } from "./database/sqlite.js";
 import { type DeliveryBounds, deliveryBounds } from "./deliveries/delivery-rows.js";
 import { StoreTime } from "./ledger.js";
+import type { SettledUsage } from "./settlements.js";
 import { createStores } from "./stores.js";
-import type { UsageDelta } from "./usage.js";
 import { createRunBatch, createVerbs, type Reads, type RunBatch, rollBack, type Verbs, type Writes } from "./verbs.js";
 import { errorOf, type StoreLink } from "./worker-link.js";
 
@@ -20,9 +20,8 @@ export interface MemoryStateDeps extends Partial<DeliveryBounds> {
 export function openMemoryState({ clock = createSystemClock(), ...bounds }: MemoryStateDeps = {}): State {
   const link = new MemoryLink({ ...deliveryBounds, ...bounds });
   const time = new StoreTime(clock, 0);
-  const addUsage: MemoryLink["addUsage"] = (delta, atMs) => link.addUsage(delta, atMs);
   return {
-    ...createStores({ link, clock, time, former: [], running: null, addUsage, endpointCounts: [] }),
+    ...createStores({ link, clock, time, former: [], running: null, endpointCounts: [] }),
     kind: "volatile",
     backup: null,
     health: async () => ({
@@ -74,9 +73,11 @@ export class MemoryLink implements StoreLink {
   }
 
   /** Adds to sums that are written before the next verb runs: in between, a settlement costs no statement. */
-  addUsage(delta: UsageDelta, atMs: number): void {
+  settleUsage([, account, keyId, model, promptTokens, completionTokens, cachedTokens, costNano, , atMs]: SettledUsage) {
     this.#hasAdded = true;
+    const delta = { account, keyId, model, promptTokens, completionTokens, cachedTokens, costNano };
     this.#verbs.deferred.addUsage(delta, atMs);
+    return false;
   }
 
   close(): void {

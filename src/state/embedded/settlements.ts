@@ -30,6 +30,20 @@ export type SettledFacts = Pick<
   | "thresholds"
 >;
 
+/** A settlement that only adds usage: it has no event and no threshold. In this order it goes to the worker. */
+export type SettledUsage = readonly [
+  requestId: string,
+  account: string,
+  keyId: string | null,
+  model: string,
+  promptTokens: number,
+  completionTokens: number,
+  cachedTokens: number,
+  costNano: number,
+  nowMs: number,
+  endedAtMs: number,
+];
+
 /** What a settlement needs beside its own facts. */
 export interface SettleTimes {
   /** Now, by the store's time. */
@@ -61,6 +75,10 @@ export interface SettlementParts {
  */
 export function createSettlementRows(db: SqliteDatabase, { live, usage, deliveries }: SettlementParts) {
   const mark = db.prepare("INSERT INTO settled (request_id, at_ms) VALUES (?, ?) ON CONFLICT DO NOTHING");
+  const known = db.prepare(
+    "SELECT count(*) AS known FROM settled WHERE request_id IN (SELECT value FROM json_each(?))",
+  );
+  const markAll = db.prepare("INSERT INTO settled (request_id, at_ms) SELECT value, ? FROM json_each(?)");
   const newest = db.prepare("SELECT max(at_ms) AS at_ms FROM settled");
   const among = db.prepare("SELECT request_id FROM settled WHERE request_id IN (SELECT value FROM json_each(?))");
   const cross = db.prepare("INSERT INTO crossings (mark, period_end_ms) VALUES (?, ?) ON CONFLICT DO NOTHING");
@@ -81,7 +99,32 @@ export function createSettlementRows(db: SqliteDatabase, { live, usage, deliveri
     return { crossed, due };
   };
 
+  /** Marks requests as settled. Returns the positions of those that were. */
+  const markEach = (rows: readonly SettledUsage[]): readonly number[] => {
+    const ids = JSON.stringify(rows.map(([requestId]) => requestId));
+    const isNew = new Set(rows.map(([requestId]) => requestId)).size === rows.length;
+    if (isNew && Number(known.get(ids)?.["known"]) === 0) {
+      markAll.run(Math.max(...rows.map(([, , , , , , , , nowMs]) => nowMs)), ids);
+      return [];
+    }
+    return rows.flatMap(([requestId, , , , , , , , nowMs], position) =>
+      Number(mark.run(requestId, nowMs).changes) === 0 ? [position] : [],
+    );
+  };
+
   return {
+    /** `json`: a list of SettledUsage. Returns the positions of those that were settled before. */
+    settleAll(json: string): readonly number[] {
+      const rows = JSON.parse(json) as readonly SettledUsage[];
+      const duplicates = markEach(rows);
+      rows.forEach((row, position) => {
+        const [requestId, account, keyId, model, promptTokens, completionTokens, cachedTokens, costNano, , atMs] = row;
+        live.remove(requestId);
+        if (duplicates.includes(position)) return;
+        usage.add({ account, keyId, model, promptTokens, completionTokens, cachedTokens, costNano }, atMs);
+      });
+      return duplicates;
+    },
     /** The latest instant of a settlement; 0 before the first. */
     newestAtMs: (): number => Number(newest.get()?.["at_ms"] ?? 0),
     /** Ids of those that are settled. */

@@ -44,7 +44,7 @@ export async function openEmbeddedState(deps: EmbeddedStateDeps): Promise<State>
   const journal = new AdmissionJournal(dataDir, () => clock.monotonic(), log);
   const running = new RunningRequests({ link, journal, clock });
   return {
-    ...createStores({ link, clock, time, former: left, running, addUsage: null, endpointCounts }),
+    ...createStores({ link, clock, time, former: left, running, endpointCounts }),
     kind: "embedded",
     backup: (file) => backUp(link, file),
     health: () => healthOf(link, time),

@@ -96,6 +96,7 @@ export function createVerbs(db: SqliteDatabase, bounds: DeliveryBounds = deliver
       noteLive: live.insert,
       noteProgress: live.progress,
       settle: settlements.settle,
+      settleAll: settlements.settleAll,
       purge: createPurgeRows(db, deliveries).purge,
     },
     /** What writes have put off to the end of their transaction: to be written before the commit, or forgotten without. */

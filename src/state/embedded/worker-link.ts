@@ -6,6 +6,7 @@ import { StateOpenError } from "../../domain/service/state.js";
 import { sqliteCodes, storageFault } from "./database/sqlite.js";
 import type { DeliveryBounds } from "./deliveries/delivery-rows.js";
 import type { LiveRow } from "./live-requests.js";
+import type { SettledUsage } from "./settlements.js";
 import type { Outcome, Reads, Request, Writes } from "./verbs.js";
 
 /** Requests that may wait; beyond it the disk does not keep up and new ones are refused. */
@@ -22,8 +23,18 @@ interface Waiting {
   reject(error: Error): void;
 }
 
+/** A settlement that waits for the next batch. */
+interface WaitingUsage {
+  readonly row: SettledUsage;
+  resolve(isDuplicate: boolean): void;
+  reject(error: Error): void;
+}
+
 /** How the stores reach the database. Each call is one atomic step. */
-export type StoreLink = Pick<WorkerLink, "read" | "write" | "writeUnsynced">;
+export interface StoreLink extends Pick<WorkerLink, "read" | "write" | "writeUnsynced"> {
+  /** True: the request was settled before. State in memory answers at once and leaves that check to the ledger. */
+  settleUsage(row: SettledUsage): boolean | Promise<boolean>;
+}
 
 /**
  * The main thread's end of the store's worker. One batch is in flight at a time; requests that arrive meanwhile become
@@ -36,6 +47,8 @@ export class WorkerLink {
   readonly #log: Logger;
   readonly #exited: Promise<void>;
   #waiting: Waiting[] = [];
+  #waitingUsage: WaitingUsage[] = [];
+  #startsSoon = false;
   #underWay: readonly Waiting[] = [];
   /** Why nothing more is taken; null while the link is in use. */
   #refusal: string | null = null;
@@ -102,6 +115,16 @@ export class WorkerLink {
     if (this.#refusal === null) this.#startBatch();
   }
 
+  /** Like write("settle") for a settlement that only adds usage. Resolves with true when the request was settled before. */
+  settleUsage(row: SettledUsage): Promise<boolean> {
+    return new Promise((resolve, reject) => {
+      if (this.#refusal !== null) return reject(unavailable(this.#refusal));
+      if (this.#waitingUsage.length >= waitingMax) return reject(unavailable(`${waitingMax} settlements wait for it`));
+      this.#waitingUsage.push({ row, resolve, reject });
+      this.#startSoon();
+    });
+  }
+
   /** Resolves when everything asked for is done, the file is closed and the thread has ended. */
   async close(): Promise<void> {
     if (this.#refusal === null) {
@@ -122,9 +145,20 @@ export class WorkerLink {
     });
   }
 
+  /** At the end of this turn of the event loop, because other requests of the same turn may end as well. */
+  #startSoon(): void {
+    if (this.#underWay.length > 0 || this.#startsSoon) return;
+    this.#startsSoon = true;
+    setImmediate(() => {
+      this.#startsSoon = false;
+      if (this.#refusal === null) this.#startBatch();
+    });
+  }
+
   #startBatch(): void {
     if (this.#underWay.length > 0) return;
     const next = this.#waiting.splice(0, batchMax);
+    if (this.#waitingUsage.length > 0) next.push(settleAll(this.#waitingUsage.splice(0, batchMax)));
     const rows = this.#carried();
     if (rows !== null) next.unshift(this.#unawaited({ verb: "noteLive", values: [rows] }));
     this.#underWay = next;
@@ -166,9 +200,10 @@ export class WorkerLink {
   /** The thread is gone: nobody will answer any more. */
   #fail(cause: Error): void {
     this.#refusal ??= "its thread has died; the service must be restarted";
-    const left = [...this.#underWay, ...this.#waiting];
+    const left = [...this.#underWay, ...this.#waiting, ...this.#waitingUsage];
     this.#underWay = [];
     this.#waiting = [];
+    this.#waitingUsage = [];
     for (const { reject } of left) reject(unavailable(this.#refusal, cause));
     this.#onIdle();
   }
@@ -183,6 +218,23 @@ export class WorkerLink {
   #say(message: ToWorker): void {
     this.#worker.postMessage(message);
   }
+}
+
+/** One request for all of them, as text: an object for each settlement costs 10 µs on its way between the threads. */
+function settleAll(usages: readonly WaitingUsage[]): Waiting {
+  return {
+    request: { verb: "settleAll", values: [JSON.stringify(usages.map(({ row }) => row))] },
+    isWrite: true,
+    isSynced: true,
+    resolve(duplicates: readonly number[]) {
+      usages.forEach(({ resolve }, position) => {
+        resolve(duplicates.includes(position));
+      });
+    },
+    reject(error) {
+      for (const { reject } of usages) reject(error);
+    },
+  };
 }
 
 export function errorOf({ message, sqlite }: Outcome & { ok: false }): Error {

@@ -1,5 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { createRandomIds } from "../../../src/lib/clock-and-ids.js";
+import { eventually } from "../../support/eventually.js";
 
 describe("random ids", () => {
   const ids = createRandomIds();
@@ -8,6 +9,13 @@ describe("random ids", () => {
     const made = Array.from({ length: 1_000 }, () => ids.requestId());
     for (const id of made) expect(id).toMatch(/^req_[0-9a-f]{32}$/);
     expect(new Set(made).size).toBe(made.length);
+  });
+
+  it("request ids sort by the millisecond in which they were made", async () => {
+    const first = ids.requestId();
+    const madeAtMs = Date.now();
+    await eventually(() => Date.now() > madeAtMs);
+    expect(ids.requestId() > first).toBe(true);
   });
 
   it.each([1, 24, 10_000])("writes %i characters of letters and digits after the prefix", (length) => {

@@ -103,6 +103,19 @@ describe("WorkerLink", () => {
     expect(lines).toEqual([]);
   });
 
+  it("sends the settlements of a turn that only add usage as one request, and reports each repeated one", async () => {
+    const link = await WorkerLink.open(
+      workerThat(
+        "(message) => parentPort.postMessage({ kind: 'outcomes', outcomes: message.requests.map(({ values }) => ({ ok: true, value: [message.isSynced ? JSON.parse(values[0]).length - 1 : 0] })) })",
+      ),
+      log,
+    );
+    const settle = (id: string) => link.settleUsage([id, "a", null, "m", 1, 2, 0, 0, 5, 5]);
+    expect(await Promise.all([settle("req_1"), settle("req_2"), settle("req_1")])).toEqual([false, false, true]);
+    await link.close();
+    await expect(settle("req_3")).rejects.toMatchObject({ code: "storage_unavailable" });
+  });
+
   it("syncs an unsynced write only when one beside it wants that", async () => {
     const link = await WorkerLink.open(
       workerThat(
