@@ -1,28 +1,37 @@
-import type { EventType } from "../../domain/events/event.js";
-import type {
-  EndpointRecord,
-  EndpointSecret,
-  EndpointStore,
-  KeptEndpoint,
+import type { LocalChanges } from "../../domain/call/ports.js";
+import type { EventDraft } from "../../domain/events/event.js";
+import { deliveryId } from "../../domain/webhooks/delivery.js";
+import type { AttemptOutcome } from "../../domain/webhooks/delivery-queue.js";
+import {
+  type EndpointHealth,
+  type EndpointRecord,
+  type EndpointStore,
+  freshHealth,
+  type KeptEndpoint,
 } from "../../domain/webhooks/endpoint-store.js";
-import { integer, type SqliteDatabase, type SqlRow, text, textOrNull } from "./database/sqlite.js";
-import { type EndpointHealthRows, toHealth } from "./deliveries/finishing.js";
-import type { QueueRows } from "./deliveries/making.js";
+import { type CollectedRows, columnsOf, integer, type SqliteDatabase, type SqlRow, text } from "./database/sqlite.js";
+import type { StoreLink } from "./worker-link.js";
 
-const columns = ["url", "description", "events_json", "status", "disabled_reason", "max_in_flight", "secrets_json"];
-const places = (names: readonly string[]): string => names.map((_, position) => `?${position + 3}`).join(", ");
+const columns = columnsOf<EndpointRecord>(
+  [
+    ...(["account", "id", "url", "description", "status", "disabledReason"] as const),
+    ...(["maxInFlight", "version", "createdAtMs", "updatedAtMs"] as const),
+  ],
+  ["events", "secrets"],
+);
 
-/** Webhook endpoints: the verbs of EndpointStore, synchronous, each one step. */
-export function createEndpointRows(db: SqliteDatabase, queues: QueueRows, health: EndpointHealthRows) {
-  const settable = [...columns, "version", "created_at_ms", "updated_at_ms"];
-  const insert = db.prepare(
-    `INSERT INTO endpoints (account, id, ${settable.join(", ")}) VALUES (?1, ?2, ${places(settable)})`,
-  );
+const healthColumns = columnsOf<EndpointHealth>([
+  ...(["lastSuccessAtMs", "lastFailureAtMs", "failingSinceMs", "failuresInRow", "permanentlyFailed"] as const),
+]);
+
+/** Webhook endpoints in the database. */
+export function createEndpointVerbs(db: SqliteDatabase, queues: QueueRows, health: EndpointHealthRows) {
+  const insert = db.prepare(`INSERT INTO endpoints (${columns.names}) VALUES (${columns.placeholders})`);
   const update = db.prepare(
-    `UPDATE endpoints SET (${settable.join(", ")}) = (${places(settable)})
-     WHERE account = ?1 AND id = ?2 AND version = ?10 - 1`,
+    `UPDATE endpoints SET (${columns.names}) = (${columns.placeholders})
+     WHERE account = ? AND id = ? AND version = ? - 1`,
   );
-  const beginAnew = db.prepare(
+  const resetHealth = db.prepare(
     `UPDATE endpoints SET last_success_at_ms = NULL, last_failure_at_ms = NULL, failing_since_ms = NULL,
        failures_in_row = 0, permanently_failed = 0
      WHERE id = ?`,
@@ -33,63 +42,245 @@ export function createEndpointRows(db: SqliteDatabase, queues: QueueRows, health
   const countOf = db.prepare("SELECT count(*) AS endpoints FROM endpoints WHERE account = ?");
   const counts = db.prepare("SELECT account, count(*) AS endpoints FROM endpoints GROUP BY account");
   return {
-    insert(endpoint: EndpointRecord, max: number): boolean {
-      if (Number(countOf.get(endpoint.account)?.["endpoints"] ?? 0) >= max) return false;
-      insert.run(...valuesOf(endpoint));
-      return true;
+    reads: {
+      findEndpoint(account: string, id: string): KeptEndpoint | null {
+        const row = find.get(account, id);
+        return row === undefined ? null : toKept(row);
+      },
+      listEndpoints: (account: string): readonly KeptEndpoint[] => list.all(account).map(toKept),
+      /** Accounts that have endpoints, and how many. */
+      endpointCounts: (): readonly (readonly [string, number])[] =>
+        counts.all().map((row) => [text(row, "account"), integer(row, "endpoints")] as const),
     },
-    replace(endpoint: EndpointRecord): Awaited<ReturnType<EndpointStore["replace"]>> {
-      const { account, id, status } = endpoint;
-      const before = find.get(account, id);
-      if (before === undefined) return "unknown";
-      if (Number(update.run(...valuesOf(endpoint)).changes) === 0) return "changed";
-      health.writeChanged();
-      if (status === "enabled" && text(before, "status") === "disabled") beginAnew.run(id);
-      queues.wake(id);
-      return "replaced";
+    writes: {
+      insertEndpoint(endpoint: EndpointRecord, max: number): boolean {
+        if (Number(countOf.get(endpoint.account)?.["endpoints"] ?? 0) >= max) return false;
+        insert.run(...columns.values(endpoint));
+        return true;
+      },
+      replaceEndpoint(endpoint: EndpointRecord): Awaited<ReturnType<EndpointStore["replace"]>> {
+        const { account, id, status, version } = endpoint;
+        const before = find.get(account, id);
+        if (before === undefined) return "unknown";
+        if (Number(update.run(...columns.values(endpoint), account, id, version).changes) === 0) return "changed";
+        health.write();
+        if (status === "enabled" && text(before, "status") === "disabled") resetHealth.run(id);
+        queues.wake(id);
+        return "replaced";
+      },
+      removeEndpoint(account: string, id: string): boolean {
+        health.write();
+        if (Number(remove.run(account, id).changes) === 0) return false;
+        queues.wake(id);
+        return true;
+      },
     },
-    find(account: string, id: string): KeptEndpoint | null {
-      const row = find.get(account, id);
-      return row === undefined ? null : toKept(row);
-    },
-    list: (account: string): readonly KeptEndpoint[] => list.all(account).map(toKept),
-    remove(account: string, id: string): boolean {
-      health.writeChanged();
-      if (Number(remove.run(account, id).changes) === 0) return false;
-      queues.wake(id);
-      return true;
-    },
-    /** Accounts that have endpoints, and how many. */
-    counts: (): readonly (readonly [string, number])[] =>
-      counts.all().map((row) => [text(row, "account"), integer(row, "endpoints")] as const),
   };
 }
 
-/** In the order of the parameters: account, id, then the columns. */
-function valuesOf(endpoint: EndpointRecord) {
-  const { account, id, url, description, events, status, disabledReason, maxInFlight, secrets } = endpoint;
-  const { version, createdAtMs, updatedAtMs } = endpoint;
-  const texts = [url, description, JSON.stringify(events), status, disabledReason] as const;
-  return [account, id, ...texts, maxInFlight, JSON.stringify(secrets), version, createdAtMs, updatedAtMs] as const;
+interface EndpointStoreDeps {
+  readonly link: StoreLink<ReturnType<typeof createEndpointVerbs>>;
+  readonly changes: LocalChanges;
+  /** Notified of each change: the next claim ends the deliveries of an endpoint that was disabled or removed. */
+  readonly due: DueListeners;
+  /** Number of endpoints of each account that has any. No other process writes the file. */
+  readonly counts: readonly (readonly [string, number])[];
+}
+
+export function createEndpointStore({ link, changes, due, counts }: EndpointStoreDeps): EndpointStore {
+  const countByAccount = new Map(counts);
+  const notify = (id: string): void => changes.tell({ kind: "endpoint", id });
+  const count = (account: string, delta: 1 | -1): void => {
+    const after = (countByAccount.get(account) ?? 0) + delta;
+    if (after === 0) countByAccount.delete(account);
+    else countByAccount.set(account, after);
+  };
+  return {
+    async insert(endpoint, max) {
+      const isInserted = await link.write("insertEndpoint", endpoint, max);
+      if (isInserted) {
+        count(endpoint.account, 1);
+        notify(endpoint.id);
+      }
+      return isInserted;
+    },
+    async replace(endpoint) {
+      const outcome = await link.write("replaceEndpoint", endpoint);
+      if (outcome === "replaced") {
+        notify(endpoint.id);
+        due.notify();
+      }
+      return outcome;
+    },
+    find: (account, id) => link.read("findEndpoint", account, id),
+    list: (account) => link.read("listEndpoints", account),
+    async remove(account, id) {
+      const isRemoved = await link.write("removeEndpoint", account, id);
+      if (isRemoved) {
+        count(account, -1);
+        notify(id);
+        due.notify();
+      }
+      return isRemoved;
+    },
+    mayHaveAny: (account) => countByAccount.has(account),
+  };
 }
 
 function toKept(row: SqlRow): KeptEndpoint {
-  return { record: toEndpoint(row), health: toHealth(row) };
+  const record = columns.read(row);
+  const status = record.status === "enabled" ? "enabled" : "disabled";
+  return { record: { ...record, status }, health: healthColumns.read(row) };
 }
 
-function toEndpoint(row: SqlRow): EndpointRecord {
+/** Delivery statistics of endpoints. Changes of one transaction are added up and written at its end. */
+export function createEndpointHealth(db: SqliteDatabase, collected: CollectedRows) {
+  const { names, placeholders } = healthColumns;
+  const read = db.prepare(`SELECT ${names} FROM endpoints WHERE id = ?`);
+  const write = db.prepare(`UPDATE endpoints SET (${names}) = (${placeholders}) WHERE id = ?`);
+  const changed = collected.of<EndpointHealth>((all) => {
+    for (const [id, health] of all) write.run(...healthColumns.values(health), id);
+  });
+  const find = (endpointId: string): EndpointHealth | null => {
+    const row = read.get(endpointId);
+    return row === undefined ? null : healthColumns.read(row);
+  };
   return {
-    id: text(row, "id"),
-    account: text(row, "account"),
-    url: text(row, "url"),
-    description: text(row, "description"),
-    events: JSON.parse(text(row, "events_json")) as EventType[],
-    status: text(row, "status") === "enabled" ? "enabled" : "disabled",
-    disabledReason: textOrNull(row, "disabled_reason") as EndpointRecord["disabledReason"],
-    maxInFlight: integer(row, "max_in_flight"),
-    secrets: JSON.parse(text(row, "secrets_json")) as EndpointSecret[],
-    version: integer(row, "version"),
-    createdAtMs: integer(row, "created_at_ms"),
-    updatedAtMs: integer(row, "updated_at_ms"),
+    /** Returns the health after an attempt with this outcome; fresh health for a removed endpoint. */
+    note(endpointId: string, { state }: AttemptOutcome, nowMs: number): EndpointHealth {
+      const before = changed.get(endpointId) ?? find(endpointId);
+      if (before === null) return freshHealth;
+      const after = state === "delivered" ? afterSuccess(before, nowMs) : afterFailure(before, state, nowMs);
+      changed.set(endpointId, after);
+      return after;
+    },
+    write: changed.write,
+  };
+}
+
+export type EndpointHealthRows = ReturnType<typeof createEndpointHealth>;
+
+function afterSuccess({ lastFailureAtMs }: EndpointHealth, nowMs: number): EndpointHealth {
+  return { ...freshHealth, lastFailureAtMs, lastSuccessAtMs: nowMs };
+}
+
+function afterFailure(before: EndpointHealth, state: AttemptOutcome["state"], nowMs: number): EndpointHealth {
+  return {
+    lastSuccessAtMs: before.lastSuccessAtMs,
+    lastFailureAtMs: nowMs,
+    failingSinceMs: before.failingSinceMs ?? nowMs,
+    failuresInRow: before.failuresInRow + 1,
+    permanentlyFailed: before.permanentlyFailed + (state === "permanently_failed" ? 1 : 0),
+  };
+}
+
+/** Later than any time. */
+export const never = Number.MAX_SAFE_INTEGER;
+
+/** Change of the queue of an endpoint. */
+export interface QueueChange {
+  readonly endpointId: string;
+  readonly account: string;
+  /** Deliveries that became open, less those that ended. */
+  readonly opened: number;
+  /** Earliest time of a claim; 0: the next claim. */
+  readonly readyAtMs: number;
+}
+
+/**
+ * One row for each endpoint that has or had deliveries: the number of open ones, so that the bound and the backlog cost the
+ * same with a million, and the time before which nothing can be claimed. Every step that opens or ends a delivery notes it
+ * here. The notes of one transaction are added up and written at its end.
+ */
+export function createQueueRows(db: SqliteDatabase, collected: CollectedRows) {
+  const write = db.prepare(
+    `INSERT INTO queues (endpoint_id, account, open, ready_at_ms, turn) VALUES (?, ?, ?, ?, 0)
+     ON CONFLICT (endpoint_id) DO UPDATE SET open = open + excluded.open,
+       ready_at_ms = min(ready_at_ms, excluded.ready_at_ms)`,
+  );
+  const sumOpen = db.prepare("SELECT coalesce(sum(open), 0) AS open FROM queues WHERE account = ?");
+  const wake = db.prepare("UPDATE queues SET ready_at_ms = 0 WHERE endpoint_id = ?");
+  const removeEmpty = db.prepare("DELETE FROM queues WHERE open = 0 AND endpoint_id NOT IN (SELECT id FROM endpoints)");
+  const noted = collected.of<QueueChange>((changes) => {
+    for (const { endpointId, account, opened, readyAtMs } of changes.values()) {
+      write.run(endpointId, account, opened, readyAtMs);
+    }
+  });
+  return {
+    note(change: QueueChange): void {
+      const before = noted.get(change.endpointId);
+      if (before !== undefined) {
+        const opened = before.opened + change.opened;
+        const readyAtMs = Math.min(before.readyAtMs, change.readyAtMs);
+        noted.set(change.endpointId, { ...change, opened, readyAtMs });
+      } else noted.set(change.endpointId, change);
+    },
+    writeNoted: noted.write,
+    /** Open deliveries of an account, including the notes. */
+    openOf(account: string): number {
+      const row = sumOpen.get(account);
+      let open = row === undefined ? 0 : integer(row, "open");
+      for (const change of noted.values()) if (change.account === account) open += change.opened;
+      return open;
+    },
+    /** The next claim examines the queue: its endpoint has changed. */
+    wake: (endpointId: string): void => void wake.run(endpointId),
+    /** Removes the rows of removed endpoints without open deliveries. */
+    removeEmpty: (): void => void removeEmpty.run(),
+  };
+}
+
+export type QueueRows = ReturnType<typeof createQueueRows>;
+
+/** Creates the deliveries of an event, as a part of a settlement. An account may have `openMax` open ones (WH-52). */
+export function createEmitting(db: SqliteDatabase, queues: QueueRows, openMax: number) {
+  const receivers = db.prepare(
+    `SELECT id FROM endpoints WHERE account = ? AND status = 'enabled'
+       AND EXISTS (SELECT 1 FROM json_each(events_json) WHERE value = ?)`,
+  );
+  const insertDue = db.prepare(
+    `INSERT INTO deliveries (id, account, event_id, event_type, endpoint_id, state, created_at_ms, due_at_ms, body)
+     VALUES (?1, ?2, ?3, ?4, ?5, 'pending', ?6, ?6, ?7) ON CONFLICT DO NOTHING`,
+  );
+  const insertEnded = db.prepare(
+    `INSERT INTO deliveries (id, account, event_id, event_type, endpoint_id, state, reason, created_at_ms, ended_at_ms,
+       body)
+     VALUES (?1, ?2, ?3, ?4, ?5, 'permanently_failed', 'overflow', ?6, ?6, ?7) ON CONFLICT DO NOTHING`,
+  );
+  /**
+   * Creates a delivery for each enabled endpoint that subscribes to the type; a repeated event creates none. Beyond the
+   * account's bound they fail as `overflow`. Returns the number that are due now.
+   */
+  return (account: string, { id, type, body }: EventDraft, nowMs: number): number => {
+    const rows = receivers.all(account, type);
+    if (rows.length === 0) return 0;
+    const room = openMax - queues.openOf(account);
+    let due = 0;
+    for (const row of rows) {
+      const endpointId = text(row, "id");
+      const values = [deliveryId(id, endpointId), account, id, type, endpointId, nowMs, body] as const;
+      if (due >= room) insertEnded.run(...values);
+      else if (Number(insertDue.run(...values).changes) === 1) {
+        queues.note({ endpointId, account, opened: 1, readyAtMs: nowMs });
+        due += 1;
+      }
+    }
+    return due;
+  };
+}
+
+/** Listeners in this process for deliveries that became due. */
+export class DueListeners {
+  readonly #listeners = new Set<() => void>();
+
+  readonly subscribe = (listener: () => void): (() => void) => {
+    // A new function each time, so that the same listener can subscribe twice and unsubscribe separately.
+    const subscribed = (): void => listener();
+    this.#listeners.add(subscribed);
+    return () => void this.#listeners.delete(subscribed);
+  };
+
+  readonly notify = (): void => {
+    for (const listener of this.#listeners) listener();
   };
 }

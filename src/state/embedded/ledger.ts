@@ -1,23 +1,27 @@
-import type { Progress } from "../../domain/call/live-requests.js";
 import type { Clock } from "../../domain/call/ports.js";
-import type { LimitOwner, LimitScope } from "../../domain/call/rate-limits.js";
 import { invariant } from "../../domain/call/service-error.js";
+import {
+  type Period,
+  type PeriodKind,
+  periodAt,
+  type UsageScope,
+  type UsageSums,
+} from "../../domain/events/threshold.js";
 import type {
   Admission,
   AdmitRequest,
   Budget,
   Ledger,
   LostRequest,
-  RefusedRequest,
   Settled,
   Settlement,
-  WindowUse,
 } from "../../domain/metering/ledger.js";
 import { LocalAdmission } from "../../domain/metering/local-admission.js";
-import { BudgetSums } from "./budget-sums.js";
+import type { UsageReader } from "../../domain/metering/usage-store.js";
+import { BoundedMap } from "../../lib/bounded-collections.js";
 import type { RunningRequests } from "./running-requests.js";
-import type { SettledFacts, SettledRow } from "./settlements.js";
-import type { StoreLink } from "./worker-link.js";
+import type { MovedSum, SettlementVerbs } from "./settlements.js";
+import type { SettledUsage, StoreLink } from "./worker-link.js";
 
 const leasesMax = 100_000;
 
@@ -25,152 +29,123 @@ const settledOnce: Settled = Object.freeze({ duplicate: false, crossed: [] });
 const duplicate: Settled = Object.freeze({ duplicate: true, crossed: [] });
 const withoutBudgets = (): bigint => 0n;
 
+export interface SettleLink extends StoreLink<SettlementVerbs> {
+  /** True: the request was settled before. State in memory answers synchronously and leaves that check to the ledger. */
+  settleUsage(row: SettledUsage): boolean | Promise<boolean>;
+}
+
 export interface EmbeddedLedgerDeps {
-  readonly link: StoreLink;
+  readonly link: SettleLink;
   readonly clock: Clock;
   readonly time: StoreTime;
-  /** What the process before this one left running. */
+  /** Requests that were running when the previous process ended. */
   readonly former: readonly LostRequest[];
   /** Records running requests for the next process; null for state in memory. */
   readonly running: RunningRequests | null;
-  /** Called after the commit of a settlement that made deliveries. */
+  readonly readUsed: UsageReader["used"];
+  /** Called after the commit of a settlement that created deliveries. */
   onDue(): void;
 }
 
 /**
- * The ledger of one process: admissions are decided in memory, so they cost no wait, and a restart begins with empty
- * windows (state RL-20). Settlements are written and synced. With state in memory, a settlement that has no event, no
- * threshold and no budget only adds to sums.
+ * The ledger of one process: admissions are decided in memory, synchronously, and a restart begins with empty windows
+ * (state RL-20). Settlements are written and synced. With state in memory, a settlement without event, threshold and
+ * budget only adds to sums.
  */
-export class EmbeddedLedger implements Ledger {
-  readonly #link: StoreLink;
-  readonly #clock: Clock;
-  readonly #time: StoreTime;
-  readonly #admission: LocalAdmission;
-  readonly #former: FormerRequests;
-  readonly #running: RunningRequests | null;
-  readonly #onDue: () => void;
-  readonly #budgets: BudgetSums;
+export function createEmbeddedLedger(deps: EmbeddedLedgerDeps): Ledger {
+  const { link, clock, time, running, readUsed, onDue } = deps;
+  const admission = new LocalAdmission({
+    clock: { monotonic: () => clock.monotonic(), now: time.now },
+    leasesMax,
+  });
+  /** Former requests that are not settled, with the end of the sweep's lease on the monotonic clock. */
+  const former = new Map(deps.former.map((request) => [request.requestId, { request, leasedUntilMs: 0 }]));
+  const budgets = new BudgetSums(readUsed);
+  const usedOf = (budget: Budget): bigint => budgets.usedOf(budget);
 
-  constructor({ link, clock, time, former, running, onDue }: EmbeddedLedgerDeps) {
-    this.#link = link;
-    this.#clock = clock;
-    this.#time = time;
-    this.#admission = new LocalAdmission({
-      clock: { monotonic: () => clock.monotonic(), now: () => time.now() },
-      leasesMax,
-    });
-    this.#former = new FormerRequests(former);
-    this.#running = running;
-    this.#onDue = onDue;
-    this.#budgets = new BudgetSums((account, scope, period) => link.read("used", account, scope, period));
-  }
-
-  admit(request: AdmitRequest): Admission | Promise<Admission> {
-    if (request.budgets.length === 0) return this.#decide(request, withoutBudgets);
-    const loading = this.#budgets.prepare(request.account, request.budgets, this.#time.now());
-    // Asked again: meanwhile a period may have begun.
-    if (loading !== null) return loading.then(() => this.admit(request));
-    return this.#decide(request, (budget) => this.#budgets.usedOf(budget));
-  }
-
-  async chargeRefused(request: RefusedRequest): Promise<void> {
-    this.#admission.chargeRefused(request);
-  }
-
-  async renew(progress: readonly Progress[], leaseMs: number): Promise<void> {
-    this.#admission.renew(progress, leaseMs);
-    if (progress.length > 0) await this.#link.write("noteProgress", progress);
-  }
-
-  settle(settlement: Settlement): Settled | Promise<Settled> {
-    const { requestId, promptTokens, completionTokens, costNano, event, thresholds } = settlement;
-    checkCounts(settlement);
-    const nowMs = this.#time.now();
-    const endedAtMs = settlement.endedAtMs === null ? nowMs : Math.min(settlement.endedAtMs, nowMs);
-    const touched = this.#budgets.begin(settlement, endedAtMs);
-    const charge = settlement.degraded ? null : { tokens: promptTokens + completionTokens, costNano };
-    const wasLive = this.#admission.end(requestId, charge) !== null;
-    this.#running?.end(requestId);
-    if (this.#running === null && !wasLive && !this.#admission.noteEnded(requestId)) {
-      this.#budgets.finish(touched, settlement, []);
-      return duplicate;
+  const decide = (request: AdmitRequest, used: (budget: Budget) => bigint): Admission => {
+    const liveBefore = admission.live;
+    const decision = admission.admit(request, used);
+    // A repeated request has its row already.
+    if (running !== null && admission.live > liveBefore) {
+      const { requestId, account, keyId, model, operation, promptTokens } = request;
+      const admittedAtMs = time.now();
+      running.begin({ requestId, account, keyId, model, operation, promptTokens, completionTokens: 0, admittedAtMs });
     }
-    if (event === null && thresholds.length === 0 && touched.length === 0) {
-      const { account, keyId, model, cachedTokens } = settlement;
-      const row = [requestId, account, keyId, model, promptTokens, completionTokens, cachedTokens, costNano] as const;
-      const wasSettled = this.#link.settleUsage([...row, nowMs, endedAtMs]);
-      if (!(wasSettled instanceof Promise)) return settledOnce;
-      return wasSettled.then((isDuplicate) => {
-        this.#former.remove(requestId);
-        return isDuplicate ? duplicate : settledOnce;
-      });
-    }
-    return this.#link.write("settle", factsOf(settlement), { nowMs, endedAtMs }, touched.length > 0).then(
-      (row) => {
-        this.#budgets.finish(touched, settlement, row?.sums ?? []);
-        this.#former.remove(requestId);
-        if (row?.hasDue) this.#onDue();
-        return toSettled(row);
-      },
-      (error: unknown) => {
-        this.#budgets.finish(touched, settlement, []);
-        throw error;
-      },
-    );
-  }
-
-  async sweepLost(max: number, leaseMs: number): Promise<readonly LostRequest[]> {
-    const former = this.#former.sweep(max, leaseMs, this.#clock.monotonic());
-    return [...former, ...this.#admission.sweep(max - former.length, leaseMs)];
-  }
-
-  async liveLeases(): Promise<number> {
-    return this.#admission.live;
-  }
-
-  async resetWindow(account: string, owner: LimitOwner): Promise<void> {
-    this.#admission.resetWindow(account, owner);
-  }
-
-  async inspect(account: string, scopes: readonly LimitScope[]): Promise<readonly WindowUse[]> {
-    return this.#admission.inspect(account, scopes);
-  }
-
-  #decide(request: AdmitRequest, usedOf: (budget: Budget) => bigint): Admission {
-    const liveBefore = this.#admission.live;
-    const admission = this.#admission.admit(request, usedOf);
-    // Not when it ran already: its row is there.
-    if (this.#running !== null && this.#admission.live > liveBefore) this.#noteLive(request);
-    return admission;
-  }
-
-  #noteLive({ requestId, account, keyId, model, operation, promptTokens }: AdmitRequest): void {
-    const admittedAtMs = this.#time.now();
-    const row = { requestId, account, keyId, model, operation, promptTokens, completionTokens: 0, admittedAtMs };
-    this.#running?.begin(row);
-  }
-}
-
-function factsOf(settlement: Settlement): SettledFacts {
-  const { requestId, account, keyId, model, promptTokens, completionTokens, cachedTokens, costNano } = settlement;
-  const { event, thresholds } = settlement;
-  return {
-    requestId,
-    account,
-    keyId,
-    model,
-    promptTokens,
-    completionTokens,
-    cachedTokens,
-    costNano,
-    event,
-    thresholds,
+    return decision;
   };
-}
 
-function toSettled(row: SettledRow | null): Settled {
-  return row === null ? settledOnce : { duplicate: row.duplicate, crossed: row.crossed };
+  const admit = (request: AdmitRequest): Admission | Promise<Admission> => {
+    if (request.budgets.length === 0) return decide(request, withoutBudgets);
+    const loading = budgets.prepare(request.account, request.budgets, time.now());
+    // Prepared again afterwards, because a period may have begun meanwhile.
+    return loading === null ? decide(request, usedOf) : loading.then(() => admit(request));
+  };
+
+  return {
+    admit,
+    async chargeRefused(request) {
+      admission.chargeRefused(request);
+    },
+    async renew(progress, leaseMs) {
+      admission.renew(progress, leaseMs);
+      if (progress.length > 0) await link.write("noteProgress", progress);
+    },
+    settle(settlement) {
+      const { requestId, account, keyId, model, promptTokens, completionTokens, cachedTokens, costNano } = settlement;
+      const { event, thresholds } = settlement;
+      checkCounts(settlement);
+      const nowMs = time.now();
+      const endedAtMs = settlement.endedAtMs === null ? nowMs : Math.min(settlement.endedAtMs, nowMs);
+      const touched = budgets.begin(settlement, endedAtMs);
+      const charge = settlement.degraded ? null : { tokens: promptTokens + completionTokens, costNano };
+      const wasLive = admission.end(requestId, charge) !== null;
+      running?.end(requestId);
+      if (running === null && !wasLive && !admission.noteEnded(requestId)) {
+        budgets.finish(touched, settlement, []);
+        return duplicate;
+      }
+      if (event === null && thresholds.length === 0 && touched.length === 0) {
+        const row = [requestId, account, keyId, model, promptTokens, completionTokens, cachedTokens, costNano] as const;
+        const wasSettled = link.settleUsage([...row, nowMs, endedAtMs]);
+        if (!(wasSettled instanceof Promise)) return settledOnce;
+        return wasSettled.then((isDuplicate) => {
+          former.delete(requestId);
+          return isDuplicate ? duplicate : settledOnce;
+        });
+      }
+      const counts = { promptTokens, completionTokens, cachedTokens, costNano };
+      const facts = { requestId, account, keyId, model, ...counts, event, thresholds };
+      return link.write("settle", facts, nowMs, endedAtMs, touched.length > 0).then(
+        (row) => {
+          budgets.finish(touched, settlement, row?.sums ?? []);
+          former.delete(requestId);
+          if (row?.hasDue) onDue();
+          return row === null ? settledOnce : { duplicate: row.duplicate, crossed: row.crossed };
+        },
+        (error: unknown) => {
+          budgets.finish(touched, settlement, []);
+          throw error;
+        },
+      );
+    },
+    async sweepLost(max, leaseMs) {
+      const nowMs = clock.monotonic();
+      const lost: LostRequest[] = [];
+      for (const left of former.values()) {
+        if (lost.length >= max) break;
+        if (left.leasedUntilMs > nowMs) continue;
+        left.leasedUntilMs = nowMs + leaseMs;
+        lost.push(left.request);
+      }
+      return [...lost, ...admission.sweep(max - lost.length, leaseMs)];
+    },
+    liveLeases: async () => admission.live,
+    async resetWindow(account, owner) {
+      admission.resetWindow(account, owner);
+    },
+    inspect: async (account, scopes) => admission.inspect(account, scopes),
+  };
 }
 
 function checkCounts({ promptTokens, completionTokens, cachedTokens, costNano }: Settlement): void {
@@ -184,41 +159,127 @@ function isCount(value: number): boolean {
   return Number.isSafeInteger(value) && value >= 0;
 }
 
-interface Left {
-  readonly request: LostRequest;
-  /** End of the lease of the sweep that is settling it, on the monotonic clock. */
-  leasedUntilMs: number;
-}
+/** Twice the thresholds of a store: those in use stay cached when others were removed. */
+const trackedMax = 40_000;
+const noneTracked: readonly Tracked[] = [];
 
-/** Requests that were running when the previous process died. The first sweep returns them. */
-export class FormerRequests {
-  readonly #left = new Map<string, Left>();
-
-  constructor(requests: readonly LostRequest[]) {
-    for (const request of requests) this.#left.set(request.requestId, { request, leasedUntilMs: 0 });
-  }
-
-  /** At most `max` requests without a lease; each is leased for `leaseMs`. */
-  sweep(max: number, leaseMs: number, nowMs: number): LostRequest[] {
-    const lost: LostRequest[] = [];
-    for (const left of this.#left.values()) {
-      if (lost.length >= max) break;
-      if (left.leasedUntilMs > nowMs) continue;
-      left.leasedUntilMs = nowMs + leaseMs;
-      lost.push(left.request);
-    }
-    return lost;
-  }
-
-  /** Call it when a request is settled. Other ids have no effect. */
-  remove(requestId: string): void {
-    this.#left.delete(requestId);
-  }
+/** The sums of one account or key in its current period. */
+interface Tracked {
+  readonly startMs: number;
+  /** Null once the sums are known. */
+  loading: Promise<void> | null;
+  /** As stored. */
+  requests: bigint;
+  tokens: bigint;
+  cost: bigint;
+  /** Of settlements that are being written: counted early, never late. */
+  unwritten: { requests: bigint; tokens: bigint; cost: bigint };
 }
 
 /**
- * Wall-clock time that never goes back, neither when the machine's clock is set back nor over a restart: it starts at the
- * newest settlement of the file. While it is ahead of the clock it runs at half speed, so that the clock catches up.
+ * Cache of the sums of budgets, so that an admission does not read the database. A sum is read once, when a budget first
+ * needs it; settlements keep it up to date.
+ */
+export class BudgetSums {
+  readonly #read: UsageReader["used"];
+  readonly #tracked = new BoundedMap<string, Tracked>(trackedMax);
+
+  constructor(read: UsageReader["used"]) {
+    this.#read = read;
+  }
+
+  /** Null when all sums of these budgets are loaded. Rejects with `storage_unavailable`. */
+  prepare(account: string, budgets: readonly Budget[], atMs: number): Promise<unknown> | null {
+    let loading: Promise<void>[] | null = null;
+    for (const budget of budgets) {
+      const wait = this.#load(account, budget.scope, periodAt(budget.period, atMs));
+      if (wait !== null) loading = [...(loading ?? []), wait];
+    }
+    return loading === null ? null : Promise.all(loading);
+  }
+
+  /** 0 for a budget that is not prepared. */
+  usedOf({ scope, period, metric }: Budget): bigint {
+    const tracked = this.#tracked.get(nameOf(scope.kind, scope.id, period));
+    return tracked === undefined ? 0n : tracked[metric] + tracked.unwritten[metric];
+  }
+
+  /** Counts a settlement that is being written. Pass the result to `finish`, however the settlement ends. */
+  begin(settlement: Settlement, atMs: number): readonly Tracked[] {
+    if (this.#tracked.size === 0) return noneTracked;
+    const touched = this.#trackedBy(settlement, atMs);
+    for (const { unwritten } of touched) add(unwritten, settlement, 1n);
+    return touched;
+  }
+
+  /** `moved`: the sums after the settlement; empty when it added nothing. */
+  finish(touched: readonly Tracked[], settlement: Settlement, moved: readonly MovedSum[]): void {
+    for (const { unwritten } of touched) add(unwritten, settlement, -1n);
+    for (const { kind, period, sums } of moved) {
+      const id = kind === "account" ? settlement.account : settlement.keyId;
+      const tracked = id === null ? undefined : this.#tracked.get(nameOf(kind, id, period.kind));
+      if (tracked?.startMs === period.startMs) raise(tracked, sums);
+    }
+  }
+
+  #load(account: string, scope: UsageScope, period: Period): Promise<void> | null {
+    const name = nameOf(scope.kind, scope.id, period.kind);
+    const known = this.#tracked.get(name);
+    if (known?.startMs === period.startMs) return known.loading;
+    const none = { requests: 0n, tokens: 0n, cost: 0n };
+    const tracked: Tracked = { startMs: period.startMs, loading: null, ...none, unwritten: { ...none } };
+    tracked.loading = this.#read(account, scope, period).then(
+      (sums) => {
+        raise(tracked, sums);
+        tracked.loading = null;
+      },
+      (error: unknown) => {
+        this.#tracked.delete(name);
+        throw error;
+      },
+    );
+    this.#tracked.set(name, tracked);
+    return tracked.loading;
+  }
+
+  #trackedBy({ account, keyId }: Settlement, atMs: number): Tracked[] {
+    const touched: Tracked[] = [];
+    for (const kind of ["day", "month"] as const) {
+      const { startMs } = periodAt(kind, atMs);
+      const ofAccount = this.#tracked.get(nameOf("account", account, kind));
+      if (ofAccount?.startMs === startMs) touched.push(ofAccount);
+      const ofKey = keyId === null ? undefined : this.#tracked.get(nameOf("key", keyId, kind));
+      if (ofKey?.startMs === startMs) touched.push(ofKey);
+    }
+    return touched;
+  }
+}
+
+function nameOf(scopeKind: UsageScope["kind"], scopeId: string, periodKind: PeriodKind): string {
+  return `${scopeKind}\n${scopeId}\n${periodKind}`;
+}
+
+/** Sums only grow, so of two readings the larger is the later one, in whatever order they arrive. */
+function raise(tracked: Tracked, { requests, promptTokens, completionTokens, costNano }: UsageSums): void {
+  if (requests < tracked.requests) return;
+  tracked.requests = requests;
+  tracked.tokens = promptTokens + completionTokens;
+  tracked.cost = costNano;
+}
+
+function add(
+  sums: Tracked["unwritten"],
+  { promptTokens, completionTokens, costNano }: Settlement,
+  sign: 1n | -1n,
+): void {
+  sums.requests += sign;
+  sums.tokens += sign * BigInt(promptTokens + completionTokens);
+  sums.cost += sign * BigInt(costNano);
+}
+
+/**
+ * Wall-clock time that never goes back, neither when the machine's clock is set back nor after a restart: it starts at the
+ * newest stored settlement. While it is ahead of the clock it runs at half speed, so that the clock catches up.
  */
 export class StoreTime {
   readonly #clock: Clock;
@@ -232,13 +293,13 @@ export class StoreTime {
   }
 
   /** Whole milliseconds since 1970. */
-  now(): number {
+  readonly now = (): number => {
     const monotonicMs = this.#clock.monotonic();
     const slowMs = this.#wallMs + (monotonicMs - this.#monotonicMs) / 2;
     this.#monotonicMs = monotonicMs;
     this.#wallMs = Math.max(this.#clock.now(), slowMs);
     return Math.floor(this.#wallMs);
-  }
+  };
 
   /** Lead over the machine's clock, which was set back; 0 otherwise. */
   aheadMs(): number {

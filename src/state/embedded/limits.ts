@@ -1,109 +1,104 @@
+import type { LocalChanges } from "../../domain/call/ports.js";
 import type { LimitOwner, RateLimits } from "../../domain/call/rate-limits.js";
-import type { Metric, PeriodKind, Threshold } from "../../domain/events/threshold.js";
-import type { StoredLimits } from "../../domain/metering/limit-book.js";
-import {
-  bigint,
-  integer,
-  integerOrNull,
-  readExactly,
-  type SqliteDatabase,
-  type SqlRow,
-  text,
-} from "./database/sqlite.js";
+import { ServiceError } from "../../domain/call/service-error.js";
+import type { Threshold, ThresholdStore } from "../../domain/events/threshold.js";
+import type { LimitStore, StoredLimits } from "../../domain/metering/limit-book.js";
+import { columnsOf, integer, type SqliteDatabase, text } from "./database/sqlite.js";
+import type { StoreLink } from "./worker-link.js";
 
 const limitsMax = 10_000;
+const thresholdsListedMax = 10_000;
+const limitColumns = columnsOf<RateLimits>(["requestsPerMinute", "tokensPerMinute", "concurrency"]);
+/** All but the limit, which may exceed a number's precision. */
+const thresholdColumns = columnsOf<Omit<Threshold, "limit">>(
+  ["id", "account", "apiKeyId", "metric", "period", "action", "createdAtMs", "updatedAtMs"],
+  ["percents"],
+);
 
-/** Limits of accounts and models: the verbs of LimitStore, synchronous, each one step. */
-export function createLimitRows(db: SqliteDatabase) {
-  const all = db.prepare("SELECT * FROM limits ORDER BY owner_kind, owner_id");
-  // What is there may be replaced when the table is full.
-  const put = db.prepare(
-    `INSERT INTO limits (owner_kind, owner_id, requests_per_minute, tokens_per_minute, concurrency, updated_at_ms)
+/** Limits of accounts and models, and thresholds, in the database. */
+export function createLimitVerbs(db: SqliteDatabase) {
+  const limits = db.prepare("SELECT * FROM limits ORDER BY owner_kind, owner_id");
+  // A full table still takes new values of an owner that it has.
+  const putLimits = db.prepare(
+    `INSERT INTO limits (owner_kind, owner_id, updated_at_ms, ${limitColumns.names})
      SELECT ?1, ?2, ?3, ?4, ?5, ?6 WHERE (SELECT count(*) FROM limits) < ${limitsMax}
        OR EXISTS (SELECT 1 FROM limits WHERE owner_kind = ?1 AND owner_id = ?2)
-     ON CONFLICT (owner_kind, owner_id) DO UPDATE SET requests_per_minute = excluded.requests_per_minute,
-       tokens_per_minute = excluded.tokens_per_minute, concurrency = excluded.concurrency,
-       updated_at_ms = excluded.updated_at_ms`,
+     ON CONFLICT (owner_kind, owner_id) DO UPDATE SET (updated_at_ms, ${limitColumns.names}) = (?3, ?4, ?5, ?6)`,
   );
-  const remove = db.prepare("DELETE FROM limits WHERE owner_kind = ? AND owner_id = ?");
-  return {
-    list: (): readonly StoredLimits[] => all.all().map(toStoredLimits),
-    /** False: 10,000 are kept. */
-    put({ owner, limits, updatedAtMs }: StoredLimits): boolean {
-      const { requestsPerMinute, tokensPerMinute, concurrency } = limits;
-      const values = [owner.kind, owner.id, requestsPerMinute, tokensPerMinute, concurrency, updatedAtMs];
-      return Number(put.run(...values).changes) === 1;
-    },
-    remove: ({ kind, id }: LimitOwner): boolean => Number(remove.run(kind, id).changes) === 1,
-  };
-}
-
-/** The three columns that keys, accounts and models have alike. */
-export function toRateLimits(row: SqlRow): RateLimits {
-  return {
-    requestsPerMinute: integerOrNull(row, "requests_per_minute"),
-    tokensPerMinute: integerOrNull(row, "tokens_per_minute"),
-    concurrency: integerOrNull(row, "concurrency"),
-  };
-}
-
-function toStoredLimits(row: SqlRow): StoredLimits {
-  const kind = text(row, "owner_kind") as LimitOwner["kind"];
-  return {
-    owner: { kind, id: text(row, "owner_id") },
-    limits: toRateLimits(row),
-    updatedAtMs: integer(row, "updated_at_ms"),
-  };
-}
-
-const listedMax = 10_000;
-
-/** Thresholds: the verbs of ThresholdStore, synchronous, each one step. */
-export function createThresholdRows(db: SqliteDatabase) {
-  const list = readExactly(db.prepare(`SELECT * FROM thresholds ORDER BY created_at_ms, id LIMIT ${listedMax}`));
+  const removeLimits = db.prepare("DELETE FROM limits WHERE owner_kind = ? AND owner_id = ?");
+  const thresholds = db.prepare(
+    `SELECT ${thresholdColumns.names}, CAST(limit_value AS TEXT) AS limit_text FROM thresholds
+     ORDER BY created_at_ms, id LIMIT ${thresholdsListedMax}`,
+  );
   const insert = db.prepare(
-    `INSERT INTO thresholds (id, account, api_key_id, metric, period, limit_value, percents_json, action, created_at_ms,
-       updated_at_ms) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+    `INSERT INTO thresholds (${thresholdColumns.names}, limit_value) VALUES (${thresholdColumns.placeholders}, ?)`,
   );
   const remove = db.prepare("DELETE FROM thresholds WHERE id = ?");
-  const removeById = (id: string): boolean => Number(remove.run(id).changes) === 1;
-  const insertOne = (threshold: Threshold): void => {
-    insert.run(
-      threshold.id,
-      threshold.account,
-      threshold.apiKeyId,
-      threshold.metric,
-      threshold.period,
-      threshold.limit,
-      JSON.stringify(threshold.percents),
-      threshold.action,
-      threshold.createdAtMs,
-      threshold.updatedAtMs,
-    );
+  const insertThreshold = (threshold: Threshold): void => {
+    insert.run(...thresholdColumns.values(threshold), threshold.limit);
   };
+  const removeThreshold = (id: string): boolean => Number(remove.run(id).changes) === 1;
   return {
-    list: (): readonly Threshold[] => list.all().map(toThreshold),
-    insert: insertOne,
-    replace(threshold: Threshold): boolean {
-      const was = removeById(threshold.id);
-      if (was) insertOne(threshold);
-      return was;
+    reads: {
+      listLimits: (): readonly StoredLimits[] =>
+        limits.all().map((row) => ({
+          owner: { kind: text(row, "owner_kind") as LimitOwner["kind"], id: text(row, "owner_id") },
+          limits: limitColumns.read(row),
+          updatedAtMs: integer(row, "updated_at_ms"),
+        })),
+      listThresholds: (): readonly Threshold[] =>
+        thresholds.all().map((row) => {
+          const threshold = thresholdColumns.read(row);
+          const action = threshold.action === "refuse" ? "refuse" : "notify";
+          return { ...threshold, action, limit: BigInt(text(row, "limit_text")) };
+        }),
     },
-    remove: removeById,
+    writes: {
+      /** False: the table is full. */
+      putLimits: ({ owner, limits, updatedAtMs }: StoredLimits): boolean =>
+        Number(putLimits.run(owner.kind, owner.id, updatedAtMs, ...limitColumns.values(limits)).changes) === 1,
+      removeLimits: ({ kind, id }: LimitOwner): boolean => Number(removeLimits.run(kind, id).changes) === 1,
+      insertThreshold,
+      replaceThreshold(threshold: Threshold): boolean {
+        const exists = removeThreshold(threshold.id);
+        if (exists) insertThreshold(threshold);
+        return exists;
+      },
+      removeThreshold,
+    },
   };
 }
 
-function toThreshold(row: SqlRow): Threshold {
+type LimitLink = StoreLink<ReturnType<typeof createLimitVerbs>>;
+
+export function createLimitStore(link: LimitLink, changes: LocalChanges): LimitStore {
   return {
-    id: text(row, "id"),
-    account: text(row, "account"),
-    apiKeyId: row["api_key_id"] === null ? null : text(row, "api_key_id"),
-    metric: text(row, "metric") as Metric,
-    period: text(row, "period") as PeriodKind,
-    limit: bigint(row, "limit_value"),
-    percents: JSON.parse(text(row, "percents_json")) as number[],
-    action: row["action"] === "refuse" ? "refuse" : "notify",
-    createdAtMs: integer(row, "created_at_ms"),
-    updatedAtMs: integer(row, "updated_at_ms"),
+    list: () => link.read("listLimits"),
+    async put(limits) {
+      const isPut = await link.write("putLimits", limits);
+      if (!isPut) throw new ServiceError("storage_unavailable", `The store holds its ${limitsMax} limits.`);
+      changes.tell({ kind: "limits" });
+    },
+    async remove(owner) {
+      const isRemoved = await link.write("removeLimits", owner);
+      if (isRemoved) changes.tell({ kind: "limits" });
+      return isRemoved;
+    },
+  };
+}
+
+export function createThresholdStore(link: LimitLink, changes: LocalChanges): ThresholdStore {
+  const notify = (isChanged: boolean): boolean => {
+    if (isChanged) changes.tell({ kind: "thresholds" });
+    return isChanged;
+  };
+  return {
+    list: () => link.read("listThresholds"),
+    async insert(threshold) {
+      await link.write("insertThreshold", threshold);
+      notify(true);
+    },
+    replace: async (threshold) => notify(await link.write("replaceThreshold", threshold)),
+    remove: async (id) => notify(await link.write("removeThreshold", id)),
   };
 }

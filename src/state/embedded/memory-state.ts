@@ -3,13 +3,19 @@ import { ServiceError } from "../../domain/call/service-error.js";
 import type { State } from "../../domain/service/state.js";
 import { createSystemClock } from "../../lib/clock-and-ids.js";
 import { migrate } from "./database/migrations.js";
-import { openSqlite, type SqliteDatabase, sqliteCode, sqliteCodes } from "./database/sqlite.js";
-import { type DeliveryBounds, deliveryBounds } from "./deliveries/delivery-rows.js";
+import {
+  createRunBatch,
+  openSqlite,
+  type RunBatch,
+  rollBack,
+  type SqliteDatabase,
+  sqliteCode,
+  sqliteCodes,
+} from "./database/sqlite.js";
 import { StoreTime } from "./ledger.js";
-import type { SettledUsage } from "./settlements.js";
-import { createStores } from "./stores.js";
-import { createRunBatch, createVerbs, type Reads, type RunBatch, rollBack, type Verbs, type Writes } from "./verbs.js";
-import { errorOf, type StoreLink } from "./worker-link.js";
+import { createStores } from "./state.js";
+import { createVerbs, type DeliveryBounds, deliveryBounds, type StoreVerbs } from "./verbs.js";
+import { errorOf, type SettledUsage } from "./worker-link.js";
 
 export interface MemoryStateDeps extends Partial<DeliveryBounds> {
   /** Default: the system's. */
@@ -35,7 +41,7 @@ export function openMemoryState({ clock = createSystemClock(), ...bounds }: Memo
   };
 }
 
-/** Beyond it nothing more is written: mostly deliveries that nobody receives, about a kilobyte each. */
+/** Size at which writes fail. Mostly unreceived deliveries, about a kilobyte each. */
 const defaultMemoryMaxMib = 1_024;
 const pagesPerMib = 256;
 
@@ -43,12 +49,11 @@ const pagesPerMib = 256;
  * The verbs of the store on a database in memory, run synchronously in this thread: there is no disk to wait for, and a
  * worker thread would cost more than the work.
  */
-export class MemoryLink implements StoreLink {
+export class MemoryLink {
   readonly #db: SqliteDatabase;
-  readonly #verbs: Verbs;
+  readonly #verbs: StoreVerbs;
   readonly #run: RunBatch;
   readonly #memoryMaxMib: number;
-  #hasAdded = false;
 
   /** Throws StateOpenError when the runtime has no SQLite. */
   constructor(bounds: DeliveryBounds, memoryMaxMib = defaultMemoryMaxMib) {
@@ -60,23 +65,20 @@ export class MemoryLink implements StoreLink {
     this.#run = createRunBatch(this.#db, this.#verbs);
   }
 
-  async read<V extends keyof Reads>(verb: V, ...values: Parameters<Reads[V]>): Promise<ReturnType<Reads[V]>> {
-    return this.#runOne(verb, values) as ReturnType<Reads[V]>;
+  async read(verb: string, ...values: readonly unknown[]): Promise<never> {
+    this.#writeCollected();
+    const [outcome] = this.#run([{ verb, values }], true);
+    if (outcome?.ok) return outcome.value as never;
+    if (outcome?.sqlite === sqliteCodes.FULL) throw this.#isFull();
+    throw errorOf(outcome ?? { ok: false, message: "the store gave no answer", sqlite: null });
   }
 
-  async write<V extends keyof Writes>(verb: V, ...values: Parameters<Writes[V]>): Promise<ReturnType<Writes[V]>> {
-    return this.#runOne(verb, values) as ReturnType<Writes[V]>;
-  }
+  readonly write = this.read;
+  readonly writeUnsynced = this.read;
 
-  writeUnsynced<V extends keyof Writes>(verb: V, ...values: Parameters<Writes[V]>): Promise<ReturnType<Writes[V]>> {
-    return this.write(verb, ...values);
-  }
-
-  /** Adds to sums that are written before the next verb runs: in between, a settlement costs no statement. */
+  /** Adds to sums that are written before the next verb runs: until then a settlement costs no statement. */
   settleUsage([, account, keyId, model, promptTokens, completionTokens, cachedTokens, costNano, , atMs]: SettledUsage) {
-    this.#hasAdded = true;
-    const delta = { account, keyId, model, promptTokens, completionTokens, cachedTokens, costNano };
-    this.#verbs.deferred.addUsage(delta, atMs);
+    this.#verbs.addUsage({ account, keyId, model, promptTokens, completionTokens, cachedTokens, costNano }, atMs);
     return false;
   }
 
@@ -84,22 +86,14 @@ export class MemoryLink implements StoreLink {
     this.#db.close();
   }
 
-  #runOne(verb: keyof Reads | keyof Writes, values: readonly unknown[]): unknown {
-    this.#writeAdded();
-    const [outcome] = this.#run([{ verb, values }], true);
-    if (outcome?.ok) return outcome.value;
-    if (outcome?.sqlite === sqliteCodes.FULL) throw this.#isFull();
-    throw errorOf(outcome ?? { ok: false, message: "the store gave no answer", sqlite: null });
-  }
-
-  /** In its own transaction, so that a verb that fails does not remove the sums. What cannot be written is kept. */
-  #writeAdded(): void {
-    if (!this.#hasAdded) return;
+  /** In its own transaction, so that a failing verb does not remove the sums. Sums that cannot be written are kept. */
+  #writeCollected(): void {
+    const { collected } = this.#verbs;
+    if (collected.isEmpty) return;
     this.#db.exec("BEGIN");
     try {
-      this.#verbs.deferred.write();
+      collected.write();
       this.#db.exec("COMMIT");
-      this.#hasAdded = false;
     } catch (error) {
       rollBack(this.#db);
       throw sqliteCode(error) === sqliteCodes.FULL ? this.#isFull() : error;

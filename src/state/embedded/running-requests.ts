@@ -1,8 +1,8 @@
 import { closeSync, ftruncateSync, openSync, readFileSync, rmSync, writeSync } from "node:fs";
 import { join } from "node:path";
 import type { Clock, Logger } from "../../domain/call/ports.js";
+import type { LostRequest } from "../../domain/metering/ledger.js";
 import { fromCheckedLine, toCheckedLine } from "../../lib/checked-line.js";
-import type { LiveRow } from "./live-requests.js";
 import type { WorkerLink } from "./worker-link.js";
 
 /** Written alternately: the file that is not being written still has what the database may lack. */
@@ -37,7 +37,7 @@ export class AdmissionJournal {
   }
 
   /** Never throws: a request is not rejected because its crash could go unnoticed. The first failure is logged. */
-  note(row: LiveRow): void {
+  note(row: LostRequest): void {
     // A write that failed may have left half a line: the next one begins on a line of its own.
     const line = `${this.#isFailing ? "\n" : ""}${toCheckedLine(JSON.stringify(row))}`;
     try {
@@ -81,7 +81,7 @@ function openFresh(path: string): number {
 
 /** The journal of the process before this one. */
 export interface FormerJournal {
-  readonly rows: readonly LiveRow[];
+  readonly rows: readonly LostRequest[];
   /** Lines that a full disk, a crash or something else has damaged. They are skipped. */
   readonly unreadable: number;
 }
@@ -99,20 +99,20 @@ export function removeAdmissionJournal(dataDir: string): void {
 }
 
 /** Null for a damaged line. Version 0.1 wrote the JSON alone. */
-function rowOf(line: string): LiveRow | null {
+function rowOf(line: string): LostRequest | null {
   const text = line.startsWith("{") ? line : fromCheckedLine(line);
   if (text === null) return null;
   try {
     const row: unknown = JSON.parse(text);
-    return isLiveRow(row) ? row : null;
+    return isRow(row) ? row : null;
   } catch {
     return null;
   }
 }
 
-function isLiveRow(value: unknown): value is LiveRow {
+function isRow(value: unknown): value is LostRequest {
   if (typeof value !== "object" || value === null) return false;
-  const row = value as Partial<Record<keyof LiveRow, unknown>>;
+  const row = value as Partial<Record<keyof LostRequest, unknown>>;
   const texts = [row.requestId, row.account, row.model, row.operation];
   const numbers = [row.admittedAtMs, row.promptTokens, row.completionTokens];
   return (
@@ -131,52 +131,39 @@ function readIfThere(path: string): string {
   }
 }
 
-/** How long a row may wait for others. A request that ends sooner never writes one. */
+/** Delay of a row, so that several are written together. A request that ends sooner never writes one. */
 const rowDelayMs = 2;
 
-export interface RunningRequestsDeps {
-  readonly link: Pick<WorkerLink, "carry" | "nudge">;
-  readonly journal: Pick<AdmissionJournal, "note">;
+interface RunningRequestsDeps {
+  readonly link: Pick<WorkerLink, "carry" | "uncarry" | "nudge">;
+  readonly journal: AdmissionJournal;
   readonly clock: Pick<Clock, "after">;
+}
+
+export interface RunningRequests {
+  begin(row: LostRequest): void;
+  /** The settlement that follows removes a row that was already written. */
+  end(requestId: string): void;
 }
 
 /**
  * Records running requests for the process after a kill: immediately in the journal, some milliseconds later in the
- * file, neither of them synced.
+ * database, neither of them synced.
  */
-export class RunningRequests {
-  readonly #deps: RunningRequestsDeps;
-  /** Rows that the file does not have yet. */
-  #unwritten = new Map<string, LiveRow>();
-  #isDelayed = false;
-
-  constructor(deps: RunningRequestsDeps) {
-    this.#deps = deps;
-    deps.link.carry(() => this.#takeUnwritten());
-  }
-
-  begin(row: LiveRow): void {
-    const { link, journal, clock } = this.#deps;
-    journal.note(row);
-    this.#unwritten.set(row.requestId, row);
-    if (this.#isDelayed) return;
-    this.#isDelayed = true;
-    clock.after(rowDelayMs, () => {
-      this.#isDelayed = false;
-      link.nudge();
-    });
-  }
-
-  /** The settlement that follows removes a row that was written already. */
-  end(requestId: string): void {
-    this.#unwritten.delete(requestId);
-  }
-
-  #takeUnwritten(): readonly LiveRow[] | null {
-    if (this.#unwritten.size === 0) return null;
-    const rows = [...this.#unwritten.values()];
-    // A new map: V8 links the table of a cleared one to the next, so that garbage of all later batches stays reachable.
-    this.#unwritten = new Map();
-    return rows;
-  }
+export function createRunningRequests({ link, journal, clock }: RunningRequestsDeps): RunningRequests {
+  let isDelayed = false;
+  const nudge = (): void => {
+    isDelayed = false;
+    link.nudge();
+  };
+  return {
+    begin(row) {
+      journal.note(row);
+      link.carry(row);
+      if (isDelayed) return;
+      isDelayed = true;
+      clock.after(rowDelayMs, nudge);
+    },
+    end: (requestId) => link.uncarry(requestId),
+  };
 }

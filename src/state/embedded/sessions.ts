@@ -1,14 +1,17 @@
-import type { SessionRecord } from "../../domain/access/sessions.js";
-import { integer, type SqliteDatabase, type SqlRow, text } from "./database/sqlite.js";
+import type { SessionRecord, SessionStore } from "../../domain/access/sessions.js";
+import type { LocalChanges } from "../../domain/call/ports.js";
+import { columnsOf, type SqliteDatabase, type SqlRow, text } from "./database/sqlite.js";
+import type { StoreLink } from "./worker-link.js";
 
 const listedMax = 1_000;
+const columns = columnsOf<SessionRecord>([
+  ...(["id", "tokenHash", "user", "role", "createdAtMs", "lastSeenAtMs", "expiresAtMs"] as const),
+  ...(["address", "userAgent"] as const),
+]);
 
-/** Dashboard sessions: the verbs of SessionStore, synchronous, each one step. */
-export function createSessionRows(db: SqliteDatabase) {
-  const insert = db.prepare(
-    `INSERT INTO sessions (id, token_hash, user, role, created_at_ms, last_seen_at_ms, expires_at_ms, address, user_agent)
-     VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`,
-  );
+/** Dashboard sessions in the database. */
+export function createSessionVerbs(db: SqliteDatabase) {
+  const insert = db.prepare(`INSERT INTO sessions (${columns.names}) VALUES (${columns.placeholders})`);
   const byHash = db.prepare("SELECT * FROM sessions WHERE token_hash = ?");
   const touch = db.prepare("UPDATE sessions SET last_seen_at_ms = ?, expires_at_ms = ? WHERE id = ?");
   const list = db.prepare(
@@ -17,45 +20,58 @@ export function createSessionRows(db: SqliteDatabase) {
   const remove = db.prepare("DELETE FROM sessions WHERE id = ?");
   const removeOthers = db.prepare("DELETE FROM sessions WHERE user = ? AND id IS NOT ? RETURNING id");
   return {
-    insert(session: SessionRecord): void {
-      insert.run(
-        session.id,
-        session.tokenHash,
-        session.user,
-        session.role,
-        session.createdAtMs,
-        session.lastSeenAtMs,
-        session.expiresAtMs,
-        session.address,
-        session.userAgent,
-      );
+    reads: {
+      findSession(tokenHash: string): SessionRecord | null {
+        const row = byHash.get(tokenHash);
+        return row === undefined ? null : toSession(row);
+      },
+      listSessions: (nowMs: number): readonly SessionRecord[] => list.all(nowMs).map(toSession),
     },
-    findByHash(tokenHash: string): SessionRecord | null {
-      const row = byHash.get(tokenHash);
-      return row === undefined ? null : toSession(row);
+    writes: {
+      insertSession(session: SessionRecord): void {
+        insert.run(...columns.values(session));
+      },
+      /** False: it is gone. */
+      touchSession: (id: string, lastSeenAtMs: number, expiresAtMs: number): boolean =>
+        Number(touch.run(lastSeenAtMs, expiresAtMs, id).changes) === 1,
+      removeSession: (id: string): boolean => Number(remove.run(id).changes) === 1,
+      /** Returns the ids of the removed sessions. */
+      removeOtherSessions: (user: string, keepId: string | null): readonly string[] =>
+        removeOthers.all(user, keepId).map((row) => text(row, "id")),
     },
-    /** False: it is gone. */
-    touch: (id: string, lastSeenAtMs: number, expiresAtMs: number): boolean =>
-      Number(touch.run(lastSeenAtMs, expiresAtMs, id).changes) === 1,
-    list: (nowMs: number): readonly SessionRecord[] => list.all(nowMs).map(toSession),
-    remove: (id: string): boolean => Number(remove.run(id).changes) === 1,
-    /** Ids of those that were removed. */
-    removeOthers: (user: string, keepId: string | null): readonly string[] =>
-      removeOthers.all(user, keepId).map((row) => text(row, "id")),
+  };
+}
+
+export function createSessionStore(
+  link: StoreLink<ReturnType<typeof createSessionVerbs>>,
+  changes: LocalChanges,
+): SessionStore {
+  const notify = (id: string): void => changes.tell({ kind: "session", id });
+  return {
+    async insert(session) {
+      await link.write("insertSession", session);
+      notify(session.id);
+    },
+    findByHash: (tokenHash) => link.read("findSession", tokenHash),
+    async touch(id, lastSeenAtMs, expiresAtMs) {
+      if (await link.write("touchSession", id, lastSeenAtMs, expiresAtMs)) notify(id);
+    },
+    list: (nowMs) => link.read("listSessions", nowMs),
+    async remove(id) {
+      const isRemoved = await link.write("removeSession", id);
+      if (isRemoved) notify(id);
+      return isRemoved;
+    },
+    async removeOthers(user, keepId) {
+      const removed = await link.write("removeOtherSessions", user, keepId);
+      for (const id of removed) notify(id);
+      return removed.length;
+    },
   };
 }
 
 function toSession(row: SqlRow): SessionRecord {
-  return {
-    id: text(row, "id"),
-    tokenHash: text(row, "token_hash"),
-    user: text(row, "user"),
-    // Anything else than the wider role, a damaged row included, is the narrower one.
-    role: row["role"] === "admin" ? "admin" : "viewer",
-    createdAtMs: integer(row, "created_at_ms"),
-    lastSeenAtMs: integer(row, "last_seen_at_ms"),
-    expiresAtMs: integer(row, "expires_at_ms"),
-    address: text(row, "address"),
-    userAgent: text(row, "user_agent"),
-  };
+  const session = columns.read(row);
+  // An unknown role, as in a damaged row, is the narrower one.
+  return { ...session, role: session.role === "admin" ? "admin" : "viewer" };
 }

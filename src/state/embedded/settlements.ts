@@ -1,3 +1,4 @@
+import type { Progress } from "../../domain/call/live-requests.js";
 import {
   crossingMark,
   type Period,
@@ -9,71 +10,51 @@ import {
   usageScopeOf,
   valuesOf,
 } from "../../domain/events/threshold.js";
-import type { Settled, Settlement } from "../../domain/metering/ledger.js";
-import { type SqliteDatabase, text } from "./database/sqlite.js";
-import type { DeliveryMaking } from "./deliveries/making.js";
-import type { LiveRows } from "./live-requests.js";
-import type { UsageRows } from "./usage.js";
+import type { LostRequest, Settled, Settlement } from "../../domain/metering/ledger.js";
+import { type CollectedRows, columnsOf, type SqliteDatabase, text } from "./database/sqlite.js";
+import type { createEmitting } from "./endpoints.js";
+import type { UsageDelta, UsageVerbs } from "./usage.js";
+import type { SettledUsage } from "./worker-link.js";
 
-/** What of a settlement is written: all that goes to the worker, because each field costs time on its way. */
-export type SettledFacts = Pick<
-  Settlement,
-  | "requestId"
-  | "account"
-  | "keyId"
-  | "model"
-  | "promptTokens"
-  | "completionTokens"
-  | "cachedTokens"
-  | "costNano"
-  | "event"
-  | "thresholds"
->;
+/** The fields of a settlement that are written; each costs time between the threads. */
+type SettledFacts = UsageDelta & Pick<Settlement, "requestId" | "event" | "thresholds">;
 
-/** A settlement that only adds usage: it has no event and no threshold. In this order it goes to the worker. */
-export type SettledUsage = readonly [
-  requestId: string,
-  account: string,
-  keyId: string | null,
-  model: string,
-  promptTokens: number,
-  completionTokens: number,
-  cachedTokens: number,
-  costNano: number,
-  nowMs: number,
-  endedAtMs: number,
-];
-
-/** What a settlement needs beside its own facts. */
-export interface SettleTimes {
-  /** Now, by the store's time. */
-  readonly nowMs: number;
-  /** When the request ended: what decides its hour, day and month. */
-  readonly endedAtMs: number;
-}
-
-/** One of the sums that a settlement has moved. */
+/** A sum that a settlement has changed, with its new value. */
 export interface MovedSum {
   readonly kind: "account" | "key";
   readonly period: Period;
   readonly sums: UsageSums;
 }
 
-/** `sums` only where they were asked for. `hasDue`: deliveries were made. */
-export type SettledRow = Settled & { readonly sums: readonly MovedSum[]; readonly hasDue: boolean };
-
-export interface SettlementParts {
-  readonly live: LiveRows;
-  readonly usage: UsageRows;
-  readonly deliveries: DeliveryMaking;
+export interface SettledRow extends Settled {
+  /** Empty unless requested. */
+  readonly sums: readonly MovedSum[];
+  /** Deliveries were created. */
+  readonly hasDue: boolean;
 }
 
-/**
- * The end of a request as one step in the file (USE-2): marker, live row, usage, thresholds, deliveries. The answer of
- * nearly all, once, with nothing crossed and nobody to tell, is null, so that it costs little on its way between the
- * threads.
- */
-export function createSettlementRows(db: SqliteDatabase, { live, usage, deliveries }: SettlementParts) {
+const duplicate: SettledRow = Object.freeze({ duplicate: true, crossed: [], sums: [], hasDue: false });
+const liveColumns = columnsOf<LostRequest>([
+  ...(["requestId", "account", "keyId", "model", "operation"] as const),
+  ...(["promptTokens", "completionTokens", "admittedAtMs"] as const),
+]);
+
+interface SettlementDeps {
+  readonly collected: CollectedRows;
+  readonly usage: UsageVerbs;
+  readonly emit: ReturnType<typeof createEmitting>;
+}
+
+/** Running requests, stored so that the next process can account for those that this one leaves behind, and their ends. */
+export function createSettlementVerbs(db: SqliteDatabase, { collected, usage, emit }: SettlementDeps) {
+  const insertLive = db.prepare(
+    `INSERT INTO live_requests (${liveColumns.names}) VALUES (${liveColumns.placeholders}) ON CONFLICT DO NOTHING`,
+  );
+  const setProgress = db.prepare(
+    "UPDATE live_requests SET prompt_tokens = ?, completion_tokens = ? WHERE request_id = ?",
+  );
+  const removeLive = db.prepare("DELETE FROM live_requests WHERE request_id IN (SELECT value FROM json_each(?))");
+  const live = db.prepare("SELECT * FROM live_requests ORDER BY admitted_at_ms");
   const mark = db.prepare("INSERT INTO settled (request_id, at_ms) VALUES (?, ?) ON CONFLICT DO NOTHING");
   const known = db.prepare(
     "SELECT count(*) AS known FROM settled WHERE request_id IN (SELECT value FROM json_each(?))",
@@ -82,24 +63,35 @@ export function createSettlementRows(db: SqliteDatabase, { live, usage, deliveri
   const newest = db.prepare("SELECT max(at_ms) AS at_ms FROM settled");
   const among = db.prepare("SELECT request_id FROM settled WHERE request_id IN (SELECT value FROM json_each(?))");
   const cross = db.prepare("INSERT INTO crossings (mark, period_end_ms) VALUES (?, ?) ON CONFLICT DO NOTHING");
+  // One statement removes all requests that ended in the transaction, most of which were never written.
+  const ended = collected.of<true>((ids) => removeLive.run(JSON.stringify([...ids.keys()])));
 
-  /** How many values of the threshold the sums have reached for the first time in the period, and deliveries that tell it. */
-  const tellCrossed = (threshold: Threshold, { nowMs, endedAtMs }: SettleTimes) => {
+  /** Emits an event for each value that the sum reached for the first time in the period. Returns the two counts. */
+  const noteCrossed = (threshold: Threshold, nowMs: number, endedAtMs: number) => {
     const period = periodAt(threshold.period, endedAtMs);
-    const sum = sumOf(threshold.metric, usage.used(threshold.account, usageScopeOf(threshold), period));
+    const sum = sumOf(threshold.metric, usage.reads.used(threshold.account, usageScopeOf(threshold), period));
     let crossed = 0;
     let due = 0;
     for (const value of valuesOf(threshold)) {
       if (sum < value.value) break;
       if (Number(cross.run(crossingMark(threshold, value, period), period.endMs).changes) === 0) continue;
       const { id, type, prefix, suffix } = thresholdEvent(threshold, value, period, nowMs);
-      due += deliveries.emit(threshold.account, { id, type, body: `${prefix}${sum}${suffix}` }, nowMs);
+      due += emit(threshold.account, { id, type, body: `${prefix}${sum}${suffix}` }, nowMs);
       crossed += 1;
     }
     return { crossed, due };
   };
+  const sumsOf = (account: string, keyId: string | null, atMs: number): MovedSum[] =>
+    [periodAt("day", atMs), periodAt("month", atMs)].flatMap((period): MovedSum[] => {
+      const moved = (kind: MovedSum["kind"], id: string): MovedSum => ({
+        kind,
+        period,
+        sums: usage.reads.used(account, { kind, id }, period),
+      });
+      return keyId === null ? [moved("account", account)] : [moved("account", account), moved("key", keyId)];
+    });
 
-  /** Marks requests as settled. Returns the positions of those that were. */
+  /** Marks requests as settled. Returns the positions of those that were settled before. */
   const markEach = (rows: readonly SettledUsage[]): readonly number[] => {
     const ids = JSON.stringify(rows.map(([requestId]) => requestId));
     const isNew = new Set(rows.map(([requestId]) => requestId)).size === rows.length;
@@ -113,54 +105,62 @@ export function createSettlementRows(db: SqliteDatabase, { live, usage, deliveri
   };
 
   return {
-    /** `json`: a list of SettledUsage. Returns the positions of those that were settled before. */
-    settleAll(json: string): readonly number[] {
-      const rows = JSON.parse(json) as readonly SettledUsage[];
-      const duplicates = markEach(rows);
-      rows.forEach((row, position) => {
-        const [requestId, account, keyId, model, promptTokens, completionTokens, cachedTokens, costNano, , atMs] = row;
-        live.remove(requestId);
-        if (duplicates.includes(position)) return;
-        usage.add({ account, keyId, model, promptTokens, completionTokens, cachedTokens, costNano }, atMs);
-      });
-      return duplicates;
+    reads: {
+      liveRequests: (): readonly LostRequest[] => live.all().map(liveColumns.read),
+      /** Time of the latest settlement; 0 before the first. */
+      newestSettlementAtMs: (): number => Number(newest.get()?.["at_ms"] ?? 0),
+      /** Ids of those that are settled. */
+      settledAmong: (requestIds: readonly string[]): readonly string[] =>
+        among.all(JSON.stringify(requestIds)).map((row) => text(row, "request_id")),
     },
-    /** The latest instant of a settlement; 0 before the first. */
-    newestAtMs: (): number => Number(newest.get()?.["at_ms"] ?? 0),
-    /** Ids of those that are settled. */
-    settledAmong(requests: readonly { readonly requestId: string }[]): readonly string[] {
-      return among
-        .all(JSON.stringify(requests.map(({ requestId }) => requestId)))
-        .map((row) => text(row, "request_id"));
-    },
-    settle(settlement: SettledFacts, times: SettleTimes, wantsSums: boolean): SettledRow | null {
-      const { requestId, account, keyId, event, thresholds } = settlement;
-      const { nowMs, endedAtMs } = times;
-      live.remove(requestId);
-      if (Number(mark.run(requestId, nowMs).changes) === 0) return duplicate;
-      usage.add(settlement, endedAtMs);
-      let due = event === null ? 0 : deliveries.emit(account, event, nowMs);
-      const crossed: string[] = [];
-      for (const threshold of thresholds) {
-        const told = tellCrossed(threshold, times);
-        crossed.push(...Array.from({ length: told.crossed }, () => threshold.id));
-        due += told.due;
-      }
-      if (crossed.length === 0 && due === 0 && !wantsSums) return null;
-      const sums = wantsSums ? sumsOf(usage, account, keyId, endedAtMs) : [];
-      return { duplicate: false, crossed, sums, hasDue: due > 0 };
+    writes: {
+      noteLive(rows: readonly LostRequest[]): void {
+        for (const row of rows) {
+          const { requestId, account, keyId, model, operation, promptTokens, completionTokens } = row;
+          insertLive.run(requestId, account, keyId, model, operation, promptTokens, completionTokens, row.admittedAtMs);
+        }
+      },
+      noteProgress(requests: readonly Progress[]): void {
+        for (const { requestId, promptTokens, completionTokens } of requests) {
+          setProgress.run(promptTokens, completionTokens, requestId);
+        }
+      },
+      /**
+       * Ends a request in one step (USE-2): marker, live row, usage, thresholds, deliveries. `endedAtMs` decides its hour,
+       * day and month. The result of nearly all, once, with nothing crossed and no receiver, is null, so that it costs
+       * little between the threads.
+       */
+      settle(settlement: SettledFacts, nowMs: number, endedAtMs: number, wantsSums: boolean): SettledRow | null {
+        const { requestId, account, keyId, event, thresholds } = settlement;
+        ended.set(requestId, true);
+        if (Number(mark.run(requestId, nowMs).changes) === 0) return duplicate;
+        usage.add(settlement, endedAtMs);
+        let due = event === null ? 0 : emit(account, event, nowMs);
+        const crossed: string[] = [];
+        for (const threshold of thresholds) {
+          const noted = noteCrossed(threshold, nowMs, endedAtMs);
+          crossed.push(...Array.from({ length: noted.crossed }, () => threshold.id));
+          due += noted.due;
+        }
+        if (crossed.length === 0 && due === 0 && !wantsSums) return null;
+        const sums = wantsSums ? sumsOf(account, keyId, endedAtMs) : [];
+        return { duplicate: false, crossed, sums, hasDue: due > 0 };
+      },
+      /** `json`: a list of SettledUsage. Returns the positions of those that were settled before. */
+      settleAll(json: string): readonly number[] {
+        const rows = JSON.parse(json) as readonly SettledUsage[];
+        const duplicates = markEach(rows);
+        rows.forEach((row, position) => {
+          const [requestId, account, keyId, model, promptTokens, completionTokens, cachedTokens, costNano, , atMs] =
+            row;
+          ended.set(requestId, true);
+          if (duplicates.includes(position)) return;
+          usage.add({ account, keyId, model, promptTokens, completionTokens, cachedTokens, costNano }, atMs);
+        });
+        return duplicates;
+      },
     },
   };
 }
 
-const duplicate: SettledRow = Object.freeze({ duplicate: true, crossed: [], sums: [], hasDue: false });
-
-function sumsOf(usage: UsageRows, account: string, keyId: string | null, atMs: number): MovedSum[] {
-  return [periodAt("day", atMs), periodAt("month", atMs)].flatMap((period): MovedSum[] => {
-    const ofAccount = usage.used(account, { kind: "account", id: account }, period);
-    const moved: MovedSum[] = [{ kind: "account", period, sums: ofAccount }];
-    if (keyId !== null)
-      moved.push({ kind: "key", period, sums: usage.used(account, { kind: "key", id: keyId }, period) });
-    return moved;
-  });
-}
+export type SettlementVerbs = ReturnType<typeof createSettlementVerbs>;

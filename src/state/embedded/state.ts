@@ -1,16 +1,25 @@
 import { existsSync } from "node:fs";
 import { dirname } from "node:path";
 import type { Clock, Logger } from "../../domain/call/ports.js";
+import { LocalChanges } from "../../domain/call/ports.js";
 import { ServiceError } from "../../domain/call/service-error.js";
 import type { State, StateHealth } from "../../domain/service/state.js";
 import { createSystemClock } from "../../lib/clock-and-ids.js";
 import { startWorker } from "../../lib/start-worker.js";
-import { type DeliveryBounds, deliveryBounds } from "./deliveries/delivery-rows.js";
-import { StoreTime } from "./ledger.js";
-import type { LiveRow } from "./live-requests.js";
-import { AdmissionJournal, RunningRequests, readAdmissionJournal } from "./running-requests.js";
-import { createStores } from "./stores.js";
-import { WorkerLink, type WorkerStart } from "./worker-link.js";
+import { createClaims } from "./deliveries/claiming.js";
+import { createDeliveryLog } from "./deliveries/listing.js";
+import { createRetries } from "./deliveries/retrying.js";
+import { createEndpointStore, DueListeners } from "./endpoints.js";
+import { createKeyStore } from "./keys.js";
+import { createEmbeddedLedger, type EmbeddedLedgerDeps, StoreTime } from "./ledger.js";
+import { createLimitStore, createThresholdStore } from "./limits.js";
+import { AdmissionJournal, createRunningRequests, readAdmissionJournal } from "./running-requests.js";
+import { createSessionStore } from "./sessions.js";
+import { createSettingsStore } from "./settings.js";
+import { createUsageReader } from "./usage.js";
+import { type DeliveryBounds, deliveryBounds, type StoreVerbs } from "./verbs.js";
+import type { WorkerStart } from "./worker.js";
+import { type StoreLink, WorkerLink } from "./worker-link.js";
 
 export interface EmbeddedStateDeps extends Partial<DeliveryBounds> {
   readonly dataDir: string;
@@ -19,7 +28,7 @@ export interface EmbeddedStateDeps extends Partial<DeliveryBounds> {
   readonly clock?: Clock;
 }
 
-/** Ahead by more than this, the store's time is worth a warning: periods and expiries are late by as much. */
+/** Lead of the store's time that causes a warning: periods and expiries are late by as much. */
 const aheadWarnMs = 60_000;
 
 /**
@@ -30,52 +39,85 @@ export async function openEmbeddedState(deps: EmbeddedStateDeps): Promise<State>
   const { dataDir, log, clock = createSystemClock() } = deps;
   const { openDeliveriesMax, deliveredKeptMax } = { ...deliveryBounds, ...deps };
   const bounds = { openDeliveriesMax, deliveredKeptMax };
-  const link = await WorkerLink.open(startWorker(import.meta.url, { dataDir, bounds } satisfies WorkerStart), log);
-  for (const warning of link.openWarnings) log.warn({ data_dir: dataDir }, warning);
-  const [newestSettlementAtMs, former, endpointCounts] = await Promise.all([
+  const worker = await WorkerLink.open(startWorker(import.meta.url, { dataDir, bounds } satisfies WorkerStart), log);
+  const link: StoresDeps["link"] = worker;
+  for (const warning of worker.openWarnings) log.warn({ data_dir: dataDir }, warning);
+  const [newestSettlementAtMs, rows, endpointCounts] = await Promise.all([
     link.read("newestSettlementAtMs"),
     link.read("liveRequests"),
     link.read("endpointCounts"),
   ]);
   const time = new StoreTime(clock, newestSettlementAtMs);
-  const { rows: noted, unreadable } = readAdmissionJournal(dataDir);
-  if (unreadable > 0) log.error({ lines: unreadable }, "skipped damaged lines of the journal of running requests");
-  const left = await leftBehind(link, former, noted);
+  const noted = readAdmissionJournal(dataDir);
+  if (noted.unreadable > 0) {
+    log.error({ lines: noted.unreadable }, "skipped damaged lines of the journal of running requests");
+  }
+  // The journal's last lines may lack a row. They get one before the journal is truncated.
+  const settled = await link.read(
+    "settledAmong",
+    noted.rows.map(({ requestId }) => requestId),
+  );
+  const known = new Set([...rows.map(({ requestId }) => requestId), ...settled]);
+  const unknown = noted.rows.filter(({ requestId }) => !known.has(requestId));
+  if (unknown.length > 0) await link.write("noteLive", unknown);
   const journal = new AdmissionJournal(dataDir, () => clock.monotonic(), log);
-  const running = new RunningRequests({ link, journal, clock });
+  const running = createRunningRequests({ link: worker, journal, clock });
+  const former = [...rows, ...unknown];
   return {
-    ...createStores({ link, clock, time, former: left, running, endpointCounts }),
+    ...createStores({ link, clock, time, former, running, endpointCounts }),
     kind: "embedded",
     backup: (file) => backUp(link, file),
-    health: () => healthOf(link, time),
+    health: () => healthOf(worker, time),
     async close() {
-      await link.close();
+      await worker.close();
       journal.close();
     },
   };
 }
 
-/**
- * What the process before this one left running: rows of the file, and what it noted in its last moments that the file
- * does not know. Those that only the journal has become rows, before the journal begins anew.
- */
-async function leftBehind(
-  link: WorkerLink,
-  rows: readonly LiveRow[],
-  noted: readonly LiveRow[],
-): Promise<readonly LiveRow[]> {
-  const known = new Set([...rows.map(({ requestId }) => requestId), ...(await link.read("settledAmong", noted))]);
-  const unknown = noted.filter(({ requestId }) => !known.has(requestId));
-  if (unknown.length > 0) await link.write("noteLive", unknown);
-  return [...rows, ...unknown];
+interface StoresDeps extends Omit<EmbeddedLedgerDeps, "link" | "readUsed" | "onDue"> {
+  readonly link: StoreLink<StoreVerbs> & EmbeddedLedgerDeps["link"];
+  /** Number of endpoints of each account that has any. */
+  readonly endpointCounts: readonly (readonly [string, number])[];
 }
 
-async function backUp(link: WorkerLink, file: string): Promise<void> {
+/** The stores on a link to the database, in a file or in memory: verbs, and a notification after each change. */
+export function createStores(deps: StoresDeps): Omit<State, "kind" | "backup" | "health" | "close"> {
+  const { link, time, endpointCounts } = deps;
+  const changes = new LocalChanges();
+  const due = new DueListeners();
+  const { now } = time;
+  const usage = createUsageReader(link);
+  return {
+    keys: createKeyStore(link, changes),
+    sessions: createSessionStore(link, changes),
+    settings: createSettingsStore(link, changes),
+    audit: { append: (record) => link.write("appendAudit", record), list: (page) => link.read("listAudit", page) },
+    catalog: { firstSeen: (ids, nowMs) => link.write("firstSeen", ids, nowMs) },
+    ledger: createEmbeddedLedger({ ...deps, readUsed: usage.used, onDue: due.notify }),
+    limits: createLimitStore(link, changes),
+    usage,
+    thresholds: createThresholdStore(link, changes),
+    endpoints: createEndpointStore({ link, changes, due, counts: endpointCounts }),
+    deliveries: {
+      ...createClaims(link, now),
+      ...createRetries(link, now, due),
+      ...createDeliveryLog(link, now),
+      onDue: due.subscribe,
+    },
+    changes,
+    now,
+    replicas: () => 1,
+    purge: (max) => link.write("purge", max, now()),
+  };
+}
+
+async function backUp(link: StoreLink<StoreVerbs>, file: string): Promise<void> {
   const folder = dirname(file);
   if (!existsSync(folder)) {
     throw new ServiceError(
       "storage_unavailable",
-      `The backup cannot be written: there is no folder ${folder}. Make it, or name another.`,
+      `The backup cannot be written: there is no folder ${folder}. Create it, or choose another.`,
     );
   }
   const isWritten = await link.read("backUp", file).catch((cause: unknown) => {
@@ -83,7 +125,7 @@ async function backUp(link: WorkerLink, file: string): Promise<void> {
       cause,
     });
   });
-  if (!isWritten) throw new ServiceError("conflict", `${file} exists and is not overwritten. Name another file.`);
+  if (!isWritten) throw new ServiceError("conflict", `${file} exists and is not overwritten. Choose another file.`);
 }
 
 function reasonOf(error: unknown): string {
@@ -92,7 +134,7 @@ function reasonOf(error: unknown): string {
 
 async function healthOf(link: WorkerLink, time: StoreTime): Promise<StateHealth> {
   const askedAtMs = performance.now();
-  // Nothing else may be writing, so a fault that is over would go on to be reported.
+  // Without other writes, a fault that is over would still be reported.
   if (link.writeFault !== null) await link.write("probe").catch(() => {});
   const problem = await link.read("ping").then(
     () => null,

@@ -1,21 +1,28 @@
+import { setImmediate } from "node:timers/promises";
 import { type Period, periodAt, type UsageScope, type UsageSums } from "../../domain/events/threshold.js";
+import type { Settlement } from "../../domain/metering/ledger.js";
 import {
   type GroupedUsage,
   lastName,
   type UsageCursor,
+  UsageGrouping,
   type UsageGroupsQuery,
   type UsageRange,
+  type UsageReader,
   type UsageRow,
 } from "../../domain/metering/usage-store.js";
 import {
   bigint,
+  type CollectedRows,
   integer,
   readExactly,
   type SqliteDatabase,
   type SqliteStatement,
   type SqlRow,
   text,
+  textOrNull,
 } from "./database/sqlite.js";
+import type { StoreLink } from "./worker-link.js";
 
 const hourMs = 3_600_000;
 const accountsMax = 10_000;
@@ -24,52 +31,42 @@ const sliceRows = 2_000;
 
 const sums = "requests, prompt_tokens, completion_tokens, cached_tokens, cost_nano";
 const addedSums = sums.replace(/\w+/g, "$& = $& + excluded.$&");
-/** How the administrator's rows, which have no key, are kept. */
+/** The column `key_id` of the administrator's rows, who has no key. */
 const noKey = "";
 
-/** What one settled request adds, beside the one request that it is. */
-export interface UsageDelta {
-  readonly account: string;
-  /** Null: the administrator. */
-  readonly keyId: string | null;
-  readonly model: string;
-  readonly promptTokens: number;
-  readonly completionTokens: number;
-  readonly cachedTokens: number;
-  readonly costNano: number;
-}
+/** What one settled request adds, beside the one request that it is. `keyId` is null for the administrator. */
+export type UsageDelta = Pick<
+  Settlement,
+  "account" | "keyId" | "model" | "promptTokens" | "completionTokens" | "cachedTokens" | "costNano"
+>;
 
-/** What requests of one hour, account, key and model add together. */
-interface Added extends Omit<UsageDelta, "promptTokens" | "completionTokens" | "cachedTokens" | "costNano"> {
+/** Sum over requests of one hour, account, key and model. */
+type HourSum = { -readonly [F in keyof UsageDelta]: UsageDelta[F] } & {
   readonly hourStartMs: number;
   requests: number;
-  promptTokens: number;
-  completionTokens: number;
-  cachedTokens: number;
-  costNano: number;
-}
+};
 
-/** Sums of settled requests: how a settlement adds to them, and the verbs of UsageReader, synchronous, each one step. */
-export function createUsageRows(db: SqliteDatabase) {
+/** Sums of settled requests. */
+export function createUsageVerbs(db: SqliteDatabase, collected: CollectedRows) {
   const addHour = db.prepare(upsert("usage_hours", "account, start_ms, key_id, model"));
   const addDay = db.prepare(upsert("usage_days", "account, start_ms, key_id, model"));
   const addPeriod = db.prepare(upsert("period_sums", "account, scope_kind, scope_id, period_kind, start_ms"));
-  const rowsOf = (table: string): SqliteStatement =>
+  const rowsBy = byWidth((table) =>
     readExactly(
       db.prepare(
         `SELECT * FROM ${table} WHERE account = ? AND start_ms >= ? AND start_ms < ? ORDER BY start_ms, key_id, model`,
       ),
-    );
-  const rowsBy = { hour: rowsOf("usage_hours"), day: rowsOf("usage_days") };
-  /** The position of the last row of a slice; none: the slice has the rest. */
-  const sliceEndBy = bothTables((table) =>
+    ),
+  );
+  /** The position of the last row of a slice; without one the slice has the rest. */
+  const sliceEndBy = byWidth((table) =>
     db.prepare(
       `SELECT start_ms, key_id, model FROM ${table}
        WHERE account = ? AND (start_ms, key_id, model) > (?, ?, ?) AND start_ms < ?
        ORDER BY start_ms, key_id, model LIMIT 1 OFFSET ${sliceRows - 1}`,
     ),
   );
-  const sliceBy = bothTables((table) => (columns: string) => {
+  const sliceBy = byWidth((table) => (columns: string) => {
     const shown = ["key_id", "model"].map((name) => (columns.includes(name) ? name : `NULL AS ${name}`)).join(", ");
     return readExactly(
       db.prepare(
@@ -97,76 +94,75 @@ export function createUsageRows(db: SqliteDatabase) {
      ORDER BY account LIMIT ${accountsMax}`,
   );
 
-  let added = new Map<string, Added>();
-
-  const writeOne = (one: Added): void => {
-    const { account, keyId, model, hourStartMs } = one;
-    const amounts = [one.requests, one.promptTokens, one.completionTokens, one.cachedTokens, one.costNano];
-    const day = periodAt("day", hourStartMs);
-    addHour.run(account, hourStartMs, keyId ?? noKey, model, ...amounts);
-    addDay.run(account, day.startMs, keyId ?? noKey, model, ...amounts);
-    for (const period of [day, periodAt("month", hourStartMs)]) {
-      addPeriod.run(account, "account", account, period.kind, period.startMs, ...amounts);
-      if (keyId !== null) addPeriod.run(account, "key", keyId, period.kind, period.startMs, ...amounts);
+  const added = collected.of<HourSum>((all) => {
+    for (const sum of all.values()) {
+      const { account, keyId, model, hourStartMs } = sum;
+      const amounts = [sum.requests, sum.promptTokens, sum.completionTokens, sum.cachedTokens, sum.costNano];
+      const day = periodAt("day", hourStartMs);
+      addHour.run(account, hourStartMs, keyId ?? noKey, model, ...amounts);
+      addDay.run(account, day.startMs, keyId ?? noKey, model, ...amounts);
+      for (const period of [day, periodAt("month", hourStartMs)]) {
+        addPeriod.run(account, "account", account, period.kind, period.startMs, ...amounts);
+        if (keyId !== null) addPeriod.run(account, "key", keyId, period.kind, period.startMs, ...amounts);
+      }
     }
-  };
-  const writeAdded = (): void => {
-    if (added.size === 0) return;
-    for (const one of added.values()) writeOne(one);
-    added = new Map();
-  };
+  });
 
   return {
     /**
-     * Adds one request to the hour, the day and the month that hold `atMs`, at the end of the transaction: requests of
-     * one line are added together first, as far as numbers are exact.
+     * Adds one request to the hour, the day and the month that contain `atMs`, at the end of the transaction. Requests of
+     * one hour, account, key and model are added together first, as far as numbers are exact.
      */
     add(delta: UsageDelta, atMs: number): void {
       const { account, keyId, model, promptTokens, completionTokens, cachedTokens, costNano } = delta;
       const hourStartMs = atMs - (atMs % hourMs);
       const name = `${hourStartMs}\n${account}\n${keyId ?? noKey}\n${model}`;
-      const known = added.get(name);
-      if (known === undefined || !isExactWith(known, delta)) {
-        if (known !== undefined) writeAdded();
+      const sum = added.get(name);
+      if (sum === undefined || !isExactWith(sum, delta)) {
+        if (sum !== undefined) added.write();
         const amounts = { requests: 1, promptTokens, completionTokens, cachedTokens, costNano };
         added.set(name, { account, keyId, model, hourStartMs, ...amounts });
         return;
       }
-      known.requests += 1;
-      known.promptTokens += promptTokens;
-      known.completionTokens += completionTokens;
-      known.cachedTokens += cachedTokens;
-      known.costNano += costNano;
+      sum.requests += 1;
+      sum.promptTokens += promptTokens;
+      sum.completionTokens += completionTokens;
+      sum.cachedTokens += cachedTokens;
+      sum.costNano += costNano;
     },
-    writeAdded,
-    forgetAdded(): void {
-      added = new Map();
+    reads: {
+      /** Sums of a period, including what this transaction has added. */
+      used(account: string, scope: UsageScope, period: Period): UsageSums {
+        added.write();
+        const row = used.get(account, scope.kind, scope.id, period.kind, period.startMs);
+        return row === undefined ? noUsage : toSums(row);
+      },
+      usageRows: ({ account, width, fromMs, toMs }: UsageRange): readonly UsageRow[] =>
+        rowsBy[width].all(account, fromMs, toMs).map((row) => {
+          const { startMs, keyId, model } = positionOf(row);
+          return { account, startMs, keyId: keyId === noKey ? null : keyId, model, ...toSums(row) };
+        }),
+      /** Sums of the next few thousand rows by bucket and group: a step of some milliseconds. */
+      usageSlice({ account, width, fromMs, toMs, groupBy, after }: Omit<UsageGroupsQuery, "groupsMax">): UsageSlice {
+        const from = after ?? { startMs: fromMs, keyId: "", model: "" };
+        const begin = [account, from.startMs, from.keyId, from.model];
+        const row = sliceEndBy[width].get(...begin, toMs);
+        const columns = `${groupBy.includes("key") ? ", key_id" : ""}${groupBy.includes("model") ? ", model" : ""}`;
+        const name = `${width}${columns}`;
+        const statement = slices.get(name) ?? sliceBy[width](columns);
+        slices.set(name, statement);
+        const end = row === undefined ? null : positionOf(row);
+        const until = end ?? { startMs: toMs - 1, keyId: lastName, model: lastName };
+        const rows = statement.all(...begin, until.startMs, until.keyId, until.model);
+        return { groups: rows.map(toGroup), end };
+      },
+      accounts: (): readonly string[] => accounts.all().map((row) => text(row, "account")),
     },
-    /** With what was added in this transaction. */
-    used(account: string, scope: UsageScope, period: Period): UsageSums {
-      writeAdded();
-      const row = used.get(account, scope.kind, scope.id, period.kind, period.startMs);
-      return row === undefined ? noUsage : toSums(row);
-    },
-    rows: ({ account, width, fromMs, toMs }: UsageRange): readonly UsageRow[] =>
-      rowsBy[width].all(account, fromMs, toMs).map(toUsageRow),
-    /** Sums of the next few thousand rows by bucket and group: a step of some milliseconds. */
-    slice({ account, width, fromMs, toMs, groupBy, after }: Omit<UsageGroupsQuery, "groupsMax">): UsageSlice {
-      const from = after ?? { startMs: fromMs, keyId: "", model: "" };
-      const begin = [account, from.startMs, from.keyId, from.model];
-      const row = sliceEndBy[width].get(...begin, toMs);
-      const columns = `${groupBy.includes("key") ? ", key_id" : ""}${groupBy.includes("model") ? ", model" : ""}`;
-      const name = `${width}${columns}`;
-      const statement = slices.get(name) ?? sliceBy[width](columns);
-      slices.set(name, statement);
-      const end = row === undefined ? null : positionOf(row);
-      const until = end ?? { startMs: toMs - 1, keyId: lastName, model: lastName };
-      const rows = statement.all(...begin, until.startMs, until.keyId, until.model);
-      return { groups: rows.map(toGroup), end };
-    },
-    accounts: (): readonly string[] => accounts.all().map((row) => text(row, "account")),
+    writes: {},
   };
 }
+
+export type UsageVerbs = ReturnType<typeof createUsageVerbs>;
 
 export interface UsageSlice {
   readonly groups: readonly GroupedUsage[];
@@ -174,7 +170,39 @@ export interface UsageSlice {
   readonly end: UsageCursor | null;
 }
 
-function bothTables<T>(create: (table: string) => T): { readonly hour: T; readonly day: T } {
+/** Sums groups in slices, one at a time over all queries, so that settlements run in between. */
+export function createUsageReader(link: StoreLink<UsageVerbs>): UsageReader {
+  let last: Promise<unknown> = Promise.resolve();
+  const slice = (query: UsageGroupsQuery, after: UsageCursor | null, signal: AbortSignal): Promise<UsageSlice> => {
+    const next = last.then(async () => {
+      signal.throwIfAborted();
+      // The database in memory answers synchronously: other work runs first.
+      await setImmediate();
+      return await link.read("usageSlice", { ...query, after });
+    });
+    last = next.catch(() => {});
+    return next;
+  };
+  return {
+    rows: (range) => link.read("usageRows", range),
+    async groups(query, signal) {
+      const grouping = new UsageGrouping(query);
+      let after = query.after;
+      do {
+        const { groups, end } = await slice(query, after, signal);
+        for (const group of groups) grouping.add(group);
+        const page = end === null ? grouping.rest() : grouping.page(end.startMs);
+        if (page !== null) return page;
+        after = end;
+      } while (after !== null);
+      return grouping.rest();
+    },
+    accounts: () => link.read("accounts"),
+    used: (account, scope, period) => link.read("used", account, scope, period),
+  };
+}
+
+function byWidth<T>(create: (table: string) => T): { readonly hour: T; readonly day: T } {
   return { hour: create("usage_hours"), day: create("usage_days") };
 }
 
@@ -183,23 +211,21 @@ function positionOf(row: SqlRow): UsageCursor {
 }
 
 function toGroup(row: SqlRow): GroupedUsage {
-  const keyId = row["key_id"] === null ? noKey : text(row, "key_id");
+  const keyId = textOrNull(row, "key_id") ?? noKey;
   return {
     startMs: integer(row, "start_ms"),
     keyId: keyId === noKey ? null : keyId,
-    model: row["model"] === null ? null : text(row, "model"),
+    model: textOrNull(row, "model"),
     ...toSums(row),
   };
 }
 
-export type UsageRows = ReturnType<typeof createUsageRows>;
-
-function isExactWith(added: Added, delta: UsageDelta): boolean {
+function isExactWith(sum: HourSum, delta: UsageDelta): boolean {
   return (
-    added.promptTokens + delta.promptTokens <= Number.MAX_SAFE_INTEGER &&
-    added.completionTokens + delta.completionTokens <= Number.MAX_SAFE_INTEGER &&
-    added.cachedTokens + delta.cachedTokens <= Number.MAX_SAFE_INTEGER &&
-    added.costNano + delta.costNano <= Number.MAX_SAFE_INTEGER
+    sum.promptTokens + delta.promptTokens <= Number.MAX_SAFE_INTEGER &&
+    sum.completionTokens + delta.completionTokens <= Number.MAX_SAFE_INTEGER &&
+    sum.cachedTokens + delta.cachedTokens <= Number.MAX_SAFE_INTEGER &&
+    sum.costNano + delta.costNano <= Number.MAX_SAFE_INTEGER
   );
 }
 
@@ -207,8 +233,8 @@ const noUsage: UsageSums = { requests: 0n, promptTokens: 0n, completionTokens: 0
 
 function upsert(table: string, key: string): string {
   const columns = `${key}, ${sums}`;
-  const places = columns.replace(/\w+/g, "?");
-  return `INSERT INTO ${table} (${columns}) VALUES (${places}) ON CONFLICT (${key}) DO UPDATE SET ${addedSums}`;
+  const placeholders = columns.replace(/\w+/g, "?");
+  return `INSERT INTO ${table} (${columns}) VALUES (${placeholders}) ON CONFLICT (${key}) DO UPDATE SET ${addedSums}`;
 }
 
 function toSums(row: SqlRow): UsageSums {
@@ -218,16 +244,5 @@ function toSums(row: SqlRow): UsageSums {
     completionTokens: bigint(row, "completion_tokens"),
     cachedTokens: bigint(row, "cached_tokens"),
     costNano: bigint(row, "cost_nano"),
-  };
-}
-
-function toUsageRow(row: SqlRow): UsageRow {
-  const keyId = text(row, "key_id");
-  return {
-    account: text(row, "account"),
-    startMs: integer(row, "start_ms"),
-    keyId: keyId === noKey ? null : keyId,
-    model: text(row, "model"),
-    ...toSums(row),
   };
 }

@@ -1,268 +1,158 @@
-import { createAuditRows } from "./audit.js";
-import { type SqliteDatabase, sqliteCode, storageFault } from "./database/sqlite.js";
-import { backUpTo } from "./database/state-file.js";
 import {
-  createDeliveryRows,
-  type DeliveryBounds,
-  type DeliveryPurging,
-  deliveryBounds,
-} from "./deliveries/delivery-rows.js";
-import { createEndpointRows } from "./endpoints.js";
-import { createKeyRows } from "./keys.js";
-import { createLimitRows, createThresholdRows } from "./limits.js";
-import { createLiveRows } from "./live-requests.js";
-import { createSessionRows } from "./sessions.js";
-import { createCatalogRows, createSettingRows } from "./settings.js";
-import { createSettlementRows } from "./settlements.js";
-import { createUsageRows } from "./usage.js";
+  deliveredKeptMax,
+  deliveredKeptMs,
+  failedKeptMs,
+  openDeliveriesMax,
+} from "../../domain/webhooks/delivery-queue.js";
+import { createAuditVerbs } from "./audit.js";
+import { CollectedRows, integer, type SqliteDatabase } from "./database/sqlite.js";
+import { backUpTo } from "./database/state-file.js";
+import { createClaimVerbs } from "./deliveries/claiming.js";
+import { createListVerbs } from "./deliveries/listing.js";
+import { createRetryVerbs } from "./deliveries/retrying.js";
+import {
+  createEmitting,
+  createEndpointHealth,
+  createEndpointVerbs,
+  createQueueRows,
+  type QueueRows,
+} from "./endpoints.js";
+import { createKeyVerbs } from "./keys.js";
+import { createLimitVerbs } from "./limits.js";
+import { createSessionVerbs } from "./sessions.js";
+import { createSettingVerbs } from "./settings.js";
+import { createSettlementVerbs } from "./settlements.js";
+import { createUsageVerbs } from "./usage.js";
 
-/** All verbs of the worker: synchronous functions on the database, each one atomic step. */
+export interface DeliveryBounds {
+  /** Of an account (WH-52). */
+  readonly openDeliveriesMax: number;
+  /** Delivered ones that keep their payload (WH-50). */
+  readonly deliveredKeptMax: number;
+}
+
+export const deliveryBounds: DeliveryBounds = { openDeliveriesMax, deliveredKeptMax };
+
+/** All verbs of the store. */
 export function createVerbs(db: SqliteDatabase, bounds: DeliveryBounds = deliveryBounds) {
-  const keys = createKeyRows(db);
-  const sessions = createSessionRows(db);
-  const settings = createSettingRows(db);
-  const audit = createAuditRows(db);
-  const limits = createLimitRows(db);
-  const thresholds = createThresholdRows(db);
-  const deliveries = createDeliveryRows(db, bounds);
-  const endpoints = createEndpointRows(db, deliveries.queues, deliveries.health);
-  const usage = createUsageRows(db);
-  const live = createLiveRows(db);
-  const settlements = createSettlementRows(db, { live, usage, deliveries });
+  const collected = new CollectedRows();
+  const queues = createQueueRows(db, collected);
+  const health = createEndpointHealth(db, collected);
+  const usage = createUsageVerbs(db, collected);
+  const emit = createEmitting(db, queues, bounds.openDeliveriesMax);
+  const settlements = createSettlementVerbs(db, { collected, usage, emit });
+  const keys = createKeyVerbs(db);
+  const sessions = createSessionVerbs(db);
+  const settings = createSettingVerbs(db);
+  const audit = createAuditVerbs(db);
+  const limits = createLimitVerbs(db);
+  const endpoints = createEndpointVerbs(db, queues, health);
+  const claims = createClaimVerbs(db, queues, health);
+  const retries = createRetryVerbs(db, queues);
+  const lists = createListVerbs(db);
   const rewriteOne = db.prepare("UPDATE migrations SET number = number WHERE number = 1");
   const anyRow = db.prepare("SELECT number FROM migrations LIMIT 1");
   return {
-    /** Run after the commit, outside of any transaction. */
+    collected,
+    addUsage: usage.add,
     reads: {
+      ...keys.reads,
+      ...sessions.reads,
+      ...settings.reads,
+      ...audit.reads,
+      ...limits.reads,
+      ...endpoints.reads,
+      ...lists.reads,
+      ...usage.reads,
+      ...settlements.reads,
       ping: () => anyRow.get() !== undefined,
-      newestSettlementAtMs: settlements.newestAtMs,
-      liveRequests: live.all,
-      settledAmong: settlements.settledAmong,
-      endpointCounts: endpoints.counts,
-      findKey: keys.find,
-      findKeyByHash: keys.findByHash,
-      listKeys: keys.list,
-      findSession: sessions.findByHash,
-      listSessions: sessions.list,
-      getSetting: settings.get,
-      listAudit: audit.list,
-      listLimits: limits.list,
-      listThresholds: thresholds.list,
-      listEndpoints: endpoints.list,
-      findEndpoint: endpoints.find,
-      findDelivery: deliveries.find,
-      deliveryPayload: deliveries.payload,
-      listDeliveries: deliveries.step,
-      deliveryBacklog: deliveries.backlog,
-      countDueDeliveries: deliveries.countDue,
-      usageRows: usage.rows,
-      usageSlice: usage.slice,
-      accounts: usage.accounts,
-      used: usage.used,
       backUp: (file: string) => backUpTo(db, file),
     },
     writes: {
-      /** Changes nothing, and fails where nothing can be written. */
-      probe: () => {
-        rewriteOne.run();
-      },
-      insertKey: keys.insert,
-      insertFirstKey: keys.insertFirst,
-      revokeKey: keys.revoke,
-      updateKey: keys.update,
-      rotateKey: keys.rotate,
-      touchKey: keys.touch,
-      firstSeen: createCatalogRows(db).firstSeen,
-      insertSession: sessions.insert,
-      touchSession: sessions.touch,
-      removeSession: sessions.remove,
-      removeOtherSessions: sessions.removeOthers,
-      putSetting: settings.put,
-      removeSetting: settings.remove,
-      appendAudit: audit.append,
-      putLimits: limits.put,
-      removeLimits: limits.remove,
-      insertThreshold: thresholds.insert,
-      replaceThreshold: thresholds.replace,
-      removeThreshold: thresholds.remove,
-      insertEndpoint: endpoints.insert,
-      replaceEndpoint: endpoints.replace,
-      removeEndpoint: endpoints.remove,
-      claimDeliveries: deliveries.claim,
-      handBackDeliveries: deliveries.handBack,
-      finishDelivery: deliveries.finish,
-      retryDelivery: deliveries.retryNow,
-      replayDeliveries: deliveries.replay,
-      noteLive: live.insert,
-      noteProgress: live.progress,
-      settle: settlements.settle,
-      settleAll: settlements.settleAll,
-      purge: createPurgeRows(db, deliveries).purge,
-    },
-    /** What writes have put off to the end of their transaction: to be written before the commit, or forgotten without. */
-    deferred: {
-      addUsage: usage.add,
-      write(): void {
-        usage.writeAdded();
-        live.writeRemoved();
-        deliveries.queues.writeNoted();
-        deliveries.health.writeChanged();
-      },
-      forget(): void {
-        usage.forgetAdded();
-        live.forgetRemoved();
-        deliveries.queues.forgetNoted();
-        deliveries.health.forgetChanged();
-      },
+      ...keys.writes,
+      ...sessions.writes,
+      ...settings.writes,
+      ...audit.writes,
+      ...limits.writes,
+      ...endpoints.writes,
+      ...claims.writes,
+      ...retries.writes,
+      ...settlements.writes,
+      /** Changes nothing, and fails when nothing can be written. */
+      probe: () => void rewriteOne.run(),
+      purge: createPurge(db, queues, bounds.deliveredKeptMax),
     },
   };
 }
 
-export type Verbs = ReturnType<typeof createVerbs>;
-export type Reads = Verbs["reads"];
-export type Writes = Verbs["writes"];
+export type StoreVerbs = ReturnType<typeof createVerbs>;
 
 const dayMs = 86_400_000;
-
-interface Kept {
-  /** Deletes what is older than `?1`, at most `?2` rows. */
-  readonly sql: string;
-  readonly forMs: number;
-}
-
 /** A period begins at most 31 days before it ends. */
 const longestPeriodMs = 31 * dayMs;
 
-const kept: readonly Kept[] = [
-  // The newest marker stays: it is how the store knows its time after a restart.
-  { sql: oldest("settled", "at_ms", "request_id", "AND at_ms < (SELECT max(at_ms) FROM settled)"), forMs: dayMs },
-  { sql: oldest("usage_hours", "start_ms", "account, start_ms, key_id, model"), forMs: 90 * dayMs },
-  { sql: oldest("usage_days", "start_ms", "account, start_ms, key_id, model"), forMs: 731 * dayMs },
+/** Statements that delete the oldest rows from before `?1`, at most `?2`, and how long the rows are kept. */
+const retention: readonly { readonly sql: string; readonly keptMs: number }[] = [
+  // The newest marker stays: the store's time continues from it after a restart.
+  { sql: oldest("settled", "at_ms", "request_id", "AND at_ms < (SELECT max(at_ms) FROM settled)"), keptMs: dayMs },
+  { sql: oldest("usage_hours", "start_ms", "account, start_ms, key_id, model"), keptMs: 90 * dayMs },
+  { sql: oldest("usage_days", "start_ms", "account, start_ms, key_id, model"), keptMs: 731 * dayMs },
   {
     sql: oldest("period_sums", "start_ms", "account, scope_kind, scope_id, period_kind, start_ms"),
-    forMs: 60 * dayMs + longestPeriodMs,
+    keptMs: 60 * dayMs + longestPeriodMs,
   },
-  { sql: oldest("crossings", "period_end_ms", "mark"), forMs: 60 * dayMs },
-  { sql: oldest("audit", "at_ms", "id"), forMs: 400 * dayMs },
-  { sql: oldest("sessions", "expires_at_ms", "id"), forMs: 0 },
+  { sql: oldest("crossings", "period_end_ms", "mark"), keptMs: 60 * dayMs },
+  { sql: oldest("audit", "at_ms", "id"), keptMs: 400 * dayMs },
+  { sql: oldest("sessions", "expires_at_ms", "id"), keptMs: 0 },
 ];
-
-/** Deletes rows whose retention is over (USE-15, KEY-23, WH-50), the oldest first and table by table. */
-function createPurgeRows(db: SqliteDatabase, deliveries: DeliveryPurging) {
-  const steps = kept.map(({ sql, forMs }) => ({ remove: db.prepare(sql), forMs }));
-  return {
-    /** At most `max` rows of all tables together; how many it was. */
-    purge(max: number, nowMs: number): number {
-      let removed = 0;
-      for (const { remove, forMs } of steps) {
-        if (removed < max) removed += Number(remove.run(nowMs - forMs, max - removed).changes);
-      }
-      return removed < max ? removed + deliveries.purge(max - removed, nowMs) : removed;
-    },
-  };
-}
 
 function oldest(table: string, time: string, key: string, condition = ""): string {
   return `DELETE FROM ${table} WHERE (${key}) IN
     (SELECT ${key} FROM ${table} WHERE ${time} < ?1 ${condition} ORDER BY ${time} LIMIT ?2)`;
 }
 
-export interface Request {
-  readonly verb: keyof Reads | keyof Writes;
-  readonly values: readonly unknown[];
+/** Ended deliveries of state `?1` from before `?2`, the oldest first, at most `?3`. */
+function endedDeliveries(isPurged: 0 | 1): string {
+  return `number IN (SELECT number FROM deliveries INDEXED BY deliveries_ended
+    WHERE state = ?1 AND is_purged = ${isPurged} AND ended_at_ms IS NOT NULL AND ended_at_ms <= ?2
+    ORDER BY ended_at_ms, number LIMIT ?3)`;
 }
-
-/** The result of a request, in a form that can cross threads. `sqlite` is the primary result code, null for other faults. */
-export type Outcome =
-  | { readonly ok: true; readonly value: unknown }
-  | { readonly ok: false; readonly message: string; readonly sqlite: number | null };
-
-/** The outcomes in the order of the requests. */
-export type RunBatch = (requests: readonly Request[], isSynced: boolean) => readonly Outcome[];
-
-type Verb = (...values: readonly unknown[]) => unknown;
 
 /**
- * Group commit: all waiting writes become one transaction with one sync. When one of them fails, all are rolled back and
- * run again, each in a savepoint of its own, so that it does not affect the others. Reads run after the commit: they never
- * see what could still be lost, and they work when nothing can be written.
+ * Returns the verb that deletes expired records (USE-15, KEY-23, WH-50), table by table, at most `max`, and returns their
+ * number. Ended deliveries lose payload and attempts first, after twice that time the record; of the delivered ones only
+ * the newest `deliveredMax` keep their payload.
  */
-export function createRunBatch(db: SqliteDatabase, verbs: Verbs): RunBatch {
-  const reads = new Map(Object.entries(verbs.reads) as [string, Verb][]);
-  const writes = new Map(Object.entries(verbs.writes) as [string, Verb][]);
-
-  const write = ({ verb, values }: Request): Outcome => ({ ok: true, value: writes.get(verb)?.(...values) });
-
-  const writeApart = (request: Request): Outcome => {
-    db.exec("SAVEPOINT write");
-    try {
-      const outcome = write(request);
-      verbs.deferred.write();
-      db.exec("RELEASE write");
-      return outcome;
-    } catch (error) {
-      verbs.deferred.forget();
-      if (storageFault(sqliteCode(error)) !== null) throw error;
-      db.exec("ROLLBACK TO write; RELEASE write");
-      return failure(error);
+function createPurge(db: SqliteDatabase, queues: QueueRows, deliveredMax: number) {
+  const steps = retention.map(({ sql, keptMs }) => ({ remove: db.prepare(sql), keptMs }));
+  const strip = db.prepare(
+    `UPDATE deliveries SET body = '', attempts_json = '[]', is_purged = 1 WHERE ${endedDeliveries(0)}`,
+  );
+  const remove = db.prepare(`DELETE FROM deliveries WHERE ${endedDeliveries(1)}`);
+  const countDelivered = db.prepare(
+    `SELECT count(*) AS kept FROM (SELECT 1 FROM deliveries INDEXED BY deliveries_ended
+       WHERE state = 'delivered' AND is_purged = 0 AND ended_at_ms IS NOT NULL LIMIT ?)`,
+  );
+  return (max: number, nowMs: number): number => {
+    let purged = 0;
+    for (const step of steps) {
+      if (purged < max) purged += Number(step.remove.run(nowMs - step.keptMs, max - purged).changes);
     }
-  };
-
-  let wasSynced = true;
-  /** With NORMAL a commit is not synced, but the next one with FULL syncs all that was written before it. */
-  const setSynced = (isSynced: boolean): void => {
-    if (isSynced === wasSynced) return;
-    db.exec(`PRAGMA synchronous = ${isSynced ? "FULL" : "NORMAL"}`);
-    wasSynced = isSynced;
-  };
-
-  const writeAll = (batch: readonly Request[], isSynced: boolean): readonly Outcome[] => {
-    if (batch.length === 0) return [];
-    let fault: unknown;
-    for (const writeOne of [write, writeApart]) {
-      try {
-        setSynced(isSynced);
-        db.exec("BEGIN IMMEDIATE");
-        const outcomes = batch.map(writeOne);
-        verbs.deferred.write();
-        db.exec("COMMIT");
-        return outcomes;
-      } catch (error) {
-        fault = error;
-        verbs.deferred.forget();
-        rollBack(db);
-        if (storageFault(sqliteCode(error)) !== null) break;
-      }
+    if (purged >= max) return purged;
+    queues.writeNoted();
+    for (const [state, keptMs] of [
+      ["delivered", deliveredKeptMs],
+      ["permanently_failed", failedKeptMs],
+    ] as const) {
+      purged += Number(strip.run(state, nowMs - keptMs, max - purged).changes);
+      purged += Number(remove.run(state, nowMs - 2 * keptMs, max - purged).changes);
     }
-    return batch.map(() => failure(fault));
-  };
-
-  const read = ({ verb, values }: Request): Outcome => {
-    try {
-      return { ok: true, value: reads.get(verb)?.(...values) };
-    } catch (error) {
-      return failure(error);
+    if (purged < max) {
+      const row = countDelivered.get(deliveredMax + max - purged);
+      const surplus = row === undefined ? 0 : Math.max(0, integer(row, "kept") - deliveredMax);
+      purged += Number(strip.run("delivered", nowMs, surplus).changes);
     }
+    queues.removeEmpty();
+    return purged;
   };
-
-  return (requests, isSynced) => {
-    const writing = requests.filter(({ verb }) => writes.has(verb));
-    const outcomes = writeAll(writing, isSynced);
-    const written = new Map(writing.map((request, position) => [request, outcomes[position]]));
-    return requests.map((request) => written.get(request) ?? read(request));
-  };
-}
-
-/** After some faults SQLite has rolled back by itself, and says that there is no transaction; anything else is a fault. */
-export function rollBack(db: SqliteDatabase): void {
-  try {
-    db.exec("ROLLBACK");
-  } catch (error) {
-    if (!(error instanceof Error && error.message.includes("no transaction is active"))) throw error;
-  }
-}
-
-function failure(error: unknown): Outcome {
-  const message = error instanceof Error ? error.message : String(error);
-  return { ok: false, message, sqlite: sqliteCode(error) };
 }

@@ -1,15 +1,12 @@
 import { once } from "node:events";
-import type { Worker } from "node:worker_threads";
+import type { MessagePort, Worker } from "node:worker_threads";
 import type { Logger } from "../../domain/call/ports.js";
 import { ServiceError } from "../../domain/call/service-error.js";
+import type { LostRequest } from "../../domain/metering/ledger.js";
 import { StateOpenError } from "../../domain/service/state.js";
-import { sqliteCodes, storageFault } from "./database/sqlite.js";
-import type { DeliveryBounds } from "./deliveries/delivery-rows.js";
-import type { LiveRow } from "./live-requests.js";
-import type { SettledUsage } from "./settlements.js";
-import type { Outcome, Reads, Request, Writes } from "./verbs.js";
+import { type Outcome, type Request, type RunBatch, sqliteCodes, storageFault, type Verbs } from "./database/sqlite.js";
 
-/** Requests that may wait; beyond it the disk does not keep up and new ones are refused. */
+/** Requests that may wait; more are rejected, because the disk does not keep up. */
 const waitingMax = 10_000;
 /** Keeps one transaction to some milliseconds of work. */
 const batchMax = 1_000;
@@ -17,11 +14,25 @@ const batchMax = 1_000;
 interface Waiting {
   readonly request: Request;
   readonly isWrite: boolean;
-  /** Whether somebody waits for it to be on the disk. */
+  /** Whether the caller waits for the sync. */
   readonly isSynced: boolean;
   resolve(value: unknown): void;
   reject(error: Error): void;
 }
+
+/** A settlement without event and threshold, which only adds usage. Its fields go to the worker in this order. */
+export type SettledUsage = readonly [
+  requestId: string,
+  account: string,
+  keyId: string | null,
+  model: string,
+  promptTokens: number,
+  completionTokens: number,
+  cachedTokens: number,
+  costNano: number,
+  nowMs: number,
+  endedAtMs: number,
+];
 
 /** A settlement that waits for the next batch. */
 interface WaitingUsage {
@@ -30,18 +41,24 @@ interface WaitingUsage {
   reject(error: Error): void;
 }
 
-/** How the stores reach the database. Each call is one atomic step. */
-export interface StoreLink extends Pick<WorkerLink, "read" | "write" | "writeUnsynced"> {
-  /** True: the request was settled before. State in memory answers at once and leaves that check to the ledger. */
-  settleUsage(row: SettledUsage): boolean | Promise<boolean>;
+/** Calls of verbs by name. Rejects with `storage_unavailable`, and with `conflict` for an id or secret that exists. */
+export interface StoreLink<V extends Verbs> {
+  read<N extends keyof V["reads"]>(verb: N, ...values: Parameters<V["reads"][N]>): Promise<ReturnType<V["reads"][N]>>;
+  /** Resolves after the commit: the write then survives a power cut. */
+  write<N extends keyof V["writes"]>(
+    verb: N,
+    ...values: Parameters<V["writes"][N]>
+  ): Promise<ReturnType<V["writes"][N]>>;
+  /** Resolves after the commit: the write survives a kill, but a power cut only when a later one is synced. */
+  writeUnsynced: this["write"];
 }
 
 /**
  * The main thread's end of the store's worker. One batch is in flight at a time; requests that arrive meanwhile become
- * the next one, so batches grow with the load and with the latency of the disk.
+ * the next one, so batches grow with the load and with the latency of the disk. `StoreLink` gives its calls their types.
  */
 export class WorkerLink {
-  /** What the worker found questionable when it opened the file. */
+  /** The worker's warnings about the file and its directory. */
   readonly openWarnings: readonly string[];
   readonly #worker: Worker;
   readonly #log: Logger;
@@ -50,10 +67,11 @@ export class WorkerLink {
   #waitingUsage: WaitingUsage[] = [];
   #startsSoon = false;
   #underWay: readonly Waiting[] = [];
-  /** Why nothing more is taken; null while the link is in use. */
+  /** Why requests are rejected; null while the link is in use. */
   #refusal: string | null = null;
   #onIdle: () => void = () => {};
-  #carried: () => readonly LiveRow[] | null = () => null;
+  /** Rows of running requests that the file does not have yet. */
+  #carried = new Map<string, LostRequest>();
   #writeFault: string | null = null;
 
   /** Waits until the worker has opened the file. Rejects with StateOpenError when it could not. */
@@ -79,7 +97,7 @@ export class WorkerLink {
       log.error({ err: error }, "the store's thread has died");
       this.#fail(error);
     });
-    // The usual end after close(), and then nothing is left to fail.
+    // After close() this is the usual end, and no requests are left to reject.
     worker.on("exit", () => this.#fail(new Error("the store's thread ended")));
   }
 
@@ -88,34 +106,19 @@ export class WorkerLink {
     return this.#writeFault;
   }
 
-  read<V extends keyof Reads>(verb: V, ...values: Parameters<Reads[V]>): Promise<ReturnType<Reads[V]>> {
-    return this.#ask({ verb, values }, false) as Promise<ReturnType<Reads[V]>>;
+  read(verb: string, ...values: readonly unknown[]): Promise<never> {
+    return this.#ask({ verb, values }, false, false);
   }
 
-  /** Resolves after the commit: the write then survives a power cut. */
-  write<V extends keyof Writes>(verb: V, ...values: Parameters<Writes[V]>): Promise<ReturnType<Writes[V]>> {
-    return this.#ask({ verb, values }, true) as Promise<ReturnType<Writes[V]>>;
+  write(verb: string, ...values: readonly unknown[]): Promise<never> {
+    return this.#ask({ verb, values }, true, true);
   }
 
-  /** Resolves after the commit: the write survives a kill, but a power cut only when a later one is synced. */
-  writeUnsynced<V extends keyof Writes>(verb: V, ...values: Parameters<Writes[V]>): Promise<ReturnType<Writes[V]>> {
-    return this.#ask({ verb, values }, true, false) as Promise<ReturnType<Writes[V]>>;
+  writeUnsynced(verb: string, ...values: readonly unknown[]): Promise<never> {
+    return this.#ask({ verb, values }, true, false);
   }
 
-  /**
-   * Rows of running requests that go first in every batch, as they are then; null: none. Nobody waits for them, and for
-   * them alone nothing is synced. Rows that cannot be written are lost: only a kill before the settlement would tell.
-   */
-  carry(take: () => readonly LiveRow[] | null): void {
-    this.#carried = take;
-  }
-
-  /** Starts a batch for what `carry` has, unless one is under way. */
-  nudge(): void {
-    if (this.#refusal === null) this.#startBatch();
-  }
-
-  /** Like write("settle") for a settlement that only adds usage. Resolves with true when the request was settled before. */
+  /** Like write("settle") for a settlement that only adds usage. Resolves with true if the request was settled before. */
   settleUsage(row: SettledUsage): Promise<boolean> {
     return new Promise((resolve, reject) => {
       if (this.#refusal !== null) return reject(unavailable(this.#refusal));
@@ -125,18 +128,36 @@ export class WorkerLink {
     });
   }
 
-  /** Resolves when everything asked for is done, the file is closed and the thread has ended. */
+  /**
+   * Writes the row of a running request with the next batch, unsynced and without a result. A row that cannot be written
+   * is lost, which matters only if the process is killed before the settlement.
+   */
+  carry(row: LostRequest): void {
+    this.#carried.set(row.requestId, row);
+  }
+
+  /** Drops a row that no batch has taken yet. */
+  uncarry(requestId: string): void {
+    this.#carried.delete(requestId);
+  }
+
+  /** Starts a batch for what waits, unless one is under way. */
+  nudge(): void {
+    if (this.#refusal === null) this.#startBatch();
+  }
+
+  /** Resolves when all requests are done, the file is closed and the thread has ended. */
   async close(): Promise<void> {
     if (this.#refusal === null) {
       this.#startBatch();
       this.#refusal = "it is closed";
-      await this.#idle();
-      this.#say({ kind: "close" });
+      if (this.#underWay.length > 0) await new Promise<void>((resolve) => (this.#onIdle = resolve));
+      this.#worker.postMessage({ kind: "close" } satisfies ToWorker);
     }
     await this.#exited;
   }
 
-  #ask(request: Request, isWrite: boolean, isSynced = isWrite): Promise<unknown> {
+  #ask(request: Request, isWrite: boolean, isSynced: boolean): Promise<never> {
     return new Promise((resolve, reject) => {
       if (this.#refusal !== null) return reject(unavailable(this.#refusal));
       if (this.#waiting.length >= waitingMax) return reject(unavailable(`${waitingMax} requests wait for it`));
@@ -151,7 +172,7 @@ export class WorkerLink {
     this.#startsSoon = true;
     setImmediate(() => {
       this.#startsSoon = false;
-      if (this.#refusal === null) this.#startBatch();
+      this.nudge();
     });
   }
 
@@ -159,20 +180,24 @@ export class WorkerLink {
     if (this.#underWay.length > 0) return;
     const next = this.#waiting.splice(0, batchMax);
     if (this.#waitingUsage.length > 0) next.push(settleAll(this.#waitingUsage.splice(0, batchMax)));
-    const rows = this.#carried();
-    if (rows !== null) next.unshift(this.#unawaited({ verb: "noteLive", values: [rows] }));
+    if (this.#carried.size > 0) {
+      next.unshift(this.#unawaited({ verb: "noteLive", values: [[...this.#carried.values()]] }));
+      // A new map: V8 links the table of a cleared one to the next, which keeps the garbage of all later batches reachable.
+      this.#carried = new Map();
+    }
     this.#underWay = next;
     if (next.length === 0) this.#onIdle();
     else {
       const isSynced = next.some((waiting) => waiting.isSynced);
-      this.#say({ kind: "batch", requests: next.map(({ request }) => request), isSynced });
+      const requests = next.map(({ request }) => request);
+      this.#worker.postMessage({ kind: "batch", requests, isSynced } satisfies ToWorker);
     }
   }
 
-  /** Nobody waits for the result; a full disk is reported by the writes that somebody waits for. */
+  /** No caller waits for the result; a full disk is reported by the other writes. */
   #unawaited(request: Request): Waiting {
     const reject = (err: Error): void => {
-      if (!(err instanceof ServiceError)) this.#log.error({ err }, "running requests cannot be noted in the store");
+      if (!(err instanceof ServiceError)) this.#log.error({ err }, "running requests cannot be recorded in the store");
     };
     return { request, isWrite: true, isSynced: false, resolve: () => {}, reject };
   }
@@ -189,7 +214,7 @@ export class WorkerLink {
     this.#startBatch();
   }
 
-  /** One line when writing begins to fail and one when it works again, not one for each write. */
+  /** Logs one line when writes begin to fail and one when they succeed again. */
   #noteWrite(fault: string | null): void {
     if (fault === this.#writeFault) return;
     this.#writeFault = fault;
@@ -197,7 +222,7 @@ export class WorkerLink {
     else this.#log.error({ fault }, "the store cannot be written");
   }
 
-  /** The thread is gone: nobody will answer any more. */
+  /** The thread has ended: no answers will come. */
   #fail(cause: Error): void {
     this.#refusal ??= "its thread has died; the service must be restarted";
     const left = [...this.#underWay, ...this.#waiting, ...this.#waitingUsage];
@@ -207,20 +232,9 @@ export class WorkerLink {
     for (const { reject } of left) reject(unavailable(this.#refusal, cause));
     this.#onIdle();
   }
-
-  #idle(): Promise<void> {
-    if (this.#underWay.length === 0) return Promise.resolve();
-    return new Promise((resolve) => {
-      this.#onIdle = resolve;
-    });
-  }
-
-  #say(message: ToWorker): void {
-    this.#worker.postMessage(message);
-  }
 }
 
-/** One request for all of them, as text: an object for each settlement costs 10 µs on its way between the threads. */
+/** One request for all of them, as text: an object for each settlement costs 10 µs between the threads. */
 function settleAll(usages: readonly WaitingUsage[]): Waiting {
   return {
     request: { verb: "settleAll", values: [JSON.stringify(usages.map(({ row }) => row))] },
@@ -250,14 +264,9 @@ function unavailable(why: string, cause?: unknown): ServiceError {
   return new ServiceError("storage_unavailable", `The store cannot be used: ${why}.`, { cause });
 }
 
-/** Messages are copied between the threads, so they hold plain values only. */
-export interface WorkerStart {
-  readonly dataDir: string;
-  readonly bounds: DeliveryBounds;
-}
-
-export type ToWorker =
-  /** Without the sync, a power cut can take the writes of the batch until a later one is synced; a kill cannot. */
+/** Messages are copied between the threads, so they contain plain values only. */
+type ToWorker =
+  /** Without a sync, a power cut can lose the writes of the batch until a later one is synced; a kill cannot. */
   | { readonly kind: "batch"; readonly requests: readonly Request[]; readonly isSynced: boolean }
   | { readonly kind: "close" };
 
@@ -265,3 +274,16 @@ export type FromWorker =
   | { readonly kind: "opened"; readonly warnings: readonly string[] }
   | { readonly kind: "refused"; readonly message: string; readonly fix: string }
   | { readonly kind: "outcomes"; readonly outcomes: readonly Outcome[] };
+
+/** Serves the link in the worker: runs batches one at a time until the link is closed. */
+export function serveLink(port: MessagePort, run: RunBatch, close: () => void): void {
+  port.on("message", (message: ToWorker) => {
+    if (message.kind === "batch") {
+      const outcomes = run(message.requests, message.isSynced);
+      port.postMessage({ kind: "outcomes", outcomes } satisfies FromWorker);
+    } else {
+      close();
+      port.close();
+    }
+  });
+}

@@ -92,7 +92,7 @@ describe("uis backup and uis restore", () => {
     expect(code).toBe(1);
     const folderOfIt = join(folder, "no", "such");
     expect(stderr).toBe(
-      `uis: The backup cannot be written: there is no folder ${folderOfIt}. Make it, or name another.\n`,
+      `uis: The backup cannot be written: there is no folder ${folderOfIt}. Create it, or choose another.\n`,
     );
   });
 });

@@ -2,9 +2,15 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { type SqliteDatabase, sqliteCodes } from "../../../src/state/embedded/database/sqlite.js";
+import {
+  createRunBatch,
+  type Outcome,
+  type Request,
+  type SqliteDatabase,
+  sqliteCodes,
+} from "../../../src/state/embedded/database/sqlite.js";
 import { openStateFile } from "../../../src/state/embedded/database/state-file.js";
-import { createRunBatch, createVerbs, type Outcome, type Request } from "../../../src/state/embedded/verbs.js";
+import { createVerbs } from "../../../src/state/embedded/verbs.js";
 import { keyRecord } from "../../suites/api-key-records.js";
 
 let dataDir: string;
@@ -49,12 +55,11 @@ describe("a batch of the embedded state", () => {
   });
 
   it("adds up what settlements of one line use, and leaves out one that is refused when it is added", () => {
-    const times = { nowMs: 1_000, endedAtMs: 1_000 };
     const facts = { account: "a", keyId: "k", promptTokens: 1, completionTokens: 2, cachedTokens: 0, costNano: 3 };
     const settle = (requestId: string, model: string | null) =>
       ({
         verb: "settle",
-        values: [{ requestId, model, event: null, thresholds: [], ...facts }, times, false],
+        values: [{ requestId, model, event: null, thresholds: [], ...facts }, 1_000, 1_000, false],
       }) as const;
     const outcomes = runBatch([settle("r1", "m"), settle("r2", null), settle("r3", "m"), settle("r1", "m")]);
     expect(outcomes.map(({ ok }) => ok)).toEqual([true, false, true, true]);

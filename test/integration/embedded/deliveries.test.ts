@@ -3,11 +3,17 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import type { Claimed } from "../../../src/domain/webhooks/delivery-queue.js";
-import type { SqliteDatabase, SqlRow } from "../../../src/state/embedded/database/sqlite.js";
+import {
+  createRunBatch,
+  type Outcome,
+  type Request,
+  type SqliteDatabase,
+  type SqlRow,
+} from "../../../src/state/embedded/database/sqlite.js";
 import { openStateFile } from "../../../src/state/embedded/database/state-file.js";
-import { finishedAttempt } from "../../../src/state/embedded/deliveries/finishing.js";
+import { finishedAttempt } from "../../../src/state/embedded/deliveries/claiming.js";
 import type { ListStep } from "../../../src/state/embedded/deliveries/listing.js";
-import { createRunBatch, createVerbs, type Outcome, type Request } from "../../../src/state/embedded/verbs.js";
+import { createVerbs } from "../../../src/state/embedded/verbs.js";
 import {
   anyDelivery,
   attemptResult,
@@ -156,8 +162,7 @@ describe("deliveries in the file", () => {
       const event = { id: `evt_${made}`, type: "request.completed", body: "{}" };
       const facts = { account: "a", keyId: null, model: "m", thresholds: [], event };
       const tokens = { promptTokens: 1, completionTokens: 1, cachedTokens: 0, costNano: 0 };
-      const times = { nowMs: atMs, endedAtMs: atMs };
-      return { verb: "settle", values: [{ requestId: `req_${made}`, ...facts, ...tokens }, times, false] };
+      return { verb: "settle", values: [{ requestId: `req_${made}`, ...facts, ...tokens }, atMs, atMs, false] };
     };
     // A key that exists already: the whole batch is rolled back and run again one by one.
     const refused: Request = { verb: "insertEndpoint", values: [endpoint("we_1"), 1_000] };

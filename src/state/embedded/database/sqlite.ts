@@ -98,6 +98,34 @@ export function sqliteCode(error: unknown): number | null {
   return typeof extended === "number" ? extended & 0xff : null;
 }
 
+/**
+ * Records of type `T` as rows: the field `createdAtMs` is the column `created_at_ms`, and a field in `json` is a column such
+ * as `models_json` with the field's JSON text. `values` are in the order of `names`.
+ */
+export function columnsOf<T extends object>(
+  plain: readonly (keyof T & string)[],
+  json: readonly (keyof T & string)[] = [],
+) {
+  const nameOf = (field: string): string => field.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
+  const fields = plain.map((field) => ({ field, column: nameOf(field) }));
+  const texts = json.map((field) => ({ field, column: `${nameOf(field)}_json` }));
+  const names = [...fields, ...texts].map(({ column }) => column).join(", ");
+  return {
+    names,
+    placeholders: names.replace(/\w+/g, "?"),
+    values: (record: T): SqlValue[] => [
+      ...plain.map((field) => record[field] as SqlValue),
+      ...json.map((field) => JSON.stringify(record[field])),
+    ],
+    read(row: SqlRow): T {
+      const record: Record<string, unknown> = {};
+      for (const { field, column } of fields) record[field] = row[column] ?? null;
+      for (const { field, column } of texts) record[field] = JSON.parse(text(row, column));
+      return record as T;
+    },
+  };
+}
+
 /** Reads a column. One that the row lacks is a fault of the query and reads as "undefined" or NaN. */
 export function text(row: SqlRow, column: string): string {
   return String(row[column]);
@@ -120,4 +148,153 @@ export function integerOrNull(row: SqlRow, column: string): number | null {
 
 export function bigint(row: SqlRow, column: string): bigint {
   return BigInt(row[column] ?? 0);
+}
+
+/** A call of a verb by its name. */
+export interface Request {
+  readonly verb: string;
+  readonly values: readonly unknown[];
+}
+
+/** The result of a request, in a form that can cross threads. `sqlite` is the primary result code, null for other faults. */
+export type Outcome =
+  | { readonly ok: true; readonly value: unknown }
+  | { readonly ok: false; readonly message: string; readonly sqlite: number | null };
+
+/** The outcomes in the order of the requests. */
+export type RunBatch = (requests: readonly Request[], isSynced: boolean) => readonly Outcome[];
+
+type VerbTable = Readonly<Record<string, (...values: never[]) => unknown>>;
+
+/** Synchronous functions on the database, each one atomic step. */
+export interface Verbs {
+  /** Run after the commit, outside of any transaction. */
+  readonly reads: VerbTable;
+  readonly writes: VerbTable;
+}
+
+/** Rows that the writes of a transaction collect and that are written before its commit, or forgotten without one. */
+export class CollectedRows {
+  readonly #pending = new Set<{ write(): void; forget(): void }>();
+
+  get isEmpty(): boolean {
+    return this.#pending.size === 0;
+  }
+
+  /** Rows of one table by name. `write` writes those that were set since the last time. */
+  of<V>(writeAll: (rows: ReadonlyMap<string, V>) => void) {
+    let rows = new Map<string, V>();
+    const table = {
+      get: (name: string): V | undefined => rows.get(name),
+      set: (name: string, row: V): void => {
+        if (rows.size === 0) this.#pending.add(table);
+        rows.set(name, row);
+      },
+      values: (): Iterable<V> => rows.values(),
+      write(): void {
+        if (rows.size > 0) writeAll(rows);
+        rows = new Map();
+      },
+      forget(): void {
+        rows = new Map();
+      },
+    };
+    return table;
+  }
+
+  write(): void {
+    for (const table of this.#pending) table.write();
+    this.#pending.clear();
+  }
+
+  forget(): void {
+    for (const table of this.#pending) table.forget();
+    this.#pending.clear();
+  }
+}
+
+/**
+ * Group commit: all waiting writes become one transaction with one sync. When one of them fails, all are rolled back and
+ * run again, each in a savepoint of its own, so that it does not affect the others. Reads run after the commit: they never
+ * see what could still be lost, and they work when nothing can be written.
+ */
+export function createRunBatch(db: SqliteDatabase, verbs: Verbs & { readonly collected: CollectedRows }): RunBatch {
+  const { collected } = verbs;
+  const reads = new Map(Object.entries(verbs.reads) as [string, (...values: readonly unknown[]) => unknown][]);
+  const writes = new Map(Object.entries(verbs.writes) as [string, (...values: readonly unknown[]) => unknown][]);
+
+  const write = ({ verb, values }: Request): Outcome => ({ ok: true, value: writes.get(verb)?.(...values) });
+
+  const writeApart = (request: Request): Outcome => {
+    db.exec("SAVEPOINT write");
+    try {
+      const outcome = write(request);
+      collected.write();
+      db.exec("RELEASE write");
+      return outcome;
+    } catch (error) {
+      collected.forget();
+      if (storageFault(sqliteCode(error)) !== null) throw error;
+      db.exec("ROLLBACK TO write; RELEASE write");
+      return failure(error);
+    }
+  };
+
+  let wasSynced = true;
+  /** With NORMAL a commit is not synced, but the next one with FULL syncs all that was written before it. */
+  const setSynced = (isSynced: boolean): void => {
+    if (isSynced === wasSynced) return;
+    db.exec(`PRAGMA synchronous = ${isSynced ? "FULL" : "NORMAL"}`);
+    wasSynced = isSynced;
+  };
+
+  const writeAll = (batch: readonly Request[], isSynced: boolean): readonly Outcome[] => {
+    if (batch.length === 0) return [];
+    let fault: unknown;
+    for (const writeOne of [write, writeApart]) {
+      try {
+        setSynced(isSynced);
+        db.exec("BEGIN IMMEDIATE");
+        const outcomes = batch.map(writeOne);
+        collected.write();
+        db.exec("COMMIT");
+        return outcomes;
+      } catch (error) {
+        fault = error;
+        collected.forget();
+        rollBack(db);
+        if (storageFault(sqliteCode(error)) !== null) break;
+      }
+    }
+    return batch.map(() => failure(fault));
+  };
+
+  const read = ({ verb, values }: Request): Outcome => {
+    try {
+      return { ok: true, value: reads.get(verb)?.(...values) };
+    } catch (error) {
+      return failure(error);
+    }
+  };
+
+  return (requests, isSynced) => {
+    const writing = requests.filter(({ verb }) => writes.has(verb));
+    const outcomes = writeAll(writing, isSynced);
+    const written = new Map(writing.map((request, position) => [request, outcomes[position]]));
+    return requests.map((request) => written.get(request) ?? read(request));
+  };
+}
+
+/** After some faults SQLite has rolled back by itself, and says that there is no transaction; anything else is a fault. */
+export function rollBack(db: SqliteDatabase): void {
+  try {
+    db.exec("ROLLBACK");
+  } catch (error) {
+    if (!(error instanceof Error && error.message.includes("no transaction is active"))) throw error;
+  }
+}
+
+function failure(error: unknown): Outcome {
+  const message = error instanceof Error ? error.message : String(error);
+  return { ok: false, message, sqlite: sqliteCode(error) };
 }

@@ -1,24 +1,29 @@
 import type { EventType } from "../../../domain/events/event.js";
-import type { DeliveryFailure } from "../../../domain/webhooks/delivery.js";
-import type { Claim, Claimed, ClaimOptions } from "../../../domain/webhooks/delivery-queue.js";
+import { type Attempt, attemptsKept, type DeliveryFailure } from "../../../domain/webhooks/delivery.js";
+import type {
+  AttemptOutcome,
+  Claim,
+  Claimed,
+  ClaimOptions,
+  DeliveryQueue,
+  FinishRequest,
+} from "../../../domain/webhooks/delivery-queue.js";
+import type { EndpointHealth } from "../../../domain/webhooks/endpoint-store.js";
 import { integer, type SqliteDatabase, type SqlRow, text } from "../database/sqlite.js";
-import { isFree } from "./delivery-row.js";
-import { never, type QueueRows } from "./making.js";
+import { type EndpointHealthRows, never, type QueueRows } from "../endpoints.js";
+import type { StoreLink } from "../worker-link.js";
 
-/** Queues that one claim looks into, and deliveries of disabled endpoints that it ends: some milliseconds of work. */
+/** Queues that one claim examines, and deliveries of disabled endpoints that it ends: some milliseconds of work. */
 const queuesMax = 256;
 const drainedMax = 256;
 
-/** What of a claim it takes to give it back. */
-export type Held = Pick<Claim, "fence" | "endpointId" | "account">;
-
 /**
- * Who works on which delivery (WH-32 to WH-34, WH-37). A claim is a row of its own, so that it costs little however large
- * the delivery is. `queues.ready_at_ms` says before when nothing of an endpoint can be claimed, so only those that have
- * something are looked into, the one that was served least recently first. It is never too late: whatever makes
- * something due or gives room lowers it, and a look sets it right.
+ * Claims deliveries and ends their attempts (WH-32 to WH-34, WH-37). A claim is a row of its own, so that it costs little
+ * however large the delivery is. `queues.ready_at_ms` is the time before which nothing of an endpoint can be claimed, so a
+ * claim examines only queues that have something, the least recently served one first. The time is never too late: every
+ * step that makes something due or frees a slot lowers it, and examining the queue corrects it.
  */
-export function createClaiming(db: SqliteDatabase, queues: QueueRows, { drain }: Draining) {
+export function createClaimVerbs(db: SqliteDatabase, queues: QueueRows, health: EndpointHealthRows) {
   const ready = db.prepare(
     `SELECT endpoint_id, account FROM queues INDEXED BY queues_ready WHERE open > 0 AND ready_at_ms <= ?
      ORDER BY turn, endpoint_id LIMIT ${queuesMax}`,
@@ -32,7 +37,7 @@ export function createClaiming(db: SqliteDatabase, queues: QueueRows, { drain }:
      FROM endpoints WHERE id = ?1`,
   );
   const newestFence = db.prepare("SELECT seq FROM sqlite_sequence WHERE name = 'leases'");
-  // Those of one moment in the order of their making: an index ends with the row's number.
+  // Deliveries due at the same time are claimed in the order of creation: an index ends with the row's number.
   const take = db.prepare(
     `INSERT OR REPLACE INTO leases (delivery_number, endpoint_id, ends_at_ms)
      SELECT number, endpoint_id, ?3 FROM deliveries INDEXED BY deliveries_due
@@ -44,7 +49,7 @@ export function createClaiming(db: SqliteDatabase, queues: QueueRows, { drain }:
        is_manual, asked_by, is_single, due_at_ms
      FROM leases JOIN deliveries ON number = delivery_number WHERE fence > ? ORDER BY fence`,
   );
-  // Ready again: when somebody's lease runs out or, unless all places are taken, when the next one is due.
+  // Ready again when a lease expires or, while the endpoint has a free slot, when the next delivery is due.
   const setReady = db.prepare(
     `UPDATE queues SET turn = max(turn, ?4), ready_at_ms = min(
        coalesce((SELECT min(ends_at_ms) FROM leases WHERE endpoint_id = ?1 AND ends_at_ms > ?2), ?5),
@@ -53,44 +58,122 @@ export function createClaiming(db: SqliteDatabase, queues: QueueRows, { drain }:
           WHERE endpoint_id = ?1 AND due_at_ms IS NOT NULL AND ${isFree("?2")} ORDER BY due_at_ms LIMIT 1), ?5) END)
      WHERE endpoint_id = ?1`,
   );
-  const giveBack = db.prepare("DELETE FROM leases WHERE fence = ?");
+  const endLease = db.prepare("DELETE FROM leases WHERE fence = ?");
+  const endExpired = db.prepare("DELETE FROM leases WHERE endpoint_id = ? AND ends_at_ms <= ?");
+  const fail = db.prepare(
+    `UPDATE deliveries SET state = 'permanently_failed', reason = ?2, due_at_ms = NULL, ended_at_ms = ?3,
+       is_manual = 0, asked_by = '', is_single = 0
+     WHERE number IN (
+       SELECT number FROM deliveries INDEXED BY deliveries_due
+       WHERE endpoint_id = ?1 AND due_at_ms IS NOT NULL AND ${isFree("?3")} LIMIT ?4
+     )`,
+  );
+  const finish = db.prepare(
+    `UPDATE deliveries SET state = ?3, reason = ?4, due_at_ms = ?5, ended_at_ms = ?6, retries_used = retries_used + ?7,
+       attempts_made = attempts_made + 1, is_manual = 0, asked_by = '', is_single = 0,
+       attempts_json = json_insert(
+         CASE WHEN attempts_made < ${attemptsKept} THEN attempts_json ELSE json_remove(attempts_json, '$[0]') END,
+         '$[#]', json(?8))
+     WHERE number = (SELECT delivery_number FROM leases WHERE fence = ?1) AND id = ?2`,
+  );
+
+  /** Ends at most `max` deliveries of a disabled or deleted endpoint, due or not, that are not claimed (WH-30). */
+  const drain = (endpointId: string, account: string, reason: DeliveryFailure, nowMs: number, max: number): number => {
+    // The former holder of an expired lease must not end its delivery a second time.
+    endExpired.run(endpointId, nowMs);
+    const ended = Number(fail.run(endpointId, reason, nowMs, max).changes);
+    queues.note({ endpointId, account, opened: -ended, readyAtMs: never });
+    return ended;
+  };
 
   return {
-    claim({ max, leaseMs }: ClaimOptions, nowMs: number): Claimed {
-      queues.writeNoted();
-      const fenceBefore = Number(newestFence.get()?.["seq"] ?? 0);
-      let left = max;
-      let drainable = drainedMax;
-      for (const row of ready.all(nowMs)) {
-        if (left === 0) break;
-        const endpointId = text(row, "endpoint_id");
-        const found = endpoint.get(endpointId, nowMs);
-        if (found === undefined || text(found, "status") !== "enabled") {
-          const reason = found === undefined ? "endpoint_deleted" : "endpoint_disabled";
-          drainable -= drain({ endpointId, account: text(row, "account"), reason }, nowMs, drainable);
-          setReady.run(endpointId, nowMs, 0, 0, never);
-          continue;
+    reads: {},
+    writes: {
+      claimDeliveries({ max, leaseMs }: ClaimOptions, nowMs: number): Claimed {
+        queues.writeNoted();
+        const fenceBefore = Number(newestFence.get()?.["seq"] ?? 0);
+        let left = max;
+        let drainable = drainedMax;
+        for (const row of ready.all(nowMs)) {
+          if (left === 0) break;
+          const endpointId = text(row, "endpoint_id");
+          const found = endpoint.get(endpointId, nowMs);
+          if (found === undefined || text(found, "status") !== "enabled") {
+            const reason = found === undefined ? "endpoint_deleted" : "endpoint_disabled";
+            drainable -= drain(endpointId, text(row, "account"), reason, nowMs, drainable);
+            setReady.run(endpointId, nowMs, 0, 0, never);
+            continue;
+          }
+          const slots = integer(found, "max_in_flight") - integer(found, "in_flight");
+          const wanted = Math.max(0, Math.min(slots, left));
+          const got = wanted === 0 ? 0 : Number(take.run(endpointId, nowMs, nowMs + leaseMs, wanted).changes);
+          left -= got;
+          const turn = got === 0 ? 0 : fenceBefore + max - left;
+          setReady.run(endpointId, nowMs, got >= slots ? 1 : 0, turn, never);
         }
-        const places = integer(found, "max_in_flight") - integer(found, "in_flight");
-        const wanted = Math.max(0, Math.min(places, left));
-        const got = wanted === 0 ? 0 : Number(take.run(endpointId, nowMs, nowMs + leaseMs, wanted).changes);
-        left -= got;
-        const turn = got === 0 ? 0 : fenceBefore + max - left;
-        setReady.run(endpointId, nowMs, got >= places ? 1 : 0, turn, never);
-      }
-      queues.writeNoted();
-      const claims = left === max ? [] : taken.all(fenceBefore).map(toClaim);
-      const next = soonest.get();
-      return { claims, nextInMs: next === undefined ? null : Math.max(0, integer(next, "ready_at_ms") - nowMs) };
-    },
-    /** Those that are held by somebody else now have another fence. */
-    handBack(held: readonly Held[]): void {
-      for (const { fence, endpointId, account } of held) {
-        const isGivenBack = Number(giveBack.run(fence).changes) === 1;
-        if (isGivenBack) queues.note({ endpointId, account, opened: 0, readyAtMs: 0 });
-      }
+        queues.writeNoted();
+        const claims = left === max ? [] : taken.all(fenceBefore).map(toClaim);
+        const next = soonest.get();
+        return { claims, nextInMs: next === undefined ? null : Math.max(0, integer(next, "ready_at_ms") - nowMs) };
+      },
+      /** Skips claims that were lost: the new holder has another fence. */
+      handBackDeliveries(held: readonly Pick<Claim, "fence" | "endpointId" | "account">[]): void {
+        for (const { fence, endpointId, account } of held) {
+          const isReleased = Number(endLease.run(fence).changes) === 1;
+          if (isReleased) queues.note({ endpointId, account, opened: 0, readyAtMs: 0 });
+        }
+      },
+      /** Writes attempt, state and health in one step (WH-44). Null: the claim was lost, or the delivery has ended. */
+      finishDelivery(finished: FinishedAttempt): EndpointHealth | null {
+        const { deliveryId, endpointId, account, fence, outcome, attempt, dueAtMs, nowMs } = finished;
+        const reason = outcome.state === "permanently_failed" ? outcome.reason : null;
+        const endedAtMs = dueAtMs === null ? nowMs : null;
+        const retries = dueAtMs === null ? 0 : 1;
+        const done = finish.run(fence, deliveryId, outcome.state, reason, dueAtMs, endedAtMs, retries, attempt);
+        if (Number(done.changes) === 0) return null;
+        endLease.run(fence);
+        // A slot of the endpoint is free now.
+        queues.note({ endpointId, account, opened: dueAtMs === null ? -1 : 0, readyAtMs: 0 });
+        return health.note(endpointId, outcome, nowMs);
+      },
     },
   };
+}
+
+/**
+ * The part of the queue that workers use. Claims and released claims are written but not synced: a power cut that takes a
+ * claim takes the worker with it, and the delivery repeats.
+ */
+export function createClaims(
+  link: StoreLink<ReturnType<typeof createClaimVerbs>>,
+  now: () => number,
+): Pick<DeliveryQueue, "claim" | "finish" | "handBack"> {
+  return {
+    claim: (options) => link.writeUnsynced("claimDeliveries", options, now()),
+    finish: (request) => link.write("finishDelivery", finishedAttempt(request, now())),
+    async handBack(claims) {
+      if (claims.length === 0) return;
+      const held = claims.map(({ fence, endpointId, account }) => ({ fence, endpointId, account }));
+      await link.writeUnsynced("handBackDeliveries", held);
+    },
+  };
+}
+
+/** The end of an attempt, reduced to what is written, because every field costs time between the threads. */
+export interface FinishedAttempt extends Pick<Claim, "deliveryId" | "endpointId" | "account" | "fence"> {
+  readonly outcome: AttemptOutcome;
+  /** JSON of an Attempt. */
+  readonly attempt: string;
+  /** Time of the next attempt; null: the delivery has ended. */
+  readonly dueAtMs: number | null;
+  readonly nowMs: number;
+}
+
+export function finishedAttempt({ claim, result, outcome }: FinishRequest, nowMs: number): FinishedAttempt {
+  const { deliveryId, endpointId, account, fence, attemptNumber, trigger, by } = claim;
+  const dueAtMs = outcome.state === "awaiting_retry" ? nowMs + outcome.delayMs : null;
+  const attempt: Attempt = { number: attemptNumber, trigger, by, ...result, nextAttemptAtMs: dueAtMs };
+  return { deliveryId, endpointId, account, fence, outcome, attempt: JSON.stringify(attempt), dueAtMs, nowMs };
 }
 
 function toClaim(row: SqlRow): Claim {
@@ -111,33 +194,10 @@ function toClaim(row: SqlRow): Claim {
   };
 }
 
-export interface Drained {
-  readonly endpointId: string;
-  readonly account: string;
-  readonly reason: DeliveryFailure;
+/**
+ * SQL condition, true of a row of `deliveries` without a lease at the time of the parameter `now`. An expired lease holds
+ * nothing, so a delivery whose worker died has its former state again without a write.
+ */
+export function isFree(now: `?${number}`): string {
+  return `NOT EXISTS (SELECT 1 FROM leases WHERE delivery_number = deliveries.number AND ends_at_ms > ${now})`;
 }
-
-/** Ends what waits for an endpoint that takes nothing any more (WH-30). */
-export function createDraining(db: SqliteDatabase, queues: QueueRows) {
-  const end = db.prepare(
-    `UPDATE deliveries SET state = 'permanently_failed', reason = ?2, due_at_ms = NULL, ended_at_ms = ?3,
-       is_manual = 0, asked_by = '', is_single = 0
-     WHERE number IN (
-       SELECT number FROM deliveries INDEXED BY deliveries_due
-       WHERE endpoint_id = ?1 AND due_at_ms IS NOT NULL AND ${isFree("?3")} LIMIT ?4
-     )`,
-  );
-  const endLeases = db.prepare("DELETE FROM leases WHERE endpoint_id = ? AND ends_at_ms <= ?");
-  return {
-    /** At most `max` deliveries, due or not, but none that is under way; how many it was. */
-    drain({ endpointId, account, reason }: Drained, nowMs: number, max: number): number {
-      // Whoever held one comes too late now, and must not end it a second time.
-      endLeases.run(endpointId, nowMs);
-      const ended = Number(end.run(endpointId, reason, nowMs, max).changes);
-      queues.note({ endpointId, account, opened: -ended, readyAtMs: never });
-      return ended;
-    },
-  };
-}
-
-export type Draining = ReturnType<typeof createDraining>;

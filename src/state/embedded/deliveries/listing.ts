@@ -1,27 +1,48 @@
 import type { EventType } from "../../../domain/events/event.js";
 import type { Delivery, DeliveryState } from "../../../domain/webhooks/delivery.js";
-import type { DeliveryFilter } from "../../../domain/webhooks/delivery-queue.js";
-import { integer, type SqliteDatabase, type SqlValue, text } from "../database/sqlite.js";
-import { deliveryColumns, type FirstCreatedAt, toDelivery } from "./delivery-row.js";
+import type { DeliveryFilter, DeliveryQueue, EndpointBacklog } from "../../../domain/webhooks/delivery-queue.js";
+import {
+  columnsOf,
+  integer,
+  integerOrNull,
+  type SqliteDatabase,
+  type SqlRow,
+  type SqlValue,
+  text,
+} from "../database/sqlite.js";
+import type { StoreLink } from "../worker-link.js";
+import { isFree } from "./claiming.js";
 
-/** Deliveries that one step looks at: a millisecond or two, where their pages are read from the disk some more. */
-const lookedAtMax = 500;
+/** Deliveries that one step examines: a millisecond or two, more when their pages are read from the disk. */
+const examinedMax = 500;
+/** Steps of one page: 100,000 deliveries and some tens of milliseconds. The next page continues there. */
+const stepsMax = 200;
+const endpointsMax = 1_000;
+/** Open deliveries that one step of counting examines: some milliseconds. */
+const countedMax = 20_000;
 
 export interface ListStep {
   readonly found: readonly { readonly number: number; readonly delivery: Delivery }[];
-  /** Below this number others may follow; null: there are none. */
+  /** More may follow below this number; null: there are none. */
   readonly below: number | null;
 }
 
-/** Reads deliveries: one, or a step through many. A filter that matches little takes many steps, none of them long. */
-export function createListing(db: SqliteDatabase, firstCreatedAt: FirstCreatedAt) {
+export interface CountStep {
+  readonly due: number;
+  /** More follow above this number; null: there are none. */
+  readonly after: number | null;
+}
+
+/** Reads deliveries. A filter that matches little takes many steps, none of them long. */
+export function createListVerbs(db: SqliteDatabase) {
+  const firstCreatedAt = createFirstCreatedAt(db);
   const find = db.prepare(`SELECT ${deliveryColumns("?2")} FROM deliveries WHERE id = ?1`);
   const payload = db.prepare("SELECT body FROM deliveries WHERE id = ? AND is_purged = 0");
   const stepsOf = (path: ListPath) => ({
-    look: db.prepare(
-      `SELECT min(number) AS lowest, count(*) AS looked_at FROM (
+    examine: db.prepare(
+      `SELECT min(number) AS lowest, count(*) AS examined FROM (
          SELECT ${path.number} AS number FROM ${path.source} WHERE ${path.condition}
-           AND ${path.number} < ?2 AND ${path.number} >= ?3 ORDER BY ${path.number} DESC LIMIT ${lookedAtMax})`,
+           AND ${path.number} < ?2 AND ${path.number} >= ?3 ORDER BY ${path.number} DESC LIMIT ${examinedMax})`,
     ),
     read: db.prepare(
       `SELECT * FROM (SELECT ${deliveryColumns("?9")} FROM deliveries WHERE number IN (
@@ -33,39 +54,119 @@ export function createListing(db: SqliteDatabase, firstCreatedAt: FirstCreatedAt
     ),
   });
   const steps = new Map(Object.values(listPaths).map((path) => [path, stepsOf(path)] as const));
+  const backlog = db.prepare(
+    `SELECT account, endpoint_id, open,
+       (SELECT due_at_ms FROM deliveries INDEXED BY deliveries_due
+        WHERE endpoint_id = queues.endpoint_id AND due_at_ms <= ?1 AND ${isFree("?1")}
+        ORDER BY due_at_ms LIMIT 1) AS oldest_due_at_ms
+     FROM queues WHERE open > 0
+     ORDER BY oldest_due_at_ms IS NULL, oldest_due_at_ms, account, endpoint_id LIMIT ${endpointsMax}`,
+  );
+  const count = db.prepare(
+    `SELECT count(*) AS examined, max(number) AS last, count(*) FILTER (WHERE due_at_ms <= ?2) AS due FROM (
+       SELECT number, due_at_ms FROM deliveries INDEXED BY deliveries_open
+       WHERE due_at_ms IS NOT NULL AND number > ?1 ORDER BY number LIMIT ${countedMax})`,
+  );
+  // A claimed delivery was due.
+  const held = db.prepare(
+    "SELECT count(*) AS held FROM leases WHERE delivery_number > ? AND delivery_number <= ? AND ends_at_ms > ?",
+  );
   return {
-    find(id: string, nowMs: number): Delivery | null {
-      const row = find.get(id, nowMs);
-      return row === undefined ? null : toDelivery(row);
+    reads: {
+      findDelivery(id: string, nowMs: number): Delivery | null {
+        const row = find.get(id, nowMs);
+        return row === undefined ? null : toDelivery(row);
+      },
+      deliveryPayload(id: string): string | null {
+        const row = payload.get(id);
+        return row === undefined ? null : text(row, "body");
+      },
+      /** At most `max` of the next 500 deliveries below the number, newest first; null: from the newest. */
+      listDeliveries(filter: DeliveryFilter, below: number | null, max: number, nowMs: number): ListStep {
+        const { path, key } = pathFor(filter, nowMs);
+        const { examine, read } = steps.get(path) ?? stepsOf(path);
+        const end = filter.toMs === null ? Number.MAX_SAFE_INTEGER : firstCreatedAt(filter.toMs);
+        const top = Math.min(end, below ?? Number.MAX_SAFE_INTEGER);
+        const bottom = filter.fromMs === null ? 0 : firstCreatedAt(filter.fromMs);
+        const examined = examine.get(key, top, bottom);
+        if (examined === undefined || integer(examined, "examined") === 0) return { found: [], below: null };
+        const lowest = integer(examined, "lowest");
+        const { account, state, endpointId, eventType, replayId } = filter;
+        const found = read
+          .all(key, top, lowest, account, state, endpointId, eventType, replayId, nowMs, max)
+          .map((row) => ({ number: integer(row, "number"), delivery: toDelivery(row) }));
+        const last = found.length === max ? found.at(-1)?.number : undefined;
+        const isLastStep = integer(examined, "examined") < examinedMax;
+        return { found, below: last ?? (isLastStep ? null : lowest) };
+      },
+      /** Unfinished deliveries of endpoints (WH-51), counted as they change: a million cost no more than one. */
+      deliveryBacklog: (nowMs: number): readonly EndpointBacklog[] =>
+        backlog.all(nowMs).map((row) => ({
+          account: text(row, "account"),
+          endpointId: text(row, "endpoint_id"),
+          open: integer(row, "open"),
+          oldestDueAtMs: integerOrNull(row, "oldest_due_at_ms"),
+        })),
+      /** Due and unclaimed ones of the open deliveries after this number, at most 20,000. */
+      countDueDeliveries(after: number, nowMs: number): CountStep {
+        const row = count.get(after, nowMs);
+        if (row === undefined || integer(row, "examined") === 0) return { due: 0, after: null };
+        const last = integer(row, "last");
+        const claimed = held.get(after, last, nowMs);
+        const due = integer(row, "due") - (claimed === undefined ? 0 : integer(claimed, "held"));
+        return { due, after: integer(row, "examined") < countedMax ? null : last };
+      },
     },
-    payload(id: string): string | null {
-      const row = payload.get(id);
-      return row === undefined ? null : text(row, "body");
+    writes: {},
+  };
+}
+
+/** Reads of the queue. Lists and counts go step by step, so that other requests run in between. */
+export function createDeliveryLog(
+  link: StoreLink<ReturnType<typeof createListVerbs>>,
+  now: () => number,
+): Pick<DeliveryQueue, "find" | "payload" | "list" | "backlog" | "due"> {
+  return {
+    find: (id) => link.read("findDelivery", id, now()),
+    payload: (id) => link.read("deliveryPayload", id),
+    async list(filter, { limit, after }) {
+      const deliveries: Delivery[] = [];
+      let lastNumber = 0;
+      let below = after === null ? null : positionOf(after);
+      for (let steps = 0; steps < stepsMax; steps += 1) {
+        // One more than the page holds shows whether there is a next page.
+        const step: ListStep = await link.read("listDeliveries", filter, below, limit + 1 - deliveries.length, now());
+        for (const { number, delivery } of step.found) {
+          if (deliveries.length === limit) return { deliveries, next: String(lastNumber) };
+          deliveries.push(delivery);
+          lastNumber = number;
+        }
+        below = step.below;
+        if (below === null) return { deliveries, next: null };
+      }
+      return { deliveries, next: String(below) };
     },
-    /** The newest first, from below the number on (null: from the newest on): at most `max` of the next 500. */
-    step(filter: DeliveryFilter, below: number | null, max: number, nowMs: number): ListStep {
-      const { path, key } = pathFor(filter, nowMs);
-      const { look, read } = steps.get(path) ?? stepsOf(path);
-      const end = filter.toMs === null ? Number.MAX_SAFE_INTEGER : firstCreatedAt(filter.toMs);
-      const top = Math.min(end, below ?? Number.MAX_SAFE_INTEGER);
-      const bottom = filter.fromMs === null ? 0 : firstCreatedAt(filter.fromMs);
-      const looked = look.get(key, top, bottom);
-      if (looked === undefined || integer(looked, "looked_at") === 0) return { found: [], below: null };
-      const lowest = integer(looked, "lowest");
-      const { account, state, endpointId, eventType, replayId } = filter;
-      const wanted: SqlValue[] = [account, state, endpointId, eventType, replayId];
-      const found = read
-        .all(key, top, lowest, ...wanted, nowMs, max)
-        .map((row) => ({ number: integer(row, "number"), delivery: toDelivery(row) }));
-      const last = found.length === max ? found.at(-1)?.number : undefined;
-      const isWhole = integer(looked, "looked_at") < lookedAtMax;
-      return { found, below: last ?? (isWhole ? null : lowest) };
+    backlog: () => link.read("deliveryBacklog", now()),
+    async due() {
+      let due = 0;
+      for (let after: number | null = 0; after !== null; ) {
+        const step: CountStep = await link.read("countDueDeliveries", after, now());
+        due += step.due;
+        after = step.after;
+      }
+      return due;
     },
   };
 }
 
-/** A way through deliveries in the order of their numbers, which leaves out many that a filter does not want. */
-export interface ListPath {
+/** A text that is no cursor is behind the last delivery. */
+function positionOf(after: string): number {
+  const number = Number(after);
+  return Number.isSafeInteger(number) ? number : 0;
+}
+
+/** A way through deliveries in the order of their numbers that skips many which the filter excludes. */
+interface ListPath {
   readonly source: string;
   /** Column with the delivery's number. */
   readonly number: string;
@@ -79,7 +180,7 @@ const by = (index: string, condition: string): ListPath => ({
   condition,
 });
 
-export const listPaths = {
+const listPaths = {
   held: { source: "leases", number: "delivery_number", condition: "ends_at_ms > ?1" },
   replay: by("deliveries_by_replay", "replay_id = ?1"),
   troubled: by("deliveries_troubled", "state IN ('awaiting_retry', 'permanently_failed') AND state = ?1"),
@@ -93,7 +194,7 @@ export const listPaths = {
   all: { source: "deliveries", number: "number", condition: "?1 IS NULL" },
 } satisfies Record<string, ListPath>;
 
-/** States that few deliveries are in at a time, by how they are found. Delivered ones are most of all. */
+/** Paths of the states that few deliveries have at a time. Most are delivered. */
 const pathOfState: Partial<Record<DeliveryState, ListPath>> = {
   delivery_attempted: listPaths.held,
   awaiting_retry: listPaths.troubled,
@@ -103,8 +204,8 @@ const pathOfState: Partial<Record<DeliveryState, ListPath>> = {
 
 const mostCommonType: EventType = "request.completed";
 
-/** The narrowest path that leads to everything that the filter wants, and its key. */
-export function pathFor(filter: DeliveryFilter, nowMs: number): { readonly path: ListPath; readonly key: SqlValue } {
+/** The narrowest path to everything that the filter matches, and its key. */
+function pathFor(filter: DeliveryFilter, nowMs: number): { readonly path: ListPath; readonly key: SqlValue } {
   const { state, replayId, endpointId, account, eventType } = filter;
   if (replayId !== null) return { path: listPaths.replay, key: replayId };
   const path = state === null ? undefined : pathOfState[state];
@@ -113,4 +214,47 @@ export function pathFor(filter: DeliveryFilter, nowMs: number): { readonly path:
   if (endpointId !== null) return { path: listPaths.endpoint, key: endpointId };
   if (account !== null) return { path: listPaths.account, key: account };
   return { path: listPaths.all, key: null };
+}
+
+const columns = columnsOf<Omit<Delivery, "state" | "nextAttemptAtMs" | "isPurged">>(
+  [
+    ...(["id", "account", "eventId", "eventType", "endpointId"] as const),
+    ...(["reason", "createdAtMs", "attemptsMade", "replayId"] as const),
+  ],
+  ["attempts"],
+);
+
+/** Columns for `toDelivery`. `now` is the parameter with the store's time. */
+function deliveryColumns(now: `?${number}`): string {
+  return `number, ${columns.names}, due_at_ms, is_purged,
+    CASE WHEN ${isFree(now)} THEN state ELSE 'delivery_attempted' END AS state`;
+}
+
+function toDelivery(row: SqlRow): Delivery {
+  const state = text(row, "state") as DeliveryState;
+  const nextAttemptAtMs = state === "delivery_attempted" ? null : integerOrNull(row, "due_at_ms");
+  return { ...columns.read(row), state, nextAttemptAtMs, isPurged: integer(row, "is_purged") === 1 };
+}
+
+/**
+ * Returns a function from a time to the least number of a delivery that was created then or later; above all numbers when
+ * there is none. Numbers rise with the time of creation, because the store's time never goes back, so a range of time is a
+ * range of numbers, and every index that ends with the number also serves times. A call reads about 20 rows.
+ */
+export function createFirstCreatedAt(db: SqliteDatabase) {
+  const highest = db.prepare("SELECT max(number) AS highest FROM deliveries");
+  const atOrAfter = db.prepare(
+    "SELECT number, created_at_ms FROM deliveries WHERE number >= ? ORDER BY number LIMIT 1",
+  );
+  return (atMs: number): number => {
+    let low = 0;
+    let high = Number(highest.get()?.["highest"] ?? 0) + 1;
+    while (low < high) {
+      const middle = Math.floor((low + high) / 2);
+      const row = atOrAfter.get(middle);
+      if (row === undefined || integer(row, "created_at_ms") >= atMs) high = middle;
+      else low = integer(row, "number") + 1;
+    }
+    return low;
+  };
 }

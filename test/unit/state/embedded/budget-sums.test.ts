@@ -1,6 +1,6 @@
 import { beforeEach, describe, expect, it } from "vitest";
 import { type Period, periodAt, type UsageSums } from "../../../../src/domain/events/threshold.js";
-import { BudgetSums } from "../../../../src/state/embedded/budget-sums.js";
+import { BudgetSums } from "../../../../src/state/embedded/ledger.js";
 import { budget as anyBudget, settlement as anySettlement } from "../../../support/records.js";
 
 const noonMs = Date.UTC(2026, 0, 31, 12);

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
-import { deliveryBounds } from "../../../../src/state/embedded/deliveries/delivery-rows.js";
 import { MemoryLink, openMemoryState } from "../../../../src/state/embedded/memory-state.js";
+import { deliveryBounds } from "../../../../src/state/embedded/verbs.js";
 import { DeliveryDesk, failedForGood, retryIn } from "../../../suites/delivery-records.js";
 import { FakeClock } from "../../../support/fake-clock.js";
 import { admission, endpoint, settlement } from "../../../support/records.js";
