@@ -12,7 +12,7 @@ import {
 import type { LocalChanges } from "../../domain/call/ports.js";
 import type { RateLimits } from "../../domain/call/rate-limits.js";
 import { columnsOf, integer, type SqliteDatabase, type SqlRow, text } from "./database/sqlite.js";
-import type { StoreLink } from "./worker-link.js";
+import type { StoreLink } from "./database/worker-link.js";
 
 const columns = columnsOf<Omit<ApiKeyRecord, "limits"> & RateLimits>(
   [

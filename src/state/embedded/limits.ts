@@ -4,7 +4,7 @@ import { ServiceError } from "../../domain/call/service-error.js";
 import type { Threshold, ThresholdStore } from "../../domain/events/threshold.js";
 import type { LimitStore, StoredLimits } from "../../domain/metering/limit-book.js";
 import { columnsOf, integer, type SqliteDatabase, text } from "./database/sqlite.js";
-import type { StoreLink } from "./worker-link.js";
+import type { StoreLink } from "./database/worker-link.js";
 
 const limitsMax = 10_000;
 const thresholdsListedMax = 10_000;

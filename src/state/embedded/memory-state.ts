@@ -12,10 +12,10 @@ import {
   sqliteCode,
   sqliteCodes,
 } from "./database/sqlite.js";
+import { errorOf, type SettledUsage } from "./database/worker-link.js";
 import { StoreTime } from "./ledger.js";
 import { createStores } from "./state.js";
 import { createVerbs, type DeliveryBounds, deliveryBounds, type StoreVerbs } from "./verbs.js";
-import { errorOf, type SettledUsage } from "./worker-link.js";
 
 export interface MemoryStateDeps extends Partial<DeliveryBounds> {
   /** Default: the system's. */

@@ -3,7 +3,7 @@ import { join } from "node:path";
 import type { Clock, Logger } from "../../domain/call/ports.js";
 import type { LostRequest } from "../../domain/metering/ledger.js";
 import { fromCheckedLine, toCheckedLine } from "../../lib/checked-line.js";
-import type { WorkerLink } from "./worker-link.js";
+import type { WorkerLink } from "./database/worker-link.js";
 
 /** Written alternately: the file that is not being written still has what the database may lack. */
 const fileNames = ["uis.live-a", "uis.live-b"] as const;

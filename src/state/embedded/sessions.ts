@@ -1,7 +1,7 @@
 import type { SessionRecord, SessionStore } from "../../domain/access/sessions.js";
 import type { LocalChanges } from "../../domain/call/ports.js";
 import { columnsOf, type SqliteDatabase, type SqlRow, text } from "./database/sqlite.js";
-import type { StoreLink } from "./worker-link.js";
+import type { StoreLink } from "./database/worker-link.js";
 
 const listedMax = 1_000;
 const columns = columnsOf<SessionRecord>([

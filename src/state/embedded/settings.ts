@@ -1,7 +1,7 @@
 import type { KeptSetting, SettingName, SettingsStore } from "../../domain/access/administrator.js";
 import type { LocalChanges } from "../../domain/call/ports.js";
 import { integer, type SqliteDatabase, text } from "./database/sqlite.js";
-import type { StoreLink } from "./worker-link.js";
+import type { StoreLink } from "./database/worker-link.js";
 
 /** Settings that the service keeps for itself, and when each model was first seen. */
 export function createSettingVerbs(db: SqliteDatabase) {

@@ -12,9 +12,9 @@ import {
 } from "../../domain/events/threshold.js";
 import type { LostRequest, Settled, Settlement } from "../../domain/metering/ledger.js";
 import { type CollectedRows, columnsOf, type SqliteDatabase, text } from "./database/sqlite.js";
-import type { createEmitting } from "./endpoints.js";
+import type { SettledUsage } from "./database/worker-link.js";
+import type { createEmitting } from "./deliveries/endpoints.js";
 import type { UsageDelta, UsageVerbs } from "./usage.js";
-import type { SettledUsage } from "./worker-link.js";
 
 /** The fields of a settlement that are written; each costs time between the threads. */
 type SettledFacts = UsageDelta & Pick<Settlement, "requestId" | "event" | "thresholds">;

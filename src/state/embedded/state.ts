@@ -6,10 +6,11 @@ import { ServiceError } from "../../domain/call/service-error.js";
 import type { State, StateHealth } from "../../domain/service/state.js";
 import { createSystemClock } from "../../lib/clock-and-ids.js";
 import { startWorker } from "../../lib/start-worker.js";
+import { type StoreLink, WorkerLink } from "./database/worker-link.js";
 import { createClaims } from "./deliveries/claiming.js";
+import { createEndpointStore, DueListeners } from "./deliveries/endpoints.js";
 import { createDeliveryLog } from "./deliveries/listing.js";
 import { createRetries } from "./deliveries/retrying.js";
-import { createEndpointStore, DueListeners } from "./endpoints.js";
 import { createKeyStore } from "./keys.js";
 import { createEmbeddedLedger, type EmbeddedLedgerDeps, StoreTime } from "./ledger.js";
 import { createLimitStore, createThresholdStore } from "./limits.js";
@@ -19,7 +20,6 @@ import { createSettingsStore } from "./settings.js";
 import { createUsageReader } from "./usage.js";
 import { type DeliveryBounds, deliveryBounds, type StoreVerbs } from "./verbs.js";
 import type { WorkerStart } from "./worker.js";
-import { type StoreLink, WorkerLink } from "./worker-link.js";
 
 export interface EmbeddedStateDeps extends Partial<DeliveryBounds> {
   readonly dataDir: string;

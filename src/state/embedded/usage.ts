@@ -22,7 +22,7 @@ import {
   text,
   textOrNull,
 } from "./database/sqlite.js";
-import type { StoreLink } from "./worker-link.js";
+import type { StoreLink } from "./database/worker-link.js";
 
 const hourMs = 3_600_000;
 const accountsMax = 10_000;

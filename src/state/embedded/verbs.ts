@@ -8,15 +8,15 @@ import { createAuditVerbs } from "./audit.js";
 import { CollectedRows, integer, type SqliteDatabase } from "./database/sqlite.js";
 import { backUpTo } from "./database/state-file.js";
 import { createClaimVerbs } from "./deliveries/claiming.js";
-import { createListVerbs } from "./deliveries/listing.js";
-import { createRetryVerbs } from "./deliveries/retrying.js";
 import {
   createEmitting,
   createEndpointHealth,
   createEndpointVerbs,
   createQueueRows,
   type QueueRows,
-} from "./endpoints.js";
+} from "./deliveries/endpoints.js";
+import { createListVerbs } from "./deliveries/listing.js";
+import { createRetryVerbs } from "./deliveries/retrying.js";
 import { createKeyVerbs } from "./keys.js";
 import { createLimitVerbs } from "./limits.js";
 import { createSessionVerbs } from "./sessions.js";

@@ -7,8 +7,8 @@ import { invariant } from "../../domain/call/service-error.js";
 import { StateOpenError } from "../../domain/service/state.js";
 import { createRunBatch } from "./database/sqlite.js";
 import { openStateFile } from "./database/state-file.js";
+import { type FromWorker, serveLink } from "./database/worker-link.js";
 import { createVerbs, type DeliveryBounds } from "./verbs.js";
-import { type FromWorker, serveLink } from "./worker-link.js";
 
 export interface WorkerStart {
   readonly dataDir: string;

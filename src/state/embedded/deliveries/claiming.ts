@@ -10,8 +10,8 @@ import type {
 } from "../../../domain/webhooks/delivery-queue.js";
 import type { EndpointHealth } from "../../../domain/webhooks/endpoint-store.js";
 import { integer, type SqliteDatabase, type SqlRow, text } from "../database/sqlite.js";
-import { type EndpointHealthRows, never, type QueueRows } from "../endpoints.js";
-import type { StoreLink } from "../worker-link.js";
+import type { StoreLink } from "../database/worker-link.js";
+import { type EndpointHealthRows, never, type QueueRows } from "./endpoints.js";
 
 /** Queues that one claim examines, and deliveries of disabled endpoints that it ends: some milliseconds of work. */
 const queuesMax = 256;

@@ -10,7 +10,7 @@ import {
   type SqlValue,
   text,
 } from "../database/sqlite.js";
-import type { StoreLink } from "../worker-link.js";
+import type { StoreLink } from "../database/worker-link.js";
 import { isFree } from "./claiming.js";
 
 /** Deliveries that one step examines: a millisecond or two, more when their pages are read from the disk. */

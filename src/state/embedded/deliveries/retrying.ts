@@ -6,9 +6,9 @@ import type {
   RetryRequest,
 } from "../../../domain/webhooks/delivery-queue.js";
 import { integer, type SqliteDatabase, type SqlRow, text, textOrNull } from "../database/sqlite.js";
-import type { DueListeners, QueueRows } from "../endpoints.js";
-import type { StoreLink } from "../worker-link.js";
+import type { StoreLink } from "../database/worker-link.js";
 import { isFree } from "./claiming.js";
+import type { DueListeners, QueueRows } from "./endpoints.js";
 import { createFirstCreatedAt } from "./listing.js";
 
 /** Manual retries of one delivery (WH-46, WH-47), and replays of an endpoint's deliveries in steps (WH-48). */

@@ -1,6 +1,6 @@
 import { Worker } from "node:worker_threads";
 import { afterEach, describe, expect, it } from "vitest";
-import { WorkerLink } from "../../../../src/state/embedded/worker-link.js";
+import { WorkerLink } from "../../../../src/state/embedded/database/worker-link.js";
 
 const lines: string[] = [];
 const note = (_: object, message: string) => void lines.push(message);

@@ -1,16 +1,16 @@
-import type { LocalChanges } from "../../domain/call/ports.js";
-import type { EventDraft } from "../../domain/events/event.js";
-import { deliveryId } from "../../domain/webhooks/delivery.js";
-import type { AttemptOutcome } from "../../domain/webhooks/delivery-queue.js";
+import type { LocalChanges } from "../../../domain/call/ports.js";
+import type { EventDraft } from "../../../domain/events/event.js";
+import { deliveryId } from "../../../domain/webhooks/delivery.js";
+import type { AttemptOutcome } from "../../../domain/webhooks/delivery-queue.js";
 import {
   type EndpointHealth,
   type EndpointRecord,
   type EndpointStore,
   freshHealth,
   type KeptEndpoint,
-} from "../../domain/webhooks/endpoint-store.js";
-import { type CollectedRows, columnsOf, integer, type SqliteDatabase, type SqlRow, text } from "./database/sqlite.js";
-import type { StoreLink } from "./worker-link.js";
+} from "../../../domain/webhooks/endpoint-store.js";
+import { type CollectedRows, columnsOf, integer, type SqliteDatabase, type SqlRow, text } from "../database/sqlite.js";
+import type { StoreLink } from "../database/worker-link.js";
 
 const columns = columnsOf<EndpointRecord>(
   [

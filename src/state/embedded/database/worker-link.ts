@@ -1,10 +1,10 @@
 import { once } from "node:events";
 import type { MessagePort, Worker } from "node:worker_threads";
-import type { Logger } from "../../domain/call/ports.js";
-import { ServiceError } from "../../domain/call/service-error.js";
-import type { LostRequest } from "../../domain/metering/ledger.js";
-import { StateOpenError } from "../../domain/service/state.js";
-import { type Outcome, type Request, type RunBatch, sqliteCodes, storageFault, type Verbs } from "./database/sqlite.js";
+import type { Logger } from "../../../domain/call/ports.js";
+import { ServiceError } from "../../../domain/call/service-error.js";
+import type { LostRequest } from "../../../domain/metering/ledger.js";
+import { StateOpenError } from "../../../domain/service/state.js";
+import { type Outcome, type Request, type RunBatch, sqliteCodes, storageFault, type Verbs } from "./sqlite.js";
 
 /** Requests that may wait; more are rejected, because the disk does not keep up. */
 const waitingMax = 10_000;
