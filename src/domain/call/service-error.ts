@@ -115,6 +115,10 @@ export function refuse(code: ErrorCode, param: string, sentence: string): never 
   throw new ServiceError(code, sentence, { param });
 }
 
+export function refuseValue(param: string, sentence: string): never {
+  refuse("invalid_value", param, sentence);
+}
+
 /** Throws unless the integer lies between `min` and `max`. Undefined passes. */
 export function checkInteger(value: number | undefined, param: string, min: number, max: number): void {
   if (value === undefined) return;
@@ -127,7 +131,7 @@ export function checkInteger(value: number | undefined, param: string, min: numb
 export function checkNumber(value: number | undefined, param: string, min: number, max: number): void {
   if (value === undefined) return;
   if (Number.isNaN(value)) {
-    refuse("invalid_value", param, `'${param}' must be a number from ${min} to ${max}, but is NaN.`);
+    refuseValue(param, `'${param}' must be a number from ${min} to ${max}, but is NaN.`);
   }
   if (value < min) refuse("decimal_below_min_value", param, `'${param}' must be at least ${min}, but is ${value}.`);
   if (value > max) refuse("decimal_above_max_value", param, `'${param}' must be at most ${max}, but is ${value}.`);
@@ -158,7 +162,7 @@ export function checkNotEmpty(count: number, param: string): void {
 export function checkOneOf(text: string | undefined, param: string, allowed: readonly string[]): void {
   if (text === undefined || allowed.includes(text)) return;
   const list = allowed.map((value) => `'${value}'`).join(", ");
-  refuse("invalid_value", param, `'${param}' must be one of ${list}, but is ${quote(text)}.`);
+  refuseValue(param, `'${param}' must be one of ${list}, but is ${quote(text)}.`);
 }
 
 /** Throws for a missing text, which the wire sends as empty. */
@@ -174,11 +178,7 @@ const functionName = /^[A-Za-z0-9_-]{1,64}$/;
 export function checkFunctionName(name: string, param: string): void {
   checkPresent(name, param);
   if (functionName.test(name)) return;
-  refuse(
-    "invalid_value",
-    param,
-    `'${param}' must be 1 to 64 of the characters a-z, A-Z, 0-9, _ and -, but is ${quote(name)}.`,
-  );
+  refuseValue(param, `'${param}' must be 1 to 64 of the characters a-z, A-Z, 0-9, _ and -, but is ${quote(name)}.`);
 }
 
 /** Page of a list, the same in all services (AIP-158). */

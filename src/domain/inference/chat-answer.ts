@@ -10,17 +10,57 @@ import {
   type ToolCallDelta,
   ToolCallSchema,
 } from "../../../gen/unified/inference/v1/chat_pb.js";
-import type { Logprobs } from "../../../gen/unified/inference/v1/logprobs_pb.js";
+import { type Logprobs, LogprobsSchema } from "../../../gen/unified/inference/v1/logprobs_pb.js";
+import type { Usage } from "../../../gen/unified/inference/v1/usage_pb.js";
+import { rememberLast } from "../../lib/json-string.js";
 import type { UsageTotal } from "../call/live-requests.js";
-import type { GenEvent, TokenLogprobInfo } from "../engine/engine.js";
-import {
-  type AnswerIdentity,
-  chatLogprobs,
-  type StreamAssembly,
-  usageMessage,
-  type WholeAssembly,
-} from "./answer-parts.js";
+import type { GenEvent, LoadedModel, TokenLogprob, TokenLogprobInfo } from "../engine/engine.js";
 
+/** Builds the chunks of a streamed answer from engine events. `choice` counts over the whole request. */
+export interface StreamAssembly<M> {
+  /** The chunks for an event, in order. */
+  take(choice: number, event: GenEvent): readonly M[];
+  /** The last chunk: usage without a choice. */
+  last(usage: UsageTotal): M;
+}
+
+/** Builds a whole answer from engine events. */
+export interface WholeAssembly<M> {
+  take(choice: number, event: GenEvent): void;
+  build(usage: UsageTotal): M;
+}
+
+const secondsOf = rememberLast((seconds: number) => BigInt(seconds));
+const fingerprintOf = rememberLast((ofModel: string) => `fp_${ofModel}`);
+
+/** Fields that all chunks of one answer share. */
+export class AnswerIdentity {
+  /** `chatcmpl-` or `cmpl-` and 24 random characters (RESP-15). */
+  readonly id: string;
+  /** Unix seconds (RESP-2). */
+  readonly created: bigint;
+  /** The model id as the client sent it (RESP-10). */
+  readonly model: string;
+  #fingerprint = "fp_";
+
+  constructor(id: string, nowMs: number, model: string) {
+    this.id = id;
+    this.created = secondsOf(Math.floor(nowMs / 1000));
+    this.model = model;
+  }
+
+  /** Sets the model that answers, before its first event. */
+  answeredBy(model: LoadedModel): void {
+    this.#fingerprint = fingerprintOf(model.fingerprint);
+  }
+
+  /** `fp_` and the engine's fingerprint (RESP-11). */
+  get fingerprint(): string {
+    return this.#fingerprint;
+  }
+}
+
+type ToolEvent = Extract<GenEvent, { type: "tool" }>;
 type DeltaFields = Omit<ChatDelta, "$typeName" | "toolCalls"> & { toolCalls?: ToolCallDelta[] };
 
 /** Chunks of a streamed chat completion. Messages are literals: `create` would cost more than the rest of a chunk. */
@@ -102,7 +142,7 @@ export class ChatStream implements StreamAssembly<ChatCompletionChunk> {
 }
 
 /** A call's id and name are in its first part only (STRM-7). */
-function toolCallDelta(event: Extract<GenEvent, { type: "tool" }>): ToolCallDelta {
+function toolCallDelta(event: ToolEvent): ToolCallDelta {
   const delta: ToolCallDelta = { $typeName: "unified.inference.v1.ToolCallDelta", index: event.index };
   if (event.id !== undefined) delta.id = event.id;
   if (event.name !== undefined) delta.name = event.name;
@@ -163,7 +203,7 @@ export class ChatWhole implements WholeAssembly<ChatCompletion> {
   }
 }
 
-function takeCall(calls: Call[], event: Extract<GenEvent, { type: "tool" }>): void {
+function takeCall(calls: Call[], event: ToolEvent): void {
   calls[event.index] ??= { id: "", name: "", args: "" };
   const call = calls[event.index];
   if (call === undefined) return;
@@ -195,4 +235,73 @@ function assistantMessage({ text, reasoning, calls }: Choice): AssistantMessage 
   if (calls.length === 0 || text !== "") message.content = text;
   if (reasoning !== "") message.reasoningContent = reasoning;
   return message;
+}
+
+/** Usage of a generated answer (RESP-8), built as a literal for speed. */
+export function usageMessage(total: UsageTotal): Usage {
+  return {
+    $typeName: "unified.inference.v1.Usage",
+    promptTokens: total.promptTokens,
+    completionTokens: total.completionTokens,
+    totalTokens: total.promptTokens + total.completionTokens,
+    promptTokensDetails: {
+      $typeName: "unified.inference.v1.PromptTokensDetails",
+      cachedTokens: total.cachedTokens,
+    },
+    completionTokensDetails: {
+      $typeName: "unified.inference.v1.CompletionTokensDetails",
+      reasoningTokens: total.reasoningTokens,
+    },
+  };
+}
+
+const utf8 = new TextEncoder();
+
+/** Log probabilities in chat's form (RESP-9). */
+export function chatLogprobs(tokens: readonly TokenLogprobInfo[]): Logprobs {
+  return create(LogprobsSchema, {
+    content: tokens.map((info) => ({ ...entry(info), topLogprobs: info.top.map(entry) })),
+  });
+}
+
+function entry({ token, logprob, bytes }: TokenLogprob): { token: string; logprob: number; utf8Bytes: Uint8Array } {
+  return { token, logprob, utf8Bytes: bytes === undefined ? utf8.encode(token) : Uint8Array.from(bytes) };
+}
+
+/**
+ * Completes tool calls without arguments with `{}` (TOOL-11, STRM-9), because engines differ in sending it. A cut call
+ * stays as it is. Calls of a choice come one after the other, so one per choice is tracked.
+ */
+export class CompleteCalls {
+  /** The open call of each choice while it has no arguments; null until the first call. */
+  #bare: Map<number, ToolEvent> | null = null;
+
+  /** The event to insert before this one, or null. */
+  before(event: GenEvent): ToolEvent | null {
+    if (event.type !== "tool" && event.type !== "finish") return null;
+    const bare = this.#bare?.get(event.choice);
+    this.#note(event);
+    if (bare === undefined || goesOn(bare, event) || isCut(event)) return null;
+    const { choice, index, outTokens } = bare;
+    return { type: "tool", choice, index, outTokens, argsDelta: "{}" };
+  }
+
+  #note(event: ToolEvent | Extract<GenEvent, { type: "finish" }>): void {
+    const open = event.type === "tool" ? this.#bare?.get(event.choice) : undefined;
+    const isNew = event.type === "tool" && open?.index !== event.index && event.id !== undefined;
+    const hasArguments = event.type === "tool" && (event.argsDelta ?? "") !== "";
+    if (event.type === "tool" && isNew && !hasArguments) {
+      this.#bare ??= new Map();
+      this.#bare.set(event.choice, event);
+    } else if (event.type === "finish" || isNew || hasArguments) this.#bare?.delete(event.choice);
+  }
+}
+
+/** Whether the event continues the same call. */
+function goesOn(call: ToolEvent, event: GenEvent): boolean {
+  return event.type === "tool" && event.index === call.index;
+}
+
+function isCut(event: GenEvent): boolean {
+  return event.type === "finish" && event.reason === "length";
 }

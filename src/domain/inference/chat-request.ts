@@ -4,7 +4,8 @@ import {
   type Tool,
   ToolChoice_Mode,
 } from "../../../gen/unified/inference/v1/chat_pb.js";
-import { ServiceError } from "../call/service-error.js";
+import type { CompletionParams } from "../../../gen/unified/inference/v1/completion_pb.js";
+import { refuse } from "../call/service-error.js";
 import type { Capabilities, GenerateInput, GenerateRequest, ToolChoiceSpec } from "../engine/engine.js";
 
 /**
@@ -17,8 +18,15 @@ export function toChatRequest(params: ChatCompletionParams, caps: Capabilities):
       if (part.part.case !== "text") refuseUnlessPartAble(part, caps, `messages[${i}].content[${j}]`, params.model);
     });
   });
-  const { tools, toolChoice } = toolsToOffer(params, caps);
-  refuseUnlessToolsAble(tools, params, caps);
+  const requested = requestedTools(params);
+  // For a model that calls tools only when forced to, `auto` offers none and the answer is text.
+  const isIgnored = caps.tools === "forced-only" && requested.toolChoice.mode === "auto";
+  const { tools, toolChoice }: Offer = isIgnored ? { tools: [], toolChoice: { mode: "none" } } : requested;
+  refuseUnlessAble(caps.tools !== "none" || tools.length === 0, "tools", params.model);
+  for (const tool of tools) {
+    const param = `tools[${params.tools.indexOf(tool)}].function.strict`;
+    refuseUnlessAble(caps.grammar || tool.function?.strict !== true, param, params.model);
+  }
   const logprobs = params.logprobs === true ? (params.topLogprobs ?? 0) : undefined;
   refuseValueUnlessAble(
     caps.logprobs === 0 || (logprobs ?? 0) <= caps.logprobs,
@@ -48,15 +56,8 @@ interface Offer {
   readonly toolChoice: ToolChoiceSpec;
 }
 
-/** For a model that calls tools only when forced to, `auto` offers none and the answer is text. */
-function toolsToOffer(params: ChatCompletionParams, caps: Capabilities): Offer {
-  const asked = toolsAskedFor(params);
-  const isIgnored = caps.tools === "forced-only" && asked.toolChoice.mode === "auto";
-  return isIgnored ? { tools: [], toolChoice: { mode: "none" } } : asked;
-}
-
 /** The callable tools and the mode; none for `tool_choice: none` (TOOL-3, TOOL-4, TOOL-6). */
-function toolsAskedFor({ tools, toolChoice }: ChatCompletionParams): Offer {
+function requestedTools({ tools, toolChoice }: ChatCompletionParams): Offer {
   const named = (names: readonly string[]): Tool[] => tools.filter((tool) => names.includes(tool.function?.name ?? ""));
   const choice = toolChoice?.choice;
   switch (choice?.case) {
@@ -76,14 +77,6 @@ function modeOf(mode: ToolChoice_Mode): "none" | "auto" | "required" {
   return mode === ToolChoice_Mode.REQUIRED ? "required" : "auto";
 }
 
-function refuseUnlessToolsAble(offered: readonly Tool[], params: ChatCompletionParams, caps: Capabilities): void {
-  refuseUnlessAble(caps.tools !== "none" || offered.length === 0, "tools", params.model);
-  for (const tool of offered) {
-    const param = `tools[${params.tools.indexOf(tool)}].function.strict`;
-    refuseUnlessAble(caps.grammar || tool.function?.strict !== true, param, params.model);
-  }
-}
-
 function toFormat(
   { responseFormat, model }: ChatCompletionParams,
   caps: Capabilities,
@@ -96,24 +89,8 @@ function toFormat(
   return { type: "json_schema", name, schemaJson: schemaJson ?? "{}", strict: strict ?? false };
 }
 
-/** Fields that chat and text completions share. */
-export interface SamplingParams {
-  readonly model: string;
-  readonly temperature?: number | undefined;
-  readonly topP?: number | undefined;
-  readonly n?: number | undefined;
-  readonly stop: readonly string[];
-  readonly seed?: bigint | undefined;
-  readonly frequencyPenalty?: number | undefined;
-  readonly presencePenalty?: number | undefined;
-  readonly logitBias: { readonly [token: string]: number };
-  readonly topK?: number | undefined;
-  readonly minP?: number | undefined;
-  readonly repetitionPenalty?: number | undefined;
-}
-
 /** An object under construction: absent fields are never set, because spreads would cost every request. */
-export type Mutable<T> = { -readonly [K in keyof T]: T[K] };
+type Mutable<T> = { -readonly [K in keyof T]: T[K] };
 
 /**
  * Builds an engine request with defaults filled in; `logprobs` undefined asks for none. Throws for what the model
@@ -121,7 +98,7 @@ export type Mutable<T> = { -readonly [K in keyof T]: T[K] };
  */
 export function toGenerate(
   input: GenerateInput,
-  params: SamplingParams,
+  params: ChatCompletionParams | CompletionParams,
   asked: { readonly maxTokens: number | undefined; readonly logprobs: number | undefined },
   caps: Capabilities,
 ): Mutable<GenerateRequest> {
@@ -156,11 +133,54 @@ export function toGenerate(
 /** Throws for a known field that the model does not support (ERR-8). */
 export function refuseUnlessAble(able: boolean, param: string, model: string): void {
   if (able) return;
-  throw new ServiceError("unsupported_parameter", `'${param}' is not supported by the model '${model}'.`, { param });
+  refuse("unsupported_parameter", param, `'${param}' is not supported by the model '${model}'.`);
 }
 
 /** Throws for a known value that the model does not support. `what` begins the sentence: "Images are". */
 export function refuseValueUnlessAble(able: boolean, what: string, param: string, model: string): void {
   if (able) return;
-  throw new ServiceError("unsupported_value", `${what} not supported by the model '${model}'.`, { param });
+  refuse("unsupported_value", param, `${what} not supported by the model '${model}'.`);
+}
+
+/**
+ * Throws for token ids if the model takes only text (EMB-2): ids of another vocabulary would give a wrong answer
+ * unnoticed. The hint names the client setting that sends them by default.
+ */
+export function refuseUnlessTokenInput(able: boolean, param: string, model: string): void {
+  if (able) return;
+  refuse(
+    "token_input_not_supported",
+    param,
+    `The model '${model}' takes '${param}' as text, not as token ids. With LangChain for Python, set ` +
+      "check_embedding_ctx_length=False.",
+  );
+}
+
+/** One engine run, with the number of its first choice in the request. */
+export interface Prompt {
+  readonly base: number;
+  readonly request: GenerateRequest;
+  /** False for repeated runs of a prompt. */
+  readonly countsPrompt: boolean;
+}
+
+/**
+ * Plans the engine runs of a request. Choices are numbered prompt by prompt (CMPL-3). For an engine that cannot
+ * generate several choices, a prompt runs several times with seeds at a fixed distance and counts once (CHAT-3,
+ * CMPL-13).
+ */
+export function planPrompts(requests: readonly GenerateRequest[], caps: Capabilities): readonly Prompt[] {
+  const prompts: Prompt[] = [];
+  let base = 0;
+  for (const request of requests) {
+    const { n, seed } = request;
+    if (n === 1 || caps.nativeN) prompts.push({ base, request, countsPrompt: true });
+    else
+      for (let k = 0; k < n; k++) {
+        const ownSeed = seed === undefined ? {} : { seed: BigInt.asIntN(64, seed + BigInt(k)) };
+        prompts.push({ base: base + k, request: { ...request, n: 1, ...ownSeed }, countsPrompt: k === 0 });
+      }
+    base += n;
+  }
+  return prompts;
 }

@@ -1,56 +1,98 @@
 import { create } from "@bufbuild/protobuf";
-import { type EmbeddingList, EmbeddingListSchema } from "../../../gen/unified/inference/v1/embedding_pb.js";
-import type { ServiceLimits } from "../../contract/limits.js";
+import {
+  type EmbeddingList,
+  EmbeddingListSchema,
+  type EmbeddingParams,
+} from "../../../gen/unified/inference/v1/embedding_pb.js";
+import { fixedLimits, type ServiceLimits } from "../../contract/limits.js";
 import type { AbortFlag } from "../../lib/abort-source.js";
-import type { Call } from "../call/call.js";
-import type { Answer, AnswerHead } from "../call/call-context.js";
-import { errorOfEnd } from "../call/call-context.js";
-import type { Clock } from "../call/ports.js";
-import { invariant, ServiceError } from "../call/service-error.js";
-import type { CatalogModel, Deployment } from "../catalog/catalog-model.js";
-import { type EmbedRequest, type EmbedResult, EngineError, type LoadedModel } from "../engine/engine.js";
+import { type Answer, errorOfEnd } from "../call/call-context.js";
+import {
+  checkCount,
+  checkInteger,
+  checkLength,
+  checkPresent,
+  invariant,
+  refuse,
+  refuseValue,
+} from "../call/service-error.js";
+import type { Deployment } from "../catalog/catalog-model.js";
+import { type Capabilities, type EmbedRequest, type EmbedResult, EngineError } from "../engine/engine.js";
 import { mayGoElsewhere, serviceErrorOf } from "../engine/engine-error.js";
-import type { Admitted } from "../metering/ledger.js";
-import { answerHead } from "../metering/limit-response.js";
-import { settleFailure } from "./deliver.js";
-import type { Run } from "./run.js";
+import { refuseUnlessAble, refuseUnlessTokenInput } from "./chat-request.js";
+import { type Run, settleFailure } from "./run.js";
+import { validateTokenLists } from "./validate-chat.js";
+
+/** Validates an embeddings request as far as no model is needed. Throws ServiceError. */
+export function validateEmbeddings(params: EmbeddingParams, limits: ServiceLimits): void {
+  const { input, inputTokens } = params;
+  checkPresent(params.model, "model");
+  const count = input.length + inputTokens.length;
+  if (count === 0) refuse("missing_required_parameter", "input", "'input' is required, but is missing or empty.");
+  if (input.length > 0 && inputTokens.length > 0) {
+    refuseValue("input", "'input' must be texts or token ids, but is both.");
+  }
+  checkCount(count, "input", limits.embeddingInputsMax);
+  for (const [i, text] of input.entries()) {
+    const at = count === 1 ? "input" : `input[${i}]`;
+    if (text === "") refuseValue(at, `'${at}' must have at least 1 character, but is empty.`);
+  }
+  validateTokenLists(inputTokens, "input");
+  checkInteger(params.dimensions, "dimensions", 1, fixedLimits.int32Max);
+  checkLength(params.user, "user", fixedLimits.userCharsMax);
+}
+
+/** Builds the engine request of a valid embeddings request. Throws for what the model cannot do. */
+export function toEmbedRequest(params: EmbeddingParams, caps: Capabilities): EmbedRequest {
+  refuseUnlessTokenInput(caps.tokenInput || params.inputTokens.length === 0, "input", params.model);
+  const inputs = params.input.length > 0 ? params.input : params.inputTokens.map((list) => list.ids);
+  const dimensions = dimensionsToMake(params, caps);
+  return dimensions === undefined ? { inputs } : { inputs, dimensions };
+}
+
+/** Undefined for the model's native size, which is always valid (EMB-8). */
+function dimensionsToMake({ dimensions, model }: EmbeddingParams, caps: Capabilities): number | undefined {
+  if (dimensions === undefined || dimensions === caps.embeddingDims) return undefined;
+  refuseUnlessAble(caps.shortenableEmbeddings === true, "dimensions", model);
+  if (caps.embeddingDims !== undefined && dimensions > caps.embeddingDims) {
+    refuse(
+      "integer_above_max_value",
+      "dimensions",
+      `'dimensions' must be at most ${caps.embeddingDims}, the length of the vectors of '${model}', but is ${dimensions}.`,
+    );
+  }
+  return dimensions;
+}
 
 /** Inputs per engine call, so that aborts are seen and other requests get slots during a batch of 2,048 (EMB-11). */
 const inputsPerCall = 128;
 
-export interface EmbedDeps {
-  readonly clock: Clock;
-  readonly limits: ServiceLimits;
-}
-
-export interface EmbedPlan {
-  readonly call: Call;
-  readonly run: Run;
-  readonly model: CatalogModel;
-  readonly request: EmbedRequest;
-  readonly admission: Admitted;
-}
-
 /** Runs and settles an admitted embeddings request. It does not wait for an engine that ignores its signal. */
-export async function embed(deps: EmbedDeps, plan: EmbedPlan): Promise<Answer<EmbeddingList>> {
-  const { call, run, model, admission } = plan;
+export async function embed(run: Run, request: EmbedRequest, tokensMax: number): Promise<Answer<EmbeddingList>> {
+  const { call, model } = run;
   try {
-    const { vectors, ...head } = await unlessStopped(embedInTurn(deps, plan), call.stop);
+    const { vectors, deployment, attempts, queueMs } = await unlessStopped(
+      embedInTurn(run, request, tokensMax),
+      call.stop,
+    );
     call.stage = "delivering";
     await run.end("completed");
-    return { head: answerHead(head, admission), body: embeddingList(model.id, vectors, run) };
+    return { head: run.head(deployment, attempts, queueMs), body: embeddingList(model.id, vectors, run) };
   } catch (thrown) {
-    throw await settleFailure(call, run, thrown);
+    throw await settleFailure(run, thrown);
   }
 }
 
-interface Embedded extends Pick<AnswerHead, "deployment" | "attempts" | "queueMs"> {
+interface Embedded {
+  readonly deployment: string;
+  readonly attempts: number;
+  readonly queueMs: number;
   readonly vectors: readonly Float32Array[];
 }
 
 /** Tries the model's deployments in order of load. */
-async function embedInTurn(deps: EmbedDeps, { model, ...plan }: EmbedPlan): Promise<Embedded> {
-  const { call, run } = plan;
+async function embedInTurn(run: Run, request: EmbedRequest, tokensMax: number): Promise<Embedded> {
+  const { call, model } = run;
   let attempts = 0;
   let queueMs = 0;
   const waited = (ms: number): void => {
@@ -62,7 +104,7 @@ async function embedInTurn(deps: EmbedDeps, { model, ...plan }: EmbedPlan): Prom
     for (let deployment = deployments.shift(); deployment !== undefined; deployment = deployments.shift()) {
       attempts += 1;
       try {
-        const vectors = await embedOn(deployment, deps, plan, waited);
+        const vectors = await embedOn(deployment, run, request, tokensMax, waited);
         return { deployment: deployment.id, attempts, queueMs, vectors };
       } catch (thrown) {
         const error = serviceErrorOf(thrown);
@@ -78,77 +120,56 @@ async function embedInTurn(deps: EmbedDeps, { model, ...plan }: EmbedPlan): Prom
 
 async function embedOn(
   deployment: Deployment,
-  deps: EmbedDeps,
-  plan: Omit<EmbedPlan, "model">,
+  { call, tally }: Run,
+  { inputs, ...options }: EmbedRequest,
+  tokensMax: number,
   waited: (ms: number) => void,
 ): Promise<Float32Array[]> {
-  const { call } = plan;
   call.stage = "queued";
   const loaded = deployment.model ?? (await deployment.onceLoaded(call.stop));
   const slot = await deployment.queue.acquire(call.principal, call.stop);
+  const { queueMs } = slot;
   try {
     call.stage = "running";
-    waited(slot.queueMs);
-    return await embedInSlices(deps, { ...plan, request: { ...plan.request, queueMs: slot.queueMs } }, loaded);
+    waited(queueMs);
+    const vectors: Float32Array[] = [];
+    let promptTokens = 0;
+    for (let from = 0; from < inputs.length; from += inputsPerCall) {
+      if (call.stop.aborted) throw errorOfEnd(call.stop.reason);
+      const slice = { ...options, queueMs, inputs: inputs.slice(from, from + inputsPerCall) };
+      let result: EmbedResult;
+      try {
+        result = await loaded.embed(slice, call.stop);
+      } catch (thrown) {
+        if (!(thrown instanceof EngineError)) throw thrown;
+        tally.prompt(0, promptTokens + (thrown.usage?.promptTokens ?? 0), 0);
+        throw withIndexesFrom(from, thrown);
+      }
+      promptTokens += result.promptTokens;
+      tally.prompt(0, promptTokens, 0);
+      for (const vector of result.vectors) requireFinite(vector);
+      vectors.push(...result.vectors);
+      if (promptTokens > tokensMax) {
+        refuseValue(
+          "input",
+          `'input' has more than ${tokensMax} tokens in all, the most that one request may have. Send it in several requests.`,
+        );
+      }
+    }
+    return vectors;
   } finally {
     slot.release();
   }
 }
 
-async function embedInSlices(
-  deps: EmbedDeps,
-  plan: Omit<EmbedPlan, "model">,
-  loaded: LoadedModel,
-): Promise<Float32Array[]> {
-  const { call, run, request } = plan;
-  const vectors: Float32Array[] = [];
-  let promptTokens = 0;
-  for (let from = 0; from < request.inputs.length; from += inputsPerCall) {
-    if (call.stop.aborted) throw errorOfEnd(call.stop.reason);
-    const slice = { ...request, inputs: request.inputs.slice(from, from + inputsPerCall) };
-    const result = await embedSlice(loaded, slice, from, call.stop).catch((thrown: unknown) => {
-      if (thrown instanceof EngineError) run.tally.prompt(0, promptTokens + (thrown.usage?.promptTokens ?? 0), 0);
-      throw thrown;
-    });
-    promptTokens += result.promptTokens;
-    run.tally.prompt(0, promptTokens, 0);
-    for (const vector of result.vectors) requireFinite(vector);
-    vectors.push(...result.vectors);
-    refuseAbove(deps.limits.embeddingTokensMax, promptTokens);
-  }
-  return vectors;
-}
-
 /** Translates the index of an input in the slice to its index in the request. */
-async function embedSlice(
-  loaded: LoadedModel,
-  slice: EmbedRequest,
-  from: number,
-  signal: AbortFlag,
-): Promise<EmbedResult> {
-  try {
-    return await loaded.embed(slice, signal);
-  } catch (thrown) {
-    if (from === 0 || !(thrown instanceof EngineError) || thrown.param === null) throw thrown;
-    const shift = (text: string): string =>
-      text.replace(/input\[(\d+)\]/g, (_, index) => `input[${Number(index) + from}]`);
-    const { code, message, param, retryable, usage } = thrown;
-    throw new EngineError(code, shift(message), {
-      param: shift(param),
-      retryable,
-      cause: thrown,
-      ...(usage === null ? {} : { usage }),
-    });
-  }
-}
-
-function refuseAbove(tokensMax: number, tokens: number): void {
-  if (tokens <= tokensMax) return;
-  throw new ServiceError(
-    "invalid_value",
-    `'input' has more than ${tokensMax} tokens in all, the most that one request may have. Send it in several requests.`,
-    { param: "input" },
-  );
+function withIndexesFrom(from: number, error: EngineError): EngineError {
+  const { code, message, param, retryable, usage } = error;
+  if (from === 0 || param === null) return error;
+  const shift = (text: string): string =>
+    text.replace(/input\[(\d+)\]/g, (_, index) => `input[${Number(index) + from}]`);
+  const options = { param: shift(param), retryable, cause: error, ...(usage === null ? {} : { usage }) };
+  return new EngineError(code, shift(message), options);
 }
 
 /** NaN would become null in JSON (EMB-5). */

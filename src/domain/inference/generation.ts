@@ -1,35 +1,41 @@
+import type { ServiceLimits } from "../../contract/limits.js";
 import { type AbortFlag, AbortSource } from "../../lib/abort-source.js";
 import type { Call } from "../call/call.js";
-import type { AnswerHead } from "../call/call-context.js";
-import { Ended, errorOfEnd } from "../call/call-context.js";
+import { type AnswerHead, Ended, errorOfEnd } from "../call/call-context.js";
 import type { Clock } from "../call/ports.js";
 import type { ServiceError } from "../call/service-error.js";
-import type { CatalogModel, Deployment } from "../catalog/catalog-model.js";
-import { EngineError, type GenEvent, type GenerateRequest, type LoadedModel } from "../engine/engine.js";
+import type { Deployment } from "../catalog/catalog-model.js";
+import {
+  EngineError,
+  type EngineUsage,
+  type GenEvent,
+  type GenerateRequest,
+  type LoadedModel,
+} from "../engine/engine.js";
 import { mayGoElsewhere, serviceErrorOf } from "../engine/engine-error.js";
 import type { Slot } from "../engine/model-queue.js";
-import type { Admitted } from "../metering/ledger.js";
-import { answerHead } from "../metering/limit-response.js";
-import { CompleteCalls } from "./complete-calls.js";
-import type { Prompt } from "./completion-request.js";
+import { type AnswerIdentity, CompleteCalls } from "./chat-answer.js";
+import type { Prompt } from "./chat-request.js";
 import type { Run } from "./run.js";
 
 /** Receives engine events; a returned promise applies backpressure. `choice` counts over the whole request. */
 export type EventSink = (choice: number, event: GenEvent) => Promise<void> | undefined;
 
+/** Events of a choice. */
+type ChoiceEvent = Exclude<GenEvent, { type: "accepted" | "usage" }>;
+
 export interface GenerationDeps {
   readonly clock: Clock;
-  readonly commitMs: number;
+  readonly limits: Pick<ServiceLimits, "commitMs">;
 }
 
-export interface GenerationPlan {
-  readonly call: Call;
+/** A request that is validated and admitted. */
+export interface Prepared {
   readonly run: Run;
-  readonly model: CatalogModel;
   readonly prompts: readonly Prompt[];
-  readonly admission: Admitted;
-  /** Called with the model that answers, before its first event. */
-  answeredBy(model: LoadedModel): void;
+  readonly identity: AnswerIdentity;
+  /** Choices of the whole request. */
+  readonly choices: number;
 }
 
 /** Consumer of a generation. */
@@ -48,7 +54,7 @@ export interface GenerationReader {
  */
 export class Generation {
   readonly #deps: GenerationDeps;
-  readonly #plan: GenerationPlan;
+  readonly #prepared: Prepared;
   readonly #reader: GenerationReader;
   /** Ends the other prompts when one fails; null for a single prompt. */
   readonly #abort: AbortSource | null;
@@ -59,20 +65,23 @@ export class Generation {
   #attempts = 0;
   #queueMs = 0;
 
-  constructor(deps: GenerationDeps, plan: GenerationPlan, reader: GenerationReader) {
+  constructor(deps: GenerationDeps, prepared: Prepared, reader: GenerationReader) {
     this.#deps = deps;
-    this.#plan = plan;
+    this.#prepared = prepared;
     this.#reader = reader;
-    this.#abort = plan.prompts.length > 1 ? new AbortSource() : null;
+    this.#abort = prepared.prompts.length > 1 ? new AbortSource() : null;
   }
 
   get head(): AnswerHead {
-    const ran = { deployment: this.#deployment?.id ?? "", attempts: this.#attempts, queueMs: this.#queueMs };
-    return answerHead(ran, this.#plan.admission);
+    return this.#prepared.run.head(this.#deployment?.id ?? "", this.#attempts, this.#queueMs);
+  }
+
+  get #call(): Call {
+    return this.#prepared.run.call;
   }
 
   get #signal(): AbortFlag {
-    return this.#abort ?? this.#plan.call.stop;
+    return this.#abort ?? this.#call.stop;
   }
 
   /**
@@ -80,7 +89,7 @@ export class Generation {
    * that ignores its signal is not awaited. Call it once.
    */
   run(): Promise<void> {
-    const { stop } = this.#plan.call;
+    const { stop } = this.#call;
     if (stop.aborted) {
       this.#over();
       return Promise.reject(errorOfEnd(stop.reason));
@@ -110,11 +119,11 @@ export class Generation {
   /** The engine has finished. */
   #over(): void {
     this.#cancelCommitTimer?.();
-    this.#plan.run.engineEnded();
+    this.#prepared.run.engineEnded();
   }
 
   #runPrompts(): Promise<void> {
-    const [first, second] = this.#plan.prompts;
+    const [first, second] = this.#prepared.prompts;
     return first !== undefined && second === undefined ? this.#runPrompt(first, false, null) : this.#runBatch();
   }
 
@@ -123,19 +132,10 @@ export class Generation {
    * batch never holds a slot that another request waits for.
    */
   async #runBatch(): Promise<void> {
-    const { call, prompts } = this.#plan;
-    const follow = (): void => this.#abort?.abort(call.stop.reason);
-    call.stop.addEventListener("abort", follow);
-    try {
-      await this.#runAll(prompts);
-    } finally {
-      call.stop.removeEventListener("abort", follow);
-    }
-  }
-
-  async #runAll(prompts: readonly Prompt[]): Promise<void> {
+    const { prompts } = this.#prepared;
+    const { stop } = this.#call;
+    const failures: unknown[] = [];
     let next = 0;
-    let failure: { readonly thrown: unknown } | null = null;
     const runRest = async (continuing: boolean): Promise<void> => {
       try {
         for (let prompt = prompts[next++]; prompt !== undefined; prompt = prompts[next++]) {
@@ -143,27 +143,33 @@ export class Generation {
           continuing = true;
         }
       } catch (thrown) {
-        failure ??= { thrown };
+        failures.push(thrown);
         this.#abort?.abort(new Ended("failed"));
       }
     };
     let helpers: Promise<void>[] | null = null;
-    const startHelpers: Granted = (deployment) => {
-      const count = Math.min(prompts.length, deployment.queue.slots) - 1;
-      helpers ??= Array.from({ length: count }, () => runRest(true));
+    const startHelpers = ({ queue }: Deployment): void => {
+      helpers ??= Array.from({ length: Math.min(prompts.length, queue.slots) - 1 }, () => runRest(true));
     };
+    const onStop = (): void => this.#abort?.abort(stop.reason);
+    stop.addEventListener("abort", onStop);
     await runRest(false);
     await Promise.all(helpers ?? []);
-    throwIfFailed(failure);
+    stop.removeEventListener("abort", onStop);
+    if (failures.length > 0) throw failures[0];
   }
 
   /**
    * Tries the model's deployments in order of load. One function for one and for all tries, because each additional
    * await costs every request.
    */
-  async #runPrompt(prompt: Prompt, continuing: boolean, granted: Granted | null): Promise<void> {
-    const { call, model } = this.#plan;
-    const deployments = model.byLoad();
+  async #runPrompt(
+    prompt: Prompt,
+    continuing: boolean,
+    onSlot: ((deployment: Deployment) => void) | null,
+  ): Promise<void> {
+    const call = this.#call;
+    const deployments = this.#prepared.run.model.byLoad();
     for (const deployment of deployments) {
       let slot: Slot | null = null;
       try {
@@ -173,7 +179,7 @@ export class Generation {
         slot = continuing ? null : deployment.queue.tryAcquire();
         slot ??= await deployment.queue.acquire(call.principal, this.#signal, continuing);
         if (!continuing) this.#granted(deployment, loaded, slot.queueMs);
-        granted?.(deployment);
+        onSlot?.(deployment);
         const calls = new CompleteCalls();
         let finished = 0;
         for await (const event of loaded.generate(this.#toRequest(prompt, slot.queueMs), this.#signal)) {
@@ -187,7 +193,8 @@ export class Generation {
         if (finished < prompt.request.n) throw new EngineError("upstream_error", "the engine ended before it finished");
         return;
       } catch (thrown) {
-        const error = this.#noteFailure(prompt, thrown);
+        if (thrown instanceof EngineError && thrown.usage !== null) this.#noteUsage(prompt, thrown.usage);
+        const error = serviceErrorOf(thrown);
         if (deployment === deployments.at(-1) || !this.#mayTryNext(error)) throw error;
         call.log.warn({ deployment: deployment.id, error: error.code }, "deployment failed, trying the next");
       } finally {
@@ -199,7 +206,7 @@ export class Generation {
   #beginTry(continuing: boolean): void {
     this.#attempts += 1;
     if (this.#signal.aborted) throw errorOfEnd(this.#signal.reason);
-    if (!continuing) this.#plan.call.stage = "queued";
+    if (!continuing) this.#call.stage = "queued";
   }
 
   #mayTryNext(error: ServiceError): boolean {
@@ -208,18 +215,18 @@ export class Generation {
 
   #granted(deployment: Deployment, model: LoadedModel, queueMs: number): void {
     this.#deployment = deployment;
-    this.#plan.answeredBy(model);
+    this.#prepared.identity.answeredBy(model);
     this.#queueMs += queueMs;
-    this.#plan.call.stage = "running";
-    this.#plan.call.waited(this.#queueMs);
+    this.#call.stage = "running";
+    this.#call.waited(this.#queueMs);
     if (this.#reader.commit !== null) {
-      this.#cancelCommitTimer ??= this.#deps.clock.after(this.#deps.commitMs, () => this.#commitNow());
+      this.#cancelCommitTimer ??= this.#deps.clock.after(this.#deps.limits.commitMs, () => this.#commitNow());
     }
   }
 
   /** Completes the engine request in place. */
   #toRequest({ request }: Prompt, queueMs: number): GenerateRequest {
-    const { call } = this.#plan;
+    const call = this.#call;
     request.requestId = call.requestId;
     request.queueMs = queueMs;
     request.cacheKey = call.principal.account;
@@ -241,42 +248,29 @@ export class Generation {
   }
 
   #passOn(prompt: Prompt, event: ChoiceEvent): Promise<void> | undefined {
-    if (!this.#hasContent && event.type !== "finish") this.#noteFirstContent(event.outTokens);
+    if (!this.#hasContent && event.type !== "finish") {
+      this.#hasContent = true;
+      const nowMs = this.#deps.clock.monotonic();
+      this.#call.times.firstContent(nowMs, event.outTokens, this.#reader.commit !== null);
+    }
     const wait = this.#reader.sink(prompt.base + event.choice, event);
     this.#commitNow();
     return wait;
   }
 
-  #noteFirstContent(tokens: number): void {
-    this.#hasContent = true;
-    this.#plan.call.times.firstContent(this.#deps.clock.monotonic(), tokens, this.#reader.commit !== null);
-  }
-
   #count(prompt: Prompt, event: GenEvent): void {
-    const { run } = this.#plan;
-    switch (event.type) {
-      case "accepted":
-        if (prompt.countsPrompt) run.tally.prompt(prompt.base, event.promptTokens ?? 0, event.cachedTokens);
-        return;
-      case "usage":
-        if (prompt.countsPrompt)
-          run.tally.prompt(prompt.base, event.promptTokens, event.cachedTokens, event.reasoningTokens);
-        run.tally.close(prompt.base, prompt.request.n, event.outTokens);
-        return;
-      default:
-        run.produced(prompt.base + event.choice, event.outTokens);
-    }
+    const { tally } = this.#prepared.run;
+    if (event.type === "accepted") {
+      if (prompt.countsPrompt) tally.prompt(prompt.base, event.promptTokens ?? 0, event.cachedTokens);
+    } else if (event.type === "usage") this.#noteUsage(prompt, event, event.reasoningTokens);
+    else tally.produced(prompt.base + event.choice, event.outTokens);
   }
 
-  /** Records the usage reported by an aborted or failed engine. */
-  #noteFailure(prompt: Prompt, thrown: unknown): ServiceError {
-    const usage = thrown instanceof EngineError ? thrown.usage : null;
-    if (usage !== null) {
-      const { tally } = this.#plan.run;
-      if (prompt.countsPrompt) tally.prompt(prompt.base, usage.promptTokens, usage.cachedTokens);
-      tally.close(prompt.base, prompt.request.n, usage.outTokens);
-    }
-    return serviceErrorOf(thrown);
+  /** Records the engine's final figures. */
+  #noteUsage({ base, request, countsPrompt }: Prompt, usage: EngineUsage, reasoningTokens = 0): void {
+    const { tally } = this.#prepared.run;
+    if (countsPrompt) tally.prompt(base, usage.promptTokens, usage.cachedTokens, reasoningTokens);
+    tally.close(base, request.n, usage.outTokens);
   }
 
   #commitNow(): void {
@@ -285,15 +279,4 @@ export class Generation {
     this.#cancelCommitTimer?.();
     this.#reader.commit?.(this.head);
   }
-}
-
-/** Events of a choice. */
-type ChoiceEvent = Exclude<GenEvent, { type: "accepted" | "usage" }>;
-
-/** Called when a slot is granted. */
-type Granted = (deployment: Deployment) => void;
-
-/** A function, because the compiler does not track the assignment in the closure. */
-function throwIfFailed(failure: { readonly thrown: unknown } | null): void {
-  if (failure !== null) throw failure.thrown;
 }

@@ -6,26 +6,23 @@ import type {
 import type { Completion, CompletionChunk, CompletionParams } from "../../../gen/unified/inference/v1/completion_pb.js";
 import type { EmbeddingList, EmbeddingParams } from "../../../gen/unified/inference/v1/embedding_pb.js";
 import type { ServiceLimits } from "../../contract/limits.js";
+import { BoundedQueue } from "../../lib/bounded-collections.js";
 import type { Call, ClientLabels } from "../call/call.js";
-import type { Answer, StreamAnswer } from "../call/call-context.js";
+import { type Answer, type AnswerHead, errorOfEnd, type StreamAnswer } from "../call/call-context.js";
 import type { IdSource } from "../call/ports.js";
-import { invariant, ServiceError } from "../call/service-error.js";
+import { invariant, ServiceError, toServiceError } from "../call/service-error.js";
 import { type Catalog, requireCapability } from "../catalog/catalog.js";
 import type { CatalogModel } from "../catalog/catalog-model.js";
 import type { Capability } from "../catalog/model-definition.js";
-import type { Capabilities, GenerateRequest, LoadedModel } from "../engine/engine.js";
-import { AnswerIdentity } from "./answer-parts.js";
-import { ChatStream, ChatWhole } from "./chat-answer.js";
-import { toChatRequest } from "./chat-request.js";
-import { CompletionStream, CompletionWhole } from "./completion-answer.js";
-import { planPrompts, toCompletionRequests, toEmbedRequest } from "./completion-request.js";
-import { collectWhole, streamWhole, type ToGeneration } from "./deliver.js";
-import { embed } from "./embed.js";
-import { Generation } from "./generation.js";
+import type { Capabilities, GenerateRequest } from "../engine/engine.js";
+import { AnswerIdentity, ChatStream, ChatWhole, type StreamAssembly, type WholeAssembly } from "./chat-answer.js";
+import { planPrompts, toChatRequest } from "./chat-request.js";
+import { CompletionStream, CompletionWhole, toCompletionRequests, validateCompletion } from "./completion.js";
+import { embed, toEmbedRequest, validateEmbeddings } from "./embed.js";
+import { type EventSink, Generation, type Prepared } from "./generation.js";
 import { reserveForInputs, reserveForPrompts } from "./reservation.js";
-import { type AdmissionDeps, admitRun, type Run } from "./run.js";
+import { type AdmissionDeps, admitRun, type Run, settleFailure } from "./run.js";
 import { validateChatCompletion } from "./validate-chat.js";
-import { validateCompletion, validateEmbeddings } from "./validate-completion.js";
 
 export interface InferenceDeps extends AdmissionDeps {
   readonly catalog: Catalog;
@@ -44,15 +41,6 @@ interface RequestKind {
   build(caps: Capabilities): readonly GenerateRequest[];
 }
 
-/** A request that is validated and admitted, and whose generation can be started. */
-interface Prepared {
-  readonly run: Run;
-  readonly identity: AnswerIdentity;
-  /** Choices of the whole request. */
-  readonly choices: number;
-  readonly toGeneration: ToGeneration;
-}
-
 /** Inference from a message to an answer. All methods reject with ServiceError. */
 export class Inference {
   readonly #deps: InferenceDeps;
@@ -62,28 +50,28 @@ export class Inference {
   }
 
   createChatCompletion(params: ChatCompletionParams, call: Call): Promise<Answer<ChatCompletion>> {
-    return this.#serve(call, this.#chat(params), ({ run, identity, choices, toGeneration }) =>
-      collectWhole(call, run, new ChatWhole(identity, choices, serviceTier(params)), toGeneration),
+    return this.#serve(call, this.#chat(params), (prepared) =>
+      collectWhole(this.#deps, prepared, new ChatWhole(prepared.identity, prepared.choices, serviceTier(params))),
     );
   }
 
   streamChatCompletion(params: ChatCompletionParams, call: Call): Promise<StreamAnswer<ChatCompletionChunk>> {
     call.details?.streams();
-    return this.#serve(call, this.#chat(params), ({ run, identity, choices, toGeneration }) =>
-      streamWhole(this.#deps, call, run, new ChatStream(identity, choices, serviceTier(params)), toGeneration),
+    return this.#serve(call, this.#chat(params), (prepared) =>
+      streamWhole(this.#deps, prepared, new ChatStream(prepared.identity, prepared.choices, serviceTier(params))),
     );
   }
 
   createCompletion(params: CompletionParams, call: Call): Promise<Answer<Completion>> {
-    return this.#serve(call, this.#completion(params), ({ run, identity, choices, toGeneration }) =>
-      collectWhole(call, run, new CompletionWhole(identity, choices), toGeneration),
+    return this.#serve(call, this.#completion(params), (prepared) =>
+      collectWhole(this.#deps, prepared, new CompletionWhole(prepared.identity, prepared.choices)),
     );
   }
 
   streamCompletion(params: CompletionParams, call: Call): Promise<StreamAnswer<CompletionChunk>> {
     call.details?.streams();
-    return this.#serve(call, this.#completion(params), ({ run, identity, toGeneration }) =>
-      streamWhole(this.#deps, call, run, new CompletionStream(identity), toGeneration),
+    return this.#serve(call, this.#completion(params), (prepared) =>
+      streamWhole(this.#deps, prepared, new CompletionStream(prepared.identity)),
     );
   }
 
@@ -96,12 +84,13 @@ export class Inference {
     const caps = model.caps ?? (await this.#capsOnceLoaded(model, call));
     const request = chargeRefusal(call, () => toEmbedRequest(params, caps));
     const reserve = () => reserveForInputs(model.loaded, request, call.stop);
-    return await embed(this.#deps, { call, model, request, ...(await admitRun(this.#deps, call, model, reserve)) });
+    const run = await admitRun(this.#deps, call, model, reserve);
+    return await embed(run, request, this.#deps.limits.embeddingTokensMax);
   }
 
   /** The path of one request: validate, find the model, admit. `deliver` then runs the engine, answers and settles. */
   async #serve<A>(call: Call, kind: RequestKind, deliver: (prepared: Prepared) => Promise<A>): Promise<A> {
-    const { clock, ids, limits } = this.#deps;
+    const { clock, ids } = this.#deps;
     const model = chargeRefusal(call, () => {
       kind.validate();
       call.labels = kind.labels();
@@ -111,16 +100,12 @@ export class Inference {
     const prompts = chargeRefusal(call, () => planPrompts(kind.build(caps), caps));
     const reserve = () => reserveForPrompts(model.loaded, prompts, call.stop);
     const admitting = admitRun(this.#deps, call, model, reserve);
-    const { run, admission } = admitting instanceof Promise ? await admitting : admitting;
+    const run = admitting instanceof Promise ? await admitting : admitting;
 
     const identity = new AnswerIdentity(ids.text(kind.idPrefix), clock.now(), model.id);
     const choices = prompts.reduce((sum, { request }) => sum + request.n, 0);
     call.details?.asked(prompts[0]?.request, choices, identity.id);
-    const answeredBy = (loaded: LoadedModel): void => identity.answeredBy(loaded);
-    const settings = { clock, commitMs: limits.commitMs };
-    const toGeneration: ToGeneration = (reader) =>
-      new Generation(settings, { call, run, model, prompts, admission, answeredBy }, reader);
-    return deliver({ run, identity, choices, toGeneration });
+    return deliver({ run, prompts, identity, choices });
   }
 
   #chat(params: ChatCompletionParams): RequestKind {
@@ -158,6 +143,91 @@ export class Inference {
     invariant(deployment !== undefined, "a catalog model has a deployment");
     return (await deployment.onceLoaded(call.stop)).caps;
   }
+}
+
+/** Estimated bytes of a chunk beside its text: ids, names and frames. */
+const chunkBytes = 256;
+
+/**
+ * Streams an answer through a bounded queue. A full queue pauses the engine; a reader that leaves it full for `stallMs`
+ * ends the request and so frees its slot. The last item follows the settlement.
+ */
+function streamWhole<M>(
+  deps: InferenceDeps,
+  prepared: Prepared,
+  assembly: StreamAssembly<M>,
+): Promise<StreamAnswer<M>> {
+  const { run } = prepared;
+  const queue = new BoundedQueue<M>(deps.limits.streamBufferBytesMax);
+  const sink: EventSink = (choice, event) => {
+    const textBytes = event.type === "text" ? event.text.length : 0;
+    for (const piece of assembly.take(choice, event)) queue.push(piece, chunkBytes + textBytes);
+    return queue.full ? roomOrStall(deps, run.call, queue) : undefined;
+  };
+  return new Promise((resolve, reject) => {
+    const commit = (head: AnswerHead): void => resolve({ head, items: queue });
+    const generation = new Generation(deps, prepared, { sink, commit });
+    // A failure before the commit rejects after its settlement.
+    void finishStream(run, assembly, generation, queue).then((error) => {
+      if (error !== null) reject(error);
+    });
+  });
+}
+
+/** Closes the queue once the request is settled; resolves to its error, if any. Never rejects. */
+async function finishStream<M>(
+  run: Run,
+  assembly: StreamAssembly<M>,
+  generation: Generation,
+  queue: BoundedQueue<M>,
+): Promise<ServiceError | null> {
+  try {
+    return await endWith(run, generation, () => {
+      queue.push(assembly.last(run.tally.total()), chunkBytes);
+      queue.close();
+      return null;
+    });
+  } catch (thrown) {
+    const error = toServiceError(thrown);
+    queue.close(error);
+    return error;
+  }
+}
+
+/** Collects a whole answer. */
+function collectWhole<M>(deps: InferenceDeps, prepared: Prepared, assembly: WholeAssembly<M>): Promise<Answer<M>> {
+  const { run } = prepared;
+  const sink: EventSink = (choice, event) => {
+    assembly.take(choice, event);
+    return undefined;
+  };
+  const generation = new Generation(deps, prepared, { sink, commit: null });
+  return endWith(run, generation, () => ({ head: generation.head, body: assembly.build(run.tally.total()) }));
+}
+
+/**
+ * Runs the generation to its end or the call's and settles. Resolves to the result of `finish`; rejects with the error
+ * for the caller.
+ */
+async function endWith<R>(run: Run, generation: Generation, finish: () => R): Promise<R> {
+  try {
+    await generation.run();
+  } catch (thrown) {
+    throw await settleFailure(run, thrown);
+  }
+  run.call.stage = "delivering";
+  const settling = run.end("completed");
+  if (settling !== undefined) await settling;
+  return finish();
+}
+
+async function roomOrStall<M>(deps: InferenceDeps, call: Call, queue: BoundedQueue<M>): Promise<void> {
+  const cancelTimer = deps.clock.after(deps.limits.stallMs, () => call.abort("stalled"));
+  const onAbort = (): void => queue.close(errorOfEnd(call.stop.reason));
+  call.stop.addEventListener("abort", onAbort);
+  await queue.room();
+  cancelTimer();
+  call.stop.removeEventListener("abort", onAbort);
 }
 
 /** Notes an error that `check` throws on the call, which charges the caller one request: no engine was asked. */

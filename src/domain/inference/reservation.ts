@@ -8,7 +8,7 @@ import {
   type GenerateRequest,
   type LoadedModel,
 } from "../engine/engine.js";
-import type { Prompt } from "./completion-request.js";
+import type { Prompt } from "./chat-request.js";
 
 /** Upper bound of a request's usage, before it runs (state RL-5). Integers. */
 export interface Reservation {

@@ -1,11 +1,12 @@
 import type { Call } from "../call/call.js";
-import { type EndReason, errorOfEnd } from "../call/call-context.js";
+import { type AnswerHead, type EndReason, endReasonOf, errorOfEnd } from "../call/call-context.js";
 import { UsageTally } from "../call/live-requests.js";
 import type { Observer } from "../call/observer.js";
 import type { Clock } from "../call/ports.js";
 import type { LimitScope } from "../call/rate-limits.js";
 import type { ServiceError } from "../call/service-error.js";
 import type { CatalogModel } from "../catalog/catalog-model.js";
+import { serviceErrorOf } from "../engine/engine-error.js";
 import type { Accounting } from "../metering/accounting.js";
 import { leaseMs } from "../metering/lease-keeper.js";
 import type { Admission, Admitted, Budget, Charge, Ledger } from "../metering/ledger.js";
@@ -33,24 +34,25 @@ export class Run {
   readonly model: CatalogModel;
   readonly tally = new UsageTally();
   readonly #deps: RunDeps;
-  /** Its limits were decided without the shared store. */
-  readonly #degraded: boolean;
+  readonly #admission: Admitted;
   #hasEnded = false;
   #settling: Promise<void> | undefined;
   #engineHasEnded = false;
   #onEngineEnd: () => void = () => {};
 
-  constructor(deps: RunDeps, call: Call, model: CatalogModel, degraded: boolean) {
+  constructor(deps: RunDeps, call: Call, model: CatalogModel, admission: Admitted) {
     this.#deps = deps;
-    this.#degraded = degraded;
+    this.#admission = admission;
     this.call = call;
     this.model = model;
     call.hold(this.tally);
   }
 
-  /** Records the tokens of a choice so far, held-back text included. */
-  produced(choice: number, outTokens: number): void {
-    this.tally.produced(choice, outTokens);
+  /** Metadata of the answer: how it ran and the limits at its admission. */
+  head(deployment: string, attempts: number, queueMs: number): AnswerHead {
+    const { snapshot, degraded } = this.#admission;
+    const head = { deployment, attempts, queueMs, degraded };
+    return snapshot === undefined ? head : { ...head, limits: snapshot };
   }
 
   /** Records that the engine has finished and the tally is final. */
@@ -80,7 +82,7 @@ export class Run {
     try {
       const { requestId, operation } = call;
       const { account, keyId } = call.principal;
-      const request = { requestId, account, keyId, operation, model: this.model, degraded: this.#degraded };
+      const request = { requestId, account, keyId, operation, model: this.model, degraded: this.#admission.degraded };
       const latencyMs = clock.now() - call.receivedAtMs;
       const settling = ledger.settle(accounting.settlementOf(request, { why, error: error ?? null, usage, latencyMs }));
       if (settling instanceof Promise) return this.#written(settling);
@@ -113,6 +115,15 @@ export class Run {
   }
 }
 
+/** Settles a failed run and returns the error for the caller. A call ended from outside is settled with that reason. */
+export async function settleFailure(run: Run, thrown: unknown): Promise<ServiceError> {
+  const { stop, log } = run.call;
+  const error = stop.aborted ? errorOfEnd(stop.reason) : serviceErrorOf(thrown);
+  if (error.code === "internal_error") log.error({ err: error.cause }, "request failed");
+  await run.end(stop.aborted ? endReasonOf(stop) : "failed", error);
+  return error;
+}
+
 export interface AdmissionDeps extends RunDeps {
   readonly ledger: Pick<Ledger, "admit" | "settle">;
   readonly accounting: Pick<Accounting, "settlementOf" | "budgetsOf" | "costOf">;
@@ -120,11 +131,6 @@ export interface AdmissionDeps extends RunDeps {
   /** Receives rejections. */
   readonly gate: Pick<LimitGate, "note">;
   readonly observer: Pick<Observer, "usageLost" | "limitHit">;
-}
-
-export interface AdmittedRun {
-  readonly run: Run;
-  readonly admission: Admitted;
 }
 
 /**
@@ -137,14 +143,14 @@ export function admitRun(
   call: Call,
   model: CatalogModel,
   reserve: () => Promise<Reservation>,
-): AdmittedRun | Promise<AdmittedRun> {
+): Run | Promise<Run> {
   throwIfEnded(call);
   const { clock, ledger, accounting, limitBook } = deps;
   const { requestId, operation, principal } = call;
   const { account, keyId } = principal;
   const scopes = limitBook.scopesOf(principal, model.id);
   const budgets = accounting.budgetsOf(principal);
-  const admit = (charge: Charge, promptTokens: number): AdmittedRun | Promise<AdmittedRun> => {
+  const admit = (charge: Charge, promptTokens: number): Run | Promise<Run> => {
     const admission = ledger.admit({
       requestId,
       account,
@@ -173,8 +179,8 @@ export function admitRun(
 }
 
 /** Throws 429 for a rejection. */
-function admittedRun(deps: AdmissionDeps, call: Call, model: CatalogModel, admission: Admission): AdmittedRun {
-  if (admission.admitted) return { run: new Run(deps, call, model, admission.degraded), admission };
+function admittedRun(deps: AdmissionDeps, call: Call, model: CatalogModel, admission: Admission): Run {
+  if (admission.admitted) return new Run(deps, call, model, admission);
   deps.gate.note(admission);
   deps.observer.limitHit(admission.refusal.which);
   throw errorOfRefusal(admission);

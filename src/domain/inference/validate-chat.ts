@@ -1,23 +1,25 @@
-import type {
-  ChatCompletionParams,
-  ResponseFormat,
-  ResponseFormat_JsonSchema,
+import {
+  type ChatCompletionParams,
+  type ResponseFormat,
+  type Tool,
+  ToolChoice_Mode,
 } from "../../../gen/unified/inference/v1/chat_pb.js";
+import type { CompletionParams, TokenList } from "../../../gen/unified/inference/v1/completion_pb.js";
 import { fixedLimits, type ServiceLimits } from "../../contract/limits.js";
 import {
   checkCount,
   checkFunctionName,
   checkInteger,
   checkLength,
+  checkNotEmpty,
   checkNumber,
   checkOneOf,
   checkPresent,
   quote,
   refuse,
+  refuseValue,
 } from "../call/service-error.js";
-import type { SamplingParams } from "./chat-request.js";
 import { validateMessages } from "./validate-messages.js";
-import { checkSchema, validateTools } from "./validate-tools.js";
 
 const reasoningEfforts = ["none", "minimal", "low", "medium", "high", "xhigh", "max"];
 const verbosities = ["low", "medium", "high"];
@@ -46,8 +48,7 @@ export function validateChatCompletion(params: ChatCompletionParams, limits: Ser
 function validateLogprobs({ logprobs, topLogprobs }: ChatCompletionParams): void {
   checkInteger(topLogprobs, "top_logprobs", 0, topLogprobsMax);
   if (topLogprobs === undefined || topLogprobs === 0 || logprobs === true) return;
-  refuse(
-    "invalid_value",
+  refuseValue(
     "top_logprobs",
     `'top_logprobs' may be given only with 'logprobs' set to true, but is ${topLogprobs} without it.`,
   );
@@ -66,7 +67,7 @@ function validateTemplateVariables(text: string | undefined, limits: ServiceLimi
   const param = "chat_template_kwargs";
   checkLength(text, param, limits.schemaCharsMax);
   if (text === undefined || isJsonObject(text)) return;
-  refuse("invalid_value", param, `'${param}' must be a JSON object, but is something else.`);
+  refuseValue(param, `'${param}' must be a JSON object, but is something else.`);
 }
 
 function isJsonObject(text: string): boolean {
@@ -87,7 +88,7 @@ function validateLabels(params: ChatCompletionParams): void {
   const pairs = Object.entries(params.metadata);
   if (pairs.length > fixedLimits.metadataPairsMax) {
     const max = fixedLimits.metadataPairsMax;
-    refuse("invalid_value", "metadata", `'metadata' may have at most ${max} pairs, but has ${pairs.length}.`);
+    refuseValue("metadata", `'metadata' may have at most ${max} pairs, but has ${pairs.length}.`);
   }
   for (const [key, value] of pairs) {
     checkLength(key, "metadata", fixedLimits.metadataKeyCharsMax);
@@ -95,32 +96,21 @@ function validateLabels(params: ChatCompletionParams): void {
   }
 }
 
-/** Validates response_format. */
-export function validateResponseFormat(responseFormat: ResponseFormat | undefined, limits: ServiceLimits): void {
+function validateResponseFormat(responseFormat: ResponseFormat | undefined, limits: ServiceLimits): void {
   const format = responseFormat?.format;
-  if (format === undefined) return;
+  if (format === undefined || format.case === "text" || format.case === "jsonObject") return;
+  const param = "response_format";
   if (format.case === undefined) {
-    refuse(
-      "invalid_value",
-      "response_format",
-      "'response_format' must be 'text', 'json_object' or 'json_schema', but none is set.",
-    );
+    refuseValue(param, `'${param}' must be 'text', 'json_object' or 'json_schema', but none is set.`);
   }
-  if (format.case === "jsonSchema") validateJsonSchema(format.value, limits);
-}
-
-function validateJsonSchema({ name, schemaJson }: ResponseFormat_JsonSchema, limits: ServiceLimits): void {
-  checkFunctionName(name, "response_format.json_schema.name");
+  const { name, schemaJson } = format.value;
+  checkFunctionName(name, `${param}.json_schema.name`);
   if (schemaJson === undefined) return;
-  const place = { code: "invalid_json_schema", param: "response_format" } as const;
+  const field = { code: "invalid_json_schema", param } as const;
   if (schemaJson.length > limits.schemaCharsMax) {
-    refuse(
-      place.code,
-      place.param,
-      `The JSON Schema of 'response_format' may have ${limits.schemaCharsMax} characters, but has ${schemaJson.length}.`,
-    );
+    refuseSchema(field, `may have ${limits.schemaCharsMax} characters, but has ${schemaJson.length}.`);
   }
-  checkSchema(schemaJson, place);
+  checkSchema(schemaJson, field);
 }
 
 const tokenId = /^\d{1,10}$/;
@@ -128,7 +118,7 @@ const tokenId = /^\d{1,10}$/;
 const loneSurrogate = /\p{Surrogate}/u;
 
 /** Validates what chat and text completions share: sampling parameters, stop strings, logit_bias. */
-export function validateSampling(params: SamplingParams, limits: ServiceLimits): void {
+export function validateSampling(params: ChatCompletionParams | CompletionParams, limits: ServiceLimits): void {
   checkNumber(params.temperature, "temperature", 0, 2);
   checkNumber(params.topP, "top_p", 0, 1);
   checkNumber(params.frequencyPenalty, "frequency_penalty", -2, 2);
@@ -151,7 +141,7 @@ function validateStop(stop: readonly string[], limits: ServiceLimits): void {
   for (const text of texts) {
     checkLength(text, "stop", limits.stopCharsMax);
     if (loneSurrogate.test(text)) {
-      refuse("invalid_value", "stop", "'stop' must be well-formed Unicode, but has half of a surrogate pair.");
+      refuseValue("stop", "'stop' must be well-formed Unicode, but has half of a surrogate pair.");
     }
   }
 }
@@ -159,14 +149,141 @@ function validateStop(stop: readonly string[], limits: ServiceLimits): void {
 function validateLogitBias(logitBias: { readonly [token: string]: number }): void {
   for (const [token, bias] of Object.entries(logitBias)) {
     if (!tokenId.test(token) || Number(token) > fixedLimits.int32Max) {
-      refuse(
-        "invalid_value",
-        "logit_bias",
-        `The keys of 'logit_bias' must be decimal token ids, but one is ${quote(token)}.`,
-      );
+      refuseValue("logit_bias", `The keys of 'logit_bias' must be decimal token ids, but one is ${quote(token)}.`);
     }
     if (!(bias >= -100 && bias <= 100)) {
-      refuse("invalid_value", "logit_bias", `The values of 'logit_bias' must be from -100 to 100, but one is ${bias}.`);
+      refuseValue("logit_bias", `The values of 'logit_bias' must be from -100 to 100, but one is ${bias}.`);
     }
   }
+}
+
+/** Throws for empty lists and for numbers that no vocabulary can contain. */
+export function validateTokenLists(lists: readonly TokenList[], param: string): void {
+  for (const [i, { ids }] of lists.entries()) {
+    const at = `${param}[${i}]`;
+    checkNotEmpty(ids.length, at);
+    for (const id of ids) checkInteger(id, at, 0, fixedLimits.int32Max);
+  }
+}
+
+function validateTools({ tools, toolChoice }: ChatCompletionParams, limits: ServiceLimits): void {
+  checkCount(tools.length, "tools", limits.toolsMax);
+  let schemaChars = 0;
+  for (const [i, tool] of tools.entries()) {
+    schemaChars += tool.function?.parametersJson?.length ?? 0;
+    validateTool(tool, `tools[${i}].function`, schemaChars, limits);
+  }
+  if (toolChoice !== undefined) validateChoice(toolChoice, tools);
+}
+
+/** `schemaChars` counts this tool and all before it. */
+function validateTool(tool: Tool, at: string, schemaChars: number, limits: ServiceLimits): void {
+  if (tool.function === undefined) {
+    refuse("missing_required_parameter", at, `'${at}' is required, but is missing: functions are the only tools.`);
+  }
+  checkFunctionName(tool.function.name, `${at}.name`);
+  const { parametersJson } = tool.function;
+  if (parametersJson === undefined) return;
+  const field = { code: "invalid_function_parameters", param: `${at}.parameters` } as const;
+  if (schemaChars > limits.schemaCharsMax) {
+    refuse(
+      field.code,
+      field.param,
+      `The JSON Schemas of all 'tools' may have ${limits.schemaCharsMax} characters together, but up to '${field.param}' there are ${schemaChars}.`,
+    );
+  }
+  checkSchema(parametersJson, field);
+}
+
+function validateChoice({ choice }: NonNullable<ChatCompletionParams["toolChoice"]>, tools: readonly Tool[]): void {
+  switch (choice.case) {
+    case "mode":
+      validateMode(choice.value, ["none", "auto", "required"]);
+      if (choice.value === ToolChoice_Mode.REQUIRED && tools.length === 0) {
+        refuseValue("tool_choice", "'tool_choice' may be 'required' only with 'tools', but there are none.");
+      }
+      return;
+    case "function":
+      validateOffered(choice.value, tools);
+      return;
+    case "allowed":
+      validateMode(choice.value.mode, ["auto", "required"]);
+      checkNotEmpty(choice.value.names.length, "tool_choice.allowed_tools.tools");
+      for (const name of choice.value.names) validateOffered(name, tools);
+      return;
+    default:
+      refuseValue("tool_choice", "'tool_choice' must be a mode, a function or allowed tools, but none is set.");
+  }
+}
+
+const modeNames = new Map<number, string>([
+  [ToolChoice_Mode.NONE, "none"],
+  [ToolChoice_Mode.AUTO, "auto"],
+  [ToolChoice_Mode.REQUIRED, "required"],
+]);
+
+function validateMode(mode: ToolChoice_Mode, allowed: readonly string[]): void {
+  const given = modeNames.get(mode);
+  if (given !== undefined && allowed.includes(given)) return;
+  const list = allowed.map((name) => `'${name}'`).join(", ");
+  const shown = given === undefined ? `the number ${mode}` : `'${given}'`;
+  refuseValue("tool_choice", `The mode of 'tool_choice' must be one of ${list}, but is ${shown}.`);
+}
+
+function validateOffered(name: string, tools: readonly Tool[]): void {
+  if (tools.some((tool) => tool.function?.name === name)) return;
+  refuseValue("tool_choice", `'tool_choice' must name one of the functions in 'tools', but names ${quote(name)}.`);
+}
+
+/** Schemas are compiled into grammars, so their size is bounded first (SEC-10). */
+const schemaNodesMax = 2_000;
+const schemaDepthMax = 32;
+
+/** The field of a schema and the error code for an invalid one. */
+interface SchemaField {
+  readonly code: "invalid_function_parameters" | "invalid_json_schema";
+  readonly param: string;
+}
+
+/**
+ * Throws unless the JSON Schema is an object with at most 2,000 values and 32 levels that refers to no other document.
+ * The caller bounds the length of the text.
+ */
+function checkSchema(text: string, field: SchemaField): void {
+  const schema = parse(text, field);
+  if (typeof schema !== "object" || schema === null || Array.isArray(schema)) {
+    const kind = schema === null ? "null" : Array.isArray(schema) ? "an array" : `a ${typeof schema}`;
+    refuseSchema(field, `must be an object, but is ${kind}.`);
+  }
+  let nodes = 0;
+  const visit = (value: unknown, depth: number): void => {
+    nodes++;
+    if (nodes > schemaNodesMax) refuseSchema(field, `may have at most ${schemaNodesMax} values, but has more.`);
+    if (typeof value !== "object" || value === null) return;
+    if (depth > schemaDepthMax) refuseSchema(field, `may have at most ${schemaDepthMax} levels, but has more.`);
+    for (const [key, child] of Object.entries(value)) {
+      checkReference(key, child, field);
+      visit(child, depth + 1);
+    }
+  };
+  visit(schema, 1);
+}
+
+function parse(text: string, field: SchemaField): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    // The parser's message quotes the input, so it is not passed on.
+    return refuseSchema(field, "must be JSON, but cannot be parsed.");
+  }
+}
+
+function checkReference(key: string, value: unknown, { code, param }: SchemaField): void {
+  if (key !== "$ref" && key !== "$dynamicRef") return;
+  if (typeof value !== "string" || value.startsWith("#")) return;
+  refuse(code, param, `A reference in the JSON Schema of '${param}' must begin with '#', but is ${quote(value)}.`);
+}
+
+function refuseSchema({ code, param }: SchemaField, problem: string): never {
+  refuse(code, param, `The JSON Schema of '${param}' ${problem}`);
 }

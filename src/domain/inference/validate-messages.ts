@@ -8,6 +8,7 @@ import {
   checkPresent,
   quote,
   refuse,
+  refuseValue,
 } from "../call/service-error.js";
 
 const knownRoles = new Set<number>(Object.values(Role).filter((role) => role !== Role.UNSPECIFIED));
@@ -17,8 +18,8 @@ const roles = RoleSchema.values
   .map(({ name }) => name)
   .join(", ");
 /** Roles with plain text content. */
-const speakers = new Set<number>([Role.DEVELOPER, Role.SYSTEM, Role.USER, Role.ASSISTANT]);
-const parts = "text, image_url, input_audio, file, refusal";
+const textRoles = new Set<number>([Role.DEVELOPER, Role.SYSTEM, Role.USER, Role.ASSISTANT]);
+const partNames = "text, image_url, input_audio, file, refusal";
 const imageUrl = /^(?:data:|https?:\/\/)/i;
 
 /** Validates a conversation: each message, then the pairing of tool calls and results. */
@@ -33,7 +34,7 @@ export function validateMessages(messages: readonly Message[], limits: ServiceLi
 
 /** Whether a message is plain text, which is always valid here. */
 function isPlain({ role, name, content, toolCalls }: Message): boolean {
-  if (!speakers.has(role) || name !== undefined || toolCalls.length > 0 || content.length === 0) return false;
+  if (!textRoles.has(role) || name !== undefined || toolCalls.length > 0 || content.length === 0) return false;
   for (const { part } of content) if (part.case !== "text") return false;
   return true;
 }
@@ -42,7 +43,7 @@ function validateMessage(message: Message, at: string, limits: ServiceLimits): v
   const { role } = message;
   if (!knownRoles.has(role)) {
     const given = role === Role.UNSPECIFIED ? "ROLE_UNSPECIFIED" : `the number ${role}`;
-    refuse("invalid_value", `${at}.role`, `'${at}.role' must be one of ${roles}, but is ${given}.`);
+    refuseValue(`${at}.role`, `'${at}.role' must be one of ${roles}, but is ${given}.`);
   }
   if (message.name !== undefined) checkLength(message.name, `${at}.name`, fixedLimits.nameCharsMax);
   for (const [j, part] of message.content.entries()) {
@@ -65,11 +66,7 @@ function validatePart({ part }: ContentPart, role: Role, at: string): void {
     case "imageUrl":
       if (!imageUrl.test(part.value.url)) {
         const url = `${at}.image_url.url`;
-        refuse(
-          "invalid_value",
-          url,
-          `'${url}' must begin with data:, http:// or https://, but is ${quote(part.value.url)}.`,
-        );
+        refuseValue(url, `'${url}' must begin with data:, http:// or https://, but is ${quote(part.value.url)}.`);
       }
       checkOneOf(part.value.detail, `${at}.image_url.detail`, ["auto", "low", "high"]);
       break;
@@ -81,11 +78,11 @@ function validatePart({ part }: ContentPart, role: Role, at: string): void {
       break;
     case "refusal":
       if (role !== Role.ASSISTANT) {
-        refuse("invalid_value", at, `'${at}' may be a refusal in messages with the role 'assistant' only.`);
+        refuseValue(at, `'${at}' may be a refusal in messages with the role 'assistant' only.`);
       }
       break;
     default:
-      refuse("invalid_value", at, `'${at}' must be one of ${parts}, but no part is set.`);
+      refuseValue(at, `'${at}' must be one of ${partNames}, but no part is set.`);
   }
 }
 
@@ -93,7 +90,7 @@ function validateToolCalls(message: Message, at: string, limits: ServiceLimits):
   if (message.toolCalls.length === 0) return;
   const param = `${at}.tool_calls`;
   if (message.role !== Role.ASSISTANT) {
-    refuse("invalid_value", param, `'${param}' may be given in messages with the role 'assistant' only.`);
+    refuseValue(param, `'${param}' may be given in messages with the role 'assistant' only.`);
   }
   checkCount(message.toolCalls.length, param, limits.toolsMax);
   for (const [k, call] of message.toolCalls.entries()) {
@@ -104,55 +101,44 @@ function validateToolCalls(message: Message, at: string, limits: ServiceLimits):
   }
 }
 
-/** Tool calls of the last assistant message with calls, and those without a result. */
-interface OpenCalls {
-  /** `messages[i].tool_calls`. */
-  readonly param: string;
-  readonly made: ReadonlySet<string>;
-  readonly unanswered: Set<string>;
-}
+const noCalls: ReadonlySet<string> = new Set();
 
 /**
  * Every call needs a result before the next other message, and every tool message needs a call (MSG-7). Client
  * libraries recognise the error by the word tool_calls.
  */
-export function validateToolMessages(messages: readonly Message[]): void {
-  let open: OpenCalls | null = null;
-  for (const [i, message] of messages.entries()) {
-    if (message.role === Role.TOOL) {
-      answer(open, message.toolCallId ?? "", `messages[${i}].tool_call_id`);
-      continue;
-    }
-    refuseUnanswered(open);
-    open = message.toolCalls.length === 0 ? null : callsOf(message, i);
-  }
-  refuseUnanswered(open);
-}
-
-function callsOf(message: Message, i: number): OpenCalls {
-  const ids = message.toolCalls.map((call) => call.id);
-  return { param: `messages[${i}].tool_calls`, made: new Set(ids), unanswered: new Set(ids) };
-}
-
-function answer(open: OpenCalls | null, id: string, param: string): void {
-  if (open === null || !open.made.has(id)) {
+function validateToolMessages(messages: readonly Message[]): void {
+  /** `messages[i].tool_calls` of the last assistant message. */
+  let param = "";
+  let called = noCalls;
+  let unanswered = new Set<string>();
+  const checkAnswered = (): void => {
+    if (unanswered.size === 0) return;
+    const [first = ""] = unanswered;
     refuse(
       "invalid_tool_messages",
       param,
-      `'${param}' must be the id of one of the tool_calls of the assistant message before it, but is ${quote(id)}.`,
+      `All tool_calls of '${param}' must be answered by messages with the role 'tool' right after it, but ` +
+        `${unanswered.size} are not, among them ${quote(first)}.`,
     );
+  };
+  for (const [i, { role, toolCallId = "", toolCalls }] of messages.entries()) {
+    if (role === Role.TOOL) {
+      if (!called.has(toolCallId)) {
+        const at = `messages[${i}].tool_call_id`;
+        const expected = "must be the id of one of the tool_calls of the assistant message before it";
+        refuse("invalid_tool_messages", at, `'${at}' ${expected}, but is ${quote(toolCallId)}.`);
+      }
+      unanswered.delete(toolCallId);
+      continue;
+    }
+    checkAnswered();
+    if (toolCalls.length === 0) called = noCalls;
+    else {
+      param = `messages[${i}].tool_calls`;
+      called = new Set(toolCalls.map(({ id }) => id));
+      unanswered = new Set(called);
+    }
   }
-  open.unanswered.delete(id);
-}
-
-function refuseUnanswered(open: OpenCalls | null): void {
-  if (open === null) return;
-  const [first] = open.unanswered;
-  if (first === undefined) return;
-  refuse(
-    "invalid_tool_messages",
-    open.param,
-    `All tool_calls of '${open.param}' must be answered by messages with the role 'tool' right after it, but ` +
-      `${open.unanswered.size} are not, among them ${quote(first)}.`,
-  );
+  checkAnswered();
 }

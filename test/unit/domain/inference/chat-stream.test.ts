@@ -1,7 +1,6 @@
 import { describe, expect, it } from "vitest";
 import type { GenEvent } from "../../../../src/domain/engine/engine.js";
-import { AnswerIdentity } from "../../../../src/domain/inference/answer-parts.js";
-import { ChatStream } from "../../../../src/domain/inference/chat-answer.js";
+import { AnswerIdentity, ChatStream } from "../../../../src/domain/inference/chat-answer.js";
 
 type ToolEvent = Extract<GenEvent, { type: "tool" }>;
 

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import type { GenEvent } from "../../../../src/domain/engine/engine.js";
-import { CompleteCalls } from "../../../../src/domain/inference/complete-calls.js";
+import { CompleteCalls } from "../../../../src/domain/inference/chat-answer.js";
 
 const start = (index: number, argsDelta?: string, choice = 0): GenEvent => ({
   type: "tool",

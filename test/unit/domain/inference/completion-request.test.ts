@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { toCompletionRequests } from "../../../../src/domain/inference/completion-request.js";
+import { toCompletionRequests } from "../../../../src/domain/inference/completion.js";
 import { caps } from "../../../support/capabilities.js";
 import { completion, outcome } from "./params.js";
 

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { toEmbedRequest } from "../../../../src/domain/inference/completion-request.js";
+import { toEmbedRequest } from "../../../../src/domain/inference/embed.js";
 import { caps } from "../../../support/capabilities.js";
 import { embedding, outcome, refusal } from "./params.js";
 

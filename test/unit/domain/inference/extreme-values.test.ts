@@ -1,7 +1,8 @@
 import { describe, expect, it } from "vitest";
 import { defaultLimits } from "../../../../src/contract/limits.js";
+import { validateCompletion } from "../../../../src/domain/inference/completion.js";
+import { validateEmbeddings } from "../../../../src/domain/inference/embed.js";
 import { validateChatCompletion } from "../../../../src/domain/inference/validate-chat.js";
-import { validateCompletion, validateEmbeddings } from "../../../../src/domain/inference/validate-completion.js";
 import { chat, completion, embedding, refusal } from "./params.js";
 
 /**

@@ -1,5 +1,6 @@
 import { describe, expect, it } from "vitest";
-import { chatLogprobs, completionLogprobs } from "../../../../src/domain/inference/answer-parts.js";
+import { chatLogprobs } from "../../../../src/domain/inference/chat-answer.js";
+import { completionLogprobs } from "../../../../src/domain/inference/completion.js";
 
 /** `日` from two tokens, between ordinary ones. */
 const split = [

@@ -2,7 +2,7 @@ import { create } from "@bufbuild/protobuf";
 import { describe, expect, it } from "vitest";
 import { MessageSchema, Role } from "../../../../gen/unified/inference/v1/chat_pb.js";
 import { EngineError, type GenerateInput, type GenerateRequest } from "../../../../src/domain/engine/engine.js";
-import { planPrompts } from "../../../../src/domain/inference/completion-request.js";
+import { planPrompts } from "../../../../src/domain/inference/chat-request.js";
 import {
   type CountingModel,
   reserveForInputs,

@@ -27,7 +27,7 @@ async function run(settle: () => Settled | Promise<Settled>) {
     accounting: { settlementOf: () => ({}) as Settlement },
     observer: { ...blindObserver, usageLost: () => (lost += 1) },
   };
-  return { run: new Run(deps, ctx, model, false), call: ctx, told, lost: () => lost };
+  return { run: new Run(deps, ctx, model, { admitted: true, degraded: false }), call: ctx, told, lost: () => lost };
 }
 
 describe("the end of a run", () => {

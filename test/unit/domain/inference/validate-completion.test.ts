@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { defaultLimits } from "../../../../src/contract/limits.js";
-import { validateCompletion } from "../../../../src/domain/inference/validate-completion.js";
+import { validateCompletion } from "../../../../src/domain/inference/completion.js";
 import { completion, outcome } from "./params.js";
 
 const check = (changes: Parameters<typeof completion>[0]): string =>

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { defaultLimits } from "../../../../src/contract/limits.js";
-import { validateEmbeddings } from "../../../../src/domain/inference/validate-completion.js";
+import { validateEmbeddings } from "../../../../src/domain/inference/embed.js";
 import { embedding, outcome } from "./params.js";
 
 const check = (changes: Parameters<typeof embedding>[0]): string =>

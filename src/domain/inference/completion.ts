@@ -1,0 +1,212 @@
+import { create } from "@bufbuild/protobuf";
+import {
+  type Completion,
+  type CompletionChunk,
+  type CompletionChunkChoice,
+  type CompletionLogprobs,
+  CompletionLogprobsSchema,
+  type CompletionParams,
+  CompletionSchema,
+  TokenAlternativesSchema,
+} from "../../../gen/unified/inference/v1/completion_pb.js";
+import { fixedLimits, type ServiceLimits } from "../../contract/limits.js";
+import type { UsageTotal } from "../call/live-requests.js";
+import { checkCount, checkInteger, checkLength, checkPresent, refuse, refuseValue } from "../call/service-error.js";
+import type { Capabilities, GenEvent, GenerateRequest, TokenLogprobInfo } from "../engine/engine.js";
+import { type AnswerIdentity, type StreamAssembly, usageMessage, type WholeAssembly } from "./chat-answer.js";
+import { refuseUnlessAble, refuseUnlessTokenInput, refuseValueUnlessAble, toGenerate } from "./chat-request.js";
+import { validateSampling, validateTokenLists } from "./validate-chat.js";
+
+const logprobsMax = 5;
+const bestOfMax = 20;
+
+/** Validates a completions request as far as no model is needed. Throws ServiceError. */
+export function validateCompletion(params: CompletionParams, limits: ServiceLimits): void {
+  checkPresent(params.model, "model");
+  validateSampling(params, limits);
+  validatePrompts(params, limits);
+  checkInteger(params.maxTokens, "max_tokens", 0, fixedLimits.int32Max);
+  if (params.maxTokens === 0 && params.echo !== true) {
+    refuse("integer_below_min_value", "max_tokens", "'max_tokens' must be at least 1 without 'echo', but is 0.");
+  }
+  checkInteger(params.logprobs, "logprobs", 0, logprobsMax);
+  validateBestOf(params);
+  checkLength(params.user, "user", fixedLimits.userCharsMax);
+}
+
+function validatePrompts({ prompt, promptTokens, n }: CompletionParams, limits: ServiceLimits): void {
+  const count = prompt.length + promptTokens.length;
+  if (count === 0) refuse("missing_required_parameter", "prompt", "'prompt' is required, but is missing or empty.");
+  if (prompt.length > 0 && promptTokens.length > 0) {
+    refuseValue("prompt", "'prompt' must be texts or token ids, but is both.");
+  }
+  checkCount(count, "prompt", limits.choicesMax);
+  validateTokenLists(promptTokens, "prompt");
+  const choices = count * (n ?? 1);
+  if (choices > limits.choicesMax) {
+    refuse(
+      "integer_above_max_value",
+      "n",
+      `'n' times the number of prompts may be at most ${limits.choicesMax}, but is ${choices}.`,
+    );
+  }
+}
+
+/** `best_of` is not supported, so only values without effect pass (CMPL-10). */
+function validateBestOf({ bestOf, n }: CompletionParams): void {
+  checkInteger(bestOf, "best_of", 0, bestOfMax);
+  if (bestOf === undefined || bestOf === 1 || bestOf === (n ?? 1)) return;
+  refuse("unsupported_parameter", "best_of", `'best_of' may only be 1 or the value of 'n' here, but is ${bestOf}.`);
+}
+
+/**
+ * Builds the engine requests of a valid completions request, one per prompt in order. Throws for what the model cannot
+ * do.
+ */
+export function toCompletionRequests(params: CompletionParams, caps: Capabilities): readonly GenerateRequest[] {
+  const { model, logprobs, echo } = params;
+  refuseUnlessTokenInput(caps.tokenInput || params.promptTokens.length === 0, "prompt", model);
+  // No engine supports a suffix, and the port has no field for it.
+  refuseUnlessAble(params.suffix === undefined || params.suffix === "", "suffix", model);
+  refuseValueUnlessAble(
+    caps.echoLogprobs || echo !== true || logprobs === undefined,
+    "Log probabilities of an echoed prompt are",
+    "logprobs",
+    model,
+  );
+  refuseValueUnlessAble(
+    caps.logprobs === 0 || (logprobs ?? 0) <= caps.logprobs,
+    `More than ${caps.logprobs} alternatives per token are`,
+    "logprobs",
+    model,
+  );
+  const prompts = params.prompt.length > 0 ? params.prompt : params.promptTokens.map((list) => list.ids);
+  const request = toGenerate({ prompt: prompts[0] ?? "" }, params, { maxTokens: params.maxTokens, logprobs }, caps);
+  if (echo === true) request.echo = echo;
+  return prompts.map((prompt) => ({ ...request, input: { prompt } }));
+}
+
+/** Chunks of a streamed text completion: no role and no delta (CMPL-6). Literals, as in ChatStream. */
+export class CompletionStream implements StreamAssembly<CompletionChunk> {
+  readonly #identity: AnswerIdentity;
+  /** Characters of each choice so far, for log probabilities. */
+  readonly #offsets: number[] = [];
+
+  constructor(identity: AnswerIdentity) {
+    this.#identity = identity;
+  }
+
+  take(choice: number, event: GenEvent): readonly CompletionChunk[] {
+    if (event.type === "text")
+      return [this.#chunk([choiceOf(choice, event.text, undefined, this.#logprobs(choice, event))])];
+    if (event.type === "finish") return [this.#chunk([choiceOf(choice, "", event.reason)])];
+    return [];
+  }
+
+  last(usage: UsageTotal): CompletionChunk {
+    return { ...this.#chunk([]), usage: usageMessage(usage) };
+  }
+
+  #logprobs(choice: number, event: Extract<GenEvent, { type: "text" }>): CompletionLogprobs | undefined {
+    if (event.logprobs === undefined) return undefined;
+    const offset = this.#offsets[choice] ?? 0;
+    this.#offsets[choice] = offset + characters(event.text);
+    return completionLogprobs(event.logprobs, offset);
+  }
+
+  #chunk(choices: CompletionChunkChoice[]): CompletionChunk {
+    return {
+      $typeName: "unified.inference.v1.CompletionChunk",
+      id: this.#identity.id,
+      created: this.#identity.created,
+      model: this.#identity.model,
+      choices,
+      systemFingerprint: this.#identity.fingerprint,
+    };
+  }
+}
+
+function choiceOf(
+  index: number,
+  text: string,
+  finishReason?: string,
+  logprobs?: CompletionLogprobs,
+): CompletionChunkChoice {
+  const choice: CompletionChunkChoice = { $typeName: "unified.inference.v1.CompletionChunkChoice", index, text };
+  if (finishReason !== undefined) choice.finishReason = finishReason;
+  if (logprobs !== undefined) choice.logprobs = logprobs;
+  return choice;
+}
+
+interface Choice {
+  text: string;
+  finishReason: string;
+  logprobs: TokenLogprobInfo[] | null;
+}
+
+/** A whole text completion. */
+export class CompletionWhole implements WholeAssembly<Completion> {
+  readonly #identity: AnswerIdentity;
+  readonly #choices: Choice[];
+
+  constructor(identity: AnswerIdentity, choices: number) {
+    this.#identity = identity;
+    this.#choices = Array.from({ length: choices }, () => ({ text: "", finishReason: "", logprobs: null }));
+  }
+
+  take(index: number, event: GenEvent): void {
+    const choice = this.#choices[index];
+    if (choice === undefined) return;
+    if (event.type === "finish") choice.finishReason = event.reason;
+    if (event.type !== "text") return;
+    choice.text += event.text;
+    if (event.logprobs !== undefined) choice.logprobs = [...(choice.logprobs ?? []), ...event.logprobs];
+  }
+
+  build(usage: UsageTotal): Completion {
+    return create(CompletionSchema, {
+      id: this.#identity.id,
+      created: this.#identity.created,
+      model: this.#identity.model,
+      choices: this.#choices.map(({ text, finishReason, logprobs }, index) => ({
+        index,
+        text,
+        finishReason,
+        ...(logprobs === null ? {} : { logprobs: completionLogprobs(logprobs, 0) }),
+      })),
+      usage: usageMessage(usage),
+      systemFingerprint: this.#identity.fingerprint,
+    });
+  }
+}
+
+/** Log probabilities of text completions (CMPL-7); `offset` is the position of the first token in characters. */
+export function completionLogprobs(tokens: readonly TokenLogprobInfo[], offset: number): CompletionLogprobs {
+  let position = offset;
+  return create(CompletionLogprobsSchema, {
+    tokens: tokens.map(({ token }) => token),
+    tokenLogprobs: tokens.map(({ logprob }) => logprob),
+    topLogprobs: tokens.map(({ token, logprob, top }) =>
+      create(TokenAlternativesSchema, {
+        logprobs: Object.fromEntries([...top.map((other) => [other.token, other.logprob]), [token, logprob]]),
+      }),
+    ),
+    textOffset: tokens.map(({ token, bytes }) => {
+      const start = position;
+      position += bytes === undefined ? characters(token) : begunCharacters(bytes);
+      return start;
+    }),
+  });
+}
+
+/** Number of characters that begin in these bytes: all bytes except UTF-8 continuation bytes. */
+function begunCharacters(bytes: readonly number[]): number {
+  return bytes.filter((byte) => byte < 0x80 || byte > 0xbf).length;
+}
+
+/** Length in code points. */
+export function characters(text: string): number {
+  let count = 0;
+  for (const _ of text) count += 1;
+  return count;
+}
