@@ -1,4 +1,4 @@
-import { groupBy } from "../../src/domain/metering/threshold-book.js";
+import { groupBy } from "../../src/domain/metering/limit-book.js";
 import type { AttemptOutcome, Claim, RetryOutcome } from "../../src/domain/webhooks/delivery-queue.js";
 import { leaseMs } from "./delivery-records.js";
 

@@ -12,9 +12,8 @@ import type { DeploymentDefinition, PriceList } from "../../src/domain/catalog/m
 import type { Engine } from "../../src/domain/engine/engine.js";
 import { Accounting } from "../../src/domain/metering/accounting.js";
 import type { Settlement } from "../../src/domain/metering/ledger.js";
-import { LimitBook } from "../../src/domain/metering/limit-book.js";
+import { LimitBook, ThresholdBook } from "../../src/domain/metering/limit-book.js";
 import { LimitGate } from "../../src/domain/metering/limit-gate.js";
-import { ThresholdBook } from "../../src/domain/metering/threshold-book.js";
 import { ServiceCore } from "../../src/domain/service/service-core.js";
 import { AbortSource } from "../../src/lib/abort-source.js";
 import { createRandomIds } from "../../src/lib/clock-and-ids.js";

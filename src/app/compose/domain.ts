@@ -12,11 +12,10 @@ import type { ModelStore, StoredModel } from "../../domain/catalog/model-store.j
 import { Accounting } from "../../domain/metering/accounting.js";
 import { LeaseKeeper } from "../../domain/metering/lease-keeper.js";
 import type { Ledger } from "../../domain/metering/ledger.js";
-import { LimitBook } from "../../domain/metering/limit-book.js";
+import { LimitBook, ThresholdBook } from "../../domain/metering/limit-book.js";
 import { LimitGate } from "../../domain/metering/limit-gate.js";
 import { LimitsAdmin } from "../../domain/metering/limits-admin.js";
 import { ThresholdAdmin } from "../../domain/metering/threshold-admin.js";
-import { ThresholdBook } from "../../domain/metering/threshold-book.js";
 import { UsageQuestions } from "../../domain/metering/usage-questions.js";
 import { createRpcServices } from "../../domain/rpc/services.js";
 import { ServiceCore } from "../../domain/service/service-core.js";

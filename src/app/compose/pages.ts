@@ -1,5 +1,5 @@
 import { fileURLToPath } from "node:url";
-import type { SpoolLevel } from "../../domain/metering/spool.js";
+import type { SpoolLevel } from "../../domain/metering/ledger.js";
 import type { State } from "../../domain/service/state.js";
 import { readWebFile, readWebFolder, type StaticFiles } from "../../transports/dashboard/static-files.js";
 import type { Phase } from "../process/lifecycle.js";

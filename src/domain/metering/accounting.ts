@@ -1,4 +1,3 @@
-import type { Operation } from "../../contract/operations.js";
 import type { EndReason } from "../call/call-context.js";
 import type { UsageTotal } from "../call/live-requests.js";
 import type { ServiceError } from "../call/service-error.js";
@@ -7,7 +6,7 @@ import { costNano, pricesAt } from "../catalog/model-definition.js";
 import { type EventDraft, type RequestFacts, requestCompleted, requestFailed } from "../events/event.js";
 import type { EndpointStore } from "../webhooks/endpoint-store.js";
 import type { Budget, LostRequest, Settlement } from "./ledger.js";
-import type { ThresholdBook } from "./threshold-book.js";
+import type { ThresholdBook } from "./limit-book.js";
 
 export interface AccountingDeps {
   readonly thresholds: Pick<ThresholdBook, "thresholdsOf" | "budgetsOf">;
@@ -30,6 +29,19 @@ export interface RequestEnd {
   readonly latencyMs: number;
 }
 
+type BilledUsage = Pick<UsageTotal, "promptTokens" | "completionTokens" | "cachedTokens">;
+
+interface Failure {
+  readonly code: NonNullable<Settlement["error"]>;
+  readonly message: string;
+}
+
+const noTokens: BilledUsage = { promptTokens: 0, completionTokens: 0, cachedTokens: 0 };
+const replicaLost: Failure = {
+  code: "replica_lost",
+  message: "The process that ran this request ended before it did.",
+};
+
 /** Builds the settlement of a request: its cost, the thresholds that it may cross and its event. */
 export class Accounting {
   readonly #deps: AccountingDeps;
@@ -48,10 +60,33 @@ export class Accounting {
     return this.#cost(model, { promptTokens, completionTokens, cachedTokens: 0 });
   }
 
+  /**
+   * A failure before the first token costs no tokens (state RL-14). Embeddings have no answer tokens, so the input that
+   * was read counts.
+   */
   settlementOf(request: AccountedRequest, { why, error, usage, latencyMs }: RequestEnd): Settlement {
+    const isFree = why === "failed" && usage.completionTokens === 0 && request.operation !== "create_embeddings";
+    return this.#settlement(request, why, error, isFree ? noTokens : usage, latencyMs);
+  }
+
+  /** Settlement of a request whose process died: its known usage counts, and it is reported as failed (USE-13). */
+  settlementOfLost(lost: LostRequest, model: Pick<CatalogModel, "prices"> | null): Settlement {
+    const { promptTokens, completionTokens, admittedAtMs } = lost;
+    const request = { ...lost, model: { id: lost.model, prices: model?.prices ?? [] }, degraded: false };
+    const latencyMs = Math.max(0, this.#deps.now() - admittedAtMs);
+    const usage = { promptTokens, completionTokens, cachedTokens: 0 };
+    return this.#settlement(request, "failed", replicaLost, usage, latencyMs);
+  }
+
+  #settlement(
+    request: AccountedRequest,
+    why: EndReason,
+    error: Failure | null,
+    usage: BilledUsage,
+    latencyMs: number,
+  ): Settlement {
     const { requestId, account, keyId, model, operation, degraded } = request;
-    const charged = gaveNothing(operation, why, usage) ? noTokens : usage;
-    const { promptTokens, completionTokens, cachedTokens } = charged;
+    const { promptTokens, completionTokens, cachedTokens } = usage;
     const facts = { requestId, model: model.id, promptTokens, completionTokens, latencyMs };
     return {
       requestId,
@@ -64,7 +99,7 @@ export class Accounting {
       promptTokens,
       completionTokens,
       cachedTokens,
-      costNano: this.#cost(model, charged),
+      costNano: this.#cost(model, usage),
       latencyMs,
       degraded,
       event: this.#deps.endpoints.mayHaveAny(account) ? this.#eventOf(facts, why, error) : null,
@@ -73,53 +108,15 @@ export class Accounting {
     };
   }
 
-  /** Settlement of a request whose process died: its known usage counts, and it is reported as failed (USE-13). */
-  settlementOfLost(lost: LostRequest, model: Pick<CatalogModel, "prices"> | null): Settlement {
-    const { requestId, account, keyId, operation, promptTokens, completionTokens } = lost;
-    const usage = { promptTokens, completionTokens, cachedTokens: 0 };
-    const latencyMs = Math.max(0, this.#deps.now() - lost.admittedAtMs);
-    const facts = { requestId, model: lost.model, promptTokens, completionTokens, latencyMs };
-    const failure = {
-      code: "replica_lost",
-      message: "The process that ran this request ended before it did.",
-    } as const;
-    return {
-      requestId,
-      account,
-      keyId,
-      model: lost.model,
-      operation,
-      why: "failed",
-      error: "replica_lost",
-      ...usage,
-      costNano: model === null ? 0 : this.#cost(model, usage),
-      latencyMs,
-      degraded: false,
-      event: this.#deps.endpoints.mayHaveAny(account) ? requestFailed(facts, failure, this.#deps.now()) : null,
-      thresholds: this.#deps.thresholds.thresholdsOf(lost),
-      endedAtMs: null,
-    };
-  }
-
-  #cost({ prices }: Pick<CatalogModel, "prices">, usage: Parameters<typeof costNano>[1]): number {
+  #cost({ prices }: Pick<CatalogModel, "prices">, usage: BilledUsage): number {
     return prices.length === 0 ? 0 : costNano(pricesAt(prices, this.#deps.now()), usage);
   }
 
   /** A disconnected client causes usage and no event (WH-9). */
-  #eventOf(facts: RequestFacts, why: EndReason, error: ServiceError | null): EventDraft | null {
+  #eventOf(facts: RequestFacts, why: EndReason, error: Failure | null): EventDraft | null {
     if (why === "completed") return requestCompleted(facts, this.#deps.now());
     const hasFailed = why === "failed" || why === "deadline" || why === "shutting_down";
     if (!hasFailed || error === null) return null;
     return requestFailed(facts, error, this.#deps.now());
   }
-}
-
-const noTokens = { promptTokens: 0, completionTokens: 0, cachedTokens: 0 } as const;
-
-/**
- * A failure before the first token costs no tokens (state RL-14). Embeddings have no answer tokens, so the input that
- * was read counts.
- */
-function gaveNothing(operation: Operation, why: EndReason, { completionTokens }: UsageTotal): boolean {
-  return why === "failed" && completionTokens === 0 && operation !== "create_embeddings";
 }

@@ -160,3 +160,44 @@ export interface WindowUse {
   readonly tokens: number;
   readonly running: number;
 }
+
+/** A settlement that waits for the store. */
+export interface SpooledSettlement {
+  readonly settlement: Settlement;
+  /** The cursor after it: the argument of `release` once it is settled. */
+  readonly end: SpoolSlot;
+}
+
+/** Opaque cursor in the spool. */
+export type SpoolSlot = string;
+
+/** How full the spool is. */
+export interface SpoolLevel {
+  /** Settlements that wait. */
+  readonly size: number;
+  /** At this size no request is admitted. */
+  readonly sizeMax: number;
+  /** Settlements that no disk has: a crash loses them. */
+  readonly memoryOnly: number;
+  /** Why the disk cannot be written; null while it can. */
+  readonly fault: string | null;
+  /** Wall-clock time at which the oldest one's request ended; null when none waits. */
+  readonly oldestAtMs: number | null;
+}
+
+/** Settlements that wait while the store is unavailable (USE-11). */
+export interface SettlementSpool extends SpoolLevel {
+  /**
+   * Resolves when it is on the disk, or in memory while the disk cannot be written. Rejects with ServiceError
+   * `storage_unavailable` far beyond `sizeMax`: requests that were admitted before still find room.
+   */
+  append(settlement: Settlement): Promise<void>;
+  /** The oldest settlements, at most `max`. */
+  oldest(max: number): Promise<readonly SpooledSettlement[]>;
+  /** Removes all settlements up to the cursor. */
+  release(upTo: SpoolSlot): Promise<void>;
+  /** Tries to write to the disk what only memory has. Never rejects. */
+  persist(): Promise<void>;
+  /** Writes what only memory has wherever it can. Resolves with the number of settlements that are lost. */
+  close(): Promise<number>;
+}

@@ -1,4 +1,4 @@
-import type { ChangeFeed, Clock, Logger } from "../call/ports.js";
+import type { ChangeFeed, Clock, Logger, StateChange } from "../call/ports.js";
 import type { Principal } from "../call/principal.js";
 import {
   isUnlimited,
@@ -9,13 +9,94 @@ import {
   type RateLimits,
   unlimited,
 } from "../call/rate-limits.js";
-import { RefreshingCache } from "./refreshing-cache.js";
+import { type Threshold, usageScopeOf } from "../events/threshold.js";
+import type { Budget } from "./ledger.js";
 
-export interface LimitBookDeps {
-  readonly store: Pick<LimitStore, "list">;
+/** Limits of an account or model set by an administrator. */
+export interface StoredLimits {
+  readonly owner: LimitOwner;
+  readonly limits: RateLimits;
+  readonly updatedAtMs: number;
+}
+
+/** Port of the limit store. Changes are published on the change feed. Rejects with `storage_unavailable`. */
+export interface LimitStore {
+  /** At most 10,000, by kind and id. */
+  list(): Promise<readonly StoredLimits[]>;
+  /** The last writer wins. Rejects with `storage_unavailable` beyond 10,000. */
+  put(limits: StoredLimits): Promise<void>;
+  /** Restores the configured default; false if nothing was set. */
+  remove(owner: LimitOwner): Promise<boolean>;
+}
+
+interface StoreCacheDeps<T> {
+  /** Rejects while the store is unavailable. */
+  readonly store: { list(): Promise<readonly T[]> };
   readonly changes: ChangeFeed;
   readonly clock: Clock;
   readonly log: Logger;
+}
+
+/** Maximum age when a change was missed (state RL-15). */
+const refreshEveryMs = 30_000;
+
+/**
+ * Refreshing cache of a small list of the store: read after every change and every 30 s. During an outage the last known
+ * list stays.
+ */
+abstract class StoreCache<T> {
+  readonly #kind: StateChange["kind"];
+  readonly #deps: StoreCacheDeps<T>;
+  readonly #unsubscribe: () => void;
+  #reading: Promise<void> | null = null;
+  #readAgain = false;
+  #cancelTimer = (): void => {};
+  #closed = false;
+
+  /** `changed` is the kind of change that invalidates the list. */
+  constructor(changed: StateChange["kind"], deps: StoreCacheDeps<T>) {
+    this.#kind = changed;
+    this.#deps = deps;
+    this.#unsubscribe = deps.changes.subscribe(({ kind }) => {
+      if (kind === changed || kind === "lost_link") void this.refresh();
+    });
+  }
+
+  /** Receives the list after each read. */
+  protected abstract take(list: readonly T[]): void;
+
+  /** Resolves when the list is read, or when the store does not answer, which is logged. */
+  refresh(): Promise<void> {
+    if (this.#reading !== null) {
+      // The read in progress may predate the change.
+      this.#readAgain = true;
+      return this.#reading;
+    }
+    this.#reading = this.#read().finally(() => {
+      this.#reading = null;
+    });
+    return this.#reading;
+  }
+
+  close(): void {
+    this.#closed = true;
+    this.#cancelTimer();
+    this.#unsubscribe();
+  }
+
+  async #read(): Promise<void> {
+    const { store, clock, log } = this.#deps;
+    this.#cancelTimer();
+    try {
+      do {
+        this.#readAgain = false;
+        this.take(await store.list());
+      } while (this.#readAgain);
+    } catch (err) {
+      log.warn({ err, what: this.#kind }, "store could not be read; using the last known values");
+    }
+    if (!this.#closed) this.#cancelTimer = clock.after(refreshEveryMs, () => void this.refresh());
+  }
 }
 
 const noScopes: readonly LimitScope[] = Object.freeze([]);
@@ -26,8 +107,7 @@ const modelsPerCallerMax = 1_000;
  * Resolves the limits of a call: of its key, account and model, each with the configured default as fallback. Limits of
  * accounts and models are cached; those of a key come with the principal.
  */
-export class LimitBook {
-  readonly #copy: RefreshingCache<readonly StoredLimits[]>;
+export class LimitBook extends StoreCache<StoredLimits> {
   #stored: ReadonlyMap<string, StoredLimits> = new Map();
   #defaults: RateLimitDefaults;
   /** No configured default limits anything. */
@@ -35,27 +115,15 @@ export class LimitBook {
   /** By principal and model. A changed key is a new principal; other changes clear it. */
   #scopes = new WeakMap<Principal, Map<string, readonly LimitScope[]>>();
 
-  constructor(deps: LimitBookDeps, defaults: RateLimitDefaults) {
+  constructor(deps: StoreCacheDeps<StoredLimits>, defaults: RateLimitDefaults) {
+    super("limits", deps);
     this.#defaults = defaults;
-    this.#copy = new RefreshingCache({
-      ...deps,
-      kind: "limits",
-      read: () => deps.store.list(),
-      take: (list) => {
-        this.#stored = new Map(list.map((stored) => [nameOf(stored.owner), stored]));
-        this.#changed();
-      },
-    });
     this.#changed();
   }
 
-  /** Resolves when the stored limits are loaded, or when the store does not answer: the last known ones then stay. */
-  refresh(): Promise<void> {
-    return this.#copy.refresh();
-  }
-
-  close(): void {
-    this.#copy.close();
+  protected override take(list: readonly StoredLimits[]): void {
+    this.#stored = new Map(list.map((stored) => [nameOf(stored.owner), stored]));
+    this.#changed();
   }
 
   /** Applies a changed configuration to the next request. */
@@ -76,7 +144,7 @@ export class LimitBook {
       ofCaller = new Map();
       this.#scopes.set(principal, ofCaller);
     }
-    const scopes = this.#workOut(principal, model);
+    const scopes = this.#resolve(principal, model);
     ofCaller.set(model ?? "", scopes);
     return scopes;
   }
@@ -98,7 +166,7 @@ export class LimitBook {
     }
   }
 
-  #workOut(principal: Principal, model: string | null): readonly LimitScope[] {
+  #resolve(principal: Principal, model: string | null): readonly LimitScope[] {
     const scopes: LimitScope[] = [];
     const add = (owner: LimitOwner, own: RateLimits): void => {
       const limits = limitsOver(own, this.defaultOf(owner));
@@ -122,19 +190,66 @@ function nameOf({ kind, id }: LimitOwner): string {
   return `${kind} ${id}`;
 }
 
-/** Limits of an account or model set by an administrator. */
-export interface StoredLimits {
-  readonly owner: LimitOwner;
-  readonly limits: RateLimits;
-  readonly updatedAtMs: number;
+type CallerOf = Pick<Principal, "account" | "keyId">;
+
+interface Page {
+  readonly thresholds: readonly Threshold[];
+  readonly budgets: readonly Budget[];
 }
 
-/** Port of the limit store. Changes are published on the change feed. Rejects with `storage_unavailable`. */
-export interface LimitStore {
-  /** At most 10,000, by kind and id. */
-  list(): Promise<readonly StoredLimits[]>;
-  /** The last writer wins. Rejects with `storage_unavailable` beyond 10,000. */
-  put(limits: StoredLimits): Promise<void>;
-  /** Restores the configured default; false if nothing was set. */
-  remove(owner: LimitOwner): Promise<boolean>;
+const emptyPage: Page = Object.freeze({ thresholds: Object.freeze([]), budgets: Object.freeze([]) });
+
+/** All thresholds in memory, so that a request costs no look-up for them. */
+export class ThresholdBook extends StoreCache<Threshold> {
+  #byAccount: ReadonlyMap<string, readonly Threshold[]> = new Map();
+  /** Thresholds per caller, by key or account; cleared on each read. */
+  #pages = new Map<string, Page>();
+
+  constructor(deps: StoreCacheDeps<Threshold>) {
+    super("thresholds", deps);
+  }
+
+  protected override take(thresholds: readonly Threshold[]): void {
+    this.#byAccount = groupBy(thresholds, ({ account }) => account);
+    this.#pages = new Map();
+  }
+
+  /** Thresholds of the caller's account and key. */
+  thresholdsOf(caller: CallerOf): readonly Threshold[] {
+    return this.#page(caller).thresholds;
+  }
+
+  /** Budgets among them. */
+  budgetsOf(caller: CallerOf): readonly Budget[] {
+    return this.#page(caller).budgets;
+  }
+
+  #page({ account, keyId }: CallerOf): Page {
+    const ofAccount = this.#byAccount.get(account);
+    if (ofAccount === undefined) return emptyPage;
+    const name = keyId ?? `account ${account}`;
+    const known = this.#pages.get(name);
+    if (known !== undefined) return known;
+    const thresholds = ofAccount.filter(({ apiKeyId }) => apiKeyId === null || apiKeyId === keyId);
+    const budgets = thresholds.filter(({ action }) => action === "refuse").map(toBudget);
+    const page = { thresholds, budgets };
+    this.#pages.set(name, page);
+    return page;
+  }
+}
+
+function toBudget({ id, metric, period, limit, ...of }: Threshold): Budget {
+  return { id, metric, period, limit, scope: usageScopeOf(of) };
+}
+
+/** Items by key, each group in the order of the items; what `Map.groupBy` does from Node 21 on. */
+export function groupBy<T, K>(items: readonly T[], keyOf: (item: T) => K): Map<K, T[]> {
+  const groups = new Map<K, T[]>();
+  for (const item of items) {
+    const key = keyOf(item);
+    const group = groups.get(key);
+    if (group === undefined) groups.set(key, [item]);
+    else group.push(item);
+  }
+  return groups;
 }

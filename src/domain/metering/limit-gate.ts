@@ -2,7 +2,7 @@ import { inferenceOperations, type Operation } from "../../contract/operations.j
 import { BoundedMap } from "../../lib/bounded-collections.js";
 import type { Clock } from "../call/ports.js";
 import type { Principal } from "../call/principal.js";
-import type { LimitOwner, LimitSnapshot, LimitState } from "../call/rate-limits.js";
+import type { LimitSnapshot, LimitState } from "../call/rate-limits.js";
 import type { LimitRefusal, Refused } from "./ledger.js";
 import { errorOfRefusal } from "./limit-response.js";
 
@@ -11,11 +11,12 @@ import { errorOfRefusal } from "./limit-response.js";
  * flooding caller costs the store one call per second.
  */
 const holdMsMax = 1_000;
-/** Cached callers; others go to the ledger. */
-const heldMax = 10_000;
+/** Cached rejections; other callers go to the ledger. */
+const heldMax = 20_000;
 
 interface Held {
-  readonly refused: Refused & { readonly refusal: LimitRefusal };
+  readonly refusal: LimitRefusal;
+  readonly snapshot: LimitSnapshot | undefined;
   readonly waitMs: number;
   /** On the monotonic clock. */
   readonly atMs: number;
@@ -28,8 +29,8 @@ interface Held {
  */
 export class LimitGate {
   readonly #clock: Pick<Clock, "monotonic">;
-  #byKey = new BoundedMap<string, Held>(heldMax);
-  #byAccount = new BoundedMap<string, Held>(heldMax);
+  /** By kind and id of the owner. */
+  #held = new BoundedMap<string, Held>(heldMax);
 
   constructor(clock: Pick<Clock, "monotonic">) {
     this.#clock = clock;
@@ -37,65 +38,40 @@ export class LimitGate {
 
   /** Caches a rejection by the ledger. */
   note({ refusal, snapshot, degraded }: Refused): void {
-    if (refusal.which !== "requests" || refusal.retryAfterMs === null) return;
+    if (refusal.which !== "requests" || refusal.retryAfterMs === null || refusal.owner.kind === "model") return;
     // A local share of a limit rejected it; the shared store may admit it once it has recovered.
     if (degraded) return;
-    const refused = { admitted: false, refusal, degraded, ...(snapshot === undefined ? {} : { snapshot }) } as const;
-    const held = { refused, waitMs: refusal.retryAfterMs, atMs: this.#clock.monotonic() };
-    this.#of(refusal.owner)?.set(refusal.owner.id, held);
+    const { owner, retryAfterMs: waitMs } = refusal;
+    this.#held.set(`${owner.kind} ${owner.id}`, { refusal, snapshot, waitMs, atMs: this.#clock.monotonic() });
   }
 
   /** Throws the 429 of the ledger with the remaining wait. */
   check(operation: Operation, { keyId, account }: Pick<Principal, "keyId" | "account">): void {
-    if (this.#byKey.size === 0 && this.#byAccount.size === 0) return;
-    if (!inferenceOperations.has(operation)) return;
-    if (keyId !== null) this.#checkHeld(this.#byKey, keyId);
-    this.#checkHeld(this.#byAccount, account);
+    if (this.#held.size === 0 || !inferenceOperations.has(operation)) return;
+    if (keyId !== null) this.#checkOwner(`key ${keyId}`);
+    this.#checkOwner(`account ${account}`);
   }
 
   /** Clears the cache after limits changed or a window was reset. */
   clear(): void {
-    this.#byKey = new BoundedMap(heldMax);
-    this.#byAccount = new BoundedMap(heldMax);
+    this.#held = new BoundedMap(heldMax);
   }
 
-  #of({ kind }: LimitOwner): BoundedMap<string, Held> | null {
-    switch (kind) {
-      case "key":
-        return this.#byKey;
-      case "account":
-        return this.#byAccount;
-      case "model":
-        return null;
+  #checkOwner(name: string): void {
+    const held = this.#held.get(name);
+    if (held === undefined) return;
+    const sinceMs = this.#clock.monotonic() - held.atMs;
+    if (sinceMs >= Math.min(held.waitMs, holdMsMax)) {
+      this.#held.delete(name);
+      return;
     }
-  }
-
-  #checkHeld(held: BoundedMap<string, Held>, id: string): void {
-    const known = held.get(id);
-    if (known === undefined) return;
-    const { refused, waitMs, atMs } = known;
-    const sinceMs = this.#clock.monotonic() - atMs;
-    if (sinceMs < Math.min(waitMs, holdMsMax)) throw errorOfRefusal(later(refused, sinceMs));
-    held.delete(id);
+    const refusal = { ...held.refusal, retryAfterMs: held.waitMs - sinceMs };
+    throw errorOfRefusal({ refusal, snapshot: held.snapshot && aged(held.snapshot, sinceMs), degraded: false });
   }
 }
 
-/** A rejection, aged by `sinceMs`. */
-function later(refused: Held["refused"], sinceMs: number): Refused {
-  const { refusal, snapshot, degraded } = refused;
-  const retryAfterMs = refusal.retryAfterMs === null ? null : refusal.retryAfterMs - sinceMs;
-  return {
-    admitted: false,
-    refusal: { ...refusal, retryAfterMs },
-    degraded,
-    ...(snapshot === undefined ? {} : { snapshot: snapshotLater(snapshot, sinceMs) }),
-  };
-}
-
-function snapshotLater({ requests, tokens }: LimitSnapshot, sinceMs: number): LimitSnapshot {
-  const stateLater = (state: LimitState) => ({ ...state, resetMs: Math.max(0, state.resetMs - sinceMs) });
-  return {
-    ...(requests === undefined ? {} : { requests: stateLater(requests) }),
-    ...(tokens === undefined ? {} : { tokens: stateLater(tokens) }),
-  };
+/** The snapshot as it is `sinceMs` later, if nothing was charged. */
+function aged({ requests, tokens }: LimitSnapshot, sinceMs: number): LimitSnapshot {
+  const later = (state: LimitState) => ({ ...state, resetMs: Math.max(0, state.resetMs - sinceMs) });
+  return { ...(requests && { requests: later(requests) }), ...(tokens && { tokens: later(tokens) }) };
 }

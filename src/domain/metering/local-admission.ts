@@ -13,8 +13,14 @@ import type {
   RefusedRequest,
   WindowUse,
 } from "./ledger.js";
-import { refusalOf, type ScopeUse, snapshotOf } from "./limit-decision.js";
-import { type OwnerWindows, type SlidingWindow, WindowTable } from "./sliding-window.js";
+import {
+  type OwnerWindows,
+  refusalOf,
+  type ScopeUse,
+  type SlidingWindow,
+  snapshotOf,
+  WindowTable,
+} from "./limit-windows.js";
 
 /** An admitted request until its end. */
 export interface LiveRecord {

@@ -1,7 +1,7 @@
 import type { CircuitBreaker } from "../call/circuit-breaker.js";
 import type { Progress } from "../call/live-requests.js";
-import type { Clock } from "../call/ports.js";
-import { type LimitOwner, type LimitScope, type LimitSnapshot, windowHealsMs } from "../call/rate-limits.js";
+import { type Clock, type Logger, pause } from "../call/ports.js";
+import { type LimitOwner, type LimitScope, windowHealsMs } from "../call/rate-limits.js";
 import { ServiceError } from "../call/service-error.js";
 import type {
   Admission,
@@ -11,11 +11,11 @@ import type {
   RefusedRequest,
   Settled,
   Settlement,
+  SettlementSpool,
   WindowUse,
 } from "./ledger.js";
-import { LimitUsage } from "./limit-usage.js";
+import { asIfWhole, LimitUsage, lowered } from "./limit-shares.js";
 import type { LocalAdmission } from "./local-admission.js";
-import type { SettlementSpool } from "./spool.js";
 
 /** Admission policy during an outage of the shared store (state RL-16). */
 export type WhenAway = "local" | "deny" | "allow";
@@ -43,8 +43,6 @@ const settledLater: Settled = Object.freeze({ duplicate: false, crossed: Object.
  * spools of all processes.
  */
 const catchUpMs = 30_000;
-/** Retry-After of a rejection by a share of a limit. */
-const shareRetryMs = 5_000;
 
 /**
  * A ledger that survives outages of its store: admissions are decided by this process's share of each limit, and
@@ -214,34 +212,104 @@ function spoolIsFull(sizeMax: number): ServiceError {
   );
 }
 
-function lowered(limit: number | null, used: number): number | null {
-  return limit === null ? null : Math.max(0, limit - used);
+export interface SpoolReplayDeps {
+  /** The store itself, not the ledger that spools for it. */
+  readonly ledger: Pick<Ledger, "settle">;
+  readonly spool: SettlementSpool;
+  readonly clock: Clock;
+  readonly log: Logger;
+  /** Called when the store has taken settlements again. */
+  readonly onAnswered: () => void;
 }
 
-/** An admission by lowered limits, reported with the configured ones. */
-function asIfWhole(admission: Admission, scopes: readonly LimitScope[]): Admission {
-  const snapshot = admission.snapshot === undefined ? {} : { snapshot: wholeSnapshot(admission.snapshot, scopes) };
-  if (admission.admitted || admission.refusal.which === "budget") return { ...admission, ...snapshot };
-  const { refusal } = admission;
-  const limit = limitOf(scopes, refusal.owner, refusal.which) ?? refusal.limit;
-  const fits = refusal.requested <= limit;
-  const retryAfterMs = refusal.retryAfterMs ?? (fits ? shareRetryMs : null);
-  return { ...admission, ...snapshot, refusal: { ...refusal, limit, retryAfterMs } };
-}
+/** Interval of looking whether something waits and the store takes it. */
+const everyMs = 250;
+/** Settlements in flight: enough to fill a group commit or a script call. */
+const batchMax = 64;
+/** Interval of the log line while usage is in memory alone. */
+const reportEveryMs = 60_000;
+/** How long a stop waits for a disk or a store that takes what is in memory alone. */
+const stopWaitMs = 10_000;
 
-function wholeSnapshot({ requests, tokens }: LimitSnapshot, scopes: readonly LimitScope[]): LimitSnapshot {
-  const whole = (which: "requests" | "tokens", state: LimitSnapshot["requests"]) =>
-    state === undefined ? {} : { [which]: { ...state, limit: limitOf(scopes, state.owner, which) ?? state.limit } };
-  return { ...whole("requests", requests), ...whole("tokens", tokens) };
-}
+/**
+ * Hands spooled settlements to the store, the oldest first, once it answers again (USE-11). The store drops one that it
+ * has already by its request id, so an interrupted replay does no harm.
+ */
+export class SpoolReplay {
+  readonly #deps: SpoolReplayDeps;
+  #cancelTimer: () => void;
+  #turn: Promise<void> = Promise.resolve();
+  #closed = false;
+  #reportedAtMs = Number.NEGATIVE_INFINITY;
 
-function limitOf(
-  scopes: readonly LimitScope[],
-  owner: LimitOwner,
-  which: "requests" | "tokens" | "concurrency",
-): number | null {
-  const limits = scopes.find((scope) => scope.owner.kind === owner.kind && scope.owner.id === owner.id)?.limits;
-  if (limits === undefined) return null;
-  if (which === "concurrency") return limits.concurrency;
-  return which === "requests" ? limits.requestsPerMinute : limits.tokensPerMinute;
+  constructor(deps: SpoolReplayDeps) {
+    this.#deps = deps;
+    this.#cancelTimer = this.#later();
+  }
+
+  /** Waits for the running turn, and up to 10 s for the last settlement that is in memory alone (E-21). */
+  async close(): Promise<void> {
+    const { spool, clock } = this.#deps;
+    const untilMs = clock.monotonic() + stopWaitMs;
+    this.#cancelTimer();
+    this.#closed = true;
+    await this.#turn;
+    while (spool.memoryOnly > 0 && clock.monotonic() < untilMs) {
+      this.#report();
+      await this.#replayAll();
+      await spool.persist();
+      if (spool.memoryOnly > 0) await pause(clock, everyMs);
+    }
+  }
+
+  #later(): () => void {
+    return this.#deps.clock.after(everyMs, () => {
+      this.#turn = this.#step().finally(() => {
+        if (!this.#closed) this.#cancelTimer = this.#later();
+      });
+    });
+  }
+
+  async #step(): Promise<void> {
+    this.#report();
+    await this.#replayAll(() => this.#closed);
+    const { spool } = this.#deps;
+    // The spool itself notices a disk that can be written again only when something is appended.
+    if (spool.memoryOnly > 0 && !this.#closed) await spool.persist();
+  }
+
+  #report(): void {
+    const { spool, clock, log } = this.#deps;
+    if (spool.memoryOnly === 0 || clock.monotonic() - this.#reportedAtMs < reportEveryMs) return;
+    this.#reportedAtMs = clock.monotonic();
+    log.error(
+      { settlements: spool.memoryOnly, fault: spool.fault },
+      "the usage of finished requests is in memory only: make the data folder writable before a restart",
+    );
+  }
+
+  /** Never rejects. What fails stays in the spool; the circuit breaker logs that the store is unavailable. */
+  async #replayAll(isCancelled = (): boolean => false): Promise<void> {
+    const { spool, log } = this.#deps;
+    const before = spool.size;
+    if (before === 0) return;
+    try {
+      while (!isCancelled() && (await this.#replayBatch())) {}
+    } catch (err) {
+      log.debug({ err, waiting: spool.size }, "spooled settlements could not be replayed; retrying");
+      return;
+    }
+    if (spool.size === 0) log.info({ settlements: before }, "spool is empty again");
+  }
+
+  async #replayBatch(): Promise<boolean> {
+    const { ledger, spool, onAnswered } = this.#deps;
+    const batch = await spool.oldest(batchMax);
+    const last = batch.at(-1);
+    if (last === undefined) return false;
+    await Promise.all(batch.map(({ settlement }) => ledger.settle(settlement)));
+    onAnswered();
+    await spool.release(last.end);
+    return true;
+  }
 }

@@ -3,8 +3,7 @@ import { mkdir } from "node:fs/promises";
 import { join, resolve } from "node:path";
 import type { Logger } from "../../domain/call/ports.js";
 import { ServiceError } from "../../domain/call/service-error.js";
-import type { Settlement } from "../../domain/metering/ledger.js";
-import type { SettlementSpool, SpooledSettlement, SpoolSlot } from "../../domain/metering/spool.js";
+import type { Settlement, SettlementSpool, SpooledSettlement, SpoolSlot } from "../../domain/metering/ledger.js";
 import { StateOpenError } from "../../domain/service/state.js";
 import { fromSpoolLine, listSegments, Segment, toSpoolLine } from "./segment.js";
 

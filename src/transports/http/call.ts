@@ -6,7 +6,7 @@ import { type CallContext, type Caller, Ended, errorOfThrown, leaving } from "..
 import type { Clock, Logger } from "../../domain/call/ports.js";
 import { ServiceError } from "../../domain/call/service-error.js";
 import type { Core } from "../../domain/core.js";
-import { type LimitNews, limitHeaders } from "../../domain/metering/limit-response.js";
+import { type LimitStatus, limitHeaders } from "../../domain/metering/limit-response.js";
 import { AbortSource } from "../../lib/abort-source.js";
 import { JsonText } from "../../lib/json-string.js";
 import type { ResponseWatch, Watched } from "./answer.js";
@@ -219,7 +219,7 @@ export class Exchange {
   }
 
   /** Call before the answer to an admitted request: its headers report the caller's rate limits (wire RL-1). */
-  tellLimits(news: LimitNews): void {
+  tellLimits(news: LimitStatus): void {
     if (news.limits !== undefined || news.degraded) this.#limits = Object.entries(limitHeaders(news)).flat();
   }
 

@@ -1,10 +1,15 @@
 import { describe, expect, it } from "vitest";
 import { CircuitBreaker } from "../../../../src/domain/call/circuit-breaker.js";
 import { ServiceError } from "../../../../src/domain/call/service-error.js";
-import type { AdmitRequest, Ledger, Settlement } from "../../../../src/domain/metering/ledger.js";
+import type {
+  AdmitRequest,
+  Ledger,
+  Settlement,
+  SettlementSpool,
+  SpooledSettlement,
+} from "../../../../src/domain/metering/ledger.js";
 import { LocalAdmission } from "../../../../src/domain/metering/local-admission.js";
 import { ResilientLedger, type WhenAway } from "../../../../src/domain/metering/resilient-ledger.js";
-import type { SettlementSpool, SpooledSettlement } from "../../../../src/domain/metering/spool.js";
 import { openMemoryState } from "../../../../src/state/embedded/memory-state.js";
 import { FakeClock } from "../../../support/fake-clock.js";
 import { admission, settlement as anySettlement, scope } from "../../../support/records.js";

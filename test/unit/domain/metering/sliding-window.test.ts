@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { SlidingWindow } from "../../../../src/domain/metering/sliding-window.js";
+import { SlidingWindow } from "../../../../src/domain/metering/limit-windows.js";
 
 /** Arrivals of a caller that tries all the time: each some time after the one before. */
 const arrivals = fc.record({

@@ -6,6 +6,7 @@ import {
   type RateLimits,
   windowHealsMs,
 } from "../call/rate-limits.js";
+import type { Admission } from "./ledger.js";
 
 const ownersMax = 20_000;
 
@@ -62,4 +63,39 @@ function share(limit: number | null, remaining: number | null, replicas: number)
   if (limit === null) return null;
   const even = Math.max(1, Math.floor(limit / replicas));
   return remaining === null ? even : Math.min(even, Math.floor(remaining / replicas));
+}
+
+/** Retry-After of a rejection by a share of a limit. */
+const shareRetryMs = 5_000;
+
+export function lowered(limit: number | null, used: number): number | null {
+  return limit === null ? null : Math.max(0, limit - used);
+}
+
+/** An admission by lowered limits, reported with the configured ones. */
+export function asIfWhole(admission: Admission, scopes: readonly LimitScope[]): Admission {
+  const snapshot = admission.snapshot === undefined ? {} : { snapshot: wholeSnapshot(admission.snapshot, scopes) };
+  if (admission.admitted || admission.refusal.which === "budget") return { ...admission, ...snapshot };
+  const { refusal } = admission;
+  const limit = limitOf(scopes, refusal.owner, refusal.which) ?? refusal.limit;
+  const fits = refusal.requested <= limit;
+  const retryAfterMs = refusal.retryAfterMs ?? (fits ? shareRetryMs : null);
+  return { ...admission, ...snapshot, refusal: { ...refusal, limit, retryAfterMs } };
+}
+
+function wholeSnapshot({ requests, tokens }: LimitSnapshot, scopes: readonly LimitScope[]): LimitSnapshot {
+  const whole = (which: "requests" | "tokens", state: LimitSnapshot["requests"]) =>
+    state === undefined ? {} : { [which]: { ...state, limit: limitOf(scopes, state.owner, which) ?? state.limit } };
+  return { ...whole("requests", requests), ...whole("tokens", tokens) };
+}
+
+function limitOf(
+  scopes: readonly LimitScope[],
+  owner: LimitOwner,
+  which: "requests" | "tokens" | "concurrency",
+): number | null {
+  const limits = scopes.find((scope) => scope.owner.kind === owner.kind && scope.owner.id === owner.id)?.limits;
+  if (limits === undefined) return null;
+  if (which === "concurrency") return limits.concurrency;
+  return which === "requests" ? limits.requestsPerMinute : limits.tokensPerMinute;
 }

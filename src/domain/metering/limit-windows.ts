@@ -1,5 +1,6 @@
-import type { LimitOwner } from "../call/rate-limits.js";
+import type { LimitOwner, LimitScope, LimitSnapshot, LimitState } from "../call/rate-limits.js";
 import { ServiceError } from "../call/service-error.js";
+import type { LimitRefusal } from "./ledger.js";
 
 /** Minimum time that a charge counts: no 60 seconds admit more than the limit (state RL-3). */
 const windowMs = 60_000;
@@ -111,27 +112,19 @@ const ownersMax = 500_000;
 
 /** Windows of one owner. */
 export class OwnerWindows {
-  #requests = new SlidingWindow();
-  #tokens = new SlidingWindow();
+  requests = new SlidingWindow();
+  tokens = new SlidingWindow();
   /** Running requests. */
   running = 0;
 
-  get requests(): SlidingWindow {
-    return this.#requests;
-  }
-
-  get tokens(): SlidingWindow {
-    return this.#tokens;
-  }
-
   /** Running requests refund into the old windows, so no refund reduces new charges. */
   reset(): void {
-    this.#requests = new SlidingWindow();
-    this.#tokens = new SlidingWindow();
+    this.requests = new SlidingWindow();
+    this.tokens = new SlidingWindow();
   }
 
   isIdle(nowMs: number): boolean {
-    return this.running === 0 && this.#requests.isIdle(nowMs) && this.#tokens.isIdle(nowMs);
+    return this.running === 0 && this.requests.isIdle(nowMs) && this.tokens.isIdle(nowMs);
   }
 }
 
@@ -180,4 +173,71 @@ export class WindowTable {
 /** Neither accounts nor ids contain a line break. */
 function nameOf(account: string, { kind, id }: LimitOwner): string {
   return kind === "model" ? `model\n${account}\n${id}` : `${kind}\n${id}`;
+}
+
+/** Retry-After of a concurrency limit, which frees up when any request ends. */
+const concurrencyWaitMs = 1_000;
+
+/** A limit with its current use. */
+export interface ScopeUse extends LimitScope {
+  readonly use: OwnerWindows;
+}
+
+/** Null when every limit has room for one request of `tokens`, otherwise the exceeded limit with the longest wait. */
+export function refusalOf(uses: readonly ScopeUse[], tokens: number, nowMs: number): LimitRefusal | null {
+  let worst: LimitRefusal | null = null;
+  for (const { owner, limits, use } of uses) {
+    worst = longer(worst, noRoom("requests", owner, use.requests, limits.requestsPerMinute, 1, nowMs));
+    worst = longer(worst, noRoom("tokens", owner, use.tokens, limits.tokensPerMinute, tokens, nowMs));
+    worst = longer(worst, noPlace(owner, use.running, limits.concurrency));
+  }
+  return worst;
+}
+
+/** In each dimension the limit with the least remaining. */
+export function snapshotOf(uses: readonly ScopeUse[], nowMs: number): LimitSnapshot {
+  let requests: LimitState | undefined;
+  let tokens: LimitState | undefined;
+  for (const { owner, limits, use } of uses) {
+    requests = tighter(requests, owner, use.requests, limits.requestsPerMinute, nowMs);
+    tokens = tighter(tokens, owner, use.tokens, limits.tokensPerMinute, nowMs);
+  }
+  return { ...(requests && { requests }), ...(tokens && { tokens }) };
+}
+
+function noRoom(
+  which: "requests" | "tokens",
+  owner: LimitOwner,
+  window: SlidingWindow,
+  limit: number | null,
+  requested: number,
+  nowMs: number,
+): LimitRefusal | null {
+  if (limit === null) return null;
+  const retryAfterMs = window.waitMs(nowMs, requested, limit);
+  if (retryAfterMs === 0) return null;
+  return { which, owner, limit, used: window.used(nowMs), requested, retryAfterMs };
+}
+
+function noPlace(owner: LimitOwner, used: number, limit: number | null): LimitRefusal | null {
+  if (limit === null || used < limit) return null;
+  return { which: "concurrency", owner, limit, used, requested: 1, retryAfterMs: concurrencyWaitMs };
+}
+
+function longer(worst: LimitRefusal | null, next: LimitRefusal | null): LimitRefusal | null {
+  if (worst === null || next === null) return worst ?? next;
+  return (next.retryAfterMs ?? Infinity) > (worst.retryAfterMs ?? Infinity) ? next : worst;
+}
+
+function tighter(
+  tightest: LimitState | undefined,
+  owner: LimitOwner,
+  window: SlidingWindow,
+  limit: number | null,
+  nowMs: number,
+): LimitState | undefined {
+  if (limit === null) return tightest;
+  const remaining = Math.max(0, limit - window.used(nowMs));
+  if (tightest !== undefined && tightest.remaining <= remaining) return tightest;
+  return { owner, limit, remaining, resetMs: window.resetMs(nowMs) };
 }
