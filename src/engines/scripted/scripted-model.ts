@@ -216,7 +216,7 @@ class ScriptedModel implements LoadedModel {
     const vectors: Float32Array[] = [];
     for (const input of request.inputs) {
       if (pace.stopped) throw pace.stopError(usage);
-      vectors.push(vectorOf(promptText(input), native, dimensions));
+      vectors.push(vectorOf(promptText(input), dimensions));
       if (vectors.length % inputsPerTurn === 0) await nextTurn();
     }
     if (pace.stopped) throw pace.stopError(usage);
@@ -298,16 +298,19 @@ function scriptedCapabilities({ dimensions, token_input }: ScriptedOptions, cont
  * The unit vector of a text: the same text gives the same vector on every machine. Its first numbers are the same for
  * every length, as in models whose vectors may be shortened.
  */
-function vectorOf(text: string, native: number, dimensions: number): Float32Array {
+function vectorOf(text: string, dimensions: number): Float32Array {
+  const numbers = new Float64Array(dimensions);
   let state = createHash("sha256").update(text).digest().readUInt32LE(0) || 1;
-  // Pseudo-random numbers from -1 to 1, never 0: xorshift32 on four bytes of the hash.
-  const next = (): number => {
+  let sum = 0;
+  for (let i = 0; i < numbers.length; i++) {
+    // Pseudo-random numbers from -1 to 1, never 0: xorshift32 on four bytes of the hash.
     state ^= state << 13;
     state ^= state >>> 17;
     state ^= state << 5;
-    return (state >>> 0) / 2 ** 31 - 1 || Number.EPSILON;
-  };
-  const numbers = Array.from({ length: native }, next).slice(0, dimensions);
-  const length = Math.sqrt(numbers.reduce((sum, number) => sum + number * number, 0));
-  return Float32Array.from(numbers, (number) => number / length);
+    const number = (state >>> 0) / 2 ** 31 - 1 || Number.EPSILON;
+    numbers[i] = number;
+    sum += number * number;
+  }
+  const length = Math.sqrt(sum);
+  return new Float32Array(numbers.map((number) => number / length));
 }
