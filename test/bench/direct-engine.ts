@@ -3,7 +3,7 @@
  * file, slots, tokens of a slot. Speaks over the IPC channel: `ready`, then one result for each round.
  */
 import { getLlama, type LlamaContextSequence, LlamaLogLevel, type Token, TokenBias } from "node-llama-cpp";
-import { findPace, PrefillPace } from "../../src/engines/llama/child/prefill.js";
+import { findPace, PrefillPace } from "../../src/engines/llama/child/steps.js";
 import { mutedBias, type RoundResult, type StreamRound, type StreamTask, sampling } from "./stream-round.js";
 
 export interface DirectReady {

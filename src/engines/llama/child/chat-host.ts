@@ -3,84 +3,68 @@ import { createRandomIds } from "../../../lib/clock-and-ids.js";
 import { ChatTemplate } from "../chat/chat-template.js";
 import { controlTextsOf } from "../chat/control-marks.js";
 import { type OutputPlan, planOutput } from "../chat/output-plan.js";
-import type { ChildGenerate, ChildInput, ChildModel } from "../protocol/protocol.js";
-import { abortedError } from "../protocol/protocol.js";
+import { abortedError, type ChildGenerate, type ChildInput, type ChildModel } from "../protocol/protocol.js";
 import { LruCache } from "../structure/lru-cache.js";
 import { Generation, type GenerationDeps } from "./generate.js";
-import { GrammarBans } from "./grammar-bans.js";
-import type { NativeGrammar, NativeModel } from "./native-model.js";
-import { findPace, PrefillPace } from "./prefill.js";
-import { type PromptDeps, toPrompt } from "./prompt.js";
+import type { NativeModel } from "./native.js";
+import type { NativeGrammar, NativeSequence } from "./native-model.js";
+import { type PromptDeps, SlicedTokenizer, toPrompt } from "./prompt.js";
 import { SlotPool } from "./slots.js";
-import type { StepBatcher } from "./step-batcher.js";
-import { SlicedTokenizer } from "./text-slices.js";
-import { TokenSpelling } from "./token-spelling.js";
+import { findPace, PrefillPace, type StepBatcher } from "./steps.js";
+import { createGrammarBans, TokenSpelling } from "./token-spelling.js";
 
-/** Tokens of one native call at most, of all calls together. */
+/** Maximum tokens of one native call, of all calls together. */
 const batchTokens = 512;
 
-/** Answers prompts, as many at once as there are slots. */
+/** Runs chat and completion calls, as many at the same time as there are slots. */
 export class ChatHost {
   readonly template: ChatTemplate;
+  readonly contextLength: number;
+  readonly longestTokenBytes: number;
   readonly #deps: GenerationDeps;
   readonly #prompts: PromptDeps;
   readonly #slots: SlotPool;
   readonly #grammars = new LruCache<NativeGrammar>();
-  readonly #nextCallId: () => string;
+  readonly #ids = createRandomIds();
 
-  static async open(model: NativeModel, spec: ChildModel, turns: StepBatcher): Promise<ChatHost> {
+  static async open(model: NativeModel, spec: ChildModel, batcher: StepBatcher): Promise<ChatHost> {
     const contextLength = Math.min(spec.contextLength, model.trainContextLength);
-    const sequences = await model.openSequences({
-      contextLength,
-      batchTokens,
-      threads: spec.threads,
-      sequences: spec.slots,
-    });
+    const { threads, slots } = spec;
+    const sequences = await model.openSequences({ contextLength, batchTokens, threads, sequences: slots });
     const pace = new PrefillPace(batchTokens);
     const [first] = sequences;
     if (first !== undefined) await findPace(pace, first, contextLength);
-    return new ChatHost(model, { contextLength, pace, turns }, new SlotPool(sequences, turns));
+    return new ChatHost(model, sequences, { contextLength, pace, batcher });
   }
 
   private constructor(
     model: NativeModel,
-    how: Pick<GenerationDeps, "contextLength" | "pace" | "turns">,
-    slots: SlotPool,
+    sequences: readonly NativeSequence[],
+    deps: Pick<GenerationDeps, "contextLength" | "pace" | "batcher">,
   ) {
-    const { begin, endText } = model.vocabulary;
-    this.template = new ChatTemplate(model.chatTemplate, { bos: begin?.text ?? "", eos: endText });
-    this.#slots = slots;
-    const spelling = new TokenSpelling(model.vocabulary, (token) => model.detokenize([token]));
-    this.#deps = {
-      model,
-      ...how,
-      spelling,
-      bans: new GrammarBans(model.vocabulary, spelling, (token) => model.isEnd(token)),
-    };
-    const { contextLength } = how;
-    this.#prompts = {
-      model,
-      template: this.template,
-      tokenizer: new SlicedTokenizer(model, controlTextsOf(model.vocabulary.controlTexts)),
-      limits: { contextLength, longestTokenBytes: spelling.longestBytes },
-    };
-    const ids = createRandomIds();
-    this.#nextCallId = () => ids.text("call_");
-  }
-
-  get contextLength(): number {
-    return this.#deps.contextLength;
-  }
-
-  get longestTokenBytes(): number {
-    return this.#prompts.limits.longestTokenBytes;
+    const { vocabulary } = model;
+    const spelling = new TokenSpelling(vocabulary, (token) => model.detokenize([token]));
+    const newBans = createGrammarBans(vocabulary, spelling, (token) => model.isEnd(token));
+    const tokenizer = new SlicedTokenizer(model, controlTextsOf(vocabulary.controlTexts));
+    const { contextLength, batcher } = deps;
+    const { longestBytes: longestTokenBytes } = spelling;
+    const template = new ChatTemplate(model.chatTemplate, {
+      bos: vocabulary.begin?.text ?? "",
+      eos: vocabulary.endText,
+    });
+    this.template = template;
+    this.contextLength = contextLength;
+    this.longestTokenBytes = longestTokenBytes;
+    this.#slots = new SlotPool(sequences, batcher);
+    this.#deps = { ...deps, model, spelling, newBans };
+    this.#prompts = { vocabulary, template, tokenizer, contextLength, longestTokenBytes };
   }
 
   get slotsBusy(): number {
     return this.#slots.busy;
   }
 
-  /** Exact tokens of a prompt. Throws EngineError, as `generate` does about it. */
+  /** Number of tokens of a prompt. Throws the same EngineErrors for it as `generate`. */
   async count(input: ChildInput, format: ChildGenerate["format"], signal: AbortSignal): Promise<number> {
     const { tokens } = await toPrompt(this.#prompts, input, this.#plan(input, format), () => throwIfAborted(signal));
     return tokens.length;
@@ -96,21 +80,18 @@ export class ChatHost {
     if (slot === null) throw new EngineError("overloaded", "all slots are busy", { retryable: true });
     try {
       await generation.run(slot, emit, signal);
-    } catch (error) {
-      if (error instanceof EngineError) throw error;
+    } catch (cause) {
+      if (cause instanceof EngineError) throw cause;
       await slot.forget();
-      throw new EngineError("internal", "the native engine failed", {
-        retryable: true,
-        usage: generation.produced,
-        cause: error,
-      });
+      const usage = generation.produced;
+      throw new EngineError("internal", "the native engine failed", { retryable: true, usage, cause });
     } finally {
-      slot.free();
+      slot.busy = false;
     }
   }
 
   #plan(input: ChildInput, format: ChildGenerate["format"]): OutputPlan {
-    return planOutput(input, format, this.template, this.#nextCallId);
+    return planOutput(input, format, this.template, () => this.#ids.text("call_"));
   }
 
   #grammar(gbnf: string, request: ChildGenerate): NativeGrammar {
@@ -118,10 +99,8 @@ export class ChatHost {
       return this.#grammars.get(gbnf, () => this.#deps.model.parseGrammar(gbnf));
     } catch (cause) {
       const param = request.format === undefined ? "tools" : "response_format";
-      throw new EngineError("bad_schema", `The schema in '${param}' cannot be enforced: it allows too much at once.`, {
-        param,
-        cause,
-      });
+      const message = `The schema in '${param}' cannot be enforced: it allows too much at once.`;
+      throw new EngineError("bad_schema", message, { param, cause });
     }
   }
 }

@@ -16,15 +16,16 @@ export interface ChoiceOutputDeps {
 export interface ChoiceEnd {
   readonly events: readonly GenEvent[];
   readonly reason: FinishReason;
-  /** Why the result breaks its form; null: it does not. */
+  /** How the answer violates its schema; null: it does not. */
   readonly fault: string | null;
 }
 
 /** The domain runs the choices of a request one by one. */
 const choice = 0;
 
-/** StepBatcher the tokens of an answer into its events: text, then what the text means, then what of it may be shown. */
+/** Turns the tokens of an answer into events: tokens into text, text into parts (content, thoughts, calls), parts into events. */
 export class ChoiceOutput {
+  reasoningTokens = 0;
   readonly #reader: OutputReader;
   readonly #stops: StopSequences | null;
   readonly #logprobs: HeldLogprobs | null;
@@ -32,7 +33,6 @@ export class ChoiceOutput {
   readonly #spelling: TokenSpelling;
   readonly #text: TokenText;
   readonly #tokens: number[] = [];
-  #reasoningTokens = 0;
   #kind: OutputPart["type"] = "text";
   #stopped = false;
 
@@ -50,10 +50,6 @@ export class ChoiceOutput {
     return this.#tokens;
   }
 
-  get reasoningTokens(): number {
-    return this.#reasoningTokens;
-  }
-
   /** Whether nothing may follow: a stop string was found, or the answer is complete. */
   get isOver(): boolean {
     return this.#stopped || this.#reader.done;
@@ -66,20 +62,24 @@ export class ChoiceOutput {
       this.#logprobs.add(tokenLogprob(token, probabilities, this.#alternatives, this.#spelling), text);
     }
     const events = text === "" ? [] : this.#eventsOf(this.#reader.push(text));
-    if (this.#kind === "reasoning") this.#reasoningTokens++;
-    // Tokens that only mark where thoughts or a call begin and end are no content either.
+    if (this.#kind === "reasoning") this.reasoningTokens++;
+    // Tokens that mark the beginning or end of thoughts or a call are not content either.
     if (this.#kind !== "text") this.#logprobs?.drop();
     return events;
   }
 
-  /** `cut`: there is no room for more, and the model had not ended. */
+  /** `cut`: the answer reached its maximum length before the model ended it. */
   end(cut: boolean): ChoiceEnd {
     if (this.#stopped) return { events: [], reason: "stop", fault: null };
-    const last = this.#eventsOf(this.#reader.push(this.#text.flush()));
+    const events = [...this.#eventsOf(this.#reader.push(this.#text.flush()))];
     const { parts, reason, fault } = this.#reader.end(cut);
-    const events = this.#stopped ? last : [...last, ...this.#eventsOf(parts)];
+    events.push(...this.#eventsOf(parts));
     if (this.#stopped) return { events, reason: "stop", fault: null };
-    return { events: [...events, ...this.#heldText(), ...this.#owedLogprobs()], reason, fault };
+    events.push(...this.#heldText());
+    // Those of tokens without text.
+    const logprobs = this.#logprobs?.rest() ?? [];
+    if (logprobs.length > 0) events.push({ type: "text", choice, text: "", outTokens: this.#tokens.length, logprobs });
+    return { events, reason, fault };
   }
 
   #eventsOf(parts: readonly OutputPart[]): readonly GenEvent[] {
@@ -90,8 +90,7 @@ export class ChoiceOutput {
         events.push(...this.#textEvents(part.text));
       } else {
         if (this.#kind === "text") events.push(...this.#heldText());
-        const outTokens = this.#tokens.length;
-        events.push({ ...part, choice, outTokens });
+        events.push({ ...part, choice, outTokens: this.#tokens.length });
       }
       this.#kind = part.type;
     }
@@ -111,40 +110,35 @@ export class ChoiceOutput {
     return [this.#logprobs === null ? event : { ...event, logprobs: this.#logprobs.show(text.length) }];
   }
 
-  /** What could have been the beginning of a stop string. */
+  /** Text that was held back because it could begin a stop string. */
   #heldText(): readonly GenEvent[] {
     return this.#shown(this.#stops?.flush() ?? "");
-  }
-
-  /** Those of tokens that made no text. */
-  #owedLogprobs(): readonly GenEvent[] {
-    const logprobs = this.#logprobs?.rest() ?? [];
-    return logprobs.length === 0 ? [] : [{ type: "text", choice, text: "", outTokens: this.#tokens.length, logprobs }];
   }
 }
 
 const replacement = "\uFFFD";
-/** Tokens without a new whole code point: one has four bytes at most and a token brings at least one, so it never comes. */
+const replacementsAtEnd = /\uFFFD+$/;
+/** Tokens without a new code point after which the text is ill-formed: a code point has at most four bytes, a token at least one. */
 const stuckMax = 8;
-/** Tokens may end one code point and begin the next again and again; beyond this a broken one is better than the wait. */
+/** Maximum pending tokens, if each ends one code point and begins the next; then a broken one is better than the wait. */
 const pendingTokensMax = 256;
-/** What a tokenizer looks at to know whether a space belongs before the next token. */
+/** Tokens before a text on which its leading space can depend. */
 const contextTokens = 3;
 
 /**
- * The text of tokens as they come, never half a code point. What ends in U+FFFD may be the beginning of a code point, so
- * it waits for the next tokens; one that the model wrote itself comes out with them.
+ * The text of a stream of tokens, in whole code points. Text that ends in U+FFFD may be the beginning of a code point, so
+ * it is held back for the next tokens; a U+FFFD that the model wrote itself is emitted with them.
  */
 export class TokenText {
   readonly #detokenize: (tokens: readonly number[], before: readonly number[]) => string;
   #before: readonly number[] = [];
   #pending: number[] = [];
-  /** Of the pending tokens' text, what is out. */
-  #given = "";
-  /** Tokens since something came out. */
+  /** The emitted part of the pending tokens' text. */
+  #emitted = "";
+  /** Tokens since text was emitted. */
   #stuck = 0;
 
-  /** `before`: the tokens before those, for tokenizers that decide about spaces by them; without effect on others. */
+  /** `before`: the tokens before those; for tokenizers in which a leading space depends on them. */
   constructor(detokenize: (tokens: readonly number[], before: readonly number[]) => string) {
     this.#detokenize = detokenize;
   }
@@ -153,42 +147,36 @@ export class TokenText {
     this.#pending.push(token);
     const text = this.#detokenize(this.#pending, this.#before);
     if (!text.endsWith(replacement) || this.#pending.length >= pendingTokensMax) return this.#release(text);
-    const rest = this.#give(withoutEnd(text));
+    const rest = this.#emit(text.replace(replacementsAtEnd, ""));
     this.#stuck = rest === "" ? this.#stuck + 1 : 0;
     return this.#stuck < stuckMax ? rest : this.#release(text);
   }
 
-  /** What is still pending; half a code point as U+FFFD. */
+  /** The pending text; half a code point as U+FFFD. */
   flush(): string {
     return this.#pending.length === 0 ? "" : this.#release(this.#detokenize(this.#pending, this.#before));
   }
 
   #release(text: string): string {
-    const rest = this.#give(text);
+    const rest = this.#emit(text);
     this.#before = [...this.#before, ...this.#pending].slice(-contextTokens);
     this.#pending = [];
-    this.#given = "";
+    this.#emitted = "";
     this.#stuck = 0;
     return rest;
   }
 
-  #give(text: string): string {
-    const rest = text.slice(this.#given.length);
-    this.#given = text.length > this.#given.length ? text : this.#given;
+  #emit(text: string): string {
+    const rest = text.slice(this.#emitted.length);
+    if (text.length > this.#emitted.length) this.#emitted = text;
     return rest;
   }
 }
 
-function withoutEnd(text: string): string {
-  let end = text.length;
-  while (end > 0 && text[end - 1] === replacement) end--;
-  return text.slice(0, end);
-}
-
-/** Stands for "never": what JSON can say in place of minus infinity (RESP-9). */
+/** In place of minus infinity, which JSON cannot express (RESP-9). */
 const never = -9999;
 
-/** What the samplers left of the probabilities, as log probabilities: of the token, and of the `top` most likely ones. */
+/** Log probabilities after all samplers: of the token, and of the `top` most likely ones. `probabilities`: most likely first. */
 export function tokenLogprob(
   token: number,
   probabilities: ReadonlyMap<number, number>,
@@ -200,27 +188,24 @@ export function tokenLogprob(
     if (best.length === top || probability === 0) break;
     best.push({ ...spelling.spell(other), logprob: Math.log(probability) });
   }
-  return { ...spelling.spell(token), logprob: logOf(probabilities.get(token)), top: best };
-}
-
-function logOf(probability: number | undefined): number {
-  return probability === undefined || probability === 0 ? never : Math.log(probability);
+  const own = probabilities.get(token) ?? 0;
+  return { ...spelling.spell(token), logprob: own === 0 ? never : Math.log(own), top: best };
 }
 
 interface HeldLogprob {
   readonly logprob: TokenLogprobInfo;
-  /** Where its text ends in the generated text, in UTF-16 units; null until that text is complete. */
+  /** End of its text in the generated text, in UTF-16 units; null until that text is complete. */
   end: number | null;
 }
 
-/** Keeps log probabilities until the text of their tokens goes out, so that each event has those of its own tokens. */
+/** Keeps log probabilities until the text of their tokens is emitted, so that each event has those of its own tokens. */
 export class HeldLogprobs {
   #held: HeldLogprob[] = [];
   #generated = 0;
   #shown = 0;
   #inStep = true;
 
-  /** `text`: what the token made complete; empty when it ends inside of a character. */
+  /** `text`: completed by the token; empty if the token ends inside of a character. */
   add(logprob: TokenLogprobInfo, text: string): void {
     this.#held.push({ logprob, end: null });
     if (text === "") return;
@@ -228,7 +213,7 @@ export class HeldLogprobs {
     for (const held of this.#held) held.end ??= this.#generated;
   }
 
-  /** The next event shows so much of the text: the tokens that it completes. */
+  /** The log probabilities of the tokens whose text ends in the next `chars`. */
   show(chars: number): readonly TokenLogprobInfo[] {
     if (!this.#inStep) return this.rest();
     this.#shown += chars;
@@ -237,13 +222,13 @@ export class HeldLogprobs {
     return complete.map(({ logprob }) => logprob);
   }
 
-  /** Text went into a call or into thinking, where log probabilities have no place; positions no longer agree. */
+  /** Drops all after text of a call or of thoughts, which has no log probabilities; positions no longer match. */
   drop(): void {
     this.#held = [];
     this.#inStep = false;
   }
 
-  /** All that are left. */
+  /** The remaining ones. */
   rest(): readonly TokenLogprobInfo[] {
     return this.#held.splice(0).map(({ logprob }) => logprob);
   }

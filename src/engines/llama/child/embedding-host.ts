@@ -1,114 +1,89 @@
 import { EngineError } from "../../../domain/engine/engine.js";
 import { inputOverflow } from "../../../domain/engine/engine-error.js";
 import { controlTextsOf } from "../chat/control-marks.js";
-import type { ChildEmbed, ChildModel } from "../protocol/protocol.js";
-import { abortedError } from "../protocol/protocol.js";
-import type { NativeEncoder, NativeModel } from "./native-model.js";
-import { checkTokenIds } from "./prompt.js";
-import { SlicedTokenizer } from "./text-slices.js";
+import { abortedError, type ChildEmbed, type ChildModel } from "../protocol/protocol.js";
+import type { NativeModel } from "./native.js";
+import type { NativeEncoder } from "./native-model.js";
+import { checkTokenIds, SlicedTokenizer } from "./prompt.js";
 import { TokenSpelling } from "./token-spelling.js";
-
-export interface Embedded {
-  readonly vectors: Float32Array;
-  readonly promptTokens: number;
-}
 
 /**
  * Computes embeddings on as many contexts as there are threads, each of which serves one input at a time: the binding
- * gives the vector of one sequence of a batch only.
+ * returns the vector of only one sequence of a batch.
  */
 export class EmbeddingHost {
+  /** Calls that run. */
+  slotsBusy = 0;
   readonly contextLength: number;
   readonly longestTokenBytes: number;
   readonly #model: NativeModel;
   readonly #tokenizer: SlicedTokenizer;
   readonly #slots: number;
-  readonly #encoders: number;
+  readonly #encoders: readonly NativeEncoder[];
   readonly #free: NativeEncoder[];
-  readonly #measure: NativeEncoder;
   readonly #waiting: ((encoder: NativeEncoder) => void)[] = [];
-  #calls = 0;
 
-  static async open(model: NativeModel, spec: ChildModel): Promise<EmbeddingHost> {
-    const contextLength = Math.min(spec.contextLength, model.trainContextLength);
+  static async open(model: NativeModel, { contextLength, slots, threads }: ChildModel): Promise<EmbeddingHost> {
+    const length = Math.min(contextLength, model.trainContextLength);
+    // An encoder evaluates its input in one batch, and the binding requires one position more than the input has tokens.
+    const positions = length + 1;
+    // Encoders share the threads: threads of one input wait for each other by spinning, which blocks their cores.
+    const count = Math.min(slots, threads);
+    const options = {
+      contextLength: positions,
+      batchTokens: positions,
+      threads: Math.max(1, Math.floor(threads / count)),
+    };
     const encoders: NativeEncoder[] = [];
-    // An encoder has to see its input at once, and the binding wants one place more than the input takes.
-    const places = contextLength + 1;
-    // Encoders share the threads: threads of one input wait for each other by spinning, which costs others their core.
-    const count = Math.min(spec.slots, spec.threads);
-    const threads = Math.max(1, Math.floor(spec.threads / count));
-    for (let i = 0; i < count; i++) {
-      encoders.push(await model.openEncoder({ contextLength: places, batchTokens: places, threads }));
-    }
-    return new EmbeddingHost(model, { contextLength, slots: spec.slots }, encoders);
+    while (encoders.length < count) encoders.push(await model.openEncoder(options));
+    return new EmbeddingHost(model, length, slots, encoders);
   }
 
-  private constructor(
-    model: NativeModel,
-    { contextLength, slots }: { readonly contextLength: number; readonly slots: number },
-    encoders: NativeEncoder[],
-  ) {
-    const [first] = encoders;
-    if (first === undefined) throw new Error("an embedding model needs a context");
+  private constructor(model: NativeModel, contextLength: number, slots: number, encoders: readonly NativeEncoder[]) {
     this.#model = model;
     this.#tokenizer = new SlicedTokenizer(model, controlTextsOf([]));
     this.longestTokenBytes = new TokenSpelling(model.vocabulary, () => "").longestBytes;
     this.contextLength = contextLength;
     this.#slots = slots;
-    this.#encoders = encoders.length;
-    this.#measure = first;
-    this.#free = encoders;
+    this.#encoders = encoders;
+    this.#free = [...encoders];
   }
 
-  /** Calls that run. */
-  get slotsBusy(): number {
-    return this.#calls;
-  }
-
-  /** Vectors of length one (EMB-9). Throws EngineError. */
-  async embed({ inputs }: ChildEmbed, signal: AbortSignal): Promise<Embedded> {
-    if (this.#calls >= this.#slots) throw new EngineError("overloaded", "all slots are busy", { retryable: true });
-    this.#calls++;
+  /** Joined vectors of length one, in input order (EMB-9). Throws EngineError. */
+  async embed(
+    { inputs }: ChildEmbed,
+    signal: AbortSignal,
+  ): Promise<{ readonly vectors: Float32Array; readonly promptTokens: number }> {
+    if (this.slotsBusy >= this.#slots) throw new EngineError("overloaded", "all slots are busy", { retryable: true });
+    this.slotsBusy++;
     try {
-      return await this.#embed(inputs, signal);
+      const tokenized: Input[] = [];
+      for (const [index, input] of inputs.entries()) tokenized.push(await this.#tokenize(input, index, signal));
+      const promptTokens = tokenized.reduce((sum, input) => sum + input.evaluatedTokens, 0);
+      return { vectors: await this.#embedAll(tokenized, signal), promptTokens };
     } finally {
-      this.#calls--;
+      this.slotsBusy--;
     }
   }
 
-  async #embed(inputs: ChildEmbed["inputs"], signal: AbortSignal): Promise<Embedded> {
-    const { tokenized, promptTokens } = await this.#tokenize(inputs, signal);
+  async #embedAll(inputs: readonly Input[], signal: AbortSignal): Promise<Float32Array> {
     const { embeddingDims } = this.#model;
     const vectors = new Float32Array(inputs.length * embeddingDims);
     let usedTokens = 0;
-    const left = each(tokenized);
+    const left = each(inputs);
     const work = async (): Promise<void> => {
-      for (const [index, tokens] of left) {
+      for (const [index, { tokens, evaluatedTokens }] of left) {
         if (signal.aborted) return;
         vectors.set(normalized(await this.#encode(tokens)), index * embeddingDims);
-        usedTokens += this.#measure.countTokens(tokens);
+        usedTokens += evaluatedTokens;
       }
     };
-    await Promise.all(Array.from({ length: this.#encoders }, work));
+    await Promise.all(this.#encoders.map(work));
     if (signal.aborted) throw abortedError(signal, { promptTokens: usedTokens, outTokens: 0, cachedTokens: 0 });
-    return { vectors, promptTokens };
+    return vectors;
   }
 
-  async #tokenize(
-    inputs: ChildEmbed["inputs"],
-    signal: AbortSignal,
-  ): Promise<{ readonly tokenized: readonly (readonly number[])[]; readonly promptTokens: number }> {
-    const tokenized: (readonly number[])[] = [];
-    let promptTokens = 0;
-    for (const [index, input] of inputs.entries()) {
-      const tokens = await this.#tokensOf(input, index, signal);
-      tokenized.push(tokens);
-      promptTokens += this.#measure.countTokens(tokens);
-    }
-    return { tokenized, promptTokens };
-  }
-
-  async #tokensOf(input: string | readonly number[], index: number, signal: AbortSignal): Promise<readonly number[]> {
+  async #tokenize(input: string | readonly number[], index: number, signal: AbortSignal): Promise<Input> {
     const param = `input[${index}]`;
     if (typeof input !== "string") checkTokenIds(input, this.#model.vocabulary.size, param);
     const check = (): void => {
@@ -116,32 +91,34 @@ export class EmbeddingHost {
     };
     const tokens = typeof input === "string" ? await this.#tokenizer.tokenize(input, {}, check) : input;
     if (tokens.length === 0) {
-      throw new EngineError("bad_input", `'${param}' holds no text that this model knows. Leave it out.`, { param });
+      throw new EngineError("bad_input", `'${param}' has no text that this model can read. Omit it.`, { param });
     }
-    const inputTokens = this.#measure.countTokens(tokens);
     const { contextLength } = this;
+    const inputTokens = this.#encoders[0]?.countTokens(tokens) ?? 0;
     if (inputTokens > contextLength) throw inputOverflow({ contextLength, index, inputTokens });
-    return tokens;
+    return { tokens, evaluatedTokens: inputTokens };
   }
 
-  /** Waits for an encoder after those that asked before: a call has few in line, however many inputs it has. */
+  /** Waits for an encoder in order of arrival; a call waits for a few at a time, however many inputs it has. */
   async #encode(tokens: readonly number[]): Promise<readonly number[]> {
     const encoder = this.#free.pop() ?? (await new Promise<NativeEncoder>((resolve) => this.#waiting.push(resolve)));
     try {
       return await encoder.encode(tokens);
     } finally {
-      this.#freeEncoder(encoder);
+      const next = this.#waiting.shift();
+      if (next === undefined) this.#free.push(encoder);
+      else next(encoder);
     }
-  }
-
-  #freeEncoder(encoder: NativeEncoder): void {
-    const next = this.#waiting.shift();
-    if (next === undefined) this.#free.push(encoder);
-    else next(encoder);
   }
 }
 
-/** Shared by several loops: each item goes to one of them, and when one ends early there are none left for the others. */
+interface Input {
+  readonly tokens: readonly number[];
+  /** Including those that the model adds around the input. */
+  readonly evaluatedTokens: number;
+}
+
+/** Entries for several loops: each is returned once, and when one loop ends early, all others end as well. */
 function* each<T>(items: readonly T[]): Generator<[index: number, item: T], void, undefined> {
   yield* items.entries();
 }
@@ -149,7 +126,7 @@ function* each<T>(items: readonly T[]): Generator<[index: number, item: T], void
 function normalized(vector: readonly number[]): Float32Array {
   const length = Math.sqrt(vector.reduce((sum, number) => sum + number * number, 0));
   if (!Number.isFinite(length) || length === 0) {
-    throw new EngineError("internal", "the model made no vector that can be normalised");
+    throw new EngineError("internal", "the model computed a vector that cannot be normalized");
   }
   return Float32Array.from(vector, (number) => number / length);
 }

@@ -2,35 +2,35 @@ import type { GenEvent } from "../../../domain/engine/engine.js";
 import type { FromChild } from "../protocol/protocol.js";
 
 /**
- * The shortest time between two messages, about that between two pictures on a screen. Each message wakes the server and
- * the client, which takes a good part of the time that a small model needs for a token.
+ * Minimum time between two messages, about one frame of a screen. Each message wakes the server and the client, which
+ * takes much of the time that a small model needs for a token.
  */
 const betweenMs = 15;
 
 /**
- * Gathers the events of all calls and sends those of one turn of the engine in one message. Where turns are very short,
- * a message takes those of several; the beginning of an answer never waits.
+ * Collects the events of all calls and sends those of one batch of steps in one message, or of several short batches.
+ * The beginning of an answer is sent without delay.
  */
 export class EventBatch {
   readonly #send: (message: FromChild) => void;
-  readonly #atTurnEnd: (callback: () => void) => void;
+  readonly #atBatchEnd: (callback: () => void) => void;
   #events: (readonly [call: number, event: GenEvent])[] = [];
   #isUrgent = false;
   #sentAtMs = Number.NEGATIVE_INFINITY;
   #timer: NodeJS.Timeout | null = null;
 
-  constructor(send: (message: FromChild) => void, atTurnEnd: (callback: () => void) => void) {
+  constructor(send: (message: FromChild) => void, atBatchEnd: (callback: () => void) => void) {
     this.#send = send;
-    this.#atTurnEnd = atTurnEnd;
+    this.#atBatchEnd = atBatchEnd;
   }
 
   add(call: number, event: GenEvent): void {
     this.#isUrgent ||= isBeginning(event);
-    if (this.#events.length === 0 || this.#isUrgent) this.#atTurnEnd(() => this.#flushInTime());
+    if (this.#events.length === 0 || this.#isUrgent) this.#atBatchEnd(() => this.#flushInTime());
     this.#events.push([call, event]);
   }
 
-  /** For the message after a call's last event. */
+  /** Sends all events now; before the message that ends a call. */
   flush(): void {
     if (this.#events.length === 0) return;
     if (this.#timer !== null) clearTimeout(this.#timer);
@@ -53,10 +53,10 @@ function isBeginning(event: GenEvent): boolean {
   return event.type === "accepted" || event.outTokens <= 1;
 }
 
-/** Tokens after which joined text goes out although the answer goes on. */
+/** Tokens after which joined text is sent before the answer ends. */
 const joinedTokensMax = 64;
 
-/** Joins neighbouring events of an answer that nobody reads along, so that fewer go through the channel. */
+/** Joins neighbouring events of an answer that is not streamed, so that fewer are sent. */
 export class EventJoiner {
   readonly #send: (event: GenEvent) => void;
   #held: GenEvent | null = null;
@@ -89,7 +89,7 @@ function tokensOf(event: GenEvent): number {
   return event.type === "accepted" ? 0 : event.outTokens;
 }
 
-/** Null when the second does not simply go on where the first ends. */
+/** The two events as one; null if the second does not continue the first. */
 function join(first: GenEvent, second: GenEvent): GenEvent | null {
   if (first.type === "text" && second.type === "text") {
     const text = first.text + second.text;

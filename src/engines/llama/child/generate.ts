@@ -1,25 +1,23 @@
+import { randomInt } from "node:crypto";
 import { EngineError, type GenEvent } from "../../../domain/engine/engine.js";
 import { contextOverflow } from "../../../domain/engine/engine-error.js";
 import type { OutputPlan } from "../chat/output-plan.js";
-import type { ChildGenerate, ProducedTokens } from "../protocol/protocol.js";
-import { abortedError } from "../protocol/protocol.js";
+import { abortedError, type ChildGenerate, type ProducedTokens } from "../protocol/protocol.js";
 import { ChoiceOutput } from "./choice-output.js";
-import type { AnswerBans, GrammarBans } from "./grammar-bans.js";
-import type { DecodedToken, NativeDecoder, NativeGrammar, NativeModel } from "./native-model.js";
-import { type PrefillPace, prefill } from "./prefill.js";
+import type { NativeModel } from "./native.js";
+import type { DecodedToken, NativeDecoder, NativeGrammar, NativeSampling } from "./native-model.js";
 import type { Prompt } from "./prompt.js";
-import { type ChoiceSampling, toChoiceSampling } from "./sampling.js";
 import type { Slot } from "./slots.js";
-import type { StepBatcher } from "./step-batcher.js";
-import type { TokenSpelling } from "./token-spelling.js";
+import { type PrefillPace, prefill, type StepBatcher } from "./steps.js";
+import type { AnswerBans, TokenSpelling } from "./token-spelling.js";
 
 export interface GenerationDeps {
   readonly model: NativeModel;
   readonly contextLength: number;
-  readonly turns: StepBatcher;
+  readonly batcher: StepBatcher;
   readonly pace: PrefillPace;
   readonly spelling: TokenSpelling;
-  readonly bans: GrammarBans;
+  readonly newBans: () => AnswerBans;
 }
 
 export interface GenerationTask {
@@ -29,7 +27,7 @@ export interface GenerationTask {
   readonly grammar: NativeGrammar | null;
 }
 
-/** One answer, checked in the constructor and not begun before `run`. */
+/** One answer. The constructor checks the request; `run` starts it. */
 export class Generation {
   readonly #deps: GenerationDeps;
   readonly #request: ChildGenerate;
@@ -42,24 +40,28 @@ export class Generation {
 
   /** Throws EngineError: `context_overflow`, `bad_input`. */
   constructor(deps: GenerationDeps, { request, prompt, plan, grammar }: GenerationTask) {
-    const left = deps.contextLength - prompt.tokens.length;
-    if (left < 0) throw overflowError(deps.contextLength, request, prompt);
+    const { model, contextLength, spelling } = deps;
+    const { tokens, param } = prompt;
+    const left = contextLength - tokens.length;
+    if (left < 0) {
+      throw contextOverflow({ contextLength, promptTokens: tokens.length, maxTokens: request.maxTokens, param });
+    }
     this.#deps = deps;
     this.#request = request;
-    this.#prompt = prompt.tokens;
+    this.#prompt = tokens;
     this.#tokensMax = Math.min(request.maxTokens ?? left, left);
     this.#output = new ChoiceOutput({
       reader: plan.newReader(),
       stop: request.stop,
       logprobs: request.logprobs ?? null,
-      spelling: deps.spelling,
-      detokenize: (tokens, before) => deps.model.detokenize(tokens, [...prompt.tokens.slice(-3), ...before]),
+      spelling,
+      detokenize: (ofAnswer, before) => model.detokenize(ofAnswer, [...tokens.slice(-3), ...before]),
     });
-    const bans = grammar === null ? null : deps.bans.begin();
+    const bans = grammar === null ? null : deps.newBans();
     this.#bans = bans;
     this.#sampling = toChoiceSampling(
       request,
-      { vocabSize: deps.model.vocabulary.size, contextLength: deps.contextLength },
+      { vocabSize: model.vocabulary.size, contextLength },
       { grammar, banned: bans === null ? null : () => bans.tokens, produced: () => this.#output.tokens },
     );
   }
@@ -72,7 +74,7 @@ export class Generation {
     };
   }
 
-  /** Runs on a slot that is this call's alone. Throws EngineError; anything else leaves the slot in doubt. */
+  /** Runs on a slot that no other call uses. Throws EngineError; after any other error the slot must be cleared. */
   async run(slot: Slot, emit: (event: GenEvent) => void, signal: AbortSignal): Promise<void> {
     this.#throwIfAborted(signal);
     this.#cachedTokens = this.#tokensMax === 0 ? 0 : await slot.prepare(this.#prompt, this.#request.cacheKey);
@@ -96,7 +98,7 @@ export class Generation {
     if (text !== "") emit({ type: "text", choice: 0, text, outTokens: 0 });
   }
 
-  /** Returns whether the answer was cut: there was no room for more. */
+  /** Returns whether the answer was cut because it reached its maximum length. */
   async #answer({ sequence }: Slot, emit: (event: GenEvent) => void, signal: AbortSignal): Promise<boolean> {
     this.#throwIfAborted(signal);
     const unknown = this.#prompt.slice(this.#cachedTokens);
@@ -116,15 +118,15 @@ export class Generation {
     emit: (event: GenEvent) => void,
     signal: AbortSignal,
   ): Promise<boolean> {
-    const { turns, model } = this.#deps;
+    const { batcher, model } = this.#deps;
     let instead: number | undefined;
     const next = async (): Promise<DecodedToken> => {
-      // A call may have waited for its turn while others evaluated their prompts.
+      // The call may have waited while others evaluated their prompts.
       this.#throwIfAborted(signal);
       return decoder.next(instead);
     };
     while (this.#output.tokens.length < this.#tokensMax) {
-      const decoded = await turns.step(next, this.#output.tokens.length === 0 ? firstStep : {});
+      const decoded = await batcher.step(next, this.#output.tokens.length === 0 ? firstStep : {});
       if (this.#sampling.mostLikely) instead = decoded.probabilities?.keys().next().value;
       const token = instead ?? decoded.token;
       if (model.isEnd(token)) return false;
@@ -141,6 +143,77 @@ export class Generation {
   }
 }
 
-function overflowError(contextLength: number, { maxTokens }: ChildGenerate, { tokens, param }: Prompt): EngineError {
-  return contextOverflow({ contextLength, promptTokens: tokens.length, maxTokens, param });
+/** Part of the fingerprint; to be raised when the same request would give other tokens than before. */
+export const samplingVersion = 1;
+/**
+ * Candidates of each token if the request sets no limit. Sorting a whole vocabulary takes as long as a small model needs
+ * for a token, and the rest has next to no probability.
+ */
+const candidatesMax = 200;
+/** For the native code this seed means a random one. */
+const reservedSeed = 0xffff_ffff;
+
+interface ChoiceSampling {
+  readonly native: NativeSampling;
+  /** Whether the most likely of the reported tokens follows, instead of the token that the native code chose. */
+  readonly mostLikely: boolean;
+}
+
+/** `produced`: the tokens of the answer so far; a function, as `banned`, because they are read again for every token. */
+export function toChoiceSampling(
+  request: ChildGenerate,
+  model: { readonly vocabSize: number; readonly contextLength: number },
+  answer: Pick<NativeSampling, "grammar" | "banned"> & { readonly produced: () => readonly number[] },
+): ChoiceSampling {
+  const { temperature, topP, minP = 0, seed, logitBias = new Map<number, number>(), repetitionPenalty = 1 } = request;
+  const { frequencyPenalty, presencePenalty } = request;
+  const probabilities = request.logprobs !== undefined;
+  // At temperature 0 the native code reports the probabilities of the whole vocabulary. So it samples from the candidates
+  // and the choice is made here; not with a grammar, whose state follows the token that the native code chose.
+  const mostLikely = probabilities && temperature === 0 && answer.grammar === null;
+  const hasPenalty = repetitionPenalty !== 1 || frequencyPenalty !== 0 || presencePenalty !== 0;
+  checkBias(logitBias, model.vocabSize);
+  const native = {
+    seed: seed === undefined ? randomInt(reservedSeed) : foldedSeed(seed),
+    probabilities,
+    logitBias,
+    banned: answer.banned,
+    penalties: hasPenalty
+      ? {
+          repetition: repetitionPenalty,
+          frequency: frequencyPenalty,
+          presence: presencePenalty,
+          tokensMax: model.contextLength,
+          tokens: answer.produced,
+        }
+      : null,
+    grammar: answer.grammar,
+  };
+  const choosing = mostLikely
+    ? { temperature: 1, topK: candidatesMax, topP: 1, minP: 0 }
+    : { temperature, topK: topKOf(request), topP, minP };
+  return { native: { ...native, ...choosing }, mostLikely };
+}
+
+/** A `top_p` below 1 considers the whole vocabulary, because a limit before it would change its result. */
+function topKOf({ topK = 0, topP, logprobs }: ChildGenerate): number {
+  if (topP < 1 && logprobs === undefined) return topK;
+  return topK === 0 ? candidatesMax : logprobs === undefined ? topK : Math.min(topK, candidatesMax);
+}
+
+/** 32 bits of the 64; seeds from 0 to 2^32 - 2 stay the same. */
+function foldedSeed(seed: bigint): number {
+  const folded = Number(BigInt.asUintN(32, seed) ^ BigInt.asUintN(32, seed >> 32n));
+  return folded === reservedSeed ? reservedSeed - 1 : folded;
+}
+
+function checkBias(bias: ReadonlyMap<number, number>, vocabSize: number): void {
+  for (const token of bias.keys()) {
+    if (token < vocabSize) continue;
+    throw new EngineError(
+      "bad_input",
+      `The keys of 'logit_bias' must be token ids of this model, from 0 to ${vocabSize - 1}, but one is ${token}.`,
+      { param: "logit_bias" },
+    );
+  }
 }

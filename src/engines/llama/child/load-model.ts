@@ -5,33 +5,39 @@ import { EngineError } from "../../../domain/engine/engine.js";
 import type { ChildModel, LoadedFacts } from "../protocol/protocol.js";
 import { ChatHost } from "./chat-host.js";
 import { EmbeddingHost } from "./embedding-host.js";
-import { openNativeModel } from "./native.js";
-import type { NativeModel } from "./native-model.js";
-import { samplingVersion } from "./sampling.js";
-import type { StepBatcher } from "./step-batcher.js";
+import { samplingVersion } from "./generate.js";
+import { type NativeModel, openNativeModel } from "./native.js";
+import type { StepBatcher } from "./steps.js";
 
-export type LoadedHost =
-  | { readonly kind: "chat"; readonly host: ChatHost; readonly facts: LoadedFacts }
-  | { readonly kind: "embedding"; readonly host: EmbeddingHost; readonly facts: LoadedFacts };
+/** The host of a loaded model, by its kind. */
+export interface Hosts {
+  readonly chat?: ChatHost;
+  readonly embedding?: EmbeddingHost;
+}
+
+export interface LoadedHosts {
+  readonly hosts: Hosts;
+  readonly facts: LoadedFacts;
+}
 
 export interface LoadDeps {
-  readonly turns: StepBatcher;
-  /** Share of the load, 0 to 1. */
+  readonly batcher: StepBatcher;
+  /** Called with the loaded share, 0 to 1. */
   onProgress(share: number): void;
-  /** What the native code complains about, then and later, and what is wrong with the model. */
+  /** Called with each error line of the native code, during the load and later, and with faults of the model. */
   onLog(line: string): void;
 }
 
-const complaintsMax = 20;
-/** What the native code complains about takes another way than its error, and may come after it. */
-const complaintsWaitMs = 200;
-/** Progress that is worth a message. */
+const loggedMax = 20;
+/** The log of the native code is delivered separately from its error and may arrive after it. */
+const logWaitMs = 200;
+/** Smallest progress that is reported. */
 const progressStep = 0.02;
 
-/** Loads the model and makes its contexts. Throws EngineError `model_not_loaded` with the cause and what to do. */
-export async function loadModel(spec: ChildModel, { turns, onProgress, onLog }: LoadDeps): Promise<LoadedHost> {
-  const complaints: string[] = [];
-  let told = 0;
+/** Loads the model and creates its contexts. Throws EngineError `model_not_loaded` with the cause and a remedy. */
+export async function loadModel(spec: ChildModel, { batcher, onProgress, onLog }: LoadDeps): Promise<LoadedHosts> {
+  const logged: string[] = [];
+  let reported = 0;
   try {
     await stat(spec.path);
     const model = await openNativeModel({
@@ -40,106 +46,94 @@ export async function loadModel(spec: ChildModel, { turns, onProgress, onLog }: 
       gpu: spec.gpu,
       threads: spec.threads,
       onProgress(share) {
-        if (share - told < progressStep) return;
-        told = share;
+        if (share - reported < progressStep) return;
+        reported = share;
         onProgress(share);
       },
       onLog(line) {
-        if (complaints.length < complaintsMax) complaints.push(line);
+        if (logged.length < loggedMax) logged.push(line);
         onLog(line);
       },
     });
-    return await openHost(model, spec, { turns, onLog });
-  } catch (error) {
-    await setTimeout(complaintsWaitMs);
-    throw loadFailure(spec, error, complaints);
+    return await openHosts(model, spec, batcher, onLog);
+  } catch (cause) {
+    await setTimeout(logWaitMs);
+    const message = `The model '${spec.id}' cannot be loaded: ${explain(spec, cause, logged)}`;
+    throw new EngineError("model_not_loaded", message, { cause });
   }
 }
 
-async function openHost(
+async function openHosts(
   model: NativeModel,
   spec: ChildModel,
-  { turns, onLog }: Pick<LoadDeps, "turns" | "onLog">,
-): Promise<LoadedHost> {
-  const facts = {
-    vocabSize: model.vocabulary.size,
-    fingerprint: await fingerprintOf(spec.path, model.bindingVersion),
-    bindingVersion: model.bindingVersion,
-  };
+  batcher: StepBatcher,
+  onLog: LoadDeps["onLog"],
+): Promise<LoadedHosts> {
+  const { bindingVersion, vocabulary, embeddingDims } = model;
+  const fingerprint = await fingerprintOf(spec.path, bindingVersion);
+  const facts = { vocabSize: vocabulary.size, fingerprint, bindingVersion };
   if (spec.kind === "embedding") {
-    const host = await EmbeddingHost.open(model, spec);
-    const { contextLength } = host;
+    const embedding = await EmbeddingHost.open(model, spec);
+    const { contextLength, longestTokenBytes } = embedding;
     return {
-      kind: "embedding",
-      host,
-      facts: {
-        ...facts,
-        contextLength,
-        longestTokenBytes: host.longestTokenBytes,
-        embeddingDims: model.embeddingDims,
-        tools: "none",
-      },
+      hosts: { embedding },
+      facts: { ...facts, contextLength, longestTokenBytes, embeddingDims, tools: "none" },
     };
   }
   if (!model.generates) {
     throw new Error(`it is an encoder ('${model.architecture}') and makes embeddings, not text`);
   }
-  const host = await ChatHost.open(model, spec, turns);
-  if (model.chatTemplate !== null && host.template.isFallback) {
+  const chat = await ChatHost.open(model, spec, batcher);
+  const { contextLength, longestTokenBytes, template } = chat;
+  if (model.chatTemplate !== null && template.isFallback) {
     onLog(`the chat template of the model '${spec.id}' fails to compile: its conversations are written as ChatML`);
   }
-  const tools = host.template.toolFormat === null ? "forced-only" : "auto";
-  const { contextLength, longestTokenBytes } = host;
-  return { kind: "chat", host, facts: { ...facts, contextLength, longestTokenBytes, embeddingDims: null, tools } };
-}
-
-/** Why a model could not be loaded and what to do about it. `logged`: what the native code complained about. */
-export function loadFailure(model: ChildModel, thrown: unknown, logged: readonly string[]): EngineError {
-  const message = `The model '${model.id}' cannot be loaded: ${explain(model, thrown, logged)}`;
-  return new EngineError("model_not_loaded", message, { cause: thrown });
+  const tools = template.toolFormat === null ? "forced-only" : "auto";
+  return { hosts: { chat }, facts: { ...facts, contextLength, longestTokenBytes, embeddingDims: null, tools } };
 }
 
 const pullAgain = "Fetch it again with 'uis models pull'.";
 
+/** The cause and the remedy of a failed load. `logged`: error lines of the native code. */
 function explain(
   { path, moduleDir, contextLength, slots }: ChildModel,
   thrown: unknown,
   logged: readonly string[],
 ): string {
   const error = thrown instanceof Error ? thrown : new Error(String(thrown));
-  const complaints = logged.join("\n");
-  // The binding's errors have classes, but no names of their own.
+  const log = logged.join("\n");
+  // The binding's errors differ by class, not by name.
   switch ("code" in error ? error.code : error.constructor.name) {
     case "ENOENT":
       return `the file '${path}' does not exist. ${pullAgain}`;
     case "EACCES":
-      return `the file '${path}' may not be read. Give the service's user read access to it.`;
+      return `the file '${path}' cannot be read. Give the service's user read access to it.`;
     case "ERR_MODULE_NOT_FOUND":
       return `node-llama-cpp is not installed in '${moduleDir ?? "the service's own folder"}'. Install it there.`;
     case "NoBinaryFoundError":
       return "node-llama-cpp has no binary for this platform. Install the package again without '--omit=optional'.";
     case "InvalidGgufMagicError":
-      return `the file '${path}' is no GGUF file. ${pullAgain}`;
+      return `the file '${path}' is not a GGUF file. ${pullAgain}`;
     case "InsufficientMemoryError":
       return (
         `there is too little memory for ${slots} slots of ${contextLength} tokens (${error.message}). ` +
         "Lower the model's 'slots' or 'context_length'."
       );
   }
-  const architecture = /unknown model architecture: '([^']*)'/.exec(complaints)?.[1];
+  const architecture = /unknown model architecture: '([^']*)'/.exec(log)?.[1];
   if (architecture !== undefined) {
     return `this version of node-llama-cpp does not know its architecture '${architecture}'. Choose another model.`;
   }
-  if (/not within the file bounds|corrupted|incomplete|failed to read|unexpectedly reached end/.test(complaints)) {
-    return `the file '${path}' is damaged or cut off. ${pullAgain}`;
+  if (/not within the file bounds|corrupted|incomplete|failed to read|unexpectedly reached end/.test(log)) {
+    return `the file '${path}' is damaged or truncated. ${pullAgain}`;
   }
-  const complaint = logged[0] === undefined ? "" : ` (${logged[0]})`;
-  return `${error.message}${complaint}. Choose another model, or fetch this one again with 'uis models pull'.`;
+  const first = logged[0] === undefined ? "" : ` (${logged[0]})`;
+  return `${error.message}${first}. Choose another model, or fetch this one again with 'uis models pull'.`;
 }
 
-/** Of the file's beginning, where its header is. */
+/** Length of the file's beginning that is hashed, which contains its header. */
 const headBytes = 1_048_576;
-/** Weights of one architecture have equal headers, so the hash looks into the weights as well. */
+/** Models of one architecture have equal headers, so samples of the weights are hashed as well. */
 const samples = 32;
 const sampleBytes = 4_096;
 

@@ -1,7 +1,6 @@
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
 import type * as Binding from "node-llama-cpp";
-import { invariant } from "../../../domain/call/service-error.js";
 import { thoughtsClosing, thoughtsOpening } from "../chat/output-reader.js";
 import { hermesClosing, hermesOpening } from "../chat/tool-calls.js";
 import type {
@@ -9,23 +8,22 @@ import type {
   NativeDecoder,
   NativeEncoder,
   NativeGrammar,
-  NativeModel,
   NativeSampling,
   NativeSequence,
   NativeVocabulary,
   TokenizeOptions,
 } from "./native-model.js";
 
-/** The only file that touches node-llama-cpp, and of that only its low-level calls. */
+/** The only file that calls node-llama-cpp, and of that only its low-level functions. */
 
 export interface OpenOptions {
   readonly path: string;
   readonly moduleDir: string | null;
   readonly gpu: "auto" | false;
   readonly threads: number;
-  /** Share of the file that is loaded, 0 to 1. */
+  /** Called with the loaded share of the file, 0 to 1. */
   onProgress(share: number): void;
-  /** What the native code complains about. */
+  /** Called with each error line of the native code. */
   onLog(line: string): void;
 }
 
@@ -41,7 +39,7 @@ export async function openNativeModel(options: OpenOptions): Promise<NativeModel
     progressLogs: false,
   });
   const model = await llama.loadModel({ modelPath: options.path, onLoadProgress: options.onProgress });
-  return new LoadedNativeModel(binding, llama, model, await binding.getModuleVersion());
+  return new NativeModel(binding, llama, model, await binding.getModuleVersion());
 }
 
 function importBinding(moduleDir: string | null): Promise<typeof Binding> {
@@ -49,13 +47,17 @@ function importBinding(moduleDir: string | null): Promise<typeof Binding> {
   return import(pathToFileURL(join(moduleDir, "node_modules", "node-llama-cpp", "dist", "index.js")).href);
 }
 
-class LoadedNativeModel implements NativeModel {
+/**
+ * A model as the native code runs it. Token ids must be checked before they are passed in, because the native code ends
+ * the process for one outside of the vocabulary.
+ */
+export class NativeModel {
   readonly bindingVersion: string;
   readonly vocabulary: NativeVocabulary;
   readonly #binding: typeof Binding;
   readonly #llama: Binding.Llama;
   readonly #model: Binding.LlamaModel;
-  readonly #spacesDependOnPlace: boolean;
+  readonly #spacesDependOnPosition: boolean;
   readonly #markers: ReadonlyMap<number, string>;
 
   constructor(binding: typeof Binding, llama: Binding.Llama, model: Binding.LlamaModel, bindingVersion: string) {
@@ -65,22 +67,21 @@ class LoadedNativeModel implements NativeModel {
     this.bindingVersion = bindingVersion;
     this.#markers = markersOf(model);
     this.vocabulary = vocabularyOf(model, this.#markers);
-    this.#spacesDependOnPlace = model.vocabularyType === binding.LlamaVocabularyType.spm;
+    this.#spacesDependOnPosition = model.vocabularyType === binding.LlamaVocabularyType.spm;
   }
 
   get architecture(): string {
     return this.#model.architecture;
   }
 
+  /** False for encoders, which only compute embeddings. */
   get generates(): boolean {
     const { architectureMetadata, metadata } = this.#model.fileInfo;
-    return (
-      metadata.tokenizer !== undefined &&
-      architectureMetadata.attention?.causal !== false &&
-      !encoders.test(this.architecture)
-    );
+    const isCausal = architectureMetadata.attention?.causal !== false;
+    return metadata.tokenizer !== undefined && isCausal && !encoders.test(this.architecture);
   }
 
+  /** Tokens of the context that the model was trained with. */
   get trainContextLength(): number {
     return this.#model.trainContextSize;
   }
@@ -94,10 +95,14 @@ class LoadedNativeModel implements NativeModel {
   }
 
   tokenize(text: string, { control = false, continued = false }: TokenizeOptions = {}): readonly number[] {
-    const trim = continued && this.#spacesDependOnPlace;
+    const trim = continued && this.#spacesDependOnPosition;
     return this.#model.tokenize(text, control, trim ? "trimLeadingSpace" : undefined);
   }
 
+  /**
+   * Text of tokens. Control tokens have none, except for the markers of thoughts and calls. `before`: the tokens before
+   * them, on which a leading space depends in some vocabularies.
+   */
   detokenize(tokens: readonly number[], before: readonly number[] = []): string {
     const textFrom = (from: number, to: number): string =>
       this.#textOf(tokens.slice(from, to), [...before, ...tokens.slice(Math.max(0, from - contextTokens), from)]);
@@ -113,15 +118,17 @@ class LoadedNativeModel implements NativeModel {
   }
 
   #textOf(tokens: readonly number[], before: readonly number[]): string {
-    return this.#model.detokenize(asTokens(tokens), false, this.#spacesDependOnPlace ? asTokens(before) : []);
+    return this.#model.detokenize(asTokens(tokens), false, this.#spacesDependOnPosition ? asTokens(before) : []);
   }
 
+  /** Whether the token ends an answer. */
   isEnd(token: number): boolean {
     return this.#model.isEogToken(token as Binding.Token);
   }
 
+  /** Compiles GBNF; throws if the parser rejects it. */
   parseGrammar(gbnf: string): NativeGrammar {
-    return new CompiledGrammar(gbnf, new this.#binding.LlamaGrammar(this.#llama, { grammar: gbnf }));
+    return new this.#binding.LlamaGrammar(this.#llama, { grammar: gbnf });
   }
 
   async openSequences(options: ContextOptions & { readonly sequences: number }): Promise<readonly NativeSequence[]> {
@@ -131,8 +138,7 @@ class LoadedNativeModel implements NativeModel {
       sequences: options.sequences,
       threads: options.threads,
       failedCreationRemedy: false,
-      // The calls of a turn have all asked for their step when what they have to do at once is done: no need to go round
-      // the event loop for others.
+      // The step batcher starts all steps of a batch together, so that no pass of the event loop is needed for others.
       batching: { dispatchSchedule: (dispatch) => process.nextTick(dispatch) },
     });
     return Array.from({ length: options.sequences }, () => new Sequence(this.#binding, this.#model, context));
@@ -151,16 +157,6 @@ class LoadedNativeModel implements NativeModel {
   }
 }
 
-class CompiledGrammar implements NativeGrammar {
-  readonly gbnf: string;
-  readonly binding: Binding.LlamaGrammar;
-
-  constructor(gbnf: string, binding: Binding.LlamaGrammar) {
-    this.gbnf = gbnf;
-    this.binding = binding;
-  }
-}
-
 class Sequence implements NativeSequence {
   readonly keepsPrefixes: boolean;
   readonly #binding: typeof Binding;
@@ -171,7 +167,7 @@ class Sequence implements NativeSequence {
     this.#binding = binding;
     this.#model = model;
     this.#sequence = context.getSequence({
-      // By default the binding drops the beginning of a conversation that grows too long, and says nothing.
+      // By default the binding silently drops the beginning of a conversation that is too long.
       contextShift: {
         size: 1,
         strategy: () => {
@@ -202,7 +198,7 @@ class Sequence implements NativeSequence {
     return {
       async next(instead) {
         const { value } = await generator.next(instead as Binding.Token | undefined);
-        if (value === undefined) throw new Error("the native generator ended by itself");
+        if (value === undefined) throw new Error("the native generator has ended");
         return { token: value.token, probabilities: value.probabilities ?? null };
       },
       async close() {
@@ -213,11 +209,14 @@ class Sequence implements NativeSequence {
 
   #evaluateOptions(all: NativeSampling): Binding.SequenceEvaluateOptions {
     const { grammar, logitBias, banned, penalties, ...sampling } = all;
+    const { LlamaGrammarEvaluationState } = this.#binding;
     const tokenBias = banned === null ? this.#tokenBias(logitBias, noTokens) : this.#changingBias(logitBias, banned);
     return {
       ...sampling,
       yieldEogToken: true,
-      ...(grammar === null ? {} : { grammarEvaluationState: this.#grammarState(grammar) }),
+      ...(grammar === null
+        ? {}
+        : { grammarEvaluationState: new LlamaGrammarEvaluationState({ model: this.#model, grammar }) }),
       ...(logitBias.size === 0 && banned === null ? {} : { tokenBias }),
       ...(penalties === null
         ? {}
@@ -233,28 +232,23 @@ class Sequence implements NativeSequence {
     };
   }
 
-  #grammarState(grammar: NativeGrammar): Binding.LlamaGrammarEvaluationState {
-    invariant(grammar instanceof CompiledGrammar, "grammars come from the model");
-    return new this.#binding.LlamaGrammarEvaluationState({ model: this.#model, grammar: grammar.binding });
-  }
-
-  /** Asked for every token, so that what was made once is kept. */
+  /** Called for every token, so the biases are cached by set. */
   #changingBias(logitBias: ReadonlyMap<number, number>, banned: () => ReadonlySet<number>): () => Binding.TokenBias {
-    const made = new Map<ReadonlySet<number>, Binding.TokenBias>();
+    const cached = new Map<ReadonlySet<number>, Binding.TokenBias>();
     return () => {
       const tokens = banned();
-      const bias = made.get(tokens) ?? this.#tokenBias(logitBias, tokens);
-      made.set(tokens, bias);
+      const bias = cached.get(tokens) ?? this.#tokenBias(logitBias, tokens);
+      cached.set(tokens, bias);
       return bias;
     };
   }
 
-  /** `set` ignores the tokens that end an answer, so all are written to where it keeps them. */
+  /** `set` ignores tokens that end an answer, so all are written to its private map. */
   #tokenBias(logitBias: ReadonlyMap<number, number>, banned: ReadonlySet<number>): Binding.TokenBias {
     const bias = this.#binding.TokenBias.for(this.#model);
-    const { _biases: kept } = bias as unknown as { readonly _biases: Map<number, number> };
-    for (const [token, logit] of logitBias) kept.set(token, logit);
-    for (const token of banned) kept.set(token, Number.NEGATIVE_INFINITY);
+    const { _biases: biases } = bias as unknown as { readonly _biases: Map<number, number> };
+    for (const [token, logit] of logitBias) biases.set(token, logit);
+    for (const token of banned) biases.set(token, Number.NEGATIVE_INFINITY);
     return bias;
   }
 }
@@ -268,16 +262,16 @@ function asTokens(tokens: readonly number[]): Binding.Token[] {
   return tokens as Binding.Token[];
 }
 
-/** Architectures whose files do not all say that they are encoders. */
+/** Encoders whose files do not all say so. */
 const encoders = /bert|t5encoder|embedding/;
-/** As GGUF files number them. */
+/** Token types of GGUF files. */
 const unknownTokenType = 2;
 const controlTokenType = 3;
-/** What comes before a token and can decide about a space, markers included, which have none. */
+/** Tokens before a text that can decide about its leading space, including markers, which have none. */
 const contextTokens = 4;
 const noTokens: ReadonlySet<number> = new Set();
 
-/** What readers of answers look for. Some files have these texts as control tokens, others as ordinary ones. */
+/** Markers that the readers of answers look for. Some files have them as control tokens, others as ordinary ones. */
 const markerTexts: ReadonlySet<string> = new Set([hermesOpening, hermesClosing, thoughtsOpening, thoughtsClosing]);
 
 /** The markers that are control tokens, with their texts. */
@@ -290,26 +284,23 @@ function markersOf(model: Binding.LlamaModel): ReadonlyMap<number, string> {
   return markers;
 }
 
-function vocabularyOf(model: Binding.LlamaModel, markers: ReadonlyMap<number, string>): NativeVocabulary {
-  const { tokens } = model;
-  const tokenizer = model.fileInfo.metadata.tokenizer?.ggml;
+function vocabularyOf(
+  { tokens, fileInfo }: Binding.LlamaModel,
+  markers: ReadonlyMap<number, string>,
+): NativeVocabulary {
+  const tokenizer = fileInfo.metadata.tokenizer?.ggml;
   const spelled = tokenizer?.tokens ?? [];
   const kinds = tokenizer?.token_type ?? [];
-  const controlTexts = spelled.filter((_, id) => kinds[id] === controlTokenType);
-  const hidden = [...spelled.keys()].filter((id) => {
-    const isText = kinds[id] !== controlTokenType && kinds[id] !== unknownTokenType;
-    return !isText && !markers.has(id);
-  });
+  const isHidden = (id: number): boolean =>
+    (kinds[id] === controlTokenType || kinds[id] === unknownTokenType) && !markers.has(id);
+  const begin = { text: tokens.bosString ?? "", always: tokens.shouldPrependBosToken };
   return {
     family: tokenizer?.model ?? "unknown",
     size: spelled.length,
     tokens: spelled,
-    controlTexts,
-    hidden: new Set(hidden),
-    begin:
-      tokens.bos === null
-        ? null
-        : { token: tokens.bos, text: tokens.bosString ?? "", always: tokens.shouldPrependBosToken },
+    controlTexts: spelled.filter((_, id) => kinds[id] === controlTokenType),
+    hidden: new Set([...spelled.keys()].filter(isHidden)),
+    begin: tokens.bos === null ? null : { token: tokens.bos, ...begin },
     endText: tokens.eosString ?? "",
   };
 }

@@ -1,6 +1,9 @@
 import { describe, expect, it } from "vitest";
-import { GrammarBans } from "../../../../../src/engines/llama/child/grammar-bans.js";
-import { TokenSpelling } from "../../../../../src/engines/llama/child/token-spelling.js";
+import {
+  type AnswerBans,
+  createGrammarBans,
+  TokenSpelling,
+} from "../../../../../src/engines/llama/child/token-spelling.js";
 
 /** The pieces of SentencePiece: single bytes, text, a control token and one that ends answers. */
 const bytes = Array.from({ length: 256 }, (_, byte) => `<0x${byte.toString(16).toUpperCase().padStart(2, "0")}>`);
@@ -8,7 +11,7 @@ const tokens = [...bytes, "▁the", "日本", "<|note|>", "</s>"];
 const note = 258;
 const end = 259;
 
-function bans(): GrammarBans {
+function bans(): AnswerBans {
   const vocabulary = {
     family: "llama",
     size: tokens.length,
@@ -18,21 +21,21 @@ function bans(): GrammarBans {
     begin: null,
     endText: "</s>",
   };
-  return new GrammarBans(vocabulary, new TokenSpelling(vocabulary, String), (token) => token === end);
+  return createGrammarBans(vocabulary, new TokenSpelling(vocabulary, String), (token) => token === end)();
 }
 
 function bannedAfter(...said: readonly number[]): readonly number[] {
-  const answer = bans().begin();
+  const answer = bans();
   for (const token of said) answer.push(token);
   return [...answer.tokens].filter((token) => token !== note).sort((a, b) => a - b);
 }
 
 const range = (first: number, last: number) => Array.from({ length: last - first + 1 }, (_, i) => first + i);
 
-describe("GrammarBans", () => {
+describe("createGrammarBans", () => {
   it("bans bytes that begin no code point, and tokens without text", () => {
     expect(bannedAfter()).toEqual([0xc0, 0xc1, ...range(0xf5, 0xff)]);
-    const { tokens: banned } = bans().begin();
+    const { tokens: banned } = bans();
     expect(banned.has(note)).toBe(true);
     expect(banned.has(end)).toBe(false);
   });
@@ -47,7 +50,7 @@ describe("GrammarBans", () => {
   });
 
   it("gives the same set again where the text stands the same", () => {
-    const answer = bans().begin();
+    const answer = bans();
     const first = answer.tokens;
     answer.push(0xe0);
     answer.push(0xa0);

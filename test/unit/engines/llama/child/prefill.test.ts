@@ -1,7 +1,6 @@
 import { describe, expect, it, vi } from "vitest";
 import type { NativeSequence } from "../../../../../src/engines/llama/child/native-model.js";
-import { findPace, PrefillPace, prefill } from "../../../../../src/engines/llama/child/prefill.js";
-import { StepBatcher } from "../../../../../src/engines/llama/child/step-batcher.js";
+import { findPace, PrefillPace, prefill, StepBatcher } from "../../../../../src/engines/llama/child/steps.js";
 
 /** Evaluates so many tokens per millisecond of a clock that stands still otherwise. */
 function paced(tokensPerMs: number): { readonly evaluate: (tokens: number) => Promise<void>; end(): void } {
@@ -90,7 +89,7 @@ describe("prefill", () => {
     const prompt = Array.from({ length: 40 }, (_, i) => i);
     for (const length of [1, 8, 9, 16, 17, 33, 40]) {
       const evaluated: number[][] = [];
-      const deps = { turns: new StepBatcher(), pace: new PrefillPace(16) };
+      const deps = { batcher: new StepBatcher(), pace: new PrefillPace(16) };
       const last = await prefill(sequence(evaluated), prompt.slice(0, length), deps, () => {});
       expect([...evaluated.flat(), ...last]).toEqual(prompt.slice(0, length));
       expect(last.length).toBeGreaterThanOrEqual(1);
@@ -100,21 +99,21 @@ describe("prefill", () => {
 
   it("takes large pieces alone and small ones beside a call that decodes", async () => {
     const pace = await rest(1);
-    const turns = new StepBatcher();
+    const batcher = new StepBatcher();
     const prompt = Array.from({ length: 600 }, (_, i) => i);
     const sizesOf = async (): Promise<readonly number[]> => {
       const evaluated: number[][] = [];
       // The clock stands still, so that no size is learnt.
       const { end } = paced(1);
       pace.measure = async (_, run) => run();
-      await prefill(sequence(evaluated), prompt, { turns, pace }, () => {});
+      await prefill(sequence(evaluated), prompt, { batcher, pace }, () => {});
       end();
       return evaluated.map(({ length }) => length);
     };
     expect(await sizesOf()).toEqual([128, 128, 128, 128]);
     let isDecoding = true;
     const decode = async (): Promise<void> => {
-      while (isDecoding) await turns.step(async () => {});
+      while (isDecoding) await batcher.step(async () => {});
     };
     const decoding = decode();
     const beside = await sizesOf();
@@ -125,7 +124,7 @@ describe("prefill", () => {
 
   it("asks before each piece whether it may go on", async () => {
     const evaluated: number[][] = [];
-    const deps = { turns: new StepBatcher(), pace: new PrefillPace(16) };
+    const deps = { batcher: new StepBatcher(), pace: new PrefillPace(16) };
     const check = (): void => {
       if (evaluated.length === 2) throw new Error("enough");
     };

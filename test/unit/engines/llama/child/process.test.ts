@@ -38,9 +38,9 @@ describe("a model that cannot be loaded", () => {
     const failure = (file: string): Promise<string> => loadFailure(child, file);
     expect(await failure(modelPath("missing"))).toContain("does not exist. Fetch it again");
     await writeFile(broken, whole.subarray(0, whole.length / 2));
-    expect(await failure(broken)).toContain("damaged or cut off. Fetch it again");
+    expect(await failure(broken)).toContain("damaged or truncated. Fetch it again");
     await writeFile(broken, "these are no weights");
-    expect(await failure(broken)).toContain("no GGUF file. Fetch it again");
+    expect(await failure(broken)).toContain("is not a GGUF file. Fetch it again");
     const renamed = Buffer.from(whole);
     renamed.write("xlama", renamed.indexOf("llama"));
     await writeFile(broken, renamed);

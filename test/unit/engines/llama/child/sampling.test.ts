@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { toChoiceSampling } from "../../../../../src/engines/llama/child/sampling.js";
+import { toChoiceSampling } from "../../../../../src/engines/llama/child/generate.js";
 import type { ChildGenerate } from "../../../../../src/engines/llama/protocol/protocol.js";
 
 const request: ChildGenerate = {

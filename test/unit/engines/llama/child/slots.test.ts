@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import type { NativeSequence } from "../../../../../src/engines/llama/child/native-model.js";
 import { type Slot, SlotLost, SlotPool } from "../../../../../src/engines/llama/child/slots.js";
-import { StepBatcher } from "../../../../../src/engines/llama/child/step-batcher.js";
+import { StepBatcher } from "../../../../../src/engines/llama/child/steps.js";
 
 /** Remembers tokens and does nothing with them. */
 class RememberedTokens implements NativeSequence {
@@ -37,7 +37,7 @@ async function run(slots: SlotPool, prompt: readonly number[], owner: string): P
   if (slot === null) throw new Error("no slot is free");
   const known = await slot.prepare(prompt, owner);
   await slot.sequence.evaluate(prompt.slice(known));
-  slot.free();
+  slot.busy = false;
   return { slot, known };
 }
 

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { StepBatcher } from "../../../../../src/engines/llama/child/step-batcher.js";
+import { StepBatcher } from "../../../../../src/engines/llama/child/steps.js";
 
 /** A step that ends when the test says so. */
 function openStep(): { readonly run: () => Promise<void>; end(): void; readonly begun: boolean } {
@@ -26,14 +26,14 @@ async function tasks(count: number): Promise<void> {
 
 describe("StepBatcher", () => {
   it("begins the steps of all calls together, and the next ones when all are done", async () => {
-    const turns = new StepBatcher();
+    const batcher = new StepBatcher();
     const [slow, quick, next] = [openStep(), openStep(), openStep()];
-    const both = [turns.step(slow.run), turns.step(quick.run)];
+    const both = [batcher.step(slow.run), batcher.step(quick.run)];
     await tasks(2);
     expect([slow.begun, quick.begun]).toEqual([true, true]);
     quick.end();
     await both[1];
-    const third = turns.step(next.run);
+    const third = batcher.step(next.run);
     await tasks(3);
     expect(next.begun).toBe(false);
     slow.end();
@@ -43,14 +43,14 @@ describe("StepBatcher", () => {
     await Promise.all([...both, third]);
   });
 
-  it("runs one long step in a turn, beside all short ones, and the calls that have some by turns", async () => {
-    const turns = new StepBatcher();
+  it("runs one long step in a turn, beside all short ones, and the calls that have some by batcher", async () => {
+    const batcher = new StepBatcher();
     const [short, first, second, third] = [openStep(), openStep(), openStep(), openStep()];
     const long = { isLong: true };
-    const all = [turns.step(first.run, long), turns.step(second.run, long), turns.step(short.run)];
+    const all = [batcher.step(first.run, long), batcher.step(second.run, long), batcher.step(short.run)];
     await tasks(2);
     expect([first.begun, second.begun, short.begun]).toEqual([true, false, true]);
-    all.push(turns.step(third.run, long));
+    all.push(batcher.step(third.run, long));
     first.end();
     short.end();
     await tasks(3);
@@ -63,30 +63,30 @@ describe("StepBatcher", () => {
   });
 
   it("goes on after a step that fails", async () => {
-    const turns = new StepBatcher();
-    await expect(turns.step(() => Promise.reject(new Error("broken")))).rejects.toThrow("broken");
-    expect(await turns.step(async () => "fine")).toBe("fine");
+    const batcher = new StepBatcher();
+    await expect(batcher.step(() => Promise.reject(new Error("broken")))).rejects.toThrow("broken");
+    expect(await batcher.step(async () => "fine")).toBe("fine");
   });
 
   it("calls back once after a turn, when the next one has begun", async () => {
-    const turns = new StepBatcher();
+    const batcher = new StepBatcher();
     const seen: string[] = [];
-    await turns.step(async () => {
-      turns.atEnd(() => seen.push("after the first"));
+    await batcher.step(async () => {
+      batcher.atEnd(() => seen.push("after the first"));
       seen.push("first");
     });
-    await turns.step(async () => {
+    await batcher.step(async () => {
       seen.push("second");
       await tasks(2);
     });
-    await turns.step(async () => {
+    await batcher.step(async () => {
       await tasks(2);
     });
     expect(seen).toEqual(["first", "second", "after the first"]);
   });
 
   it("calls back when no turn follows", async () => {
-    const turns = new StepBatcher();
-    await new Promise<void>((resolve) => turns.atEnd(resolve));
+    const batcher = new StepBatcher();
+    await new Promise<void>((resolve) => batcher.atEnd(resolve));
   });
 });

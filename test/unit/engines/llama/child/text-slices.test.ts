@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { ControlTexts } from "../../../../../src/engines/llama/chat/control-marks.js";
-import { SlicedTokenizer } from "../../../../../src/engines/llama/child/text-slices.js";
+import { SlicedTokenizer } from "../../../../../src/engines/llama/child/prompt.js";
 
 /** A tokenizer as byte-level vocabularies have it: words with the space before them, and whatever is between. */
 const words = / ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+/gu;

@@ -1,6 +1,6 @@
 import { isUtf8 } from "node:buffer";
 import { describe, expect, it } from "vitest";
-import { utf8After, utf8Insides } from "../../../../../src/engines/llama/child/grammar-bans.js";
+import { utf8After, utf8Insides } from "../../../../../src/engines/llama/child/token-spelling.js";
 
 const isWhole = (bytes: readonly number[]): boolean => isUtf8(Uint8Array.from(bytes));
 
