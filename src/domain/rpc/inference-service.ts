@@ -1,12 +1,9 @@
 import { create } from "@bufbuild/protobuf";
-import { CatalogService, GetModelResponseSchema } from "../../../gen/unified/catalog/v1/catalog_service_pb.js";
+import { CatalogService } from "../../../gen/unified/catalog/v1/catalog_service_pb.js";
 import { type ChatCompletionChunk, ChatCompletionParamsSchema } from "../../../gen/unified/inference/v1/chat_pb.js";
 import { type CompletionChunk, CompletionParamsSchema } from "../../../gen/unified/inference/v1/completion_pb.js";
 import { EmbeddingParamsSchema } from "../../../gen/unified/inference/v1/embedding_pb.js";
 import {
-  CreateChatCompletionResponseSchema,
-  CreateCompletionResponseSchema,
-  CreateEmbeddingsResponseSchema,
   InferenceService,
   StreamChatCompletionResponseSchema,
   StreamCompletionResponseSchema,
@@ -25,7 +22,7 @@ export function createInferenceService(core: Core, limits: Pick<ServiceLimits, "
     async createChatCompletion({ params }, ctx, sendHead) {
       const { head, body } = await core.createChatCompletion(params ?? create(ChatCompletionParamsSchema), ctx);
       sendHead(limitHeaders(head));
-      return create(CreateChatCompletionResponseSchema, { completion: body });
+      return { completion: body };
     },
     async streamChatCompletion({ params }, ctx, sendHead) {
       const { head, items } = await core.streamChatCompletion(params ?? create(ChatCompletionParamsSchema), ctx);
@@ -42,7 +39,7 @@ export function createInferenceService(core: Core, limits: Pick<ServiceLimits, "
     async createCompletion({ params }, ctx, sendHead) {
       const { head, body } = await core.createCompletion(params ?? create(CompletionParamsSchema), ctx);
       sendHead(limitHeaders(head));
-      return create(CreateCompletionResponseSchema, { completion: body });
+      return { completion: body };
     },
     async streamCompletion({ params }, ctx, sendHead) {
       const { head, items } = await core.streamCompletion(params ?? create(CompletionParamsSchema), ctx);
@@ -59,7 +56,7 @@ export function createInferenceService(core: Core, limits: Pick<ServiceLimits, "
     async createEmbeddings({ params }, ctx, sendHead) {
       const { head, body } = await core.createEmbeddings(params ?? create(EmbeddingParamsSchema), ctx);
       sendHead(limitHeaders(head));
-      return create(CreateEmbeddingsResponseSchema, { embeddings: body });
+      return { embeddings: body };
     },
   });
 }
@@ -73,7 +70,7 @@ export function createCatalogService(core: Core): RpcService {
   return rpcService(CatalogService, {
     listModels: (request, ctx) => core.listModels(request, ctx),
     async getModel({ id }, ctx) {
-      return create(GetModelResponseSchema, { model: await core.getModel(id, ctx) });
+      return { model: await core.getModel(id, ctx) };
     },
     async watchModels(_request, ctx) {
       return { items: core.watchModels(ctx) };

@@ -1,52 +1,36 @@
 import { create } from "@bufbuild/protobuf";
-import { timestampFromMs, timestampMs } from "@bufbuild/protobuf/wkt";
-import { type Limits, LimitsSchema } from "../../../gen/unified/admin/v1/api_key_pb.js";
+import { timestampFromMs } from "@bufbuild/protobuf/wkt";
+import type { LimitOwner as OwnerMessage } from "../../../gen/unified/admin/v1/limit_pb.js";
+import { LimitService } from "../../../gen/unified/admin/v1/limit_service_pb.js";
+import { Action, Metric as MetricValue, Period as PeriodValue } from "../../../gen/unified/admin/v1/threshold_pb.js";
+import { ThresholdService } from "../../../gen/unified/admin/v1/threshold_service_pb.js";
 import {
-  LimitOwnerSchema,
-  LimitReportSchema,
-  type LimitOwner as OwnerMessage,
-  type LimitReport as ReportMessage,
-} from "../../../gen/unified/admin/v1/limit_pb.js";
-import {
-  GetLimitsResponseSchema,
-  LimitService,
-  ResetWindowResponseSchema,
-  UpdateLimitsResponseSchema,
-} from "../../../gen/unified/admin/v1/limit_service_pb.js";
-import {
-  Action,
-  Metric as MetricValue,
-  Period as PeriodValue,
-  type Threshold as ThresholdMessage,
-  ThresholdSchema,
-} from "../../../gen/unified/admin/v1/threshold_pb.js";
-import {
-  CreateThresholdResponseSchema,
-  DeleteThresholdResponseSchema,
-  ListThresholdsResponseSchema,
-  ThresholdService,
-  UpdateThresholdResponseSchema,
-} from "../../../gen/unified/admin/v1/threshold_service_pb.js";
-import {
-  type UsageBucket as BucketMessage,
   BucketWidth,
   UsageGroup as GroupValue,
-  QueryUsageResponseSchema,
-  UsageBucketSchema,
   UsageService,
   type WatchUsageResponse,
   WatchUsageResponseSchema,
 } from "../../../gen/unified/admin/v1/usage_service_pb.js";
 import { defaultAccount } from "../access/api-key.js";
-import { type LimitOwner, type RateLimits, unlimited } from "../call/rate-limits.js";
-import { ServiceError } from "../call/service-error.js";
+import type { LimitOwner } from "../call/rate-limits.js";
+import { refuse } from "../call/service-error.js";
 import type { Metric, PeriodKind, Threshold } from "../events/threshold.js";
 import type { LimitReport, LimitsAdmin, LimitTarget } from "../metering/limits-admin.js";
 import type { ThresholdAdmin, ThresholdProgress } from "../metering/threshold-admin.js";
 import type { UsageBucket } from "../metering/usage-query.js";
 import type { UsageQuestions } from "../metering/usage-questions.js";
 import type { UsageGroup } from "../metering/usage-store.js";
-import { type RpcService, rpcService } from "./rpc-service.js";
+import { limitFields, limitsOf } from "./api-key-service.js";
+import { enumNumberOf, enumValueOf, instantOf, type RpcService, rpcService, timestampOf } from "./rpc-service.js";
+
+const widths: ReadonlyMap<BucketWidth, "hour" | "day"> = new Map([
+  [BucketWidth.HOUR, "hour"],
+  [BucketWidth.DAY, "day"],
+]);
+const groups: ReadonlyMap<GroupValue, UsageGroup> = new Map([
+  [GroupValue.MODEL, "model"],
+  [GroupValue.KEY, "key"],
+]);
 
 /** `unified.admin.v1.UsageService`: an account's own usage by its keys, any account's by the administrator. */
 export function createUsageService(questions: UsageQuestions): RpcService {
@@ -54,78 +38,55 @@ export function createUsageService(questions: UsageQuestions): RpcService {
     async queryUsage({ account, startTime, endTime, bucketWidth, groupBy, pageSize, pageToken }, ctx) {
       const { buckets, next } = await questions.query(ctx, {
         account,
-        startMs: startTime === undefined ? null : timestampMs(startTime),
-        endMs: endTime === undefined ? null : timestampMs(endTime),
-        width: widthOf(bucketWidth),
+        startMs: instantOf(startTime),
+        endMs: instantOf(endTime),
+        width: enumValueOf(widths, bucketWidth, "bucket_width") ?? "day",
         groupBy: groupBy.map(groupOf),
         limit: pageSize === 0 ? null : pageSize,
         page: pageToken,
       });
-      return create(QueryUsageResponseSchema, { buckets: buckets.map(bucketMessage), nextPageToken: next ?? "" });
+      return { buckets: buckets.map(bucketFields), nextPageToken: next ?? "" };
     },
     async watchUsage({ account, groupBy }, ctx) {
       ctx.watching();
-      const buckets = questions.watch(ctx, { account, groupBy: groupBy.map(groupOf) });
-      return { items: toResponses(buckets) };
+      return { items: toResponses(questions.watch(ctx, { account, groupBy: groupBy.map(groupOf) })) };
     },
   });
 }
 
 async function* toResponses(buckets: AsyncIterable<UsageBucket>): AsyncGenerator<WatchUsageResponse> {
-  for await (const bucket of buckets) yield create(WatchUsageResponseSchema, { bucket: bucketMessage(bucket) });
-}
-
-function widthOf(value: BucketWidth): "hour" | "day" {
-  switch (value) {
-    case BucketWidth.UNSPECIFIED:
-    case BucketWidth.DAY:
-      return "day";
-    case BucketWidth.HOUR:
-      return "hour";
-    default:
-      throw unknownValue("bucket_width", value);
-  }
+  for await (const bucket of buckets) yield create(WatchUsageResponseSchema, { bucket: bucketFields(bucket) });
 }
 
 function groupOf(value: GroupValue): UsageGroup {
-  switch (value) {
-    case GroupValue.MODEL:
-      return "model";
-    case GroupValue.KEY:
-      return "key";
-    default:
-      throw unknownValue("group_by", value);
-  }
+  const group = enumValueOf(groups, value, "group_by");
+  return group ?? refuse("invalid_value", "group_by", "'group_by' has an unset value.");
 }
 
-function bucketMessage({ startMs, endMs, results }: UsageBucket): BucketMessage {
-  return create(UsageBucketSchema, {
+function bucketFields({ startMs, endMs, results }: UsageBucket) {
+  return {
     startTime: timestampFromMs(startMs),
     endTime: timestampFromMs(endMs),
-    results: results.map(({ model, keyId, requests, promptTokens, completionTokens, cachedTokens, costNano }) => ({
+    results: results.map(({ model, keyId, costNano, ...sums }) => ({
+      ...sums,
       model: model ?? "",
       apiKeyId: keyId ?? "",
-      requests,
-      promptTokens,
-      completionTokens,
-      cachedTokens,
       costNanoDollars: costNano,
     })),
-  });
+  };
 }
 
 /** `unified.admin.v1.LimitService`: administration of limits; `Core.open` has authorized the call. */
-export function createLimitService(admin: Pick<LimitsAdmin, "get" | "update" | "reset">): RpcService {
+export function createLimitService(admin: LimitsAdmin): RpcService {
   return rpcService(LimitService, {
     async getLimits(request) {
-      return create(GetLimitsResponseSchema, { report: reportMessage(await admin.get(targetOf(request))) });
+      return { report: reportFields(await admin.get(targetOf(request))) };
     },
     async updateLimits({ owner, limits }, ctx) {
-      const report = await admin.update(ownerOf(owner), limitsOf(limits), ctx);
-      return create(UpdateLimitsResponseSchema, { report: reportMessage(report) });
+      return { report: reportFields(await admin.update(ownerOf(owner), limitsOf(limits), ctx)) };
     },
     async resetWindow(request, ctx) {
-      return create(ResetWindowResponseSchema, { report: reportMessage(await admin.reset(targetOf(request), ctx)) });
+      return { report: reportFields(await admin.reset(targetOf(request), ctx)) };
     },
   });
 }
@@ -142,86 +103,21 @@ function ownerOf(message: OwnerMessage | undefined): LimitOwner {
     case "apiKeyId":
       return { kind: "key", id: message.owner.value };
     default:
-      throw new ServiceError("missing_required_parameter", "'owner' is required: an account, a model or an API key.", {
-        param: "owner",
-      });
+      return refuse("missing_required_parameter", "owner", "'owner' is required: an account, a model or an API key.");
   }
 }
 
-function ownerMessage({ kind, id }: LimitOwner): OwnerMessage {
-  return create(LimitOwnerSchema, { owner: { case: kind === "key" ? "apiKeyId" : kind, value: id } });
-}
-
-function reportMessage(report: LimitReport): ReportMessage {
-  const { owner, account, own, configured, effective, use, updatedAtMs } = report;
-  return create(LimitReportSchema, {
-    owner: ownerMessage(owner),
-    account,
-    own: limitsMessage(own),
-    configured: limitsMessage(configured),
-    effective: limitsMessage(effective),
-    use: { requests: BigInt(use.requests), tokens: BigInt(use.tokens), running: use.running },
-    ...(updatedAtMs === null ? {} : { updatedAt: timestampFromMs(updatedAtMs) }),
-  });
-}
-
-/** Limits as a message; unset limits are absent. */
-export function limitsMessage({ requestsPerMinute, tokensPerMinute, concurrency }: RateLimits): Limits {
-  return create(LimitsSchema, {
-    ...(requestsPerMinute === null ? {} : { requestsPerMinute: BigInt(requestsPerMinute) }),
-    ...(tokensPerMinute === null ? {} : { tokensPerMinute: BigInt(tokensPerMinute) }),
-    ...(concurrency === null ? {} : { concurrency }),
-  });
-}
-
-/** Limits of a request, not validated; absent ones are unset. */
-export function limitsOf(message: Limits | undefined): RateLimits {
-  if (message === undefined) return unlimited;
-  const { requestsPerMinute, tokensPerMinute, concurrency } = message;
+function reportFields({ owner, account, own, configured, effective, use, updatedAtMs }: LimitReport) {
+  const ownerCase: "apiKeyId" | "account" | "model" = owner.kind === "key" ? "apiKeyId" : owner.kind;
   return {
-    requestsPerMinute: requestsPerMinute === undefined ? null : Number(requestsPerMinute),
-    tokensPerMinute: tokensPerMinute === undefined ? null : Number(tokensPerMinute),
-    concurrency: concurrency ?? null,
+    owner: { owner: { case: ownerCase, value: owner.id } },
+    account,
+    own: limitFields(own),
+    configured: limitFields(configured),
+    effective: limitFields(effective),
+    use: { requests: BigInt(use.requests), tokens: BigInt(use.tokens), running: use.running },
+    updatedAt: timestampOf(updatedAtMs),
   };
-}
-
-/** `unified.admin.v1.ThresholdService`: administration of thresholds; `Core.open` has authorized the call. */
-export function createThresholdService(admin: ThresholdAdmin): RpcService {
-  return rpcService(ThresholdService, {
-    async createThreshold({ threshold }, ctx) {
-      if (threshold === undefined) {
-        throw new ServiceError("missing_required_parameter", "'threshold' is required.", { param: "threshold" });
-      }
-      const { account, apiKeyId, limit, percents } = threshold;
-      const standing = await admin.create(
-        {
-          account,
-          apiKeyId,
-          metric: known(metrics, threshold.metric, "metric"),
-          period: known(periods, threshold.period, "period"),
-          limit,
-          percents,
-          action: known(actions, threshold.action, "action"),
-        },
-        ctx,
-      );
-      return create(CreateThresholdResponseSchema, { threshold: thresholdMessage(standing) });
-    },
-    async listThresholds({ account }) {
-      const standings = await admin.list(account);
-      return create(ListThresholdsResponseSchema, { thresholds: standings.map(thresholdMessage) });
-    },
-    async updateThreshold({ id, limit, percents, action }, ctx) {
-      const change = { limit, percents: percents?.values, action: known(actions, action, "action") ?? undefined };
-      return create(UpdateThresholdResponseSchema, {
-        threshold: thresholdMessage(await admin.update(id, change, ctx)),
-      });
-    },
-    async deleteThreshold({ id }, ctx) {
-      await admin.remove(id, ctx);
-      return create(DeleteThresholdResponseSchema);
-    },
-  });
 }
 
 const metrics: ReadonlyMap<MetricValue, Metric> = new Map([
@@ -238,38 +134,43 @@ const actions: ReadonlyMap<Action, Threshold["action"]> = new Map([
   [Action.REFUSE, "refuse"],
 ]);
 
-/** Null when not set. */
-function known<E extends number, V>(values: ReadonlyMap<E, V>, value: E, param: string): V | null {
-  if (value === 0) return null;
-  const found = values.get(value);
-  if (found !== undefined) return found;
-  throw unknownValue(param, value);
+/** `unified.admin.v1.ThresholdService`: administration of thresholds; `Core.open` has authorized the call. */
+export function createThresholdService(admin: ThresholdAdmin): RpcService {
+  return rpcService(ThresholdService, {
+    async createThreshold({ threshold }, ctx) {
+      if (threshold === undefined) {
+        return refuse("missing_required_parameter", "threshold", "'threshold' is required.");
+      }
+      const metric = enumValueOf(metrics, threshold.metric, "metric");
+      const period = enumValueOf(periods, threshold.period, "period");
+      const action = enumValueOf(actions, threshold.action, "action");
+      return { threshold: thresholdFields(await admin.create({ ...threshold, metric, period, action }, ctx)) };
+    },
+    async listThresholds({ account }) {
+      return { thresholds: (await admin.list(account)).map(thresholdFields) };
+    },
+    async updateThreshold({ id, limit, percents, action }, ctx) {
+      const newAction = enumValueOf(actions, action, "action") ?? undefined;
+      const change = { limit, percents: percents?.values, action: newAction };
+      return { threshold: thresholdFields(await admin.update(id, change, ctx)) };
+    },
+    async deleteThreshold({ id }, ctx) {
+      await admin.remove(id, ctx);
+      return {};
+    },
+  });
 }
 
-function numberOf<E extends number, V>(values: ReadonlyMap<E, V>, wanted: V): E | undefined {
-  return [...values].find(([, value]) => value === wanted)?.[0];
-}
-
-function thresholdMessage({ threshold, used }: ThresholdProgress): ThresholdMessage {
-  const { id, account, apiKeyId, limit, percents, createdAtMs, updatedAtMs } = threshold;
-  return create(ThresholdSchema, {
-    id,
-    account,
-    apiKeyId: apiKeyId ?? "",
-    metric: numberOf(metrics, threshold.metric) ?? MetricValue.UNSPECIFIED,
-    period: numberOf(periods, threshold.period) ?? PeriodValue.UNSPECIFIED,
-    limit,
-    percents: [...percents],
-    action: numberOf(actions, threshold.action) ?? Action.UNSPECIFIED,
+function thresholdFields({ threshold, used }: ThresholdProgress) {
+  return {
+    ...threshold,
+    apiKeyId: threshold.apiKeyId ?? "",
+    metric: enumNumberOf(metrics, threshold.metric),
+    period: enumNumberOf(periods, threshold.period),
+    percents: [...threshold.percents],
+    action: enumNumberOf(actions, threshold.action),
     used,
-    createdAt: timestampFromMs(createdAtMs),
-    updatedAt: timestampFromMs(updatedAtMs),
-  });
-}
-
-/** Enums are open: a newer client may send an unknown number. */
-function unknownValue(param: string, value: number): ServiceError {
-  return new ServiceError("invalid_value", `'${param}' has the value ${value}, which this version does not know.`, {
-    param,
-  });
+    createdAt: timestampFromMs(threshold.createdAtMs),
+    updatedAt: timestampFromMs(threshold.updatedAtMs),
+  };
 }

@@ -1,20 +1,11 @@
 import { create } from "@bufbuild/protobuf";
 import { timestampFromMs } from "@bufbuild/protobuf/wkt";
 import {
-  ImportModelResponseSchema,
-  ListStoredModelsResponseSchema,
-  LoadModelResponseSchema,
   ModelAdminService,
   type PullModelResponse,
   PullModelResponseSchema,
-  RemoveModelResponseSchema,
-  UnloadModelResponseSchema,
 } from "../../../gen/unified/admin/v1/model_admin_service_pb.js";
-import {
-  type StoredModel as Message,
-  StoredModelKind,
-  StoredModelSchema,
-} from "../../../gen/unified/admin/v1/stored_model_pb.js";
+import { StoredModelKind } from "../../../gen/unified/admin/v1/stored_model_pb.js";
 import { BoundedQueue } from "../../lib/bounded-collections.js";
 import type { Audit } from "../access/audit.js";
 import type { ModelAdmin } from "../catalog/model-admin.js";
@@ -24,12 +15,18 @@ import { type RpcService, rpcService } from "./rpc-service.js";
 /** Maximum queued progress messages for a slow reader; further ones are dropped, because later ones supersede them. */
 const progressWaitingMax = 16;
 
-/** `unified.admin.v1.ModelAdminService`: models by the administrator, who was checked when the call was opened. */
+/** `unified.admin.v1.ModelAdminService`: management of models; `Core.open` has authorized the administrator. */
 export function createModelAdminService(admin: ModelAdmin, audit: Pick<Audit, "record">): RpcService {
-  const message = (model: StoredModel): Message => storedModelMessage(model, admin.isLoaded(model.id));
+  const fieldsOf = (model: StoredModel) => ({
+    ...model,
+    sizeBytes: BigInt(model.bytes),
+    kind: model.kind === "chat" ? StoredModelKind.CHAT : StoredModelKind.EMBEDDING,
+    license: model.license ?? "",
+    addedAt: timestampFromMs(model.addedAtMs),
+    loaded: admin.isLoaded(model.id),
+  });
   return rpcService(ModelAdminService, {
     async pullModel({ source, id, sha256 }, ctx) {
-      const { signal } = ctx;
       const queue = new BoundedQueue<PullModelResponse>(progressWaitingMax);
       const request = { source: source || null, id: id || null, sha256: sha256.toLowerCase() || null };
       const pulled = admin.pull(
@@ -39,13 +36,13 @@ export function createModelAdminService(admin: ModelAdmin, audit: Pick<Audit, "r
           const progress = { receivedBytes: BigInt(receivedBytes), totalBytes: BigInt(totalBytes ?? 0) };
           queue.push(create(PullModelResponseSchema, progress), 1);
         },
-        signal,
+        ctx.signal,
       );
       pulled.then(
         async ({ model, warnings }) => {
           await audit.record(ctx, "model.pull", model.id, { source: model.source, sha256: model.sha256 });
           const bytes = BigInt(model.bytes);
-          const last = { receivedBytes: bytes, totalBytes: bytes, model: message(model), warnings: [...warnings] };
+          const last = { receivedBytes: bytes, totalBytes: bytes, model: fieldsOf(model), warnings: [...warnings] };
           queue.push(create(PullModelResponseSchema, last), 1);
           queue.close();
         },
@@ -56,39 +53,25 @@ export function createModelAdminService(admin: ModelAdmin, audit: Pick<Audit, "r
     async importModel({ path, id }, ctx) {
       const model = await admin.import(path, id || null, ctx.signal);
       await audit.record(ctx, "model.import", model.id, { path, sha256: model.sha256 });
-      return create(ImportModelResponseSchema, { model: message(model) });
+      return { model: fieldsOf(model) };
     },
     async listStoredModels() {
-      return create(ListStoredModelsResponseSchema, { models: (await admin.list()).map(message) });
+      return { models: (await admin.list()).map(fieldsOf) };
     },
     async removeModel({ id }, ctx) {
       const model = await admin.remove(id);
       await audit.record(ctx, "model.remove", id);
-      return create(RemoveModelResponseSchema, { model: message(model) });
+      return { model: fieldsOf(model) };
     },
     async loadModel({ id }, ctx) {
       const model = await admin.load(id);
       await audit.record(ctx, "model.load", id);
-      return create(LoadModelResponseSchema, { model: message(model) });
+      return { model: fieldsOf(model) };
     },
     async unloadModel({ id }, ctx) {
       const model = await admin.unload(id);
       await audit.record(ctx, "model.unload", id);
-      return create(UnloadModelResponseSchema, { model: message(model) });
+      return { model: fieldsOf(model) };
     },
-  });
-}
-
-function storedModelMessage(model: StoredModel, loaded: boolean): Message {
-  return create(StoredModelSchema, {
-    id: model.id,
-    sha256: model.sha256,
-    sizeBytes: BigInt(model.bytes),
-    source: model.source,
-    kind: model.kind === "chat" ? StoredModelKind.CHAT : StoredModelKind.EMBEDDING,
-    contextLength: model.contextLength,
-    license: model.license ?? "",
-    addedAt: timestampFromMs(model.addedAtMs),
-    loaded,
   });
 }

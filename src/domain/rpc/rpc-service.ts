@@ -1,13 +1,16 @@
 import type {
+  DescMessage,
   DescMethod,
   DescMethodServerStreaming,
   DescMethodUnary,
   DescService,
   Message,
+  MessageInitShape,
   MessageShape,
 } from "@bufbuild/protobuf";
-import { type Timestamp, timestampFromMs } from "@bufbuild/protobuf/wkt";
+import { type Timestamp, timestampFromMs, timestampMs } from "@bufbuild/protobuf/wkt";
 import type { CallContext } from "../call/call-context.js";
+import { refuse } from "../call/service-error.js";
 
 /** A streamed response, committed: its headers can be sent. */
 export interface RpcStream<O> {
@@ -19,10 +22,10 @@ export interface RpcStream<O> {
 /** Sets metadata of the response; call it before the implementation's promise resolves. */
 export type RpcHead = (metadata: Readonly<Record<string, string>>) => void;
 
-/** The implementation of one RPC. Rejects with ServiceError. */
+/** The implementation of one RPC. A unary one returns the fields of its response. Rejects with ServiceError. */
 export type RpcMethod<M extends DescMethod> =
   M extends DescMethodUnary<infer I, infer O>
-    ? (request: MessageShape<I>, ctx: CallContext, head: RpcHead) => Promise<MessageShape<O>>
+    ? (request: MessageShape<I>, ctx: CallContext, head: RpcHead) => Promise<MessageInitShape<O>>
     : M extends DescMethodServerStreaming<infer I, infer O>
       ? (request: MessageShape<I>, ctx: CallContext, head: RpcHead) => Promise<RpcStream<MessageShape<O>>>
       : never;
@@ -34,7 +37,8 @@ export type RpcHandler =
   | {
       readonly kind: "unary";
       readonly method: DescMethodUnary;
-      readonly call: (request: Message, ctx: CallContext, head: RpcHead) => Promise<Message>;
+      /** Resolves to the fields of the response, of which the transport creates the message. */
+      readonly call: (request: Message, ctx: CallContext, head: RpcHead) => Promise<MessageInitShape<DescMessage>>;
     }
   | {
       readonly kind: "server_streaming";
@@ -59,9 +63,23 @@ export function rpcService<S extends DescService>(desc: S, methods: RpcMethods<S
   return { desc, handlers };
 }
 
-/** A timestamp field to spread into a message; absent for null. */
-export function optionalTime<K extends string>(field: K, atMs: number | null): { readonly [F in K]?: Timestamp } {
-  const present: { [F in K]?: Timestamp } = {};
-  if (atMs !== null) present[field] = timestampFromMs(atMs);
-  return present;
+/** A time as a message; undefined, as an absent field, for null. */
+export function timestampOf(atMs: number | null): Timestamp | undefined {
+  return atMs === null ? undefined : timestampFromMs(atMs);
+}
+
+/** Milliseconds of a time in a request; null when absent. */
+export function instantOf(timestamp: Timestamp | undefined): number | null {
+  return timestamp === undefined ? null : timestampMs(timestamp);
+}
+
+/** The value of an enum in a request; null when it is not set. Enums are open: a newer client may send an unknown number. */
+export function enumValueOf<E extends number, V>(values: ReadonlyMap<E, V>, value: E, param: string): V | null {
+  if (value === 0) return null;
+  return values.get(value) ?? refuse("invalid_value", param, `'${param}' has the unknown value ${value}.`);
+}
+
+/** The number of an enum's value for a response. */
+export function enumNumberOf<E extends number, V>(values: ReadonlyMap<E, V>, wanted: V): E {
+  return [...values].find(([, value]) => value === wanted)?.[0] ?? (0 as E);
 }

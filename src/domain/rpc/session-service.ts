@@ -1,22 +1,13 @@
-import { create } from "@bufbuild/protobuf";
 import { timestampFromMs } from "@bufbuild/protobuf/wkt";
-import { Role as RoleValue, type Session, SessionSchema } from "../../../gen/unified/admin/v1/session_pb.js";
-import {
-  ChangePasswordResponseSchema,
-  CompleteSetupResponseSchema,
-  CreateSetupLinkResponseSchema,
-  ListSessionsResponseSchema,
-  RevokeSessionResponseSchema,
-  SessionService,
-  SignInResponseSchema,
-  SignOutResponseSchema,
-} from "../../../gen/unified/admin/v1/session_service_pb.js";
+import { Role as RoleValue } from "../../../gen/unified/admin/v1/session_pb.js";
+import { SessionService } from "../../../gen/unified/admin/v1/session_service_pb.js";
 import type { SetupLinks } from "../access/administrator.js";
 import { type Administrator, administratorName } from "../access/administrator.js";
 import type { Audit, AuditAction } from "../access/audit.js";
 import { type NewSession, type SessionRecord, type Sessions, sessionAgeMs } from "../access/sessions.js";
-import type { Browser, CallContext } from "../call/call-context.js";
-import { ServiceError, toServiceError } from "../call/service-error.js";
+import type { CallContext } from "../call/call-context.js";
+import { sessionIdOf } from "../call/principal.js";
+import { checkLength, checkPresent, refuse, ServiceError, toServiceError } from "../call/service-error.js";
 import { type RpcService, rpcService } from "./rpc-service.js";
 
 export interface SessionServiceDeps {
@@ -34,13 +25,18 @@ export function createSessionService({ administrator, sessions, setupLinks, audi
     action: AuditAction,
     user: string,
     prove: (from: { address: string; userAgent: string }) => Promise<NewSession>,
-  ): Promise<Session> {
-    const { address } = ctx;
-    const browser = requireBrowser(ctx);
+  ) {
+    const { address, browser } = ctx;
+    if (browser === null) {
+      throw new ServiceError(
+        "method_not_allowed",
+        "A session is a cookie: sign in over Connect or gRPC-Web on the HTTP listener.",
+      );
+    }
     const begun = await recordingRefusal(ctx, action, user, () => prove({ address, userAgent: browser.userAgent }));
     browser.keepSession(begun.token, sessionAgeMs);
     await audit.record(ctx, action, begun.record.id, { user: begun.record.user });
-    return sessionMessage(begun.record, begun.record.id);
+    return sessionFields(begun.record, begun.record.id);
   }
 
   /** Attempts over the limit are not recorded: a flood of them must not fill the audit log. */
@@ -63,83 +59,65 @@ export function createSessionService({ administrator, sessions, setupLinks, audi
 
   return rpcService(SessionService, {
     async completeSetup({ token, password }, ctx) {
-      require(token, "token");
+      checkText(token, "token");
       const session = await signIn(ctx, "administrator.set_up", administratorName, (from) =>
         administrator.completeSetup(token, password, from),
       );
-      return create(CompleteSetupResponseSchema, { session });
+      return { session };
     },
     async signIn({ user, password }, ctx) {
-      require(user, "user");
-      require(password, "password");
+      checkText(user, "user");
+      checkText(password, "password");
       const session = await signIn(ctx, "session.sign_in", user, (from) => administrator.signIn(user, password, from));
-      return create(SignInResponseSchema, { session });
+      return { session };
     },
     async signOut(_request, ctx) {
-      const id = sessionIdOf(ctx);
+      const id = sessionIdOf(ctx.principal);
       if (id !== null) {
         await sessions.end(id);
         ctx.browser?.keepSession(null, 0);
         await audit.record(ctx, "session.sign_out", id);
       }
-      return create(SignOutResponseSchema);
+      return {};
     },
     async listSessions(_request, ctx) {
-      const current = sessionIdOf(ctx);
+      const current = sessionIdOf(ctx.principal);
       const records = await sessions.list();
-      return create(ListSessionsResponseSchema, { sessions: records.map((record) => sessionMessage(record, current)) });
+      return { sessions: records.map((record) => sessionFields(record, current)) };
     },
     async revokeSession({ id }, ctx) {
       if (!(await sessions.end(id))) {
-        throw new ServiceError("not_found", "There is no session with this id.", { param: "id" });
+        refuse("not_found", "id", "There is no session with this id.");
       }
-      if (id === sessionIdOf(ctx)) ctx.browser?.keepSession(null, 0);
+      if (id === sessionIdOf(ctx.principal)) ctx.browser?.keepSession(null, 0);
       await audit.record(ctx, "session.revoke", id);
-      return create(RevokeSessionResponseSchema);
+      return {};
     },
     async changePassword({ currentPassword, newPassword }, ctx) {
-      require(currentPassword, "current_password");
+      checkText(currentPassword, "current_password");
       const action = "administrator.change_password";
       await recordingRefusal(ctx, action, administratorName, () =>
-        administrator.changePassword(currentPassword, newPassword, ctx.address, sessionIdOf(ctx)),
+        administrator.changePassword(currentPassword, newPassword, ctx.address, sessionIdOf(ctx.principal)),
       );
       await audit.record(ctx, action, administratorName);
-      return create(ChangePasswordResponseSchema);
+      return {};
     },
     async createSetupLink(_request, ctx) {
       const { path, expiresAtMs } = await setupLinks.create();
       await audit.record(ctx, "administrator.create_setup_link", "");
-      return create(CreateSetupLinkResponseSchema, { path, expiresAt: timestampFromMs(expiresAtMs) });
+      return { path, expiresAt: timestampFromMs(expiresAtMs) };
     },
   });
 }
 
-function requireBrowser({ browser }: CallContext): Browser {
-  if (browser !== null) return browser;
-  throw new ServiceError(
-    "method_not_allowed",
-    "A session is a cookie: sign in over Connect or gRPC-Web on the HTTP listener.",
-  );
+function checkText(text: string, param: string): void {
+  checkPresent(text, param);
+  checkLength(text, param, 1_024);
 }
 
-const textCharsMax = 1_024;
-
-function require(text: string, param: string): void {
-  if (text === "") throw new ServiceError("missing_required_parameter", `'${param}' is required.`, { param });
-  if (text.length > textCharsMax) {
-    throw new ServiceError("string_above_max_length", `'${param}' may have at most ${textCharsMax} characters.`, {
-      param,
-    });
-  }
-}
-
-function sessionIdOf({ principal }: CallContext): string | null {
-  return principal.kind === "administrator" ? principal.sessionId : null;
-}
-
-function sessionMessage(record: SessionRecord, currentId: string | null): Session {
+function sessionFields(record: SessionRecord, currentId: string | null) {
   const { id, user, address, userAgent } = record;
-  return create(SessionSchema, {
+  return {
     id,
     user,
     role: record.role === "admin" ? RoleValue.ADMIN : RoleValue.VIEWER,
@@ -149,5 +127,5 @@ function sessionMessage(record: SessionRecord, currentId: string | null): Sessio
     address,
     userAgent,
     current: id === currentId,
-  });
+  };
 }

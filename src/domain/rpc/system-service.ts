@@ -1,22 +1,14 @@
 import { create } from "@bufbuild/protobuf";
 import { timestampFromMs } from "@bufbuild/protobuf/wkt";
+import { AuditActorKind } from "../../../gen/unified/admin/v1/audit_pb.js";
 import {
-  AuditActorKind,
-  AuditRecordSchema,
-  type AuditRecord as Message,
-} from "../../../gen/unified/admin/v1/audit_pb.js";
-import {
-  CreateBackupResponseSchema,
-  GetSystemResponseSchema,
-  ListAuditRecordsResponseSchema,
-  RunDoctorResponseSchema,
   SystemService,
   type WatchOverviewResponse,
   WatchOverviewResponseSchema,
 } from "../../../gen/unified/admin/v1/system_service_pb.js";
 import { type Audit, type AuditActor, type AuditLog, type AuditRecord, parseAuditCursor } from "../access/audit.js";
-import { ServiceError, toPageToken, toStorePage } from "../call/service-error.js";
-import type { Doctor, Look, OverviewFeed, ServiceStatus } from "../service/service-status.js";
+import { refuse, ServiceError, toPageToken, toStorePage } from "../call/service-error.js";
+import type { Doctor, OverviewFeed, ServiceStatus, StatusSnapshot } from "../service/service-status.js";
 import type { State } from "../service/state.js";
 import { type RpcService, rpcService } from "./rpc-service.js";
 
@@ -34,7 +26,7 @@ export function createSystemService(deps: SystemServiceDeps): RpcService {
   const { auditLog, audit, backup, status, overview, doctor } = deps;
   return rpcService(SystemService, {
     async getSystem() {
-      return create(GetSystemResponseSchema, { system: await status.read() });
+      return { system: await status.read() };
     },
     async watchOverview(_request, ctx) {
       ctx.watching();
@@ -42,15 +34,15 @@ export function createSystemService(deps: SystemServiceDeps): RpcService {
     },
     async runDoctor() {
       const checks = (await doctor.run()).map(({ fix, ...finding }) => ({ ...finding, fix: fix ?? "" }));
-      return create(RunDoctorResponseSchema, { checks });
+      return { checks };
     },
     async listAuditRecords(request) {
       const page = toStorePage(request, (text) => parseAuditCursor(text) !== null);
       const { records, next } = await auditLog.list(page);
-      return create(ListAuditRecordsResponseSchema, {
-        records: records.map(auditMessage),
+      return {
+        records: records.map(auditFields),
         nextPageToken: toPageToken(next),
-      });
+      };
     },
     async createBackup({ path }, ctx) {
       if (backup === null) {
@@ -60,17 +52,17 @@ export function createSystemService(deps: SystemServiceDeps): RpcService {
         );
       }
       if (!path.startsWith("/") && !/^[A-Za-z]:[\\/]/.test(path)) {
-        throw new ServiceError("invalid_value", "'path' must be an absolute path.", { param: "path" });
+        refuse("invalid_value", "path", "'path' must be an absolute path.");
       }
       await backup(path);
       await audit.record(ctx, "state.backup", path);
-      return create(CreateBackupResponseSchema, { path });
+      return { path };
     },
   });
 }
 
-async function* toResponses(looks: AsyncIterable<Look>): AsyncGenerator<WatchOverviewResponse> {
-  for await (const { system, hasChanged } of looks) {
+async function* toResponses(snapshots: AsyncIterable<StatusSnapshot>): AsyncGenerator<WatchOverviewResponse> {
+  for await (const { system, hasChanged } of snapshots) {
     const at = system.now === undefined ? {} : { at: system.now };
     yield create(WatchOverviewResponseSchema, { ...at, ...(hasChanged ? { system } : {}) });
   }
@@ -84,16 +76,12 @@ const actorKinds: Readonly<Record<AuditActor["kind"], AuditActorKind>> = {
   nobody: AuditActorKind.NOBODY,
 };
 
-function auditMessage({ id, atMs, actor, address, action, target, result, details }: AuditRecord): Message {
-  return create(AuditRecordSchema, {
-    id,
+function auditFields({ actor, atMs, ...record }: AuditRecord) {
+  return {
+    ...record,
     at: timestampFromMs(atMs),
     actorKind: actorKinds[actor.kind],
     actorId: actor.id,
-    address,
-    action,
-    target,
-    result,
-    details: { ...details },
-  });
+    details: { ...record.details },
+  };
 }

@@ -1,25 +1,13 @@
 import { create, equals } from "@bufbuild/protobuf";
 import { timestampFromMs } from "@bufbuild/protobuf/wkt";
-import {
-  type Counters,
-  CountersSchema,
-  type Latency,
-  LatencySchema,
-  ListenersSchema,
-  type ModelStatus,
-  ModelStatusSchema,
-  type StateStatus,
-  StateStatusSchema,
-  type System,
-  SystemSchema,
-} from "../../../gen/unified/admin/v1/system_pb.js";
+import { type System, SystemSchema } from "../../../gen/unified/admin/v1/system_pb.js";
 import { version } from "../../contract/version.js";
 import { errorOfEnd } from "../call/call-context.js";
-import type { CallCounts, CallFigures, DurationQuantiles } from "../call/observer.js";
+import type { CallFigures } from "../call/observer.js";
 import type { Clock } from "../call/ports.js";
 import type { Catalog } from "../catalog/catalog.js";
 import type { CatalogModel } from "../catalog/catalog-model.js";
-import type { State, StateHealth } from "./state.js";
+import type { State } from "./state.js";
 
 export interface ServiceStatusDeps {
   readonly clock: Pick<Clock, "now">;
@@ -65,19 +53,27 @@ export class ServiceStatus {
   /** Never rejects: an unavailable store is reported as such. */
   async read(): Promise<System> {
     const { clock, state, catalog, calls, spooled, endpointsFailing, warnings } = this.#deps;
+    const counts = calls.counts();
     const [health, due] = await Promise.all([state.health(), dueOrNone(state.deliveries)]);
     return create(SystemSchema, {
       version,
       startedAt: timestampFromMs(this.#startedAtMs),
       now: timestampFromMs(clock.now()),
-      state: stateMessage(state, health, spooled().size),
-      models: catalog.all().map(modelMessage),
-      counters: countersMessage(calls.counts()),
-      latencies: calls.durations().map(latencyMessage),
+      state: { ...health, kind: state.kind, replicas: state.replicas(), spooled: BigInt(spooled().size) },
+      models: catalog.all().map(modelFields),
+      counters: {
+        requests: BigInt(counts.requests),
+        failed: BigInt(counts.failed),
+        rejected: BigInt(counts.rejected),
+        clientLeft: BigInt(counts.clientLeft),
+        promptTokens: BigInt(counts.promptTokens),
+        completionTokens: BigInt(counts.completionTokens),
+      },
+      latencies: calls.durations().map(({ count, ...latency }) => ({ ...latency, count: BigInt(count) })),
       deliveriesDue: BigInt(due),
       endpointsFailing: endpointsFailing(),
       warnings: [...health.warnings, ...warnings],
-      ...(this.#listening === null ? {} : { listeners: create(ListenersSchema, this.#listening) }),
+      listeners: this.#listening ?? undefined,
     });
   }
 }
@@ -91,22 +87,7 @@ async function dueOrNone(deliveries: ServiceStatusDeps["state"]["deliveries"]): 
   }
 }
 
-function stateMessage(
-  { kind, replicas }: { kind: State["kind"]; replicas(): number },
-  { ok, latencyMs, durability }: StateHealth,
-  spooled: number,
-): StateStatus {
-  return create(StateStatusSchema, {
-    kind,
-    ok,
-    latencyMs,
-    durability,
-    replicas: replicas(),
-    spooled: BigInt(spooled),
-  });
-}
-
-function modelMessage(model: CatalogModel): ModelStatus {
+function modelFields(model: CatalogModel) {
   const sums = { slots: 0, running: 0, waiting: 0, producedTokens: 0, restarts: 0 };
   for (const { queue, model: loaded } of model.deployments) {
     sums.slots += queue.slots;
@@ -116,33 +97,18 @@ function modelMessage(model: CatalogModel): ModelStatus {
     sums.producedTokens += producedTokens;
     sums.restarts += restarts;
   }
-  return create(ModelStatusSchema, {
+  return {
     id: model.id,
     state: stateOf(model),
     ...sums,
     producedTokens: BigInt(sums.producedTokens),
     problem: model.deployments.find(({ failure }) => failure !== null)?.failure?.message ?? "",
-  });
+  };
 }
 
 function stateOf(model: CatalogModel): "ready" | "loading" | "failed" {
   if (model.loaded !== null) return "ready";
   return model.hasFailed ? "failed" : "loading";
-}
-
-function countersMessage(counts: CallCounts): Counters {
-  return create(CountersSchema, {
-    requests: BigInt(counts.requests),
-    failed: BigInt(counts.failed),
-    rejected: BigInt(counts.rejected),
-    clientLeft: BigInt(counts.clientLeft),
-    promptTokens: BigInt(counts.promptTokens),
-    completionTokens: BigInt(counts.completionTokens),
-  });
-}
-
-function latencyMessage({ name, count, p50Ms, p95Ms, p99Ms }: DurationQuantiles): Latency {
-  return create(LatencySchema, { name, count: BigInt(count), p50Ms, p95Ms, p99Ms });
 }
 
 interface OverviewFeedDeps {
@@ -151,14 +117,14 @@ interface OverviewFeedDeps {
 }
 
 /** A snapshot of the status. */
-export interface Look {
+export interface StatusSnapshot {
   readonly system: System;
   /** Whether something other than the time changed since the previous snapshot. */
   readonly hasChanged: boolean;
 }
 
 /** Interval of snapshots while there are watchers. */
-export const lookEveryMs = 2_000;
+export const snapshotEveryMs = 2_000;
 
 interface Taken {
   readonly system: System;
@@ -174,7 +140,7 @@ export class OverviewFeed {
   readonly #deps: OverviewFeedDeps;
   readonly #watchers = new Set<() => void>();
   #latest: Taken | null = null;
-  #isLooking = false;
+  #isReading = false;
   #cancelTimer: () => void = () => {};
 
   constructor(deps: OverviewFeedDeps) {
@@ -182,53 +148,53 @@ export class OverviewFeed {
   }
 
   /** Yields a snapshot at once, then each further one, until the signal aborts. Rejects with ServiceError. */
-  async *watch(signal: AbortSignal): AsyncGenerator<Look> {
+  async *watch(signal: AbortSignal): AsyncGenerator<StatusSnapshot> {
     let wake = (): void => {};
-    const ring = (): void => wake();
-    this.#watchers.add(ring);
-    signal.addEventListener("abort", ring);
+    const notify = (): void => wake();
+    this.#watchers.add(notify);
+    signal.addEventListener("abort", notify);
     try {
       this.#begin();
-      let told: Taken | null = null;
+      let sent: Taken | null = null;
       for (;;) {
         if (signal.aborted) throw errorOfEnd(signal.reason);
         const taken: Taken | null = this.#latest;
-        if (taken === null || taken === told) {
+        if (taken === null || taken === sent) {
           await new Promise<void>((resolve) => {
             wake = resolve;
           });
           continue;
         }
-        yield { system: taken.system, hasChanged: taken.change !== told?.change };
-        told = taken;
+        yield { system: taken.system, hasChanged: taken.change !== sent?.change };
+        sent = taken;
       }
     } finally {
-      signal.removeEventListener("abort", ring);
-      this.#leave(ring);
+      signal.removeEventListener("abort", notify);
+      this.#leave(notify);
     }
   }
 
   #begin(): void {
-    if (this.#watchers.size === 1 && !this.#isLooking) void this.#look();
+    if (this.#watchers.size === 1 && !this.#isReading) void this.#read();
   }
 
-  #leave(ring: () => void): void {
-    this.#watchers.delete(ring);
+  #leave(notify: () => void): void {
+    this.#watchers.delete(notify);
     if (this.#watchers.size > 0) return;
     this.#cancelTimer();
     this.#latest = null;
   }
 
-  async #look(): Promise<void> {
-    this.#isLooking = true;
+  async #read(): Promise<void> {
+    this.#isReading = true;
     const system = await this.#deps.status.read();
-    this.#isLooking = false;
+    this.#isReading = false;
     if (this.#watchers.size === 0) return;
     const before = this.#latest;
     const isSame = before !== null && equals(SystemSchema, comparable(before.system), comparable(system));
     this.#latest = { system, change: (before?.change ?? 0) + (isSame ? 0 : 1) };
-    this.#cancelTimer = this.#deps.clock.after(lookEveryMs, () => void this.#look());
-    for (const ring of [...this.#watchers]) ring();
+    this.#cancelTimer = this.#deps.clock.after(snapshotEveryMs, () => void this.#read());
+    for (const notify of [...this.#watchers]) notify();
   }
 }
 

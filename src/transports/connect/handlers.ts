@@ -45,7 +45,7 @@ function addService(router: ConnectRouter, { desc, handlers }: RpcService): void
 }
 
 function unary({ call: answer }: Extract<RpcHandler, { kind: "unary" }>) {
-  return async (request: Message, context: HandlerContext): Promise<Message> => {
+  return async (request: Message, context: HandlerContext) => {
     const call = callOf(context);
     try {
       return await answer(request, call.ctx, headOf(context));

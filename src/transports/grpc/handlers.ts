@@ -1,6 +1,6 @@
 import { once } from "node:events";
 import type { Writable } from "node:stream";
-import { type DescService, fromBinary, type Message } from "@bufbuild/protobuf";
+import { create, type DescService, fromBinary, type Message } from "@bufbuild/protobuf";
 import type {
   Metadata,
   ServerUnaryCall,
@@ -42,7 +42,7 @@ async function answerUnary(
   const head = open.head();
   let response: Message;
   try {
-    response = await handler.call(call.request, open.ctx, intoMetadata(head));
+    response = create(handler.method.output, await handler.call(call.request, open.ctx, intoMetadata(head)));
   } catch (thrown) {
     open.finishing();
     done(open.failed(thrown));

@@ -33,7 +33,8 @@ async function open() {
   const call = async (name: string, request: object) => {
     const handler = handlers.find(({ method }) => method.localName === name);
     if (handler?.kind !== "unary") throw new Error(`no method ${name}`);
-    return (await handler.call(request as never, ctx, () => {})) as unknown as Record<string, unknown>;
+    const response = await handler.call(request as never, ctx, () => {});
+    return create(handler.method.output, response) as unknown as Record<string, unknown>;
   };
   const makeKey = (init: MessageInitShape<typeof CreateApiKeyRequestSchema>) =>
     call("createApiKey", create(CreateApiKeyRequestSchema, { name: "ci", scope: Scope.READ_WRITE, ...init }));

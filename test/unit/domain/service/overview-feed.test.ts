@@ -3,18 +3,18 @@ import { timestampFromMs } from "@bufbuild/protobuf/wkt";
 import { expect, it } from "vitest";
 import { SystemSchema } from "../../../../gen/unified/admin/v1/system_pb.js";
 import { Ended } from "../../../../src/domain/call/call-context.js";
-import { lookEveryMs, OverviewFeed } from "../../../../src/domain/service/service-status.js";
+import { OverviewFeed, snapshotEveryMs } from "../../../../src/domain/service/service-status.js";
 import { FakeClock } from "../../../support/fake-clock.js";
 
 /** A service whose counters and latency a test moves, and how often it was looked at. */
 function world() {
   const clock = new FakeClock();
-  const at = { requests: 0n, latencyMs: 1.1, looks: 0 };
+  const at = { requests: 0n, latencyMs: 1.1, snapshots: 0 };
   const feed = new OverviewFeed({
     clock,
     status: {
       async read() {
-        at.looks += 1;
+        at.snapshots += 1;
         return create(SystemSchema, {
           now: timestampFromMs(clock.now()),
           state: { ok: true, latencyMs: at.latencyMs },
@@ -34,7 +34,7 @@ it("yields a snapshot at once, then each further one, and marks those with chang
   for (const change of [() => {}, () => (at.requests = 1n), () => (at.latencyMs = 1.2), () => (at.latencyMs = 40)]) {
     const next = watch.next();
     change();
-    await clock.advance(lookEveryMs);
+    await clock.advance(snapshotEveryMs);
     changes.push((await next).value?.hasChanged);
   }
   expect(changes).toEqual([false, true, false, true]);
@@ -44,15 +44,15 @@ it("polls once for all watchers and never without one", async () => {
   const { clock, at, feed } = world();
   const watches = [1, 2, 3].map(() => feed.watch(new AbortController().signal));
   await Promise.all(watches.map((watch) => watch.next()));
-  expect(at.looks).toBe(1);
+  expect(at.snapshots).toBe(1);
   const next = Promise.all(watches.map((watch) => watch.next()));
-  await clock.advance(lookEveryMs);
+  await clock.advance(snapshotEveryMs);
   await next;
-  expect([at.looks, clock.pending]).toEqual([2, 1]);
+  expect([at.snapshots, clock.pending]).toEqual([2, 1]);
   await Promise.all(watches.map((watch) => watch.return(undefined)));
   expect(clock.pending).toBe(0);
-  await clock.advance(10 * lookEveryMs);
-  expect(at.looks).toBe(2);
+  await clock.advance(10 * snapshotEveryMs);
+  expect(at.snapshots).toBe(2);
 });
 
 it("gives a slow reader the latest look, with all that has changed since its last one", async () => {
@@ -61,11 +61,11 @@ it("gives a slow reader the latest look, with all that has changed since its las
   await watch.next();
   for (const requests of [1n, 2n, 2n]) {
     at.requests = requests;
-    await clock.advance(lookEveryMs);
+    await clock.advance(snapshotEveryMs);
   }
   expect((await watch.next()).value).toMatchObject({ hasChanged: true, system: { counters: { requests: 2n } } });
   const next = watch.next();
-  await clock.advance(lookEveryMs);
+  await clock.advance(snapshotEveryMs);
   expect((await next).value?.hasChanged).toBe(false);
 });
 
