@@ -1,133 +1,105 @@
 import { type Command, InvalidArgumentError, Option } from "commander";
-import type { CliIo } from "./command-line/cli-io.js";
 import {
   accountOption,
   addGroup,
-  examples,
+  type CommandSet,
   expiresOption,
-  ofService,
   parseList,
+  wholeNumber,
 } from "./command-line/program-options.js";
 
 const anId = "key_abcdefghijklmnopqrstuvwx";
+const parseLimit = wholeNumber(1, 999_999_999_999);
 
 /** `uis keys`: API keys of a running service. */
-export function addKeys(program: Command, io: CliIo): void {
-  const keys = addGroup(program, "keys", "API keys of a running service").addHelpText(
-    "after",
-    examples("uis keys create --name ci --scope read_write", "uis keys list"),
+export function addKeys(program: Command, commands: CommandSet): void {
+  const creation = "uis keys create --name ci --scope read_write";
+  const keys = addGroup(program, "keys", { summary: "API keys of a running service" }, creation, "uis keys list");
+  const code = () => import("./commands/keys.js");
+  const create = keys
+    .command("create")
+    .description("create a key; its secret is shown once")
+    .requiredOption("--name <name>", "name of the key")
+    .addOption(new Option("--scope <scope>", "permissions").choices(["read", "read_write"]).makeOptionMandatory())
+    .addOption(accountOption("account of the key; created automatically"))
+    .option("--models <ids>", "allowed models, comma-separated; an id may end in *", parseList)
+    .addOption(expiresOption())
+    .option("--rpm <number>", "maximum requests in any 60 seconds", parseLimit)
+    .option("--tpm <number>", "maximum tokens in any 60 seconds", parseLimit)
+    .option("--concurrency <number>", "maximum concurrent requests", parseLimit);
+  commands.onService(create, async () => (await code()).createKey, `${creation} --expires 30d --rpm 600`);
+  const list = keys.command("list").description("list keys, newest first");
+  list.addOption(accountOption("only keys of this account"));
+  commands.onService(
+    list,
+    async () => (await code()).listKeys,
+    "uis keys list",
+    "uis keys list --account team-a --json",
   );
-  ofService(
-    keys
-      .command("create")
-      .description("make a key; its secret is shown once")
-      .requiredOption("--name <name>", "a name for people")
-      .addOption(new Option("--scope <scope>", "what it permits").choices(["read", "read_write"]).makeOptionMandatory())
-      .addOption(accountOption("the account it belongs to; made by first use"))
-      .option("--models <ids>", "models it may use, separated by commas; an id may end in *", parseList)
-      .addOption(expiresOption())
-      .option("--rpm <number>", "requests it may make in any 60 seconds", parseLimit)
-      .option("--tpm <number>", "tokens it may use in any 60 seconds", parseLimit)
-      .option("--concurrency <number>", "requests it may have running at the same time", parseLimit),
-  )
-    .addHelpText("after", examples("uis keys create --name ci --scope read_write --expires 30d --rpm 600"))
-    .action(async (options) => (await import("./commands/keys.js")).createKey(io, options));
-  ofService(
-    keys.command("list").description("list keys, newest first").addOption(accountOption("only keys of this account")),
-  )
-    .addHelpText("after", examples("uis keys list", "uis keys list --account team-a --json"))
-    .action(async (options) => (await import("./commands/keys.js")).listKeys(io, options));
-  ofService(
-    keys.command("revoke").description("revoke a key; its running streams end").argument("<id>", "id of the key"),
-  )
-    .addHelpText("after", examples(`uis keys revoke ${anId}`))
-    .action(async (id: string, options) => (await import("./commands/keys.js")).revokeKey(io, id, options));
-  ofService(
-    keys
-      .command("rotate")
-      .description("make a successor of a key; the old one goes on working for a while")
-      .argument("<id>", "id of the key")
-      .option("--overlap <time>", "how long the old key still works, 0s to 7d; default: 24h")
-      .addOption(expiresOption()),
-  )
-    .addHelpText("after", examples(`uis keys rotate ${anId} --overlap 24h`))
-    .action(async (id: string, options) => (await import("./commands/keys.js")).rotateKey(io, id, options));
-}
-
-function parseLimit(text: string): number {
-  if (/^[1-9]\d{0,11}$/.test(text)) return Number(text);
-  throw new InvalidArgumentError("It must be a whole number of 1 or more.");
+  const revoke = keys.command("revoke").argument("<id>", "id of the key");
+  revoke.description("revoke a key; its running streams are aborted");
+  commands.onService(revoke, async () => (await code()).revokeKey, `uis keys revoke ${anId}`);
+  const rotate = keys
+    .command("rotate")
+    .description("create a successor of a key; the old one remains valid for the overlap")
+    .argument("<id>", "id of the key")
+    .option("--overlap <time>", "remaining validity of the old key, 0s to 7d; default: 24h")
+    .addOption(expiresOption());
+  commands.onService(rotate, async () => (await code()).rotateKey, `uis keys rotate ${anId} --overlap 24h`);
 }
 
 /** `uis usage` */
-export function addUsage(program: Command, io: CliIo): void {
-  ofService(
-    program
-      .command("usage")
-      .description("what was used, by UTC days")
-      .option("--from <day>", "first day, e.g. 2026-01-31; default: six days ago")
-      .option("--to <day>", "last day; default: today")
-      .option("--by <parts>", "what sums are kept apart by: day, model, key; default: day,model", parseList)
-      .addOption(accountOption("the account; default: the credential's own")),
-    "UIS_ADMIN_TOKEN",
-    "UIS_API_KEY",
-  )
-    .addHelpText("after", examples("uis usage", "uis usage --from 2026-01-01 --by model,key --json"))
-    .action(async (options) => (await import("./commands/usage.js")).usage(io, options));
-}
-
-/** `uis thresholds`: what happens when usage is much. */
-export function addThresholds(program: Command, io: CliIo): void {
-  const thresholds = addGroup(program, "thresholds", "thresholds of usage, and budgets").addHelpText(
-    "after",
-    examples("uis thresholds add --metric tokens --period month --limit 5000000", "uis thresholds list"),
+export function addUsage(program: Command, commands: CommandSet): void {
+  const usage = program
+    .command("usage")
+    .description("usage by UTC days")
+    .option("--from <day>", "first day, e.g. 2026-01-31; default: six days ago")
+    .option("--to <day>", "last day; default: today")
+    .option("--by <parts>", "group by day, model, key; default: day,model", parseList)
+    .addOption(accountOption("account; default: that of the credential"));
+  commands.withCredential(
+    usage,
+    "UIS_ADMIN_TOKEN,\nelse admin.token in the data folder, else UIS_API_KEY",
+    async () => (await import("./commands/usage.js")).usage,
+    "uis usage",
+    "uis usage --from 2026-01-01 --by model,key --json",
   );
-  ofService(
-    thresholds
-      .command("add")
-      .description("be told when usage reaches shares of a limit, or refuse what goes beyond it")
-      .addOption(
-        oneOf(
-          ["tokens", "requests", "cost"],
-          "METRIC_",
-          new Option("--metric <metric>", "what is counted"),
-        ).makeOptionMandatory(),
-      )
-      .addOption(
-        oneOf(
-          ["day", "month"],
-          "PERIOD_",
-          new Option("--period <period>", "from when on, by UTC"),
-        ).makeOptionMandatory(),
-      )
-      .requiredOption("--limit <number>", "tokens, requests or nano-dollars", parseInteger)
-      .option("--percents <list>", "shares that are told; default: 50,80,100", parsePercents)
-      .addOption(oneOf(["notify", "refuse"], "ACTION_", new Option("--action <action>", "refuse makes it a budget")))
-      .addOption(accountOption("whose usage; default: default"))
-      .option("--key <id>", "one key's usage alone"),
-  )
-    .addHelpText(
-      "after",
-      examples(
-        "uis thresholds add --metric tokens --period month --limit 5000000",
-        "uis thresholds add --metric cost --period day --limit 2000000000 --action refuse",
-      ),
-    )
-    .action(async (options) => (await import("./commands/usage.js")).addThreshold(io, options));
-  ofService(
-    thresholds
-      .command("list")
-      .description("list thresholds and how far they are")
-      .addOption(accountOption("only those of this account")),
-  )
-    .addHelpText("after", examples("uis thresholds list", "uis thresholds list --account team-a --json"))
-    .action(async (options) => (await import("./commands/usage.js")).listThresholds(io, options));
-  ofService(thresholds.command("rm").description("delete a threshold").argument("<id>", "id of the threshold"))
-    .addHelpText("after", examples("uis thresholds rm thr_abcdefghijklmnopqrstuvwx"))
-    .action(async (id: string, options) => (await import("./commands/usage.js")).removeThreshold(io, id, options));
 }
 
-/** An option that takes one of the names, also as threshold objects spell it: `tokens` and `METRIC_TOKENS`. */
+/** `uis thresholds` */
+export function addThresholds(program: Command, commands: CommandSet): void {
+  const addition = "uis thresholds add --metric tokens --period month --limit 5000000";
+  const summary = "usage thresholds and budgets";
+  const thresholds = addGroup(program, "thresholds", { summary }, addition, "uis thresholds list");
+  const code = () => import("./commands/usage.js");
+  const metric = new Option("--metric <metric>", "what is counted");
+  const period = new Option("--period <period>", "UTC period after which the count starts again");
+  const action = new Option("--action <action>", "refuse makes it a budget");
+  const add = thresholds
+    .command("add")
+    .description("notify when usage reaches shares of a limit, or refuse requests beyond it")
+    .addOption(oneOf(["tokens", "requests", "cost"], "METRIC_", metric).makeOptionMandatory())
+    .addOption(oneOf(["day", "month"], "PERIOD_", period).makeOptionMandatory())
+    .requiredOption("--limit <number>", "tokens, requests or nano-dollars", parseInteger)
+    .option("--percents <list>", "shares at which to notify; default: 50,80,100", parsePercents)
+    .addOption(oneOf(["notify", "refuse"], "ACTION_", action))
+    .addOption(accountOption("account; default: default"))
+    .option("--key <id>", "count only this key");
+  const budget = "uis thresholds add --metric cost --period day --limit 2000000000 --action refuse";
+  commands.onService(add, async () => (await code()).addThreshold, addition, budget);
+  const list = thresholds.command("list").description("list thresholds with their usage");
+  list.addOption(accountOption("only thresholds of this account"));
+  commands.onService(
+    list,
+    async () => (await code()).listThresholds,
+    "uis thresholds list",
+    "uis thresholds list --account team-a --json",
+  );
+  const rm = thresholds.command("rm").description("delete a threshold").argument("<id>", "id of the threshold");
+  commands.onService(rm, async () => (await code()).removeThreshold, "uis thresholds rm thr_abcdefghijklmnopqrstuvwx");
+}
+
+/** Accepts one of the names, also as threshold objects spell it: `tokens` and `METRIC_TOKENS`. */
 function oneOf(names: readonly string[], prefix: string, option: Option): Option {
   return option.choices(names).argParser((text: string) => {
     const name = text.startsWith(prefix) ? text.slice(prefix.length).toLowerCase() : text;

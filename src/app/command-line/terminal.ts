@@ -3,16 +3,16 @@ import { isatty } from "node:tty";
 
 /** The terminal that the process was started from. */
 export interface Terminal {
-  /** Whether it was closed since: its window, or the connection to its machine. */
+  /** Whether its window, or the connection to its machine, was closed since. */
   isLost(): boolean;
   /**
-   * Replaces descriptors of a lost terminal by the null device. Node restores the mode of its terminal when it exits, and
-   * aborts or hangs where that is gone.
+   * Replaces the descriptors of a lost terminal by the null device: on exit Node restores the mode of its terminal, and
+   * aborts or hangs if that is closed.
    */
   release(): void;
 }
 
-/** To be called when the process starts. */
+/** Call it when the process starts. */
 export function startTerminal(): Terminal {
   const descriptors = [0, 1, 2].filter((descriptor) => isatty(descriptor));
   const isLost = (): boolean => descriptors.some((descriptor) => !isatty(descriptor));

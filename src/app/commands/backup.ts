@@ -5,28 +5,23 @@ import { SystemService } from "../../../gen/unified/admin/v1/system_service_pb.j
 import { StateOpenError } from "../../domain/service/state.js";
 import { createSystemClock } from "../../lib/clock-and-ids.js";
 import { createLogger } from "../../telemetry/logger.js";
-import { type CliIo, CommandError, printJson, printLine } from "../command-line/cli-io.js";
+import { type CliIo, CommandError, print } from "../command-line/cli-io.js";
 import { backUpStoppedState, restoreEmbeddedState } from "../compose/state.js";
-import { type ConfigOptions, loadForCommand } from "./load-for-command.js";
+import { type CommandOptions, loadForCommand } from "./load-for-command.js";
 import { administratorTarget, findService, isUnreachable, serviceClient, toCommandError } from "./service-client.js";
 
-interface Options extends ConfigOptions {
-  readonly json?: boolean;
-}
-
-/** `uis backup`: by the running service, which holds the file; by this process when none runs. */
-export async function backup(io: CliIo, file: string, options: Options): Promise<void> {
+/** `uis backup`: by the running service, which has the file open; by this process if none runs. */
+export async function backup(io: CliIo, file: string, options: CommandOptions): Promise<void> {
   const path = resolve(io.cwd, file);
-  if (!(await backUpByService(io, path, options))) await backUpHere(io, path, options);
-  if (options.json) printJson(io, { file: path });
-  else printLine(io, `The state is copied to ${path}.`);
+  if (!(await backUpByService(io, path, options))) await backUpStopped(io, path, options);
+  print(io, options, { file: path }, `The state is copied to ${path}.`);
 }
 
-/** False when no service runs. One that the operator named must: the state of another folder is not what was asked for. */
-async function backUpByService(io: CliIo, path: string, options: Options): Promise<boolean> {
+/** False if no service runs. A service that the operator named must run: the state of another folder is not requested. */
+async function backUpByService(io: CliIo, path: string, options: CommandOptions): Promise<boolean> {
   const { isNamed } = await findService(io, options);
   const target = await administratorTarget(io, options).catch((error: unknown) => {
-    // A service that runs has left its token: without one, there is none to ask.
+    // A running service has written its token into the data folder: without one, none runs.
     if (error instanceof CommandError && !isNamed) return null;
     throw error;
   });
@@ -40,8 +35,7 @@ async function backUpByService(io: CliIo, path: string, options: Options): Promi
   }
 }
 
-/** By this process, of a service that stands. */
-async function backUpHere(io: CliIo, path: string, options: Options): Promise<void> {
+async function backUpStopped(io: CliIo, path: string, options: CommandOptions): Promise<void> {
   const { config } = await loadForCommand(io, options);
   const dataDir = resolve(io.cwd, config.data_dir);
   if (config.state.redis_url !== null) {
@@ -53,22 +47,19 @@ async function backUpHere(io: CliIo, path: string, options: Options): Promise<vo
   await backUpStoppedState(dataDir, path, { clock: createSystemClock(), log }).catch(explain);
 }
 
-/** `uis restore`: the service must not run. */
-export async function restore(io: CliIo, file: string, options: Options): Promise<void> {
+/** `uis restore`: the service must be stopped. */
+export async function restore(io: CliIo, name: string, options: CommandOptions): Promise<void> {
   const { config } = await loadForCommand(io, options);
   const dataDir = resolve(io.cwd, config.data_dir);
-  const replaced = restoreHere(dataDir, resolve(io.cwd, file));
-  if (options.json) {
-    printJson(io, { file: resolve(io.cwd, file), data_dir: dataDir, replaced });
-    return;
-  }
-  printLine(io, `The state in ${dataDir} is that of ${file}.`);
-  if (replaced !== null)
-    printLine(io, `The state it replaced is kept in ${replaced}. Delete that file when you need it no more.`);
+  const file = resolve(io.cwd, name);
+  const replaced = restoreInto(dataDir, file);
+  const kept = `The replaced state is kept in ${replaced}. Delete that file when you no longer need it.`;
+  const lines = [`The state in ${dataDir} is that of ${name}.`, ...(replaced === null ? [] : [kept])];
+  print(io, options, { file, data_dir: dataDir, replaced }, ...lines);
 }
 
-/** Returns the file that keeps the replaced state; null when there was none. */
-function restoreHere(dataDir: string, file: string): string | null {
+/** Returns the file with the replaced state; null if there was none. */
+function restoreInto(dataDir: string, file: string): string | null {
   try {
     return restoreEmbeddedState({ dataDir, file, nowMs: Date.now() });
   } catch (error) {
@@ -81,18 +72,13 @@ function explain(error: unknown): never {
   throw error;
 }
 
-interface Options extends ConfigOptions {
-  readonly json?: boolean;
-}
-
 /** `uis admin link` */
-export async function adminLink(io: CliIo, options: Options): Promise<void> {
+export async function adminLink(io: CliIo, options: CommandOptions): Promise<void> {
   const target = await administratorTarget(io, options);
   try {
     const { path } = await serviceClient(SessionService, target).createSetupLink({});
     const url = target.url + path;
-    if (options.json) printJson(io, { url });
-    else printLine(io, `${url}\n\nGood for one use within an hour.`);
+    print(io, options, { url }, url, "", "Valid for one use within an hour.");
   } catch (error) {
     throw toCommandError(error, target);
   }

@@ -1,5 +1,5 @@
 import { resolve } from "node:path";
-import { type CliIo, exitCode, printJson, printLine } from "../command-line/cli-io.js";
+import { type CliIo, exitCode, print } from "../command-line/cli-io.js";
 import { ConfigError, formatProblem } from "../config/problem.js";
 import type { Config } from "../config/schema.js";
 import { type Check, clockCheck, fail, ok } from "../doctor/check.js";
@@ -7,14 +7,10 @@ import { engineCheck } from "../doctor/engine.js";
 import { lookAtRedis, openFilesCheck, processorCheck, runtimeCheck, sqliteCheck } from "../doctor/machine.js";
 import { listInFolder, lookAtModels } from "../doctor/models.js";
 import { certificateCheck, dataFolderCheck, portChecks, settingChecks, stateChecks } from "../doctor/settings.js";
-import { type ConfigOptions, loadForStart } from "./load-for-command.js";
+import { type CommandOptions, loadForStart } from "./load-for-command.js";
 
-interface Options extends ConfigOptions {
-  readonly json?: boolean;
-}
-
-/** `uis doctor`: looks at everything that a start needs. Exit code 1 when something would fail. */
-export async function doctor(io: CliIo, options: Options): Promise<number> {
+/** `uis doctor`: checks everything that a start needs. Exit code 1 if a start would fail. */
+export async function doctor(io: CliIo, options: CommandOptions): Promise<number> {
   const { config, check } = await loadAndCheck(io, options);
   const checks: Check[] = [
     runtimeCheck(process.versions.node),
@@ -24,8 +20,7 @@ export async function doctor(io: CliIo, options: Options): Promise<number> {
     check,
     ...(config === null ? [] : await checksOf({ ...config, data_dir: resolve(io.cwd, config.data_dir) }, io)),
   ];
-  if (options.json) printJson(io, checks);
-  else for (const found of checks) printLine(io, formatCheck(found));
+  print(io, options, checks, ...checks.map(formatCheck));
   return checks.some(({ status }) => status === "fail") ? exitCode.failed : exitCode.done;
 }
 
@@ -51,16 +46,16 @@ async function checksOf(config: Config, io: CliIo): Promise<Check[]> {
   ];
 }
 
-async function loadAndCheck(io: CliIo, options: Options): Promise<{ config: Config | null; check: Check }> {
+async function loadAndCheck(io: CliIo, options: CommandOptions): Promise<{ config: Config | null; check: Check }> {
   try {
     const { config, file } = await loadForStart(io, options);
-    return { config, check: ok("config", file ?? "no file; defaults") };
+    return { config, check: ok("config", file ?? "no file; deproblems") };
   } catch (error) {
     if (!(error instanceof ConfigError)) throw error;
-    const faults = error.problems.map((problem) => formatProblem(problem, error.file));
+    const problems = error.problems.map((problem) => formatProblem(problem, error.file));
     return {
       config: null,
-      check: fail("config", faults.join("; "), 'correct it; "uis config check" lists every fault'),
+      check: fail("config", problems.join("; "), 'correct it; "uis config check" lists every problem'),
     };
   }
 }

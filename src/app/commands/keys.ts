@@ -1,13 +1,13 @@
+import { create } from "@bufbuild/protobuf";
 import { type Timestamp, timestampFromDate } from "@bufbuild/protobuf/wkt";
-import { type ApiKey, Scope } from "../../../gen/unified/admin/v1/api_key_pb.js";
+import { type ApiKey, ApiKeySchema, LimitsSchema, Scope } from "../../../gen/unified/admin/v1/api_key_pb.js";
 import { ApiKeyService } from "../../../gen/unified/admin/v1/api_key_service_pb.js";
-import { type CliIo, printJson, printLine, printList } from "../command-line/cli-io.js";
-import { isoTime, overlapOf, parseExpiry } from "../command-line/cli-values.js";
-import type { ConfigOptions } from "./load-for-command.js";
-import { callAsAdministrator } from "./service-client.js";
+import { type CliIo, print, printList } from "../command-line/cli-io.js";
+import { overlapOf, parseExpiry, toJsonObject } from "../command-line/cli-values.js";
+import type { CommandOptions } from "./load-for-command.js";
+import { callAsAdministrator, pagesOf, present } from "./service-client.js";
 
-interface Options extends ConfigOptions {
-  readonly json?: boolean;
+interface Options extends CommandOptions {
   readonly account?: string;
 }
 
@@ -30,99 +30,57 @@ const pageSize = 1000;
 
 /** `uis keys create` */
 export async function createKey(io: CliIo, options: CreateOptions): Promise<void> {
-  const { rpm, tpm, concurrency } = options;
-  const expiry = expiryOf(options);
-  const response = await callAsAdministrator(io, options, ApiKeyService, (client) =>
-    client.createApiKey({
-      name: options.name,
-      scope: options.scope === "read" ? Scope.READ : Scope.READ_WRITE,
-      account: options.account ?? "",
-      models: options.models ?? [],
-      limits: {
-        ...(rpm === undefined ? {} : { requestsPerMinute: BigInt(rpm) }),
-        ...(tpm === undefined ? {} : { tokensPerMinute: BigInt(tpm) }),
-        ...(concurrency === undefined ? {} : { concurrency }),
-      },
-      ...expiry,
-    }),
-  );
-  printNewKey(io, options, response);
+  const { name, account = "", models = [], rpm, tpm, concurrency } = options;
+  const scope = options.scope === "read" ? Scope.READ : Scope.READ_WRITE;
+  const limits = {
+    ...(rpm !== undefined && { requestsPerMinute: BigInt(rpm) }),
+    ...(tpm !== undefined && { tokensPerMinute: BigInt(tpm) }),
+    ...(concurrency !== undefined && { concurrency }),
+  };
+  const request = { name, scope, account, models, limits, ...expiryOf(options) };
+  const created = await callAsAdministrator(io, options, ApiKeyService, (client) => client.createApiKey(request));
+  printNewKey(io, options, created);
 }
 
 /** `uis keys list`: all pages. */
 export async function listKeys(io: CliIo, options: Options): Promise<void> {
+  const { account } = options;
   const keys: ApiKey[] = [];
   await callAsAdministrator(io, options, ApiKeyService, async (client) => {
-    let pageToken = "";
-    do {
-      const page = await client.listApiKeys({ account: options.account ?? "", pageSize, pageToken });
-      keys.push(...page.apiKeys);
-      pageToken = page.nextPageToken;
-    } while (pageToken !== "");
+    const page = (pageToken: string) => client.listApiKeys({ account: account ?? "", pageSize, pageToken });
+    for await (const { apiKeys } of pagesOf(page)) keys.push(...apiKeys);
   });
-  if (options.json) printJson(io, keys.map(toKeyObject));
-  else
-    printList(io, keys.map(keyLine), `${noKeyText(options)}: uis keys create --name NAME --scope read_write makes one`);
-}
-
-function noKeyText({ account }: Options): string {
-  return account === undefined ? "there is no key" : `the account ${account} has no key`;
+  const none = account === undefined ? "there is no key" : `the account ${account} has no key`;
+  const ifNone = `${none}: uis keys create --name NAME --scope read_write creates one`;
+  printList(io, options, keys.map(toKeyObject), keys.map(keyLine), ifNone);
 }
 
 /** `uis keys revoke` */
 export async function revokeKey(io: CliIo, id: string, options: Options): Promise<void> {
   const { apiKey } = await callAsAdministrator(io, options, ApiKeyService, (client) => client.revokeApiKey({ id }));
-  if (options.json) printJson(io, toKeyObject(apiKey));
-  else printLine(io, `${id} is revoked.`);
+  print(io, options, toKeyObject(present(apiKey)), `${id} is revoked.`);
 }
 
 /** `uis keys rotate` */
 export async function rotateKey(io: CliIo, id: string, options: RotateOptions): Promise<void> {
-  const overlap = overlapOf(options);
-  const expiry = expiryOf(options);
-  printNewKey(
-    io,
-    options,
-    await callAsAdministrator(io, options, ApiKeyService, (client) =>
-      client.rotateApiKey({ id, ...overlap, ...expiry }),
-    ),
-  );
+  const request = { id, ...overlapOf(options), ...expiryOf(options) };
+  const created = await callAsAdministrator(io, options, ApiKeyService, (client) => client.rotateApiKey(request));
+  printNewKey(io, options, created);
 }
 
 function expiryOf({ expires }: { readonly expires?: string }): { expiresAt?: Timestamp } {
   return expires === undefined ? {} : { expiresAt: timestampFromDate(parseExpiry(expires, new Date())) };
 }
 
-/** The only place where a command shows a secret. */
-function printNewKey(
-  io: CliIo,
-  { json }: Options,
-  made: { readonly apiKey?: ApiKey | undefined; readonly secret: string },
-): void {
-  if (json) printJson(io, { ...toKeyObject(made.apiKey), secret: made.secret });
-  else printLine(io, `${made.apiKey?.id ?? ""}\n${made.secret}`);
+/** The only output with the secret of a key. */
+function printNewKey(io: CliIo, options: Options, created: { apiKey?: ApiKey | undefined; secret: string }): void {
+  const key = present(created.apiKey);
+  print(io, options, { ...toKeyObject(key), secret: created.secret }, key.id, created.secret);
 }
 
-/** A key as every JSON answer shows it. */
-function toKeyObject(key: ApiKey | undefined): object {
-  return {
-    id: key?.id ?? null,
-    name: key?.name ?? null,
-    account: key?.account ?? null,
-    scope: key === undefined ? null : scopeName(key.scope),
-    prefix: key?.prefix ?? null,
-    last4: key?.last4 ?? null,
-    models: key?.models ?? [],
-    limits: {
-      requests_per_minute: toNumber(key?.limits?.requestsPerMinute),
-      tokens_per_minute: toNumber(key?.limits?.tokensPerMinute),
-      concurrency: toNumber(key?.limits?.concurrency),
-    },
-    created_at: isoTime(key?.createdAt),
-    expires_at: isoTime(key?.expiresAt),
-    revoked_at: isoTime(key?.revokedAt),
-    last_used_at: isoTime(key?.lastUsedAt),
-  };
+function toKeyObject(key: ApiKey): object {
+  const limits = toJsonObject(LimitsSchema, key.limits ?? create(LimitsSchema));
+  return { ...toJsonObject(ApiKeySchema, key), scope: scopeName(key.scope), limits };
 }
 
 function keyLine(key: ApiKey): string {
@@ -132,8 +90,4 @@ function keyLine(key: ApiKey): string {
 
 function scopeName(scope: Scope): string {
   return scope === Scope.READ ? "read" : "read_write";
-}
-
-function toNumber(value: bigint | number | undefined): number | null {
-  return value === undefined ? null : Number(value);
 }

@@ -4,7 +4,8 @@ import { ConfigError } from "../config/problem.js";
 import { readSecrets, type Secrets } from "../config/secrets.js";
 
 /** Options that several commands share. */
-export interface ConfigOptions {
+export interface CommandOptions {
+  readonly json?: boolean;
   readonly config?: string | undefined;
   readonly dataDir?: string | undefined;
   readonly host?: string | undefined;
@@ -12,12 +13,12 @@ export interface ConfigOptions {
   readonly grpcPort?: number | undefined;
   readonly opsPort?: number | undefined;
   readonly role?: string | undefined;
-  /** Address of the service to ask. */
+  /** Address of the running service. */
   readonly url?: string | undefined;
 }
 
-/** The configuration with the command line's settings on top. */
-export function loadForCommand(io: CliIo, options: ConfigOptions): Promise<LoadedConfig> {
+/** Loads the configuration; settings of the command line take precedence. */
+export function loadForCommand(io: CliIo, options: CommandOptions): Promise<LoadedConfig> {
   return loadConfig({
     env: io.env,
     cwd: io.cwd,
@@ -33,23 +34,20 @@ export function loadForCommand(io: CliIo, options: ConfigOptions): Promise<Loade
   });
 }
 
-/** All that a start reads: the configuration and the secrets. Rejects with ConfigError, which names every fault of both. */
+/** Loads the configuration and the secrets. Rejects with a ConfigError that has the problems of both. */
 export async function loadForStart(
   io: CliIo,
-  options: ConfigOptions,
+  options: CommandOptions,
 ): Promise<LoadedConfig & { readonly secrets: Secrets }> {
-  const loaded = await orFaults(() => loadForCommand(io, options));
-  const secrets = await orFaults(() => readSecrets(io.env));
+  const loaded = await valueOrConfigError(() => loadForCommand(io, options));
+  const secrets = await valueOrConfigError(() => readSecrets(io.env));
   if (!(loaded instanceof ConfigError || secrets instanceof ConfigError)) return { ...loaded, secrets };
-  const faults = [loaded, secrets].filter((one) => one instanceof ConfigError);
-  const { file } = loaded;
-  throw new ConfigError(
-    faults.flatMap(({ problems }) => problems),
-    file,
-  );
+  const errors = [loaded, secrets].filter((one) => one instanceof ConfigError);
+  const problems = errors.flatMap((error) => error.problems);
+  throw new ConfigError(problems, loaded.file);
 }
 
-async function orFaults<T>(read: () => T | Promise<T>): Promise<T | ConfigError> {
+async function valueOrConfigError<T>(read: () => T | Promise<T>): Promise<T | ConfigError> {
   try {
     return await read();
   } catch (error) {

@@ -8,20 +8,23 @@ import type { Model } from "../../../gen/unified/catalog/v1/model_pb.js";
 import { ServiceError } from "../../domain/call/service-error.js";
 import type { PullProgress, PullRequest, StoredModel } from "../../domain/catalog/model-store.js";
 import { createSystemClock } from "../../lib/clock-and-ids.js";
+import { errorText } from "../../lib/display-text.js";
 import { type CliIo, CommandError } from "../command-line/cli-io.js";
 import { openModelStore } from "../compose/model-store.js";
 import { openDataDir } from "../process/data-folder.js";
-import { type ConfigOptions, loadForCommand } from "./load-for-command.js";
+import { type CommandOptions, loadForCommand } from "./load-for-command.js";
 import {
   administratorTarget,
   findService,
   isServiceAt,
+  pagesOf,
+  present,
   type ServiceTarget,
   serviceClient,
   toCommandError,
 } from "./service-client.js";
 
-/** A kept model as commands show it. */
+/** A stored model for the output of commands. */
 export type ListedModel = Omit<StoredModel, "path"> & {
   /** Whether a running service has loaded it. */
   readonly loaded: boolean;
@@ -29,18 +32,17 @@ export type ListedModel = Omit<StoredModel, "path"> & {
 
 /** A model of a running service's catalog. */
 export interface ServedModel {
-  /** What callers are told of it. */
   readonly model: Model;
   /** "ready", "loading" or "failed". */
   readonly state: string;
 }
 
-/** The kept models, reached in one of two ways. Methods reject with CommandError, or with the signal's reason. */
+/** The models of the running service, or of the data folder. Methods reject with CommandError, or the signal's reason. */
 export interface ModelAccess {
-  /** Whether a running service does the work, and loads what is added. */
+  /** Whether a running service does the work, and loads added models. */
   readonly isService: boolean;
   list(): Promise<readonly ListedModel[]>;
-  /** What a running service serves, by id; nothing without one. */
+  /** Models that a running service serves, by id; without one none. */
   served(): Promise<readonly ServedModel[]>;
   pull(
     request: PullRequest,
@@ -54,21 +56,20 @@ export interface ModelAccess {
 }
 
 /**
- * The models of the running service. When none was named and none answers, those of the data folder, so that models can
- * be fetched before the first start.
+ * The models of the running service. If none was named and none answers, those of the data folder, so that models can be
+ * downloaded before the first start.
  */
-export async function openModels(io: CliIo, options: ConfigOptions): Promise<ModelAccess> {
+export async function openModels(io: CliIo, options: CommandOptions): Promise<ModelAccess> {
   const { url, isNamed, pid } = await findService(io, options);
   if (isNamed || (await isServiceAt(url))) return openServiceModels(await administratorTarget(io, options));
-  if (pid === null) return openFolderModels(io, options);
+  if (pid === null) return openFolderModels(await openStoreOfFolder(io, options));
   throw new CommandError(
-    `process ${pid} runs on this data folder but does not answer at ${url}: try again once it has started or stopped`,
+    `process ${pid} uses this data folder but does not answer at ${url}: try again once it has started or stopped`,
   );
 }
 
-/** The models of the data folder, worked on by this process. */
-async function openFolderModels(io: CliIo, options: ConfigOptions): Promise<ModelAccess> {
-  const store = await openStoreOfFolder(io, options);
+/** The models of the data folder, without a service. */
+function openFolderModels(store: Awaited<ReturnType<typeof openStoreOfFolder>>): ModelAccess {
   return {
     isService: false,
     list: async () => (await store.list()).map(toListed),
@@ -80,23 +81,22 @@ async function openFolderModels(io: CliIo, options: ConfigOptions): Promise<Mode
     import: async (path, id, signal) => toListed(await explained(store.importFile(path, id, signal))),
     async remove(id) {
       const model = await explained(store.remove(id));
-      if (model === null) throw new CommandError(`no model is kept under the id '${id}'`);
+      if (model === null) throw new CommandError(`no model is stored under the id '${id}'`);
       return toListed(model);
     },
     close: () => store.close(),
   };
 }
 
-/** The store of the data folder, which is made when it does not exist. Whoever opens it closes it. */
-export async function openStoreOfFolder(io: CliIo, options: ConfigOptions): ReturnType<typeof openModelStore> {
+/** Opens the store of the data folder, which is created if it does not exist. The caller closes it. */
+export async function openStoreOfFolder(io: CliIo, options: CommandOptions): ReturnType<typeof openModelStore> {
   const { config } = await loadForCommand(io, options);
   const dataDir = resolve(io.cwd, config.data_dir);
   await openDataDir(dataDir);
   try {
     return await openModelStore({ ...config, data_dir: dataDir }, io.env, createSystemClock());
   } catch (cause) {
-    const reason = cause instanceof Error ? cause.message : String(cause);
-    throw new CommandError(`the models in ${dataDir} cannot be used: ${reason}`, { cause });
+    throw new CommandError(`the models in ${dataDir} cannot be used: ${errorText(cause)}`, { cause });
   }
 }
 
@@ -112,7 +112,7 @@ function toListed({ path: _, ...model }: StoredModel): ListedModel {
   return { ...model, loaded: false };
 }
 
-/** The models of a running service, which fetches and loads them itself. */
+/** The models of a running service, which downloads and loads them itself. */
 function openServiceModels(target: ServiceTarget): ModelAccess {
   const client = serviceClient(ModelAdminService, target);
   const called = async <T>(call: Promise<T>): Promise<T> => {
@@ -141,22 +141,18 @@ function openServiceModels(target: ServiceTarget): ModelAccess {
 
 const pageSize = 1000;
 
-/** All pages of the catalog, and how each model is doing. */
+/** All pages of the catalog, with the state of each model. */
 async function servedBy(target: ServiceTarget): Promise<readonly ServedModel[]> {
   const catalog = serviceClient(CatalogService, target);
   const models: Model[] = [];
-  let pageToken = "";
-  do {
-    const page = await catalog.listModels({ pageSize, pageToken });
-    models.push(...page.models);
-    pageToken = page.nextPageToken;
-  } while (pageToken !== "");
+  const pages = pagesOf((pageToken) => catalog.listModels({ pageSize, pageToken }));
+  for await (const page of pages) models.push(...page.models);
   const { system } = await serviceClient(SystemService, target).getSystem({});
   const states = new Map(system?.models.map(({ id, state }) => [id, state]));
   return models.map((model) => ({ model, state: states.get(model.id) ?? "loading" }));
 }
 
-/** Reads to the end, where the model is. */
+/** Reads to the last message, which has the model. */
 async function lastOf(
   answers: AsyncIterable<PullModelResponse>,
   onProgress: (progress: PullProgress) => void,
@@ -170,10 +166,8 @@ async function lastOf(
   return last;
 }
 
-function ofMessage(model: Message | undefined): ListedModel {
-  if (model === undefined) {
-    throw new CommandError("the service answered without a model: give it the version of this command");
-  }
+function ofMessage(message: Message | undefined): ListedModel {
+  const model = present(message);
   return {
     id: model.id,
     kind: model.kind === StoredModelKind.EMBEDDING ? "embedding" : "chat",

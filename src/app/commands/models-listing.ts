@@ -1,12 +1,23 @@
-import { byteText } from "../../lib/display-text.js";
-import type { ListedModel, ModelAccess, ServedModel } from "./models-access.js";
+import { stat } from "node:fs/promises";
+import { resolve } from "node:path";
+import { byteText, errorText, printable, printableLine } from "../../lib/display-text.js";
+import { type CliIo, CommandError, print } from "../command-line/cli-io.js";
+import { type GgufFacts, inspectModelFile } from "../compose/model-store.js";
+import type { CommandOptions } from "./load-for-command.js";
+import {
+  type ListedModel,
+  type ModelAccess,
+  openModels,
+  openStoreOfFolder,
+  type ServedModel,
+} from "./models-access.js";
 
-/** A model that is served, or kept, or both. */
+/** A model that is served, or stored, or both. */
 type Listing =
   | { readonly id: string; readonly served: ServedModel; readonly kept: ListedModel | null }
   | { readonly id: string; readonly served: null; readonly kept: ListedModel };
 
-/** By id: what the service serves, if one runs, and what is kept. */
+/** The models that a running service serves, and those that are stored, by id. */
 export async function readListings(access: Pick<ModelAccess, "list" | "served">): Promise<readonly Listing[]> {
   const [served, kept] = await Promise.all([access.served(), access.list()]);
   const keptById = new Map(kept.map((model) => [model.id, model]));
@@ -18,22 +29,20 @@ export async function readListings(access: Pick<ModelAccess, "list" | "served">)
   return [...listings].sort((a, b) => (a.id < b.id ? -1 : 1));
 }
 
-/** Fields as `GET /v1/models` names them, null where it is not served; and those of its file, null where none is kept. */
+/** The fields of `GET /v1/models`, null if it is not served; and those of its file, null if none is stored. */
 export function toListingObject(listing: Listing) {
-  const { bytes, sha256, source, license, added_at } = listing.kept === null ? noFile : toModelObject(listing.kept);
+  const { kept } = listing;
   return {
     ...catalogFields(listing),
     kind: kindOf(listing),
-    bytes,
-    sha256,
-    source,
-    license,
-    added_at,
+    bytes: kept?.bytes ?? null,
+    sha256: kept?.sha256 ?? null,
+    source: kept?.source ?? null,
+    license: kept?.license ?? null,
+    added_at: kept === null ? null : new Date(kept.addedAtMs).toISOString(),
     loaded: isLoaded(listing),
   };
 }
-
-const noFile = { bytes: null, sha256: null, source: null, license: null, added_at: null };
 
 function catalogFields({ id, served, kept }: Listing) {
   if (served === null) {
@@ -52,19 +61,19 @@ function catalogFields({ id, served, kept }: Listing) {
   };
 }
 
-/** One line per model, its columns below each other, narrow enough for a terminal: the rest is what `inspect` says. */
+/** One line per model in aligned columns, narrow enough for a terminal; `inspect` shows the rest. */
 export function listingLines(listings: readonly Listing[]): readonly string[] {
-  const rows = listings.map((listing) => [
-    listing.id,
-    kindOf(listing) ?? "not known",
-    `${contextLengthOf(listing)} tokens`,
-    stateWords(listing),
-    listing.kept === null ? "no file kept" : `${byteText(listing.kept.bytes)} kept`,
-  ]);
+  const rows = listings.map((listing) => {
+    const { id, served, kept } = listing;
+    const contextLength = served === null ? kept.contextLength : served.model.contextLength;
+    const state = isLoaded(listing) ? "loaded" : served?.state === "loading" ? "loading" : "not loaded";
+    const file = kept === null ? "no file stored" : `${byteText(kept.bytes)} stored`;
+    return [id, kindOf(listing) ?? "unknown", `${contextLength} tokens`, state, file];
+  });
   return alignColumns(rows);
 }
 
-/** Null: the model is not loaded yet, and nothing else says what it is. */
+/** Null: unknown, because the model is not loaded yet and has no stored file. */
 function kindOf({ served, kept }: Listing): ListedModel["kind"] | null {
   if (served === null) return kept.kind;
   const { capabilities } = served.model;
@@ -72,20 +81,11 @@ function kindOf({ served, kept }: Listing): ListedModel["kind"] | null {
   return capabilities.every((capability) => capability === "embeddings") ? "embedding" : "chat";
 }
 
-function contextLengthOf({ served, kept }: Listing): number {
-  return served === null ? kept.contextLength : served.model.contextLength;
-}
-
 function isLoaded({ served, kept }: Listing): boolean {
   return served === null ? kept.loaded : served.state === "ready";
 }
 
-function stateWords(listing: Listing): string {
-  if (isLoaded(listing)) return "loaded";
-  return listing.served?.state === "loading" ? "loading" : "not loaded";
-}
-
-/** A kept model as JSON shows it. */
+/** A stored model for JSON. */
 export function toModelObject(model: ListedModel) {
   return {
     id: model.id,
@@ -100,8 +100,8 @@ export function toModelObject(model: ListedModel) {
   };
 }
 
-/** The cells of each row as one line; each column as wide as its widest cell. */
-export function alignColumns(rows: readonly (readonly string[])[]): readonly string[] {
+/** Each row as one line; each column as wide as its widest cell. */
+function alignColumns(rows: readonly (readonly string[])[]): readonly string[] {
   const widths: number[] = [];
   for (const row of rows) for (const [i, cell] of row.entries()) widths[i] = Math.max(widths[i] ?? 0, cell.length);
   return rows.map((row) =>
@@ -110,4 +110,134 @@ export function alignColumns(rows: readonly (readonly string[])[]): readonly str
       .join("  ")
       .trimEnd(),
   );
+}
+
+/** Properties of a model, by their names in JSON. */
+type Findings = Readonly<Record<string, string | number | boolean | null | readonly string[]>>;
+
+/** `uis models inspect`: a file of this machine if there is one with that name, else a stored or served model. */
+export async function inspectModel(io: CliIo, subject: string, options: CommandOptions): Promise<void> {
+  const path = resolve(io.cwd, subject);
+  const isFile = (await stat(path).catch(() => null))?.isFile() ?? false;
+  const findings = isFile ? await findingsOfFile(path) : await findingsOfModel(io, subject, options);
+  print(io, options, findings, ...(findings["path"] === undefined ? textOfServed(findings) : textOf(findings)));
+}
+
+async function findingsOfFile(path: string): Promise<Findings> {
+  const { size: bytes } = await stat(path);
+  const facts = await headerOf(path);
+  const { kind, contextLength: context_length, license } = facts;
+  return { path, bytes, kind, context_length, license, ...toFindings(facts) };
+}
+
+async function findingsOfModel(io: CliIo, id: string, options: CommandOptions): Promise<Findings> {
+  const access = await openModels(io, options);
+  const listing = (await readListings(access).finally(() => access.close())).find((model) => model.id === id);
+  if (listing === undefined) {
+    throw new CommandError(
+      `there is no file ${id}, and no model is stored${access.isService ? " or served" : ""} under this id`,
+    );
+  }
+  return listing.kept === null ? toListingObject(listing) : findingsOfKept(io, listing.kept, options);
+}
+
+async function findingsOfKept(io: CliIo, model: ListedModel, options: CommandOptions): Promise<Findings> {
+  const { id } = model;
+  const store = await openStoreOfFolder(io, options);
+  const here = await store.find(id).finally(() => store.close());
+  if (here === null || here.sha256 !== model.sha256) {
+    throw new CommandError(
+      `${id} is stored by the service, but not in this data folder: name the service's folder with --data-dir`,
+    );
+  }
+  return { ...toModelObject(model), path: here.path, ...toFindings(await headerOf(here.path)) };
+}
+
+async function headerOf(path: string): Promise<GgufFacts> {
+  try {
+    return await inspectModelFile(path);
+  } catch (cause) {
+    throw new CommandError(printableLine(`${path} cannot be inspected: ${errorText(cause)}`), { cause });
+  }
+}
+
+/** Properties that only the file has. */
+function toFindings(facts: GgufFacts): Findings {
+  return {
+    architecture: facts.architecture,
+    name: facts.name,
+    embedding_length: facts.embeddingLength,
+    tokenizer: facts.tokenizer,
+    tensor_count: facts.tensorCount,
+    parameter_count: facts.parameterCount,
+    file_type: facts.fileType === null ? null : fileTypeName(facts.fileType),
+    chat_template: facts.chatTemplate,
+  };
+}
+
+/** One property per line; the chat template, which has many lines, is the last. */
+function textOf({ chat_template: template, ...findings }: Findings): readonly string[] {
+  const end = typeof template === "string" ? ["", "chat template:", "", printable(template)] : ["", "no chat template"];
+  return [...rowsOf(findings), ...end];
+}
+
+/** The known properties of a model without a stored file. */
+function textOfServed(findings: Findings): readonly string[] {
+  const known = Object.entries(findings).filter(([, value]) => value !== null);
+  return [...rowsOf(Object.fromEntries(known)), "", "no file is stored"];
+}
+
+function rowsOf(findings: Findings): readonly string[] {
+  return alignColumns(
+    Object.entries(findings).map(([name, value]) => [name.replaceAll("_", " "), cellOf(name, value)]),
+  );
+}
+
+function cellOf(name: string, value: Findings[string]): string {
+  if (value === null || value === undefined) return "not stated";
+  if (typeof value === "number" && name === "bytes") return `${value} (${byteText(value)})`;
+  if (typeof value === "number" && name === "created") return new Date(value * 1000).toISOString();
+  if (typeof value === "object") return printableLine(value.join(", "));
+  return printableLine(typeof value === "boolean" ? (value ? "yes" : "no") : String(value));
+}
+
+/** Names of the values of `general.file_type` in a GGUF file. */
+const fileTypeNames: Readonly<Record<number, string>> = {
+  0: "F32",
+  1: "F16",
+  2: "Q4_0",
+  3: "Q4_1",
+  7: "Q8_0",
+  8: "Q5_0",
+  9: "Q5_1",
+  10: "Q2_K",
+  11: "Q3_K_S",
+  12: "Q3_K_M",
+  13: "Q3_K_L",
+  14: "Q4_K_S",
+  15: "Q4_K_M",
+  16: "Q5_K_S",
+  17: "Q5_K_M",
+  18: "Q6_K",
+  19: "IQ2_XXS",
+  20: "IQ2_XS",
+  21: "Q2_K_S",
+  22: "IQ3_XS",
+  23: "IQ3_XXS",
+  24: "IQ1_S",
+  25: "IQ4_NL",
+  26: "IQ3_S",
+  27: "IQ3_M",
+  28: "IQ2_S",
+  29: "IQ2_M",
+  30: "IQ4_XS",
+  31: "IQ1_M",
+  32: "BF16",
+  36: "TQ1_0",
+  37: "TQ2_0",
+};
+
+/** Type of most tensors of a file: `Q8_0`, or `type 99` if unknown. */
+function fileTypeName(fileType: number): string {
+  return fileTypeNames[fileType] ?? `type ${fileType}`;
 }

@@ -1,33 +1,28 @@
 import { resolve } from "node:path";
-import type { PullRequest } from "../../domain/catalog/model-store.js";
+import type { PullProgress, PullRequest } from "../../domain/catalog/model-store.js";
 import { byteText, printableLine } from "../../lib/display-text.js";
-import { type CliIo, CommandError, printJson, printLine, printList, UsageError } from "../command-line/cli-io.js";
-import type { ConfigOptions } from "./load-for-command.js";
+import { type CliIo, CommandError, print, printList, type TextOutput, UsageError } from "../command-line/cli-io.js";
+import type { CommandOptions } from "./load-for-command.js";
 import { type ListedModel, type ModelAccess, openModels } from "./models-access.js";
 import { listingLines, readListings, toListingObject, toModelObject } from "./models-listing.js";
-import { createProgressText } from "./models-progress.js";
 
-export interface ModelsOptions extends ConfigOptions {
-  readonly json?: boolean;
-}
-
-interface AddOptions extends ModelsOptions {
+interface AddOptions extends CommandOptions {
   readonly id?: string;
 }
 
-export interface PullOptions extends AddOptions {
+interface PullOptions extends AddOptions {
   readonly sha256?: string;
 }
 
 /** `uis models list` */
-export async function listModels(io: CliIo, options: ModelsOptions): Promise<void> {
+export async function listModels(io: CliIo, options: CommandOptions): Promise<void> {
   const { listings, isService } = await withModels(io, options, async (access) => ({
     listings: await readListings(access),
     isService: access.isService,
   }));
-  const nothing = isService ? "no model is served or kept" : "no model is kept";
-  if (options.json) printJson(io, listings.map(toListingObject));
-  else printList(io, listingLines(listings), `${nothing}: uis models pull SOURCE, or uis models import FILE`);
+  const none = isService ? "no model is served or stored" : "no model is stored";
+  const ifNone = `${none}: uis models pull SOURCE, or uis models import FILE`;
+  printList(io, options, listings.map(toListingObject), listingLines(listings), ifNone);
 }
 
 /** `uis models pull`: progress and warnings on stderr. Ctrl-C cancels. */
@@ -51,7 +46,7 @@ export async function pullModel(io: CliIo, source: string, options: PullOptions)
 /** `uis models import` */
 export async function importModel(io: CliIo, file: string, options: AddOptions): Promise<void> {
   const imported = await withModels(io, options, (access) =>
-    untilInterrupt("nothing of it is kept", async (signal) => ({
+    untilInterrupt("nothing was stored", async (signal) => ({
       model: await access.import(resolve(io.cwd, file), options.id ?? null, signal),
       access,
     })),
@@ -60,13 +55,12 @@ export async function importModel(io: CliIo, file: string, options: AddOptions):
 }
 
 /** `uis models rm` */
-export async function removeModel(io: CliIo, id: string, options: ModelsOptions): Promise<void> {
+export async function removeModel(io: CliIo, id: string, options: CommandOptions): Promise<void> {
   const model = await withModels(io, options, (access) => access.remove(id));
-  if (options.json) printJson(io, toModelObject(model));
-  else printLine(io, `${model.id} is removed.`);
+  print(io, options, toModelObject(model), `${model.id} is removed.`);
 }
 
-async function withModels<T>(io: CliIo, options: ConfigOptions, use: (access: ModelAccess) => Promise<T>): Promise<T> {
+async function withModels<T>(io: CliIo, options: CommandOptions, use: (access: ModelAccess) => Promise<T>): Promise<T> {
   const access = await openModels(io, options);
   try {
     return await use(access);
@@ -77,25 +71,25 @@ async function withModels<T>(io: CliIo, options: ConfigOptions, use: (access: Mo
   }
 }
 
-/** `hf:…` and the like; what has no colon is the id of a default model, which knows its own sources. */
+/** A source without a colon is the id of a default model, which has sources of its own. */
 function toPullRequest(io: CliIo, source: string, { id, sha256 }: PullOptions): PullRequest {
   if (!source.includes(":")) {
     if (id === undefined && sha256 === undefined) return { source: null, id: source, sha256: null };
-    throw new UsageError(`${source} names a default model, which has its own id and sum: leave out --id and --sha256`);
+    throw new UsageError(`${source} is a default model with an id and a digest of its own: omit --id and --sha256`);
   }
   const [, path] = /^file:(?!\/)(.+)$/.exec(source) ?? [];
   return {
-    // The service has another working folder.
+    // The working directory of the service is another one.
     source: path === undefined ? source : `file:${resolve(io.cwd, path)}`,
     id: id ?? null,
     sha256: sha256 ?? null,
   };
 }
 
-/** What pip fetches and what is copied begins anew. */
+/** Downloads by pip and copies cannot be resumed. */
 function afterInterrupt(source: string): string {
-  if (/^(pypi|file):/.test(source)) return "nothing of it is kept";
-  return "what has come in is kept, and the same command goes on from there";
+  if (/^(pypi|file):/.test(source)) return "nothing was stored";
+  return "the received part is kept; the same command resumes there";
 }
 
 /** Runs work that Ctrl-C and SIGTERM cancel; a second Ctrl-C ends the process at once. */
@@ -114,13 +108,85 @@ async function untilInterrupt<T>(consequence: string, work: (signal: AbortSignal
 
 function printAdded(
   io: CliIo,
-  { json }: ModelsOptions,
+  options: CommandOptions,
   { model, access }: { readonly model: ListedModel; readonly access: ModelAccess },
 ): void {
-  if (json) {
-    printJson(io, toModelObject(model));
-    return;
-  }
-  const state = model.loaded ? "loaded" : access.isService ? "not loaded" : "not loaded, for no service runs here";
-  printLine(io, `${model.id} is kept and ${state}: ${model.kind}, ${byteText(model.bytes)}, sha256 ${model.sha256}`);
+  const state = model.loaded ? "loaded" : access.isService ? "not loaded" : "not loaded: no service is running here";
+  const text = `${model.id} is stored and ${state}; ${model.kind}, ${byteText(model.bytes)}, sha256 ${model.sha256}`;
+  print(io, options, toModelObject(model), text);
+}
+
+interface ProgressText {
+  show(progress: PullProgress): void;
+  /** Draws the last state; later text begins on a new line. */
+  end(): void;
+}
+
+const redrawMs = 100;
+const barCells = 30;
+const shareStep = 0.1;
+/** Bytes between two lines for a file of unknown size. */
+const unknownStepBytes = 100_000_000;
+
+/** Progress of a download: a bar that is redrawn on a terminal, else a line for each tenth. */
+export function createProgressText(output: TextOutput, nowMs: () => number): ProgressText {
+  return output.isTTY === true ? progressBar(output, nowMs) : progressLines(output);
+}
+
+/** At most ten times a second; the last state is always drawn. */
+function progressBar(output: TextOutput, nowMs: () => number): ProgressText {
+  let drawnAtMs = Number.NEGATIVE_INFINITY;
+  let drawn = "";
+  let newest = "";
+  const draw = (): void => {
+    output.write(`\r${newest.padEnd(drawn.length)}`);
+    drawn = newest;
+  };
+  return {
+    show(progress) {
+      newest = barText(progress);
+      if (nowMs() - drawnAtMs < redrawMs) return;
+      drawnAtMs = nowMs();
+      draw();
+    },
+    end() {
+      if (newest === "") return;
+      if (newest !== drawn) draw();
+      output.write("\n");
+    },
+  };
+}
+
+function progressLines(output: TextOutput): ProgressText {
+  let writtenStep = -1;
+  return {
+    show(progress) {
+      const { receivedBytes, totalBytes } = progress;
+      const step =
+        totalBytes === null ? receivedBytes / unknownStepBytes : shareOf(receivedBytes, totalBytes) / shareStep;
+      // A smaller step: the download restarts from another source.
+      if (Math.floor(step) === writtenStep) return;
+      writtenStep = Math.floor(step);
+      output.write(`fetching: ${stateText(progress)}\n`);
+    },
+    end() {},
+  };
+}
+
+function barText(progress: PullProgress): string {
+  const { receivedBytes, totalBytes } = progress;
+  if (totalBytes === null) return stateText(progress);
+  const full = Math.floor(shareOf(receivedBytes, totalBytes) * barCells);
+  return `[${"#".repeat(full)}${"-".repeat(barCells - full)}] ${stateText(progress)}`;
+}
+
+/** ` 40 %, 256 MB of 639 MB` */
+function stateText({ receivedBytes, totalBytes }: PullProgress): string {
+  if (totalBytes === null) return byteText(receivedBytes);
+  const percent = Math.floor(shareOf(receivedBytes, totalBytes) * 100);
+  return `${percent.toString().padStart(3)} %, ${byteText(receivedBytes)} of ${byteText(totalBytes)}`;
+}
+
+function shareOf(receivedBytes: number, totalBytes: number): number {
+  return totalBytes === 0 ? 0 : Math.min(1, receivedBytes / totalBytes);
 }

@@ -2,22 +2,18 @@ import { Role } from "../../../gen/unified/inference/v1/chat_pb.js";
 import { InferenceService } from "../../../gen/unified/inference/v1/inference_service_pb.js";
 import { printable } from "../../lib/display-text.js";
 import { type CliIo, CommandError } from "../command-line/cli-io.js";
-import type { ConfigOptions } from "./load-for-command.js";
+import type { CommandOptions } from "./load-for-command.js";
 import {
   callerTarget,
-  notAccepted,
-  notOurs,
+  rejectedCredential,
   type ServiceTarget,
   serviceClient,
   toCommandError,
+  unexpectedAnswer,
 } from "./service-client.js";
 
-interface Options extends ConfigOptions {
-  readonly json?: boolean;
-}
-
-/** `uis run MODEL "prompt"`: the answer as text while it comes in, or as the chat completion object. */
-export async function run(io: CliIo, model: string, prompt: string, options: Options): Promise<void> {
+/** `uis run MODEL "prompt"`: streams the answer as text, or prints the chat completion object. */
+export async function run(io: CliIo, model: string, prompt: string, options: CommandOptions): Promise<void> {
   const target = await callerTarget(io, options);
   try {
     if (options.json) io.stdout.write(`${await completionObject(target, model, prompt)}\n`);
@@ -29,7 +25,7 @@ export async function run(io: CliIo, model: string, prompt: string, options: Opt
 
 async function streamText(io: CliIo, target: ServiceTarget, model: string, prompt: string): Promise<void> {
   const messages = [{ role: Role.USER, content: [{ part: { case: "text" as const, value: prompt } }] }];
-  // What a model says must not steer a terminal; a file or a pipe gets it as it is.
+  // Control characters must not reach a terminal; a file or a pipe gets the text unchanged.
   const show = io.stdout.isTTY ? printable : (text: string) => text;
   const answers = serviceClient(InferenceService, target).streamChatCompletion({ params: { model, messages } });
   for await (const { chunk } of answers) {
@@ -38,7 +34,7 @@ async function streamText(io: CliIo, target: ServiceTarget, model: string, promp
   io.stdout.write("\n");
 }
 
-/** The object of the REST API, byte for byte: what it looks like is part of the interface. */
+/** The response of the REST API, unchanged. */
 async function completionObject(target: ServiceTarget, model: string, prompt: string): Promise<string> {
   const { url, credential } = target;
   const response = await fetch(`${url}/v1/chat/completions`, {
@@ -49,8 +45,8 @@ async function completionObject(target: ServiceTarget, model: string, prompt: st
   const body = await response.text();
   if (response.ok) return body;
   const message = messageOf(body);
-  if (message === null) throw notOurs(url, response.status);
-  throw response.status === 401 ? notAccepted(target, message) : new CommandError(message);
+  if (message === null) throw unexpectedAnswer(url, response.status);
+  throw response.status === 401 ? rejectedCredential(target, message) : new CommandError(message);
 }
 
 function messageOf(body: string): string | null {
@@ -58,7 +54,7 @@ function messageOf(body: string): string | null {
     const { error } = JSON.parse(body) as { error?: { message?: unknown } };
     return typeof error?.message === "string" ? error.message : null;
   } catch {
-    // Not ours: a proxy's page, for example. The status says enough.
+    // E.g. a proxy's page: the status suffices.
     return null;
   }
 }

@@ -5,14 +5,13 @@ import type { Logger } from "../../domain/call/ports.js";
 import type { Catalog } from "../../domain/catalog/catalog.js";
 import type { CatalogModel } from "../../domain/catalog/catalog-model.js";
 import { createLogger, openStderrSink } from "../../telemetry/logger.js";
-import { type CliIo, CommandError, printJson, UsageError } from "../command-line/cli-io.js";
+import { type CliIo, CommandError, print, UsageError } from "../command-line/cli-io.js";
 import type { Config } from "../config/schema.js";
 import { warningsOf } from "../doctor/settings.js";
 import { type Service, startService } from "../service/service.js";
-import { type ConfigOptions, loadForCommand, loadForStart } from "./load-for-command.js";
+import { type CommandOptions, loadForCommand, loadForStart } from "./load-for-command.js";
 
-interface ServeOptions extends ConfigOptions {
-  readonly json?: boolean;
+interface ServeOptions extends CommandOptions {
   /** Source of a chat model. */
   readonly model?: string;
 }
@@ -39,8 +38,8 @@ export async function serve(io: CliIo, options: ServeOptions): Promise<void> {
     for (const warning of warningsOf(config, io.env)) log.warn({}, warning);
     const hasTerminal = (): boolean => io.terminal?.isLost() !== true;
     onReloadSignal(hasTerminal, begin, async () => service.reload.apply(await load()), log);
-    if (options.json) printJson(io, readyLine(service));
-    else await tellPeople(io, service, stop);
+    if (options.json) print(io, options, readyLine(service));
+    else await greet(io, service, stop);
     await stop;
     await service.stop();
     if (service.usageLost() > 0) throw new CommandError(lostText(service.usageLost()));
@@ -59,7 +58,7 @@ function lostText(requests: number): string {
 /** How long people wait for a first request that is sure to name the right model; a hub is given up within it. */
 const choiceMsMax = 6_000;
 
-async function tellPeople(io: CliIo, service: Service, stop: Promise<void>): Promise<void> {
+async function greet(io: CliIo, service: Service, stop: Promise<void>): Promise<void> {
   io.stdout.write(readyText(service));
   await Promise.race([service.chatChosen, stop, delay(choiceMsMax, undefined, { ref: false })]);
   io.stdout.write(nextStepText(service));

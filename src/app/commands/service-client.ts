@@ -9,34 +9,34 @@ import type { Config } from "../config/schema.js";
 import { readSecrets, readSecretText } from "../config/secrets.js";
 import { readAdminToken, readServiceFile } from "../process/data-folder.js";
 import { reachableHost } from "../process/listeners.js";
-import { type ConfigOptions, loadForCommand } from "./load-for-command.js";
+import { type CommandOptions, loadForCommand } from "./load-for-command.js";
 
-/** A running service, as a command reaches it. */
+/** Address and credential of a running service. */
 export interface ServiceTarget {
-  /** `http://127.0.0.1:8080`, without a slash at the end. */
+  /** `http://127.0.0.1:8080`, without a trailing slash. */
   readonly url: string;
   /** API key or admin token. */
   readonly credential: string;
-  /** Where the credential was found, for people. */
+  /** Source of the credential, for error messages. */
   readonly credentialFrom: string;
 }
 
 const probeTimeoutMs = 2_000;
-/** Of a service that was started without settings. */
+/** Used when the configured port is 0. */
 const defaultPort = 8080;
 
-/** Where a command looks for the service. */
+/** Address of the service. */
 interface ServiceAddress {
-  /** Without a slash at the end. */
+  /** Without a trailing slash. */
   readonly url: string;
-  /** Whether the operator named it, with --url or UIS_URL. */
+  /** Whether it comes from --url or UIS_URL. */
   readonly isNamed: boolean;
-  /** The process that runs on the data folder, as its service.json says; null where there is none. */
+  /** The process that uses the data folder, from service.json; null if there is none. */
   readonly pid: number | null;
 }
 
 /** The address of the service: --url, UIS_URL, service.json in the data folder, the configuration, in this order. */
-export async function findService(io: CliIo, options: ConfigOptions): Promise<ServiceAddress> {
+export async function findService(io: CliIo, options: CommandOptions): Promise<ServiceAddress> {
   if (options.url) return { url: checkedUrl(options.url, "--url"), isNamed: true, pid: null };
   const fromVariable = io.env["UIS_URL"];
   if (fromVariable) return { url: checkedUrl(fromVariable, "UIS_URL"), isNamed: true, pid: null };
@@ -56,13 +56,10 @@ function checkedUrl(url: string, from: string): string {
   return url.replace(/\/+$/, "");
 }
 
-/**
- * The service with the administrator's credential: UIS_ADMIN_TOKEN, else the one in the data folder; with `otherwise`
- * where there is none.
- */
+/** The service with UIS_ADMIN_TOKEN, else the token in the data folder; without either `otherwise`. */
 export async function administratorTarget(
   io: CliIo,
-  options: ConfigOptions,
+  options: CommandOptions,
   otherwise: ServiceTarget | null = null,
 ): Promise<ServiceTarget> {
   const { url } = await findService(io, options);
@@ -79,18 +76,18 @@ export async function administratorTarget(
   );
 }
 
-/** The same, with UIS_API_KEY when that is set. */
-export async function callerTarget(io: CliIo, options: ConfigOptions): Promise<ServiceTarget> {
+/** The service with UIS_API_KEY, else the administrator's credential. */
+export async function callerTarget(io: CliIo, options: CommandOptions): Promise<ServiceTarget> {
   return (await keyTarget(io, options)) ?? (await administratorTarget(io, options));
 }
 
-/** The same, with UIS_API_KEY only when there is no credential of the administrator. */
-export async function administratorOrCallerTarget(io: CliIo, options: ConfigOptions): Promise<ServiceTarget> {
+/** The service with the administrator's credential, else UIS_API_KEY. */
+export async function administratorOrCallerTarget(io: CliIo, options: CommandOptions): Promise<ServiceTarget> {
   return administratorTarget(io, options, await keyTarget(io, options));
 }
 
-/** The service with UIS_API_KEY; null when that is not set. */
-async function keyTarget(io: CliIo, options: ConfigOptions): Promise<ServiceTarget | null> {
+/** The service with UIS_API_KEY; null if that is not set. */
+async function keyTarget(io: CliIo, options: CommandOptions): Promise<ServiceTarget | null> {
   const found = readSecretText("UIS_API_KEY", io.env);
   if ("problem" in found) throw new ConfigError([found.problem], null);
   const { text: credential, from: credentialFrom } = found;
@@ -99,18 +96,18 @@ async function keyTarget(io: CliIo, options: ConfigOptions): Promise<ServiceTarg
   return { url, credential, credentialFrom };
 }
 
-/** Whether one of our services answers there. */
+/** Whether this service answers at the URL. */
 export async function isServiceAt(url: string): Promise<boolean> {
   try {
     const page = await fetch(`${url}/`, { signal: AbortSignal.timeout(probeTimeoutMs) });
     return ((await page.json()) as { service?: unknown }).service === "unified-inference";
   } catch {
-    // Nobody is there, or somebody else: no service of ours runs here.
+    // Nothing listens there, or another program.
     return false;
   }
 }
 
-/** A client of one of the services, over Connect with JSON. */
+/** A client of an RPC service, over Connect with JSON. */
 export function serviceClient<T extends DescService>(service: T, { url, credential }: ServiceTarget): Client<T> {
   const authorize: Interceptor = (next) => (request) => {
     request.header.set("authorization", `Bearer ${credential}`);
@@ -122,10 +119,10 @@ export function serviceClient<T extends DescService>(service: T, { url, credenti
   );
 }
 
-/** What the administrator's client of a service answers; rejects with CommandError. */
+/** Calls an RPC service with the administrator's credential. Rejects with CommandError. */
 export async function callAsAdministrator<S extends DescService, T>(
   io: CliIo,
-  options: ConfigOptions,
+  options: CommandOptions,
   service: S,
   call: (client: Client<S>) => Promise<T>,
 ): Promise<T> {
@@ -137,27 +134,44 @@ export async function callAsAdministrator<S extends DescService, T>(
   }
 }
 
-/** What a failed call means for somebody at a terminal: one line that says what was tried and what to do. */
+/** All pages of a list, in order. */
+export async function* pagesOf<P extends { readonly nextPageToken: string }>(
+  pageOf: (pageToken: string) => Promise<P>,
+): AsyncGenerator<P> {
+  for (let pageToken: string | null = ""; pageToken !== null; ) {
+    const page: P = await pageOf(pageToken);
+    yield page;
+    pageToken = page.nextPageToken || null;
+  }
+}
+
+/** The message of a response. Throws CommandError if it is absent. */
+export function present<T>(message: T | undefined): T {
+  if (message !== undefined) return message;
+  throw new CommandError("the response lacks its content: use the same version of the service and this command");
+}
+
+/** One line that says what failed and what to do. */
 export function toCommandError(error: unknown, target: ServiceTarget): CommandError {
   const { url } = target;
   const failure = ConnectError.from(error);
-  if (failure.code === Code.Unauthenticated) return notAccepted(target, failure.rawMessage, error);
+  if (failure.code === Code.Unauthenticated) return rejectedCredential(target, failure.rawMessage, error);
   if (isUnreachable(failure.cause) || isUnreachable(error)) return noService(url, error);
   const fault = linkFault(failure.cause) ?? linkFault(error);
-  if (fault !== null) return new CommandError(`${url} cannot be talked to (${fault}): check UIS_URL`, { cause: error });
+  if (fault !== null) return new CommandError(`${url} cannot be reached (${fault}): check UIS_URL`, { cause: error });
   const [, status] = /^HTTP (\d{3})$/.exec(failure.rawMessage) ?? [];
-  if (status !== undefined) return notOurs(url, Number(status), error);
+  if (status !== undefined) return unexpectedAnswer(url, Number(status), error);
   return new CommandError(failure.rawMessage || `${url} answered with ${Code[failure.code]}`, { cause: error });
 }
 
-export function notAccepted(target: ServiceTarget, reason: string, cause?: unknown): CommandError {
+export function rejectedCredential(target: ServiceTarget, reason: string, cause?: unknown): CommandError {
   const { url, credentialFrom } = target;
   return new CommandError(`${url} does not accept the credential in ${credentialFrom}: ${reason}`, { cause });
 }
 
-/** An answer that no service of ours gives: a proxy's, or somebody else's. */
-export function notOurs(url: string, status: number, cause?: unknown): CommandError {
-  return new CommandError(`${url} answered with HTTP ${status} and not as this service does: check UIS_URL`, { cause });
+/** Error for an answer of a proxy or of another program. */
+export function unexpectedAnswer(url: string, status: number, cause?: unknown): CommandError {
+  return new CommandError(`${url} answered with HTTP ${status}, not as this service does: check UIS_URL`, { cause });
 }
 
 function noService(url: string, cause?: unknown): CommandError {
@@ -173,14 +187,14 @@ export function isUnreachable(error: unknown): boolean {
   return codesOf(error).some(({ code }) => unreachableCodes.has(code));
 }
 
-/** Why a connection failed that somebody took: a broken one, or a certificate that is not trusted. */
+/** Why an established connection failed: it broke, or the certificate is not trusted. */
 function linkFault(error: unknown): string | null {
   const [found] = codesOf(error);
   if (found === undefined) return null;
-  return ["EPROTO", "ERR_SSL_WRONG_VERSION_NUMBER"].includes(found.code) ? "it does not speak TLS" : found.message;
+  return ["EPROTO", "ERR_SSL_WRONG_VERSION_NUMBER"].includes(found.code) ? "it does not use TLS" : found.message;
 }
 
-/** Of Node's errors in a chain of causes, the outermost first. */
+/** Node's errors in a chain of causes, outermost first. */
 function codesOf(error: unknown): readonly { readonly code: string; readonly message: string }[] {
   const found: { code: string; message: string }[] = [];
   for (let cause = error; cause instanceof Error; cause = cause.cause) {

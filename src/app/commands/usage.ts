@@ -1,6 +1,6 @@
 import type { MessageInitShape } from "@bufbuild/protobuf";
 import { timestampDate, timestampFromMs } from "@bufbuild/protobuf/wkt";
-import { Action, Metric, Period, type Threshold } from "../../../gen/unified/admin/v1/threshold_pb.js";
+import { Action, Metric, Period, type Threshold, ThresholdSchema } from "../../../gen/unified/admin/v1/threshold_pb.js";
 import { ThresholdService } from "../../../gen/unified/admin/v1/threshold_service_pb.js";
 import {
   BucketWidth,
@@ -9,29 +9,26 @@ import {
   UsageGroup,
   UsageService,
 } from "../../../gen/unified/admin/v1/usage_service_pb.js";
-import { type CliIo, printJson, printLine, printList, UsageError } from "../command-line/cli-io.js";
-import { isoTime, jsonInteger } from "../command-line/cli-values.js";
-import type { ConfigOptions } from "./load-for-command.js";
-import { administratorOrCallerTarget, callAsAdministrator, serviceClient, toCommandError } from "./service-client.js";
+import { type CliIo, print, printList, UsageError } from "../command-line/cli-io.js";
+import { jsonInteger, toJsonObject } from "../command-line/cli-values.js";
+import type { CommandOptions } from "./load-for-command.js";
+import {
+  administratorOrCallerTarget,
+  callAsAdministrator,
+  pagesOf,
+  present,
+  serviceClient,
+  toCommandError,
+} from "./service-client.js";
 
-interface UsageOptions extends ConfigOptions {
+interface Options extends CommandOptions {
+  readonly account?: string;
+}
+
+interface UsageOptions extends Options {
   readonly from?: string;
   readonly to?: string;
   readonly by?: readonly string[];
-  readonly account?: string;
-  readonly json?: boolean;
-}
-
-/** One line of the answer; sums are text where JSON's numbers would round them. */
-interface Row {
-  readonly day: string;
-  readonly model: string | null;
-  readonly api_key_id: string | null;
-  readonly requests: number | string;
-  readonly prompt_tokens: number | string;
-  readonly completion_tokens: number | string;
-  readonly cached_tokens: number | string;
-  readonly cost_nano_dollars: number | string;
 }
 
 const groups: ReadonlyMap<string, UsageGroup | null> = new Map([
@@ -40,10 +37,10 @@ const groups: ReadonlyMap<string, UsageGroup | null> = new Map([
   ["key", UsageGroup.KEY],
 ]);
 const dayMs = 86_400_000;
-/** What `--from` is without being said: a week, today included. */
+/** Number of days without `--from`, today included. */
 const daysDefault = 7;
 
-/** `uis usage`: sums by day, by model and by key, or over all days when `day` is not asked for. */
+/** `uis usage`: sums by day, by model and by key; without `day` over all days. */
 export async function usage(io: CliIo, options: UsageOptions): Promise<void> {
   const by = options.by ?? ["day", "model"];
   const unknown = by.find((name) => !groups.has(name));
@@ -53,28 +50,23 @@ export async function usage(io: CliIo, options: UsageOptions): Promise<void> {
   const buckets: UsageBucket[] = [];
   const request = requestOf(options, by);
   try {
-    for (let pageToken = "", more = true; more; more = pageToken !== "") {
-      const page = await client.queryUsage({ ...request, pageToken });
+    for await (const page of pagesOf((pageToken) => client.queryUsage({ ...request, pageToken }))) {
       buckets.push(...page.buckets);
-      pageToken = page.nextPageToken;
     }
   } catch (error) {
     throw toCommandError(error, target);
   }
   const rows = rowsOf(buckets, by.includes("day"));
-  if (options.json) printJson(io, rows);
-  else for (const line of table(rows)) printLine(io, line);
+  print(io, options, rows, ...tableOf(rows));
 }
 
 function requestOf(options: UsageOptions, by: readonly string[]): MessageInitShape<typeof QueryUsageRequestSchema> {
-  const now = Date.now();
-  const from = options.from === undefined ? now - (daysDefault - 1) * dayMs : dayOf(options.from, "--from");
-  // The day of `--to` is meant to be in it.
-  const to = options.to === undefined ? undefined : dayOf(options.to, "--to") + dayMs;
+  const from = options.from === undefined ? Date.now() - (daysDefault - 1) * dayMs : dayOf(options.from, "--from");
   return {
     account: options.account ?? "",
     startTime: timestampFromMs(from),
-    ...(to === undefined ? {} : { endTime: timestampFromMs(to) }),
+    // The day of `--to` is included.
+    ...(options.to !== undefined && { endTime: timestampFromMs(dayOf(options.to, "--to") + dayMs) }),
     bucketWidth: BucketWidth.DAY,
     groupBy: by.flatMap((name) => groups.get(name) ?? []),
     pageSize: 31,
@@ -87,7 +79,10 @@ function dayOf(text: string, option: string): number {
   return ms;
 }
 
-function rowsOf(buckets: readonly UsageBucket[], byDay: boolean): readonly Row[] {
+const sumNames = ["requests", "prompt_tokens", "completion_tokens", "cached_tokens", "cost_nano_dollars"] as const;
+
+/** One row per day, model and key. */
+function rowsOf(buckets: readonly UsageBucket[], byDay: boolean) {
   const sums = new Map<string, { day: string; model: string; apiKeyId: string; sum: bigint[] }>();
   for (const { startTime, results } of buckets) {
     const day = byDay && startTime !== undefined ? timestampDate(startTime).toISOString().slice(0, 10) : "";
@@ -104,16 +99,12 @@ function rowsOf(buckets: readonly UsageBucket[], byDay: boolean): readonly Row[]
     day,
     model: model || null,
     api_key_id: apiKeyId || null,
-    requests: jsonInteger(sum[0] ?? 0n),
-    prompt_tokens: jsonInteger(sum[1] ?? 0n),
-    completion_tokens: jsonInteger(sum[2] ?? 0n),
-    cached_tokens: jsonInteger(sum[3] ?? 0n),
-    cost_nano_dollars: jsonInteger(sum[4] ?? 0n),
+    ...Object.fromEntries(sumNames.map((name, i) => [name, jsonInteger(sum[i] ?? 0n)])),
   }));
 }
 
-function table(rows: readonly Row[]): readonly string[] {
-  if (rows.length === 0) return ["Nothing was used in this time."];
+function tableOf(rows: readonly object[]): readonly string[] {
+  if (rows.length === 0) return ["No usage in this time span."];
   const head = ["day", "model", "key", "requests", "prompt", "completion", "cached", "nano-dollars"];
   const cells = rows.map((row) => Object.values(row).map((value) => String(value ?? "")));
   const widths = head.map((name, i) => Math.max(name.length, ...cells.map((row) => row[i]?.length ?? 0)));
@@ -123,11 +114,6 @@ function table(rows: readonly Row[]): readonly string[] {
       .join("  ")
       .trimEnd(),
   );
-}
-
-interface Options extends ConfigOptions {
-  readonly json?: boolean;
-  readonly account?: string;
 }
 
 interface AddThresholdOptions extends Options {
@@ -146,29 +132,24 @@ const actions = { notify: Action.NOTIFY, refuse: Action.REFUSE };
 
 /** `uis thresholds add` */
 export async function addThreshold(io: CliIo, options: AddThresholdOptions): Promise<void> {
-  const { threshold } = await callAsAdministrator(io, options, ThresholdService, (client) =>
-    client.createThreshold({
-      threshold: {
-        account: options.account ?? "",
-        apiKeyId: options.key ?? "",
-        metric: metrics[options.metric],
-        period: periods[options.period],
-        limit: options.limit,
-        percents: options.percents ?? [],
-        action: actions[options.action ?? "notify"],
-      },
-    }),
+  const { account = "", key: apiKeyId = "", limit, percents = [], action = "notify" } = options;
+  const kind = { metric: metrics[options.metric], period: periods[options.period], action: actions[action] };
+  const request = { threshold: { account, apiKeyId, limit, percents, ...kind } };
+  const response = await callAsAdministrator(io, options, ThresholdService, (client) =>
+    client.createThreshold(request),
   );
-  show(io, options, threshold);
+  const threshold = present(response.threshold);
+  print(io, options, toThresholdObject(threshold), thresholdLine(threshold));
 }
 
 /** `uis thresholds list` */
 export async function listThresholds(io: CliIo, options: Options): Promise<void> {
+  const { account = "" } = options;
   const { thresholds } = await callAsAdministrator(io, options, ThresholdService, (client) =>
-    client.listThresholds({ account: options.account ?? "" }),
+    client.listThresholds({ account }),
   );
-  if (options.json) printJson(io, thresholds.map(toThresholdObject));
-  else printList(io, thresholds.map(thresholdLine), "there is no threshold: uis thresholds add makes one");
+  const ifNone = "there is no threshold: uis thresholds add creates one";
+  printList(io, options, thresholds.map(toThresholdObject), thresholds.map(thresholdLine), ifNone);
 }
 
 /** `uis thresholds rm` */
@@ -178,28 +159,17 @@ export async function removeThreshold(io: CliIo, id: string, options: Options): 
     await client.deleteThreshold({ id });
     return thresholds.find((threshold) => threshold.id === id);
   });
-  if (options.json) printJson(io, { ...(removed === undefined ? { id } : toThresholdObject(removed)), deleted: true });
-  else printLine(io, `${id} is deleted.`);
-}
-
-function show(io: CliIo, { json }: Options, threshold: Threshold | undefined): void {
-  if (threshold === undefined) return;
-  if (json) printJson(io, toThresholdObject(threshold));
-  else printLine(io, thresholdLine(threshold));
+  const object = removed === undefined ? { id } : toThresholdObject(removed);
+  print(io, options, { ...object, deleted: true }, `${id} is deleted.`);
 }
 
 function toThresholdObject(threshold: Threshold): object {
+  const { updated_at: _, ...fields } = toJsonObject(ThresholdSchema, threshold, ["api_key_id"]);
   return {
-    id: threshold.id,
-    account: threshold.account,
-    api_key_id: threshold.apiKeyId || null,
+    ...fields,
     metric: `METRIC_${nameIn(metrics, threshold.metric).toUpperCase()}`,
     period: `PERIOD_${nameIn(periods, threshold.period).toUpperCase()}`,
-    limit: jsonInteger(threshold.limit),
-    percents: threshold.percents,
     action: `ACTION_${nameIn(actions, threshold.action).toUpperCase()}`,
-    used: jsonInteger(threshold.used),
-    created_at: isoTime(threshold.createdAt),
   };
 }
 
@@ -207,11 +177,10 @@ function nameIn(values: Readonly<Record<string, number>>, wanted: number): strin
   return Object.entries(values).find(([, value]) => value === wanted)?.[0] ?? "unspecified";
 }
 
-function thresholdLine(threshold: Threshold): string {
-  const whose = threshold.apiKeyId || threshold.account;
-  const metric = nameIn(metrics, threshold.metric);
-  const period = nameIn(periods, threshold.period);
-  const action = nameIn(actions, threshold.action);
-  const shares = threshold.percents.map((percent) => `${percent}%`).join(" ");
-  return `${threshold.id}  ${whose}  ${threshold.used} of ${threshold.limit} ${metric} a ${period}  ${action} at ${shares}`;
+function thresholdLine({ id, apiKeyId, account, used, limit, percents, ...kind }: Threshold): string {
+  const metric = nameIn(metrics, kind.metric);
+  const period = nameIn(periods, kind.period);
+  const action = nameIn(actions, kind.action);
+  const shares = percents.map((percent) => `${percent}%`).join(" ");
+  return `${id}  ${apiKeyId || account}  ${used} of ${limit} ${metric} a ${period}  ${action} at ${shares}`;
 }

@@ -1,14 +1,14 @@
 import { once } from "node:events";
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
-import { printable, printableLine } from "../../lib/display-text.js";
+import { errorText, printable, printableLine } from "../../lib/display-text.js";
 import { verifyWebhook, type WebhookRefusal } from "../../lib/webhook-signature.js";
-import { type CliIo, CommandError, exitCode, printJson, printLine } from "../command-line/cli-io.js";
+import { type CliIo, CommandError, exitCode, print } from "../command-line/cli-io.js";
 
 interface ListenOptions {
-  /** 0: a free one. */
+  /** 0 picks a free one. */
   readonly port: number;
-  /** Any of them; none: nothing is checked. */
+  /** Any of them may match. Absent: signatures are not verified. */
   readonly secret?: string[];
   readonly json?: boolean;
 }
@@ -22,26 +22,27 @@ interface Received {
   readonly attempt: number | null;
   readonly event_id: string | null;
   readonly event_type: string | null;
-  /** Null: there is no secret to check it with. */
+  /** Null: not verified, without a secret. */
   readonly valid: boolean | null;
   readonly reason: keyof typeof refusalTexts | null;
-  /** As it came. */
+  /** Unchanged. */
   readonly body: string;
 }
 
 /**
- * `uis webhooks listen`: answers 200 to what is genuine, or to everything without a secret, else 400. Resolves after
- * SIGINT or SIGTERM.
+ * `uis webhooks listen`: answers 200 to valid deliveries, without a secret to all, else 400. Resolves after SIGINT or
+ * SIGTERM.
  */
 export async function listenForDeliveries(io: CliIo, options: ListenOptions): Promise<void> {
   const server = createServer((request, response) => {
     receive(request, response, io, options).catch((cause: unknown) => {
-      io.stderr.write(`A delivery was not read: ${cause instanceof Error ? cause.message : String(cause)}\n`);
+      io.stderr.write(`Reading a delivery failed: ${errorText(cause)}\n`);
       response.destroy();
     });
   });
   const { port } = await open(server, options.port);
-  const checks = options.secret === undefined ? "nothing is checked without --secret" : "each delivery is checked";
+  const checks =
+    options.secret === undefined ? "signatures are not verified without --secret" : "signatures are verified";
   io.stderr.write(`Listening at http://${host}:${port}/, ${checks}. Ctrl-C ends it.\n`);
   await Promise.race([once(process, "SIGINT"), once(process, "SIGTERM")]);
   server.close();
@@ -53,18 +54,14 @@ async function open(server: Server, port: number): Promise<AddressInfo> {
     server.listen(port, host);
     await once(server, "listening");
   } catch (cause) {
-    const why = cause instanceof Error ? cause.message : String(cause);
-    throw new CommandError(`port ${port} cannot be listened at (${why}): choose another one with --port`, { cause });
+    const reason = errorText(cause);
+    throw new CommandError(`cannot listen on port ${port} (${reason}): choose another one with --port`, { cause });
   }
   return server.address() as AddressInfo;
 }
 
-async function receive(
-  request: IncomingMessage,
-  response: ServerResponse,
-  io: CliIo,
-  { secret, json }: ListenOptions,
-): Promise<void> {
+async function receive(request: IncomingMessage, response: ServerResponse, io: CliIo, options: ListenOptions) {
+  const { secret } = options;
   if (request.method !== "POST") {
     response.writeHead(405, { allow: "POST" }).end();
     return;
@@ -78,8 +75,7 @@ async function receive(
   const check = secret === undefined ? null : verifyWebhook({ secret, header, body });
   const reason = check === null || check.valid ? null : check.reason;
   const received = toReceived(request, body, { valid: check?.valid ?? null, reason });
-  if (json) printJson(io, received);
-  else printLine(io, receivedText(received));
+  print(io, options, received, receivedText(received));
   response.writeHead(reason === null ? 200 : 400).end(reason ?? "");
 }
 
@@ -100,7 +96,7 @@ function textOrNull(value: unknown): string | null {
   return typeof value === "string" ? value : null;
 }
 
-/** Null when the body is no JSON or has no type: anybody may post here. */
+/** Null if the body is not JSON or has no type: any program may post here. */
 function typeOf(body: string): string | null {
   try {
     const event: unknown = JSON.parse(body);
@@ -119,45 +115,48 @@ function receivedText(received: Received): string {
 
 function verdictOf({ valid, reason }: Received): string {
   if (reason !== null) return `NOT VALID: ${refusalTexts[reason]}`;
-  return valid === null ? "not checked" : "valid";
+  return valid === null ? "not verified" : "valid";
 }
 
 interface VerifyOptions {
-  /** One of them must match. */
+  /** Any of them may match. */
   readonly secret: string[];
   /** Value of Service-Signature. */
   readonly header: string;
-  /** Unix time in seconds that takes the place of now. */
+  /** Unix time in seconds, instead of now. */
   readonly at?: number;
   readonly json?: boolean;
 }
 
-/** What a refusal means for somebody at a terminal. */
+/** Explanation of each reason. */
 const refusalTexts: Readonly<Record<WebhookRefusal, string>> = {
-  missing_timestamp: "the header Service-Signature is missing or has no t",
-  malformed_timestamp: "t is not made of digits",
-  missing_signature: "the header has no v1",
+  missing_timestamp: "the header Service-Signature is missing or has no timestamp t",
+  malformed_timestamp: "the timestamp t must consist of digits",
+  missing_signature: "the header has no signature v1",
   timestamp_too_old: "it was signed more than 300 seconds ago",
   timestamp_in_future: "it was signed for a time more than 300 seconds from now",
   signature_mismatch:
-    "no v1 is of this body and this secret; the body must be the bytes that came, with no line end added",
+    "no signature v1 matches this body and secret; the body must be unchanged, without an added line break",
 };
 
-/** `uis webhooks verify`: the body comes on stdin. Resolves with the exit code, 1 when the delivery is to be refused. */
+/** `uis webhooks verify`: reads the body from stdin. Resolves with the exit code, 1 if the delivery is not valid. */
 export async function verifyDelivery(io: CliIo, options: VerifyOptions): Promise<number> {
   const { secret, header, at } = options;
   const body = await readDeliveryBody(io.stdin);
-  if (body === null) throw new CommandError("more than 1 MiB on stdin: give the body of one delivery");
+  if (body === null) throw new CommandError("more than 1 MiB on stdin: pass the body of one delivery");
   const result = verifyWebhook({ secret, header, body, ...(at === undefined ? {} : { nowS: at }) });
-  if (options.json) printJson(io, result.valid ? { valid: true } : { valid: false, reason: result.reason });
-  else printLine(io, result.valid ? "valid" : `not valid: ${refusalTexts[result.reason]}`);
-  return result.valid ? exitCode.done : exitCode.failed;
+  if (result.valid) {
+    print(io, options, { valid: true }, "valid");
+    return exitCode.done;
+  }
+  print(io, options, { valid: false, reason: result.reason }, `not valid: ${refusalTexts[result.reason]}`);
+  return exitCode.failed;
 }
 
-/** Of a delivery's body; ours are far smaller. */
+/** Maximum size of a body; those of the service are far smaller. */
 const deliveryBytesMax = 1_048_576;
 
-/** All bytes of a body; null when there are more than a delivery has. */
+/** Reads a whole body; null if it is too large. */
 async function readDeliveryBody(source: AsyncIterable<Uint8Array>): Promise<Buffer | null> {
   const chunks: Uint8Array[] = [];
   let length = 0;

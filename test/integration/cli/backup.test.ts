@@ -48,7 +48,7 @@ describe("uis backup and uis restore", () => {
     expect(replaced).toMatch(/\/uis\.db\.replaced-\d{4}-\d\d-\d\dT\d\d-\d\d-\d\d\.\d{3}Z$/);
     await access(replaced ?? "");
     const told = await uis(["restore", file], { env: stopped });
-    expect(told.stdout).toContain(`The state it replaced is kept in ${dataDir}`);
+    expect(told.stdout).toContain(`The replaced state is kept in ${dataDir}`);
     const second = await startService({ config: kept(dataDir) });
     try {
       expect(await modelsWith(second.api, secret)).toBe(200);

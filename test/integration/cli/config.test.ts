@@ -23,7 +23,7 @@ describe("uis config check", () => {
   it("prints [] for a good file", async () => {
     await writeFile(join(cwd, "uis.yaml"), good);
     expect(await uis(["config", "check", "--json"], { cwd })).toEqual({ code: 0, stdout: "[]\n", stderr: "" });
-    expect((await uis(["config", "check"], { cwd })).stdout).toBe(`${join(cwd, "uis.yaml")} is fine.\n`);
+    expect((await uis(["config", "check"], { cwd })).stdout).toBe(`${join(cwd, "uis.yaml")} is valid.\n`);
   });
 
   it("prints every fault with its place and a hint, and exits 2", async () => {

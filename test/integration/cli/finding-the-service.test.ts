@@ -85,7 +85,7 @@ describe("a command that asks a service", () => {
     await writeFile(join(dataDir, "service.json"), JSON.stringify(at));
     expect(await uis(["models", "rm", "mine"], { env })).toMatchObject({
       code: 1,
-      stderr: expect.stringContaining(`process ${process.pid} runs on this data folder but does not answer`),
+      stderr: expect.stringContaining(`process ${process.pid} uses this data folder but does not answer`),
     });
     // A process that was killed leaves its file behind.
     await writeFile(join(dataDir, "service.json"), JSON.stringify({ ...at, pid: 2 ** 22 + 1 }));
@@ -131,18 +131,18 @@ describe("a command that asks a service", () => {
   it("says that somebody else answers there", async () => {
     const url = await elsewhere((_, response) => response.writeHead(502, { "content-type": "text/html" }).end("<p>"));
     for (const line of await failures({ ...token, UIS_URL: url })) {
-      expect(line).toBe(`uis: ${url} answered with HTTP 502 and not as this service does: check UIS_URL\n`);
+      expect(line).toBe(`uis: ${url} answered with HTTP 502, not as this service does: check UIS_URL\n`);
     }
   });
 
   it("says that the connection ends, or speaks no TLS", async () => {
     const silent = await listen(createServer((socket) => socket.destroy()));
     for (const line of await failures({ ...token, UIS_URL: `http://${silent}` })) {
-      expect(line).toMatch(/^uis: http:\S+ cannot be talked to \(.+\): check UIS_URL\n$/);
+      expect(line).toMatch(/^uis: http:\S+ cannot be reached \(.+\): check UIS_URL\n$/);
     }
     const plain = service.http.replace("http:", "https:");
     for (const line of await failures({ ...token, UIS_URL: plain })) {
-      expect(line).toBe(`uis: ${plain} cannot be talked to (it does not speak TLS): check UIS_URL\n`);
+      expect(line).toBe(`uis: ${plain} cannot be reached (it does not use TLS): check UIS_URL\n`);
     }
   });
 });

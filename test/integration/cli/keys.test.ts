@@ -98,7 +98,7 @@ describe("uis keys", () => {
     expect(await uis(["keys", "list", "--account", "team-none"], { env })).toEqual({
       code: 0,
       stdout: "",
-      stderr: "the account team-none has no key: uis keys create --name NAME --scope read_write makes one\n",
+      stderr: "the account team-none has no key: uis keys create --name NAME --scope read_write creates one\n",
     });
   });
 

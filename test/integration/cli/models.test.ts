@@ -108,9 +108,9 @@ describe("uis models with a running service", () => {
     expect({ code, stderr }).toEqual({ code: 0, stderr: "" });
     const lines = stdout.trimEnd().split("\n");
     expect(lines.map((line) => line.split(/ {2,}/))).toEqual([
-      ["a-model-with-a-longer-name", "chat", "2048 tokens", "not loaded", "1.9 MB kept"],
-      ["test-chat", "chat", expect.stringMatching(/^\d+ tokens$/), "loaded", "no file kept"],
-      ["test-embed", "embedding", expect.stringMatching(/^\d+ tokens$/), "loaded", "no file kept"],
+      ["a-model-with-a-longer-name", "chat", "2048 tokens", "not loaded", "1.9 MB stored"],
+      ["test-chat", "chat", expect.stringMatching(/^\d+ tokens$/), "loaded", "no file stored"],
+      ["test-embed", "embedding", expect.stringMatching(/^\d+ tokens$/), "loaded", "no file stored"],
     ]);
     for (const line of lines) expect(line.length).toBeLessThanOrEqual(80);
     const [unloaded] = await listed();
@@ -125,7 +125,7 @@ describe("uis models with a running service", () => {
     expect(text).toMatchObject({ code: 0, stderr: "" });
     expect(text.stdout).toMatch(/^id +test-embed\nobject +model\ncreated +20\d\d-.*Z\n/);
     expect(text.stdout).toMatch(/\ncapabilities +embeddings\ndimensions +8\n/);
-    expect(text.stdout.endsWith("\nloaded          yes\n\nno file of it is kept\n")).toBe(true);
+    expect(text.stdout.endsWith("\nloaded          yes\n\nno file is stored\n")).toBe(true);
     expect(text.stdout).not.toContain("not stated");
   });
 
@@ -197,7 +197,7 @@ describe("uis models with a running service", () => {
   it("says nothing of trust where the sum is given", async () => {
     const { code, stdout, stderr } = await models("pull", address(), "--id", "m", "--sha256", chatSum);
     expect(code).toBe(0);
-    expect(stdout).toContain("m is kept and loaded");
+    expect(stdout).toContain("m is stored and loaded");
     expect(stderr).not.toContain("warning");
     await models("rm", "m");
   });
@@ -213,7 +213,7 @@ describe("uis models with a running service", () => {
       [["import", "gone.gguf"], "gone.gguf"],
       [["import", "no-model.gguf"], "GGUF"],
       [["rm", "unknown"], "unknown"],
-      [["inspect", "unknown"], "no model is kept"],
+      [["inspect", "unknown"], "no model is stored"],
       [["inspect", "no-model.gguf"], "GGUF"],
     ];
     for (const [args, cause] of failures) {
@@ -294,7 +294,7 @@ describe("uis models pull, interrupted", () => {
     command.child.kill("SIGINT");
     expect(await command.exited).toBe(1);
     expect(command.stderr()).toContain("cancelled: ");
-    expect(command.stderr()).toContain("goes on from there");
+    expect(command.stderr()).toContain("the same command resumes there");
     const left = async () => (await readdir(join(dataDir, "models"))).some((name) => name.endsWith(".part"));
     await eventually(left, "the part that is left");
     const again = await uis(["models", "pull", address(), "--json"], { env, cwd: folder });

@@ -87,7 +87,7 @@ describe("uis thresholds", () => {
     });
     expect(await json(["thresholds", "list"])).toEqual([]);
     expect((await uis(["thresholds", "list"], { env })).stderr).toBe(
-      "there is no threshold: uis thresholds add makes one\n",
+      "there is no threshold: uis thresholds add creates one\n",
     );
     expect((await uis(["thresholds", "rm", String(added["id"])], { env })).code).toBe(1);
   });

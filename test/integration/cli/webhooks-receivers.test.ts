@@ -35,7 +35,7 @@ describe("uis webhooks verify", () => {
     expect(await check(["--secret", secret, "--header", sign(now() - 400)])).toEqual(refused("timestamp_too_old"));
     expect(await check(["--secret", secret, "--header", "v1=00"])).toEqual(refused("missing_timestamp"));
     const text = await verify(["--secret", secret, "--header", "t=1"]);
-    expect(text).toEqual({ code: 1, stdout: "not valid: the header has no v1\n", stderr: "" });
+    expect(text).toEqual({ code: 1, stdout: "not valid: the header has no signature v1\n", stderr: "" });
   });
 
   it("checks a delivery of the past as if it came at a given time", async () => {
@@ -114,9 +114,9 @@ describe("uis webhooks listen", () => {
     const event = JSON.stringify({ type: "a\u001b[2J\nb" });
     expect(await post(url, { headers: headers("anything"), body: event })).toEqual([200, ""]);
     expect(await post(url, { headers: headers("anything"), body: "\u001b[2J" })).toEqual([200, ""]);
-    expect(written.stderr).toContain("nothing is checked");
+    expect(written.stderr).toContain("signatures are not verified");
     await expect.poll(() => written.stdout.split("\n").length).toBe(5);
-    expect(written.stdout).toMatch(/^\d\d:\d\d:\d\d {2}a\[2J b {2}dlv_1 {2}attempt 2 {2}not checked\n {2}\{"type"/);
+    expect(written.stdout).toMatch(/^\d\d:\d\d:\d\d {2}a\[2J b {2}dlv_1 {2}attempt 2 {2}not verified\n {2}\{"type"/);
     expect(written.stdout).not.toContain("\u001b");
     child.kill("SIGTERM");
     expect(await once(child, "exit")).toEqual([0, null]);

@@ -197,7 +197,7 @@ describe("uis webhooks, deliveries", () => {
       expect(answer).toMatchObject({
         code: 0,
         stdout: "",
-        stderr: expect.stringMatching(/^.*uis webhooks add makes.*\n$/),
+        stderr: expect.stringMatching(/^.*uis webhooks add.*\n$/),
       });
     }
   });

@@ -43,10 +43,10 @@ describe("the list of models", () => {
 
   it("tells people of a model that is on its way that it is loading", async () => {
     expect(listingLines(await listings)).toEqual([
-      "a  not known  4096 tokens   loading     no file kept",
-      "b  chat       4096 tokens   loading     98.4 MB kept",
-      "c  chat       4096 tokens   loaded      no file kept",
-      "d  chat       32768 tokens  not loaded  98.4 MB kept",
+      "a  unknown  4096 tokens   loading     no file stored",
+      "b  chat     4096 tokens   loading     98.4 MB stored",
+      "c  chat     4096 tokens   loaded      no file stored",
+      "d  chat     32768 tokens  not loaded  98.4 MB stored",
     ]);
   });
 });

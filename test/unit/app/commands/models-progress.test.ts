@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { createProgressText } from "../../../../src/app/commands/models-progress.js";
+import { createProgressText } from "../../../../src/app/commands/models.js";
 
 const totalBytes = 50_000_000;
 
