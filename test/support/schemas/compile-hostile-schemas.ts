@@ -1,5 +1,5 @@
 import { getLlama, LlamaGrammar, LlamaLogLevel } from "node-llama-cpp";
-import { jsonSchemaGrammar } from "../../../src/engines/llama/structure/response-grammar.js";
+import { responseGrammar } from "../../../src/engines/llama/structure/response-grammar.js";
 import { SchemaUnsupported } from "../../../src/engines/llama/structure/schema-document.js";
 import { hostileSchemas } from "./hostile-schemas.js";
 import { randomSchema } from "./random-schema.js";
@@ -34,7 +34,7 @@ function compiled(json: string, strict: boolean): CompiledSchema {
   const startedAt = cpuMs();
   let gbnf: string;
   try {
-    gbnf = jsonSchemaGrammar(json, strict).gbnf;
+    gbnf = responseGrammar({ type: "json_schema", schemaJson: json, strict }).gbnf;
   } catch (error) {
     const outcome = error instanceof SchemaUnsupported ? "refused" : String(error);
     return { json, strict, outcome, compileMs: cpuMs() - startedAt, parseMs: 0 };

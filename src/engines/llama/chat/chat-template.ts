@@ -1,11 +1,10 @@
 import { EngineError } from "../../../domain/engine/engine.js";
+import { RanTooLong, runBounded } from "../../../lib/bounded-run.js";
 import type { TemplateMessage, TemplateTool } from "../protocol/protocol.js";
 import {
   Environment,
   type JinjaProgram,
   parseTemplate,
-  RanTooLong,
-  runBounded,
   TemplateInterpreter,
   TemplateRefusal,
   TemplateTooLarge,

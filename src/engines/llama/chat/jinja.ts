@@ -1,4 +1,3 @@
-import { createContext, Script } from "node:vm";
 import * as jinja from "@huggingface/jinja";
 
 /** A value while a template runs. */
@@ -135,40 +134,4 @@ export function strftime(at: Date, format: string): string {
 
 function twoDigits(value: number): string {
   return String(value).padStart(2, "0");
-}
-
-const slot: { run: () => void } = { run: () => undefined };
-const sandbox = createContext(slot);
-const script = new Script("run()", { filename: "bounded-run" });
-
-/** The code took longer than it was given; it was stopped where it stood. */
-export class RanTooLong extends Error {
-  override readonly name = "RanTooLong";
-}
-
-/**
- * Runs synchronous code for `timeoutMs` (1 or more) at most, then throws RanTooLong. V8's watchdog stops whatever runs
- * below the script, so the code may close over anything of ours; it has to leave nothing half done that outlives it.
- */
-export function runBounded<T>(code: () => T, timeoutMs: number): T {
-  const result: { value?: T } = {};
-  slot.run = () => {
-    result.value = code();
-  };
-  try {
-    script.runInContext(sandbox, { timeout: Math.max(1, Math.ceil(timeoutMs)) });
-  } catch (thrown) {
-    if (isTimeout(thrown)) throw new RanTooLong(`stopped after ${timeoutMs} ms`, { cause: thrown });
-    throw thrown;
-  } finally {
-    slot.run = () => undefined;
-  }
-  return result.value as T;
-}
-
-/** By its code: the error is of the sandbox's realm, no instance of our Error. */
-function isTimeout(thrown: unknown): boolean {
-  return (
-    typeof thrown === "object" && thrown !== null && "code" in thrown && thrown.code === "ERR_SCRIPT_EXECUTION_TIMEOUT"
-  );
 }

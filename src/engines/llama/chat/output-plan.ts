@@ -1,15 +1,8 @@
 import { EngineError, type GenerateRequest } from "../../../domain/engine/engine.js";
 import type { ChildInput, TemplateTool } from "../protocol/protocol.js";
+import { GrammarBuilder } from "../structure/grammar-builder.js";
 import { LruCache } from "../structure/lru-cache.js";
-import {
-  GrammarBuilder,
-  jsonObjectForm,
-  jsonObjectGrammar,
-  jsonSchemaForm,
-  jsonSchemaGrammar,
-  type ResponseForm,
-  type ResponseGrammar,
-} from "../structure/response-grammar.js";
+import { responseForm, responseGrammar } from "../structure/response-grammar.js";
 import type { ChatTemplate } from "./chat-template.js";
 import { HermesReader } from "./hermes-reader.js";
 import { EitherReader, type OutputReader, PlainReader, StructuredReader, ThinkingReader } from "./output-reader.js";
@@ -121,14 +114,14 @@ function offered({ tools, toolChoice }: ChatInput): readonly PlacedTool[] {
 /** An answer without calls; `newFree` reads it where it has no format. */
 function answer(format: GenerateRequest["format"], newFree: NewReader): Held {
   if (format === undefined) return { grammar: null, newReader: newFree };
-  const { gbnf, check } = responseGrammar(format);
+  const { gbnf, check } = refusing("response_format", () => responseGrammar(format));
   return { grammar: gbnf, newReader: () => new StructuredReader(check) };
 }
 
 /** Calls, or a text that follows the format (RF-6). */
 function callsOrAnswer(asked: Asked, format: Format): Held {
   const newCalls = hermes(asked, { forced: true });
-  const { addTo, check } = responseForm(format);
+  const { addTo, check } = refusing("response_format", () => responseForm(format));
   const grammar = grammars.get(["either", asked.tools, isParallel(asked), format], () => {
     const builder = new GrammarBuilder();
     const calls = addCalls(builder, asked.tools, isParallel(asked));
@@ -139,16 +132,6 @@ function callsOrAnswer(asked: Asked, format: Format): Held {
     grammar,
     newReader: () => new EitherReader(hermesOpening.charAt(0), newCalls(), new StructuredReader(check)),
   };
-}
-
-function responseGrammar(format: Format): ResponseGrammar {
-  if (format.type === "json_object") return jsonObjectGrammar();
-  return refusing("response_format", () => jsonSchemaGrammar(format.schemaJson, format.strict));
-}
-
-function responseForm(format: Format): ResponseForm {
-  if (format.type === "json_object") return jsonObjectForm;
-  return refusing("response_format", () => jsonSchemaForm(format.schemaJson, format.strict));
 }
 
 /**

@@ -1,8 +1,9 @@
 import { EngineError } from "../../../domain/engine/engine.js";
 import type { TemplateTool } from "../protocol/protocol.js";
-import { type GrammarBuilder, gbnfLiteral } from "../structure/response-grammar.js";
+import type { GrammarBuilder } from "../structure/grammar-builder.js";
 import { compileCheck } from "../structure/schema-check.js";
 import { SchemaUnsupported } from "../structure/schema-document.js";
+import { gbnfLiteral } from "../structure/string-grammar.js";
 
 /** How models of the Hermes and Qwen families write a call: JSON on a line of its own between two markers. */
 export const hermesOpening = "<tool_call>";

@@ -3,34 +3,34 @@ const entriesMax = 64;
 const charsMax = 1_000_000;
 
 /**
- * Cache of values computed from JSON keys; the least recently used are evicted. Clients send the same schemas again and
- * again, and compiling one delays all other answers. Values must not change with use.
+ * Cache of values computed from JSON keys; the least recently used are evicted. Clients repeat the same schemas, and
+ * compiling one delays all other answers. Values must not change with use.
  */
 export class LruCache<T extends object | string> {
-  readonly #kept = new Map<string, T>();
+  readonly #entries = new Map<string, T>();
   #chars = 0;
 
   /** `key`: any JSON value. Errors of `make` are thrown and not cached. */
   get(key: unknown, make: () => T): T {
     const text = textOf(key);
     if (text === null || text.length > charsMax) return make();
-    const made = this.#kept.get(text) ?? make();
-    this.#forget(text);
-    this.#kept.set(text, made);
+    const value = this.#entries.get(text) ?? make();
+    this.#delete(text);
+    this.#entries.set(text, value);
     this.#chars += text.length;
-    for (const [oldest] of this.#kept) {
-      if (this.#kept.size <= entriesMax && this.#chars <= charsMax) break;
-      this.#forget(oldest);
+    for (const oldest of this.#entries.keys()) {
+      if (this.#entries.size <= entriesMax && this.#chars <= charsMax) break;
+      this.#delete(oldest);
     }
-    return made;
+    return value;
   }
 
-  #forget(text: string): void {
-    if (this.#kept.delete(text)) this.#chars -= text.length;
+  #delete(text: string): void {
+    if (this.#entries.delete(text)) this.#chars -= text.length;
   }
 }
 
-/** Null for a value that is nested too deep to be written. */
+/** Null for a value that is nested too deep for JSON.stringify. */
 function textOf(key: unknown): string | null {
   try {
     return JSON.stringify(key);

@@ -1,7 +1,7 @@
-import { type Context, createContext, Script } from "node:vm";
 import { Ajv2020, type ValidateFunction } from "ajv/dist/2020.js";
+import { RanTooLong, runBounded } from "../../../lib/bounded-run.js";
+import { comparable } from "./keywords.js";
 import { LruCache } from "./lru-cache.js";
-import { itemSchemas } from "./read-compounds.js";
 import {
   isSchema,
   type Schema,
@@ -10,10 +10,11 @@ import {
   type SchemaObject,
   SchemaUnsupported,
 } from "./schema-document.js";
-import { planSchema, type SchemaPlan } from "./schema-plan.js";
-import { formatNames, stringFormat } from "./string-grammar.js";
+import { planSchema } from "./schema-plan.js";
+import { itemSchemas, unsafeName } from "./shapes.js";
+import { formats } from "./string-grammar.js";
 
-/** A check that takes longer is given up: a schema that refers to itself can make one value very costly. */
+/** Time limit of one check: a schema that refers to itself can make one value very costly. */
 const checkMs = 1_000;
 
 type Check = (value: unknown) => string | null;
@@ -26,30 +27,27 @@ const checks = new LruCache<Check>();
  * `GrammarBuilder.addSchema` does.
  */
 export function compileCheck(schema: unknown, mode: SchemaMode): Check {
-  return checks.get([mode, schema], () => newCheck(schema, mode));
+  return checks.get([mode, schema], () => {
+    const validate = compiled(enforcedSchema(planSchema(schema, mode).document));
+    return (value) => {
+      try {
+        if (runBounded(() => validate(value), checkMs)) return null;
+      } catch (thrown) {
+        if (thrown instanceof RanTooLong || isStackOverflow(thrown)) return `it could not be checked in ${checkMs} ms`;
+        throw thrown;
+      }
+      const [error] = validate.errors ?? [];
+      return `${error?.instancePath ?? ""} ${error?.message ?? "is not valid"}`.trim();
+    };
+  });
 }
 
-function newCheck(schema: unknown, mode: SchemaMode): Check {
-  const validate = compiled(checkedSchema(planSchema(schema, mode)));
-  return (value) => {
-    const isValid = validateInTime(validate, value);
-    if (isValid === null) return `it could not be checked in ${checkMs} ms`;
-    const [error] = validate.errors ?? [];
-    return isValid ? null : `${error?.instancePath ?? ""} ${error?.message ?? "is not valid"}`.trim();
-  };
+/** By its name, because the error can be of the sandbox's realm and no instance of our RangeError. */
+function isStackOverflow(thrown: unknown): boolean {
+  return typeof thrown === "object" && thrown !== null && "name" in thrown && thrown.name === "RangeError";
 }
 
 function compiled(schema: SchemaObject): ValidateFunction {
-  try {
-    return newAjv().compile(schema);
-  } catch (error) {
-    // Ajv compiles references inside of each other.
-    if (!(error instanceof RangeError)) throw error;
-    throw new SchemaUnsupported("", "its references form too long a chain for results to be checked.");
-  }
-}
-
-function newAjv(): Ajv2020 {
   const ajv = new Ajv2020({
     strict: false,
     validateSchema: false,
@@ -60,37 +58,14 @@ function newAjv(): Ajv2020 {
     logger: false,
   });
   useJsonEquality(ajv);
-  for (const name of formatNames) {
-    const format = stringFormat(name);
-    if (format !== null) ajv.addFormat(name, format.test);
-  }
-  return ajv;
-}
-
-/** Where checks run, so that they can be stopped. Made once, for it costs more than most checks. */
-let timed: { readonly script: Script; readonly sandbox: Context } | null = null;
-
-/** Null when it took too long, or needed more stack than there is. */
-function validateInTime(validate: ValidateFunction, value: unknown): boolean | null {
-  timed ??= { script: new Script("isValid = validate(value)"), sandbox: createContext({}) };
-  const { script, sandbox } = timed;
-  Object.assign(sandbox, { validate, value, isValid: null });
+  for (const [name, { test }] of formats) ajv.addFormat(String(name), test);
   try {
-    script.runInContext(sandbox, { timeout: checkMs });
-    return sandbox["isValid"] === true;
+    return ajv.compile(schema);
   } catch (error) {
-    if (isTimeoutOrOverflow(error)) return null;
-    throw error;
-  } finally {
-    Object.assign(sandbox, { validate: null, value: null });
+    // Ajv compiles references recursively.
+    if (!(error instanceof RangeError)) throw error;
+    throw new SchemaUnsupported("", "its references form too long a chain for results to be checked.");
   }
-}
-
-/** The script's own errors belong to the realm of its context, so that their classes are not ours. */
-function isTimeoutOrOverflow(error: unknown): boolean {
-  if (typeof error !== "object" || error === null) return false;
-  const isTimeout = "code" in error && error.code === "ERR_SCRIPT_EXECUTION_TIMEOUT";
-  return isTimeout || ("name" in error && error.name === "RangeError");
 }
 
 const plainKeywords = [
@@ -110,51 +85,30 @@ const plainKeywords = [
 ];
 
 /**
- * The schema as its grammar enforces it: only keywords that are enforced, none that was given up, in the spelling of
- * draft 2020-12 and with every reference's target under `$defs`.
+ * The schema as its grammar enforces it: only keywords that are enforced and were not given up, in the spelling of draft
+ * 2020-12 and with every reference's target under `$defs`.
  */
-export function checkedSchema({ document }: SchemaPlan): SchemaObject {
-  const copy = new SchemaCopy(document);
-  return copy.whole();
-}
+function enforcedSchema(document: SchemaDocument): SchemaObject {
+  const targets = new Map<SchemaObject, string>();
+  const uncopied: SchemaObject[] = [];
 
-class SchemaCopy {
-  readonly #document: SchemaDocument;
-  readonly #targets = new Map<SchemaObject, string>();
-  readonly #uncopied: SchemaObject[] = [];
-
-  constructor(document: SchemaDocument) {
-    this.#document = document;
-  }
-
-  whole(): SchemaObject {
-    const $ref = this.#refer(this.#document.root);
-    const definitions: Record<string, unknown> = {};
-    for (let next = this.#uncopied.pop(); next !== undefined; next = this.#uncopied.pop()) {
-      definitions[this.#targets.get(next) ?? ""] = this.#inside(next);
-    }
-    return { ...$ref, $defs: definitions };
-  }
-
-  /** A reference to a copy that stands under `$defs`. */
-  #refer(schema: Schema): SchemaObject {
+  const refer = (schema: Schema): SchemaObject => {
     if (typeof schema === "boolean") return schema ? {} : { not: {} };
-    let name = this.#targets.get(schema);
+    let name = targets.get(schema);
     if (name === undefined) {
-      name = `s${this.#targets.size}`;
-      this.#targets.set(schema, name);
-      this.#uncopied.push(schema);
+      name = `s${targets.size}`;
+      targets.set(schema, name);
+      uncopied.push(schema);
     }
     return { $ref: `#/$defs/${name}` };
-  }
+  };
 
-  #copy(schema: Schema): Schema {
+  const copy = (schema: Schema): Schema => {
     if (typeof schema === "boolean") return schema;
-    return this.#targets.has(schema) ? this.#refer(schema) : this.#inside(schema);
-  }
+    return targets.has(schema) ? refer(schema) : inside(schema);
+  };
 
-  #inside(schema: SchemaObject): SchemaObject {
-    const document = this.#document;
+  const inside = (schema: SchemaObject): SchemaObject => {
     const out: Record<string, unknown> = {};
     for (const keyword of plainKeywords) {
       const value = document.read(schema, keyword);
@@ -162,63 +116,44 @@ class SchemaCopy {
     }
     if (Array.isArray(out["enum"]) && out["enum"].length === 0) return { not: {} };
     const format = document.read(schema, "format");
-    if (typeof format === "string" && stringFormat(format) !== null) out["format"] = format;
-    const parts: Schema[] = (document.readSchemas(schema, "allOf") ?? []).map((part) => this.#copy(part));
+    if (formats.has(format)) out["format"] = format;
+    const parts: Schema[] = (document.readSchemas(schema, "allOf") ?? []).map(copy);
     const target = document.resolveReference(schema);
-    if (target !== null) parts.push(this.#refer(target));
+    if (target !== null) parts.push(refer(target));
+    const anyOf = document.readSchemas(schema, "anyOf");
+    if (anyOf !== null) out["anyOf"] = anyOf.map(copy);
+    // Found in lenient mode only: a grammar allows a value that matches several branches.
+    const oneOf = document.readSchemas(schema, "oneOf");
+    if (oneOf !== null) parts.push({ anyOf: oneOf.map(copy) });
     if (parts.length > 0) out["allOf"] = parts;
-    for (const keyword of ["anyOf", "oneOf"]) {
-      const branches = document.readSchemas(schema, keyword);
-      if (branches === null) continue;
-      const copies = branches.map((branch) => this.#copy(branch));
-      // Reached in lenient mode only: a grammar lets a value match several branches.
-      if (keyword === "oneOf") out["allOf"] = [...parts, { anyOf: copies }];
-      else out[keyword] = copies;
-    }
-    this.#copyItems(schema, out);
-    this.#copyProperties(schema, out);
-    return out;
-  }
-
-  #copyItems(schema: SchemaObject, out: Record<string, unknown>): void {
-    const { prefix, rest } = itemSchemas(this.#document, schema);
-    if (prefix.length > 0) out["prefixItems"] = prefix.map((item) => this.#copy(item));
-    if (rest !== null) out["items"] = this.#copy(rest);
-  }
-
-  #copyProperties(schema: SchemaObject, out: Record<string, unknown>): void {
-    const document = this.#document;
-    const properties = document.readProperties(schema).filter(([name]) => name !== "__proto__");
-    if (properties.length > 0) {
-      out["properties"] = Object.fromEntries(properties.map(([name, part]) => [name, this.#copy(part)]));
-    }
-    const required = document.readNames(schema, "required").filter((name) => name !== "__proto__");
+    const { prefix, rest } = itemSchemas(document, schema);
+    if (prefix.length > 0) out["prefixItems"] = prefix.map(copy);
+    if (rest !== null) out["items"] = copy(rest);
+    const properties = document.readProperties(schema).filter(([name]) => name !== unsafeName);
+    if (properties.length > 0) out["properties"] = Object.fromEntries(properties.map(([n, part]) => [n, copy(part)]));
+    const required = document.readNames(schema, "required").filter((name) => name !== unsafeName);
     if (required.length > 0) out["required"] = required;
     const additional = document.read(schema, "additionalProperties");
-    if (isSchema(additional)) out["additionalProperties"] = this.#copy(additional);
+    if (isSchema(additional)) out["additionalProperties"] = copy(additional);
+    return out;
+  };
+
+  const $ref = refer(document.root);
+  const definitions: Record<string, unknown> = {};
+  for (let next = uncopied.pop(); next !== undefined; next = uncopied.pop()) {
+    definitions[targets.get(next) ?? ""] = inside(next);
   }
+  return { ...$ref, $defs: definitions };
 }
 
-/** Whether two values of JSON are equal: objects in any order of their members, 0 and -0 as one number. */
+/** Whether two JSON values are equal: objects in any order of their members, 0 and -0 as one number. */
 export function jsonEqual(a: unknown, b: unknown): boolean {
-  if (typeof a !== "object" || typeof b !== "object" || a === null || b === null) return a === b;
-  if (Array.isArray(a) || Array.isArray(b)) {
-    return Array.isArray(a) && Array.isArray(b) && a.length === b.length && a.every((item, i) => jsonEqual(item, b[i]));
-  }
-  const names = Object.keys(a);
-  return (
-    names.length === Object.keys(b).length &&
-    names.every((name) => Object.hasOwn(b, name) && jsonEqual(memberOf(a, name), memberOf(b, name)))
-  );
-}
-
-function memberOf(object: object, name: string): unknown {
-  return (object as Readonly<Record<string, unknown>>)[name];
+  return a === b || (typeof a === "object" && typeof b === "object" && comparable(a) === comparable(b));
 }
 
 /**
- * Gives a validator our own comparison. Its own takes a member called `toString` or `valueOf` for the method and throws,
- * and what a member is called is up to whoever writes the schema.
+ * Replaces a validator's own comparison, which calls a member named `toString` or `valueOf` as a method and throws;
+ * authors of schemas may use any name.
  */
 export function useJsonEquality(ajv: Ajv2020): Ajv2020 {
   for (const keyword of ["const", "enum", "uniqueItems"]) ajv.removeKeyword(keyword);
@@ -232,13 +167,8 @@ export function useJsonEquality(ajv: Ajv2020): Ajv2020 {
     keyword: "uniqueItems",
     type: "array",
     schemaType: "boolean",
-    validate: (wanted: boolean, items: readonly unknown[]) => !wanted || areUnique(items),
+    validate: (wanted: boolean, items: readonly unknown[]) =>
+      !wanted || new Set(items.map(comparable)).size === items.length,
   });
   return ajv;
-}
-
-function areUnique(items: readonly unknown[]): boolean {
-  const isPlain = items.every((item) => typeof item !== "object" || item === null);
-  if (isPlain) return new Set(items).size === items.length;
-  return items.every((item, i) => items.slice(0, i).every((before) => !jsonEqual(item, before)));
 }

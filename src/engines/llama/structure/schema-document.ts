@@ -1,23 +1,23 @@
-/** `strict` refuses what the grammar cannot enforce; `lenient` leaves it out of the grammar and of the check. */
+/** `strict` refuses keywords that the grammar cannot enforce; `lenient` leaves them out of the grammar and the check. */
 export type SchemaMode = "strict" | "lenient";
 
 export type SchemaObject = Readonly<Record<string, unknown>>;
 export type Schema = SchemaObject | boolean;
 
-/** The service bounds schemas more tightly at its doors; these keep the compiler safe whoever calls it. */
+/** Requests are validated against tighter bounds; these protect the compiler from any caller. */
 const valuesMax = 4_000;
 const depthMax = 64;
 
 const halfCharacter = /\p{Surrogate}/u;
 
-/** One JSON Schema document: where its parts stand, what its references mean and which keywords were given up. */
+/** One JSON Schema document: the locations of its parts, its references and the keywords that were given up. */
 export class SchemaDocument {
   readonly root: Schema;
   readonly mode: SchemaMode;
   readonly #pointers = new Map<object, string>();
   readonly #dropped = new Map<object, Set<string>>();
 
-  /** Throws SchemaUnsupported when the schema is no schema, has more than 4,000 values or more than 64 levels. */
+  /** Throws SchemaUnsupported when `schema` is not a schema, has more than 4,000 values or more than 64 levels. */
   constructor(schema: unknown, mode: SchemaMode) {
     this.mode = mode;
     if (!isSchema(schema)) throw new SchemaUnsupported("", "it must be a JSON object or a boolean.");
@@ -29,7 +29,7 @@ export class SchemaDocument {
     throw new SchemaUnsupported(this.#pointers.get(schema) ?? "", why);
   }
 
-  /** Refuses a keyword in strict mode; notes it as given up in lenient mode. */
+  /** Refuses a keyword in strict mode; in lenient mode `read` no longer finds it. */
   giveUp(schema: SchemaObject, keyword: string, why: string): void {
     if (this.mode === "strict") {
       this.refuse(schema, `'${keyword}' ${why}; remove it, or do not ask for strict adherence.`);
@@ -44,87 +44,65 @@ export class SchemaDocument {
     return Object.hasOwn(schema, keyword) ? schema[keyword] : undefined;
   }
 
-  /** A whole number of 0 or more; null when the keyword is absent. */
+  /** A whole number of 0 or more; null when the keyword is absent, as with all readers below. */
   readCount(schema: SchemaObject, keyword: string): number | null {
-    const value = this.read(schema, keyword);
-    if (value === undefined) return null;
-    if (typeof value !== "number" || !Number.isInteger(value) || value < 0) {
-      this.refuse(schema, `'${keyword}' must be a whole number of 0 or more.`);
-    }
-    return value;
+    return this.#readAs(schema, keyword, isCount, "a whole number of 0 or more");
   }
 
   readNumber(schema: SchemaObject, keyword: string): number | null {
-    const value = this.read(schema, keyword);
-    if (value === undefined) return null;
-    if (typeof value !== "number" || !Number.isFinite(value)) this.refuse(schema, `'${keyword}' must be a number.`);
-    return value;
+    return this.#readAs(schema, keyword, isFiniteNumber, "a number");
   }
 
   readSchema(schema: SchemaObject, keyword: string): Schema | null {
-    const value = this.read(schema, keyword);
-    if (value === undefined) return null;
-    if (!isSchema(value)) this.refuse(schema, `'${keyword}' must be a schema.`);
-    return value;
+    return this.#readAs(schema, keyword, isSchema, "a schema");
   }
 
   readSchemas(schema: SchemaObject, keyword: string): readonly Schema[] | null {
-    const value = this.read(schema, keyword);
-    if (value === undefined) return null;
-    if (!Array.isArray(value) || !value.every(isSchema)) this.refuse(schema, `'${keyword}' must be a list of schemas.`);
-    return value;
+    return this.#readAs(schema, keyword, isSchemas, "a list of schemas");
   }
 
-  /** Texts of `required`, without repetitions. */
+  /** Texts of a list, without repetitions. */
   readNames(schema: SchemaObject, keyword: string): readonly string[] {
-    const value = this.read(schema, keyword);
-    if (value === undefined) return [];
-    if (!Array.isArray(value) || !value.every((name) => typeof name === "string")) {
-      this.refuse(schema, `'${keyword}' must be a list of names.`);
-    }
-    return [...new Set<string>(value)];
+    return [...new Set(this.#readAs(schema, keyword, isTexts, "a list of names"))];
   }
 
   /** The own members of `properties`. */
   readProperties(schema: SchemaObject): readonly (readonly [name: string, schema: Schema])[] {
-    const value = this.read(schema, "properties");
-    if (value === undefined) return [];
-    if (!isSchema(value) || typeof value === "boolean")
-      this.refuse(schema, "'properties' must be an object of schemas.");
-    const members = Object.entries(value);
+    const members = Object.entries(this.#readAs(schema, "properties", isObject, "an object of schemas") ?? {});
     for (const [name, member] of members) {
       if (!isSchema(member)) this.refuse(schema, `the property ${JSON.stringify(name)} must be a schema.`);
     }
     return members as [string, Schema][];
   }
 
-  /** What `$ref` refers to; null when there is none, or when it was given up. */
+  #readAs<T>(schema: SchemaObject, keyword: string, is: (value: unknown) => value is T, form: string): T | null {
+    const value = this.read(schema, keyword);
+    if (value === undefined) return null;
+    if (!is(value)) this.refuse(schema, `'${keyword}' must be ${form}.`);
+    return value;
+  }
+
+  /** The target of `$ref`; null when there is none, or when it was given up. */
   resolveReference(schema: SchemaObject): Schema | null {
-    const reference = this.read(schema, "$ref");
-    if (reference === undefined) return null;
-    if (typeof reference !== "string") this.refuse(schema, "'$ref' must be a text.");
+    const reference = this.#readAs(schema, "$ref", isText, "a text");
+    if (reference === null) return null;
     if (reference !== "#" && !reference.startsWith("#/")) {
       this.giveUp(schema, "$ref", "can only be a JSON pointer into the same schema, such as '#/$defs/name'");
       return null;
     }
-    const target = this.#follow(schema, reference.slice(1));
+    let target: unknown = this.root;
+    for (const step of this.#decoded(schema, reference).split("/").slice(1)) {
+      const name = step.replaceAll("~1", "/").replaceAll("~0", "~");
+      const isThere = typeof target === "object" && target !== null && Object.hasOwn(target, name);
+      target = isThere ? (target as Record<string, unknown>)[name] : undefined;
+    }
     if (!isSchema(target)) this.refuse(schema, `'$ref' points to nothing that is a schema.`);
     return target;
   }
 
-  #follow(schema: SchemaObject, pointer: string): unknown {
-    let value: unknown = this.root;
-    for (const step of this.#decode(schema, pointer).split("/").slice(1)) {
-      const name = step.replaceAll("~1", "/").replaceAll("~0", "~");
-      if (typeof value !== "object" || value === null || !Object.hasOwn(value, name)) return undefined;
-      value = (value as Record<string, unknown>)[name];
-    }
-    return value;
-  }
-
-  #decode(schema: SchemaObject, pointer: string): string {
+  #decoded(schema: SchemaObject, reference: string): string {
     try {
-      return decodeURIComponent(pointer);
+      return decodeURIComponent(reference.slice(1));
     } catch {
       return this.refuse(schema, "'$ref' has a percent sign that begins no escape.");
     }
@@ -148,24 +126,29 @@ export class SchemaDocument {
   }
 }
 
-export function isSchema(value: unknown): value is Schema {
-  return typeof value === "boolean" || (typeof value === "object" && value !== null && !Array.isArray(value));
+export const isSchema = (value: unknown): value is Schema => typeof value === "boolean" || isObject(value);
+
+const isSchemas = (value: unknown): value is Schema[] => Array.isArray(value) && value.every(isSchema);
+const isText = (value: unknown): value is string => typeof value === "string";
+const isTexts = (value: unknown): value is string[] => Array.isArray(value) && value.every(isText);
+const isFiniteNumber = (value: unknown): value is number => Number.isFinite(value);
+const isCount = (value: unknown): value is number => Number.isInteger(value) && Number(value) >= 0;
+
+function isObject(value: unknown): value is SchemaObject {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
-/** A JSON Schema that cannot be turned into a grammar. The message is public: it names the place, the cause and the fix. */
+/** A JSON Schema that has no grammar. The message is public: it names the location, the cause and the fix. */
 export class SchemaUnsupported extends Error {
   override readonly name = "SchemaUnsupported";
-  /** JSON pointer to the schema inside the document that was given; empty for the whole of it. */
+  /** JSON pointer to the schema inside the document; empty for the whole document. */
   readonly path: string;
 
   constructor(path: string, why: string) {
-    super(`The JSON Schema ${path === "" ? "" : `at '${shortened(path)}' `}cannot be used: ${why}`);
+    const shown = path.length <= pathCharsShown ? path : `${path.slice(0, pathCharsShown)}…`;
+    super(`The JSON Schema ${path === "" ? "" : `at '${shown}' `}cannot be used: ${why}`);
     this.path = path;
   }
 }
 
 const pathCharsShown = 200;
-
-function shortened(path: string): string {
-  return path.length <= pathCharsShown ? path : `${path.slice(0, pathCharsShown)}…`;
-}

@@ -1,11 +1,11 @@
-/** The characters that a JSON string holds as they are; `without` these, none of which may be special in GBNF's sets. */
+/** GBNF set of the characters that a JSON string holds unescaped, except those of `without`. */
 export function plainClass(without: string): string {
-  const cuts = [...without, '"', "\\"].map((character) => character.codePointAt(0) ?? 0);
+  const cuts = [...new Set([...without, '"', "\\"])].map((character) => character.codePointAt(0) ?? 0);
+  cuts.sort((a, b) => a - b);
   const ranges: string[] = [];
   for (const [first, last] of plainRanges) {
     let from = first;
-    for (const cut of [...new Set(cuts)].sort((a, b) => a - b)) {
-      if (cut < from || cut > last) continue;
+    for (const cut of cuts.filter((each) => first <= each && each <= last)) {
       if (cut > from) ranges.push(rangeText(from, cut - 1));
       from = cut + 1;
     }
@@ -14,16 +14,16 @@ export function plainClass(without: string): string {
   return `[${ranges.join("")}]`;
 }
 
-/** Whether a text can stand in a JSON string as it is. */
+/** Whether a JSON string can hold the text unescaped. */
 export function isPlain(text: string): boolean {
   return [...text].every((character) => {
     const codePoint = character.codePointAt(0) ?? 0;
-    const inRange = plainRanges.some(([first, last]) => first <= codePoint && codePoint <= last);
-    return inRange && character !== '"' && character !== "\\";
+    const isInRange = plainRanges.some(([first, last]) => first <= codePoint && codePoint <= last);
+    return isInRange && character !== '"' && character !== "\\";
   });
 }
 
-/** Control characters stay out, and so do the code points that UTF-8 cannot carry. */
+/** All code points but control characters and surrogates, which UTF-8 cannot carry. */
 const plainRanges: readonly (readonly [number, number])[] = [
   [0x20, 0x7e],
   [0xa0, 0xd7ff],
@@ -42,8 +42,8 @@ function codePointText(codePoint: number): string {
 }
 
 /**
- * One character of a JSON string as validators count it: a code point, written as it is or escaped. Escaped halves of
- * a pair only come together, so that no text ends in half a character.
+ * GBNF for one character of a JSON string as validators count it: a code point, unescaped or escaped. Escaped surrogates
+ * only come in pairs, so that no text ends in half a character.
  */
 export const characterBody = [
   plainClass(""),
@@ -53,7 +53,7 @@ export const characterBody = [
 /** Bounded runs of up to this many characters are counted one by one, longer ones in blocks of this size. */
 const block = 64;
 
-/** What a bounded string adds to a grammar, in elements of the engine's own form. */
+/** Elements that a bounded string adds to a grammar, in the engine's own form. */
 export function stringCost(minLength: number, maxLength: number | null): number {
   const most = maxLength ?? minLength;
   return most <= block ? most * 4 : Math.ceil(most / block) * 5 + block * 8;
@@ -62,46 +62,39 @@ export function stringCost(minLength: number, maxLength: number | null): number 
 /** Longest bounded string of a grammar, in characters. */
 export const stringLengthMax = 64_000;
 
+/** Adds a rule to a grammar and returns its name, which begins with `hint`. */
+export type AddRule = (hint: string, body: string) => string;
+
 /**
  * GBNF for `min` to `max` times `character`, the name of a rule; `max` null: without an end. Long runs are made of
  * blocks, so that the grammar grows with their square root and the engine follows two paths at most.
  */
 export function characterRun(character: string, min: number, max: number | null, addRule: AddRule): string {
-  const least = exactly(character, min, addRule);
-  if (max === null) return joinSequence(least, `${character}*`);
-  return joinSequence(least, atMost(character, max - min, addRule));
-}
-
-function exactly(character: string, count: number, addRule: AddRule): string {
-  const blocks = Math.floor(count / block);
-  if (blocks === 0) return times(character, count);
-  return joinSequence(times(addRule("block", times(character, block)), blocks), times(character, count % block));
+  const [blocks, left] = [Math.floor(min / block), min % block];
+  const parts = [
+    blocks === 0 ? "" : `${addRule("block", `${character}{${block}}`)}{${blocks}}`,
+    left === 0 ? "" : `${character}{${left}}`,
+    max === null ? `${character}*` : atMost(character, max - min, addRule),
+  ];
+  return parts.filter((part) => part !== "").join(" ");
 }
 
 function atMost(character: string, count: number, addRule: AddRule): string {
   if (count <= block) return count === 0 ? "" : `${character}{0,${count}}`;
-  const fullBlock = addRule("block", times(character, block));
+  const fullBlock = addRule("block", `${character}{${block}}`);
   const partBlock = addRule("part", `${character}{0,${block - 1}}`);
-  const blocks = Math.floor(count / block);
   let rest = addRule("run", `${character}{0,${count % block}}`);
-  for (let left = 0; left < blocks; left++) rest = addRule("run", `${fullBlock} ${rest} | ${partBlock}`);
+  for (let left = Math.floor(count / block); left > 0; left--) {
+    rest = addRule("run", `${fullBlock} ${rest} | ${partBlock}`);
+  }
   return rest;
-}
-
-function times(name: string, count: number): string {
-  if (count === 0) return "";
-  return count === 1 ? name : `${name}{${count}}`;
-}
-
-function joinSequence(...parts: readonly string[]): string {
-  return parts.filter((part) => part !== "").join(" ");
 }
 
 /** A `format` that a grammar can enforce. */
 export interface StringFormat {
   /** GBNF for the inside of the JSON string. Narrower than the format allows where that keeps the grammar small. */
   readonly body: string;
-  /** Lengths of what `body` lets through, in characters. */
+  /** Lengths of the texts that `body` allows, in characters. */
   readonly shortest: number;
   readonly longest: number;
   /** Whether a text is of the format, for the check of results. */
@@ -110,7 +103,7 @@ export interface StringFormat {
 
 const hour = `([01] [0-9] | "2" [0-3])`;
 const minute = "[0-5] [0-9]";
-// Leap days are left out: they would need the grammar to know leap years.
+// Leap days are left out: the grammar would have to compute leap years.
 const date = `[0-9]{4} "-" (("0" [13578] | "1" [02]) "-" ("0" [1-9] | [12] [0-9] | "3" [01]) | ("0" [469] | "11") "-" ("0" [1-9] | [12] [0-9] | "30") | "02-" ("0" [1-9] | "1" [0-9] | "2" [0-8]))`;
 const time = `${hour} ":" ${minute} ":" ${minute} ("." [0-9]{1,9})? ("Z" | [+-] ${hour} ":" ${minute})`;
 const octet = `("25" [0-5] | "2" [0-4] [0-9] | "1" [0-9] [0-9] | [1-9] [0-9] | [0-9])`;
@@ -121,56 +114,43 @@ const dateTest = String.raw`\d{4}-(?:(?:0[13578]|1[02])-(?:0[1-9]|[12]\d|3[01])|
 const timeTest = String.raw`(?:[01]\d|2[0-3]):[0-5]\d:(?:[0-5]\d|60)(?:\.\d+)?(?:[zZ]|[+-](?:[01]\d|2[0-3]):?[0-5]\d)`;
 const octetTest = String.raw`(?:25[0-5]|2[0-4]\d|1?\d?\d)`;
 
-const formats: ReadonlyMap<string, StringFormat> = new Map([
-  ["date", { body: date, shortest: 10, longest: 10, test: whole(dateTest) }],
-  ["time", { body: time, shortest: 9, longest: 24, test: whole(timeTest) }],
-  ["date-time", { body: `${date} "T" ${time}`, shortest: 20, longest: 35, test: whole(`${dateTest}[tT]${timeTest}`) }],
+const format = (body: string, shortest: number, longest: number, pattern: string): StringFormat => ({
+  body,
+  shortest,
+  longest,
+  test: new RegExp(`^${pattern}$`),
+});
+
+/** The formats that can be enforced, by name. */
+export const formats: ReadonlyMap<unknown, StringFormat> = new Map([
+  ["date", format(date, 10, 10, dateTest)],
+  ["time", format(time, 9, 24, timeTest)],
+  ["date-time", format(`${date} "T" ${time}`, 20, 35, `${dateTest}[tT]${timeTest}`)],
   [
     "uuid",
-    {
-      body: [hex(8), hex(4), hex(4), hex(4), hex(12)].join(' "-" '),
-      shortest: 36,
-      longest: 36,
-      test: whole("[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}"),
-    },
+    format(
+      [hex(8), hex(4), hex(4), hex(4), hex(12)].join(' "-" '),
+      36,
+      36,
+      "[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}",
+    ),
   ],
-  [
-    "ipv4",
-    {
-      body: [octet, octet, octet, octet].join(' "." '),
-      shortest: 7,
-      longest: 15,
-      test: whole(String.raw`(?:${octetTest}\.){3}${octetTest}`),
-    },
-  ],
+  ["ipv4", format([octet, octet, octet, octet].join(' "." '), 7, 15, String.raw`(?:${octetTest}\.){3}${octetTest}`)],
   [
     "email",
-    {
-      body: `${label} ([._+-] ${label}){0,2} "@" ${label} ("-" ${label})? "." [a-z]{2,10}`,
-      shortest: 6,
-      longest: 116,
-      test: whole(String.raw`[^\s@"]{1,64}@[^\s@"]{1,255}`),
-    },
+    format(
+      `${label} ([._+-] ${label}){0,2} "@" ${label} ("-" ${label})? "." [a-z]{2,10}`,
+      6,
+      116,
+      String.raw`[^\s@"]{1,64}@[^\s@"]{1,255}`,
+    ),
   ],
 ]);
-
-/** Names of the formats that can be enforced. */
-export const formatNames: readonly string[] = [...formats.keys()];
-
-export function stringFormat(name: string): StringFormat | null {
-  return formats.get(name) ?? null;
-}
-
-function whole(pattern: string): RegExp {
-  return new RegExp(`^${pattern}$`);
-}
-
-const escapes: Readonly<Record<string, string>> = { '"': '\\"', "\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t" };
 
 /** A GBNF literal that matches exactly this text. */
 export function gbnfLiteral(text: string): string {
   // biome-ignore lint/suspicious/noControlCharactersInRegex: control characters are what must be escaped.
-  return `"${text.replaceAll(/["\\\u0000-\u001f\u007f]/g, escaped)}"`;
+  return `"${text.replaceAll(/["\\]/g, "\\$&").replaceAll(/[\u0000-\u001f\u007f]/g, (c) => codePointText(c.charCodeAt(0)))}"`;
 }
 
 /** JSON on one line with a space after each colon and comma, the way most models have seen it. */
@@ -186,92 +166,57 @@ export function jsonText(value: unknown): string {
 export const nameSeparator = ": ";
 export const memberSeparator = ", ";
 
-function escaped(character: string): string {
-  return escapes[character] ?? `\\x${character.charCodeAt(0).toString(16).padStart(2, "0")}`;
-}
-
-/** Where the rules of a grammar are put; returns the new rule's name, which begins with `hint`. */
-export type AddRule = (hint: string, body: string) => string;
-
-/** Texts that share their beginnings. Keeps what an engine must try at each character down to the differing ones. */
-interface Branch {
-  ends: boolean;
-  /** A text went on from here, but was too long to be planted. */
-  cut: boolean;
-  readonly next: Map<string, Branch>;
-}
-
-/** GBNF for exactly one of these texts. Two texts may begin alike, and one may be the beginning of another. */
-export function oneOfTexts(texts: Iterable<string>, hint: string, addRule: AddRule): string {
-  return branchText(plant(texts), hint, addRule);
-}
-
-/** Characters that a JSON string holds unescaped. */
-export interface PlainCharacters {
-  /** GBNF set of all of them but these. */
-  readonly without: (characters: string) => string;
-  /** GBNF for what may follow the first differing character. */
-  readonly rest: string;
-}
-
-/** Characters of a text that are compared one by one; what begins like a longer text is left out altogether. */
-const comparedChars = 64;
-
 /**
- * GBNF for the inside of a JSON string of one or more plain characters that is none of these texts, which must be made
- * of plain characters themselves.
+ * GBNF for exactly one of these texts. Two texts may begin alike, and one may be the beginning of another. Common
+ * beginnings are factored out, so that the engine follows the differing ones only.
  */
-export function noneOfTexts(texts: Iterable<string>, plain: PlainCharacters, addRule: AddRule): string {
-  const write = (branch: Branch, isStart: boolean): string => {
-    const alternatives = [`${plain.without([...branch.next.keys()].join(""))} ${plain.rest}`];
-    for (const [character, next] of branch.next) {
-      if (!next.cut) alternatives.push(`${gbnfLiteral(character)} ${write(next, false)}`);
-    }
-    if (!isStart && !branch.ends) alternatives.push('""');
-    return addRule("name", alternatives.join(" | "));
-  };
-  return write(plant(texts, comparedChars), true);
-}
-
-function plant(texts: Iterable<string>, charsMax = Number.POSITIVE_INFINITY): Branch {
-  const root: Branch = { ends: false, cut: false, next: new Map() };
-  for (const text of texts) {
-    let branch = root;
-    let chars = 0;
-    for (const character of text) {
-      if (++chars > charsMax) {
-        branch.cut = true;
-        break;
-      }
-      let next = branch.next.get(character);
-      if (next === undefined) {
-        next = { ends: false, cut: false, next: new Map() };
-        branch.next.set(character, next);
-      }
-      branch = next;
-    }
-    branch.ends = true;
-  }
-  return root;
-}
-
-function branchText(root: Branch, hint: string, addRule: AddRule): string {
-  const alternatives: string[] = root.ends ? ['""'] : [];
-  for (const [character, next] of root.next) {
-    let straight = character;
-    let branch = next;
-    for (let only = onlyNext(branch); only !== null; only = onlyNext(branch)) {
-      straight += only[0];
-      branch = only[1];
-    }
-    const rest = branch.next.size === 0 ? "" : ` ${branchText(branch, hint, addRule)}`;
-    alternatives.push(gbnfLiteral(straight) + rest);
+export function oneOfTexts(texts: Iterable<string>, hint: string, addRule: AddRule): string {
+  const alternatives: string[] = [];
+  for (const [first, rests] of byFirstCharacter(texts)) {
+    const shared = sharedStart(rests);
+    const literal = first === "" && shared === "" ? '""' : gbnfLiteral(first + shared);
+    const left = rests.map((rest) => rest.slice(shared.length));
+    alternatives.push(left.every((rest) => rest === "") ? literal : `${literal} ${oneOfTexts(left, hint, addRule)}`);
   }
   return alternatives.length === 1 ? (alternatives[0] ?? "") : addRule(hint, alternatives.join(" | "));
 }
 
-function onlyNext(branch: Branch): readonly [string, Branch] | null {
-  if (branch.ends || branch.next.size !== 1) return null;
-  const [only] = branch.next;
-  return only ?? null;
+/** Characters of a text that are compared one by one; names that begin like a longer text are left out altogether. */
+const comparedChars = 64;
+
+/**
+ * GBNF for the inside of a JSON string of one or more plain characters that is none of these texts, which must be made
+ * of plain characters themselves. `rest`: GBNF for what may follow the first differing character.
+ */
+export function noneOfTexts(texts: Iterable<string>, rest: string, addRule: AddRule, depth = 0): string {
+  const branches = byFirstCharacter(texts);
+  const alternatives = [`${plainClass([...branches.keys()].join(""))} ${rest}`];
+  for (const [first, rests] of branches) {
+    if (first === "" || (depth + 1 === comparedChars && rests.some((left) => left !== ""))) continue;
+    alternatives.push(`${gbnfLiteral(first)} ${noneOfTexts(rests, rest, addRule, depth + 1)}`);
+  }
+  if (depth > 0 && !branches.has("")) alternatives.push('""');
+  return addRule("name", alternatives.join(" | "));
+}
+
+/** The texts by their first character, which is cut off; an empty text is found under the empty text. */
+function byFirstCharacter(texts: Iterable<string>): ReadonlyMap<string, readonly string[]> {
+  const groups = new Map<string, string[]>();
+  for (const text of texts) {
+    const [first = ""] = text;
+    const group = groups.get(first);
+    if (group === undefined) groups.set(first, [text.slice(first.length)]);
+    else group.push(text.slice(first.length));
+  }
+  return groups;
+}
+
+/** The longest text of whole characters with which all of the texts begin. */
+function sharedStart([first = "", ...others]: readonly string[]): string {
+  let length = 0;
+  for (const character of first) {
+    if (!others.every((other) => other.startsWith(character, length))) break;
+    length += character.length;
+  }
+  return first.slice(0, length);
 }

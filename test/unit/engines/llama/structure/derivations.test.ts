@@ -1,7 +1,7 @@
 import { Ajv2020 } from "ajv/dist/2020.js";
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { jsonObjectGrammar, jsonSchemaGrammar } from "../../../../../src/engines/llama/structure/response-grammar.js";
+import { responseGrammar } from "../../../../../src/engines/llama/structure/response-grammar.js";
 import { useJsonEquality } from "../../../../../src/engines/llama/structure/schema-check.js";
 import { jsonText } from "../../../../../src/engines/llama/structure/string-grammar.js";
 import { derive } from "../../../../support/gbnf/derive.js";
@@ -24,7 +24,7 @@ describe("every text that a grammar can produce", () => {
           const { schema, longestBytes } = randomSchema(seed);
           const ajv = new Ajv2020({ strict: false, validateFormats: false, ownProperties: true });
           const validate = useJsonEquality(ajv).compile(schema);
-          const { gbnf, check } = jsonSchemaGrammar(JSON.stringify(schema), strict);
+          const { gbnf, check } = responseGrammar({ type: "json_schema", schemaJson: JSON.stringify(schema), strict });
           const rules = parseGbnf(gbnf);
           const matcher = new Matcher(rules);
           const pick = seededPick(seed);
@@ -44,7 +44,7 @@ describe("every text that a grammar can produce", () => {
   );
 
   it("is one JSON object when only that is asked for (RF-1)", () => {
-    const { gbnf, check } = jsonObjectGrammar();
+    const { gbnf, check } = responseGrammar({ type: "json_object" });
     const rules = parseGbnf(gbnf);
     const pick = seededPick(1);
     for (let index = 0; index < rounds(2_000); index++) expect(check(JSON.parse(derive(rules, pick)))).toBeNull();
@@ -54,7 +54,9 @@ describe("every text that a grammar can produce", () => {
 
 describe("every value", () => {
   it("can be written under a schema that asks for nothing, up to 8 levels (RF-3)", () => {
-    const matcher = new Matcher(parseGbnf(jsonSchemaGrammar("{}", true).gbnf));
+    const matcher = new Matcher(
+      parseGbnf(responseGrammar({ type: "json_schema", schemaJson: "{}", strict: true }).gbnf),
+    );
     const value = fc.jsonValue({ maxDepth: 7, depthSize: "small" }).filter((each) => isShort(each));
     fc.assert(fc.property(value, (each) => matcher.match(jsonText(each)).matches));
   });
@@ -71,7 +73,9 @@ describe("every value", () => {
       required: ["name", "tags"],
       additionalProperties: false,
     };
-    const matcher = new Matcher(parseGbnf(jsonSchemaGrammar(JSON.stringify(schema), true).gbnf));
+    const matcher = new Matcher(
+      parseGbnf(responseGrammar({ type: "json_schema", schemaJson: JSON.stringify(schema), strict: true }).gbnf),
+    );
     const text = (minLength: number, maxLength: number) =>
       fc.string({ unit: fc.constantFrom("a", "é", "🙂", '"', "\n", "\\", " "), minLength, maxLength });
     const value = fc.record(

@@ -1,5 +1,6 @@
 import { describe, expect, it } from "vitest";
-import { GrammarBuilder, gbnfLiteral } from "../../../../../src/engines/llama/structure/response-grammar.js";
+import { GrammarBuilder } from "../../../../../src/engines/llama/structure/grammar-builder.js";
+import { gbnfLiteral } from "../../../../../src/engines/llama/structure/string-grammar.js";
 import { Matcher } from "../../../../support/gbnf/match.js";
 import { parseGbnf } from "../../../../support/gbnf/parse-gbnf.js";
 import { hostileSchemas } from "../../../../support/schemas/hostile-schemas.js";

@@ -1,4 +1,4 @@
-import { GrammarBuilder } from "../../../../../src/engines/llama/structure/response-grammar.js";
+import { GrammarBuilder } from "../../../../../src/engines/llama/structure/grammar-builder.js";
 import { type SchemaMode, SchemaUnsupported } from "../../../../../src/engines/llama/structure/schema-document.js";
 import { Matcher } from "../../../../support/gbnf/match.js";
 import { type Gbnf, parseGbnf } from "../../../../support/gbnf/parse-gbnf.js";

@@ -1,6 +1,6 @@
 import { getLlama, LlamaGrammar, LlamaLogLevel } from "node-llama-cpp";
 import { expect, it } from "vitest";
-import { GrammarBuilder } from "../../../../../src/engines/llama/structure/response-grammar.js";
+import { GrammarBuilder } from "../../../../../src/engines/llama/structure/grammar-builder.js";
 
 /** Tools of a request at most. */
 const schemasMax = 128;

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { LruCache } from "../../../../../src/engines/llama/structure/lru-cache.js";
-import { jsonSchemaGrammar } from "../../../../../src/engines/llama/structure/response-grammar.js";
+import { responseGrammar } from "../../../../../src/engines/llama/structure/response-grammar.js";
 import { compileCheck } from "../../../../../src/engines/llama/structure/schema-check.js";
 
 function counted(): { made: string[]; get(key: unknown): string } {
@@ -55,8 +55,12 @@ describe("LruCache", () => {
 describe("the grammar and the check of a schema", () => {
   it("are made once for the same text and mode", () => {
     const json = JSON.stringify({ type: "object", properties: { city: { type: "string" } } });
-    expect(jsonSchemaGrammar(json, true)).toBe(jsonSchemaGrammar(json, true));
-    expect(jsonSchemaGrammar(json, true)).not.toBe(jsonSchemaGrammar(json, false));
+    expect(responseGrammar({ type: "json_schema", schemaJson: json, strict: true })).toBe(
+      responseGrammar({ type: "json_schema", schemaJson: json, strict: true }),
+    );
+    expect(responseGrammar({ type: "json_schema", schemaJson: json, strict: true })).not.toBe(
+      responseGrammar({ type: "json_schema", schemaJson: json, strict: false }),
+    );
     expect(compileCheck(JSON.parse(json), "strict")).toBe(compileCheck(JSON.parse(json), "strict"));
   });
 });

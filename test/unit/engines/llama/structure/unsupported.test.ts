@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { jsonSchemaGrammar } from "../../../../../src/engines/llama/structure/response-grammar.js";
+import { responseGrammar } from "../../../../../src/engines/llama/structure/response-grammar.js";
 import { compileCheck } from "../../../../../src/engines/llama/structure/schema-check.js";
 import { jsonText } from "../../../../../src/engines/llama/structure/string-grammar.js";
 import { accepted, refusal } from "./grammar-of.js";
@@ -72,7 +72,7 @@ describe("schemas that are no schemas", () => {
   });
 
   it("a text that is not JSON is refused (RF-4)", () => {
-    expect(() => jsonSchemaGrammar("{", true)).toThrow("not JSON");
+    expect(() => responseGrammar({ type: "json_schema", schemaJson: "{", strict: true })).toThrow("not JSON");
   });
 });
 

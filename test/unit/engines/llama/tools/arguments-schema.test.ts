@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { argumentsSchema } from "../../../../../src/engines/llama/chat/tool-calls.js";
-import { jsonSchemaGrammar } from "../../../../../src/engines/llama/structure/response-grammar.js";
+import { responseGrammar } from "../../../../../src/engines/llama/structure/response-grammar.js";
 import { Matcher } from "../../../../support/gbnf/match.js";
 import { parseGbnf } from "../../../../support/gbnf/parse-gbnf.js";
 
@@ -10,7 +10,11 @@ function schemaOf(parameters: object, strict: boolean): object {
 
 /** Which of the texts may be the arguments. */
 function accepted(parameters: object, texts: readonly string[]): readonly string[] {
-  const { gbnf } = jsonSchemaGrammar(JSON.stringify(schemaOf(parameters, true)), true);
+  const { gbnf } = responseGrammar({
+    type: "json_schema",
+    schemaJson: JSON.stringify(schemaOf(parameters, true)),
+    strict: true,
+  });
   const matcher = new Matcher(parseGbnf(gbnf));
   return texts.filter((text) => matcher.match(text).matches);
 }
