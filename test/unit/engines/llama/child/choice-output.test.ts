@@ -39,7 +39,7 @@ function shown(events: readonly GenEvent[]): readonly (readonly [string, readonl
 }
 
 describe("ChoiceOutput", () => {
-  it("keeps thoughts, their tokens and their log probabilities out of the content (RESP-12)", () => {
+  it("separates thoughts, their tokens and their log probabilities from the content (RESP-12)", () => {
     const texts = ["<think>", "so", " so", "</think>", "\n", "Yes", "."];
     const choice = output(texts, new ThinkingReader(new PlainReader(), false), { logprobs: 0 });
     const events = say(choice, texts.length);
@@ -64,7 +64,7 @@ describe("ChoiceOutput", () => {
     expect(choice.tokens).toHaveLength(5);
   });
 
-  it("gives log probabilities with the event that completes their text, one for each token (STRM-16)", () => {
+  it("emits log probabilities with the event that completes their text, one for each token (STRM-16)", () => {
     const texts = ["a", "bx", "yc", "", "d"];
     const choice = output(texts, new PlainReader(), { stop: ["xyz"], logprobs: 0 });
     expect(shown(say(choice, texts.length))).toEqual([
@@ -76,7 +76,7 @@ describe("ChoiceOutput", () => {
     expect(choice.end(false).events).toEqual([]);
   });
 
-  it("gives at the end what is owed, of tokens without text too (STRM-16)", () => {
+  it("emits held-back text and log probabilities at the end, also of tokens without text (STRM-16)", () => {
     const choice = output(["a", "x", ""], new PlainReader(), { stop: ["xyz"], logprobs: 0 });
     expect(shown(say(choice, 3))).toEqual([["a", ["a"]]]);
     expect(shown(choice.end(true).events)).toEqual([

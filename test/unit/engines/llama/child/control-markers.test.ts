@@ -30,7 +30,7 @@ afterAll(async () => {
 });
 
 describe("a model whose markers are control tokens", () => {
-  it("has its thoughts and calls read all the same (RESP-12)", async () => {
+  it("still has its thoughts and calls recognized (RESP-12)", async () => {
     const input = { ...chat("Weather?"), tools: [weatherTool], toolChoice: { mode: "auto" } } as const;
     const { text, reason, events } = await child.generate({ input }).answer();
     const thoughts = events.flatMap((event) => (event.type === "reasoning" ? [event.text] : []));
@@ -44,7 +44,7 @@ describe("a model whose markers are control tokens", () => {
     expect(calls.map(({ argsDelta }) => argsDelta ?? "").join("")).toBe(args);
   });
 
-  it("makes a call that is required with them (TOOL-5)", async () => {
+  it("makes a required call (TOOL-5)", async () => {
     const input = { ...chat("Weather?"), tools: [weatherTool], toolChoice: { mode: "required" } } as const;
     const { vocabSize } = child.facts;
     const likely = new Map([vocabSize - 2, vocabSize - 1].map((token) => [token, 100]));
@@ -59,7 +59,7 @@ describe("a model whose markers are control tokens", () => {
     expect(spelled.outTokens).toBeGreaterThan(outTokens);
   });
 
-  it("shows them as they are where nothing reads them", async () => {
+  it("emits the markers unchanged if no reader looks for them", async () => {
     const { text } = await child.generate({ input: { type: "text", text: "Say" } }).answer();
     expect(text).toBe(said);
   });

@@ -36,6 +36,6 @@ it.each<[string, ChildInput]>([
   }
 });
 
-it("tells a format from none where the model thinks", async () => {
+it("counts a format of a model that thinks", async () => {
   expect(await child.count(thinking, { type: "json_object" })).toBeGreaterThan(await child.count(thinking));
 });

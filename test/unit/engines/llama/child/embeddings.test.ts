@@ -30,11 +30,11 @@ async function embed(inputs: readonly (string | readonly number[])[]): Promise<{
 }
 
 describe("embeddings", () => {
-  it("know their length, and no more context than the model was trained with", () => {
+  it("have the model's length and at most its trained context", () => {
     expect(child.facts).toMatchObject({ embeddingDims: dims, contextLength: 512, tools: "none" });
   });
 
-  it("have length one, come in the order of the inputs, and are the same again (EMB-9)", async () => {
+  it("have length one, are in input order, and are repeatable (EMB-9)", async () => {
     const { vectors, promptTokens } = await embed(["the cat", "a dog", "the cat"]);
     for (const vector of vectors) expect(Math.hypot(...vector)).toBeCloseTo(1, 5);
     expect(vectors[2]).toEqual(vectors[0]);
@@ -42,20 +42,20 @@ describe("embeddings", () => {
     expect(promptTokens).toBeGreaterThan(3 * 2);
   });
 
-  it("count the tokens that the model puts around an input", async () => {
+  it("count the tokens that the model adds around an input", async () => {
     const one = await embed(["the of"]);
     expect(one.promptTokens).toBe(2 + 2);
     expect((await embed([[5, 6, 7]])).promptTokens).toBe(3 + 2);
   });
 
-  it("take an input that fills the context, and name one that is longer", async () => {
+  it("accept an input that fills the context, and report the index of a longer one", async () => {
     expect((await embed(["the ".repeat(510)])).promptTokens).toBe(512);
     const error = await child.embed(["the", "the ".repeat(511)]).error();
     expect(error).toMatchObject({ code: "context_overflow", param: "input[1]" });
     expect(error.message).toContain("maximum context length is 512 tokens");
   });
 
-  it("name an input without text, and one with tokens of another model", async () => {
+  it("report the index of an input without text or with tokens of another model", async () => {
     for (const empty of ["", "  ", []]) {
       expect(await child.embed(["the", empty]).error()).toMatchObject({ code: "bad_input", param: "input[1]" });
     }
@@ -65,7 +65,7 @@ describe("embeddings", () => {
     });
   });
 
-  it("stop between two inputs when they are aborted, and go on with the next call", async () => {
+  it("stop between two inputs when they are aborted, and continue with the next call", async () => {
     const run = child.embed(Array.from({ length: 2000 }, () => "the of and to a in is it"));
     run.abort();
     expect(await run.error()).toMatchObject({ code: "aborted" });
@@ -80,7 +80,7 @@ describe("embeddings", () => {
     expect(await long.error()).toMatchObject({ code: "aborted" });
   });
 
-  it("refuse calls above the slots", async () => {
+  it("are rejected above the slots", async () => {
     const inputs = Array.from({ length: 400 }, () => "the of and to a in is it");
     const runs = [child.embed(inputs), child.embed(inputs), child.embed(inputs)];
     const ends = await Promise.all(runs.map(({ end }) => end));
@@ -88,7 +88,7 @@ describe("embeddings", () => {
     expect(await runs[2]?.error()).toMatchObject({ code: "overloaded", retryable: true });
   });
 
-  it("are all that the model makes", async () => {
+  it("are the only calls that the model accepts", async () => {
     expect(await child.generate().error()).toMatchObject({ code: "unsupported" });
   });
 });

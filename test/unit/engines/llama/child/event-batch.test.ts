@@ -32,7 +32,7 @@ afterEach(() => {
 });
 
 describe("EventBatch", () => {
-  it("sends the beginning of each answer at the end of its turn", () => {
+  it("sends the beginning of each answer at the end of its batch", () => {
     const { batch, sent, endTurn } = batchOf();
     batch.add(1, accepted);
     endTurn();
@@ -45,7 +45,7 @@ describe("EventBatch", () => {
     expect(sent).toEqual([["1:0"], ["1:1", "2:0"], ["1:2", "2:1"]]);
   });
 
-  it("sends what short turns bring at most every 15 ms, and all of it", () => {
+  it("sends all events of short batches, at most every 15 ms", () => {
     const { batch, sent, endTurn } = batchOf();
     for (let token = 1; token <= 12; token++) {
       batch.add(1, text(token));
@@ -57,7 +57,7 @@ describe("EventBatch", () => {
     expect(sent.flat()).toEqual(Array.from({ length: 12 }, (_, i) => `1:${i + 1}`));
   });
 
-  it("sends at the end of a turn that took as long", () => {
+  it("sends at the end of a batch that took 15 ms", () => {
     const { batch, sent, endTurn } = batchOf();
     for (const token of [1, 2, 3]) {
       batch.add(1, text(token));
@@ -67,7 +67,7 @@ describe("EventBatch", () => {
     }
   });
 
-  it("sends what it has when a call ends, once", () => {
+  it("sends its events once when a call ends", () => {
     const { batch, sent, endTurn } = batchOf();
     batch.add(1, text(1));
     endTurn();

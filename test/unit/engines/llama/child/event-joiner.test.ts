@@ -12,7 +12,7 @@ function joined(events: readonly GenEvent[]): readonly GenEvent[] {
 const text = (outTokens: number): GenEvent => ({ type: "text", choice: 0, text: `${outTokens} `, outTokens });
 
 describe("EventJoiner", () => {
-  it("joins text until another kind of event comes, and counts up to the last of it", () => {
+  it("joins text until another kind of event follows, with the token count of the last part", () => {
     const finish: GenEvent = { type: "finish", choice: 0, reason: "stop", outTokens: 3 };
     expect(joined([text(1), text(2), text(3), finish])).toEqual([
       { type: "text", choice: 0, text: "1 2 3 ", outTokens: 3 },
@@ -20,12 +20,12 @@ describe("EventJoiner", () => {
     ]);
   });
 
-  it("sends what it has every 64 tokens", () => {
+  it("sends joined text every 64 tokens", () => {
     const sent = joined(Array.from({ length: 130 }, (_, i) => text(i + 1)));
     expect(sent.map((event) => (event.type === "text" ? event.outTokens : 0))).toEqual([64, 128]);
   });
 
-  it("joins the arguments of one call, and keeps calls apart", () => {
+  it("joins the arguments of one call, and keeps calls separate", () => {
     const call = (index: number, outTokens: number, fields: object): GenEvent => ({
       type: "tool",
       choice: 0,
@@ -49,7 +49,7 @@ describe("EventJoiner", () => {
     ]);
   });
 
-  it("holds nothing back that is no text", () => {
+  it("delays no events without text", () => {
     const accepted: GenEvent = { type: "accepted", promptTokens: 1, cachedTokens: 0 };
     expect(joined([accepted])).toEqual([accepted]);
   });

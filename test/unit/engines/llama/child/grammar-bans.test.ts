@@ -33,14 +33,14 @@ function bannedAfter(...said: readonly number[]): readonly number[] {
 const range = (first: number, last: number) => Array.from({ length: last - first + 1 }, (_, i) => first + i);
 
 describe("createGrammarBans", () => {
-  it("bans bytes that begin no code point, and tokens without text", () => {
+  it("bans bytes that cannot begin a code point, and tokens without text", () => {
     expect(bannedAfter()).toEqual([0xc0, 0xc1, ...range(0xf5, 0xff)]);
     const { tokens: banned } = bans();
     expect(banned.has(note)).toBe(true);
     expect(banned.has(end)).toBe(false);
   });
 
-  it("bans bytes that would make a begun code point overlong, a surrogate or too large", () => {
+  it("bans bytes that would complete an overlong code point, a surrogate or one above U+10FFFF", () => {
     expect(bannedAfter(0xe0)).toEqual(range(0x80, 0x9f));
     expect(bannedAfter(0xed)).toEqual(range(0xa0, 0xbf));
     expect(bannedAfter(0xf0)).toEqual(range(0x80, 0x8f));
@@ -49,7 +49,7 @@ describe("createGrammarBans", () => {
     expect(bannedAfter(0xe6, 0x97, 0xa5)).toEqual(bannedAfter());
   });
 
-  it("gives the same set again where the text stands the same", () => {
+  it("returns the same set in the same state of the text", () => {
     const answer = bans();
     const first = answer.tokens;
     answer.push(0xe0);

@@ -25,7 +25,7 @@ async function rest(tokensPerMs: number, from = new PrefillPace(512)): Promise<P
 }
 
 describe("PrefillPace", () => {
-  it("comes to rest at the power of two that takes 50 ms at most", async () => {
+  it("settles at the largest power of two that takes at most 50 ms", async () => {
     expect((await rest(1)).pieceTokens).toBe(32);
     expect((await rest(2.6)).pieceTokens).toBe(128);
   });
@@ -42,7 +42,7 @@ describe("PrefillPace", () => {
     expect((await rest(1000)).pieceTokens).toBe(256);
   });
 
-  it("follows a machine that becomes slower", async () => {
+  it("adapts to a machine that becomes slower", async () => {
     const pace = await rest(10);
     expect((await rest(0.5, pace)).pieceTokens).toBe(16);
   });
@@ -85,7 +85,7 @@ describe("findPace", () => {
 });
 
 describe("prefill", () => {
-  it("evaluates all but the last piece, which has one token at least", async () => {
+  it("evaluates all but the last piece, which has at least one token", async () => {
     const prompt = Array.from({ length: 40 }, (_, i) => i);
     for (const length of [1, 8, 9, 16, 17, 33, 40]) {
       const evaluated: number[][] = [];
@@ -122,7 +122,7 @@ describe("prefill", () => {
     expect(new Set(beside)).toEqual(new Set([32]));
   });
 
-  it("asks before each piece whether it may go on", async () => {
+  it("calls its check before each piece", async () => {
     const evaluated: number[][] = [];
     const deps = { batcher: new StepBatcher(), pace: new PrefillPace(16) };
     const check = (): void => {

@@ -32,7 +32,7 @@ async function loadFailure(child: EngineChild, file: string): Promise<string> {
 }
 
 describe("a model that cannot be loaded", () => {
-  it("is reported with the cause and what to do about it", async () => {
+  it("is reported with the cause and a remedy", async () => {
     const whole = await readFile(path);
     const child = await EngineChild.load({ path: modelPath("missing"), kind: "chat" });
     const failure = (file: string): Promise<string> => loadFailure(child, file);
@@ -51,7 +51,7 @@ describe("a model that cannot be loaded", () => {
 });
 
 describe("the process", () => {
-  it("leaves signals to the server, and ends when the channel closes, in the middle of an answer too", async () => {
+  it("ignores signals, and exits when the channel closes, also during an answer", async () => {
     const child = await EngineChild.load({ path, kind: "chat", contextLength: 4096 });
     const { vocabSize, fingerprint, bindingVersion } = child.facts;
     expect(fingerprint).toBe(await fingerprintOf(path, bindingVersion));
@@ -64,7 +64,7 @@ describe("the process", () => {
     await expect(run.end).rejects.toThrow("the process ended");
   });
 
-  it("ends with its own code and the reason when something is wrong with it", async () => {
+  it("exits with its own code and the reason on an internal error", async () => {
     const child = await EngineChild.load({ path, kind: "chat" });
     const exit = once(child.process, "exit");
     // No message of the protocol, and nothing that the server could send.
@@ -73,7 +73,7 @@ describe("the process", () => {
     expect(child.stderr).toContain("fatal: TypeError");
   });
 
-  it("has a fingerprint of the weights, not of their place (RESP-11)", async () => {
+  it("has a fingerprint of the weights, not of their path (RESP-11)", async () => {
     const prints: string[] = [];
     for (const seed of [1, 2, 1]) {
       await writeRandomGguf(broken, { seed });

@@ -27,7 +27,7 @@ afterAll(async () => {
 const longPrompt = (seed: number): readonly number[] => Array.from({ length: 3500 }, (_, i) => (i * seed) % 200);
 
 describe("sampling", () => {
-  it("repeats itself for a seed, differs for another, and never repeats without one (CHAT-9)", async () => {
+  it("repeats with the same seed, differs with another, and never repeats without one (CHAT-9)", async () => {
     const say = async (seed?: bigint): Promise<string> => {
       const asked = { temperature: 1, maxTokens: 20, logitBias: endless, ...(seed === undefined ? {} : { seed }) };
       return (await child.generate(asked).answer()).text;
@@ -53,7 +53,7 @@ describe("sampling", () => {
     for (const { token, top } of reported.logprobs) expect(top[0]?.token).toBe(token);
   });
 
-  it("adds the bias to a token's logit, the one that ends an answer included (CHAT-11)", async () => {
+  it("adds the bias to a token's logit, also of the token that ends an answer (CHAT-11)", async () => {
     const { vocabSize } = child.facts;
     const letter = 64;
     const biased = await child.generate({ temperature: 1, maxTokens: 5, logitBias: new Map([[letter, 100]]) }).answer();
@@ -62,7 +62,7 @@ describe("sampling", () => {
     expect(ended).toMatchObject({ text: "", outTokens: 0, reason: "stop" });
   });
 
-  it("penalties make tokens that were said less likely, over the whole answer (CHAT-10)", async () => {
+  it("penalties make produced tokens less likely, over the whole answer (CHAT-10)", async () => {
     const letter = 64;
     const asked = { maxTokens: 150, logitBias: new Map([...endless, [letter, 30]]) };
     const plain = await child.generate(asked).answer();
@@ -74,7 +74,7 @@ describe("sampling", () => {
     expect(before).toBeLessThan(150);
   });
 
-  it("gives the bytes of tokens that are a part of a character only (RESP-9)", async () => {
+  it("reports the bytes of tokens that are only part of a character (RESP-9)", async () => {
     const byte = 0xe6;
     const { logprobs, text } = await child
       .generate({ maxTokens: 2, logprobs: 1, logitBias: new Map([[byte, 100]]) })
@@ -95,7 +95,7 @@ describe("a grammar", () => {
     additionalProperties: false,
   });
 
-  it("holds the answer to the schema and ends it, whatever the model would say (RF-3)", async () => {
+  it("enforces the schema and ends the answer, whatever the model prefers (RF-3)", async () => {
     const format = { type: "json_schema", name: "answer", schemaJson, strict: true } as const;
     for (let seed = 0; seed < rounds(50); seed++) {
       const { text, reason } = await child
@@ -106,7 +106,7 @@ describe("a grammar", () => {
     }
   });
 
-  it("holds texts to their length, whatever bytes and control tokens the model would say (RF-3)", async () => {
+  it("enforces the length of texts, whatever bytes and control tokens the model prefers (RF-3)", async () => {
     const { vocabSize } = child.facts;
     const leads = [0xc0, 0xc1, 0xe0, 0xed, 0xf0, 0xf4, 0xf5, 0xf8, 0xfc];
     const start = vocabSize - 2;
@@ -140,7 +140,7 @@ describe("a grammar", () => {
     expect(String(JSON.parse(text))).toMatch(/^[\u0800-\u0fff]{3}$/);
   });
 
-  it("does not cut code points that several tokens make", async () => {
+  it("does not cut code points that consist of several tokens", async () => {
     const text = "日本 🙂 é";
     const format = {
       type: "json_schema",
@@ -168,8 +168,8 @@ describe("a grammar", () => {
   });
 });
 
-describe("calls beside each other", () => {
-  it("are refused above the slots", async () => {
+describe("concurrent calls", () => {
+  it("are rejected above the slots", async () => {
     const running = Array.from({ length: slots }, () => child.generate({ logitBias: endless, maxTokens: 3000 }));
     await Promise.all(running.map((run) => run.begun()));
     expect(await child.slotsBusy()).toBe(slots);
@@ -179,7 +179,7 @@ describe("calls beside each other", () => {
     expect(await child.slotsBusy()).toBe(0);
   });
 
-  it("do not keep one waiting that has to clear its slot first", async () => {
+  it("do not delay a call that has to clear its slot first", async () => {
     const streams = ["a", "b"].map((cacheKey) => child.generate({ cacheKey, logitBias: endless, maxTokens: 3900 }));
     await Promise.all(streams.map((run) => run.begun()));
     for (const cacheKey of ["c", "d", "e"]) await child.generate({ cacheKey, maxTokens: 2 }).answer();
@@ -188,7 +188,7 @@ describe("calls beside each other", () => {
     for (const run of streams) await run.end;
   });
 
-  it("go on while another's long prompt is evaluated", async () => {
+  it("continue while another call's long prompt is evaluated", async () => {
     const stream = child.generate({ cacheKey: "stream", logitBias: endless, maxTokens: 3900 });
     await stream.begun();
     const before = stream.events.length;
@@ -199,7 +199,7 @@ describe("calls beside each other", () => {
     expect((await stream.error()).code).toBe("aborted");
   });
 
-  it("send the events of one turn in one message", async () => {
+  it("send the events of one batch in one message", async () => {
     const seen = child.messages.length;
     const asked = { logitBias: endless, maxTokens: 40 };
     const both = await Promise.all([child.generate(asked).answer(), child.generate(asked).answer()]);
@@ -210,7 +210,7 @@ describe("calls beside each other", () => {
 });
 
 describe("an abort", () => {
-  it("in the middle of a long prompt frees the slot, and the next answer is right", async () => {
+  it("during a long prompt frees the slot, and the next answer is correct", async () => {
     const fresh = await child.generate({ cacheKey: "fresh", maxTokens: 10, logitBias: endless }).answer();
     for (let i = 0; i < rounds(30); i++) {
       const input = { type: "tokens", tokens: longPrompt(i + 11) } as const;
@@ -225,7 +225,7 @@ describe("an abort", () => {
     expect(next.text).toBe(fresh.text);
   });
 
-  it("in the middle of an answer counts what was produced", async () => {
+  it("during an answer reports the produced tokens", async () => {
     const run = child.generate({ logitBias: endless, maxTokens: 3000 });
     await run.begun();
     run.abort();

@@ -24,13 +24,13 @@ function sampling(changes: Partial<ChildGenerate>): ReturnType<typeof toChoiceSa
 }
 
 describe("toChoiceSampling", () => {
-  it("leaves nothing to the binding's defaults", () => {
+  it("sets all parameters instead of using the binding's defaults", () => {
     const { native } = sampling({ minP: 0.1, topP: 0.5, topK: 7 });
     expect(native).toMatchObject({ temperature: 0.7, minP: 0.1, topP: 0.5, topK: 7, probabilities: false });
     expect(sampling({}).native).toMatchObject({ minP: 0, topP: 1, penalties: null });
   });
 
-  it("looks at 200 tokens unless the caller says how many, or a nucleus that needs all", () => {
+  it("considers 200 tokens unless top_k sets another number or top_p needs all", () => {
     expect(sampling({}).native.topK).toBe(200);
     expect(sampling({ topK: 1000 }).native.topK).toBe(1000);
     expect(sampling({ topP: 0.9 }).native.topK).toBe(0);
@@ -38,7 +38,7 @@ describe("toChoiceSampling", () => {
     expect(sampling({ topK: 1000, logprobs: 1 }).native.topK).toBe(200);
   });
 
-  it("folds 64 bits of a seed, keeps small ones, and never uses the one that means any (CHAT-9)", () => {
+  it("folds 64 bits of a seed, keeps small seeds, and never uses the one that means random (CHAT-9)", () => {
     const seed = (value: bigint): number => sampling({ seed: value }).native.seed;
     expect(seed(42n)).toBe(42);
     expect(seed(42n + 2n ** 32n)).not.toBe(42);
@@ -48,7 +48,7 @@ describe("toChoiceSampling", () => {
     }
   });
 
-  it("gives each answer without a seed one of its own", () => {
+  it("draws a new seed for each answer without one", () => {
     expect(new Set(Array.from({ length: 20 }, () => sampling({}).native.seed)).size).toBeGreaterThan(15);
   });
 
@@ -61,7 +61,7 @@ describe("toChoiceSampling", () => {
     });
   });
 
-  it("refuses a biased token outside of the vocabulary (CHAT-11)", () => {
+  it("rejects a biased token outside of the vocabulary (CHAT-11)", () => {
     expect(sampling({ logitBias: new Map([[99, -100]]) }).native.logitBias.get(99)).toBe(-100);
     expect(() => sampling({ logitBias: new Map([[100, 1]]) })).toThrow("from 0 to 99, but one is 100");
   });

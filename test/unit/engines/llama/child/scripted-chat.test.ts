@@ -30,14 +30,14 @@ describe("an answer", () => {
     expect(events.map(({ type }) => type).filter((type) => type !== "text")).toEqual(["accepted", "finish", "usage"]);
   });
 
-  it("counts the tokens of the prompt as they were counted before", async () => {
+  it("has the same number of prompt tokens as counted before", async () => {
     const input = chat("How many tokens?");
     const { promptTokens, events } = await child.generate({ input }).answer();
     expect(await child.count(input)).toBe(promptTokens);
     expect(events[0]).toMatchObject({ type: "accepted", promptTokens });
   });
 
-  it("is the prompt alone when no tokens are asked (CMPL-8)", async () => {
+  it("is the prompt alone with max_tokens 0 (CMPL-8)", async () => {
     const { events } = await child
       .generate({ input: { type: "text", text: "日本 🙂" }, echo: true, maxTokens: 0 })
       .answer();
@@ -49,7 +49,7 @@ describe("an answer", () => {
     ]);
   });
 
-  it("ends with length at exactly the budget, and at the end of the context (CHAT-6)", async () => {
+  it("ends with length at exactly the token limit, and at the end of the context (CHAT-6)", async () => {
     const short = await child.generate({ maxTokens: 5 }).answer();
     expect(short).toMatchObject({ text: "The quick brown fox jumps", outTokens: 5, reason: "length" });
     const prompt = Array.from({ length: 250 }, () => 32);
@@ -57,36 +57,36 @@ describe("an answer", () => {
     expect(full).toMatchObject({ promptTokens: 250, outTokens: 6, reason: "length" });
   });
 
-  it("begins with the prompt when it is echoed, which counts nothing (CMPL-8)", async () => {
+  it("begins with the prompt when it is echoed, which counts as no output (CMPL-8)", async () => {
     const { text, outTokens } = await child.generate({ echo: true, input: { type: "text", text: "Once" } }).answer();
     expect({ text, outTokens }).toEqual({ text: `Once${said}`, outTokens: words });
   });
 
-  it("has the same text in fewer events when nobody reads along (STRM-18)", async () => {
+  it("has the same text in fewer events when it is not streamed (STRM-18)", async () => {
     const { text, events, logprobs } = await child.generate({ deltas: "joined", logprobs: 0 }).answer();
     expect(text).toBe(said);
     expect(events.filter(({ type }) => type === "text")).toHaveLength(1);
     expect(logprobs).toHaveLength(words);
   });
 
-  it("leaves nothing on the standard output", () => {
+  it("writes nothing to the standard output", () => {
     expect(child.stdout).toBe("");
   });
 });
 
 describe("a stop sequence", () => {
-  it("ends the text before it, and the tokens that made it count (CHAT-8)", async () => {
+  it("ends the text before it, and its own tokens count (CHAT-8)", async () => {
     const { text, reason, outTokens } = await child.generate({ stop: ["x jum"] }).answer();
     expect({ text, reason, outTokens }).toEqual({ text: "The quick brown fo", reason: "stop", outTokens: 5 });
   });
 
-  it("gives back what only looked like one (CHAT-8)", async () => {
+  it("emits text that only began like one (CHAT-8)", async () => {
     expect((await child.generate({ stop: ["done!!"] }).answer()).text).toBe(said);
   });
 });
 
 describe("log probabilities", () => {
-  it("come with the text of their tokens, one finite entry for each token (STRM-16, RESP-9)", async () => {
+  it("are emitted with the text of their tokens, one finite entry for each token (STRM-16, RESP-9)", async () => {
     const { events, logprobs } = await child.generate({ logprobs: 3 }).answer();
     for (const event of events) {
       if (event.type === "text") expect(event.logprobs?.map(({ token }) => token)).toEqual([event.text]);
@@ -98,7 +98,7 @@ describe("log probabilities", () => {
     }
   });
 
-  it("of text that is held back come with it, and those of a stop sequence never (STRM-16)", async () => {
+  it("of held-back text are emitted with it, those of a stop sequence never (STRM-16)", async () => {
     const held = await child.generate({ logprobs: 0, stop: ["jumps over b"] }).answer();
     expect(held.logprobs).toHaveLength(words);
     const stopped = await child.generate({ logprobs: 0, stop: ["jumps over a"] }).answer();
@@ -106,21 +106,21 @@ describe("log probabilities", () => {
   });
 });
 
-describe("a refusal", () => {
-  it("names the context's length for a prompt that alone is longer (ERR-26)", async () => {
+describe("a rejected request", () => {
+  it("reports the context length for a prompt that alone is longer (ERR-26)", async () => {
     const tokens = Array.from({ length: 257 }, () => 32);
     const error = await child.generate({ input: { type: "tokens", tokens } }).error();
     expect(error).toMatchObject({ code: "context_overflow", param: "prompt" });
     expect(error.message).toContain("maximum context length is 256 tokens");
   });
 
-  it("names a biased token that is not in the vocabulary (CHAT-11)", async () => {
+  it("reports a biased token that is not in the vocabulary (CHAT-11)", async () => {
     const { vocabSize } = child.facts;
     const error = await child.generate({ logitBias: new Map([[vocabSize, 1]]) }).error();
     expect(error).toMatchObject({ code: "bad_input", param: "logit_bias" });
   });
 
-  it("names prompt tokens that are not in the vocabulary", async () => {
+  it("reports prompt tokens that are not in the vocabulary", async () => {
     const error = await child.generate({ input: { type: "tokens", tokens: [1, 4_000_000_000] } }).error();
     expect(error).toMatchObject({ code: "bad_input", param: "prompt" });
   });
@@ -129,14 +129,14 @@ describe("a refusal", () => {
     expect(await child.embed(["a"]).error()).toMatchObject({ code: "unsupported" });
   });
 
-  it("takes an empty prompt as the token that begins a text", async () => {
+  it("does not apply to an empty prompt, which becomes the token that begins a text", async () => {
     const { promptTokens, text } = await child.generate({ input: { type: "text", text: "" } }).answer();
     expect({ promptTokens, text }).toEqual({ promptTokens: 1, text: said });
   });
 });
 
-describe("what an earlier prompt left", () => {
-  it("is reused for the same account, and for nobody else (SEC-23)", async () => {
+describe("the prefix of an earlier prompt", () => {
+  it("is reused for the same account only (SEC-23)", async () => {
     const cacheKey = "account-a";
     const first = await child.generate({ input: chat("One question"), cacheKey }).answer();
     expect(first.cachedTokens).toBe(0);
@@ -149,7 +149,7 @@ describe("what an earlier prompt left", () => {
     }
   });
 
-  it("leaves a token to evaluate when the prompt is the same again", async () => {
+  it("leaves one token to evaluate if the prompt is the same", async () => {
     const cacheKey = "account-e";
     const { promptTokens } = await child.generate({ cacheKey }).answer();
     const again = await child.generate({ cacheKey }).answer();

@@ -42,7 +42,7 @@ async function run(slots: SlotPool, prompt: readonly number[], owner: string): P
 }
 
 describe("SlotPool", () => {
-  it("takes the slot that knows the longest beginning of the prompt", async () => {
+  it("takes the slot with the longest prefix of the prompt", async () => {
     const slots = pool(new RememberedTokens(), new RememberedTokens());
     const first = await run(slots, [1, 2, 3, 4], "a");
     const second = await run(slots, [9, 8, 7], "a");
@@ -52,7 +52,7 @@ describe("SlotPool", () => {
     expect(second.slot.sequence.tokens).toEqual([9, 8, 7]);
   });
 
-  it("never reuses what another account left, and clears it first (SEC-23)", async () => {
+  it("never reuses tokens of another account, and removes them first (SEC-23)", async () => {
     const sequence = new RememberedTokens();
     const slots = pool(sequence);
     await run(slots, [1, 2, 3, 4], "a");
@@ -61,7 +61,7 @@ describe("SlotPool", () => {
     expect(sequence.tokens).toEqual([]);
   });
 
-  it("takes the slot that was unused for the longest time when none knows anything", async () => {
+  it("takes the least recently used slot if none has a prefix of the prompt", async () => {
     const slots = pool(new RememberedTokens(), new RememberedTokens());
     const a = await run(slots, [1, 2], "a");
     const b = await run(slots, [3, 4], "b");
@@ -69,7 +69,7 @@ describe("SlotPool", () => {
     expect((await run(slots, [5, 6], "d")).slot).toBe(b.slot);
   });
 
-  it("does not drive out a conversation that only begins like the prompt", async () => {
+  it("does not evict a conversation that only begins like the prompt", async () => {
     const slots = pool(new RememberedTokens(), new RememberedTokens());
     const first = await run(slots, [1, 2, 30, 31, 32, 33, 34], "a");
     const second = await run(slots, [1, 2, 40, 41, 42, 43, 44], "a");
@@ -84,13 +84,13 @@ describe("SlotPool", () => {
     expect(slots.take([1], "a")).toBeNull();
   });
 
-  it("reuses nothing of a memory that cannot be cut back", async () => {
+  it("reuses nothing if the memory cannot be cut back", async () => {
     const slots = pool(new RememberedTokens(false));
     await run(slots, [1, 2, 3], "a");
     expect((await run(slots, [1, 2, 3], "a")).known).toBe(0);
   });
 
-  it("says when a slot is lost for good", async () => {
+  it("reports a slot that cannot be cleared", async () => {
     const sequence = new RememberedTokens();
     const { slot } = await run(pool(sequence), [1, 2], "a");
     await slot.forget();

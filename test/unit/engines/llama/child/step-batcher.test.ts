@@ -25,7 +25,7 @@ async function tasks(count: number): Promise<void> {
 }
 
 describe("StepBatcher", () => {
-  it("begins the steps of all calls together, and the next ones when all are done", async () => {
+  it("starts the steps of all calls together, and the next ones when all are done", async () => {
     const batcher = new StepBatcher();
     const [slow, quick, next] = [openStep(), openStep(), openStep()];
     const both = [batcher.step(slow.run), batcher.step(quick.run)];
@@ -43,7 +43,7 @@ describe("StepBatcher", () => {
     await Promise.all([...both, third]);
   });
 
-  it("runs one long step in a turn, beside all short ones, and the calls that have some by batcher", async () => {
+  it("runs one long step in a batch, beside all short ones, and calls with long steps in rotation", async () => {
     const batcher = new StepBatcher();
     const [short, first, second, third] = [openStep(), openStep(), openStep(), openStep()];
     const long = { isLong: true };
@@ -62,13 +62,13 @@ describe("StepBatcher", () => {
     await Promise.all(all);
   });
 
-  it("goes on after a step that fails", async () => {
+  it("continues after a step that fails", async () => {
     const batcher = new StepBatcher();
     await expect(batcher.step(() => Promise.reject(new Error("broken")))).rejects.toThrow("broken");
     expect(await batcher.step(async () => "fine")).toBe("fine");
   });
 
-  it("calls back once after a turn, when the next one has begun", async () => {
+  it("calls back once after a batch, when the next one has begun", async () => {
     const batcher = new StepBatcher();
     const seen: string[] = [];
     await batcher.step(async () => {
@@ -85,7 +85,7 @@ describe("StepBatcher", () => {
     expect(seen).toEqual(["first", "second", "after the first"]);
   });
 
-  it("calls back when no turn follows", async () => {
+  it("calls back when no batch follows", async () => {
     const batcher = new StepBatcher();
     await new Promise<void>((resolve) => batcher.atEnd(resolve));
   });

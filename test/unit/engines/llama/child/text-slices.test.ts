@@ -43,7 +43,7 @@ describe("SlicedTokenizer", () => {
     expect(Math.max(...slices.map(({ length }) => length))).toBeLessThanOrEqual(8_192);
   });
 
-  it("cuts a run without spaces, but no character and no control text in two", async () => {
+  it("cuts text without spaces, but not inside of a character or control text", async () => {
     const runs = [
       "z".repeat(40_000),
       "\u{1f600}".repeat(20_000),
@@ -59,7 +59,7 @@ describe("SlicedTokenizer", () => {
     expect(slices.some((slice) => slice.includes("<|im start|>"))).toBe(true);
   });
 
-  it("lets the event loop run between slices, and calls take them in turn (E-3)", async () => {
+  it("lets the event loop run between slices, and calls alternate (E-3)", async () => {
     const model = new WordModel();
     const tokenizer = new SlicedTokenizer(model, controlTexts);
     let passes = 0;
@@ -77,7 +77,7 @@ describe("SlicedTokenizer", () => {
     expect(order).toMatch(/^a{1,2}(ba){2,}b*$/);
   });
 
-  it("tokenizes small texts at once, many of them in one pass", async () => {
+  it("tokenizes small texts immediately, many of them in one pass", async () => {
     const model = new WordModel();
     const tokenizer = new SlicedTokenizer(model, controlTexts);
     void tokenizer.tokenize("a b", {}, pass);
@@ -85,7 +85,7 @@ describe("SlicedTokenizer", () => {
     expect(model.slices).toEqual(["a b", "c d"]);
   });
 
-  it("stops where its check throws", async () => {
+  it("stops when its check throws", async () => {
     const model = new WordModel();
     let checks = 0;
     const tokenized = new SlicedTokenizer(model, controlTexts).tokenize("a ".repeat(50_000), {}, () => {

@@ -37,7 +37,7 @@ describe("TokenSpelling", () => {
     ]);
   });
 
-  it("takes the binding's text where it does not know the spelling", () => {
+  it("uses the binding's text if the spelling is unknown", () => {
     expect(spelling("plamo2", ["x"]).spell(0)).toEqual({ token: "text of 0" });
   });
 });

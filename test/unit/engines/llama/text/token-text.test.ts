@@ -18,19 +18,19 @@ function bytesOf(text: string): readonly Uint8Array[] {
 }
 
 describe("TokenText", () => {
-  it("gives code points whole, however their bytes are spread over tokens", () => {
+  it("emits whole code points, however their bytes are divided among tokens", () => {
     expect(outputs(bytesOf("a€😀"))).toEqual(["a", "", "", "€", "", "", "", "😀", ""]);
   });
 
-  it("gives text at once where nothing is pending", () => {
+  it("emits text immediately if nothing is pending", () => {
     expect(outputs([Buffer.from("Hello"), Buffer.from(" Wörld")])).toEqual(["Hello", " Wörld", ""]);
   });
 
-  it("gives what stands before half a code point at once", () => {
+  it("emits text before half a code point immediately", () => {
     expect(outputs([Buffer.from([0x61, 0xe2]), Buffer.from([0x82, 0xac])])).toEqual(["a", "€", ""]);
   });
 
-  it("lets U+FFFD of the model through, in the middle, at the end and in long runs", () => {
+  it("emits the model's own U+FFFD, in the middle, at the end and in long runs", () => {
     const own = Buffer.from("\uFFFD");
     expect(outputs([own, Buffer.from("x"), own]).join("")).toBe("\uFFFDx\uFFFD");
     expect(outputs(Array.from({ length: 50 }, () => own)).join("")).toBe("\uFFFD".repeat(50));
@@ -41,11 +41,11 @@ describe("TokenText", () => {
     expect(outs.filter((out) => out !== "").map(({ length }) => length)).toEqual([8, 8, 8, 8, 1]);
   });
 
-  it("gives half a code point at the end as U+FFFD", () => {
+  it("emits half a code point at the end as U+FFFD", () => {
     expect(outputs([Buffer.from([0x61, 0xf0, 0x9f])])).toEqual(["a", "\uFFFD"]);
   });
 
-  it("any text in any tokens comes out as it is, in whole code points", () => {
+  it("emits any text in any tokens unchanged, in whole code points", () => {
     const text = fc.string({ unit: "binary", maxLength: 30 });
     fc.assert(
       fc.property(text, fc.array(fc.integer({ min: 1, max: 5 }), { minLength: 1 }), (written, sizes) => {
@@ -64,7 +64,7 @@ describe("TokenText", () => {
     );
   });
 
-  it("code points that no token ends with come out one by one, however many they are", () => {
+  it("emits code points that no token ends with one by one, however many there are", () => {
     const bytes = Buffer.from(`a${"\u{10000}".repeat(60)}b`);
     const tokens = [bytes.subarray(0, 2)];
     for (let at = 2; at < bytes.length; at += 4) tokens.push(bytes.subarray(at, at + 4));
@@ -73,7 +73,7 @@ describe("TokenText", () => {
     expect(outs.filter((out) => out !== "").length).toBeGreaterThan(50);
   });
 
-  it("tells which tokens came before", () => {
+  it("passes the tokens before to the detokenizer", () => {
     const asked: (readonly number[])[] = [];
     const text = new TokenText((ids, before) => {
       asked.push(before);

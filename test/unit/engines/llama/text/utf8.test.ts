@@ -20,7 +20,7 @@ function told(bytes: readonly number[]): "whole" | "begun" | "bad" {
 }
 
 describe("utf8After", () => {
-  it("agrees with the platform on all pairs of bytes, and on what can follow leads of longer code points", () => {
+  it("agrees with the platform on all pairs of bytes, and on bytes after leads of longer code points", () => {
     const all = Array.from({ length: 256 }, (_, byte) => byte);
     const texts = all.flatMap((first) => [[first], ...all.map((second) => [first, second])]);
     for (const lead of [0xe0, 0xe1, 0xed, 0xef, 0xf0, 0xf1, 0xf4]) {
@@ -31,7 +31,7 @@ describe("utf8After", () => {
     expect(texts.filter((text) => told(text) !== judged(text))).toEqual([]);
   });
 
-  it("goes on from where a text stands", () => {
+  it("continues from the state of a text", () => {
     for (const text of ["é", "日", "\ud7ff", "🙂", "\u{10ffff}", "\u0800"]) {
       const bytes = [...Buffer.from(text)];
       for (let cut = 1; cut < bytes.length; cut++) {
