@@ -26,9 +26,9 @@ export async function compose(input: ComposeInput) {
 async function composeListeners(context: Context, domain: Domain) {
   const { config, tls, clock, backgroundClock, limits, log, lifecycle } = context;
   const { state } = domain;
-  const watch = createResponseWatch({ limits, now: clock.monotonic });
+  const watch = createResponseWatch(limits, clock.monotonic);
   lifecycle.onClose("response watch", () => watch.close());
-  const uploads = createUploadWatch({ limits, now: clock.monotonic });
+  const uploads = createUploadWatch(limits, clock.monotonic);
   lifecycle.onClose("upload watch", () => uploads.close());
   const deps = { ...context, ...domain, watch, bodies: new BodyBudget(limits), uploads };
   const http = createHttpListener({ ...deps, ...(await httpSettings(deps)) });

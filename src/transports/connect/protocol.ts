@@ -39,8 +39,8 @@ export function protocolOf(contentType: string | undefined): RpcProtocol | null 
 }
 
 /** Whether a method can be called in a protocol: Connect has one for unary calls and one for streams. */
-export function isServedIn(protocol: RpcProtocol | null, { methodKind }: DescMethod): boolean {
-  return protocol !== null && protocol !== (methodKind === "unary" ? "connect_stream" : "connect_unary");
+export function isServedIn(protocol: RpcProtocol, { methodKind }: DescMethod): boolean {
+  return protocol !== (methodKind === "unary" ? "connect_stream" : "connect_unary");
 }
 
 /** Whether the messages of a content type are JSON; other messages are binary protobuf. */
@@ -82,11 +82,10 @@ export function toConnectError({ code, message, details, metadata }: StatusParts
 const endOfStream = createEndStreamSerialization(undefined);
 
 /**
- * Responds with an error in the form of the protocol: a status and
- * JSON, an end-of-stream message, or trailers only. Without a protocol the answer is JSON. `httpStatus` is that of JSON;
- * null: the one that Connect has for the code.
+ * Responds with an error in the form of the protocol: a status and JSON, an end-of-stream message, or trailers only.
+ * Without a protocol the answer is JSON. `httpStatus` is that of JSON; null: the one that Connect has for the code.
  */
-export function refuse(
+export function answerError(
   req: IncomingMessage,
   res: ServerResponse,
   protocol: RpcProtocol | null,
@@ -95,47 +94,31 @@ export function refuse(
 ): void {
   const error = toConnectError(status);
   const contentType = req.headers["content-type"] ?? "";
-  switch (protocol) {
-    case "connect_stream": {
-      const end = endOfStream.serialize({ metadata: new Headers(), error });
-      answerAndLinger(req, res, 200, { "content-type": contentType }, encodeEnvelope(endStreamFlag, end));
-      return;
-    }
-    case "grpc_web": {
-      const trailers = setTrailerStatus(new Headers({ "content-type": contentType }), error);
-      answerAndLinger(req, res, 200, Object.fromEntries(trailers), "");
-      return;
-    }
-    default: {
-      const headers = { "content-type": "application/json", ...status.metadata };
-      answerAndLinger(
-        req,
-        res,
-        httpStatus ?? codeToHttpStatus(error.code),
-        headers,
-        errorToJsonBytes(error, undefined),
-      );
-    }
+  if (protocol === "connect_stream") {
+    const end = endOfStream.serialize({ metadata: new Headers(), error });
+    answerAndLinger(req, res, 200, { "content-type": contentType }, encodeEnvelope(endStreamFlag, end));
+  } else if (protocol === "grpc_web") {
+    const trailers = setTrailerStatus(new Headers({ "content-type": contentType }), error);
+    answerAndLinger(req, res, 200, Object.fromEntries(trailers), "");
+  } else {
+    const headers = { "content-type": "application/json", ...status.metadata };
+    const body = errorToJsonBytes(error, undefined);
+    answerAndLinger(req, res, httpStatus ?? codeToHttpStatus(error.code), headers, body);
   }
 }
 
 /**
- * The error of Connect's handler for a message that it cannot read. The handler exposes it nowhere
- * but in its finished response.
+ * The error of Connect's handler for a message that it cannot read. The handler exposes it nowhere but in its finished
+ * response.
  */
-export async function refusalIn({ body }: UniversalServerResponse, protocol: RpcProtocol): Promise<ConnectError> {
+export async function readError({ body }: UniversalServerResponse, protocol: RpcProtocol): Promise<ConnectError> {
   const parts: Uint8Array[] = [];
   for await (const part of body ?? []) parts.push(part);
   const answer = messageIn(Buffer.concat(parts), protocol);
   const unknown = new ConnectError("it is not what this RPC takes", Code.InvalidArgument);
-  switch (protocol) {
-    case "connect_stream":
-      return endStreamFromJson(answer).error ?? unknown;
-    case "grpc_web":
-      return findTrailerError(trailerParse(answer)) ?? unknown;
-    default:
-      return errorFromJsonBytes(answer, undefined, unknown);
-  }
+  if (protocol === "connect_stream") return endStreamFromJson(answer).error ?? unknown;
+  if (protocol === "grpc_web") return findTrailerError(trailerParse(answer)) ?? unknown;
+  return errorFromJsonBytes(answer, undefined, unknown);
 }
 
 const encodingHeaders = ["content-encoding", "connect-content-encoding", "grpc-encoding"] as const;
@@ -144,8 +127,7 @@ const encodingHeaders = ["content-encoding", "connect-content-encoding", "grpc-e
 export function errorOfUnread(
   { code, rawMessage }: ConnectError,
   { headers }: IncomingMessage,
-  protocol: RpcProtocol,
-  body: Uint8Array,
+  requestMessage: Buffer,
 ): ServiceError {
   const encoding = encodingHeaders.map((name) => headers[name]).find((value) => value !== undefined);
   if (code === Code.Unimplemented && encoding !== undefined) {
@@ -154,13 +136,13 @@ export function errorOfUnread(
   }
   const message = `The request's message cannot be read: ${rawMessage}`;
   if (code === Code.ResourceExhausted) return new ServiceError("request_too_large", message);
-  const isBroken = isJsonType(headers["content-type"]) && !isJson(messageIn(body, protocol));
+  const isBroken = isJsonType(headers["content-type"]) && !isJson(requestMessage);
   return new ServiceError(isBroken ? "invalid_json" : "invalid_value", message);
 }
 
-function isJson(message: Uint8Array): boolean {
+function isJson(message: Buffer): boolean {
   try {
-    JSON.parse(Buffer.from(message).toString());
+    JSON.parse(message.toString());
     return true;
   } catch {
     return false;

@@ -1,11 +1,5 @@
-/**
- * The cookie of a dashboard session (KEY-22). Where the browser speaks TLS, with this service or with a proxy in front, the
- * name has the prefix that makes browsers refuse it from any other host, from a plain connection and for a part of the
- * paths only.
- */
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { TLSSocket } from "node:tls";
-import type { DescMessage } from "@bufbuild/protobuf";
 import type { UniversalHandler } from "@connectrpc/connect/protocol";
 import { errorRow } from "../../contract/errors.js";
 import { headers } from "../../contract/headers.js";
@@ -17,12 +11,13 @@ import { ServiceError } from "../../domain/call/service-error.js";
 import { checkMessageBounds } from "../../domain/rpc/message-bounds.js";
 import type { RpcService } from "../../domain/rpc/rpc-service.js";
 import { isRpcPath, rpcStatus, unknownRpc } from "../../domain/rpc/rpc-status.js";
-import { BodyReader, type BodyReaderDeps } from "../http/body.js";
-import { type CallDeps, callerFromHeaders, headerOf, runCall } from "../http/call.js";
-import { checkJsonBounds } from "../http/json-body.js";
+import { type BodyDeps, readBody } from "../http/body.js";
+import { type CallDeps, callerFromHeaders, headerOf } from "../http/call.js";
+import { checkJsonBounds } from "../http/json-scan.js";
 import { pathOf, type Route } from "../http/routes.js";
-import { ask, createRpcHandlers, RpcCall, write } from "./handlers.js";
+import { callHandler, createRpcHandlers, RpcCall, writeResponse } from "./handlers.js";
 import {
+  answerError,
   bodyBytesMax,
   errorOfUnread,
   isJsonType,
@@ -30,34 +25,22 @@ import {
   messageIn,
   protocolOf,
   type RpcProtocol,
-  refusalIn,
-  refuse,
+  readError,
   timeoutHeaders,
   timeoutMsOf,
 } from "./protocol.js";
 
-export interface ConnectDeps extends CallDeps, BodyReaderDeps {
+export interface ConnectDeps extends CallDeps, BodyDeps {
   readonly services: readonly RpcService[];
   readonly limits: ServiceLimits;
   readonly ids: IdSource;
 }
 
 /** What the RPC transport serves on the HTTP listener. */
-interface ConnectRoutes {
+export interface ConnectRoutes {
   readonly routes: readonly Route[];
   /** Answers a path that has no route, if it was called as an RPC; else false. */
   refuseUnknown(req: IncomingMessage, res: ServerResponse): boolean;
-}
-
-interface Rpc {
-  readonly handler: UniversalHandler;
-  readonly operation: Operation;
-}
-
-interface Rpcs {
-  readonly byPath: ReadonlyMap<string, Rpc>;
-  /** Size limit of a message. */
-  readonly messageBytesMax: number;
 }
 
 /**
@@ -66,26 +49,40 @@ interface Rpcs {
  * request's protocol.
  */
 export function createConnectRoutes(deps: ConnectDeps): ConnectRoutes {
-  const { limits, ids } = deps;
-  let rpcs = createRpcs(deps.services, limits.bodyBytesMax);
-  const bodies = new BodyReader(deps);
+  const { services, limits, ids } = deps;
+  let handlersBytesMax = limits.bodyBytesMax;
+  let handlers = createRpcHandlers(services, handlersBytesMax);
 
-  /** Connect's handlers are given the size limit once, so they are created again when it has changed. */
-  function rpcAt(path: string): Rpc {
-    if (rpcs.messageBytesMax !== limits.bodyBytesMax) rpcs = createRpcs(deps.services, limits.bodyBytesMax);
-    const rpc = rpcs.byPath.get(path);
-    if (rpc === undefined) throw new Error(`${path} has no handler`);
-    return rpc;
+  function handlerOf(path: string): UniversalHandler {
+    // Connect's handlers are given the size limit once, so they are created again when it has changed.
+    if (handlersBytesMax !== limits.bodyBytesMax) {
+      handlersBytesMax = limits.bodyBytesMax;
+      handlers = createRpcHandlers(services, handlersBytesMax);
+    }
+    const handler = handlers.get(path);
+    if (handler === undefined) throw new Error(`${path} has no handler`);
+    return handler;
   }
 
-  function serve({ handler, operation }: Rpc, req: IncomingMessage, res: ServerResponse): Promise<void> {
+  function routeOf(path: string): Route {
+    const operation = operationByRpcPath.get(path);
+    if (operation === undefined) throw new Error(`${path} is missing from the table of operations`);
+    return { path, handle: (req, res) => void serve(handlerOf(path), operation, req, res) };
+  }
+
+  function serve(
+    handler: UniversalHandler,
+    operation: Operation,
+    req: IncomingMessage,
+    res: ServerResponse,
+  ): Promise<void> {
     const requestId = ids.requestId();
     res.setHeader(headers.requestId, requestId);
     const { method } = handler;
-    const asked = protocolAsked(req);
-    const protocol = isServedIn(asked, method) ? asked : null;
+    const requested = requestedProtocol(req);
+    const protocol = requested !== null && isServedIn(requested, method) ? requested : null;
     const timeoutMs = protocol === null ? Number.POSITIVE_INFINITY : timeoutMsOf(protocol, req.headers);
-    const call = new RpcCall(deps, req, res, { method, requestId, timeoutMs: timeoutMs ?? Number.POSITIVE_INFINITY });
+    const call = new RpcCall(deps, req, res, requestId, timeoutMs ?? Number.POSITIVE_INFINITY);
     call.watch();
     const caller = callerFromHeaders((name) => headerOf(req, name), {
       deadlineAtMs: call.deadlineAtMs,
@@ -98,66 +95,49 @@ export function createConnectRoutes(deps: ConnectDeps): ConnectRoutes {
 
     async function answer(): Promise<void> {
       if (protocol === null) throw wrongRequest(req, res);
-      if (timeoutMs === null) throw wrongTimeout(protocol);
+      if (timeoutMs === null) {
+        const message = `The header '${timeoutHeaders[protocol]}' does not hold a timeout.`;
+        throw new ServiceError("invalid_value", message);
+      }
       const bytesMax = bodyBytesMax(protocol, messageBytesMax(operation, limits));
-      const body = await bodies.read({ req, res, signal: call.signal, ctx: call.ctx, bytesMax }, (bytes) => bytes);
-      checkBounds(method.input, messageIn(body, protocol), isJsonType(req.headers["content-type"]), limits);
-      const answered = await ask(handler, call, req, res, body);
+      const body = await readBody(deps, call, bytesMax, (bytes) => bytes);
+      const message = messageIn(body, protocol);
+      // A message that would become too many objects is refused before it is decoded.
+      if (isJsonType(req.headers["content-type"])) checkJsonBounds(message.toString("latin1"), limits);
+      else checkMessageBounds(method.input, message, limits);
+      const response = await callHandler(handler, call, body);
       if (call.isMessageRead) {
-        await write(answered, res, call.signal.signal);
+        await writeResponse(response, res, call.signal.signal);
         return;
       }
-      const refusal = await refusalIn(answered, protocol);
-      const error = call.failed(errorOfUnread(refusal, req, protocol, body));
+      const own = await readError(response, protocol);
+      const error = call.failed(errorOfUnread(own, req, message));
       // The code is the protocol's: clients expect `internal` for bytes that are no message.
-      refuse(req, res, protocol, { ...rpcStatus(error, method), code: refusal.code }, null);
+      answerError(req, res, protocol, { ...rpcStatus(error, method), code: own.code }, null);
     }
 
-    return runCall(deps, call, operation, caller, answer, (error) =>
-      refuse(req, res, protocol, rpcStatus(error, method), protocol === null ? errorRow(error.code).http : null),
+    return call.run(operation, caller, answer, (error) =>
+      answerError(req, res, protocol, rpcStatus(error, method), protocol === null ? errorRow(error.code).http : null),
     );
   }
 
   return {
-    routes: [...rpcs.byPath.keys()].map((path) => ({
-      path,
-      handle: (req, res) => void serve(rpcAt(path), req, res),
-    })),
+    routes: [...handlers.keys()].map(routeOf),
 
     refuseUnknown(req, res) {
       const path = pathOf(req);
-      const protocol = isRpcPath(path) ? protocolAsked(req) : null;
+      const protocol = isRpcPath(path) ? requestedProtocol(req) : null;
       if (protocol === null) return false;
       res.setHeader(headers.requestId, ids.requestId());
       const error = unknownRpc(path);
-      refuse(req, res, protocol, rpcStatus(error, null), errorRow(error.code).http);
+      answerError(req, res, protocol, rpcStatus(error, null), errorRow(error.code).http);
       return true;
     },
   };
 }
 
-function createRpcs(services: readonly RpcService[], messageBytesMax: number): Rpcs {
-  const byPath = new Map<string, Rpc>();
-  for (const [path, handler] of createRpcHandlers(services, messageBytesMax)) {
-    byPath.set(path, { handler, operation: operationOf(path) });
-  }
-  return { byPath, messageBytesMax };
-}
-
-function protocolAsked(req: IncomingMessage): RpcProtocol | null {
+function requestedProtocol(req: IncomingMessage): RpcProtocol | null {
   return req.method === "POST" ? protocolOf(req.headers["content-type"]) : null;
-}
-
-function operationOf(path: string): Operation {
-  const operation = operationByRpcPath.get(path);
-  if (operation === undefined) throw new Error(`${path} is missing from the table of operations`);
-  return operation;
-}
-
-/** Refuses a message that would become too many objects, before it is decoded. */
-function checkBounds(desc: DescMessage, message: Buffer, isJson: boolean, limits: ServiceLimits): void {
-  if (isJson) checkJsonBounds(message, limits);
-  else checkMessageBounds(desc, message, limits);
 }
 
 function wrongRequest(req: IncomingMessage, res: ServerResponse): ServiceError {
@@ -169,16 +149,15 @@ function wrongRequest(req: IncomingMessage, res: ServerResponse): ServiceError {
   return new ServiceError("method_not_allowed", `RPCs are called with POST, not ${req.method}.`);
 }
 
-function wrongTimeout(protocol: RpcProtocol): ServiceError {
-  return new ServiceError("invalid_value", `The header '${timeoutHeaders[protocol]}' does not hold a timeout.`);
-}
-
 const userAgentCharsMax = 256;
-
 const plainName = "uis_session";
 const secureName = `__Host-${plainName}`;
 
-/** What the browser sent, and how to set its cookie. */
+/**
+ * What the browser sent, and how to set the cookie of its dashboard session (KEY-22). Where the browser uses TLS, with
+ * this service or with a proxy in front, the cookie's name has the prefix that makes browsers refuse it from any other
+ * host, from a plain connection and for a part of the paths only.
+ */
 export function browserOf(req: IncomingMessage, res: ServerResponse): Browser {
   const { cookie, origin, host } = req.headers;
   const isTls = req.socket instanceof TLSSocket;

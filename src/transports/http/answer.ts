@@ -1,9 +1,8 @@
 import {
   type IncomingMessage,
-  ServerResponse as NodeResponse,
   type OutgoingHttpHeader,
   type OutgoingHttpHeaders,
-  type ServerResponse,
+  ServerResponse,
   STATUS_CODES,
 } from "node:http";
 import type { Duplex } from "node:stream";
@@ -13,54 +12,31 @@ import { retryAdvice, retryHeaders, type ServiceError } from "../../domain/call/
 import { limitHeaders } from "../../domain/metering/limit-response.js";
 import { createSampler } from "../../lib/sampler.js";
 
+type Headers = OutgoingHttpHeaders | OutgoingHttpHeader[];
+
 /**
  * A response that carries certain headers whatever is answered. They join the head when it is written: `setHeader` would
  * send every answer through Node's slow merge of two sets of headers.
  */
-export class MarkedResponse<R extends IncomingMessage = IncomingMessage> extends NodeResponse<R> {
+export class MarkedResponse extends ServerResponse {
   /** Names and values in turn; none that a transport sets itself: both lines would be sent. */
   marks: readonly OutgoingHttpHeader[] = [];
 
-  override writeHead(
-    status: number,
-    message?: string | OutgoingHttpHeaders | OutgoingHttpHeader[],
-    headers?: OutgoingHttpHeaders | OutgoingHttpHeader[],
-  ): this {
+  override writeHead(status: number, message?: string | Headers, headers?: Headers): this {
     if (typeof message === "string") return super.writeHead(status, message, marked(this.marks, headers));
     return super.writeHead(status, marked(this.marks, message ?? headers));
   }
 }
 
 /** Adds the marks to a list of headers. A function: a private method would add a field to every response. */
-function marked(
-  marks: readonly OutgoingHttpHeader[],
-  headers: OutgoingHttpHeaders | OutgoingHttpHeader[] | undefined,
-): OutgoingHttpHeader[] {
-  if (headers === undefined) return [...marks];
+function marked(marks: readonly OutgoingHttpHeader[], headers: Headers = []): OutgoingHttpHeader[] {
   const all = Array.isArray(headers) ? headers : listOf(headers);
   for (const mark of marks) all.push(mark);
   return all;
 }
 
 function listOf(headers: OutgoingHttpHeaders): OutgoingHttpHeader[] {
-  const list: OutgoingHttpHeader[] = [];
-  for (const [name, value] of Object.entries(headers)) if (value !== undefined) list.push(name, value);
-  return list;
-}
-
-/**
- * Ends a response whose head was written with its whole body. `end(body)` alone would make Node gather the answer and an
- * empty write after it into a vector, which costs more than sending the answer does; so the body is written, with its
- * head before it, as one piece of text while the socket is corked by us.
- */
-export function endWhole(res: ServerResponse, body: string | Uint8Array, encoding: "latin1" | "utf8"): void {
-  const { socket } = res;
-  if (body.length > 0) {
-    socket?.cork();
-    res.write(body, encoding);
-    socket?.uncork();
-  }
-  res.end();
+  return Object.entries(headers).flatMap(([name, value]) => (value === undefined ? [] : [name, value]));
 }
 
 /** The status and the headers of an error, the same in every API family. */
@@ -83,21 +59,17 @@ export function answerAndLinger(
   req: IncomingMessage,
   res: ServerResponse,
   status: number,
-  headers: OutgoingHttpHeaders | OutgoingHttpHeader[],
+  headers: Headers,
   body: string | Uint8Array,
 ): void {
   if (res.destroyed || res.headersSent) return;
   const pending = isBodyPending(req);
-  const content = req.method === "HEAD" ? "" : body;
   if (pending) res.shouldKeepAlive = false;
-  const length = Buffer.byteLength(body);
-  res.writeHead(
-    status,
-    Array.isArray(headers) ? [...headers, "content-length", length] : { ...headers, "content-length": length },
-  );
+  const list = Array.isArray(headers) ? headers : listOf(headers);
+  res.writeHead(status, [...list, "content-length", Buffer.byteLength(body)]);
+  const content = req.method === "HEAD" ? "" : body;
   // A client that still waits for "100 Continue" does not send.
-  const sending = pending && req.headers.expect === undefined;
-  if (!sending) {
+  if (!pending || req.headers.expect !== undefined) {
     res.end(content);
     return;
   }
@@ -128,8 +100,9 @@ function discard(req: IncomingMessage, done: () => void): void {
 }
 
 /**
- * Answers where the head never became whole, so that there is no request object, and closes the connection. Arriving
- * bytes are discarded for a moment: closing at once would reset the connection before the answer is read.
+ * Answers with JSON where the head of the request never became whole, so that there is no request object, and closes the
+ * connection. Arriving bytes are discarded for a moment: closing immediately would reset the connection before the
+ * answer is read.
  */
 export function answerRaw(
   socket: Duplex,
@@ -137,12 +110,8 @@ export function answerRaw(
   headers: Readonly<Record<string, string>>,
   body: string,
 ): void {
-  const lines = Object.entries({
-    ...headers,
-    "content-type": "application/json",
-    "content-length": String(Buffer.byteLength(body)),
-    connection: "close",
-  }).map(([name, value]) => `${name}: ${value}\r\n`);
+  const all = { ...headers, "content-type": "application/json", "content-length": Buffer.byteLength(body) };
+  const lines = Object.entries({ ...all, connection: "close" }).map(([name, value]) => `${name}: ${value}\r\n`);
   socket.end(`HTTP/1.1 ${status} ${STATUS_CODES[status] ?? ""}\r\n${lines.join("")}\r\n${body}`);
   const timer = setTimeout(() => socket.destroy(), lingerLimits.ms).unref();
   socket.once("close", () => clearTimeout(timer)).resume();
@@ -150,46 +119,23 @@ export function answerRaw(
 
 /** Callbacks for one watched response. */
 interface WatchedEvents {
-  /** The reader has read nothing for the stall limit although bytes wait for it. Called once. */
+  /** The reader has read nothing for `stallMs` although bytes wait for it. Called once. */
   stalled(): void;
-  /** Nothing was written for the keep-alive limit. Called again after every further such interval of silence. */
+  /** Nothing was written for `sseKeepAliveMs`. Called again after every further `sseKeepAliveMs` of silence. */
   silent?(): void;
 }
 
-export interface Watched {
-  /** Something was written: restarts the silence interval. */
-  touched(): void;
-  /** Ends the watch. */
-  done(): void;
-}
+export type ResponseWatch = ReturnType<typeof createResponseWatch>;
+export type Watched = ReturnType<ResponseWatch["watch"]>;
 
-export interface ResponseWatch {
-  watch(res: ServerResponse, on: WatchedEvents): Watched;
-  /** Responses being watched. */
-  readonly size: number;
-  close(): void;
-}
-
-interface ResponseWatchOptions {
-  /** Read at every check: they may change while responses are watched. */
-  readonly limits: Pick<ServiceLimits, "stallMs" | "sseKeepAliveMs">;
-  /** Interval of the checks; callbacks are late by at most this. Default: one second, or shorter when the limits are. */
-  readonly intervalMs?: () => number;
-  /** Monotonic milliseconds. */
-  readonly now: () => number;
-}
-
-const intervalMsMax = 1_000;
+/** Bounds of the interval of the checks; callbacks are late by at most the interval. */
+const checkMs = { min: 5, max: 1_000 } as const;
 
 /**
  * Finds stalled readers and silent streams with one timer for all responses: a timer per token or per response would cost
- * more than the tokens.
+ * more than the tokens. `now`: monotonic milliseconds. Changed limits apply to responses that are watched already.
  */
-export function createResponseWatch({
-  limits,
-  now,
-  intervalMs = () => Math.max(5, Math.min(intervalMsMax, limits.stallMs / 4, limits.sseKeepAliveMs / 4)),
-}: ResponseWatchOptions): ResponseWatch {
+export function createResponseWatch(limits: Pick<ServiceLimits, "stallMs" | "sseKeepAliveMs">, now: () => number) {
   interface Entry {
     readonly res: ServerResponse;
     readonly on: WatchedEvents;
@@ -199,6 +145,8 @@ export function createResponseWatch({
     touchedAtMs: number;
   }
 
+  const intervalMs = (): number =>
+    Math.max(checkMs.min, Math.min(checkMs.max, limits.stallMs / 4, limits.sseKeepAliveMs / 4));
   const entries = createSampler<Entry>(intervalMs, (entry) => {
     const nowMs = now();
     if (!isWaiting(entry.res)) entry.blockedSinceMs = null;
@@ -220,26 +168,24 @@ export function createResponseWatch({
   }
 
   return {
-    watch(res, on) {
-      const entry: Entry = {
-        res,
-        on,
-        // A response may drain and fill again between two checks: that reader is slow, not stalled.
-        drained: () => {
-          entry.blockedSinceMs = null;
-        },
-        blockedSinceMs: null,
-        touchedAtMs: now(),
+    watch(res: ServerResponse, on: WatchedEvents) {
+      // A response may drain and fill again between two checks: that reader is slow, not stalled.
+      const drained = (): void => {
+        entry.blockedSinceMs = null;
       };
-      res.on("drain", entry.drained);
+      const entry: Entry = { res, on, drained, blockedSinceMs: null, touchedAtMs: now() };
+      res.on("drain", drained);
       entries.add(entry);
       return {
+        /** Something was written: restarts the silence interval. */
         touched() {
           entry.touchedAtMs = now();
         },
+        /** Ends the watch. */
         done: () => release(entry),
       };
     },
+    /** Number of responses being watched. */
     get size() {
       return entries.size;
     },

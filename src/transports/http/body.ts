@@ -1,84 +1,53 @@
-import type { IncomingMessage, ServerResponse } from "node:http";
+import type { IncomingMessage } from "node:http";
 import type { ServiceLimits } from "../../contract/limits.js";
 import { type BodyFault, bodyOwnerOf, type CallContext, errorOfBodyFault } from "../../domain/call/call-context.js";
 import type { ServiceError } from "../../domain/call/service-error.js";
-import type { AbortFlag } from "../../lib/abort-source.js";
 import { createSampler } from "../../lib/sampler.js";
+import type { Call } from "./call.js";
 
-export interface BodyReaderDeps {
+/** Shared by all bodies that are being received. */
+export interface BodyDeps {
   readonly limits: Pick<ServiceLimits, "bodyRateMin">;
-  /** Shared by all bodies that are being received. */
   readonly bodies: BodyBudget;
-  /** Finds bodies that arrive too slowly. */
   readonly uploads: UploadWatch;
 }
 
-/** One request whose body is read. */
-interface BodyRequest {
-  readonly req: IncomingMessage;
-  readonly res: ServerResponse;
-  readonly bytesMax: number;
-  /** The opened call: its caller's share of the budget is charged. */
-  readonly ctx: Pick<CallContext, "principal" | "address">;
-  /** Ends the reading. */
-  readonly signal: AbortFlag;
+/** The opened call whose body is read: its caller's share of the budget is charged, its signal ends the reading. */
+type BodyCall = Pick<Call, "req" | "res" | "signal"> & { readonly ctx: Pick<CallContext, "principal" | "address"> };
+
+/** Throws `request_too_large` for a body whose announced length is too large, before a byte of it is read. */
+export function checkAnnouncedSize(deps: BodyDeps, call: BodyCall, bytesMax: number): void {
+  if (Number(call.req.headers["content-length"] ?? 0) > bytesMax) throw errorOf(deps, "too_large", call, bytesMax);
 }
 
-/** Reads whole request bodies within their limits. All of its errors are ServiceErrors. */
-export class BodyReader {
-  readonly #deps: BodyReaderDeps;
-
-  constructor(deps: BodyReaderDeps) {
-    this.#deps = deps;
+/**
+ * Passes the whole body to `use`, synchronously when it has already arrived. The body is charged to the budget as its
+ * bytes arrive, because a charge for announced bytes could be held without sending them, and until `use` returns.
+ * Throws or rejects with ServiceErrors only.
+ */
+export function readBody<T>(
+  deps: BodyDeps,
+  call: BodyCall,
+  bytesMax: number,
+  use: (body: Buffer) => T,
+): T | Promise<T> {
+  const { req, res, signal } = call;
+  checkAnnouncedSize(deps, call, bytesMax);
+  if (req.headers.expect !== undefined) {
+    // A client that waits for "100 Continue" sends its body from then on, whatever is answered.
+    res.writeContinue();
+    delete req.headers.expect;
   }
-
-  /** Throws `request_too_large` for a body whose announced length is too large, before a byte of it is read. */
-  checkAnnouncedSize(request: BodyRequest): void {
-    if (isAnnouncedTooLarge(request)) throw this.#error("too_large", request);
-  }
-
-  /**
-   * Passes the whole body to `use`, synchronously when it has already arrived. The body is charged to the budget as its
-   * bytes arrive, because a charge for announced bytes could be held without sending them, and until `use` returns.
-   */
-  read<T>(request: BodyRequest, use: (body: Buffer) => T): T | Promise<T> {
-    const { req, res, signal } = request;
-    if (isAnnouncedTooLarge(request)) throw this.#error("too_large", request);
-    continueIfAsked(req, res);
-    if (signal.aborted) throw this.#error("aborted", request);
-    if (req.destroyed) throw this.#error("left", request);
-    return hasArrived(req) ? this.#useArrived(request, use) : this.#useArriving(request, use);
-  }
-
-  #useArrived<T>(request: BodyRequest, use: (body: Buffer) => T): T {
-    const { req } = request;
-    const body: Buffer = req.read() ?? Buffer.alloc(0);
-    // Lets the request end; one that is complete was just read to its end.
-    if (!req.complete) req.resume();
-    if (body.length > request.bytesMax) throw this.#error("too_large", request);
-    // Used and dropped at once, so nothing is held.
-    if (!this.#deps.bodies.hasRoom(body.length)) throw this.#error("no_room", request);
-    return use(body);
-  }
-
-  async #useArriving<T>(request: BodyRequest, use: (body: Buffer) => T): Promise<T> {
-    const charge = this.#deps.bodies.charge(request.req.socket, bodyOwnerOf(request.ctx));
-    try {
-      const chunks = await collect(request, this.#deps.uploads, charge);
-      if (!Array.isArray(chunks)) throw this.#error(chunks, request);
-      return use(Buffer.concat(chunks));
-    } finally {
-      charge.release();
-    }
-  }
-
-  #error(fault: BodyFault, { bytesMax, signal }: BodyRequest): ServiceError {
-    return errorOfBodyFault(fault, { bytesMax, bytesPerSecondMin: this.#deps.limits.bodyRateMin }, signal);
-  }
-}
-
-function isAnnouncedTooLarge({ req, bytesMax }: BodyRequest): boolean {
-  return Number(req.headers["content-length"] ?? 0) > bytesMax;
+  if (signal.aborted) throw errorOf(deps, "aborted", call, bytesMax);
+  if (req.destroyed) throw errorOf(deps, "left", call, bytesMax);
+  if (!hasArrived(req)) return useArriving(deps, call, bytesMax, use);
+  const body: Buffer = req.read() ?? Buffer.alloc(0);
+  // Lets the request end; one that is complete was just read to its end.
+  if (!req.complete) req.resume();
+  if (body.length > bytesMax) throw errorOf(deps, "too_large", call, bytesMax);
+  // Used and dropped immediately, so nothing is held.
+  if (!deps.bodies.hasRoom(body.length)) throw errorOf(deps, "no_room", call, bytesMax);
+  return use(body);
 }
 
 /** Most bodies arrive with their head. Node sets `complete` a moment after it has the last byte. */
@@ -86,16 +55,21 @@ function hasArrived(req: IncomingMessage): boolean {
   return req.complete || req.readableLength === Number(req.headers["content-length"]);
 }
 
-/** Sends "100 Continue" to a client that waits for it. From then on it sends its body, whatever is answered. */
-function continueIfAsked(req: IncomingMessage, res: ServerResponse): void {
-  if (req.headers.expect === undefined) return;
-  res.writeContinue();
-  delete req.headers.expect;
+async function useArriving<T>(deps: BodyDeps, call: BodyCall, bytesMax: number, use: (body: Buffer) => T): Promise<T> {
+  const charge = deps.bodies.charge(call.req.socket, bodyOwnerOf(call.ctx));
+  try {
+    const chunks = await collect(deps.uploads, call, bytesMax, charge);
+    if (!Array.isArray(chunks)) throw errorOf(deps, chunks, call, bytesMax);
+    return use(Buffer.concat(chunks));
+  } finally {
+    charge.release();
+  }
 }
 
 function collect(
-  { req, signal, bytesMax }: BodyRequest,
   uploads: UploadWatch,
+  { req, signal }: BodyCall,
+  bytesMax: number,
   charge: BodyCharge,
 ): Promise<Buffer[] | BodyFault> {
   return new Promise((resolve) => {
@@ -115,17 +89,22 @@ function collect(
     const onEnd = (): void => settle(chunks);
     const onLeft = (): void => settle("left");
     const onAbort = (): void => settle("aborted");
-    const onTooSlow = (): void => settle("too_slow");
     const upload = { bytes: () => req.socket.bytesRead, isOver: () => req.complete || req.destroyed };
-    const stopWatching = uploads.watch(upload, onTooSlow);
+    const stopWatching = uploads.watch(upload, () => settle("too_slow"));
     signal.addEventListener("abort", onAbort);
     req.on("data", onData).on("end", onEnd).on("error", onLeft).on("close", onLeft);
   });
 }
 
+function errorOf({ limits }: BodyDeps, fault: BodyFault, { signal }: BodyCall, bytesMax: number): ServiceError {
+  return errorOfBodyFault(fault, { bytesMax, bytesPerSecondMin: limits.bodyRateMin }, signal);
+}
+
 /** Shares of the budget that one connection and one caller may hold, so that the others always have room. */
 const connectionShare = 1 / 4;
 const callerShare = 1 / 2;
+/** Bytes around a message of the largest size: gRPC's and Connect's prefix. */
+const frameBytes = 5;
 
 /**
  * The budget of bytes for all request bodies that are being received, on every protocol. When `bodiesBytesMax` shrinks
@@ -155,22 +134,21 @@ export class BodyBudget {
     return new BodyCharge(this, connection, caller);
   }
 
-  /** Used by BodyCharge. Holds `bytes` more, or says why not. */
-  hold(bytes: number, connection: object, caller: string): BodyFault | null {
+  /** Whether `bytes` more fit into the budget and both shares; null: they do. */
+  faultOf(bytes: number, connection: object, caller: string): BodyFault | null {
     if (!this.hasRoom(bytes)) return "no_room";
     if (!this.#fits(connection, bytes, connectionShare)) return "connection_full";
-    if (!this.#fits(caller, bytes, callerShare)) return "caller_full";
-    this.#add(connection, bytes);
-    this.#add(caller, bytes);
-    this.#used += bytes;
-    return null;
+    return this.#fits(caller, bytes, callerShare) ? null : "caller_full";
   }
 
-  /** Used by BodyCharge. */
-  release(bytes: number, connection: object, caller: string): void {
-    this.#add(connection, -bytes);
-    this.#add(caller, -bytes);
-    this.#used -= bytes;
+  /** Holds `bytes` more; negative: releases them. */
+  hold(bytes: number, connection: object, caller: string): void {
+    this.#used += bytes;
+    for (const holder of [connection, caller]) {
+      const held = (this.#held.get(holder) ?? 0) + bytes;
+      if (held > 0) this.#held.set(holder, held);
+      else this.#held.delete(holder);
+    }
   }
 
   /** A share always holds one body of the largest size. */
@@ -178,23 +156,15 @@ export class BodyBudget {
     const { bodiesBytesMax, bodyBytesMax } = this.#limits;
     return (this.#held.get(holder) ?? 0) + bytes <= Math.max(bodiesBytesMax * share, bodyBytesMax + frameBytes);
   }
-
-  #add(holder: object | string, bytes: number): void {
-    const held = (this.#held.get(holder) ?? 0) + bytes;
-    if (held > 0) this.#held.set(holder, held);
-    else this.#held.delete(holder);
-  }
 }
-
-/** Bytes around a message of the largest size: gRPC's and Connect's prefix. */
-const frameBytes = 5;
 
 /** What one body holds of the budget. */
 class BodyCharge {
   readonly #budget: BodyBudget;
   readonly #connection: object;
   readonly #caller: string;
-  #bytes = 0;
+  /** Bytes that have arrived. */
+  bytes = 0;
 
   constructor(budget: BodyBudget, connection: object, caller: string) {
     this.#budget = budget;
@@ -202,21 +172,18 @@ class BodyCharge {
     this.#caller = caller;
   }
 
-  /** Bytes that have arrived. */
-  get bytes(): number {
-    return this.#bytes;
-  }
-
-  /** Charges arrived bytes, because a charge for announced bytes could be held without sending them. */
+  /** Charges arrived bytes. */
   add(bytes: number): BodyFault | null {
-    const fault = this.#budget.hold(bytes, this.#connection, this.#caller);
-    if (fault === null) this.#bytes += bytes;
-    return fault;
+    const fault = this.#budget.faultOf(bytes, this.#connection, this.#caller);
+    if (fault !== null) return fault;
+    this.#budget.hold(bytes, this.#connection, this.#caller);
+    this.bytes += bytes;
+    return null;
   }
 
   release(): void {
-    if (this.#bytes > 0) this.#budget.release(this.#bytes, this.#connection, this.#caller);
-    this.#bytes = 0;
+    if (this.bytes > 0) this.#budget.hold(-this.bytes, this.#connection, this.#caller);
+    this.bytes = 0;
   }
 }
 
@@ -228,33 +195,16 @@ interface Upload {
   isOver(): boolean;
 }
 
-export interface UploadWatch {
-  /**
-   * Watches a body from now on; begin when it is being read, because an unread body stops arriving. `tooSlow` is called
-   * once at most. The returned function ends the watch; it also ends by itself when the upload is over.
-   */
-  watch(upload: Upload, tooSlow: () => void): () => void;
-  readonly size: number;
-  close(): void;
-}
+export type UploadWatch = ReturnType<typeof createUploadWatch>;
 
-interface UploadWatchOptions {
-  /** The rate that bodies must reach, measured over spans of the grace time. Read at every check: they may change. */
-  readonly limits: Pick<ServiceLimits, "bodyRateMin" | "bodyRateGraceMs">;
-  /** Interval of the checks; default: one second, or shorter when the grace is. */
-  readonly intervalMs?: () => number;
-  /** Monotonic milliseconds. */
-  readonly now: () => number;
-}
+const checkMsMax = 1_000;
 
-const intervalMsMax = 1_000;
-
-/** Finds bodies that arrive too slowly, by sampling their byte counts with one timer: nothing is done per chunk. */
-export function createUploadWatch({
-  limits,
-  now,
-  intervalMs = () => Math.min(intervalMsMax, limits.bodyRateGraceMs),
-}: UploadWatchOptions): UploadWatch {
+/**
+ * Finds bodies that arrive slower than `bodyRateMin` bytes per second during a span of `bodyRateGraceMs`, by sampling
+ * their byte counts with one timer: nothing is done per chunk. `now`: monotonic milliseconds. Changed limits apply to
+ * bodies that are watched already.
+ */
+export function createUploadWatch(limits: Pick<ServiceLimits, "bodyRateMin" | "bodyRateGraceMs">, now: () => number) {
   interface Entry {
     readonly upload: Upload;
     readonly tooSlow: () => void;
@@ -263,6 +213,7 @@ export function createUploadWatch({
     bytesBefore: number;
   }
 
+  const intervalMs = (): number => Math.min(checkMsMax, limits.bodyRateGraceMs);
   const entries = createSampler<Entry>(intervalMs, (entry) => {
     if (entry.upload.isOver()) return entries.delete(entry);
     const nowMs = now();
@@ -279,7 +230,11 @@ export function createUploadWatch({
   });
 
   return {
-    watch(upload, tooSlow) {
+    /**
+     * Watches a body from now on; begin when it is being read, because an unread body stops arriving. `tooSlow` is called
+     * once at most. The returned function ends the watch; it also ends by itself when the upload is over.
+     */
+    watch(upload: Upload, tooSlow: () => void): () => void {
       const entry: Entry = { upload, tooSlow, sinceMs: now(), bytesBefore: upload.bytes() };
       entries.add(entry);
       return () => entries.delete(entry);

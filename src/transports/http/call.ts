@@ -1,4 +1,3 @@
-import { Buffer } from "node:buffer";
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { headers } from "../../contract/headers.js";
 import type { Operation } from "../../contract/operations.js";
@@ -9,8 +8,7 @@ import type { Core } from "../../domain/core.js";
 import { type LimitStatus, limitHeaders } from "../../domain/metering/limit-response.js";
 import { AbortSource } from "../../lib/abort-source.js";
 import { JsonText } from "../../lib/json-string.js";
-import type { ResponseWatch, Watched } from "./answer.js";
-import { answerAndLinger, endWhole, errorHead } from "./answer.js";
+import { answerAndLinger, errorHead, type ResponseWatch, type Watched } from "./answer.js";
 import { pathOf } from "./routes.js";
 
 export interface CallDeps {
@@ -32,10 +30,11 @@ export class Call {
   readonly signal = new AbortSource();
   /** The client's own deadline; Infinity when it set none. */
   readonly deadlineAtMs: number;
+  /** Called when nothing was written for the keep-alive time. */
+  onSilence: (() => void) | undefined;
   readonly #deps: CallDeps;
   #ctx: CallContext | undefined;
   #watched: Watched | undefined;
-  #onSilence: (() => void) | undefined;
   #isClosed = false;
 
   constructor(deps: CallDeps, req: IncomingMessage, res: ServerResponse, requestId: string, timeoutMs: number) {
@@ -52,11 +51,31 @@ export class Call {
     return this.#ctx;
   }
 
-  /** Records that the core has accepted the call. False when the client has left meanwhile. */
-  opened(ctx: CallContext): boolean {
-    this.#ctx = ctx;
-    if (this.#isClosed) ctx.close();
-    return !this.#isClosed;
+  /**
+   * Opens the call on its headers, then serves it. Whatever happens, it is answered once and its context closed. `refuse`
+   * is not called once an answer has begun.
+   */
+  async run(
+    operation: Operation,
+    caller: Caller,
+    serve: () => Promise<void>,
+    refuse: (error: ServiceError) => void,
+  ): Promise<void> {
+    try {
+      // Awaited in any case: meanwhile Node delivers the body that came with the head, and it can be read synchronously.
+      this.#ctx = await this.#deps.core.open(operation, caller);
+      if (this.#isClosed) {
+        this.#ctx.close();
+        return;
+      }
+      await serve();
+    } catch (thrown) {
+      const error = this.failed(thrown);
+      if (this.res.headersSent) this.res.destroy();
+      else refuse(error);
+    }
+    // A whole answer is watched only if it waits for its reader.
+    if (!this.res.writableFinished) this.watch();
   }
 
   /** Call before an answer is written in parts: from now on a stalled reader ends the call. */
@@ -67,23 +86,13 @@ export class Call {
         this.signal.abort(new Ended("stalled"));
         this.res.destroy();
       },
-      silent: () => this.#onSilence?.(),
+      silent: () => this.onSilence?.(),
     });
   }
 
   /** Call after every write of a stream. */
   touched(): void {
     this.#watched?.touched();
-  }
-
-  /** Sets what is done when nothing was written for the keep-alive time. */
-  whenSilent(run: () => void): void {
-    this.#onSilence = run;
-  }
-
-  /** A whole answer was written. It is watched only if it waits for its reader. */
-  written(): void {
-    if (!this.res.writableFinished) this.watch();
   }
 
   /** The error for anything that was thrown while the call was served; internal errors are logged. */
@@ -101,7 +110,7 @@ export class Call {
   #closed(): void {
     this.#isClosed = true;
     this.#watched?.done();
-    // `close` follows a good end, too.
+    // `close` follows a successful end, too.
     if (!this.res.writableFinished) {
       this.signal.abort(leaving(this.#ctx?.deadlineAtMs ?? this.deadlineAtMs, this.#deps.clock.now()));
     }
@@ -109,42 +118,19 @@ export class Call {
   }
 }
 
-/**
- * Runs one call: opens it on its headers, then serves it. Whatever happens, it is answered once and its context closed.
- * `refuse` is not called once an answer has begun.
- */
-export async function runCall<C extends Call>(
-  { core }: Pick<CallDeps, "core">,
-  call: C,
-  operation: Operation,
-  caller: Caller,
-  serve: (call: C) => Promise<void>,
-  refuse: (error: ServiceError) => void,
-): Promise<void> {
-  try {
-    // Awaited in any case: meanwhile Node delivers the body that came with the head, and it can be read synchronously.
-    if (!call.opened(await core.open(operation, caller))) return;
-    await serve(call);
-  } catch (thrown) {
-    const error = call.failed(thrown);
-    if (call.res.headersSent) call.res.destroy();
-    else refuse(error);
-  }
-  call.written();
-}
-
-/** What the transport knows of a caller beside its headers. */
-type CallerFacts = Pick<Caller, "deadlineAtMs" | "abort" | "transport" | "address" | "browser" | "requestId">;
-
 /** Printable ASCII (HDR-5). */
 const printableId = /^[\x20-\x7e]{1,512}$/;
 const retryCount = /^\d{1,3}$/;
 
 /**
  * The caller of a call, from its headers or its gRPC metadata: one function for all protocols, so that what a client can
- * put into the log is bounded alike. Text in another form may hold a secret and is dropped.
+ * put into the log is bounded alike. Text in another form may hold a secret and is dropped. `facts` is what the transport
+ * learns elsewhere.
  */
-export function callerFromHeaders(header: (name: string) => string | undefined, facts: CallerFacts): Caller {
+export function callerFromHeaders(
+  header: (name: string) => string | undefined,
+  facts: Pick<Caller, "deadlineAtMs" | "abort" | "transport" | "address" | "browser" | "requestId">,
+): Caller {
   return {
     authorization: header("authorization"),
     deadlineAtMs: facts.deadlineAtMs,
@@ -179,11 +165,8 @@ export function readRequestTimeout(header: string | undefined): number | Service
   if (header === undefined) return Number.POSITIVE_INFINITY;
   const timeoutMs = seconds.test(header) ? Number(header) * 1000 : 0;
   if (timeoutMs > 0) return timeoutMs;
-  return new ServiceError(
-    "invalid_value",
-    `Invalid header '${headers.requestTimeout}': expected a number of seconds above 0, such as 2.5.`,
-    { param: headers.requestTimeout },
-  );
+  const message = `Invalid header '${headers.requestTimeout}': expected a number of seconds above 0, such as 2.5.`;
+  return new ServiceError("invalid_value", message, { param: headers.requestTimeout });
 }
 
 /** What the answers of one API family, such as OpenAI's, have in common. */
@@ -194,7 +177,7 @@ export interface ApiFamily {
   errorToJson(error: ServiceError): object;
 }
 
-/** One HTTP request and its answer in JSON or SSE. Every answer of an API family goes through here and has its headers. */
+/** One HTTP request and its answer in JSON or SSE. It writes every answer of an API family, with the family's headers. */
 export class Exchange {
   readonly req: IncomingMessage;
   readonly res: ServerResponse;
@@ -219,8 +202,8 @@ export class Exchange {
   }
 
   /** Call before the answer to an admitted request: its headers report the caller's rate limits (wire RL-1). */
-  tellLimits(news: LimitStatus): void {
-    if (news.limits !== undefined || news.degraded) this.#limits = Object.entries(limitHeaders(news)).flat();
+  reportLimits(status: LimitStatus): void {
+    if (status.limits !== undefined || status.degraded) this.#limits = Object.entries(limitHeaders(status)).flat();
   }
 
   /**
@@ -234,20 +217,26 @@ export class Exchange {
     return own;
   }
 
-  /** Answers with a whole JSON body; text and bytes are JSON already. */
-  json(status: number, body: object | string | Uint8Array | JsonText): void {
-    if (body instanceof JsonText) this.#whole(status, body.text, body.isAscii ? body.text.length : null);
-    else
-      this.#whole(status, typeof body === "string" || body instanceof Uint8Array ? body : JSON.stringify(body), null);
-  }
-
-  /** `asciiLength` null: the length in bytes is not known. Text, unlike bytes, is sent in one write with its head. */
-  #whole(status: number, content: string | Uint8Array, asciiLength: number | null): void {
-    if (this.res.headersSent || this.res.destroyed) return;
-    const bytes = asciiLength ?? Buffer.byteLength(content);
-    this.res.writeHead(status, this.jsonHeaders("content-length", `${bytes}`));
-    // One byte per character is ASCII, and as Latin-1 it is copied instead of encoded.
-    endWhole(this.res, this.req.method === "HEAD" ? "" : content, bytes === content.length ? "latin1" : "utf8");
+  /**
+   * Answers with a whole JSON body; a string is JSON already. `end(body)` alone would make Node gather the answer and an
+   * empty write after it into a vector, which costs more than sending the answer does; so the body is written, with its
+   * head before it, as one piece of text while we cork the socket.
+   */
+  json(status: number, body: object | string | JsonText): void {
+    const { req, res } = this;
+    if (res.headersSent || res.destroyed) return;
+    const isJsonText = body instanceof JsonText;
+    const text = isJsonText ? body.text : typeof body === "string" ? body : JSON.stringify(body);
+    const bytes = isJsonText && body.isAscii ? text.length : Buffer.byteLength(text);
+    res.writeHead(status, this.jsonHeaders("content-length", `${bytes}`));
+    if (req.method !== "HEAD" && bytes > 0) {
+      const { socket } = res;
+      socket?.cork();
+      // One byte per character is ASCII, and as Latin-1 it is copied instead of encoded.
+      res.write(text, bytes === text.length ? "latin1" : "utf8");
+      socket?.uncork();
+    }
+    res.end();
   }
 
   /** Answers with an error, also while the request's body still arrives. Does nothing once an answer has begun. */

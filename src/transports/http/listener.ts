@@ -9,8 +9,6 @@ import { ServiceError } from "../../domain/call/service-error.js";
 import type { TlsFiles } from "../../lib/network.js";
 import { answerAndLinger, answerRaw, errorHead, MarkedResponse } from "./answer.js";
 import type { ApiFamily } from "./call.js";
-import { PipelineGuard } from "./pipeline-guard.js";
-import { findHeadFault } from "./request-checks.js";
 import { createCors, pathOf, type RouteTable } from "./routes.js";
 
 export interface HttpListenerDeps {
@@ -26,18 +24,7 @@ export interface HttpListenerDeps {
   readonly errorToJson: ApiFamily["errorToJson"];
 }
 
-export interface HttpListener {
-  /** Resolves with the port. Rejects when the address cannot be bound. */
-  listen(host: string, port: number): Promise<number>;
-  /** Open connections. */
-  connections(): number;
-  /** From now on every answer closes its connection; connections without a request are closed at once. */
-  beginDrain(): void;
-  /** Stops listening, lets answers in flight be written for a moment, then closes what is left. */
-  close(): Promise<void>;
-  /** New connections get the new certificate. Throws when the files do not fit; the old ones then stay. */
-  reloadTls(tls: TlsFiles): void;
-}
+export type HttpListener = ReturnType<typeof createHttpListener>;
 
 /** Two years, as the preload lists of browsers require. */
 const strictTransportSecurity = "max-age=63072000";
@@ -51,28 +38,25 @@ const leavingCodes: ReadonlySet<string> = new Set(["ECONNRESET", "HPE_INVALID_EO
  * The HTTP/1.1 listener: bounds of a request's head, cross-origin requests, malformed requests, TLS and draining. Every
  * path is served by the route table.
  */
-export function createHttpListener(deps: HttpListenerDeps): HttpListener {
+export function createHttpListener(deps: HttpListenerDeps) {
   const { limits, ids, log, tls, routes } = deps;
   const cors = createCors(deps.corsOrigins);
   const hasCors = deps.corsOrigins.length > 0;
-  const gate = { limits, allowedHosts: deps.allowedHosts.map((host) => host.toLowerCase()) };
+  const allowedHosts = deps.allowedHosts.map((host) => host.toLowerCase());
   const security = ["x-content-type-options", "nosniff"];
   if (tls !== null) security.push("strict-transport-security", strictTransportSecurity);
   const sockets = new Set<Socket>();
   /** Connections that get no further answer: later parser errors on them are ignored. */
   const refusedSockets = new WeakSet<Duplex>();
   let isDraining = false;
-  const pipelines = new PipelineGuard<MarkedResponse>({
-    serve,
-    closed() {
-      if (isDraining) setImmediate(() => server.closeIdleConnections());
-    },
+  const pipelines = createPipelines(serve, () => {
+    if (isDraining) setImmediate(() => server.closeIdleConnections());
   });
 
   function serve(req: IncomingMessage, res: MarkedResponse): void {
-    res.marks = hasCors ? [...security, ...cors.marks(req)] : security;
+    res.marks = hasCors ? [...security, ...cors.headersOf(req)] : security;
     if (isDraining) res.shouldKeepAlive = false;
-    const fault = findHeadFault(req, gate);
+    const fault = findHeadFault(req, limits, allowedHosts);
     if (fault !== undefined) {
       res.shouldKeepAlive = false;
       refusedSockets.add(req.socket);
@@ -127,14 +111,13 @@ export function createHttpListener(deps: HttpListenerDeps): HttpListener {
     // Node would answer 400 without a body; findHeadFault checks it.
     requireHostHeader: false,
   };
-  const onRequest = (req: IncomingMessage, res: MarkedResponse): void => pipelines.take(req, res);
   const server = tls === null ? http.createServer(options) : https.createServer({ ...options, ...secureContext(tls) });
   // Node would drop the lines above its maximum silently; findHeadFault counts them.
   server.maxHeadersCount = 0;
-  server.on("request", onRequest);
+  server.on("request", pipelines.take);
   // "100 Continue" is sent when the body is read; findHeadFault refuses other expectations.
-  server.on("checkContinue", onRequest);
-  server.on("checkExpectation", onRequest);
+  server.on("checkContinue", pipelines.take);
+  server.on("checkExpectation", pipelines.take);
   server.on("clientError", onClientError);
   server.on("connection", (socket: Socket) => {
     sockets.add(socket);
@@ -142,7 +125,8 @@ export function createHttpListener(deps: HttpListenerDeps): HttpListener {
   });
 
   return {
-    listen(host, port) {
+    /** Resolves with the port. Rejects when the address cannot be bound. */
+    listen(host: string, port: number): Promise<number> {
       return new Promise((resolve, reject) => {
         server.once("error", reject);
         server.listen({ host, port }, () => {
@@ -153,15 +137,18 @@ export function createHttpListener(deps: HttpListenerDeps): HttpListener {
       });
     },
 
+    /** Number of open connections. */
     connections: () => sockets.size,
 
-    beginDrain() {
+    /** From now on every answer closes its connection; connections without a request are closed immediately. */
+    beginDrain(): void {
       isDraining = true;
       for (const res of pipelines.current()) if (!res.headersSent) res.shouldKeepAlive = false;
       server.closeIdleConnections();
     },
 
-    close() {
+    /** Stops listening, lets answers in flight be written for a moment, then closes what is left. */
+    close(): Promise<void> {
       return new Promise((resolve) => {
         const timer = setTimeout(() => server.closeAllConnections(), closeGraceMs);
         server.close(() => {
@@ -172,7 +159,8 @@ export function createHttpListener(deps: HttpListenerDeps): HttpListener {
       });
     },
 
-    reloadTls(files) {
+    /** New connections get the new certificate. Throws when the files do not fit; the old ones then stay. */
+    reloadTls(files: TlsFiles): void {
       if (server instanceof https.Server) server.setSecureContext(secureContext(files));
     },
   };
@@ -186,12 +174,148 @@ function secureContext({ cert, key, clientCa }: TlsFiles): https.ServerOptions {
 function errorOfParser(code: string | undefined): ServiceError {
   switch (code) {
     case "HPE_HEADER_OVERFLOW":
-      return new ServiceError("request_headers_too_large", "The request's headers are too large.");
+      return tooLarge("The request's headers are too large.");
     case "ERR_HTTP_REQUEST_TIMEOUT":
       return new ServiceError("request_timeout", "The request arrived too slowly.");
     case "HPE_CHUNK_EXTENSIONS_OVERFLOW":
       return new ServiceError("request_too_large", "The chunk extensions of the body are too large.");
     default:
-      return new ServiceError("invalid_value", "The request is not valid HTTP/1.1.");
+      return bad("The request is not valid HTTP/1.1.");
   }
+}
+
+/** Requests that a client may pipeline on one connection; beyond it the connection is closed. */
+const waitingMax = 16;
+
+/** The requests of one connection. */
+interface Pipeline {
+  /** The response that is not closed yet; null: the connection is idle. */
+  current: MarkedResponse | null;
+  /** Responses that wait for the current one. */
+  readonly later: MarkedResponse[];
+  /** Called when the current response is closed. One function for all responses: a request costs no closure. */
+  readonly closed: () => void;
+}
+
+/**
+ * Serves the pipelined requests of each connection one after the other. Node emits a pipelined request immediately, but
+ * its response emits no `close` while another one is before it: its work would go on after the client has left. `closed`
+ * is called when a response was closed, its answer being complete or not.
+ */
+function createPipelines(serve: (req: IncomingMessage, res: MarkedResponse) => void, closed: () => void) {
+  const pipelines = new Map<Duplex, Pipeline>();
+
+  function open(socket: Duplex): Pipeline {
+    const pipeline: Pipeline = {
+      current: null,
+      later: [],
+      closed: () => {
+        pipeline.current = null;
+        closed();
+        // After the last answer of a connection, what follows may be part of a refused request.
+        const next = socket.writable ? pipeline.later.shift() : undefined;
+        if (next !== undefined) start(pipeline, next.req, next);
+      },
+    };
+    pipelines.set(socket, pipeline);
+    socket.once("close", () => pipelines.delete(socket));
+    return pipeline;
+  }
+
+  function start(pipeline: Pipeline, req: IncomingMessage, res: MarkedResponse): void {
+    pipeline.current = res;
+    res.on("close", pipeline.closed);
+    serve(req, res);
+  }
+
+  return {
+    take(req: IncomingMessage, res: MarkedResponse): void {
+      const pipeline = pipelines.get(req.socket) ?? open(req.socket);
+      if (pipeline.current === null) start(pipeline, req, res);
+      else if (pipeline.later.length < waitingMax) pipeline.later.push(res);
+      else req.socket.destroy();
+    },
+
+    /** The response that is being written on a connection. */
+    on(socket: Duplex): MarkedResponse | undefined {
+      const current = pipelines.get(socket)?.current;
+      return current?.socket === socket ? current : undefined;
+    },
+
+    /** All responses that were begun and are not closed. */
+    current: () => [...pipelines.values()].flatMap(({ current }) => current ?? []),
+  };
+}
+
+/** Headers that decide the caller and the end of the request: duplicates let proxies and servers disagree. */
+const onceOnly = ["host", "authorization", "content-type", "content-length"];
+/** By length, which is different for each: rules out nearly all other names without a comparison. */
+const onceOnlyByLength: readonly (string | undefined)[] = Array.from({ length: 16 }, (_, length) =>
+  onceOnly.find((name) => name.length === length),
+);
+
+/**
+ * Finds what is ambiguous or too large in the head of a request, on the raw header lines: Node's parsed headers hide
+ * duplicates (SEC-4, SEC-5). `allowedHosts`: with or without port, lower case; empty: all. Undefined: no fault.
+ */
+export function findHeadFault(
+  req: IncomingMessage,
+  { headerLinesMax, urlBytesMax }: Pick<ServiceLimits, "headerLinesMax" | "urlBytesMax">,
+  allowedHosts: readonly string[],
+): ServiceError | undefined {
+  const lines = req.rawHeaders.length / 2;
+  if (lines > headerLinesMax) {
+    return tooLarge(`The request has ${lines} header lines; at most ${headerLinesMax} are allowed.`);
+  }
+  const url = req.url ?? "";
+  // No character is longer than three bytes: few URLs need to be measured.
+  if (url.length * 3 > urlBytesMax && Buffer.byteLength(url) > urlBytesMax) {
+    return tooLarge(`The request's URL is longer than ${urlBytesMax} bytes.`);
+  }
+  if (!url.startsWith("/") && !(url === "*" && req.method === "OPTIONS")) {
+    return bad("The request's target must be a path that begins with '/'.");
+  }
+  return findHeaderFault(req) ?? findHostFault(req, allowedHosts);
+}
+
+function findHeaderFault({ rawHeaders, headers }: IncomingMessage): ServiceError | undefined {
+  /** One bit for the length of each header of onceOnly that was seen. */
+  let seen = 0;
+  for (let i = 0; i < rawHeaders.length; i += 2) {
+    const name = rawHeaders[i] ?? "";
+    const once = onceOnlyByLength[name.length];
+    if (once === undefined || (name !== once && name.toLowerCase() !== once)) {
+      // Some proxies turn it into a hyphen, and so into another header.
+      if (name.includes("_")) return bad("Header names with an underscore are not allowed.");
+      continue;
+    }
+    const bit = 1 << name.length;
+    if ((seen & bit) !== 0) return bad(`The header '${once}' is there twice.`);
+    seen |= bit;
+  }
+  const { "transfer-encoding": encoding, expect } = headers;
+  if (encoding !== undefined && encoding.toLowerCase() !== "chunked") {
+    return bad("The Transfer-Encoding must be chunked.");
+  }
+  if (expect !== undefined && expect.toLowerCase() !== "100-continue") {
+    return bad("The only expectation that can be met is 100-continue.");
+  }
+  return undefined;
+}
+
+function findHostFault(req: IncomingMessage, allowedHosts: readonly string[]): ServiceError | undefined {
+  const given = req.headers.host;
+  if (given === undefined) return req.httpVersion === "1.0" ? undefined : bad("The Host header is missing.");
+  if (allowedHosts.length === 0) return undefined;
+  const host = given.toLowerCase();
+  const isAllowed = allowedHosts.includes(host) || allowedHosts.includes(host.replace(/:\d*$/, ""));
+  return isAllowed ? undefined : bad("The Host header names a host that is not served here.");
+}
+
+function bad(message: string): ServiceError {
+  return new ServiceError("invalid_value", message);
+}
+
+function tooLarge(message: string): ServiceError {
+  return new ServiceError("request_headers_too_large", message);
 }

@@ -16,17 +16,21 @@ export interface Route {
  */
 export class RouteTable {
   readonly #exact = new Map<string, RouteHandler>();
-  readonly #prefixes: { readonly prefix: string; readonly handle: RouteHandler }[] = [];
+  readonly #prefixes = new Map<string, RouteHandler>();
   readonly #unknown: RouteHandler;
 
   /** `unknown` answers every path without a route. Throws when two routes have the same path. */
   constructor(routes: Iterable<Route>, unknown: RouteHandler) {
     this.#unknown = unknown;
-    for (const route of routes) this.#add(route);
+    for (const { path, handle } of routes) {
+      const [table, key] = path.endsWith("*") ? [this.#prefixes, path.slice(0, -1)] : [this.#exact, path];
+      if (table.has(key)) throw new Error(`two routes have the path ${path}`);
+      table.set(key, handle);
+    }
   }
 
   has(path: string): boolean {
-    return this.#exact.has(path) || this.#prefixes.some(({ prefix }) => path.startsWith(prefix));
+    return this.#exact.has(path) || [...this.#prefixes.keys()].some((prefix) => path.startsWith(prefix));
   }
 
   readonly serve = (req: IncomingMessage, res: ServerResponse): void => {
@@ -36,7 +40,7 @@ export class RouteTable {
       exact(req, res, "");
       return;
     }
-    for (const { prefix, handle } of this.#prefixes) {
+    for (const [prefix, handle] of this.#prefixes) {
       if (path.startsWith(prefix)) {
         handle(req, res, path.slice(prefix.length));
         return;
@@ -44,15 +48,6 @@ export class RouteTable {
     }
     this.#unknown(req, res, "");
   };
-
-  #add({ path, handle }: Route): void {
-    const isPrefix = path.endsWith("*");
-    const prefix = path.slice(0, -1);
-    const isTaken = isPrefix ? this.#prefixes.some((other) => other.prefix === prefix) : this.#exact.has(path);
-    if (isTaken) throw new Error(`two routes have the path ${path}`);
-    if (isPrefix) this.#prefixes.push({ prefix, handle });
-    else this.#exact.set(path, handle);
-  }
 }
 
 /** The path of a request's target as it came, without the query. */
@@ -61,30 +56,21 @@ export function pathOf({ url = "/" }: IncomingMessage): string {
   return query === -1 ? url : url.slice(0, query);
 }
 
-/** How long a browser may remember a preflight. */
+/** How long a browser may cache a preflight. */
 const maxAgeSeconds = "600";
 const allowedMethods = "GET, POST, DELETE, OPTIONS";
 
 /**
- * Cross-origin requests of browsers (CORS-1 to CORS-5). The headers are added to every answer, errors and streams
- * included: without them a browser hides even the status.
+ * Cross-origin requests of browsers (CORS-1 to CORS-5). `origins` as browsers send them, or `*`; empty: CORS is off. The
+ * headers are added to every answer, errors and streams included: without them a browser hides even the status.
  */
-interface Cors {
-  /** The headers of an answer, names and values in turn. */
-  marks(req: IncomingMessage): readonly string[];
-  /** The headers of the answer to a preflight; null when the request is not one. */
-  preflight(req: IncomingMessage): readonly string[] | null;
-}
-
-/** `origins` as browsers send them, or `*`; empty: CORS is off. */
-export function createCors(origins: readonly string[]): Cors {
+export function createCors(origins: readonly string[]) {
   const allowsAll = origins.includes("*");
   const exposed = exposedHeaders.join(", ");
   // A cache must not serve one origin's answer to another.
   const vary = allowsAll ? [] : ["vary", "Origin"];
 
-  function allowedOrigin(req: IncomingMessage): string | undefined {
-    const { origin } = req.headers;
+  function allowedOrigin({ headers: { origin } }: IncomingMessage): string | undefined {
     if (allowsAll) return "*";
     return origin !== undefined && origins.includes(origin) ? origin : undefined;
   }
@@ -95,11 +81,13 @@ export function createCors(origins: readonly string[]): Cors {
   }
 
   return {
-    marks(req) {
+    /** The headers of an answer, names and values in turn. */
+    headersOf(req: IncomingMessage): readonly string[] {
       return origins.length === 0 ? [] : [...vary, ...allowing(allowedOrigin(req))];
     },
 
-    preflight(req) {
+    /** The headers of the answer to a preflight; null when the request is not one. */
+    preflight(req: IncomingMessage): readonly string[] | null {
       if (origins.length === 0 || req.method !== "OPTIONS") return null;
       const origin = allowedOrigin(req);
       const headers = ["vary", "Origin, Access-Control-Request-Headers", ...allowing(origin)];

@@ -5,12 +5,10 @@ import type { AbortFlag } from "../../lib/abort-source.js";
 export const sseEventStart = "data: ";
 export const sseEventEnd = "\n\n";
 
-/** The last event of a stream that ended well. */
-export const sseDone = `${sseEventStart}[DONE]${sseEventEnd}`;
+/** The last event of a successful stream. */
+export const sseDone = sseEvent("[DONE]");
 
-/**
- * One line feed, no blank line: with a blank line, decoders that dispatch on it see an empty event and fail.
- */
+/** One line feed, no blank line: with a blank line, decoders that dispatch on it see an empty event and fail. */
 export const sseKeepAliveComment = ": keep-alive\n";
 
 /** An event; `data` has no line feed, as JSON.stringify writes it. */

@@ -1,17 +1,16 @@
 import { create, type MessageInitShape } from "@bufbuild/protobuf";
 import {
   type Completion,
-  type CompletionChunk,
   type CompletionLogprobs,
   type CompletionParams,
   CompletionParamsSchema,
   type TokenListSchema,
 } from "../../../gen/unified/inference/v1/completion_pb.js";
-import { ServiceError } from "../../domain/call/service-error.js";
+import { refuse } from "../../domain/call/service-error.js";
 import { jsonString } from "../../lib/json-string.js";
 import { asInt32, asString, type JsonObject, missingField, wrongType } from "../http/json-object.js";
 import { readSampling, readStreaming, type Streaming, samplingFields, streamingFields } from "./read-chat.js";
-import { type ChunkFrames, completionLogprobsToJson, FrameTemplate, usageJson } from "./write-chat.js";
+import { ChunkFrames, finite, usageJson } from "./write-chat.js";
 
 export interface CompletionCall extends Streaming {
   readonly params: CompletionParams;
@@ -19,7 +18,6 @@ export interface CompletionCall extends Streaming {
 
 /** Reads the body of `POST /v1/completions`. Throws ServiceError. */
 export function readCompletion(body: JsonObject): CompletionCall {
-  const sampling = readSampling(body);
   const { texts, tokens } = readTextOrTokens(body, "prompt");
   const params = create(CompletionParamsSchema, {
     prompt: texts,
@@ -28,7 +26,7 @@ export function readCompletion(body: JsonObject): CompletionCall {
     echo: body.boolean("echo"),
     bestOf: body.int32("best_of"),
     suffix: body.string("suffix"),
-    ...sampling,
+    ...readSampling(body),
   });
   return { params, ...readStreaming(body) };
 }
@@ -56,14 +54,12 @@ export interface TextOrTokens {
  */
 export function readTextOrTokens(body: JsonObject, key: string): TextOrTokens {
   const value = body.value(key);
-  if (value === undefined) throw missingField(key);
+  if (value === undefined) return missingField(key);
   if (typeof value === "string") return { texts: [value], tokens: [] };
-  if (!Array.isArray(value)) throw wrongType(key, "a string or an array of strings or token ids", value);
+  if (!Array.isArray(value)) return wrongType(key, "a string or an array of strings or token ids", value);
   const [first] = value;
   if (first === undefined) {
-    throw new ServiceError("empty_array", `Invalid '${key}': at least 1 item is needed, but the array is empty.`, {
-      param: key,
-    });
+    refuse("empty_array", key, `Invalid '${key}': at least 1 item is needed, but the array is empty.`);
   }
   if (typeof first === "number") return { texts: [], tokens: [{ ids: readIds(value, key) }] };
   if (Array.isArray(first)) {
@@ -73,7 +69,7 @@ export function readTextOrTokens(body: JsonObject, key: string): TextOrTokens {
 }
 
 function readIds(value: unknown, path: string): number[] {
-  if (!Array.isArray(value)) throw wrongType(path, "an array of token ids", value);
+  if (!Array.isArray(value)) return wrongType(path, "an array of token ids", value);
   return value.map((id, i) => asInt32(id, `${path}[${i}]`));
 }
 
@@ -89,29 +85,10 @@ export function completionJson(completion: Completion): string {
   );
 }
 
-/** The frames of one text completion stream: no role and no delta (CMPL-6). */
-export class CompletionFrames implements ChunkFrames<CompletionChunk> {
-  readonly #includeUsage: boolean;
-  #template: FrameTemplate | undefined;
-  /** Index of an unfinished choice; undefined before the first chunk and after a finish. */
-  #openChoice: number | undefined;
-
-  constructor(includeUsage: boolean) {
-    this.#includeUsage = includeUsage;
-  }
-
-  frame(chunk: CompletionChunk): string | null {
-    this.#template ??= new FrameTemplate(chunk, "text_completion", this.#includeUsage);
-    const [choice] = chunk.choices;
-    if (choice === undefined) return this.#template.usage(chunk.usage);
-    this.#openChoice = choice.finishReason === undefined ? choice.index : undefined;
-    return this.#template.choice(completionChoiceJson(choice));
-  }
-
-  keepAlive(): string | null {
-    if (this.#template === undefined || this.#openChoice === undefined) return null;
-    return this.#template.choice(completionChoiceJson({ text: "", index: this.#openChoice }));
-  }
+/** The events of one text completion stream: no role and no delta (CMPL-6). */
+export function completionFrames(includeUsage: boolean): ChunkFrames<AnyChoice> {
+  const emptyJson = (index: number): string => completionChoiceJson({ text: "", index });
+  return new ChunkFrames("text_completion", includeUsage, completionChoiceJson, emptyJson);
 }
 
 interface AnyChoice {
@@ -122,8 +99,24 @@ interface AnyChoice {
 }
 
 /** A choice of a chunk or of a whole text completion: both have the same form. */
-export function completionChoiceJson({ text, index, logprobs, finishReason }: AnyChoice): string {
+function completionChoiceJson({ text, index, logprobs, finishReason }: AnyChoice): string {
   const logprobsJson = logprobs === undefined ? "null" : JSON.stringify(completionLogprobsToJson(logprobs));
   const reason = finishReason === undefined ? "null" : jsonString(finishReason);
   return `{"text":${jsonString(text)},"index":${index},"logprobs":${logprobsJson},"finish_reason":${reason}}`;
+}
+
+/** Log probabilities in the form of text completions: four lists of equal length. */
+function completionLogprobsToJson(logprobs: CompletionLogprobs | undefined): object | null {
+  if (logprobs === undefined) return null;
+  return {
+    tokens: logprobs.tokens,
+    // Not a number: the first token of an echoed prompt has no probability (CMPL-8).
+    token_logprobs: logprobs.tokenLogprobs.map((value) => (Number.isNaN(value) ? null : finite(value))),
+    top_logprobs: logprobs.topLogprobs.map(({ logprobs: alternatives }, i) =>
+      Number.isNaN(logprobs.tokenLogprobs[i])
+        ? null
+        : Object.fromEntries(Object.entries(alternatives).map(([token, value]) => [token, finite(value)])),
+    ),
+    text_offset: logprobs.textOffset,
+  };
 }

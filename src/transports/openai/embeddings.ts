@@ -35,7 +35,7 @@ export function readEmbedding(body: JsonObject): EmbeddingCall {
 function readEncoding(body: JsonObject): EncodingFormat {
   const encoding = body.string("encoding_format") ?? "float";
   if (encoding === "float" || encoding === "base64") return encoding;
-  throw unknownValue("encoding_format", encoding, ["float", "base64"]);
+  return unknownValue("encoding_format", encoding, ["float", "base64"]);
 }
 
 /** Fields of the body that are known. */

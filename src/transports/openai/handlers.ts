@@ -4,90 +4,96 @@ import type { Model } from "../../../gen/unified/catalog/v1/model_pb.js";
 import type { ServiceLimits } from "../../contract/limits.js";
 import type { Operation, operations } from "../../contract/operations.js";
 import { version } from "../../contract/version.js";
+import type { Logger } from "../../domain/call/ports.js";
 import { ServiceError } from "../../domain/call/service-error.js";
 import type { Core } from "../../domain/core.js";
 import type { UsageQuestions } from "../../domain/metering/usage-questions.js";
 import type { NewEndpoint } from "../../domain/webhooks/endpoint-store.js";
 import type { ShownEndpoint, WebhookEndpoints } from "../../domain/webhooks/endpoints.js";
-import type { BodyReader } from "../http/body.js";
+import { type BodyDeps, checkAnnouncedSize, readBody } from "../http/body.js";
 import type { Call, Exchange } from "../http/call.js";
-import { parseJsonBody, type UnknownFields } from "../http/json-body.js";
-import { type JsonObject, missingField } from "../http/json-object.js";
-import { checkMediaType } from "../http/request-checks.js";
-import { CompletionFrames, completionFields, completionJson, readCompletion } from "./completions.js";
+import { checkMediaType, type JsonObject, missingField, parseJsonBody } from "../http/json-object.js";
+import { completionFields, completionFrames, completionJson, readCompletion } from "./completions.js";
 import { embeddingFields, readEmbedding, writeEmbeddings } from "./embeddings.js";
 import { chatFields, readChat } from "./read-chat.js";
 import { readUsageQuery, usagePageJson } from "./usage.js";
-import { ChatFrames, chatCompletionJson, type KeepAlive, streamAnswer } from "./write-chat.js";
+import { chatCompletionJson, chatFrames, type KeepAlive, streamAnswer } from "./write-chat.js";
 
 type WithRest = { [Name in Operation]: (typeof operations)[Name] extends { rest: object } ? Name : never }[Operation];
 
 /** The operations that REST serves. */
 export type RestOperation = WithRest | "get_version";
 
-/** The operations on webhook endpoints that REST has. */
-export type RestWebhooks = Pick<WebhookEndpoints, "create" | "list" | "get" | "remove">;
-
-export interface HandlerDeps {
+export interface HandlerDeps extends BodyDeps {
   readonly core: Core;
   readonly usage: Pick<UsageQuestions, "query">;
-  readonly webhookEndpoints: RestWebhooks;
+  readonly webhookEndpoints: Pick<WebhookEndpoints, "create" | "list" | "get" | "remove">;
   readonly limits: ServiceLimits;
-  readonly bodies: BodyReader;
-  readonly unknownFields: UnknownFields;
+  readonly log: Logger;
   readonly keepAlive: KeepAlive;
 }
 
-/** Serves one operation: reads the message, asks the core, writes the answer. `rawId` is the end of the path. */
+/** Serves one operation: reads the message, calls the core, writes the answer. `rawId` is the end of the path. */
 export type Handler = (call: Call, exchange: Exchange, rawId: string) => Promise<void>;
 
 /** The handlers of all REST operations. */
 export function createHandlers(deps: HandlerDeps): Readonly<Record<RestOperation, Handler>> {
-  const { core, usage, webhookEndpoints, keepAlive } = deps;
+  const { core, usage, webhookEndpoints, keepAlive, limits } = deps;
+  const noteUnknownFields = createFieldLog(deps.log);
+
+  /** The message of a POST: 413 and 415 by the headers, then the body. Throws or rejects with ServiceError. */
+  function readRequest<T>(
+    call: Call,
+    { path }: Exchange,
+    read: (body: JsonObject) => T,
+    known: ReadonlySet<string>,
+  ): T | Promise<T> {
+    checkAnnouncedSize(deps, call, limits.bodyBytesMax);
+    checkMediaType(call.req);
+    return readBody(deps, call, limits.bodyBytesMax, (bytes) => {
+      const body = parseJsonBody(bytes, limits);
+      noteUnknownFields(body, known, path);
+      return read(body);
+    });
+  }
+
   return {
     async create_chat_completion(call, exchange) {
-      const request = readRequest(deps, call, exchange, readChat, chatFields);
+      const request = readRequest(call, exchange, readChat, chatFields);
       const { params, stream, includeUsage } = request instanceof Promise ? await request : request;
       if (stream) {
         const { head, items } = await core.streamChatCompletion(params, call.ctx);
-        exchange.tellLimits(head);
-        await streamAnswer(call, exchange, items, new ChatFrames(includeUsage), keepAlive);
+        exchange.reportLimits(head);
+        await streamAnswer(call, exchange, items, chatFrames(includeUsage), keepAlive);
       } else {
         const { head, body } = await core.createChatCompletion(params, call.ctx);
-        exchange.tellLimits(head);
+        exchange.reportLimits(head);
         exchange.json(200, chatCompletionJson(body));
       }
     },
 
     async create_completion(call, exchange) {
-      const { params, stream, includeUsage } = await readRequest(
-        deps,
-        call,
-        exchange,
-        readCompletion,
-        completionFields,
-      );
+      const { params, stream, includeUsage } = await readRequest(call, exchange, readCompletion, completionFields);
       if (stream) {
         const { head, items } = await core.streamCompletion(params, call.ctx);
-        exchange.tellLimits(head);
-        await streamAnswer(call, exchange, items, new CompletionFrames(includeUsage), keepAlive);
+        exchange.reportLimits(head);
+        await streamAnswer(call, exchange, items, completionFrames(includeUsage), keepAlive);
       } else {
         const { head, body } = await core.createCompletion(params, call.ctx);
-        exchange.tellLimits(head);
+        exchange.reportLimits(head);
         exchange.json(200, completionJson(body));
       }
     },
 
     async create_embeddings(call, exchange) {
-      const { params, encoding } = await readRequest(deps, call, exchange, readEmbedding, embeddingFields);
+      const { params, encoding } = await readRequest(call, exchange, readEmbedding, embeddingFields);
       const { head, body } = await core.createEmbeddings(params, call.ctx);
-      exchange.tellLimits(head);
+      exchange.reportLimits(head);
       await writeEmbeddings(call, exchange, body, encoding);
     },
 
     async list_models(call, exchange) {
-      const models = await allModels(core, call);
-      exchange.json(200, { object: "list", data: models.map(modelToJson) });
+      exchange.json(200, { object: "list", data: (await allModels(core, call)).map(modelToJson) });
     },
 
     async get_model(call, exchange, rawId) {
@@ -95,12 +101,11 @@ export function createHandlers(deps: HandlerDeps): Readonly<Record<RestOperation
     },
 
     async get_usage(call, exchange) {
-      const page = await usage.query(call.ctx, readUsageQuery(exchange.req.url ?? ""));
-      exchange.json(200, usagePageJson(page));
+      exchange.json(200, usagePageJson(await usage.query(call.ctx, readUsageQuery(exchange.req.url ?? ""))));
     },
 
     async create_webhook_endpoint(call, exchange) {
-      const input = await readRequest(deps, call, exchange, readWebhook, webhookFields);
+      const input = await readRequest(call, exchange, readWebhook, webhookFields);
       const { endpoint, secret } = await webhookEndpoints.create(input, call.ctx);
       exchange.json(200, { ...webhookJson(endpoint), secret });
     },
@@ -127,22 +132,21 @@ export function createHandlers(deps: HandlerDeps): Readonly<Record<RestOperation
   };
 }
 
-/** The message of a POST: 413 and 415 by the headers, then the body. Throws or rejects with ServiceError. */
-function readRequest<T>(
-  { limits, bodies, unknownFields }: HandlerDeps,
-  { signal, ctx }: Call,
-  { req, res, path }: Exchange,
-  read: (body: JsonObject) => T,
-  known: ReadonlySet<string>,
-): T | Promise<T> {
-  const request = { req, res, signal, ctx, bytesMax: limits.bodyBytesMax };
-  bodies.checkAnnouncedSize(request);
-  checkMediaType(req);
-  return bodies.read(request, (bytes) => {
-    const body = parseJsonBody(bytes, limits);
-    unknownFields.note(body, known, path);
-    return read(body);
-  });
+const namesMax = 1_000;
+const nameCharsMax = 64;
+
+/** Logs each unknown field of a body once, so that an operator can see what clients miss. They are ignored (DEC-9). */
+function createFieldLog(log: Logger) {
+  const seen = new Set<string>();
+  return (body: JsonObject, known: ReadonlySet<string>, path: string): void => {
+    for (const name of body.names) {
+      if (known.has(name) || seen.size >= namesMax) continue;
+      const field = name.slice(0, nameCharsMax);
+      if (seen.has(field)) continue;
+      seen.add(field);
+      log.info({ field, path }, "unknown request field ignored");
+    }
+  };
 }
 
 /** All pages of the list: REST has no paging here (MODEL-1). */
@@ -199,8 +203,7 @@ function timeOrNull(atMs: number | null): string | null {
 /** Reads the body of `POST /v1/webhooks`; the domain checks its values. Throws ServiceError. */
 export function readWebhook(body: JsonObject): NewEndpoint {
   const url = body.requiredString("url");
-  const events = body.strings("events");
-  if (events === undefined) throw missingField("events");
+  const events = body.strings("events") ?? missingField("events");
   return {
     account: "",
     url,

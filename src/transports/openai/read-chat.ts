@@ -9,7 +9,7 @@ import {
   ToolChoiceSchema,
   ToolSchema,
 } from "../../../gen/unified/inference/v1/chat_pb.js";
-import { ServiceError } from "../../domain/call/service-error.js";
+import { refuse } from "../../domain/call/service-error.js";
 import { asNumber, asString, type JsonObject, unknownValue, wrongType } from "../http/json-object.js";
 import { readMessages } from "./read-messages.js";
 
@@ -62,31 +62,29 @@ export function readChat(body: JsonObject): ChatCall {
 
 /** Refuses fields that the caller relies on and that ignoring would drop silently. */
 function refuseUnsupported(body: JsonObject): void {
-  refuse(body, "functions", "Use 'tools' and 'tool_choice' instead.");
-  refuse(body, "function_call", "Use 'tools' and 'tool_choice' instead.");
-  refuse(body, "web_search_options", "This service does not search the web.");
-  refuse(body, "moderation", "This service does not moderate content.");
-  if (body.value("audio") !== undefined) throw noAudio("audio");
+  refuseField(body, "functions", "Use 'tools' and 'tool_choice' instead.");
+  refuseField(body, "function_call", "Use 'tools' and 'tool_choice' instead.");
+  refuseField(body, "web_search_options", "This service does not search the web.");
+  refuseField(body, "moderation", "This service does not moderate content.");
+  if (body.value("audio") !== undefined) refuseAudio("audio");
 }
 
-function refuse(body: JsonObject, field: string, why: string): void {
-  if (body.value(field) === undefined) return;
-  throw new ServiceError("unsupported_parameter", `Unsupported parameter: '${field}'. ${why}`, { param: field });
+function refuseField(body: JsonObject, field: string, why: string): void {
+  if (body.value(field) !== undefined)
+    refuse("unsupported_parameter", field, `Unsupported parameter: '${field}'. ${why}`);
 }
 
 function readModalities(body: JsonObject): string[] {
   const modalities = body.strings("modalities") ?? [];
   for (const [i, modality] of modalities.entries()) {
-    if (modality === "audio") throw noAudio("modalities");
-    if (modality !== "text") throw unknownValue(`modalities[${i}]`, modality, ["text"]);
+    if (modality === "audio") refuseAudio("modalities");
+    if (modality !== "text") unknownValue(`modalities[${i}]`, modality, ["text"]);
   }
   return modalities;
 }
 
-function noAudio(param: string): ServiceError {
-  return new ServiceError("unsupported_value", `Unsupported value in '${param}': answers are text, not audio.`, {
-    param,
-  });
+function refuseAudio(param: string): never {
+  refuse("unsupported_value", param, `Unsupported value in '${param}': answers are text, not audio.`);
 }
 
 /** Fields that readSampling reads. */
@@ -173,7 +171,7 @@ function readTools(body: JsonObject): Tool[] {
 function readToolChoice(body: JsonObject): ToolChoice | undefined {
   const value = body.value("tool_choice");
   if (typeof value === "string") return choiceOf({ case: "mode", value: readMode(modes, value, "tool_choice") });
-  if (typeof value !== "object" && value !== undefined) throw wrongType("tool_choice", "a string or an object", value);
+  if (typeof value !== "object" && value !== undefined) wrongType("tool_choice", "a string or an object", value);
   const choice = body.object("tool_choice");
   return choice === undefined ? undefined : choiceOf(readChoiceObject(choice));
 }
@@ -196,7 +194,7 @@ function readChoiceObject(choice: JsonObject): NonNullable<ToolChoiceInit["choic
 
 function readMode(among: ReadonlyMap<string, Mode>, name: string, path: string): Mode {
   const mode = among.get(name);
-  if (mode === undefined) throw unknownValue(path, name, [...among.keys()]);
+  if (mode === undefined) unknownValue(path, name, [...among.keys()]);
   return mode;
 }
 
@@ -206,15 +204,9 @@ function refuseOtherKinds(tool: JsonObject, supported: readonly string[]): strin
   if (supported.includes(type)) return type;
   const path = tool.pathOf("type");
   if (type === "custom") {
-    throw new ServiceError(
-      "unsupported_value",
-      `Unsupported value 'custom' for '${path}': only functions are offered.`,
-      {
-        param: path,
-      },
-    );
+    refuse("unsupported_value", path, `Unsupported value 'custom' for '${path}': only functions are offered.`);
   }
-  throw unknownValue(path, type, supported);
+  return unknownValue(path, type, supported);
 }
 
 type FormatInit = MessageInitShape<typeof ResponseFormatSchema>;
@@ -235,7 +227,7 @@ function readFormat(format: JsonObject): FormatInit {
     case "json_schema":
       return { format: readJsonSchema(format.requiredObject("json_schema")) };
     default:
-      throw unknownValue("response_format.type", type, ["text", "json_object", "json_schema"]);
+      return unknownValue("response_format.type", type, ["text", "json_object", "json_schema"]);
   }
 }
 

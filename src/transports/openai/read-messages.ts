@@ -7,7 +7,7 @@ import {
   type ToolCall,
   ToolCallSchema,
 } from "../../../gen/unified/inference/v1/chat_pb.js";
-import { ServiceError } from "../../domain/call/service-error.js";
+import { refuse } from "../../domain/call/service-error.js";
 import { type JsonObject, missingField, unknownValue, wrongType } from "../http/json-object.js";
 
 const roles: ReadonlyMap<string, Role> = new Map([
@@ -21,8 +21,7 @@ const roles: ReadonlyMap<string, Role> = new Map([
 
 /** The conversation. The core checks the order of roles and the ids of tool calls. */
 export function readMessages(body: JsonObject): Message[] {
-  const messages = body.objects("messages");
-  if (messages === undefined) throw missingField("messages");
+  const messages = body.objects("messages") ?? missingField("messages");
   /** The legacy call that the next message may answer. */
   let openCall: ToolCall | undefined;
   return messages.map((message, i) => {
@@ -61,7 +60,7 @@ function messageOf({ role, content, toolCalls, name, toolCallId }: MessageParts)
 function readRole(message: JsonObject): Role {
   const name = message.requiredString("role");
   const role = roles.get(name);
-  if (role === undefined) throw unknownValue(message.pathOf("role"), name, [...roles.keys()]);
+  if (role === undefined) unknownValue(message.pathOf("role"), name, [...roles.keys()]);
   return role;
 }
 
@@ -77,12 +76,9 @@ function readMessageContent(message: JsonObject, role: Role): ContentPart[] {
 function readToolCalls(message: JsonObject): ToolCall[] {
   return (message.objects("tool_calls") ?? []).map((call) => {
     const type = call.requiredString("type");
-    if (type === "custom") {
-      throw new ServiceError("unsupported_value", `Unsupported value 'custom' for '${call.pathOf("type")}'.`, {
-        param: call.pathOf("type"),
-      });
-    }
-    if (type !== "function") throw unknownValue(call.pathOf("type"), type, ["function"]);
+    const path = call.pathOf("type");
+    if (type === "custom") refuse("unsupported_value", path, `Unsupported value 'custom' for '${path}'.`);
+    if (type !== "function") unknownValue(path, type, ["function"]);
     return create(ToolCallSchema, {
       id: call.requiredString("id"),
       function: readFunctionCall(call.requiredObject("function")),
@@ -109,13 +105,11 @@ export function readContent(message: JsonObject): ContentPart[] {
   if (content === undefined) return [];
   if (typeof content === "string") return [textPart(content)];
   const path = message.pathOf("content");
-  if (!Array.isArray(content)) throw wrongType(path, "a string or an array of parts", content);
+  if (!Array.isArray(content)) wrongType(path, "a string or an array of parts", content);
   const parts = message.objects("content") ?? [];
   if (parts.length === 0) {
     // Refused here: the protobuf message cannot tell it from absent content, which is legal beside tool calls.
-    throw new ServiceError("empty_array", `Invalid '${path}': at least 1 part is needed, but the array is empty.`, {
-      param: path,
-    });
+    refuse("empty_array", path, `Invalid '${path}': at least 1 part is needed, but the array is empty.`);
   }
   return parts.map((part) => create(ContentPartSchema, { part: readPart(part) }));
 }
@@ -157,6 +151,6 @@ function readPart(part: JsonObject): NonNullable<ContentInit["part"]> {
       };
     }
     default:
-      throw unknownValue(part.pathOf("type"), type, partTypes);
+      return unknownValue(part.pathOf("type"), type, partTypes);
   }
 }

@@ -1,13 +1,9 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { headers } from "../../contract/headers.js";
-import type { ServiceLimits } from "../../contract/limits.js";
 import { type Operation, type OperationRow, operations } from "../../contract/operations.js";
 import { version } from "../../contract/version.js";
-import type { Clock, IdSource, Logger } from "../../domain/call/ports.js";
+import type { IdSource } from "../../domain/call/ports.js";
 import { quote, ServiceError, toServiceError } from "../../domain/call/service-error.js";
-import type { Core } from "../../domain/core.js";
-import type { UsageQuestions } from "../../domain/metering/usage-questions.js";
-import { BodyReader, type BodyReaderDeps } from "../http/body.js";
 import {
   type ApiFamily,
   Call,
@@ -16,12 +12,9 @@ import {
   Exchange,
   headerOf,
   readRequestTimeout,
-  runCall,
 } from "../http/call.js";
-import { UnknownFields } from "../http/json-body.js";
 import type { Route, RouteHandler } from "../http/routes.js";
-import { createHandlers, type RestOperation, type RestWebhooks } from "./handlers.js";
-import type { KeepAlive } from "./write-chat.js";
+import { createHandlers, type HandlerDeps, type RestOperation } from "./handlers.js";
 
 /** A page that needs no credential. */
 interface Page {
@@ -29,15 +22,10 @@ interface Page {
   readonly body: object;
 }
 
-interface OpenAiDeps extends CallDeps, BodyReaderDeps {
-  readonly core: Core;
-  readonly limits: ServiceLimits;
-  readonly clock: Clock;
+interface OpenAiDeps extends CallDeps, HandlerDeps {
+  readonly core: HandlerDeps["core"];
+  readonly log: CallDeps["log"];
   readonly ids: IdSource;
-  readonly log: Logger;
-  readonly keepAlive: KeepAlive;
-  readonly usage: Pick<UsageQuestions, "query">;
-  readonly webhookEndpoints: RestWebhooks;
   /** By path, for GET and HEAD, beside `/v1`. */
   readonly pages: ReadonlyMap<string, () => Page>;
 }
@@ -55,19 +43,18 @@ interface OpenAiRoutes {
  */
 export function createOpenAiRoutes(deps: OpenAiDeps): OpenAiRoutes {
   const { clock, ids, log } = deps;
-  const handlers = createHandlers({ ...deps, bodies: new BodyReader(deps), unknownFields: new UnknownFields(log) });
+  const handlers = createHandlers(deps);
 
   function exchangeOf(req: IncomingMessage, res: ServerResponse): Exchange {
     return new Exchange(req, res, ids.requestId(), openAiFamily, clock);
   }
 
-  function pageRoute(path: string, page: () => Page): Route {
+  function pageRoute([path, page]: readonly [string, () => Page]): Route {
     return {
       path,
       handle(req, res) {
         const exchange = exchangeOf(req, res);
-        const { method } = req;
-        if (method !== "GET" && method !== "HEAD") {
+        if (req.method !== "GET" && req.method !== "HEAD") {
           exchange.error(methodNotAllowed(exchange, ["GET"]));
           return;
         }
@@ -82,8 +69,7 @@ export function createOpenAiRoutes(deps: OpenAiDeps): OpenAiRoutes {
       path,
       handle(req, res, rawId) {
         const exchange = exchangeOf(req, res);
-        const method = req.method === "HEAD" ? "GET" : req.method;
-        const operation = methods.get(method ?? "");
+        const operation = methods.get((req.method === "HEAD" ? "GET" : req.method) ?? "");
         // Authorize before answering 405.
         serveCall(exchange, operation ?? anyOperation, (call) => {
           if (operation === undefined) throw methodNotAllowed(exchange, methods.keys());
@@ -109,9 +95,7 @@ export function createOpenAiRoutes(deps: OpenAiDeps): OpenAiRoutes {
       browser: undefined,
       requestId,
     });
-    return runCall(
-      deps,
-      call,
+    return call.run(
       operation,
       caller,
       () => {
@@ -124,7 +108,7 @@ export function createOpenAiRoutes(deps: OpenAiDeps): OpenAiRoutes {
 
   const pages = new Map([["/v1", rootPage], ["/v1/", rootPage], ...deps.pages]);
   return {
-    routes: [...restPaths.map(operationRoute), ...[...pages].map(([path, page]) => pageRoute(path, page))],
+    routes: [...restPaths.map(operationRoute), ...[...pages].map(pageRoute)],
     refuseUnknown(req, res) {
       const exchange = exchangeOf(req, res);
       exchange.error(unknownUrl(req.method ?? "GET", exchange.path));
@@ -132,20 +116,16 @@ export function createOpenAiRoutes(deps: OpenAiDeps): OpenAiRoutes {
   };
 }
 
+/** The operations of REST below `/v1`, from the table of operations. */
+const rows = (Object.entries(operations) as [RestOperation, OperationRow][]).flatMap(([name, { rest }]) =>
+  rest === undefined ? [] : [{ name, method: rest.method as string, path: rest.path }],
+);
+
 /** What `/v1` shows in a browser (CONN-8). */
 function rootPage(): Page {
-  const routes = (Object.values(operations) as OperationRow[]).flatMap(({ rest }) =>
-    rest === undefined ? [] : [`${rest.method} ${rest.path}`],
-  );
-  return {
-    status: 200,
-    body: {
-      name: "Unified Inference",
-      version,
-      routes,
-      documentation: "docs/README.md of the package unified-inference",
-    },
-  };
+  const routes = rows.map(({ method, path }) => `${method} ${path}`);
+  const documentation = "docs/README.md of the package unified-inference";
+  return { status: 200, body: { name: "Unified Inference", version, routes, documentation } };
 }
 
 /** Also sets the `Allow` header. */
@@ -153,10 +133,8 @@ function methodNotAllowed({ req, res, path }: Exchange, methods: Iterable<string
   const all = [...methods];
   const allowed = (all.includes("GET") ? [...all, "HEAD"] : all).join(", ");
   res.setHeader("allow", allowed);
-  return new ServiceError(
-    "method_not_allowed",
-    `${quote(path)} does not allow ${req.method ?? "GET"}; it allows ${allowed}.`,
-  );
+  const message = `${quote(path)} does not allow ${req.method ?? "GET"}; it allows ${allowed}.`;
+  return new ServiceError("method_not_allowed", message);
 }
 
 /** One path of the REST API and its operations. */
@@ -165,32 +143,25 @@ export interface RestPath {
   readonly path: string;
   /** By method; HEAD is answered as GET. */
   readonly methods: ReadonlyMap<string, RestOperation>;
-  /** The operation with the lowest need: a caller who may do that is told which methods there are. */
+  /** The operation with the lowest scope, which authorizes a caller to learn the allowed methods. */
   readonly anyOperation: RestOperation;
 }
 
-/** All paths of the REST API, from the table of operations. */
+/** All paths of the REST API. */
 export const restPaths: readonly RestPath[] = readRestPaths();
 
 function readRestPaths(): RestPath[] {
-  const rows = Object.entries(operations) as [RestOperation, OperationRow][];
-  const served = rows.flatMap(([name, { rest }]) =>
-    rest === undefined ? [] : [{ name, method: rest.method as string, path: rest.path.replace("{id}", "*") }],
-  );
-  served.push({ name: "get_version", method: "GET", path: "/version" });
+  const served = [...rows, { name: "get_version" as const, method: "GET", path: "/version" }];
   return [...new Set(served.map(({ path }) => path))].map((path) => {
     const ofPath = served.filter((row) => row.path === path);
-    const [least] = [...ofPath].sort((a, b) => Number(needsMoreThanRead(a.name)) - Number(needsMoreThanRead(b.name)));
+    const least = ofPath.find(({ name }) => operations[name].need === "read") ?? ofPath[0];
     if (least === undefined) throw new Error(`${path} has no operation`);
-    return { path, methods: new Map(ofPath.map(({ method, name }) => [method, name])), anyOperation: least.name };
+    const methods = new Map(ofPath.map(({ method, name }) => [method, name]));
+    return { path: path.replace("{id}", "*"), methods, anyOperation: least.name };
   });
 }
 
-function needsMoreThanRead(operation: RestOperation): boolean {
-  return operations[operation].need !== "read";
-}
-
-/** Version of OpenAI's API whose shapes are spoken here (HDR-3). */
+/** Version of OpenAI's API whose formats are implemented (HDR-3). */
 const openAiVersion = "2020-10-01";
 
 /** The headers and the error envelope of OpenAI's API. */
@@ -199,19 +170,15 @@ export const openAiFamily: ApiFamily = {
     own.push(headers.requestId, requestId, headers.processingMs, `${processingMs}`, headers.version, openAiVersion);
   },
 
-  errorToJson,
+  /** `type`, `param` and `code` are always present (DEC-2). */
+  errorToJson({ message, type, param, code }) {
+    return { error: { message, type, param, code } };
+  },
 };
 
-/** The envelope; `type`, `param` and `code` are always present (DEC-2). */
-function errorToJson(error: ServiceError): object {
-  return { error: { message: error.message, type: error.type, param: error.param, code: error.code } };
-}
-
-const root = "/v1";
-
 /** Paths below `/v1` without an id at their end, the longest first: `/chat/completions` also ends in `/completions`. */
-const endpoints = (Object.values(operations) as OperationRow[])
-  .flatMap((row) => (row.rest === undefined || row.rest.path.endsWith("}") ? [] : [row.rest.path.slice(root.length)]))
+const endpoints = rows
+  .flatMap(({ path }) => (path.endsWith("}") ? [] : [path.slice("/v1".length)]))
   .sort((a, b) => b.length - a.length);
 
 /** The error for a path that does not exist: it names the path that was probably meant (GEN-2). */
@@ -226,5 +193,5 @@ function advice(path: string): string {
   }
   const meant = endpoints.find((endpoint) => trimmed.endsWith(endpoint));
   if (meant === undefined) return "GET /v1 lists what there is.";
-  return `Did you mean ${root}${meant}? The base URL of a client ends in ${root}.`;
+  return `Did you mean /v1${meant}? The base URL of a client ends in /v1.`;
 }

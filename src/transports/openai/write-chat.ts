@@ -3,12 +3,10 @@ import type {
   ChatChoice,
   ChatChunkChoice,
   ChatCompletion,
-  ChatCompletionChunk,
   ChatDelta,
   ToolCall,
   ToolCallDelta,
 } from "../../../gen/unified/inference/v1/chat_pb.js";
-import type { CompletionLogprobs } from "../../../gen/unified/inference/v1/completion_pb.js";
 import type { Logprobs, TopLogprob } from "../../../gen/unified/inference/v1/logprobs_pb.js";
 import type { Usage } from "../../../gen/unified/inference/v1/usage_pb.js";
 import type { StreamAnswer } from "../../domain/call/call-context.js";
@@ -70,29 +68,9 @@ function toolCallToJson(call: ToolCall): object {
   };
 }
 
-/** The frames of one chat stream. */
-export class ChatFrames implements ChunkFrames<ChatCompletionChunk> {
-  readonly #includeUsage: boolean;
-  #template: FrameTemplate | undefined;
-  /** Index of an unfinished choice; undefined before the first chunk and after a finish. */
-  #openChoice: number | undefined;
-
-  constructor(includeUsage: boolean) {
-    this.#includeUsage = includeUsage;
-  }
-
-  frame(chunk: ChatCompletionChunk): string | null {
-    this.#template ??= new FrameTemplate(chunk, "chat.completion.chunk", this.#includeUsage);
-    const [choice] = chunk.choices;
-    if (choice === undefined) return this.#template.usage(chunk.usage);
-    this.#openChoice = choice.finishReason === undefined ? choice.index : undefined;
-    return this.#template.choice(choiceJson(choice));
-  }
-
-  keepAlive(): string | null {
-    if (this.#template === undefined || this.#openChoice === undefined) return null;
-    return this.#template.choice(deltaJson(this.#openChoice, "{}"));
-  }
+/** The events of one chat stream. */
+export function chatFrames(includeUsage: boolean): ChunkFrames<ChatChunkChoice> {
+  return new ChunkFrames("chat.completion.chunk", includeUsage, choiceJson, (index) => deltaJson(index, "{}"));
 }
 
 /** Nearly all chunks are plain text, which is concatenated by hand. */
@@ -142,58 +120,76 @@ function toolCallDeltaToJson(call: ToolCallDelta): object {
   return { index: call.index, id: call.id, type: "function", function: { name: call.name ?? "", arguments: args } };
 }
 
-/** Turns the chunks of one stream into SSE events. */
-export interface ChunkFrames<C> {
-  /** The event of a chunk; null when this stream leaves it out. */
-  frame(chunk: C): string | null;
-  /** An empty chunk, for clients that need events instead of comments (SSE-9); null when none can be sent. */
-  keepAlive(): string | null;
-}
-
 /** Fields that chunks of chat and of text completions share. */
-interface AnyChunk {
+interface AnyChunk<C> {
   readonly id: string;
   readonly created: bigint;
   readonly model: string;
   readonly systemFingerprint: string;
   readonly serviceTier?: string | undefined;
+  /** At most one; none in the chunk with the usage. */
+  readonly choices: readonly C[];
+  readonly usage?: Usage | undefined;
 }
 
 /**
- * The parts of an event that are equal in all chunks of a stream: everything around the choice. Built once per stream,
- * so that a token costs the escaping of its text and two concatenations (performance 6).
+ * Turns the chunks of one stream into SSE events. Everything around the choice is equal in all chunks of a stream and is
+ * built once, so that a token costs the escaping of its text and two concatenations (performance 6).
  */
-export class FrameTemplate {
+export class ChunkFrames<C extends { readonly index: number; readonly finishReason?: string | undefined }> {
+  readonly #object: string;
   readonly #includeUsage: boolean;
-  /** Up to the opening bracket of `choices`, inclusive. */
-  readonly #prefix: string;
-  /** From the closing bracket on, for chunks without usage. */
+  readonly #choiceJson: (choice: C) => string;
+  readonly #emptyJson: (index: number) => string;
+  /** Up to the opening bracket of `choices`, inclusive; empty before the first chunk. */
+  #prefix = "";
+  /** From the closing bracket on: with usage requested, every chunk but the last has `null` (STRM-10, STRM-11). */
   readonly #suffix: string;
+  /** Index of an unfinished choice; undefined before the first chunk and after a finish. */
+  #openChoice: number | undefined;
 
-  constructor(chunk: AnyChunk, object: string, includeUsage: boolean) {
-    const head = JSON.stringify({
-      id: chunk.id,
-      object,
-      created: Number(chunk.created),
-      model: chunk.model,
-      ...(chunk.serviceTier !== undefined && { service_tier: chunk.serviceTier }),
-      ...(chunk.systemFingerprint !== "" && { system_fingerprint: chunk.systemFingerprint }),
-    });
+  /** `emptyJson` is a choice without text. */
+  constructor(
+    object: string,
+    includeUsage: boolean,
+    choiceJson: (choice: C) => string,
+    emptyJson: (index: number) => string,
+  ) {
+    this.#object = object;
     this.#includeUsage = includeUsage;
-    this.#prefix = `${sseEventStart}${head.slice(0, -1)},"choices":[`;
+    this.#choiceJson = choiceJson;
+    this.#emptyJson = emptyJson;
     this.#suffix = `]${includeUsage ? ',"usage":null' : ""}}${sseEventEnd}`;
   }
 
-  /** With usage requested, every chunk but the last has `null` (STRM-10); else none has the key (STRM-11). */
-  choice(choiceJson: string): string {
-    return this.#prefix + choiceJson + this.#suffix;
+  /** The event of a chunk; null for usage that was not requested. The core always ends with the usage. */
+  frame(chunk: AnyChunk<C>): string | null {
+    if (this.#prefix === "") this.#prefix = prefixOf(chunk, this.#object);
+    const [choice] = chunk.choices;
+    if (choice === undefined) {
+      if (!this.#includeUsage || chunk.usage === undefined) return null;
+      return `${this.#prefix}],"usage":${usageJson(chunk.usage)}}${sseEventEnd}`;
+    }
+    this.#openChoice = choice.finishReason === undefined ? choice.index : undefined;
+    return this.#prefix + this.#choiceJson(choice) + this.#suffix;
   }
 
-  /** The core always ends with the usage; it is written when it was requested. */
-  usage(usage: Usage | undefined): string | null {
-    if (!this.#includeUsage || usage === undefined) return null;
-    return `${this.#prefix}],"usage":${usageJson(usage)}}${sseEventEnd}`;
+  /** An empty chunk, for clients that need events instead of comments (SSE-9); null when none can be sent. */
+  keepAlive(): string | null {
+    return this.#openChoice === undefined ? null : this.#prefix + this.#emptyJson(this.#openChoice) + this.#suffix;
   }
+}
+
+function prefixOf<C>(chunk: AnyChunk<C>, object: string): string {
+  const head = JSON.stringify({
+    id: chunk.id,
+    object,
+    created: Number(chunk.created),
+    model: chunk.model,
+    ...(chunk.serviceTier !== undefined && { service_tier: chunk.serviceTier }),
+    ...(chunk.systemFingerprint !== "" && { system_fingerprint: chunk.systemFingerprint }),
+  });
+  return `${sseEventStart}${head.slice(0, -1)},"choices":[`;
 }
 
 /** The JSON of a completion's tokens, with their parts where the core knows them. */
@@ -209,9 +205,6 @@ export function usageJson(usage: Usage): string {
     "}"
   );
 }
-
-/** OpenAI's stand-in for "never": JSON has no infinity, and clients reject null in its place (RESP-9). */
-const never = -9999;
 
 /** Log probabilities in the form of chat; all keys on every item. Null when none were requested. */
 function chatLogprobsToJson(logprobs: Logprobs | undefined): object | null {
@@ -229,27 +222,14 @@ function tokenToJson({ token, logprob, utf8Bytes }: Omit<TopLogprob, "$typeName"
   return { token, logprob: finite(logprob), bytes: utf8Bytes === undefined ? null : [...utf8Bytes] };
 }
 
-/** Log probabilities in the form of text completions: four lists of equal length. */
-export function completionLogprobsToJson(logprobs: CompletionLogprobs | undefined): object | null {
-  if (logprobs === undefined) return null;
-  return {
-    tokens: logprobs.tokens,
-    // Not a number: the first token of an echoed prompt has no probability (CMPL-8).
-    token_logprobs: logprobs.tokenLogprobs.map((value) => (Number.isNaN(value) ? null : finite(value))),
-    top_logprobs: logprobs.topLogprobs.map(({ logprobs: alternatives }, i) =>
-      Number.isNaN(logprobs.tokenLogprobs[i])
-        ? null
-        : Object.fromEntries(Object.entries(alternatives).map(([token, value]) => [token, finite(value)])),
-    ),
-    text_offset: logprobs.textOffset,
-  };
-}
+/** OpenAI's value for minus infinity, which JSON lacks; clients reject null in its place (RESP-9). */
+const never = -9999;
 
-function finite(logprob: number): number {
+export function finite(logprob: number): number {
   return Number.isFinite(logprob) ? logprob : never;
 }
 
-/** What is sent on a silent stream (SSE-9). */
+/** Data sent on a silent stream (SSE-9). */
 export type KeepAlive = "comment" | "chunk" | "off";
 
 const eventStream: readonly string[] = [
@@ -262,26 +242,26 @@ const eventStream: readonly string[] = [
  * Writes a committed answer as server-sent events. From here on a failure is an event in the stream, and the stream
  * then ends without its end marker (SERR-1, SERR-4).
  */
-export async function streamAnswer<C extends object>(
+export async function streamAnswer<C extends { readonly index: number }, K extends AnyChunk<C>>(
   call: Call,
   exchange: Exchange,
-  items: StreamAnswer<C>["items"],
+  items: StreamAnswer<K>["items"],
   frames: ChunkFrames<C>,
   keepAlive: KeepAlive,
 ): Promise<void> {
-  const { signal } = call;
+  const { signal, res } = call;
   call.watch();
-  exchange.res.writeHead(200, exchange.headers([...eventStream]));
-  exchange.res.flushHeaders();
-  const sse = new SseWriter(exchange.res, () => call.touched());
+  res.writeHead(200, exchange.headers([...eventStream]));
+  res.flushHeaders();
+  const sse = new SseWriter(res, () => call.touched());
   if (keepAlive !== "off") {
-    call.whenSilent(() => sse.keepAlive((keepAlive === "chunk" ? frames.keepAlive() : null) ?? sseKeepAliveComment));
+    call.onSilence = () => sse.keepAlive((keepAlive === "chunk" ? frames.keepAlive() : null) ?? sseKeepAliveComment);
   }
   try {
     for await (const item of items) {
       sse.write(frames.frame(item) ?? "");
       if (sse.isBehind) await sse.drained(signal);
-      if (exchange.res.destroyed) return;
+      if (res.destroyed) return;
     }
     sse.end(sseDone);
   } catch (thrown) {

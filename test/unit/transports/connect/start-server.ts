@@ -14,7 +14,7 @@ import { RouteTable } from "../../../../src/transports/http/routes.js";
 import { HandCore, handCredential } from "../../../support/hand-core.js";
 import { silentLog } from "../../../support/silent-log.js";
 
-/** All ways into the routes. */
+/** All protocols that are served. */
 export const protocols = ["connect json", "connect binary", "grpc-web"] as const;
 export type ProtocolName = (typeof protocols)[number];
 
@@ -32,7 +32,7 @@ export function clientOf(protocol: ProtocolName, baseUrl: string) {
   return createClient(InferenceService, transport);
 }
 
-/** A Connect routes on a hand-made core behind a plain HTTP server; ends with the test. */
+/** The Connect routes on a hand-made core behind a plain HTTP server; ends with the test. */
 export async function startServer(
   options: Partial<Omit<ConnectDeps, "limits">> & { limits?: Partial<ServiceLimits> } = {},
 ) {
@@ -40,15 +40,8 @@ export async function startServer(
   const clock = createSystemClock();
   const limits = { ...defaultLimits, ...options.limits };
   const bodies = new BodyBudget(limits);
-  const watch = createResponseWatch({
-    intervalMs: () => 5,
-    limits,
-    now: () => clock.monotonic(),
-  });
-  const uploads = createUploadWatch({
-    limits,
-    now: () => clock.monotonic(),
-  });
+  const watch = createResponseWatch(limits, () => clock.monotonic());
+  const uploads = createUploadWatch(limits, () => clock.monotonic());
   const routes = createConnectRoutes({
     core,
     services: [createInferenceService(core, limits), createCatalogService(core)],

@@ -19,10 +19,7 @@ export async function startListener({
   const clock = createSystemClock();
   const limits = { ...defaultLimits, ...options.limits };
   const bodies = new BodyBudget(limits);
-  const uploads = createUploadWatch({
-    limits,
-    now: () => clock.monotonic(),
-  });
+  const uploads = createUploadWatch(limits, () => clock.monotonic());
   const listener = createGrpcListener({
     bodies,
     uploads,

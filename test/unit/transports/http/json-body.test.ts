@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { defaultLimits } from "../../../../src/contract/limits.js";
-import { parseJsonBody } from "../../../../src/transports/http/json-body.js";
+import { parseJsonBody } from "../../../../src/transports/http/json-object.js";
 import { expectRefusal } from "../openai/refusal.js";
 
 const parse = (text: string | Buffer) => parseJsonBody(Buffer.from(text), defaultLimits).fields;

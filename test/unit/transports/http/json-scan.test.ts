@@ -1,8 +1,8 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { scanJson } from "../../../../src/transports/http/json-body.js";
+import { scanJson } from "../../../../src/transports/http/json-scan.js";
 
-const scan = (text: string, depth = 64, tokens = 1_000) => scanJson(Buffer.from(text), { depth, tokens });
+const scan = (text: string, depth = 64, tokens = 1_000) => scanJson(text, depth, tokens);
 
 function depthOf(value: unknown): number {
   if (typeof value !== "object" || value === null) return 0;

@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { JsonSource } from "../../../../src/transports/http/json-source.js";
+import { JsonSource } from "../../../../src/transports/http/json-scan.js";
 
 describe("text of JSON values", () => {
   it("numbers, key order, blanks and escapes are unchanged (PROTO-4)", () => {

@@ -1,7 +1,7 @@
 import type { IncomingMessage } from "node:http";
 import { describe, expect, it } from "vitest";
 import { readRequestTimeout } from "../../../../src/transports/http/call.js";
-import { checkMediaType } from "../../../../src/transports/http/request-checks.js";
+import { checkMediaType } from "../../../../src/transports/http/json-object.js";
 import { expectRefusal } from "../openai/refusal.js";
 
 const check = (type: string | undefined, encoding?: string) =>

@@ -1,7 +1,7 @@
 import type { IncomingMessage } from "node:http";
 import { describe, expect, it } from "vitest";
 import { defaultLimits } from "../../../../src/contract/limits.js";
-import { findHeadFault } from "../../../../src/transports/http/request-checks.js";
+import { findHeadFault } from "../../../../src/transports/http/listener.js";
 
 type Head = { url?: string; method?: string; httpVersion?: string; lines?: [string, string][] };
 
@@ -12,7 +12,7 @@ function find(
   const headers: Record<string, string> = {};
   for (const [name, value] of lines) headers[name.toLowerCase()] ??= value;
   const req = { url, method, httpVersion, rawHeaders: lines.flat(), headers } as unknown as IncomingMessage;
-  return findHeadFault(req, { limits: defaultLimits, allowedHosts: hosts })?.code;
+  return findHeadFault(req, defaultLimits, hosts)?.code;
 }
 
 const host: [string, string] = ["Host", "localhost"];

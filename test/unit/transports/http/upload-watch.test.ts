@@ -3,11 +3,7 @@ import { createUploadWatch } from "../../../../src/transports/http/body.js";
 
 function setUp() {
   const limits = { bodyRateMin: 1000, bodyRateGraceMs: 500 };
-  const watch = createUploadWatch({
-    intervalMs: () => 100,
-    limits,
-    now: () => Date.now(),
-  });
+  const watch = createUploadWatch(limits, () => Date.now());
   const state = { bytes: 300, isOver: false };
   const tooSlow = vi.fn();
   const stop = watch.watch({ bytes: () => state.bytes, isOver: () => state.isOver }, tooSlow);

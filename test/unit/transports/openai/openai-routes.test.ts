@@ -46,15 +46,8 @@ function createGate() {
 async function open(core: HandCore, changes: Partial<ServiceLimits> = {}, log: Logger = silentLog) {
   const limits = { ...defaultLimits, ...changes };
   const bodies = new BodyBudget(limits);
-  const watch = createResponseWatch({
-    intervalMs: () => 10,
-    limits,
-    now: () => clock.monotonic(),
-  });
-  const uploads = createUploadWatch({
-    limits,
-    now: () => clock.monotonic(),
-  });
+  const watch = createResponseWatch(limits, () => clock.monotonic());
+  const uploads = createUploadWatch(limits, () => clock.monotonic());
   const rest = createOpenAiRoutes({
     core,
     limits,

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { ToolChoice_Mode as Mode, Role } from "../../../../gen/unified/inference/v1/chat_pb.js";
 import { defaultLimits } from "../../../../src/contract/limits.js";
-import { parseJsonBody } from "../../../../src/transports/http/json-body.js";
+import { parseJsonBody } from "../../../../src/transports/http/json-object.js";
 import { chatFields, readChat } from "../../../../src/transports/openai/read-chat.js";
 import { expectRefusal } from "./refusal.js";
 

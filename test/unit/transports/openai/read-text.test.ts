@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { defaultLimits } from "../../../../src/contract/limits.js";
-import { parseJsonBody } from "../../../../src/transports/http/json-body.js";
+import { parseJsonBody } from "../../../../src/transports/http/json-object.js";
 import { completionFields, readCompletion } from "../../../../src/transports/openai/completions.js";
 import { embeddingFields, readEmbedding } from "../../../../src/transports/openai/embeddings.js";
 import { expectRefusal } from "./refusal.js";

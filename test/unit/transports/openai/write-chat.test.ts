@@ -3,7 +3,7 @@ import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { ChatCompletionChunkSchema, ChatCompletionSchema, Role } from "../../../../gen/unified/inference/v1/chat_pb.js";
 import { LogprobsSchema } from "../../../../gen/unified/inference/v1/logprobs_pb.js";
-import { ChatFrames, chatCompletionJson } from "../../../../src/transports/openai/write-chat.js";
+import { chatCompletionJson, chatFrames } from "../../../../src/transports/openai/write-chat.js";
 
 const head = { id: "chatcmpl-1", created: 1_767_225_600n, model: "m" };
 const usage = { promptTokens: 12, completionTokens: 2, totalTokens: 14 };
@@ -116,7 +116,7 @@ describe("frames of a chat stream", () => {
   const text = (content: string) => chunk({ choices: [{ delta: { content } }] });
 
   it("the first delta has role and empty content, later ones only new values (STRM-2, STRM-11, STRM-17)", () => {
-    const frames = new ChatFrames(false);
+    const frames = chatFrames(false);
     expect(frames.frame(chunk({ choices: [{ delta: { role: Role.ASSISTANT, content: "" } }] }))).toBe(
       `${prefix}{"index":0,"delta":{"role":"assistant","content":""},"logprobs":null,"finish_reason":null}]}\n\n`,
     );
@@ -131,19 +131,19 @@ describe("frames of a chat stream", () => {
   it.each(['"', "\\", "\n", "\r\n\r\n", "\u2028", "\ud83d\ude00", "</script>", "data: [DONE]\n\n"])(
     "%j stays on one line and reads back (SSE-2)",
     (content) => {
-      const frame = new ChatFrames(false).frame(text(content)) ?? "";
+      const frame = chatFrames(false).frame(text(content)) ?? "";
       expect(frame.slice(0, -2)).not.toMatch(/[\r\n]/);
       expect(JSON.parse(frame.slice("data: ".length)).choices[0].delta.content).toBe(content);
     },
   );
 
   it("a first delta without text has null content (STRM-2)", () => {
-    const frame = new ChatFrames(false).frame(chunk({ choices: [{ delta: { role: Role.ASSISTANT } }] }));
+    const frame = chatFrames(false).frame(chunk({ choices: [{ delta: { role: Role.ASSISTANT } }] }));
     expect(frame).toContain('"delta":{"role":"assistant","content":null}');
   });
 
   it("id, type and name of a call are in its first delta only, its index in all (STRM-6, STRM-7)", () => {
-    const frames = new ChatFrames(false);
+    const frames = chatFrames(false);
     const call = (delta: object) => frames.frame(chunk({ choices: [{ delta: { toolCalls: [delta] } }] }));
     expect(call({ index: 0, id: "call_1", name: "f" })).toContain(
       '"delta":{"tool_calls":[{"index":0,"id":"call_1","type":"function","function":{"name":"f","arguments":""}}]}',
@@ -154,7 +154,7 @@ describe("frames of a chat stream", () => {
   });
 
   it("with usage requested all chunks have null until the last, which has no choices (STRM-10, STRM-13)", () => {
-    const frames = new ChatFrames(true);
+    const frames = chatFrames(true);
     expect(frames.frame(text("a"))).toContain('"finish_reason":null}],"usage":null}');
     expect(frames.frame(chunk({ usage }))).toBe(
       `${prefix}],"usage":{"prompt_tokens":12,"completion_tokens":2,"total_tokens":14}}\n\n`,
@@ -162,13 +162,13 @@ describe("frames of a chat stream", () => {
   });
 
   it("without, there is no such chunk and no such key (STRM-11)", () => {
-    const frames = new ChatFrames(false);
+    const frames = chatFrames(false);
     expect(frames.frame(text("a"))).not.toContain("usage");
     expect(frames.frame(chunk({ usage }))).toBeNull();
   });
 
   it("a keep-alive chunk is empty, and never belongs to a finished choice (SSE-9, STRM-5)", () => {
-    const frames = new ChatFrames(true);
+    const frames = chatFrames(true);
     expect(frames.keepAlive()).toBeNull();
     frames.frame(text("a"));
     expect(frames.keepAlive()).toBe(
@@ -179,7 +179,7 @@ describe("frames of a chat stream", () => {
   });
 
   it("a tier that the core names is on every chunk (CHAT-23)", () => {
-    const frames = new ChatFrames(false);
+    const frames = chatFrames(false);
     expect(frames.frame(chunk({ serviceTier: "default", choices: [{ delta: { content: "a" } }] }))).toContain(
       '"service_tier":"default","choices":[',
     );

@@ -1,7 +1,7 @@
 import { create, type MessageInitShape } from "@bufbuild/protobuf";
 import { describe, expect, it } from "vitest";
 import { CompletionChunkSchema, CompletionSchema } from "../../../../gen/unified/inference/v1/completion_pb.js";
-import { CompletionFrames, completionJson } from "../../../../src/transports/openai/completions.js";
+import { completionFrames, completionJson } from "../../../../src/transports/openai/completions.js";
 
 const head = { id: "cmpl-1", created: 1_767_225_600n, model: "m" };
 const usage = { promptTokens: 1, completionTokens: 2, totalTokens: 3 };
@@ -48,7 +48,7 @@ describe("frames of a completion stream", () => {
   const prefix = 'data: {"id":"cmpl-1","object":"text_completion","created":1767225600,"model":"m","choices":[';
 
   it("a chunk has text and no delta (CMPL-6)", () => {
-    const frames = new CompletionFrames(false);
+    const frames = completionFrames(false);
     expect(frames.frame(chunk({ choices: [{ text: 'i"s', index: 1 }] }))).toBe(
       `${prefix}{"text":"i\\"s","index":1,"logprobs":null,"finish_reason":null}]}\n\n`,
     );
@@ -59,7 +59,7 @@ describe("frames of a completion stream", () => {
   });
 
   it("usage follows the rules of chat (CMPL-6, STRM-10)", () => {
-    const frames = new CompletionFrames(true);
+    const frames = completionFrames(true);
     expect(frames.frame(chunk({ choices: [{ text: "a" }] }))).toContain('],"usage":null}');
     expect(frames.frame(chunk({ usage }))).toBe(
       `${prefix}],"usage":{"prompt_tokens":1,"completion_tokens":2,"total_tokens":3}}\n\n`,
@@ -67,7 +67,7 @@ describe("frames of a completion stream", () => {
   });
 
   it("a keep-alive chunk is an empty text of an unfinished choice (SSE-9)", () => {
-    const frames = new CompletionFrames(false);
+    const frames = completionFrames(false);
     expect(frames.keepAlive()).toBeNull();
     frames.frame(chunk({ choices: [{ text: "a", index: 2 }] }));
     expect(frames.keepAlive()).toContain('{"text":"","index":2,"logprobs":null,"finish_reason":null}');

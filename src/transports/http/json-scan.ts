@@ -1,0 +1,153 @@
+import type { ServiceLimits } from "../../contract/limits.js";
+import { ServiceError } from "../../domain/call/service-error.js";
+
+/** Characters that end a number, true, false or null: whitespace, brackets, quotes, commas and colons. */
+const endsScalar = new Uint8Array(128);
+for (const character of ' \t\n\r,:"{}[]') endsScalar[character.charCodeAt(0)] = 1;
+const [space, quote, openBrace, closeBrace, openBracket, closeBracket] = [...' "{}[]'].map((c) => c.charCodeAt(0));
+
+/** Throws ServiceError `invalid_json` for JSON that would become too many objects, before it is parsed (SEC-9). */
+export function checkJsonBounds(
+  text: string,
+  { jsonDepthMax, jsonTokensMax }: Pick<ServiceLimits, "jsonDepthMax" | "jsonTokensMax">,
+): void {
+  const result = scanJson(text, jsonDepthMax, jsonTokensMax);
+  if (result === "too_deep") {
+    throw new ServiceError("invalid_json", `The body is nested deeper than ${jsonDepthMax} levels.`);
+  }
+  if (result === "too_many_tokens") {
+    throw new ServiceError("invalid_json", `The body has more than ${jsonTokensMax} JSON values, keys and brackets.`);
+  }
+}
+
+/**
+ * Measures the nesting and the tokens (brackets, keys and values) of JSON in one pass, without parsing it: creating
+ * millions of small values would block the event loop. Syntax errors are left to the parser. Takes linear time. UTF-8
+ * that was decoded as Latin-1 has the same result.
+ */
+export function scanJson(text: string, depthMax: number, tokensMax: number): "ok" | "too_deep" | "too_many_tokens" {
+  let depth = 0;
+  let tokens = 0;
+  let at = 0;
+  while (at < text.length) {
+    const code = text.charCodeAt(at);
+    if (code === quote) {
+      tokens += 1;
+      at = endOfString(text, at);
+    } else if (endsScalar[code] !== 1) {
+      tokens += 1;
+      at = endOfScalar(text, at);
+    } else {
+      if (code === openBrace || code === openBracket) {
+        depth += 1;
+        tokens += 1;
+        if (depth > depthMax) return "too_deep";
+      } else if (code === closeBrace || code === closeBracket) {
+        depth -= 1;
+        tokens += 1;
+      }
+      at += 1;
+      while (text.charCodeAt(at) === space) at += 1;
+    }
+    if (tokens > tokensMax) return "too_many_tokens";
+  }
+  return "ok";
+}
+
+/** `at` is the opening quote. An odd number of backslashes before a quote escapes it. */
+function endOfString(text: string, at: number): number {
+  for (let end = text.indexOf('"', at + 1); end !== -1; end = text.indexOf('"', end + 1)) {
+    let first = end;
+    while (first - 1 > at && text[first - 1] === "\\") first -= 1;
+    if ((end - first) % 2 === 0) return end + 1;
+  }
+  return text.length;
+}
+
+function endOfScalar(text: string, at: number): number {
+  let end = at + 1;
+  while (end < text.length && endsScalar[text.charCodeAt(end)] !== 1) end += 1;
+  return end;
+}
+
+/** Position of a value in the text: `[start, end)`. */
+type Span = readonly [start: number, end: number];
+
+const whitespace = /[ \t\n\r]*/y;
+const quoteOrBracket = /["[\]{}]/g;
+
+/**
+ * Finds the source text of single values in JSON: parsing and printing a schema again would change numbers beyond 2^53
+ * and the order of keys. The text must be valid JSON.
+ */
+export class JsonSource {
+  readonly #text: string;
+  /** Members of objects and items of arrays, by the container's start. Each container is scanned once. */
+  readonly #children = new Map<number, ReadonlyMap<string, Span>>();
+
+  constructor(text: string) {
+    this.#text = text;
+  }
+
+  /**
+   * The text of the value at a path such as `tools[1].function.parameters`; undefined when there is none. No key of the
+   * path may hold a dot or a bracket. Of a repeated key the last one counts, as it does for JSON.parse.
+   */
+  textAt(path: string): string | undefined {
+    let span: Span | undefined = [this.#skipWhitespace(0), this.#text.length];
+    for (const key of path.split(/[.[\]]+/)) {
+      if (key === "") continue;
+      span = this.#childrenAt(span[0]).get(key);
+      if (span === undefined) return undefined;
+    }
+    return this.#text.slice(...span);
+  }
+
+  #childrenAt(start: number): ReadonlyMap<string, Span> {
+    const found = this.#children.get(start);
+    if (found !== undefined) return found;
+    const text = this.#text;
+    const children = new Map<string, Span>();
+    this.#children.set(start, children);
+    const isObject = text[start] === "{";
+    if (!isObject && text[start] !== "[") return children;
+    let at = this.#skipWhitespace(start + 1);
+    while (at < text.length && text[at] !== "}" && text[at] !== "]") {
+      let key = String(children.size);
+      if (isObject) {
+        const keyEnd = endOfString(text, at);
+        key = JSON.parse(text.slice(at, keyEnd));
+        at = this.#skipWhitespace(this.#skipWhitespace(keyEnd) + 1);
+      }
+      const end = this.#endOf(at);
+      children.set(key, [at, end]);
+      at = this.#skipWhitespace(end);
+      if (text[at] === ",") at = this.#skipWhitespace(at + 1);
+    }
+    return children;
+  }
+
+  /** End of the value that begins at `at`. */
+  #endOf(at: number): number {
+    const first = this.#text[at];
+    if (first === '"') return endOfString(this.#text, at);
+    if (first !== "{" && first !== "[") return endOfScalar(this.#text, at);
+    let depth = 0;
+    let next = at;
+    do {
+      quoteOrBracket.lastIndex = next;
+      const found = quoteOrBracket.exec(this.#text);
+      if (found === null) return this.#text.length;
+      next = found.index + 1;
+      if (found[0] === '"') next = endOfString(this.#text, found.index);
+      else depth += found[0] === "{" || found[0] === "[" ? 1 : -1;
+    } while (depth > 0);
+    return next;
+  }
+
+  #skipWhitespace(at: number): number {
+    whitespace.lastIndex = at;
+    whitespace.test(this.#text);
+    return whitespace.lastIndex;
+  }
+}
