@@ -1,8 +1,6 @@
 /**
- * Every error that a caller can see: one row per code, and what each wire says of it.
- *
- * A new code does not compile until every column is decided; `docs/errors.md` is checked against this table by a test.
- * The statuses and types are OpenAI's where OpenAI has one, so that SDKs raise the class that their users expect.
+ * Every error that a caller can see: one row per code, with its form on each wire. Statuses and types are OpenAI's where
+ * OpenAI has one, so that SDKs raise the expected class. A test compares `docs/errors.md` with this table.
  */
 
 /** gRPC status codes by name. Connect uses the same numbers. */
@@ -45,12 +43,12 @@ export interface ErrorRow {
   readonly when: string;
 }
 
-const badRequest = {
-  http: 400,
-  type: "invalid_request_error",
-  grpc: grpcStatus.INVALID_ARGUMENT,
-  retryable: false,
-} as const;
+const invalidRequest = { type: "invalid_request_error", retryable: false } as const;
+const badRequest = { ...invalidRequest, http: 400, grpc: grpcStatus.INVALID_ARGUMENT } as const;
+const notFound = { ...invalidRequest, http: 404, grpc: grpcStatus.NOT_FOUND } as const;
+const tooLarge = { ...invalidRequest, grpc: grpcStatus.RESOURCE_EXHAUSTED } as const;
+const limited = { http: 429, grpc: grpcStatus.RESOURCE_EXHAUSTED } as const;
+const serverError = { type: "server_error", retryable: true } as const;
 const unavailable = {
   http: 503,
   type: "service_unavailable_error",
@@ -86,124 +84,85 @@ export const errors = {
   context_length_exceeded: { ...badRequest, when: "The prompt alone is longer than the model's context." },
   content_policy_violation: { ...badRequest, when: "A safety policy refused the request before generation." },
   invalid_api_key: {
+    ...invalidRequest,
     http: 401,
     type: "authentication_error",
     grpc: grpcStatus.UNAUTHENTICATED,
-    retryable: false,
     when: "The key is missing, malformed, unknown, revoked, expired or in the wrong header.",
   },
   insufficient_permissions: {
+    ...invalidRequest,
     http: 403,
     type: "permission_error",
     grpc: grpcStatus.PERMISSION_DENIED,
-    retryable: false,
     when: "The key is valid but its scope does not cover the operation.",
   },
-  model_not_found: {
-    http: 404,
-    type: "invalid_request_error",
-    grpc: grpcStatus.NOT_FOUND,
-    retryable: false,
-    when: "The model does not exist, or the key may not use it: the answers are equal.",
-  },
-  not_found: {
-    http: 404,
-    type: "invalid_request_error",
-    grpc: grpcStatus.NOT_FOUND,
-    retryable: false,
-    when: "No such object, or one of another account: the answers are equal.",
-  },
-  unknown_url: {
-    http: 404,
-    type: "invalid_request_error",
-    grpc: grpcStatus.UNIMPLEMENTED,
-    retryable: false,
-    when: "No such path.",
-  },
+  model_not_found: { ...notFound, when: "The model does not exist, or the key may not use it: the answers are equal." },
+  not_found: { ...notFound, when: "No such object, or one of another account: the answers are equal." },
+  unknown_url: { ...notFound, grpc: grpcStatus.UNIMPLEMENTED, when: "No such path." },
   method_not_allowed: {
+    ...invalidRequest,
     http: 405,
-    type: "invalid_request_error",
     grpc: grpcStatus.UNIMPLEMENTED,
-    retryable: false,
     when: "The path exists, the method does not; `Allow` lists those that do.",
   },
   request_timeout: {
+    ...invalidRequest,
     http: 408,
-    type: "invalid_request_error",
     grpc: grpcStatus.DEADLINE_EXCEEDED,
     retryable: true,
     when: "The request's headers or body arrived too slowly.",
   },
   conflict: {
+    ...invalidRequest,
     http: 409,
-    type: "invalid_request_error",
     grpc: grpcStatus.ABORTED,
     retryable: true,
-    when: "Somebody else changed the object at the same moment, or what was asked does not fit how it stands.",
+    when: "A concurrent request changed the object, or its state does not allow the operation.",
   },
-  gone: {
-    http: 410,
-    type: "invalid_request_error",
-    grpc: grpcStatus.NOT_FOUND,
-    retryable: false,
-    when: "The object exists, but what the request needs of it was removed after its time.",
-  },
-  request_too_large: {
-    http: 413,
-    type: "invalid_request_error",
-    grpc: grpcStatus.RESOURCE_EXHAUSTED,
-    retryable: false,
-    when: "The body or message is larger than limits.body_bytes_max.",
-  },
+  gone: { ...notFound, http: 410, when: "The object exists, but the data that the request needs has expired." },
+  request_too_large: { ...tooLarge, http: 413, when: "The body or message is larger than limits.body_bytes_max." },
   unsupported_media_type: {
+    ...badRequest,
     http: 415,
-    type: "invalid_request_error",
-    grpc: grpcStatus.INVALID_ARGUMENT,
-    retryable: false,
     when: "Content-Type is not JSON, or the body is compressed.",
   },
   request_headers_too_large: {
+    ...tooLarge,
     http: 431,
-    type: "invalid_request_error",
-    grpc: grpcStatus.RESOURCE_EXHAUSTED,
-    retryable: false,
     when: "The headers are larger than limits.header_bytes_max, or more than 100 lines.",
   },
   rate_limit_exceeded: {
-    http: 429,
+    ...limited,
     type: "requests",
-    grpc: grpcStatus.RESOURCE_EXHAUSTED,
     retryable: true,
     when: "A limit of the key, the account or the model is reached; the type is `requests` or `tokens`.",
   },
   insufficient_quota: {
-    http: 429,
+    ...limited,
     type: "insufficient_quota",
-    grpc: grpcStatus.RESOURCE_EXHAUSTED,
     retryable: false,
     shouldRetry: false,
-    when: "A budget is used up and needs a person.",
+    when: "A budget is used up; only its administrator can raise it.",
   },
   client_closed_request: {
+    ...unavailable,
     http: 499,
-    type: "service_unavailable_error",
     grpc: grpcStatus.CANCELLED,
     retryable: false,
-    when: "The client left. Seen in logs only.",
+    when: "The client disconnected. Seen in logs only.",
   },
   internal_error: {
+    ...serverError,
     http: 500,
-    type: "server_error",
     grpc: grpcStatus.INTERNAL,
-    retryable: true,
     when: "A fault of the service; the log has its cause under the request id.",
   },
   upstream_error: {
+    ...serverError,
     http: 502,
-    type: "server_error",
     grpc: grpcStatus.UNAVAILABLE,
-    retryable: true,
-    when: "The engine died or answered rubbish.",
+    when: "The engine stopped or gave an invalid answer.",
   },
   server_is_overloaded: { ...unavailable, when: "No slot became free in time, or the queue is full." },
   model_loading: { ...unavailable, when: "The model is still being loaded." },
@@ -216,10 +175,9 @@ export const errors = {
     when: "The store cannot be written, so the request cannot be accounted for.",
   },
   upstream_timeout: {
+    ...serverError,
     http: 504,
-    type: "server_error",
     grpc: grpcStatus.DEADLINE_EXCEEDED,
-    retryable: true,
     when: "The deadline passed before the answer was complete.",
   },
 } as const satisfies Record<string, ErrorRow>;

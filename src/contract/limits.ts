@@ -1,97 +1,65 @@
 /**
- * The one table of limits: what a request may weigh and how long things may take. Most rows are a setting
- * `limits.<name in snake case>`, whose default is the value here; the others are constants. Times are milliseconds, sizes are bytes, texts are
- * counted in UTF-16 code units.
- *
- * Most of them can change while the service runs: hold the table, and read a limit when it is needed.
+ * Limits of sizes and times, with their defaults. Most are a setting `limits.<name in snake case>`, the others are
+ * constants. Times are milliseconds, sizes are bytes, texts are counted in UTF-16 code units. Most limits can change while
+ * the service runs: keep a reference to the table, and read a limit when it is needed.
  */
-export interface ServiceLimits {
+export const defaultLimits = {
   /** Header block of an HTTP/1.1 request, as Node counts it. */
-  readonly headerBytesMax: number;
-  /** Header lines of an HTTP/1.1 request. */
-  readonly headerLinesMax: number;
-  /** Header list of an HTTP/2 request. */
-  readonly http2HeaderBytesMax: number;
-  /** Path and query. */
-  readonly urlBytesMax: number;
-  /** One request body or message, on every protocol. */
-  readonly bodyBytesMax: number;
-  /** All request bodies that are being received at the same time, on every protocol. */
-  readonly bodiesBytesMax: number;
-  /** Nesting of a JSON body or a protobuf message. */
-  readonly jsonDepthMax: number;
-  /** Values, keys and brackets of a JSON body; fields, messages and list elements of a protobuf message. */
-  readonly jsonTokensMax: number;
-  /** From the first byte of a request to the end of its headers. */
-  readonly headersTimeoutMs: number;
-  /** From the first byte of a request to the end of its body. */
-  readonly requestTimeoutMs: number;
-  /** Bytes per second that a body must bring, once bodyRateGraceMs have passed. */
-  readonly bodyRateMin: number;
-  readonly bodyRateGraceMs: number;
-  /** How long an idle connection is kept. */
-  readonly keepAliveTimeoutMs: number;
-  /** Silence on a stream after which a keep-alive is sent. */
-  readonly sseKeepAliveMs: number;
-  /** How long a reader may refuse to read before its request is ended. */
-  readonly stallMs: number;
-  /** What is kept for a reader that is slower than the engine. */
-  readonly streamBufferBytesMax: number;
-  /** Streams per HTTP/2 connection. */
-  readonly grpcStreamsMax: number;
-  /** Choices per prompt. */
-  readonly nMax: number;
-  /** Choices of one request: prompts times n. */
-  readonly choicesMax: number;
-  readonly stopMax: number;
-  readonly stopCharsMax: number;
-  readonly toolsMax: number;
-  /** JSON Schemas of all tools of a request together; also the schema of a response format. */
-  readonly schemaCharsMax: number;
-  readonly embeddingInputsMax: number;
-  /** Tokens of all inputs of one embeddings request. */
-  readonly embeddingTokensMax: number;
-  /** Waiting for a slot, loading included. */
-  readonly queueWaitMs: number;
-  /** Whole request, whatever the client asks for. */
-  readonly deadlineMs: number;
-  /** From the granted slot to the moment when the status is sent without having seen content. */
-  readonly commitMs: number;
-  /** How long running requests may finish after the service was told to stop. */
-  readonly drainMs: number;
-}
-
-export const defaultLimits: ServiceLimits = {
   headerBytesMax: 32 * 1024,
+  /** Header lines of an HTTP/1.1 request. */
   headerLinesMax: 100,
+  /** Header list of an HTTP/2 request. */
   http2HeaderBytesMax: 16 * 1024,
+  /** Path and query. */
   urlBytesMax: 8 * 1024,
+  /** One request body or message, on every protocol. */
   bodyBytesMax: 20 * 1024 * 1024,
+  /** All request bodies that are being received at the same time, on every protocol. */
   bodiesBytesMax: 256 * 1024 * 1024,
+  /** Nesting of a JSON body or a protobuf message. */
   jsonDepthMax: 64,
+  /** Values, keys and brackets of a JSON body; fields, messages and list elements of a protobuf message. */
   jsonTokensMax: 200_000,
+  /** From the first byte of a request to the end of its headers. */
   headersTimeoutMs: 10_000,
+  /** From the first byte of a request to the end of its body. */
   requestTimeoutMs: 300_000,
+  /** Minimum bytes per second of a body, once bodyRateGraceMs have passed. */
   bodyRateMin: 1024,
   bodyRateGraceMs: 5_000,
+  /** How long an idle connection is kept. */
   keepAliveTimeoutMs: 65_000,
+  /** Silence on a stream after which a keep-alive is sent. */
   sseKeepAliveMs: 15_000,
+  /** How long a client may stop reading before its request is ended. */
   stallMs: 30_000,
+  /** Buffer of a stream whose reader is slower than the engine. */
   streamBufferBytesMax: 64 * 1024,
+  /** Streams per HTTP/2 connection. */
   grpcStreamsMax: 100,
+  /** Choices per prompt. */
   nMax: 16,
+  /** Choices of one request: prompts times n. */
   choicesMax: 128,
   stopMax: 4,
   stopCharsMax: 256,
   toolsMax: 128,
+  /** JSON Schemas of all tools of a request together; also the schema of a response format. */
   schemaCharsMax: 64 * 1024,
   embeddingInputsMax: 2048,
+  /** Tokens of all inputs of one embeddings request. */
   embeddingTokensMax: 300_000,
+  /** Wait for a slot, including the load of the model. */
   queueWaitMs: 30_000,
+  /** Whole request, also when the client sets a longer deadline. */
   deadlineMs: 600_000,
+  /** From the granted slot to the time when the status is sent even without content. */
   commitMs: 2_000,
+  /** How long running requests may finish after the stop has begun. */
   drainMs: 120_000,
 };
+
+export type ServiceLimits = { readonly [Name in keyof typeof defaultLimits]: number };
 
 /** Bounds that are part of the interface and not settings. */
 export const fixedLimits = {

@@ -1,20 +1,14 @@
 import { fixedLimits, type ServiceLimits } from "./limits.js";
 
 /**
- * Every operation of the service: who may call it, and where it is found on each wire. A route or RPC that is not in
- * this table does not exist (SEC-2, SEC-3).
- */
-
-/**
- * What an operation needs. `read` and `read_write` are scopes of API keys (the administrator passes both, as account
- * `default`); `administrator` is never open to an API key, `admin_token` not to somebody who is signed in either; `none`
- * is open to whoever wants to sign in.
+ * Credential that an operation needs. `read` and `read_write` are scopes of API keys; the administrator has both, as account
+ * `default`. `administrator` rejects API keys, `admin_token` dashboard sessions as well; `none` is for signing in.
  */
 export type Need = "none" | "read" | "read_write" | "administrator" | "admin_token";
 
 export interface OperationRow {
   readonly need: Need;
-  /** Of the administrator's: it changes nothing, so a viewer may do it too. What needs `read` reads anyway. */
+  /** Set for the administrator's operations that change nothing: viewers may call them. */
   readonly isReading?: true;
   /** Method and path under `/v1`; `{id}` stands for the rest of the path, slashes included. */
   readonly rest?: { readonly method: "GET" | "POST" | "DELETE"; readonly path: string };
@@ -34,6 +28,7 @@ const modelAdmin = "unified.admin.v1.ModelAdminService";
 const webhooks = "unified.webhook.v1.WebhookEndpointService";
 const deliveries = "unified.webhook.v1.DeliveryService";
 
+/** Every operation with its callers and its paths. A route or RPC that is not in this table does not exist (SEC-2, SEC-3). */
 export const operations = {
   create_chat_completion: {
     need: "read_write",
@@ -119,14 +114,14 @@ export const operations = {
 
 export type Operation = keyof typeof operations;
 
-/** Operations that run a model: what limits and budgets are for. */
+/** Operations that run a model, to which limits and budgets apply. */
 export const inferenceOperations: ReadonlySet<Operation> = new Set([
   "create_chat_completion",
   "create_completion",
   "create_embeddings",
 ]);
 
-/** Size limit of an operation's request message. Operations open to everybody, and those of sessions, take little. */
+/** Size limit of an operation's request message: smaller for operations without a credential and those of sessions. */
 export function messageBytesMax(operation: Operation, { bodyBytesMax }: Pick<ServiceLimits, "bodyBytesMax">): number {
   return sessionOperations.has(operation) ? Math.min(fixedLimits.sessionMessageBytesMax, bodyBytesMax) : bodyBytesMax;
 }
