@@ -1,92 +1,87 @@
 import { ServiceError } from "../../domain/call/service-error.js";
 import type { OwnChange, RedisChangeFeed } from "./connection/change-feed.js";
 import { loadScript, type RedisClient, unavailable } from "./connection/client.js";
+import { keyPrefix } from "./connection/key-space.js";
 
-/** What must hold for a write: `same` is the text that the caller has read. */
-export type Condition = "absent" | "present" | "any" | { readonly same: string };
+/** Condition of a write: `same` is the text that the caller has read. */
+type Condition = "absent" | "present" | "any" | { readonly same: string };
 
-export interface DocumentsOptions {
-  /** Of the hash that holds them; spelled once, in `document-keys`. */
+interface DocumentsOptions {
+  /** Of the hash with the documents; see `documentKeys`. */
   readonly key: string;
   readonly max: number;
-  /** What is told of a write; null: nobody remembers these documents. */
-  change(id: string): OwnChange | null;
+  /** The change to publish after a write. */
+  change(id: string): OwnChange;
 }
 
 const putDocument = loadScript("put-document");
+const findDocument = loadScript("find-document");
 
-/** Tries of a change that was overtaken between reading and writing. */
-const changeAttempts = 10;
+/** Attempts of a change that others overtake between reading and writing. */
+export const changeAttempts = 10;
+const formatVersion = 1;
 
-/**
- * Documents of one kind: texts by id in one hash. Every write is one step that also checks what must hold, and is told
- * to all replicas.
- */
-export class Documents {
-  readonly #client: RedisClient;
-  readonly #feed: RedisChangeFeed;
-  readonly #options: DocumentsOptions;
+/** Documents of one kind: texts by id in one hash. A write checks its condition in the same step and notifies all replicas. */
+export function createDocuments(client: RedisClient, feed: RedisChangeFeed, { key, max, change }: DocumentsOptions) {
+  const get = (id: string): Promise<string | null> => client.command("hget", [key, id]);
 
-  constructor(client: RedisClient, feed: RedisChangeFeed, options: DocumentsOptions) {
-    this.#client = client;
-    this.#feed = feed;
-    this.#options = options;
-  }
-
-  get(id: string): Promise<string | null> {
-    return this.#client.command<string | null>("hget", [this.#options.key, id]);
-  }
-
-  /** All, in no order. */
-  list(): Promise<readonly string[]> {
-    return this.#client.command<string[]>("hvals", [this.#options.key]);
-  }
-
-  /** False: the condition does not hold. Rejects with `storage_unavailable` when there is no room. */
-  put(id: string, text: string, condition: Condition): Promise<boolean> {
-    return this.#write(id, text, condition, this.#options.change(id));
-  }
-
-  /** False: there is none. */
-  remove(id: string): Promise<boolean> {
-    return this.#write(id, "", "any", this.#options.change(id));
-  }
-
-  /**
-   * Changes one document by what `next` makes of it, in one atomic step however often that is tried; the text that is
-   * kept now, or null when there is none. `next` returns the same text for no change.
-   */
-  async change(id: string, next: (text: string) => string, told = this.#options.change(id)): Promise<string | null> {
-    for (let attempt = 0; attempt < changeAttempts; attempt += 1) {
-      const text = await this.get(id);
-      if (text === null) return null;
-      const changed = next(text);
-      if (changed === text || (await this.#write(id, changed, { same: text }, told))) return changed;
-    }
-    throw new ServiceError("conflict", "The object is being changed by others. Try again.");
-  }
-
-  async #write(id: string, text: string, condition: Condition, told: OwnChange | null): Promise<boolean> {
-    const { key, max } = this.#options;
+  const write = async (id: string, text: string, condition: Condition, told: OwnChange | null): Promise<boolean> => {
     const [name, same] = typeof condition === "string" ? [condition, ""] : ["same", condition.same];
-    const outcome = await this.#feed.telling(
+    const outcome = await feed.telling(
       told === null ? [] : [told],
-      ([message = ""]) =>
-        this.#client.run(putDocument, [key], [id, name, same, text, max, this.#feed.channel, message]),
+      ([message = ""]) => client.run(putDocument, [key], [id, name, same, text, max, feed.channel, message]),
       (what) => what === "done",
     );
-    if (outcome === "full") throw unavailable(`it holds ${max} of these already, which is the most`);
+    if (outcome === "full") throw unavailable(`it holds the maximum of ${max} of these already`);
     return outcome === "done";
-  }
+  };
+
+  return {
+    get,
+    /** All, in no order. */
+    list: (): Promise<readonly string[]> => client.command("hvals", [key]),
+    /** False: the condition is not met. Rejects with `storage_unavailable` when `max` documents exist. */
+    put: (id: string, text: string, condition: Condition): Promise<boolean> => write(id, text, condition, change(id)),
+    /** False: there is none. */
+    remove: (id: string): Promise<boolean> => write(id, "", "any", change(id)),
+    /**
+     * Replaces a document by the result of `next`, in one atomic step however often it is tried. Returns the stored text,
+     * or null when there is no document. `next` returns the same text for no change.
+     */
+    async change(id: string, next: (text: string) => string, told: OwnChange | null = change(id)) {
+      for (let attempt = 0; attempt < changeAttempts; attempt += 1) {
+        const text = await get(id);
+        if (text === null) return null;
+        const changed = next(text);
+        if (changed === text || (await write(id, changed, { same: text }, told))) return changed;
+      }
+      throw new ServiceError("conflict", "The object is being changed by others. Try again.");
+    },
+  };
+}
+
+/** Finds a document by the digest of its secret. */
+export async function findByDigest(client: RedisClient, index: string, key: string, digest: string) {
+  const text = await client.run(findDocument, [index, key], [digest]);
+  return typeof text === "string" ? text : null;
+}
+
+export function toDocument(record: object): string {
+  return JSON.stringify({ v: formatVersion, ...record });
+}
+
+export function fromDocument<T>(text: string): T {
+  const { v: _version, ...record } = JSON.parse(text);
+  return record as T;
 }
 
 /**
- * Where documents lie: all on one slot of a cluster, so that one step can touch several. The spellings are kept data.
+ * Keys of the documents, all on one slot of a cluster, so that one step can touch several. The names are a stored format.
  *
  * ```text
  * uis:{k}:keys               hash  key id -> JSON
  * uis:{k}:key_hashes         hash  SHA-256 of the secret -> key id
- * uis:{k}:keys_by_age        zset  places of keys, all with score 0: creation in ms as 16 digits, a colon, key id
+ * uis:{k}:keys_by_age        zset  positions of keys, all with score 0: creation in ms as 16 digits, a colon, key id
  * uis:{k}:keys_of:<account>  zset  the same, of one account
  * uis:{k}:key_accounts       set   accounts that have keys
  * uis:{k}:sessions           hash  session id -> JSON
@@ -96,39 +91,35 @@ export class Documents {
  * uis:{k}:thresholds         hash  threshold id -> JSON
  * uis:{k}:models             hash  model id -> first seen in ms
  * uis:{k}:audit              zset  audit records, all with score 0: instant in ms as 16 digits, a colon, id, a space, JSON
- * uis:{k}:replicas           zset  name of a running process -> when it was last heard of, in ms
+ * uis:{k}:replicas           zset  name of a running process -> its last report, in ms
  * ```
  *
- * Endpoints lie with their account (see `key-space`). JSON documents carry `v`, the number of their form.
+ * Endpoints are with their account (see `key-space`). JSON documents have `v`, the version of their format.
  */
-export function documentKeys(prefix: string) {
-  const stem = `${prefix}{k}:`;
-  return {
-    keys: `${stem}keys`,
-    keyHashes: `${stem}key_hashes`,
-    keysByAge: `${stem}keys_by_age`,
-    keysOf: (account: string) => `${stem}keys_of:${account}`,
-    keyAccounts: `${stem}key_accounts`,
-    sessions: `${stem}sessions`,
-    sessionHashes: `${stem}session_hashes`,
-    settings: `${stem}settings`,
-    limits: `${stem}limits`,
-    thresholds: `${stem}thresholds`,
-    models: `${stem}models`,
-    audit: `${stem}audit`,
-    replicas: `${stem}replicas`,
-  };
-}
+const stem = `${keyPrefix}{k}:`;
 
-export type DocumentKeys = ReturnType<typeof documentKeys>;
+export const documentKeys = {
+  keys: `${stem}keys`,
+  keyHashes: `${stem}key_hashes`,
+  keysByAge: `${stem}keys_by_age`,
+  keysOf: (account: string) => `${stem}keys_of:${account}`,
+  keyAccounts: `${stem}key_accounts`,
+  sessions: `${stem}sessions`,
+  sessionHashes: `${stem}session_hashes`,
+  settings: `${stem}settings`,
+  limits: `${stem}limits`,
+  thresholds: `${stem}thresholds`,
+  models: `${stem}models`,
+  audit: `${stem}audit`,
+  replicas: `${stem}replicas`,
+};
 
-/** Sorts as text like the instants and ids that it is made of. */
-export function placeOf(atMs: number, id: string): string {
+/** Sorts as text like the times and ids that it consists of. */
+export function positionOf(atMs: number, id: string): string {
   return `${String(atMs).padStart(16, "0")}:${id}`;
 }
 
-/** What `placeOf` was made of. */
-export function parsePlace(place: string): { readonly createdAtMs: number; readonly id: string } {
-  const colon = place.indexOf(":");
-  return { createdAtMs: Number(place.slice(0, colon)), id: place.slice(colon + 1) };
+/** Oldest first. */
+export function byCreation(a: { createdAtMs: number; id: string }, b: { createdAtMs: number; id: string }): number {
+  return a.createdAtMs - b.createdAtMs || (a.id < b.id ? -1 : 1);
 }

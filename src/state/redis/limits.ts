@@ -1,43 +1,48 @@
 import type { LimitOwner } from "../../domain/call/rate-limits.js";
+import { ServiceError } from "../../domain/call/service-error.js";
+import type { Threshold, ThresholdStore } from "../../domain/events/threshold.js";
 import type { LimitStore, StoredLimits } from "../../domain/metering/limit-book.js";
 import type { RedisChangeFeed } from "./connection/change-feed.js";
 import type { RedisClient } from "./connection/client.js";
-import { Documents, documentKeys } from "./documents.js";
+import { byCreation, createDocuments, documentKeys, fromDocument, toDocument } from "./documents.js";
 
-const form = 1;
 const limitsMax = 10_000;
+const thresholdsMax = 10_000;
 
-export class RedisLimitStore implements LimitStore {
-  readonly #documents: Documents;
-
-  constructor(client: RedisClient, feed: RedisChangeFeed) {
-    const { limits } = documentKeys(client.prefix);
-    this.#documents = new Documents(client, feed, { key: limits, max: limitsMax, change: () => ({ kind: "limits" }) });
-  }
-
-  async list(): Promise<readonly StoredLimits[]> {
-    return (await this.#documents.list()).map(parseLimits).sort(byOwner);
-  }
-
-  async put(limits: StoredLimits): Promise<void> {
-    await this.#documents.put(idOf(limits.owner), JSON.stringify({ v: form, ...limits }), "any");
-  }
-
-  remove(owner: LimitOwner): Promise<boolean> {
-    return this.#documents.remove(idOf(owner));
-  }
-}
-
-function idOf({ kind, id }: LimitOwner): string {
-  return `${kind}:${id}`;
-}
-
-function parseLimits(text: string): StoredLimits {
-  const { v: _form, ...limits } = JSON.parse(text) as { v: number } & StoredLimits;
-  return limits;
+export function createRedisLimitStore(client: RedisClient, feed: RedisChangeFeed): LimitStore {
+  const change = () => ({ kind: "limits" }) as const;
+  const documents = createDocuments(client, feed, { key: documentKeys.limits, max: limitsMax, change });
+  const idOf = ({ kind, id }: LimitOwner): string => `${kind}:${id}`;
+  return {
+    list: async () => (await documents.list()).map((text) => fromDocument<StoredLimits>(text)).sort(byOwner),
+    async put(limits) {
+      await documents.put(idOf(limits.owner), toDocument(limits), "any");
+    },
+    remove: (owner) => documents.remove(idOf(owner)),
+  };
 }
 
 function byOwner({ owner: a }: StoredLimits, { owner: b }: StoredLimits): number {
   if (a.kind !== b.kind) return a.kind < b.kind ? -1 : 1;
   return a.id < b.id ? -1 : 1;
+}
+
+export function createRedisThresholdStore(client: RedisClient, feed: RedisChangeFeed): ThresholdStore {
+  const change = () => ({ kind: "thresholds" }) as const;
+  const documents = createDocuments(client, feed, { key: documentKeys.thresholds, max: thresholdsMax, change });
+  // JSON has no int64: the limit is text.
+  const textOf = (threshold: Threshold) => toDocument({ ...threshold, limit: String(threshold.limit) });
+  const parse = (text: string): Threshold => {
+    const threshold = fromDocument<Omit<Threshold, "limit"> & { limit: string }>(text);
+    return { ...threshold, limit: BigInt(threshold.limit) };
+  };
+  return {
+    list: async () => (await documents.list()).map(parse).sort(byCreation),
+    async insert(threshold) {
+      const isNew = await documents.put(threshold.id, textOf(threshold), "absent");
+      if (!isNew) throw new ServiceError("conflict", "A threshold with this id exists.");
+    },
+    replace: (threshold) => documents.put(threshold.id, textOf(threshold), "present"),
+    remove: (id) => documents.remove(id),
+  };
 }

@@ -7,39 +7,33 @@ import { documentKeys } from "./documents.js";
 const noteReplica = loadScript("note-replica");
 
 const noteEveryMs = 2_000;
-/** A process that was not heard of for so long does not count: it has died, or the store was away. */
+/** A process without a report for this long does not count: it has died, or the store was unavailable. */
 const lifeMs = 10_000;
 
+interface ReplicaCountDeps {
+  readonly client: RedisClient;
+  readonly clock: Clock;
+  readonly changes: Pick<RedisChangeFeed, "channel" | "replicaNews" | "onReplicaNews">;
+}
+
 /**
- * Counts the processes that share the store, by what each of them notes there. One that comes or goes is told to the
- * others at once: a store that goes away a moment later leaves each its share of a limit (state RL-16).
+ * Counts the processes that share the store by their reports in it. One that starts or stops notifies the others
+ * immediately: if the store fails a moment later, each has the correct share of a limit (state RL-16).
  */
 export class ReplicaCount {
-  readonly #client: RedisClient;
-  readonly #changes: Pick<RedisChangeFeed, "channel" | "replicaNews">;
-  readonly #clock: Clock;
-  readonly #key: string;
+  readonly #deps: ReplicaCountDeps;
   readonly #name = randomBytes(9).toString("base64url");
   #known = 1;
-  /** Monotonic: until then others may be missing that have not been able to note themselves. */
+  /** Monotonic: until then the count may lack processes that could not report. */
   #mayLackUntilMs = 0;
   #counting: Promise<void> = Promise.resolve();
-  /** News came during the count that is under way. */
+  /** A notification arrived during the current count. */
   #isStale = false;
   #isClosed = false;
 
-  constructor(deps: {
-    readonly client: RedisClient;
-    readonly clock: Clock;
-    readonly changes: Pick<RedisChangeFeed, "channel" | "replicaNews" | "onReplicaNews">;
-  }) {
-    this.#client = deps.client;
-    this.#changes = deps.changes;
-    this.#clock = deps.clock;
-    this.#key = documentKeys(deps.client.prefix).replicas;
-    deps.changes.onReplicaNews(() => {
-      void this.#countAgain();
-    });
+  constructor(deps: ReplicaCountDeps) {
+    this.#deps = deps;
+    deps.changes.onReplicaNews(() => void this.#countAgain());
   }
 
   /** As last known, at least this one. */
@@ -47,21 +41,21 @@ export class ReplicaCount {
     return this.#known;
   }
 
-  /** Notes this process now and from time to time. Resolves after the first count. */
+  /** Reports this process now and every 2 s. Resolves after the first count. */
   async start(): Promise<void> {
     if (this.#isClosed) return;
     await this.#count();
-    this.#clock.after(noteEveryMs, () => void this.start());
+    this.#deps.clock.after(noteEveryMs, () => void this.start());
   }
 
-  /** Takes this process out, so that the others need not wait for the end of its time. */
+  /** Removes this process, so that the others need not wait for its expiry. */
   async close(): Promise<void> {
     if (this.#isClosed) return;
     this.#isClosed = true;
     await this.#note(0).catch(() => {});
   }
 
-  /** Once more for all news that come while a count is under way: after an outage all processes come at once. */
+  /** Once for all notifications during a count: after an outage all processes report together. */
   async #countAgain(): Promise<void> {
     if (this.#isClosed || this.#isStale) return;
     this.#isStale = true;
@@ -75,19 +69,21 @@ export class ReplicaCount {
     return this.#counting;
   }
 
-  /** While the store does not answer, and until all can have come back to it, the count does not fall. */
+  /** While the store does not answer, and until all processes can have reported again, the count does not fall. */
   async #countNow(): Promise<void> {
+    const { clock } = this.#deps;
     try {
       const counted = await this.#note(lifeMs);
-      const isSure = this.#clock.monotonic() >= this.#mayLackUntilMs;
+      const isSure = clock.monotonic() >= this.#mayLackUntilMs;
       this.#known = Math.max(1, counted, isSure ? 0 : this.#known);
     } catch {
-      this.#mayLackUntilMs = this.#clock.monotonic() + lifeMs;
+      this.#mayLackUntilMs = clock.monotonic() + lifeMs;
     }
   }
 
   async #note(life: number): Promise<number> {
-    const { channel, replicaNews } = this.#changes;
-    return Number(await this.#client.run(noteReplica, [this.#key], [this.#name, life, channel, replicaNews]));
+    const { client, changes } = this.#deps;
+    const args = [this.#name, life, changes.channel, changes.replicaNews];
+    return Number(await client.run(noteReplica, [documentKeys.replicas], args));
   }
 }

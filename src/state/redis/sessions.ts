@@ -2,103 +2,70 @@ import type { SessionRecord, SessionStore } from "../../domain/access/sessions.j
 import { ServiceError } from "../../domain/call/service-error.js";
 import type { RedisChangeFeed } from "./connection/change-feed.js";
 import { loadScript, type RedisClient, unavailable } from "./connection/client.js";
-import { type DocumentKeys, Documents, documentKeys } from "./documents.js";
+import { byCreation, createDocuments, documentKeys, findByDigest, fromDocument, toDocument } from "./documents.js";
 
-const findDocument = loadScript("find-document");
 const insertSession = loadScript("insert-session");
 const removeSessions = loadScript("remove-sessions");
 
-const form = 1;
 const sessionsMax = 10_000;
 const listMax = 1_000;
 
-export class RedisSessionStore implements SessionStore {
-  readonly #client: RedisClient;
-  readonly #feed: RedisChangeFeed;
-  readonly #keys: DocumentKeys;
-  readonly #documents: Documents;
+export function createRedisSessionStore(client: RedisClient, feed: RedisChangeFeed) {
+  const { sessions: key, sessionHashes } = documentKeys;
+  const change = (id: string) => ({ kind: "session", id }) as const;
+  const documents = createDocuments(client, feed, { key, max: sessionsMax, change });
 
-  constructor(client: RedisClient, feed: RedisChangeFeed) {
-    this.#client = client;
-    this.#feed = feed;
-    this.#keys = documentKeys(client.prefix);
-    const change = (id: string) => ({ kind: "session", id }) as const;
-    this.#documents = new Documents(client, feed, { key: this.#keys.sessions, max: sessionsMax, change });
-  }
-
-  async insert(session: SessionRecord): Promise<void> {
-    const { sessions, sessionHashes } = this.#keys;
-    const { id, tokenHash } = session;
-    const outcome = await this.#feed.telling(
-      [{ kind: "session", id }],
-      (messages) =>
-        this.#client.run(
-          insertSession,
-          [sessions, sessionHashes],
-          [id, tokenHash, sessionText(session), sessionsMax, this.#feed.channel, ...messages],
-        ),
-      (what) => what === "done",
-    );
-    if (outcome === "taken") throw new ServiceError("conflict", "A session with this id or token exists.");
-    if (outcome === "full") throw unavailable(`it holds ${sessionsMax} sessions already, which is the most`);
-  }
-
-  async findByHash(tokenHash: string): Promise<SessionRecord | null> {
-    const text = await this.#client.run(findDocument, [this.#keys.sessionHashes, this.#keys.sessions], [tokenHash]);
-    return typeof text === "string" ? parseSession(text) : null;
-  }
-
-  async touch(id: string, lastSeenAtMs: number, expiresAtMs: number): Promise<void> {
-    await this.#documents.change(id, (text) => sessionText({ ...parseSession(text), lastSeenAtMs, expiresAtMs }));
-  }
-
-  async list(nowMs: number): Promise<readonly SessionRecord[]> {
-    const sessions = (await this.#all()).filter(({ expiresAtMs }) => expiresAtMs > nowMs);
-    return sessions.sort(byNewest).slice(0, listMax);
-  }
-
-  async remove(id: string): Promise<boolean> {
-    const text = await this.#documents.get(id);
-    return text !== null && (await this.#remove([parseSession(text)])) === 1;
-  }
-
-  async removeOthers(user: string, keepId: string | null): Promise<number> {
-    return this.#remove((await this.#all()).filter((session) => session.user === user && session.id !== keepId));
-  }
-
-  /** Removes at most `max` that have expired; how many. */
-  async purge(nowMs: number, max: number): Promise<number> {
-    return this.#remove((await this.#all()).filter(({ expiresAtMs }) => expiresAtMs <= nowMs).slice(0, max));
-  }
-
-  async #all(): Promise<SessionRecord[]> {
-    return (await this.#documents.list()).map(parseSession);
-  }
-
-  async #remove(sessions: readonly SessionRecord[]): Promise<number> {
+  const all = async (): Promise<SessionRecord[]> =>
+    (await documents.list()).map((text) => fromDocument<SessionRecord>(text));
+  const remove = async (sessions: readonly SessionRecord[]): Promise<number> => {
     if (sessions.length === 0) return 0;
-    const { sessions: key, sessionHashes } = this.#keys;
-    const removed = await this.#feed.telling(
-      sessions.map(({ id }) => ({ kind: "session", id }) as const),
+    const removed = await feed.telling(
+      sessions.map(({ id }) => change(id)),
       (messages) => {
         const args = sessions.flatMap(({ id, tokenHash }, n) => [id, tokenHash, messages[n] ?? ""]);
-        return this.#client.run(removeSessions, [key, sessionHashes], [this.#feed.channel, ...args]);
+        return client.run(removeSessions, [key, sessionHashes], [feed.channel, ...args]);
       },
       (count) => Number(count) > 0,
     );
     return Number(removed);
-  }
-}
+  };
 
-function sessionText(session: SessionRecord): string {
-  return JSON.stringify({ v: form, ...session });
-}
-
-function parseSession(text: string): SessionRecord {
-  const { v: _form, ...session } = JSON.parse(text) as { v: number } & SessionRecord;
-  return session;
-}
-
-function byNewest(a: SessionRecord, b: SessionRecord): number {
-  return b.createdAtMs - a.createdAtMs || (a.id > b.id ? -1 : 1);
+  const store: SessionStore = {
+    async insert(session) {
+      const { id, tokenHash } = session;
+      const values = [id, tokenHash, toDocument(session), sessionsMax, feed.channel];
+      const outcome = await feed.telling(
+        [change(id)],
+        (messages) => client.run(insertSession, [key, sessionHashes], [...values, ...messages]),
+        (what) => what === "done",
+      );
+      if (outcome === "taken") throw new ServiceError("conflict", "A session with this id or token exists.");
+      if (outcome === "full") throw unavailable(`it holds the maximum of ${sessionsMax} sessions already`);
+    },
+    async findByHash(tokenHash) {
+      const text = await findByDigest(client, sessionHashes, key, tokenHash);
+      return text === null ? null : fromDocument<SessionRecord>(text);
+    },
+    async touch(id, lastSeenAtMs, expiresAtMs) {
+      await documents.change(id, (text) =>
+        toDocument({ ...fromDocument<SessionRecord>(text), lastSeenAtMs, expiresAtMs }),
+      );
+    },
+    async list(nowMs) {
+      const sessions = (await all()).filter(({ expiresAtMs }) => expiresAtMs > nowMs);
+      return sessions.sort((a, b) => byCreation(b, a)).slice(0, listMax);
+    },
+    async remove(id) {
+      const text = await documents.get(id);
+      return text !== null && (await remove([fromDocument<SessionRecord>(text)])) === 1;
+    },
+    removeOthers: async (user, keepId) =>
+      remove((await all()).filter((session) => session.user === user && session.id !== keepId)),
+  };
+  return {
+    store,
+    /** Removes at most `max` expired sessions and returns their number. */
+    purge: async (nowMs: number, max: number): Promise<number> =>
+      remove((await all()).filter(({ expiresAtMs }) => expiresAtMs <= nowMs).slice(0, max)),
+  };
 }

@@ -1,47 +1,38 @@
-import type { KeptSetting, SettingName, SettingsStore } from "../../domain/access/administrator.js";
+import type { KeptSetting, SettingsStore } from "../../domain/access/administrator.js";
+import type { CatalogStore } from "../../domain/catalog/catalog.js";
 import type { RedisChangeFeed } from "./connection/change-feed.js";
-import type { RedisClient } from "./connection/client.js";
-import { Documents, documentKeys } from "./documents.js";
+import { loadScript, type RedisClient } from "./connection/client.js";
+import { createDocuments, documentKeys, fromDocument, toDocument } from "./documents.js";
 
-const form = 1;
-/** Names come from the code, so this is never reached. */
+const firstSeen = loadScript("first-seen");
+/** Never reached: the names are constants of the code. */
 const settingsMax = 100;
 
-export class RedisSettingsStore implements SettingsStore {
-  readonly #documents: Documents;
-
-  constructor(client: RedisClient, feed: RedisChangeFeed) {
-    const { settings } = documentKeys(client.prefix);
-    this.#documents = new Documents(client, feed, {
-      key: settings,
-      max: settingsMax,
-      change: () => ({ kind: "settings" }),
-    });
-  }
-
-  async get(name: SettingName): Promise<KeptSetting | null> {
-    const text = await this.#documents.get(name);
-    return text === null ? null : parseSetting(text);
-  }
-
-  async put(name: SettingName, value: string, expectedVersion: number | null): Promise<boolean> {
-    const text = expectedVersion === null ? null : await this.#documents.get(name);
-    if (expectedVersion === null) return this.#documents.put(name, settingText({ value, version: 1 }), "absent");
-    if (text === null || parseSetting(text).version !== expectedVersion) return false;
-    const next = settingText({ value, version: expectedVersion + 1 });
-    return this.#documents.put(name, next, { same: text });
-  }
-
-  async remove(name: SettingName): Promise<void> {
-    await this.#documents.remove(name);
-  }
+export function createRedisSettingsStore(client: RedisClient, feed: RedisChangeFeed): SettingsStore {
+  const change = () => ({ kind: "settings" }) as const;
+  const documents = createDocuments(client, feed, { key: documentKeys.settings, max: settingsMax, change });
+  return {
+    async get(name) {
+      const text = await documents.get(name);
+      return text === null ? null : fromDocument<KeptSetting>(text);
+    },
+    async put(name, value, expectedVersion) {
+      if (expectedVersion === null) return documents.put(name, toDocument({ version: 1, value }), "absent");
+      const text = await documents.get(name);
+      if (text === null || fromDocument<KeptSetting>(text).version !== expectedVersion) return false;
+      return documents.put(name, toDocument({ version: expectedVersion + 1, value }), { same: text });
+    },
+    async remove(name) {
+      await documents.remove(name);
+    },
+  };
 }
 
-function settingText({ value, version }: KeptSetting): string {
-  return JSON.stringify({ v: form, version, value });
-}
-
-function parseSetting(text: string): KeptSetting {
-  const { value, version } = JSON.parse(text) as KeptSetting;
-  return { value, version };
+export function createRedisCatalogStore(client: RedisClient): CatalogStore {
+  return {
+    async firstSeen(ids, nowMs) {
+      if (ids.length === 0) return [];
+      return ((await client.run(firstSeen, [documentKeys.models], [nowMs, ...ids])) as string[]).map(Number);
+    },
+  };
 }

@@ -1,25 +1,24 @@
 import type { Clock, Logger } from "../../domain/call/ports.js";
 import { type State, StateOpenError } from "../../domain/service/state.js";
-import { RedisAuditLog } from "./audit.js";
-import { RedisCatalogStore } from "./catalog.js";
+import { createRedisAuditLog } from "./audit.js";
 import { RedisChangeFeed } from "./connection/change-feed.js";
 import type { RedisTlsFiles } from "./connection/connect-options.js";
 import { RedisConnection } from "./connection/connection.js";
 import { RedisHealth } from "./connection/health.js";
-import { createKeySpace } from "./connection/key-space.js";
-import { createStoreTime } from "./connection/store-time.js";
+import { keyPrefix } from "./connection/key-space.js";
+import { createStoreTime, ScriptRunner } from "./connection/scripts.js";
 import { createRedisDeliveryQueue } from "./deliveries/deliveries.js";
 import { deliveryScripts } from "./deliveries/due-shards.js";
-import { RedisEndpointStore } from "./endpoints.js";
-import { RedisKeyStore } from "./keys.js";
+import { createRedisEndpointStore } from "./deliveries/endpoints.js";
+import { documentKeys } from "./documents.js";
+import { createRedisKeyStore } from "./keys.js";
+import { ledgerScripts } from "./ledger/batches.js";
 import { RedisLedger } from "./ledger/ledger.js";
-import { ledgerScripts } from "./ledger/scripts.js";
 import { createRedisUsage } from "./ledger/usage.js";
-import { RedisLimitStore } from "./limits.js";
+import { createRedisLimitStore, createRedisThresholdStore } from "./limits.js";
 import { ReplicaCount } from "./replicas.js";
-import { RedisSessionStore } from "./sessions.js";
-import { RedisSettingsStore } from "./settings.js";
-import { RedisThresholdStore } from "./thresholds.js";
+import { createRedisSessionStore } from "./sessions.js";
+import { createRedisCatalogStore, createRedisSettingsStore } from "./settings.js";
 
 export interface RedisStateDeps {
   /** `redis://`, `rediss://`, `redis+sentinel://…/<primary>`, `redis+cluster://a,b,c`, or nodes of a cluster as a list. */
@@ -30,11 +29,11 @@ export interface RedisStateDeps {
   readonly clock: Clock;
   /** Accepts a Redis without an append-only file. */
   readonly allowVolatile: boolean;
-  /** How long a Redis that does not answer is waited for; default 5 s. */
+  /** Time to wait for an answer of Redis; default 5 s. */
   readonly openWithinMs?: number;
-  /** For tests, which move the store's time. */
+  /** Moves the store's time, for tests. */
   readonly timeShiftMs?: () => number;
-  /** For tests on busy machines: makes all timeouts of calls so many times longer. */
+  /** Factor of all timeouts of calls, for tests on busy machines; default 1. */
   readonly patience?: number;
   /** Open deliveries that an account may have; default 1,000,000. */
   readonly openDeliveriesMax?: number;
@@ -46,13 +45,13 @@ const defaultOpenWithinMs = 5_000;
 
 /**
  * Opens the state that all replicas share in Redis. Rejects with StateOpenError, which names the cause and the fix, for
- * a server that does not answer, refuses us, or would lose what it acknowledges.
+ * a server that does not answer, rejects our user, or would lose acknowledged writes.
  */
 export async function openRedisState(deps: RedisStateDeps): Promise<State> {
   const { url, tls, log, clock, allowVolatile, timeShiftMs, patience = 1, ...rest } = deps;
   const { openWithinMs = defaultOpenWithinMs, ...bounds } = rest;
   const connection = new RedisConnection({ url, tls, log, clock, patience });
-  const storeTime = createStoreTime({ clock, ...(timeShiftMs === undefined ? {} : { shiftMs: timeShiftMs }) });
+  const storeTime = createStoreTime(clock, timeShiftMs);
   const health = new RedisHealth({ connection, storeTime, clock });
   const changes = new RedisChangeFeed({ connection, clock, log });
   const replicas = new ReplicaCount({ client: connection, clock, changes });
@@ -61,8 +60,8 @@ export async function openRedisState(deps: RedisStateDeps): Promise<State> {
     for (const warning of await health.check(allowVolatile)) log.warn({}, warning);
     if (!(await changes.linked(openWithinMs))) {
       throw new StateOpenError(
-        "Redis does not pass on messages between replicas",
-        `allow our user the channels ${connection.prefix}* (ACL: &${connection.prefix}*)`,
+        "Redis does not deliver messages between replicas",
+        `allow our user the channels ${keyPrefix}* (ACL: &${keyPrefix}*)`,
       );
     }
     await connection.keepLoaded([...Object.values(ledgerScripts), ...Object.values(deliveryScripts)]);
@@ -72,38 +71,32 @@ export async function openRedisState(deps: RedisStateDeps): Promise<State> {
     await connection.close();
     throw error;
   }
-  const keys = new RedisKeyStore(connection, changes);
-  const sessions = new RedisSessionStore(connection, changes);
-  const audit = new RedisAuditLog(connection);
-  const space = createKeySpace(connection.prefix);
-  const deliveries = createRedisDeliveryQueue({ client: connection, space, storeTime, clock, ...bounds });
+  const runner = new ScriptRunner(connection, storeTime);
+  const sessions = createRedisSessionStore(connection, changes);
+  const audit = createRedisAuditLog(connection);
+  const deliveries = createRedisDeliveryQueue({ runner, clock, ...bounds });
   const { shards } = deliveries;
   return {
     kind: "redis",
-    keys,
-    sessions,
-    settings: new RedisSettingsStore(connection, changes),
-    audit,
-    catalog: new RedisCatalogStore(connection),
-    ledger: new RedisLedger({
-      client: connection,
-      storeTime,
-      onDeliveries: (shard, nextDue) => shards.made(shard, nextDue),
-      ...bounds,
-    }),
-    limits: new RedisLimitStore(connection, changes),
-    usage: createRedisUsage({ client: connection, storeTime, accountsWithKeys: () => keys.accounts() }),
-    thresholds: new RedisThresholdStore(connection, changes),
-    endpoints: new RedisEndpointStore({ client: connection, feed: changes, space, shards }),
+    keys: createRedisKeyStore(connection, changes),
+    sessions: sessions.store,
+    settings: createRedisSettingsStore(connection, changes),
+    audit: audit.log,
+    catalog: createRedisCatalogStore(connection),
+    ledger: new RedisLedger({ runner, onDeliveries: (shard, nextDue) => shards.noteDue(shard, nextDue), ...bounds }),
+    limits: createRedisLimitStore(connection, changes),
+    usage: createRedisUsage(runner, () => connection.command("smembers", [documentKeys.keyAccounts])),
+    thresholds: createRedisThresholdStore(connection, changes),
+    endpoints: createRedisEndpointStore(connection, changes, shards),
     deliveries,
     changes,
-    now: () => storeTime.now(),
+    now: storeTime.now,
     replicas: () => replicas.known,
     async purge(max) {
       const nowMs = storeTime.now();
-      let gone = await sessions.purge(nowMs, max);
-      gone += await audit.purge(nowMs, max - gone);
-      return gone + (await deliveries.purge(max - gone));
+      let purged = await sessions.purge(nowMs, max);
+      purged += await audit.purge(nowMs, max - purged);
+      return purged + (await deliveries.purge(max - purged));
     },
     backup: null,
     health: () => health.now(),

@@ -3,6 +3,7 @@ import type { ChangeFeed, Clock, Logger, StateChange } from "../../../domain/cal
 import { BoundedMap } from "../../../lib/bounded-collections.js";
 import { backOffMs } from "./connect-options.js";
 import type { RedisConnection, Subscription } from "./connection.js";
+import { keyPrefix } from "./key-space.js";
 
 /** Between two messages that the feed sends to itself. */
 const probeEveryMs = 300;
@@ -46,8 +47,8 @@ export class RedisChangeFeed implements ChangeFeed {
     this.#connection = deps.connection;
     this.#clock = deps.clock;
     this.#log = deps.log;
-    this.channel = `${deps.connection.prefix}changes`;
-    this.#probeChannel = `${deps.connection.prefix}probe:${this.#name}`;
+    this.channel = `${keyPrefix}changes`;
+    this.#probeChannel = `${keyPrefix}probe:${this.#name}`;
     this.#open();
     this.#probeAfter(probeEveryMs);
   }

@@ -30,8 +30,6 @@ export interface RedisClient {
    * most of what it is asked for.
    */
   together(send: () => void): void;
-  /** Begins every key: `uis:`. */
-  readonly prefix: string;
 }
 
 /**

@@ -58,7 +58,6 @@ const beginAgainMs = 100;
  * twice that. What comes too late is dropped.
  */
 export class RedisConnection implements RedisClient {
-  readonly prefix = "uis:";
   readonly #redis: Redis | Cluster;
   readonly #target: RedisTarget;
   readonly #openSubscriber: () => Redis;

@@ -2,7 +2,7 @@ import type { Clock } from "../../../domain/call/ports.js";
 import { type StateHealth, StateOpenError } from "../../../domain/service/state.js";
 import { meaningOf } from "./client.js";
 import type { RedisConnection } from "./connection.js";
-import type { StoreTime } from "./store-time.js";
+import type { StoreTime } from "./scripts.js";
 
 type Durability = StateHealth["durability"];
 

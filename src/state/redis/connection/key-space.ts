@@ -4,72 +4,13 @@ import { type Period, periodName, type UsageScope } from "../../../domain/events
 import type { UsageRange } from "../../../domain/metering/usage-store.js";
 import { BoundedMap } from "../../../lib/bounded-collections.js";
 
-/**
- * Every key of this driver and what lies under it. The spellings are kept data: whoever changes one raises the format.
- *
- * All that belongs to an account lies on one of 16 shards, and a shard is one hash tag, so that a step over several keys
- * is one script on one slot of a cluster:
- *
- * ```text
- * uis:{s7}:format                           number of the format that this shard was written in
- * uis:{s7}:live                             hash   request -> MessagePack [account, key or "", model, operation,
- *                                                  admitted at ms, bucket, reserved tokens, reserved nano-dollars,
- *                                                  prompt tokens, completion tokens, owners of its limits, owners whose
- *                                                  tokens were charged, owners whose budgets were charged, answer of
- *                                                  the admission]; an owner is `<kind>:<id>`
- * uis:{s7}:leases                           zset   request -> end of its lease in ms
- * uis:{s7}:end:<request>                    marker of a settled request, 2 h
- * uis:{s7}:refused:<request>                marker of a charged refusal, 70 s
- * uis:{s7}:w:<account>:<kind>:<id>          window: MessagePack list: when it was emptied in ms or 0, then bucket, requests,
- *                                           tokens, the oldest bucket first; bucket = ms / 5000; 70 s after its last charge
- * uis:{s7}:c:<account>:<kind>:<id>          zset   running request -> end of its lease; where concurrency is limited
- * uis:{s7}:b:<account>:<kind>:<id>          hash   what running requests have reserved of budgets: r, t, n; 24 h
- * uis:{s7}:h:<account>:<hour>               hash   usage of an hour: `<key or "">|<model>|<sum>`; hour = ms / 3600000; 90 d
- * uis:{s7}:d:<account>:<day>                hash   the same of a day; day = ms / 86400000; 2 years
- * uis:{s7}:p:<account>:<kind>:<id>:<period> hash   sums of a period, and `m<threshold>:<value>` for each value that was
- *                                                  told; until 60 d after the period
- * uis:{s7}:accounts                         zset   account -> last day with usage, in ms
- * uis:{s7}:ep:<account>                     hash   endpoint -> `<status>|<event,event>|<most in flight>|<version>|<json>`
- * uis:{s7}:health:<account>                 hash   endpoint -> last success in ms or 0, last failure in ms or 0, failing
- *                                                  since in ms or 0, failures in a row, failed for good; with commas
- * uis:{s7}:deliveries                       hash   delivery -> its head as MessagePack list, then for each attempt that
- *                                                  is kept MessagePack [due at ms after it or 0, JSON
- *                                                  list: see deliveries/encoding.ts]. The head:
- *                                                  [state, account, event, type, endpoint, created at µs, due at µs or 0,
- *                                                  attempts made, retries used, 1 for a retry by hand, by whom, 1 for a
- *                                                  single attempt, reason or "", ended at ms or 0, replay or "", 1 for
- *                                                  purged, fence of a lease that ran out or ""]; state: p pending, r awaits a retry, d delivered, f failed for
- *                                                  good; whether an attempt is under way, `claims` knows
- * uis:{s7}:bodies                           hash   delivery -> JSON of the event, until it is purged
- * uis:{s7}:q:<account>:<endpoint>           zset   delivery that waits -> when it is due in µs
- * uis:{s7}:turns                            zset   `<account>:<endpoint>` with a queue -> since when it waits for its turn,
- *                                                  or when its first is due, in µs; 0: the queue is to be emptied; absent
- *                                                  while it has as many under way as it may
- * uis:{s7}:claims                           zset   claimed delivery -> end of its lease in µs, which is also its fence
- * uis:{s7}:in_flight                        hash   `<account>:<endpoint>` -> claimed deliveries
- * uis:{s7}:open:<type>                      zset   open delivery of a type -> when it was created in µs, no two alike
- * uis:{s7}:delivered:<type>                 zset   the same of those that were delivered
- * uis:{s7}:failed:<type>                    zset   the same of those that failed for good
- * uis:{s7}:open:<type>:<endpoint>           zset   those of `open:<type>` that go to one endpoint; so with `delivered`
- *                                                  and `failed`
- * uis:{s7}:open_counts                      hash   account -> open deliveries
- * uis:{s7}:kept:delivered                   zset   delivered one that has its payload -> when it ended in ms
- * uis:{s7}:kept:failed                      zset   the same of those that failed for good
- * uis:{s7}:purged                           zset   delivery without payload -> when its record goes, in ms
- * ```
- *
- * Sums are int64: `r` requests, `p` prompt tokens, `c` completion tokens, `h` cached tokens, `n` nano-dollars; `t` is
- * prompt and completion tokens together. An account's name has no colon, so no two of these keys can be alike.
- *
- * A delivery lies in two sets of `open`, `delivered` or `failed`; an open one also in a queue or in `claims`, an ended one also
- * in one of `kept:…` and `purged`. Scripts find all that concerns deliveries by the key of the format, for which queues
- * they touch is known only to them. Format 1 had another layout of deliveries before its first release.
- */
-export interface KeySpace {
-  shard(index: number): ShardKeys;
-  /** The shard that an account lies on. */
-  shardOf(account: string): ShardKeys;
-}
+/** Prefix of every key and channel. */
+export const keyPrefix = "uis:";
+export const shardCount = 16;
+const cachedAccountsMax = 10_000;
+
+const hourMs = 3_600_000;
+const dayMs = 24 * hourMs;
 
 export interface ShardKeys {
   readonly index: number;
@@ -89,37 +30,93 @@ export interface ShardKeys {
   endpointHealth(account: string): string;
 }
 
-export const shardCount = 16;
-const rememberedAccountsMax = 10_000;
+const shards = Array.from({ length: shardCount }, (_, index) => createShardKeys(index));
+const shardByAccount = new BoundedMap<string, ShardKeys>(cachedAccountsMax);
 
-const hourMs = 3_600_000;
-const dayMs = 24 * hourMs;
-
-export function createKeySpace(prefix: string): KeySpace {
-  const shards = Array.from({ length: shardCount }, (_, index) => createShardKeys(prefix, index));
-  const shard = (index: number): ShardKeys => {
+/**
+ * Every key of this driver and its content. The names are a stored format: changing one requires a new format number.
+ *
+ * The data of an account is on one of 16 shards, and a shard is one hash tag, so that a step over several keys is one
+ * script on one slot of a cluster:
+ *
+ * ```text
+ * uis:{s7}:format                           number of the format that this shard was written in
+ * uis:{s7}:live                             hash   request -> MessagePack [account, key or "", model, operation,
+ *                                                  admitted at ms, bucket, reserved tokens, reserved nano-dollars,
+ *                                                  prompt tokens, completion tokens, owners of its limits, owners whose
+ *                                                  tokens were charged, owners whose budgets were charged, answer of
+ *                                                  the admission]; an owner is `<kind>:<id>`
+ * uis:{s7}:leases                           zset   request -> end of its lease in ms
+ * uis:{s7}:end:<request>                    marker of a settled request, 2 h
+ * uis:{s7}:refused:<request>                marker of a charged refusal, 70 s
+ * uis:{s7}:w:<account>:<kind>:<id>          window: MessagePack list: when it was emptied in ms or 0, then bucket, requests,
+ *                                           tokens, the oldest bucket first; bucket = ms / 5000; 70 s after its last charge
+ * uis:{s7}:c:<account>:<kind>:<id>          zset   running request -> end of its lease; where concurrency is limited
+ * uis:{s7}:b:<account>:<kind>:<id>          hash   what running requests have reserved of budgets: r, t, n; 24 h
+ * uis:{s7}:h:<account>:<hour>               hash   usage of an hour: `<key or "">|<model>|<sum>`; hour = ms / 3600000; 90 d
+ * uis:{s7}:d:<account>:<day>                hash   the same of a day; day = ms / 86400000; 2 years
+ * uis:{s7}:p:<account>:<kind>:<id>:<period> hash   sums of a period, and `m<threshold>:<value>` for each reached value;
+ *                                                  until 60 d after the period
+ * uis:{s7}:accounts                         zset   account -> last day with usage, in ms
+ * uis:{s7}:ep:<account>                     hash   endpoint -> `<status>|<event,event>|<most in flight>|<version>|<json>`
+ * uis:{s7}:health:<account>                 hash   endpoint -> last success in ms or 0, last failure in ms or 0, failing
+ *                                                  since in ms or 0, consecutive failures, permanent failures; with commas
+ * uis:{s7}:deliveries                       hash   delivery -> its head as MessagePack list, then for each stored attempt
+ *                                                  MessagePack [due at ms after it or 0, JSON list: see
+ *                                                  deliveries/encoding.ts]. The head:
+ *                                                  [state, account, event, type, endpoint, created at µs, due at µs or 0,
+ *                                                  attempts made, retries used, 1 for a manual retry, requester, 1 for a
+ *                                                  single attempt, reason or "", ended at ms or 0, replay or "", 1 for
+ *                                                  purged, fence of an expired lease or ""]; state: p pending, r awaits
+ *                                                  a retry, d delivered, f permanently failed; `claims` has those with
+ *                                                  an attempt under way
+ * uis:{s7}:bodies                           hash   delivery -> JSON of the event, until it is purged
+ * uis:{s7}:q:<account>:<endpoint>           zset   waiting delivery -> when it is due in µs
+ * uis:{s7}:turns                            zset   `<account>:<endpoint>` with a queue -> start of its wait for a turn, or when
+ *                                                  its first is due, in µs; 0: the queue is to be emptied; absent while
+ *                                                  the endpoint has no free slot
+ * uis:{s7}:claims                           zset   claimed delivery -> end of its lease in µs, which is also its fence
+ * uis:{s7}:in_flight                        hash   `<account>:<endpoint>` -> claimed deliveries
+ * uis:{s7}:open:<type>                      zset   open delivery of a type -> when it was created in µs, no two alike
+ * uis:{s7}:delivered:<type>                 zset   the same of delivered ones
+ * uis:{s7}:failed:<type>                    zset   the same of permanently failed ones
+ * uis:{s7}:open:<type>:<endpoint>           zset   those of `open:<type>` to one endpoint; so with `delivered` and `failed`
+ * uis:{s7}:open_counts                      hash   account -> open deliveries
+ * uis:{s7}:kept:delivered                   zset   delivered one with its payload -> when it ended in ms
+ * uis:{s7}:kept:failed                      zset   the same of permanently failed ones
+ * uis:{s7}:purged                           zset   delivery without payload -> when its record is removed, in ms
+ * ```
+ *
+ * Sums are int64: `r` requests, `p` prompt tokens, `c` completion tokens, `h` cached tokens, `n` nano-dollars; `t` is
+ * prompt and completion tokens together. An account's name has no colon, so these keys are distinct.
+ *
+ * A delivery is in two sets of `open`, `delivered` or `failed`; an open one also in a queue or in `claims`, an ended one
+ * also in one of `kept:…` and `purged`. Scripts derive the keys of deliveries from the key of the format, because only they
+ * can determine the queues that they touch.
+ */
+export const keySpace = {
+  shard(index: number): ShardKeys {
     const keys = shards[index];
     if (keys === undefined) throw new RangeError(`there are ${shardCount} shards, none with the number ${index}`);
     return keys;
-  };
-  const known = new BoundedMap<string, ShardKeys>(rememberedAccountsMax);
-  const shardOf = (account: string): ShardKeys => {
-    const remembered = known.get(account);
-    if (remembered !== undefined) return remembered;
-    const keys = shard(shardIndexOf(account));
-    known.set(account, keys);
+  },
+  /** The shard of an account. */
+  shardOf(account: string): ShardKeys {
+    const cached = shardByAccount.get(account);
+    if (cached !== undefined) return cached;
+    const keys = this.shard(shardIndexOf(account));
+    shardByAccount.set(account, keys);
     return keys;
-  };
-  return { shard, shardOf };
-}
+  },
+};
 
-/** Kept: moving an account to another shard loses what it has. */
+/** A stored format: moving an account to another shard would lose its data. */
 function shardIndexOf(account: string): number {
   return createHash("sha1").update(account).digest().readUInt16BE(0) % shardCount;
 }
 
-function createShardKeys(prefix: string, index: number): ShardKeys {
-  const stem = `${prefix}{s${index}}:`;
+function createShardKeys(index: number): ShardKeys {
+  const stem = `${keyPrefix}{s${index}}:`;
   return {
     index,
     format: `${stem}format`,

@@ -1,112 +1,97 @@
 import type { Clock } from "../../../domain/call/ports.js";
-import { loadScript, type RedisClient, type Script } from "../connection/client.js";
-import { type KeySpace, shardCount } from "../connection/key-space.js";
-import type { StoreTime } from "../connection/store-time.js";
-import type { ScriptAnswer, ScriptRunner } from "../ledger/scripts.js";
+import { loadScript, type Script } from "../connection/client.js";
+import { keySpace, shardCount } from "../connection/key-space.js";
+import type { ScriptAnswer, ScriptRunner } from "../connection/scripts.js";
 
-/** Between two looks at all shards. What another process makes due is found so much later at most. */
-const lookEveryMs = 200;
-/** How far the estimate of the store's time may step back between two answers: it is no reason to see nothing due. */
+/** Interval of polling: the maximum delay of what another process makes due. */
+const pollEveryMs = 200;
+/** Tolerance for a step back of the estimated store time between two answers. */
 const slackMs = 2;
 
-export interface DueShardsDeps {
-  readonly client: RedisClient;
-  readonly runner: ScriptRunner;
-  readonly space: KeySpace;
-  readonly storeTime: StoreTime;
-  readonly clock: Pick<Clock, "after">;
-}
-
 /**
- * Knows of each shard when it has something to do, so that only those are asked that have: from every script that touches
- * its deliveries, and from a look at all of them every now and then for what others do there.
+ * The time at which each shard has something to do, so that claims go only to shards that have something. Learned from
+ * every script that touches deliveries, and from polling all shards for the changes of other processes.
  */
 export class DueShards {
-  readonly #client: RedisClient;
   readonly #runner: ScriptRunner;
-  readonly #space: KeySpace;
-  readonly #time: StoreTime;
   readonly #clock: Pick<Clock, "after">;
   readonly #listeners = new Set<() => void>();
-  /** Store time; null: nothing waits there. A shard that was never asked may have something. */
+  /** Store time; null: nothing waits. 0 for a shard that was never polled. */
   readonly #nextAtMs: (number | null)[] = Array.from({ length: shardCount }, () => 0);
   /** Monotonic. */
-  #lookedAtMs = Number.NEGATIVE_INFINITY;
-  #look: Promise<void> | null = null;
+  #polledAtMs = Number.NEGATIVE_INFINITY;
+  #polling: Promise<void> | null = null;
   #cancelTimer: (() => void) | null = null;
 
-  constructor({ client, runner, space, storeTime, clock }: DueShardsDeps) {
-    this.#client = client;
+  constructor(runner: ScriptRunner, clock: Pick<Clock, "after">) {
     this.#runner = runner;
-    this.#space = space;
-    this.#time = storeTime;
     this.#clock = clock;
   }
 
-  /** Runs a script that begins its answer with `next_due` after the time; the rest of the answer. */
+  /** Runs a script whose answer is the time, `next_due` and the rest, which is returned. */
   async run(script: Script, shard: number, args: readonly (string | number)[]): Promise<readonly unknown[]> {
     const { rest } = await this.#ask(script, shard, args);
     return rest.slice(1);
   }
 
-  /** The same, where it may have made something due here, of which listeners are told. */
-  async runMaking(script: Script, shard: number, args: readonly (string | number)[]): Promise<readonly unknown[]> {
+  /** The same for a script that may make something due, of which listeners are notified. */
+  async runAndNotify(script: Script, shard: number, args: readonly (string | number)[]): Promise<readonly unknown[]> {
     const { rest } = await this.#ask(script, shard, args);
-    this.made(shard, rest[0]);
+    this.noteDue(shard, rest[0]);
     return rest.slice(1);
   }
 
-  /** A script of the ledger has made deliveries; `nextDue` is its `next_due`. */
-  made(shard: number, nextDue: unknown): void {
+  /** Notes the `next_due` of a script that created deliveries. */
+  noteDue(shard: number, nextDue: unknown): void {
     this.#note(shard, nextDue);
-    if (this.#isDue(shard)) this.#tell();
+    if (this.#isDue(shard)) this.#notify();
   }
 
   /**
-   * Shards that have something due, the longest wait first; looks at all shards where that is due. Rejects with
-   * `storage_unavailable` when that fails and none is known to have anything.
+   * Shards with something due, the longest wait first; polls them first if the last poll is 200 ms old. Rejects with
+   * `storage_unavailable` when that fails and no shard is known to be due.
    */
   async due(): Promise<readonly number[]> {
     let fault: unknown = null;
-    if (this.#time.monotonic() - this.#lookedAtMs >= lookEveryMs) {
-      await this.look().catch((error) => {
+    if (this.#runner.time.monotonic() - this.#polledAtMs >= pollEveryMs) {
+      await this.poll().catch((error) => {
         fault = error;
       });
     }
-    const due = this.dueAsKnown();
+    const due = this.knownDue();
     if (fault !== null && due.length === 0) throw fault;
     return due;
   }
 
-  /** The same as far as is known, without looking. */
-  dueAsKnown(): readonly number[] {
+  /** The same without polling. */
+  knownDue(): readonly number[] {
     const due = this.#nextAtMs.flatMap((atMs, shard) => (this.#isDue(shard) ? [{ shard, atMs: atMs ?? 0 }] : []));
     return due.sort((a, b) => a.atMs - b.atMs).map(({ shard }) => shard);
   }
 
-  /** Until some shard has something; 0: one has. Null: nothing waits anywhere. */
+  /** Time until a shard is due; 0: one is. Null: nothing waits. */
   nextInMs(): number | null {
     const known = this.#nextAtMs.filter((atMs) => atMs !== null);
-    return known.length === 0 ? null : Math.max(0, Math.min(...known) - this.#time.now());
+    return known.length === 0 ? null : Math.max(0, Math.min(...known) - this.#runner.time.now());
   }
 
   onDue(listener: () => void): () => void {
-    // Each has a name of its own, so that one that listens twice is told until it has left twice.
+    // A new function each time, so that the same listener can subscribe twice and unsubscribe separately.
     const own = () => listener();
     this.#listeners.add(own);
-    this.#cancelTimer ??= this.#lookLater();
+    this.#cancelTimer ??= this.#pollLater();
     return () => {
       this.#listeners.delete(own);
       if (this.#listeners.size === 0) this.close();
     };
   }
 
-  /** Looks at all shards, in one write. Rejects with `storage_unavailable`; each shard that answers counts. */
-  look(): Promise<void> {
-    this.#look ??= this.#lookAtAll().finally(() => {
-      this.#look = null;
+  /** Polls all shards in one write. Rejects with `storage_unavailable`; the answers of other shards count. */
+  poll(): Promise<void> {
+    this.#polling ??= this.#pollAll().finally(() => {
+      this.#polling = null;
     });
-    return this.#look;
+    return this.#polling;
   }
 
   close(): void {
@@ -114,34 +99,34 @@ export class DueShards {
     this.#cancelTimer = null;
   }
 
-  async #lookAtAll(): Promise<void> {
+  async #pollAll(): Promise<void> {
     const answers: Promise<unknown>[] = [];
-    this.#client.together(() => {
+    this.#runner.client.together(() => {
       for (let shard = 0; shard < shardCount; shard += 1) answers.push(this.#ask(deliveryScripts.nextDue, shard, []));
     });
     const settled = await Promise.allSettled(answers);
-    this.#lookedAtMs = this.#time.monotonic();
+    this.#polledAtMs = this.#runner.time.monotonic();
     for (const answer of settled) if (answer.status === "rejected") throw answer.reason;
   }
 
-  #lookLater(): () => void {
-    const cancel = this.#clock.after(lookEveryMs, () => {
+  #pollLater(): () => void {
+    const cancel = this.#clock.after(pollEveryMs, () => {
       const goOn = () => {
-        // Closed meanwhile, and perhaps begun anew.
-        if (this.#cancelTimer === cancel) this.#lookOn();
+        // Not if it was closed meanwhile, and perhaps restarted.
+        if (this.#cancelTimer === cancel) this.#pollAgain();
       };
-      this.look().then(goOn, goOn);
+      this.poll().then(goOn, goOn);
     });
     return cancel;
   }
 
-  #lookOn(): void {
-    this.#cancelTimer = this.#lookLater();
-    if (this.dueAsKnown().length > 0) this.#tell();
+  #pollAgain(): void {
+    this.#cancelTimer = this.#pollLater();
+    if (this.knownDue().length > 0) this.#notify();
   }
 
   async #ask(script: Script, shard: number, args: readonly (string | number)[]): Promise<ScriptAnswer> {
-    const answer = await this.#runner.run(script, [this.#space.shard(shard).format], args, deliveryTimeoutMs);
+    const answer = await this.#runner.run(script, [keySpace.shard(shard).format], args, deliveryTimeoutMs);
     this.#note(shard, answer.rest[0]);
     return answer;
   }
@@ -152,17 +137,17 @@ export class DueShards {
 
   #isDue(shard: number): boolean {
     const atMs = this.#nextAtMs[shard] ?? null;
-    return atMs !== null && atMs <= this.#time.now() + slackMs;
+    return atMs !== null && atMs <= this.#runner.time.now() + slackMs;
   }
 
-  #tell(): void {
+  #notify(): void {
     for (const listener of [...this.#listeners]) listener();
   }
 }
 
 const before = ["prelude", "deliveries"];
 
-/** What endpoints and deliveries run. A server is given them as soon as it is connected to. */
+/** The scripts of endpoints and deliveries. Every server loads them when it is connected. */
 export const deliveryScripts = {
   claim: loadScript("claim", before),
   finish: loadScript("finish", before),
@@ -177,5 +162,5 @@ export const deliveryScripts = {
   writeEndpoint: loadScript("write-endpoint", before),
 };
 
-/** Nobody's request waits for these, so a slow server is waited for. */
+/** Long, because no inference request waits for these calls. */
 export const deliveryTimeoutMs = 1_000;

@@ -2,37 +2,27 @@ import { invariant } from "../../../domain/call/service-error.js";
 import { eventTypes } from "../../../domain/events/event.js";
 import { type Delivery, type DeliveryState, deliveryStates } from "../../../domain/webhooks/delivery.js";
 import type { DeliveryFilter, EndpointBacklog } from "../../../domain/webhooks/delivery-queue.js";
-import type { RedisClient, Script } from "../connection/client.js";
-import { type KeySpace, shardCount } from "../connection/key-space.js";
-import type { ScriptRunner } from "../ledger/scripts.js";
+import type { Script } from "../connection/client.js";
+import { keySpace, shardCount } from "../connection/key-space.js";
+import type { ScriptRunner } from "../connection/scripts.js";
 import { deliveryScripts, deliveryTimeoutMs } from "./due-shards.js";
 import { decodeDelivery, letterOfState } from "./encoding.js";
 
-/** Deliveries that one call reads with their attempts: 1.3 MB at most, and mostly 20 KB. */
+/** Deliveries that one call reads with their attempts: at most 1.3 MB, mostly 20 KB. */
 const readMax = 32;
 const backlogMax = 1_000;
 /** Endpoints that one call counts: a few milliseconds. */
 const countMax = 1_000;
 
-export interface DeliveryLogDeps {
-  readonly client: RedisClient;
-  readonly runner: ScriptRunner;
-  readonly space: KeySpace;
-}
-
-/** What is read of deliveries. None of it changes anything. */
+/** Reads of the queue. */
 export class DeliveryLog {
-  readonly #client: RedisClient;
   readonly #runner: ScriptRunner;
-  readonly #space: KeySpace;
 
-  constructor({ client, runner, space }: DeliveryLogDeps) {
-    this.#client = client;
+  constructor(runner: ScriptRunner) {
     this.#runner = runner;
-    this.#space = space;
   }
 
-  /** An id does not say whose it is, so all shards are asked. */
+  /** Searches all shards, because the id does not name the account. */
   async find(id: string): Promise<Delivery | null> {
     const found = await this.#onAll((shard) => this.#read(shard, [id]));
     return found.flat()[0] ?? null;
@@ -40,7 +30,7 @@ export class DeliveryLog {
 
   async payload(id: string): Promise<string | null> {
     const bodies = await this.#onAll((shard) =>
-      this.#client.command<string | null>("hget", [this.#space.shard(shard).bodies, id], deliveryTimeoutMs),
+      this.#runner.client.command<string | null>("hget", [keySpace.shard(shard).bodies, id], deliveryTimeoutMs),
     );
     return bodies.find((body) => body !== null) ?? null;
   }
@@ -49,7 +39,7 @@ export class DeliveryLog {
     filter: DeliveryFilter,
     page: { readonly limit: number; readonly after: string | null },
   ): Promise<{ readonly deliveries: readonly Delivery[]; readonly next: string | null }> {
-    const shards = filter.account === null ? allShards : [this.#space.shardOf(filter.account).index];
+    const shards = filter.account === null ? allShards : [keySpace.shardOf(filter.account).index];
     const scan = (shard: number, args: readonly (string | number)[]) => this.#run(deliveryScripts.scan, shard, args);
     const { places, next } = await placesOf({ shards, filter, ...page, scan });
     const read = new Map<string, Delivery>();
@@ -59,7 +49,7 @@ export class DeliveryLog {
         for (const delivery of await this.#read(shard, ids)) read.set(delivery.id, delivery);
       }),
     );
-    // One that was forgotten meanwhile is left out.
+    // One that was removed meanwhile is left out.
     return { deliveries: places.flatMap(({ id }) => read.get(id) ?? []), next };
   }
 
@@ -109,17 +99,17 @@ export class DeliveryLog {
   }
 
   async #run(script: Script, shard: number, args: readonly (string | number)[]): Promise<readonly unknown[]> {
-    const { rest } = await this.#runner.run(script, [this.#space.shard(shard).format], args, deliveryTimeoutMs);
+    const { rest } = await this.#runner.run(script, [keySpace.shard(shard).format], args, deliveryTimeoutMs);
     return rest;
   }
 
-  /** Asks all shards in one write. */
-  #onAll<T>(ask: (shard: number) => Promise<T>): Promise<T[]> {
-    const asked: Promise<T>[] = [];
-    this.#client.together(() => {
-      for (const shard of allShards) asked.push(ask(shard));
+  /** Calls all shards in one write. */
+  #onAll<T>(call: (shard: number) => Promise<T>): Promise<T[]> {
+    const calls: Promise<T>[] = [];
+    this.#runner.client.together(() => {
+      for (const shard of allShards) calls.push(call(shard));
     });
-    return Promise.all(asked);
+    return Promise.all(calls);
   }
 }
 
@@ -133,12 +123,12 @@ interface Count {
   readonly oldestDueAtMs: number | null;
 }
 
-/** Deliveries that one step looks at: about half a millisecond of the server. */
-const lookMax = 200;
-/** Steps of one page, over all shards: some tens of milliseconds. Where few deliveries fit, the next page goes on. */
+/** Deliveries that one step examines: about half a millisecond of the server. */
+const examinedMax = 200;
+/** Steps of one page, over all shards: some tens of milliseconds. The next page continues there. */
 const stepsMax = 50;
 
-/** Where a delivery stands among all: by its creation, and of those made in the same microsecond by its shard. */
+/** Position among all deliveries: by creation, within a microsecond by shard. */
 interface Position {
   readonly shard: number;
   readonly createdAtUs: number;
@@ -157,7 +147,7 @@ export interface PlacesRequest {
   scan(shard: number, args: readonly (string | number)[]): Promise<readonly unknown[]>;
 }
 
-/** The newest deliveries that the filter lets through, merged from shards that are each looked at in bounded steps. */
+/** The newest deliveries that match the filter, merged from shards that are each read in bounded steps. */
 export async function placesOf(
   request: PlacesRequest,
 ): Promise<{ readonly places: readonly DeliveryPosition[]; readonly next: string | null }> {
@@ -167,7 +157,7 @@ export async function placesOf(
   const places: DeliveryPosition[] = [];
   let steps = 0;
   for (;;) {
-    // One more than asked for tells whether there is a next page.
+    // One more than requested shows whether there is a next page.
     takeNewest(sources, places, limit + 1);
     const page = places.slice(0, limit);
     const last = page.at(-1);
@@ -180,11 +170,11 @@ export async function placesOf(
       return { places: page, next: cursorOf(newest.border) };
     }
     steps += open.length;
-    await Promise.all(open.map((source) => source.look()));
+    await Promise.all(open.map((source) => source.step()));
   }
 }
 
-/** Takes what is known to come next, up to `max` in all. */
+/** Takes the deliveries that are known to be next, up to `max` in all. */
 function takeNewest(sources: readonly Source[], places: DeliveryPosition[], max: number): void {
   while (places.length < max) {
     const newest = newestOf(sources);
@@ -194,7 +184,7 @@ function takeNewest(sources: readonly Source[], places: DeliveryPosition[], max:
   }
 }
 
-/** The source with the newest of all places that are found. */
+/** The source with the newest delivery found. */
 function newestOf(sources: readonly Source[]): Source | undefined {
   return sources.reduce<Source | undefined>((best, each) => {
     if (each.first === undefined) return best;
@@ -202,15 +192,15 @@ function newestOf(sources: readonly Source[]): Source | undefined {
   }, undefined);
 }
 
-/** What one shard has, the newest first. */
+/** Deliveries of one shard, the newest first. */
 class Source {
   readonly #request: PlacesRequest;
   readonly #shard: number;
   readonly #least: string;
-  /** Bound of the next step; null: there is no more. */
+  /** Bound of the next step; null: the shard has no more. */
   #most: string | null;
   #found: DeliveryPosition[] = [];
-  /** Everything of this shard that comes before it was looked at. */
+  /** All deliveries of this shard before it were examined. */
   border: Position;
 
   constructor(request: PlacesRequest, shard: number, cursor: Position | null) {
@@ -230,17 +220,17 @@ class Source {
     this.#found.shift();
   }
 
-  /** Whether it may still have something that comes before the first of the other one. */
+  /** Whether it may have a delivery before the first of the other source. */
   blocks(other: Source | undefined): boolean {
     if (this.first !== undefined || this.#most === null) return false;
     return other?.first === undefined || isNewer(this.border, other.first);
   }
 
-  /** Looks one step further. */
-  async look(): Promise<void> {
+  /** Reads one more step. */
+  async step(): Promise<void> {
     const { account, state, endpointId, eventType, replayId } = this.#request.filter;
     const [last, ...found] = (await this.#request.scan(this.#shard, [
-      ...[this.#most ?? "", this.#least, lookMax, this.#request.limit + 1, lettersOf(state)],
+      ...[this.#most ?? "", this.#least, examinedMax, this.#request.limit + 1, lettersOf(state)],
       ...[account ?? "", endpointId ?? "", replayId ?? ""],
       ...(eventType === null ? eventTypes : [eventType]),
     ])) as readonly string[];
@@ -256,7 +246,7 @@ function lettersOf(state: DeliveryState | null): string {
   return state === null ? deliveryStates.map((each) => letterOfState[each]).join("") : letterOfState[state];
 }
 
-/** On shards with a lower number, what was made in the same microsecond as the last of the page comes after it. */
+/** On shards with a lower number, deliveries of the same microsecond as the last of the page follow it. */
 function boundAfter({ createdAtUs, shard: last }: Position, shard: number): string {
   return shard < last ? String(createdAtUs) : `(${createdAtUs}`;
 }
@@ -271,7 +261,7 @@ function cursorOf({ createdAtUs, shard }: Position): string {
 
 function parseCursor(text: string): Position {
   const [createdAtUs, shard] = text.split("-").map(Number);
-  invariant(createdAtUs !== undefined && shard !== undefined, "a page goes on where the one before ended");
+  invariant(createdAtUs !== undefined && shard !== undefined, "a page continues where the previous one ended");
   return { createdAtUs, shard };
 }
 

@@ -1,9 +1,9 @@
 import type { LimitOwner, LimitScope, LimitSnapshot, LimitState } from "../../../domain/call/rate-limits.js";
 import { type Metric, periodAt } from "../../../domain/events/threshold.js";
 import type { Admission, AdmitRequest, Budget, LimitRefusal, Refused } from "../../../domain/metering/ledger.js";
-import type { KeySpace, ShardKeys } from "../connection/key-space.js";
-import { Batches, KeyList, type TurnBatch } from "./batches.js";
-import { ledgerScripts, type ScriptRunner } from "./scripts.js";
+import { keySpace, type ShardKeys } from "../connection/key-space.js";
+import type { ScriptRunner } from "../connection/scripts.js";
+import { Batches, KeyList, ledgerScripts, type TurnBatch } from "./batches.js";
 
 /** As `admit.lua` spells them. */
 export const letterOfMetric = { requests: "r", tokens: "t", cost: "n" } as const satisfies Record<Metric, string>;
@@ -21,7 +21,7 @@ type AdmitAnswer = readonly [
   waitMs: number,
 ];
 
-/** Keys and items of one call of `admit.lua`. Names of sums are those of the periods that `nowMs` lies in. */
+/** Keys and items of one call of `admit.lua`. `nowMs` decides the periods in the names of sums. */
 export function encodeAdmissions(
   shard: ShardKeys,
   requests: readonly AdmitRequest[],
@@ -50,7 +50,7 @@ export function encodeAdmissions(
   return { keys: keys.names, items: JSON.stringify(items) };
 }
 
-/** Requests of one caller come with the same list of scopes, which is then encoded once in a call. */
+/** Requests of one client share a list of scopes, which is encoded once per call. */
 function scopeEncoder(shard: ShardKeys, keys: KeyList) {
   const known = new Map<AdmitRequest["scopes"], { readonly account: string; readonly encoded: readonly unknown[] }>();
   return ({ account, scopes }: AdmitRequest): readonly unknown[] => {
@@ -85,7 +85,7 @@ function encodeBudget(shard: ShardKeys, keys: KeyList, account: string, budget: 
   ];
 }
 
-/** What `admit.lua` answered to a request. */
+/** Decodes the answer of `admit.lua` to a request. */
 export function decodeAdmission(request: AdmitRequest, answer: unknown, nowMs: number): Admission {
   const [requestsPlace, requestsRemaining, requestsResetMs, tokensPlace, tokensRemaining, tokensResetMs, what, ...why] =
     answer as AdmitAnswer;
@@ -104,7 +104,7 @@ export function decodeAdmission(request: AdmitRequest, answer: unknown, nowMs: n
 
 const admittedUnlimited: Admission = Object.freeze({ admitted: true, degraded: false });
 
-/** Spelled out, because an object that is put together of optional parts costs a microsecond. */
+/** Four literals, because spreading optional parts into an object costs a microsecond. */
 function snapshotOf(requests: LimitState | undefined, tokens: LimitState | undefined): LimitSnapshot {
   if (requests === undefined) return tokens === undefined ? {} : { tokens };
   return tokens === undefined ? { requests } : { requests, tokens };
@@ -151,7 +151,7 @@ function budgetRefusal({ reserve }: AdmitRequest, budget: Budget, used: bigint, 
   return { which: "budget", thresholdId, metric, limit, used, requested: BigInt(requested), resetsAtMs };
 }
 
-/** Where the windows, running requests and reservations of owners are. A model has no budget. */
+/** Places of the windows, running requests and reservations of owners. A model has no budget. */
 export function encodeOwners(shard: ShardKeys, keys: KeyList, account: string, owners: readonly LimitOwner[]) {
   return Object.fromEntries(
     owners.map((owner) => [
@@ -165,29 +165,26 @@ export function encodeOwners(shard: ShardKeys, keys: KeyList, account: string, o
   );
 }
 
-/** How scripts and records call an owner of limits, or of a budget. */
+/** Name of an owner of limits, or of a budget, in scripts and records. */
 export function nameOfOwner({ kind, id }: LimitOwner): string {
   return `${kind}:${id}`;
 }
 
-/** Beyond it the oldest are left to a sweep, which counts them as lost requests. */
+/** Of more, the oldest are left to a sweep, which counts them as lost requests. */
 const unansweredMax = 10_000;
 const timeoutMs = 250;
 
 /**
- * Admissions that timed out. The store may have taken them, or take them yet, while their requests were refused here or
- * run under limits of this process: they are taken back, lest a sweep finds them a minute later and counts requests that
- * never ran as lost ones.
+ * Admissions that timed out. The store may have run them, or may yet, while their requests were rejected or run under
+ * limits of this process. They are taken back, so that no sweep counts them as lost requests a minute later.
  */
 export class UnansweredAdmissions {
-  readonly #space: KeySpace;
   readonly #waiting = new Map<string, AdmitRequest>();
   readonly #batches: Batches<AdmitRequest, true>;
 
-  constructor(space: KeySpace, runner: ScriptRunner, turn: TurnBatch) {
-    this.#space = space;
+  constructor(runner: ScriptRunner, turn: TurnBatch) {
     this.#batches = new Batches(turn, async (index, requests) => {
-      const shard = space.shard(index);
+      const shard = keySpace.shard(index);
       const keys = new KeyList([shard.format, shard.live, shard.leases]);
       const items = requests.map(({ requestId, account, scopes, budgets }) => [
         requestId,
@@ -199,27 +196,27 @@ export class UnansweredAdmissions {
     });
   }
 
-  /** Behind the admission on the same connection, so the store takes it back even before it could answer. */
+  /** Sent after the admission on the same connection, so the store undoes the admission even before it answers. */
   note(request: AdmitRequest): void {
     const [oldest] = this.#waiting.keys();
     if (this.#waiting.size >= unansweredMax && oldest !== undefined) this.#waiting.delete(oldest);
     this.#waiting.set(request.requestId, request);
     this.#takeBack(request).catch(() => {
-      // It waits on, for `takeAllBack`.
+      // It stays for `takeAllBack`.
     });
   }
 
-  /** It was asked for again and answered. */
+  /** A repeated admission was answered. */
   answered(requestId: string): void {
     this.#waiting.delete(requestId);
   }
 
-  /** Rejects with `storage_unavailable` while the store does not take them. */
+  /** Rejects with `storage_unavailable` while the store does not answer. */
   async takeAllBack(): Promise<void> {
     await Promise.all([...this.#waiting.values()].map((request) => this.#takeBack(request)));
   }
 
   #takeBack(request: AdmitRequest): Promise<true> {
-    return this.#batches.ask(this.#space.shardOf(request.account).index, request);
+    return this.#batches.ask(keySpace.shardOf(request.account).index, request);
   }
 }

@@ -1,28 +1,42 @@
+import { loadScript } from "../connection/client.js";
+
+/** The scripts of the ledger. Servers load them before the first call, because requests wait for these. */
+export const ledgerScripts = {
+  admit: loadScript("admit", ["prelude", "windows"]),
+  settle: loadScript("settle", ["prelude", "windows", "deliveries"]),
+  chargeRefused: loadScript("charge-refused", ["prelude", "windows"]),
+  resetWindow: loadScript("reset-window", ["prelude", "windows"]),
+  inspect: loadScript("inspect", ["prelude", "windows"]),
+  renew: loadScript("renew", ["prelude"]),
+  sweep: loadScript("sweep", ["prelude"]),
+  forget: loadScript("forget", ["prelude"]),
+};
+
 interface Waiting<I, O> {
   readonly item: I;
   resolve(answer: O): void;
   reject(error: unknown): void;
 }
 
-/** As many as one script call decides: it holds up the server for about half a millisecond. */
+/** Items of one script call, which blocks the server for about half a millisecond. */
 const batchMax = 64;
 
 /**
- * Puts what is asked for in one turn of the event loop into one call per shard. A call of a script costs the client and
- * the server as much as deciding several requests, and under load many requests arrive in one turn.
+ * Combines the items of one turn of the event loop into one call per shard. A script call costs the client and the server
+ * as much as deciding several requests, and under load many requests arrive in one turn.
  *
- * They are sent at the end of the turn, after all sockets that were ready have been read. A microtask would come after
- * each socket, and nothing would ever be together.
+ * They are sent at the end of the turn, after all ready sockets were read. A microtask would run after each socket, and
+ * every batch would have one item.
  *
- * Each turn has a map of its own: a map that is cleared goes on pointing from what it held to what it will hold, and the
- * garbage of one turn then keeps that of all later ones until the next full collection.
+ * Each turn has a new map: V8 links the table of a cleared map to the next, so that the garbage of one turn would keep
+ * that of all later ones until the next full collection.
  */
 export class Batches<I, O> {
   readonly #run: (shard: number, items: readonly I[]) => Promise<readonly O[]>;
   readonly #turn: TurnBatch;
   #waiting: Map<number, Waiting<I, O>[]> | null = null;
 
-  /** `run` answers each item, in their order; when it rejects, all items of the call do. */
+  /** `run` returns an answer for each item, in their order; when it rejects, all items of the call do. */
   constructor(turn: TurnBatch, run: (shard: number, items: readonly I[]) => Promise<readonly O[]>) {
     this.#turn = turn;
     this.#run = run;
@@ -72,12 +86,12 @@ export class Batches<I, O> {
   }
 }
 
-/** What is to be sent at the end of this turn of the event loop: all of it together, from whichever batches it comes. */
+/** Sends the calls of all batches together at the end of this turn of the event loop. */
 export class TurnBatch {
   readonly #together: (send: () => void) => void;
   #sends: (() => void)[] = [];
 
-  /** `together` calls what it is given at once; it makes one write of what is sent meanwhile. */
+  /** `together` calls its function synchronously and sends the calls within it in one write. */
   constructor(together: (send: () => void) => void) {
     this.#together = together;
   }
@@ -97,12 +111,12 @@ export class TurnBatch {
   }
 }
 
-/** The keys of one script call, each of them once; items name them by their place, as Lua counts: from 1. */
+/** The distinct keys of one script call. Items refer to them by their place, from 1 as in Lua. */
 export class KeyList {
   readonly #names: string[];
   readonly #places = new Map<string, number>();
 
-  /** `fixed` are the keys whose places the script knows. */
+  /** `fixed`: the keys at fixed places of the script. */
   constructor(fixed: readonly string[]) {
     this.#names = [...fixed];
   }

@@ -9,24 +9,24 @@ import {
 } from "../../../domain/events/threshold.js";
 import type { Settled, Settlement } from "../../../domain/metering/ledger.js";
 import { BoundedMap } from "../../../lib/bounded-collections.js";
-import type { KeySpace, ShardKeys } from "../connection/key-space.js";
+import { keySpace, type ShardKeys } from "../connection/key-space.js";
+import { hourOf } from "../connection/scripts.js";
 import { encodeOwners, letterOfMetric } from "./admissions.js";
 import { KeyList } from "./batches.js";
-import { hourOf, startOfHour } from "./scripts.js";
 
-/** One settlement that waits for its call. */
+/** One settlement of a call. */
 export interface SettleItem {
   readonly settlement: Settlement;
-  /** Whose limits and budgets it was admitted under, where that is known; else they are its account, key and model. */
+  /** Owners of the limits and budgets of its admission, as far as known, beside its account, key and model. */
   readonly owners: readonly LimitOwner[];
   /**
-   * Which texts of events go with it: its own, and those that its thresholds may cause. Few settlements have a receiver,
-   * nearly none causes an event of a threshold, and making them is dear, so they are left out until the store asks.
+   * Included texts of events: its own, and those of its thresholds. Few settlements have a receiver, nearly none reaches a
+   * threshold, and the texts are expensive, so they are left out until the store requests them.
    */
   readonly withEvents: "all" | "own" | "none";
 }
 
-/** Keys, lines and items of one call of `settle.lua`. What ends now counts in the hour of `nowMs`. */
+/** Keys, lines and items of one call of `settle.lua`. Requests that end now count in the hour of `nowMs`. */
 export function encodeSettlements(
   shard: ShardKeys,
   lines: LedgerLines,
@@ -111,10 +111,10 @@ function eventsOf(threshold: Threshold, atMs: number) {
 
 const settledOnce: Settled = Object.freeze({ duplicate: false, crossed: Object.freeze([]) });
 
-/** Not settled yet: it is to be asked for with the texts of its events, or just once more. */
+/** A text: not settled yet, to be repeated with the texts of its events, or unchanged. */
 export type SettleAnswer = Settled | "wants_events" | "again";
 
-/** What `settle.lua` answered to a settlement. */
+/** Decodes the answer of `settle.lua` to a settlement. */
 export function decodeSettled(answer: unknown): SettleAnswer {
   const [what, ...crossed] = answer as readonly string[];
   if (what === "wants_events" || what === "again") return what;
@@ -130,7 +130,7 @@ export const hoursKeptMs = 90 * dayMs;
 export const daysKeptMs = 731 * dayMs;
 export const sumsKeptMs = 60 * dayMs;
 
-/** Lines in memory: those of busy keys are there again with each request. */
+/** Cached lines: those of busy keys are used by each request. */
 const linesMax = 20_000;
 
 interface Sums {
@@ -138,41 +138,36 @@ interface Sums {
   readonly expiresAtMs: number;
 }
 
-/** Whose usage it is, and of which hour: settlements that agree in this touch the same keys. */
+/** Account, key, model and hour of usage: settlements of one line use the same keys. */
 export interface LedgerLine {
   readonly id: string;
   /** Sums of a period of the account, or of the key; null: there is no key. */
   sums(whose: "account" | "key", period: PeriodKind): string | null;
-  /** Whether this is the account, the key or the model of the line. */
+  /** Whether the owner is the account, the key or the model of the line. */
   owns(owner: LimitOwner): boolean;
   /** A line of `settle.lua`. */
   encode(keys: KeyList): readonly unknown[];
 }
 
 export class LedgerLines {
-  readonly #space: KeySpace;
   readonly #lines = new BoundedMap<string, LedgerLine>(linesMax);
-
-  constructor(space: KeySpace) {
-    this.#space = space;
-  }
 
   of(settlement: Settlement, hour: number): LedgerLine {
     const { account, keyId, model } = settlement;
     const id = `${hour} ${account} ${keyId ?? ""} ${model}`;
     const known = this.#lines.get(id);
     if (known !== undefined) return known;
-    const line = createLine(this.#space, settlement, hour, id);
+    const line = createLine(settlement, hour, id);
     this.#lines.set(id, line);
     return line;
   }
 }
 
-function createLine(space: KeySpace, settlement: Settlement, hour: number, id: string): LedgerLine {
+function createLine(settlement: Settlement, hour: number, id: string): LedgerLine {
   const { account, keyId, model } = settlement;
-  const shard = space.shardOf(account);
+  const shard = keySpace.shardOf(account);
   const key: UsageScope | null = keyId === null ? null : { kind: "key", id: keyId };
-  const startMs = startOfHour(hour);
+  const startMs = hour * hourMs;
   const day = periodAt("day", startMs);
   const month = periodAt("month", startMs);
 

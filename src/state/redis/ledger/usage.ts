@@ -5,10 +5,9 @@ import {
   type UsageReader,
   type UsageRow,
 } from "../../../domain/metering/usage-store.js";
-import { loadScript, type RedisClient } from "../connection/client.js";
-import { createKeySpace, shardCount } from "../connection/key-space.js";
-import type { StoreTime } from "../connection/store-time.js";
-import { ScriptRunner } from "./scripts.js";
+import { loadScript } from "../connection/client.js";
+import { keySpace, shardCount } from "../connection/key-space.js";
+import type { ScriptRunner } from "../connection/scripts.js";
 import { daysKeptMs, hoursKeptMs, sumsKeptMs } from "./settlements.js";
 
 const hourMs = 3_600_000;
@@ -18,24 +17,18 @@ const timeoutMs = 250;
 const rowsPerCall = 64;
 const accountsMax = 10_000;
 
-export interface RedisUsageDeps {
-  readonly client: RedisClient;
-  readonly storeTime: StoreTime;
-  /** Accounts that have keys, from wherever those are kept. */
-  readonly accountsWithKeys: () => Promise<readonly string[]>;
-}
-
 type SumName = "r" | "p" | "c" | "h" | "n";
 type Counts = Partial<Record<SumName, bigint>>;
 
-/** Reads what `settle.lua` has added up. */
-export function createRedisUsage({ client, storeTime, accountsWithKeys }: RedisUsageDeps): UsageReader {
-  const space = createKeySpace(client.prefix);
-  const runner = new ScriptRunner(client, storeTime);
+/** Reads the sums of `settle.lua`. `accountsWithKeys` lists the accounts of the key store. */
+export function createRedisUsage(
+  runner: ScriptRunner,
+  accountsWithKeys: () => Promise<readonly string[]>,
+): UsageReader {
   const readUsage = loadScript("read-usage", ["prelude"]);
   const readAccounts = loadScript("read-accounts", ["prelude"]);
 
-  /** The fields of each hash, and their values, in turn. */
+  /** Fields and values of each hash, alternating. */
   const read = async (format: string, names: readonly string[]): Promise<readonly (readonly string[])[]> => {
     const hashes: (readonly string[])[] = [];
     for (let from = 0; from < names.length; from += rowsPerCall) {
@@ -48,9 +41,9 @@ export function createRedisUsage({ client, storeTime, accountsWithKeys }: RedisU
 
   const reader: UsageReader = {
     async rows({ account, width, fromMs, toMs }) {
-      const shard = space.shardOf(account);
+      const shard = keySpace.shardOf(account);
       const [stepMs, keptMs] = width === "hour" ? [hourMs, hoursKeptMs] : [dayMs, daysKeptMs];
-      const nowMs = storeTime.now();
+      const nowMs = runner.time.now();
       const oldestMs = Math.floor((nowMs - keptMs) / stepMs) * stepMs - stepMs;
       const starts: number[] = [];
       for (let at = Math.max(fromMs, oldestMs); at < toMs && at <= nowMs + stepMs; at += stepMs) starts.push(at);
@@ -76,19 +69,19 @@ export function createRedisUsage({ client, storeTime, accountsWithKeys }: RedisU
     async accounts() {
       const names = new Set(await accountsWithKeys());
       for (let index = 0; index < shardCount; index++) {
-        const { format, accounts } = space.shard(index);
+        const { format, accounts } = keySpace.shard(index);
         const { rest } = await runner.run(readAccounts, [format, accounts], [daysKeptMs, accountsMax], timeoutMs);
         for (const name of rest as readonly string[]) names.add(name);
       }
       return [...names].sort().slice(0, accountsMax);
     },
     async used(account, scope, period) {
-      const shard = space.shardOf(account);
-      if (storeTime.now() < period.endMs + sumsKeptMs) {
+      const shard = keySpace.shardOf(account);
+      if (runner.time.now() < period.endMs + sumsKeptMs) {
         const [fields = []] = await read(shard.format, [shard.sums(account, scope, period)]);
         return sumsOf(countsOf(fields));
       }
-      // The sums have gone, the days that they were made of have not.
+      // The sums have expired, their days have not.
       const days = await reader.rows({ account, width: "day", fromMs: period.startMs, toMs: period.endMs });
       return days
         .filter(({ keyId }) => scope.kind === "account" || keyId === scope.id)

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { createKeySpace } from "../../../../src/state/redis/connection/key-space.js";
+import { keySpace } from "../../../../src/state/redis/connection/key-space.js";
 import { DeliveryDesk, listAll } from "../../../suites/delivery-records.js";
 import { eventually } from "../../../support/eventually.js";
 import { endpoint } from "../../../support/records.js";
@@ -8,7 +8,7 @@ import { DeliveryWorker, openStateReplica, type Replica } from "./delivery-worke
 
 const accounts = Array.from({ length: 24 }, (_, n) => `account${n}`);
 const each = 5;
-const space = createKeySpace("uis:");
+const space = keySpace;
 
 describe("deliveries in a cluster of six nodes", () => {
   let cluster: RedisCluster;

@@ -1,14 +1,14 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import { requestCompleted } from "../../../../src/domain/events/event.js";
 import { deliveredKeptMs, failedKeptMs } from "../../../../src/domain/webhooks/delivery-queue.js";
-import { createKeySpace } from "../../../../src/state/redis/connection/key-space.js";
+import { keySpace } from "../../../../src/state/redis/connection/key-space.js";
 import { DeliveryDesk, failedForGood, leaseMs, retryIn, succeeded } from "../../../suites/delivery-records.js";
 import { endpoint, settlement } from "../../../support/records.js";
 import { type RedisServer, startRedis } from "../../../support/redis/start-redis.js";
 import { rounds } from "../../../support/tier.js";
 import { attempted, openStateReplica, type Replica } from "./delivery-worker.js";
 
-const shard = createKeySpace("uis:").shardOf("a");
+const shard = keySpace.shardOf("a");
 const keptBytesMax = 1_100;
 
 describe("what deliveries leave in Redis", () => {

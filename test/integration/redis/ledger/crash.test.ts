@@ -1,12 +1,12 @@
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { periodAt, type Threshold } from "../../../../src/domain/events/threshold.js";
-import { createKeySpace } from "../../../../src/state/redis/connection/key-space.js";
+import { keySpace } from "../../../../src/state/redis/connection/key-space.js";
 import { admission, settlement } from "../../../support/records.js";
 import { type RedisServer, startRedis } from "../../../support/redis/start-redis.js";
 import { rounds } from "../../../support/tier.js";
 import { deliveriesOf, endpointText, openReplica } from "./redis-ledger-harness.js";
 
-const shard = createKeySpace("uis:").shardOf("a");
+const shard = keySpace.shardOf("a");
 const threshold: Threshold = {
   id: "thr_1",
   account: "a",

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
-import { createKeySpace } from "../../../../src/state/redis/connection/key-space.js";
+import { keySpace } from "../../../../src/state/redis/connection/key-space.js";
 import { admission, settlement } from "../../../support/records.js";
 import { type RedisServer, startRedis } from "../../../support/redis/start-redis.js";
 import { rounds } from "../../../support/tier.js";
@@ -12,7 +12,7 @@ import {
   toNoon,
 } from "./redis-ledger-harness.js";
 
-const shard = createKeySpace("uis:").shardOf("a");
+const shard = keySpace.shardOf("a");
 const minuteMs = 60_000;
 const dayMs = 86_400_000;
 

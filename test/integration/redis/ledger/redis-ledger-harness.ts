@@ -5,8 +5,7 @@ import type { DeliveryQueue } from "../../../../src/domain/webhooks/delivery-que
 import { createSystemClock } from "../../../../src/lib/clock-and-ids.js";
 import type { RedisClient } from "../../../../src/state/redis/connection/client.js";
 import { RedisConnection } from "../../../../src/state/redis/connection/connection.js";
-import { createKeySpace } from "../../../../src/state/redis/connection/key-space.js";
-import { createStoreTime, type StoreTime } from "../../../../src/state/redis/connection/store-time.js";
+import { createStoreTime, ScriptRunner, type StoreTime } from "../../../../src/state/redis/connection/scripts.js";
 import { createRedisDeliveryQueue } from "../../../../src/state/redis/deliveries/deliveries.js";
 import { RedisLedger } from "../../../../src/state/redis/ledger/ledger.js";
 import { createRedisUsage } from "../../../../src/state/redis/ledger/usage.js";
@@ -36,12 +35,12 @@ export async function openReplica(url: string, wrongByMs = 0): Promise<LedgerRep
   await connection.ready(readyWithinMs);
   const client = patient(connection);
   let shiftMs = 0;
-  const time = createStoreTime({ clock, shiftMs: () => shiftMs });
-  const deps = { client, storeTime: time };
+  const time = createStoreTime(clock, () => shiftMs);
+  const runner = new ScriptRunner(client, time);
   const replica = {
-    ledger: new RedisLedger(deps),
-    usage: createRedisUsage({ ...deps, accountsWithKeys: async () => [] }),
-    deliveries: createRedisDeliveryQueue({ ...deps, space: createKeySpace(client.prefix), clock }),
+    ledger: new RedisLedger({ runner }),
+    usage: createRedisUsage(runner, async () => []),
+    deliveries: createRedisDeliveryQueue({ runner, clock }),
     time,
     advance(ms: number) {
       shiftMs += ms;
@@ -55,7 +54,6 @@ export async function openReplica(url: string, wrongByMs = 0): Promise<LedgerRep
 /** The ledger's own timeouts are shorter than a busy machine can hold, and these tests are about what is answered. */
 function patient(client: RedisClient): RedisClient {
   return {
-    prefix: client.prefix,
     run: (script, keys, args) => client.run(script, keys, args, patienceMs),
     command: (name, args) => client.command(name, args, patienceMs),
     together: (send) => client.together(send),

@@ -1,12 +1,12 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import { periodAt, type Threshold } from "../../../../src/domain/events/threshold.js";
-import { createKeySpace } from "../../../../src/state/redis/connection/key-space.js";
+import { keySpace } from "../../../../src/state/redis/connection/key-space.js";
 import { admission, settlement } from "../../../support/records.js";
 import { type RedisServer, startRedis } from "../../../support/redis/start-redis.js";
 import { deliveriesOf, endpointText, type LedgerReplica, openReplica, toNoon } from "./redis-ledger-harness.js";
 
 const dayMs = 86_400_000;
-const shard = createKeySpace("uis:").shardOf("a");
+const shard = keySpace.shardOf("a");
 
 describe("settlements in Redis", () => {
   let redis: RedisServer;

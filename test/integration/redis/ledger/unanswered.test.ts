@@ -1,17 +1,17 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { createSystemClock } from "../../../../src/lib/clock-and-ids.js";
 import { RedisConnection } from "../../../../src/state/redis/connection/connection.js";
-import { createKeySpace } from "../../../../src/state/redis/connection/key-space.js";
-import { createStoreTime } from "../../../../src/state/redis/connection/store-time.js";
+import { keySpace } from "../../../../src/state/redis/connection/key-space.js";
+import { createStoreTime, ScriptRunner } from "../../../../src/state/redis/connection/scripts.js";
+import { ledgerScripts } from "../../../../src/state/redis/ledger/batches.js";
 import { RedisLedger } from "../../../../src/state/redis/ledger/ledger.js";
-import { ledgerScripts } from "../../../../src/state/redis/ledger/scripts.js";
 import { eventually } from "../../../support/eventually.js";
 import { admission, settlement } from "../../../support/records.js";
 import { type RedisServer, startRedis } from "../../../support/redis/start-redis.js";
 import { silentLog } from "../../../support/silent-log.js";
 import { accountScope } from "./redis-ledger-harness.js";
 
-const shard = createKeySpace("uis:").shardOf("a");
+const shard = keySpace.shardOf("a");
 const leaseMs = 60_000;
 
 describe("admissions that a frozen Redis takes too late", () => {
@@ -25,7 +25,12 @@ describe("admissions that a frozen Redis takes too late", () => {
     connection = new RedisConnection({ url: redis.url, tls: null, clock, log: silentLog });
     await connection.ready(5_000);
     await connection.keepLoaded(Object.values(ledgerScripts));
-    ledger = new RedisLedger({ client: connection, storeTime: createStoreTime({ clock, shiftMs: () => shiftMs }) });
+    ledger = new RedisLedger({
+      runner: new ScriptRunner(
+        connection,
+        createStoreTime(clock, () => shiftMs),
+      ),
+    });
     await eventually(async () => (await ledger.liveLeases().catch(() => null)) === 0, "Redis answers");
   });
   afterAll(async () => {

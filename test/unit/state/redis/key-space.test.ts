@@ -1,8 +1,8 @@
 import { describe, expect, it } from "vitest";
 import { periodAt } from "../../../../src/domain/events/threshold.js";
-import { createKeySpace, shardCount } from "../../../../src/state/redis/connection/key-space.js";
+import { keySpace, shardCount } from "../../../../src/state/redis/connection/key-space.js";
 
-const space = createKeySpace("uis:");
+const space = keySpace;
 
 describe("KeySpace", () => {
   it("puts all keys of an account on one hash tag", () => {

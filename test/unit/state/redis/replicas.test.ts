@@ -16,7 +16,6 @@ async function setUp() {
     },
   };
   const client: RedisClient = {
-    prefix: "uis:",
     run: () => (counted === null ? Promise.reject(new Error("away")) : Promise.resolve(counted)),
     command: () => Promise.reject(new Error("not asked here")),
     together: (send) => send(),

@@ -1,11 +1,11 @@
 import { describe, expect, it } from "vitest";
-import { createStoreTime } from "../../../../src/state/redis/connection/store-time.js";
+import { createStoreTime } from "../../../../src/state/redis/connection/scripts.js";
 
 describe("StoreTime", () => {
   /** A process whose wall clock is an hour wrong. */
   function atMonotonic(startMs: number) {
     const clock = { monotonicMs: startMs, now: () => 3_600_000, monotonic: () => clock.monotonicMs };
-    return { clock, time: createStoreTime({ clock }) };
+    return { clock, time: createStoreTime(clock) };
   }
 
   it("is the store's time, whatever the process's wall clock says (state RL-19)", () => {

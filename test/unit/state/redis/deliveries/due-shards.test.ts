@@ -1,9 +1,8 @@
 import { describe, expect, it } from "vitest";
 import type { RedisClient } from "../../../../../src/state/redis/connection/client.js";
-import { createKeySpace } from "../../../../../src/state/redis/connection/key-space.js";
-import { createStoreTime } from "../../../../../src/state/redis/connection/store-time.js";
+import { createStoreTime, ScriptRunner } from "../../../../../src/state/redis/connection/scripts.js";
 import { DueShards } from "../../../../../src/state/redis/deliveries/due-shards.js";
-import { ScriptRunner } from "../../../../../src/state/redis/ledger/scripts.js";
+
 import { eventually } from "../../../../support/eventually.js";
 import { FakeClock } from "../../../../support/fake-clock.js";
 
@@ -13,7 +12,6 @@ function createShards() {
   const nextDue = new Map<number, number>();
   const server = { looks: 0, isDown: false };
   const client: RedisClient = {
-    prefix: "uis:",
     async run(_script, [format = ""]) {
       server.looks += 1;
       if (server.isDown) throw new Error("down");
@@ -24,9 +22,9 @@ function createShards() {
     },
     together: (send) => send(),
   };
-  const storeTime = createStoreTime({ clock });
-  const runner = new ScriptRunner(client, storeTime);
-  const shards = new DueShards({ client, runner, space: createKeySpace("uis:"), storeTime, clock });
+
+  const runner = new ScriptRunner(client, createStoreTime(clock));
+  const shards = new DueShards(runner, clock);
   return { clock, nextDue, server, shards };
 }
 
@@ -59,16 +57,16 @@ describe("DueShards", () => {
     const end = shards.onDue(() => {
       told += 1;
     });
-    shards.made(4, String(clock.now() + 60_000));
+    shards.noteDue(4, String(clock.now() + 60_000));
     expect(told).toBe(0);
-    shards.made(4, String(clock.now()));
+    shards.noteDue(4, String(clock.now()));
     expect(told).toBe(1);
 
-    shards.made(4, "");
+    shards.noteDue(4, "");
     nextDue.set(7, clock.now());
     clock.advance(200);
     await eventually(() => told === 2, "it is told");
-    expect(shards.dueAsKnown()).toEqual([7]);
+    expect(shards.knownDue()).toEqual([7]);
 
     end();
     const before = server.looks;
@@ -82,7 +80,7 @@ describe("DueShards", () => {
     server.isDown = true;
     clock.advance(200);
     await expect(shards.due()).rejects.toThrow("down");
-    shards.made(1, "0");
+    shards.noteDue(1, "0");
     expect(await shards.due()).toEqual([1]);
     server.isDown = false;
     nextDue.set(6, clock.now());
