@@ -7,23 +7,23 @@ import type { Settlement, SettlementSpool, SpooledSettlement, SpoolSlot } from "
 import { StateOpenError } from "../../domain/service/state.js";
 import { fromSpoolLine, listSegments, Segment, toSpoolLine } from "./segment.js";
 
-/** At this size the next segment is begun, so that settled ones can be deleted. */
+/** Size at which the next segment begins, so that settled ones can be deleted. */
 const segmentBytes = 4 * 1024 * 1024;
-/** Settlements that are kept in memory alone while the disk cannot be written; beyond it no request is admitted. */
+/** Settlements in memory alone while the disk cannot be written; beyond it no request is admitted. */
 const memoryMax = 10_000;
-/** Requests that were admitted before the spool was full: their settlements are still taken. */
+/** Settlements beyond the bound of the spool, of requests that were admitted before it was full. */
 const admittedMax = 10_000;
-/** Settlements that are written to a disk that has recovered with one sync: while it has not, a try costs little. */
+/** Settlements of one attempt to write after a fault, so that an attempt costs little. */
 const persistedMax = 500;
-/** From this share on the log warns that the spool is filling up. */
+/** Share of the bound at which the log warns. */
 const warnShare = 0.8;
 
 export interface FileSpoolOptions {
   /** Created when it is missing. */
   readonly folder: string;
-  /** A second place, on another disk: `close` writes what only memory has into a folder in it. Null: there is none. */
+  /** On another disk: `close` writes settlements that only memory has into a folder in it. Null: there is none. */
   readonly spillDir: string | null;
-  /** Settlements that may wait; beyond it no request is admitted. */
+  /** Maximum of waiting settlements; beyond it no request is admitted. */
   readonly sizeMax: number;
   readonly log: Logger;
 }
@@ -38,14 +38,13 @@ interface Entry {
 
 interface Waiting {
   readonly entry: Entry;
-  readonly line: string;
   resolve(): void;
 }
 
 /**
- * Settlements that wait for the store, in files of the data folder (USE-11). Settlements that arrive during a sync are
- * written together with the next one. All of them are in memory too, so only a restart reads the files. While the disk
- * cannot be written, up to 10,000 are in memory alone (E-21).
+ * Settlements that wait for the store, in files of the data folder (USE-11). Settlements that arrive during a sync share
+ * the next one. All are in memory too, so only a restart reads the files. While the disk cannot be written, up to 10,000
+ * are in memory alone (E-21).
  */
 export class FileSpool implements SettlementSpool {
   readonly #sizeMax: number;
@@ -65,15 +64,15 @@ export class FileSpool implements SettlementSpool {
   #hasWarned = false;
   #fault: string | null = null;
 
-  /** Takes over what an earlier process left, in the spill folder too. Rejects when a folder cannot be read. */
+  /** Adopts the files of an earlier process, in the spill folder too. Rejects when a folder cannot be read. */
   static async open(options: FileSpoolOptions): Promise<FileSpool> {
     const spool = new FileSpool(options);
     await mkdir(options.folder, { recursive: true, mode: 0o700 });
     for (const segment of await listSegments(options.folder)) {
       spool.#nextSegment = segment.number + 1;
-      await spool.#takeOver(segment);
+      await spool.#adopt(segment);
     }
-    await spool.#takeOverSpilled();
+    await spool.#adoptSpilled();
     return spool;
   }
 
@@ -96,7 +95,7 @@ export class FileSpool implements SettlementSpool {
     return this.#fault;
   }
 
-  /** While the disk cannot be written: what is on disk, and 10,000 more. */
+  /** While the disk cannot be written: the settlements on disk and 10,000 more. */
   get sizeMax(): number {
     if (this.#fault === null) return this.#sizeMax;
     return Math.min(this.#sizeMax, this.size - this.#memoryOnly.length + memoryMax);
@@ -116,7 +115,7 @@ export class FileSpool implements SettlementSpool {
     this.#entries.push(entry);
     this.#warnWhenFilling();
     return new Promise((resolve) => {
-      this.#waiting.push({ entry, line: toSpoolLine(settlement), resolve });
+      this.#waiting.push({ entry, resolve });
       this.#startWriting();
     });
   }
@@ -126,9 +125,9 @@ export class FileSpool implements SettlementSpool {
     return oldest.map(({ settlement, number }) => ({ settlement, end: String(number) }));
   }
 
-  async release(place: SpoolSlot): Promise<void> {
-    const until = Number(place);
-    // An entry that is still being written is settled too; its segment must be known before the segment is deleted.
+  async release(slot: SpoolSlot): Promise<void> {
+    const until = Number(slot);
+    // An entry that is still being written may be settled; its segment must be known before the segment is deleted.
     await this.#written();
     const settled: Segment[] = [];
     for (let entry = this.#entries[this.#first]; entry !== undefined && entry.number <= until; ) {
@@ -138,17 +137,23 @@ export class FileSpool implements SettlementSpool {
     }
     if (this.#memoryOnly.length > 0) this.#memoryOnly = this.#memoryOnly.filter(({ number }) => number > until);
     const stillUsed = this.#entries[this.#first]?.segment ?? null;
-    for (const segment of settled) if (segment !== stillUsed) await this.#drop(segment);
-    this.#dropSettled();
+    for (const segment of settled) {
+      if (segment === stillUsed) continue;
+      if (segment === this.#current) this.#current = null;
+      await segment.remove();
+    }
+    // In large steps: removing one entry at a time from the front costs the length of the list.
+    if (this.#first < 1_000 && this.#first < this.#entries.length) return;
+    this.#entries = this.#entries.slice(this.#first);
+    this.#first = 0;
+    this.#hasWarned = false;
   }
 
   async persist(): Promise<void> {
     await this.#written();
     while (this.#memoryOnly.length > 0) {
-      const entries = this.#memoryOnly.slice(0, persistedMax);
-      const segment = await this.#write(linesOf(entries));
-      if (segment === null) return;
-      this.#onDisk(entries, segment);
+      if (!(await this.#write(this.#memoryOnly.slice(0, persistedMax)))) return;
+      this.#memoryOnly = this.#memoryOnly.filter(({ segment }) => segment === null);
     }
   }
 
@@ -159,19 +164,18 @@ export class FileSpool implements SettlementSpool {
     return this.#memoryOnly.length;
   }
 
-  async #takeOverSpilled(): Promise<void> {
-    const folder = this.#spillFolder;
-    if (folder === null) return;
+  async #adoptSpilled(): Promise<void> {
+    if (this.#spillFolder === null) return;
     try {
-      for (const segment of await listSegments(folder)) await this.#takeOver(segment);
+      for (const segment of await listSegments(this.#spillFolder)) await this.#adopt(segment);
     } catch (cause) {
       const detail = cause instanceof Error ? cause.message : String(cause);
       const message = `the spill folder cannot be read: ${detail}`;
-      throw new StateOpenError(message, "name a folder that this user can read and write in UIS_SPILL_DIR", { cause });
+      throw new StateOpenError(message, "set UIS_SPILL_DIR to a folder that this user can read and write", { cause });
     }
   }
 
-  async #takeOver(segment: Segment): Promise<void> {
+  async #adopt(segment: Segment): Promise<void> {
     const lines = await segment.readLines();
     let damaged = 0;
     for (const line of lines) {
@@ -197,33 +201,26 @@ export class FileSpool implements SettlementSpool {
   }
 
   async #writeBatch(batch: readonly Waiting[]): Promise<void> {
-    const segment = await this.#write(batch.map(({ line }) => line).join(""));
+    const isOnDisk = await this.#write(batch.map(({ entry }) => entry));
     for (const { entry, resolve } of batch) {
-      entry.segment = segment;
-      if (segment === null) this.#memoryOnly.push(entry);
+      if (!isOnDisk) this.#memoryOnly.push(entry);
       resolve();
     }
   }
 
-  #onDisk(entries: readonly Entry[], segment: Segment): void {
-    for (const entry of entries) entry.segment = segment;
-    const written = new Set(entries);
-    this.#memoryOnly = this.#memoryOnly.filter((entry) => !written.has(entry));
-  }
-
-  /** The segment that has the text; null when the disk cannot be written. */
-  async #write(text: string): Promise<Segment | null> {
+  /** False when the disk cannot be written. */
+  async #write(entries: readonly Entry[]): Promise<boolean> {
     try {
       if (this.#current !== null && this.#current.bytes >= segmentBytes) await this.#endCurrent();
       this.#current ??= new Segment(this.#folder, this.#nextSegment++);
-      await this.#current.append(text);
+      await appendTo(this.#current, entries);
       this.#noteFault(null);
-      return this.#current;
+      return true;
     } catch (cause) {
       this.#noteFault(cause instanceof Error ? cause.message : String(cause));
-      // What it has beyond the last sync is unknown, so the next write begins a new segment.
+      // Its content beyond the last sync is unknown, so the next write begins a new segment.
       await this.#endCurrent().catch((err: unknown) => this.#log.debug({ err }, "a segment was not closed"));
-      return null;
+      return false;
     }
   }
 
@@ -233,10 +230,13 @@ export class FileSpool implements SettlementSpool {
       await mkdir(folder, { recursive: true, mode: 0o700 });
       const last = (await listSegments(folder)).at(-1)?.number ?? 0;
       const segment = new Segment(folder, last + 1);
-      await segment.append(linesOf(entries));
+      await appendTo(segment, entries);
       await segment.close();
-      this.#onDisk(entries, segment);
-      this.#log.warn({ settlements: entries.length, folder }, "wrote usage that the data folder cannot take elsewhere");
+      this.#memoryOnly = [];
+      this.#log.warn(
+        { settlements: entries.length, folder },
+        "wrote usage to the spill folder: the data folder failed",
+      );
     } catch (err) {
       this.#log.error({ err, folder }, "the spill folder cannot be written");
     }
@@ -249,19 +249,6 @@ export class FileSpool implements SettlementSpool {
     else await ended?.close();
   }
 
-  async #drop(segment: Segment): Promise<void> {
-    if (segment === this.#current) this.#current = null;
-    await segment.remove();
-  }
-
-  /** In large steps: removing one entry at a time from the front costs the length of the list. */
-  #dropSettled(): void {
-    if (this.#first < 1_000 && this.#first < this.#entries.length) return;
-    this.#entries = this.#entries.slice(this.#first);
-    this.#first = 0;
-    this.#hasWarned = false;
-  }
-
   #noteFault(fault: string | null): void {
     if (fault === this.#fault) return;
     this.#fault = fault;
@@ -272,15 +259,19 @@ export class FileSpool implements SettlementSpool {
   #warnWhenFilling(): void {
     if (this.#hasWarned || this.size < warnShare * this.sizeMax) return;
     this.#hasWarned = true;
-    this.#log.warn({ waiting: this.size, max: this.sizeMax }, "the spool is filling up: the store takes no usage");
+    this.#log.warn(
+      { waiting: this.size, max: this.sizeMax },
+      "the spool is filling up: the store does not accept usage",
+    );
   }
 }
 
-function linesOf(entries: readonly Entry[]): string {
-  return entries.map(({ settlement }) => toSpoolLine(settlement)).join("");
+async function appendTo(segment: Segment, entries: readonly Entry[]): Promise<void> {
+  await segment.append(entries.map(({ settlement }) => toSpoolLine(settlement)).join(""));
+  for (const entry of entries) entry.segment = segment;
 }
 
-/** Services that share a spill folder keep apart by the path of their data. */
+/** Derived from the path of the data, so that services can share a spill folder. */
 function spillName(folder: string): string {
   return createHash("sha256").update(resolve(folder)).digest("hex").slice(0, 16);
 }

@@ -1,12 +1,11 @@
 import { type FileHandle, open, readdir, readFile, rm } from "node:fs/promises";
 import { join } from "node:path";
-import type { Threshold } from "../../domain/events/threshold.js";
 import type { Settlement } from "../../domain/metering/ledger.js";
 import { fromCheckedLine, toCheckedLine } from "../../lib/checked-line.js";
 
 /**
- * One file of the spool. It only grows, and is deleted once all of it is settled. Its number is its position in the
- * order. Lines are acknowledged after a sync, so a crash can cut off the last lines only, none of them acknowledged.
+ * One file of the spool, deleted once all its lines are settled. Its number is its position in the order. Lines are
+ * acknowledged after a sync, so a crash can cut off only the last, unacknowledged lines.
  */
 export class Segment {
   readonly number: number;
@@ -24,7 +23,7 @@ export class Segment {
     return this.#bytes;
   }
 
-  /** Resolves when the text is on the disk. After a failure the segment takes nothing more. */
+  /** Resolves when the text is on the disk. After a failure the segment is not used again. */
   async append(text: string): Promise<void> {
     this.#file ??= await open(this.#path, "ax", 0o600);
     await this.#file.appendFile(text);
@@ -51,29 +50,20 @@ export class Segment {
 
 const nameForm = /^(\d{12})\.jsonl$/;
 
-/** Segments that an earlier process left, in their order; none where there is no folder. */
+/** Segments of an earlier process, in their order; none without a folder. */
 export async function listSegments(folder: string): Promise<readonly Segment[]> {
-  const names = (await namesIn(folder)).filter((name) => nameForm.test(name)).sort();
-  return names.map((name) => new Segment(folder, Number(nameForm.exec(name)?.[1])));
-}
-
-async function namesIn(folder: string): Promise<readonly string[]> {
-  try {
-    return await readdir(folder);
-  } catch (error) {
-    if (error instanceof Error && "code" in error && error.code === "ENOENT") return [];
+  const names = await readdir(folder).catch((error: NodeJS.ErrnoException) => {
+    if (error.code === "ENOENT") return [];
     throw error;
-  }
+  });
+  const segments = names.filter((name) => nameForm.test(name)).sort();
+  return segments.map((name) => new Segment(folder, Number(nameForm.exec(name)?.[1])));
 }
 
-/** A threshold's limit may exceed what JSON numbers hold, so it is written as text. */
-type StoredThreshold = Omit<Threshold, "limit"> & { readonly limit: string };
-type StoredSettlement = Omit<Settlement, "thresholds"> & { readonly thresholds: readonly StoredThreshold[] };
-
-/** One line of the spool, with its line break. */
+/** One line of the spool, with its line break. A threshold's limit is text, because it may exceed a JSON number. */
 export function toSpoolLine(settlement: Settlement): string {
   const thresholds = settlement.thresholds.map((threshold) => ({ ...threshold, limit: String(threshold.limit) }));
-  return toCheckedLine(JSON.stringify({ ...settlement, thresholds } satisfies StoredSettlement));
+  return toCheckedLine(JSON.stringify({ ...settlement, thresholds }));
 }
 
 /** Null for a damaged line. Version 0.1 wrote the JSON alone. */
@@ -81,7 +71,7 @@ export function fromSpoolLine(line: string): Settlement | null {
   const text = line.startsWith("{") ? line : fromCheckedLine(line);
   if (text === null) return null;
   try {
-    const stored = JSON.parse(text) as StoredSettlement;
+    const stored = JSON.parse(text) as Settlement;
     if (typeof stored?.requestId !== "string") return null;
     return { ...stored, thresholds: stored.thresholds.map((each) => ({ ...each, limit: BigInt(each.limit) })) };
   } catch {
