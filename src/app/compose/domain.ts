@@ -7,8 +7,8 @@ import { RevocationReadBack, RevocationWatch } from "../../domain/access/key-cac
 import { Sessions } from "../../domain/access/sessions.js";
 import { LiveRequests } from "../../domain/call/live-requests.js";
 import { Catalog } from "../../domain/catalog/catalog.js";
-import { ModelAdmin } from "../../domain/catalog/model-admin.js";
 import type { ModelStore, StoredModel } from "../../domain/catalog/model-store.js";
+import { ModelAdmin } from "../../domain/catalog/model-store.js";
 import { Accounting } from "../../domain/metering/accounting.js";
 import { LeaseKeeper } from "../../domain/metering/lease-keeper.js";
 import type { Ledger } from "../../domain/metering/ledger.js";
@@ -16,7 +16,7 @@ import { LimitBook, ThresholdBook } from "../../domain/metering/limit-book.js";
 import { LimitGate } from "../../domain/metering/limit-gate.js";
 import { LimitsAdmin } from "../../domain/metering/limits-admin.js";
 import { ThresholdAdmin } from "../../domain/metering/threshold-admin.js";
-import { UsageQuestions } from "../../domain/metering/usage-questions.js";
+import { UsageQueries } from "../../domain/metering/usage-queries.js";
 import { createRpcServices } from "../../domain/rpc/services.js";
 import { ServiceCore } from "../../domain/service/service-core.js";
 import { Doctor, OverviewFeed, ServiceStatus } from "../../domain/service/service-status.js";
@@ -134,7 +134,7 @@ async function composeUsage(
   lifecycle.onClose("purge", () => purge.close());
   return {
     accounting,
-    usage: new UsageQuestions({ usage, ledger, limitBook, clock, now }),
+    usage: new UsageQueries({ usage, ledger, limitBook, clock, now }),
     thresholds: new ThresholdAdmin({ store, keys, usage, audit, ids, now }),
   };
 }

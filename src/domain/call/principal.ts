@@ -1,7 +1,7 @@
 import { accountNameForm, accountNameWords } from "../../contract/names.js";
 import type { Need } from "../../contract/operations.js";
 import type { RateLimits } from "./rate-limits.js";
-import { ServiceError } from "./service-error.js";
+import { refuse, refuseValue } from "./service-error.js";
 
 export type Scope = "read" | "read_write";
 
@@ -76,13 +76,11 @@ export function mayUseModel(principal: Principal, modelId: string): boolean {
 export function accountOf(principal: Principal, asked: string): string {
   if (asked === "" || asked === principal.account) return principal.account;
   if (principal.kind === "administrator") return checkAccountName(asked);
-  throw new ServiceError("not_found", "There is no such account, or it is not that of this API key.", {
-    param: "account",
-  });
+  return refuse("not_found", "account", "There is no such account, or it is not that of this API key.");
 }
 
 /** Throws ServiceError for an invalid account name. */
-export function checkAccountName(account: string): string {
+export function checkAccountName(account: string, param = "account"): string {
   if (accountNameForm.test(account)) return account;
-  throw new ServiceError("invalid_value", `'account' must be ${accountNameWords}.`, { param: "account" });
+  return refuseValue(param, `'${param}' must be ${accountNameWords}.`);
 }

@@ -24,12 +24,6 @@ export interface StreamAssembly<M> {
   last(usage: UsageTotal): M;
 }
 
-/** Builds a whole answer from engine events. */
-export interface WholeAssembly<M> {
-  take(choice: number, event: GenEvent): void;
-  build(usage: UsageTotal): M;
-}
-
 const secondsOf = rememberLast((seconds: number) => BigInt(seconds));
 const fingerprintOf = rememberLast((ofModel: string) => `fp_${ofModel}`);
 
@@ -41,22 +35,24 @@ export class AnswerIdentity {
   readonly created: bigint;
   /** The model id as the client sent it (RESP-10). */
   readonly model: string;
-  #fingerprint = "fp_";
+  /** Choices of the whole request. */
+  readonly choices: number;
+  /** Undefined when the request named none (CHAT-23). */
+  readonly serviceTier: string | undefined;
+  /** `fp_` and the engine's fingerprint (RESP-11). */
+  fingerprint = "fp_";
 
-  constructor(id: string, nowMs: number, model: string) {
+  constructor(id: string, nowMs: number, model: string, choices: number, serviceTier: string | undefined) {
     this.id = id;
     this.created = secondsOf(Math.floor(nowMs / 1000));
     this.model = model;
+    this.choices = choices;
+    this.serviceTier = serviceTier;
   }
 
   /** Sets the model that answers, before its first event. */
   answeredBy(model: LoadedModel): void {
-    this.#fingerprint = fingerprintOf(model.fingerprint);
-  }
-
-  /** `fp_` and the engine's fingerprint (RESP-11). */
-  get fingerprint(): string {
-    return this.#fingerprint;
+    this.fingerprint = fingerprintOf(model.fingerprint);
   }
 }
 
@@ -66,14 +62,10 @@ type DeltaFields = Omit<ChatDelta, "$typeName" | "toolCalls"> & { toolCalls?: To
 /** Chunks of a streamed chat completion. Messages are literals: `create` would cost more than the rest of a chunk. */
 export class ChatStream implements StreamAssembly<ChatCompletionChunk> {
   readonly #identity: AnswerIdentity;
-  readonly #choices: number;
-  readonly #serviceTier: string | undefined;
   #begun = false;
 
-  constructor(identity: AnswerIdentity, choices: number, serviceTier: string | undefined) {
+  constructor(identity: AnswerIdentity) {
     this.#identity = identity;
-    this.#choices = choices;
-    this.#serviceTier = serviceTier;
   }
 
   take(choice: number, event: GenEvent): readonly ChatCompletionChunk[] {
@@ -91,7 +83,7 @@ export class ChatStream implements StreamAssembly<ChatCompletionChunk> {
   /** The first chunks: the role of every choice, before any content (STRM-1, STRM-4). */
   #firstChunks(event: GenEvent): ChatCompletionChunk[] {
     const toolsOnly = event.type === "tool";
-    return Array.from({ length: this.#choices }, (_, index) =>
+    return Array.from({ length: this.#identity.choices }, (_, index) =>
       this.#choiceChunk(index, toolsOnly ? { role: Role.ASSISTANT } : { role: Role.ASSISTANT, content: "" }),
     );
   }
@@ -128,15 +120,10 @@ export class ChatStream implements StreamAssembly<ChatCompletionChunk> {
   }
 
   #chunk(choices: ChatChunkChoice[]): ChatCompletionChunk {
-    const chunk: ChatCompletionChunk = {
-      $typeName: "unified.inference.v1.ChatCompletionChunk",
-      id: this.#identity.id,
-      created: this.#identity.created,
-      model: this.#identity.model,
-      choices,
-      systemFingerprint: this.#identity.fingerprint,
-    };
-    if (this.#serviceTier !== undefined) chunk.serviceTier = this.#serviceTier;
+    const { id, created, model, fingerprint: systemFingerprint, serviceTier } = this.#identity;
+    const $typeName = "unified.inference.v1.ChatCompletionChunk";
+    const chunk: ChatCompletionChunk = { $typeName, id, created, model, choices, systemFingerprint };
+    if (serviceTier !== undefined) chunk.serviceTier = serviceTier;
     return chunk;
   }
 }
@@ -150,77 +137,66 @@ function toolCallDelta(event: ToolEvent): ToolCallDelta {
   return delta;
 }
 
-interface Call {
-  id: string;
-  name: string;
-  args: string;
-}
-
-interface Choice {
+export interface Choice {
   text: string;
   reasoning: string;
-  calls: Call[];
+  calls: { id: string; name: string; args: string }[];
   finishReason: string;
   logprobs: TokenLogprobInfo[] | null;
 }
 
-/** A whole chat completion. Messages are literals, as in ChatStream. */
-export class ChatWhole implements WholeAssembly<ChatCompletion> {
-  readonly #identity: AnswerIdentity;
-  readonly #serviceTier: string | undefined;
-  readonly #choices: Choice[] = [];
+/** The choices of a whole answer, collected from engine events. */
+export class CollectedChoices {
+  readonly choices: readonly Choice[];
 
-  constructor(identity: AnswerIdentity, choices: number, serviceTier: string | undefined) {
-    this.#identity = identity;
-    this.#serviceTier = serviceTier;
-    for (let i = 0; i < choices; i++)
-      this.#choices.push({ text: "", reasoning: "", calls: [], finishReason: "", logprobs: null });
+  constructor(count: number) {
+    const empty = (): Choice => ({ text: "", reasoning: "", calls: [], finishReason: "", logprobs: null });
+    this.choices = Array.from({ length: count }, empty);
   }
 
   take(index: number, event: GenEvent): void {
-    const choice = this.#choices[index];
+    const choice = this.choices[index];
     if (choice === undefined) return;
     if (event.type === "text") {
       choice.text += event.text;
       if (event.logprobs !== undefined) choice.logprobs = [...(choice.logprobs ?? []), ...event.logprobs];
     } else if (event.type === "reasoning") choice.reasoning += event.text;
-    else if (event.type === "tool") takeCall(choice.calls, event);
     else if (event.type === "finish") choice.finishReason = event.reason;
-  }
-
-  build(usage: UsageTotal): ChatCompletion {
-    const completion: ChatCompletion = {
-      $typeName: "unified.inference.v1.ChatCompletion",
-      id: this.#identity.id,
-      created: this.#identity.created,
-      model: this.#identity.model,
-      choices: this.#choices.map(chatChoice),
-      usage: usageMessage(usage),
-      systemFingerprint: this.#identity.fingerprint,
-    };
-    if (this.#serviceTier !== undefined) completion.serviceTier = this.#serviceTier;
-    return completion;
+    else if (event.type === "tool") {
+      choice.calls[event.index] ??= { id: "", name: "", args: "" };
+      const call = choice.calls[event.index];
+      if (call === undefined) return;
+      if (event.id !== undefined) call.id = event.id;
+      if (event.name !== undefined) call.name = event.name;
+      call.args += event.argsDelta ?? "";
+    }
   }
 }
 
-function takeCall(calls: Call[], event: ToolEvent): void {
-  calls[event.index] ??= { id: "", name: "", args: "" };
-  const call = calls[event.index];
-  if (call === undefined) return;
-  if (event.id !== undefined) call.id = event.id;
-  if (event.name !== undefined) call.name = event.name;
-  call.args += event.argsDelta ?? "";
+/** A whole chat completion. Messages are literals, as in ChatStream. */
+export function wholeChat(identity: AnswerIdentity, choices: readonly Choice[], usage: UsageTotal): ChatCompletion {
+  const completion: ChatCompletion = {
+    $typeName: "unified.inference.v1.ChatCompletion",
+    id: identity.id,
+    created: identity.created,
+    model: identity.model,
+    choices: choices.map(chatChoice),
+    usage: usageMessage(usage),
+    systemFingerprint: identity.fingerprint,
+  };
+  if (identity.serviceTier !== undefined) completion.serviceTier = identity.serviceTier;
+  return completion;
 }
 
 function chatChoice(choice: Choice, index: number): ChatChoice {
-  const made: ChatChoice = {
+  const answer: ChatChoice = {
     $typeName: "unified.inference.v1.ChatChoice",
     index,
     message: assistantMessage(choice),
     finishReason: choice.finishReason,
   };
-  if (choice.logprobs !== null) made.logprobs = chatLogprobs(choice.logprobs);
-  return made;
+  if (choice.logprobs !== null) answer.logprobs = chatLogprobs(choice.logprobs);
+  return answer;
 }
 
 function assistantMessage({ text, reasoning, calls }: Choice): AssistantMessage {
@@ -280,28 +256,19 @@ export class CompleteCalls {
   before(event: GenEvent): ToolEvent | null {
     if (event.type !== "tool" && event.type !== "finish") return null;
     const bare = this.#bare?.get(event.choice);
-    this.#note(event);
-    if (bare === undefined || goesOn(bare, event) || isCut(event)) return null;
+    const continues = event.type === "tool" && event.index === bare?.index;
+    if (event.type === "finish") this.#bare?.delete(event.choice);
+    else {
+      const isNew = !continues && event.id !== undefined;
+      const hasArguments = (event.argsDelta ?? "") !== "";
+      if (isNew && !hasArguments) {
+        this.#bare ??= new Map();
+        this.#bare.set(event.choice, event);
+      } else if (isNew || hasArguments) this.#bare?.delete(event.choice);
+    }
+    const isCut = event.type === "finish" && event.reason === "length";
+    if (bare === undefined || continues || isCut) return null;
     const { choice, index, outTokens } = bare;
     return { type: "tool", choice, index, outTokens, argsDelta: "{}" };
   }
-
-  #note(event: ToolEvent | Extract<GenEvent, { type: "finish" }>): void {
-    const open = event.type === "tool" ? this.#bare?.get(event.choice) : undefined;
-    const isNew = event.type === "tool" && open?.index !== event.index && event.id !== undefined;
-    const hasArguments = event.type === "tool" && (event.argsDelta ?? "") !== "";
-    if (event.type === "tool" && isNew && !hasArguments) {
-      this.#bare ??= new Map();
-      this.#bare.set(event.choice, event);
-    } else if (event.type === "finish" || isNew || hasArguments) this.#bare?.delete(event.choice);
-  }
-}
-
-/** Whether the event continues the same call. */
-function goesOn(call: ToolEvent, event: GenEvent): boolean {
-  return event.type === "tool" && event.index === call.index;
-}
-
-function isCut(event: GenEvent): boolean {
-  return event.type === "finish" && event.reason === "length";
 }

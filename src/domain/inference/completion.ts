@@ -13,7 +13,7 @@ import { fixedLimits, type ServiceLimits } from "../../contract/limits.js";
 import type { UsageTotal } from "../call/live-requests.js";
 import { checkCount, checkInteger, checkLength, checkPresent, refuse, refuseValue } from "../call/service-error.js";
 import type { Capabilities, GenEvent, GenerateRequest, TokenLogprobInfo } from "../engine/engine.js";
-import { type AnswerIdentity, type StreamAssembly, usageMessage, type WholeAssembly } from "./chat-answer.js";
+import { type AnswerIdentity, type Choice, type StreamAssembly, usageMessage } from "./chat-answer.js";
 import { refuseUnlessAble, refuseUnlessTokenInput, refuseValueUnlessAble, toGenerate } from "./chat-request.js";
 import { validateSampling, validateTokenLists } from "./validate-chat.js";
 
@@ -115,14 +115,8 @@ export class CompletionStream implements StreamAssembly<CompletionChunk> {
   }
 
   #chunk(choices: CompletionChunkChoice[]): CompletionChunk {
-    return {
-      $typeName: "unified.inference.v1.CompletionChunk",
-      id: this.#identity.id,
-      created: this.#identity.created,
-      model: this.#identity.model,
-      choices,
-      systemFingerprint: this.#identity.fingerprint,
-    };
+    const { id, created, model, fingerprint: systemFingerprint } = this.#identity;
+    return { $typeName: "unified.inference.v1.CompletionChunk", id, created, model, choices, systemFingerprint };
   }
 }
 
@@ -138,46 +132,21 @@ function choiceOf(
   return choice;
 }
 
-interface Choice {
-  text: string;
-  finishReason: string;
-  logprobs: TokenLogprobInfo[] | null;
-}
-
 /** A whole text completion. */
-export class CompletionWhole implements WholeAssembly<Completion> {
-  readonly #identity: AnswerIdentity;
-  readonly #choices: Choice[];
-
-  constructor(identity: AnswerIdentity, choices: number) {
-    this.#identity = identity;
-    this.#choices = Array.from({ length: choices }, () => ({ text: "", finishReason: "", logprobs: null }));
-  }
-
-  take(index: number, event: GenEvent): void {
-    const choice = this.#choices[index];
-    if (choice === undefined) return;
-    if (event.type === "finish") choice.finishReason = event.reason;
-    if (event.type !== "text") return;
-    choice.text += event.text;
-    if (event.logprobs !== undefined) choice.logprobs = [...(choice.logprobs ?? []), ...event.logprobs];
-  }
-
-  build(usage: UsageTotal): Completion {
-    return create(CompletionSchema, {
-      id: this.#identity.id,
-      created: this.#identity.created,
-      model: this.#identity.model,
-      choices: this.#choices.map(({ text, finishReason, logprobs }, index) => ({
-        index,
-        text,
-        finishReason,
-        ...(logprobs === null ? {} : { logprobs: completionLogprobs(logprobs, 0) }),
-      })),
-      usage: usageMessage(usage),
-      systemFingerprint: this.#identity.fingerprint,
-    });
-  }
+export function wholeCompletion(identity: AnswerIdentity, choices: readonly Choice[], usage: UsageTotal): Completion {
+  return create(CompletionSchema, {
+    id: identity.id,
+    created: identity.created,
+    model: identity.model,
+    choices: choices.map(({ text, finishReason, logprobs }, index) => ({
+      index,
+      text,
+      finishReason,
+      ...(logprobs === null ? {} : { logprobs: completionLogprobs(logprobs, 0) }),
+    })),
+    usage: usageMessage(usage),
+    systemFingerprint: identity.fingerprint,
+  });
 }
 
 /** Log probabilities of text completions (CMPL-7); `offset` is the position of the first token in characters. */
@@ -193,19 +162,15 @@ export function completionLogprobs(tokens: readonly TokenLogprobInfo[], offset: 
     ),
     textOffset: tokens.map(({ token, bytes }) => {
       const start = position;
-      position += bytes === undefined ? characters(token) : begunCharacters(bytes);
+      // Of a part of a character, all bytes but UTF-8 continuation bytes begin one.
+      position += bytes?.filter((byte) => byte < 0x80 || byte > 0xbf).length ?? characters(token);
       return start;
     }),
   });
 }
 
-/** Number of characters that begin in these bytes: all bytes except UTF-8 continuation bytes. */
-function begunCharacters(bytes: readonly number[]): number {
-  return bytes.filter((byte) => byte < 0x80 || byte > 0xbf).length;
-}
-
 /** Length in code points. */
-export function characters(text: string): number {
+function characters(text: string): number {
   let count = 0;
   for (const _ of text) count += 1;
   return count;

@@ -6,7 +6,7 @@ import {
 } from "../../../gen/unified/inference/v1/embedding_pb.js";
 import { fixedLimits, type ServiceLimits } from "../../contract/limits.js";
 import type { AbortFlag } from "../../lib/abort-source.js";
-import { type Answer, errorOfEnd } from "../call/call-context.js";
+import { type Answer, type AnswerHead, errorOfEnd } from "../call/call-context.js";
 import {
   checkCount,
   checkInteger,
@@ -71,22 +71,17 @@ const inputsPerCall = 128;
 export async function embed(run: Run, request: EmbedRequest, tokensMax: number): Promise<Answer<EmbeddingList>> {
   const { call, model } = run;
   try {
-    const { vectors, deployment, attempts, queueMs } = await unlessStopped(
-      embedInTurn(run, request, tokensMax),
-      call.stop,
-    );
+    const { head, vectors } = await unlessStopped(embedInTurn(run, request, tokensMax), call.stop);
     call.stage = "delivering";
     await run.end("completed");
-    return { head: run.head(deployment, attempts, queueMs), body: embeddingList(model.id, vectors, run) };
+    return { head, body: embeddingList(model.id, vectors, run) };
   } catch (thrown) {
     throw await settleFailure(run, thrown);
   }
 }
 
 interface Embedded {
-  readonly deployment: string;
-  readonly attempts: number;
-  readonly queueMs: number;
+  readonly head: AnswerHead;
   readonly vectors: readonly Float32Array[];
 }
 
@@ -105,7 +100,7 @@ async function embedInTurn(run: Run, request: EmbedRequest, tokensMax: number): 
       attempts += 1;
       try {
         const vectors = await embedOn(deployment, run, request, tokensMax, waited);
-        return { deployment: deployment.id, attempts, queueMs, vectors };
+        return { head: run.head(deployment.id, attempts, queueMs), vectors };
       } catch (thrown) {
         const error = serviceErrorOf(thrown);
         if (deployments.length === 0 || call.stop.aborted || !mayGoElsewhere(error)) throw thrown;
@@ -182,18 +177,17 @@ function embeddingList(model: string, vectors: readonly Float32Array[], run: Run
   const { promptTokens } = run.tally.total();
   return create(EmbeddingListSchema, {
     model,
-    data: vectors.map((vector, index) => ({ index, vector: littleEndian(vector) })),
+    // The contract asks for little-endian, as every platform of Node is.
+    data: vectors.map(({ buffer, byteOffset, byteLength }, index) => ({
+      index,
+      vector: new Uint8Array(buffer, byteOffset, byteLength),
+    })),
     usage: { promptTokens, totalTokens: promptTokens },
   });
 }
 
-/** Every platform of Node is little-endian, as the contract asks. */
-function littleEndian(vector: Float32Array): Uint8Array {
-  return new Uint8Array(vector.buffer, vector.byteOffset, vector.byteLength);
-}
-
 /** Resolves with the work, or rejects as soon as the call ends: work that ignores the signal is not awaited. */
-export function unlessStopped<T>(work: Promise<T>, stop: AbortFlag): Promise<T> {
+function unlessStopped<T>(work: Promise<T>, stop: AbortFlag): Promise<T> {
   return new Promise((resolve, reject) => {
     const onAbort = (): void => reject(errorOfEnd(stop.reason));
     stop.addEventListener("abort", onAbort);

@@ -34,8 +34,6 @@ export interface Prepared {
   readonly run: Run;
   readonly prompts: readonly Prompt[];
   readonly identity: AnswerIdentity;
-  /** Choices of the whole request. */
-  readonly choices: number;
 }
 
 /** Consumer of a generation. */

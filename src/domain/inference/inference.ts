@@ -9,15 +9,23 @@ import type { ServiceLimits } from "../../contract/limits.js";
 import { BoundedQueue } from "../../lib/bounded-collections.js";
 import type { Call, ClientLabels } from "../call/call.js";
 import { type Answer, type AnswerHead, errorOfEnd, type StreamAnswer } from "../call/call-context.js";
+import type { UsageTotal } from "../call/live-requests.js";
 import type { IdSource } from "../call/ports.js";
 import { invariant, ServiceError, toServiceError } from "../call/service-error.js";
 import { type Catalog, requireCapability } from "../catalog/catalog.js";
 import type { CatalogModel } from "../catalog/catalog-model.js";
 import type { Capability } from "../catalog/model-definition.js";
 import type { Capabilities, GenerateRequest } from "../engine/engine.js";
-import { AnswerIdentity, ChatStream, ChatWhole, type StreamAssembly, type WholeAssembly } from "./chat-answer.js";
+import {
+  AnswerIdentity,
+  ChatStream,
+  type Choice,
+  CollectedChoices,
+  type StreamAssembly,
+  wholeChat,
+} from "./chat-answer.js";
 import { planPrompts, toChatRequest } from "./chat-request.js";
-import { CompletionStream, CompletionWhole, toCompletionRequests, validateCompletion } from "./completion.js";
+import { CompletionStream, toCompletionRequests, validateCompletion, wholeCompletion } from "./completion.js";
 import { embed, toEmbedRequest, validateEmbeddings } from "./embed.js";
 import { type EventSink, Generation, type Prepared } from "./generation.js";
 import { reserveForInputs, reserveForPrompts } from "./reservation.js";
@@ -35,6 +43,7 @@ interface RequestKind {
   readonly idPrefix: string;
   readonly capability: Capability;
   readonly model: string;
+  readonly serviceTier: string | undefined;
   validate(): void;
   /** Labels of the valid request, for the request log; null without any. */
   labels(): ClientLabels | null;
@@ -50,28 +59,26 @@ export class Inference {
   }
 
   createChatCompletion(params: ChatCompletionParams, call: Call): Promise<Answer<ChatCompletion>> {
-    return this.#serve(call, this.#chat(params), (prepared) =>
-      collectWhole(this.#deps, prepared, new ChatWhole(prepared.identity, prepared.choices, serviceTier(params))),
-    );
+    return this.#serve(call, this.#chat(params), (prepared) => collectAnswer(this.#deps, prepared, wholeChat));
   }
 
   streamChatCompletion(params: ChatCompletionParams, call: Call): Promise<StreamAnswer<ChatCompletionChunk>> {
     call.details?.streams();
     return this.#serve(call, this.#chat(params), (prepared) =>
-      streamWhole(this.#deps, prepared, new ChatStream(prepared.identity, prepared.choices, serviceTier(params))),
+      streamAnswer(this.#deps, prepared, new ChatStream(prepared.identity)),
     );
   }
 
   createCompletion(params: CompletionParams, call: Call): Promise<Answer<Completion>> {
     return this.#serve(call, this.#completion(params), (prepared) =>
-      collectWhole(this.#deps, prepared, new CompletionWhole(prepared.identity, prepared.choices)),
+      collectAnswer(this.#deps, prepared, wholeCompletion),
     );
   }
 
   streamCompletion(params: CompletionParams, call: Call): Promise<StreamAnswer<CompletionChunk>> {
     call.details?.streams();
     return this.#serve(call, this.#completion(params), (prepared) =>
-      streamWhole(this.#deps, prepared, new CompletionStream(prepared.identity)),
+      streamAnswer(this.#deps, prepared, new CompletionStream(prepared.identity)),
     );
   }
 
@@ -102,10 +109,10 @@ export class Inference {
     const admitting = admitRun(this.#deps, call, model, reserve);
     const run = admitting instanceof Promise ? await admitting : admitting;
 
-    const identity = new AnswerIdentity(ids.text(kind.idPrefix), clock.now(), model.id);
     const choices = prompts.reduce((sum, { request }) => sum + request.n, 0);
+    const identity = new AnswerIdentity(ids.text(kind.idPrefix), clock.now(), model.id, choices, kind.serviceTier);
     call.details?.asked(prompts[0]?.request, choices, identity.id);
-    return deliver({ run, prompts, identity, choices });
+    return deliver({ run, prompts, identity });
   }
 
   #chat(params: ChatCompletionParams): RequestKind {
@@ -113,6 +120,8 @@ export class Inference {
       idPrefix: "chatcmpl-",
       capability: "chat",
       model: params.model,
+      // Named in the answer only when the request named one (CHAT-23).
+      serviceTier: params.serviceTier === undefined ? undefined : "default",
       validate: () => validateChatCompletion(params, this.#deps.limits),
       labels: () => chatLabels(params),
       build: (caps) => [toChatRequest(params, caps)],
@@ -124,6 +133,7 @@ export class Inference {
       idPrefix: "cmpl-",
       capability: "completions",
       model: params.model,
+      serviceTier: undefined,
       validate: () => validateCompletion(params, this.#deps.limits),
       labels: () => userLabel(params),
       build: (caps) => toCompletionRequests(params, caps),
@@ -152,7 +162,7 @@ const chunkBytes = 256;
  * Streams an answer through a bounded queue. A full queue pauses the engine; a reader that leaves it full for `stallMs`
  * ends the request and so frees its slot. The last item follows the settlement.
  */
-function streamWhole<M>(
+function streamAnswer<M>(
   deps: InferenceDeps,
   prepared: Prepared,
   assembly: StreamAssembly<M>,
@@ -168,14 +178,14 @@ function streamWhole<M>(
     const commit = (head: AnswerHead): void => resolve({ head, items: queue });
     const generation = new Generation(deps, prepared, { sink, commit });
     // A failure before the commit rejects after its settlement.
-    void finishStream(run, assembly, generation, queue).then((error) => {
+    void endStream(run, assembly, generation, queue).then((error) => {
       if (error !== null) reject(error);
     });
   });
 }
 
 /** Closes the queue once the request is settled; resolves to its error, if any. Never rejects. */
-async function finishStream<M>(
+async function endStream<M>(
   run: Run,
   assembly: StreamAssembly<M>,
   generation: Generation,
@@ -195,14 +205,22 @@ async function finishStream<M>(
 }
 
 /** Collects a whole answer. */
-function collectWhole<M>(deps: InferenceDeps, prepared: Prepared, assembly: WholeAssembly<M>): Promise<Answer<M>> {
-  const { run } = prepared;
+function collectAnswer<M>(
+  deps: InferenceDeps,
+  prepared: Prepared,
+  build: (identity: AnswerIdentity, choices: readonly Choice[], usage: UsageTotal) => M,
+): Promise<Answer<M>> {
+  const { run, identity } = prepared;
+  const collected = new CollectedChoices(identity.choices);
   const sink: EventSink = (choice, event) => {
-    assembly.take(choice, event);
+    collected.take(choice, event);
     return undefined;
   };
   const generation = new Generation(deps, prepared, { sink, commit: null });
-  return endWith(run, generation, () => ({ head: generation.head, body: assembly.build(run.tally.total()) }));
+  return endWith(run, generation, () => ({
+    head: generation.head,
+    body: build(identity, collected.choices, run.tally.total()),
+  }));
 }
 
 /**
@@ -249,9 +267,4 @@ function chatLabels({ user, safetyIdentifier, promptCacheKey, metadata }: ChatCo
 
 function userLabel({ user }: CompletionParams | EmbeddingParams): ClientLabels | null {
   return user === undefined ? null : { user };
-}
-
-/** Named in the answer only when the request named one (CHAT-23). */
-function serviceTier(params: ChatCompletionParams): string | undefined {
-  return params.serviceTier === undefined ? undefined : "default";
 }

@@ -1,9 +1,10 @@
-import { accountNameForm, accountNameWords, modelIdForm, modelIdWords } from "../../contract/names.js";
+import { modelIdForm, modelIdWords } from "../../contract/names.js";
 import { checkLimits, defaultAccount } from "../access/api-key.js";
 import type { Audit, AuditSource } from "../access/audit.js";
 import type { KeyStore } from "../access/key-store.js";
+import { checkAccountName } from "../call/principal.js";
 import { isUnlimited, type LimitOwner, limitsOver, type RateLimits, unlimited } from "../call/rate-limits.js";
-import { ServiceError } from "../call/service-error.js";
+import { refuse, refuseValue } from "../call/service-error.js";
 import type { Ledger, WindowUse } from "./ledger.js";
 import type { LimitBook, LimitStore } from "./limit-book.js";
 import type { LimitGate } from "./limit-gate.js";
@@ -41,10 +42,7 @@ export interface LimitTarget {
 
 const noUse = { requests: 0, tokens: 0, running: 0 } as const;
 
-/**
- * Administration of limits (state RL-15, state RL-22). All methods reject with ServiceError that names the field at
- * fault.
- */
+/** Administration of limits (state RL-15, state RL-22). Rejects with ServiceError that names the field at fault. */
 export class LimitsAdmin {
   readonly #deps: LimitsAdminDeps;
 
@@ -60,9 +58,7 @@ export class LimitsAdmin {
   /** Replaces the limits of an account or a model; all null restores the default. */
   async update(owner: LimitOwner, limits: RateLimits, by: AuditSource): Promise<LimitReport> {
     if (owner.kind === "key") {
-      throw new ServiceError("invalid_value", "'owner' is an API key: its limits are changed with UpdateApiKey.", {
-        param: "owner",
-      });
+      refuseValue("owner", "'owner' is an API key: its limits are changed with UpdateApiKey.");
     }
     checkOwner(owner);
     checkLimits(limits);
@@ -100,30 +96,19 @@ export class LimitsAdmin {
     checkOwner(owner);
     if (owner.kind === "key") {
       const key = await this.#deps.keys.find(owner.id);
-      if (key === null) throw new ServiceError("not_found", "There is no API key with this id.", { param: "owner" });
+      if (key === null) refuse("not_found", "owner", "There is no API key with this id.");
       return { account: key.account, own: key.limits, updatedAtMs: null };
     }
     const stored = this.#deps.book.storedOf(owner);
-    if (owner.kind === "model") checkAccount(account, "account");
-    return {
-      account: owner.kind === "account" ? owner.id : account,
-      own: stored?.limits ?? unlimited,
-      updatedAtMs: stored?.updatedAtMs ?? null,
-    };
+    const own = stored?.limits ?? unlimited;
+    const ofAccount = owner.kind === "account" ? owner.id : checkAccountName(account);
+    return { account: ofAccount, own, updatedAtMs: stored?.updatedAtMs ?? null };
   }
 }
 
 function checkOwner({ kind, id }: LimitOwner): void {
-  if (kind === "account") checkAccount(id, "owner.account");
-  if (kind === "model" && !modelIdForm.test(id)) throw invalid("owner.model", modelIdWords);
-}
-
-function checkAccount(account: string, param: string): void {
-  if (!accountNameForm.test(account)) throw invalid(param, accountNameWords);
-}
-
-function invalid(param: string, words: string): ServiceError {
-  return new ServiceError("invalid_value", `'${param}' must be ${words}.`, { param });
+  if (kind === "account") checkAccountName(id, "owner.account");
+  if (kind === "model" && !modelIdForm.test(id)) refuseValue("owner.model", `'owner.model' must be ${modelIdWords}.`);
 }
 
 function targetOf({ kind, id }: LimitOwner): string {
@@ -131,10 +116,10 @@ function targetOf({ kind, id }: LimitOwner): string {
 }
 
 function detailsOf(limits: RateLimits): Record<string, string> {
-  const said = (value: number | null): string => (value === null ? "as configured" : String(value));
+  const text = (value: number | null): string => (value === null ? "as configured" : String(value));
   return {
-    requests_per_minute: said(limits.requestsPerMinute),
-    tokens_per_minute: said(limits.tokensPerMinute),
-    concurrency: said(limits.concurrency),
+    requests_per_minute: text(limits.requestsPerMinute),
+    tokens_per_minute: text(limits.tokensPerMinute),
+    concurrency: text(limits.concurrency),
   };
 }

@@ -1,8 +1,9 @@
-import { accountNameForm, accountNameWords } from "../../contract/names.js";
+import { defaultAccount } from "../access/api-key.js";
 import type { Audit, AuditSource } from "../access/audit.js";
 import type { KeyStore } from "../access/key-store.js";
 import type { IdSource } from "../call/ports.js";
-import { ServiceError } from "../call/service-error.js";
+import { checkAccountName } from "../call/principal.js";
+import { refuse, refuseValue } from "../call/service-error.js";
 import {
   type Metric,
   type PeriodKind,
@@ -79,21 +80,21 @@ export class ThresholdAdmin {
     };
     await store.insert(threshold);
     await audit.record(source, "threshold.create", threshold.id, detailsOf(threshold));
-    return await this.#standingOf(threshold);
+    return await this.#progressOf(threshold);
   }
 
   /** Empty: all accounts. Oldest first. */
   async list(account: string): Promise<readonly ThresholdProgress[]> {
     const thresholds = await this.#deps.store.list();
     const wanted = thresholds.filter((threshold) => account === "" || threshold.account === account);
-    return await Promise.all(wanted.map((threshold) => this.#standingOf(threshold)));
+    return await Promise.all(wanted.map((threshold) => this.#progressOf(threshold)));
   }
 
   /** A changed value can fire again (USE-5). */
   async update(id: string, change: ThresholdChange, source: AuditSource): Promise<ThresholdProgress> {
     const { store, audit, now } = this.#deps;
     const before = (await store.list()).find((threshold) => threshold.id === id);
-    if (before === undefined) throw unknown(id);
+    if (before === undefined) refuseUnknown(id);
     const threshold: Threshold = {
       ...before,
       limit: change.limit === undefined ? before.limit : checkLimit(change.limit),
@@ -101,29 +102,27 @@ export class ThresholdAdmin {
       action: change.action ?? before.action,
       updatedAtMs: now(),
     };
-    if (!(await store.replace(threshold))) throw unknown(id);
+    if (!(await store.replace(threshold))) refuseUnknown(id);
     await audit.record(source, "threshold.update", id, detailsOf(threshold));
-    return await this.#standingOf(threshold);
+    return await this.#progressOf(threshold);
   }
 
   async remove(id: string, source: AuditSource): Promise<void> {
-    if (!(await this.#deps.store.remove(id))) throw unknown(id);
+    if (!(await this.#deps.store.remove(id))) refuseUnknown(id);
     await this.#deps.audit.record(source, "threshold.delete", id);
   }
 
   async #ownerOf({ account, apiKeyId }: NewThreshold): Promise<Pick<Threshold, "account" | "apiKeyId">> {
-    if (account !== "" && !accountNameForm.test(account)) {
-      throw invalid("account", `'account' must be ${accountNameWords}.`);
-    }
-    if (apiKeyId === "") return { account: account || "default", apiKeyId: null };
+    if (account !== "") checkAccountName(account);
+    if (apiKeyId === "") return { account: account || defaultAccount, apiKeyId: null };
     const key = await this.#deps.keys.find(apiKeyId);
     if (key === null || (account !== "" && key.account !== account)) {
-      throw invalid("api_key_id", "'api_key_id' names no API key of this account.");
+      refuseValue("api_key_id", "'api_key_id' names no API key of this account.");
     }
     return { account: key.account, apiKeyId };
   }
 
-  async #standingOf(threshold: Threshold): Promise<ThresholdProgress> {
+  async #progressOf(threshold: Threshold): Promise<ThresholdProgress> {
     const { usage, now } = this.#deps;
     const { account, metric, period } = threshold;
     const sums = await usage.used(account, usageScopeOf(threshold), periodAt(period, now()));
@@ -133,14 +132,14 @@ export class ThresholdAdmin {
 
 function checkLimit(limit: bigint): bigint {
   if (limit >= 1n && limit <= limitMax) return limit;
-  throw invalid("limit", `'limit' must be 1 to ${limitMax} tokens, requests or nano-dollars.`);
+  refuseValue("limit", `'limit' must be 1 to ${limitMax} tokens, requests or nano-dollars.`);
 }
 
 function checkPercents(percents: readonly number[]): readonly number[] {
   const rising = percents.every((percent, i) => i === 0 || percent > (percents[i - 1] ?? 0));
   const inRange = percents.every((percent) => Number.isInteger(percent) && percent >= 1 && percent <= 100);
   if (percents.length >= 1 && percents.length <= percentsMax && rising && inRange) return [...percents];
-  throw invalid("percents", `'percents' must be 1 to ${percentsMax} different whole numbers from 1 to 100, rising.`);
+  refuseValue("percents", `'percents' must be 1 to ${percentsMax} different whole numbers from 1 to 100, rising.`);
 }
 
 function detailsOf({ account, metric, period, limit, percents, action }: Threshold): Record<string, string> {
@@ -148,14 +147,9 @@ function detailsOf({ account, metric, period, limit, percents, action }: Thresho
 }
 
 function required<T>(value: T | null, param: string): T {
-  if (value !== null) return value;
-  throw new ServiceError("missing_required_parameter", `'${param}' is required.`, { param });
+  return value ?? refuse("missing_required_parameter", param, `'${param}' is required.`);
 }
 
-function invalid(param: string, message: string): ServiceError {
-  return new ServiceError("invalid_value", message, { param });
-}
-
-function unknown(id: string): ServiceError {
-  return new ServiceError("not_found", `There is no threshold ${JSON.stringify(id.slice(0, 64))}.`, { param: "id" });
+function refuseUnknown(id: string): never {
+  refuse("not_found", "id", `There is no threshold ${JSON.stringify(id.slice(0, 64))}.`);
 }

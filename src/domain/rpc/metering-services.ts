@@ -17,8 +17,7 @@ import { refuse } from "../call/service-error.js";
 import type { Metric, PeriodKind, Threshold } from "../events/threshold.js";
 import type { LimitReport, LimitsAdmin, LimitTarget } from "../metering/limits-admin.js";
 import type { ThresholdAdmin, ThresholdProgress } from "../metering/threshold-admin.js";
-import type { UsageBucket } from "../metering/usage-query.js";
-import type { UsageQuestions } from "../metering/usage-questions.js";
+import type { UsageBucket, UsageQueries } from "../metering/usage-queries.js";
 import type { UsageGroup } from "../metering/usage-store.js";
 import { limitFields, limitsOf } from "./api-key-service.js";
 import { enumNumberOf, enumValueOf, instantOf, type RpcService, rpcService, timestampOf } from "./rpc-service.js";
@@ -33,7 +32,7 @@ const groups: ReadonlyMap<GroupValue, UsageGroup> = new Map([
 ]);
 
 /** `unified.admin.v1.UsageService`: an account's own usage by its keys, any account's by the administrator. */
-export function createUsageService(questions: UsageQuestions): RpcService {
+export function createUsageService(questions: UsageQueries): RpcService {
   return rpcService(UsageService, {
     async queryUsage({ account, startTime, endTime, bucketWidth, groupBy, pageSize, pageToken }, ctx) {
       const { buckets, next } = await questions.query(ctx, {

@@ -8,8 +8,7 @@ import {
 import { StoredModelKind } from "../../../gen/unified/admin/v1/stored_model_pb.js";
 import { BoundedQueue } from "../../lib/bounded-collections.js";
 import type { Audit } from "../access/audit.js";
-import type { ModelAdmin } from "../catalog/model-admin.js";
-import type { StoredModel } from "../catalog/model-store.js";
+import type { ModelAdmin, StoredModel } from "../catalog/model-store.js";
 import { type RpcService, rpcService } from "./rpc-service.js";
 
 /** Maximum queued progress messages for a slow reader; further ones are dropped, because later ones supersede them. */

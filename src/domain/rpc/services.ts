@@ -1,10 +1,10 @@
 import type { ServiceLimits } from "../../contract/limits.js";
 import type { ApiKeys } from "../access/api-keys.js";
-import type { ModelAdmin } from "../catalog/model-admin.js";
+import type { ModelAdmin } from "../catalog/model-store.js";
 import type { Core } from "../core.js";
 import type { LimitsAdmin } from "../metering/limits-admin.js";
 import type { ThresholdAdmin } from "../metering/threshold-admin.js";
-import type { UsageQuestions } from "../metering/usage-questions.js";
+import type { UsageQueries } from "../metering/usage-queries.js";
 import type { Deliveries } from "../webhooks/deliveries.js";
 import type { WebhookEndpoints } from "../webhooks/endpoints.js";
 import { createApiKeyService } from "./api-key-service.js";
@@ -19,7 +19,7 @@ import { createDeliveryService, createWebhookEndpointService } from "./webhook-s
 export interface RpcServicesDeps extends SessionServiceDeps, SystemServiceDeps {
   readonly core: Core;
   readonly apiKeys: ApiKeys;
-  readonly usage: UsageQuestions;
+  readonly usage: UsageQueries;
   readonly thresholds: ThresholdAdmin;
   readonly limitsAdmin: LimitsAdmin;
   readonly modelAdmin: ModelAdmin;

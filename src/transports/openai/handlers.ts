@@ -7,7 +7,7 @@ import { version } from "../../contract/version.js";
 import type { Logger } from "../../domain/call/ports.js";
 import { ServiceError } from "../../domain/call/service-error.js";
 import type { Core } from "../../domain/core.js";
-import type { UsageQuestions } from "../../domain/metering/usage-questions.js";
+import type { UsageQueries } from "../../domain/metering/usage-queries.js";
 import type { NewEndpoint } from "../../domain/webhooks/endpoint-store.js";
 import type { ShownEndpoint, WebhookEndpoints } from "../../domain/webhooks/endpoints.js";
 import { type BodyDeps, checkAnnouncedSize, readBody } from "../http/body.js";
@@ -26,7 +26,7 @@ export type RestOperation = WithRest | "get_version";
 
 export interface HandlerDeps extends BodyDeps {
   readonly core: Core;
-  readonly usage: Pick<UsageQuestions, "query">;
+  readonly usage: Pick<UsageQueries, "query">;
   readonly webhookEndpoints: Pick<WebhookEndpoints, "create" | "list" | "get" | "remove">;
   readonly limits: ServiceLimits;
   readonly log: Logger;

@@ -14,7 +14,7 @@ const tool = (index: number, fields: Pick<ToolEvent, "id" | "name" | "argsDelta"
 
 /** The arguments of each call, as a reader of the stream joins them. */
 function joinedArguments(events: readonly ToolEvent[]): string[] {
-  const stream = new ChatStream(new AnswerIdentity("chatcmpl-1", 0, "m"), 1, undefined);
+  const stream = new ChatStream(new AnswerIdentity("chatcmpl-1", 0, "m", 1, undefined));
   const joined: string[] = [];
   for (const { choices } of events.flatMap((event) => stream.take(0, event)))
     for (const { index, argumentsJson } of choices[0]?.delta?.toolCalls ?? [])

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { queryUsage, type UsageQuestion } from "../../../../src/domain/metering/usage-query.js";
+import { queryUsage, type UsageQuery } from "../../../../src/domain/metering/usage-queries.js";
 import {
   UsageGrouping,
   type UsageGroupsQuery,
@@ -29,7 +29,7 @@ const hours = [
   row(day("2026-03-08") + 15 * hourMs, "m2", "key_1", 2n),
 ];
 
-async function ask(question: Partial<UsageQuestion>, asked: UsageRange[] = []) {
+async function ask(question: Partial<UsageQuery>, asked: UsageRange[] = []) {
   const usage = {
     async groups(query: UsageGroupsQuery) {
       asked.push(query);

@@ -2,7 +2,7 @@ import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { defaultLimits, type ServiceLimits } from "../../../../src/contract/limits.js";
 import type { Logger } from "../../../../src/domain/call/ports.js";
 import { ServiceError } from "../../../../src/domain/call/service-error.js";
-import { UsageQuestions } from "../../../../src/domain/metering/usage-questions.js";
+import { UsageQueries } from "../../../../src/domain/metering/usage-queries.js";
 import { createRandomIds, createSystemClock } from "../../../../src/lib/clock-and-ids.js";
 import { createResponseWatch } from "../../../../src/transports/http/answer.js";
 import { BodyBudget, createUploadWatch } from "../../../../src/transports/http/body.js";
@@ -57,7 +57,7 @@ async function open(core: HandCore, changes: Partial<ServiceLimits> = {}, log: L
     bodies,
     uploads,
     watch,
-    usage: new UsageQuestions({
+    usage: new UsageQueries({
       usage: { groups: async () => ({ groups: [], next: null }) },
       ledger: { inspect: async () => [], chargeRefused: async () => {} },
       limitBook: { scopesOf: () => [] },

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { Ended } from "../../../../src/domain/call/call-context.js";
 import type { LimitScope } from "../../../../src/domain/call/rate-limits.js";
-import { UsageQuestions } from "../../../../src/domain/metering/usage-questions.js";
+import { UsageQueries } from "../../../../src/domain/metering/usage-queries.js";
 import type { UsageGroups, UsageReader } from "../../../../src/domain/metering/usage-store.js";
 import { openMemoryState } from "../../../../src/state/embedded/memory-state.js";
 import { FakeClock } from "../../../support/fake-clock.js";
@@ -24,7 +24,7 @@ function setUp(limits: Partial<LimitScope["limits"]>, groups: UsageReader["group
   const owner = { kind: "key", id: "key_1" } as const;
   const whole = { ...unlimited, ...limits };
   const limitBook = { scopesOf: () => [{ owner, limits: whole }] };
-  const questions = new UsageQuestions({ usage: { groups }, ledger, limitBook, clock, now: () => clock.now() });
+  const questions = new UsageQueries({ usage: { groups }, ledger, limitBook, clock, now: () => clock.now() });
   let number = 0;
   const caller = (signal = new AbortController().signal) => ({
     principal,
@@ -34,7 +34,7 @@ function setUp(limits: Partial<LimitScope["limits"]>, groups: UsageReader["group
   return { clock, questions, caller };
 }
 
-describe("UsageQuestions", () => {
+describe("UsageQueries", () => {
   it("a read counts as a request of its key, and beyond the limit it is rejected with 429 and a wait (E-10)", async () => {
     const { clock, questions, caller } = setUp({ requestsPerMinute: 2 });
     const asked = await Promise.allSettled([1, 2, 3, 4].map(() => questions.query(caller(), question)));
