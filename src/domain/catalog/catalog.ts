@@ -152,10 +152,7 @@ async function retire(model: CatalogModel): Promise<void> {
   await Promise.all(model.deployments.map((deployment) => deployment.retire()));
 }
 
-/**
- * Throws for chat with an embedding model and the like (GEN-13). A model that is not loaded is checked by its engine
- * later.
- */
+/** Throws for chat with an embedding model and the like (GEN-13). A model that is not loaded is checked later. */
 export function requireCapability({ id, capabilities }: CatalogModel, capability: Capability): void {
   if (capabilities.length === 0 || capabilities.includes(capability)) return;
   const message = `The model '${id}' does not do ${capability}; it can be used for ${capabilities.join(", ")}.`;

@@ -15,10 +15,7 @@ import type { Catalog } from "./catalog.js";
 /** Maximum and default page size. */
 const pageSizeMax = 1_000;
 
-/**
- * One page of the models that the principal may use, by id. The page token is the last id of the previous page
- * (AIP-158).
- */
+/** One page of the principal's models, by id. The page token is the last id of the page before (AIP-158). */
 export function listModels(catalog: Catalog, principal: Principal, request: ListModelsRequest): ListModelsResponse {
   if (request.pageSize < 0) {
     const message = `'page_size' must be 0 to ${pageSizeMax}, got ${request.pageSize}.`;

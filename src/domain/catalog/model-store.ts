@@ -50,9 +50,7 @@ export interface ModelStore {
   list(): Promise<readonly StoredModel[]>;
   /** Null for an unknown id. */
   find(id: string): Promise<StoredModel | null>;
-  /**
-   * Downloads, verifies and stores; resolves at once if the model is already there. `warnings` are for the operator.
-   */
+  /** Downloads, verifies and stores; resolves at once if the model is there. `warnings` are for the operator. */
   pull(
     request: PullRequest,
     onProgress: (progress: PullProgress) => void,

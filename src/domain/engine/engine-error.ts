@@ -48,10 +48,7 @@ export function mayGoElsewhere(error: ServiceError): boolean {
   return http === 502 || http === 503;
 }
 
-/**
- * Error for a prompt that is longer than the context. Client tools parse "maximum context length is N tokens", so the
- * phrase is fixed (ERR-26).
- */
+/** Error for a prompt above the context. Client tools parse its first words, so they are fixed (ERR-26). */
 export function contextOverflow(given: {
   readonly contextLength: number;
   readonly promptTokens: number;

@@ -31,10 +31,7 @@ export interface LoadedModel {
   readonly caps: Capabilities;
   /** Changes whenever the engine, the weights or the sampling code does (RESP-11). Printable ASCII. */
   readonly fingerprint: string;
-  /**
-   * Counts the tokens of a prompt; null when the engine cannot know before it runs. `options` are those of the request,
-   * because they can change its prompt.
-   */
+  /** Counts the tokens of a prompt rendered with `options`; null when the engine cannot know before it runs. */
   countTokens(input: GenerateInput, signal: AbortFlag, options?: PromptOptions): Promise<number | null>;
   /**
    * Runs one prompt. Events of one choice are in order; the last event is `usage`, after one `finish` per choice.

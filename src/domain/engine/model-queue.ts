@@ -40,7 +40,8 @@ export class ModelQueue {
   readonly #clock: Clock;
   readonly #options: ModelQueueOptions;
   readonly #waiting = new FairLanes<Waiter>();
-  #busy = 0;
+  /** Slots in use. */
+  busy = 0;
   #meanHoldMs = 1_000;
   #refusals = 0;
 
@@ -53,22 +54,18 @@ export class ModelQueue {
     return this.#options.slots;
   }
 
-  get busy(): number {
-    return this.#busy;
-  }
-
   get waiting(): number {
     return this.#waiting.size;
   }
 
   /** Running and waiting requests per slot; deployments are compared by it. */
   get load(): number {
-    return (this.#busy + this.waiting) / this.#options.slots;
+    return (this.busy + this.waiting) / this.#options.slots;
   }
 
   /** A free slot if no request waits for one; null otherwise. */
   tryAcquire(): Slot | null {
-    if (this.#busy >= this.#options.slots || this.waiting > 0) return null;
+    if (this.busy >= this.#options.slots || this.waiting > 0) return null;
     return this.#take(0);
   }
 
@@ -117,7 +114,7 @@ export class ModelQueue {
   }
 
   #take(queueMs: number): Slot {
-    this.#busy += 1;
+    this.busy += 1;
     const grantedMs = this.#clock.monotonic();
     let held = true;
     return {
@@ -125,7 +122,7 @@ export class ModelQueue {
       release: () => {
         if (!held) return;
         held = false;
-        this.#busy -= 1;
+        this.busy -= 1;
         this.#meanHoldMs += holdWeight * (this.#clock.monotonic() - grantedMs - this.#meanHoldMs);
         this.#waiting.next()?.grant();
       },
@@ -165,11 +162,7 @@ type Lane<T> = T[];
  */
 export class FairLanes<T> {
   readonly #accounts = new Map<string, Map<string, Lane<T>>>();
-  #size = 0;
-
-  get size(): number {
-    return this.#size;
-  }
+  size = 0;
 
   add(who: Who, item: T): void {
     const keys = this.#accounts.get(who.account) ?? new Map<string, Lane<T>>();
@@ -177,7 +170,7 @@ export class FairLanes<T> {
     lane.push(item);
     keys.set(laneOf(who), lane);
     this.#accounts.set(who.account, keys);
-    this.#size += 1;
+    this.size += 1;
   }
 
   /** Removes and returns the next item; undefined when empty. */
@@ -185,7 +178,7 @@ export class FairLanes<T> {
     for (const [account, keys] of this.#accounts) {
       for (const [key, lane] of keys) {
         const item = lane.shift();
-        this.#size -= 1;
+        this.size -= 1;
         keys.delete(key);
         if (lane.length > 0) keys.set(key, lane);
         this.#accounts.delete(account);
@@ -202,7 +195,7 @@ export class FairLanes<T> {
     const position = lane?.indexOf(item) ?? -1;
     if (keys === undefined || lane === undefined || position < 0) return;
     lane.splice(position, 1);
-    this.#size -= 1;
+    this.size -= 1;
     this.#forgetIfEmpty(who, keys, lane);
   }
 
@@ -217,7 +210,7 @@ export class FairLanes<T> {
     }
     const item = heaviest?.lane.pop();
     if (heaviest === null || item === undefined) return null;
-    this.#size -= 1;
+    this.size -= 1;
     this.#forgetIfEmpty(heaviest.who, heaviest.keys, heaviest.lane);
     return item;
   }

@@ -8,10 +8,7 @@ import type { CompletionParams } from "../../../gen/unified/inference/v1/complet
 import { refuse } from "../call/service-error.js";
 import type { Capabilities, GenerateInput, GenerateRequest, ToolChoiceSpec } from "../engine/engine.js";
 
-/**
- * Builds the engine request of a valid chat request. Throws `unsupported_parameter` or `unsupported_value` for what the
- * model cannot do.
- */
+/** Builds the engine request of a valid chat request. Throws ServiceError for what the model cannot do. */
 export function toChatRequest(params: ChatCompletionParams, caps: Capabilities): GenerateRequest {
   params.messages.forEach(({ content }, i) => {
     content.forEach((part, j) => {
@@ -92,10 +89,7 @@ function toFormat(
 /** An object under construction: absent fields are never set, because spreads would cost every request. */
 type Mutable<T> = { -readonly [K in keyof T]: T[K] };
 
-/**
- * Builds an engine request with defaults filled in; `logprobs` undefined asks for none. Throws for what the model
- * cannot do.
- */
+/** Builds an engine request with defaults; `logprobs` undefined: none. Throws for what the model cannot do. */
 export function toGenerate(
   input: GenerateInput,
   params: ChatCompletionParams | CompletionParams,

@@ -59,10 +59,7 @@ function validateBestOf({ bestOf, n }: CompletionParams): void {
   refuse("unsupported_parameter", "best_of", `'best_of' may only be 1 or the value of 'n' here, but is ${bestOf}.`);
 }
 
-/**
- * Builds the engine requests of a valid completions request, one per prompt in order. Throws for what the model cannot
- * do.
- */
+/** Builds the engine requests of a valid request, one per prompt in order. Throws for what the model cannot do. */
 export function toCompletionRequests(params: CompletionParams, caps: Capabilities): readonly GenerateRequest[] {
   const { model, logprobs, echo } = params;
   refuseUnlessTokenInput(caps.tokenInput || params.promptTokens.length === 0, "prompt", model);

@@ -3,7 +3,6 @@ import { type AbortFlag, AbortSource } from "../../lib/abort-source.js";
 import type { Call } from "../call/call.js";
 import { type AnswerHead, Ended, errorOfEnd } from "../call/call-context.js";
 import type { Clock } from "../call/ports.js";
-import type { ServiceError } from "../call/service-error.js";
 import type { Deployment } from "../catalog/catalog-model.js";
 import {
   EngineError,
@@ -157,10 +156,7 @@ export class Generation {
     if (failures.length > 0) throw failures[0];
   }
 
-  /**
-   * Tries the model's deployments in order of load. One function for one and for all tries, because each additional
-   * await costs every request.
-   */
+  /** Tries the model's deployments in order of load. One function for all tries: each await costs every request. */
   async #runPrompt(
     prompt: Prompt,
     continuing: boolean,
@@ -171,7 +167,9 @@ export class Generation {
     for (const deployment of deployments) {
       let slot: Slot | null = null;
       try {
-        this.#beginTry(continuing);
+        this.#attempts += 1;
+        if (this.#signal.aborted) throw errorOfEnd(this.#signal.reason);
+        if (!continuing) call.stage = "queued";
         const loaded = deployment.model ?? (await deployment.onceLoaded(this.#signal));
         // Further prompts always queue, so that the first one starts first.
         slot = continuing ? null : deployment.queue.tryAcquire();
@@ -193,22 +191,13 @@ export class Generation {
       } catch (thrown) {
         if (thrown instanceof EngineError && thrown.usage !== null) this.#noteUsage(prompt, thrown.usage);
         const error = serviceErrorOf(thrown);
-        if (deployment === deployments.at(-1) || !this.#mayTryNext(error)) throw error;
+        const isLast = deployment === deployments.at(-1) || this.#isCommitted || this.#signal.aborted;
+        if (isLast || !mayGoElsewhere(error)) throw error;
         call.log.warn({ deployment: deployment.id, error: error.code }, "deployment failed, trying the next");
       } finally {
         slot?.release();
       }
     }
-  }
-
-  #beginTry(continuing: boolean): void {
-    this.#attempts += 1;
-    if (this.#signal.aborted) throw errorOfEnd(this.#signal.reason);
-    if (!continuing) this.#call.stage = "queued";
-  }
-
-  #mayTryNext(error: ServiceError): boolean {
-    return !this.#isCommitted && !this.#signal.aborted && mayGoElsewhere(error);
   }
 
   #granted(deployment: Deployment, model: LoadedModel, queueMs: number): void {

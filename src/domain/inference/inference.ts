@@ -28,8 +28,7 @@ import { planPrompts, toChatRequest } from "./chat-request.js";
 import { CompletionStream, toCompletionRequests, validateCompletion, wholeCompletion } from "./completion.js";
 import { embed, toEmbedRequest, validateEmbeddings } from "./embed.js";
 import { type EventSink, Generation, type Prepared } from "./generation.js";
-import { reserveForInputs, reserveForPrompts } from "./reservation.js";
-import { type AdmissionDeps, admitRun, type Run, settleFailure } from "./run.js";
+import { type AdmissionDeps, admitRun, type Run, reserveForInputs, reserveForPrompts, settleFailure } from "./run.js";
 import { validateChatCompletion } from "./validate-chat.js";
 
 export interface InferenceDeps extends AdmissionDeps {
@@ -223,10 +222,7 @@ function collectAnswer<M>(
   }));
 }
 
-/**
- * Runs the generation to its end or the call's and settles. Resolves to the result of `finish`; rejects with the error
- * for the caller.
- */
+/** Runs the generation, settles and resolves to the result of `finish`. Rejects with the error for the caller. */
 async function endWith<R>(run: Run, generation: Generation, finish: () => R): Promise<R> {
   try {
     await generation.run();

@@ -53,7 +53,8 @@ class Matcher {
   readonly #stop: string;
   /** For every prefix: length of the longest proper prefix of it that is also its suffix. */
   readonly #fallback: readonly number[];
-  #open = 0;
+  /** Number of trailing code units that could begin the string. */
+  open = 0;
 
   constructor(stop: string) {
     this.#stop = stop;
@@ -64,15 +65,10 @@ class Matcher {
     return this.#stop.length;
   }
 
-  /** Number of trailing code units that could begin the string. */
-  get open(): number {
-    return this.#open;
-  }
-
   /** Takes a code unit; true when the string is complete. */
   step(code: number): boolean {
-    this.#open = advance(this.#stop, this.#fallback, this.#open, code);
-    return this.#open === this.#stop.length;
+    this.open = advance(this.#stop, this.#fallback, this.open, code);
+    return this.open === this.#stop.length;
   }
 }
 

@@ -25,10 +25,7 @@ const reasoningEfforts = ["none", "minimal", "low", "medium", "high", "xhigh", "
 const verbosities = ["low", "medium", "high"];
 const topLogprobsMax = 20;
 
-/**
- * Validates a chat request as far as no model is needed: ranges, counts and combinations. `toChatRequest` checks the
- * rest. Throws ServiceError.
- */
+/** Validates a chat request as far as no model is needed; `toChatRequest` checks the rest. Throws ServiceError. */
 export function validateChatCompletion(params: ChatCompletionParams, limits: ServiceLimits): void {
   checkPresent(params.model, "model");
   validateMessages(params.messages, limits);

@@ -2,11 +2,8 @@ import { type Metric, periodAt } from "../events/threshold.js";
 import type { Budget, BudgetRefusal, Charge } from "./ledger.js";
 
 /** Reservations of running requests of one account or key. */
-interface Reserved {
+interface Reserved extends Record<Metric, bigint> {
   readonly name: string;
-  requests: bigint;
-  tokens: bigint;
-  costNano: bigint;
 }
 
 /** Reservations of one request, for `release`. */
@@ -18,21 +15,19 @@ const nothingHeld: BudgetHold = [];
 export class BudgetReservations {
   readonly #byScope = new Map<string, Reserved>();
 
-  /**
-   * Null when every budget has room, otherwise the exhausted budget that resets last. `usedOf` returns the settled
-   * usage of the period that contains `wallMs`.
-   */
+  /** The exhausted budget that resets last; null if none. `usedOf`: settled usage of the period around `wallMs`. */
   refusalOf(
     budgets: readonly Budget[],
     reserve: Charge,
     usedOf: (budget: Budget) => bigint,
     wallMs: number,
   ): BudgetRefusal | null {
+    const amounts = amountsOf(reserve);
     let worst: BudgetRefusal | null = null;
     for (const budget of budgets) {
       const { id: thresholdId, metric, limit } = budget;
-      const requested = amountOf(metric, reserve);
-      const used = usedOf(budget) + this.#reserved(budget);
+      const requested = amounts[metric];
+      const used = usedOf(budget) + (this.#byScope.get(nameOf(budget))?.[metric] ?? 0n);
       if (used + requested <= limit) continue;
       const resetsAtMs = periodAt(budget.period, wallMs).endMs;
       if (worst !== null && worst.resetsAtMs >= resetsAtMs) continue;
@@ -56,17 +51,11 @@ export class BudgetReservations {
     }
   }
 
-  #reserved(budget: Budget): bigint {
-    const reserved = this.#byScope.get(nameOf(budget));
-    if (reserved === undefined) return 0n;
-    return budget.metric === "cost" ? reserved.costNano : reserved[budget.metric];
-  }
-
   #of(budget: Budget): Reserved {
     const name = nameOf(budget);
     const known = this.#byScope.get(name);
     if (known !== undefined) return known;
-    const reserved: Reserved = { name, requests: 0n, tokens: 0n, costNano: 0n };
+    const reserved: Reserved = { name, requests: 0n, tokens: 0n, cost: 0n };
     this.#byScope.set(name, reserved);
     return reserved;
   }
@@ -76,19 +65,13 @@ function nameOf({ scope }: Budget): string {
   return `${scope.kind}\n${scope.id}`;
 }
 
-function amountOf(metric: Metric, { tokens, costNano }: Charge): bigint {
-  switch (metric) {
-    case "requests":
-      return 1n;
-    case "tokens":
-      return BigInt(tokens);
-    case "cost":
-      return BigInt(costNano);
-  }
+function amountsOf({ tokens, costNano }: Charge): Readonly<Record<Metric, bigint>> {
+  return { requests: 1n, tokens: BigInt(tokens), cost: BigInt(costNano) };
 }
 
-function add(reserved: Reserved, { tokens, costNano }: Charge, sign: 1n | -1n): void {
-  reserved.requests += sign;
-  reserved.tokens += sign * BigInt(tokens);
-  reserved.costNano += sign * BigInt(costNano);
+function add(reserved: Reserved, charge: Charge, sign: 1n | -1n): void {
+  const amounts = amountsOf(charge);
+  reserved.requests += sign * amounts.requests;
+  reserved.tokens += sign * amounts.tokens;
+  reserved.cost += sign * amounts.cost;
 }

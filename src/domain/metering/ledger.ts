@@ -25,10 +25,7 @@ export interface AdmitRequest {
   readonly keyId: string | null;
   readonly model: string;
   readonly operation: Operation;
-  /**
-   * Reservation: the counted prompt plus the maximum answer, with its cost. Zero where no token limit or budget
-   * applies.
-   */
+  /** Reservation: counted prompt, maximum answer and their cost. Zero if no token limit or budget applies. */
   readonly reserve: Charge;
   /** Counted before the engine runs, in case the request is lost; 0 if unknown. */
   readonly promptTokens: number;
@@ -140,10 +137,7 @@ export interface Ledger {
   renew(progress: readonly Progress[], leaseMs: number): Promise<void>;
   /** Writes usage, thresholds and the event in one step. Resolves when they are as durable as the store promises. */
   settle(settlement: Settlement): Settled | Promise<Settled>;
-  /**
-   * Returns at most `max` requests with an expired lease and leases them anew for `leaseMs`, so that only one sweeper
-   * settles them.
-   */
+  /** Returns at most `max` requests with an expired lease, each leased anew for `leaseMs`: one sweeper settles each. */
   sweepLost(max: number, leaseMs: number): Promise<readonly LostRequest[]>;
   /** Number of held leases, for `/debug/state`. */
   liveLeases(): Promise<number>;

@@ -132,9 +132,7 @@ export class LimitBook extends StoreCache<StoredLimits> {
     this.#changed();
   }
 
-  /**
-   * Limits of a call; without a model, those known before the body is read. For an administrator only the account's.
-   */
+  /** Limits of a call; without `model` those known before the body is read. For an administrator only the account's. */
   scopesOf(principal: Principal, model: string | null): readonly LimitScope[] {
     if (this.#isOpen && (principal.kind !== "api_key" || isUnlimited(principal.limits))) return noScopes;
     let ofCaller = this.#scopes.get(principal);

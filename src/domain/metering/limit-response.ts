@@ -12,10 +12,7 @@ export interface LimitStatus {
 
 const none: Readonly<Record<string, string>> = Object.freeze({});
 
-/**
- * Rate-limit headers or metadata (wire RL-1): plain integers, and the time until the window is unused. A dimension
- * without a limit has none.
- */
+/** Rate-limit headers or metadata: integers and Go durations, none for a dimension without a limit (wire RL-1). */
 export function limitHeaders({ limits, degraded }: LimitStatus): Readonly<Record<string, string>> {
   if (limits === undefined && !degraded) return none;
   const fields: Record<string, string> = {};
@@ -92,8 +89,8 @@ function errorOfBudget(refusal: BudgetRefusal, status: LimitStatus): ServiceErro
 }
 
 /**
- * Whole milliseconds as Go writes a duration: `12ms`, `7.66s`, `6m0s`, `1h0m0s`. Below a second in milliseconds; from a
- * second on a unit is there whenever a higher one is, and fractions of a second lose their trailing zeros.
+ * Whole milliseconds as Go writes a duration: `12ms`, `7.66s`, `6m0s`, `1h0m0s`. Lower units follow a higher one even if
+ * they are zero; fractions of a second have no trailing zeros.
  */
 export function goDuration(ms: number): string {
   if (ms < 1_000) return ms === 0 ? "0s" : `${ms}ms`;

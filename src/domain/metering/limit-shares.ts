@@ -43,12 +43,8 @@ export class LimitUsage {
 
   #of(owner: LimitOwner, nowMs: number): OwnerUsage {
     const name = nameOf(owner);
-    const known = this.#byOwner.get(name);
-    if (known !== undefined) {
-      known.atMs = nowMs;
-      return known;
-    }
-    const usage = { requests: null, tokens: null, atMs: nowMs };
+    const usage = this.#byOwner.get(name) ?? { requests: null, tokens: null, atMs: nowMs };
+    usage.atMs = nowMs;
     this.#byOwner.set(name, usage);
     return usage;
   }
@@ -89,13 +85,9 @@ function wholeSnapshot({ requests, tokens }: LimitSnapshot, scopes: readonly Lim
   return { ...whole("requests", requests), ...whole("tokens", tokens) };
 }
 
-function limitOf(
-  scopes: readonly LimitScope[],
-  owner: LimitOwner,
-  which: "requests" | "tokens" | "concurrency",
-): number | null {
-  const limits = scopes.find((scope) => scope.owner.kind === owner.kind && scope.owner.id === owner.id)?.limits;
-  if (limits === undefined) return null;
-  if (which === "concurrency") return limits.concurrency;
-  return which === "requests" ? limits.requestsPerMinute : limits.tokensPerMinute;
+const fieldOf = { requests: "requestsPerMinute", tokens: "tokensPerMinute", concurrency: "concurrency" } as const;
+
+function limitOf(scopes: readonly LimitScope[], owner: LimitOwner, which: keyof typeof fieldOf): number | null {
+  const scope = scopes.find((other) => other.owner.kind === owner.kind && other.owner.id === owner.id);
+  return scope?.limits[fieldOf[which]] ?? null;
 }

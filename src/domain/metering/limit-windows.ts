@@ -41,9 +41,7 @@ export class SlidingWindow {
     else if (delta > 0) this.#put(this.#newest, delta);
   }
 
-  /**
-   * Wait in whole milliseconds until `amount` fits under `limit` without further charges; 0 for now, null for never.
-   */
+  /** Wait until `amount` fits under `limit` without further charges, in whole milliseconds; 0: now, null: never. */
   waitMs(nowMs: number, amount: number, limit: number): number | null {
     if (amount > limit) return null;
     this.#roll(nowMs);
@@ -143,9 +141,8 @@ export class WindowTable {
     const known = this.#byName.get(name);
     if (known !== undefined) return known;
     if (this.#byName.size >= ownersMax) {
-      throw new ServiceError("server_is_overloaded", `Limits of ${ownersMax} owners are in use.`, {
-        retryAfterMs: 1000,
-      });
+      const message = `Limits of ${ownersMax} owners are in use.`;
+      throw new ServiceError("server_is_overloaded", message, { retryAfterMs: 1_000 });
     }
     const windows = new OwnerWindows();
     this.#byName.set(name, windows);
@@ -189,7 +186,7 @@ export function refusalOf(uses: readonly ScopeUse[], tokens: number, nowMs: numb
   for (const { owner, limits, use } of uses) {
     worst = longer(worst, noRoom("requests", owner, use.requests, limits.requestsPerMinute, 1, nowMs));
     worst = longer(worst, noRoom("tokens", owner, use.tokens, limits.tokensPerMinute, tokens, nowMs));
-    worst = longer(worst, noPlace(owner, use.running, limits.concurrency));
+    worst = longer(worst, noConcurrency(owner, use.running, limits.concurrency));
   }
   return worst;
 }
@@ -219,7 +216,7 @@ function noRoom(
   return { which, owner, limit, used: window.used(nowMs), requested, retryAfterMs };
 }
 
-function noPlace(owner: LimitOwner, used: number, limit: number | null): LimitRefusal | null {
+function noConcurrency(owner: LimitOwner, used: number, limit: number | null): LimitRefusal | null {
   if (limit === null || used < limit) return null;
   return { which: "concurrency", owner, limit, used, requested: 1, retryAfterMs: concurrencyWaitMs };
 }

@@ -97,23 +97,18 @@ export class LocalAdmission {
     return this.#windows.size;
   }
 
-  /**
-   * `usedOf` returns the settled usage of a budget's current period. Throws ServiceError `server_is_overloaded` beyond
-   * `leasesMax`.
-   */
+  /** `usedOf`: settled usage of a budget's current period. Throws `server_is_overloaded` beyond `leasesMax` leases. */
   admit(request: AdmitRequest, usedOf: (budget: Budget) => bigint): Admission {
     const { requestId, scopes, budgets } = request;
     const known = this.#known.get(requestId);
     if (known !== undefined) return known === null ? admitted : known.admission;
     if (this.#live >= this.#leasesMax) {
-      throw new ServiceError("server_is_overloaded", `${this.#leasesMax} requests are running.`, {
-        retryAfterMs: 1000,
-      });
+      const message = `${this.#leasesMax} requests are running.`;
+      throw new ServiceError("server_is_overloaded", message, { retryAfterMs: 1_000 });
     }
     const nowMs = this.#clock.monotonic();
     if (scopes.length > 0 || budgets.length > 0) return this.#decide(request, usedOf, nowMs);
-    this.#hold(leaseOf(request, admitted, noWindows, noBudgets, nowMs));
-    return admitted;
+    return this.#hold(request, admitted, noWindows, noBudgets, nowMs);
   }
 
   /** Charges one request and no tokens, once per id and even above the limit (state RL-14). */
@@ -195,13 +190,28 @@ export class LocalAdmission {
     }
     const windows = uses.map((use) => charge(use, reserve.tokens, nowMs));
     const admission: Admitted = { admitted: true, degraded: false, ...snapshotIfLimited(uses, nowMs) };
-    this.#hold(leaseOf(request, admission, windows, this.#budgets.hold(budgets, reserve), nowMs));
-    return admission;
+    return this.#hold(request, admission, windows, this.#budgets.hold(budgets, reserve), nowMs);
   }
 
-  #hold(lease: Lease): void {
-    this.#known.set(lease.request.requestId, lease);
+  #hold(
+    request: AdmitRequest,
+    admission: Admitted,
+    windows: readonly HeldWindow[],
+    budgets: BudgetHold,
+    nowMs: number,
+  ): Admitted {
+    this.#known.set(request.requestId, {
+      request,
+      admission,
+      windows,
+      budgets,
+      admittedAtMs: nowMs,
+      endsAtMs: nowMs + request.leaseMs,
+      promptTokens: request.promptTokens,
+      completionTokens: 0,
+    });
     this.#live += 1;
+    return admission;
   }
 
   /** Records an ended request in the ring and drops the oldest. */
@@ -237,25 +247,6 @@ export class LocalAdmission {
   }
 }
 
-function leaseOf(
-  request: AdmitRequest,
-  admission: Admitted,
-  windows: readonly HeldWindow[],
-  budgets: BudgetHold,
-  nowMs: number,
-): Lease {
-  return {
-    request,
-    admission,
-    windows,
-    budgets,
-    admittedAtMs: nowMs,
-    endsAtMs: nowMs + request.leaseMs,
-    promptTokens: request.promptTokens,
-    completionTokens: 0,
-  };
-}
-
 function charge({ limits, use }: ScopeUse, tokens: number, nowMs: number): HeldWindow {
   use.running += 1;
   if (limits.requestsPerMinute !== null) use.requests.add(nowMs, 1);
@@ -269,14 +260,6 @@ function snapshotIfLimited(uses: readonly ScopeUse[], nowMs: number): Pick<Admit
 
 function lostRequest({ request, promptTokens, completionTokens }: Lease, admittedAtMs: number): LostRequest {
   const { requestId, account, keyId, model, operation } = request;
-  return {
-    requestId,
-    account,
-    keyId,
-    model,
-    operation,
-    admittedAtMs: Math.round(admittedAtMs),
-    promptTokens,
-    completionTokens,
-  };
+  const usage = { promptTokens, completionTokens };
+  return { requestId, account, keyId, model, operation, admittedAtMs: Math.round(admittedAtMs), ...usage };
 }

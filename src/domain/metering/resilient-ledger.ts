@@ -238,7 +238,7 @@ const stopWaitMs = 10_000;
 export class SpoolReplay {
   readonly #deps: SpoolReplayDeps;
   #cancelTimer: () => void;
-  #turn: Promise<void> = Promise.resolve();
+  #round: Promise<void> = Promise.resolve();
   #closed = false;
   #reportedAtMs = Number.NEGATIVE_INFINITY;
 
@@ -247,13 +247,13 @@ export class SpoolReplay {
     this.#cancelTimer = this.#later();
   }
 
-  /** Waits for the running turn, and up to 10 s for the last settlement that is in memory alone (E-21). */
+  /** Waits for the running round, and up to 10 s for the last settlement that is in memory alone (E-21). */
   async close(): Promise<void> {
     const { spool, clock } = this.#deps;
     const untilMs = clock.monotonic() + stopWaitMs;
     this.#cancelTimer();
     this.#closed = true;
-    await this.#turn;
+    await this.#round;
     while (spool.memoryOnly > 0 && clock.monotonic() < untilMs) {
       this.#report();
       await this.#replayAll();
@@ -264,7 +264,7 @@ export class SpoolReplay {
 
   #later(): () => void {
     return this.#deps.clock.after(everyMs, () => {
-      this.#turn = this.#step().finally(() => {
+      this.#round = this.#step().finally(() => {
         if (!this.#closed) this.#cancelTimer = this.#later();
       });
     });
@@ -290,26 +290,22 @@ export class SpoolReplay {
 
   /** Never rejects. What fails stays in the spool; the circuit breaker logs that the store is unavailable. */
   async #replayAll(isCancelled = (): boolean => false): Promise<void> {
-    const { spool, log } = this.#deps;
+    const { ledger, spool, log, onAnswered } = this.#deps;
     const before = spool.size;
     if (before === 0) return;
     try {
-      while (!isCancelled() && (await this.#replayBatch())) {}
+      for (;;) {
+        const batch = isCancelled() ? [] : await spool.oldest(batchMax);
+        const last = batch.at(-1);
+        if (last === undefined) break;
+        await Promise.all(batch.map(({ settlement }) => ledger.settle(settlement)));
+        onAnswered();
+        await spool.release(last.end);
+      }
     } catch (err) {
       log.debug({ err, waiting: spool.size }, "spooled settlements could not be replayed; retrying");
       return;
     }
     if (spool.size === 0) log.info({ settlements: before }, "spool is empty again");
-  }
-
-  async #replayBatch(): Promise<boolean> {
-    const { ledger, spool, onAnswered } = this.#deps;
-    const batch = await spool.oldest(batchMax);
-    const last = batch.at(-1);
-    if (last === undefined) return false;
-    await Promise.all(batch.map(({ settlement }) => ledger.settle(settlement)));
-    onAnswered();
-    await spool.release(last.end);
-    return true;
   }
 }

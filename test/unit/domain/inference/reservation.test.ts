@@ -3,11 +3,7 @@ import { describe, expect, it } from "vitest";
 import { MessageSchema, Role } from "../../../../gen/unified/inference/v1/chat_pb.js";
 import { EngineError, type GenerateInput, type GenerateRequest } from "../../../../src/domain/engine/engine.js";
 import { planPrompts } from "../../../../src/domain/inference/chat-request.js";
-import {
-  type CountingModel,
-  reserveForInputs,
-  reserveForPrompts,
-} from "../../../../src/domain/inference/reservation.js";
+import { type CountingModel, reserveForInputs, reserveForPrompts } from "../../../../src/domain/inference/run.js";
 import { AbortSource } from "../../../../src/lib/abort-source.js";
 import { caps } from "../../../support/capabilities.js";
 
