@@ -20,43 +20,43 @@ const introduction = `# Configuration
 
 <!-- Written by scripts/config-docs.ts from the schema in src/app/config. Change the schema, then run it. -->
 
-A setting's value comes from a flag, else from the environment, else from the configuration file, else it is the default
-below. The file is \`--config\`, else \`UIS_CONFIG\`, else \`uis.yaml\` in the working directory if it is there.
-[uis.example.yaml](uis.example.yaml) has every setting of this version. \`uis config schema > uis.schema.json\` beside it
-gives editors completion.
+A setting comes from a flag, else from the environment, else from the configuration file, else it has the default
+below. The file is \`--config\`, else \`UIS_CONFIG\`, else \`uis.yaml\` in the working directory if it exists.
+[uis.example.yaml](uis.example.yaml) has every setting of this version. With \`uis config schema > uis.schema.json\` beside the file,
+editors complete settings.
 
-- Unknown names are errors with line, column and the nearest known name. \`uis config check\` finds all of them.
-- \`\${VAR}\` and \`\${VAR:-default}\` expand in values; \`$\${\` is a literal \`\${\`. A variable that is empty gets the default, too. What
-  a variable holds never becomes YAML.
+- Unknown names are errors with line, column and the most similar known name. \`uis config check\` lists all errors.
+- \`\${VAR}\` and \`\${VAR:-default}\` expand in values; \`$\${\` is a literal \`\${\`. The default also replaces an empty variable. The
+  content of a variable never becomes YAML.
 - Times are \`250ms\`, \`30s\`, \`2m\`, \`5h\`, \`30d\`. Sizes are bytes, or \`64KiB\`, \`20MiB\`, \`1GiB\`.
-- In the environment, a list is written with commas or as YAML: \`UIS_SERVER_CORS_ORIGINS=https://a.example,https://b.example\`.
-- SIGHUP reads everything again. When all of it is right, models, prices, \`rate_limits\`, TLS files and those of \`limits\` that say nothing
-  else are swapped; other changes wait for a restart and the log names them. With a fault in it, all stays as it was. TLS files are also
-  loaded again when they change on disk.
+- In the environment, a list is comma-separated or YAML: \`UIS_SERVER_CORS_ORIGINS=https://a.example,https://b.example\`.
+- SIGHUP reloads the file and the environment. If they are valid, models, prices, \`rate_limits\`, TLS files and those of \`limits\`
+  without a note about restarts are replaced; other changes need a restart, and the log names them. An invalid configuration changes
+  nothing. TLS files are also reloaded when they change on disk.
 
 ## Secrets
 
-They come from the environment only, each also from the file that \`<name>_FILE\` names, without the line break at its end. To set
+Secrets come only from the environment, each also from the file that \`<name>_FILE\` names, without one line break at its end. Setting
 both is an error. \`UIS_API_KEY\`, \`HF_TOKEN\`, \`REDIS_URL\` and \`UIS_STATE_REDIS_URL\` may also come from such a file.
 
 | variable | meaning |
 | --- | --- |
-| \`UIS_ADMIN_TOKEN\` | Credential of the administrator, beside the one in \`<data_dir>/admin.token\`. 16 to 256 printable characters. |
-| \`UIS_BOOTSTRAP_API_KEY\` | An API key of your own, registered at start in place of a generated one. 8 to 256 printable characters. |
-| \`UIS_ADMIN_PASSWORD\` | The administrator's password for the dashboard. 12 to 1024 characters. It holds at every start: change it here. |
-| \`UIS_MASTER_KEY\` | Encrypts secrets that are kept: base64 of 32 bytes, \`openssl rand -base64 32\`. Required with Redis, the same on all replicas; otherwise made once as \`<data_dir>/master.key\`. |
+| \`UIS_ADMIN_TOKEN\` | Credential of the administrator, in addition to the one in \`<data_dir>/admin.token\`. 16 to 256 printable characters. |
+| \`UIS_BOOTSTRAP_API_KEY\` | An API key of your own, registered at start instead of a generated one. 8 to 256 printable characters. |
+| \`UIS_ADMIN_PASSWORD\` | The administrator's password for the dashboard. 12 to 1024 characters. It is set at every start: change it here. |
+| \`UIS_MASTER_KEY\` | Encrypts stored secrets: base64 of 32 bytes, \`openssl rand -base64 32\`. Required with Redis, the same on all replicas; otherwise generated once as \`<data_dir>/master.key\`. |
 
-Commands that talk to a running service find it by \`--url\`, \`UIS_URL\`, \`<data_dir>/service.json\`, the configuration, in this order, and use \`UIS_ADMIN_TOKEN\`,
-else the token in the data folder. \`uis run\` uses \`UIS_API_KEY\` if that is set; \`uis usage\` does when there is neither of the two.
+Commands that call a running service use \`--url\`, \`UIS_URL\`, \`<data_dir>/service.json\` or the address in the configuration, in this
+order, with \`UIS_ADMIN_TOKEN\`, else the token in the data folder. \`uis run\` prefers \`UIS_API_KEY\`; \`uis usage\` uses it if neither token exists.
 
 ## Traces
 
-Spans are sent by OTLP over HTTP when \`OTEL_EXPORTER_OTLP_ENDPOINT\` or \`OTEL_EXPORTER_OTLP_TRACES_ENDPOINT\` is set, to whom
-these and \`OTEL_EXPORTER_OTLP_HEADERS\` say. \`OTEL_SERVICE_NAME\`, \`OTEL_RESOURCE_ATTRIBUTES\`, \`OTEL_TRACES_SAMPLER\`,
-\`OTEL_TRACES_SAMPLER_ARG\` and \`OTEL_SDK_DISABLED\` mean what they mean everywhere. It needs three packages that are not
-installed by themselves: \`npm install @opentelemetry/sdk-trace-base @opentelemetry/resources
-@opentelemetry/exporter-trace-otlp-http\`. A span holds no content, but for the stop sequences of a request.
-[metrics.md](metrics.md) lists what is counted without any setting.
+Spans are sent as OTLP over HTTP if \`OTEL_EXPORTER_OTLP_ENDPOINT\` or \`OTEL_EXPORTER_OTLP_TRACES_ENDPOINT\` is set, with the headers in
+\`OTEL_EXPORTER_OTLP_HEADERS\`. \`OTEL_SERVICE_NAME\`, \`OTEL_RESOURCE_ATTRIBUTES\`, \`OTEL_TRACES_SAMPLER\`,
+\`OTEL_TRACES_SAMPLER_ARG\` and \`OTEL_SDK_DISABLED\` have their usual meanings. Traces need three packages that are not
+installed automatically: \`npm install @opentelemetry/sdk-trace-base @opentelemetry/resources
+@opentelemetry/exporter-trace-otlp-http\`. A span contains no content except the stop sequences of a request.
+[metrics.md](metrics.md) lists the metrics, which need no setting.
 `;
 
 function renderPage(): string {
@@ -93,7 +93,7 @@ function renderModels(): string {
     ([name, schema]) => `| \`${name}\` | ${defaultOf(schema)} | ${meaningOf(schema)} |`,
   );
   return (
-    "## models\n\nA list. Without it the catalog is what was pulled and imported, else the default models; `[]` is none. Also `UIS_MODELS` with YAML as its text. One entry:\n\n" +
+    "## models\n\nA list. Without it the catalog is the pulled and imported models, else the default models; `[]` is no model. `UIS_MODELS` is the list as YAML. One entry:\n\n" +
     `| setting | default | meaning |\n| --- | --- | --- |\n${rows.join("\n")}\n`
   );
 }
@@ -114,8 +114,8 @@ function renderLater(): string {
     ...Object.entries(model).flatMap(([name, schema]) => (isLater(schema) ? [`models[].${name}`] : [])),
   ];
   return (
-    "## Not in this version\n\nThese names are known and accept their default only, so that nothing is accepted and then " +
-    `ignored: ${names.map((name) => `\`${name}\``).join(", ")}.\n`
+    "## Not in this version\n\nThese settings accept only their defaults, so that no accepted setting is ignored: " +
+    `${names.map((name) => `\`${name}\``).join(", ")}.\n`
   );
 }
 

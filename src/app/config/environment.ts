@@ -1,16 +1,16 @@
 import { parse } from "yaml";
 import type { Variables } from "./expand.js";
 import { constantLimits } from "./limits-settings.js";
-import { type ConfigProblem, nearestName, type SettingPath } from "./problem.js";
+import { type ConfigProblem, nearestName, problemAt, type SettingPath } from "./problem.js";
 import { readSecretText, secretFileName } from "./secrets.js";
 import { listSettings, type Setting, type SettingSchema } from "./setting-list.js";
 
-/** The process's own environment. Everything else of the program gets it handed over. */
+/** The environment of the process. The rest of the program receives it as a parameter. */
 export function processEnvironment(): Variables {
   return { ...process.env };
 }
 
-/** Short names that people try first. The long form of the same setting wins over them. */
+/** Short names of settings. The long name of the same setting takes precedence. */
 export const wellKnownNames: Readonly<Record<string, SettingPath>> = {
   PORT: ["server", "port"],
   HOST: ["server", "host"],
@@ -20,7 +20,7 @@ export const wellKnownNames: Readonly<Record<string, SettingPath>> = {
   LOG_LEVEL: ["log", "level"],
 };
 
-/** Names that are read elsewhere: secrets, and what commands use to reach a running service. */
+/** Variables that are read elsewhere: secrets, and those of commands that call a running service. */
 const otherNames = [
   "UIS_CONFIG",
   "UIS_URL",
@@ -31,10 +31,10 @@ const otherNames = [
   "UIS_MASTER_KEY",
 ];
 
-/** Names of settings that may hold a password; they also come from files. */
+/** Settings that may contain a password; they may also come from files. */
 const secretSettings: ReadonlySet<string> = new Set(["REDIS_URL", "UIS_STATE_REDIS_URL"]);
 
-/** A setting that did not come from the file. */
+/** A setting from outside the file. */
 export interface SettingValue {
   readonly path: SettingPath;
   readonly value: unknown;
@@ -42,7 +42,7 @@ export interface SettingValue {
   readonly from: string;
 }
 
-/** Settings of the environment, weakest first. */
+/** Settings of the environment, those of lower precedence first. */
 export function settingsOfEnvironment(variables: Variables): {
   readonly values: readonly SettingValue[];
   readonly problems: readonly ConfigProblem[];
@@ -57,34 +57,26 @@ export function settingsOfEnvironment(variables: Variables): {
     try {
       values.push({ path: setting.path, value: valueOfText(found.text, setting.schema), from: found.from });
     } catch {
-      problems.push({
-        line: null,
-        column: null,
-        path: setting.path.join("."),
-        message: `${name} is not YAML`,
-        hint: null,
-      });
+      problems.push(problemAt(setting.path.join("."), `${name} is not YAML`));
     }
   };
   for (const [name, path] of Object.entries(wellKnownNames)) {
-    take(
-      name,
-      settings.find((setting) => setting.path.join() === path.join()),
-    );
+    const setting = settings.find((one) => one.path.join() === path.join());
+    take(name, setting);
   }
   for (const setting of settings) take(setting.environmentName, setting);
   for (const [name, value] of constantLimits) {
     const variable = `UIS_LIMITS_${name.toUpperCase()}`;
     if (!variables[variable]) continue;
-    const message = `${variable} is no setting any more: limits.${name} is always ${value}`;
-    problems.push({ line: null, column: null, path: `limits.${name}`, message, hint: "remove it" });
+    const message = `${variable} is no longer a setting: limits.${name} is always ${value}`;
+    problems.push(problemAt(`limits.${name}`, message, "remove it"));
   }
   return { values, problems };
 }
 
 /**
- * Names with our prefix that nothing reads but that are one slip away from a name that is read. Others are left alone:
- * a container platform invents names such as `UIS_SERVICE_HOST` by itself.
+ * Unknown variables with the prefix `UIS_` whose name is similar to a known one. Others are ignored: container platforms
+ * set names such as `UIS_SERVICE_HOST` by themselves.
  */
 export function misspeltNames(variables: Variables): readonly { readonly name: string; readonly meant: string }[] {
   const known = new Set<string>([

@@ -8,8 +8,8 @@ interface Row {
   readonly kind: "time" | "size" | "count";
   readonly min: number;
   readonly max: number;
-  readonly means: string;
-  /** A change waits for a restart: a listener is told it once. */
+  readonly description: string;
+  /** A change needs a restart, because a listener receives the value once. */
   readonly isFixed?: true;
 }
 
@@ -19,13 +19,12 @@ const GiB = 1024 ** 3;
 const minute = 60_000;
 const hour = 60 * minute;
 
-const time = (min: number, max: number, means: string): Row => ({ kind: "time", min, max, means });
-const bytes = (min: number, max: number, means: string): Row => ({ kind: "size", min, max, means });
-const count = (min: number, max: number, means: string): Row => ({ kind: "count", min, max, means });
-
+const time = (min: number, max: number, description: string): Row => ({ kind: "time", min, max, description });
+const bytes = (min: number, max: number, description: string): Row => ({ kind: "size", min, max, description });
+const count = (min: number, max: number, description: string): Row => ({ kind: "count", min, max, description });
 const fixed = (row: Row): Row => ({ ...row, isFixed: true });
 
-/** Limits that no operator has a reason to change: constants of the contract, which the configuration cannot set. */
+/** Limits that no operator needs to change: constants of the contract, not settings. */
 const constants = [
   "headerLinesMax",
   "http2HeaderBytesMax",
@@ -42,43 +41,43 @@ const constants = [
 
 type SettableLimit = Exclude<keyof ServiceLimits, (typeof constants)[number]>;
 
-/** One row per setting: its range and what it bounds. The defaults are those of the contract. */
+/** One row per setting. The defaults are those of the contract. */
 const rows: Readonly<Record<SettableLimit, Row>> = {
   headerBytesMax: fixed(bytes(KiB, MiB, "Header block of an HTTP/1.1 request.")),
   bodyBytesMax: bytes(KiB, GiB, "One request body or message, on every protocol. RPCs of sessions take 16KiB."),
   bodiesBytesMax: bytes(
     KiB,
     64 * GiB,
-    "All request bodies that are being received at the same time, on every protocol. One connection may hold a quarter of it, one account a half.",
+    "All request bodies being received; a quarter per connection, half per account.",
   ),
   headersTimeoutMs: fixed(time(10, hour, "From the first byte of a request to the end of its headers.")),
   requestTimeoutMs: fixed(time(10, 24 * hour, "From the first byte of a request to the end of its body.")),
-  bodyRateMin: bytes(0, GiB, "Bytes per second that a body must bring after the grace time."),
+  bodyRateMin: bytes(0, GiB, "Minimum bytes per second of a request body after the grace time."),
   bodyRateGraceMs: time(10, hour, "How long a body may be slower than that."),
   keepAliveTimeoutMs: fixed(time(10, hour, "How long an idle connection is kept.")),
   sseKeepAliveMs: time(10, hour, "Silence on an event stream after which a keep-alive is sent."),
-  stallMs: time(10, hour, "How long a reader may refuse to read before its request is ended."),
-  streamBufferBytesMax: bytes(KiB, GiB, "What is kept for a reader that is slower than the engine."),
+  stallMs: time(10, hour, "How long a client may stop reading before its request is aborted."),
+  streamBufferBytesMax: bytes(KiB, GiB, "Buffer for a client that reads more slowly than the engine generates."),
   grpcStreamsMax: fixed(count(1, 1_000_000, "Streams per HTTP/2 connection.")),
   nMax: count(1, 1024, "Choices per prompt."),
   embeddingInputsMax: count(1, 1_000_000, "Inputs of one embeddings request."),
-  queueWaitMs: time(0, hour, "Waiting for a slot, loading included."),
-  deadlineMs: time(10, 24 * hour, "A whole request, whatever the client asks for."),
-  commitMs: time(0, hour, "From the granted slot to the moment when the status is sent without having seen content."),
-  drainMs: time(0, 24 * hour, "How long running requests may finish after the service was told to stop."),
+  queueWaitMs: time(0, hour, "Waiting for a slot, including the load of the model."),
+  deadlineMs: time(10, 24 * hour, "A whole request; clients may set less."),
+  commitMs: time(0, hour, "From the granted slot until the status is sent without content."),
+  drainMs: time(0, 24 * hour, "How long running requests may finish after a stop was requested."),
 };
 
 const limitNames = Object.keys(rows) as SettableLimit[];
 
-/** Limits that can change while the service runs; the others are told to a listener once. */
+/** Limits that can change while the service runs. */
 export const liveLimitNames: readonly SettableLimit[] = limitNames.filter((name) => !rows[name].isFixed);
 
-/** `bodyBytesMax` is set as `body_bytes_max`, `stallMs` as `stall`: a time carries its unit in the value. */
+/** `body_bytes_max` for `bodyBytesMax`, `stall` for `stallMs`: a time has its unit in the value. */
 export function limitSettingName(name: keyof ServiceLimits): string {
   return name.replace(/Ms$/, "").replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
 }
 
-/** Names of former settings below `limits:`, each with its value, which is a constant now. */
+/** Former settings of `limits:` that are constants now, with their values. */
 export const constantLimits: ReadonlyMap<string, string> = new Map(
   constants.map((name) => {
     const value = defaultLimits[name];
@@ -87,21 +86,14 @@ export const constantLimits: ReadonlyMap<string, string> = new Map(
 );
 
 function limitSetting(name: SettableLimit): z.ZodType<number, unknown> {
-  const { kind, min, max, isFixed } = rows[name];
-  const means = isFixed ? `${rows[name].means} A change waits for a restart.` : rows[name].means;
+  const { kind, min, max, description, isFixed } = rows[name];
+  const text = isFixed ? `${description} A change needs a restart.` : description;
   const preset = defaultLimits[name];
-  switch (kind) {
-    case "time":
-      return duration(min, max)
-        .prefault(formatDuration(preset))
-        .describe(`${means} ${formatDuration(min)} to ${formatDuration(max)}.`);
-    case "size":
-      return size(min, max)
-        .prefault(formatSize(preset))
-        .describe(`${means} ${formatSize(min)} to ${formatSize(max)}.`);
-    case "count":
-      return wholeNumber(min, max).prefault(preset).describe(means);
-  }
+  if (kind === "count") return wholeNumber(min, max).prefault(preset).describe(text);
+  const format = kind === "time" ? formatDuration : formatSize;
+  const range = `${text} ${format(min)} to ${format(max)}.`;
+  if (kind === "time") return duration(min, max).prefault(formatDuration(preset)).describe(range);
+  return size(min, max).prefault(formatSize(preset)).describe(range);
 }
 
 /** `limits:` of the configuration. */
@@ -109,7 +101,7 @@ export const limitsSettings = z.strictObject(
   Object.fromEntries(limitNames.map((name) => [limitSettingName(name), limitSetting(name)])),
 );
 
-/** The table that the rest of the program uses. */
+/** The limits for the rest of the program. */
 export function toServiceLimits(settings: z.output<typeof limitsSettings>): ServiceLimits {
   const entries = limitNames.map((name) => [name, settings[limitSettingName(name)] ?? defaultLimits[name]] as const);
   return { ...defaultLimits, ...Object.fromEntries(entries) };
@@ -134,19 +126,13 @@ export const rateLimitSettings = z.strictObject({
   models: z
     .record(modelId, limits, { error: "must be limits by model id" })
     .prefault({})
-    .describe(
-      "Limits by model id, for each account by itself. Each has requests_per_minute, tokens_per_minute and concurrency.",
-    ),
+    .describe("Limits by model id and account. Each has requests_per_minute, tokens_per_minute and concurrency."),
 });
 
-/** The defaults as the rest of the program has them. */
+/** The default rate limits for the rest of the program. */
 export function toRateLimitDefaults(settings: z.output<typeof rateLimitSettings>): RateLimitDefaults {
-  const models = Object.entries(settings.models).map(([id, model]) => [id, toRateLimits(model)] as const);
-  return {
-    key: toRateLimits(settings.default_key),
-    account: toRateLimits(settings.default_account),
-    models: new Map(models),
-  };
+  const models = new Map(Object.entries(settings.models).map(([id, model]) => [id, toRateLimits(model)]));
+  return { key: toRateLimits(settings.default_key), account: toRateLimits(settings.default_account), models };
 }
 
 function toRateLimits(settings: z.output<typeof limits>): RateLimits {

@@ -1,16 +1,25 @@
 import { readFile } from "node:fs/promises";
 import { resolve } from "node:path";
 import type * as z from "zod";
+import { errorText } from "../../lib/display-text.js";
 import { type SettingValue, settingsOfEnvironment } from "./environment.js";
 import type { Variables } from "./expand.js";
 import { constantLimits } from "./limits-settings.js";
-import { ConfigError, type ConfigProblem, formatPath, nearestName, type SettingPath } from "./problem.js";
+import {
+  ConfigError,
+  type ConfigProblem,
+  formatPath,
+  nearestName,
+  problemAt,
+  type SettingPath,
+  type SourcePosition,
+} from "./problem.js";
 import { type Config, configSchema } from "./schema.js";
 import { knownNamesAt } from "./setting-list.js";
-import { readHubToken } from "./well-known-variables.js";
+import { hubTokenProblems } from "./well-known-variables.js";
 import { readYaml, type YamlFile } from "./yaml-file.js";
 
-/** Where a configuration comes from. Flags win over the environment, that wins over the file, that over defaults. */
+/** Sources of a configuration. Flags take precedence over the environment, that over the file, that over defaults. */
 export interface ConfigSources {
   readonly env: Variables;
   readonly cwd: string;
@@ -22,22 +31,21 @@ export interface ConfigSources {
 
 export interface LoadedConfig {
   readonly config: Config;
-  /** Absolute path of the file that was read; null when there is none. */
+  /** Absolute path of the file that was read; null if there is none. */
   readonly file: string | null;
 }
 
-/** The file that is read when none is named. */
+/** The file that is read if none is named. */
 const defaultFile = "uis.yaml";
 
-/** Reads and checks the whole configuration. Rejects with ConfigError, which names every fault at once. */
+/** Reads and validates the configuration. Rejects with a ConfigError that has all problems. */
 export async function loadConfig(sources: ConfigSources): Promise<LoadedConfig> {
   const { file, text } = await readConfigFile(sources);
   const yaml = readYaml(text, sources.env);
   const environment = settingsOfEnvironment(sources.env);
   const overrides = [...environment.values, ...(sources.flags ?? [])].filter(({ value }) => value !== undefined);
   const result = configSchema.safeParse(overlay(yaml.data, overrides));
-  const hubToken = readHubToken(sources.env);
-  const problems = [...yaml.problems, ...environment.problems, ...("problem" in hubToken ? [hubToken.problem] : [])];
+  const problems = [...yaml.problems, ...environment.problems, ...hubTokenProblems(sources.env)];
   if (!result.success && yaml.problems.length === 0) {
     problems.push(...result.error.issues.flatMap((issue) => toProblems(issue, yaml, overrides)));
   }
@@ -52,15 +60,12 @@ async function readConfigFile({ env, cwd, file: flag }: ConfigSources): Promise<
     return { file, text: await readFile(file, "utf8") };
   } catch (error) {
     if (named === undefined && isMissing(error)) return { file: null, text: "" };
-    const reason = isMissing(error) ? "does not exist" : `cannot be read: ${messageOf(error)}`;
-    throw new ConfigError(
-      [{ line: null, column: null, path: "", message: `the configuration file ${file} ${reason}`, hint: null }],
-      file,
-    );
+    const reason = isMissing(error) ? "does not exist" : `cannot be read: ${errorText(error)}`;
+    throw new ConfigError([problemAt("", `the configuration file ${file} ${reason}`)], file);
   }
 }
 
-/** The file's settings with those of the environment and the command line laid over them. */
+/** The settings of the file, overridden by those of the environment and the command line. */
 function overlay(data: unknown, overrides: readonly SettingValue[]): unknown {
   if (!isGroup(data)) return data;
   const root: Group = { ...data };
@@ -68,7 +73,7 @@ function overlay(data: unknown, overrides: readonly SettingValue[]): unknown {
     let group = root;
     for (const name of path.slice(0, -1)) {
       const inner = group[name] ?? {};
-      // A value stands where a group belongs: the schema says so, there is nothing to lay over.
+      // The value is not a group, which the schema reports.
       if (!isGroup(inner)) break;
       const copy = { ...inner };
       group[name] = copy;
@@ -88,34 +93,25 @@ function isGroup(value: unknown): value is Group {
 
 function toProblems(issue: z.core.$ZodIssue, yaml: YamlFile, overrides: readonly SettingValue[]): ConfigProblem[] {
   const path = issue.path.map((part) => (typeof part === "number" ? part : String(part)));
-  if (issue.code === "unrecognized_keys") return issue.keys.map((name) => unknownName(path, name, yaml));
-  const source = overrides.findLast((override) => override.path.every((part, i) => part === path[i]));
-  const place = source === undefined ? yaml.placeOf(path) : null;
+  const sourceOf = (at: SettingPath) => overrides.findLast((one) => one.path.every((part, i) => part === at[i]));
+  const positionOf = (at: SettingPath) => (sourceOf(at) === undefined ? yaml.positionOf(at) : null);
+  if (issue.code === "unrecognized_keys") {
+    return issue.keys.map((name) => unknownName(path, name, positionOf([...path, name])));
+  }
+  const source = sourceOf(path);
   const message = issue.message.replace(/^Invalid input: /, "");
-  return [
-    {
-      line: place?.line ?? null,
-      column: place?.column ?? null,
-      path: formatPath(path),
-      message: source === undefined ? message : `${message} (set by ${source.from})`,
-      hint: null,
-    },
-  ];
+  const text = source === undefined ? message : `${message} (set by ${source.from})`;
+  return [problemAt(formatPath(path), text, null, positionOf(path))];
 }
 
-function unknownName(path: SettingPath, name: string, yaml: YamlFile): ConfigProblem {
-  const place = yaml.placeOfKey(path, name);
-  const at = { line: place?.line ?? null, column: place?.column ?? null, path: formatPath([...path, name]) };
-  const constant = path.join() === "limits" ? constantLimits.get(name) : undefined;
+function unknownName(group: SettingPath, name: string, position: SourcePosition | null): ConfigProblem {
+  const path = formatPath([...group, name]);
+  const constant = group.join() === "limits" ? constantLimits.get(name) : undefined;
   if (constant !== undefined) {
-    return { ...at, message: `is no setting any more: it is always ${constant}`, hint: "remove it" };
+    return problemAt(path, `is no longer a setting: it is always ${constant}`, "remove it", position);
   }
-  const meant = nearestName(name, knownNamesAt(path));
-  return {
-    ...at,
-    message: "unknown setting",
-    hint: meant === null ? null : `did you mean "${meant}"?`,
-  };
+  const nearest = nearestName(name, knownNamesAt(group));
+  return problemAt(path, "unknown setting", nearest === null ? null : `did you mean "${nearest}"?`, position);
 }
 
 function deepFreeze<T>(value: T): T {
@@ -128,8 +124,4 @@ function deepFreeze<T>(value: T): T {
 
 function isMissing(error: unknown): boolean {
   return error instanceof Error && "code" in error && error.code === "ENOENT";
-}
-
-function messageOf(error: unknown): string {
-  return error instanceof Error ? error.message : String(error);
 }

@@ -7,25 +7,23 @@ const tokenCount = wholeNumber(0, 1_000_000_000);
 const delay = wholeNumber(0, 3_600_000);
 
 const toolCall = z.strictObject({
-  name: text("the name of a tool").describe("The tool that is called."),
+  name: text("the name of a tool").describe("Name of the called tool."),
   arguments: z
     .union([z.record(z.string(), z.json()), z.string()], { error: "must be an object, or JSON as text" })
     .optional()
     .describe("An object, or JSON as text. Default {}."),
 });
 
-/** `scripted:` of a model or deployment: what the scripted engine says, and how it fails. */
+/** `scripted:` of a model or deployment: output and failures of the scripted engine. */
 const scriptedSettings = z
   .strictObject({
-    text: z
-      .string({ error: "must be text" })
-      .describe("What it says. Default: it repeats the last user message or the prompt."),
-    tokens: tokenCount.describe("Repeat or cut the text to that many tokens."),
+    text: z.string({ error: "must be text" }).describe("Output. Default: the last user message or the prompt."),
+    tokens: tokenCount.describe("Number of tokens to which the text is repeated or cut."),
     first_token_delay_ms: delay.describe("Milliseconds before the first token. Default 0."),
     token_delay_ms: delay.describe("Milliseconds between tokens. Default 0."),
-    tool_call: toolCall.describe("The tool call that it makes when tools are offered."),
-    tool_calls: z.array(toolCall).describe("Several of them."),
-    finish_reason: oneOf(["content_filter"]).describe("Ends with this reason."),
+    tool_call: toolCall.describe("Tool call to make if the request has tools."),
+    tool_calls: z.array(toolCall).describe("Several tool calls."),
+    finish_reason: oneOf(["content_filter"]).describe("Finish reason."),
     fail: z
       .strictObject({
         after_tokens: tokenCount.describe("0: before the first token. Default 0.").optional(),
@@ -36,35 +34,31 @@ const scriptedSettings = z
           "upstream_timeout",
           "context_length_exceeded",
         ]),
-        times: wholeNumber(1, 1_000_000_000).describe("Only the first N calls. Default: all.").optional(),
+        times: wholeNumber(1, 1_000_000_000).describe("Number of calls that fail. Default: all.").optional(),
       })
       .describe("Fails instead of finishing."),
-    hang_after_tokens: tokenCount.describe("Says no more after so many tokens until the request is ended."),
-    dimensions: wholeNumber(1, 65_536).describe("Makes it an embedding model with vectors of this length."),
+    hang_after_tokens: tokenCount.describe("Number of tokens after which it hangs until the request is aborted."),
+    dimensions: wholeNumber(1, 65_536).describe("Vector length; makes it an embedding model."),
     context_length: wholeNumber(1, 100_000_000).describe("Tokens of prompt and answer together. Default 4096."),
     token_input: trueOrFalse.describe("Whether prompts and inputs may be token ids. Default false."),
   })
   .partial()
-  .describe("What the scripted engine says, and how it fails.")
+  .describe("Output and failures of the scripted engine.")
   .check(({ value: options, issues }) => {
     if (options.tool_call !== undefined && options.tool_calls !== undefined) {
-      issues.push({
-        code: "custom",
-        input: options,
-        path: ["tool_calls"],
-        message: "excludes tool_call: set one of them",
-      });
+      const message = "excludes tool_call: set one of them";
+      issues.push({ code: "custom", input: options, path: ["tool_calls"], message });
     }
   });
 
-/** Ten dollars for a thousand tokens: with the longest context the cost of a request stays an exact integer. */
+/** Ten dollars per thousand tokens: the cost of the longest context remains an exact integer. */
 const priceMax = 10_000_000;
 
 const price = wholeNumber(0, priceMax);
 
 const prices = {
   input: price.prefault(0).describe("Per token of the prompt."),
-  cached_input: price.optional().describe("Per token of the prompt that was read before. Default: as input."),
+  cached_input: price.optional().describe("Per cached token of the prompt. Default: as input."),
   output: price.prefault(0).describe("Per generated token."),
 };
 
@@ -77,7 +71,7 @@ const from = z.codec(
   },
 );
 
-/** `prices:` of a model: what holds always, or a list of what holds from a time on. */
+/** `prices:` of a model: fixed prices, or a list of prices from a time on. */
 const priceSettings = z
   .union(
     [
@@ -87,35 +81,33 @@ const priceSettings = z
         .min(1)
         .max(100),
     ],
-    {
-      error: "must be input, cached_input and output in nano-dollars per token, or a list of them with `from`",
-    },
+    { error: "must be input, cached_input and output in nano-dollars per token, or a list of them with `from`" },
   )
   .describe(
     "Nano-dollars per token: input, cached_input (default: as input) and output; whole numbers, default 0. Or a list of " +
-      "these, each with `from`, the time since which it holds.",
+      "these, each with the time `from` which it is valid.",
   );
 
 const modelId = z
   .string({ error: "must be text" })
   .regex(modelIdForm, { error: `must be ${modelIdWords}` })
-  .describe(`What requests name as model. ${modelIdWords}; unique.`);
+  .describe(`Model name in requests. ${modelIdWords}; unique.`);
 
 const engine = oneOf([...engineNames, "openai"])
-  .refine((name) => name !== "openai", { error: `this version has the engines ${engineNames.join(" and ")} only` })
-  .describe("Which engine runs it: `llama`, the embedded one, or `scripted`, which says what it is told to.");
+  .refine((name) => name !== "openai", { error: `this version has only the engines ${engineNames.join(" and ")}` })
+  .describe("`llama`, the embedded engine, or `scripted`, with canned responses.");
 
 const contextLength = wholeNumber(1, 100_000_000).describe(
-  "Tokens of prompt and answer together. Default 4096, or what the model was trained for when that is less.",
+  "Tokens of prompt and answer together. Default 4096, or the model's trained context if that is less.",
 );
-const slots = wholeNumber(1, 4096).describe("Requests that run at once. Default 64; llama: 4, at most 256.");
+const slots = wholeNumber(1, 4096).describe("Concurrent requests. Default 64; llama: 4, at most 256.");
 const source = text("a source of a model")
   .regex(/^(hf:|https?:|pypi:|file:)./, { error: "must begin with hf:, https:, pypi: or file:" })
-  .describe("Where the embedded engine's model comes from. Default: what is kept under this id.");
+  .describe("Source of the embedded engine's model. Default: the model stored under this id.");
 const sha256 = z
   .string({ error: "must be text" })
   .regex(/^[0-9a-fA-F]{64}$/, { error: "must be 64 hex digits" })
-  .describe("What the fetched file must have.");
+  .describe("Expected SHA-256 of the file.");
 const queueMax = wholeNumber(0, 512).describe("Requests that may wait for a slot. Default 4 x slots, at most 512.");
 
 const deployment = z.strictObject({
@@ -126,12 +118,14 @@ const deployment = z.strictObject({
   queue_max: queueMax.optional(),
   source: source.optional(),
   sha256: sha256.optional(),
-  weight: wholeNumber(1, 1000).prefault(1).describe("Share of the model's requests, beside its other deployments."),
+  weight: wholeNumber(1, 1000)
+    .prefault(1)
+    .describe("Share of the model's requests, relative to its other deployments."),
   upstream: notYet(null),
   model: notYet(null),
 });
 
-/** The settings with which a model with one deployment says how it runs. */
+/** Settings of a deployment that a model without a list of deployments has itself. */
 const shorthand = ["engine", "scripted", "context_length", "slots", "queue_max", "source", "sha256"] as const;
 
 /** One entry of `models:`. */
@@ -143,7 +137,7 @@ export const modelSettings = z
       .array(oneOf(["chat", "completions", "embeddings"]))
       .min(1)
       .optional()
-      .describe("What it does. Default: what the engine reports."),
+      .describe("Capabilities. Default: as reported by the engine."),
     engine: engine.optional(),
     scripted: scriptedSettings.optional(),
     context_length: contextLength.optional(),
@@ -154,8 +148,8 @@ export const modelSettings = z
       .min(1, { error: "must have at least one deployment" })
       .optional()
       .describe(
-        "Where it runs, when in more than one way: each entry has engine, scripted, context_length, slots, queue_max, " +
-          "source, sha256, and weight (1 to 1000, default 1), its share of the requests.",
+        "Several ways to run it: each entry has engine, scripted, context_length, slots, queue_max, source, sha256, and " +
+          "weight (1 to 1000, default 1), its share of the requests.",
       ),
     source: source.optional(),
     sha256: sha256.optional(),
@@ -163,26 +157,25 @@ export const modelSettings = z
     fallbacks: notYet([]),
   })
   .check(({ value: model, issues }) => {
-    const complain = (path: (string | number)[], message: string) =>
+    const report = (path: (string | number)[], message: string) =>
       issues.push({ code: "custom", input: model, path, message });
     const does = model.capabilities ?? [];
     if (does.includes("embeddings") && does.length > 1) {
-      complain(["capabilities"], "a model makes either embeddings or texts: use one model for each");
+      report(["capabilities"], "a model creates either embeddings or text: use one model for each");
     }
     for (const [path, entry] of entriesOf(model)) {
       const kind = engineKinds.find(({ name }) => name === entry.engine);
       if (kind !== undefined && (entry.slots ?? 0) > kind.defaults.slotsMax) {
-        complain([...path, "slots"], `must be at most ${kind.defaults.slotsMax} for the engine ${kind.name}`);
+        report([...path, "slots"], `must be at most ${kind.defaults.slotsMax} for the engine ${kind.name}`);
       }
-      for (const name of foreignSettings(entry))
-        complain([...path, name], `is no setting of the engine ${entry.engine}`);
+      for (const name of foreignSettings(entry)) report([...path, name], `is not valid for the engine ${entry.engine}`);
     }
     if (model.deployments === undefined) {
-      if (model.engine === undefined) complain(["engine"], "is required: a model needs an engine or deployments");
+      if (model.engine === undefined) report(["engine"], "is required: a model needs an engine or deployments");
       return;
     }
     for (const name of shorthand) {
-      if (model[name] !== undefined) complain([name], "belongs to the entries of deployments, which this model has");
+      if (model[name] !== undefined) report([name], "must be set in the entries of deployments, which this model has");
     }
   });
 
@@ -197,10 +190,9 @@ function entriesOf(model: Entry & { readonly deployments?: readonly Entry[] | un
   return [[[] as (string | number)[], model] as const, ...below];
 }
 
+/** Settings of other engines. */
 function foreignSettings(entry: Entry): readonly string[] {
-  return engineKinds.flatMap(({ name: engineName, settings }) =>
-    engineName === entry.engine || entry.engine === undefined
-      ? []
-      : settings.filter((name) => entry[name] !== undefined),
-  );
+  if (entry.engine === undefined) return [];
+  const others = engineKinds.filter(({ name }) => name !== entry.engine);
+  return others.flatMap(({ settings }) => settings.filter((name) => entry[name] !== undefined));
 }

@@ -1,13 +1,28 @@
-/** One fault of the configuration, as `uis config check --json` prints it. */
+/** A place in a file; both from 1. */
+export interface SourcePosition {
+  readonly line: number;
+  readonly column: number;
+}
+
+/** One problem of the configuration, as `uis config check --json` prints it. */
 export interface ConfigProblem {
-  /** From 1; null when the value did not come from a file. */
+  /** Null if the value does not come from a file. */
   readonly line: number | null;
   readonly column: number | null;
   /** `models[0].slots`; empty for the file as a whole. */
   readonly path: string;
   readonly message: string;
-  /** What to write instead, when there is a likely answer. */
+  /** A likely correction. */
   readonly hint: string | null;
+}
+
+export function problemAt(
+  path: string,
+  message: string,
+  hint: string | null = null,
+  position: SourcePosition | null = null,
+): ConfigProblem {
+  return { line: position?.line ?? null, column: position?.column ?? null, path, message, hint };
 }
 
 export type SettingPath = readonly (string | number)[];
@@ -26,7 +41,7 @@ export function formatPath(path: SettingPath): string {
 export class ConfigError extends Error {
   override readonly name = "ConfigError";
   readonly problems: readonly ConfigProblem[];
-  /** The file that was read; null when there was none. */
+  /** The file that was read; null if there is none. */
   readonly file: string | null;
 
   constructor(problems: readonly ConfigProblem[], file: string | null) {
@@ -44,19 +59,13 @@ export function formatProblem(problem: ConfigProblem, file: string | null): stri
   return `${place}${path}${problem.message}${hint}`;
 }
 
-/** The known name that a reader most likely meant; null when none is near (at most a third of it differs). */
+/** The most similar known name; null if more than a third of it differs. */
 export function nearestName(name: string, known: readonly string[]): string | null {
-  let best: string | null = null;
-  let bestDistance = Number.POSITIVE_INFINITY;
-  for (const candidate of known) {
-    const distance = editDistance(name.toLowerCase(), candidate.toLowerCase());
-    if (distance < bestDistance) {
-      best = candidate;
-      bestDistance = distance;
-    }
-  }
-  const allowed = Math.max(1, Math.floor(Math.max(name.length, best?.length ?? 0) / 3));
-  return bestDistance <= allowed ? best : null;
+  const distances = known.map((one) => ({ one, distance: editDistance(name.toLowerCase(), one.toLowerCase()) }));
+  const [best] = distances.sort((a, b) => a.distance - b.distance);
+  if (best === undefined) return null;
+  const allowed = Math.max(1, Math.floor(Math.max(name.length, best.one.length) / 3));
+  return best.distance <= allowed ? best.one : null;
 }
 
 /** Insertions, deletions, replacements and swaps of neighbours that turn `a` into `b`. Names only: both are short. */

@@ -14,22 +14,22 @@ const origin = z.string({ error: "must be text" }).refine((value) => value === "
   error: 'must be an origin such as https://example.com, or "*"',
 });
 
-/** `engine:`, the embedded engine's processes. */
+/** `engine:`, the processes of the embedded engine. */
 const engineSettings = z.strictObject({
   stall: duration(100, 600_000)
     .prefault("30s")
-    .describe("How long an engine process may be silent before it is ended and started anew."),
+    .describe("How long an engine process may be silent before it is restarted."),
   circuit_crashes: wholeNumber(1, 1_000_000)
     .prefault(5)
-    .describe("Crashes within five minutes that are borne; one more, and the model pauses before it is tried again."),
+    .describe("Crashes within five minutes after which one more opens the model's circuit breaker."),
   threads: wholeNumber(1, 1024)
     .nullable()
     .prefault(null)
-    .describe("Threads per model. Null: one less than there are cores."),
+    .describe("Threads per model. Null: the number of cores minus one."),
   module_dir: text("the path of a folder")
     .nullable()
     .prefault(null)
-    .describe("Folder with a node_modules that holds another build of node-llama-cpp, e.g. one for a GPU."),
+    .describe("Folder whose node_modules has another build of node-llama-cpp, e.g. for a GPU."),
 });
 
 const redisUrl = text("a Redis URL")
@@ -43,43 +43,41 @@ const redisUrl = text("a Redis URL")
     "Redis that all replicas share: one server, a Sentinel group or a cluster. Null: an embedded database file.",
   );
 
-/** `state:`, where keys, limits, usage and deliveries are kept. */
+/** `state:`, the store of keys, limits, usage and deliveries. */
 const stateSettings = z.strictObject({
   redis_url: redisUrl,
   durability: oneOf(["every-write", "none"])
     .prefault("every-write")
-    .describe("`every-write`: kept as well as the store can. `none`: everything in memory, lost at the end."),
+    .describe("`every-write`: as durable as the store can be. `none`: in memory, lost at a stop."),
   allow_volatile: trueOrFalse
     .prefault(false)
-    .describe("Whether a Redis without an append-only file is accepted: what it holds is lost when it stops."),
+    .describe("Whether to accept a Redis without an append-only file, which loses its data at a stop."),
   redis_tls: z
     .strictObject({
-      ca_file: file.describe("Certificates that Redis servers are checked against, PEM. Null: the system's."),
+      ca_file: file.describe("CA certificates of Redis servers, PEM. Null: the system's."),
       cert_file: file.describe("Client certificate, PEM."),
       key_file: file.describe("Its private key, PEM."),
       server_name: text("a host name")
         .nullable()
         .prefault(null)
-        .describe("Name that Redis's certificate is checked for. Null: the host of the URL."),
+        .describe("Name in the certificate of Redis. Null: the host of the URL."),
     })
     .prefault({}),
   when_away: oneOf(["local", "deny", "allow"])
     .prefault("local")
-    .describe(
-      "Limits while Redis is away: each process decides by its share (`local`), refuses with 503 (`deny`), or lets all in (`allow`).",
-    ),
+    .describe("Limits while Redis is unavailable: `local`: a share per process; `deny`: 503; `allow`: unlimited."),
   spool_max: wholeNumber(1_000, 10_000_000)
     .prefault(1_000_000)
-    .describe("Ends of requests that may wait in the data folder while the store is away."),
+    .describe("Settlements that may wait in the data folder while the store is unavailable."),
   spool_full: oneOf(["refuse", "uncounted"])
     .prefault("refuse")
-    .describe("When that many wait: `refuse` new inference with 503, or go on `uncounted`, with an alarm in the log."),
+    .describe("When the spool is full: `refuse` new inference with 503, or serve it `uncounted` and log errors."),
 });
 
 const tls = z.strictObject({
-  cert_file: file.describe("Certificate chain, PEM. Set: both listeners speak TLS."),
+  cert_file: file.describe("Certificate chain, PEM. Both listeners use TLS if it is set."),
   key_file: file.describe("Its private key, PEM."),
-  client_ca_file: file.describe("Set: clients must present a certificate that one of these issued."),
+  client_ca_file: file.describe("CA certificates, PEM. Clients must present a certificate of one of them."),
 });
 
 const server = z.strictObject({
@@ -90,17 +88,17 @@ const server = z.strictObject({
     .prefault(9464)
     .describe("Health, metrics and state for operators, on 127.0.0.1 only. 0 picks a free port."),
   role: oneOf(["all", "core", "gateway"])
-    .refine((role) => role === "all", { error: "this version has the role all only" })
+    .refine((role) => role === "all", { error: "this version has only the role all" })
     .prefault("all")
-    .describe("What this process is. This version has `all` only."),
+    .describe("Role of this process. This version has only `all`."),
   cors_origins: z
     .array(origin, { error: "must be a list of origins" })
     .prefault([])
-    .describe("Web origins that may call the HTTP listener; empty: none."),
+    .describe("Web origins that may call the HTTP listener. Empty: none."),
   allowed_hosts: z
     .array(hostName, { error: "must be a list of host names" })
     .prefault([])
-    .describe("Host names that requests may name; empty: all."),
+    .describe("Host names that requests may use. Empty: all."),
   drain_delay: duration(0, 3_600_000)
     .nullable()
     .prefault(null)
@@ -108,21 +106,17 @@ const server = z.strictObject({
   tls: tls.prefault({}),
 });
 
-/** The whole configuration. Defaults are filled in; unknown names are refused. */
+/** The whole configuration. Defaults are filled in; unknown names are errors. */
 export const configSchema = z
   .strictObject({
     server: server.prefault({}),
-    data_dir: text("the path of a folder")
-      .prefault("./data")
-      .describe("Folder for everything that is kept. Made with mode 0700."),
-    spill_dir: file.describe(
-      "Folder on another disk. A stop writes usage there that the data folder cannot take; the next start reads it.",
-    ),
+    data_dir: text("the path of a folder").prefault("./data").describe("Data folder. Created with mode 0700."),
+    spill_dir: file.describe("Folder on another disk for usage that cannot be written to the data folder at a stop."),
     log: z
       .strictObject({
         level: oneOf(["trace", "debug", "info", "warn", "error", "fatal", "silent"])
           .prefault("info")
-          .describe("The least that is written to stderr."),
+          .describe("Lowest level that is written to stderr."),
       })
       .prefault({}),
     state: stateSettings.prefault({}),
@@ -130,15 +124,13 @@ export const configSchema = z
       .array(modelSettings, { error: "must be a list of models" })
       .nullable()
       .prefault(null)
-      .describe("The catalog. Empty: no model. Null: what was pulled and imported, else the default models."),
-    offline: trueOrFalse
-      .prefault(false)
-      .describe("Whether no model is fetched from anywhere; models on this machine are used."),
+      .describe("The catalog. Empty: no model. Null: pulled and imported models, else the default models."),
+    offline: trueOrFalse.prefault(false).describe("Whether no model may be downloaded."),
     sse: z
       .strictObject({
         keep_alive: oneOf(["comment", "chunk", "off"])
           .prefault("comment")
-          .describe("What is sent on a silent event stream: a comment line, an empty chunk, or nothing."),
+          .describe("Keep-alive on a silent event stream: a comment line, an empty chunk, or nothing."),
       })
       .prefault({}),
     grpc: z
@@ -152,42 +144,39 @@ export const configSchema = z
     webhooks: webhookSettings.prefault({}),
   })
   .check(({ value: config, issues }) => {
-    const complain = (path: (string | number)[], message: string) =>
+    const report = (path: (string | number)[], message: string) =>
       issues.push({ code: "custom", input: config, path, message });
-    checkTls(config.server.tls, complain);
-    checkPorts(config.server, complain);
+    checkServer(config.server, report);
     if (config.state.redis_url !== null && config.state.durability === "none") {
-      complain(["state", "durability"], "is none, but redis_url names a store: leave one of them out");
+      report(["state", "durability"], "is none, but redis_url is set: remove one of them");
     }
-    checkModelIds(config.models ?? [], complain);
+    checkModelIds(config.models ?? [], report);
   });
 
 export type Config = z.output<typeof configSchema>;
 
-type Complain = (path: (string | number)[], message: string) => void;
+type Report = (path: (string | number)[], message: string) => void;
 
-function checkTls(settings: z.output<typeof tls>, complain: Complain): void {
-  if ((settings.cert_file === null) !== (settings.key_file === null)) {
-    const missing = settings.cert_file === null ? "cert_file" : "key_file";
-    complain(["server", "tls", missing], "is required: a certificate and its key belong together");
-  } else if (settings.cert_file === null && settings.client_ca_file !== null) {
-    complain(["server", "tls", "client_ca_file"], "needs cert_file and key_file");
+function checkServer(settings: z.output<typeof server>, report: Report): void {
+  const { cert_file, key_file, client_ca_file } = settings.tls;
+  if ((cert_file === null) !== (key_file === null)) {
+    const missing = cert_file === null ? "cert_file" : "key_file";
+    report(["server", "tls", missing], "is required: set the certificate and its key together");
+  } else if (cert_file === null && client_ca_file !== null) {
+    report(["server", "tls", "client_ca_file"], "needs cert_file and key_file");
   }
-}
-
-function checkPorts(settings: z.output<typeof server>, complain: Complain): void {
   const seen = new Map<number, string>();
   for (const name of ["port", "grpc_port", "ops_port"] as const) {
     const taken = seen.get(settings[name]);
-    if (taken !== undefined) complain(["server", name], `is the same as ${taken}: each listener needs its own port`);
+    if (taken !== undefined) report(["server", name], `is the same as ${taken}: each listener needs its own port`);
     if (settings[name] !== 0) seen.set(settings[name], name);
   }
 }
 
-function checkModelIds(models: readonly { id: string }[], complain: Complain): void {
+function checkModelIds(models: readonly { id: string }[], report: Report): void {
   const seen = new Set<string>();
   models.forEach(({ id }, i) => {
-    if (seen.has(id)) complain(["models", i, "id"], `"${id}" is used by another model`);
+    if (seen.has(id)) report(["models", i, "id"], `"${id}" is used by another model`);
     seen.add(id);
   });
 }

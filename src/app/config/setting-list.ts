@@ -1,7 +1,7 @@
 import * as z from "zod";
 import { configSchema } from "./schema.js";
 
-/** What JSON Schema says of one setting or group. */
+/** JSON Schema of one setting or group. */
 export interface SettingSchema {
   readonly type?: string;
   readonly description?: string;
@@ -12,12 +12,12 @@ export interface SettingSchema {
   readonly maximum?: number;
   readonly anyOf?: readonly SettingSchema[];
   readonly properties?: Readonly<Record<string, SettingSchema>>;
-  /** What stands under any other name; false: there is none. */
+  /** Schema of any other name; false: there is none. */
   readonly additionalProperties?: SettingSchema | false;
   readonly items?: SettingSchema;
 }
 
-/** One setting outside of `models`. */
+/** One setting outside `models`. */
 export interface Setting {
   readonly path: readonly string[];
   /** `UIS_LIMITS_BODY_BYTES_MAX` */
@@ -25,35 +25,28 @@ export interface Setting {
   readonly schema: SettingSchema;
 }
 
-let cached: { readonly schema: SettingSchema; readonly settings: readonly Setting[] } | null = null;
+let schema: SettingSchema | null = null;
+let settings: readonly Setting[] | null = null;
 
 /** JSON Schema of the configuration file, for editors and `uis config schema`. */
 export function configJsonSchema(): SettingSchema {
-  return schemaAndSettings().schema;
+  schema ??= z.toJSONSchema(configSchema, { io: "input" }) as SettingSchema;
+  return schema;
 }
 
 /** Every setting that has an environment name, in the order of the schema. */
 export function listSettings(): readonly Setting[] {
-  return schemaAndSettings().settings;
+  settings ??= leaves(configJsonSchema(), []);
+  return settings;
 }
 
-function schemaAndSettings() {
-  if (cached === null) {
-    const schema = z.toJSONSchema(configSchema, { io: "input" }) as SettingSchema;
-    cached = { schema, settings: [...leaves(schema, [])] };
-  }
-  return cached;
+function leaves(schema: SettingSchema, path: readonly string[]): readonly Setting[] {
+  const { properties } = schema;
+  if (properties === undefined) return [{ path, environmentName: `UIS_${path.join("_").toUpperCase()}`, schema }];
+  return Object.entries(properties).flatMap(([name, inner]) => leaves(inner, [...path, name]));
 }
 
-function* leaves(schema: SettingSchema, path: readonly string[]): Iterable<Setting> {
-  if (schema.properties === undefined) {
-    yield { path, environmentName: `UIS_${path.join("_").toUpperCase()}`, schema };
-    return;
-  }
-  for (const [name, inner] of Object.entries(schema.properties)) yield* leaves(inner, [...path, name]);
-}
-
-/** Names that the group at `path` knows; empty where any name goes. */
+/** Names of the settings in a group; empty if it accepts any name. */
 export function knownNamesAt(path: readonly (string | number)[]): readonly string[] {
   let schema: SettingSchema | undefined = configJsonSchema();
   for (const part of path) {
@@ -72,12 +65,12 @@ export function modelJsonSchema(): SettingSchema {
   return listSchema(configJsonSchema().properties?.["models"])?.items ?? {};
 }
 
-/** A group that may also be written as a list is one of several forms. */
+/** A group that may also be a list is one of several alternatives. */
 function groupSchema(schema: SettingSchema | undefined): SettingSchema | undefined {
   return schema?.anyOf?.find((form) => form.type === "object") ?? schema;
 }
 
-/** A list that may also be null is one of several forms. */
+/** A list that may also be null is one of several alternatives. */
 function listSchema(schema: SettingSchema | undefined): SettingSchema | undefined {
   return schema?.anyOf?.find((form) => form.items !== undefined) ?? schema;
 }
@@ -85,7 +78,7 @@ function listSchema(schema: SettingSchema | undefined): SettingSchema | undefine
 const secretNames: ReadonlySet<string> = new Set(["api_key", "token", "secret", "password"]);
 const hidden = "***";
 
-/** Settings as they may be shown: without passwords in addresses, keys and tokens. What is hidden reads `***`. */
+/** Settings without passwords in addresses, keys and tokens: those read `***`. */
 export function redacted<T>(settings: T): T {
   return redactedValue("", settings) as T;
 }
@@ -99,7 +92,7 @@ function redactedValue(name: string, value: unknown): unknown {
   return secretNames.has(name) ? hidden : withoutLogin(name, value);
 }
 
-/** User and password stand before the last @; only in an address of a store may a password hold a slash. */
+/** User and password are before the last @; only in the address of a store may a password contain a slash. */
 function withoutLogin(name: string, text: string): string {
   const login = name === "redis_url" ? /^([a-z+]+:\/\/)?.*@/i : /^([a-z][a-z0-9+.-]*:\/\/)[^/]*@/i;
   return text.replace(login, (_, scheme: string | undefined) => `${scheme ?? ""}${hidden}@`);

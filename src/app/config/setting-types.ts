@@ -1,47 +1,40 @@
 import { isDeepStrictEqual } from "node:util";
 import * as z from "zod";
 
-/** A length of time: text such as `30s` in the file, milliseconds in the program. Bounds are milliseconds. */
+/** A duration: text such as `30s` in the file, milliseconds in the program. Bounds are milliseconds. */
 export function duration(minMs: number, maxMs: number) {
-  const written = z.string({ error: durationMessage }).regex(durationPattern, { error: durationMessage });
-  return z.codec(written, z.number(), {
-    decode(text, ctx) {
-      const ms = parseDuration(text);
-      if (ms !== null && ms >= minMs && ms <= maxMs) return ms;
-      ctx.issues.push({
-        code: "custom",
-        input: text,
-        message: `must be between ${formatDuration(minMs)} and ${formatDuration(maxMs)}`,
-      });
-      return z.NEVER;
-    },
-    encode: formatDuration,
-  });
+  const error = "must be a time such as 250ms, 30s, 2m or 5h";
+  const written = z.string({ error }).regex(durationPattern, { error });
+  return measured(written, parseDuration, formatDuration, minMs, maxMs);
 }
-
-const durationMessage = "must be a time such as 250ms, 30s, 2m or 5h";
 
 /** A size: a number of bytes or text such as `64KiB` in the file, bytes in the program. Bounds are bytes. */
 export function size(minBytes: number, maxBytes: number) {
-  const written = z.union([z.int().min(0), z.string().regex(sizePattern, { error: sizeMessage })], {
-    error: sizeMessage,
-  });
-  return z.codec(written, z.number(), {
-    decode(value, ctx) {
-      const bytes = typeof value === "number" ? value : parseSize(value);
-      if (bytes !== null && bytes >= minBytes && bytes <= maxBytes) return bytes;
-      ctx.issues.push({
-        code: "custom",
-        input: value,
-        message: `must be between ${formatSize(minBytes)} and ${formatSize(maxBytes)}`,
-      });
-      return z.NEVER;
-    },
-    encode: formatSize,
-  });
+  const error = "must be a size such as 65536, 64KiB or 20MiB";
+  const written = z.union([z.int().min(0), z.string().regex(sizePattern, { error })], { error });
+  const parse = (value: string | number) => (typeof value === "number" ? value : parseSize(value));
+  return measured(written, parse, formatSize, minBytes, maxBytes);
 }
 
-const sizeMessage = "must be a size such as 65536, 64KiB or 20MiB";
+/** A setting that is written with a unit and is a number in the program. */
+function measured<V extends string | number>(
+  written: z.ZodType<V>,
+  parse: (value: V) => number | null,
+  format: (number: number) => V,
+  min: number,
+  max: number,
+) {
+  return z.codec(written, z.number(), {
+    decode(value, ctx) {
+      const number = parse(value);
+      if (number !== null && number >= min && number <= max) return number;
+      const message = `must be between ${format(min)} and ${format(max)}`;
+      ctx.issues.push({ code: "custom", input: value, message });
+      return z.NEVER;
+    },
+    encode: format,
+  });
+}
 
 /** A whole number in a range that includes both ends. */
 export function wholeNumber(min: number, max: number) {
@@ -60,61 +53,51 @@ export function oneOf<const T extends readonly [string, ...string[]]>(values: T)
 }
 
 /**
- * A setting of a later version. Its default is accepted, so that a complete example file works; any other value is
- * refused, because a setting that is accepted and ignored misleads.
+ * A setting of a later version. Its default is accepted, so that a complete example file works; any other value is an
+ * error, because an ignored setting would mislead.
  */
 export function notYet(defaultValue: string | number | boolean | null | readonly unknown[] | Readonly<object>) {
   return z
     .unknown()
-    .refine((value) => isDeepStrictEqual(value, defaultValue), { error: notYetMessage })
+    .refine((value) => isDeepStrictEqual(value, defaultValue), {
+      error: "this version does not have this setting yet; remove it",
+    })
     .prefault(defaultValue)
     .meta({ description: "Not in this version: only the default is accepted.", const: defaultValue });
 }
 
-const notYetMessage = "this version does not have this setting yet; leave it out";
+/** Milliseconds per unit, largest first. */
+const unitMs: Readonly<Record<string, number>> = { d: 86_400_000, h: 3_600_000, m: 60_000, s: 1000, ms: 1 };
 
-/** Milliseconds per unit, longest first, so that a length is written with the unit that keeps it whole. */
-const unitMs = { d: 86_400_000, h: 3_600_000, m: 60_000, s: 1000, ms: 1 } as const;
-
-type Unit = keyof typeof unitMs;
-
-/** What a length of time looks like: one whole number and one unit. Published in the JSON Schema. */
+/** One whole number and one unit. Published in the JSON Schema. */
 const durationPattern = /^(0|[1-9][0-9]{0,11})(ms|s|m|h|d)$/;
 
-/** Milliseconds of `250ms`, `30s`, `2m`, `5h` or `30d`; null when the text is none of these. */
+/** Milliseconds of `250ms`, `30s`, `2m`, `5h` or `30d`; null for any other text. */
 export function parseDuration(text: string): number | null {
-  const match = durationPattern.exec(text);
-  if (match === null) return null;
-  return Number(match[1]) * unitMs[match[2] as Unit];
+  const [, number, unit = ""] = durationPattern.exec(text) ?? [];
+  return number === undefined ? null : Number(number) * (unitMs[unit] ?? 1);
 }
 
-/** The shortest text that `parseDuration` reads back to the same length. `ms` is a whole number, 0 or more. */
+/** A whole number of milliseconds, 0 or more, in the largest unit that keeps it whole. */
 export function formatDuration(ms: number): string {
   if (ms === 0) return "0s";
-  for (const [unit, size] of Object.entries(unitMs)) {
-    if (ms % size === 0) return `${ms / size}${unit}`;
-  }
-  return `${ms}ms`;
+  const [unit, size] = Object.entries(unitMs).find(([, one]) => ms % one === 0) ?? ["ms", 1];
+  return `${ms / size}${unit}`;
 }
 
-const unitBytes = { GiB: 1024 ** 3, MiB: 1024 ** 2, KiB: 1024 } as const;
+const unitBytes: Readonly<Record<string, number>> = { GiB: 1024 ** 3, MiB: 1024 ** 2, KiB: 1024 };
 
-type SizeUnit = keyof typeof unitBytes;
-
-/** What a size with a unit looks like. A bare whole number is bytes. Published in the JSON Schema. */
+/** One whole number and one unit; a whole number alone is bytes. Published in the JSON Schema. */
 const sizePattern = /^(0|[1-9][0-9]{0,11})(KiB|MiB|GiB)$/;
 
-/** Bytes of `64KiB`, `20MiB` or `1GiB`; null when the text is none of these. */
+/** Bytes of `64KiB`, `20MiB` or `1GiB`; null for any other text. */
 export function parseSize(text: string): number | null {
-  const match = sizePattern.exec(text);
-  if (match === null) return null;
-  return Number(match[1]) * unitBytes[match[2] as SizeUnit];
+  const [, number, unit = ""] = sizePattern.exec(text) ?? [];
+  return number === undefined ? null : Number(number) * (unitBytes[unit] ?? 1);
 }
 
-/** The size with the largest unit that keeps it whole; bytes as a number when none does. */
+/** A size in the largest unit that keeps it whole; without such a unit the number of bytes. */
 export function formatSize(bytes: number): string | number {
-  for (const [unit, size] of Object.entries(unitBytes)) {
-    if (bytes >= size && bytes % size === 0) return `${bytes / size}${unit}`;
-  }
-  return bytes;
+  const found = Object.entries(unitBytes).find(([, one]) => bytes >= one && bytes % one === 0);
+  return found === undefined ? bytes : `${bytes / found[1]}${found[0]}`;
 }

@@ -2,55 +2,55 @@ import { isIP } from "node:net";
 import * as z from "zod";
 import { duration, trueOrFalse, wholeNumber } from "./setting-types.js";
 
-/** How long a delivery belongs to who tries it. An attempt and noting its end must fit in: that bounds the timeout. */
+/** Lease of a claimed delivery. It bounds the timeout: an attempt and the write of its result must fit in. */
 export const webhookLeaseMs = 15_000;
 const attemptTimeoutMaxMs = webhookLeaseMs - 5_000;
 
 const dayMs = 86_400_000;
 
 const addressRange = z.string({ error: "must be text" }).refine((text) => isAddressRange(text), {
-  error: "must be a range of addresses such as 10.0.0.0/8 or fd12:3456::/32",
+  error: "must be an address range such as 10.0.0.0/8 or fd12:3456::/32",
 });
 const resolver = z.string({ error: "must be text" }).refine((text) => isResolver(text), {
   error: "must be an address with or without a port, such as 1.1.1.1, 127.0.0.1:5353 or [::1]:53",
 });
 
-/** `webhooks:`, how events reach their receivers. */
+/** `webhooks:`, the delivery of events. */
 export const webhookSettings = z.strictObject({
   deliver: trueOrFalse
     .prefault(true)
-    .describe("Whether this process sends. Without it events wait for another process of the same store."),
+    .describe("Whether this process sends deliveries. Otherwise they wait for another process of the same store."),
   allow_http: trueOrFalse
     .prefault(false)
-    .describe("Whether receivers may be reached without TLS. For development: a warning says so at start."),
+    .describe("Whether receivers without TLS are allowed. For development; logs a warning at start."),
   allow_private_cidrs: z
     .array(addressRange, { error: "must be a list of address ranges" })
     .prefault([])
-    .describe("Addresses that are not public and may receive webhooks nevertheless. Link-local ones stay closed."),
+    .describe("Private addresses that may receive webhooks. Link-local ones are never allowed."),
   allow_ports: z
     .array(wholeNumber(1, 65_535), { error: "must be a list of ports" })
     .prefault([])
-    .describe("Ports of receivers beside 443 and those from 1024."),
+    .describe("Ports of receivers in addition to 443 and those from 1024."),
   dns_servers: z
     .array(resolver, { error: "must be a list of addresses" })
     .prefault([])
-    .describe("Servers that resolve receivers' names. Empty: as the system does."),
-  endpoints_max: wholeNumber(1, 1_000).prefault(20).describe("Endpoints that an account may have."),
+    .describe("DNS servers for receivers' names. Empty: the system's."),
+  endpoints_max: wholeNumber(1, 1_000).prefault(20).describe("Maximum endpoints of an account."),
   attempt_timeout: duration(10, attemptTimeoutMaxMs)
     .prefault("5s")
-    .describe("For one attempt, from the name to the answer's headers. For tests: receivers rely on 5s."),
+    .describe("One attempt, from name resolution to the response headers. For tests: receivers rely on 5s."),
   retry_delays: z
     .array(duration(10, 30 * dayMs), { error: "must be a list of times" })
     .min(1, { error: "must have at least one time" })
     .max(20, { error: "must have at most 20 times" })
     .prefault(["30s", "2m", "10m", "30m", "2h"])
-    .describe("Waits after the failures of a delivery. For tests: receivers rely on the default."),
+    .describe("Delays after failed attempts. For tests: receivers rely on the default."),
   disable_after: duration(0, 365 * dayMs)
     .prefault("5d")
-    .describe("An endpoint that only fails for so long, 20 deliveries for good at least, is disabled. 0s: never."),
+    .describe("Time of failures, with at least 20 failed deliveries, after which an endpoint is disabled. 0s: never."),
 });
 
-/** Where the settings are not those that receivers rely on. */
+/** Whether the settings differ from those that receivers rely on. */
 export function isOffSchedule({
   attempt_timeout: timeoutMs,
   retry_delays: delaysMs,

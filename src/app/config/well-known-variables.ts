@@ -1,19 +1,19 @@
 import type { Variables } from "./expand.js";
-import { ConfigError } from "./problem.js";
-import { readSecretText, type SecretText } from "./secrets.js";
+import { ConfigError, type ConfigProblem } from "./problem.js";
+import { readSecretText } from "./secrets.js";
 
-/** Where traces are sent, by the variables that OpenTelemetry names for every language. */
+/** Settings of traces, from OpenTelemetry's variables. */
 export interface TraceSettings {
-  /** URL that takes spans by HTTP. */
+  /** URL for spans over HTTP. */
   readonly endpoint: string;
   readonly headers: Readonly<Record<string, string>>;
   readonly serviceName: string;
-  /** What every span says of the process that made it. */
+  /** Attributes of the process, in every span. */
   readonly resource: Readonly<Record<string, string>>;
-  /** Which traces are recorded, and its parameter. */
+  /** Decides which traces are recorded. */
   readonly sampler: string;
   readonly samplerArg: number;
-  /** What of it has no effect, each with its remedy. */
+  /** Variables without effect, each with its remedy. */
   readonly warnings: readonly string[];
 }
 
@@ -27,7 +27,7 @@ const samplers = [
 ];
 const defaultSampler = "parentbased_always_on";
 
-/** Null when no endpoint is set, or tracing is switched off. */
+/** Null if no endpoint is set or tracing is disabled. */
 export function readTraceSettings(variables: Variables): TraceSettings | null {
   const read = (name: string): string | null => variables[name] || null;
   const base = read("OTEL_EXPORTER_OTLP_ENDPOINT");
@@ -40,13 +40,13 @@ export function readTraceSettings(variables: Variables): TraceSettings | null {
   const warnings: string[] = [];
   if (!samplers.includes(sampler)) {
     warnings.push(
-      `OTEL_TRACES_SAMPLER=${sampler} is not known, ${defaultSampler} is used: name one of ${samplers.join(", ")}`,
+      `OTEL_TRACES_SAMPLER=${sampler} is unknown, ${defaultSampler} is used: set one of ${samplers.join(", ")}`,
     );
   }
-  if (!isShare(samplerArg)) warnings.push("OTEL_TRACES_SAMPLER_ARG is no number from 0 to 1, 1 is used");
+  if (!isShare(samplerArg)) warnings.push("OTEL_TRACES_SAMPLER_ARG is not a number from 0 to 1, 1 is used");
   if (protocol !== null && !protocol.startsWith("http/")) {
     warnings.push(
-      `traces are sent by HTTP, not ${protocol}: let the endpoint be one for OTLP over HTTP, mostly port 4318`,
+      `traces are sent over HTTP, not ${protocol}: set an endpoint for OTLP over HTTP, usually on port 4318`,
     );
   }
   const { "service.name": named, ...resource } = pairs(read("OTEL_RESOURCE_ATTRIBUTES"));
@@ -69,7 +69,7 @@ function isShare(value: number): boolean {
   return value >= 0 && value <= 1;
 }
 
-/** `name=value,name=value` with percent-encoded values; what is not of this form is left out. */
+/** Parses `name=value,name=value` with percent-encoded values; other items are ignored. */
 function pairs(text: string | null): Record<string, string> {
   const found: Record<string, string> = {};
   for (const item of text?.split(",") ?? []) {
@@ -98,18 +98,16 @@ interface DownloadSettings {
   readonly noProxy: string;
 }
 
-/** The hub's credential, which also comes from the file that HF_TOKEN_FILE names. */
-export function readHubToken(variables: Variables): SecretText {
-  return readSecretText("HF_TOKEN", variables);
+/** The problem of HF_TOKEN or HF_TOKEN_FILE, if there is one. */
+export function hubTokenProblems(variables: Variables): readonly ConfigProblem[] {
+  const hubToken = readSecretText("HF_TOKEN", variables);
+  return "problem" in hubToken ? [hubToken.problem] : [];
 }
 
-/**
- * Reads HF_ENDPOINT, HF_TOKEN and the proxy variables, those in either case. Throws ConfigError when the token's file
- * cannot be read.
- */
+/** Reads HF_ENDPOINT, HF_TOKEN and the proxy variables in either case. Throws ConfigError if the token cannot be read. */
 export function readDownloadSettings(variables: Variables): DownloadSettings {
   const read = (...names: string[]): string => names.map((name) => variables[name]).find(Boolean) ?? "";
-  const hubToken = readHubToken(variables);
+  const hubToken = readSecretText("HF_TOKEN", variables);
   if ("problem" in hubToken) throw new ConfigError([hubToken.problem], null);
   const hubEndpoint = read("HF_ENDPOINT");
   return {

@@ -1,8 +1,9 @@
-import { type Document, isMap, isScalar, LineCounter, type Node, type Pair, parseDocument, visit } from "yaml";
+import { type Document, isMap, isPair, isScalar, isSeq, LineCounter, type Node, parseDocument, visit } from "yaml";
+import { errorText } from "../../lib/display-text.js";
 import { expandReferences, hasReference, maskReferences, unmaskReferences, type Variables } from "./expand.js";
-import { type ConfigProblem, formatPath, type SettingPath } from "./problem.js";
+import { type ConfigProblem, formatPath, problemAt, type SettingPath, type SourcePosition } from "./problem.js";
 
-/** Aliases may repeat parts of a file, but not blow it up. */
+/** Maximum number of aliases: repeated ones could expand to a huge document. */
 const maxAliasCount = 100;
 
 /** A configuration file after YAML and before the schema. */
@@ -10,36 +11,27 @@ export interface YamlFile {
   /** Plain data; an empty object when the file is empty or has problems. */
   readonly data: unknown;
   readonly problems: readonly ConfigProblem[];
-  /** Where a setting stands; the nearest enclosing one when the path itself is absent. */
-  placeOf(path: SettingPath): SourcePosition | null;
-  /** Where the key `name` of the mapping at `path` stands. */
-  placeOfKey(path: SettingPath, name: string): SourcePosition | null;
+  /** Position of a setting; of the nearest enclosing one if the path itself is absent. */
+  positionOf(path: SettingPath): SourcePosition | null;
 }
 
-export interface SourcePosition {
-  readonly line: number;
-  readonly column: number;
-}
+type PositionAt = (offset: number) => SourcePosition;
 
 export function readYaml(text: string, variables: Variables): YamlFile {
   const lines = new LineCounter();
   const document = parseDocument(maskReferences(text), { lineCounter: lines, prettyErrors: false });
-  const place = (offset: number): SourcePosition => {
-    const { line, col } = lines.linePos(offset);
-    return { line, column: col };
+  const positionAt: PositionAt = (offset) => {
+    const { line, col: column } = lines.linePos(offset);
+    return { line, column };
   };
-  const problems: ConfigProblem[] = document.errors.map((error) => ({
-    ...place(error.pos[0]),
-    path: "",
-    message: unmaskReferences(error.message),
-    hint: null,
-  }));
-  if (problems.length === 0) problems.push(...expandScalars(document, variables, place));
+  const problems = document.errors.map(({ pos, message }) =>
+    problemAt("", unmaskReferences(message), null, positionAt(pos[0])),
+  );
+  if (problems.length === 0) problems.push(...expandScalars(document, variables, positionAt));
   return {
     data: problems.length === 0 ? toData(document, problems) : {},
     problems,
-    placeOf: (path) => placeOfNode(document, path, place),
-    placeOfKey: (path, name) => placeOfKey(document, path, name, place),
+    positionOf: (path) => positionOf(document, path, positionAt),
   };
 }
 
@@ -47,18 +39,13 @@ function toData(document: Document, problems: ConfigProblem[]): unknown {
   try {
     return document.toJS({ maxAliasCount }) ?? {};
   } catch (error) {
-    // The only throw of a document without errors: an alias that is unknown or used too often.
-    const message = error instanceof Error ? error.message : String(error);
-    problems.push({ line: 1, column: 1, path: "", message, hint: null });
+    // A document without errors throws only for an alias that is unknown or used too often.
+    problems.push(problemAt("", errorText(error), null, { line: 1, column: 1 }));
     return {};
   }
 }
 
-function expandScalars(
-  document: Document,
-  variables: Variables,
-  place: (offset: number) => SourcePosition,
-): ConfigProblem[] {
+function expandScalars(document: Document, variables: Variables, positionAt: PositionAt): ConfigProblem[] {
   const problems: ConfigProblem[] = [];
   visit(document, {
     Scalar(key, node, ancestors) {
@@ -72,70 +59,48 @@ function expandScalars(
         node.value = node.type === "PLAIN" ? plainValue(expanded.text) : expanded.text;
         return;
       }
-      problems.push({
-        ...place(node.range?.[0] ?? 0),
-        path: formatPath(pathOf([...ancestors, node])),
-        message: expanded.fault,
-        hint: expanded.hint,
-      });
+      const path = formatPath(pathOf([...ancestors, node]));
+      problems.push(problemAt(path, expanded.message, expanded.hint, positionAt(node.range?.[0] ?? 0)));
     },
   });
   return problems;
 }
 
-/** What an unquoted value means once its variables are known: `${PORT}` is a number, as if it had been written. */
+/** An expanded value without quotes has the type that it would have in YAML: `${PORT}` is a number. */
 function plainValue(text: string): string | number | boolean | null {
   if (text === "" || text === "null" || text === "~") return null;
   if (text === "true" || text === "false") return text === "true";
   return /^-?(0|[1-9]\d*)(\.\d+)?$/.test(text) ? Number(text) : text;
 }
 
-/** Keys and positions that lead from the document to the last of `nodes`. */
+/** Keys and indexes from the document to the last of `nodes`. */
 function pathOf(nodes: readonly unknown[]): SettingPath {
   const path: (string | number)[] = [];
   nodes.forEach((node, i) => {
     const parent = nodes[i - 1];
     if (isPair(node) && isScalar(node.key)) path.push(String(node.key.value));
-    else if (isSequence(parent)) path.push(parent.items.indexOf(node));
+    else if (isSeq(parent)) path.push(parent.items.indexOf(node));
   });
   return path;
 }
 
-function isPair(node: unknown): node is Pair {
-  return typeof node === "object" && node !== null && "key" in node && "value" in node;
-}
-
-function isSequence(node: unknown): node is { items: unknown[] } {
-  return typeof node === "object" && node !== null && "items" in node && Array.isArray(node.items) && !isMap(node);
-}
-
-function placeOfNode(
-  document: Document,
-  path: SettingPath,
-  place: (offset: number) => SourcePosition,
-): SourcePosition | null {
+function positionOf(document: Document, path: SettingPath, positionAt: PositionAt): SourcePosition | null {
   for (let length = path.length; length > 0; length -= 1) {
     const last = path[length - 1];
-    const parentPath = path.slice(0, length - 1);
-    if (typeof last === "string") {
-      const found = placeOfKey(document, parentPath, last, place);
-      if (found !== null) return found;
-    } else {
-      const node = document.getIn(path.slice(0, length), true) as Node | undefined;
-      if (node?.range) return place(node.range[0]);
-    }
+    const found = typeof last === "string" ? keyNode(document, path.slice(0, length)) : nodeAt(document, path, length);
+    if (found?.range) return positionAt(found.range[0]);
   }
   return null;
 }
 
-function placeOfKey(
-  document: Document,
-  path: SettingPath,
-  name: string,
-  place: (offset: number) => SourcePosition,
-): SourcePosition | null {
-  const node = path.length === 0 ? document.contents : document.getIn(path, true);
-  if (!isMap(node)) return null;
-  const key = node.items.find((pair) => isScalar(pair.key) && String(pair.key.value) === name)?.key;
-  return isScalar(key) && key.range ? place(key.range[0]) : null;
+/** The key of the mapping that holds the setting. */
+function keyNode(document: Document, path: SettingPath): Node | undefined {
+  const parent = nodeAt(document, path, path.length - 1);
+  if (!isMap(parent)) return undefined;
+  const key = parent.items.find((pair) => isScalar(pair.key) && String(pair.key.value) === path.at(-1))?.key;
+  return isScalar(key) ? key : undefined;
+}
+
+function nodeAt(document: Document, path: SettingPath, length: number): Node | null | undefined {
+  return length === 0 ? document.contents : (document.getIn(path.slice(0, length), true) as Node | undefined);
 }

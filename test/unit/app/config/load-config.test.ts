@@ -90,9 +90,9 @@ describe("the environment", () => {
   it("and the file name a limit that is a constant now, with its value", async () => {
     const constant = { path: "limits.tools_max", hint: "remove it" };
     expect(await problemsOf("limits:\n  tools_max: 5\n")).toEqual([
-      { line: 2, column: 3, message: "is no setting any more: it is always 128", ...constant },
+      { line: 2, column: 3, message: "is no longer a setting: it is always 128", ...constant },
     ]);
-    const message = "UIS_LIMITS_TOOLS_MAX is no setting any more: limits.tools_max is always 128";
+    const message = "UIS_LIMITS_TOOLS_MAX is no longer a setting: limits.tools_max is always 128";
     const env = { UIS_LIMITS_TOOLS_MAX: "5" };
     expect(await problemsOf("", { env })).toEqual([{ line: null, column: null, message, ...constant }]);
   });
