@@ -26,7 +26,7 @@ export interface Side {
 let drawn = 0;
 
 /** Token ids of plain letters and words, other ones each time. */
-function prompt(length: number): readonly number[] {
+export function prompt(length: number): readonly number[] {
   drawn += 1;
   return Array.from({ length }, (_, place) => 256 + ((drawn * 7_919 + place * 104_729 + place * place) % 200));
 }
@@ -36,7 +36,7 @@ export function round(streams: number, answerTokens: number, muted: readonly num
   return { tasks, tokens: answerTokens, muted, cutsPrompts: false };
 }
 
-const rounded = (number: number, digits = 1): number => Number(number.toFixed(digits));
+export const rounded = (number: number, digits = 1): number => Number(number.toFixed(digits));
 const perSecond = ({ tokens: made, ms }: RoundResult): number => (made * 1_000) / ms;
 const perCpuSecond = ({ tokens: made, cpuMs }: RoundResult): number => (made * 1_000) / cpuMs;
 

@@ -82,6 +82,11 @@ export class EngineService {
     this.#delayFile = delayFile;
   }
 
+  /** Where and how other requests of a measurement reach it. */
+  get endpoint(): { readonly url: string; readonly key: string } {
+    return { url: this.#api, key: this.#key };
+  }
+
   /** Resident bytes of the engine's processes, the smallest first. */
   engineRssBytes(): readonly number[] {
     return childPids(this.#pid)

@@ -3,14 +3,16 @@
  * model file, slots, threads (1), sampling and prompts. Prints JSON, one object for each model: a generated one of about
  * 14 million random weights, and the small chat model where the tests have left it in their cache.
  *
- *   npm run bench -- engine [--repeats 5] [--tokens 256] [--model file.gguf]
+ * Then prefill and embeddings against llama.cpp's own server (PyPI `xllamacpp`), if this machine can install it.
+ *
+ *   npm run bench -- engine [--repeats 5] [--tokens 256] [--model file.gguf] [--only llama-server]
  */
 import { existsSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { parseArgs } from "node:util";
-import { defaultChatModels } from "../../src/model-store/default-models.js";
-import { writeRandomGguf } from "../support/gguf/random-gguf.js";
+import { defaultChatModels, defaultEmbeddingModel } from "../../src/model-store/default-models.js";
+import { writeRandomBertGguf, writeRandomGguf } from "../support/gguf/random-gguf.js";
 import { modelCacheFolder } from "../support/model-files/model-cache.js";
 import { startDirect } from "./direct-process.js";
 import {
@@ -24,7 +26,9 @@ import {
   type Throughput,
   throughput,
 } from "./engine-measures.js";
+import { measurePeers } from "./engine-peers.js";
 import { EngineService } from "./engine-service.js";
+import { installLlamaServer } from "./llama-server.js";
 
 const streamCounts = [1, 4, 8];
 /** The share of the binding's own speed that is left behind the service. */
@@ -38,6 +42,8 @@ const { values } = parseArgs({
     repeats: { type: "string", default: "5" },
     tokens: { type: "string", default: "256" },
     model: { type: "string" },
+    /** `llama-server`: without the binding. */
+    only: { type: "string" },
   },
 });
 const repeats = Number(values.repeats);
@@ -85,6 +91,33 @@ function misses({ first_tokens, throughput: rows }: Report): readonly string[] {
   ];
 }
 
+/** Compares with llama.cpp's server, or prints why that is skipped. Returns what misses its aim, in words. */
+async function measureLlamaServer(chatModels: ReadonlyMap<string, string>): Promise<readonly string[]> {
+  const installed = await installLlamaServer(folder);
+  if ("reason" in installed) {
+    process.stdout.write(`skipped: llama.cpp's server (${installed.reason})\n`);
+    return [];
+  }
+  const encoder = join(folder, "encoder.gguf");
+  // The shape of all-MiniLM-L6-v2.
+  await writeRandomBertGguf(encoder, { layers: 6, width: 384, feedForward: 1_536 });
+  const cached = resolve(modelCacheFolder, `${defaultEmbeddingModel.file.sha256}.gguf`);
+  const compared = [
+    ...[...chatModels].map(([model, file]) => ({ model, file, kind: "chat" as const })),
+    { model: "generated encoder", file: encoder, kind: "embedding" as const },
+    ...(existsSync(cached) ? [{ model: defaultEmbeddingModel.id, file: cached, kind: "embedding" as const }] : []),
+  ];
+  const missed: string[] = [];
+  for (const { model, ...served } of compared) {
+    const figures = await measurePeers(installed.python, served, repeats);
+    process.stdout.write(`${JSON.stringify({ model, llama_server: figures }, null, 2)}\n`);
+    for (const { work, service_over_llama_server: ratio, aim } of figures) {
+      if (ratio < aim) missed.push(`${model}: ${work}: ${ratio} of llama.cpp's server; not ${aim}`);
+    }
+  }
+  return missed;
+}
+
 // Ends the processes of a run that is broken off.
 for (const signal of ["SIGINT", "SIGTERM"] as const) process.once(signal, () => process.exit(1));
 const folder = mkdtempSync(join(tmpdir(), "uis-engine-bench-"));
@@ -100,13 +133,17 @@ if (values.model === undefined) {
   models.set(values.model, resolve(values.model));
 }
 try {
-  for (const [name, file] of models) {
+  for (const [name, file] of values.only === undefined ? models : []) {
     const report = await measure(name, file);
     process.stdout.write(`${JSON.stringify(report, null, 2)}\n`);
     for (const miss of misses(report)) {
       process.stderr.write(`${name}: ${miss}\n`);
       process.exitCode = 1;
     }
+  }
+  for (const miss of await measureLlamaServer(models)) {
+    process.stderr.write(`${miss}\n`);
+    process.exitCode = 1;
   }
 } finally {
   rmSync(folder, { recursive: true, force: true });

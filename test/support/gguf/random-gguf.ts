@@ -42,24 +42,33 @@ export async function writeRandomGguf(path: string, options: RandomGguf = {}): P
   await gguf.write(path);
 }
 
-/** Writes a sentence encoder with random weights and vectors of 64 numbers. */
-export async function writeRandomBertGguf(path: string, seed = 54_321): Promise<void> {
-  const width = 64;
-  const feedForward = 128;
+export interface RandomBertGguf {
+  /** Default 2. */
+  readonly layers?: number;
+  /** Length of the vectors, a multiple of 32. Default 64. */
+  readonly width?: number;
+  /** Default: twice the width. */
+  readonly feedForward?: number;
+}
+
+/** Writes a sentence encoder with random weights and a context of 512 tokens. */
+export async function writeRandomBertGguf(path: string, options: RandomBertGguf = {}): Promise<void> {
+  const { layers = 2, width = 64 } = options;
+  const feedForward = options.feedForward ?? 2 * width;
   const contextLength = 512;
   const words = commonWords.split(" ").filter((word) => /^[a-z]+$/.test(word));
   const letters = Array.from({ length: 26 }, (_, i) => String.fromCharCode(97 + i));
   const starts = new Set([...words, ...letters].map((word) => `\u2581${word}`));
   const tokens = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", ...starts, ...letters];
-  const random = randomNumbers(seed, 0.2);
+  const random = randomNumbers(54_321, 0.2);
   const gguf = new GgufWriter();
   gguf.setString("general.architecture", "bert");
   gguf.setString("general.name", "random-encoder");
-  gguf.setUint32("bert.block_count", 2);
+  gguf.setUint32("bert.block_count", layers);
   gguf.setUint32("bert.context_length", contextLength);
   gguf.setUint32("bert.embedding_length", width);
   gguf.setUint32("bert.feed_forward_length", feedForward);
-  gguf.setUint32("bert.attention.head_count", 2);
+  gguf.setUint32("bert.attention.head_count", width / 32);
   gguf.setFloat32("bert.attention.layer_norm_epsilon", 1e-12);
   gguf.setBool("bert.attention.causal", false);
   gguf.setUint32("bert.pooling_type", 1);
@@ -87,7 +96,7 @@ export async function writeRandomBertGguf(path: string, seed = 54_321): Promise<
   matrix("position_embd.weight", width, contextLength);
   matrix("token_types.weight", width, 2);
   norm("token_embd_norm");
-  for (const block of ["blk.0", "blk.1"]) {
+  for (const block of Array.from({ length: layers }, (_, layer) => `blk.${layer}`)) {
     for (const part of ["attn_q", "attn_k", "attn_v", "attn_output"]) linear(`${block}.${part}`, width, width);
     norm(`${block}.attn_output_norm`);
     linear(`${block}.ffn_up`, width, feedForward);

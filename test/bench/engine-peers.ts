@@ -1,0 +1,130 @@
+import { prompt, rounded } from "./engine-measures.js";
+import { EngineService } from "./engine-service.js";
+import { median } from "./http-request.js";
+import { startLlamaServer } from "./llama-server.js";
+
+const threads = 1;
+const slots = 4;
+const prefillTokens = 1_000;
+const prefillRequests = 4;
+const inputsPerRound = 32;
+const wordsPerInput = 24;
+const words = "the of and to in is it you that he was for on are with as his they at be this from have or by one".split(
+  " ",
+);
+
+/** The same work on both sides, alternating: medians of tokens or inputs per second, and of the ratio of each pair of rounds. */
+export interface PeerFigures {
+  readonly work: string;
+  readonly service_per_second: number;
+  readonly llama_server_per_second: number;
+  readonly service_over_llama_server: number;
+  readonly aim: number;
+}
+
+interface Endpoint {
+  readonly url: string;
+  readonly key?: string;
+}
+
+interface Work {
+  readonly name: string;
+  readonly aim: number;
+  /** Tokens or inputs of one round. */
+  readonly units: number;
+  /** Requests of one round, sent one after the other: path and body. */
+  readonly requests: () => readonly (readonly [path: string, body: object])[];
+}
+
+/** Evaluation of long prompts, none of which shares a prefix with another. */
+const prefill: Work = {
+  name: `prefill of ${prefillTokens} tokens, tokens per second`,
+  aim: 0.9,
+  units: prefillRequests * prefillTokens,
+  requests: () =>
+    Array.from({ length: prefillRequests }, () => [
+      "/completions",
+      { model: "m", prompt: prompt(prefillTokens), max_tokens: 1, cache_prompt: false },
+    ]),
+};
+
+function embeddings(inputsPerRequest: number): Work {
+  return {
+    name: `embeddings with ${inputsPerRequest} inputs per request, inputs per second`,
+    aim: 0.8,
+    units: inputsPerRound,
+    requests: () =>
+      Array.from({ length: inputsPerRound / inputsPerRequest }, () => [
+        "/embeddings",
+        { model: "m", input: Array.from({ length: inputsPerRequest }, newInput) },
+      ]),
+  };
+}
+
+let drawn = 0;
+
+function newInput(): string {
+  drawn += 1;
+  return Array.from({ length: wordsPerInput }, (_, at) => words[(drawn * 31 + at * at + at) % words.length]).join(" ");
+}
+
+/**
+ * The service beside llama.cpp's own server, both over HTTP, with the same model file, slots and threads. `python`: the
+ * interpreter of its virtual environment.
+ */
+export async function measurePeers(
+  python: string,
+  { file, kind }: { readonly file: string; readonly kind: "chat" | "embedding" },
+  repeats: number,
+): Promise<readonly PeerFigures[]> {
+  const embedding = kind === "embedding";
+  const contextLength = embedding ? 512 : 2_048;
+  const service = await EngineService.start([{ id: "m", file, slots, contextLength }]);
+  try {
+    const peer = await startLlamaServer({ python, file, embedding, threads, slots, contextLength });
+    try {
+      const figures: PeerFigures[] = [];
+      for (const work of embedding ? [embeddings(1), embeddings(16)] : [prefill]) {
+        figures.push(await compare(work, service.endpoint, peer, repeats));
+      }
+      return figures;
+    } finally {
+      await peer.stop();
+    }
+  } finally {
+    await service.stop();
+  }
+}
+
+async function compare(work: Work, service: Endpoint, peer: Endpoint, repeats: number): Promise<PeerFigures> {
+  // The first round of each warms up.
+  for (const side of [service, peer]) await perSecond(work, side);
+  const pairs: { readonly ours: number; readonly theirs: number }[] = [];
+  for (let i = 0; i < repeats; i += 1) {
+    const first = await perSecond(work, i % 2 === 0 ? service : peer);
+    const second = await perSecond(work, i % 2 === 0 ? peer : service);
+    pairs.push(i % 2 === 0 ? { ours: first, theirs: second } : { ours: second, theirs: first });
+  }
+  return {
+    work: work.name,
+    service_per_second: rounded(median(pairs.map(({ ours }) => ours))),
+    llama_server_per_second: rounded(median(pairs.map(({ theirs }) => theirs))),
+    service_over_llama_server: rounded(median(pairs.map(({ ours, theirs }) => ours / theirs)), 3),
+    aim: work.aim,
+  };
+}
+
+async function perSecond({ units, requests }: Work, { url, key = "" }: Endpoint): Promise<number> {
+  const all = requests();
+  const startedMs = performance.now();
+  for (const [path, body] of all) {
+    const response = await fetch(url + path, {
+      method: "POST",
+      headers: { authorization: `Bearer ${key}`, "content-type": "application/json" },
+      body: JSON.stringify(body),
+    });
+    const text = await response.text();
+    if (!response.ok) throw new Error(`${url}${path} answered ${response.status}: ${text.slice(0, 500)}`);
+  }
+  return (units * 1_000) / (performance.now() - startedMs);
+}
