@@ -2,7 +2,7 @@
  * Measures this build (`npm run build` first) on Linux with two cores or more.
  *
  *   npm run bench                the doors, with the scripted engine (run.ts)
- *   npm run bench -- engine      the embedded engine against its own binding (engine.ts)
+ *   npm run bench -- engine      the embedded engine against its own binding and llama.cpp's server (engine.ts)
  *   npm run bench -- state       limits and usage in Redis and in the file against state in memory (state.ts)
  *   npm run bench -- webhooks    deliveries, embedded and in Redis, and the queue against BullMQ's (webhooks.ts)
  *

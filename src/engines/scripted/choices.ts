@@ -2,17 +2,7 @@ import type { FinishReason, GenEvent, TokenLogprobInfo } from "../../domain/engi
 import { StopSequences } from "../../domain/inference/stop-sequences.js";
 
 /** One choice of an answer, produced step by step. */
-export interface Choice {
-  readonly index: number;
-  /** Tokens so far, held-back text included. */
-  readonly produced: number;
-  /** Tokens still to come. */
-  readonly left: number;
-  /** Why it ended, once nothing is left. */
-  readonly reason: FinishReason;
-  /** Produces up to `count` tokens and returns their events, in a new array. */
-  take(count: number): GenEvent[];
-}
+export type Choice = TextChoice | CallChoice;
 
 export interface TextChoiceSpec {
   readonly script: Script;
@@ -28,8 +18,9 @@ export interface TextChoiceSpec {
 }
 
 /** A choice that is a text. */
-export class TextChoice implements Choice {
+export class TextChoice {
   readonly index: number;
+  /** Tokens so far, held-back text included. */
   produced = 0;
   readonly #spec: TextChoiceSpec;
   readonly #end: number;
@@ -47,15 +38,18 @@ export class TextChoice implements Choice {
     this.#echo = spec.echo;
   }
 
+  /** Tokens still to come. */
   get left(): number {
     return this.#stopped ? 0 : this.#end - this.produced;
   }
 
+  /** Why it ended, once nothing is left. */
   get reason(): FinishReason {
     if (this.#stopped) return "stop";
     return this.produced === this.#spec.script.length ? this.#spec.reason : "length";
   }
 
+  /** Produces up to `count` tokens and returns their events, in a new array. */
   take(count: number): GenEvent[] {
     const text = this.#takeEcho() + this.#takeTokens(this.produced + Math.min(count, this.left));
     if (text === "") return [];
@@ -136,7 +130,7 @@ export interface ScriptedCall {
 }
 
 /** A choice that makes tool calls, one after the other. Only the tokens of the arguments count. */
-export class CallChoice implements Choice {
+export class CallChoice {
   readonly index: number;
   produced = 0;
   readonly #calls: readonly ScriptedCall[];

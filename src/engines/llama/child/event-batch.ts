@@ -1,5 +1,6 @@
 import type { GenEvent } from "../../../domain/engine/engine.js";
 import type { FromChild } from "../protocol/protocol.js";
+import type { StepBatcher } from "./steps.js";
 
 /**
  * Minimum time between two messages, about one frame of a screen. Each message wakes the server and the client, which
@@ -13,20 +14,20 @@ const betweenMs = 15;
  */
 export class EventBatch {
   readonly #send: (message: FromChild) => void;
-  readonly #atBatchEnd: (callback: () => void) => void;
+  readonly #batcher: Pick<StepBatcher, "atEnd">;
   #events: (readonly [call: number, event: GenEvent])[] = [];
   #isUrgent = false;
   #sentAtMs = Number.NEGATIVE_INFINITY;
   #timer: NodeJS.Timeout | null = null;
 
-  constructor(send: (message: FromChild) => void, atBatchEnd: (callback: () => void) => void) {
+  constructor(send: (message: FromChild) => void, batcher: Pick<StepBatcher, "atEnd">) {
     this.#send = send;
-    this.#atBatchEnd = atBatchEnd;
+    this.#batcher = batcher;
   }
 
   add(call: number, event: GenEvent): void {
-    this.#isUrgent ||= isBeginning(event);
-    if (this.#events.length === 0 || this.#isUrgent) this.#atBatchEnd(() => this.#flushInTime());
+    this.#isUrgent ||= event.type === "accepted" || event.outTokens <= 1;
+    if (this.#events.length === 0 || this.#isUrgent) this.#batcher.atEnd(() => this.#flushInTime());
     this.#events.push([call, event]);
   }
 
@@ -47,10 +48,6 @@ export class EventBatch {
     if (leftMs <= 0) this.flush();
     else this.#timer ??= setTimeout(() => this.flush(), leftMs);
   }
-}
-
-function isBeginning(event: GenEvent): boolean {
-  return event.type === "accepted" || event.outTokens <= 1;
 }
 
 /** Tokens after which joined text is sent before the answer ends. */

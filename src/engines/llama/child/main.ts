@@ -18,7 +18,7 @@ process.on("disconnect", () => process.exit(0));
 for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const) process.on(signal, () => {});
 
 const batcher = new StepBatcher();
-const eventBatch = new EventBatch(send, (callback) => batcher.atEnd(callback));
+const eventBatch = new EventBatch(send, batcher);
 const aborts = new Map<number, AbortController>();
 /** Of the loaded model. */
 let hosts: Hosts = {};

@@ -14,7 +14,7 @@ function batchOf(): { readonly batch: EventBatch; readonly sent: string[][]; end
     if (message.type !== "events") return;
     sent.push(message.events.map(([call, event]) => `${call}:${"outTokens" in event ? event.outTokens : 0}`));
   };
-  const batch = new EventBatch(send, (callback) => atEnd.push(callback));
+  const batch = new EventBatch(send, { atEnd: (callback) => atEnd.push(callback) });
   return {
     batch,
     sent,
