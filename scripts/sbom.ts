@@ -28,29 +28,41 @@ export interface Sbom {
 }
 
 interface LockedPackage {
+  /** Operating systems, of a package with binaries. */
+  readonly os?: readonly string[];
   readonly name?: string;
   readonly version?: string;
   readonly dependencies?: Readonly<Record<string, string>>;
   readonly optionalDependencies?: Readonly<Record<string, string>>;
 }
 
-type Lock = Readonly<Record<string, LockedPackage>>;
+/** The packages of package-lock.json by their folders. */
+export type Lock = Readonly<Record<string, LockedPackage>>;
 
 /** `name@version` of everything that npm installs with the package. */
 export function lockedForUsers(): ReadonlySet<string> {
   const { packages } = JSON.parse(readFileSync("package-lock.json", "utf8")) as { packages: Lock };
-  const found = new Map<string, string>();
+  const referenceOf = (path: string): string => {
+    const { name = path.slice(path.lastIndexOf("node_modules/") + 13), version } = packages[path] ?? {};
+    return `${name}@${version}`;
+  };
+  return new Set([...lockedBelow(packages, "")].map(referenceOf));
+}
+
+/** Folders of all packages that the one in `folder` needs, directly or not. */
+export function lockedBelow(packages: Lock, folder: string): ReadonlySet<string> {
+  const found = new Set<string>();
   const visit = (path: string): void => {
     const { dependencies, optionalDependencies } = packages[path] ?? {};
     for (const name of Object.keys({ ...dependencies, ...optionalDependencies })) {
       const at = placeOf(packages, path, name);
       if (at === null || found.has(at)) continue;
-      found.set(at, `${packages[at]?.name ?? name}@${packages[at]?.version}`);
+      found.add(at);
       visit(at);
     }
   };
-  visit("");
-  return new Set(found.values());
+  visit(folder);
+  return found;
 }
 
 /** Where a package finds another: beside itself, or beside a folder that it lies in. Null: it is not in the lock. */

@@ -9,14 +9,15 @@ import { promisify } from "node:util";
 import { publint } from "publint";
 import { formatMessage } from "publint/utils";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { pack } from "../../scripts/pack.js";
 import { builtIn, lockedForUsers, type Sbom } from "../../scripts/sbom.js";
 import { ownLinks } from "../unit/docs/links.js";
 
 const run = promisify(execFile);
 const root = fileURLToPath(new URL("../..", import.meta.url));
 const packages = createRequire(import.meta.url);
-/** Compressed. Most of it is the page of the API, and what it shows. */
-const tarballBytesMax = 4 * 1024 * 1024;
+/** Compressed. Half of it is the page of the API, half the engine's binding with its packages. */
+const tarballBytesMax = 8 * 1024 * 1024;
 const wide = { cwd: root, maxBuffer: 64 * 1024 * 1024 };
 
 interface Packed {
@@ -33,10 +34,10 @@ describe("the packed tarball", () => {
 
   beforeAll(async () => {
     folder = await mkdtemp(join(tmpdir(), "uis-pack-"));
-    const { stdout } = await run("npm", ["pack", "--json", "--pack-destination", folder], wide);
+    tarball = pack(folder);
+    const { stdout } = await run("npm", ["pack", tarball, "--json", "--dry-run"], wide);
     [packed] = JSON.parse(stdout) as [Packed];
-    paths = packed.files.map(({ path }) => path);
-    tarball = join(folder, packed.filename);
+    paths = packed.files.map(({ path }) => path).filter((path) => !path.startsWith("node_modules/"));
   });
   afterAll(() => rm(folder, { recursive: true }));
 
@@ -83,6 +84,17 @@ describe("the packed tarball", () => {
     expect(paths.filter((path) => /^(test|src|scripts|data)\/|\.test\.|\/\./.test(path))).toEqual([]);
     expect(packed.size).toBeLessThan(tarballBytesMax);
     expect(packed.files.find(({ path }) => path === "dist/app/cli.js")?.mode).toBe(0o755);
+  });
+
+  it("brings the engine's binding without a binary and without what only a build of it needs", () => {
+    const bundled = packed.files.map(({ path }) => path).filter((path) => path.startsWith("node_modules/"));
+    expect(bundled).toContain("node_modules/node-llama-cpp/dist/index.js");
+    expect(bundled.filter((path) => /\.(node|so|dll|dylib|bundle)$|@node-llama-cpp\//.test(path))).toEqual([]);
+    const packagesOf = (path: string) => /^(.*node_modules\/(?:@[^/]+\/)?[^/]+)\//.exec(path)?.[1] ?? path;
+    const licensed = new Set(bundled.filter((path) => /licen[cs]e|readme/i.test(path)).map(packagesOf));
+    // A part of simple-git, which has the licence of both.
+    licensed.add("node_modules/@simple-git/argv-parser");
+    expect([...new Set(bundled.map(packagesOf))].filter((name) => !licensed.has(name))).toEqual([]);
   });
 
   it("could be published as it is", async () => {
