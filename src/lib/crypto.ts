@@ -8,6 +8,9 @@ import {
   timingSafeEqual,
 } from "node:crypto";
 
+/** CRC-32 as zip and gzip use it, 0 to 2^32 - 1. */
+export { crc32 } from "node:zlib";
+
 /** SHA-256 of the text's UTF-8 bytes, lower-case hex. */
 export function sha256Hex(text: string): string {
   return createHash("sha256").update(text).digest("hex");

@@ -1,6 +1,6 @@
 import { isSameDigest, sha256Hex } from "../../lib/crypto.js";
 import type { Clock, IdSource } from "../call/ports.js";
-import { ServiceError } from "../call/service-error.js";
+import { checkLength, checkPresent, refuse, ServiceError } from "../call/service-error.js";
 import { AttemptLimit, networkOf } from "./authenticator.js";
 import type { NewSession, Sessions } from "./sessions.js";
 
@@ -88,7 +88,7 @@ export class Administrator {
     this.#take(this.#byName, user);
     const kept = await this.#kept();
     const isRight = await this.#deps.passwords.isRight(password, user === administratorName ? kept : null);
-    if (!isRight) throw new ServiceError("invalid_api_key", "The name or the password is not right.");
+    if (!isRight) throw new ServiceError("invalid_api_key", "Incorrect user name or password.");
     this.#byAddress.giveBack(network);
     this.#byName.giveBack(user);
   }
@@ -113,7 +113,7 @@ export class Administrator {
       await sessions.endOthers(administratorName, keepSessionId);
       return;
     }
-    throw new ServiceError("conflict", "The password is changed by others at the same moment. Try again.");
+    throw new ServiceError("conflict", "The password is being changed by other requests. Try again.");
   }
 }
 
@@ -158,7 +158,7 @@ export class SetupLinks {
       const isPut = await settings.put("admin.setup", `${sha256Hex(token)}:${expiresAtMs}`, kept?.version ?? null);
       if (isPut) return { path: `${pagePath}#token=${token}`, token, expiresAtMs };
     }
-    throw new ServiceError("conflict", "Other set-up links are made at the same moment. Try again.");
+    throw new ServiceError("conflict", "Other requests are creating set-up links. Try again.");
   }
 
   /** Returns the version to pass to `use`. Rejects with `invalid_api_key` for an invalid token. */
@@ -179,7 +179,7 @@ export class SetupLinks {
 function notValid(): ServiceError {
   return new ServiceError(
     "invalid_api_key",
-    "The set-up link is not valid: it was used, replaced or is too old. Make a new one with: uis admin link",
+    "The set-up link is not valid: it was used, replaced or has expired. Create a new one with: uis admin link",
   );
 }
 
@@ -204,34 +204,26 @@ const passwordCharsMin = 12;
 const passwordCharsMax = 1_024;
 /** The last one waits some seconds: each takes 128 MiB, one core and some tenths of a second. */
 const waitingMax = 16;
-/** About what it takes until all that wait are done. */
+/** About the time until all waiting ones are done. */
 const retryAfterMs = 5_000;
 
-/** Throws ServiceError when the text may not be a password. */
+/** Throws ServiceError for an unacceptable password. */
 function checkPassword(password: string, param: string): void {
-  if (password === "") throw new ServiceError("missing_required_parameter", `'${param}' is required.`, { param });
-  if (password.length < passwordCharsMin) {
-    throw new ServiceError("invalid_value", `'${param}' must have at least ${passwordCharsMin} characters.`, { param });
-  }
-  if (password.length > passwordCharsMax) {
-    throw new ServiceError("string_above_max_length", `'${param}' may have at most ${passwordCharsMax} characters.`, {
-      param,
-    });
-  }
+  checkPresent(password, param);
+  checkLength(password, param, passwordCharsMax);
+  if (password.length >= passwordCharsMin) return;
+  refuse("invalid_value", param, `'${param}' must have at least ${passwordCharsMin} characters.`);
 }
 
-/** How a password becomes what is kept of it. */
+/** Hashing of passwords; tests use a cheap one. */
 export interface PasswordHashing {
   readonly hashPassword: (password: string) => Promise<string>;
   readonly isPassword: (password: string, kept: string) => Promise<boolean>;
-  /** What is compared with where nothing is kept: it costs as much, and nothing is known to fit it. */
+  /** Hash of an unknown password, to compare with when none is stored: that takes as long. */
   readonly noPassword: string;
 }
 
-/**
- * Hashes and compares passwords, one at a time: whoever sends many is made to wait, not the rest of the service. Rejects
- * with `rate_limit_exceeded` when too many wait.
- */
+/** Hashes and compares passwords one at a time, to bound memory and cores. Rejects with `rate_limit_exceeded` when 16 wait. */
 export class Passwords {
   readonly #hashing: PasswordHashing;
   #isBusy = false;
@@ -242,34 +234,34 @@ export class Passwords {
   }
 
   hash(password: string): Promise<string> {
-    return this.#inTurn(() => this.#hashing.hashPassword(password));
+    return this.#queued(() => this.#hashing.hashPassword(password));
   }
 
-  /** Null: there is none to compare with; that takes as long, and is never right. */
+  /** False, after the same time, when `kept` is null. */
   async isRight(password: string, kept: string | null): Promise<boolean> {
     if (password.length > passwordCharsMax) return false;
     const { isPassword, noPassword } = this.#hashing;
-    const isSame = await this.#inTurn(() => isPassword(password, kept ?? noPassword));
+    const isSame = await this.#queued(() => isPassword(password, kept ?? noPassword));
     return isSame && kept !== null;
   }
 
-  async #inTurn<T>(run: () => Promise<T>): Promise<T> {
-    if (this.#isBusy) await this.#turn();
+  async #queued<T>(run: () => Promise<T>): Promise<T> {
+    if (this.#isBusy) await this.#waitForTurn();
     this.#isBusy = true;
     try {
       return await run();
     } finally {
       const next = this.#waiting.shift();
-      // The place is handed on: nobody slips in between.
+      // Stays busy for the next waiting one, so that no other call starts in between.
       if (next === undefined) this.#isBusy = false;
       else next();
     }
   }
 
-  /** Resolves when the place of one that has finished is handed on. */
-  #turn(): Promise<void> {
+  /** Resolves at the end of the last one before it. */
+  #waitForTurn(): Promise<void> {
     if (this.#waiting.length >= waitingMax) {
-      throw new ServiceError("rate_limit_exceeded", "Too many sign in at the same moment. Try again in some seconds.", {
+      throw new ServiceError("rate_limit_exceeded", "Too many concurrent sign-ins. Try again in some seconds.", {
         retryAfterMs,
       });
     }

@@ -1,8 +1,8 @@
 import { fixedLimits } from "../../contract/limits.js";
-import { sha256Hex } from "../../lib/crypto.js";
+import { crc32, sha256Hex } from "../../lib/crypto.js";
 import { checkAccountName, type Scope } from "../call/principal.js";
 import { type RateLimits, rateLimitMax, unlimited } from "../call/rate-limits.js";
-import { ServiceError } from "../call/service-error.js";
+import { checkCount, checkInteger, checkLength, checkPresent, refuse } from "../call/service-error.js";
 import type { KeyChange } from "./key-store.js";
 
 /**
@@ -45,29 +45,19 @@ export function isPresentable(text: string): boolean {
   return presentableForm.test(text);
 }
 
-/**
- * SHA-256 in lower-case hex, under which keys are stored and compared. It needs no stretching: keys have 256 random
- * bits.
- */
+/** SHA-256 in lower-case hex, under which keys are stored and compared. 256 random bits need no stretching. */
 export function hashApiKey(text: string): string {
   return sha256Hex(text);
 }
 
-/** First characters of a secret for display; empty for one too short to show a part of. */
-export function prefixOf(secret: string): string {
-  return secret.length < recognisableChars ? "" : secret.slice(0, 10);
+/** First 10 and last 4 characters of a secret for display; empty for one that could be guessed from them. */
+export function shownEndsOf(secret: string): { readonly prefix: string; readonly last4: string } {
+  if (secret.length < 32) return { prefix: "", last4: "" };
+  return { prefix: secret.slice(0, 10), last4: secret.slice(-4) };
 }
-
-/** Last characters of a secret for display; empty for one too short to show a part of. */
-export function last4Of(secret: string): string {
-  return secret.length < recognisableChars ? "" : secret.slice(-4);
-}
-
-/** A shorter secret could be guessed from the 14 characters shown. */
-const recognisableChars = 32;
 
 function checksumOf(body: string): string {
-  return toBase62(BigInt(crc32(Buffer.from(body, "latin1"))), checksumChars);
+  return toBase62(BigInt(crc32(body)), checksumChars);
 }
 
 const alphabet = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
@@ -84,20 +74,7 @@ export function toBase62(value: bigint, width: number): string {
   return text.padStart(width, "0");
 }
 
-const table = Uint32Array.from({ length: 256 }, (_, byte) => {
-  let remainder = byte;
-  for (let bit = 0; bit < 8; bit++) remainder = remainder & 1 ? 0xedb88320 ^ (remainder >>> 1) : remainder >>> 1;
-  return remainder;
-});
-
-/** CRC-32 as zip and gzip use it, 0 to 2^32 - 1. Our own because node:zlib has it from 22.2 on only. */
-export function crc32(bytes: Uint8Array): number {
-  let remainder = 0xffffffff;
-  for (const byte of bytes) remainder = (table[(remainder ^ byte) & 0xff] ?? 0) ^ (remainder >>> 8);
-  return (remainder ^ 0xffffffff) >>> 0;
-}
-
-/** What an administrator asks for; an absent or empty account is `default`, absent models are all, absent limits none. */
+/** Input of a new key. An absent or empty account is `default`; absent models are all, absent limits none. */
 export interface NewKey {
   readonly name: string;
   readonly scope: Scope | null;
@@ -127,7 +104,7 @@ const modelIdForm = /^(?!\/)[^\s\p{Cc}?#%*]+$/u;
 
 /** Throws ServiceError naming the field at fault. */
 export function checkNewKey(input: NewKey, nowMs: number): CheckedNewKey {
-  if (input.scope === null) throw missing("scope");
+  if (input.scope === null) return refuse("missing_required_parameter", "scope", "'scope' is required.");
   return {
     name: checkName(input.name),
     scope: input.scope,
@@ -149,70 +126,50 @@ export function checkKeyChange(change: KeyChange, nowMs: number): KeyChange {
 }
 
 function checkName(name: string): string {
-  if (name === "") throw missing("name");
-  if (name.length > nameCharsMax) {
-    throw new ServiceError(
-      "string_above_max_length",
-      `'name' has ${name.length} characters; at most ${nameCharsMax} are allowed.`,
-      { param: "name" },
-    );
-  }
-  if (controlCharacter.test(name)) throw invalid("name", "'name' holds a control character.");
+  checkPresent(name, "name");
+  checkLength(name, "name", nameCharsMax);
+  if (controlCharacter.test(name)) refuse("invalid_value", "name", "'name' must not contain a control character.");
   return name;
 }
 
 function checkModels(models: readonly string[]): readonly string[] {
-  if (models.length > modelsMax) {
-    throw new ServiceError(
-      "array_above_max_length",
-      `'models' has ${models.length} items; at most ${modelsMax} are allowed.`,
-      { param: "models" },
-    );
-  }
+  checkCount(models.length, "models", modelsMax);
   models.forEach((model, position) => {
     const id = model.endsWith("*") ? model.slice(0, -1) : model;
-    const ok = id.length <= fixedLimits.modelIdCharsMax && (modelIdForm.test(id) || model === "*");
-    if (!ok) throw invalid(`models[${position}]`, "A model must be a model id, or the start of one followed by '*'.");
+    const isValid = id.length <= fixedLimits.modelIdCharsMax && (modelIdForm.test(id) || model === "*");
+    if (!isValid) {
+      const sentence = "A model must be a model id, or the start of one followed by '*'.";
+      refuse("invalid_value", `models[${position}]`, sentence);
+    }
   });
   return models;
 }
 
-/** Null is never. Throws ServiceError for an instant that has passed. */
+/** Null means never. Throws ServiceError for a time in the past. */
 export function checkExpiry(expiresAtMs: number | null, nowMs: number): number | null {
   if (expiresAtMs === null || (Number.isSafeInteger(expiresAtMs) && expiresAtMs > nowMs)) return expiresAtMs;
-  throw invalid("expires_at", "'expires_at' must be a time in the future.");
+  return refuse("invalid_value", "expires_at", "'expires_at' must be a time in the future.");
 }
 
-function missing(param: string): ServiceError {
-  return new ServiceError("missing_required_parameter", `'${param}' is required.`, { param });
+const overlapDefaultMs = 86_400_000;
+const overlapMaxMs = 7 * 86_400_000;
+
+/** Time during which a replaced secret still works; null means 24 h. Throws ServiceError outside 0 s to 7 days. */
+export function checkOverlap(overlapMs: number | null): number {
+  const chosenMs = overlapMs ?? overlapDefaultMs;
+  if (chosenMs < 0) refuse("integer_below_min_value", "overlap", "'overlap' must be 0 s or more.");
+  if (chosenMs > overlapMaxMs) refuse("integer_above_max_value", "overlap", "'overlap' must be 7 days or less.");
+  return chosenMs;
 }
 
-function invalid(param: string, message: string): ServiceError {
-  return new ServiceError("invalid_value", message, { param });
-}
-
-const fields = [
-  ["requestsPerMinute", "requests_per_minute"],
-  ["tokensPerMinute", "tokens_per_minute"],
-  ["concurrency", "concurrency"],
-] as const;
-
-/** Throws ServiceError naming the field at fault, as `limits.<field>`, unless every limit that is set is 1 or more. */
+/** Throws ServiceError that names the field as `limits.<field>`, unless every limit that is set is 1 or more. */
 export function checkLimits(limits: RateLimits): RateLimits {
-  for (const [field, name] of fields) checkLimit(limits[field], `limits.${name}`);
+  checkLimit(limits.requestsPerMinute, "limits.requests_per_minute");
+  checkLimit(limits.tokensPerMinute, "limits.tokens_per_minute");
+  checkLimit(limits.concurrency, "limits.concurrency");
   return limits;
 }
 
 function checkLimit(value: number | null, param: string): void {
-  if (value === null) return;
-  if (!Number.isInteger(value) || value < 1) {
-    throw new ServiceError("integer_below_min_value", `'${param}' must be a whole number of 1 or more, not ${value}.`, {
-      param,
-    });
-  }
-  if (value > rateLimitMax) {
-    throw new ServiceError("integer_above_max_value", `'${param}' must be ${rateLimitMax} or less, not ${value}.`, {
-      param,
-    });
-  }
+  checkInteger(value ?? undefined, param, 1, rateLimitMax);
 }

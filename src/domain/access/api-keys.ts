@@ -1,20 +1,20 @@
 import type { IdSource } from "../call/ports.js";
 import { unlimited } from "../call/rate-limits.js";
-import { type PageRequest, ServiceError, toPageToken, toStorePage } from "../call/service-error.js";
+import { type PageRequest, refuse, ServiceError, toPageToken, toStorePage } from "../call/service-error.js";
 import {
   type CheckedNewKey,
   checkExpiry,
   checkKeyChange,
   checkNewKey,
+  checkOverlap,
   defaultAccount,
   hashApiKey,
   isMistypedApiKey,
   isPresentable,
-  last4Of,
   type NewKey,
   newApiKeySecret,
-  prefixOf,
   type RandomBytes,
+  shownEndsOf,
 } from "./api-key.js";
 import {
   type ApiKeyRecord,
@@ -73,8 +73,6 @@ export interface KeyList {
 
 /** Reads per page: 20,000 keys, well within a tenth of a second. */
 const stepsPerPage = 20;
-const overlapDefaultMs = 86_400_000;
-const overlapMaxMs = 7 * 86_400_000;
 
 const openToAll: CheckedNewKey = {
   name: "default",
@@ -144,15 +142,13 @@ export class ApiKeys {
    */
   async rotate({ id, overlapMs, expiresAtMs }: RotateKey): Promise<RotatedKey> {
     const nowMs = this.#deps.now();
-    const oldEndsAtMs = nowMs + checkOverlap(overlapMs ?? overlapDefaultMs);
+    const oldEndsAtMs = nowMs + checkOverlap(overlapMs);
     checkExpiry(expiresAtMs, nowMs);
     const old = await this.get(id);
     const secret = newApiKeySecret(this.#deps.random);
     const record = this.#recordOf(secret, { ...old, expiresAtMs }, "administrator");
     const isDone = old.revokedAtMs === null && (await this.#deps.keys.rotate(id, record, oldEndsAtMs));
-    if (!isDone) {
-      throw new ServiceError("invalid_value", "The key is revoked: make a new one instead.", { param: "id" });
-    }
+    if (!isDone) refuse("invalid_value", "id", "The key is revoked: create a new one instead.");
     return { record, secret, oldExpiresAtMs: Math.min(oldEndsAtMs, old.expiresAtMs ?? oldEndsAtMs) };
   }
 
@@ -181,19 +177,19 @@ export class ApiKeys {
   }
 
   #recordOf(secret: string, key: CheckedNewKey, createdBy: string): ApiKeyRecord {
+    const { name, account, scope, models, limits, expiresAtMs } = key;
     return {
       id: this.#deps.ids.text("key_"),
-      name: key.name,
-      account: key.account,
-      scope: key.scope,
+      name,
+      account,
+      scope,
       hash: hashApiKey(secret),
-      prefix: prefixOf(secret),
-      last4: last4Of(secret),
-      models: key.models,
-      limits: key.limits,
+      ...shownEndsOf(secret),
+      models,
+      limits,
       createdAtMs: this.#deps.now(),
       createdBy,
-      expiresAtMs: key.expiresAtMs,
+      expiresAtMs,
       revokedAtMs: null,
       lastUsedAtMs: null,
     };
@@ -204,22 +200,12 @@ function checkBootstrap(secret: string): void {
   if (!isPresentable(secret)) {
     throw new ServiceError("invalid_value", "A key of your own must be 8 to 256 printable characters without spaces.");
   }
-  // Authentication rejects a wrong checksum before it asks the store.
+  // Authentication rejects a wrong checksum without a look-up.
   if (isMistypedApiKey(secret)) {
     throw new ServiceError("invalid_value", "The key has the form of a generated key but a wrong checksum.");
   }
 }
 
-function checkOverlap(overlapMs: number): number {
-  if (overlapMs < 0) {
-    throw new ServiceError("integer_below_min_value", "'overlap' must be 0 s or more.", { param: "overlap" });
-  }
-  if (overlapMs > overlapMaxMs) {
-    throw new ServiceError("integer_above_max_value", "'overlap' must be 7 days or less.", { param: "overlap" });
-  }
-  return overlapMs;
-}
-
 function notFound(): never {
-  throw new ServiceError("not_found", "There is no API key with this id.", { param: "id" });
+  return refuse("not_found", "id", "There is no API key with this id.");
 }

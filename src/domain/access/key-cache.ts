@@ -1,9 +1,3 @@
-/**
- * What the store said about keys, remembered by their hash (KEY-11, KEY-12, KEY-14): known keys for 30 s, unknown ones
- * for 5 s, so that a request costs no look-up. Nothing here is ever changed in place. While changes of other replicas do
- * not arrive, every key is read before it is believed. While the store cannot be reached, known keys go on for 5 min;
- * for the others the caller hears of the outage, never that its key is bad.
- */
 import { BoundedMap } from "../../lib/bounded-collections.js";
 import type { LiveRequests } from "../call/live-requests.js";
 import type { ChangeFeed, Clock, Logger, StateChange } from "../call/ports.js";
@@ -12,7 +6,7 @@ import { type ApiKeyRecord, frozenKey, type KeyStore } from "./key-store.js";
 import type { Sessions } from "./sessions.js";
 
 const knownMax = 9_000;
-/** A cache of its own, so that a flood of made-up keys evicts no valid one. */
+/** A separate cache, so that a flood of made-up keys evicts no valid one. */
 const unknownMax = 1_000;
 const knownFreshMs = 30_000;
 const unknownFreshMs = 5_000;
@@ -25,7 +19,7 @@ const retryAfterMs = 1_000;
 interface Known {
   readonly record: ApiKeyRecord;
   readonly readAtMs: number;
-  /** The link's, at the read; null: there was no link, so nobody would have told of a change. */
+  /** Number of the change feed's link at the read; null without a link, so that a change could be missed. */
   readonly link: number | null;
 }
 
@@ -35,6 +29,11 @@ interface KeyCacheDeps {
   readonly changes: Pick<ChangeFeed, "isLinked">;
 }
 
+/**
+ * Keys by their hash (KEY-11, KEY-12, KEY-14): known ones are cached for 30 s, unknown ones for 5 s. While changes of other
+ * replicas do not arrive, every key is read from the store. While the store is unavailable, known keys stay valid for
+ * 5 min; others fail with `storage_unavailable`, never as invalid.
+ */
 export class KeyCache {
   readonly #deps: KeyCacheDeps;
   readonly #known = new BoundedMap<string, Known>(knownMax);
@@ -173,15 +172,15 @@ interface RevocationWatchDeps {
 }
 
 /**
- * Ends running requests whose key was revoked or whose session ended, on any replica: at once through the change feed,
- * otherwise with the next sweep. Expiry alone lets requests finish.
+ * Ends running requests whose key was revoked or whose session ended on any replica: at once by the change feed, else
+ * with the next sweep. Requests of expired keys may finish.
  */
 export class RevocationWatch {
   readonly #deps: RevocationWatchDeps;
   readonly #unsubscribe: () => void;
   #cancelTimer: () => void = () => {};
   /** Checks run one at a time. */
-  #turn: Promise<void> = Promise.resolve();
+  #checks: Promise<void> = Promise.resolve();
   #failing = false;
   #closed = false;
 
@@ -196,27 +195,27 @@ export class RevocationWatch {
     this.#closed = true;
     this.#unsubscribe();
     this.#cancelTimer();
-    await this.#turn;
+    await this.#checks;
   }
 
   #onChange(change: StateChange): void {
     const { live } = this.#deps;
-    if (change.kind === "key" && live.keyIds().has(change.id)) this.#inTurn(() => this.#checkKey(change.id));
-    else if (change.kind === "session") this.#inTurn(() => this.#checkSessions());
-    else if (change.kind === "lost_link") this.#inTurn(() => this.#checkAll());
+    if (change.kind === "key" && live.keyIds().has(change.id)) this.#enqueue(() => this.#checkKey(change.id));
+    else if (change.kind === "session") this.#enqueue(() => this.#checkSessions());
+    else if (change.kind === "lost_link") this.#enqueue(() => this.#checkAll());
   }
 
   #sweepLater(): void {
     this.#cancelTimer = this.#deps.clock.after(sweepEveryMs, () => {
-      this.#inTurn(() => this.#checkAll());
-      this.#turn = this.#turn.then(() => {
+      this.#enqueue(() => this.#checkAll());
+      this.#checks = this.#checks.then(() => {
         if (!this.#closed) this.#sweepLater();
       });
     });
   }
 
-  #inTurn(check: () => Promise<void>): void {
-    this.#turn = this.#turn.then(async () => {
+  #enqueue(check: () => Promise<void>): void {
+    this.#checks = this.#checks.then(async () => {
       if (this.#closed) return;
       try {
         await check();
@@ -244,8 +243,8 @@ export class RevocationWatch {
     const { sessions, live } = this.#deps;
     const running = live.sessionIds();
     if (running.size === 0) return;
-    const going = new Set((await sessions.list()).map(({ id }) => id));
-    for (const id of running) if (!going.has(id)) live.abortSession(id);
+    const active = new Set((await sessions.list()).map(({ id }) => id));
+    for (const id of running) if (!active.has(id)) live.abortSession(id);
   }
 }
 
@@ -276,8 +275,8 @@ export class RevocationReadBack {
   readonly #unsubscribe: () => void;
   readonly #recent = new BoundedMap<string, Revocation>(revocationsMax);
   #cancelTimer: () => void = () => {};
-  #reading: Promise<void> | null = null;
-  #again = false;
+  #reading: Promise<void> = Promise.resolve();
+  #isReadQueued = false;
   #closed = false;
 
   constructor(deps: RevocationReadBackDeps) {
@@ -310,15 +309,11 @@ export class RevocationReadBack {
 
   /** One round at a time; requests during a round start one more. */
   #read(): void {
-    if (this.#reading !== null) {
-      this.#again = true;
-      return;
-    }
-    this.#reading = this.#readBack().finally(() => {
-      this.#reading = null;
-      if (!this.#again || this.#closed) return;
-      this.#again = false;
-      this.#read();
+    if (this.#isReadQueued) return;
+    this.#isReadQueued = true;
+    this.#reading = this.#reading.then(() => {
+      this.#isReadQueued = false;
+      return this.#readBack();
     });
   }
 

@@ -2,7 +2,7 @@ import type { AbortFlag } from "../../lib/abort-source.js";
 import { sha256Hex } from "../../lib/crypto.js";
 import type { Audit } from "../access/audit.js";
 import { type CallContext, errorOfEnd } from "../call/call-context.js";
-import { accountOf, checkAccountName, type Principal } from "../call/principal.js";
+import { accountOf, checkAccountName, type Principal, sessionIdOf } from "../call/principal.js";
 import {
   checkOneOf,
   type PageRequest,
@@ -129,14 +129,12 @@ export class Deliveries {
 
   #orderOf(wish: ReplayWish, { principal }: DeliveryCaller): ReplayOrder {
     if (wish.fromMs === null) {
-      throw new ServiceError("missing_required_parameter", "'created_from' is required.", { param: "created_from" });
+      return refuse("missing_required_parameter", "created_from", "'created_from' is required.");
     }
     const fromMs = checkInstant(wish.fromMs, "created_from");
     const toMs = checkInstant(wish.toMs ?? this.#deps.now(), "created_before");
     if (toMs <= fromMs) {
-      throw new ServiceError("invalid_value", "'created_before' must be later than 'created_from'.", {
-        param: "created_before",
-      });
+      refuse("invalid_value", "created_before", "'created_before' must be later than 'created_from'.");
     }
     const order = {
       account: accountOf(principal, wish.account),
@@ -153,9 +151,7 @@ export class Deliveries {
   async #requireEnabled({ account, endpointId }: ReplayOrder): Promise<void> {
     const kept = await this.#deps.endpoints.find(account, endpointId);
     if (kept === null) {
-      throw new ServiceError("not_found", "There is no webhook endpoint with this id in this account.", {
-        param: "endpoint_id",
-      });
+      return refuse("not_found", "endpoint_id", "There is no webhook endpoint with this id in this account.");
     }
     if (kept.record.status === "disabled") throw retryRefusal("endpoint_disabled");
   }
@@ -179,40 +175,38 @@ export class Deliveries {
 
 /** The requester as stored with an attempt. */
 function byOf(principal: Principal): string {
-  const isSession = principal.kind === "administrator" && principal.sessionId !== null;
-  return isSession ? `session:${principal.sessionId}` : "admin_token";
+  const sessionId = sessionIdOf(principal);
+  return sessionId === null ? "admin_token" : `session:${sessionId}`;
 }
 
 /** Error for a rejected redelivery, with the remedy. */
 function retryRefusal(outcome: Exclude<RetryOutcome, "queued">): ServiceError {
   switch (outcome) {
     case "in_flight":
-      return new ServiceError("conflict", "An attempt of this delivery is under way. Look again in a few seconds.");
+      return new ServiceError("conflict", "An attempt of this delivery is in progress. Try again in a few seconds.");
     case "delivered":
-      return new ServiceError(
-        "conflict",
-        "The delivery has arrived. Set 'resend_delivered' to true to send it once more, with the same event id.",
-        { param: "resend_delivered", shouldRetry: false },
-      );
+      return new ServiceError("conflict", "It was delivered. Set 'resend_delivered' to true to send it again.", {
+        param: "resend_delivered",
+        shouldRetry: false,
+      });
     case "purged":
       return new ServiceError(
         "gone",
-        "The payload was removed after its time (24 hours after it arrived, 30 days after it failed): " +
-          "this delivery cannot be sent any more.",
+        "The payload was removed (24 hours after delivery, 30 days after failure), so it cannot be sent again.",
         { param: "id" },
       );
     case "endpoint_disabled":
       return new ServiceError(
         "conflict",
-        "The webhook endpoint is disabled. Set its 'status' to enabled (UpdateWebhookEndpoint), then try again.",
-        { shouldRetry: false },
+        "The webhook endpoint is disabled: enable it with UpdateWebhookEndpoint first.",
+        {
+          shouldRetry: false,
+        },
       );
     case "endpoint_deleted":
-      return new ServiceError(
-        "conflict",
-        "The webhook endpoint was deleted, so nothing of it can be sent. A new endpoint gets the events that follow.",
-        { shouldRetry: false },
-      );
+      return new ServiceError("conflict", "The webhook endpoint was deleted. A new endpoint gets only later events.", {
+        shouldRetry: false,
+      });
     case "unknown":
       return new ServiceError("not_found", "There is no delivery with this id.", { param: "id" });
   }

@@ -11,17 +11,17 @@ const idleMs = 1_000;
 /** Minimum delay after an empty claim. */
 const emptyClaimDelayMs = 5;
 /** Attempts started together, while requests run and without. */
-const groupSizes = { serving: 4, alone: 16 } as const;
+const batchSizes = { serving: 4, alone: 16 } as const;
 /**
  * While requests run, pause for twice the last batch's duration, so that deliveries do not slow requests down (WH-52).
  */
 const pauseFactor = 2;
-const breathMaxMs = 20;
+const pauseMaxMs = 20;
 /** Drain time of `close`; afterwards claims are released. In total at most 6 s. */
 const drainMs = 5_400;
-const handBackMs = 400;
+const releaseMs = 400;
 /** Part of the lease beyond the attempt, to record the result on a slow store (WH-34). */
-const leaseSpareMs = 5_000;
+const leaseReserveMs = 5_000;
 
 export interface DispatcherSettings {
   /** Time budget of an attempt, from the name look-up to the response headers. */
@@ -72,7 +72,7 @@ export class Dispatcher {
   /** Throws RangeError for settings that contradict each other. */
   constructor(deps: DispatcherDeps) {
     const { queue, clock, log, settings } = deps;
-    if (settings.leaseMs < settings.budgetMs + leaseSpareMs) {
+    if (settings.leaseMs < settings.budgetMs + leaseReserveMs) {
       throw new RangeError(`a lease of ${settings.leaseMs} ms is too short for attempts of ${settings.budgetMs} ms`);
     }
     this.#deps = deps;
@@ -87,7 +87,7 @@ export class Dispatcher {
     this.#attempts = new DeliveryAttempts({ ...deps, book: this.#book, failing: this.#failing, store: this.#store });
     this.#wakeSignal = new WakeSignal(clock);
     this.#stopListening = queue.onDue(() => this.#wakeSignal.wake());
-    this.#claiming = this.#claimOnAndOn();
+    this.#claiming = this.#claimRepeatedly();
   }
 
   /** Number of claimed, unfinished deliveries. */
@@ -105,7 +105,7 @@ export class Dispatcher {
     return this.#closing !== null;
   }
 
-  async #claimOnAndOn(): Promise<void> {
+  async #claimRepeatedly(): Promise<void> {
     for (let failures = 0; !this.#isClosing; ) {
       const room = this.#deps.settings.inFlightMax - this.inFlight;
       this.#wakeSignal.reset();
@@ -136,7 +136,7 @@ export class Dispatcher {
     this.#breaker.succeeded();
     const restMs = Math.min(nextInMs ?? idleMs, idleMs);
     const nextAtMs = clock.monotonic() + restMs;
-    if (claims.length > 0) await this.#beginAll(claims, leaseEndsAtMs);
+    if (claims.length > 0) await this.#startAll(claims, leaseEndsAtMs);
     else await pause(clock, restMs === 0 ? emptyClaimDelayMs : Math.min(restMs, emptyClaimDelayMs));
     return nextAtMs;
   }
@@ -146,11 +146,11 @@ export class Dispatcher {
     if (ms > 0) await this.#wakeSignal.wait(ms);
   }
 
-  async #beginAll(claims: readonly Claim[], leaseEndsAtMs: number): Promise<void> {
+  async #startAll(claims: readonly Claim[], leaseEndsAtMs: number): Promise<void> {
     for (let begun = 0; begun < claims.length; ) {
-      if (this.#isClosing) return this.#handBack(claims.slice(begun), leaseEndsAtMs);
-      const end = begun + groupSizes[this.#deps.live.size > 0 ? "serving" : "alone"];
-      for (const claim of claims.slice(begun, end)) this.#begin(claim, leaseEndsAtMs);
+      if (this.#isClosing) return this.#release(claims.slice(begun), leaseEndsAtMs);
+      const end = begun + batchSizes[this.#deps.live.size > 0 ? "serving" : "alone"];
+      for (const claim of claims.slice(begun, end)) this.#start(claim, leaseEndsAtMs);
       begun = end;
       await this.#pauseForRequests();
     }
@@ -162,10 +162,10 @@ export class Dispatcher {
     const beganAtMs = clock.monotonic();
     await pause(clock, 0);
     const busyMs = clock.monotonic() - beganAtMs;
-    if (busyMs > 0 && live.size > 0) await pause(clock, Math.min(busyMs * pauseFactor, breathMaxMs));
+    if (busyMs > 0 && live.size > 0) await pause(clock, Math.min(busyMs * pauseFactor, pauseMaxMs));
   }
 
-  #begin(claim: Claim, leaseEndsAtMs: number): void {
+  #start(claim: Claim, leaseEndsAtMs: number): void {
     const attempt = this.#attempts.make(claim, leaseEndsAtMs).then(() => {
       this.#inFlight.delete(claim);
       // The endpoint has a free slot.
@@ -174,7 +174,7 @@ export class Dispatcher {
     this.#inFlight.set(claim, attempt);
   }
 
-  async #handBack(claims: readonly Claim[], untilMs: number): Promise<void> {
+  async #release(claims: readonly Claim[], untilMs: number): Promise<void> {
     await this.#store.retryUntil(untilMs, () => this.#deps.queue.handBack(claims));
   }
 
@@ -188,7 +188,7 @@ export class Dispatcher {
     const left = [...this.#inFlight.keys()];
     if (left.length > 0) {
       log.warn({ deliveries: left.length }, "released attempts that did not finish within the drain time");
-      await Promise.race([this.#handBack(left, clock.monotonic()), pause(clock, handBackMs)]);
+      await Promise.race([this.#release(left, clock.monotonic()), pause(clock, releaseMs)]);
     }
     this.#failing.close();
     this.#book.close();

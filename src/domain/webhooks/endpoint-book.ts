@@ -1,13 +1,7 @@
 import { BoundedMap } from "../../lib/bounded-collections.js";
 import { type ChangeFeed, type Clock, type Logger, pause, type StateChange } from "../call/ports.js";
 import type { WebhookObserver } from "./delivery.js";
-import {
-  type EndpointHealth,
-  type EndpointRecord,
-  type EndpointStore,
-  type KeptEndpoint,
-  signingSecrets,
-} from "./endpoint-store.js";
+import { type EndpointHealth, type EndpointRecord, type EndpointStore, signingSecrets } from "./endpoint-store.js";
 
 /** Maximum cached endpoints, and failing ones that are tracked: others are disabled all the same. */
 const endpointsMax = 1_000;
@@ -106,15 +100,9 @@ export class EndpointBook {
   }
 
   #open(record: EndpointRecord): Receiver {
-    const opened = new Map<string, string>();
-    for (const { sealed } of record.secrets) {
-      const secret = this.#openSecret(record.id, sealed);
-      if (secret !== null) opened.set(sealed, secret);
-    }
-    return {
-      record,
-      secretsAt: (nowMs) => signingSecrets(record.secrets, nowMs, (sealed) => opened.get(sealed) ?? null),
-    };
+    const opened = new Map(record.secrets.map(({ sealed }) => [sealed, this.#openSecret(record.id, sealed)]));
+    const open = (sealed: string): string | null => opened.get(sealed) ?? null;
+    return { record, secretsAt: (nowMs) => signingSecrets(record.secrets, nowMs, open) };
   }
 
   #openSecret(endpoint: string, sealed: string): string | null {
@@ -131,9 +119,9 @@ export class EndpointBook {
 /** Consecutive failures after which an endpoint counts as failing (WH-38). */
 const failingAfterFailures = 10;
 /** Permanent failures before an endpoint is disabled. */
-const failedForGoodMin = 20;
+const permanentlyFailedMin = 20;
 /** Interval at which failing endpoints are read again: another process may have delivered. */
-const lookEveryMs = 60_000;
+const readEveryMs = 60_000;
 /** Retries after concurrent changes. */
 const triesMax = 5;
 
@@ -166,7 +154,7 @@ export class FailingEndpoints {
   readonly #deps: FailingEndpointsDeps;
   readonly #failing = new Map<string, EndpointOwner>();
   readonly #beingDisabled = new Set<string>();
-  #isLooking = false;
+  #isReading = false;
   #closed = false;
 
   constructor(deps: FailingEndpointsDeps) {
@@ -178,23 +166,21 @@ export class FailingEndpoints {
   }
 
   /** Call it with the health after each attempt. Never rejects. */
-  async note(place: EndpointOwner, health: EndpointHealth): Promise<void> {
-    if (isFailing(health)) this.#fails(place, health);
-    else this.#recovers(place);
-    if (this.#isToBeDisabled(health)) await this.#disable(place);
+  async note(owner: EndpointOwner, health: EndpointHealth): Promise<void> {
+    if (isFailing(health)) this.#fails(owner, health);
+    else this.#recovers(owner);
+    if (this.#isToBeDisabled(health)) await this.#disable(owner);
   }
 
-  #fails(place: EndpointOwner, { failuresInRow, failingSinceMs }: EndpointHealth): void {
+  #fails(owner: EndpointOwner, { failuresInRow, failingSinceMs }: EndpointHealth): void {
     const { log, observer } = this.#deps;
-    const { account, endpointId } = place;
+    const { account, endpointId } = owner;
     if (this.#failing.has(endpointId) || this.#failing.size >= endpointsMax) return;
-    this.#failing.set(endpointId, place);
+    this.#failing.set(endpointId, owner);
     observer.endpointsFailing(this.#failing.size);
-    log.warn(
-      { endpoint: endpointId, account, failures: failuresInRow, since: iso(failingSinceMs) },
-      "webhook endpoint is failing",
-    );
-    void this.#lookLater();
+    const since = iso(failingSinceMs);
+    log.warn({ endpoint: endpointId, account, failures: failuresInRow, since }, "webhook endpoint is failing");
+    void this.#readLater();
   }
 
   #recovers({ account, endpointId }: EndpointOwner): void {
@@ -211,20 +197,18 @@ export class FailingEndpoints {
   #isToBeDisabled({ failingSinceMs, permanentlyFailed }: EndpointHealth): boolean {
     const { disableAfterMs, now } = this.#deps;
     if (!(disableAfterMs > 0) || failingSinceMs === null) return false;
-    return permanentlyFailed >= failedForGoodMin && now() - failingSinceMs >= disableAfterMs;
+    return permanentlyFailed >= permanentlyFailedMin && now() - failingSinceMs >= disableAfterMs;
   }
 
-  async #disable(place: EndpointOwner): Promise<void> {
-    const { endpointId } = place;
+  async #disable(owner: EndpointOwner): Promise<void> {
+    const { endpointId } = owner;
     if (this.#beingDisabled.has(endpointId)) return;
     this.#beingDisabled.add(endpointId);
     try {
-      for (let tries = 0; tries < triesMax && !(await this.#tryToDisable(place)); tries += 1) {}
+      for (let tries = 0; tries < triesMax && !(await this.#tryToDisable(owner)); tries += 1) {}
     } catch (err) {
-      this.#deps.log.warn(
-        { err, endpoint: endpointId },
-        "failing webhook endpoint could not be disabled; retrying later",
-      );
+      const { log } = this.#deps;
+      log.warn({ err, endpoint: endpointId }, "failing webhook endpoint could not be disabled; retrying later");
     } finally {
       this.#beingDisabled.delete(endpointId);
     }
@@ -236,15 +220,9 @@ export class FailingEndpoints {
     const kept = await endpoints.find(account, endpointId);
     if (kept === null || kept.record.status === "disabled" || !this.#isToBeDisabled(kept.health)) return true;
     const { record, health } = kept;
-    const answer = await endpoints.replace({
-      ...record,
-      status: "disabled",
-      disabledReason: "failing",
-      version: record.version + 1,
-      updatedAtMs: Math.floor(now()),
-    });
-    if (answer === "changed") return false;
-    if (answer === "unknown") return true;
+    const changes = { status: "disabled", disabledReason: "failing", updatedAtMs: Math.floor(now()) } as const;
+    const answer = await endpoints.replace({ ...record, ...changes, version: record.version + 1 });
+    if (answer !== "replaced") return answer === "unknown";
     this.#forget(endpointId);
     log.error(
       { endpoint: endpointId, account, since: iso(health.failingSinceMs), failed_for_good: health.permanentlyFailed },
@@ -253,31 +231,30 @@ export class FailingEndpoints {
     return true;
   }
 
-  async #lookLater(): Promise<void> {
-    if (this.#isLooking) return;
-    this.#isLooking = true;
+  async #readLater(): Promise<void> {
+    if (this.#isReading) return;
+    this.#isReading = true;
     while (this.#failing.size > 0) {
-      await pause(this.#deps.clock, lookEveryMs);
-      for (const place of [...this.#failing.values()]) {
+      await pause(this.#deps.clock, readEveryMs);
+      for (const owner of [...this.#failing.values()]) {
         if (this.#closed) return;
-        await this.#look(place);
+        await this.#read(owner);
       }
     }
-    this.#isLooking = false;
+    this.#isReading = false;
   }
 
   /** Never rejects: during an outage the last known health stays. */
-  async #look(place: EndpointOwner): Promise<void> {
+  async #read(owner: EndpointOwner): Promise<void> {
     const { endpoints, log } = this.#deps;
-    let kept: KeptEndpoint | null;
+    const { account, endpointId } = owner;
     try {
-      kept = await endpoints.find(place.account, place.endpointId);
+      const kept = await endpoints.find(account, endpointId);
+      if (kept === null || kept.record.status === "disabled") this.#forget(endpointId);
+      else if (!isFailing(kept.health)) this.#recovers(owner);
     } catch (err) {
-      log.debug({ err, endpoint: place.endpointId }, "failing webhook endpoint could not be read; retrying later");
-      return;
+      log.debug({ err, endpoint: endpointId }, "failing webhook endpoint could not be read; retrying later");
     }
-    if (kept === null || kept.record.status === "disabled") this.#forget(place.endpointId);
-    else if (!isFailing(kept.health)) this.#recovers(place);
   }
 }
 

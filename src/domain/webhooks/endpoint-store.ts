@@ -177,8 +177,6 @@ export type EndpointChoices = Pick<EndpointRecord, "url" | "events" | "descripti
 const descriptionCharsMax = 256;
 const maxInFlightDefault = 8;
 const maxInFlightMax = 64;
-const overlapDefaultMs = 86_400_000;
-const overlapMaxMs = 7 * 86_400_000;
 
 const controlCharacter = /\p{Cc}/u;
 /** Form of ids; a malformed one needs no look-up. */
@@ -210,14 +208,6 @@ export function checkEndpointChange(change: EndpointChange): Partial<EndpointCho
 
 export function isEndpointId(text: string): boolean {
   return endpointIdForm.test(text);
-}
-
-/** Overlap of a replaced secret; null means 24 h. Throws ServiceError outside 0 s to 7 days. */
-export function checkOverlap(overlapMs: number | null): number {
-  const chosenMs = overlapMs ?? overlapDefaultMs;
-  if (chosenMs < 0) refuse("integer_below_min_value", "overlap", "'overlap' must be 0 s or more.");
-  if (chosenMs > overlapMaxMs) refuse("integer_above_max_value", "overlap", "'overlap' must be 7 days or less.");
-  return chosenMs;
 }
 
 /** Checks an event type. Throws ServiceError naming `param`. */

@@ -1,17 +1,16 @@
 import type { SecretBox } from "../../lib/crypto.js";
-import type { RandomBytes } from "../access/api-key.js";
+import { checkOverlap, type RandomBytes } from "../access/api-key.js";
 import type { Audit } from "../access/audit.js";
 import type { CallContext } from "../call/call-context.js";
 import type { IdSource } from "../call/ports.js";
 import { accountOf } from "../call/principal.js";
-import { ServiceError } from "../call/service-error.js";
+import { refuse, ServiceError } from "../call/service-error.js";
 import type { EventType } from "../events/event.js";
 import type { WebhookSender } from "./delivery.js";
 import {
   checkEndpointChange,
   checkEventType,
   checkNewEndpoint,
-  checkOverlap,
   type EndpointChange,
   type EndpointChoices,
   type EndpointHealth,
@@ -28,7 +27,7 @@ import {
   newWebhookSecret,
   rotatedSecrets,
 } from "./endpoint-store.js";
-import { TestAttempts, type TestOutcome } from "./test-attempts.js";
+import { attemptTest, type TestOutcome } from "./test-event.js";
 
 export interface WebhookEndpointsDeps {
   readonly endpoints: Pick<EndpointStore, "insert" | "replace" | "find" | "list" | "remove">;
@@ -75,11 +74,11 @@ const changeTriesMax = 5;
  */
 export class WebhookEndpoints {
   readonly #deps: WebhookEndpointsDeps;
-  readonly #tests: TestAttempts;
+  /** Endpoints with a test in progress: at most one each. */
+  readonly #underTest = new Set<string>();
 
   constructor(deps: WebhookEndpointsDeps) {
     this.#deps = deps;
-    this.#tests = new TestAttempts(deps);
   }
 
   /**
@@ -164,13 +163,25 @@ export class WebhookEndpoints {
    */
   async sendTestEvent(target: EndpointTarget, eventType: string, caller: EndpointCaller): Promise<TestOutcome> {
     const { record } = await this.#find(target, caller);
-    const outcome = await this.#tests.make(record, subscribedType(record, eventType));
+    const outcome = await this.#test(record, subscribedType(record, eventType));
     const { status, error } = outcome.result;
     const details = { account: record.account, status: String(status ?? ""), error: error ?? "" };
     await this.#deps.audit.record(caller, "webhook_endpoint.test", record.id, details);
     // Responses are for administrators only (WH-43).
     const response = caller.principal.kind === "administrator" ? outcome.result.response : null;
     return { ...outcome, result: { ...outcome.result, response } };
+  }
+
+  async #test(record: EndpointRecord, type: EventType): Promise<TestOutcome> {
+    if (this.#underTest.has(record.id)) {
+      throw new ServiceError("conflict", "A test event of this endpoint is in progress. Wait for its answer.");
+    }
+    this.#underTest.add(record.id);
+    try {
+      return await attemptTest(this.#deps, record, type);
+    } finally {
+      this.#underTest.delete(record.id);
+    }
   }
 
   #shown(kept: KeptEndpoint): ShownEndpoint {
@@ -184,7 +195,7 @@ export class WebhookEndpoints {
 
   async #checkUrl(url: string, account: string): Promise<void> {
     const refusal = await this.#deps.sender.refusalOf(url, account);
-    if (refusal !== null) throw new ServiceError("invalid_value", refusal, { param: "url" });
+    if (refusal !== null) refuse("invalid_value", "url", refusal);
   }
 
   async #find({ id, account: asked }: EndpointTarget, { principal }: EndpointCaller): Promise<KeptEndpoint> {
@@ -210,7 +221,7 @@ export class WebhookEndpoints {
       const isEnabledAnew = before.status === "disabled" && record.status === "enabled";
       if (outcome === "replaced") return { record, health: isEnabledAnew ? freshHealth : health };
     }
-    throw new ServiceError("conflict", "The webhook endpoint is being changed by others. Try again.");
+    throw new ServiceError("conflict", "The webhook endpoint is being changed by other requests. Try again.");
   }
 }
 
@@ -226,20 +237,18 @@ function subscribedType({ events }: EndpointRecord, asked: string): EventType {
   if (asked === "") return first;
   const type = checkEventType(asked, "event_type");
   if (events.includes(type)) return type;
-  throw new ServiceError("invalid_value", `The endpoint does not get '${type}': add it to its 'events' first.`, {
-    param: "event_type",
-  });
+  return refuse("invalid_value", "event_type", `The endpoint does not get '${type}': add it to its 'events' first.`);
 }
 
 function tooMany(max: number): ServiceError {
   return new ServiceError(
     "invalid_value",
-    `The account has ${max} webhook endpoints, which is the most (webhooks.endpoints_max). Delete one first.`,
+    `The account has ${max} webhook endpoints, the maximum (webhooks.endpoints_max). Delete one first.`,
   );
 }
 
 function notFound(): never {
-  throw new ServiceError("not_found", "There is no webhook endpoint with this id.", { param: "id" });
+  return refuse("not_found", "id", "There is no webhook endpoint with this id.");
 }
 
 /** Audit details of a new endpoint. */

@@ -4,7 +4,7 @@ import { describe, expect, it } from "vitest";
 import { type ErrorCode, errors } from "../../../src/contract/errors.js";
 import { type EventType, eventTypes, requestCompleted, requestFailed } from "../../../src/domain/events/event.js";
 import { periodAt, type Threshold, thresholdEvent, valuesOf } from "../../../src/domain/events/threshold.js";
-import { sampleEvent } from "../../../src/domain/webhooks/test-attempts.js";
+import { sampleEvent } from "../../../src/domain/webhooks/test-event.js";
 import { jsonExamples } from "./snippets.js";
 
 interface Schema {

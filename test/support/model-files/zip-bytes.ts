@@ -1,4 +1,4 @@
-import { crc32 } from "../../../src/domain/access/api-key.js";
+import { crc32 } from "../../../src/lib/crypto.js";
 
 /** A zip file with the members as they are, uncompressed. */
 export function zipBytes(members: Readonly<Record<string, Uint8Array>>): Buffer {

@@ -65,11 +65,7 @@ describe("ApiKeys", () => {
       { ...readWrite, limits: limitsOf({ requestsPerMinute: 0 }) },
       "integer_below_min_value",
     ],
-    [
-      "limits.tokens_per_minute",
-      { ...readWrite, limits: limitsOf({ tokensPerMinute: 0.5 }) },
-      "integer_below_min_value",
-    ],
+    ["limits.tokens_per_minute", { ...readWrite, limits: limitsOf({ tokensPerMinute: 0.5 }) }, "invalid_type"],
     [
       "limits.tokens_per_minute",
       { ...readWrite, limits: limitsOf({ tokensPerMinute: 1e13 }) },

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { crc32 } from "../../../../src/domain/access/api-key.js";
+import { crc32 } from "../../../../src/lib/crypto.js";
 
 describe("crc32", () => {
   it("agrees with the published check value", () => {
