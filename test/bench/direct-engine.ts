@@ -1,6 +1,6 @@
 /**
- * The yardstick: the binding in a process of its own, without all that makes a service of it. Arguments: the model's
- * file, slots, tokens of a slot. Speaks over the IPC channel: `ready`, then one result for each round.
+ * The baseline: the binding in a process of its own, without the service. Arguments: the model's
+ * file, slots, tokens per slot. Sends over the IPC channel: `ready`, then one result for each round.
  */
 import { getLlama, type LlamaContextSequence, LlamaLogLevel, type Token, TokenBias } from "node-llama-cpp";
 import { findPace, PrefillPace } from "../../src/engines/llama/child/steps.js";
@@ -32,7 +32,7 @@ const context = await model.createContext({
   failedCreationRemedy: false,
 });
 const sequences = Array.from({ length: Number(slots) }, () => context.getSequence());
-/** The service's own rule: it finds the same sizes under the same conditions. */
+/** As in the service, which finds the same sizes under the same conditions. */
 const pace = new PrefillPace(batchTokens / 2);
 const vocabSize = model.fileInfo.metadata.tokenizer?.ggml.tokens.length ?? 0;
 

@@ -20,7 +20,7 @@ export async function startDirect({ file, slots, contextLength }: DirectOptions)
   const program = fileURLToPath(new URL("./direct-engine.ts", import.meta.url));
   const child = fork(program, [file, String(slots), String(contextLength)], { execArgv: ["--import", "tsx"] });
   const ended = once(child, "exit").then(([code]) => Promise.reject(new Error(`the binding's process ended: ${code}`)));
-  // It also ends when all goes well.
+  // It also exits after a successful run.
   ended.catch(() => {});
   const answer = async <T>(): Promise<T> => {
     const [message] = await Promise.race([once(child, "message"), ended]);

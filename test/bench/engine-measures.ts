@@ -3,29 +3,29 @@ import type { EngineService } from "./engine-service.js";
 import { median } from "./http-request.js";
 import type { RoundResult, StreamRound } from "./stream-round.js";
 
-/** Tokens of prompt and answer together, of each slot. */
+/** Tokens of prompt and answer together, per slot. */
 export const contextLength = 2_048;
-/** Of the model `many`; the model `one` has one. */
+/** Slots of the model `many`; the model `one` has one. */
 export const slots = 8;
 const promptTokens = 32;
-/** One piece on every machine: both sides have the same to evaluate. */
+/** A prompt of one piece on every machine: both sides evaluate the same. */
 const onePieceTokens = 8;
 const longPromptTokens = 1_000;
 const nextTurnTokens = 20;
 const firstTokenRepeats = 40;
 const mebibyte = 2 ** 20;
 
-/** What is compared: one model in the service, as `one` and as `many`, and in the binding alone. */
+/** The two sides of a comparison: one model in the service, as `one` and as `many`, and in the binding alone. */
 export interface Side {
   readonly service: EngineService;
   readonly direct: DirectProcess;
-  /** Never drawn: what ends an answer, and in the generated model what is no letter by itself. */
+  /** Tokens that are never drawn: those that end an answer, and in the generated model partial characters. */
   readonly muted: readonly number[];
 }
 
 let drawn = 0;
 
-/** Token ids of plain letters and words, other ones each time. */
+/** Token ids of plain letters and words, different ones each time. */
 export function prompt(length: number): readonly number[] {
   drawn += 1;
   return Array.from({ length }, (_, place) => 256 + ((drawn * 7_919 + place * 104_729 + place * place) % 200));
@@ -42,7 +42,7 @@ const perCpuSecond = ({ tokens: made, cpuMs }: RoundResult): number => (made * 1
 
 export interface Rounds {
   readonly streams: number;
-  /** Of each answer. */
+  /** Tokens of each answer. */
   readonly tokens: number;
   readonly repeats: number;
 }
@@ -53,15 +53,15 @@ export interface Throughput {
   readonly service_tokens_per_second: number;
   readonly service_over_direct: number;
   /**
-   * The same of tokens for each second of processor time, doors and all: what is left of the speed where one core does
-   * everything.
+   * The same ratio of tokens per second of processor time, the protocols included: the share of the speed that remains if
+   * one core does everything.
    */
   readonly per_cpu_second_over_direct: number;
   readonly server_loop_delay_p99_ms: number;
   readonly server_loop_delay_max_ms: number;
 }
 
-/** The same rounds on both sides in turn, so that whatever else the machine does meets both. */
+/** The same rounds on both sides, alternating, so that other load of the machine affects both. */
 export async function throughput(
   { service, direct, muted }: Side,
   { streams, tokens, repeats }: Rounds,
@@ -92,13 +92,13 @@ export interface FirstToken {
   /** In pieces of the same size as the service's. */
   readonly direct_p50_ms: number;
   readonly service_p50_ms: number;
-  /** Median of what the service took longer for the same prompt. */
+  /** Median of the service's added time for the same prompt. */
   readonly added_p50_ms: number;
-  /** The binding alone, when it evaluates the prompt at once. */
+  /** The binding alone, with the whole prompt in one piece. */
   readonly direct_uncut_p50_ms: number;
 }
 
-/** Time to the first token, of one stream at a time, of prompts that are one piece and of ones that may be several. */
+/** Time to the first token, one stream at a time, of prompts of one piece and of prompts that may need several. */
 export async function firstTokens(side: Side): Promise<readonly FirstToken[]> {
   return [await firstToken(side, onePieceTokens), await firstToken(side, promptTokens)];
 }
@@ -122,7 +122,7 @@ async function firstToken({ service, direct, muted }: Side, length: number): Pro
   };
 }
 
-/** A long first turn, and a second that goes on from it. */
+/** A long first prompt, and a second one that continues it. */
 export async function prefixReuse({ service, muted }: Side, repeats: number): Promise<object> {
   const asked = { tasks: [], tokens: 4, muted, cutsPrompts: false };
   const first: number[] = [];
@@ -143,7 +143,7 @@ export async function prefixReuse({ service, muted }: Side, repeats: number): Pr
   };
 }
 
-/** What a slot more costs, from two processes with the same model and work. */
+/** Memory of one more slot, from two processes with the same model and work. */
 export async function slotMemory({ service, muted }: Side): Promise<object> {
   for (const model of ["one", "many"]) await service.run(model, round(1, 32, muted));
   const [one = 0, many = 0] = service.engineRssBytes();

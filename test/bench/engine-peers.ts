@@ -6,7 +6,7 @@ import { startLlamaServer } from "./llama-server.js";
 const threads = 1;
 const slots = 4;
 const prefillTokens = 1_000;
-const prefillRequests = 4;
+const prefillRequests = 2;
 const inputsPerRound = 32;
 const wordsPerInput = 24;
 const words = "the of and to in is it you that he was for on are with as his they at be this from have or by one".split(

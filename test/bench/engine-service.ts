@@ -82,7 +82,7 @@ export class EngineService {
     this.#delayFile = delayFile;
   }
 
-  /** Where and how other requests of a measurement reach it. */
+  /** Base URL and API key, for other requests. */
   get endpoint(): { readonly url: string; readonly key: string } {
     return { url: this.#api, key: this.#key };
   }
@@ -137,7 +137,7 @@ export class EngineService {
     return { tokens: number("completion_tokens"), cachedTokens: number("cached_tokens"), firstMs };
   }
 
-  /** How late the server's event loop was since this was asked last. */
+  /** Delays of the server's event loop since the last call. */
   async loopDelay(): Promise<LoopDelay> {
     rmSync(this.#delayFile, { force: true });
     this.#child.kill("SIGUSR2");

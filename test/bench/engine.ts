@@ -31,9 +31,9 @@ import { EngineService } from "./engine-service.js";
 import { installLlamaServer } from "./llama-server.js";
 
 const streamCounts = [1, 4, 8];
-/** The share of the binding's own speed that is left behind the service. */
+/** Minimum speed of the service relative to the binding. */
 const shareMin = 0.9;
-/** What the service may add to the time to the first token. */
+/** Maximum time that the service adds to the first token. */
 const addedMaxMs = 5;
 const loopDelayP99MaxMs = 20;
 
@@ -62,7 +62,7 @@ async function measure(name: string, file: string): Promise<Report> {
     { id: "many", file, slots, contextLength },
   ]);
   try {
-    // Half of the generated model's letters are no text by themselves, which no model that was trained does.
+    // Half of the generated model's single-byte tokens are partial characters, which a trained model rarely writes.
     const noText = name === "generated" ? Array.from({ length: 128 }, (_, id) => 128 + id) : [];
     const side = { service, direct, muted: [...direct.endTokens, ...noText] };
     const memory = await slotMemory(side);
@@ -79,7 +79,7 @@ async function measure(name: string, file: string): Promise<Report> {
   }
 }
 
-/** What is not as good as it should be, in words. */
+/** The missed aims, in words. */
 function misses({ first_tokens, throughput: rows }: Report): readonly string[] {
   const late = first_tokens.filter(({ added_p50_ms: addedMs }) => addedMs >= addedMaxMs);
   const slow = rows.filter(({ service_over_direct: share }) => share < shareMin);
@@ -91,7 +91,7 @@ function misses({ first_tokens, throughput: rows }: Report): readonly string[] {
   ];
 }
 
-/** Compares with llama.cpp's server, or prints why that is skipped. Returns what misses its aim, in words. */
+/** Compares with llama.cpp's server, or prints why that is skipped. Returns the missed aims, in words. */
 async function measureLlamaServer(chatModels: ReadonlyMap<string, string>): Promise<readonly string[]> {
   const installed = await installLlamaServer(folder);
   if ("reason" in installed) {
@@ -118,7 +118,7 @@ async function measureLlamaServer(chatModels: ReadonlyMap<string, string>): Prom
   return missed;
 }
 
-// Ends the processes of a run that is broken off.
+// Ends the processes of an interrupted run.
 for (const signal of ["SIGINT", "SIGTERM"] as const) process.once(signal, () => process.exit(1));
 const folder = mkdtempSync(join(tmpdir(), "uis-engine-bench-"));
 const models = new Map<string, string>();

@@ -7,7 +7,7 @@ export function httpRequest(path: string, key: string, body: object): Buffer {
   );
 }
 
-/** The middle one; of an even number the upper of the two in the middle. 0 for none. */
+/** The median; of an even number the upper of the two in the middle. 0 for none. */
 export function median(numbers: readonly number[]): number {
   return quantile(numbers, 0.5);
 }

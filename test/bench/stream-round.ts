@@ -1,31 +1,31 @@
-/** One prompt of a round, and how its answer is drawn. */
+/** One prompt of a round, and the seed of its answer. */
 export interface StreamTask {
   readonly prompt: readonly number[];
   readonly seed: number;
 }
 
-/** Streams that begin together. Both sides get the same tokens, sampling and lengths. */
+/** Streams that begin together. Both sides have the same tokens, sampling and lengths. */
 export interface StreamRound {
   readonly tasks: readonly StreamTask[];
   /** Tokens of each answer. */
   readonly tokens: number;
   /** Token ids that are never drawn. */
   readonly muted: readonly number[];
-  /** Whether the binding evaluates prompts in pieces, as the service does. It is quicker when it does not. */
+  /** Whether the binding evaluates prompts in pieces, as the service does. In one piece it is faster. */
   readonly cutsPrompts: boolean;
 }
 
 export interface RoundResult {
-  /** Of all answers. */
+  /** Tokens of all answers. */
   readonly tokens: number;
   /** From the start of the round to the end of its last answer. */
   readonly ms: number;
   /** From the start to the first token, for each stream. */
   readonly firstMs: readonly number[];
-  /** Processor time of all processes that had a part in it, without the client's. */
+  /** Processor time of all processes but the client's. */
   readonly cpuMs: number;
 }
 
-/** What the service makes of a request with this temperature and nothing else. */
+/** The service's sampling for a request that sets only this temperature. */
 export const sampling = { temperature: 0.8, topK: 200, topP: 1, minP: 0 } as const;
 export const mutedBias = -100;

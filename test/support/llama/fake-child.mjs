@@ -1,7 +1,7 @@
 /**
- * Stands in for the program of the engine's child processes: it speaks their protocol and does what a prompt's first word says.
- * The "model" is a JSON file whose `loads` say how each life of the child loads it: "ok", "fail", "die", "hang"; the last one
- * goes on for all further lives, which are counted in a file beside it.
+ * Replaces the program of the engine's child processes: same protocol, and the first word of a prompt is a command.
+ * The "model" is a JSON file with the result of each child's load in `loads`: "ok", "fail", "die", "hang"; the last one is
+ * repeated. The loads are counted in a file beside it.
  */
 import { appendFileSync, readFileSync } from "node:fs";
 
@@ -43,7 +43,7 @@ function endless(call) {
   });
 }
 
-/** Messages that were sent are on their way only after a turn of the event loop. */
+/** Delays a death until the messages before it are sent. */
 const soon = (run) => setTimeout(run, 20);
 const die = () => process.kill(process.pid, "SIGKILL");
 const stop = () => process.kill(process.pid, "SIGSTOP");
@@ -70,7 +70,7 @@ const deeds = {
       finish(call, 1);
     }
   },
-  /** In its second life it says so many tokens, and ends only when it is told to. */
+  /** The second child produces so many tokens and ends the call only when it is aborted. */
   "die-slow": (call, count) => {
     if (life === 1) {
       die();
@@ -91,7 +91,7 @@ const deeds = {
   },
   endless,
   deaf: (call) => events(call, accepted, token(1)),
-  /** Ends at the next `count`, whatever is asked of it before. */
+  /** Ends at the next `count` call; ignores aborts. */
   deep: (call) => {
     events(call, accepted, token(1));
     deep.push(call);

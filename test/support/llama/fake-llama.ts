@@ -23,7 +23,7 @@ export interface LogLine {
 }
 
 export interface FakeLlamaOptions {
-  /** How each life of the child loads its model; the last one goes on. */
+  /** Result of the load of each child in turn; the last one is repeated. */
   readonly loads?: readonly HowLoaded[];
   readonly kind?: "chat" | "embedding";
   readonly answerTokens?: number;
@@ -34,8 +34,8 @@ export interface FakeLlamaOptions {
 const never = new AbortController().signal;
 
 /**
- * The engine with a child program that does what prompts tell it (fake-child.mjs): real processes, and a clock that only
- * moves when a test says so.
+ * The engine with a child program that takes commands from prompts (fake-child.mjs): real processes, and a clock that only
+ * the test advances.
  */
 export class FakeLlama {
   readonly clock = new FakeClock();
@@ -71,7 +71,7 @@ export class FakeLlama {
     return model;
   }
 
-  /** How many children have begun to load the model. */
+  /** Number of children that have begun to load the model. */
   get lives(): number {
     try {
       return readFileSync(`${this.#file}.lives`).length;
@@ -116,7 +116,7 @@ export class FakeLlama {
   }
 }
 
-/** A call whose prompt tells the fake child what to do. */
+/** A call whose prompt is a command to the fake child. */
 export function tell(prompt: string): GenerateRequest {
   return {
     requestId: "req_1",
@@ -134,7 +134,7 @@ export function tell(prompt: string): GenerateRequest {
   };
 }
 
-/** What a call said before its end, and the error that ended it. */
+/** The events of a call, and the error that ended it. */
 export async function outcome(
   model: LoadedModel,
   prompt: string,

@@ -1,4 +1,4 @@
-/** A server in small: loads a model on a fake child, tells the child's process id to its parent, and lives until it is ended. */
+/** A minimal server: loads a model on a fake child, sends the child's process id to its parent, and runs until it is killed. */
 import { FakeLlama, outcome, textOf } from "./fake-llama.js";
 
 const model = await new FakeLlama().load();

@@ -10,12 +10,12 @@ import { eventually } from "../../../support/eventually.js";
 import { silentLog } from "../../../support/silent-log.js";
 
 const holder = fileURLToPath(new URL("../../../support/llama/hold-child.ts", import.meta.url));
-/** The holder cannot clean up when it is killed. */
+/** Removed here, because the holder cannot clean up when it is killed. */
 const folder = mkdtempSync(join(tmpdir(), "hold-child-"));
 
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
-/** A server with one child, whose process id comes with it. */
+/** Starts a server with one child; returns the child's process id as well. */
 async function startServer(): Promise<{ server: ChildProcess; pid: number }> {
   const execArgv = ["--import", import.meta.resolve("tsx")];
   const server = fork(holder, { execArgv, stdio: "inherit", env: { ...process.env, TMPDIR: folder } });
@@ -31,7 +31,7 @@ function isAlive(pid: number): boolean {
   }
 }
 
-// Starts a program in TypeScript, which takes long on a machine that is busy with other tests.
+// Starts a TypeScript program, which takes long on a machine that is busy with other tests.
 describe("a child whose server ends", { timeout: 60_000 }, () => {
   it.each(["SIGTERM", "SIGKILL"] as const)("ends with it, also when that is by %s (REL-4)", async (signal) => {
     const { server, pid } = await startServer();

@@ -13,14 +13,14 @@ async function loadFake(options: FakeLlamaOptions = {}): Promise<LoadedModel> {
   return fake.load();
 }
 
-/** Starts the next child as soon as the one of the moment has ended. */
+/** Starts the next child as soon as the current one has ended. */
 async function restartAfterCrash(count: number): Promise<void> {
   await fake.ended(count);
   fake.clock.advance(200);
   await fake.loaded(count + 1);
 }
 
-/** Lets time pass in which the child answers its heartbeats. */
+/** Advances the clock while the child answers its heartbeats. */
 async function passSeconds(model: LoadedModel, seconds: number): Promise<void> {
   for (let second = 1; second <= seconds; second += 1) {
     fake.clock.advance(1_000);

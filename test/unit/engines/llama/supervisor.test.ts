@@ -16,7 +16,7 @@ async function loadFake(options: FakeLlamaOptions = {}): Promise<LoadedModel> {
   return fake.load();
 }
 
-/** Ends the child of the moment and waits until that was seen. */
+/** Ends the current child and waits until the engine has noticed. */
 async function crash(model: LoadedModel): Promise<void> {
   const before = fake.lines("engine process ended").length;
   const { error } = await outcome(model, "die-talking 1");
@@ -24,7 +24,7 @@ async function crash(model: LoadedModel): Promise<void> {
   await fake.ended(before + 1);
 }
 
-/** Lets time pass until the next child has loaded. */
+/** Advances the clock until the next child has loaded. */
 async function restart(count: number, delayMs = 5_000): Promise<void> {
   fake.clock.advance(delayMs);
   await fake.loaded(count);
@@ -203,14 +203,14 @@ describe("supervision of a child", () => {
   });
 });
 
-/** A call that waited for its slot, and ends by itself or when time moves. */
+/** A call that waited for its slot, and ends by itself or when the clock advances. */
 async function refused(model: LoadedModel, queueMs: number): ReturnType<typeof outcome> {
   const ending = outcome(model, "say 1", never, { queueMs });
   fake.clock.advance(0);
   return ending;
 }
 
-/** The letter that the system has for it, e.g. T for stopped; null: there is no such process. */
+/** State letter of a process, e.g. T for stopped; null: there is no such process. */
 function processState(pid: number): string | null {
   try {
     return /\) (\w)/.exec(readFileSync(`/proc/${pid}/stat`, "utf8"))?.[1] ?? null;

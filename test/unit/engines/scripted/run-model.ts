@@ -61,7 +61,7 @@ export async function run(
   return events;
 }
 
-/** What a reader of the answer gets. */
+/** Text, calls, finish reason and usage of one choice. */
 export function answerOf(events: readonly GenEvent[], choice = 0) {
   const calls: { id: string; name: string; args: string }[] = [];
   let text = "";

@@ -16,10 +16,10 @@ import type {
 
 const main = fileURLToPath(new URL("../../../../../src/engines/llama/child/main.ts", import.meta.url));
 
-/** For a process that starts on a busy machine and loads the native code, and for all that it is asked there. */
+/** Time limit for a process that starts on a busy machine, loads the native code and runs calls. */
 export const startMs = 60_000;
 
-/** The process that runs a model, as the server starts it. Whoever starts it stops it. */
+/** The process that runs a model, as the server starts it. The test that starts it stops it. */
 export class EngineChild {
   readonly process: ChildProcess;
   readonly messages: FromChild[] = [];
@@ -52,7 +52,7 @@ export class EngineChild {
     throw new Error("the load did not fail");
   }
 
-  /** Starts a process and has it load a model. */
+  /** Starts a process and loads a model. */
   static async load(model: Pick<ChildModel, "path" | "kind"> & Partial<ChildModel>): Promise<EngineChild> {
     const child = new EngineChild();
     await child.hear(({ type }) => type === "up");
@@ -61,7 +61,7 @@ export class EngineChild {
     return child;
   }
 
-  /** Has it load a model, after a load that failed too. */
+  /** Loads a model; also after a failed load. */
   load(model: Pick<ChildModel, "path" | "kind"> & Partial<ChildModel>): void {
     this.send({
       type: "load",
@@ -78,7 +78,7 @@ export class EngineChild {
     this.process.send(message);
   }
 
-  /** Resolves with the first message, heard before or later, that satisfies the condition. */
+  /** Resolves with the first message, past or future, that satisfies the condition. */
   hear(condition: (message: FromChild) => boolean): Promise<FromChild> {
     const heard = this.messages.find(condition);
     if (heard !== undefined) return Promise.resolve(heard);
@@ -116,7 +116,7 @@ export class EngineChild {
     return pong.type === "pong" ? pong.slotsBusy : -1;
   }
 
-  /** Closes the channel; resolves with how the process ended. */
+  /** Closes the channel; resolves with the exit of the process. */
   async stop(): Promise<{ readonly code: number | null; readonly signal: string | null }> {
     const { process } = this;
     if (process.exitCode === null && process.signalCode === null) {
@@ -157,7 +157,7 @@ export class ChildRun {
     this.#child.send({ type: "abort", call: this.#call });
   }
 
-  /** Resolves when a text event has come. */
+  /** Resolves at the first text event. */
   async begun(): Promise<void> {
     await this.#child.hear(
       (message) =>

@@ -2,7 +2,7 @@ import { describe, expect, it, vi } from "vitest";
 import type { NativeSequence } from "../../../../../src/engines/llama/child/native-model.js";
 import { findPace, PrefillPace, prefill, StepBatcher } from "../../../../../src/engines/llama/child/steps.js";
 
-/** Evaluates so many tokens per millisecond of a clock that stands still otherwise. */
+/** Evaluates so many tokens per millisecond of a clock that nothing else advances. */
 function paced(tokensPerMs: number): { readonly evaluate: (tokens: number) => Promise<void>; end(): void } {
   let nowMs = 0;
   const clock = vi.spyOn(performance, "now").mockImplementation(() => nowMs);
@@ -48,7 +48,7 @@ describe("PrefillPace", () => {
   });
 });
 
-/** Keeps what it has to evaluate. */
+/** A sequence that records the evaluated pieces. */
 function sequence(evaluated: number[][], evaluate: (tokens: number) => Promise<void> = async () => {}): NativeSequence {
   const tokens: number[] = [];
   return {
@@ -103,7 +103,7 @@ describe("prefill", () => {
     const prompt = Array.from({ length: 600 }, (_, i) => i);
     const sizesOf = async (): Promise<readonly number[]> => {
       const evaluated: number[][] = [];
-      // The clock stands still, so that no size is learnt.
+      // The clock does not advance, so that the size does not adapt.
       const { end } = paced(1);
       pace.measure = async (_, run) => run();
       await prefill(sequence(evaluated), prompt, { batcher, pace }, () => {});

@@ -20,7 +20,7 @@ afterAll(async () => {
   for (const file of [path, bert, broken]) await rm(file, { force: true });
 });
 
-/** Has a process load a file that it cannot load; returns what it says. */
+/** Loads a file that cannot be loaded; returns the error message. */
 async function loadFailure(child: EngineChild, file: string): Promise<string> {
   const before = child.messages.length;
   child.load({ path: file, kind: "chat" });
@@ -67,7 +67,7 @@ describe("the process", () => {
   it("exits with its own code and the reason on an internal error", async () => {
     const child = await EngineChild.load({ path, kind: "chat" });
     const exit = once(child.process, "exit");
-    // No message of the protocol, and nothing that the server could send.
+    // Not a message of the protocol.
     child.process.send(null as unknown as object);
     expect(await exit).toEqual([70, null]);
     expect(child.stderr).toContain("fatal: TypeError");

@@ -68,7 +68,7 @@ describe("sampling", () => {
     const plain = await child.generate(asked).answer();
     expect(new Set(plain.text)).toHaveLength(1);
     const punished = await child.generate({ ...asked, frequencyPenalty: 0.25 }).answer();
-    // Only a memory of far more than 64 tokens brings a penalty of 30.
+    // Only counting far more than 64 tokens gives a penalty of 30.
     const before = /^(.)\1*/u.exec(punished.text)?.[0].length ?? 0;
     expect(before).toBeGreaterThan(64);
     expect(before).toBeLessThan(150);

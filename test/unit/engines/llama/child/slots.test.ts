@@ -3,7 +3,7 @@ import type { NativeSequence } from "../../../../../src/engines/llama/child/nati
 import { type Slot, SlotLost, SlotPool } from "../../../../../src/engines/llama/child/slots.js";
 import { StepBatcher } from "../../../../../src/engines/llama/child/steps.js";
 
-/** Remembers tokens and does nothing with them. */
+/** Stores tokens without evaluating them. */
 class RememberedTokens implements NativeSequence {
   tokens: readonly number[] = [];
   readonly keepsPrefixes: boolean;
@@ -31,7 +31,7 @@ function pool(...sequences: readonly RememberedTokens[]): SlotPool {
   return new SlotPool(sequences, new StepBatcher());
 }
 
-/** Runs a prompt on a slot and frees it; returns what needed no evaluation. */
+/** Runs a prompt on a slot and frees it; returns the slot and the tokens that needed no evaluation. */
 async function run(slots: SlotPool, prompt: readonly number[], owner: string): Promise<{ slot: Slot; known: number }> {
   const slot = slots.take(prompt, owner);
   if (slot === null) throw new Error("no slot is free");

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { StepBatcher } from "../../../../../src/engines/llama/child/steps.js";
 
-/** A step that ends when the test says so. */
+/** A step that the test ends. */
 function openStep(): { readonly run: () => Promise<void>; end(): void; readonly begun: boolean } {
   let end = (): void => {};
   const ended = new Promise<void>((resolve) => {

@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 import { ControlTexts } from "../../../../../src/engines/llama/chat/control-marks.js";
 import { SlicedTokenizer } from "../../../../../src/engines/llama/child/prompt.js";
 
-/** A tokenizer as byte-level vocabularies have it: words with the space before them, and whatever is between. */
+/** Tokens like those of byte-level vocabularies: words with the space before them, and the text between words. */
 const words = / ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+/gu;
 const ids = new Map<string, number>();
 
