@@ -9,7 +9,6 @@ import {
   bodyOwnerOf,
   type CallContext,
   Ended,
-  type EndReason,
   errorOfBodyFault,
   errorOfEnd,
   errorOfThrown,
@@ -17,10 +16,10 @@ import {
 } from "../../domain/call/call-context.js";
 import type { Clock, Logger } from "../../domain/call/ports.js";
 import { ServiceError } from "../../domain/call/service-error.js";
-import { rpcStatus, type StatusParts } from "../../domain/rpc/rpc-status.js";
+import { rpcStatus } from "../../domain/rpc/rpc-status.js";
 import { AbortSource } from "../../lib/abort-source.js";
 import type { BodyBudget, UploadWatch } from "../http/body.js";
-import { closeHalfOpen, connectionOf, cutOff, isGone, limitMessages, onBytes } from "./http2-stream.js";
+import { closeHalfOpen, connectionOf, cutOff, isGone, limitMessages, onBytes } from "./http2.js";
 
 export interface OpenCallDeps {
   readonly limits: Pick<ServiceLimits, "bodyBytesMax" | "bodyRateMin" | "requestTimeoutMs" | "stallMs">;
@@ -45,6 +44,8 @@ export class OpenCall {
   readonly abort = new AbortSource();
   /** The client's deadline on our clock; Infinity without one. */
   readonly deadlineAtMs: number;
+  /** A status was sent or is on its way. */
+  isAnswered = false;
   readonly #deps: OpenCallDeps;
   readonly #method: DescMethod;
   readonly #call: ServerInterceptingCallInterface;
@@ -53,9 +54,8 @@ export class OpenCall {
   #requestComplete = false;
   #endUpload = (): void => {};
   #finishing = false;
-  #answered = false;
   #over = false;
-  #cancelUploadTimer: (() => void) | undefined;
+  readonly #cancelUploadTimer: () => void;
   #cancelStallTimer: (() => void) | undefined;
 
   /** `bytesMax`: of the request's message. */
@@ -82,11 +82,6 @@ export class OpenCall {
   get ctx(): CallContext {
     if (this.#ctx === undefined) throw new Error("the call was not opened");
     return this.#ctx;
-  }
-
-  /** A status was sent or is on its way. */
-  get isAnswered(): boolean {
-    return this.#answered;
   }
 
   /** Records that the core has accepted the call. False when the client has left meanwhile. */
@@ -128,8 +123,8 @@ export class OpenCall {
 
   /** Answers with an error unless the request is complete: then its operation answers. */
   refuse(thrown: unknown): void {
-    if (this.#requestComplete || this.#answered || this.#over) return;
-    this.#answered = true;
+    if (this.#requestComplete || this.isAnswered || this.#over) return;
+    this.isAnswered = true;
     this.#call.sendStatus(this.failed(thrown));
     this.abort.abort(new Ended("failed"));
   }
@@ -138,32 +133,32 @@ export class OpenCall {
   requestComplete(): void {
     this.#requestComplete = true;
     this.#endUpload();
-    this.#cancelUploadTimer?.();
+    this.#cancelUploadTimer();
   }
 
   /** The operation has finished. The client must read the rest within limits.stall. */
   finishing(): void {
     this.#finishing = true;
-    this.waitsForReader();
+    this.readerFellBehind();
   }
 
   /** A status is being sent. grpc-js sends some without a handler, e.g. for a request without a message. */
   statusPassed(): void {
-    if (this.#finishing) this.#answered = true;
+    if (this.#finishing) this.isAnswered = true;
   }
 
   /** The stream is closed, by either side. */
   over(): void {
     this.#over = true;
     this.#endUpload();
-    this.#cancelUploadTimer?.();
+    this.#cancelUploadTimer();
     this.#cancelStallTimer?.();
-    if (!this.#answered) this.abort.abort(leaving(this.deadlineAtMs, this.#deps.clock.now()));
+    if (!this.isAnswered) this.abort.abort(leaving(this.deadlineAtMs, this.#deps.clock.now()));
     this.#ctx?.close();
   }
 
-  /** Nothing more can be sent until the client reads. Starts the timer of limits.stall. */
-  waitsForReader(): void {
+  /** Starts the timer of limits.stall: nothing more can be sent until the client reads. */
+  readerFellBehind(): void {
     if (this.#over) return;
     this.#cancelStallTimer?.();
     this.#cancelStallTimer = this.#deps.clock.after(this.#deps.limits.stallMs, () => {
@@ -173,7 +168,7 @@ export class OpenCall {
   }
 
   /** The client has read what was waiting. */
-  readerTook(): void {
+  readerCaughtUp(): void {
     this.#cancelStallTimer?.();
     this.#cancelStallTimer = undefined;
   }
@@ -190,14 +185,7 @@ export class OpenCall {
     const { log } = this.#deps;
     const error = errorOfThrown(thrown, { signal: this.abort, log, requestId: this.requestId });
     this.#ctx?.refused(error);
-    return this.#statusOf(error, code);
-  }
-
-  #statusOf(error: ServiceError, code?: number): StatusObject {
-    const parts = rpcStatus(error, this.#method);
-    const status = grpcStatusObject(code === undefined ? parts : { ...parts, code });
-    status.metadata.set(headers.requestId, this.requestId);
-    return status;
+    return grpcStatus(error, this.#method, this.requestId, code);
   }
 
   /**
@@ -208,7 +196,7 @@ export class OpenCall {
     const call = this.#call;
     const send = call.sendStatus.bind(call);
     call.sendStatus = (status) => {
-      if (this.#answered) {
+      if (this.isAnswered) {
         send(status);
       } else if (!isGone(call)) {
         send(this.#explain(status));
@@ -222,55 +210,20 @@ export class OpenCall {
     switch (status.code) {
       case statusCode.DEADLINE_EXCEEDED:
         // Not recorded as a failure: the abort that follows records the deadline.
-        return this.#statusOf(errorOfEnd(new Ended("deadline")));
+        return grpcStatus(errorOfEnd(new Ended("deadline")), this.#method, this.requestId);
       case statusCode.RESOURCE_EXHAUSTED: {
         const text = `A message of this RPC may have at most ${this.#bytesMax} bytes.`;
         return this.failed(new ServiceError("request_too_large", text));
       }
-      default:
-        // gRPC's own code, in the status and in its details: INTERNAL for bytes that are no message, UNIMPLEMENTED for
-        // a wrong number of messages.
-        return {
-          ...this.failed(errorOfOwnStatus(status, this.#requestComplete), status.code),
-          details: status.details,
-        };
+      default: {
+        // An unreadable request or, once it was read, a response that cannot be sent. gRPC's own code, in the status and
+        // in its details: INTERNAL for bytes that are no message, UNIMPLEMENTED for a wrong number of messages.
+        const { code, details } = status;
+        const isOurFault = this.#requestComplete && code !== statusCode.UNIMPLEMENTED;
+        const error = new ServiceError(isOurFault ? "internal_error" : "invalid_value", details);
+        return { ...this.failed(error, code), details };
+      }
     }
-  }
-}
-
-/** The error for a status of grpc-js: an unreadable request or, once it was read, a response that cannot be sent. */
-function errorOfOwnStatus({ code, details }: PartialStatus, requestComplete: boolean): ServiceError {
-  const isOurFault = requestComplete && code !== statusCode.UNIMPLEMENTED;
-  return new ServiceError(isOurFault ? "internal_error" : "invalid_value", details);
-}
-
-/** The open calls of our services. */
-export class OpenCalls {
-  readonly #live = new Set<OpenCall>();
-  /** grpc-js passes the delivered metadata object to the handler, so it identifies the call. */
-  readonly #byMetadata = new WeakMap<Metadata, OpenCall>();
-
-  add(call: OpenCall): void {
-    this.#live.add(call);
-  }
-
-  remove(call: OpenCall): void {
-    this.#live.delete(call);
-  }
-
-  bind(metadata: Metadata, call: OpenCall): void {
-    this.#byMetadata.set(metadata, call);
-  }
-
-  of(metadata: Metadata): OpenCall {
-    const call = this.#byMetadata.get(metadata);
-    if (call === undefined) throw new Error("a call reached its handler unopened");
-    return call;
-  }
-
-  /** Ends all calls with the status of the reason. */
-  abortAll(why: EndReason): void {
-    for (const call of [...this.#live]) call.abort.abort(new Ended(why));
   }
 }
 
@@ -278,20 +231,24 @@ export class OpenCalls {
 const pushbackTrailer = "grpc-retry-pushback-ms";
 const detailsTrailer = "grpc-status-details-bin";
 
-/** A status for grpc-js: its metadata and packed details become trailers. */
-export function grpcStatusObject(status: StatusParts): StatusObject {
-  const error = new ConnectError(status.message, status.code, status.metadata, status.details);
-  const trailers = setTrailerStatus(new Headers(), error);
+/**
+ * The status of an error for grpc-js: its metadata and packed details become trailers. Method null: the RPC is unknown.
+ * `code` replaces the error's own. Where SDKs are advised not to retry, so are gRPC libraries.
+ */
+export function grpcStatus(
+  error: ServiceError,
+  method: DescMethod | null,
+  requestId: string,
+  code?: number,
+): StatusObject {
+  const { message, details, metadata: advice, ...own } = rpcStatus(error, method);
+  const connectError = new ConnectError(message, code ?? own.code, advice, details);
+  const packed = setTrailerStatus(new Headers(), connectError).get(detailsTrailer);
   const metadata = new Metadata();
-  for (const [name, value] of Object.entries(status.metadata)) metadata.set(name, value);
-  const pushback = pushbackOf(status.metadata);
-  if (pushback !== null) metadata.set(pushbackTrailer, pushback);
-  const details = trailers.get(detailsTrailer);
-  if (details !== null) metadata.set(detailsTrailer, Buffer.from(details, "base64"));
-  return { code: status.code, details: status.message, metadata };
-}
-
-/** The retry advice as pushback; null: none. Where SDKs are advised not to retry, so are gRPC libraries. */
-function pushbackOf(metadata: StatusParts["metadata"]): string | null {
-  return metadata[headers.shouldRetry] === "false" ? "-1" : (metadata[headers.retryAfterMs] ?? null);
+  for (const [name, value] of Object.entries(advice)) metadata.set(name, value);
+  const pushback = advice[headers.shouldRetry] === "false" ? "-1" : advice[headers.retryAfterMs];
+  if (pushback !== undefined) metadata.set(pushbackTrailer, pushback);
+  if (packed !== null) metadata.set(detailsTrailer, Buffer.from(packed, "base64"));
+  metadata.set(headers.requestId, requestId);
+  return { code: code ?? own.code, details: message, metadata };
 }

@@ -13,22 +13,32 @@ import type { ServiceLimits } from "../../contract/limits.js";
 import { type ServiceError, toServiceError } from "../../domain/call/service-error.js";
 import { checkMessageBounds } from "../../domain/rpc/message-bounds.js";
 import type { RpcHandler, RpcHead, RpcService, RpcStream } from "../../domain/rpc/rpc-service.js";
-import type { AbortSource } from "../../lib/abort-source.js";
 import { grpcDefinition } from "../../lib/grpc-definition.js";
-import type { OpenCall, OpenCalls } from "./call.js";
+import type { OpenCall } from "./call.js";
 
 type Unary = Extract<RpcHandler, { kind: "unary" }>;
 type Streaming = Extract<RpcHandler, { kind: "server_streaming" }>;
 
-/** The handlers of a service as grpc-js takes them, by lower-camel name. */
-export function grpcHandlers({ handlers }: RpcService, calls: OpenCalls): UntypedServiceImplementation {
+/**
+ * The handlers of a service as grpc-js takes them, by lower-camel name. grpc-js passes the metadata object that was
+ * delivered to it to the handler, so the object identifies the call.
+ */
+export function grpcHandlers(
+  { handlers }: RpcService,
+  openCalls: WeakMap<Metadata, OpenCall>,
+): UntypedServiceImplementation {
+  const openOf = (metadata: Metadata): OpenCall => {
+    const open = openCalls.get(metadata);
+    if (open === undefined) throw new Error("a call reached its handler unopened");
+    return open;
+  };
   return Object.fromEntries(
     handlers.map((handler) => [
       handler.method.localName,
       handler.kind === "unary"
         ? (call: ServerUnaryCall<Message, Message>, done: sendUnaryData<Message>) =>
-            void answerUnary(handler, calls.of(call.metadata), call, done)
-        : (call: ServerWritableStream<Message, Message>) => void answerStream(handler, calls.of(call.metadata), call),
+            void answerUnary(handler, openOf(call.metadata), call, done)
+        : (call: ServerWritableStream<Message, Message>) => void answerStream(handler, openOf(call.metadata), call),
     ]),
   );
 }
@@ -78,27 +88,21 @@ function intoMetadata(head: Metadata): RpcHead {
   };
 }
 
-/** Notified when the reader falls behind and catches up. */
-interface ReaderWatch {
-  readonly abort: AbortSource;
-  waitsForReader(): void;
-  readerTook(): void;
-}
+type SendingCall = Pick<OpenCall, "abort" | "readerFellBehind" | "readerCaughtUp">;
 
 /**
- * Sends all items of a stream with backpressure: while the reader does not read, the items that
- * follow are merged into one message as far as possible, then no more are requested. Rejects when the items fail or
- * the call is aborted.
+ * Sends all items of a stream with backpressure: while the reader does not read, the items that follow are merged into
+ * one message as far as possible, then no more are requested. Rejects when the items fail or the call is aborted.
  */
-export async function sendStream<O>(call: Writable, stream: RpcStream<O>, watch: ReaderWatch): Promise<void> {
+export async function sendStream<O>(call: Writable, stream: RpcStream<O>, open: SendingCall): Promise<void> {
   const source = new Lookahead(stream.items);
   for (let next = await source.take(); !next.done; ) {
     if (call.write(next.value)) {
       next = await source.take();
     } else {
-      watch.waitsForReader();
-      next = await nextAfterDrain(call, source, stream.merge, watch.abort.signal);
-      watch.readerTook();
+      open.readerFellBehind();
+      next = await nextAfterDrain(call, source, stream.merge, open.abort.signal);
+      open.readerCaughtUp();
     }
   }
 }
@@ -161,7 +165,7 @@ class Lookahead<O> {
   }
 }
 
-/** Stands for a message that is out of bounds: grpc-js has one status for whatever its decoder throws. */
+/** Takes the place of a message that is out of bounds: grpc-js has one status for whatever its decoder throws. */
 export class RefusedMessage implements Message {
   readonly $typeName = "refused";
   readonly error: ServiceError;

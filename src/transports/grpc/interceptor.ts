@@ -6,21 +6,25 @@ import {
   type ServerInterceptor,
   ServerListenerBuilder,
 } from "@grpc/grpc-js";
-import { headers } from "../../contract/headers.js";
 import type { ServiceLimits } from "../../contract/limits.js";
 import { messageBytesMax, type Operation, operationByRpcPath } from "../../contract/operations.js";
 import type { IdSource } from "../../domain/call/ports.js";
 import { ServiceError } from "../../domain/call/service-error.js";
 import type { Core } from "../../domain/core.js";
 import type { RpcService } from "../../domain/rpc/rpc-service.js";
-import { rpcStatus, unknownRpc } from "../../domain/rpc/rpc-status.js";
+import { unknownRpc } from "../../domain/rpc/rpc-status.js";
 import { grpcPath } from "../../lib/grpc-definition.js";
 import { callerFromHeaders } from "../http/call.js";
-import { grpcStatusObject, OpenCall, type OpenCallDeps, type OpenCalls } from "./call.js";
+import { grpcStatus, OpenCall, type OpenCallDeps } from "./call.js";
 import { RefusedMessage } from "./handlers.js";
-import { unknownRpcHeader, unknownRpcPath } from "./http2-sessions.js";
-import { closeHalfOpen } from "./http2-stream.js";
+import { closeHalfOpen, unknownRpcHeader, unknownRpcPath } from "./http2.js";
 import type { OpenWatches } from "./standard-services.js";
+
+/** The open calls of our services. */
+interface OpenCalls {
+  readonly live: Set<OpenCall>;
+  readonly byMetadata: WeakMap<Metadata, OpenCall>;
+}
 
 export interface OpenInterceptorDeps extends OpenCallDeps {
   readonly core: Pick<Core, "open">;
@@ -59,9 +63,7 @@ function refuseUnknown(call: ServerInterceptingCallInterface, requestId: string)
   const listener = new ServerListenerBuilder()
     .withOnReceiveMetadata((metadata) => {
       const error = unknownRpc(textOf(metadata, unknownRpcHeader) ?? "");
-      const refusal = grpcStatusObject(rpcStatus(error, null));
-      refusal.metadata.set(headers.requestId, requestId);
-      call.sendStatus(refusal);
+      call.sendStatus(grpcStatus(error, null, requestId));
       closeHalfOpen(call);
     })
     .build();
@@ -77,9 +79,9 @@ function openOnMetadata(
 ): ServerInterceptingCall {
   const bytesMax = messageBytesMax(operation, deps.limits);
   const open = new OpenCall(deps, method, call, deps.ids.requestId(), bytesMax);
-  calls.add(open);
+  calls.live.add(open);
 
-  async function letIn(metadata: Metadata, deliver: (metadata: Metadata) => void): Promise<void> {
+  async function openCall(metadata: Metadata, deliver: (metadata: Metadata) => void): Promise<void> {
     try {
       checkMetadataSize(metadata, deps.limits.http2HeaderBytesMax);
       const caller = callerFromHeaders((name) => textOf(metadata, name), {
@@ -95,12 +97,12 @@ function openOnMetadata(
       open.refuse(thrown);
       return;
     }
-    calls.bind(metadata, open);
+    calls.byMetadata.set(metadata, open);
     deliver(metadata);
   }
 
   const listener = new ServerListenerBuilder()
-    .withOnReceiveMetadata((metadata, deliver) => void letIn(metadata, deliver))
+    .withOnReceiveMetadata((metadata, deliver) => void openCall(metadata, deliver))
     .withOnReceiveMessage((message, deliver) => {
       if (message instanceof RefusedMessage) open.refuse(message.error);
       else deliver(message);
@@ -112,7 +114,7 @@ function openOnMetadata(
       deliver();
     })
     .withOnCancel(() => {
-      calls.remove(open);
+      calls.live.delete(open);
       open.over();
     })
     .build();
@@ -125,35 +127,25 @@ function openOnMetadata(
   });
 }
 
+/** Overhead of each entry in the size of a header list (RFC 9113, section 6.5.2). */
+const entryOverheadBytes = 32;
+
+/** Checks the size of the metadata as an HTTP/2 header list, without pseudo headers and those that grpc-js removes. */
 function checkMetadataSize(metadata: Metadata, bytesMax: number): void {
-  const bytes = metadataBytes(metadata);
+  let bytes = 0;
+  for (const name of Object.keys(metadata.getMap())) {
+    for (const value of metadata.get(name)) {
+      // Values of `-bin` entries are sent as base64.
+      const encoded = typeof value === "string" ? value.length : Math.ceil(value.length / 3) * 4;
+      bytes += entryOverheadBytes + name.length + encoded;
+    }
+  }
   if (bytes <= bytesMax) return;
-  throw new ServiceError(
-    "request_headers_too_large",
-    `The metadata has ${bytes} bytes; at most ${bytesMax} are allowed.`,
-  );
+  const message = `The metadata has ${bytes} bytes; at most ${bytesMax} are allowed.`;
+  throw new ServiceError("request_headers_too_large", message);
 }
 
 function textOf(metadata: Metadata, name: string): string | undefined {
   const [value] = metadata.get(name);
   return typeof value === "string" ? value : undefined;
-}
-
-/** Overhead of each entry in the size of a header list (RFC 9113, section 6.5.2). */
-const entryOverheadBytes = 32;
-
-/** Size of the metadata as an HTTP/2 header list, without pseudo headers and those that grpc-js removes. */
-function metadataBytes(metadata: Metadata): number {
-  let bytes = 0;
-  for (const name of Object.keys(metadata.getMap())) {
-    for (const value of metadata.get(name)) {
-      bytes += entryOverheadBytes + name.length + encodedLength(value);
-    }
-  }
-  return bytes;
-}
-
-/** Values of `-bin` entries are sent as base64. */
-function encodedLength(value: string | Buffer): number {
-  return typeof value === "string" ? value.length : Math.ceil(value.length / 3) * 4;
 }

@@ -12,29 +12,23 @@ import { HealthImplementation, service as healthDefinition } from "grpc-health-c
 import { file_google_rpc_error_details } from "../../../gen/google/rpc/error_details_pb.js";
 import { file_google_rpc_status } from "../../../gen/google/rpc/status_pb.js";
 import { fixedLimits } from "../../contract/limits.js";
-import { limitMessages } from "./http2-stream.js";
+import { limitMessages } from "./http2.js";
 
-/** `grpc.health.v1.Health` for the server as a whole (the empty name) and each service. */
-export class Health {
-  readonly #names: readonly string[];
-  readonly #implementation: HealthImplementation;
-  #isServing = false;
-
-  /** Adds the service; nothing is SERVING yet. */
-  constructor(server: Server, services: readonly DescService[]) {
-    this.#names = ["", ...services.map(({ typeName }) => typeName)];
-    this.#implementation = new HealthImplementation(
-      Object.fromEntries(this.#names.map((name) => [name, "NOT_SERVING"])),
-    );
-    this.#implementation.addToServer(server);
-  }
-
-  setServing(on: boolean): void {
+/**
+ * Adds `grpc.health.v1.Health` for the server as a whole (the empty name) and each service; nothing is SERVING yet.
+ * Returns the function that sets the status of all of them.
+ */
+export function addHealth(server: Server, services: readonly DescService[]): (on: boolean) => void {
+  const names = ["", ...services.map(({ typeName }) => typeName)];
+  const health = new HealthImplementation(Object.fromEntries(names.map((name) => [name, "NOT_SERVING"])));
+  health.addToServer(server);
+  let isServing = false;
+  return (on) => {
     // Watches get a message for each change; one that changes nothing would be written beside their closing status.
-    if (on === this.#isServing) return;
-    this.#isServing = on;
-    for (const name of this.#names) this.#implementation.setStatus(name, on ? "SERVING" : "NOT_SERVING");
-  }
+    if (on === isServing) return;
+    isServing = on;
+    for (const name of names) health.setStatus(name, on ? "SERVING" : "NOT_SERVING");
+  };
 }
 
 /** Adds server reflection, v1 and v1alpha, for these services, health and the error details. */
@@ -48,16 +42,16 @@ export function addReflection(server: Server, services: readonly DescService[]):
   for (const { file } of services) collect(file);
   collect(file_google_rpc_error_details);
   collect(file_google_rpc_status);
-  // The library wants what proto-loader makes of .proto files, and reads nothing but these bytes of it.
-  const entry = { fileDescriptorProtos: [...files.values(), healthFile()] };
-  new ReflectionService({ files: entry } as unknown as ConstructorParameters<typeof ReflectionService>[0]).addToServer(
+  // The library takes the output of proto-loader, of which it reads only these bytes.
+  const definition = { files: { fileDescriptorProtos: [...files.values(), healthFile()] } };
+  new ReflectionService(definition as unknown as ConstructorParameters<typeof ReflectionService>[0]).addToServer(
     server,
   );
 }
 
 /**
  * The descriptor of `grpc.health.v1`. proto-loader keeps it with the types of the methods, with names that are not
- * qualified and a map entry whose name lacks its suffix: both are mended here, else clients cannot read the file.
+ * qualified and a map entry whose name lacks its suffix: both are corrected here, else clients cannot read the file.
  */
 function healthFile(): Buffer {
   const [check] = Object.values(healthDefinition) as unknown as {

@@ -34,8 +34,8 @@ function createWatch() {
   return {
     seen,
     abort: new AbortSource(),
-    waitsForReader: () => seen.push("waits"),
-    readerTook: () => seen.push("took"),
+    readerFellBehind: () => seen.push("waits"),
+    readerCaughtUp: () => seen.push("took"),
   };
 }
 

@@ -1,0 +1,224 @@
+import {
+  constants,
+  type Http2Server,
+  type IncomingHttpHeaders,
+  type ServerHttp2Session,
+  type ServerHttp2Stream,
+} from "node:http2";
+import type { Server, ServerInterceptingCallInterface } from "@grpc/grpc-js";
+import { fixedLimits } from "../../contract/limits.js";
+import type { Clock } from "../../domain/call/ports.js";
+
+/** Interval of the checks of all sessions. Other times are counted in these checks, so a blocked process loses none. */
+const checkMs = 1_000;
+/** A session is pinged after so many checks without a ping. */
+const pingEveryChecks = 30;
+/** A ping that is not answered within so many checks means that the client is gone. */
+const answerChecks = 10;
+/** Connections are renewed, so that clients behind a name see new replicas. */
+const ageMs = 5 * 60_000;
+/** Ages are spread by this share, so that clients that came together do not reconnect together. */
+const ageJitter = 0.1;
+
+/** Size of a PING frame, which is also that of its answer. */
+const pingFrameBytes = 17;
+
+/**
+ * The longest header list that Node decodes. A longer one resets its stream, and a single value of 64 KiB or more ends
+ * the whole connection, so the size is announced: clients that honour it fail the call on their side.
+ */
+const headerListBytesMax = 65_535;
+
+/** Fields of a grpc-js server, read here and nowhere else; tests of age and of unknown RPCs fail when they are gone. */
+interface PrivateFields {
+  readonly http2Servers: ReadonlyMap<Http2Server, unknown>;
+  /** By path. */
+  readonly handlers: ReadonlyMap<string, unknown>;
+}
+
+interface Tracked {
+  readonly session: ServerHttp2Session;
+  readonly retiresAtMs: number;
+  openStreams: number;
+  isRetired: boolean;
+  checksSincePing: number;
+  /** Bytes that the socket had sent when the ping that is not answered yet was queued; null: no ping is waiting. */
+  sentBeforePing: number | null;
+  bytesRead: number;
+}
+
+/**
+ * The HTTP/2 sessions of a grpc-js server: keepalive, connection age and draining.
+ *
+ * grpc-js has options for these, but its keepalive ends running calls: it pings sessions that Node has marked as closing,
+ * where `ping` sends nothing and returns undefined, and takes that for a lost client. Here such sessions are not pinged,
+ * and a session that is retired gets a GOAWAY frame without being marked, so that pings go on until its last call ends.
+ * `grpc` must have its connection injector.
+ */
+export function keepSessions(grpc: Server, clock: Clock) {
+  const sessions = new Set<Tracked>();
+  let isDraining = false;
+  let isCheckDue = false;
+
+  function track(session: ServerHttp2Session): void {
+    const spread = 1 + ageJitter * (2 * Math.random() - 1);
+    const tracked: Tracked = {
+      session,
+      retiresAtMs: clock.monotonic() + ageMs * spread,
+      openStreams: 0,
+      isRetired: false,
+      checksSincePing: 0,
+      sentBeforePing: null,
+      bytesRead: 0,
+    };
+    sessions.add(tracked);
+    session.settings({ maxHeaderListSize: headerListBytesMax });
+    session.on("stream", (stream) => {
+      tracked.openStreams += 1;
+      stream.once("close", () => {
+        tracked.openStreams -= 1;
+        if (tracked.isRetired && tracked.openStreams === 0) session.close();
+      });
+    });
+    session.once("close", () => sessions.delete(tracked));
+    if (isDraining) retire(tracked);
+    checkLater();
+  }
+
+  function checkLater(): void {
+    if (isCheckDue) return;
+    isCheckDue = true;
+    clock.after(checkMs, () => {
+      isCheckDue = false;
+      for (const tracked of sessions) check(tracked, clock.monotonic());
+      if (sessions.size > 0) checkLater();
+    });
+  }
+
+  const { http2Servers, handlers } = grpc as unknown as PrivateFields;
+  for (const server of http2Servers.keys()) {
+    server.on("session", track);
+    server.prependListener("stream", (_stream, headers) => {
+      clampTimeout(headers);
+      if (handlers.has(headers[":path"] ?? "")) return;
+      headers[unknownRpcHeader] = headers[":path"];
+      headers[":path"] = unknownRpcPath;
+    });
+  }
+
+  return {
+    /** Sends GOAWAY to every client, also to those that connect from now on. Running calls go on. */
+    drain(): void {
+      isDraining = true;
+      for (const tracked of sessions) retire(tracked);
+    },
+  };
+}
+
+function check(tracked: Tracked, nowMs: number): void {
+  const { session } = tracked;
+  if (!tracked.isRetired && nowMs >= tracked.retiresAtMs) retire(tracked);
+  // A client that sent GOAWAY finishes its calls. It cannot be pinged; TCP keepalive finds out when it is gone.
+  if (session.closed || session.destroyed) return;
+  tracked.checksSincePing += 1;
+  if (tracked.sentBeforePing !== null) {
+    if (tracked.checksSincePing >= answerChecks || isStuck(session, tracked.sentBeforePing)) session.destroy();
+    return;
+  }
+  const { bytesRead } = session.socket;
+  const hasReceived = bytesRead - tracked.bytesRead > pingFrameBytes;
+  tracked.bytesRead = bytesRead;
+  if (hasReceived || tracked.checksSincePing >= pingEveryChecks) ping(tracked);
+}
+
+/** GOAWAY: the client finishes its calls on this connection and starts new ones on another. */
+function retire(tracked: Tracked): void {
+  const { session } = tracked;
+  if (tracked.isRetired || session.closed || session.destroyed) return;
+  tracked.isRetired = true;
+  session.goaway(constants.NGHTTP2_NO_ERROR);
+  if (tracked.openStreams === 0) session.close();
+}
+
+function ping(tracked: Tracked): void {
+  const { session } = tracked;
+  tracked.sentBeforePing = session.socket.bytesWritten;
+  tracked.checksSincePing = 0;
+  session.ping((error) => {
+    tracked.sentBeforePing = null;
+    if (error !== null) session.destroy();
+  });
+}
+
+/**
+ * Whether Node has stopped the session after a connection error, such as a header that cannot be decoded, and left its
+ * socket open without an event: since the ping nothing was sent, although the socket has room. `writeQueueSize` of the
+ * handle is undocumented, read here and nowhere else; the test of large metadata fails when it is gone.
+ */
+function isStuck({ socket, state }: ServerHttp2Session, sentBeforePing: number): boolean {
+  const { _handle: handle } = socket as unknown as { _handle?: { readonly writeQueueSize?: number } | null };
+  const hasRoom = handle?.writeQueueSize === 0;
+  return hasRoom && socket.bytesWritten === sentBeforePing && (state.outboundQueueSize ?? 0) > 0;
+}
+
+const timeoutHeader = "grpc-timeout";
+const timeoutForm = /^(\d{1,8})([HMSmun])$/;
+const unitMs: Readonly<Record<string, number>> = { H: 3_600_000, M: 60_000, S: 1_000, m: 1, u: 1e-3, n: 1e-6 };
+
+/** Shortens a timeout that no timer can hold, before grpc-js reads it: its timer would overflow and end the call. */
+function clampTimeout(headers: IncomingHttpHeaders): void {
+  const [, amount, unit] = timeoutForm.exec(String(headers[timeoutHeader])) ?? [];
+  if (amount === undefined || unit === undefined) return;
+  const timeoutMs = Number(amount) * (unitMs[unit] ?? 1);
+  if (timeoutMs > fixedLimits.int32Max) headers[timeoutHeader] = `${Math.floor(fixedLimits.int32Max / 1_000)}S`;
+}
+
+/** Where calls of unknown RPCs are sent: grpc-js itself would answer them without google.rpc.ErrorInfo. */
+export const unknownRpcPath = "/unknown";
+/** The path that the client called. */
+export const unknownRpcHeader = "x-unknown-rpc";
+
+/**
+ * The HTTP/2 stream under a call. grpc-js cannot end one from the server's side, so this reads its private
+ * field, here and nowhere else; the tests of refused uploads and of stalled readers fail when the field is gone.
+ */
+function http2StreamOf(call: ServerInterceptingCallInterface): ServerHttp2Stream | undefined {
+  return (call as unknown as { stream?: ServerHttp2Stream }).stream;
+}
+
+/** Lowers the size limit of a call's messages, as they arrive and decompressed. Reads private fields, too. */
+export function limitMessages(call: ServerInterceptingCallInterface, bytesMax: number): void {
+  const base = call as unknown as { maxReceiveMessageSize: number; decoder: { maxReadMessageLength: number } };
+  base.maxReceiveMessageSize = bytesMax;
+  base.decoder.maxReadMessageLength = bytesMax;
+}
+
+/** The connection of a call, as an identity. */
+export function connectionOf(call: ServerInterceptingCallInterface): object {
+  return http2StreamOf(call)?.session ?? call;
+}
+
+/** Calls `arrived` for every piece of the request, after grpc-js has taken it. */
+export function onBytes(call: ServerInterceptingCallInterface, arrived: (bytes: number) => void): void {
+  // grpc-js has paused the stream explicitly, so that another listener does not start it.
+  http2StreamOf(call)?.on("data", (chunk: Buffer) => arrived(chunk.length));
+}
+
+/** Whether the client or the connection is gone, so that nothing can be sent. */
+export function isGone(call: ServerInterceptingCallInterface): boolean {
+  const stream = http2StreamOf(call);
+  return stream !== undefined && (stream.closed || stream.destroyed);
+}
+
+/**
+ * Closes a stream whose status was sent while the request still arrives: grpc-js would leave it half open and read
+ * all that the client sends. The status arrives first; NO_ERROR marks it as the response.
+ */
+export function closeHalfOpen(call: ServerInterceptingCallInterface): void {
+  setImmediate(() => http2StreamOf(call)?.close(constants.NGHTTP2_NO_ERROR));
+}
+
+/** Resets a stream; unread data is lost. */
+export function cutOff(call: ServerInterceptingCallInterface): void {
+  http2StreamOf(call)?.close(constants.NGHTTP2_CANCEL);
+}
