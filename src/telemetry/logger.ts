@@ -5,13 +5,13 @@ import { jsonString } from "../lib/json-string.js";
 
 export type LogLevel = "trace" | "debug" | "info" | "warn" | "error" | "fatal" | "silent";
 
-/** Where lines go. Each line is one JSON object and ends with a line break. */
+/** The destination of lines. Each line is one JSON object and ends with a line break. */
 interface LogSink {
   write(line: string): void;
 }
 
 interface LoggerOptions {
-  /** The least that is written. */
+  /** The lowest level that is written. */
   readonly level: LogLevel;
   readonly sink: LogSink;
 }
@@ -72,7 +72,7 @@ function messageWithCauses(error: Error): string {
   return message;
 }
 
-/** Fields that hold secrets wherever they turn up, whatever the caller meant by them. */
+/** Names of fields that hold secrets, at any depth. */
 const secretFields = [
   "authorization",
   "proxy-authorization",
@@ -88,12 +88,12 @@ const secretFields = [
 ];
 
 /**
- * A secret field with its value, a string or a list, at any depth of a line. Looked for in the finished line, because
+ * A secret field with its value, a string or a list, at any depth of a line. The finished line is searched, because
  * pino's own redaction by path costs 35 µs a line with wildcards, on the path of every request.
  */
 const secretField = new RegExp(`"(${secretFields.join("|")})":(?:"(?:[^"\\\\]|\\\\.)*"|\\[[^\\]]*\\])`, "gi");
 
-/** The text of a key or bearer credential inside of other text, e.g. of an error's message. */
+/** A key or bearer credential inside other text, e.g. an error's message. */
 const credentialText = /\b(sk-uis-|bearer\s+)[^\s"'\\]+/gi;
 
 /** Either of them: nearly every line holds neither, and is read once instead of twice. */
@@ -106,26 +106,24 @@ function withoutSecrets(line: string): string {
 }
 
 interface StderrSink extends LogSink {
-  /** Writes what is pending, before the process ends. Gives up on a reader that does not read. */
+  /** Writes pending lines before the process ends. Gives up when the reader of stderr does not read. */
   flush(): void;
 }
 
 /**
- * Lines are written together, when there are about this many bytes or when the time is over. Half of what a pipe holds,
- * so that a write seldom waits for the reader.
+ * Lines are written in batches of about this many bytes, or after this time. Half of the capacity of a pipe, so that a
+ * write seldom waits for the reader.
  */
-const togetherBytes = 32 * 1024;
-const togetherMs = 100;
-/** In UTF-8, of one UTF-16 code unit. */
+const batchBytes = 32 * 1024;
+const batchMs = 100;
+/** Length in UTF-8 of one UTF-16 code unit. */
 const bytesPerCodeMax = 3;
-
-/** Lines that may wait for a slow reader of stderr; what comes beyond is dropped, for it must not take the memory. */
+/** Bytes that may wait for a slow reader of stderr; lines beyond are dropped to bound the memory. */
 const pendingBytesMax = 16 * 1024 * 1024;
-
-/** How often a last write is tried, 100 ms apart, while stderr's reader does not read. */
+/** Attempts of the last write, 100 ms apart, while the reader of stderr does not read. */
 const lastTries = 10;
 
-/** What pino's destination is when it is opened for bytes; its own type knows of text only. */
+/** Pino's destination when it is opened for bytes; its own type has text only. */
 interface ByteDestination {
   write(bytes: Uint8Array): void;
   flushSync(): void;
@@ -133,9 +131,8 @@ interface ByteDestination {
 }
 
 /**
- * Writes to stderr in the background, in order. Lines are gathered here and not by pino's destination, which measures
- * what it has gathered anew with every line; and as bytes at once, because a text of many pieces costs more to put
- * together the longer they lie about.
+ * Writes to stderr in the background, in order. Lines are batched here because pino's destination measures its whole
+ * batch again with every line; and as bytes, because joining a text of many pieces costs more the older they are.
  */
 export function openStderrSink(): StderrSink {
   let triesLeft = Number.POSITIVE_INFINITY;
@@ -146,36 +143,36 @@ export function openStderrSink(): StderrSink {
     retryEAGAIN: () => triesLeft-- > 0,
     contentMode: "buffer",
   }) as unknown as ByteDestination;
-  // A closed stderr must not take the service down, and there is nowhere left to tell it.
+  // A closed stderr must not end the service, and the failure cannot be logged.
   destination.on("error", () => {});
-  let together = Buffer.allocUnsafeSlow(togetherBytes);
+  let batch = Buffer.allocUnsafeSlow(batchBytes);
   let used = 0;
-  let handOverSoon: NodeJS.Timeout | null = null;
+  let flushTimer: NodeJS.Timeout | null = null;
   let ending = false;
-  const handOver = (): void => {
-    if (handOverSoon !== null) clearTimeout(handOverSoon);
-    handOverSoon = null;
+  const writeBatch = (): void => {
+    if (flushTimer !== null) clearTimeout(flushTimer);
+    flushTimer = null;
     if (used === 0) return;
-    destination.write(together.subarray(0, used));
+    destination.write(batch.subarray(0, used));
     // The destination keeps the bytes until they are written.
-    together = Buffer.allocUnsafeSlow(togetherBytes);
+    batch = Buffer.allocUnsafeSlow(batchBytes);
     used = 0;
   };
   return {
     write(line) {
       const bytesMax = line.length * bytesPerCodeMax;
-      if (bytesMax > togetherBytes - used) handOver();
-      if (bytesMax > togetherBytes) destination.write(Buffer.from(line));
-      else used += together.write(line, used);
-      // Nobody flushes a second time: a line after the last flush is left to the destination, which knows of the exit.
-      if (ending) handOver();
-      else handOverSoon ??= setTimeout(handOver, togetherMs).unref();
+      if (bytesMax > batchBytes - used) writeBatch();
+      if (bytesMax > batchBytes) destination.write(Buffer.from(line));
+      else used += batch.write(line, used);
+      // There is no second flush: the destination writes a line after it when the process exits.
+      if (ending) writeBatch();
+      else flushTimer ??= setTimeout(writeBatch, batchMs).unref();
     },
     flush() {
       ending = true;
       triesLeft = lastTries;
       try {
-        handOver();
+        writeBatch();
         destination.flushSync();
       } catch {
         // The reader is stuck or gone: the process ends without these lines.

@@ -3,65 +3,49 @@ import { inferenceOperations, type Operation } from "../../contract/operations.j
 import type { CallCounts, CallEnd, CallFigures, DurationQuantiles, Observer } from "../../domain/call/observer.js";
 import type { LimitKind } from "../../domain/call/rate-limits.js";
 
-/** Models that have series of their own; further ones share the series of the model `other`. */
+/** Number of models with series of their own; further ones share the series of the model `other`. */
 const modelsMax = 100;
 const otherModel = "other";
-/** The model of inference that named none of the catalog: names that clients invent make no series. */
+/** Label of inference with an unknown model: names that clients invent create no series. */
 const unknownModel = "unknown";
-/** Labels that stand for no single model. */
+/** Labels of no single model. */
 const shared: ReadonlySet<string> = new Set(["", unknownModel, otherModel]);
 
 /**
- * Counts calls. A call costs a few look-ups by names that exist already, and no allocation; the forms that metrics are
- * shown in are made when somebody asks for them.
+ * Counts calls. A call costs a few look-ups by names that exist already, and no allocation; the samples of metrics are
+ * created when the page is rendered.
  */
 export class CallMetrics implements Observer {
+  /** By the code of the error. */
+  readonly rejections = new Map<string, number>();
+  /** By the kind of the limit. */
+  readonly limitHits = new Map<string, number>();
+  /** Calls whose client left, by stage. */
+  readonly leaves = new Map<string, number>();
+  usagesLost = 0;
   /** By the model's label. */
   readonly #byModel = new Map<string, Map<Operation, CallSeries>>();
   readonly #models = new Set<string>();
-  readonly #rejections = new Map<string, number>();
-  readonly #limitHits = new Map<string, number>();
-  readonly #leaves = new Map<string, number>();
-  #usagesLost = 0;
 
   callEnded(end: CallEnd): void {
     this.#seriesOf(end).add(end);
-    if (end.code !== "ok" && isRejection(end.code)) increase(this.#rejections, end.code);
-    if (end.clientLeft) increase(this.#leaves, end.stage);
+    if (end.code !== "ok" && isRejection(end.code)) increase(this.rejections, end.code);
+    if (end.clientLeft) increase(this.leaves, end.stage);
   }
 
   limitHit(which: LimitKind): void {
-    increase(this.#limitHits, which);
+    increase(this.limitHits, which);
   }
 
   usageLost(): void {
-    this.#usagesLost += 1;
+    this.usagesLost += 1;
   }
 
   series(): readonly CallSeries[] {
     return [...this.#byModel.values()].flatMap((byOperation) => [...byOperation.values()]);
   }
 
-  /** By the code of the error. */
-  get rejections(): ReadonlyMap<string, number> {
-    return this.#rejections;
-  }
-
-  /** By the kind of the limit. */
-  get limitHits(): ReadonlyMap<string, number> {
-    return this.#limitHits;
-  }
-
-  /** Calls whose client left, by stage. */
-  get leaves(): ReadonlyMap<string, number> {
-    return this.#leaves;
-  }
-
-  get usagesLost(): number {
-    return this.#usagesLost;
-  }
-
-  /** The label that stands for a model. The first ones keep their names for good. */
+  /** The label of a model. The first models keep their names permanently. */
   labelOf(model: string): string {
     if (this.#models.has(model) || shared.has(model)) return model;
     if (this.#models.size >= modelsMax) return otherModel;
@@ -83,7 +67,7 @@ export class CallMetrics implements Observer {
   }
 }
 
-/** Turned away for who sent it, for a limit or for load: not for what it asked. */
+/** Rejected for authentication, a limit or load. */
 function isRejection(code: ErrorCode): boolean {
   const { http } = errorRow(code);
   return http === 401 || http === 403 || http === 429 || http === 503;
@@ -93,8 +77,8 @@ function increase(counts: Map<string, number>, name: string): void {
   counts.set(name, (counts.get(name) ?? 0) + 1);
 }
 
-/** What is counted of an engine's part in the calls of one operation and model. */
-export class EngineSeries {
+/** Durations and tokens of the engine in the calls of one operation and model. */
+class EngineSeries {
   readonly firstToken = new Buckets(bounds.firstToken);
   readonly tokenGap = new Buckets(bounds.tokenGap);
   readonly queue = new Buckets(bounds.queue);
@@ -121,22 +105,18 @@ export class EngineSeries {
   }
 }
 
-/** What is counted of the calls of one operation and model. */
+/** Durations of the calls of one operation and model, by outcome. */
 export class CallSeries {
   readonly operation: Operation;
-  /** As it is shown. */
+  /** The label. */
   readonly model: string;
   readonly durations = new Map<ErrorCode | "ok", Buckets>();
-  #engine: EngineSeries | null = null;
+  /** Null: no engine has run so far. */
+  engine: EngineSeries | null = null;
 
   constructor(operation: Operation, model: string) {
     this.operation = operation;
     this.model = model;
-  }
-
-  /** Null: no engine was asked so far. */
-  get engine(): EngineSeries | null {
-    return this.#engine;
   }
 
   add(end: CallEnd): void {
@@ -147,27 +127,29 @@ export class CallSeries {
     }
     durations.observe(end.durationMs / 1_000);
     if (end.usage === null) return;
-    this.#engine ??= new EngineSeries();
-    this.#engine.add(end);
+    this.engine ??= new EngineSeries();
+    this.engine.add(end);
   }
 }
 
-/** Sums over all models, for people who look at the service as a whole. */
+/** Sums over all models. */
 export function callFigures(calls: CallMetrics): CallFigures {
   const inference = () => calls.series().filter(({ operation }) => inferenceOperations.has(operation));
   return {
     counts: () => countsOf(inference(), calls.leaves),
     durations() {
       const all = inference();
+      // Requests that were rejected within a millisecond would hide how long an answer takes.
+      const answered = sumOf(all, bounds.duration, ({ durations }) => durations.get("ok"));
       return [
-        quantilesOf("request", answered(all)),
+        quantilesOf("request", answered),
         quantilesOf(
           "time_to_first_token",
-          ofEngines(all, bounds.firstToken, ({ firstToken }) => firstToken),
+          sumOf(all, bounds.firstToken, ({ engine }) => engine?.firstToken),
         ),
         quantilesOf(
           "queue",
-          ofEngines(all, bounds.queue, ({ queue }) => queue),
+          sumOf(all, bounds.queue, ({ engine }) => engine?.queue),
         ),
       ];
     },
@@ -181,37 +163,26 @@ function countsOf(all: readonly CallSeries[], leaves: ReadonlyMap<string, number
       counts.requests += count;
       if (code === "ok") continue;
       if (isRejection(code)) counts.rejected += count;
-      else if (isFailure(code)) counts.failed += count;
+      else if (errorRow(code).http >= 500) counts.failed += count;
     }
     counts.promptTokens += engine?.promptTokens ?? 0;
     counts.completionTokens += engine?.completionTokens ?? 0;
   }
-  // Whoever watches something leaves when it was seen enough.
+  // Every client of a stream that never ends by itself leaves it.
   for (const [stage, count] of leaves) if (stage !== "watching") counts.clientLeft += count;
   return counts;
 }
 
-function isFailure(code: ErrorCode): boolean {
-  return errorRow(code).http >= 500;
-}
-
-/** Those that were refused within a millisecond would hide how long an answer takes. */
-function answered(all: readonly CallSeries[]): Buckets {
-  const sum = new Buckets(bounds.duration);
-  for (const { durations } of all) {
-    const own = durations.get("ok");
-    if (own !== undefined) sum.add(own);
-  }
-  return sum;
-}
-
-function ofEngines(
+function sumOf(
   all: readonly CallSeries[],
   boundsOf: readonly number[],
-  pick: (engine: EngineSeries) => Buckets,
+  pick: (series: CallSeries) => Buckets | undefined,
 ): Buckets {
   const sum = new Buckets(boundsOf);
-  for (const { engine } of all) if (engine !== null) sum.add(pick(engine));
+  for (const series of all) {
+    const own = pick(series);
+    if (own !== undefined) sum.add(own);
+  }
   return sum;
 }
 
@@ -222,7 +193,7 @@ function quantilesOf(name: DurationQuantiles["name"], buckets: Buckets): Duratio
 
 /**
  * Seconds counted in buckets. Observing one takes some ten nanoseconds: a prom-client histogram takes fifty times as
- * long, because it makes a key of its labels for each value.
+ * long, because it builds a key of its labels for each value.
  */
 export class Buckets {
   readonly #bounds: readonly number[];
@@ -263,7 +234,7 @@ export class Buckets {
     this.#sum += other.#sum;
   }
 
-  /** How many values are at most each of `bounds`, which are some of its own. */
+  /** Number of values that are at most each of `bounds`, a subset of its own. */
   upTo(bounds: readonly number[]): number[] {
     const wanted = new Set(bounds);
     const counts: number[] = [];
@@ -276,8 +247,8 @@ export class Buckets {
   }
 
   /**
-   * The value that `share` of all do not exceed, taken to be spread evenly inside their bucket; 0 when there are none. What
-   * is above all bounds counts as the highest.
+   * The value that `share` of all values do not exceed, assuming that they are spread evenly inside their bucket; 0
+   * without values. Values above all bounds count as the highest bound.
    */
   quantile(share: number): number {
     const wanted = share * this.count;
@@ -293,9 +264,9 @@ export class Buckets {
   }
 }
 
-/**
- * Bounds of histograms, in seconds. What is shown in two forms is counted once: our own bounds hold those of
- * OpenTelemetry's conventions, and the further ones that engines on CPUs need.
+/*
+ * Bounds of histograms, in seconds. A duration that has two metrics is counted once: our own bounds include those of
+ * OpenTelemetry's conventions, and add those that engines on CPUs need.
  */
 
 /** 0.01 to 81.92, doubling: `gen_ai.server.request.duration`. */

@@ -1,9 +1,9 @@
-/**
- * Every metric of ours by its name: what is counted, and by which labels. `docs/metrics.md` is written from it, and a
- * test compares what a running service shows. Names of OpenTelemetry's conventions for generative AI, which still change,
- * stand here and in `gen-ai-names.ts` only.
- */
+import type { Buckets } from "./call-metrics.js";
 
+/**
+ * One metric. `docs/metrics.md` is written from the table, and a test compares it with the page of a running service.
+ * Names of OpenTelemetry's conventions for generative AI, which still change, are here and in `span-writer.ts` only.
+ */
 export interface MetricRow {
   readonly type: "counter" | "gauge" | "histogram";
   readonly labels: readonly string[];
@@ -18,12 +18,12 @@ export const metricTable = {
   uis_requests_total: {
     type: "counter",
     labels: [...perCall, "code"],
-    help: "Calls that ended, refused ones included; code is ok or the code of the error.",
+    help: "Calls that ended, including rejected ones; code is ok or the code of the error.",
   },
   uis_request_duration_seconds: {
     type: "histogram",
     labels: perCall,
-    help: "From the headers of a call to its end, the time that a client needs to send and read included.",
+    help: "From the headers of a call to its end, including the time in which the client sends and reads.",
   },
   uis_time_to_first_token_seconds: {
     type: "histogram",
@@ -38,39 +38,39 @@ export const metricTable = {
   uis_queue_time_seconds: {
     type: "histogram",
     labels: perCall,
-    help: "How long a call waited for a slot of its model; calls that got one only.",
+    help: "Time that a call waited for a slot of its model; only calls that got one.",
   },
   uis_overhead_seconds: {
     type: "histogram",
     labels: perCall,
     help: "Duration of a call less its wait for a slot and the time of the engine.",
   },
-  uis_requests_running: { type: "gauge", labels: ["model"], help: "Slots of a model that are taken." },
+  uis_requests_running: { type: "gauge", labels: ["model"], help: "Slots of a model that are in use." },
   uis_requests_waiting: { type: "gauge", labels: ["model"], help: "Calls that wait for a slot of a model." },
   uis_rejections_total: {
     type: "counter",
     labels: ["reason"],
-    help: "Calls turned away for who sent them, for a limit or for load; reason is the code of the error.",
+    help: "Calls rejected for authentication, a limit or load; reason is the code of the error.",
   },
   uis_ratelimit_hits_total: {
     type: "counter",
     labels: ["limit"],
-    help: "Requests refused by a limit: requests, tokens, concurrency or budget.",
+    help: "Requests rejected by a limit: requests, tokens, concurrency or budget.",
   },
   uis_tokens_total: {
     type: "counter",
     labels: ["model", "type"],
-    help: "Tokens: prompt and completion; of these, cached ones of prompts and reasoning ones of completions.",
+    help: "Tokens: prompt and completion; cached is part of prompt, reasoning is part of completion.",
   },
   uis_client_cancelled_total: {
     type: "counter",
     labels: ["stage"],
-    help: "Calls whose client left before their end, by where they stood.",
+    help: "Calls whose client left before their end, by the stage of the call.",
   },
   uis_engine_restarts_total: {
     type: "counter",
     labels: ["model"],
-    help: "How often the engine process of a model was started again.",
+    help: "Restarts of the engine process of a model.",
   },
   uis_usage_unrecorded_total: {
     type: "counter",
@@ -81,14 +81,14 @@ export const metricTable = {
   uis_usage_memory_only: {
     type: "gauge",
     labels: [],
-    help: "Of those, settlements that no disk could take: a crash loses them; must stay 0.",
+    help: "Settlements among them that could not be written to the disk: a crash loses them; must stay 0.",
   },
   uis_usage_spool_oldest_seconds: {
     type: "gauge",
     labels: [],
     help: "Age of the oldest settlement that waits for the store; 0 when none waits.",
   },
-  uis_store_up: { type: "gauge", labels: [], help: "1 when the store answers and can be written." },
+  uis_store_up: { type: "gauge", labels: [], help: "1 when the store answers and accepts writes." },
   uis_limits_degraded: {
     type: "gauge",
     labels: [],
@@ -97,45 +97,49 @@ export const metricTable = {
   uis_audit_records_lost_total: {
     type: "counter",
     labels: [],
-    help: "Records of administrative acts that could not be written.",
+    help: "Audit records that could not be written.",
   },
   uis_webhook_deliveries_total: {
     type: "counter",
     labels: ["result"],
-    help: "Attempts of webhook deliveries that ended, by what became of them.",
+    help: "Finished attempts of webhook deliveries, by result.",
   },
   uis_webhook_attempt_duration_seconds: {
     type: "histogram",
     labels: ["answer"],
-    help: "From the begin of an attempt to the headers of the answer; answer is 2xx and its like, or why there was none.",
+    help: "From the begin of an attempt to the headers of the answer; answer is a class such as 2xx, or why there was none.",
   },
   uis_webhook_lateness_seconds: {
     type: "histogram",
     labels: [],
-    help: "From the instant at which an attempt was due to its begin.",
+    help: "From the due time of an attempt to its begin.",
   },
   uis_webhook_backlog: {
     type: "gauge",
     labels: ["endpoint"],
-    help: "Deliveries to an endpoint that are not at an end, of all processes that share the store.",
+    help: "Open deliveries to an endpoint, of all processes that share the store.",
   },
   uis_webhook_oldest_seconds: {
     type: "gauge",
     labels: ["endpoint"],
-    help: "How long the delivery to an endpoint that has waited longest has been due; 0 when none is.",
+    help: "Time since the oldest open delivery to an endpoint was due; 0 when none is.",
   },
-  uis_webhook_in_flight: { type: "gauge", labels: [], help: "Attempts that this process has under way." },
+  uis_webhook_in_flight: { type: "gauge", labels: [], help: "Attempts of this process that are in flight." },
   uis_webhook_endpoints_failing: {
     type: "gauge",
     labels: [],
-    help: "Endpoints with ten failures or more in a row, of those that this process sends to.",
+    help: "Endpoints of this process with ten or more consecutive failures.",
   },
   uis_event_loop_lag_seconds: {
     type: "gauge",
     labels: [],
     help: "Lag of the event loop since the last scrape, 99th percentile.",
   },
-  uis_build_info: { type: "gauge", labels: ["version", "node"], help: "Always 1; its labels say what runs." },
+  uis_build_info: {
+    type: "gauge",
+    labels: ["version", "node"],
+    help: "Always 1; its labels are the versions that run.",
+  },
   gen_ai_server_request_duration_seconds: {
     type: "histogram",
     labels: [...perGenAiCall, "error_type"],
@@ -159,3 +163,39 @@ export type MetricName = keyof typeof metricTable;
 export function metricRow(name: MetricName): MetricRow {
   return metricTable[name];
 }
+
+export type Labels = Readonly<Record<string, string>>;
+
+/** One line of the page of metrics. */
+export interface Sample {
+  /** Absent: the metric's own. */
+  readonly metricName?: string;
+  readonly labels: Readonly<Record<string, string | number>>;
+  readonly value: number;
+}
+
+/** The samples of a histogram: one per bound with the cumulative count, then sum and count. */
+export function histogramSamples(name: string, labels: Labels, buckets: Buckets, bounds: readonly number[]): Sample[] {
+  const counts = buckets.upTo(bounds);
+  const { count, sum } = buckets;
+  const metricName = `${name}_bucket`;
+  return [
+    ...bounds.map((le, i) => ({ metricName, labels: { ...labels, le }, value: counts[i] ?? 0 })),
+    { metricName, labels: { ...labels, le: "+Inf" }, value: count },
+    { metricName: `${name}_sum`, labels, value: sum },
+    { metricName: `${name}_count`, labels, value: count },
+  ];
+}
+
+/** One sample per name. */
+export function samplesBy(label: string, values: ReadonlyMap<string, number>): Sample[] {
+  return [...values].map(([name, value]) => ({ labels: { [label]: name }, value }));
+}
+
+/** The one sample of a metric without labels. */
+export function single(value: number): Sample[] {
+  return [{ labels: {}, value }];
+}
+
+/** Returns the samples of a metric at the time of the call. */
+export type Collect = (name: MetricName) => readonly Sample[] | Promise<readonly Sample[]>;

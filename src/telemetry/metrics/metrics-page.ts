@@ -1,21 +1,30 @@
 import { type IntervalHistogram, monitorEventLoopDelay } from "node:perf_hooks";
 import { collectDefaultMetrics, type Metric, Registry } from "prom-client";
 import { version } from "../../contract/version.js";
-import type { CallMetrics } from "./call-metrics.js";
-import { type Collect, callSamples } from "./call-samples.js";
-import { type MetricName, metricRow, metricTable } from "./metric-table.js";
-import { type Sample, samplesBy, single } from "./samples.js";
+import { genAiOperations, genAiProvider } from "../traces/span-writer.js";
+import { Buckets, bounds, type CallMetrics, type CallSeries } from "./call-metrics.js";
+import {
+  type Collect,
+  histogramSamples,
+  type Labels,
+  type MetricName,
+  metricRow,
+  metricTable,
+  type Sample,
+  samplesBy,
+  single,
+} from "./metric-table.js";
 import { type WebhookSources, webhookSamples } from "./webhook-metrics.js";
 
-/** One model as it stands. */
-export interface ModelState {
+/** Current state of one model. */
+interface ModelState {
   readonly id: string;
   readonly running: number;
   readonly waiting: number;
   readonly engineRestarts: number;
 }
 
-/** What is not counted but asked for, each time that the page is. */
+/** Values that are read each time the page is rendered. */
 export interface MetricSources {
   readonly models: () => readonly ModelState[];
   /** Settlements that wait for the store. */
@@ -29,13 +38,8 @@ export interface MetricSources {
   readonly now: () => number;
 }
 
-/** `/metrics` in Prometheus's text form. */
-export interface MetricsPage {
-  readonly contentType: string;
-  render(): Promise<string>;
-}
-
-export function createMetricsPage(calls: CallMetrics, sources: MetricSources): MetricsPage {
+/** `/metrics` in Prometheus's text format. */
+export function createMetricsPage(calls: CallMetrics, sources: MetricSources) {
   const collectors: Record<MetricName, Collect> = {
     ...callSamples(calls),
     ...stateSamples(calls, sources),
@@ -47,11 +51,11 @@ export function createMetricsPage(calls: CallMetrics, sources: MetricSources): M
   return { contentType: page.contentType, render: () => page.metrics() };
 }
 
-/** Puts a metric into the registry whose lines are made when they are asked for. */
+/** Adds a metric whose samples are created when the page is rendered. */
 function register(registry: Registry, name: MetricName, collect: Collect): void {
   const { type, help } = metricRow(name);
   const metric = { name, help, type, get: async () => ({ name, help, type, values: await collect(name) }) };
-  // The types know prom-client's own metrics only; what the registry uses of them is this.
+  // The type is that of prom-client's own metrics, of which the registry uses only these fields.
   registry.registerMetric(metric as unknown as Metric);
 }
 
@@ -96,23 +100,18 @@ function ageSeconds(sinceMs: number | null, nowMs: number): number {
 /** Gauges that are named like counters, which `promtool check metrics` does not accept. */
 const misnamed = ["nodejs_active_resources_total", "nodejs_active_handles_total", "nodejs_active_requests_total"];
 
-/** How often the lag is looked at. A measured delay holds this wait, too. */
-const everyMs = 10;
+/** Interval at which the lag is sampled. A measured delay includes it. */
+const sampleMs = 10;
 
-interface ProcessMetrics {
-  readonly registry: Registry;
-  readonly loopDelay: IntervalHistogram;
-}
-
-let started: ProcessMetrics | null = null;
+let started: { readonly registry: Registry; readonly loopDelay: IntervalHistogram } | null = null;
 
 /** Metrics of this process. There is one process, so they are started once, however many services it has. */
-function processMetrics(): ProcessMetrics {
+function processMetrics() {
   if (started !== null) return started;
   const registry = new Registry();
   collectDefaultMetrics({ register: registry });
   for (const name of misnamed) registry.removeSingleMetric(name);
-  const loopDelay = monitorEventLoopDelay({ resolution: everyMs });
+  const loopDelay = monitorEventLoopDelay({ resolution: sampleMs });
   loopDelay.enable();
   started = { registry, loopDelay };
   return started;
@@ -120,8 +119,87 @@ function processMetrics(): ProcessMetrics {
 
 /** Lag of the event loop in seconds since the last call, 99th percentile. */
 function takeLoopLag(loopDelay: IntervalHistogram): number {
-  // Of an empty histogram the percentile is far above 0.
+  // The percentile of an empty histogram is far above 0.
   const delayMs = loopDelay.count === 0 ? 0 : loopDelay.percentile(99) / 1e6;
   loopDelay.reset();
-  return Math.max(0, delayMs - everyMs) / 1_000;
+  return Math.max(0, delayMs - sampleMs) / 1_000;
+}
+
+/** Collectors of all metrics of calls. */
+function callSamples(calls: CallMetrics) {
+  const each = (toSamples: (series: CallSeries, name: MetricName) => Sample[]): Collect => {
+    return (name) => calls.series().flatMap((series) => toSamples(series, name));
+  };
+  type Histogram = "firstToken" | "tokenGap" | "queue" | "overhead";
+  const histogram = (labels: (series: CallSeries) => Labels | null, key: Histogram, own: readonly number[]): Collect =>
+    each((series, name) => {
+      const all = labels(series);
+      return series.engine === null || all === null ? [] : histogramSamples(name, all, series.engine[key], own);
+    });
+  return {
+    uis_requests_total: each(requestCounts),
+    uis_request_duration_seconds: each(requestDurations),
+    uis_time_to_first_token_seconds: histogram(labelsOf, "firstToken", bounds.firstToken),
+    uis_inter_token_latency_seconds: histogram(labelsOf, "tokenGap", bounds.tokenGap),
+    uis_queue_time_seconds: histogram(labelsOf, "queue", bounds.queue),
+    uis_overhead_seconds: histogram(labelsOf, "overhead", bounds.overhead),
+    uis_rejections_total: () => samplesBy("reason", calls.rejections),
+    uis_ratelimit_hits_total: () => samplesBy("limit", calls.limitHits),
+    uis_tokens_total: () => tokenCounts(calls.series()),
+    uis_client_cancelled_total: () => samplesBy("stage", calls.leaves),
+    uis_usage_unrecorded_total: () => single(calls.usagesLost),
+    gen_ai_server_request_duration_seconds: each(genAiDurations),
+    gen_ai_server_time_to_first_token_seconds: histogram(genAiLabels, "firstToken", bounds.firstToken),
+    gen_ai_server_time_per_output_token_seconds: histogram(genAiLabels, "tokenGap", bounds.genAiTokenGap),
+  } satisfies Partial<Record<MetricName, Collect>>;
+}
+
+function labelsOf({ operation, model }: CallSeries): Labels {
+  return { route: operation, model };
+}
+
+/** Null: OpenTelemetry's conventions have no name for the operation. */
+function genAiLabels({ operation, model }: CallSeries): Labels | null {
+  const name = genAiOperations.get(operation);
+  if (name === undefined) return null;
+  return { gen_ai_operation_name: name, gen_ai_provider_name: genAiProvider, gen_ai_request_model: model };
+}
+
+function requestCounts(series: CallSeries): Sample[] {
+  return [...series.durations].map(([code, durations]) => ({
+    labels: { ...labelsOf(series), code },
+    value: durations.count,
+  }));
+}
+
+function requestDurations(series: CallSeries, name: MetricName): Sample[] {
+  const all = new Buckets(bounds.duration);
+  for (const durations of series.durations.values()) all.add(durations);
+  return histogramSamples(name, labelsOf(series), all, bounds.duration);
+}
+
+function genAiDurations(series: CallSeries, name: MetricName): Sample[] {
+  const labels = genAiLabels(series);
+  if (labels === null) return [];
+  return [...series.durations].flatMap(([code, durations]) => {
+    const error = code === "ok" ? {} : { error_type: code };
+    return histogramSamples(name, { ...labels, ...error }, durations, bounds.genAiDuration);
+  });
+}
+
+/** Tokens by model, summed over operations. */
+function tokenCounts(all: readonly CallSeries[]): Sample[] {
+  const byModel = new Map<string, { prompt: number; completion: number; cached: number; reasoning: number }>();
+  for (const { model, engine } of all) {
+    if (engine === null) continue;
+    const sums = byModel.get(model) ?? { prompt: 0, completion: 0, cached: 0, reasoning: 0 };
+    byModel.set(model, sums);
+    sums.prompt += engine.promptTokens;
+    sums.completion += engine.completionTokens;
+    sums.cached += engine.cachedTokens;
+    sums.reasoning += engine.reasoningTokens;
+  }
+  return [...byModel].flatMap(([model, sums]) =>
+    Object.entries(sums).map(([type, value]) => ({ labels: { model, type }, value })),
+  );
 }

@@ -1,60 +1,47 @@
 import type { AttemptEffect, AttemptEnd, WebhookObserver } from "../../domain/webhooks/delivery.js";
 import type { EndpointBacklog } from "../../domain/webhooks/delivery-queue.js";
 import { Buckets, bounds } from "./call-metrics.js";
-import type { Collect } from "./call-samples.js";
 import type { MetricName } from "./metric-table.js";
-import { histogramSamples, type Sample, samplesBy, single } from "./samples.js";
+import { type Collect, histogramSamples, type Sample, samplesBy, single } from "./metric-table.js";
 
 /** Counts attempts of deliveries (WH-51). */
 export class WebhookMetrics implements WebhookObserver {
-  readonly #effects = new Map<AttemptEffect, number>();
-  readonly #durations = new Map<AttemptEnd["answer"], Buckets>();
-  /** Seconds from the instant at which an attempt was due to its begin. */
+  /** Attempts by their effect on the delivery. */
+  readonly effects = new Map<AttemptEffect, number>();
+  /** By what the receiver answered. */
+  readonly durations = new Map<AttemptEnd["answer"], Buckets>();
+  /** Seconds from the due time of an attempt to its begin. */
   readonly lateness = new Buckets(bounds.webhookLateness);
-  #failing = 0;
+  /** Number of endpoints that fail now. */
+  failing = 0;
 
   attemptEnded({ effect, answer, durationMs, latenessMs }: AttemptEnd): void {
-    this.#effects.set(effect, (this.#effects.get(effect) ?? 0) + 1);
-    let durations = this.#durations.get(answer);
+    this.effects.set(effect, (this.effects.get(effect) ?? 0) + 1);
+    let durations = this.durations.get(answer);
     if (durations === undefined) {
       durations = new Buckets(bounds.webhookAttempt);
-      this.#durations.set(answer, durations);
+      this.durations.set(answer, durations);
     }
     durations.observe(durationMs / 1_000);
     this.lateness.observe(latenessMs / 1_000);
   }
 
   endpointsFailing(count: number): void {
-    this.#failing = count;
-  }
-
-  /** Attempts by what became of them. */
-  get effects(): ReadonlyMap<AttemptEffect, number> {
-    return this.#effects;
-  }
-
-  /** By what the receiver answered. */
-  get durations(): ReadonlyMap<AttemptEnd["answer"], Buckets> {
-    return this.#durations;
-  }
-
-  /** Endpoints that fail now. */
-  get failing(): number {
-    return this.#failing;
+    this.failing = count;
   }
 }
 
-/** What a process that sends webhooks knows of them. */
+/** The webhooks of a process that sends them. */
 export interface WebhookSources {
   readonly metrics: WebhookMetrics;
-  /** What waits for each endpoint, the longest wait first. Rejects when the store does not answer. */
+  /** Open deliveries by endpoint, the longest wait first. Rejects when the store is unavailable. */
   readonly backlog: () => Promise<readonly EndpointBacklog[]>;
   readonly inFlight: () => number;
   /** Store time. */
   readonly now: () => number;
 }
 
-/** Endpoints with lines of their own: those that have waited longest. All others share the line `other`. */
+/** Number of endpoints with samples of their own: those with the longest wait. All others share the label `other`. */
 const endpointsMax = 100;
 
 interface Waiting {
@@ -64,12 +51,12 @@ interface Waiting {
 
 type ToSamples = (sources: WebhookSources, name: MetricName) => readonly Sample[] | Promise<readonly Sample[]>;
 
-/** Null: this process sends no webhooks, and its page has no lines of them. */
+/** Collectors of the webhook metrics. Null: this process sends no webhooks, and its page has no samples of them. */
 export function webhookSamples(sources: WebhookSources | null) {
   const each = (toSamples: ToSamples): Collect => {
     return async (name) => (sources ? toSamples(sources, name) : []);
   };
-  const waiting = sharedWhileUnderWay(waitingByEndpoint);
+  const waiting = sharedWhileRunning(waitingByEndpoint);
   const byEndpoint = (pick: (waiting: Waiting) => number): Collect =>
     each(async (of) => samplesBy("endpoint", new Map([...(await waiting(of))].map(([id, all]) => [id, pick(all)]))));
   return {
@@ -89,7 +76,7 @@ export function webhookSamples(sources: WebhookSources | null) {
   } satisfies Partial<Record<MetricName, Collect>>;
 }
 
-/** No lines when the store does not answer: `uis_store_up` says so. */
+/** No samples while the store is unavailable, which `uis_store_up` reports. */
 async function waitingByEndpoint({ backlog, now }: WebhookSources): Promise<ReadonlyMap<string, Waiting>> {
   const all = await backlog().catch(() => []);
   const nowMs = now();
@@ -104,13 +91,13 @@ async function waitingByEndpoint({ backlog, now }: WebhookSources): Promise<Read
   return waiting;
 }
 
-/** Two metrics of one page come from one question to the store. */
-function sharedWhileUnderWay<A, T>(ask: (argument: A) => Promise<T>): (argument: A) => Promise<T> {
-  let underWay: Promise<T> | null = null;
+/** Two metrics of one page come from one query of the store. */
+function sharedWhileRunning<A, T>(query: (argument: A) => Promise<T>): (argument: A) => Promise<T> {
+  let running: Promise<T> | null = null;
   return (argument) => {
-    underWay ??= ask(argument).finally(() => {
-      underWay = null;
+    running ??= query(argument).finally(() => {
+      running = null;
     });
-    return underWay;
+    return running;
   };
 }

@@ -4,7 +4,7 @@ import { version } from "../../contract/version.js";
 import type { Logger } from "../../domain/call/ports.js";
 
 interface TracesOptions {
-  /** URL that takes spans by HTTP. */
+  /** URL that accepts spans by HTTP. */
   readonly endpoint: string;
   readonly headers: Readonly<Record<string, string>>;
   readonly serviceName: string;
@@ -17,11 +17,11 @@ interface TracesOptions {
 
 export interface Traces {
   readonly tracer: Tracer;
-  /** Sends what is left, for some seconds at most; what was not taken by then is lost. */
+  /** Sends the remaining spans for at most `closeMs`; later ones are lost. */
   close(): Promise<void>;
 }
 
-/** Packages that send traces. A service that sends none does without them. */
+/** Packages that send traces. They are optional: only a service that sends traces needs them. */
 export const tracePackages = [
   "@opentelemetry/sdk-trace-base",
   "@opentelemetry/resources",
@@ -36,9 +36,9 @@ export class TracePackagesMissing extends Error {
   }
 }
 
-/** One attempt to send; the exporter tries again within it. */
+/** Time for one batch of spans, including retries. */
 const exportMs = 5_000;
-/** How long a stop waits for spans to leave. */
+/** Time that a stop waits for the last spans to be sent. */
 const closeMs = 3_000;
 
 /** Rejects with TracePackagesMissing when `load` rejects, which imports the packages. */
@@ -65,7 +65,7 @@ export async function openTraces(options: TracesOptions, log: Logger, load = imp
 
 type Sdk = typeof import("@opentelemetry/sdk-trace-base");
 
-/** The packages, as far as they are used. */
+/** The parts of the packages that are used. */
 interface TracePackages {
   readonly sdk: Sdk;
   readonly resources: Pick<typeof import("@opentelemetry/resources"), "resourceFromAttributes">;
@@ -103,10 +103,10 @@ async function within(ms: number, promise: Promise<void>): Promise<void> {
 
 type ExportResult = Parameters<Parameters<SpanExporter["export"]>[1]>[0];
 
-/** 0 stands for success in OpenTelemetry's results. */
+/** The code of a successful export in OpenTelemetry's results. */
 const success = 0;
 
-/** An exporter that tells the log when spans cease to be taken and when they are taken again, once per change. */
+/** An exporter that logs when exports begin to fail and when they succeed again, once per change. */
 export class LoggingExporter implements SpanExporter {
   readonly #inner: SpanExporter;
   readonly #log: Logger;
@@ -119,7 +119,7 @@ export class LoggingExporter implements SpanExporter {
 
   export(spans: ReadableSpan[], done: (result: ExportResult) => void): void {
     this.#inner.export(spans, (result) => {
-      this.#tell(result);
+      this.#logChange(result);
       done(result);
     });
   }
@@ -132,11 +132,11 @@ export class LoggingExporter implements SpanExporter {
     return this.#inner.shutdown();
   }
 
-  #tell({ code, error }: ExportResult): void {
+  #logChange({ code, error }: ExportResult): void {
     const isFailing = code !== success;
     if (isFailing === this.#isFailing) return;
     this.#isFailing = isFailing;
-    if (isFailing) this.#log.warn({ reason: error?.message }, "traces are not taken, spans are dropped");
-    else this.#log.info({}, "traces are taken again");
+    if (isFailing) this.#log.warn({ reason: error?.message }, "trace export failed; dropping spans");
+    else this.#log.info({}, "trace export succeeds again");
   }
 }

@@ -11,18 +11,12 @@ import { errorRow } from "../../contract/errors.js";
 import type { Operation } from "../../contract/operations.js";
 import { type CallDetails, type CallEnd, type CallTracer, parseTraceparent } from "../../domain/call/observer.js";
 
-/** Address of a listener. */
-interface ServerAddress {
-  readonly host: string;
-  readonly port: number;
-}
-
-/** The listener that a call of a transport came in by. */
-type ListenerOf = (transport: CallEnd["transport"]) => ServerAddress;
+/** The address of the listener that serves a transport. */
+type ListenerOf = (transport: CallEnd["transport"]) => { readonly host: string; readonly port: number };
 
 /**
- * Makes the spans of a call when it is over: one for the call, and one in it for the engine's part. All their times are
- * known by then, so a running call carries no span.
+ * Creates the spans of a call after its end: one for the call and a child for the engine. All their times are known by
+ * then, so a running call carries no span.
  */
 export class SpanWriter implements CallTracer {
   readonly #tracer: Tracer;
@@ -68,13 +62,13 @@ function parentContext(traceparent: string | undefined): Context {
   return trace.setSpanContext(ROOT_CONTEXT, { traceId, spanId, traceFlags: flags, isRemote: true });
 }
 
-/** `chat <model>` for what runs a model, else the operation. */
+/** `chat <model>` for operations that run a model, else the operation. */
 function nameOf({ operation, model }: CallEnd): string {
   const name = genAiOperations.get(operation) ?? operation;
   return model === null ? name : `${name} ${model}`;
 }
 
-/** A fault of ours; what the caller did wrong is no error of this span. */
+/** A fault of the service; the caller's mistakes are no errors of the span. */
 function isFault({ code }: CallEnd): boolean {
   return code !== "ok" && errorRow(code).http >= 500;
 }
@@ -118,14 +112,14 @@ function attributesOfDetails({ options, choices, isStream, responseId, finishRea
   };
 }
 
-/** What OpenTelemetry's conventions call the operations that run a model. Others have no name there. */
+/** Names of the operations that run a model in OpenTelemetry's conventions, which have none for others. */
 export const genAiOperations: ReadonlyMap<Operation, string> = new Map([
   ["create_chat_completion", "chat"],
   ["create_completion", "text_completion"],
   ["create_embeddings", "embeddings"],
 ]);
 
-/** `gen_ai.provider.name` of engines of our own. */
+/** `gen_ai.provider.name` of our own engines. */
 export const genAiProvider = "unified_inference";
 
 /**

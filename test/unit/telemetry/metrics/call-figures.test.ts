@@ -3,7 +3,7 @@ import { CallMetrics, callFigures } from "../../../../src/telemetry/metrics/call
 import { chatEnd, plainEnd } from "../../../support/call-ends.js";
 
 describe("figures of all calls", () => {
-  it("add up inference over models, and tell what failed from what was turned away and from who left", () => {
+  it("sum inference over models, and count failed, rejected and cancelled requests separately", () => {
     const calls = new CallMetrics();
     calls.callEnded(chatEnd());
     calls.callEnded(chatEnd({ model: "other-model" }));

@@ -24,5 +24,5 @@ it("tells the log of each change once: spans are dropped, spans are taken again"
   send();
   send();
   expect(codes).toEqual([1, 1, 0, 0]);
-  expect(told).toEqual(['traces are not taken, spans are dropped: {"reason":"refused"}', "traces are taken again"]);
+  expect(told).toEqual(['trace export failed; dropping spans: {"reason":"refused"}', "trace export succeeds again"]);
 });
