@@ -23,8 +23,6 @@ export interface GrpcListenerDeps extends OpenInterceptorDeps {
   readonly tls: TlsFiles | null;
 }
 
-export type GrpcListener = ReturnType<typeof createGrpcListener>;
-
 /** Time for clients to read their last status, after the grace time of a drain. */
 const lastStatusMs = 1_000;
 
