@@ -1,20 +1,20 @@
-import type { Pin } from "./files/file-checks.js";
+import type { FileSum } from "./files/model-files.js";
 import type { ModelKind } from "./gguf/gguf-header.js";
-import type { SourcePins } from "./sources/fetched-model.js";
+import type { SourcePins } from "./sources/source.js";
 
-/** A model that the service knows by heart: where it can be had, and what it must be. */
+/** A model that is built in: its sources and their expected content. */
 export interface DefaultModel {
   readonly id: string;
   readonly kind: ModelKind;
-  /** As people call it. An encoder's file is given this name. */
+  /** Display name. An encoder's file is given this name. */
   readonly name: string;
   /** SPDX id in lower case. */
   readonly license: string;
   /** The GGUF file, the same whichever source gave it. */
-  readonly file: Required<Pin>;
+  readonly file: FileSum;
   /** In the order in which they are tried. */
   readonly sources: readonly DefaultSource[];
-  /** Whether the model only shows that everything works; it is labelled so and never stands in for a better one. */
+  /** Whether the model only shows that everything works; it is labelled so and never replaces a better one. */
   readonly isDemonstration: boolean;
 }
 

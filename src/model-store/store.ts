@@ -1,15 +1,14 @@
-import { chmod, mkdir, rename, rm, stat } from "node:fs/promises";
+import { chmod, mkdir, open, readFile, rename, rm, stat } from "node:fs/promises";
 import { join, resolve } from "node:path";
-import { type FileSum, requirePin, sumFile } from "./files/file-checks.js";
-import { ModelFileError } from "./files/model-errors.js";
-import { type GgufHeader, modelKind, readGgufHeader } from "./gguf/gguf-header.js";
-import { readIndex, type StoredModel, type StoreIndex, writeIndex } from "./index-file.js";
+import { z } from "zod";
+import { type FileSum, ModelFileError, requirePin, sumFile } from "./files/model-files.js";
+import { type GgufHeader, type ModelKind, modelKind, readGgufHeader } from "./gguf/gguf-header.js";
 import { tidyWorkFolders } from "./work-folder.js";
 
-/** A file that is to become a model. It was verified, and its header was read. */
+/** A verified file to add as a model. */
 interface NewModel {
   readonly id: string;
-  /** A file on the store's disk. It is moved. */
+  /** A file on the store's disk, which is moved. */
   readonly path: string;
   readonly sum: FileSum;
   readonly header: GgufHeader;
@@ -18,15 +17,15 @@ interface NewModel {
   readonly recordSum: boolean;
 }
 
-/** A model whose file does not look as it did when it was added. */
+/** A model whose file has changed since it was added. */
 interface DamagedModel {
   readonly model: StoredModel;
   readonly reason: string;
 }
 
 /**
- * The models folder: `index.json`, each file once as `SHA256.gguf`, and what pulls are working on. Changes are made one
- * after the other, each to the index as it lies on the disk.
+ * The models folder: `index.json`, each file once as `SHA256.gguf`, and the work folders of pulls. Changes run one after
+ * the other, each on the index that is on the disk.
  */
 export class ModelStore {
   /** Absolute path of the models folder. */
@@ -44,8 +43,8 @@ export class ModelStore {
   }
 
   /**
-   * Opens the folder, which is made (mode 0700) when it does not exist. Length and header of each file are checked, not
-   * its sum. Throws ModelFileError when the index cannot be understood.
+   * Opens the folder and creates it (mode 0700) when it does not exist. Length and header of each file are checked, not
+   * its sum. Throws ModelFileError when the index cannot be parsed.
    */
   static async open(path: string, clock: { now(): number }): Promise<ModelStore> {
     const folder = resolve(path);
@@ -60,12 +59,12 @@ export class ModelStore {
     return new ModelStore(folder, clock, index, damaged);
   }
 
-  /** What was wrong when the store was opened and has not been added anew or removed since. It is not listed. */
+  /** Models that were damaged when the store was opened and not replaced or removed since. They are not listed. */
   get damaged(): readonly DamagedModel[] {
     return this.#damaged;
   }
 
-  /** All models that can be used, in the order in which they were added. */
+  /** All usable models, in the order in which they were added. */
   list(): readonly StoredModel[] {
     const unusable = new Set(this.#damaged.map(({ model }) => model.id));
     return this.#index.models.filter(({ id }) => !unusable.has(id));
@@ -80,15 +79,15 @@ export class ModelStore {
     return join(this.folder, fileNameOf(sha256));
   }
 
-  /** What the source gave the first time, if it must give the same again. */
-  recordedSum(source: string): Required<FileSum> | undefined {
+  /** Content of the source's file at its first pull, if later pulls must give the same. */
+  recordedSum(source: string): FileSum | undefined {
     return Object.hasOwn(this.#index.sums, source) ? this.#index.sums[source] : undefined;
   }
 
-  /** Moves the file into the store under the id. A model of that id is replaced. */
+  /** Moves the file into the store under the id and replaces a model of that id. */
   add(added: NewModel): Promise<StoredModel> {
     return this.#inTurn(async (index) => {
-      const model = describe(added, this.#clock.now());
+      const model = toStored(added, this.#clock.now());
       await chmod(added.path, 0o600);
       await rename(added.path, this.path(model));
       const sums = added.recordSum ? { ...index.sums, [added.source]: added.sum } : index.sums;
@@ -96,7 +95,7 @@ export class ModelStore {
     });
   }
 
-  /** Gives a model's file another id, too. A model of that id is replaced. */
+  /** Adds another id for a model's file and replaces a model of that id. */
   addAlias(model: StoredModel, id: string): Promise<StoredModel> {
     return this.#inTurn(async (index) => {
       await stat(this.path(model));
@@ -104,7 +103,7 @@ export class ModelStore {
     });
   }
 
-  /** Removes the model, and its file when no other model needs it. Answers whether there was one. */
+  /** Removes the model, and its file when no other model needs it. Returns whether there was one. */
   remove(id: string): Promise<boolean> {
     return this.#inTurn(async (index) => {
       const models = index.models.filter((model) => model.id !== id);
@@ -115,7 +114,7 @@ export class ModelStore {
     });
   }
 
-  /** Reads the whole file and throws ModelFileError when it is not what was added. */
+  /** Reads the whole file and throws ModelFileError when it has changed since it was added. */
   async verify(model: StoredModel, signal?: AbortSignal): Promise<void> {
     requirePin(`the file of ${model.id}`, await sumFile(this.path(model), signal), model);
   }
@@ -135,7 +134,7 @@ export class ModelStore {
     }
   }
 
-  /** Runs a change after those before it, on the index as another process may have left it. */
+  /** Runs a change after those before it, on the index on the disk, which another process may have changed. */
   #inTurn<T>(change: (index: StoreIndex) => Promise<T>): Promise<T> {
     const run = this.#change.then(async () => change(await readIndex(this.folder)));
     this.#change = run.catch(() => null);
@@ -145,7 +144,7 @@ export class ModelStore {
 
 const fileNameOf = (sha256: string): string => `${sha256}.gguf`;
 
-function describe({ id, sum, header, source }: NewModel, nowMs: number): StoredModel {
+function toStored({ id, sum, header, source }: NewModel, nowMs: number): StoredModel {
   const kind = modelKind(header);
   return {
     id,
@@ -161,7 +160,7 @@ function describe({ id, sum, header, source }: NewModel, nowMs: number): StoredM
   };
 }
 
-/** What is wrong with the file at first sight; null for nothing. */
+/** The fault of the file, by its length and header; null: none. */
 async function damageOf(path: string, model: StoredModel): Promise<string | null> {
   try {
     const { size } = await stat(path);
@@ -172,4 +171,106 @@ async function damageOf(path: string, model: StoredModel): Promise<string | null
     if (error instanceof ModelFileError) return error.message;
     return `${path} cannot be read: ${error instanceof Error ? error.message : String(error)}`;
   }
+}
+
+const sha256 = z.string().regex(/^[0-9a-f]{64}$/);
+const count = z.number().int().min(0);
+
+/** Names of the file's fields are a stored format. */
+const indexSchema = z.object({
+  version: z.literal(1),
+  models: z.array(
+    z.object({
+      id: z.string().min(1),
+      kind: z.enum(["chat", "embedding"]),
+      name: z.string(),
+      license: z.string().nullable(),
+      sha256,
+      bytes: count,
+      source: z.string(),
+      added_at: z.iso.datetime(),
+      context_length: count.nullable(),
+      dimensions: count.nullable(),
+    }),
+  ),
+  sums: z.record(z.string(), z.object({ sha256, bytes: count })),
+});
+
+/** Content of `index.json`. */
+interface StoreIndex {
+  readonly models: readonly StoredModel[];
+  /** Content of the first pull of a source without a pin, by its text; kept when the model is removed. */
+  readonly sums: Readonly<Record<string, FileSum>>;
+}
+
+const fileName = "index.json";
+
+/** The index of the folder, empty when there is none yet. Throws ModelFileError when it cannot be parsed. */
+async function readIndex(folder: string): Promise<StoreIndex> {
+  const path = join(folder, fileName);
+  const text = await readFile(path, "utf8").catch((error: NodeJS.ErrnoException) => {
+    if (error.code === "ENOENT") return null;
+    throw error;
+  });
+  if (text === null) return { models: [], sums: {} };
+  try {
+    const { models, sums } = indexSchema.parse(JSON.parse(text));
+    return { models: models.map(fromRow), sums };
+  } catch (cause) {
+    throw new ModelFileError(
+      "malformed",
+      `${path} is not a valid index of models: move it away and import the models again`,
+      { cause },
+    );
+  }
+}
+
+/** Replaces the index atomically: readers and crashes find the old one or the new one. */
+async function writeIndex(folder: string, { models, sums }: StoreIndex): Promise<void> {
+  const path = join(folder, fileName);
+  const draft = `${path}.${process.pid}.new`;
+  const text = `${JSON.stringify({ version: 1, models: models.map(toRow), sums }, null, 2)}\n`;
+  try {
+    const file = await open(draft, "w", 0o600);
+    try {
+      await file.writeFile(text);
+      await file.sync();
+    } finally {
+      await file.close();
+    }
+    await rename(draft, path);
+  } catch (error) {
+    await rm(draft, { force: true });
+    throw error;
+  }
+}
+
+type Row = z.infer<typeof indexSchema>["models"][number];
+
+function fromRow({ added_at: addedAt, context_length: contextLength, ...same }: Row): StoredModel {
+  return { ...same, contextLength, addedAtMs: Date.parse(addedAt) };
+}
+
+function toRow({ addedAtMs, contextLength, ...same }: StoredModel): Row {
+  return { ...same, context_length: contextLength, added_at: new Date(addedAtMs).toISOString() };
+}
+
+/** A model of the store and its index. */
+export interface StoredModel {
+  readonly id: string;
+  readonly kind: ModelKind;
+  /** Name in the file's metadata, else the id. */
+  readonly name: string;
+  /** SPDX id in lower case from the file's metadata; null where it has none. */
+  readonly license: string | null;
+  /** SHA-256 of the stored file, lower-case hex. */
+  readonly sha256: string;
+  readonly bytes: number;
+  /** Its source in the form of `formatSource`. */
+  readonly source: string;
+  readonly addedAtMs: number;
+  /** Tokens of context that it was trained with; null when the file's metadata has none. */
+  readonly contextLength: number | null;
+  /** Length of its vectors; null for a chat model. */
+  readonly dimensions: number | null;
 }

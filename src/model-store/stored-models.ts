@@ -1,18 +1,21 @@
 import { fixedLimits } from "../contract/limits.js";
 import { modelIdForm, modelIdWords } from "../contract/names.js";
 import { ServiceError } from "../domain/call/service-error.js";
-import type { ModelStore as ModelStorePort, PullProgress, StoredModel } from "../domain/catalog/model-store.js";
+import type { ModelStore as ModelStorePort, StoredModel } from "../domain/catalog/model-store.js";
 import { defaultChatModels, defaultEmbeddingModel, findDefaultSource } from "./default-models.js";
-import { ModelFileError, SourceUnavailable } from "./files/model-errors.js";
-import type { StoredModel as KeptModel } from "./index-file.js";
+import { HttpClient, refusal } from "./download/http-client.js";
+import { ModelFileError, SourceUnavailable } from "./files/model-files.js";
+import type { ModelKind } from "./gguf/gguf-header.js";
 import type { ModelPuller, PullProgress as PullerProgress } from "./puller.js";
+import { findPip } from "./sources/pypi-source.js";
 import { InvalidSource } from "./sources/source.js";
-import type { ModelStore } from "./store.js";
+import type { PullOptions } from "./sources/source-fetcher.js";
+import type { StoredModel as KeptModel, ModelStore } from "./store.js";
 
-/** Tokens of a model whose file does not say for how many it was trained. */
+/** Context of a model whose file does not state one, in tokens. */
 const unknownContextLength = 2_048;
 
-/** The models folder and its sources as the domain's port. */
+/** Implements the domain's port with the models folder and its sources. */
 export function createStoredModels(store: ModelStore, puller: ModelPuller): ModelStorePort {
   const toStored = (model: KeptModel): StoredModel => ({
     id: model.id,
@@ -44,7 +47,10 @@ export function createStoredModels(store: ModelStore, puller: ModelPuller): Mode
     },
 
     async pull({ source, id, sha256 }, onProgress, signal) {
-      const report = reporter(onProgress);
+      const report = ({ stage, ...bytes }: PullerProgress) => {
+        // A conversion receives no bytes.
+        if (stage === "fetching") onProgress(bytes);
+      };
       if (source === null) {
         const known = findDefault(id);
         const model = await translated(puller.pullDefault(known, report, signal), "source");
@@ -60,7 +66,7 @@ export function createStoredModels(store: ModelStore, puller: ModelPuller): Mode
     },
 
     async remove(id) {
-      // One whose file was damaged is not listed any more, but can still be removed.
+      // A model with a damaged file is not listed, but can be removed.
       const model = store.find(id) ?? store.damaged.find((damaged) => damaged.model.id === id)?.model;
       if (model === undefined) return null;
       await store.remove(id);
@@ -70,18 +76,13 @@ export function createStoredModels(store: ModelStore, puller: ModelPuller): Mode
 }
 
 /**
- * A name for requests: the default model's own for one of its sources, else made of the file's name:
+ * Id of a source's model: the default model's own id, else derived from the file's name:
  * `hf:owner/repo/Some-Model-Q8_0.gguf@main` is `some-model-q8_0`.
  */
 function modelIdOf(source: string): string {
   const known = findDefaultSource(source);
   if (known !== undefined) return known.model.id;
-  const [file = ""] = (
-    source
-      .split("/")
-      .filter((part) => part !== "")
-      .at(-1) ?? ""
-  ).split(/[@?#]/);
+  const [file = ""] = (/[^/]*(?=\/*$)/.exec(source)?.[0] ?? "").split(/[@?#]/);
   const id = file
     .replace(/\.(gguf|whl|zip)$/i, "")
     .toLowerCase()
@@ -99,32 +100,66 @@ function findDefault(id: string | null) {
   if (known !== undefined) return known;
   throw new ServiceError(
     "not_found",
-    `No model is kept under the id '${id}', and it is none of the default models: name a source.`,
+    `No model is stored under the id '${id}', and it is not a default model: name a source.`,
     { param: "source" },
   );
 }
 
-/** While a file is converted nothing comes in any more, and there is no share to tell. */
-function reporter(onProgress: (progress: PullProgress) => void): (progress: PullerProgress) => void {
-  return ({ stage, receivedBytes, totalBytes }) => {
-    if (stage === "fetching") onProgress({ receivedBytes, totalBytes });
-  };
-}
-
 /**
- * The store's own failures as what an administrator may be told: all of it. `param` is the field of the request that named
- * what could not be used.
+ * Converts the store's failures to errors with their full text, for administrators. `param` is the field of the request
+ * with the unusable value.
  */
 async function translated<T>(work: Promise<T>, param: "source" | "path"): Promise<T> {
   try {
     return await work;
   } catch (cause) {
-    if (cause instanceof InvalidSource) {
-      throw new ServiceError("invalid_value", cause.message, { param, cause });
-    }
     if (cause instanceof SourceUnavailable) throw new ServiceError("upstream_error", cause.message, { cause });
-    if (!(cause instanceof ModelFileError)) throw cause;
-    if (cause.fault === "no_space") throw new ServiceError("storage_unavailable", cause.message, { cause });
+    if (!(cause instanceof ModelFileError || cause instanceof InvalidSource)) throw cause;
+    const isFull = cause instanceof ModelFileError && cause.fault === "no_space";
+    if (isFull) throw new ServiceError("storage_unavailable", cause.message, { cause });
     throw new ServiceError("invalid_value", cause.message, { param, cause });
   }
+}
+
+/** The prerequisites of downloads, for diagnostics. */
+export interface ModelSources {
+  readonly hubEndpoint: string;
+  /**
+   * The time at the hub, to the second, in milliseconds since 1970; null when its answer has no date. Rejects with
+   * SourceUnavailable when it gives no answer or refuses, or with the signal's reason.
+   */
+  askHub(signal: AbortSignal): Promise<number | null>;
+  /** The command of pip; null when there is none. */
+  findPip(): Promise<string | null>;
+  /** The models that a first start fetches where all sources can be reached. `bytes`: length of the stored file. */
+  readonly defaults: readonly { readonly id: string; readonly kind: ModelKind; readonly bytes: number }[];
+}
+
+export function createModelSources(options: PullOptions): ModelSources {
+  const { hubEndpoint } = options;
+  return {
+    hubEndpoint,
+    async askHub(signal) {
+      const client = new HttpClient(options);
+      try {
+        const answer = await client.get({ url: new URL(hubEndpoint), headers: {}, signal });
+        await answer.body.dump();
+        // The hub refused, or a proxy on the way to it.
+        if (answer.status >= 400) throw refusal(answer, "its first page");
+        const atMs = Date.parse(String(answer.headers["date"]));
+        return Number.isNaN(atMs) ? null : atMs;
+      } finally {
+        await client.close();
+      }
+    },
+    async findPip() {
+      const pip = await findPip(options.pipEnvironment["PATH"] ?? "");
+      return pip === null ? null : [pip.command, ...pip.args].join(" ");
+    },
+    defaults: [...defaultChatModels.slice(0, 1), defaultEmbeddingModel].map(({ id, kind, file }) => ({
+      id,
+      kind,
+      bytes: file.bytes,
+    })),
+  };
 }

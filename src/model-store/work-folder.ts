@@ -3,21 +3,21 @@ import { mkdir, readdir, rename, rm, stat } from "node:fs/promises";
 import { join } from "node:path";
 
 /**
- * Each pull works in a folder of its own below the models folder. While it runs the folder is called
- * `KEY.PID-MARK-COUNT.work`; when it is left with something to go on from, `KEY.part`. Renaming is how a process claims what
- * another has left, so two of them never write to one file.
+ * Each pull has a work folder of its own below the models folder. While it runs the folder is named
+ * `KEY.PID-MARK-COUNT.work`; after an interruption that can be resumed, `KEY.part`. A process claims a left folder by
+ * renaming it, so two processes never write to one file.
  */
 const claimedPattern = /^[0-9a-f]{16}\.(\d+)-([0-9a-f]{8})-\d+\.work$/;
 const leftPattern = /^[0-9a-f]{16}\.part$/;
 
-/** Tells this process from an earlier one of the same number, as containers have them. */
+/** Distinguishes this process from an earlier one with the same number, as in containers. */
 const ownMark = randomUUID().slice(0, 8);
 let claims = 0;
 
-/** What was left is thrown away after this time. */
+/** Left folders are removed after this time. */
 const leftAgeMaxMs = 7 * 24 * 3_600_000;
 
-/** Claims the folder that an earlier pull of this source left, or makes one. Returns its path. */
+/** Claims the folder that an earlier pull of this source left, or creates one. Returns its path. */
 export async function claimWorkFolder(modelsFolder: string, source: string): Promise<string> {
   const key = createHash("sha256").update(source).digest("hex").slice(0, 16);
   claims += 1;
@@ -31,7 +31,7 @@ export async function claimWorkFolder(modelsFolder: string, source: string): Pro
   return claimed;
 }
 
-/** Leaves a claimed folder for a later pull to go on from. One without files, or a second one, is removed. */
+/** Leaves a claimed folder for a later pull to resume. One without files, or a second one, is removed. */
 export async function leaveWorkFolder(claimed: string): Promise<void> {
   const left = claimed.replace(/\.[^.]+\.work$/, ".part");
   const entries = await readdir(claimed, { recursive: true, withFileTypes: true });
@@ -42,7 +42,7 @@ export async function leaveWorkFolder(claimed: string): Promise<void> {
   await rename(claimed, left);
 }
 
-/** At start: takes over what processes that have died were working on, and removes what has lain too long. */
+/** At start: leaves the folders of dead processes to be resumed, and removes old ones. */
 export async function tidyWorkFolders(modelsFolder: string, nowMs: number): Promise<void> {
   for (const name of await readdir(modelsFolder)) {
     const path = join(modelsFolder, name);

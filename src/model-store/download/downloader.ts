@@ -1,30 +1,31 @@
 import { createHash, type Hash } from "node:crypto";
-import { type FileHandle, stat } from "node:fs/promises";
+import { type FileHandle, open, readFile, rename, rm, stat, writeFile } from "node:fs/promises";
 import { dirname } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import {
   asNoSpace,
   type FileSum,
   type FreeBytes,
+  hashInto,
+  ModelFileError,
   type Pin,
   requirePin,
   requireSpace,
+  SourceUnavailable,
   sumFile,
-} from "../files/file-checks.js";
-import { ModelFileError, SourceUnavailable } from "../files/model-errors.js";
+} from "../files/model-files.js";
 import { type HttpAnswer, type HttpClient, refusal } from "./http-client.js";
-import { PartFile } from "./part-file.js";
 
 export interface Download {
   readonly url: URL;
   /** The value of an Authorization header. */
   readonly authorization?: string;
-  /** Where the complete file goes; what is not complete lies beside it. */
+  /** Path of the complete file. Until then `PATH.part` has the bytes received and `PATH.etag` their version. */
   readonly path: string;
-  /** What the file is for, in messages. */
+  /** Name of the file in messages. */
   readonly what: string;
   readonly pin?: Pin;
-  /** `totalBytes` is the whole file, `receivedBytes` includes what was there before. */
+  /** `totalBytes` is the whole file, `receivedBytes` includes what an earlier attempt received. */
   readonly onProgress: (receivedBytes: number, totalBytes: number) => void;
   readonly signal: AbortSignal;
 }
@@ -32,33 +33,36 @@ export interface Download {
 interface DownloaderOptions {
   /** Silence after which a download is given up. */
   readonly stallTimeoutMs: number;
-  /** Wait before a cut download goes on. */
+  /** Delay before an interrupted download is resumed. */
   readonly resumeDelayMs: number;
   readonly freeBytes: FreeBytes;
 }
 
-/** Times that one call goes on after the connection was cut. */
+/** Resumes of one call after the connection was interrupted. */
 const resumesMax = 5;
 
-/** The connection ended before the file did; what has arrived is kept. */
+/** The connection ended before the file did; the bytes received are kept. */
 class CutShort extends Error {}
 
-/** The bytes of a file that are there, and of which version they are. */
+/** Bytes of a file that an earlier attempt received. */
 interface Beginning {
-  bytes: number;
-  version: string | null;
-  hash: Hash;
+  readonly bytes: number;
+  /** The strong entity tag of their version; null when the server gave none. */
+  readonly version: string | null;
+  readonly hash: Hash;
 }
 
-/** An open part file that an answer is written to, and how far it is. */
+/** A response that is being written to an open part file. */
 interface Transfer {
-  file: FileHandle;
-  hash: Hash;
-  bytes: number;
-  totalBytes: number;
+  readonly answer: HttpAnswer;
+  readonly file: FileHandle;
+  readonly hash: Hash;
+  /** Bytes that the part file had before. */
+  readonly bytes: number;
+  readonly totalBytes: number;
 }
 
-/** Fetches files over HTTP so that nothing is fetched twice and nothing unverified gets its name. */
+/** Fetches files over HTTP, resuming interrupted downloads; a file gets its name only once it is verified. */
 export class Downloader {
   readonly #client: HttpClient;
   readonly #options: DownloaderOptions;
@@ -69,111 +73,135 @@ export class Downloader {
   }
 
   /**
-   * Fetches a file, going on from what an earlier call left. Rejects with SourceUnavailable (what has arrived is kept),
-   * ModelFileError, or the signal's reason (kept as well).
+   * Fetches a file, resuming what an earlier call left. Rejects with SourceUnavailable or the signal's reason (the bytes
+   * received are kept), or with ModelFileError.
    */
   async fetch(download: Download): Promise<FileSum> {
-    const complete = await stat(download.path).catch(() => null);
-    if (complete) return verified(download, await sumFile(download.path, download.signal));
+    const { path, what, pin, signal, url } = download;
+    if (await stat(path).catch(() => null)) {
+      const sum = await sumFile(path, signal);
+      requirePin(what, sum, pin);
+      return sum;
+    }
     for (let resumes = 0; ; resumes += 1) {
       try {
         return await this.#attempt(download);
-      } catch (error) {
-        if (!(error instanceof CutShort)) throw error;
+      } catch (cause) {
+        if (!(cause instanceof CutShort)) throw cause;
         if (resumes === resumesMax) {
-          throw new SourceUnavailable(
-            `${download.url.host} cuts the connection again and again: try again later (it goes on from there)`,
-            { cause: error },
-          );
+          const message = `${url.host} cuts the connection repeatedly: try again later (the download is resumed)`;
+          throw new SourceUnavailable(message, { cause });
         }
-        await delay(this.#options.resumeDelayMs, null, { signal: download.signal }).catch(() => null);
-        download.signal.throwIfAborted();
+        await delay(this.#options.resumeDelayMs, null, { signal }).catch(() => null);
+        signal.throwIfAborted();
       }
     }
   }
 
   async #attempt(download: Download): Promise<FileSum> {
-    const part = new PartFile(download.path);
-    const begun = await beginningOf(part, download);
-    const watch = new StallWatch(download.url.host, this.#options.stallTimeoutMs);
-    const signal = AbortSignal.any([download.signal, watch.signal]);
+    const { url, authorization } = download;
+    const begun = await beginningOf(download);
+    const stalled = new AbortController();
+    const { stallTimeoutMs } = this.#options;
+    const stallTimer = setTimeout(() => {
+      const silence = `${url.host} has sent nothing for ${stallTimeoutMs / 1_000} s`;
+      stalled.abort(new SourceUnavailable(`${silence}: try again (the download is resumed), or use another source`));
+    }, stallTimeoutMs);
+    const signal = AbortSignal.any([download.signal, stalled.signal]);
     try {
       const answer = await this.#client.get({
-        url: download.url,
+        url,
         headers: { "accept-encoding": "identity", ...(begun ? rangeFrom(begun) : {}) },
-        ...(download.authorization === undefined ? {} : { authorization: download.authorization }),
+        ...(authorization === undefined ? {} : { authorization }),
         signal,
       });
-      const transfer = await this.#open(download, part, answer, begun);
-      return await this.#receive(download, part, answer, transfer, watch);
+      return await receive(download, await this.#open(download, answer, begun), stallTimer);
     } catch (error) {
       signal.throwIfAborted();
       throw error;
     } finally {
-      watch.stop();
+      clearTimeout(stallTimer);
     }
   }
 
-  /** Judges the head of an answer and opens the part file where the answer goes on. */
-  async #open(download: Download, part: PartFile, answer: HttpAnswer, begun: Beginning | null): Promise<Transfer> {
+  /** Checks the head of a response and opens the part file at the byte where the response continues. */
+  async #open(download: Download, answer: HttpAnswer, begun: Beginning | null): Promise<Transfer> {
+    const { path, what } = download;
     const totalBytes = totalOf(answer, begun?.bytes ?? 0);
     try {
       if (answer.status === 416 || (answer.status === 206 && totalBytes === null)) {
-        await part.discard();
+        await discardPart(path);
         throw new CutShort("the file at the source is not the one that was begun");
       }
-      if (answer.status !== 200 && answer.status !== 206) throw refusal(answer, download.what);
-      if (totalBytes === null) throw new SourceUnavailable(`${answer.host} does not say how long ${download.what} is`);
+      if (answer.status !== 200 && answer.status !== 206) throw refusal(answer, what);
+      if (totalBytes === null) throw new SourceUnavailable(`${answer.host} does not say how long ${what} is`);
       requireLength(download, totalBytes);
       const kept = answer.status === 206 ? begun : null;
-      await requireSpace(dirname(download.path), totalBytes - (kept?.bytes ?? 0), this.#options.freeBytes);
-      if (kept) return { file: await part.append(), hash: kept.hash, bytes: kept.bytes, totalBytes };
-      return { file: await part.restart(versionOf(answer)), hash: createHash("sha256"), bytes: 0, totalBytes };
+      await requireSpace(dirname(path), totalBytes - (kept?.bytes ?? 0), this.#options.freeBytes);
+      if (kept) return { answer, file: await open(`${path}.part`, "a", 0o600), ...kept, totalBytes };
+      await discardPart(path);
+      const version = strongTagOf(answer);
+      if (version !== null) await writeFile(`${path}.etag`, version, { mode: 0o600 });
+      const file = await open(`${path}.part`, "w", 0o600);
+      return { answer, file, hash: createHash("sha256"), bytes: 0, totalBytes };
     } catch (error) {
       await answer.body.dump().catch(() => null);
       throw error;
     }
   }
-
-  async #receive(download: Download, part: PartFile, answer: HttpAnswer, transfer: Transfer, watch: StallWatch) {
-    const { file, hash, totalBytes } = transfer;
-    let { bytes } = transfer;
-    try {
-      download.onProgress(bytes, totalBytes);
-      for await (const chunk of chunksOf(answer)) {
-        watch.touch();
-        bytes += chunk.length;
-        if (bytes > totalBytes) throw new ModelFileError("malformed", `${answer.host} sends more than it announced`);
-        hash.update(chunk);
-        await file.writeFile(chunk);
-        download.onProgress(bytes, totalBytes);
-      }
-      if (bytes < totalBytes) throw new CutShort(`${totalBytes - bytes} bytes are missing`);
-      await file.datasync();
-    } catch (error) {
-      throw asNoSpace(error, dirname(download.path), totalBytes - bytes);
-    } finally {
-      await file.close();
-    }
-    const sum = verified(download, { sha256: hash.digest("hex"), bytes });
-    await part.complete();
-    return sum;
-  }
 }
 
-/** What an earlier attempt left, if the rest can be asked for. */
-async function beginningOf(part: PartFile, { pin, signal }: Download): Promise<Beginning | null> {
-  const bytes = await part.bytes();
-  const version = await part.version();
-  if (bytes === 0 || bytes >= (pin?.bytes ?? Infinity)) return null;
-  // Without a version or a sum nobody could tell whether the rest belongs to what is there.
-  if (version === null && pin === undefined) return null;
+/** Writes the body to the part file, which becomes the complete file once it is verified. */
+async function receive(
+  { path, what, pin, onProgress }: Download,
+  { answer, file, hash, bytes: begun, totalBytes }: Transfer,
+  stallTimer: NodeJS.Timeout,
+): Promise<FileSum> {
+  let bytes = begun;
   try {
-    return { bytes, version, hash: await part.hash(signal) };
+    onProgress(bytes, totalBytes);
+    for await (const chunk of chunksOf(answer)) {
+      stallTimer.refresh();
+      bytes += chunk.length;
+      if (bytes > totalBytes) throw new ModelFileError("malformed", `${answer.host} sends more than it announced`);
+      hash.update(chunk);
+      await file.writeFile(chunk);
+      onProgress(bytes, totalBytes);
+    }
+    if (bytes < totalBytes) throw new CutShort(`${totalBytes - bytes} bytes are missing`);
+    await file.datasync();
   } catch (error) {
-    signal.throwIfAborted();
-    throw error;
+    throw asNoSpace(error, dirname(path), totalBytes - bytes);
+  } finally {
+    await file.close();
   }
+  const sum = { sha256: hash.digest("hex"), bytes };
+  requirePin(what, sum, pin);
+  await rename(`${path}.part`, path);
+  await rm(`${path}.etag`, { force: true });
+  return sum;
+}
+
+/** The bytes that an earlier attempt received, if the rest can be requested; null: start anew. */
+async function beginningOf({ path, pin, signal }: Download): Promise<Beginning | null> {
+  const bytes = (await stat(`${path}.part`).catch(ignoreMissing))?.size ?? 0;
+  const version = await readFile(`${path}.etag`, "utf8").catch(ignoreMissing);
+  if (bytes === 0 || bytes >= (pin?.bytes ?? Infinity)) return null;
+  // Without a version or a sum a mixture of two versions would not be detected.
+  if (version === null && pin === undefined) return null;
+  const hash = createHash("sha256");
+  await hashInto(hash, `${path}.part`, signal);
+  return { bytes, version, hash };
+}
+
+async function discardPart(path: string): Promise<void> {
+  await rm(`${path}.part`, { force: true });
+  await rm(`${path}.etag`, { force: true });
+}
+
+function ignoreMissing(error: NodeJS.ErrnoException): null {
+  if (error.code === "ENOENT") return null;
+  throw error;
 }
 
 /** The body's chunks; an error of the connection becomes CutShort. */
@@ -192,19 +220,19 @@ function rangeFrom({ bytes, version }: Beginning): Record<string, string> {
   return { range: `bytes=${bytes}-`, ...(version === null ? {} : { "if-range": version }) };
 }
 
-/** Length of the whole file by the answer's head; null when that does not say or does not go on at `there`. */
-function totalOf({ status, headers }: HttpAnswer, there: number): number | null {
+/** Length of the whole file by the response's head; null when it is not given or the body does not continue at `begun`. */
+function totalOf({ status, headers }: HttpAnswer, begun: number): number | null {
   if (status === 200) return toLength(headers["content-length"]);
   const [, start, total] = /^bytes (\d+)-\d+\/(\d+)$/.exec(String(headers["content-range"])) ?? [];
-  return toLength(start) === there ? toLength(total) : null;
+  return toLength(start) === begun ? toLength(total) : null;
 }
 
 function toLength(text: unknown): number | null {
   return typeof text === "string" && /^\d{1,15}$/.test(text) ? Number(text) : null;
 }
 
-/** Only a strong tag vouches for equal bytes. */
-function versionOf({ headers }: HttpAnswer): string | null {
+/** Only a strong entity tag guarantees equal bytes. */
+function strongTagOf({ headers }: HttpAnswer): string | null {
   const tag = headers["etag"];
   return typeof tag === "string" && tag.startsWith('"') ? tag : null;
 }
@@ -215,39 +243,4 @@ function requireLength({ pin, what, url }: Download, totalBytes: number): void {
     "checksum",
     `${what} has ${totalBytes} bytes at ${url.host}, expected are ${pin.bytes}: it is another file; use another source, or the sum that its publisher names`,
   );
-}
-
-function verified({ what, pin }: Download, sum: FileSum): FileSum {
-  requirePin(what, sum, pin);
-  return sum;
-}
-
-/** Ends an exchange in which nothing has arrived for too long. */
-class StallWatch {
-  readonly #controller = new AbortController();
-  readonly #timer: NodeJS.Timeout;
-
-  /** The limit counts from now, and again from each `touch`. */
-  constructor(host: string, limitMs: number) {
-    this.#timer = setTimeout(() => {
-      this.#controller.abort(
-        new SourceUnavailable(
-          `${host} has sent nothing for ${limitMs / 1_000} s: try again (it goes on from there), or use another source`,
-        ),
-      );
-    }, limitMs);
-  }
-
-  /** Aborts with SourceUnavailable. */
-  get signal(): AbortSignal {
-    return this.#controller.signal;
-  }
-
-  touch(): void {
-    this.#timer.refresh();
-  }
-
-  stop(): void {
-    clearTimeout(this.#timer);
-  }
 }

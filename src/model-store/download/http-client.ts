@@ -1,14 +1,14 @@
 import { EnvHttpProxyAgent, request } from "undici";
 import { isLoopback } from "../../lib/network.js";
-import { SourceUnavailable } from "../files/model-errors.js";
+import { SourceUnavailable } from "../files/model-files.js";
 
-/** How the network is reached. Empty texts mean "none". */
+/** Network settings. Empty texts mean "none". */
 interface HttpClientOptions {
   readonly httpProxy: string;
   readonly httpsProxy: string;
-  /** Hosts that are asked directly, as NO_PROXY spells them. */
+  /** Hosts that are connected to without the proxy, in the form of NO_PROXY. */
   readonly noProxy: string;
-  /** Name lookup, TCP and TLS together. */
+  /** Timeout of name look-up, TCP and TLS together. */
   readonly connectTimeoutMs: number;
 }
 
@@ -17,14 +17,14 @@ export interface HttpAnswer {
   readonly headers: Readonly<Record<string, string | string[] | undefined>>;
   /** Must be read to its end, or dumped. */
   readonly body: AsyncIterable<Buffer> & { dump(): Promise<void> };
-  /** Host that gave the answer, after all redirects. */
+  /** Host that answered, after all redirects. */
   readonly host: string;
 }
 
-interface HttpAsk {
+interface HttpGet {
   readonly url: URL;
   readonly headers: Readonly<Record<string, string>>;
-  /** Sent to the address's own origin only, never to where it redirects. */
+  /** Sent to the origin of `url` only, never to the target of a redirect. */
   readonly authorization?: string;
   readonly signal: AbortSignal;
 }
@@ -45,57 +45,49 @@ export class HttpClient {
       connect: tls,
       proxyTls: tls,
       requestTls: tls,
-      // Silence is measured by the caller, over the whole exchange.
+      // The caller measures silence, over the whole exchange.
       headersTimeout: 0,
       bodyTimeout: 0,
     });
   }
 
-  /** Rejects with SourceUnavailable when the host cannot be reached or redirects in a way that is not followed. */
-  async get(ask: HttpAsk): Promise<HttpAnswer> {
-    let url = ask.url;
+  /** Rejects with SourceUnavailable when the host cannot be reached or redirects to an address that is not allowed. */
+  async get({ url: first, headers, authorization, signal }: HttpGet): Promise<HttpAnswer> {
+    let url = first;
     for (let redirects = 0; redirects <= redirectsMax; redirects += 1) {
-      const answer = await this.#ask(url, ask);
+      const isOwnOrigin = authorization !== undefined && url.origin === first.origin;
+      const answer = await this.#request(url, isOwnOrigin ? { ...headers, authorization } : headers, signal);
       const location = answer.headers["location"];
       if (!redirectStatuses.has(answer.status) || typeof location !== "string") return answer;
       await answer.body.dump();
       url = redirectTarget(location, url);
     }
-    throw new SourceUnavailable(`${ask.url.host} redirects more than ${redirectsMax} times: check the address`);
+    throw new SourceUnavailable(`${first.host} redirects more than ${redirectsMax} times: check the address`);
   }
 
   async close(): Promise<void> {
     await this.#agent.destroy();
   }
 
-  async #ask(url: URL, { headers, authorization, url: first, signal }: HttpAsk): Promise<HttpAnswer> {
-    const isOwnOrigin = authorization !== undefined && url.origin === first.origin;
+  async #request(url: URL, headers: HttpGet["headers"], signal: AbortSignal): Promise<HttpAnswer> {
     try {
-      const answer = await request(url, {
-        dispatcher: this.#agent,
-        headers: isOwnOrigin ? { ...headers, authorization } : headers,
-        signal,
-      });
+      const answer = await request(url, { dispatcher: this.#agent, headers, signal });
       return { status: answer.statusCode, headers: answer.headers, body: answer.body, host: url.host };
-    } catch (error) {
+    } catch (cause) {
       signal.throwIfAborted();
       throw new SourceUnavailable(
-        `${url.host} cannot be reached (${reasonOf(error)}): check the network, the proxy settings (HTTPS_PROXY) and the address`,
-        { cause: error },
+        `${url.host} cannot be reached (${reasonOf(cause)}): check the network, the proxy settings (HTTPS_PROXY) and the address`,
+        { cause },
       );
     }
   }
 }
 
 function redirectTarget(location: string, from: URL): URL {
-  if (!URL.canParse(location, from)) throw new SourceUnavailable(`${from.host} redirects to no address`);
+  if (!URL.canParse(location, from)) throw new SourceUnavailable(`${from.host} redirects to an invalid address`);
   const target = new URL(location, from);
-  if (
-    target.protocol === "https:" ||
-    (target.protocol === "http:" && isLoopback(target.hostname) && isLoopback(from.hostname))
-  ) {
-    return target;
-  }
+  const isLocal = target.protocol === "http:" && isLoopback(target.hostname) && isLoopback(from.hostname);
+  if (target.protocol === "https:" || isLocal) return target;
   throw new SourceUnavailable(`${from.host} redirects to ${target.origin}, which is not encrypted: use another source`);
 }
 
@@ -104,24 +96,16 @@ function reasonOf(error: unknown): string {
   return error instanceof Error && error.message !== "" ? error.message : String(error);
 }
 
-/** The error of an answer that is no file. */
-export function refusal({ status, host }: HttpAnswer, what: string): SourceUnavailable {
-  return new SourceUnavailable(`${host} answered ${status} for ${what}: ${advice(status)}`, { status });
-}
+const advice: Readonly<Record<number, string>> = {
+  401: "it requires a token (HF_TOKEN), or there is no such repository",
+  403: "access is refused; accept the model's terms there, check HF_TOKEN, or ask who runs the network",
+  404: "there is no such file; check its name and revision",
+  407: "the proxy requires a login; put it into HTTPS_PROXY",
+  429: "too many requests; try again later",
+};
 
-function advice(status: number): string {
-  switch (status) {
-    case 401:
-      return "it wants a token (HF_TOKEN), or there is no such repository";
-    case 403:
-      return "access is refused; accept the model's terms there, check HF_TOKEN, or ask who runs the network";
-    case 404:
-      return "there is no such file; check its name and revision";
-    case 407:
-      return "the proxy wants a login; put it into HTTPS_PROXY";
-    case 429:
-      return "it is asked too often; try again later";
-    default:
-      return "try again later, or use another source";
-  }
+/** The error of a response that has no file. */
+export function refusal({ status, host }: HttpAnswer, what: string): SourceUnavailable {
+  const fix = advice[status] ?? "try again later, or use another source";
+  return new SourceUnavailable(`${host} answered ${status} for ${what}: ${fix}`, { status });
 }

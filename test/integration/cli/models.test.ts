@@ -209,7 +209,7 @@ describe("uis models with a running service", () => {
       [["pull", "http://127.0.0.1:1/x.gguf"], "cannot be reached"],
       [["pull", "http://example.test/x.gguf"], "not encrypted"],
       [["pull", "ftp:x"], "names no source"],
-      [["pull", "no-default"], "none of the default models"],
+      [["pull", "no-default"], "not a default model"],
       [["import", "gone.gguf"], "gone.gguf"],
       [["import", "no-model.gguf"], "GGUF"],
       [["rm", "unknown"], "unknown"],

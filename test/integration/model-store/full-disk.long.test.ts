@@ -2,7 +2,7 @@ import { spawnSync } from "node:child_process";
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, expect, it, onTestFinished } from "vitest";
-import type { PullOptions } from "../../../src/model-store/sources/pull-options.js";
+import type { PullOptions } from "../../../src/model-store/sources/source-fetcher.js";
 import { writeTinyGguf } from "../../support/model-files/tiny-gguf.js";
 import { freshFolder, openStore, startHub } from "./open-store.js";
 

@@ -3,7 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { onTestFinished } from "vitest";
 import { ModelPuller, type PullProgress, type PullResult } from "../../../src/model-store/puller.js";
-import { defaultPullOptions, type PullOptions } from "../../../src/model-store/sources/pull-options.js";
+import { defaultPullOptions, type PullOptions } from "../../../src/model-store/sources/source-fetcher.js";
 import { ModelStore } from "../../../src/model-store/store.js";
 import { HubServer } from "../../support/hub-server.js";
 

@@ -161,7 +161,7 @@ describe("a pull without a working pip", () => {
     process.kill(Number(await pid()), "SIGKILL");
     const again = pull(working);
     expect([await again.exited, again.stderr()]).toEqual([0, expect.not.stringContaining("EEXIST")]);
-    expect(again.stdout()).toContain("m is kept");
+    expect(again.stdout()).toContain("m is stored");
   });
 
   it("a wheel without a known sum is not even asked for", async () => {

@@ -1,7 +1,7 @@
 import { createSystemClock } from "../../../src/lib/clock-and-ids.js";
 import type { DefaultModel } from "../../../src/model-store/default-models.js";
 import { ModelPuller } from "../../../src/model-store/puller.js";
-import { defaultPullOptions } from "../../../src/model-store/sources/pull-options.js";
+import { defaultPullOptions } from "../../../src/model-store/sources/source-fetcher.js";
 import { ModelStore } from "../../../src/model-store/store.js";
 
 /** Where tests keep real models between runs. */

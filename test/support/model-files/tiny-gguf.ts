@@ -1,7 +1,8 @@
-import { GgufWriter, type WrittenFile } from "../../../src/model-store/gguf/gguf-writer.js";
+import type { FileSum } from "../../../src/model-store/files/model-files.js";
+import { GgufWriter } from "../../../src/model-store/gguf/gguf-writer.js";
 
 /** Writes a well-formed GGUF of a few hundred bytes and `values` floats. Nothing can be run with it. */
-export function writeTinyGguf(path: string, name = "tiny", values = 64): Promise<WrittenFile> {
+export function writeTinyGguf(path: string, name = "tiny", values = 64): Promise<FileSum> {
   return new GgufWriter()
     .setString("general.architecture", "llama")
     .setString("general.name", name)

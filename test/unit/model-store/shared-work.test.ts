@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { SharedWork } from "../../../src/model-store/shared-work.js";
+import { SharedWork } from "../../../src/model-store/puller.js";
 
 const ignore = () => {};
 const never = () => new AbortController().signal;

@@ -107,7 +107,7 @@ describe("ModelStore", () => {
     expect(again.damaged.map(({ model, reason }) => [model.id, reason])).toEqual([
       ["cut", expect.stringContaining("has 100 bytes")],
       ["gone", expect.stringContaining("cannot be read")],
-      ["broken", expect.stringContaining("no sound GGUF")],
+      ["broken", expect.stringContaining("not a valid GGUF")],
     ]);
     await add(again, "cut");
     expect(again.find("cut")?.sha256).toBe(cut.sha256);

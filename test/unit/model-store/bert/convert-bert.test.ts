@@ -3,10 +3,9 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { monitorEventLoopDelay } from "node:perf_hooks";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { type BertConversion, convertBert } from "../../../../src/model-store/bert/convert-bert.js";
-import { Vocabulary } from "../../../../src/model-store/bert/encoder.js";
+import { type BertConversion, convertBert, Vocabulary } from "../../../../src/model-store/bert/convert-bert.js";
 import { runConversion } from "../../../../src/model-store/bert/run-conversion.js";
-import { ModelFileError } from "../../../../src/model-store/files/model-errors.js";
+import { ModelFileError } from "../../../../src/model-store/files/model-files.js";
 import { readGgufHeader } from "../../../../src/model-store/gguf/gguf-header.js";
 import { framed, safetensors, tinyEncoderFiles, writeTinyEncoder } from "../../../support/model-files/tiny-encoder.js";
 

@@ -1,0 +1,111 @@
+import { createHash, type Hash } from "node:crypto";
+import { createReadStream } from "node:fs";
+import { statfs } from "node:fs/promises";
+
+/**
+ * A source gave no file: it is unreachable, refuses, is silent or disabled. The file itself may be fine, so another
+ * source of the same model may be tried. The message names the cause and a fix.
+ */
+export class SourceUnavailable extends Error {
+  override readonly name = "SourceUnavailable";
+  /** HTTP status of the refusal; null when there was no answer. */
+  readonly status: number | null;
+
+  constructor(message: string, options?: ErrorOptions & { status?: number }) {
+    super(message, options);
+    this.status = options?.status ?? null;
+  }
+}
+
+/** Fault of a file, or of the disk that it should go to. */
+export type ModelFileFault =
+  /** Its SHA-256 or its length is not the expected one. */
+  | "checksum"
+  /** It is not a well-formed file of its format, or its header contradicts its content. */
+  | "malformed"
+  /** Well-formed, but this service cannot run it. */
+  | "unsupported"
+  /** The disk has less room than the file needs. */
+  | "no_space"
+  /** There is no such file. */
+  | "missing";
+
+/** A file cannot be used; the next source is not tried. The message names the cause and a fix. */
+export class ModelFileError extends Error {
+  override readonly name = "ModelFileError";
+  readonly fault: ModelFileFault;
+
+  constructor(fault: ModelFileFault, message: string, options?: ErrorOptions) {
+    super(message, options);
+    this.fault = fault;
+  }
+}
+
+/** Expected content of a file. SHA-256 in lower-case hex. */
+export interface Pin {
+  readonly sha256: string;
+  readonly bytes?: number;
+}
+
+/** Measured content of a file. */
+export type FileSum = Required<Pin>;
+
+/** Adds the file's bytes to the hash and returns their number. Rejects with the signal's reason when it is aborted. */
+export async function hashInto(hash: Hash, path: string, signal?: AbortSignal): Promise<number> {
+  let bytes = 0;
+  try {
+    for await (const chunk of createReadStream(path, { highWaterMark: 1024 * 1024, signal })) {
+      hash.update(chunk);
+      bytes += chunk.length;
+    }
+  } catch (error) {
+    signal?.throwIfAborted();
+    throw error;
+  }
+  return bytes;
+}
+
+/** SHA-256 and length of the file. Rejects with the signal's reason when it is aborted. */
+export async function sumFile(path: string, signal?: AbortSignal): Promise<FileSum> {
+  const hash = createHash("sha256");
+  const bytes = await hashInto(hash, path, signal);
+  return { sha256: hash.digest("hex"), bytes };
+}
+
+/** Throws ModelFileError unless the file is the expected one; without a pin any file is. */
+export function requirePin(what: string, sum: FileSum, pin: Pin | undefined): void {
+  if (!pin || (sum.sha256 === pin.sha256 && sum.bytes === (pin.bytes ?? sum.bytes))) return;
+  throw new ModelFileError(
+    "checksum",
+    `${what} is not the expected file: its SHA-256 is ${sum.sha256} (${sum.bytes} bytes), expected was ${pin.sha256}. ` +
+      "It was changed on its way or at its source. If its publisher has replaced it, pull it with the sum that they name",
+  );
+}
+
+/** Bytes that this user can still write to the folder's disk. */
+export type FreeBytes = (folder: string) => Promise<number>;
+
+export const freeBytesOf: FreeBytes = async (folder) => {
+  const { bavail, bsize } = await statfs(folder);
+  return bavail * bsize;
+};
+
+/** Throws ModelFileError when the folder's disk has less room than needed. */
+export async function requireSpace(folder: string, neededBytes: number, freeBytes: FreeBytes): Promise<void> {
+  const free = await freeBytes(folder);
+  if (free < neededBytes) throw noSpace(folder, neededBytes, free);
+}
+
+/** Converts "no space left" of a write to ModelFileError and returns other errors unchanged. */
+export function asNoSpace(error: unknown, folder: string, neededBytes: number): unknown {
+  const isFull = error instanceof Error && "code" in error && (error.code === "ENOSPC" || error.code === "EDQUOT");
+  return isFull ? noSpace(folder, neededBytes, 0, error) : error;
+}
+
+function noSpace(folder: string, neededBytes: number, free: number, cause?: unknown): ModelFileError {
+  return new ModelFileError(
+    "no_space",
+    `${neededBytes} bytes are needed in ${folder}, and ${free} are free: make room, or choose another --data-dir`,
+    { cause },
+  );
+}
