@@ -18,15 +18,11 @@ export interface ChildProcess {
 
 export interface ChildProcessListener {
   onMessage(message: FromChild): void;
-  /** Called once, after the last message. */
-  onExit(exit: ChildExit): void;
-}
-
-export interface ChildExit {
-  /** Exit code, signal or start error, in words. */
-  readonly how: string;
-  /** Last lines of its standard error. */
-  readonly lastLines: readonly string[];
+  /**
+   * Called once, after the last message. `how`: exit code, signal or start error, in words; `lastLines`: of its standard
+   * error.
+   */
+  onExit(how: string, lastLines: readonly string[]): void;
 }
 
 /** `poolThreads`: native jobs that the child may run at the same time. */
@@ -37,14 +33,14 @@ export interface ChildProcessDeps {
   /** Variables of the server; the child gets those in `passedOn`. */
   readonly environment: Readonly<Record<string, string | undefined>>;
   /** Program of the child; default: `child/main`. */
-  readonly entry?: string | undefined;
+  readonly childEntry?: string;
 }
 
 /**
  * Starts the processes of one engine. None outlives the server: a child exits when its channel closes, and children that
  * are still alive are killed when the server exits.
  */
-export function createChildStarter({ log, environment, entry }: ChildProcessDeps): StartChild {
+export function createChildStarter({ log, environment, childEntry }: ChildProcessDeps): StartChild {
   const alive = new Set<NodeChild>();
   const killAll = (): void => {
     for (const child of alive) child.kill("SIGKILL");
@@ -52,9 +48,9 @@ export function createChildStarter({ log, environment, entry }: ChildProcessDeps
   return (listener, poolThreads) => {
     let child: NodeChild;
     try {
-      child = forkChild(entry, environment, poolThreads);
+      child = forkChild(childEntry, environment, poolThreads);
     } catch (error) {
-      queueMicrotask(() => listener.onExit({ how: `could not be started: ${String(error)}`, lastLines: [] }));
+      queueMicrotask(() => listener.onExit(`could not be started: ${String(error)}`, []));
       return { pid: undefined, send: () => {}, disconnect: () => {}, kill: () => {} };
     }
     if (alive.size === 0) process.on("exit", killAll);
@@ -64,7 +60,7 @@ export function createChildStarter({ log, environment, entry }: ChildProcessDeps
       if (!alive.delete(child)) return;
       if (alive.size === 0) process.off("exit", killAll);
       stderr.end();
-      listener.onExit({ how, lastLines: stderr.lastLines });
+      listener.onExit(how, stderr.lastLines);
     };
     let isDisconnected = false;
     child.stderr?.setEncoding("utf8").on("data", stderr.push);

@@ -92,9 +92,9 @@ export class ChildSession {
     this.#process = deps.startChild(
       {
         onMessage: (message) => this.#onMessage(message),
-        onExit: ({ how, lastLines }) => {
+        onExit: (detail, lastLines) => {
           this.#noteExit();
-          this.#end({ why: "died", detail: how, lastLines });
+          this.#end({ why: "died", detail, lastLines });
         },
       },
       poolThreadsOf(model),

@@ -48,7 +48,7 @@ export const llamaEngine = {
   settings: ["source", "sha256"],
   defaults: { slots: 4, slotsMax: 256 },
   create(deps: LlamaEngineDeps): Engine {
-    const startChild = createChildStarter({ ...deps, entry: deps.childEntry });
+    const startChild = createChildStarter(deps);
     return {
       load: (spec, onProgress, signal) => load(deps, startChild, spec, onProgress, signal),
     };

@@ -50,15 +50,15 @@ describe("a child whose server ends", { timeout: 60_000 }, () => {
 
 describe("createChildStarter", () => {
   it("reports the exit of a program that does not exist", async () => {
-    const startChild = createChildStarter({ log: silentLog, environment: {}, entry: "/nonexistent/program.mjs" });
+    const startChild = createChildStarter({ log: silentLog, environment: {}, childEntry: "/nonexistent/program.mjs" });
     const how = await new Promise<string>((resolve) => {
-      startChild({ onMessage: () => {}, onExit: (exit) => resolve(exit.how) }, 1);
+      startChild({ onMessage: () => {}, onExit: resolve }, 1);
     });
     expect(how).toBe("exited with code 1");
   });
 
   it("reports an exit that precedes the close of the channel", async () => {
-    const startChild = createChildStarter({ log: silentLog, environment: {}, entry: "/nonexistent/program.mjs" });
+    const startChild = createChildStarter({ log: silentLog, environment: {}, childEntry: "/nonexistent/program.mjs" });
     let exits = 0;
     const child = startChild({ onMessage: () => {}, onExit: () => exits++ }, 1);
     process.kill(child.pid ?? 0, "SIGKILL");
