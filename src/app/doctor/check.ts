@@ -15,30 +15,30 @@ export function fail(check: string, detail: string, fix: string): Check {
   return { check, status: "fail", detail, fix };
 }
 
-/** Another clock that ours was compared with. */
+/** A clock of another machine. */
 export interface OtherClock {
-  /** Whose: "Redis", … */
+  /** "Redis", or the address of the hub. */
   readonly name: string;
-  /** How far ours is ahead of it; negative: behind. */
+  /** How far this machine's clock is ahead of it; negative: behind. */
   readonly aheadMs: number;
 }
 
-/** Beside what a round trip and a clock that tells seconds only explain. */
+/** Above the effects of a round trip and of a clock with a resolution of seconds. */
 const warnFromMs = 10_000;
-/** Receivers of webhooks refuse signatures that are so far off. */
+/** Receivers of webhooks reject timestamps that differ by this much. */
 const failFromMs = 300_000;
-/** No release is older. */
+/** Before the first release. */
 const earliestMs = Date.UTC(2026, 0, 1);
 
-/** Whether this machine's clock can be right. `other` null: there was nothing to compare it with. */
+/** Compares this machine's clock. `other` null: there is no clock to compare it with. */
 export function clockCheck(nowMs: number, other: OtherClock | null): Check {
-  const fix = "set the clock of this machine, and keep it set: timedatectl set-ntp true";
+  const fix = "set the clock of this machine, and synchronize it: timedatectl set-ntp true";
   if (nowMs < earliestMs) return fail("clock", `it shows ${new Date(nowMs).toISOString()}`, fix);
-  if (other === null) return ok("clock", "not compared: no other clock was asked");
+  if (other === null) return ok("clock", "not compared: there is no other clock to compare it with");
   const { name, aheadMs } = other;
   const offMs = Math.abs(aheadMs);
   if (offMs < warnFromMs) return ok("clock", `agrees with the clock of ${name}`);
   const detail = `${Math.round(offMs / 1_000)} s ${aheadMs > 0 ? "ahead of" : "behind"} the clock of ${name}`;
   if (offMs < failFromMs) return warn("clock", detail, fix);
-  return fail("clock", `${detail}: receivers refuse webhooks that are signed with it`, fix);
+  return fail("clock", `${detail}: receivers reject webhooks signed with it`, fix);
 }

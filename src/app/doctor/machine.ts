@@ -3,14 +3,15 @@ import { availableParallelism } from "node:os";
 import type { Logger } from "../../domain/call/ports.js";
 import { type State, StateOpenError } from "../../domain/service/state.js";
 import { createSystemClock } from "../../lib/clock-and-ids.js";
+import { errorText } from "../../lib/display-text.js";
 import { openState, sqliteVersion } from "../compose/state.js";
 import type { Config } from "../config/schema.js";
 import { type Check, fail, type OtherClock, ok, warn } from "./check.js";
 
 const oldestNode = [20, 19] as const;
-/** Older release lines get no security fixes any more, and neither do those with odd numbers. */
+/** Older release lines, and those with odd numbers, get no security fixes. */
 const oldestSupportedMajor = 22;
-/** The first release of each line without the security faults that are known of the ones before. */
+/** First release of each line without the known security faults of its predecessors. */
 const securityFloors: ReadonlyMap<number, string> = new Map([
   [20, "20.20.2"],
   [22, "22.22.2"],
@@ -18,13 +19,13 @@ const securityFloors: ReadonlyMap<number, string> = new Map([
 ]);
 const openFilesWanted = 4096;
 
-/** What the engine's fast code needs, as Linux names it. */
+/** Processor features of the engine's fast code, by their names in Linux. */
 const fastFeatures: Readonly<Partial<Record<NodeJS.Architecture, readonly string[]>>> = {
   x64: ["avx2", "fma", "f16c"],
   arm64: ["asimd", "asimddp"],
 };
 
-/** `version` as `process.versions.node` has it. */
+/** `version`: `process.versions.node`. */
 export function runtimeCheck(version: string): Check {
   const [major = 0, minor = 0] = version.split(".").map(Number);
   const detail = `Node ${version}`;
@@ -32,7 +33,7 @@ export function runtimeCheck(version: string): Check {
     return fail("node", detail, "install Node 24; 20.19 is the oldest that works");
   }
   if (major < oldestSupportedMajor || (major % 2 === 1 && major < 25)) {
-    return warn("node", `${detail}: this release line gets no security fixes any more`, "install Node 24");
+    return warn("node", `${detail}: this release line gets no security fixes`, "install Node 24");
   }
   const floor = securityFloors.get(major);
   if (floor !== undefined && isOlder(version, floor)) {
@@ -48,71 +49,70 @@ function isOlder(version: string, floor: string): boolean {
   return differing !== -1 && (parts[differing] ?? 0) < (least[differing] ?? 0);
 }
 
-/** Whether the binding of the embedded store loads and works. */
+/** Whether the binding of the embedded store works. */
 export function sqliteCheck(): Check {
   try {
     return ok("sqlite", `SQLite ${sqliteVersion()}`);
   } catch (error) {
-    const reason = error instanceof Error ? error.message : String(error);
-    return fail("sqlite", reason, "use Node 22.13 or newer, or install without --omit=optional");
+    return fail("sqlite", errorText(error), "use Node 22.13 or newer, or install without --omit=optional");
   }
 }
 
-/** Whether the engine's fast code can run here. Known on Linux only. */
+/** Whether the engine's fast code can run here. Known only on Linux. */
 export async function processorCheck(): Promise<Check> {
   const facts = await readFile("/proc/cpuinfo", "utf8").catch(() => "");
   return judgeProcessor(facts, process.arch, availableParallelism());
 }
 
-/** `facts`: what `/proc/cpuinfo` says, empty where there is none. `cores`: threads that may run at once. */
+/** `facts`: the content of `/proc/cpuinfo`, empty if there is none. `cores`: threads that may run in parallel. */
 export function judgeProcessor(facts: string, architecture: NodeJS.Architecture, cores: number): Check {
   const detail = `${cores} cores, ${architecture}`;
   const features = /^(?:flags|Features)\s*:\s*(.*)$/m.exec(facts)?.[1]?.split(" ");
   const wanted = fastFeatures[architecture] ?? [];
-  if (features === undefined) return ok("cpu", `${detail}; its features are not known on this system`);
+  if (features === undefined) return ok("cpu", `${detail}; its features are unknown on this system`);
   const missing = wanted.filter((name) => !features.includes(name));
   if (missing.length === 0) return ok("cpu", [detail, ...wanted].join(" "));
   return warn(
     "cpu",
     `${detail}, without ${missing.join(", ")}: the embedded engine will be slow`,
-    "use another machine; a virtual one has to be given the features of its host's processor",
+    "use another machine; pass the features of the host's processor to a virtual machine",
   );
 }
 
-/** Each connection takes one open file. Known on Linux only. */
+/** Each connection needs an open file. Known only on Linux. */
 export async function openFilesCheck(): Promise<Check> {
   const limits = await readFile("/proc/self/limits", "utf8").catch(() => "");
   const limit = /^Max open files\s+(\d+|unlimited)/m.exec(limits)?.[1];
-  if (limit === undefined) return ok("open_files", "not known on this system");
+  if (limit === undefined) return ok("open_files", "unknown on this system");
   if (limit !== "unlimited" && Number(limit) < openFilesWanted) {
     return warn("open_files", `at most ${limit} open files`, "raise it: ulimit -n 65536, or LimitNOFILE= with systemd");
   }
   return ok("open_files", `at most ${limit} open files`);
 }
 
-/** Every request waits for one round trip or two. */
+/** Every request waits for one or two round trips. */
 const latencyWarnMs = 20;
-/** The quickest of so many is what the network takes; the first also opens things. */
+/** The fastest of several shows the network's latency; the first also opens connections. */
 const roundTrips = 3;
 
 const durableFix = "set appendonly yes, appendfsync always and maxmemory-policy noeviction for Redis";
 
-/** Silent: the checks report what a start would log. */
+/** The checks report what a start would log. */
 const silent: Logger = { debug() {}, info() {}, warn() {}, error() {} };
 
 interface RedisFindings {
   readonly checks: readonly Check[];
-  /** Null: there is no Redis, or it does not answer. */
+  /** Null without Redis, or if it does not answer. */
   readonly clock: OtherClock | null;
 }
 
-/** Whether the configured Redis would be accepted by a start, and how safe and how far it is; nothing without one. */
-export async function lookAtRedis(config: Config): Promise<RedisFindings> {
+/** Whether a start would accept the configured Redis, with its durability and latency; no checks without one. */
+export async function examineRedis(config: Config): Promise<RedisFindings> {
   if (config.state.redis_url === null) return { checks: [], clock: null };
   try {
     const state = await openState(config, { clock: createSystemClock(), log: silent });
     try {
-      return await lookAtState(state);
+      return await examineState(state);
     } finally {
       await state.close();
     }
@@ -122,26 +122,23 @@ export async function lookAtRedis(config: Config): Promise<RedisFindings> {
   }
 }
 
-/** The same of a state that is open; nothing of one that is not in Redis. */
-export async function lookAtState(state: Pick<State, "kind" | "health" | "now">): Promise<RedisFindings> {
+/** The same checks of an open state; none if it is not in Redis. */
+export async function examineState(state: Pick<State, "kind" | "health" | "now">): Promise<RedisFindings> {
   if (state.kind !== "redis") return { checks: [], clock: null };
   const { ok: answers, latencyMs, durability, warnings } = await state.health();
   if (!answers) {
     const reason = warnings.join("; ") || "it does not answer";
-    return { checks: [fail("redis", reason, "look at its log, and at the network on the way")], clock: null };
+    return { checks: [fail("redis", reason, "check its log and the network")], clock: null };
   }
-  let quickestMs = latencyMs;
-  for (let i = 1; i < roundTrips; i++) quickestMs = Math.min(quickestMs, (await state.health()).latencyMs);
+  let fastestMs = latencyMs;
+  for (let i = 1; i < roundTrips; i++) fastestMs = Math.min(fastestMs, (await state.health()).latencyMs);
   const aheadMs = Date.now() - state.now();
   const durable = warnings.map((warning) => warn("redis_durability", warning, durableFix));
-  return {
-    checks: [latencyCheck(quickestMs, durability), ...durable],
-    clock: { name: "Redis", aheadMs },
-  };
+  return { checks: [latencyCheck(fastestMs, durability), ...durable], clock: { name: "Redis", aheadMs } };
 }
 
 function latencyCheck(latencyMs: number, durability: string): Check {
   const detail = `answers within ${latencyMs.toFixed(1)} ms; durability ${durability}`;
   if (latencyMs < latencyWarnMs) return ok("redis", detail);
-  return warn("redis", `${detail}: every request waits for it`, "move Redis and this service nearer to each other");
+  return warn("redis", `${detail}: every request waits for it`, "move Redis closer to this service");
 }

@@ -2,25 +2,26 @@ import { randomBytes } from "node:crypto";
 import { access, chmod, constants, mkdir, readdir, readFile, rename, rm, stat, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { z } from "zod";
+import { errorText } from "../../lib/display-text.js";
 import { StartError } from "./lifecycle.js";
 
-/** Names inside of the data folder. Commands on the same machine read these files. */
+/** Files in the data folder that commands on the same machine read. */
 const tokenFile = "admin.token";
 const serviceFile = "service.json";
 
 interface AdminTokenFile {
-  /** Valid as long as this process runs. */
+  /** Valid while this process runs. */
   readonly token: string;
-  /** Removes the file, unless another process has written its own since. */
+  /** Removes the file unless another process has replaced it. */
   remove(): Promise<void>;
 }
 
-/** A fresh credential of the administrator. 256 bits, printable. */
+/** A new random credential of the administrator, 256 bits. */
 export function newAdminToken(): string {
   return `uis-admin-${randomBytes(32).toString("base64url")}`;
 }
 
-/** Writes the token where `uis` commands find it, readable by the owner only. */
+/** Writes the token for `uis` commands, readable only by the owner. */
 export async function writeAdminToken(dataDir: string, token: string): Promise<AdminTokenFile> {
   await writeWhole(join(dataDir, tokenFile), `${token}\n`);
   return {
@@ -31,22 +32,22 @@ export async function writeAdminToken(dataDir: string, token: string): Promise<A
   };
 }
 
-/** The token of the service that runs on this data folder; null when there is none that this user may read. */
+/** The token of the service that uses this data folder; null if there is none that this user may read. */
 export async function readAdminToken(dataDir: string): Promise<string | null> {
   try {
     return (await readFile(join(dataDir, tokenFile), "utf8")).trim();
   } catch {
-    // Absent or not ours: the caller says what to do instead.
+    // Absent or not readable: the caller explains what to do.
     return null;
   }
 }
 
 const runningService = z.object({ url: z.url(), grpc: z.string(), ops: z.string(), pid: z.number().int().positive() });
 
-/** Where a service listens, and its process. The field names are a file format. */
+/** Addresses and process of a service. The field names are a file format. */
 type RunningServiceFile = z.output<typeof runningService>;
 
-/** Writes where the service listens. The returned function removes the file, unless another process has replaced it. */
+/** Writes service.json. The returned function removes it unless another process has replaced it. */
 export async function writeServiceFile(dataDir: string, running: RunningServiceFile): Promise<() => Promise<void>> {
   const file = join(dataDir, serviceFile);
   await writeWhole(file, `${JSON.stringify(running)}\n`);
@@ -55,7 +56,7 @@ export async function writeServiceFile(dataDir: string, running: RunningServiceF
   };
 }
 
-/** The service that runs on this data folder; null without one. The file of a process that was killed does not count. */
+/** The service that uses this data folder; null without one. The file of a dead process is ignored. */
 export async function readServiceFile(dataDir: string): Promise<RunningServiceFile | null> {
   const text = await readFile(join(dataDir, serviceFile), "utf8").catch(() => null);
   if (text === null) return null;
@@ -63,7 +64,7 @@ export async function readServiceFile(dataDir: string): Promise<RunningServiceFi
     const running = runningService.parse(JSON.parse(text));
     return isRunning(running.pid) ? running : null;
   } catch {
-    // Another program's file, or that of a version to come: it names no service that this one can ask.
+    // A file of another program or of a later version.
     return null;
   }
 }
@@ -77,7 +78,7 @@ function isRunning(pid: number): boolean {
   }
 }
 
-/** The file appears whole or not at all, readable by the owner only. */
+/** Writes a file atomically, readable only by the owner. */
 async function writeWhole(file: string, text: string): Promise<void> {
   const unfinished = `${file}.${process.pid}.tmp`;
   await writeFile(unfinished, text, { mode: 0o600 });
@@ -87,8 +88,8 @@ async function writeWhole(file: string, text: string): Promise<void> {
 const ownerOnly = 0o700;
 
 /**
- * Makes sure that the data folder exists and can be written. A new or empty one becomes the owner's alone; one with
- * other files in it keeps its mode, for it may have another use.
+ * Creates the data folder if necessary and checks that it is writable. A new or empty one gets mode 0700; one with files
+ * keeps its mode, because it may have another use.
  */
 export async function openDataDir(path: string): Promise<void> {
   try {
@@ -96,16 +97,12 @@ export async function openDataDir(path: string): Promise<void> {
     await access(path, constants.R_OK | constants.W_OK | constants.X_OK);
     if ((await readdir(path)).length === 0) await chmod(path, ownerOnly);
   } catch (cause) {
-    const reason = cause instanceof Error ? cause.message : String(cause);
-    throw new StartError(
-      `the data folder ${path} cannot be used: ${reason}`,
-      "give it to the user that runs this, or choose another with --data-dir (UIS_DATA_DIR)",
-      { cause },
-    );
+    const fix = "make the user of this process its owner, or choose another with --data-dir (UIS_DATA_DIR)";
+    throw new StartError(`the data folder ${path} cannot be used: ${errorText(cause)}`, fix, { cause });
   }
 }
 
-/** Whether people other than the owner can look into the folder; false when it does not exist. */
+/** Whether other users than the owner can access the folder; false if it does not exist. */
 export async function isOpenToOthers(path: string): Promise<boolean> {
   const found = await stat(path).catch(() => null);
   return found !== null && (found.mode & 0o077) !== 0;

@@ -2,40 +2,41 @@ import { setTimeout as delay } from "node:timers/promises";
 import type { ServiceLimits } from "../../contract/limits.js";
 import type { Logger } from "../../domain/call/ports.js";
 
-/** Where the process stands. Only `ready` answers `/ready` with 200. */
+/** Only in the phase `ready` does `/ready` answer 200. */
 export type Phase = "starting" | "ready" | "draining" | "stopped";
 
-/** What a service needs to be able to do so that it can be stopped in order. */
+/** The steps of a stop. */
 export interface Stoppable {
-  /** Load balancers must see that this process goes: gRPC health is NOT_SERVING (`/ready` follows the phase). */
+  /** Tells load balancers: gRPC health becomes NOT_SERVING (`/ready` follows the phase). */
   announceStop(): void;
-  /** New calls are refused, idle connections closed, new ones not accepted. */
+  /** Rejects new calls and connections and closes idle ones. */
   refuseNew(): void;
-  /** Resolves when no call is left. */
+  /** Resolves when no call is running. */
   emptied(): Promise<void>;
-  /** Ends the calls that are left; each settles as `shutting_down`. */
+  /** Aborts the running calls; each settles as `shutting_down`. */
   endCalls(): void;
 }
 
 interface LifecycleOptions {
-  /** How long to keep accepting after the stop was announced. */
+  /** How long new calls are accepted after the stop was announced. */
   readonly drainDelayMs: number;
-  /** How long running calls may finish after that: as it is when the stop begins. */
+  /** `drainMs`: how long running calls may finish after that; read when the stop begins. */
   readonly limits: Pick<ServiceLimits, "drainMs">;
   readonly log: Logger;
 }
 
-/** How long calls that were ended may take to settle before connections are cut. */
+/** How long aborted calls may take to settle before their connections are closed. */
 export const endGraceMs = 5_000;
 
-/** Start and stop of one service: closes what was opened in reverse order, and loses no promise. */
+/** Start and stop of one service. Closes everything in reverse order of opening, and awaits every tracked promise. */
 export class Lifecycle {
+  /** Finished requests whose usage could not be written anywhere. */
+  usageLost = 0;
   readonly #options: LifecycleOptions;
   readonly #closers: { readonly name: string; readonly close: () => Promise<void> | void }[] = [];
   readonly #tracked = new Set<Promise<unknown>>();
   #phase: Phase = "starting";
   #stopped: Promise<void> | null = null;
-  #usageLost = 0;
 
   constructor(options: LifecycleOptions) {
     this.#options = options;
@@ -49,21 +50,12 @@ export class Lifecycle {
     if (this.#phase === "starting") this.#phase = "ready";
   }
 
-  /** Finished requests whose usage could be written nowhere. */
-  get usageLost(): number {
-    return this.#usageLost;
-  }
-
-  usageWasLost(requests: number): void {
-    this.#usageLost += requests;
-  }
-
-  /** Registers how to close something, right where it is opened. */
+  /** Registers the function that closes a part. */
   onClose(name: string, close: () => Promise<void> | void): void {
     this.#closers.push({ name, close });
   }
 
-  /** Takes over a promise that nobody awaits: its failure is logged, the stop waits for it. */
+  /** Awaits a promise in the background: its failure is logged, the stop waits for it. */
   track(what: string, promise: Promise<unknown>): void {
     const settled = promise
       .catch((cause: unknown) => this.#options.log.error({ err: cause }, `${what} failed`))
@@ -71,13 +63,13 @@ export class Lifecycle {
     this.#tracked.add(settled);
   }
 
-  /** Drains, then closes everything. A second call gets the first one's promise. */
+  /** Drains, then closes everything. A second call returns the same promise. */
   stop(service: Stoppable): Promise<void> {
     this.#stopped ??= this.#drain(service).then(() => this.close());
     return this.#stopped;
   }
 
-  /** Closes everything at once, in reverse order of opening. What fails to close is logged and does not stop the rest. */
+  /** Closes everything in reverse order of opening. A failure is logged and does not stop the rest. */
   async close(): Promise<void> {
     for (const { name, close } of this.#closers.splice(0).reverse()) {
       try {
@@ -99,13 +91,13 @@ export class Lifecycle {
     if (drainDelayMs > 0) await delay(drainDelayMs);
     service.refuseNew();
     if (await endsWithin(service.emptied(), drainMs)) return;
-    log.warn({ drain_ms: drainMs }, "running requests are ended: limits.drain is over");
+    log.warn({ drain_ms: drainMs }, "aborting the running requests: limits.drain has expired");
     service.endCalls();
     await endsWithin(service.emptied(), endGraceMs);
   }
 }
 
-/** Whether the promise settles in time. */
+/** Whether the promise settles in time. Rejects as it does. */
 async function endsWithin(promise: Promise<void>, ms: number): Promise<boolean> {
   const timer = new AbortController();
   const late = delay(ms, false, { signal: timer.signal }).catch(() => false);

@@ -3,6 +3,7 @@ import { unwatchFile, watchFile } from "node:fs";
 import { readFile } from "node:fs/promises";
 import { isIPv6 } from "node:net";
 import type { Listening } from "../../domain/service/service-status.js";
+import { errorText } from "../../lib/display-text.js";
 import type { TlsFiles } from "../../lib/network.js";
 import type { Config } from "../config/schema.js";
 import { StartError } from "./lifecycle.js";
@@ -17,23 +18,17 @@ export interface ListenAddresses {
   readonly ops: string;
 }
 
-interface Listeners {
-  /** Each resolves with the port that it got. */
-  readonly http: Listener;
-  readonly grpc: Listener;
-  readonly ops: Listener;
-}
-
 interface Listener {
+  /** Resolves with the port. */
   listen(host: string, port: number): Promise<number>;
 }
 
-/** The operations pages are internal and ask for no credential, so they are bound to loopback. */
+/** The operations pages require no credential, so they are bound to loopback. */
 const opsHost = "127.0.0.1";
 
 /** Starts all listeners. Rejects with StartError when one cannot bind its port. */
 export async function listenAll(
-  { http, grpc, ops }: Listeners,
+  { http, grpc, ops }: Readonly<Record<"http" | "grpc" | "ops", Listener>>,
   server: Config["server"],
 ): Promise<{ readonly addresses: ListenAddresses; readonly listening: Listening }> {
   const opsPort = await listening(ops.listen(opsHost, server.ops_port), opsHost, server.ops_port, "ops");
@@ -67,26 +62,20 @@ async function listening(
   try {
     return await started;
   } catch (cause) {
-    const reason = cause instanceof Error ? cause.message : String(cause);
-    throw new StartError(
-      `port ${port} on ${host} cannot be used: ${whyNot(reason)}`,
-      /EADDRNOTAVAIL|ENOTFOUND/.test(reason)
-        ? "choose an address of this machine with --host (HOST, server.host)"
-        : `stop what uses it, or choose another with ${portNames[listener]}`,
-      { cause },
-    );
+    // grpc-js wraps the system's error in a sentence, so its code is searched in the text.
+    const text = errorText(cause);
+    const isForeignHost = /EADDRNOTAVAIL|ENOTFOUND/.test(text);
+    const reasons = { EADDRINUSE: "it is already in use", EACCES: "this user may not listen on it" };
+    const known = Object.entries(reasons).find(([code]) => text.includes(code))?.[1];
+    const reason = isForeignHost ? "this machine has no such address" : (known ?? text);
+    const fix = isForeignHost
+      ? "choose an address of this machine with --host (HOST, server.host)"
+      : `stop the program that uses it, or choose another with ${portNames[listener]}`;
+    throw new StartError(`port ${port} on ${host} cannot be used: ${reason}`, fix, { cause });
   }
 }
 
-/** grpc-js wraps the system's error in a sentence, so the code is searched in the text. */
-function whyNot(reason: string): string {
-  if (reason.includes("EADDRINUSE")) return "it is already in use";
-  if (reason.includes("EACCES")) return "this user may not listen on it";
-  if (reason.includes("EADDRNOTAVAIL") || reason.includes("ENOTFOUND")) return "this machine has no such address";
-  return reason;
-}
-
-/** The host to connect to: a wildcard address cannot be called, loopback can. */
+/** The host for a client on this machine: loopback instead of a wildcard address. */
 export function reachableHost(host: string): string {
   if (host === "0.0.0.0") return "127.0.0.1";
   const bare = host.replace(/^\[(.*)\]$/, "$1");
@@ -96,10 +85,10 @@ export function reachableHost(host: string): string {
 
 export type TlsSettings = Config["server"]["tls"];
 
-/** How often the files' dates are looked at: a renewed certificate is served within this time. */
-const lookEveryMs = 2_000;
+/** Interval of the checks for changed files: a renewed certificate is used within this time. */
+const checkEveryMs = 2_000;
 
-/** Reads and checks the TLS files; null when TLS is off. Rejects with StartError that names the file at fault. */
+/** Reads and checks the TLS files; null if TLS is off. Rejects with a StartError that names the unusable file. */
 export async function loadTls(settings: TlsSettings): Promise<TlsFiles | null> {
   const { cert_file: certFile, key_file: keyFile, client_ca_file: caFile } = settings;
   if (certFile === null || keyFile === null) return null;
@@ -117,18 +106,17 @@ async function readPem<T>(file: string, parse: (pem: Buffer) => T): Promise<{ pe
     const pem = await readFile(file);
     return { pem, parsed: parse(pem) };
   } catch (cause) {
-    const reason = cause instanceof Error ? cause.message : String(cause);
-    throw new StartError(`the TLS file ${file} cannot be used: ${reason}`, "check server.tls", { cause });
+    throw new StartError(`the TLS file ${file} cannot be used: ${errorText(cause)}`, "check server.tls", { cause });
   }
 }
 
-/** Calls `changed` when one of the files got another date or size, until the returned function is called. */
+/** Calls `changed` when the date or size of a file changes, until the returned function is called. */
 export function watchTlsFiles(settings: TlsSettings, changed: () => void): () => void {
   const files = [settings.cert_file, settings.key_file, settings.client_ca_file].filter((file) => file !== null);
   const listener = (now: { mtimeMs: number; size: number }, before: { mtimeMs: number; size: number }) => {
     if (now.mtimeMs !== before.mtimeMs || now.size !== before.size) changed();
   };
-  for (const file of files) watchFile(file, { interval: lookEveryMs, persistent: false }, listener);
+  for (const file of files) watchFile(file, { interval: checkEveryMs, persistent: false }, listener);
   return () => {
     for (const file of files) unwatchFile(file, listener);
   };

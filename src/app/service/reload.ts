@@ -8,26 +8,26 @@ import type { Config } from "../config/schema.js";
 import { loadTls, type TlsSettings, watchTlsFiles } from "../process/listeners.js";
 
 export interface ReloadDeps {
-  /** As it was at the start. */
+  /** The configuration at the start. */
   readonly config: Config;
   readonly limits: LiveLimits;
   readonly parts: Pick<Parts, "catalog" | "engines" | "http" | "grpc" | "limitBook">;
   readonly log: Logger;
-  /** Takes over a promise that nobody awaits. */
+  /** Awaits a promise in the background and logs its failure. */
   readonly track: (what: string, promise: Promise<unknown>) => void;
 }
 
-/** Takes over a changed configuration while the service runs. */
+/** Applies a changed configuration while the service runs. */
 export interface Reload {
   /**
-   * Swaps models, prices, limits, rate limits and TLS files, and logs which other settings wait for a restart. Rejects, and swaps
-   * nothing, when the TLS files are bad.
+   * Replaces models, prices, limits, rate limits and TLS files, and logs which other changes need a restart. Rejects, and
+   * changes nothing, if the TLS files are unusable.
    */
   apply(next: Config): Promise<void>;
   close(): void;
 }
 
-/** Settings that are swapped; all others are read once, at the start. */
+/** Settings that can be replaced; all others are read once, at the start. */
 const swapped = ["models", "server.tls", "rate_limits"];
 const swappedLimits: ReadonlySet<string> = new Set(liveLimitNames.map((name) => `limits.${limitSettingName(name)}`));
 
@@ -67,7 +67,7 @@ export function createReload({ config, limits, parts, log, track }: ReloadDeps):
         track("loading the models", parts.catalog.replace(definitions, unchangedModels(current, next)));
         log.info({ models: (next.models ?? []).map((model) => model.id) }, "models reloaded");
       }
-      if (waiting.length > 0) log.warn({ settings: waiting }, "changed settings wait for a restart");
+      if (waiting.length > 0) log.warn({ settings: waiting }, "changed settings need a restart");
       unwatch();
       unwatch = watch(next.server.tls);
       current = next;
@@ -76,13 +76,13 @@ export function createReload({ config, limits, parts, log, track }: ReloadDeps):
   };
 }
 
-/** Whether the list of models changed in anything but prices, which are swapped in place. */
+/** Whether the models differ in anything but prices, which are replaced in place. */
 function changesModels(before: Config, after: Config): boolean {
   if (before.models === null || after.models === null) return false;
   return !isDeepStrictEqual(before.models.map(withoutPrices), after.models.map(withoutPrices));
 }
 
-/** Ids of the models that need not be loaded again. */
+/** Ids of the models that are not loaded again. */
 function unchangedModels(before: Config, after: Config): ReadonlySet<string> {
   const former = new Map(before.models?.map((model) => [model.id, withoutPrices(model)]));
   const same = (after.models ?? []).filter((model) => isDeepStrictEqual(former.get(model.id), withoutPrices(model)));
@@ -94,8 +94,8 @@ function withoutPrices({ prices: _, ...model }: NonNullable<Config["models"]>[nu
 }
 
 /**
- * TLS can be renewed, but a listener cannot begin or cease to speak it; and the default models are looked for at the
- * start only.
+ * TLS files can be renewed, but a listener cannot switch between TLS and plain text; and the default models are chosen only
+ * at the start.
  */
 function isSwapped(name: string, before: Config, after: Config): boolean {
   if (swappedLimits.has(name)) return true;
@@ -107,32 +107,25 @@ function isSwapped(name: string, before: Config, after: Config): boolean {
 
 /** Names of the settings that differ: `server.port`, `models`. */
 function changedSettings(before: Config, after: Config): string[] {
-  const changed: string[] = [];
-  for (const [group, value] of Object.entries(after)) {
-    const old = (before as Record<string, unknown>)[group];
-    if (isDeepStrictEqual(old, value)) continue;
-    if (isGroup(value) && isGroup(old)) changed.push(...changedNames(group, old, value));
-    else changed.push(group);
-  }
-  return changed;
+  const old = new Map<string, unknown>(Object.entries(before));
+  return Object.entries(after).flatMap(([group, value]) => {
+    const oldValue = old.get(group);
+    if (isDeepStrictEqual(oldValue, value)) return [];
+    if (!isGroup(value) || !isGroup(oldValue)) return [group];
+    const names = Object.keys(value).filter((name) => !isDeepStrictEqual(oldValue[name], value[name]));
+    return names.map((name) => `${group}.${name}`);
+  });
 }
 
-function changedNames(group: string, before: object, after: object): string[] {
-  const old = new Map(Object.entries(before));
-  return Object.entries(after).flatMap(([name, value]) =>
-    isDeepStrictEqual(old.get(name), value) ? [] : [`${group}.${name}`],
-  );
-}
-
-function isGroup(value: unknown): value is object {
+function isGroup(value: unknown): value is Readonly<Record<string, unknown>> {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
 /** The limits of a running service. */
 export interface LiveLimits {
-  /** Everybody holds this one object, and reads a field when it is needed: there it changes when limits are swapped. */
+  /** One object for all parts, which read its fields when they need them: a swap changes it in place. */
   readonly now: ServiceLimits;
-  /** Takes over what can change while the service runs, all at once; the rest stays as it was at the start. */
+  /** Replaces the limits that can change while the service runs; the others keep their values of the start. */
   swap(next: ServiceLimits): void;
 }
 

@@ -12,8 +12,9 @@ import type { Variables } from "../config/expand.js";
 import { toServiceLimits } from "../config/limits-settings.js";
 import type { Config } from "../config/schema.js";
 import type { Secrets } from "../config/secrets.js";
-import { examineService } from "../doctor/examine-service.js";
-import { warningsBesideState } from "../doctor/settings.js";
+import { ok } from "../doctor/check.js";
+import { examineInstallation, examineMachine } from "../doctor/examine.js";
+import { warningsExceptState } from "../doctor/settings.js";
 import { newAdminToken, openDataDir, writeAdminToken, writeServiceFile } from "../process/data-folder.js";
 import { endGraceMs, Lifecycle, type Phase, StartError, type Stoppable } from "../process/lifecycle.js";
 import { type ListenAddresses, listenAll, loadTls } from "../process/listeners.js";
@@ -23,21 +24,21 @@ interface ServiceInput {
   readonly config: Config;
   readonly secrets: Secrets;
   readonly log: Logger;
-  /** Variables for what is fetched and for the engine's processes: proxies, PATH, HF_ENDPOINT and the like. */
+  /** Variables for downloads and for the engine's processes: proxies, PATH, HF_ENDPOINT. */
   readonly environment: Variables;
-  /** Source of a chat model in the place of the default one; of use only without `models` in the configuration. */
+  /** Source of a chat model that replaces the default one; only without `models` in the configuration. */
   readonly chatModel?: string | undefined;
 }
 
-/** A service that runs. */
+/** A running service. */
 export interface Service {
   readonly config: Config;
   readonly addresses: ListenAddresses;
-  /** The key of a first start; null when the store had keys or the operator brought one. */
+  /** The key of a first start; null if the store had keys or the operator set one. */
   readonly firstKey: CreatedKey | null;
-  /** To be put after the address of the HTTP listener. At a first start it sets the administrator's password, once. */
+  /** Path on the HTTP listener. At a first start it has the one-time token that sets the administrator's password. */
   readonly dashboardPath: string;
-  /** Settles when it is known which chat model there will be, which may take as long as its download. */
+  /** Settles when the chat model is chosen, which may take as long as its download. */
   readonly chatChosen: Promise<void>;
   /** Valid as long as this process runs. */
   readonly adminToken: string;
@@ -46,16 +47,16 @@ export interface Service {
   phase(): Phase;
   /** Drains and closes; never rejects. A second call gets the first one's promise. */
   stop(): Promise<void>;
-  /** After the stop: finished requests whose usage could be written nowhere. */
+  /** After the stop: finished requests whose usage could not be written anywhere. */
   usageLost(): number;
 }
 
-/** How long balancers get to notice a stop, when the listeners can be reached from outside. */
+/** Time for load balancers to notice a stop, if other machines can reach the listeners. */
 const drainDelayMs = 5_000;
 
 /**
- * Opens the state, wires the parts, listens. When it resolves the service is ready; when it rejects (StartError,
- * StateOpenError) everything that was opened is closed again.
+ * Opens the state, wires the parts, listens. Resolves when the service is ready. If it rejects (StartError,
+ * StateOpenError), everything that was opened is closed again.
  */
 export async function startService(input: ServiceInput): Promise<Service> {
   const { config, log } = input;
@@ -88,27 +89,29 @@ async function open(input: ServiceInput, limits: LiveLimits, lifecycle: Lifecycl
     adminTokens,
     masterKey,
     environment,
-    warnings: warningsBesideState(config, environment),
-    examine: (running) => examineService({ config, environment, ...running }),
+    warnings: warningsExceptState(config, environment),
+    examine: async (running) => [
+      ...(await examineMachine()),
+      ok("config", "this service runs with it"),
+      ...(await examineInstallation(config, environment, running)),
+    ],
     log,
     lifecycle,
   });
-  // Hashing it takes long on purpose: the rest of the start goes on beside it.
-  const passwordTaken = takeOverPassword(parts, secrets);
-  // It is awaited below; until then a failure of it must not count as one that nobody handles.
-  passwordTaken.catch(() => {});
+  // Hashing is slow on purpose, so it runs in parallel with the rest of the start.
+  const passwordSet = setPassword(parts, secrets);
+  // It is awaited below; until then its rejection must not be reported as unhandled.
+  passwordSet.catch(() => {});
 
   const firstKey = await registerKeys(parts, secrets);
-  // Nothing is loaded for a service that cannot listen.
+  // Models are loaded only after the listeners have started.
   const listed = parts.catalog.beginListing();
   const { addresses, listening } = await listenAll(parts, config.server);
   parts.status.listensOn(listening);
-  const { catalog, engines, modelStore: store } = parts;
-  const { models } = config;
-  const filling = await fillCatalog({ catalog, engines, store, models, chatSource: input.chatModel ?? null, log });
+  const chatSource = input.chatModel ?? null;
+  const { chosen: chatChosen, loaded } = await fillCatalog({ ...parts, models: config.models, chatSource, log });
   listed();
-  lifecycle.track("loading the models", filling.loaded);
-  const chatChosen = filling.chosen;
+  lifecycle.track("loading the models", loaded);
   await Promise.race([chatChosen, delay(choiceMs, undefined, { ref: false })]);
   const tokenFile = await writeAdminToken(config.data_dir, adminToken);
   lifecycle.onClose("admin token", () => tokenFile.remove());
@@ -118,7 +121,7 @@ async function open(input: ServiceInput, limits: LiveLimits, lifecycle: Lifecycl
   const reload = createReload({ config, limits, parts, log, track: (what, promise) => lifecycle.track(what, promise) });
   lifecycle.onClose("reload", () => reload.close());
 
-  await passwordTaken;
+  await passwordSet;
   const dashboardPath = await firstDashboardPath(parts, firstKey);
   parts.grpc.setServing(true);
   lifecycle.started();
@@ -138,8 +141,8 @@ async function open(input: ServiceInput, limits: LiveLimits, lifecycle: Lifecycl
   };
 }
 
-/** The operator's password, when there is one: whoever was signed in with another has to sign in again. */
-async function takeOverPassword({ administrator, audit }: Parts, { adminPassword }: Secrets): Promise<void> {
+/** Sets the operator's password, if there is one. A new password ends all sessions. */
+async function setPassword({ administrator, audit }: Parts, { adminPassword }: Secrets): Promise<void> {
   if (adminPassword === null) return;
   const isNew = await administrator.setPassword(adminPassword);
   if (isNew) await audit.record(theService, "administrator.set_password", "admin");
@@ -162,17 +165,14 @@ async function registerKeys({ apiKeys, audit }: Parts, { bootstrapApiKey }: Secr
   }
 }
 
-/**
- * The set-up link is shown where the first key is: to whoever starts the service for the first time. Later ones are made with
- * `uis admin link`, so that no log of an ordinary start holds a way in.
- */
+/** Only a first start shows a set-up link, with the first key, so that the log of a later start contains no credential. */
 async function firstDashboardPath({ administrator, setupLinks }: Parts, firstKey: CreatedKey | null): Promise<string> {
   if (firstKey === null || (await administrator.hasPassword())) return "/dashboard/";
   const { path } = await setupLinks.create();
   return path;
 }
 
-/** How long the start waits to see whether a model's source can be reached at all. */
+/** How long the start waits for the choice of the chat model. */
 const choiceMs = 500;
 
 function toStoppable({ core, live, http, grpc }: Parts, lifecycle: Lifecycle, limits: ServiceLimits): Stoppable {

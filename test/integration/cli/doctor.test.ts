@@ -61,7 +61,7 @@ describe("uis doctor", () => {
     expect(statusOf(checks, "data_dir")).toBe("ok");
     expect(statusOf(checks, "bind")).toBe("ok");
     expect(find(checks, "engine")).toMatchObject({ status: "ok", detail: expect.stringContaining("3.21.1") });
-    expect(find(checks, "hub")).toMatchObject({ status: "ok", detail: "not asked: offline" });
+    expect(find(checks, "hub")).toMatchObject({ status: "ok", detail: "not contacted: offline" });
     expect(find(checks, "disk")?.detail).toMatch(/^[\d.]+ (MB|GB|TB) free for /);
     expect(find(checks, "cpu")?.detail).toMatch(/^\d+ cores, /);
     expect(find(checks, "open_files")?.detail).toMatch(/^at most (\d+|unlimited) open files$/);
@@ -69,7 +69,7 @@ describe("uis doctor", () => {
     expect(find(checks, "clock")).toMatchObject({ status: "ok", detail: expect.stringContaining("not compared") });
     expect(find(checks, "webhook_egress")).toMatchObject({
       status: "ok",
-      detail: "HTTPS to public addresses only, on the ports 443 and from 1024",
+      detail: "only HTTPS to public addresses, on the ports 443 and from 1024",
     });
   });
 

@@ -134,5 +134,5 @@ it("SIGHUP swaps limits on every door, and names those that wait for a restart",
   service.child.kill("SIGHUP");
   await expect.poll(() => service.stderr().split("limits reloaded")).toHaveLength(4);
   expect(await ask("slow")).toEqual(everywhere("upstream_timeout"));
-  expect(service.stderr().split("wait for a restart")).toHaveLength(2);
+  expect(service.stderr().split("need a restart")).toHaveLength(2);
 });

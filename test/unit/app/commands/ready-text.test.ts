@@ -47,7 +47,7 @@ describe("what people are told at the start", () => {
   });
 
   it("shows the key on the first start only", () => {
-    expect(readyText(serviceWith([{ id: "m" }]))).toContain("shown this once");
+    expect(readyText(serviceWith([{ id: "m" }]))).toContain("shown only once");
     expect(nextStepText(serviceWith([{ id: "m" }], {}, null))).toContain("$UIS_API_KEY");
   });
 

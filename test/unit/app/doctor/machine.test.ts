@@ -39,7 +39,7 @@ describe("the check of the processor", () => {
   });
 
   it("says that it does not know, where it does not", () => {
-    expect(judgeProcessor("", "x64", 2)).toMatchObject({ status: "ok", detail: expect.stringContaining("not known") });
+    expect(judgeProcessor("", "x64", 2)).toMatchObject({ status: "ok", detail: expect.stringContaining("unknown") });
   });
 });
 
@@ -62,7 +62,7 @@ describe("the check of the clock", () => {
     [-9_000, "ok", "agrees with the clock of Redis"],
     [12_000, "warn", "12 s ahead of the clock of Redis"],
     [-299_000, "warn", "299 s behind the clock of Redis"],
-    [-300_000, "fail", "receivers refuse webhooks"],
+    [-300_000, "fail", "receivers reject webhooks"],
   ])("of one that is %d ms ahead of another is %s", (aheadMs, status, words) => {
     const found = clockCheck(nowMs, { name: "Redis", aheadMs });
     expect(found).toMatchObject({ check: "clock", status, detail: expect.stringContaining(words) });

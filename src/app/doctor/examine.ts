@@ -1,0 +1,43 @@
+import type { ModelStore } from "../../domain/catalog/model-store.js";
+import type { State } from "../../domain/service/state.js";
+import type { Variables } from "../config/expand.js";
+import type { Config } from "../config/schema.js";
+import { type Check, clockCheck } from "./check.js";
+import { engineCheck } from "./engine.js";
+import { examineRedis, examineState, openFilesCheck, processorCheck, runtimeCheck, sqliteCheck } from "./machine.js";
+import { examineModels, listInFolder } from "./models.js";
+import { certificateCheck, dataFolderCheck, portChecks, settingChecks } from "./settings.js";
+
+interface RunningParts {
+  readonly state: Pick<State, "kind" | "health" | "now">;
+  readonly models: Pick<ModelStore, "list">;
+  /** Aborts slow checks. */
+  readonly signal: AbortSignal;
+}
+
+/** Checks of `uis doctor` that need no configuration. */
+export async function examineMachine(): Promise<readonly Check[]> {
+  return [runtimeCheck(process.versions.node), sqliteCheck(), await processorCheck(), await openFilesCheck()];
+}
+
+/**
+ * The other checks of `uis doctor`. `config.data_dir` absolute. In a running service (not null) they use its parts and
+ * leave out its ports.
+ */
+export async function examineInstallation(
+  config: Config,
+  env: Variables,
+  running: RunningParts | null,
+): Promise<readonly Check[]> {
+  const [folder, engine, models, ports, certificate, redis] = await Promise.all([
+    dataFolderCheck(config.data_dir),
+    engineCheck(config, env, running?.signal),
+    examineModels(config, env, () => running?.models.list() ?? listInFolder(config, env)),
+    running === null ? portChecks(config) : [],
+    certificateCheck(config, Date.now()),
+    running === null ? examineRedis(config) : examineState(running.state),
+  ]);
+  const clock = clockCheck(Date.now(), redis.clock ?? models.clock);
+  const settings = settingChecks(config, env);
+  return [folder, engine, ...models.checks, ...ports, certificate, ...redis.checks, clock, ...settings];
+}
