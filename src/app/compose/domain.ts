@@ -1,9 +1,9 @@
 import { randomBytes } from "node:crypto";
 import { Administrator, Passwords, SetupLinks } from "../../domain/access/administrator.js";
-import { ApiKeys } from "../../domain/access/api-keys.js";
+import { ApiKeys, RevocationReadBack } from "../../domain/access/api-keys.js";
 import { Audit } from "../../domain/access/audit.js";
 import { Authenticator } from "../../domain/access/authenticator.js";
-import { RevocationReadBack, RevocationWatch } from "../../domain/access/key-cache.js";
+import { RevocationWatch } from "../../domain/access/key-cache.js";
 import { Sessions } from "../../domain/access/sessions.js";
 import { LiveRequests } from "../../domain/call/live-requests.js";
 import { Catalog } from "../../domain/catalog/catalog.js";

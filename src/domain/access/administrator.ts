@@ -2,7 +2,7 @@ import { isSameDigest, sha256Hex } from "../../lib/crypto.js";
 import type { Clock, IdSource } from "../call/ports.js";
 import { checkLength, checkPresent, refuse, ServiceError } from "../call/service-error.js";
 import { AttemptLimit, networkOf } from "./authenticator.js";
-import type { NewSession, Sessions } from "./sessions.js";
+import type { NewSession, Sessions, SignInOrigin } from "./sessions.js";
 
 /** The only user name. */
 export const administratorName = "admin";
@@ -10,12 +10,6 @@ export const administratorName = "admin";
 /** Failed sign-ins per minute, by address and by name (KEY-21). */
 const attemptsPerMinute = 5;
 const replaceTriesMax = 5;
-
-/** Origin of a sign-in. */
-interface SignInOrigin {
-  readonly address: string;
-  readonly userAgent: string;
-}
 
 interface AdministratorDeps {
   readonly settings: SettingsStore;

@@ -1,4 +1,5 @@
-import type { IdSource } from "../call/ports.js";
+import { BoundedMap } from "../../lib/bounded-collections.js";
+import type { ChangeFeed, Clock, IdSource, Logger } from "../call/ports.js";
 import { unlimited } from "../call/rate-limits.js";
 import { type PageRequest, refuse, ServiceError, toPageToken, toStorePage } from "../call/service-error.js";
 import {
@@ -208,4 +209,88 @@ function checkBootstrap(secret: string): void {
 
 function notFound(): never {
   return refuse("not_found", "id", "There is no API key with this id.");
+}
+
+/** Far longer than a replica lags behind its primary. */
+const keptMs = 300_000;
+const revocationsMax = 10_000;
+/** A cluster can fail over without our subscription noticing. */
+const readEveryMs = 30_000;
+
+interface RevocationReadBackDeps {
+  readonly keys: Pick<KeyStore, "find" | "revoke">;
+  readonly changes: Pick<ChangeFeed, "subscribe">;
+  readonly clock: Pick<Clock, "monotonic" | "after">;
+  readonly log: Logger;
+}
+
+/**
+ * A fail-over can lose the last writes, which would revive a revoked key. Revocations of the last minutes are therefore
+ * read back after a lost link and every 30 s, and repeated where they are missing.
+ */
+export class RevocationReadBack {
+  readonly #deps: RevocationReadBackDeps;
+  readonly #unsubscribe: () => void;
+  readonly #recent = new BoundedMap<string, { readonly revokedAtMs: number; readonly notedAtMs: number }>(
+    revocationsMax,
+  );
+  #cancelTimer: () => void = () => {};
+  #reading: Promise<void> = Promise.resolve();
+  #isReadQueued = false;
+  #closed = false;
+
+  constructor(deps: RevocationReadBackDeps) {
+    this.#deps = deps;
+    this.#unsubscribe = deps.changes.subscribe((change) => {
+      if (change.kind === "lost_link") this.#read();
+    });
+    this.#readLater();
+  }
+
+  /** Remembers an acknowledged revocation. */
+  note({ id, revokedAtMs }: Pick<ApiKeyRecord, "id" | "revokedAtMs">): void {
+    if (revokedAtMs !== null) this.#recent.set(id, { revokedAtMs, notedAtMs: this.#deps.clock.monotonic() });
+  }
+
+  /** Resolves when no read is in progress. */
+  async close(): Promise<void> {
+    this.#closed = true;
+    this.#unsubscribe();
+    this.#cancelTimer();
+    await this.#reading;
+  }
+
+  #readLater(): void {
+    this.#cancelTimer = this.#deps.clock.after(readEveryMs, () => {
+      this.#read();
+      this.#readLater();
+    });
+  }
+
+  /** One round at a time; requests during a round start one more. */
+  #read(): void {
+    if (this.#isReadQueued) return;
+    this.#isReadQueued = true;
+    this.#reading = this.#reading.then(() => {
+      this.#isReadQueued = false;
+      return this.#readBack();
+    });
+  }
+
+  /** Never rejects: during an outage the next round repeats it. */
+  async #readBack(): Promise<void> {
+    const { keys, clock, log } = this.#deps;
+    try {
+      for (const [id, { revokedAtMs, notedAtMs }] of [...this.#recent.entries()]) {
+        if (this.#closed) return;
+        if (clock.monotonic() - notedAtMs >= keptMs) this.#recent.delete(id);
+        else if ((await keys.find(id))?.revokedAtMs === null) {
+          await keys.revoke(id, revokedAtMs);
+          log.warn({ key_id: id }, "store lost a key revocation; key revoked again");
+        }
+      }
+    } catch (err) {
+      log.debug({ err }, "revocations could not be read back; retrying later");
+    }
+  }
 }

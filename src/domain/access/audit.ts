@@ -22,7 +22,7 @@ export interface AuditDeps {
   readonly log: Logger;
 }
 
-/** Longer texts from a caller are cut, which bounds the size of a record. */
+/** Bounds the size of a record: longer texts are cut. */
 const detailCharsMax = 256;
 
 /** Records every administrative act (KEY-23): actor, time, address, action and result. */
@@ -65,16 +65,9 @@ export class Audit {
 
 function actorOf(principal: Principal | null): AuditActor {
   if (principal === null) return { kind: "system", id: "" };
-  switch (principal.kind) {
-    case "api_key":
-      return { kind: "api_key", id: principal.keyId };
-    case "nobody":
-      return { kind: "nobody", id: "" };
-    case "administrator":
-      return principal.sessionId === null
-        ? { kind: "admin_token", id: "" }
-        : { kind: "session", id: principal.sessionId };
-  }
+  if (principal.kind !== "administrator") return { kind: principal.kind, id: principal.keyId ?? "" };
+  const { sessionId } = principal;
+  return sessionId === null ? { kind: "admin_token", id: "" } : { kind: "session", id: sessionId };
 }
 
 function shortened(details: Readonly<Record<string, string>>): Record<string, string> {
@@ -119,11 +112,7 @@ export interface AuditLog {
   list(page: { readonly limit: number; readonly after: string | null }): Promise<AuditPage>;
 }
 
-/**
- * Order of audit records in every driver: newest first, then by id. A cursor is the position of one record in this
- * order.
- */
-
+/** Position of a record in the order of every driver: newest first, then by id. */
 export interface AuditCursor {
   readonly atMs: number;
   readonly id: string;

@@ -3,7 +3,7 @@ import { BoundedMap } from "../../lib/bounded-collections.js";
 import { isSameDigest } from "../../lib/crypto.js";
 import type { Browser } from "../call/call-context.js";
 import type { ChangeFeed, Clock, Logger } from "../call/ports.js";
-import { mayDo, type Principal, tokenAdministrator } from "../call/principal.js";
+import { mayDo, type Principal, sessionIdOf, tokenAdministrator } from "../call/principal.js";
 import { ServiceError } from "../call/service-error.js";
 import { hashApiKey, isMistypedApiKey, isPresentable } from "./api-key.js";
 import { KeyCache } from "./key-cache.js";
@@ -16,14 +16,8 @@ const authorizationForm = /^bearer ([^ ]+)$/i;
 /** Bad credentials per minute and address (KEY-19). */
 const failuresPerMinute = 60;
 
-/** Keys cached by their header; twice as many at most. */
+/** Maximum keys cached by their header. */
 const seenMax = 10_000;
-
-interface SeenKey {
-  readonly record: ApiKeyRecord;
-  /** Made of the record. */
-  readonly principal: Principal;
-}
 
 interface AuthenticatorDeps {
   readonly keys: Pick<KeyStore, "findByHash" | "touch">;
@@ -48,9 +42,8 @@ export class Authenticator {
   readonly #failures = new AttemptLimit(failuresPerMinute);
   /** Digests of the administrator's tokens: hashing per request would cost microseconds. */
   readonly #tokenHashes = new BoundedMap<string, string>(16);
-
   /** Valid keys by header. The key cache decides whether a key is still valid. */
-  readonly #seen = new BoundedMap<string, SeenKey>(seenMax);
+  readonly #seen = new BoundedMap<string, { readonly record: ApiKeyRecord; readonly principal: Principal }>(seenMax);
 
   constructor(deps: AuthenticatorDeps) {
     this.#deps = deps;
@@ -63,10 +56,10 @@ export class Authenticator {
   }
 
   /**
-   * Answers at once when the key was seen before and its record is fresh. Rejects with ServiceError `invalid_api_key`, in
-   * the same words for every kind of bad key (KEY-5), with `rate_limit_exceeded` when `address` has presented too many of
-   * them (KEY-19), or with `storage_unavailable` when the key is not known here and the store cannot be asked (KEY-14).
-   * The token of a session counts only where there is no `authorization` header.
+   * Synchronous when the key is cached. Rejects with ServiceError `invalid_api_key`, with the same message for every bad key
+   * (KEY-5), with `rate_limit_exceeded` after too many of them from `address` (KEY-19), or with `storage_unavailable` when
+   * the key is not cached and the store does not answer (KEY-14). A session's token is ignored beside an `authorization`
+   * header.
    */
   authenticate(
     authorization: string | undefined,
@@ -150,11 +143,8 @@ function invalidApiKey(): ServiceError {
 }
 
 function tooManyFailures(retryAfterMs: number): ServiceError {
-  return new ServiceError(
-    "rate_limit_exceeded",
-    `More than ${failuresPerMinute} bad credentials came from this address within a minute. A valid one is served.`,
-    { retryAfterMs },
-  );
+  const sentence = `More than ${failuresPerMinute} bad credentials came from this address within a minute. A valid one is served.`;
+  return new ServiceError("rate_limit_exceeded", sentence, { retryAfterMs });
 }
 
 const needText = {
@@ -166,12 +156,16 @@ const needText = {
 } as const;
 
 /**
- * Throws ServiceError `insufficient_permissions` unless the principal may do the operation, and unless it was its own
- * page that asked: a session's cookie comes with every request of the browser, whichever page makes it (KEY-22).
+ * Throws ServiceError `insufficient_permissions` for an operation that the principal may not call, and for a session used
+ * by a page of another origin: browsers attach the cookie to requests of every page (KEY-22).
  */
 export function requireAllowed(operation: Operation, principal: Principal, browser: Browser | undefined): void {
   const { need, isReading = need === "read" } = operationRow(operation);
-  if (!mayDo(principal, need, isReading)) throw notAllowed(principal, needText[need]);
+  if (!mayDo(principal, need, isReading)) {
+    const credential = principal.kind === "api_key" ? "This API key" : "This session";
+    const sentence = `${credential} may not do this: it needs ${needText[need]}.`;
+    throw new ServiceError("insufficient_permissions", sentence);
+  }
   if (browser === undefined || isByToken(principal)) return;
   const { isSameOrigin } = browser;
   // Programs may sign in without an `Origin`; browsers send it with every request that changes something.
@@ -179,36 +173,29 @@ export function requireAllowed(operation: Operation, principal: Principal, brows
   if (isSameOrigin === false || (isNeeded && isSameOrigin === undefined)) {
     throw new ServiceError(
       "insufficient_permissions",
-      "A session is good for pages of this server only: the header Origin must name the address that was called.",
+      "A session is valid only for pages of this server: the header Origin must be the address of the request.",
     );
   }
 }
 
-/** Whether the credential came in a header that browsers do not fill in by themselves. */
+/** Whether the credential came in a header that browsers do not attach by themselves. */
 function isByToken(principal: Principal): boolean {
-  return principal.kind === "api_key" || (principal.kind === "administrator" && principal.sessionId === null);
-}
-
-function notAllowed(principal: Principal, needed: string): ServiceError {
-  const who = principal.kind === "api_key" ? "This API key" : "This session";
-  return new ServiceError("insufficient_permissions", `${who} may not do this: it needs ${needed}.`);
+  return principal.kind !== "nobody" && sessionIdOf(principal) === null;
 }
 
 const touchEveryMs = 60_000;
 const keysMax = 10_000;
 
+type LastUsedDeps = Pick<AuthenticatorDeps, "now" | "log"> & { readonly keys: Pick<KeyStore, "touch"> };
+
 /** Records the last use of keys, at most once a minute each and outside the request's path (KEY-15). */
 class LastUsed {
-  readonly #keys: Pick<KeyStore, "touch">;
-  readonly #now: () => number;
-  readonly #log: Logger;
+  readonly #deps: LastUsedDeps;
   readonly #touchedAtMs = new BoundedMap<string, number>(keysMax);
   #failing = false;
 
-  constructor(deps: { readonly keys: Pick<KeyStore, "touch">; readonly now: () => number; readonly log: Logger }) {
-    this.#keys = deps.keys;
-    this.#now = deps.now;
-    this.#log = deps.log;
+  constructor(deps: LastUsedDeps) {
+    this.#deps = deps;
   }
 
   /** `nowMs` is monotonic. Never throws and is not awaited; the first failure is logged. */
@@ -216,12 +203,13 @@ class LastUsed {
     const touchedAtMs = this.#touchedAtMs.get(id);
     if (touchedAtMs !== undefined && nowMs - touchedAtMs < touchEveryMs) return;
     this.#touchedAtMs.set(id, nowMs);
-    this.#keys.touch(id, this.#now()).then(
+    const { keys, now, log } = this.#deps;
+    keys.touch(id, now()).then(
       () => {
         this.#failing = false;
       },
-      (cause: unknown) => {
-        if (!this.#failing) this.#log.warn({ err: cause, key_id: id }, "last use of API keys could not be recorded");
+      (err: unknown) => {
+        if (!this.#failing) log.warn({ err, key_id: id }, "last use of API keys could not be recorded");
         this.#failing = true;
       },
     );
@@ -229,18 +217,13 @@ class LastUsed {
 }
 
 const windowMs = 60_000;
-/** At least half of this many addresses or names are remembered; a caller with more of them meets other limits. */
+/** Maximum addresses or names that are remembered; at least half of it. */
 const callersMax = 20_000;
-
-interface Window {
-  readonly startedAtMs: number;
-  count: number;
-}
 
 /** Fixed window of one minute per caller, in memory of this process. */
 export class AttemptLimit {
   readonly #perMinute: number;
-  readonly #windows = new BoundedMap<string, Window>(callersMax);
+  readonly #windows = new BoundedMap<string, { readonly startedAtMs: number; count: number }>(callersMax);
 
   constructor(perMinute: number) {
     this.#perMinute = perMinute;

@@ -12,7 +12,7 @@ const knownFreshMs = 30_000;
 const unknownFreshMs = 5_000;
 const outageMs = 300_000;
 /** After a failed read, known keys skip the store for this long: a frozen store would slow each request. */
-const awayMs = 1_000;
+const skipMs = 1_000;
 /** Retry-After during an outage. */
 const retryAfterMs = 1_000;
 
@@ -71,7 +71,7 @@ export class KeyCache {
     const unknownSinceMs = this.#unknownSinceMs.get(hash);
     if (unknownSinceMs !== undefined && nowMs - unknownSinceMs < unknownFreshMs) return null;
     const reading = this.#reads.get(hash) ?? this.#read(hash);
-    if (nowMs - this.#failedAtMs < awayMs) {
+    if (nowMs - this.#failedAtMs < skipMs) {
       const last = this.#lastKnown(hash, nowMs);
       if (last !== undefined) {
         reading.catch(() => {});
@@ -84,12 +84,9 @@ export class KeyCache {
       // Looked up again: the key may have been invalidated while the read failed.
       const last = this.#lastKnown(hash, nowMs);
       if (last !== undefined) return last;
-      throw new ServiceError("storage_unavailable", "API keys cannot be checked now: the store does not answer.", {
-        cause,
-        // Nothing has run yet, so the client may retry.
-        retryAfterMs,
-        shouldRetry: true,
-      });
+      // Nothing has run yet, so the client may retry.
+      const options = { cause, retryAfterMs, shouldRetry: true };
+      throw new ServiceError("storage_unavailable", "API keys cannot be checked: the store does not answer.", options);
     }
   }
 
@@ -101,7 +98,7 @@ export class KeyCache {
 
   /** Invalidates a key, also for requests in progress. */
   forget(keyId: string): void {
-    this.#overtakeReads();
+    this.#discardReads();
     for (const [hash, { record }] of this.#known.entries()) {
       if (record.id === keyId) this.#known.delete(hash);
     }
@@ -109,11 +106,11 @@ export class KeyCache {
 
   /** Invalidates all keys, because changes may have been missed. */
   doubtAll(): void {
-    this.#overtakeReads();
+    this.#discardReads();
     this.#link += 1;
   }
 
-  #overtakeReads(): void {
+  #discardReads(): void {
     this.#generation += 1;
     this.#reads.clear();
     if (this.#unknownSinceMs.size > 0) this.#unknownSinceMs = new BoundedMap(unknownMax);
@@ -128,23 +125,20 @@ export class KeyCache {
   }
 
   async #readAndRemember(hash: string): Promise<ApiKeyRecord | null> {
+    const { keys, clock, changes } = this.#deps;
     const generation = this.#generation;
-    const link = this.#deps.changes.isLinked ? this.#link : null;
-    const found = await this.#find(hash);
+    const link = changes.isLinked ? this.#link : null;
+    let found: ApiKeyRecord | null;
+    try {
+      found = await keys.findByHash(hash);
+      this.#failedAtMs = Number.NEGATIVE_INFINITY;
+    } catch (cause) {
+      this.#failedAtMs = clock.monotonic();
+      throw cause;
+    }
     const record = found === null ? null : frozenKey(found);
     if (generation === this.#generation) this.#remember(hash, record, link);
     return record;
-  }
-
-  async #find(hash: string): Promise<ApiKeyRecord | null> {
-    try {
-      const found = await this.#deps.keys.findByHash(hash);
-      this.#failedAtMs = Number.NEGATIVE_INFINITY;
-      return found;
-    } catch (cause) {
-      this.#failedAtMs = this.#deps.clock.monotonic();
-      throw cause;
-    }
   }
 
   #remember(hash: string, record: ApiKeyRecord | null, link: number | null): void {
@@ -245,92 +239,5 @@ export class RevocationWatch {
     if (running.size === 0) return;
     const active = new Set((await sessions.list()).map(({ id }) => id));
     for (const id of running) if (!active.has(id)) live.abortSession(id);
-  }
-}
-
-/** Far longer than a replica lags behind its primary. */
-const keptMs = 300_000;
-const revocationsMax = 10_000;
-/** A cluster can fail over without our subscription noticing. */
-const readEveryMs = 30_000;
-
-interface Revocation {
-  readonly revokedAtMs: number;
-  readonly notedAtMs: number;
-}
-
-interface RevocationReadBackDeps {
-  readonly keys: Pick<KeyStore, "find" | "revoke">;
-  readonly changes: Pick<ChangeFeed, "subscribe">;
-  readonly clock: Pick<Clock, "monotonic" | "after">;
-  readonly log: Logger;
-}
-
-/**
- * A fail-over can lose the last writes, which would revive a revoked key. Revocations of the last minutes are therefore
- * read back after a lost link and every 30 s, and repeated where they are missing.
- */
-export class RevocationReadBack {
-  readonly #deps: RevocationReadBackDeps;
-  readonly #unsubscribe: () => void;
-  readonly #recent = new BoundedMap<string, Revocation>(revocationsMax);
-  #cancelTimer: () => void = () => {};
-  #reading: Promise<void> = Promise.resolve();
-  #isReadQueued = false;
-  #closed = false;
-
-  constructor(deps: RevocationReadBackDeps) {
-    this.#deps = deps;
-    this.#unsubscribe = deps.changes.subscribe((change) => {
-      if (change.kind === "lost_link") this.#read();
-    });
-    this.#readLater();
-  }
-
-  /** Remembers an acknowledged revocation. */
-  note({ id, revokedAtMs }: Pick<ApiKeyRecord, "id" | "revokedAtMs">): void {
-    if (revokedAtMs !== null) this.#recent.set(id, { revokedAtMs, notedAtMs: this.#deps.clock.monotonic() });
-  }
-
-  /** Resolves when no read is in progress. */
-  async close(): Promise<void> {
-    this.#closed = true;
-    this.#unsubscribe();
-    this.#cancelTimer();
-    await this.#reading;
-  }
-
-  #readLater(): void {
-    this.#cancelTimer = this.#deps.clock.after(readEveryMs, () => {
-      this.#read();
-      this.#readLater();
-    });
-  }
-
-  /** One round at a time; requests during a round start one more. */
-  #read(): void {
-    if (this.#isReadQueued) return;
-    this.#isReadQueued = true;
-    this.#reading = this.#reading.then(() => {
-      this.#isReadQueued = false;
-      return this.#readBack();
-    });
-  }
-
-  /** Never rejects: during an outage the next round repeats it. */
-  async #readBack(): Promise<void> {
-    const { keys, clock, log } = this.#deps;
-    try {
-      for (const [id, { revokedAtMs, notedAtMs }] of [...this.#recent.entries()]) {
-        if (this.#closed) return;
-        if (clock.monotonic() - notedAtMs >= keptMs) this.#recent.delete(id);
-        else if ((await keys.find(id))?.revokedAtMs === null) {
-          await keys.revoke(id, revokedAtMs);
-          log.warn({ key_id: id }, "store lost a key revocation; key revoked again");
-        }
-      }
-    } catch (err) {
-      log.debug({ err }, "revocations could not be read back; retrying later");
-    }
   }
 }

@@ -20,6 +20,12 @@ export interface SessionsDeps {
   readonly log: Logger;
 }
 
+/** Origin of a sign-in. */
+export interface SignInOrigin {
+  readonly address: string;
+  readonly userAgent: string;
+}
+
 export interface NewSession {
   readonly record: SessionRecord;
   /** For the cookie; never shown or stored. */
@@ -35,20 +41,20 @@ export class Sessions {
   }
 
   /** The caller has checked the password or the set-up link. */
-  async begin(user: string, from: { readonly address: string; readonly userAgent: string }): Promise<NewSession> {
+  async begin(user: string, { address, userAgent }: SignInOrigin): Promise<NewSession> {
     const { sessions, ids, now } = this.#deps;
     const token = ids.text("", tokenChars);
     const nowMs = now();
+    const times = { createdAtMs: nowMs, lastSeenAtMs: nowMs, expiresAtMs: nowMs + sessionIdleMs };
+    const id = ids.text("ses_");
     const record: SessionRecord = {
-      id: ids.text("ses_"),
+      id,
       tokenHash: sha256Hex(token),
       user,
       role: "admin",
-      createdAtMs: nowMs,
-      lastSeenAtMs: nowMs,
-      expiresAtMs: nowMs + sessionIdleMs,
-      address: from.address,
-      userAgent: from.userAgent,
+      ...times,
+      address,
+      userAgent,
     };
     await sessions.insert(record);
     return { record, token };

@@ -52,9 +52,7 @@ export function toServiceError(thrown: unknown): ServiceError {
   return new ServiceError(
     "internal_error",
     "The service failed to handle the request. The log has the cause under the request id.",
-    {
-      cause: thrown,
-    },
+    { cause: thrown },
   );
 }
 
@@ -201,35 +199,15 @@ const pageSizeMax = 1_000;
 
 /** Throws ServiceError naming the field at fault. `isCursor` says whether a store can have issued the cursor. */
 export function toStorePage({ pageSize, pageToken }: PageRequest, isCursor: (text: string) => boolean): StorePage {
-  checkPageSize(pageSize);
-  return {
-    limit: pageSize === 0 ? pageSizeDefault : pageSize,
-    after: pageToken === "" ? null : cursorOfToken(pageToken, isCursor),
-  };
+  checkInteger(pageSize, "page_size", 0, pageSizeMax);
+  const after = pageToken === "" ? null : Buffer.from(pageToken, "base64url").toString();
+  if (after !== null && !isCursor(after)) {
+    refuse("invalid_value", "page_token", "'page_token' is not the next_page_token of an earlier page.");
+  }
+  return { limit: pageSize === 0 ? pageSizeDefault : pageSize, after };
 }
 
 /** The token of the next page; empty when there is none. */
 export function toPageToken(cursor: string | null): string {
   return cursor === null ? "" : Buffer.from(cursor).toString("base64url");
-}
-
-function checkPageSize(pageSize: number): void {
-  if (pageSize < 0) {
-    throw new ServiceError("integer_below_min_value", `'page_size' must be 0 or more, not ${pageSize}.`, {
-      param: "page_size",
-    });
-  }
-  if (pageSize > pageSizeMax) {
-    throw new ServiceError("integer_above_max_value", `'page_size' must be ${pageSizeMax} or less, not ${pageSize}.`, {
-      param: "page_size",
-    });
-  }
-}
-
-function cursorOfToken(token: string, isCursor: (text: string) => boolean): string {
-  const cursor = Buffer.from(token, "base64url").toString();
-  if (isCursor(cursor)) return cursor;
-  throw new ServiceError("invalid_value", "'page_token' is not the next_page_token of an earlier page.", {
-    param: "page_token",
-  });
 }

@@ -7,7 +7,6 @@ import {
   type AttemptEnd,
   type AttemptResult,
   isDelivered,
-  type SendResult,
   type StatusClass,
   secretUnreadable,
   type WebhookObserver,
@@ -20,9 +19,9 @@ import type { EndpointBook, FailingEndpoints, Receiver } from "./endpoint-book.j
  * Minimum time for recording the end of an attempt, even after its lease: a stalled process must reconnect first, and
  * its result counts unless another worker took over.
  */
-const toldWithinMs = 2_000;
+const recordWithinMs = 2_000;
 /** Delay before the claim of a removed endpoint is released: meanwhile the store ends its deliveries. */
-const goneWaitMs = 100;
+const removedWaitMs = 100;
 
 interface DeliveryAttemptsDeps {
   readonly queue: Pick<DeliveryQueue, "finish" | "handBack">;
@@ -76,39 +75,31 @@ export class DeliveryAttempts {
     const found = await store.retryUntil(beginsByMs, () => book.find(claim.account, claim.endpointId));
     const receiver = found?.value ?? null;
     if (receiver?.record.status === "enabled" && clock.monotonic() <= beginsByMs) return receiver;
-    if (found !== null) await pause(clock, goneWaitMs);
+    if (found !== null) await pause(clock, removedWaitMs);
     await store.retryUntil(leaseEndsAtMs, () => queue.handBack([claim]));
     return null;
   }
 
-  async #send(claim: Claim, receiver: Receiver): Promise<Made> {
-    const { clock, now, settings } = this.#deps;
+  async #send(claim: Claim, { record, secretsAt }: Receiver): Promise<Made> {
+    const { sender, clock, now, settings } = this.#deps;
+    const { account, body } = claim;
     const startedAtMs = Math.floor(now());
-    const sent = await this.#post(claim, receiver);
+    const secrets = secretsAt(startedAtMs);
+    let sent = secretUnreadable;
+    if (secrets !== null) {
+      const headers = attemptHeaders({ ...claim, secrets, atMs: clock.now() });
+      sent = await sender.send({ account, url: record.url, headers, body, budgetMs: settings.budgetMs });
+    }
     const endedAtMs = clock.monotonic();
     const result = { ...sent, startedAtMs };
     return { claim, result, outcome: outcomeOf(claim, result, settings.retryDelaysMs), endedAtMs };
-  }
-
-  async #post(claim: Claim, { record, secretsAt }: Receiver): Promise<SendResult> {
-    const { sender, clock, now, settings } = this.#deps;
-    const secrets = secretsAt(now());
-    if (secrets === null) return secretUnreadable;
-    const headers = attemptHeaders({ ...claim, secrets, atMs: clock.now() });
-    return sender.send({
-      account: claim.account,
-      url: record.url,
-      headers,
-      body: claim.body,
-      budgetMs: settings.budgetMs,
-    });
   }
 
   /** Records the result, then updates metrics, log and endpoint health. */
   async #note(made: Made, leaseEndsAtMs: number): Promise<void> {
     const { queue, failing, store, clock } = this.#deps;
     const { claim, result, outcome, endedAtMs } = made;
-    const noted = await store.retryUntil(Math.max(leaseEndsAtMs, endedAtMs + toldWithinMs), () =>
+    const noted = await store.retryUntil(Math.max(leaseEndsAtMs, endedAtMs + recordWithinMs), () =>
       queue.finish({ claim, result, outcome: shortenDelay(outcome, clock.monotonic() - endedAtMs) }),
     );
     if (noted === null) return this.#report(made, "unrecorded");
@@ -129,7 +120,7 @@ export class DeliveryAttempts {
     else if (effect === "lease_lost") log.warn(fields, "attempt outlasted its lease and was discarded");
     else if (outcome.state === "permanently_failed")
       log.warn({ ...fields, reason: outcome.reason }, "delivery failed permanently");
-    else log.debug(fields, outcome.state === "delivered" ? "an event was delivered" : "an attempt failed");
+    else log.debug(fields, outcome.state === "delivered" ? "event delivered" : "delivery attempt failed");
   }
 }
 
@@ -161,18 +152,13 @@ export function outcomeOf(
 /** Shortens the retry delay by `lateMs`, the time since the attempt's end, so that retries count from the failure. */
 export function shortenDelay(outcome: AttemptOutcome, lateMs: number): AttemptOutcome {
   if (outcome.state !== "awaiting_retry") return outcome;
-  // Rounded up: rather late than early (WH-26).
+  // Rounded up: a retry is never early (WH-26).
   return { ...outcome, delayMs: Math.max(0, outcome.delayMs - Math.floor(lateMs)) };
 }
 
-interface AttemptFacts {
+interface AttemptFacts extends Pick<Claim, "eventId" | "deliveryId" | "attemptNumber" | "body"> {
   /** Decrypted signing secrets, newest first. Not empty. */
   readonly secrets: readonly string[];
-  readonly eventId: string;
-  readonly deliveryId: string;
-  /** 1 for the first attempt. */
-  readonly attemptNumber: number;
-  readonly body: string;
   /** Start of the attempt. */
   readonly atMs: number;
 }
@@ -197,7 +183,7 @@ export function attemptHeaders(facts: AttemptFacts): Readonly<Record<string, str
 const firstWaitMs = 100;
 const lastWaitMs = 1_000;
 
-/** Backoff after `failures` tries in a row that failed, 1 or more. */
+/** Backoff after `failures` consecutive failures, 1 or more. */
 export function waitAfter(failures: number): number {
   return Math.min(lastWaitMs, firstWaitMs * 2 ** Math.min(failures - 1, 10));
 }
@@ -212,7 +198,7 @@ interface Answered<T> {
 export class StoreRetries {
   readonly #clock: Clock;
   readonly #breaker: CircuitBreaker;
-  #isOver = false;
+  #hasEnded = false;
 
   constructor(clock: Clock, breaker: CircuitBreaker) {
     this.#clock = clock;
@@ -221,23 +207,23 @@ export class StoreRetries {
 
   /** Stops all retries. */
   end(): void {
-    this.#isOver = true;
+    this.#hasEnded = true;
   }
 
-  /** Null: the store has not answered by `untilMs` (monotonic). Never rejects. Asks once at least. */
-  async retryUntil<T>(untilMs: number, question: () => Promise<T>): Promise<Answered<T> | null> {
+  /** Calls the store at least once. Null if it has not answered by `untilMs` (monotonic). Never rejects. */
+  async retryUntil<T>(untilMs: number, call: () => Promise<T>): Promise<Answered<T> | null> {
     for (let tries = 1; ; tries += 1) {
       try {
-        const value = await question();
+        const value = await call();
         this.#breaker.succeeded();
         return { value, isFirst: tries === 1 };
       } catch (cause) {
         this.#breaker.failed(cause);
       }
       const waitMs = waitAfter(tries);
-      if (this.#isOver || this.#clock.monotonic() + waitMs >= untilMs) return null;
+      if (this.#hasEnded || this.#clock.monotonic() + waitMs >= untilMs) return null;
       await pause(this.#clock, waitMs);
-      if (this.#isOver) return null;
+      if (this.#hasEnded) return null;
     }
   }
 }

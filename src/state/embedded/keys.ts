@@ -2,10 +2,10 @@ import {
   type ApiKeyPage,
   type ApiKeyRecord,
   cursorOf,
+  examinedCount,
   type KeyChange,
   type KeyStep,
   type KeyStore,
-  looksOf,
   pageOfStep,
   parseCursor,
 } from "../../domain/access/key-store.js";
@@ -65,7 +65,7 @@ export function createKeyVerbs(db: SqliteDatabase) {
       listKeys(step: KeyStep): ApiKeyPage {
         const cursor = step.after === null ? null : parseCursor(step.after);
         const { account, search, state, nowMs } = step.filter;
-        const range = [account, cursor?.createdAtMs ?? null, cursor?.id ?? null, looksOf(step)];
+        const range = [account, cursor?.createdAtMs ?? null, cursor?.id ?? null, examinedCount(step)];
         const found = filtered.all(...range, search, state, nowMs).map(toRecord);
         const [last, following] = border.all(...range);
         if (last === undefined || following === undefined) return pageOfStep(step, found, null);

@@ -1,10 +1,10 @@
 import {
   type ApiKeyRecord,
   cursorOf,
+  examinedCount,
   foldCase,
   type KeyState,
   type KeyStore,
-  looksOf,
   pageOfStep,
   parseCursor,
 } from "../../domain/access/key-store.js";
@@ -84,7 +84,7 @@ export function createRedisKeyStore(client: RedisClient, feed: RedisChangeFeed):
       const positions = account === null ? keysByAge : keysOf(account);
       const sign = state === null ? { text: "", is: "there" } : signOf(state);
       const filter = [search === null ? "" : textInside(search), sign.text, sign.is];
-      const answer = await client.run(listKeys, [positions, keys], [begin, looksOf(step), ...filter]);
+      const answer = await client.run(listKeys, [positions, keys], [begin, examinedCount(step), ...filter]);
       const [last = "", ...texts] = answer as string[];
       const colon = last.indexOf(":");
       const lastPosition = { createdAtMs: Number(last.slice(0, colon)), id: last.slice(colon + 1) };

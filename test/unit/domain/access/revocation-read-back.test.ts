@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { RevocationReadBack } from "../../../../src/domain/access/key-cache.js";
+import { RevocationReadBack } from "../../../../src/domain/access/api-keys.js";
 import { keyRecord } from "../../../suites/api-key-records.js";
 import { eventually } from "../../../support/eventually.js";
 import { HandFeed } from "../../../support/hand-feed.js";
