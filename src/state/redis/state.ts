@@ -4,7 +4,7 @@ import { createRedisAuditLog } from "./audit.js";
 import { RedisChangeFeed } from "./connection/change-feed.js";
 import type { RedisTlsFiles } from "./connection/connect-options.js";
 import { RedisConnection } from "./connection/connection.js";
-import { RedisHealth } from "./connection/health.js";
+import { createRedisHealth } from "./connection/health.js";
 import { keyPrefix } from "./connection/key-space.js";
 import { createStoreTime, ScriptRunner } from "./connection/scripts.js";
 import { createRedisDeliveryQueue } from "./deliveries/deliveries.js";
@@ -52,7 +52,7 @@ export async function openRedisState(deps: RedisStateDeps): Promise<State> {
   const { openWithinMs = defaultOpenWithinMs, ...bounds } = rest;
   const connection = new RedisConnection({ url, tls, log, clock, patience });
   const storeTime = createStoreTime(clock, timeShiftMs);
-  const health = new RedisHealth({ connection, storeTime, clock });
+  const health = createRedisHealth({ connection, storeTime, clock });
   const changes = new RedisChangeFeed({ connection, clock, log });
   const replicas = new ReplicaCount({ client: connection, clock, changes });
   try {

@@ -29,11 +29,11 @@ export interface ConnectionDeps {
   readonly tls: RedisTlsFiles | null;
   readonly clock: Clock;
   readonly log: Logger;
-  /** Makes all timeouts of calls so many times longer, for tests on machines that do other work, too; default 1. */
+  /** Factor of all timeouts of calls, for tests on busy machines; default 1. */
   readonly patience?: number;
 }
 
-/** What is published on some channels, on a connection of its own. It ends for good when that connection does. */
+/** A subscription to channels, on a connection of its own. It ends when that connection ends. */
 export interface Subscription {
   close(): void;
 }
@@ -45,17 +45,16 @@ export interface SubscriptionEvents {
 }
 
 const defaultTimeoutMs = 250;
-/** Calls that may wait for answers: some hundred times what 250 ms of heavy load bring. */
+/** Calls that may wait for answers: some hundred times the calls of 250 ms of heavy load. */
 const waitingMax = 20_000;
-/** Between two requests for a new layout, or a new look for the primary, that failing calls cause. */
+/** Minimum interval of searches for the primary or the cluster's layout that failing calls cause. */
 const rescueEveryMs = 500;
-/** After which a client that has given up is told to begin again. */
+/** Delay before a client that has given up connects again. */
 const beginAgainMs = 100;
 
 /**
- * The connection to Redis, and the only module that knows ioredis. Whatever happens to the server, a call ends within
- * its timeout, with an answer or with `storage_unavailable`; where this process stood still when it was over, within
- * twice that. What comes too late is dropped.
+ * The connection to Redis, and the only module that uses ioredis. A call ends within its timeout, with an answer or with
+ * `storage_unavailable`; within twice that if this process was blocked when the timeout expired. Late answers are dropped.
  */
 export class RedisConnection implements RedisClient {
   readonly #redis: Redis | Cluster;
@@ -67,7 +66,7 @@ export class RedisConnection implements RedisClient {
   #isClosed = false;
   #onIdle: () => void = () => {};
   #rescuedAtMs = Number.NEGATIVE_INFINITY;
-  /** Why the last try to connect failed; null: it did not. */
+  /** Why the last attempt to connect failed; null: it did not. */
   #linkFault: Error | null = null;
   #kept: readonly Script[] = [];
 
@@ -80,7 +79,7 @@ export class RedisConnection implements RedisClient {
     this.#patience = patience;
     if (target.kind === "cluster") {
       const cluster = new Cluster([...target.addresses], clusterOptions(target, secure));
-      // Else a node is connected to by the first call that needs it, which then has to wait.
+      // Otherwise the first call that needs a node waits for its connection.
       cluster.on("+node", (node: Redis) => {
         node.on("ready", () => void this.#loadKept(node));
         node.connect().catch((error: Error) => this.#noteLinkFault(error));
@@ -99,20 +98,19 @@ export class RedisConnection implements RedisClient {
     this.#logLink(log, redactedRedisUrl(url));
   }
 
-  /** Resolves when calls can be made. Rejects with StateOpenError: at once where we are refused, else after `withinMs`. */
+  /** Resolves when calls can be made. Rejects with StateOpenError: immediately for a login fault, else after `withinMs`. */
   async ready(withinMs: number): Promise<void> {
     const untilMs = this.#clock.monotonic() + withinMs;
     while (this.#redis.status !== "ready") {
       const fault = this.#linkFault;
-      const isRefused = ["NOAUTH", "WRONGPASS", "NOPERM"].some((code) => isReply(fault, code));
-      if (isRefused || this.#clock.monotonic() >= untilMs) throw this.#unreachable(fault);
+      if (isLoginFault(fault) || this.#clock.monotonic() >= untilMs) throw this.#unreachable(fault);
       await new Promise<void>((resolve) => this.#clock.after(10, resolve));
     }
   }
 
   /**
-   * Gives all servers these scripts now, and each server again whenever it is connected to anew: the first call after an
-   * outage need not bring its script, for which an admission has no time.
+   * Loads these scripts on all servers now, and on each server whenever it is connected again, because an admission has no
+   * time to send its script after an outage.
    */
   async keepLoaded(scripts: readonly Script[]): Promise<void> {
     this.#kept = scripts;
@@ -155,16 +153,16 @@ export class RedisConnection implements RedisClient {
     }
   }
 
-  /** The same command on every primary: one, or those of the cluster. Rejects with what the server said. */
-  onEachPrimary<T>(name: string, args: readonly Argument[], timeoutMs = defaultTimeoutMs): Promise<T[]> {
+  /** The same command on every primary: one, or those of the cluster. Rejects with the server's error. */
+  onEachPrimary<T>(name: string, args: readonly Argument[], timeoutMs: number): Promise<T[]> {
     const primaries = this.#redis instanceof Cluster ? this.#redis.nodes("master") : [this.#redis];
-    return Promise.all(primaries.map(async (redis) => (await answerOf(sendTo(redis, name, args, timeoutMs))) as T));
+    return Promise.all(primaries.map((redis) => this.#call(redis, name, args, timeoutMs) as Promise<T>));
   }
 
-  /** Rejects with `storage_unavailable` when that cannot be had within `timeoutMs`. */
+  /** Rejects with `storage_unavailable` if the subscription fails within `timeoutMs`. */
   async subscribe(channels: readonly string[], events: SubscriptionEvents, timeoutMs: number): Promise<Subscription> {
     const redis = this.#openSubscriber();
-    // Why a connection fails is told by its end and by the promise below.
+    // The end of the connection and the promise below report a failure.
     redis.on("error", () => {});
     const cancelTimer = this.#clock.after(timeoutMs, () => redis.disconnect());
     try {
@@ -175,14 +173,14 @@ export class RedisConnection implements RedisClient {
       if (redis.status !== "ready") throw new Error("Connection is closed.");
     } catch (error) {
       redis.disconnect();
-      throw unavailable("its messages cannot be heard", withoutArguments(error));
+      throw unavailable("its messages cannot be received", withoutArguments(error));
     } finally {
       cancelTimer();
     }
     return { close: () => redis.disconnect() };
   }
 
-  /** Refuses new calls and waits for those under way, none of which outlasts its timeout. */
+  /** Rejects new calls and waits for those under way, which end within their timeouts. */
   async close(): Promise<void> {
     this.#isClosed = true;
     if (this.#waiting > 0) {
@@ -193,20 +191,25 @@ export class RedisConnection implements RedisClient {
     this.#redis.disconnect();
   }
 
-  /** Never rejects: a script that a server lacks is brought by the call that needs it. */
+  /** Never rejects: the call that needs a missing script sends it. */
   async #loadKept(redis: Redis): Promise<void> {
     const timeoutMs = defaultTimeoutMs * this.#patience;
-    const load = ({ source }: Script) => answerOf(sendTo(redis, "script", ["load", source], timeoutMs));
-    await Promise.allSettled(this.#kept.map(load));
+    await Promise.allSettled(this.#kept.map(({ source }) => this.#call(redis, "script", ["load", source], timeoutMs)));
   }
 
-  async #send(name: string, args: readonly Argument[], timeoutMs: number): Promise<unknown> {
-    if (this.#isClosed) throw unavailable("it is closed");
-    if (this.#waiting >= waitingMax) throw unavailable(`${waitingMax} calls wait for it`);
-    const { answer, deadline } = sendTo(this.#redis, name, args, timeoutMs * this.#patience);
+  #send(name: string, args: readonly Argument[], timeoutMs: number): Promise<unknown> {
+    if (this.#isClosed) return Promise.reject(unavailable("it is closed"));
+    if (this.#waiting >= waitingMax) return Promise.reject(unavailable(`${waitingMax} calls wait for it`));
+    return this.#call(this.#redis, name, args, timeoutMs * this.#patience);
+  }
+
+  /** Rejects with the server's error, or after the timeout. */
+  async #call(redis: Redis | Cluster, name: string, args: readonly Argument[], timeoutMs: number): Promise<unknown> {
+    const command = new Command(name, [...args], { replyEncoding: "utf8" });
+    const deadline = new Deadline(timeoutMs, () => command.reject(new Error(timedOut)));
     this.#waiting += 1;
     try {
-      return await answer;
+      return await redis.sendCommand(command);
     } finally {
       deadline.cancel();
       this.#waiting -= 1;
@@ -217,16 +220,14 @@ export class RedisConnection implements RedisClient {
   #toServiceError(error: unknown, timeoutMs: number): Error {
     if (!(error instanceof Error) || error.name === "ServiceError") return error as Error;
     if (isOfAnotherServer(error)) this.#rescue(error);
-    const cause = withoutArguments(error);
-    const meaning = isReply(error, timedOut)
-      ? `it did not answer within ${Math.round(timeoutMs)} ms`
-      : meaningOf(error);
-    return unavailable(meaning, cause);
+    const isLate = isReply(error, timedOut);
+    const meaning = isLate ? `it did not answer within ${Math.round(timeoutMs)} ms` : meaningOf(error);
+    return unavailable(meaning, withoutArguments(error));
   }
 
   /**
-   * A failing call may be the first to see that the primary is another server now. Sentinel and clusters are asked again,
-   * a replica where the primary should be is left.
+   * A failing call may be the first sign of a new primary. The cluster's layout is read again, and a server that has become
+   * a replica is disconnected, so that Sentinel names the primary.
    */
   #rescue(error: Error): void {
     const nowMs = this.#clock.monotonic();
@@ -236,7 +237,7 @@ export class RedisConnection implements RedisClient {
     if (redis instanceof Cluster) {
       if (redis.status !== "ready") return;
       redis.refreshSlotsCache((failed) => {
-        // No known node answers: begin again with the addresses that were configured.
+        // No known node answers: start again with the configured addresses.
         if (failed && redis.status === "ready") redis.disconnect(true);
       });
     } else if (isReply(error, "READONLY") && this.#target.kind === "sentinel") {
@@ -245,8 +246,8 @@ export class RedisConnection implements RedisClient {
   }
 
   /**
-   * A client gives up for good when Sentinel names a new primary just while it is on its way to the old one. We never do
-   * before we are closed.
+   * ioredis gives up permanently when Sentinel names a new primary while it connects to the old one. Connects again until
+   * `close`.
    */
   #beginAgain(): void {
     this.#clock.after(beginAgainMs, () => {
@@ -259,7 +260,7 @@ export class RedisConnection implements RedisClient {
     this.#linkFault = withoutArguments(error);
   }
 
-  /** One line when the link breaks and one when it is back, not one for each try. */
+  /** Logs one line when the link breaks and one when it is back. */
   #logLink(log: Logger, redis_url: string): void {
     let isUp: boolean | null = null;
     const note = (up: boolean) => {
@@ -281,10 +282,9 @@ export class RedisConnection implements RedisClient {
     const where = addresses.map(({ host, port }) => `${host}:${port}`).join(", ");
     const what = kind === "sentinel" ? `the primary '${primaryName}' of Sentinel` : "Redis";
     const why = fault?.message ?? "it does not answer";
-    const isLogin = ["NOAUTH", "WRONGPASS", "NOPERM"].some((code) => isReply(fault, code));
     return new StateOpenError(
       `${what} at ${where} cannot be used: ${why}`,
-      isLogin
+      isLoginFault(fault)
         ? "correct user and password in the Redis URL, and allow the user all commands on uis:* and its channels"
         : "start it, or correct state.redis_url (REDIS_URL) and, for TLS, state.redis_tls",
       { cause: fault },
@@ -292,27 +292,11 @@ export class RedisConnection implements RedisClient {
   }
 }
 
-function sendTo(redis: Redis | Cluster, name: string, args: readonly Argument[], timeoutMs: number): Sent {
-  const command = new Command(name, [...args], { replyEncoding: "utf8" });
-  const deadline = new Deadline(timeoutMs, () => command.reject(new Error(timedOut)));
-  return { answer: redis.sendCommand(command) as Promise<unknown>, deadline };
+function isLoginFault(fault: unknown): boolean {
+  return ["NOAUTH", "WRONGPASS", "NOPERM"].some((code) => isReply(fault, code));
 }
 
-/** A call under way. Its deadline is to be cancelled when it has ended. */
-interface Sent {
-  readonly answer: Promise<unknown>;
-  readonly deadline: Deadline;
-}
-
-async function answerOf({ answer, deadline }: Sent): Promise<unknown> {
-  try {
-    return await answer;
-  } finally {
-    deadline.cancel();
-  }
-}
-
-/** Any node of a cluster hears what is published on any other; another one is taken each time. */
+/** A random node: each node of a cluster receives the messages of all others. */
 function subscriberOf(cluster: Cluster, options: ServerOptions): Redis {
   const nodes = cluster.nodes("master");
   const { host, port } = nodes[Math.floor(Math.random() * nodes.length)]?.options ?? options;
@@ -320,14 +304,13 @@ function subscriberOf(cluster: Cluster, options: ServerOptions): Redis {
   return new Redis({ ...options, ...address, retryStrategy: null, lazyConnect: true });
 }
 
-/** A timer that is later than that was held up by more than a moment of work. */
+/** Delay of a timer that counts as a pause of the process. */
 const pausedMsMin = 20;
 
 /**
- * Calls `expired` when `timeoutMs` are over and what has come from the server by then is read: where this process was busy
- * at that moment, an answer may wait in its socket. If it stood still for longer, for a collection of garbage or because
- * the machine was elsewhere, as much time is added as was lost, once and at most `timeoutMs`. A pause of ours is not an
- * outage of the store.
+ * Calls `expired` after `timeoutMs`, once the data that arrived by then was read: an answer may be in the socket while the
+ * process is busy. A pause of the process, as for a garbage collection, extends the timeout once by its length, at most by
+ * `timeoutMs`, because it is no outage of the store.
  */
 export class Deadline {
   #timer: NodeJS.Timeout;

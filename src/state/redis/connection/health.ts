@@ -6,32 +6,35 @@ import type { StoreTime } from "./scripts.js";
 
 type Durability = StateHealth["durability"];
 
-/** How the servers are set up, of a cluster all its primaries. */
-export interface ServerReport {
-  /** That of the weakest. */
+/** Settings of the server, of a cluster those of all its primaries. */
+interface ServerReport {
+  /** That of the weakest server. */
   readonly durability: Durability;
   readonly warnings: readonly string[];
-  /** Why state must not be kept there; null: it may. */
+  /** Why the server must not be used; null: it may. */
   readonly refusal: { readonly message: string; readonly fix: string } | null;
 }
 
 const checkTimeoutMs = 2_000;
-/** Settings can be changed while we run: they are looked at again by whoever asks after this time. */
+/** Settings may change while the service runs: after this time the next health check reads them again. */
 const reportFreshMs = 30_000;
 const oldestVersion = [6, 2] as const;
 
 const weakestFirst: readonly Durability[] = ["none", "one-second", "every-write"];
 
-/** Looks at all primaries. Rejects when they do not answer. */
-export async function inspectServers(connection: RedisConnection, allowVolatile: boolean): Promise<ServerReport> {
-  const unread: string[] = [];
-  /** What the user may not ask is a warning; a server that does not answer is an error. */
+/** Reads the settings of all primaries. Rejects when they do not answer. */
+async function inspectServers(connection: RedisConnection, allowVolatile: boolean): Promise<ServerReport> {
+  const warnings: string[] = [];
+  /** A missing permission is a warning; a server that does not answer is an error. */
   const ask = async <T>(name: string, args: readonly string[]): Promise<T[]> => {
     try {
       return await connection.onEachPrimary<T>(name, args, checkTimeoutMs);
     } catch (error) {
       if (!isDenial(error)) throw error;
-      unread.push([name, ...args].join(" ").toUpperCase());
+      const what = [name, ...args].join(" ").toUpperCase();
+      warnings.push(
+        `The settings of Redis could not be checked, because our user may not run ${what}. Allow it, or make sure of appendonly yes and maxmemory-policy noeviction.`,
+      );
       return [];
     }
   };
@@ -39,84 +42,72 @@ export async function inspectServers(connection: RedisConnection, allowVolatile:
   const syncs = (await ask<readonly string[]>("config", ["get", "appendfsync"])).map((answer) => answer[1] ?? "");
   const durabilities = infos.map((info, n) => durabilityOf(info, syncs[n] ?? ""));
   const durability = weakestFirst.find((each) => durabilities.includes(each)) ?? "one-second";
-  return {
-    durability,
-    refusal: infos.map((info) => refusalOf(info, allowVolatile)).find((refusal) => refusal !== null) ?? null,
-    warnings: [
-      ...unread.map(
-        (what) =>
-          `How Redis is set up could not be checked, for our user may not ask ${what}. Allow it, or make sure of appendonly yes and maxmemory-policy noeviction.`,
-      ),
-      ...(durability === "none"
-        ? ["Redis keeps nothing on disk: all state is lost when it stops. Set appendonly yes."]
-        : []),
-      ...(durability === "one-second" && syncs.length > 0
-        ? [
-            "A power cut can take the last second of acknowledged writes from Redis. Set appendfsync always to exclude that.",
-          ]
-        : []),
-      ...(infos.some((info) => info.get("aof_last_write_status") === "err")
-        ? ["Redis cannot write its append-only file. Look at its log and the space on its disk."]
-        : []),
-    ],
-  };
+  if (durability === "none") {
+    warnings.push("Redis keeps nothing on disk: all state is lost when it stops. Set appendonly yes.");
+  }
+  if (durability === "one-second" && syncs.length > 0) {
+    warnings.push(
+      "A power cut can take the last second of acknowledged writes from Redis. Set appendfsync always to exclude that.",
+    );
+  }
+  if (infos.some((info) => info.get("aof_last_write_status") === "err")) {
+    warnings.push("Redis cannot write its append-only file. Look at its log and the space on its disk.");
+  }
+  const refusal = infos.map((info) => refusalOf(info, allowVolatile)).find((each) => each !== null) ?? null;
+  return { durability, warnings, refusal };
 }
 
-/** Tells how the store is doing: one round trip, and what the last look at its settings has found. */
-export class RedisHealth {
-  readonly #connection: RedisConnection;
-  readonly #storeTime: StoreTime;
-  readonly #clock: Clock;
-  #report: ServerReport = { durability: "one-second", warnings: [], refusal: null };
-  #reportAtMs = Number.NEGATIVE_INFINITY;
+interface RedisHealthDeps {
+  readonly connection: RedisConnection;
+  readonly storeTime: StoreTime;
+  readonly clock: Clock;
+}
 
-  constructor(deps: { readonly connection: RedisConnection; readonly storeTime: StoreTime; readonly clock: Clock }) {
-    this.#connection = deps.connection;
-    this.#storeTime = deps.storeTime;
-    this.#clock = deps.clock;
-  }
+/** Health of the store: one round trip, and the settings as last read. */
+export function createRedisHealth({ connection, storeTime, clock }: RedisHealthDeps) {
+  let report: ServerReport = { durability: "one-second", warnings: [], refusal: null };
+  let reportAtMs = Number.NEGATIVE_INFINITY;
 
-  /** At the start. Rejects with StateOpenError where state must not be kept; the warnings of a server that may be used. */
-  async check(allowVolatile: boolean): Promise<readonly string[]> {
-    let report: ServerReport;
-    try {
-      report = await inspectServers(this.#connection, allowVolatile);
-      await this.#roundTrip();
-    } catch (cause) {
-      throw new StateOpenError(`Redis cannot be checked: ${meaningOf(cause)}`, "look at its log", { cause });
-    }
-    if (report.refusal !== null) throw new StateOpenError(report.refusal.message, report.refusal.fix);
-    this.#report = report;
-    this.#reportAtMs = this.#clock.monotonic();
-    return report.warnings;
-  }
+  const roundTrip = async (): Promise<void> => {
+    const sentAtMs = storeTime.monotonic();
+    const [seconds = "0", micros = "0"] = await connection.command<string[]>("time", []);
+    const storeMs = Number(seconds) * 1_000 + Math.floor(Number(micros) / 1_000) + storeTime.shiftMs;
+    storeTime.observe(storeMs, sentAtMs, storeTime.monotonic());
+  };
 
-  async now(): Promise<StateHealth> {
-    const sentAtMs = this.#clock.monotonic();
-    try {
-      await this.#roundTrip();
-      const latencyMs = this.#clock.monotonic() - sentAtMs;
-      if (sentAtMs - this.#reportAtMs > reportFreshMs) {
-        // What would have refused the start is a warning now: stopping would lose more than it saves.
-        this.#report = await inspectServers(this.#connection, true);
-        this.#reportAtMs = sentAtMs;
+  return {
+    /** Returns the warnings about a usable server. Rejects with StateOpenError for any other. */
+    async check(allowVolatile: boolean): Promise<readonly string[]> {
+      try {
+        report = await inspectServers(connection, allowVolatile);
+        await roundTrip();
+      } catch (cause) {
+        throw new StateOpenError(`Redis cannot be checked: ${meaningOf(cause)}`, "look at its log", { cause });
       }
-      const { durability, warnings, refusal } = this.#report;
-      const all = refusal === null ? warnings : [`${refusal.message}: ${refusal.fix}.`, ...warnings];
-      return { ok: true, latencyMs, durability, writeFault: null, warnings: all };
-    } catch (error) {
-      const latencyMs = this.#clock.monotonic() - sentAtMs;
-      const problem = error instanceof Error ? error.message : String(error);
-      return { ok: false, latencyMs, durability: this.#report.durability, writeFault: null, warnings: [problem] };
-    }
-  }
-
-  async #roundTrip(): Promise<void> {
-    const sentAtMs = this.#storeTime.monotonic();
-    const [seconds = "0", micros = "0"] = await this.#connection.command<string[]>("time", []);
-    const storeMs = Number(seconds) * 1_000 + Math.floor(Number(micros) / 1_000) + this.#storeTime.shiftMs;
-    this.#storeTime.observe(storeMs, sentAtMs, this.#storeTime.monotonic());
-  }
+      if (report.refusal !== null) throw new StateOpenError(report.refusal.message, report.refusal.fix);
+      reportAtMs = clock.monotonic();
+      return report.warnings;
+    },
+    async now(): Promise<StateHealth> {
+      const sentAtMs = clock.monotonic();
+      try {
+        await roundTrip();
+        const latencyMs = clock.monotonic() - sentAtMs;
+        if (sentAtMs - reportAtMs > reportFreshMs) {
+          // A fault that would prevent the start is a warning now, because a stop would lose more.
+          report = await inspectServers(connection, true);
+          reportAtMs = sentAtMs;
+        }
+        const { durability, refusal } = report;
+        const faults = refusal === null ? [] : [`${refusal.message}: ${refusal.fix}.`];
+        return { ok: true, latencyMs, durability, writeFault: null, warnings: [...faults, ...report.warnings] };
+      } catch (error) {
+        const latencyMs = clock.monotonic() - sentAtMs;
+        const problem = error instanceof Error ? error.message : String(error);
+        return { ok: false, latencyMs, durability: report.durability, writeFault: null, warnings: [problem] };
+      }
+    },
+  };
 }
 
 type Info = ReadonlyMap<string, string>;
@@ -163,7 +154,7 @@ function durabilityOf(info: Info, sync: string): Durability {
   return sync === "always" ? "every-write" : "one-second";
 }
 
-/** The server has answered, and will not tell this to our user; hosted servers do not know some commands at all. */
+/** Whether the server denies the command to our user, or lacks it, as some hosted servers do. */
 function isDenial(error: unknown): boolean {
   const message = error instanceof Error ? error.message : "";
   return message.startsWith("NOPERM") || message.includes("unknown command");

@@ -1,7 +1,7 @@
 import { invariant } from "../../../domain/call/service-error.js";
 import type { EventType } from "../../../domain/events/event.js";
 import { attemptsKept } from "../../../domain/webhooks/delivery.js";
-import type { Claim, Claimed, ClaimOptions, FinishRequest } from "../../../domain/webhooks/delivery-queue.js";
+import type { Claim, DeliveryQueue, FinishRequest } from "../../../domain/webhooks/delivery-queue.js";
 import type { EndpointHealth } from "../../../domain/webhooks/endpoint-store.js";
 import { keySpace } from "../connection/key-space.js";
 import { Batches, type TurnBatch } from "../ledger/batches.js";
@@ -12,57 +12,21 @@ import { letterOfState, parseHealth, type StoredAttempt } from "./encoding.js";
 const shardsAtOnce = 8;
 
 /** The part of the queue that workers use: claiming deliveries and ending or releasing the claims. */
-export class DeliveryClaims {
-  readonly #due: DueShards;
-  readonly #finishes: Batches<FinishRequest, EndpointHealth | null>;
+export function createClaims(due: DueShards, turn: TurnBatch): Pick<DeliveryQueue, "claim" | "finish" | "handBack"> {
+  const finishes = new Batches<FinishRequest, EndpointHealth | null>(turn, async (shard, requests) => {
+    const args = [attemptsKept, JSON.stringify(requests.map(encodeFinish))];
+    // An end frees a slot of the endpoint, so a waiting delivery may be due then.
+    const [answers] = await due.runAndNotify(deliveryScripts.finish, shard, args);
+    return decodeHealths(answers as string);
+  });
 
-  constructor(due: DueShards, turn: TurnBatch) {
-    this.#due = due;
-    this.#finishes = new Batches(turn, (shard, requests) => this.#finishAll(shard, requests));
-  }
-
-  async claim({ max, leaseMs }: ClaimOptions): Promise<Claimed> {
-    const claims: Claim[] = [];
-    let shards = await this.#due.due();
-    while (claims.length < max && shards.length > 0) {
-      const { found, fault } = await this.#claimFrom(shards, max - claims.length, leaseMs);
-      claims.push(...found);
-      // Claims are returned even if another shard failed.
-      if (fault !== null && claims.length === 0) throw fault;
-      if (fault !== null || found.length === 0) break;
-      shards = this.#due.knownDue();
-    }
-    return { claims, nextInMs: this.#due.nextInMs() };
-  }
-
-  finish(request: FinishRequest): Promise<EndpointHealth | null> {
-    return this.#finishes.ask(keySpace.shardOf(request.claim.account).index, request);
-  }
-
-  async handBack(claims: readonly Claim[]): Promise<void> {
-    const byShard = new Map<number, string[]>();
-    for (const { account, deliveryId, fence } of claims) {
-      const { index } = keySpace.shardOf(account);
-      byShard.set(index, [...(byShard.get(index) ?? []), deliveryId, String(fence)]);
-    }
-    await Promise.all(
-      [...byShard].map(([shard, args]) => this.#due.runAndNotify(deliveryScripts.handBack, shard, args)),
-    );
-  }
-
-  /** Claims an equal part from each of the first shards. */
-  async #claimFrom(
-    shards: readonly number[],
-    max: number,
-    leaseMs: number,
-  ): Promise<{ readonly found: readonly Claim[]; readonly fault: unknown }> {
+  /** Claims an equal part from each of the first shards. `fault` is the failure of a shard, else null. */
+  const claimFrom = async (shards: readonly number[], max: number, leaseMs: number) => {
     const chosen = shards.slice(0, Math.min(shardsAtOnce, max));
     const part = Math.floor(max / chosen.length);
     const extra = max % chosen.length;
     const answers = await Promise.allSettled(
-      chosen.map((shard, place) =>
-        this.#due.run(deliveryScripts.claim, shard, [part + Number(place < extra), leaseMs]),
-      ),
+      chosen.map((shard, place) => due.run(deliveryScripts.claim, shard, [part + Number(place < extra), leaseMs])),
     );
     const found: Claim[] = [];
     let fault: unknown = null;
@@ -75,14 +39,32 @@ export class DeliveryClaims {
       found.push(...decodeClaims(fence, claims, bodies));
     }
     return { found, fault };
-  }
+  };
 
-  /** An end frees a slot of the endpoint, so a waiting delivery may be due then. */
-  async #finishAll(shard: number, requests: readonly FinishRequest[]): Promise<readonly (EndpointHealth | null)[]> {
-    const items = JSON.stringify(requests.map(encodeFinish));
-    const [answers] = await this.#due.runAndNotify(deliveryScripts.finish, shard, [attemptsKept, items]);
-    return decodeHealths(answers as string);
-  }
+  return {
+    async claim({ max, leaseMs }) {
+      const claims: Claim[] = [];
+      let shards = await due.due();
+      while (claims.length < max && shards.length > 0) {
+        const { found, fault } = await claimFrom(shards, max - claims.length, leaseMs);
+        claims.push(...found);
+        // Claims are returned even if another shard failed.
+        if (fault !== null && claims.length === 0) throw fault;
+        if (fault !== null || found.length === 0) break;
+        shards = due.knownDue();
+      }
+      return { claims, nextInMs: due.nextInMs() };
+    },
+    finish: (request) => finishes.ask(keySpace.shardOf(request.claim.account).index, request),
+    async handBack(claims) {
+      const byShard = new Map<number, string[]>();
+      for (const { account, deliveryId, fence } of claims) {
+        const { index } = keySpace.shardOf(account);
+        byShard.set(index, [...(byShard.get(index) ?? []), deliveryId, String(fence)]);
+      }
+      await Promise.all([...byShard].map(([shard, args]) => due.runAndNotify(deliveryScripts.handBack, shard, args)));
+    },
+  };
 }
 
 type ClaimAnswer = readonly [

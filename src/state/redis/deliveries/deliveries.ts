@@ -10,9 +10,9 @@ import {
 import { keySpace, shardCount } from "../connection/key-space.js";
 import type { ScriptRunner } from "../connection/scripts.js";
 import { TurnBatch } from "../ledger/batches.js";
-import { DeliveryClaims } from "./claiming.js";
+import { createClaims } from "./claiming.js";
 import { DueShards, deliveryScripts, deliveryTimeoutMs } from "./due-shards.js";
-import { creationBounds, DeliveryLog } from "./listing.js";
+import { createDeliveryLog, creationBounds } from "./listing.js";
 
 export interface RedisDeliveryQueueDeps {
   readonly runner: ScriptRunner;
@@ -38,13 +38,10 @@ export function createRedisDeliveryQueue({
   deliveredKeptMax = defaultKeptMax,
 }: RedisDeliveryQueueDeps): RedisDeliveryQueue {
   const due = new DueShards(runner, clock);
-  const claims = new DeliveryClaims(due, new TurnBatch((send) => runner.client.together(send)));
-  const log = new DeliveryLog(runner);
   return {
     shards: due,
-    claim: (options) => claims.claim(options),
-    finish: (request) => claims.finish(request),
-    handBack: (given) => claims.handBack(given),
+    ...createClaims(due, new TurnBatch((send) => runner.client.together(send))),
+    ...createDeliveryLog(runner),
     async retryNow({ account, deliveryId, by, restart, again }) {
       const args = [account, deliveryId, by, Number(restart), Number(again)];
       const [outcome] = await due.runAndNotify(deliveryScripts.retryNow, keySpace.shardOf(account).index, args);
@@ -60,11 +57,6 @@ export function createRedisDeliveryQueue({
       const [queued, waiting, delivered, failed, last] = answer as [number, number, number, number, string];
       return { queued, waiting, delivered, failed, next: last === "" ? null : last };
     },
-    find: (id) => log.find(id),
-    payload: (id) => log.payload(id),
-    list: (filter, page) => log.list(filter, page),
-    backlog: () => log.backlog(),
-    due: () => log.due(),
     onDue: (listener) => due.onDue(listener),
     async purge(max) {
       let purged = 0;

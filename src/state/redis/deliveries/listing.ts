@@ -1,7 +1,7 @@
 import { invariant } from "../../../domain/call/service-error.js";
 import { eventTypes } from "../../../domain/events/event.js";
 import { type Delivery, type DeliveryState, deliveryStates } from "../../../domain/webhooks/delivery.js";
-import type { DeliveryFilter, EndpointBacklog } from "../../../domain/webhooks/delivery-queue.js";
+import type { DeliveryFilter, DeliveryQueue, EndpointBacklog } from "../../../domain/webhooks/delivery-queue.js";
 import type { Script } from "../connection/client.js";
 import { keySpace, shardCount } from "../connection/key-space.js";
 import type { ScriptRunner } from "../connection/scripts.js";
@@ -15,80 +15,33 @@ const backlogMax = 1_000;
 const countMax = 1_000;
 
 /** Reads of the queue. */
-export class DeliveryLog {
-  readonly #runner: ScriptRunner;
+export function createDeliveryLog(
+  runner: ScriptRunner,
+): Pick<DeliveryQueue, "find" | "payload" | "list" | "backlog" | "due"> {
+  const run = async (script: Script, shard: number, args: readonly (string | number)[]): Promise<readonly unknown[]> =>
+    (await runner.run(script, [keySpace.shard(shard).format], args, deliveryTimeoutMs)).rest;
 
-  constructor(runner: ScriptRunner) {
-    this.#runner = runner;
-  }
-
-  /** Searches all shards, because the id does not name the account. */
-  async find(id: string): Promise<Delivery | null> {
-    const found = await this.#onAll((shard) => this.#read(shard, [id]));
-    return found.flat()[0] ?? null;
-  }
-
-  async payload(id: string): Promise<string | null> {
-    const bodies = await this.#onAll((shard) =>
-      this.#runner.client.command<string | null>("hget", [keySpace.shard(shard).bodies, id], deliveryTimeoutMs),
-    );
-    return bodies.find((body) => body !== null) ?? null;
-  }
-
-  async list(
-    filter: DeliveryFilter,
-    page: { readonly limit: number; readonly after: string | null },
-  ): Promise<{ readonly deliveries: readonly Delivery[]; readonly next: string | null }> {
-    const shards = filter.account === null ? allShards : [keySpace.shardOf(filter.account).index];
-    const scan = (shard: number, args: readonly (string | number)[]) => this.#run(deliveryScripts.scan, shard, args);
-    const { places, next } = await placesOf({ shards, filter, ...page, scan });
-    const read = new Map<string, Delivery>();
-    await Promise.all(
-      shards.map(async (shard) => {
-        const ids = places.filter((place) => place.shard === shard).map(({ id }) => id);
-        for (const delivery of await this.#read(shard, ids)) read.set(delivery.id, delivery);
-      }),
-    );
-    // One that was removed meanwhile is left out.
-    return { deliveries: places.flatMap(({ id }) => read.get(id) ?? []), next };
-  }
-
-  async backlog(): Promise<readonly EndpointBacklog[]> {
-    const found = await this.#onAll(async (shard) => (await this.#counts(shard, 0)).counts);
-    const all = found.flat().map(({ name, open, oldestDueAtMs }) => {
-      const colon = name.indexOf(":");
-      return { account: name.slice(0, colon), endpointId: name.slice(colon + 1), open, oldestDueAtMs };
+  /** Calls all shards in one write. */
+  const onAll = <T>(call: (shard: number) => Promise<T>): Promise<T[]> => {
+    const calls: Promise<T>[] = [];
+    runner.client.together(() => {
+      for (const shard of allShards) calls.push(call(shard));
     });
-    const waitingSince = ({ oldestDueAtMs }: EndpointBacklog) => oldestDueAtMs ?? Number.POSITIVE_INFINITY;
-    const byWait = (a: EndpointBacklog, b: EndpointBacklog) =>
-      waitingSince(a) === waitingSince(b) ? 0 : waitingSince(a) - waitingSince(b);
-    return all.sort(byWait).slice(0, backlogMax);
-  }
+    return Promise.all(calls);
+  };
 
-  async due(): Promise<number> {
-    const sums = await this.#onAll(async (shard) => {
-      let sum = 0;
-      for (let from = 0, isLast = false; !isLast; from += countMax) {
-        const step = await this.#counts(shard, from);
-        sum += step.counts.reduce((part, { due }) => part + due, 0);
-        isLast = step.isLast;
-      }
-      return sum;
-    });
-    return sums.reduce((sum, each) => sum + each, 0);
-  }
-
-  async #read(shard: number, ids: readonly string[]): Promise<readonly Delivery[]> {
+  const read = async (shard: number, ids: readonly string[]): Promise<readonly Delivery[]> => {
     const found: Delivery[] = [];
     for (let from = 0; from < ids.length; from += readMax) {
-      const texts = await this.#run(deliveryScripts.find, shard, ids.slice(from, from + readMax));
+      const texts = await run(deliveryScripts.find, shard, ids.slice(from, from + readMax));
       found.push(...(texts as readonly string[]).map(decodeDelivery));
     }
     return found;
-  }
+  };
 
-  async #counts(shard: number, from: number): Promise<{ readonly counts: readonly Count[]; readonly isLast: boolean }> {
-    const [which, ...found] = await this.#run(deliveryScripts.backlog, shard, [from, countMax]);
+  /** Open and due deliveries of endpoints from the position `from`. `name`: account and endpoint, joined by a colon. */
+  const countsOf = async (shard: number, from: number) => {
+    const [which, ...found] = await run(deliveryScripts.backlog, shard, [from, countMax]);
     const counts = (found as [string, number, number, number][]).map(([name, open, due, oldestDueAtMs]) => ({
       name,
       open,
@@ -96,32 +49,56 @@ export class DeliveryLog {
       oldestDueAtMs: oldestDueAtMs || null,
     }));
     return { counts, isLast: which === "last" };
-  }
+  };
 
-  async #run(script: Script, shard: number, args: readonly (string | number)[]): Promise<readonly unknown[]> {
-    const { rest } = await this.#runner.run(script, [keySpace.shard(shard).format], args, deliveryTimeoutMs);
-    return rest;
-  }
-
-  /** Calls all shards in one write. */
-  #onAll<T>(call: (shard: number) => Promise<T>): Promise<T[]> {
-    const calls: Promise<T>[] = [];
-    this.#runner.client.together(() => {
-      for (const shard of allShards) calls.push(call(shard));
-    });
-    return Promise.all(calls);
-  }
+  return {
+    // An id does not name its account, so all shards are searched.
+    find: async (id) => (await onAll((shard) => read(shard, [id]))).flat()[0] ?? null,
+    async payload(id) {
+      const bodies = await onAll((shard) =>
+        runner.client.command<string | null>("hget", [keySpace.shard(shard).bodies, id], deliveryTimeoutMs),
+      );
+      return bodies.find((body) => body !== null) ?? null;
+    },
+    async list(filter, page) {
+      const shards = filter.account === null ? allShards : [keySpace.shardOf(filter.account).index];
+      const scan: PlacesRequest["scan"] = (shard, args) => run(deliveryScripts.scan, shard, args);
+      const { places, next } = await placesOf({ shards, filter, ...page, scan });
+      const found = new Map<string, Delivery>();
+      await Promise.all(
+        shards.map(async (shard) => {
+          const ids = places.filter((place) => place.shard === shard).map(({ id }) => id);
+          for (const delivery of await read(shard, ids)) found.set(delivery.id, delivery);
+        }),
+      );
+      // One that was removed meanwhile is left out.
+      return { deliveries: places.flatMap(({ id }) => found.get(id) ?? []), next };
+    },
+    async backlog() {
+      const found = await onAll(async (shard) => (await countsOf(shard, 0)).counts);
+      const all = found.flat().map(({ name, open, oldestDueAtMs }): EndpointBacklog => {
+        const colon = name.indexOf(":");
+        return { account: name.slice(0, colon), endpointId: name.slice(colon + 1), open, oldestDueAtMs };
+      });
+      const dueAt = ({ oldestDueAtMs }: EndpointBacklog) => oldestDueAtMs ?? Number.MAX_SAFE_INTEGER;
+      return all.sort((a, b) => dueAt(a) - dueAt(b)).slice(0, backlogMax);
+    },
+    async due() {
+      const sums = await onAll(async (shard) => {
+        let sum = 0;
+        for (let from = 0, isLast = false; !isLast; from += countMax) {
+          const step = await countsOf(shard, from);
+          sum += step.counts.reduce((part, { due }) => part + due, 0);
+          isLast = step.isLast;
+        }
+        return sum;
+      });
+      return sums.reduce((sum, each) => sum + each, 0);
+    },
+  };
 }
 
 const allShards = Array.from({ length: shardCount }, (_, shard) => shard);
-
-interface Count {
-  /** Account and endpoint, joined by a colon. */
-  readonly name: string;
-  readonly open: number;
-  readonly due: number;
-  readonly oldestDueAtMs: number | null;
-}
 
 /** Deliveries that one step examines: about half a millisecond of the server. */
 const examinedMax = 200;
