@@ -19,8 +19,8 @@ import type {
 import { LocalAdmission } from "../../domain/metering/local-admission.js";
 import type { UsageReader } from "../../domain/metering/usage-store.js";
 import { BoundedMap } from "../../lib/bounded-collections.js";
+import type { RunningRequests } from "./database/running-requests.js";
 import type { SettledUsage, StoreLink } from "./database/worker-link.js";
-import type { RunningRequests } from "./running-requests.js";
 import type { MovedSum, SettlementVerbs } from "./settlements.js";
 
 const leasesMax = 100_000;

@@ -6,6 +6,12 @@ import { keyPrefix } from "./connection/key-space.js";
 /** Condition of a write: `same` is the text that the caller has read. */
 type Condition = "absent" | "present" | "any" | { readonly same: string };
 
+/** The index of the documents' secrets, and the digest of one. */
+interface SecretIndex {
+  readonly index: string;
+  readonly digest: string;
+}
+
 interface DocumentsOptions {
   /** Of the hash with the documents; see `documentKeys`. */
   readonly key: string;
@@ -25,11 +31,19 @@ const formatVersion = 1;
 export function createDocuments(client: RedisClient, feed: RedisChangeFeed, { key, max, change }: DocumentsOptions) {
   const get = (id: string): Promise<string | null> => client.command("hget", [key, id]);
 
-  const write = async (id: string, text: string, condition: Condition, told: OwnChange | null): Promise<boolean> => {
+  const write = async (
+    id: string,
+    text: string,
+    condition: Condition,
+    told: OwnChange | null,
+    secret: SecretIndex | null = null,
+  ): Promise<boolean> => {
+    const keys = secret === null ? [key] : [key, secret.index];
     const [name, same] = typeof condition === "string" ? [condition, ""] : ["same", condition.same];
     const outcome = await feed.telling(
       told === null ? [] : [told],
-      ([message = ""]) => client.run(putDocument, [key], [id, name, same, text, max, feed.channel, message]),
+      ([message = ""]) =>
+        client.run(putDocument, keys, [id, name, same, text, max, feed.channel, message, secret?.digest ?? ""]),
       (what) => what === "done",
     );
     if (outcome === "full") throw unavailable(`it holds the maximum of ${max} of these already`);
@@ -42,6 +56,9 @@ export function createDocuments(client: RedisClient, feed: RedisChangeFeed, { ke
     list: (): Promise<readonly string[]> => client.command("hvals", [key]),
     /** False: the condition is not met. Rejects with `storage_unavailable` when `max` documents exist. */
     put: (id: string, text: string, condition: Condition): Promise<boolean> => write(id, text, condition, change(id)),
+    /** Inserts a document and its entry in the index. False: the id or the secret exists. */
+    insert: (id: string, text: string, secret: SecretIndex): Promise<boolean> =>
+      write(id, text, "absent", change(id), secret),
     /** False: there is none. */
     remove: (id: string): Promise<boolean> => write(id, "", "any", change(id)),
     /**

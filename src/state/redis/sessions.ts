@@ -1,10 +1,9 @@
 import type { SessionRecord, SessionStore } from "../../domain/access/sessions.js";
 import { ServiceError } from "../../domain/call/service-error.js";
 import type { RedisChangeFeed } from "./connection/change-feed.js";
-import { loadScript, type RedisClient, unavailable } from "./connection/client.js";
+import { loadScript, type RedisClient } from "./connection/client.js";
 import { byCreation, createDocuments, documentKeys, findByDigest, fromDocument, toDocument } from "./documents.js";
 
-const insertSession = loadScript("insert-session");
 const removeSessions = loadScript("remove-sessions");
 
 const sessionsMax = 10_000;
@@ -32,15 +31,9 @@ export function createRedisSessionStore(client: RedisClient, feed: RedisChangeFe
 
   const store: SessionStore = {
     async insert(session) {
-      const { id, tokenHash } = session;
-      const values = [id, tokenHash, toDocument(session), sessionsMax, feed.channel];
-      const outcome = await feed.telling(
-        [change(id)],
-        (messages) => client.run(insertSession, [key, sessionHashes], [...values, ...messages]),
-        (what) => what === "done",
-      );
-      if (outcome === "taken") throw new ServiceError("conflict", "A session with this id or token exists.");
-      if (outcome === "full") throw unavailable(`it holds the maximum of ${sessionsMax} sessions already`);
+      const secret = { index: sessionHashes, digest: session.tokenHash };
+      const isNew = await documents.insert(session.id, toDocument(session), secret);
+      if (!isNew) throw new ServiceError("conflict", "A session with this id or token exists.");
     },
     async findByHash(tokenHash) {
       const text = await findByDigest(client, sessionHashes, key, tokenHash);

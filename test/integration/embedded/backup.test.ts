@@ -4,7 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { openSqlite } from "../../../src/state/embedded/database/sqlite.js";
-import { restoreEmbeddedState } from "../../../src/state/embedded/restore.js";
+import { restoreEmbeddedState } from "../../../src/state/embedded/database/state-file.js";
 import { openEmbeddedState } from "../../../src/state/embedded/state.js";
 import { keyRecord, listKeys } from "../../suites/api-key-records.js";
 import { silentLog } from "../../support/silent-log.js";

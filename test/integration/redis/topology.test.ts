@@ -72,7 +72,11 @@ describe("Redis through Sentinel", () => {
 
   it("leaves a primary that comes back as a replica alone", async () => {
     await group.primary.restart();
-    await eventually(async () => (await group.primary.cli("ROLE").catch(() => "")).startsWith("slave"), "it is a replica", 20_000);
+    await eventually(
+      async () => (await group.primary.cli("ROLE").catch(() => "")).startsWith("slave"),
+      "it is a replica",
+      20_000,
+    );
     expect(await write()).toBeGreaterThan(1);
   });
 });

@@ -1,8 +1,12 @@
 import {
   chmodSync,
+  chownSync,
   closeSync,
+  constants,
+  copyFileSync,
   existsSync,
   fsyncSync,
+  linkSync,
   mkdirSync,
   openSync,
   renameSync,
@@ -12,12 +16,13 @@ import {
 import { dirname, join } from "node:path";
 import process from "node:process";
 import { StateOpenError } from "../../../domain/service/state.js";
-import { migrate } from "./migrations.js";
-import { openSqlite, type SqliteDatabase, sqliteCode, sqliteCodes } from "./sqlite.js";
+import { migrate, newestMigration } from "./migrations.js";
+import { removeAdmissionJournal } from "./running-requests.js";
+import { integer, openSqlite, type SqliteDatabase, sqliteCode, sqliteCodes, text } from "./sqlite.js";
 
 /**
- * Opens `<dataDir>/uis.db`. Creates both where they are missing, with mode 0700 and 0600 (SEC-31). Throws StateOpenError.
- * A folder that other users can read and that existed before is left as it is, with a warning.
+ * Opens `<dataDir>/uis.db`. Creates missing ones with mode 0700 and 0600 (SEC-31). Throws StateOpenError. An existing
+ * directory that other users can read keeps its mode, with a warning.
  */
 export function openStateFile(dataDir: string): { db: SqliteDatabase; warnings: readonly string[] } {
   const file = databaseFile(dataDir);
@@ -34,7 +39,7 @@ export function openStateFile(dataDir: string): { db: SqliteDatabase; warnings: 
 
 function prepareFiles(dataDir: string, file: string): readonly string[] {
   mkdirSync(dataDir, { recursive: true, mode: 0o700 });
-  // Opened only to create it: closing any descriptor of the file drops the locks that this process has on it.
+  // Only if missing: closing any descriptor of the file releases this process's locks on it.
   if (!existsSync(file)) closeSync(openSync(file, "a", 0o600));
   // SQLite gives its other files the mode of this one.
   if ((statSync(file).mode & 0o077) !== 0) chmodSync(file, 0o600);
@@ -47,7 +52,7 @@ function prepareFiles(dataDir: string, file: string): readonly string[] {
 /**
  * WAL and synchronous=FULL: an acknowledged write survives a power cut. EXCLUSIVE, set before the first access: one
  * connection and no shared memory, which also keeps clear of the race of two connections at a checkpoint in SQLite
- * before 3.51.3. Each is read back, because SQLite falls back silently where a file system cannot do it.
+ * before 3.51.3. Each is read back, because SQLite falls back silently on a file system without support.
  */
 function applySettings(db: SqliteDatabase): void {
   const wanted = { locking_mode: "exclusive", journal_mode: "wal", synchronous: 2 };
@@ -57,7 +62,7 @@ function applySettings(db: SqliteDatabase): void {
     const actual = db.prepare(`PRAGMA ${name}`).get()?.[name];
     if (actual !== value) {
       throw new StateOpenError(
-        `SQLite does not offer ${name} = ${value} here (it says ${actual})`,
+        `SQLite does not support ${name} = ${value} here (it uses ${actual})`,
         "put the data directory on a local file system",
       );
     }
@@ -73,10 +78,7 @@ function toOpenError(cause: unknown, dataDir: string, file: string): StateOpenEr
   switch (sqliteCode(cause)) {
     case sqliteCodes.BUSY:
     case sqliteCodes.LOCKED:
-      return refuse(
-        `the data directory ${dataDir} is in use by another process`,
-        "stop the service that runs there, or choose another directory with --data-dir",
-      );
+      return inUse(dataDir, "stop the service that runs there, or choose another directory with --data-dir", cause);
     case sqliteCodes.CORRUPT:
     case sqliteCodes.NOTADB:
       return refuse(`${file} is not a sound database: ${detail}`, "restore it from a backup, or move it away");
@@ -90,15 +92,22 @@ function toOpenError(cause: unknown, dataDir: string, file: string): StateOpenEr
   }
 }
 
-/** The one file that everything is kept in; SQLite lays `-wal` and, for other tools, `-shm` beside it. */
+function inUse(dataDir: string, fix: string, cause: unknown): StateOpenError {
+  return new StateOpenError(`the data directory ${dataDir} is in use by another process`, fix, { cause });
+}
+
+/** The database file; SQLite writes `-wal` and, for other tools, `-shm` beside it. */
 export function databaseFile(dataDir: string): string {
   return join(dataDir, "uis.db");
 }
 
-/** Without it a power cut can take the name of a new file, and all acknowledged writes with it. */
-export function syncDirectory(directory: string): void {
-  if (process.platform === "win32") return;
-  const opened = openSync(directory, "r");
+/** Without it a power cut can lose the name of a new file, and all acknowledged writes with it. */
+function syncDirectory(directory: string): void {
+  if (process.platform !== "win32") syncFile(directory, "r");
+}
+
+function syncFile(file: string, flags = "r+"): void {
+  const opened = openSync(file, flags);
   try {
     fsyncSync(opened);
   } finally {
@@ -107,20 +116,18 @@ export function syncDirectory(directory: string): void {
 }
 
 /**
- * Writes a consistent copy of the whole database, mode 0600, under a name that is there only when it is complete. False,
- * and nothing written, when the file exists. Nothing else runs meanwhile: about a second for 200 MB.
+ * Writes a consistent copy of the whole database, mode 0600. The file appears when it is complete. False, and nothing is
+ * written, when it exists. Blocks the thread: about a second for 200 MB.
  */
 export function backUpTo(db: SqliteDatabase, file: string): boolean {
   if (existsSync(file)) return false;
   const unfinished = `${file}.unfinished`;
   try {
-    // SQLite writes into a file that is there when it is empty; made by us, nobody else can read it.
+    // SQLite writes into an existing file if it is empty. Created here, it has the right mode.
     rmSync(unfinished, { force: true });
     closeSync(openSync(unfinished, "wx", 0o600));
     db.prepare("VACUUM INTO ?").run(unfinished);
-    const written = openSync(unfinished, "r+");
-    fsyncSync(written);
-    closeSync(written);
+    syncFile(unfinished);
     renameSync(unfinished, file);
     syncDirectory(dirname(file));
     return true;
@@ -128,4 +135,141 @@ export function backUpTo(db: SqliteDatabase, file: string): boolean {
     rmSync(unfinished, { force: true });
     throw error;
   }
+}
+
+interface RestoreRequest {
+  readonly dataDir: string;
+  /** The backup. */
+  readonly file: string;
+  readonly nowMs: number;
+}
+
+/**
+ * Replaces the state in `dataDir` by a copy of a backup, while the service is stopped. The directory always contains either
+ * the whole former state or the whole restored one. Returns the file with the former state; null when there was none.
+ * Throws StateOpenError and changes nothing when the file is no sound backup or of a newer version, or when the directory
+ * is in use.
+ */
+export function restoreEmbeddedState({ dataDir, file, nowMs }: RestoreRequest): string | null {
+  const target = databaseFile(dataDir);
+  const copy = `${target}.restoring`;
+  try {
+    mkdirSync(dataDir, { recursive: true, mode: 0o700 });
+    copyBackup(file, copy, dataDir);
+    checkBackup(copy, file);
+    const release = lockFormer(dataDir, target);
+    try {
+      const replaced = existsSync(target) ? linkFormer(target, nowMs) : null;
+      renameSync(copy, target);
+      removeAdmissionJournal(dataDir);
+      syncDirectory(dataDir);
+      return replaced;
+    } finally {
+      release();
+    }
+  } catch (cause) {
+    if (cause instanceof StateOpenError) throw cause;
+    const detail = cause instanceof Error ? cause.message : String(cause);
+    throw new StateOpenError(
+      `${file} cannot be restored: ${detail}`,
+      "check that this user can read the file and write the data directory, and that there is space for both",
+      { cause },
+    );
+  } finally {
+    removeDatabase(copy);
+  }
+}
+
+/** Chowns the copy to the data directory's owner, the user of the service. */
+function copyBackup(file: string, copy: string, dataDir: string): void {
+  removeDatabase(copy);
+  copyFileSync(file, copy, constants.COPYFILE_EXCL);
+  chmodSync(copy, 0o600);
+  const { uid, gid } = statSync(dataDir);
+  if (process.getuid?.() === 0) chownSync(copy, uid, gid);
+  syncFile(copy);
+}
+
+function checkBackup(copy: string, file: string): void {
+  const refuse = (what: string, cause?: unknown): StateOpenError =>
+    new StateOpenError(`${file} ${what}`, "name a file that `uis backup` has written", { cause });
+  const db = openSqlite(copy);
+  try {
+    const [found] = db.prepare("PRAGMA integrity_check").all();
+    const verdict = found === undefined ? "no answer" : text(found, "integrity_check");
+    if (verdict !== "ok") throw refuse(`is damaged: ${verdict}`);
+    const version = db.prepare("SELECT max(number) AS number FROM migrations").get();
+    const number = version === undefined ? 0 : integer(version, "number");
+    if (number < 1) throw refuse("is a database without state of this service");
+    if (number <= newestMigration) return;
+    throw new StateOpenError(
+      `${file} was written by a newer version: it is at step ${number}, this version knows ${newestMigration}`,
+      "restore it with the version that wrote it",
+    );
+  } catch (cause) {
+    if (cause instanceof StateOpenError || sqliteCode(cause) === null) throw cause;
+    throw refuse(`is no backup of this service: ${cause instanceof Error ? cause.message : String(cause)}`, cause);
+  } finally {
+    db.close();
+  }
+}
+
+/**
+ * Locks the former state like a running service, and writes its log back into its file: a remaining log would be applied to
+ * the restored state. Returns the function that releases the lock.
+ */
+function lockFormer(dataDir: string, target: string): () => void {
+  if (!existsSync(target)) {
+    removeLogs(target);
+    return () => {};
+  }
+  const db = openSqlite(target);
+  try {
+    lockAlone(db);
+    removeLogs(target);
+  } catch (cause) {
+    db.close();
+    const code = sqliteCode(cause);
+    if (code === sqliteCodes.BUSY || code === sqliteCodes.LOCKED) {
+      throw inUse(dataDir, "stop the service that runs there, then restore", cause);
+    }
+    if (code !== sqliteCodes.CORRUPT && code !== sqliteCodes.NOTADB) throw cause;
+    // A damaged file is a reason for a restore, and its log is useless.
+    removeLogs(target);
+    return () => {};
+  }
+  return () => db.close();
+}
+
+/** Links the former state to a second name with the time. A link takes no space and does not affect the lock. */
+function linkFormer(target: string, nowMs: number): string {
+  const kept = `${target}.replaced-${new Date(nowMs).toISOString().replaceAll(":", "-")}`;
+  try {
+    linkSync(target, kept);
+  } catch (error) {
+    const { code = "" } = error as NodeJS.ErrnoException;
+    if (!["EPERM", "ENOTSUP", "EOPNOTSUPP", "ENOSYS"].includes(code)) throw error;
+    // A file system without hard links.
+    copyFileSync(target, kept, constants.COPYFILE_EXCL);
+  }
+  return kept;
+}
+
+function lockAlone(db: SqliteDatabase): void {
+  db.exec("PRAGMA busy_timeout = 0");
+  db.prepare("PRAGMA locking_mode = exclusive").get();
+  db.exec("BEGIN EXCLUSIVE");
+  db.exec("COMMIT");
+  // Leaving the log mode writes the log back and removes it, and keeps the lock.
+  db.prepare("PRAGMA journal_mode = delete").get();
+}
+
+function removeDatabase(file: string): void {
+  rmSync(file, { force: true });
+  removeLogs(file);
+}
+
+/** Removes the files beside the database, of every journal mode. */
+function removeLogs(file: string): void {
+  for (const suffix of ["-wal", "-shm", "-journal"]) rmSync(`${file}${suffix}`, { force: true });
 }

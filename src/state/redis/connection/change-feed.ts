@@ -5,33 +5,33 @@ import { backOffMs } from "./connect-options.js";
 import type { RedisConnection, Subscription } from "./connection.js";
 import { keyPrefix } from "./key-space.js";
 
-/** Between two messages that the feed sends to itself. */
+/** Interval of the messages that the feed sends to itself. */
 const probeEveryMs = 300;
-/** So long without one of them coming back, and messages of others may be lost, too. */
+/** Without a probe for this long, messages of others may be lost too. */
 const silenceMaxMs = 1_000;
 const subscribeTimeoutMs = 1_000;
-/** Writes under way, and those that timed out a while ago. */
-const untoldMax = 10_000;
-/** Beside the kinds of changes: news of the processes themselves, which nobody has to read anything for. */
+/** Writes under way, and those that timed out recently. */
+const unconfirmedMax = 10_000;
+/** Kind of a message about starting and stopping processes, beside the kinds of changes. */
 const replicaKind = "replicas";
 
-/** What a write can be told as. */
+/** A change that a write publishes. */
 export type OwnChange = Exclude<StateChange, { kind: "lost_link" }>;
 
 /**
- * Tells what changed in the store, whoever changed it: scripts publish in the step that writes. The feed also publishes
- * to itself over the other connection, so that it knows of a link that is open but dead, or cut off in a cluster.
+ * Changes of the store by all replicas: scripts publish in the step that writes. The feed also publishes probes to itself
+ * over the other connection, which detects a link that is open but dead, or cut off in a cluster.
  */
 export class RedisChangeFeed implements ChangeFeed {
-  readonly channel: string;
-  readonly #probeChannel: string;
+  readonly channel: string = `${keyPrefix}changes`;
   readonly #connection: RedisConnection;
   readonly #clock: Clock;
   readonly #log: Logger;
-  /** Tells this process's messages from those of others. */
+  /** Identifies this process's messages. */
   readonly #name = randomBytes(9).toString("base64url");
-  /** Changes of this process that its own listeners have not heard of. */
-  readonly #untold = new BoundedMap<number, OwnChange>(untoldMax);
+  readonly #probeChannel = `${keyPrefix}probe:${this.#name}`;
+  /** Changes of this process without a notification of its own listeners. */
+  readonly #unconfirmed = new BoundedMap<number, OwnChange>(unconfirmedMax);
   readonly #listeners = new Set<(change: StateChange) => void>();
   readonly #replicaListeners = new Set<() => void>();
   #subscription: Subscription | null = null;
@@ -40,15 +40,13 @@ export class RedisChangeFeed implements ChangeFeed {
   #isClosed = false;
   #attempts = 0;
   #serial = 0;
-  /** Monotonic time at which the last probe came back, or at which the subscription began. */
-  #heardAtMs = 0;
+  /** Monotonic time of the last received probe, or of the subscription. */
+  #receivedAtMs = 0;
 
   constructor(deps: { readonly connection: RedisConnection; readonly clock: Clock; readonly log: Logger }) {
     this.#connection = deps.connection;
     this.#clock = deps.clock;
     this.#log = deps.log;
-    this.channel = `${keyPrefix}changes`;
-    this.#probeChannel = `${keyPrefix}probe:${this.#name}`;
     this.#open();
     this.#probeAfter(probeEveryMs);
   }
@@ -72,8 +70,8 @@ export class RedisChangeFeed implements ChangeFeed {
   }
 
   /**
-   * Does a write that publishes `messages`, one for each change, and tells this process's own listeners of them before
-   * it returns, each once: they need not wait for the message. `hasHappened` looks at what came of the write.
+   * Performs a write that publishes `messages`, one for each change, and notifies this process's own listeners once before
+   * it returns: they need not wait for the message. `hasHappened` returns whether the write changed something.
    */
   async telling<R>(
     changes: readonly OwnChange[],
@@ -82,24 +80,24 @@ export class RedisChangeFeed implements ChangeFeed {
   ): Promise<R> {
     const drafts = changes.map((change) => {
       this.#serial += 1;
-      this.#untold.set(this.#serial, change);
+      this.#unconfirmed.set(this.#serial, change);
       return { serial: this.#serial, message: `${this.#name} ${this.#serial} ${textOf(change)}` };
     });
-    // Where this throws nobody knows whether the write has happened; if it has, the message tells.
+    // If this throws, the write may have happened; then the message arrives.
     const outcome = await write(drafts.map(({ message }) => message));
     for (const { serial } of drafts) {
-      if (hasHappened(outcome)) this.#tellOwn(serial);
-      else this.#untold.delete(serial);
+      if (hasHappened(outcome)) this.#notifyOwn(serial);
+      else this.#unconfirmed.delete(serial);
     }
     return outcome;
   }
 
-  /** What a process publishes that has come or goes: the others then count anew. */
+  /** The message of a process that starts or stops: the others then count again. */
   get replicaNews(): string {
     return `${this.#name} 0 ${replicaKind}`;
   }
 
-  /** `listener` is called when another process has come or goes. It never throws. */
+  /** `listener` is called when another process starts or stops. It never throws. */
   onReplicaNews(listener: () => void): void {
     this.#replicaListeners.add(listener);
   }
@@ -113,12 +111,12 @@ export class RedisChangeFeed implements ChangeFeed {
   }
 
   #open(): void {
-    /** What an earlier connection says late is nothing about this one. */
+    /** Late events of an earlier connection are ignored. */
     let own: Subscription | null = null;
     const events = {
       message: (channel: string, text: string) => {
-        if (channel === this.channel) this.#hear(text);
-        else if (own !== null && own === this.#subscription) this.#hearProbe();
+        if (channel === this.channel) this.#receive(text);
+        else if (own !== null && own === this.#subscription) this.#receiveProbe();
       },
       ended: () => {
         if (own !== null && own === this.#subscription) this.#lose("its connection has ended");
@@ -129,7 +127,7 @@ export class RedisChangeFeed implements ChangeFeed {
         if (this.#isClosed) return subscription.close();
         own = subscription;
         this.#subscription = subscription;
-        this.#heardAtMs = this.#clock.monotonic();
+        this.#receivedAtMs = this.#clock.monotonic();
         this.#probe();
       },
       () => this.#openLater(),
@@ -148,20 +146,20 @@ export class RedisChangeFeed implements ChangeFeed {
     this.#clock.after(ms, () => {
       if (this.#isClosed) return;
       if (this.#subscription !== null) {
-        if (this.#clock.monotonic() - this.#heardAtMs > silenceMaxMs) this.#lose("nothing comes back over it");
+        if (this.#clock.monotonic() - this.#receivedAtMs > silenceMaxMs) this.#lose("its probes do not arrive");
         else this.#probe();
       }
       this.#probeAfter(probeEveryMs);
     });
   }
 
-  /** A probe that cannot be sent does not come back, which says it all. */
+  /** A probe that cannot be sent does not arrive, which is the signal. */
   #probe(): void {
     this.#connection.command("publish", [this.#probeChannel, ""]).catch(() => {});
   }
 
-  #hearProbe(): void {
-    this.#heardAtMs = this.#clock.monotonic();
+  #receiveProbe(): void {
+    this.#receivedAtMs = this.#clock.monotonic();
     if (this.#isLinked) return;
     this.#isLinked = true;
     this.#attempts = 0;
@@ -170,29 +168,29 @@ export class RedisChangeFeed implements ChangeFeed {
       return;
     }
     this.#log.info({}, "changes of other replicas arrive again");
-    // What was read while nothing arrived, and is remembered only now, may be old.
-    this.#tell({ kind: "lost_link" });
+    // Records that were read meanwhile and cached only now may be outdated.
+    this.#notify({ kind: "lost_link" });
   }
 
-  #hear(text: string): void {
+  #receive(text: string): void {
     const [name, serial, kind, id] = text.split(" ");
     if (name === this.#name) {
-      this.#tellOwn(Number(serial));
+      this.#notifyOwn(Number(serial));
       return;
     }
     if (kind === replicaKind) for (const listener of this.#replicaListeners) listener();
     const change = parseChange(kind, id);
-    if (change !== null) this.#tell(change);
+    if (change !== null) this.#notify(change);
   }
 
-  #tellOwn(serial: number): void {
-    const change = this.#untold.get(serial);
+  #notifyOwn(serial: number): void {
+    const change = this.#unconfirmed.get(serial);
     if (change === undefined) return;
-    this.#untold.delete(serial);
-    this.#tell(change);
+    this.#unconfirmed.delete(serial);
+    this.#notify(change);
   }
 
-  #tell(change: StateChange): void {
+  #notify(change: StateChange): void {
     for (const listener of [...this.#listeners]) listener(change);
   }
 
@@ -202,19 +200,19 @@ export class RedisChangeFeed implements ChangeFeed {
     this.#subscription = null;
     if (this.#isLinked) {
       this.#isLinked = false;
-      this.#log.warn({ why }, "changes of other replicas do not arrive: what they change is read anew each time");
-      this.#tell({ kind: "lost_link" });
+      this.#log.warn({ why }, "changes of other replicas do not arrive: nothing is cached until they do");
+      this.#notify({ kind: "lost_link" });
     }
     this.#openLater();
   }
 }
 
-/** How a change is published, after the name of the writer and a serial number. Kept: other versions read it. */
+/** A change in a message, after the writer's name and a serial number. A wire format: other versions read it. */
 function textOf(change: OwnChange): string {
   return "id" in change ? `${change.kind} ${change.id}` : change.kind;
 }
 
-/** Null for what a newer version may say. */
+/** Null for an unknown kind, of a newer version. */
 function parseChange(kind: string | undefined, id = ""): StateChange | null {
   switch (kind) {
     case "key":

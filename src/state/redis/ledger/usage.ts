@@ -17,8 +17,8 @@ const timeoutMs = 250;
 const rowsPerCall = 64;
 const accountsMax = 10_000;
 
-type SumName = "r" | "p" | "c" | "h" | "n";
-type Counts = Partial<Record<SumName, bigint>>;
+/** Fields and values of a hash. */
+type Pairs = readonly (readonly [field: string, value: string])[];
 
 /** Reads the sums of `settle.lua`. `accountsWithKeys` lists the accounts of the key store. */
 export function createRedisUsage(
@@ -28,13 +28,14 @@ export function createRedisUsage(
   const readUsage = loadScript("read-usage", ["prelude"]);
   const readAccounts = loadScript("read-accounts", ["prelude"]);
 
-  /** Fields and values of each hash, alternating. */
-  const read = async (format: string, names: readonly string[]): Promise<readonly (readonly string[])[]> => {
-    const hashes: (readonly string[])[] = [];
+  const read = async (format: string, names: readonly string[]): Promise<readonly Pairs[]> => {
+    const hashes: Pairs[] = [];
     for (let from = 0; from < names.length; from += rowsPerCall) {
       const keys = [format, ...names.slice(from, from + rowsPerCall)];
       const { rest } = await runner.run(readUsage, keys, [], timeoutMs);
-      hashes.push(...(rest as (readonly string[])[]));
+      for (const flat of rest as readonly (readonly string[])[]) {
+        hashes.push(flat.flatMap((field, i) => (i % 2 === 0 ? [[field, flat[i + 1] ?? "0"] as const] : [])));
+      }
     }
     return hashes;
   };
@@ -51,7 +52,7 @@ export function createRedisUsage(
         shard.format,
         starts.map((startMs) => shard.usageRows(account, width, startMs)),
       );
-      return hashes.flatMap((fields, i) => rowsOf(account, starts[i] ?? 0, fields));
+      return hashes.flatMap((pairs, i) => rowsOf(account, starts[i] ?? 0, pairs));
     },
     async groups(query, signal) {
       const { account, width, fromMs, toMs, after } = query;
@@ -78,8 +79,8 @@ export function createRedisUsage(
     async used(account, scope, period) {
       const shard = keySpace.shardOf(account);
       if (runner.time.now() < period.endMs + sumsKeptMs) {
-        const [fields = []] = await read(shard.format, [shard.sums(account, scope, period)]);
-        return sumsOf(countsOf(fields));
+        const [pairs = []] = await read(shard.format, [shard.sums(account, scope, period)]);
+        return sumsOf(Object.fromEntries(pairs));
       }
       // The sums have expired, their days have not.
       const days = await reader.rows({ account, width: "day", fromMs: period.startMs, toMs: period.endMs });
@@ -96,37 +97,29 @@ function isAfter({ startMs, keyId, model }: UsageRow, after: UsageCursor): boole
   return (compareText(keyId ?? "", after.keyId) || compareText(model, after.model)) > 0;
 }
 
-/** Of one hour or day, by key and model. A field is `<key or "">|<model>|<sum>`. */
-function rowsOf(account: string, startMs: number, fields: readonly string[]): readonly UsageRow[] {
-  const byLine = new Map<string, { keyId: string | null; model: string; counts: Counts }>();
-  for (let i = 0; i < fields.length; i += 2) {
-    const [key = "", model = "", name = ""] = (fields[i] ?? "").split("|");
-    if (!isSumName(name)) continue;
-    const id = `${key}|${model}`;
-    const line = byLine.get(id) ?? { keyId: key === "" ? null : key, model, counts: {} };
-    line.counts[name] = BigInt(fields[i + 1] ?? "0");
-    byLine.set(id, line);
+/** Rows of one hour or day by key and model. A field is `<key or "">|<model>|<sum>`. */
+function rowsOf(account: string, startMs: number, pairs: Pairs): readonly UsageRow[] {
+  const byLine = new Map<string, { keyId: string | null; model: string; sums: Record<string, string> }>();
+  for (const [field, value] of pairs) {
+    const [key = "", model = "", name = ""] = field.split("|");
+    const line = byLine.get(`${key}|${model}`) ?? { keyId: key || null, model, sums: {} };
+    line.sums[name] = value;
+    byLine.set(`${key}|${model}`, line);
   }
   return [...byLine.values()]
     .sort((a, b) => compareText(a.keyId ?? "", b.keyId ?? "") || compareText(a.model, b.model))
-    .map(({ keyId, model, counts }) => ({ account, startMs, keyId, model, ...sumsOf(counts) }));
+    .map(({ keyId, model, sums }) => ({ account, startMs, keyId, model, ...sumsOf(sums) }));
 }
 
-function countsOf(fields: readonly string[]): Counts {
-  const counts: Counts = {};
-  for (let i = 0; i < fields.length; i += 2) {
-    const name = fields[i] ?? "";
-    if (isSumName(name)) counts[name] = BigInt(fields[i + 1] ?? "0");
-  }
-  return counts;
-}
-
-function isSumName(name: string): name is SumName {
-  return name === "r" || name === "p" || name === "c" || name === "h" || name === "n";
-}
-
-function sumsOf({ r = 0n, p = 0n, c = 0n, h = 0n, n = 0n }: Counts): UsageSums {
-  return { requests: r, promptTokens: p, completionTokens: c, cachedTokens: h, costNano: n };
+/** Sums by their letters, int64 as text. Other fields are ignored. */
+function sumsOf({ r = "0", p = "0", c = "0", h = "0", n = "0" }: Readonly<Record<string, string>>): UsageSums {
+  return {
+    requests: BigInt(r),
+    promptTokens: BigInt(p),
+    completionTokens: BigInt(c),
+    cachedTokens: BigInt(h),
+    costNano: BigInt(n),
+  };
 }
 
 function compareText(a: string, b: string): number {

@@ -1,5 +1,5 @@
--- Decides up to 64 requests of one shard, one after the other: all limits and budgets of a request have room and it is
--- charged on all of them, or it is charged on none. A request that was admitted before is answered as it was then.
+-- Decides up to 64 requests of one shard, one after the other: a request is charged on all of its limits and budgets if all
+-- have room, else on none. A repeated request gets its first answer.
 -- KEYS: 1 format, 2 live requests, 3 leases, 4 .. n + 3 markers of settled requests in the order of the items, then
 --   windows, sets of running requests, sums and reservations, which items name by their place
 -- ARGV: 1 milliseconds to add to the time, 2 the hour that the names of sums were made for or -1, 3 items as JSON:
@@ -17,15 +17,14 @@
 local CONCURRENCY_WAIT_MS = 1000
 -- Longer than a lease, so that a set outlives what is in it.
 local RUNNING_SPARE_MS = 60000
--- Longer than any request: what a running one has reserved is never forgotten.
+-- Longer than any request, so that no reservation of a running one expires.
 local RESERVED_LIFE_MS = 86400000
 local HOUR_MS = 3600000
 
 local hour, items = tonumber(ARGV[2]), cjson.decode(ARGV[3])
 if hour >= 0 and hour ~= math.floor(now / HOUR_MS) then return { now } end
 
-local ids = {}
-for i = 1, #items do ids[i] = items[i][1] end
+local ids = ids_of(items)
 local ended = redis.call('MGET', unpack(KEYS, 4, #items + 3))
 local live = redis.call('HMGET', KEYS[2], unpack(ids))
 local running_counts = {}
@@ -56,7 +55,7 @@ local function answer(scopes, ...)
   return { place, remaining, reset, token_place, token_remaining, token_reset, ... }
 end
 
--- The limit without room that has the longest wait, as the rest of an answer, with that wait; nil when all have room.
+-- The exceeded limit with the longest wait, as the rest of an answer, and that wait; nil when all have room.
 local function refusing_limit(item)
   local longest, refusal = 0, nil
   local function consider(what, place, used, wait)
@@ -74,7 +73,7 @@ local function refusing_limit(item)
   return refusal, longest
 end
 
--- Of the budgets without room the one that resets last, as the rest of an answer; nil when all have room.
+-- The exceeded budget that resets last, as the rest of an answer; nil when all have room.
 local function refusing_budget(item)
   if #item[11] == 0 then return nil end
   local asked = { r = '1', t = string.format('%.0f', item[6]), n = string.format('%.0f', item[7]) }
@@ -90,7 +89,7 @@ local function refusing_budget(item)
   return refusal
 end
 
--- Whoever can never pass is told so first, then who has to wait for a budget, then who has to wait for a window.
+-- First the limit that the request can never meet, then a budget, then the limit with the longest wait.
 local function refusal_of(item)
   local limit, wait = refusing_limit(item)
   if wait == math.huge then return limit end
@@ -117,7 +116,7 @@ local function charge_scopes(item, lease_ends)
   return owners, charged
 end
 
--- Owners on whom it was reserved: once each, however many budgets look at them.
+-- Owners with a reservation: once each, however many budgets they have.
 local function reserve_budgets(item)
   local reserved, is_reserved = {}, {}
   for _, budget in ipairs(item[11]) do

@@ -7,8 +7,7 @@
 --   of the endpoint: "<last success in ms or 0>,<last failure in ms or 0>,<failing since in ms or 0>,<failures in a
 --   row>,<failed for good>"
 local attempts_kept, items = tonumber(ARGV[2]), cjson.decode(ARGV[3])
-local ids = {}
-for i = 1, #items do ids[i] = items[i][1] end
+local ids = ids_of(items)
 local fences = redis.call('ZMSCORE', CLAIMS, unpack(ids))
 local records = redis.call('HMGET', DELIVERIES, unpack(ids))
 local ended_now = {}

@@ -6,8 +6,7 @@
 --   owner: <kind>:<id>
 -- Returns: the time in ms
 local items = cjson.decode(ARGV[2])
-local ids = {}
-for i = 1, #items do ids[i] = items[i][1] end
+local ids = ids_of(items)
 local live = redis.call('HMGET', KEYS[2], unpack(ids))
 
 begin_write()
@@ -20,11 +19,7 @@ for i, item in ipairs(items) do
     end
     for _, owner in ipairs(reserved) do
       local keys = item[2][owner]
-      if keys then
-        redis.call('HINCRBY', KEYS[keys[3]], 'r', -1)
-        redis.call('HINCRBY', KEYS[keys[3]], 't', 0 - reserved_tokens)
-        redis.call('HINCRBY', KEYS[keys[3]], 'n', 0 - reserved_cost)
-      end
+      if keys then unreserve(KEYS[keys[3]], reserved_tokens, reserved_cost) end
     end
     redis.call('HDEL', KEYS[2], item[1])
     redis.call('ZREM', KEYS[3], item[1])

@@ -1,8 +1,8 @@
--- Put in front of every script: the store's time, the check of the stored format, exact sums of int64.
+-- Precedes every script: the store's time, the check of the stored format, exact sums of int64.
 -- KEYS: 1 format of the shard
 -- ARGV: 1 milliseconds to add to the server's time (0 but in tests)
 -- Returns: an error when the shard is stored in a format that this version cannot read; defines FORMAT, now, clock_us,
---   begin_write, add, compare and sum_of
+--   begin_write, ids_of, unreserve, add, compare and sum_of
 local FORMAT = 1
 
 local time = redis.call('TIME')
@@ -22,8 +22,22 @@ local function begin_write()
   stored_format = FORMAT
 end
 
--- Lua's numbers are doubles. int64 sums come as decimal strings and stay so: they are cut into two halves, each of which
--- a double holds exactly. Both operands are 0 or more, without leading zeros.
+local function ids_of(items)
+  local ids = {}
+  for i = 1, #items do ids[i] = items[i][1] end
+  return ids
+end
+
+-- Returns the reservation of one request to a hash of budgets.
+local function unreserve(key, tokens, cost)
+  redis.call('HINCRBY', key, 'r', -1)
+  -- Not `-x`, which is "-0" for zero, and no integer to Redis.
+  redis.call('HINCRBY', key, 't', 0 - tokens)
+  redis.call('HINCRBY', key, 'n', 0 - cost)
+end
+
+-- Lua's numbers are doubles. int64 sums are decimal strings, split into two halves that a double can represent exactly.
+-- Both operands are 0 or more, without leading zeros.
 local HALF = 15
 
 local function halves(decimal)

@@ -7,8 +7,7 @@ local RUNNING_SPARE_MS = 60000
 local PROMPT_AT, COMPLETION_AT = 9, 10
 
 local lease_ms, items = tonumber(ARGV[2]), cjson.decode(ARGV[3])
-local ids = {}
-for i = 1, #items do ids[i] = items[i][1] end
+local ids = ids_of(items)
 local live = redis.call('HMGET', KEYS[2], unpack(ids))
 
 begin_write()

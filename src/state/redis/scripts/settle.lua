@@ -1,6 +1,5 @@
--- Settles up to 64 requests of one shard, each once per request: corrects its windows, frees its places and its
--- reservations, adds its usage, tells the thresholds that it made reach a value, and writes a delivery of each event
--- for each endpoint of the account that wants it.
+-- Settles up to 64 requests of one shard, each once: corrects its windows, releases its slots and reservations, adds its
+-- usage, records reached values of thresholds, and writes a delivery of each event for each subscribed endpoint.
 -- KEYS: 1 format, 2 live requests, 3 leases, 4 accounts, 5 .. n + 4 markers of settled requests in the order of the
 --   items, then those that lines name by their place
 -- ARGV: 1 milliseconds to add to the time, 2 the hour that the names of sums were made for or -1, 3 lines as JSON, 4
@@ -14,14 +13,14 @@
 --   owner: <kind>:<id>; events: [event, type, prefix, suffix] for each value
 -- Returns: the time in ms, then the answers as JSON, one for each item, or nothing more when the hour is over and nothing
 --   was done; last next_due when deliveries were made, else nothing. An answer:
---   "settled", threshold, ... for each value that was told
+--   "settled", threshold, ... for each reached value
 --   "duplicate"
---   "wants_events" when it would cause an event for somebody and came without its text: nothing was done for it
---   "again" when those before it have made so many deliveries that others would wait too long: nothing was done for it
+--   "wants_events" when it needs the text of an event: nothing was done for it
+--   "again" when the items before it created so many deliveries that other calls would wait too long: nothing was done
 local MARKER_LIFE_MS = 7200000
 local HOUR_MS = 3600000
 local EXACT_MAX = 9007199254740991
--- Some 10 ms of the server's time. What makes none is not counted, so at least one item is settled in each call.
+-- Some 10 ms of the server's time. At least one item is settled in each call.
 local DELIVERIES_PER_CALL = 400
 -- As long as days of usage are kept.
 local ACCOUNT_LIFE_MS = 63158400000
@@ -29,14 +28,13 @@ local ACCOUNT_LIFE_MS = 63158400000
 local hour, lines, items = tonumber(ARGV[2]), cjson.decode(ARGV[3]), cjson.decode(ARGV[4])
 if hour >= 0 and hour ~= math.floor(now / HOUR_MS) then return { now } end
 
-local ids = {}
-for i = 1, #items do ids[i] = items[i][1] end
+local ids = ids_of(items)
 local ended = redis.call('MGET', unpack(KEYS, 5, #items + 4))
 local live = redis.call('HMGET', KEYS[2], unpack(ids))
 local settled_now = {}
 
--- Usage of each line that was not written yet: requests of one line are added together here as far as a double is exact,
--- and once to each int64 in the store.
+-- Unwritten usage of each line: requests of one line are added together as far as a double is exact, then once to each
+-- int64 in the store.
 local SUMS = { 'r', 'p', 'c', 'h', 'n' }
 
 local function write_sums(key, expires_at, before, usage)
@@ -85,7 +83,7 @@ end
 
 local endpoints_of = {}
 
--- The ids of enabled endpoints of an account that want a type of event.
+-- The ids of enabled endpoints of an account that subscribe to a type of event.
 local function receivers(key, event_type)
   if not endpoints_of[key] then endpoints_of[key] = redis.call('HGETALL', key) end
   local endpoints, wanted = endpoints_of[key], {}
@@ -101,7 +99,7 @@ end
 
 local open_max, deliveries_made, made_now = tonumber(ARGV[5]), 0, {}
 
--- One microsecond apart, which no two scripts are: the order is that of the making.
+-- Creation times are one microsecond apart, also between scripts: they are the order of creation.
 local function new_delivery(account, event, event_type, endpoint)
   local created_us = clock_us + deliveries_made
   return { PENDING, account, event, event_type, endpoint, created_us, created_us, 0, 0, 0, '', 0, '', 0, '', 0, '' }
@@ -136,8 +134,8 @@ local function growth(item, metric)
   return add(decimal(item[3]), decimal(item[4]))
 end
 
--- The values that this item makes a sum reach and that nobody was told yet: list of { threshold, place of the value,
--- sum }. Reads what is in the store, so what is unwritten has to be written before.
+-- The values that a sum reaches for the first time with this item: list of { threshold, place of the value, sum }.
+-- Requires write_usage before, because it reads the stored sums.
 local function reached(item)
   local found = {}
   for _, threshold in ipairs(item[9]) do
@@ -153,25 +151,25 @@ local function reached(item)
   return found
 end
 
-local function tell(line, found)
-  local told = { 'settled' }
+local function emit_crossed(line, found)
+  local crossed = { 'settled' }
   for _, each in ipairs(found) do
     local threshold, place, sum = each[1], each[2], each[3]
-    -- Two percents of a small limit can be one value, which is told once.
+    -- Two percents of a small limit can be one value, which has one event.
     if redis.call('HSETNX', KEYS[threshold[3]], 'm' .. threshold[1] .. ':' .. threshold[4][place], 1) == 1 then
       local event = threshold[5][place]
       deliver(line, event[1], event[2], event[3] .. sum .. event[4])
-      told[#told + 1] = threshold[1]
+      crossed[#crossed + 1] = threshold[1]
     end
   end
-  return told
+  return crossed
 end
 
--- Set of running requests -> those of this call that have left it.
+-- Set of running requests -> requests of this call that ended.
 local no_longer_running = {}
 
--- Gives back what the admission took. A degraded request was charged elsewhere; if it is live here nevertheless, its
--- admission came too late for the one who asked, and the windows heal by themselves.
+-- Releases the charges of the admission. A degraded request was charged elsewhere; if it is live here, its admission timed
+-- out, and its charges on windows expire.
 local function release(item, line, record)
   local admitted_at, bucket, reserved_tokens, reserved_cost = record[5], record[6], record[7], record[8]
   local owners, charged, reserved = record[11], record[12], record[13]
@@ -197,12 +195,7 @@ local function release(item, line, record)
   end
   for _, owner in ipairs(reserved) do
     local keys = keys_of(owner)
-    if keys then
-      redis.call('HINCRBY', KEYS[keys[3]], 'r', -1)
-      -- Not `-x`, which is "-0" for zero, and no integer to Redis.
-      redis.call('HINCRBY', KEYS[keys[3]], 't', 0 - reserved_tokens)
-      redis.call('HINCRBY', KEYS[keys[3]], 'n', 0 - reserved_cost)
-    end
+    if keys then unreserve(KEYS[keys[3]], reserved_tokens, reserved_cost) end
   end
 end
 
@@ -223,7 +216,7 @@ local function settle(i, item)
       if each[1][5] == 0 then return { 'wants_events' } end
     end
   end
-  -- First, because a full store refuses it, and then nothing was done.
+  -- First, because a full store rejects it, and then nothing was done.
   redis.call('SET', KEYS[i + 4], 1, 'PX', MARKER_LIFE_MS)
   settled_now[item[1]] = true
   if live[i] then
@@ -232,9 +225,9 @@ local function settle(i, item)
   end
   add_usage(line, item)
   note_account(line)
-  local told = tell(line, found)
+  local crossed = emit_crossed(line, found)
   if event ~= 0 then deliver(line, event[1], event[2], event[3]) end
-  return told
+  return crossed
 end
 
 begin_write()

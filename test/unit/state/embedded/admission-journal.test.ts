@@ -2,7 +2,7 @@ import { appendFileSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSyn
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { AdmissionJournal, readAdmissionJournal } from "../../../../src/state/embedded/running-requests.js";
+import { AdmissionJournal, readAdmissionJournal } from "../../../../src/state/embedded/database/running-requests.js";
 import { FakeClock } from "../../../support/fake-clock.js";
 import { silentLog } from "../../../support/silent-log.js";
 

@@ -1,9 +1,9 @@
 import { closeSync, ftruncateSync, openSync, readFileSync, rmSync, writeSync } from "node:fs";
 import { join } from "node:path";
-import type { Clock, Logger } from "../../domain/call/ports.js";
-import type { LostRequest } from "../../domain/metering/ledger.js";
-import { fromCheckedLine, toCheckedLine } from "../../lib/checked-line.js";
-import type { WorkerLink } from "./database/worker-link.js";
+import type { Clock, Logger } from "../../../domain/call/ports.js";
+import type { LostRequest } from "../../../domain/metering/ledger.js";
+import { fromCheckedLine, toCheckedLine } from "../../../lib/checked-line.js";
+import type { WorkerLink } from "./worker-link.js";
 
 /** Written alternately: the file that is not being written still has what the database may lack. */
 const fileNames = ["uis.live-a", "uis.live-b"] as const;
