@@ -83,13 +83,10 @@ async function importPackages(): Promise<TracePackages> {
 
 function samplerOf(sdk: Sdk, { sampler, samplerArg }: TracesOptions): Sampler {
   const name = sampler.replace("parentbased_", "");
-  const root = rootSampler(sdk, name, samplerArg);
+  let root: Sampler = new sdk.AlwaysOnSampler();
+  if (name === "always_off") root = new sdk.AlwaysOffSampler();
+  if (name === "traceidratio") root = new sdk.TraceIdRatioBasedSampler(samplerArg);
   return name === sampler ? root : new sdk.ParentBasedSampler({ root });
-}
-
-function rootSampler(sdk: Sdk, name: string, share: number): Sampler {
-  if (name === "always_off") return new sdk.AlwaysOffSampler();
-  return name === "traceidratio" ? new sdk.TraceIdRatioBasedSampler(share) : new sdk.AlwaysOnSampler();
 }
 
 async function within(ms: number, promise: Promise<void>): Promise<void> {

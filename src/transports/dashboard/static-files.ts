@@ -17,19 +17,6 @@ export interface StaticFiles {
   readonly openApi: WebFile | null;
 }
 
-/** A folder of files and the path that it is served at. */
-interface Site {
-  /** Without the slash at its end. */
-  readonly path: string;
-  readonly name: string;
-  readonly files: WebFolder | null;
-  readonly policy: string;
-  /** Whether names without a dot are pages, all of them shown by the index. */
-  readonly hasPages: boolean;
-}
-
-type Answer = { readonly kind: "file"; readonly file: WebFile } | { readonly kind: "missing"; readonly text: string };
-
 const pageName = /^[a-z][a-z-]{0,40}$/;
 const yearSeconds = 31_536_000;
 
@@ -39,49 +26,42 @@ const yearSeconds = 31_536_000;
  */
 export function createStaticRoutes(files: StaticFiles, ids: Pick<IdSource, "requestId">): readonly Route[] {
   const { dashboard, documents, openApi } = files;
-  const sites: readonly Site[] = [
-    { path: "/dashboard", name: "The dashboard", files: dashboard, policy: dashboardPolicy, hasPages: true },
-    { path: "/docs", name: "The page of the API", files: documents, policy: documentsPolicy, hasPages: false },
-  ];
 
-  function route(path: string, policy: string, answerTo: (rest: string) => Answer): Route {
+  /** `find` returns a file, or the text of a 404. */
+  function route(path: string, policy: string, find: (rest: string) => WebFile | string): Route {
     return {
       path,
       handle(req, res, rest) {
         const marks = { ...browserRules, "content-security-policy": policy, [headers.requestId]: ids.requestId() };
         if (req.method !== "GET" && req.method !== "HEAD") {
-          writeText(req, res, 405, `This address is read with GET, not ${req.method}.`, {
-            ...marks,
-            allow: "GET, HEAD",
-          });
+          const text = `This address is read with GET, not ${req.method}.`;
+          writeText(req, res, 405, text, { ...marks, allow: "GET, HEAD" });
           return;
         }
-        const answer = answerTo(rest);
-        if (answer.kind === "missing") writeText(req, res, 404, answer.text, marks);
-        else writeFile(req, res, answer.file, marks);
+        const found = find(rest);
+        if (typeof found === "string") writeText(req, res, 404, found, marks);
+        else writeFile(req, res, found, marks);
       },
     };
   }
 
+  /** A folder of files. `hasPages`: names without a dot are pages, all of them shown by the index. */
+  function site(path: string, name: string, folder: WebFolder | null, policy: string, hasPages: boolean): Route[] {
+    const notBuilt = `${name} is not built here. Build it with: npm run build`;
+    // Relative addresses in a page work only below the folder.
+    const redirect = redirectPage(`${path.slice(1)}/`);
+    const find = (rest: string): WebFile | string => {
+      const isPage = rest === "" || (hasPages && pageName.test(rest));
+      return folder === null ? notBuilt : (folder.get(isPage ? indexName : rest) ?? "There is no such file.");
+    };
+    return [route(path, policy, () => (folder === null ? notBuilt : redirect)), route(`${path}/*`, policy, find)];
+  }
+
   return [
-    ...sites.flatMap((site) => [
-      // Relative addresses in a page work only below the folder.
-      route(site.path, site.policy, () => ifBuilt(site, () => redirectPage(`${site.path.slice(1)}/`))),
-      route(`${site.path}/*`, site.policy, (rest) => ifBuilt(site, (built) => fileAt(site, built, rest))),
-    ]),
-    ...(openApi === null ? [] : [route("/openapi.json", documentsPolicy, () => ({ kind: "file", file: openApi }))]),
+    ...site("/dashboard", "The dashboard", dashboard, dashboardPolicy, true),
+    ...site("/docs", "The page of the API", documents, documentsPolicy, false),
+    ...(openApi === null ? [] : [route("/openapi.json", documentsPolicy, () => openApi)]),
   ];
-}
-
-function ifBuilt({ name, files }: Site, find: (files: WebFolder) => WebFile | undefined): Answer {
-  if (files === null) return { kind: "missing", text: `${name} is not built here. Build it with: npm run build` };
-  const file = find(files);
-  return file === undefined ? { kind: "missing", text: "There is no such file." } : { kind: "file", file };
-}
-
-function fileAt({ hasPages }: Site, files: WebFolder, rest: string): WebFile | undefined {
-  const isPage = rest === "" || (hasPages && pageName.test(rest));
-  return files.get(isPage ? indexName : rest);
 }
 
 /**
@@ -107,13 +87,14 @@ function redirectPage(to: string): WebFile {
 type Headers = Readonly<Record<string, string>>;
 
 function writeFile(req: IncomingMessage, res: ServerResponse, file: WebFile, marks: Headers): void {
-  const variant = variantFor(file, req.headers);
+  const accepted = acceptedEncodings(String(req.headers["accept-encoding"] ?? ""));
+  const variant = file.compressed.find(({ encoding }) => encoding !== null && accepted.has(encoding)) ?? file.plain;
   const caching = {
     "cache-control": file.isImmutable ? `public, max-age=${yearSeconds}, immutable` : "no-cache",
     etag: variant.etag,
     vary: "Accept-Encoding",
   };
-  if (isKnown(variant, req.headers)) {
+  if (isCached(variant, req.headers)) {
     res.writeHead(304, { ...marks, ...caching }).end();
     return;
   }
@@ -155,7 +136,7 @@ const browserRules: Headers = {
 /** By path below the folder, with `/` between its parts. */
 type WebFolder = ReadonlyMap<string, WebFile>;
 
-/** A hundred times the size of the build: protects the memory from a wrong folder. */
+/** A hundred times the size of the build: bounds the memory when the folder is a wrong one. */
 export const folderLimits = { files: 1_000, bytes: 64 * 1024 * 1024 } as const;
 
 /** The page of a folder's own path. */
@@ -273,12 +254,6 @@ function toWebFile(
   };
 }
 
-/** The best encoding that the client accepts. */
-function variantFor({ plain, compressed }: WebFile, headers: IncomingHttpHeaders): WebVariant {
-  const accepted = acceptedEncodings(String(headers["accept-encoding"] ?? ""));
-  return compressed.find(({ encoding }) => encoding !== null && accepted.has(encoding)) ?? plain;
-}
-
 function acceptedEncodings(header: string): ReadonlySet<string> {
   const accepted = new Set<string>();
   for (const item of header.split(",")) {
@@ -289,7 +264,7 @@ function acceptedEncodings(header: string): ReadonlySet<string> {
 }
 
 /** Whether the client has this variant cached (If-None-Match). */
-function isKnown({ etag }: WebVariant, headers: IncomingHttpHeaders): boolean {
+function isCached({ etag }: WebVariant, headers: IncomingHttpHeaders): boolean {
   const known = (headers["if-none-match"] ?? "").split(",").map((item) => item.trim().replace(/^W\//, ""));
   return known.includes(etag) || known.includes("*");
 }

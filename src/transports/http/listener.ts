@@ -170,18 +170,13 @@ function secureContext({ cert, key, clientCa }: TlsFiles): https.ServerOptions {
   return { cert, key, ...(clientCa !== null && { ca: clientCa, requestCert: true, rejectUnauthorized: true }) };
 }
 
-/** The error for what Node's HTTP parser or its timers found. */
+/** The error for a fault that Node's HTTP parser or its timers found. */
 function errorOfParser(code: string | undefined): ServiceError {
-  switch (code) {
-    case "HPE_HEADER_OVERFLOW":
-      return tooLarge("The request's headers are too large.");
-    case "ERR_HTTP_REQUEST_TIMEOUT":
-      return new ServiceError("request_timeout", "The request arrived too slowly.");
-    case "HPE_CHUNK_EXTENSIONS_OVERFLOW":
-      return new ServiceError("request_too_large", "The chunk extensions of the body are too large.");
-    default:
-      return bad("The request is not valid HTTP/1.1.");
-  }
+  if (code === "HPE_HEADER_OVERFLOW") return tooLarge("The request's headers are too large.");
+  if (code === "ERR_HTTP_REQUEST_TIMEOUT")
+    return new ServiceError("request_timeout", "The request arrived too slowly.");
+  if (code !== "HPE_CHUNK_EXTENSIONS_OVERFLOW") return bad("The request is not valid HTTP/1.1.");
+  return new ServiceError("request_too_large", "The chunk extensions of the body are too large.");
 }
 
 /** Requests that a client may pipeline on one connection; beyond it the connection is closed. */
@@ -200,7 +195,7 @@ interface Pipeline {
 /**
  * Serves the pipelined requests of each connection one after the other. Node emits a pipelined request immediately, but
  * its response emits no `close` while another one is before it: its work would go on after the client has left. `closed`
- * is called when a response was closed, its answer being complete or not.
+ * is called when a response was closed, whether its answer is complete or not.
  */
 function createPipelines(serve: (req: IncomingMessage, res: MarkedResponse) => void, closed: () => void) {
   const pipelines = new Map<Duplex, Pipeline>();

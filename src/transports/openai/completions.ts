@@ -12,12 +12,8 @@ import { asInt32, asString, type JsonObject, missingField, wrongType } from "../
 import { readSampling, readStreaming, type Streaming, samplingFields, streamingFields } from "./read-chat.js";
 import { ChunkFrames, finite, usageJson } from "./write-chat.js";
 
-export interface CompletionCall extends Streaming {
-  readonly params: CompletionParams;
-}
-
 /** Reads the body of `POST /v1/completions`. Throws ServiceError. */
-export function readCompletion(body: JsonObject): CompletionCall {
+export function readCompletion(body: JsonObject): Streaming & { readonly params: CompletionParams } {
   const { texts, tokens } = readTextOrTokens(body, "prompt");
   const params = create(CompletionParamsSchema, {
     prompt: texts,
@@ -42,17 +38,14 @@ export const completionFields: ReadonlySet<string> = new Set([
   "suffix",
 ]);
 
-/** One of the two is empty. */
-export interface TextOrTokens {
-  readonly texts: string[];
-  readonly tokens: MessageInitShape<typeof TokenListSchema>[];
-}
-
 /**
  * The union of `prompt` and `input`: a text, texts, one list of token ids, or lists of token ids. All items
- * must have the type of the first.
+ * must have the type of the first. One of the two lists in the result is empty.
  */
-export function readTextOrTokens(body: JsonObject, key: string): TextOrTokens {
+export function readTextOrTokens(
+  body: JsonObject,
+  key: string,
+): { texts: string[]; tokens: MessageInitShape<typeof TokenListSchema>[] } {
   const value = body.value(key);
   if (value === undefined) return missingField(key);
   if (typeof value === "string") return { texts: [value], tokens: [] };

@@ -13,12 +13,8 @@ import { refuse } from "../../domain/call/service-error.js";
 import { asNumber, asString, type JsonObject, unknownValue, wrongType } from "../http/json-object.js";
 import { readMessages } from "./read-messages.js";
 
-interface ChatCall extends Streaming {
-  readonly params: ChatCompletionParams;
-}
-
 /** Reads the body of `POST /v1/chat/completions`. Throws ServiceError. */
-export function readChat(body: JsonObject): ChatCall {
+export function readChat(body: JsonObject): Streaming & { readonly params: ChatCompletionParams } {
   refuseUnsupported(body);
   const sampling = readSampling(body);
   // A literal of one shape, each field by name: `create` would visit every field, and a spread would copy each one.
@@ -60,7 +56,7 @@ export function readChat(body: JsonObject): ChatCall {
   return { params, stream, includeUsage };
 }
 
-/** Refuses fields that the caller relies on and that ignoring would drop silently. */
+/** Refuses fields on which the caller relies, where ignoring them would change the answer silently. */
 function refuseUnsupported(body: JsonObject): void {
   refuseField(body, "functions", "Use 'tools' and 'tool_choice' instead.");
   refuseField(body, "function_call", "Use 'tools' and 'tool_choice' instead.");

@@ -30,31 +30,20 @@ export function readMessages(body: JsonObject): Message[] {
     const answered = role === Role.FUNCTION ? openCall : undefined;
     openCall = legacyCall;
     const toolCalls = readToolCalls(message);
-    return messageOf({
-      // A legacy call and its result are the same thing as a tool call and its result, without an id.
+    // A literal: a conversation has many messages, and `create` would visit every field of each.
+    const result: Message = {
+      $typeName: "unified.inference.v1.Message",
+      // A legacy call and its result are read as a tool call and its result, which have ids.
       role: answered === undefined ? role : Role.TOOL,
       content: readMessageContent(message, role),
       toolCalls: legacyCall === undefined ? toolCalls : [...toolCalls, legacyCall],
-      name: message.string("name"),
-      toolCallId: answered === undefined ? message.string("tool_call_id") : answered.id,
-    });
+    };
+    const name = message.string("name");
+    const toolCallId = answered === undefined ? message.string("tool_call_id") : answered.id;
+    if (name !== undefined) result.name = name;
+    if (toolCallId !== undefined) result.toolCallId = toolCallId;
+    return result;
   });
-}
-
-interface MessageParts {
-  readonly role: Role;
-  readonly content: ContentPart[];
-  readonly toolCalls: ToolCall[];
-  readonly name: string | undefined;
-  readonly toolCallId: string | undefined;
-}
-
-/** A literal: a conversation has many messages, and `create` would visit every field of each. */
-function messageOf({ role, content, toolCalls, name, toolCallId }: MessageParts): Message {
-  const message: Message = { $typeName: "unified.inference.v1.Message", role, content, toolCalls };
-  if (name !== undefined) message.name = name;
-  if (toolCallId !== undefined) message.toolCallId = toolCallId;
-  return message;
 }
 
 function readRole(message: JsonObject): Role {

@@ -192,7 +192,7 @@ function prefixOf<C>(chunk: AnyChunk<C>, object: string): string {
   return `${sseEventStart}${head.slice(0, -1)},"choices":[`;
 }
 
-/** The JSON of a completion's tokens, with their parts where the core knows them. */
+/** The JSON of the usage of a completion, with details where the core reports them. */
 export function usageJson(usage: Usage): string {
   const { promptTokensDetails: prompt, completionTokensDetails: completion } = usage;
   return (

@@ -1,4 +1,4 @@
-import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
+import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import type { Logger } from "../../domain/call/ports.js";
 
@@ -9,12 +9,7 @@ interface OpsListenerDeps {
   readonly log: Logger;
 }
 
-/** The listener for operators: it asks for no credential and is bound to loopback. */
-export interface OpsListener {
-  /** Resolves with the port; rejects when it cannot be bound. Port 0 picks a free one. */
-  listen(host: string, port: number): Promise<number>;
-  close(): Promise<void>;
-}
+export type OpsListener = ReturnType<typeof createOpsListener>;
 
 interface Page {
   readonly status: number;
@@ -34,8 +29,11 @@ const notFound: Page = {
 const wrongHost: Page = { status: 403, body: { error: "Only for this machine: use 127.0.0.1 or localhost." } };
 const wrongMethod: Page = { status: 405, body: { error: "Only GET and HEAD." } };
 
-/** `/health`, `/ready` with detail, `/metrics` and `/debug/state`. */
-export function createOpsListener({ ready, debugState, metrics, log }: OpsListenerDeps): OpsListener {
+/**
+ * The listener for operators: `/health`, `/ready` with detail, `/metrics` and `/debug/state`. It requires no credential and
+ * is bound to loopback.
+ */
+export function createOpsListener({ ready, debugState, metrics, log }: OpsListenerDeps) {
   const health = async (): Promise<Page> => ({ status: 200, body: { status: "ok" } });
   const readiness = async (): Promise<Page> => {
     const { ready: isReady, detail } = await ready();
@@ -70,33 +68,33 @@ export function createOpsListener({ ready, debugState, metrics, log }: OpsListen
   });
 
   return {
-    listen: (host, port) => listen(server, host, port),
-    close: () =>
-      new Promise((resolve) => {
+    /** Resolves with the port; rejects when it cannot be bound. Port 0 picks a free one. */
+    listen(host: string, port: number): Promise<number> {
+      return new Promise((resolve, reject) => {
+        server.once("error", reject);
+        server.listen(port, host, () => {
+          server.off("error", reject);
+          resolve((server.address() as AddressInfo).port);
+        });
+      });
+    },
+
+    close(): Promise<void> {
+      return new Promise((resolve) => {
         server.close(() => resolve());
         server.closeAllConnections();
-      }),
+      });
+    },
   };
 }
 
-function answer(res: ServerResponse, page: Page, headOnly: boolean): void {
-  const { status, body, contentType = "application/json" } = page;
+function answer(res: ServerResponse, { status, body, contentType }: Page, headOnly: boolean): void {
   const bytes = Buffer.from(typeof body === "string" ? body : JSON.stringify(body));
   res.writeHead(status, {
-    "content-type": contentType,
+    "content-type": contentType ?? "application/json",
     "content-length": bytes.length,
     "cache-control": "no-store",
     ...(status === 405 ? { allow: "GET, HEAD" } : {}),
   });
   res.end(headOnly ? undefined : bytes);
-}
-
-function listen(server: Server, host: string, port: number): Promise<number> {
-  return new Promise((resolve, reject) => {
-    server.once("error", reject);
-    server.listen(port, host, () => {
-      server.off("error", reject);
-      resolve((server.address() as AddressInfo).port);
-    });
-  });
 }

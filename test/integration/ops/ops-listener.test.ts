@@ -27,12 +27,12 @@ const get = async (url: string, init: RequestInit = {}) => {
 };
 
 describe("the operations listener", () => {
-  it("is alive whether it is ready or not", async () => {
+  it("answers liveness checks whether it is ready or not", async () => {
     const url = await open({ ready: false });
     for (const path of ["/health", "/healthz", "/livez"]) expect((await get(url + path)).status).toBe(200);
   });
 
-  it("says ready with its detail, and 503 before and after (REL-11)", async () => {
+  it("answers readiness with its detail, and 503 while it is not ready (REL-11)", async () => {
     const url = await open();
     expect(await get(`${url}/ready?x=1`)).toMatchObject({ status: 200, body: '{"status":"ready"}' });
     await listener?.close();
@@ -40,7 +40,7 @@ describe("the operations listener", () => {
     expect(await get(`${draining}/readyz`)).toMatchObject({ status: 503, body: '{"status":"draining"}' });
   });
 
-  it("answers HEAD without a body, other methods and paths with what would work", async () => {
+  it("answers HEAD without a body, and other methods and paths with what is allowed", async () => {
     const url = await open();
     expect(await get(`${url}/health`, { method: "HEAD" })).toMatchObject({ status: 200, body: "" });
     const post = await get(`${url}/health`, { method: "POST", body: "x" });
@@ -56,7 +56,7 @@ describe("the operations listener", () => {
     expect(page.headers.get("content-type")).toBe("text/plain; version=0.0.4");
   });
 
-  it("refuses a host name that somebody pointed at this machine", async () => {
+  it("rejects a foreign host name that resolves to this machine", async () => {
     const { port } = new URL(await open());
     const status = await new Promise<number | undefined>((resolve, reject) => {
       const headers = { host: `evil.example:${port}` };
@@ -67,7 +67,7 @@ describe("the operations listener", () => {
     expect(status).toBe(403);
   });
 
-  it("tells nobody but the log why a page failed", async () => {
+  it("shows the cause of a failed page only in the log", async () => {
     const url = await open({ debugState: () => Promise.reject(new Error("the inner cause")) });
     const page = await get(`${url}/debug/state`);
     expect(page.status).toBe(500);

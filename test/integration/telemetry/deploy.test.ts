@@ -13,7 +13,7 @@ function metricsIn(expr: string): string[] {
 }
 
 describe.each([...panelQueries, ...alertQueries])("the query of '%s': %s", (_what, expr) => {
-  it("asks for metrics, labels and codes that there are", () => {
+  it("uses only metrics, labels and codes that exist", () => {
     const names = metricsIn(expr);
     expect(names.length).toBeGreaterThan(0);
     expect(names.filter((name) => !(name in rows))).toEqual([]);

@@ -172,7 +172,7 @@ describe("/metrics", () => {
     expect((await fetch(`${service.http}/metrics`)).status).toBe(404);
   });
 
-  it("begins anew with the process, while what is billed goes on (USE-19)", async () => {
+  it("starts at zero with the process, while billed usage continues (USE-19)", async () => {
     const folder = await mkdtemp(join(tmpdir(), "uis-metrics-"));
     const config = { state: { durability: "every-write" }, data_dir: join(folder, "data") };
     const env = { UIS_BOOTSTRAP_API_KEY: "bootstrap-key-of-the-test" };

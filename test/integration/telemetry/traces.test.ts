@@ -48,7 +48,7 @@ async function chat({ api, key }: RunningService, fields: object = {}, headers: 
 }
 
 describe("traces", () => {
-  it("reach a collector: a span for the call in the caller's trace, one in it for the engine", async () => {
+  it("reach a collector: a span for the call in the caller's trace, and a child for the engine", async () => {
     const running = await start({
       OTEL_EXPORTER_OTLP_ENDPOINT: receiver.endpoint,
       OTEL_EXPORTER_OTLP_HEADERS: "x-team=inference",
@@ -78,7 +78,7 @@ describe("traces", () => {
     expect(receiver.resource).toMatchObject({ "service.name": "under-test", "deployment.environment.name": "ci" });
   });
 
-  it("go on from the caller's span on every protocol", async () => {
+  it("continue the caller's span on every protocol", async () => {
     const running = await start({ OTEL_EXPORTER_OTLP_TRACES_ENDPOINT: `${receiver.endpoint}/v1/traces` });
     for (const name of wayNames) {
       const way = openWay(name, running);
@@ -91,7 +91,7 @@ describe("traces", () => {
     for (const span of calls) expect(span).toMatchObject({ traceId, parentSpanId: spanId });
   });
 
-  it("begin with the call when the caller has none, and the log names them", async () => {
+  it("begin with the call when the caller has none, and the log has their ids", async () => {
     const running = await start({ OTEL_EXPORTER_OTLP_ENDPOINT: receiver.endpoint });
     expect(await chat(running)).toBe(200);
     expect(await chat(running, {}, { authorization: "Bearer sk-uis-wrong" })).toBe(401);
@@ -118,7 +118,7 @@ describe("traces", () => {
     expect(receiver.bodies.join()).not.toContain("CANARY");
   });
 
-  it("delay no request and no stop when nobody takes them, and the log says so once", async () => {
+  it("delay no request and no stop when the export fails, which is logged once", async () => {
     await receiver.close();
     const running = await start({ OTEL_EXPORTER_OTLP_ENDPOINT: receiver.endpoint });
     const statuses = await Promise.all(Array.from({ length: 50 }, () => chat(running)));
@@ -131,7 +131,7 @@ describe("traces", () => {
     receiver = await startTraceReceiver();
   });
 
-  it("are none without an endpoint: the log has the caller's trace, and nothing where there is none", async () => {
+  it("are off without an endpoint: the log has the caller's trace, if there is one", async () => {
     const running = await start({ OTEL_SERVICE_NAME: "under-test" });
     expect(await chat(running, {}, { traceparent })).toBe(200);
     expect(await chat(running)).toBe(200);

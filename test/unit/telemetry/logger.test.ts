@@ -20,7 +20,7 @@ describe("the logger", () => {
     expect(line["time"]).toMatch(/^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}\.\d{3}Z$/);
   });
 
-  it("leaves out what is below its level", () => {
+  it("leaves out lines below its level", () => {
     const { lines, log } = logTo("warn");
     log.debug({}, "a");
     log.info({}, "b");

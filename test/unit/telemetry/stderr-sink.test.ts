@@ -29,7 +29,7 @@ describe("the sink of stderr", () => {
     expect(written).toBe(numbered(31_000));
   });
 
-  it("writes a few lines soon, without a flush", async () => {
+  it("writes a few lines within the batch time, without a flush", async () => {
     const written = await stderrOf(`
       for (let i = 0; i < 3; i++) sink.write("line " + i + "\\n");
       setTimeout(() => process.kill(process.pid, "SIGKILL"), 1_000);`);

@@ -51,7 +51,7 @@ describe("metrics of calls", () => {
     ]);
   });
 
-  it("count calls by route, model and code, and tell refusals from what was wrong with a request", async () => {
+  it("count calls by route, model and code, and separate rejections from faults of a request", async () => {
     const calls = new CallMetrics();
     calls.callEnded(chatEnd());
     calls.callEnded(chatEnd());
@@ -77,7 +77,7 @@ describe("metrics of calls", () => {
     expect(await linesOf(calls, "uis_ratelimit_hits_total{")).toEqual(['uis_ratelimit_hits_total{limit="tokens"} 1']);
   });
 
-  it("count clients that left by where their call stood", async () => {
+  it("count clients that left by the stage of their call", async () => {
     const calls = new CallMetrics();
     calls.callEnded(chatEnd({ clientLeft: true, code: "client_closed_request", stage: "running" }));
     calls.callEnded(chatEnd({ clientLeft: true, stage: "delivering" }));
@@ -88,7 +88,7 @@ describe("metrics of calls", () => {
     ]);
   });
 
-  it("leave out what a call has no measure of", async () => {
+  it("leave out durations that a call does not have", async () => {
     const calls = new CallMetrics();
     calls.callEnded(chatEnd({ times: new CallTimes(0) }));
     for (const name of ["time_to_first_token", "inter_token_latency", "queue_time", "overhead"]) {
@@ -104,7 +104,7 @@ describe("metrics of calls", () => {
     expect(lines.at(-1)).toBe('uis_requests_total{route="create_chat_completion",model="other",code="ok"} 900');
   });
 
-  it("make one series of a model whose name stands for others, too", async () => {
+  it("create one series for a model whose name is a shared label, too", async () => {
     const calls = new CallMetrics();
     for (const model of ["unknown", null]) calls.callEnded(plainEnd({ model }));
     expect(await linesOf(calls, "uis_requests_total{")).toEqual([
@@ -112,7 +112,7 @@ describe("metrics of calls", () => {
     ]);
   });
 
-  it("cost a call less than 3.5 µs", () => {
+  it("take less than 3.5 µs per call", () => {
     const calls = new CallMetrics();
     const rounds = 100_000;
     const run = (): number => {

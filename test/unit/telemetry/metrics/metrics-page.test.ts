@@ -33,7 +33,7 @@ it("adds up models beyond the first hundred", async () => {
   expect(running['{model="other"}']).toBe(3);
 });
 
-it("shows a store that is away, what waits for it, and what was lost", async () => {
+it("shows an unavailable store, settlements that wait for it, and lost records", async () => {
   const calls = new CallMetrics();
   calls.usageLost();
   const lines = await pageOf(

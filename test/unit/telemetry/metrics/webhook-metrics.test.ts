@@ -30,7 +30,7 @@ function waiting(endpointId: string, open: number, oldestDueAtMs: number | null)
 }
 
 describe("the metrics of webhooks", () => {
-  it("count attempts by what became of them, and measure how long they took and how late they were (WH-51)", async () => {
+  it("count attempts by result, and measure their duration and lateness (WH-51)", async () => {
     const metrics = new WebhookMetrics();
     const end = { effect: "delivered", answer: "2xx", durationMs: 20, latenessMs: 3 } as const;
     metrics.attemptEnded(end);
@@ -53,7 +53,7 @@ describe("the metrics of webhooks", () => {
     expect(lateness).toMatchObject({ '{le="0.005"}': 3, '{le="0.5"}': 3, '{le="1"}': 4, '{le="+Inf"}': 4 });
   });
 
-  it("show how much waits for each endpoint and since when, from one question to the store (WH-51)", async () => {
+  it("show the open deliveries of each endpoint and their age, from one query of the store (WH-51)", async () => {
     let questions = 0;
     const page = await pageOf({
       inFlight: () => 7,
@@ -71,7 +71,7 @@ describe("the metrics of webhooks", () => {
     expect(questions).toBe(1);
   });
 
-  it("have lines for the 100 endpoints that have waited longest, and one for all others (WH-51)", async () => {
+  it("have samples for the 100 endpoints with the longest wait, and one for all others (WH-51)", async () => {
     const all = Array.from({ length: 250 }, (_, i) => waiting(`we_${i}`, 2, nowMs - 1_000 * (250 - i)));
     const page = await pageOf({ backlog: async () => all });
     const backlog = metricLines(page, "uis_webhook_backlog");
@@ -88,7 +88,7 @@ describe("the metrics of webhooks", () => {
     expect(metricLines(await pageOf({ metrics }), "uis_webhook_endpoints_failing")).toEqual({ "": 2 });
   });
 
-  it("are shown without what waits when the store does not answer, and not at all where nothing is sent", async () => {
+  it("have no backlog while the store is unavailable, and no samples in a process that sends no webhooks", async () => {
     const page = await pageOf({ inFlight: () => 1, backlog: () => Promise.reject(new Error("away")) });
     expect(metricLines(page, "uis_webhook_backlog")).toEqual({});
     expect(metricLines(page, "uis_webhook_in_flight")).toEqual({ "": 1 });

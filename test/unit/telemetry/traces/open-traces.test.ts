@@ -12,7 +12,7 @@ const options = {
 };
 
 describe("traces", () => {
-  it("without their packages say which these are and how to get them", async () => {
+  it("without their packages fail with the command that installs them", async () => {
     const opening = openTraces(options, silentLog, () => Promise.reject(new Error("Cannot find package")));
     await expect(opening).rejects.toMatchObject({ name: "TracePackagesMissing" });
     await expect(opening).rejects.toThrow(`npm install ${tracePackages.join(" ")}`);

@@ -26,7 +26,7 @@ function spans() {
 }
 
 describe("spans of a call", () => {
-  it("are one for the call, in the caller's trace, and one in it for the engine, with their times", () => {
+  it("are one for the call, in the caller's trace, and a child for the engine, with their times", () => {
     expect(writer.trace(chatEnd({ traceparent: `00-${traceId}-${spanId}-01` }))).toBe(traceId);
     const { engine, call } = spans();
     expect(call).toMatchObject({ name: "chat m", kind: SpanKind.SERVER });
@@ -38,7 +38,7 @@ describe("spans of a call", () => {
     expect([engine.startTime, engine.endTime].map((time) => msOf(time) - sinceMs)).toEqual([10, 120]);
   });
 
-  it("say what was asked and used, by OpenTelemetry's names", () => {
+  it("have options and usage under OpenTelemetry's names", () => {
     const details = new CallDetails();
     details.asked({ maxTokens: 20, temperature: 0.5, topP: 1, stop: ["END"], seed: 7n }, 2, "chatcmpl-1");
     details.streams();
@@ -69,7 +69,7 @@ describe("spans of a call", () => {
     });
   });
 
-  it("are one alone for a call that was refused, an error only where the fault is ours", () => {
+  it("are a single one for a rejected call, an error only for a fault of the service", () => {
     writer.trace(plainEnd({ model: null, code: "invalid_api_key" }));
     writer.trace(plainEnd({ code: "internal_error" }));
     writer.trace(plainEnd({ model: null, operation: "list_models" }));

@@ -238,10 +238,10 @@ it("JSON that does not match the message is rejected with the field, and not as 
   }
 });
 
-describe("what is no call", () => {
+describe("requests that are no calls", () => {
   const unknownPath = "/unified.inference.v1.InferenceService/Nothing";
 
-  it("other paths go to the fallback, and so does what is no request of an RPC client", async () => {
+  it("other paths go to the fallback, and so do requests of other clients", async () => {
     const { core, url } = await startServer();
     const json = { "content-type": "application/json" };
     const answers = await Promise.all([

@@ -13,7 +13,7 @@ function open(headers: Record<string, string>, isSecure = false) {
 }
 
 describe("session cookie", () => {
-  it("has the name and the mark under TLS that keep it to this host and to TLS (KEY-22)", () => {
+  it("has under TLS the name and attribute that restrict it to this host and to TLS (KEY-22)", () => {
     const { res, browser } = open({ cookie: "uis_session=plain; __Host-uis_session=secure" }, true);
     expect(browser.sessionToken).toBe("secure");
     browser.keepSession("abc", 5_000);
@@ -22,14 +22,14 @@ describe("session cookie", () => {
     );
   });
 
-  it("has a plain name on a plain connection, where browsers refuse the other (KEY-22)", () => {
+  it("has a plain name on a plain connection, where browsers reject the secure name (KEY-22)", () => {
     const { res, browser } = open({ cookie: "__Host-uis_session=secure;uis_session=plain" });
     expect(browser.sessionToken).toBe("plain");
     browser.keepSession(null, 0);
     expect(res.getHeader("set-cookie")).toBe("uis_session=; Path=/; Max-Age=0; HttpOnly; SameSite=Strict");
   });
 
-  it("is marked for TLS behind a proxy that takes it off, because the page itself came by TLS (KEY-22)", () => {
+  it("has the Secure attribute behind a proxy that terminates TLS, because the page itself was loaded over TLS (KEY-22)", () => {
     const cookie = "uis_session=plain; __Host-uis_session=secure";
     const { res, browser } = open({ cookie, host: "tools.example", origin: "https://tools.example" });
     expect(browser.sessionToken).toBe("secure");
@@ -39,7 +39,7 @@ describe("session cookie", () => {
     );
   });
 
-  it("behind such a proxy a foreign page is known by its session, and by its origin (KEY-22)", () => {
+  it("behind such a proxy a request of a foreign page is recognised by its session and rejected for its origin (KEY-22)", () => {
     const cookie = "__Host-uis_session=secure";
     const { browser } = open({ cookie, host: "tools.example", origin: "https://evil.example" });
     expect([browser.sessionToken, browser.isSameOrigin]).toEqual(["secure", false]);
@@ -85,7 +85,7 @@ describe("session cookie", () => {
     expect(open(headers).browser.isSameOrigin).toBe(isSame);
   });
 
-  it("cuts what a browser says of itself", () => {
+  it("shortens a long User-Agent", () => {
     expect(open({ "user-agent": "x".repeat(5_000) }).browser.userAgent).toHaveLength(256);
     expect(open({}).browser.userAgent).toBe("");
   });

@@ -111,7 +111,7 @@ describe("static files", () => {
     expect((await get(`/dashboard/${hashed}.gz`)).status).toBe(404);
   });
 
-  it("the folder's name without a slash sends the browser on, below any proxy path, without a redirect (CONN-7)", async () => {
+  it("the folder's name without a slash leads the browser to the folder, below any proxy path, without a redirect (CONN-7)", async () => {
     const { get } = await serverOf();
     const { status, headers, body } = await get("/dashboard?page=keys");
     expect([status, headers.location, headers["content-type"]]).toEqual([200, undefined, "text/html; charset=utf-8"]);
@@ -138,7 +138,7 @@ describe("static files", () => {
     }
   });
 
-  it("a folder that was not built is 404 with the remedy, and other paths have no route here", async () => {
+  it("a folder that was not built is 404 with the command to build it, and other paths have no route", async () => {
     const { table, get } = await serverOf({ dashboard: null });
     for (const path of ["/dashboard", "/dashboard/keys", "/docs/"]) {
       const { status, body } = await get(path);

@@ -7,7 +7,7 @@ function budgetOf(bodiesBytesMax: number, bodyBytesMax = 0) {
 }
 
 describe("the budget of request bodies", () => {
-  it("gives out exactly its maximum and takes nothing when it refuses", () => {
+  it("grants exactly its maximum, and a rejected charge holds nothing", () => {
     const { budget } = budgetOf(100, 100);
     const [first, second] = [budget.charge({}, "a"), budget.charge({}, "b")];
     expect(first.add(60)).toBeNull();
@@ -18,7 +18,7 @@ describe("the budget of request bodies", () => {
     expect([budget.hasRoom(0), budget.hasRoom(1)]).toEqual([true, false]);
   });
 
-  it("follows its maximum, and gives nothing out while more than that is taken", () => {
+  it("follows a changed maximum, and grants nothing while more than that is held", () => {
     const { limits, budget } = budgetOf(100, 1_000);
     const first = budget.charge({}, "a");
     const second = budget.charge({}, "b");
@@ -31,7 +31,7 @@ describe("the budget of request bodies", () => {
     expect(budget.charge({}, "c").add(10)).toBeNull();
   });
 
-  it("can give out again what was released, and releases a charge once only", () => {
+  it("grants released bytes again, and releases a charge only once", () => {
     const { budget } = budgetOf(100, 100);
     const charge = budget.charge({}, "a");
     charge.add(100);

@@ -51,7 +51,7 @@ describe("error response", () => {
     });
   });
 
-  it("an error that would repeat says so and has no wait (RETRY-3)", () => {
+  it("an error that a retry would repeat has the advice not to retry and no wait (RETRY-3)", () => {
     expect(respond("insufficient_quota").headers).toEqual({ "x-should-retry": "false" });
     expect(respond("storage_unavailable").headers).toEqual({ "x-should-retry": "false" });
     expect(respond("upstream_error", { shouldRetry: false, retryAfterMs: 5 }).headers).toEqual({

@@ -103,7 +103,7 @@ describe("a call of the REST transport", () => {
     await eventually(() => watch.size === 0 && bodies.used === 0 && listener.connections() === 0, "nothing is left");
   }
 
-  it("opens on the headers and closes its context after a good answer, without an abort", async () => {
+  it("opens on the headers and closes its context after a successful answer, without an abort", async () => {
     const connection = await connectRaw(base);
     connection.send(postText(path, handCredential, body, ["Connection: close"]));
     expect(parseAnswer(await connection.closed()).status).toBe(200);
@@ -129,7 +129,7 @@ describe("a call of the REST transport", () => {
     await expectNothingLeft();
   });
 
-  it("a client that leaves while its body comes in ends the call (SSE-14)", async () => {
+  it("a client that leaves while its body arrives ends the call (SSE-14)", async () => {
     const connection = await connectRaw(base);
     connection.send(postText(path, handCredential, body).slice(0, -10));
     const call = await core.opened();
@@ -194,7 +194,7 @@ describe("a call of the REST transport", () => {
     await eventually(() => core.whyEnded(call) === "deadline");
   });
 
-  it("a call that ends while its body still arrives is answered at once", async () => {
+  it("a call that ends while its body still arrives is answered immediately", async () => {
     const connection = await connectRaw(base);
     connection.send(postText(path, handCredential, body).slice(0, -10));
     const call = await core.opened();
@@ -329,7 +329,7 @@ describe("a call of the REST transport", () => {
     expect(events).toMatch(/^(: keep-alive\n){2,}data: \{[^\n]*late[^\n]*\n\ndata: \[DONE\]\n\n$/);
   });
 
-  it("503 instead of more bodies than the budget holds, and room again afterwards", async () => {
+  it("bodies beyond the budget get 503, and the next one has room again", async () => {
     await listener.close();
     ({ base, listener, watch, bodies } = await open(core, { bodiesBytesMax: 1_000 }));
     const large = await connectRaw(base);
@@ -346,7 +346,7 @@ describe("a call of the REST transport", () => {
     await expectNothingLeft();
   });
 
-  it("draining closes idle connections at once and others after their answer", async () => {
+  it("draining closes idle connections immediately and others after their answer", async () => {
     const idle = await connectRaw(base);
     idle.send(postText(path, handCredential, body));
     await idle.until("chat.completion");

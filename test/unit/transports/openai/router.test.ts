@@ -77,7 +77,7 @@ describe("router", () => {
     expect(unknownUrl("POST", "/v1/responses").message).toContain("openai.chat(id)");
   });
 
-  it("a path cannot bring words into the message by which clients know another error (ERR-3)", () => {
+  it("a path cannot put words into the message by which clients classify another error (ERR-3)", () => {
     expect(unknownUrl("GET", "/rate limit/maximum context length").message).not.toMatch(/rate limit|context length/);
   });
 });
