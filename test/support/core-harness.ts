@@ -8,12 +8,12 @@ import type { CallTracer, Observer } from "../../src/domain/call/observer.js";
 import type { Logger } from "../../src/domain/call/ports.js";
 import { type RateLimitDefaults, unlimited } from "../../src/domain/call/rate-limits.js";
 import { Catalog } from "../../src/domain/catalog/catalog.js";
-import type { DeploymentDefinition, PriceList } from "../../src/domain/catalog/model-definition.js";
+import type { DeploymentDefinition, PriceList } from "../../src/domain/catalog/catalog-model.js";
 import type { Engine } from "../../src/domain/engine/engine.js";
 import { Accounting } from "../../src/domain/metering/accounting.js";
 import type { Settlement } from "../../src/domain/metering/ledger.js";
 import { LimitBook, ThresholdBook } from "../../src/domain/metering/limit-book.js";
-import { LimitGate } from "../../src/domain/metering/limit-gate.js";
+import { RejectionCache } from "../../src/domain/metering/rejection-cache.js";
 import { ServiceCore } from "../../src/domain/service/service-core.js";
 import { AbortSource } from "../../src/lib/abort-source.js";
 import { createRandomIds } from "../../src/lib/clock-and-ids.js";
@@ -95,7 +95,7 @@ export async function createCoreHarness(options: {
     },
     accounting: new Accounting({ thresholds: thresholdBook, endpoints: state.endpoints, now }),
     limitBook,
-    gate: new LimitGate(clock),
+    rejections: new RejectionCache(clock),
     live,
     limits,
     clock,

@@ -13,8 +13,8 @@ import { Accounting } from "../../domain/metering/accounting.js";
 import { LeaseKeeper } from "../../domain/metering/lease-keeper.js";
 import type { Ledger } from "../../domain/metering/ledger.js";
 import { LimitBook, ThresholdBook } from "../../domain/metering/limit-book.js";
-import { LimitGate } from "../../domain/metering/limit-gate.js";
 import { LimitsAdmin } from "../../domain/metering/limits-admin.js";
+import { RejectionCache } from "../../domain/metering/rejection-cache.js";
 import { ThresholdAdmin } from "../../domain/metering/threshold-admin.js";
 import { UsageQueries } from "../../domain/metering/usage-queries.js";
 import { createRpcServices } from "../../domain/rpc/services.js";
@@ -112,8 +112,12 @@ async function composeLimits(context: Context, state: State, ledger: Ledger, aud
   const limitBook = new LimitBook({ store, changes, clock: backgroundClock, log }, defaults);
   lifecycle.onClose("rate limits", () => limitBook.close());
   await limitBook.refresh();
-  const gate = new LimitGate(clock);
-  return { limitBook, gate, limitsAdmin: new LimitsAdmin({ book: limitBook, store, keys, ledger, gate, audit, now }) };
+  const rejections = new RejectionCache(clock);
+  return {
+    limitBook,
+    rejections,
+    limitsAdmin: new LimitsAdmin({ book: limitBook, store, keys, ledger, rejections, audit, now }),
+  };
 }
 
 /** Usage and its effects. Resolves when the thresholds are read, or the store did not answer. */

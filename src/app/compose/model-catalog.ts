@@ -1,7 +1,7 @@
 import { setTimeout as delay } from "node:timers/promises";
 import type { Logger } from "../../domain/call/ports.js";
 import type { Catalog } from "../../domain/catalog/catalog.js";
-import type { Capability, ModelDefinition, PriceList } from "../../domain/catalog/model-definition.js";
+import type { Capability, ModelDefinition, PriceList } from "../../domain/catalog/catalog-model.js";
 import type { ModelStore, StoredModel } from "../../domain/catalog/model-store.js";
 import type { Engine } from "../../domain/engine/engine.js";
 import type { Config } from "../config/schema.js";

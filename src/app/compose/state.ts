@@ -68,7 +68,7 @@ export async function composeLedger({ config, lifecycle, clock, log, observer }:
     inner: state.ledger,
     breakers,
     spool,
-    local: state.kind === "redis" ? new LocalAdmission({ clock, leasesMax: localLeasesMax }) : null,
+    local: state.kind === "redis" ? new LocalAdmission(clock, localLeasesMax) : null,
     whenAway,
     whenFull,
     replicas: state.replicas,

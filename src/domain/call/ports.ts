@@ -10,10 +10,17 @@ export interface Clock {
   after(ms: number, run: () => void): () => void;
 }
 
-/** Resolves after `ms`. It cannot be cut short, and it does not keep the process alive. */
-export function pause(clock: Pick<Clock, "after">, ms: number): Promise<void> {
+/** Resolves after `ms`, or when the signal aborts. It does not keep the process alive. */
+export function pause(clock: Pick<Clock, "after">, ms: number, signal?: AbortSignal): Promise<void> {
+  if (signal?.aborted) return Promise.resolve();
   return new Promise((resolve) => {
-    clock.after(ms, resolve);
+    const end = (): void => {
+      cancelTimer();
+      signal?.removeEventListener("abort", end);
+      resolve();
+    };
+    const cancelTimer = clock.after(ms, end);
+    signal?.addEventListener("abort", end);
   });
 }
 

@@ -4,11 +4,77 @@ import type { ServiceLimits } from "../../contract/limits.js";
 import type { AbortFlag } from "../../lib/abort-source.js";
 import { rememberLast } from "../../lib/json-string.js";
 import { errorOfEnd } from "../call/call-context.js";
+import type { UsageTotal } from "../call/live-requests.js";
 import type { Clock, Logger } from "../call/ports.js";
 import { ServiceError } from "../call/service-error.js";
-import { type Capabilities, EngineError, type LoadedModel, type LoadProgress } from "../engine/engine.js";
+import { type Capabilities, type Engine, EngineError, type LoadedModel, type LoadProgress } from "../engine/engine.js";
 import { ModelQueue } from "../engine/model-queue.js";
-import type { Capability, DeploymentDefinition, ModelDefinition, PriceList } from "./model-definition.js";
+
+export type Capability = "chat" | "completions" | "embeddings";
+
+/** One way to run a model, as configured. */
+export interface DeploymentDefinition {
+  readonly engine: Engine;
+  /** Tokens of prompt and answer together. */
+  readonly contextLength: number;
+  /** Concurrent requests. */
+  readonly slots: number;
+  /** Requests that may wait for a slot. */
+  readonly queueMax: number;
+  /** Share of the model's requests, relative to its other deployments. Above 0. */
+  readonly weight: number;
+  /** The engine's own options. */
+  readonly options: unknown;
+}
+
+/** A catalog entry, as configured. */
+export interface ModelDefinition {
+  readonly id: string;
+  readonly ownedBy: string;
+  /** Null: as reported by the engine. */
+  readonly capabilities: readonly Capability[] | null;
+  readonly prices: PriceList;
+  /** At least one. */
+  readonly deployments: readonly DeploymentDefinition[];
+}
+
+/** Nano-dollars per token: 1,000 are a dollar for a million tokens. Integers, 0 or more (USE-8). */
+export interface Prices {
+  readonly input: number;
+  /** Price of cached prompt tokens. */
+  readonly cachedInput: number;
+  readonly output: number;
+}
+
+/** Prices of a model from a point in time. */
+export interface PricesFrom extends Prices {
+  /** Wall-clock milliseconds; 0: from the beginning. */
+  readonly fromMs: number;
+}
+
+/** Rising by time; empty: it costs nothing. */
+export type PriceList = readonly PricesFrom[];
+
+const free: Prices = Object.freeze({ input: 0, cachedInput: 0, output: 0 });
+
+/** Prices at a point in time. */
+export function pricesAt(list: PriceList, atMs: number): Prices {
+  return list.findLast(({ fromMs }) => fromMs <= atMs) ?? free;
+}
+
+/**
+ * Cost of a request in nano-dollars, fixed when it is settled. A safe integer: prices are bounded by the configuration so
+ * that the largest context stays below 2^53.
+ */
+export function costNano(
+  prices: Prices,
+  usage: Pick<UsageTotal, "promptTokens" | "cachedTokens" | "completionTokens">,
+): number {
+  const cached = Math.min(usage.cachedTokens, usage.promptTokens);
+  return (
+    (usage.promptTokens - cached) * prices.input + cached * prices.cachedInput + usage.completionTokens * prices.output
+  );
+}
 
 /** A catalog entry with its deployments. */
 export class CatalogModel {

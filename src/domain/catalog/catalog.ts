@@ -1,7 +1,7 @@
 import { mayUseModel, type Principal } from "../call/principal.js";
 import { invariant, ServiceError } from "../call/service-error.js";
+import type { Capability, ModelDefinition, PriceList } from "./catalog-model.js";
 import { CatalogModel, Deployment, type DeploymentDeps } from "./catalog-model.js";
-import type { Capability, ModelDefinition, PriceList } from "./model-definition.js";
 
 export interface CatalogDeps extends DeploymentDeps {
   readonly store: CatalogStore;

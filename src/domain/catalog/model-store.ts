@@ -1,6 +1,6 @@
 import { checkPresent, refuse, ServiceError } from "../call/service-error.js";
 import type { Catalog } from "./catalog.js";
-import type { ModelDefinition } from "./model-definition.js";
+import type { ModelDefinition } from "./catalog-model.js";
 
 /** A model whose verified file is stored on this machine. */
 export interface StoredModel {

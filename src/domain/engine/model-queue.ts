@@ -156,10 +156,7 @@ export interface Who {
 
 type Lane<T> = T[];
 
-/**
- * Round-robin queue by account and, within an account, by key. A Map keeps insertion order: taking the first entry and
- * putting it back last rotates it.
- */
+/** Round-robin queue by account and, within an account, by key: an entry that is added to its Map again comes last. */
 export class FairLanes<T> {
   readonly #accounts = new Map<string, Map<string, Lane<T>>>();
   size = 0;

@@ -13,8 +13,7 @@ import type { UsageTotal } from "../call/live-requests.js";
 import type { IdSource } from "../call/ports.js";
 import { invariant, ServiceError, toServiceError } from "../call/service-error.js";
 import { type Catalog, requireCapability } from "../catalog/catalog.js";
-import type { CatalogModel } from "../catalog/catalog-model.js";
-import type { Capability } from "../catalog/model-definition.js";
+import type { Capability, CatalogModel } from "../catalog/catalog-model.js";
 import type { Capabilities, GenerateRequest } from "../engine/engine.js";
 import {
   AnswerIdentity,

@@ -6,7 +6,6 @@ import { type AnswerHead, type EndReason, endReasonOf, errorOfEnd } from "../cal
 import { UsageTally } from "../call/live-requests.js";
 import type { Observer } from "../call/observer.js";
 import type { Clock } from "../call/ports.js";
-import type { LimitScope } from "../call/rate-limits.js";
 import type { ServiceError } from "../call/service-error.js";
 import type { CatalogModel } from "../catalog/catalog-model.js";
 import {
@@ -19,10 +18,10 @@ import {
 import { serviceErrorOf } from "../engine/engine-error.js";
 import type { Accounting } from "../metering/accounting.js";
 import { leaseMs } from "../metering/lease-keeper.js";
-import type { Admission, Admitted, Budget, Charge, Ledger } from "../metering/ledger.js";
+import type { Admission, Admitted, Charge, Ledger } from "../metering/ledger.js";
 import type { LimitBook } from "../metering/limit-book.js";
-import type { LimitGate } from "../metering/limit-gate.js";
 import { errorOfRefusal } from "../metering/limit-response.js";
+import type { RejectionCache } from "../metering/rejection-cache.js";
 import type { Prompt } from "./chat-request.js";
 
 export interface RunDeps {
@@ -139,7 +138,7 @@ export interface AdmissionDeps extends RunDeps {
   readonly accounting: Pick<Accounting, "settlementOf" | "budgetsOf" | "costOf">;
   readonly limitBook: Pick<LimitBook, "scopesOf">;
   /** Receives rejections. */
-  readonly gate: Pick<LimitGate, "note">;
+  readonly rejections: Pick<RejectionCache, "note">;
   readonly observer: Pick<Observer, "usageLost" | "limitHit">;
 }
 
@@ -180,7 +179,9 @@ export function admitRun(
       return admittedRun(deps, call, model, decided);
     });
   };
-  if (!countsTokens(scopes, budgets)) return admit(noCharge, 0);
+  const countsTokens =
+    scopes.some(({ limits }) => limits.tokensPerMinute !== null) || budgets.some(({ metric }) => metric !== "requests");
+  if (!countsTokens) return admit(noCharge, 0);
   return reserve().then(({ promptTokens, outputTokens, isCounted }) => {
     throwIfEnded(call);
     const costNano = accounting.costOf(model, promptTokens, outputTokens);
@@ -191,7 +192,7 @@ export function admitRun(
 /** Throws 429 for a rejection. */
 function admittedRun(deps: AdmissionDeps, call: Call, model: CatalogModel, admission: Admission): Run {
   if (admission.admitted) return new Run(deps, call, model, admission);
-  deps.gate.note(admission);
+  deps.rejections.note(admission);
   deps.observer.limitHit(admission.refusal.which);
   throw errorOfRefusal(admission);
 }
@@ -200,12 +201,6 @@ const noCharge: Charge = Object.freeze({ tokens: 0, costNano: 0 });
 
 function throwIfEnded(call: Call): void {
   if (call.stop.aborted) throw errorOfEnd(call.stop.reason);
-}
-
-function countsTokens(scopes: readonly LimitScope[], budgets: readonly Budget[]): boolean {
-  return (
-    scopes.some(({ limits }) => limits.tokensPerMinute !== null) || budgets.some(({ metric }) => metric !== "requests")
-  );
 }
 
 /** Upper bound of a request's usage, before it runs (state RL-5). Integers. */

@@ -40,10 +40,7 @@ interface StoreCacheDeps<T> {
 /** Maximum age when a change was missed (state RL-15). */
 const refreshEveryMs = 30_000;
 
-/**
- * Refreshing cache of a small list of the store: read after every change and every 30 s. During an outage the last known
- * list stays.
- */
+/** Cache of a small list of the store, read after every change and every 30 s. An outage keeps the last known list. */
 abstract class StoreCache<T> {
   readonly #kind: StateChange["kind"];
   readonly #deps: StoreCacheDeps<T>;

@@ -31,10 +31,7 @@ export class SlidingWindow {
     return this.#newest;
   }
 
-  /**
-   * Corrects an earlier charge. A refund goes to its bucket, or nowhere once that has expired; an increase goes there
-   * or counts from now.
-   */
+  /** Corrects an earlier charge in its bucket. Once that has expired, a refund is dropped and an increase counts now. */
   correct(bucket: number, delta: number, nowMs: number): void {
     this.#roll(nowMs);
     if (bucket > this.#newest - bucketCount) this.#put(bucket, delta);
@@ -61,11 +58,6 @@ export class SlidingWindow {
     let bucket = this.#newest;
     while (this.#at(bucket) === 0) bucket -= 1;
     return untilGone(bucket, nowMs);
-  }
-
-  /** Whether it equals a new window and can be dropped. */
-  isIdle(nowMs: number): boolean {
-    return this.used(nowMs) === 0;
   }
 
   #at(bucket: number): number {
@@ -121,8 +113,9 @@ export class OwnerWindows {
     this.tokens = new SlidingWindow();
   }
 
+  /** Whether they equal new windows and can be dropped. */
   isIdle(nowMs: number): boolean {
-    return this.running === 0 && this.requests.isIdle(nowMs) && this.tokens.isIdle(nowMs);
+    return this.running === 0 && this.requests.used(nowMs) === 0 && this.tokens.used(nowMs) === 0;
   }
 }
 

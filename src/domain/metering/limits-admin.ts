@@ -7,14 +7,14 @@ import { isUnlimited, type LimitOwner, limitsOver, type RateLimits, unlimited } 
 import { refuse, refuseValue } from "../call/service-error.js";
 import type { Ledger, WindowUse } from "./ledger.js";
 import type { LimitBook, LimitStore } from "./limit-book.js";
-import type { LimitGate } from "./limit-gate.js";
+import type { RejectionCache } from "./rejection-cache.js";
 
 export interface LimitsAdminDeps {
   readonly book: Pick<LimitBook, "refresh" | "storedOf" | "defaultOf">;
   readonly store: Pick<LimitStore, "put" | "remove">;
   readonly keys: Pick<KeyStore, "find">;
   readonly ledger: Pick<Ledger, "inspect" | "resetWindow">;
-  readonly gate: Pick<LimitGate, "clear">;
+  readonly rejections: Pick<RejectionCache, "clear">;
   readonly audit: Pick<Audit, "record">;
   /** Store time. */
   readonly now: () => number;
@@ -62,21 +62,21 @@ export class LimitsAdmin {
     }
     checkOwner(owner);
     checkLimits(limits);
-    const { store, book, gate, audit, now } = this.#deps;
+    const { store, book, rejections, audit, now } = this.#deps;
     if (isUnlimited(limits)) await store.remove(owner);
     else await store.put({ owner, limits, updatedAtMs: now() });
     await book.refresh();
-    gate.clear();
+    rejections.clear();
     await audit.record(by, "limits.update", targetOf(owner), detailsOf(limits));
     return this.#report({ owner, account: owner.kind === "account" ? owner.id : defaultAccount });
   }
 
   /** Resets the windows of an owner; running requests go on. */
   async reset(target: LimitTarget, by: AuditSource): Promise<LimitReport> {
-    const { ledger, gate, audit } = this.#deps;
+    const { ledger, rejections, audit } = this.#deps;
     const { account } = await this.#resolve(target);
     await ledger.resetWindow(account, target.owner);
-    gate.clear();
+    rejections.clear();
     await audit.record(by, "limits.reset_window", targetOf(target.owner), { account });
     return this.#report(target);
   }

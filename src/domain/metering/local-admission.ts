@@ -49,10 +49,7 @@ interface Lease extends LiveRecord {
   completionTokens: number;
 }
 
-/**
- * Number of ended requests remembered to detect repeats, which come soon if at all. A larger table would leave the
- * processor's cache.
- */
+/** Ended requests remembered to detect repeats, which come soon. A larger table would leave the processor's cache. */
 const endedMax = 500;
 /** Owners checked per admission and sweep, to remove idle ones. */
 const checkedPerAdmission = 4;
@@ -62,34 +59,25 @@ const admitted: Admitted = Object.freeze({ admitted: true, degraded: false });
 const noWindows: readonly HeldWindow[] = [];
 const noBudgets: BudgetHold = [];
 
-export interface LocalAdmissionDeps {
-  /** Windows and leases use `monotonic`, so that a step of the wall clock changes nothing; `now` selects periods. */
-  readonly clock: Pick<Clock, "monotonic" | "now">;
-  /** Maximum concurrent requests. */
-  readonly leasesMax: number;
-}
-
 /** Admission in the memory of one process: windows, running requests, reservations. */
 export class LocalAdmission {
+  /** Windows and leases use `monotonic`, so that a step of the wall clock changes nothing; `now` selects periods. */
   readonly #clock: Pick<Clock, "monotonic" | "now">;
   readonly #leasesMax: number;
   /** By request id: leases of running requests, null for ended ones. One table saves a look-up. */
   readonly #known = new Map<string, Lease | null>();
-  #live = 0;
+  /** Number of held leases. */
+  live = 0;
   /** Ring buffer of the ids of ended requests. */
   readonly #ended: string[] = [];
   #endedAt = 0;
   readonly #windows = new WindowTable();
   readonly #budgets = new BudgetReservations();
 
-  constructor({ clock, leasesMax }: LocalAdmissionDeps) {
+  /** `leasesMax`: maximum concurrent requests. */
+  constructor(clock: Pick<Clock, "monotonic" | "now">, leasesMax: number) {
     this.#clock = clock;
     this.#leasesMax = leasesMax;
-  }
-
-  /** Number of held leases. */
-  get live(): number {
-    return this.#live;
   }
 
   /** Number of owners with windows. */
@@ -102,7 +90,7 @@ export class LocalAdmission {
     const { requestId, scopes, budgets } = request;
     const known = this.#known.get(requestId);
     if (known !== undefined) return known === null ? admitted : known.admission;
-    if (this.#live >= this.#leasesMax) {
+    if (this.live >= this.#leasesMax) {
       const message = `${this.#leasesMax} requests are running.`;
       throw new ServiceError("server_is_overloaded", message, { retryAfterMs: 1_000 });
     }
@@ -135,7 +123,7 @@ export class LocalAdmission {
   end(requestId: string, actual: Charge | null): LiveRecord | null {
     const lease = this.#known.get(requestId) ?? null;
     if (lease === null) return null;
-    this.#live -= 1;
+    this.live -= 1;
     this.#remember(requestId);
     if (lease.windows.length > 0) this.#settleWindows(lease, actual);
     if (lease.budgets.length > 0) this.#budgets.release(lease.budgets, lease.request.reserve);
@@ -210,7 +198,7 @@ export class LocalAdmission {
       promptTokens: request.promptTokens,
       completionTokens: 0,
     });
-    this.#live += 1;
+    this.live += 1;
     return admission;
   }
 

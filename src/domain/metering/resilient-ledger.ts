@@ -38,10 +38,7 @@ export interface ResilientLedgerDeps {
 }
 
 const settledLater: Settled = Object.freeze({ duplicate: false, crossed: Object.freeze([]) });
-/**
- * Grace after an outage before requests count as lost: leases could not be renewed, and settlements still wait in the
- * spools of all processes.
- */
+/** Grace after an outage before requests count as lost: leases were not renewed, and spools are not yet replayed. */
 const catchUpMs = 30_000;
 
 /**

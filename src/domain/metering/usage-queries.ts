@@ -1,5 +1,5 @@
 import { type CallContext, errorOfEnd } from "../call/call-context.js";
-import type { Clock } from "../call/ports.js";
+import { type Clock, pause } from "../call/ports.js";
 import { accountOf } from "../call/principal.js";
 import { type LimitScope, windowHealsMs } from "../call/rate-limits.js";
 import { refuseValue } from "../call/service-error.js";
@@ -77,12 +77,12 @@ export class UsageQueries {
     this.#deps = deps;
   }
 
-  /** An empty `account` is the caller's own. Rejects with ServiceError, also when the caller hangs up. */
-  async query(caller: UsageCaller, question: UsageQuery): Promise<UsagePage> {
-    const account = accountOf(caller.principal, question.account);
+  /** An empty `account` is the caller's own. Rejects with ServiceError, also when the client disconnects. */
+  async query(caller: UsageCaller, query: UsageQuery): Promise<UsagePage> {
+    const account = accountOf(caller.principal, query.account);
     const release = await this.#admit(caller);
     try {
-      return await this.#read(caller, { ...question, account });
+      return await this.#read(caller, { ...query, account });
     } finally {
       release();
     }
@@ -107,16 +107,16 @@ export class UsageQueries {
         const state = fingerprint(bucket);
         if (bucket !== undefined && state !== sent) yield bucket;
         sent = state;
-        await this.#pause(signal);
+        await pause(this.#deps.clock, watchEveryMs, signal);
       }
     } finally {
       release();
     }
   }
 
-  async #read({ signal }: UsageCaller, question: UsageQuery): Promise<UsagePage> {
+  async #read({ signal }: UsageCaller, query: UsageQuery): Promise<UsagePage> {
     try {
-      return await queryUsage(this.#deps, question, signal);
+      return await queryUsage(this.#deps, query, signal);
     } catch (error) {
       throw signal.aborted ? errorOfEnd(signal.reason) : error;
     }
@@ -150,19 +150,6 @@ export class UsageQueries {
       else this.#running.set(keyId, left);
     };
   }
-
-  #pause(signal: AbortSignal): Promise<void> {
-    if (signal.aborted) return Promise.resolve();
-    return new Promise((resolve) => {
-      const over = (): void => {
-        cancelTimer();
-        signal.removeEventListener("abort", over);
-        resolve();
-      };
-      const cancelTimer = this.#deps.clock.after(watchEveryMs, over);
-      signal.addEventListener("abort", over);
-    });
-  }
 }
 
 /** The end of the current bucket moves with the clock, which is not a change. */
@@ -193,10 +180,10 @@ const widths = {
   day: { ms: 24 * hourMs, limitDefault: 7, limitMax: 31, name: "days" },
 } as const;
 
-/** Nothing is kept for longer (USE-15); a range that begins before is cut. */
+/** Retention (USE-15); a range that begins before it is cut. */
 const keptMs = { hour: 90 * 24 * hourMs, day: 2 * 366 * 24 * hourMs } as const;
 
-/** Results of one page. A page that would have more ends earlier, and `next` goes on from there. */
+/** Maximum results of a page. A page that would have more ends earlier, and `next` continues from there. */
 const resultsMax = 5_000;
 
 const pageForm = /^page_(\d{1,15})(?:\.([\w-]{1,2000}))?$/;
@@ -204,12 +191,12 @@ const pageForm = /^page_(\d{1,15})(?:\.([\w-]{1,2000}))?$/;
 /** Reads one page of usage (USE-10). Rejects with ServiceError that names the field at fault. */
 export async function queryUsage(
   deps: { readonly usage: Pick<UsageReader, "groups">; readonly now: () => number },
-  question: UsageQuery,
+  query: UsageQuery,
   signal: AbortSignal,
 ): Promise<UsagePage> {
-  const range = rangeOf(question, deps.now());
-  const { ms } = widths[question.width];
-  const { groups, next, endMs } = await read(deps.usage, question, range, signal);
+  const range = rangeOf(query, deps.now());
+  const { ms } = widths[query.width];
+  const { groups, next, endMs } = await read(deps.usage, query, range, signal);
   const toMs = next === null ? range.toMs : next.startMs + ms;
   const byStart = groupBy(groups, ({ startMs }) => startMs);
   const buckets: UsageBucket[] = [];
@@ -224,14 +211,14 @@ interface Range {
   /** Whole buckets of one page. */
   readonly fromMs: number;
   readonly toMs: number;
-  /** Where the last page left off within the first bucket; null: at its begin. */
+  /** Position in the first bucket where the last page ended; null: its start. */
   readonly after: UsageCursor | null;
   /** End of the whole range: nothing after it is counted. A whole hour, or now. */
   readonly endMs: number;
   readonly nowMs: number;
 }
 
-/** Sums are kept by the hour at best, so the range ends with the hour that `end_time` lies in. */
+/** The finest sums are hourly, so the range ends with the hour of `end_time`. */
 function rangeOf({ startMs, endMs, width, limit, page }: UsageQuery, nowMs: number): Range {
   const { ms } = widths[width];
   const count = bucketsPerPage(width, limit);
@@ -281,14 +268,14 @@ function pageAfter(next: UsageCursor | null, toMs: number, endMs: number): strin
   return `page_${next.startMs}.${position}`;
 }
 
-/** A day that ends early is added up from its hours, as long as they fit into one page. */
+/** A partial last day is added up from its hours if they fit into one page. */
 async function read(
   usage: Pick<UsageReader, "groups">,
   { account, width, groupBy }: UsageQuery,
   { fromMs, toMs, after, endMs, nowMs }: Range,
   signal: AbortSignal,
 ): Promise<UsageGroups & { readonly endMs: number }> {
-  if (fromMs >= toMs) return { groups: [], next: null, endMs };
+  if (fromMs >= toMs) return { ...noGroups, endMs };
   const query = { account, width, groupBy, after, groupsMax: resultsMax, fromMs, toMs };
   const lastDayMs = toMs - widths.day.ms;
   const isCut = width === "day" && endMs % hourMs === 0 && endMs < toMs && endMs > lastDayMs && endMs < nowMs;

@@ -25,13 +25,13 @@ import { listModels, watchModels } from "../catalog/model-listing.js";
 import type { Core } from "../core.js";
 import { Inference, type InferenceDeps } from "../inference/inference.js";
 import type { Ledger } from "../metering/ledger.js";
-import type { LimitGate } from "../metering/limit-gate.js";
+import type { RejectionCache } from "../metering/rejection-cache.js";
 
 export interface ServiceCoreDeps extends InferenceDeps {
   readonly authenticator: Authenticator;
   readonly live: LiveRequests;
   readonly ledger: InferenceDeps["ledger"] & Pick<Ledger, "chargeRefused">;
-  readonly gate: Pick<LimitGate, "note" | "check">;
+  readonly rejections: Pick<RejectionCache, "note" | "check">;
   readonly log: Logger;
   readonly observer: Observer;
   /** Null when tracing is off. */
@@ -101,15 +101,15 @@ export class ServiceCore implements Core {
   #letIn(arrival: Arrival, principal: Principal): Call {
     const { requestId, operation, caller, receivedAtMs, arrivedAtMs } = arrival;
     requireOpen(operation, caller, principal);
-    this.#checkGate(operation, principal);
+    this.#checkRejections(operation, principal);
     const deadlineAtMs = Math.min(caller.deadlineAtMs, receivedAtMs + this.#deps.limits.deadlineMs);
     const facts = { requestId, operation, principal, caller, receivedAtMs, arrivedAtMs, deadlineAtMs };
     return new Call(this.#callDeps, facts);
   }
 
-  #checkGate(operation: Operation, principal: Principal): void {
+  #checkRejections(operation: Operation, principal: Principal): void {
     try {
-      this.#deps.gate.check(operation, principal);
+      this.#deps.rejections.check(operation, principal);
     } catch (refusal) {
       this.#deps.observer.limitHit("requests");
       throw refusal;

@@ -54,10 +54,7 @@ export interface EmbeddedLedgerDeps {
  */
 export function createEmbeddedLedger(deps: EmbeddedLedgerDeps): Ledger {
   const { link, clock, time, running, readUsed, onDue } = deps;
-  const admission = new LocalAdmission({
-    clock: { monotonic: () => clock.monotonic(), now: time.now },
-    leasesMax,
-  });
+  const admission = new LocalAdmission({ monotonic: () => clock.monotonic(), now: time.now }, leasesMax);
   /** Former requests that are not settled, with the end of the sweep's lease on the monotonic clock. */
   const former = new Map(deps.former.map((request) => [request.requestId, { request, leasedUntilMs: 0 }]));
   const budgets = new BudgetSums(readUsed);

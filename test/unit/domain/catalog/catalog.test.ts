@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { tokenAdministrator } from "../../../../src/domain/call/principal.js";
 import { Catalog } from "../../../../src/domain/catalog/catalog.js";
-import type { ModelDefinition } from "../../../../src/domain/catalog/model-definition.js";
+import type { ModelDefinition } from "../../../../src/domain/catalog/catalog-model.js";
 import { type Engine, EngineError, type LoadedModel } from "../../../../src/domain/engine/engine.js";
 import { openMemoryState } from "../../../../src/state/embedded/memory-state.js";
 import { caps } from "../../../support/capabilities.js";
@@ -63,7 +63,7 @@ describe("Catalog", () => {
     expect(fingerprint()).toBe("first");
   });
 
-  it("lets the old form of a model answer until the new one is loaded, then frees it", async () => {
+  it("answers with the old version of a model until the new one is loaded, then unloads it", async () => {
     const { catalog, definition, begun, loads, unloaded, fingerprint } = setUp();
     const first = catalog.put(definition("m"));
     await begun(1);
@@ -78,7 +78,7 @@ describe("Catalog", () => {
     expect(unloaded).toEqual(["first"]);
   });
 
-  it("keeps the old form of a model whose new one does not load", async () => {
+  it("keeps the old version of a model when the new one fails to load", async () => {
     const { catalog, definition, begun, loads, unloaded, fingerprint } = setUp();
     const first = catalog.put(definition("m"));
     await begun(1);
@@ -102,7 +102,7 @@ describe("Catalog", () => {
     expect(catalog.find("m", tokenAdministrator)?.hasFailed).toBe(true);
   });
 
-  it("takes models out that a new list does not name", async () => {
+  it("removes models that a new list does not contain", async () => {
     const { catalog, definition, begun, loads, unloaded } = setUp();
     const put = catalog.put(definition("m"));
     await begun(1);
@@ -114,7 +114,7 @@ describe("Catalog", () => {
     expect(await catalog.remove("m")).toBe(false);
   });
 
-  it("while models are being listed an unknown one may be on its way; afterwards it does not exist (ERR-5)", () => {
+  it("answers model_loading for an unknown model during the start, model_not_found afterwards (ERR-5)", () => {
     const { catalog } = setUp();
     const listed = catalog.beginListing();
     expect(() => catalog.require("m", tokenAdministrator)).toThrow(

@@ -48,7 +48,7 @@ describe("waiting for a model", () => {
     });
   });
 
-  it("a model that could not be loaded is 503, and the reason is not the caller's (ERR-24)", async () => {
+  it("a model that could not be loaded is 503 without the internal reason (ERR-24)", async () => {
     const { clock, fail, waiting } = setUp();
     fail(new Error("/secret/path is no GGUF file"));
     await expect(waiting).rejects.toMatchObject({

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { costNano, pricesAt } from "../../../../src/domain/catalog/model-definition.js";
+import { costNano, pricesAt } from "../../../../src/domain/catalog/catalog-model.js";
 
 const list = [
   { fromMs: 0, input: 10, cachedInput: 1, output: 20 },
@@ -12,7 +12,7 @@ describe("prices", () => {
     expect(costNano({ input: 10, cachedInput: 1, output: 20 }, usage)).toBe(60 * 10 + 40 + 7 * 20);
   });
 
-  it("a price holds from its time on (USE-8)", () => {
+  it("a price applies from its start time (USE-8)", () => {
     expect(pricesAt(list, 999).input).toBe(10);
     expect(pricesAt(list, 1_000).input).toBe(30);
     expect(pricesAt([], 5).output).toBe(0);

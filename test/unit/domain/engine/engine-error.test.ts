@@ -18,7 +18,7 @@ describe("serviceErrorOf", () => {
     ["internal", "internal_error"],
     ["aborted", "internal_error"],
   ];
-  it.each(expected)("an engine's %s is the caller's %s (ERR-9, ERR-22, ERR-23, ERR-24, ERR-25)", (inside, outside) => {
+  it.each(expected)("the engine error %s becomes %s (ERR-9, ERR-22, ERR-23, ERR-24, ERR-25)", (inside, outside) => {
     expect(serviceErrorOf(new EngineError(inside, "x")).code).toBe(outside);
   });
 
@@ -29,13 +29,13 @@ describe("serviceErrorOf", () => {
     expect(serviceErrorOf(new EngineError("overloaded", "x")).retryAfterMs).toBe(1_000);
   });
 
-  it("an engine that knows when to try again is believed (RETRY-1)", () => {
+  it("the engine's own Retry-After takes precedence (RETRY-1)", () => {
     for (const code of ["overloaded", "model_loading", "model_not_loaded"] as const) {
       expect(serviceErrorOf(new EngineError(code, "x", { retryAfterMs: 42_000 })).retryAfterMs).toBe(42_000);
     }
   });
 
-  it("a schema's error code follows where the schema stood (TOOL-14, RF-4)", () => {
+  it("the error code of a schema depends on its field (TOOL-14, RF-4)", () => {
     const tool = new EngineError("bad_schema", "x", { param: "tools[0].function.parameters" });
     const format = new EngineError("bad_schema", "x", { param: "response_format" });
     expect(serviceErrorOf(tool)).toMatchObject({
@@ -45,7 +45,7 @@ describe("serviceErrorOf", () => {
     expect(serviceErrorOf(format)).toMatchObject({ code: "invalid_json_schema", param: "response_format" });
   });
 
-  it("texts of engines reach the caller for refusals only (ERR-2)", () => {
+  it("an engine's text reaches the caller for rejected requests only (ERR-2)", () => {
     const secret = "http://10.0.0.5:8000/v1 said 500";
     for (const code of [
       "overloaded",

@@ -27,7 +27,7 @@ describe("FairLanes", () => {
     expect(lanes.next()).toBe("y");
   });
 
-  it("lets the newest item of the longest lane give way, but only to a shorter lane", () => {
+  it("removes the newest item of the longest lane, but only for a shorter lane", () => {
     const lanes = new FairLanes<string>();
     for (let i = 0; i < 3; i++) lanes.add(who("heavy"), `h${i}`);
     expect(lanes.newestOfHeaviest(who("heavy"))).toBeNull();

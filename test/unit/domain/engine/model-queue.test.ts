@@ -66,7 +66,7 @@ describe("ModelQueue", () => {
     expect([queue.waiting, clock.pending]).toEqual([0, 0]);
   });
 
-  it("lets each wait as long as limits.queue_wait was when its wait began", async () => {
+  it("each wait is bounded by limits.queue_wait as it was when the wait began", async () => {
     const { queue, clock, limits } = queueWith({ waitMs: 30_000 });
     await queue.acquire(a, never);
     const early = refusal(queue.acquire(b, never));
@@ -90,7 +90,7 @@ describe("ModelQueue", () => {
     expect((await refusal(queue.acquire(b, abort.signal))).code).toBe("client_closed_request");
   });
 
-  it("does not refuse a request that already ran a prompt, however full it is", async () => {
+  it("never rejects a request that already ran a prompt, even when full", async () => {
     const { queue } = queueWith({ waitingMax: 0 });
     const running = await queue.acquire(a, never);
     const next = queue.acquire(a, never, true);

@@ -27,7 +27,7 @@ interface Given {
   readonly leaves?: boolean;
 }
 
-/** Admits one request of the model `m`; how often its prompt was counted, and what the ledger and the gate were told. */
+/** Admits one request of the model `m`; how often its prompt was counted, and what the ledger and the rejection cache received. */
 async function open(given: Given = {}) {
   const harness = await createCoreHarness({ engines: [new HandEngine()] });
   const { ctx, end } = await harness.open();
@@ -54,7 +54,7 @@ async function open(given: Given = {}) {
       },
     },
     limitBook: { scopesOf: () => (limits === null ? [] : [{ owner: { kind: "account", id: "default" }, limits }]) },
-    gate: { note: (refused) => refusals.push(refused) },
+    rejections: { note: (refused) => refusals.push(refused) },
     observer: blindObserver,
   };
   const admit = () =>
@@ -71,7 +71,7 @@ describe("admission", () => {
     ["nothing is limited", {}],
     ["requests are limited", { limits: { requestsPerMinute: 1, concurrency: 1 } }],
     ["there is a budget of requests", { budgets: [{ ...costBudget, metric: "requests" }] }],
-  ] satisfies [string, Given][])("counts no prompt where %s", async (_what, given) => {
+  ] satisfies [string, Given][])("counts no prompt when %s", async (_what, given) => {
     const { admit, asked, counts } = await open(given);
     await admit();
     expect(counts()).toBe(0);
@@ -82,7 +82,7 @@ describe("admission", () => {
     ["tokens are limited", { limits: { tokensPerMinute: 1_000 } }],
     ["there is a budget of cost", { budgets: [costBudget] }],
   ] satisfies [string, Given][])(
-    "reserves what the request can use where %s (state RL-2, state RL-5)",
+    "reserves the maximum use of the request when %s (state RL-2, state RL-5)",
     async (_what, given) => {
       const { admit, asked, requestId } = await open(given);
       await admit();
@@ -100,7 +100,7 @@ describe("admission", () => {
     },
   );
 
-  it("knows no prompt tokens where they are an estimate", async () => {
+  it("passes no prompt tokens when they are an estimate", async () => {
     const reservation = { ...counted, isCounted: false };
     const { admit, asked } = await open({ limits: { tokensPerMinute: 1_000 }, reservation });
     await admit();

@@ -39,12 +39,12 @@ describe("toChatRequest", () => {
     expect(build(asked)).toMatchObject(asked);
   });
 
-  it("of both names of the budget the newer wins (CHAT-5)", () => {
+  it("max_completion_tokens takes precedence over max_tokens (CHAT-5)", () => {
     expect(build({ maxTokens: 10 }).maxTokens).toBe(10);
     expect(build({ maxTokens: 10, maxCompletionTokens: 20 }).maxTokens).toBe(20);
   });
 
-  it("the maximum is clamped to the model's (CHAT-6)", () => {
+  it("the maximum is limited to the model's (CHAT-6)", () => {
     expect(build({ maxTokens: 1_000_000 }, { maxOutput: 100 }).maxTokens).toBe(100);
   });
 
@@ -52,13 +52,13 @@ describe("toChatRequest", () => {
     expect(build({ stop: ["", "a", ""] }).stop).toEqual(["a"]);
   });
 
-  it("logit_bias reaches the engine by number, and a model without it refuses (CHAT-11)", () => {
+  it("logit_bias reaches the engine by token id; a model without it rejects it (CHAT-11)", () => {
     expect(build({ logitBias: { "7": -100 } }).logitBias).toEqual(new Map([[7, -100]]));
     expect(check({ logitBias: { "7": 1 } }, { logitBias: false })).toBe("unsupported_parameter logit_bias");
     expect(check({}, { logitBias: false })).toBe("accepted");
   });
 
-  it("alternatives are as many as asked for, and no more than the model gives (CHAT-12, CHAT-13)", () => {
+  it("the number of alternatives is the requested one, at most what the model supports (CHAT-12, CHAT-13)", () => {
     expect(build({ logprobs: true }).logprobs).toBe(0);
     expect(build({ logprobs: true, topLogprobs: 5 }).logprobs).toBe(5);
     expect(build({ logprobs: false }).logprobs).toBeUndefined();
@@ -66,7 +66,7 @@ describe("toChatRequest", () => {
     expect(check({ logprobs: true, topLogprobs: 6 }, { logprobs: 5 })).toBe("unsupported_value top_logprobs");
   });
 
-  it("penalties need a model that has them, unless they are 0 (CHAT-10)", () => {
+  it("penalties other than 0 need a model that supports them (CHAT-10)", () => {
     expect(check({ frequencyPenalty: 1 }, { penalties: false })).toBe("unsupported_parameter frequency_penalty");
     expect(check({ presencePenalty: 1 }, { penalties: false })).toBe("unsupported_parameter presence_penalty");
     expect(check({ frequencyPenalty: 0, presencePenalty: 0 }, { penalties: false })).toBe("accepted");
@@ -77,7 +77,7 @@ describe("toChatRequest", () => {
     expect("messages" in input && input.messages[0]?.role).toBe(Role.DEVELOPER);
   });
 
-  it("an image for a model without vision is refused at its place (MSG-4)", () => {
+  it("an image for a model without vision is rejected with its path (MSG-4)", () => {
     const content = [
       text("Look:"),
       { part: { case: "imageUrl" as const, value: { url: "data:image/png;base64,AA" } } },
@@ -96,17 +96,17 @@ describe("toChatRequest", () => {
     }
   });
 
-  it("the choice is auto with tools and none without (TOOL-2, TOOL-3)", () => {
+  it("tool_choice defaults to auto with tools and to none without (TOOL-2, TOOL-3)", () => {
     expect(offered({ tools })).toMatchObject({ names: ["f", "g"], toolChoice: { mode: "auto" } });
     expect(offered({})).toMatchObject({ names: [], toolChoice: { mode: "none" } });
   });
 
-  it("with none no tool reaches the engine (TOOL-4)", () => {
+  it("with tool_choice none no tool reaches the engine (TOOL-4)", () => {
     const toolChoice = { choice: { case: "mode" as const, value: ToolChoice_Mode.NONE } };
     expect(offered({ tools, toolChoice })).toMatchObject({ names: [], toolChoice: { mode: "none" } });
   });
 
-  it("required offers all, a named function only itself (TOOL-5)", () => {
+  it("tool_choice required offers all tools, a named function only itself (TOOL-5)", () => {
     const required = { choice: { case: "mode" as const, value: ToolChoice_Mode.REQUIRED } };
     expect(offered({ tools, toolChoice: required })).toMatchObject({
       names: ["f", "g"],
@@ -127,20 +127,20 @@ describe("toChatRequest", () => {
     });
   });
 
-  it("several calls are allowed unless the request or the model says no (TOOL-9)", () => {
+  it("parallel calls are allowed unless the request or the model excludes them (TOOL-9)", () => {
     expect(offered({ tools }).parallelToolCalls).toBe(true);
     expect(offered({ tools, parallelToolCalls: false }).parallelToolCalls).toBe(false);
     const { input } = build({ tools }, { parallelTools: false });
     expect("messages" in input && input.parallelToolCalls).toBe(false);
   });
 
-  it("tools need a model that calls them (ERR-8)", () => {
+  it("tools need a model that supports them (ERR-8)", () => {
     expect(check({ tools }, { tools: "none" })).toBe("unsupported_parameter tools");
     const none = { choice: { case: "mode" as const, value: ToolChoice_Mode.NONE } };
     expect(check({ tools, toolChoice: none }, { tools: "none" })).toBe("accepted");
   });
 
-  it("a model that calls tools only when it is forced to gets none to decide about (TOOL-3)", () => {
+  it("a model that calls tools only when forced gets none with auto (TOOL-3)", () => {
     const forcedOnly = { tools: "forced-only" } as const;
     const { input } = build({ tools }, forcedOnly);
     expect(input).toMatchObject({ tools: [], toolChoice: { mode: "none" } });
@@ -150,13 +150,13 @@ describe("toChatRequest", () => {
     });
   });
 
-  it("strict needs a model that can be held to a grammar (TOOL-14)", () => {
+  it("strict needs a model with grammars (TOOL-14)", () => {
     const strict = [{ function: { name: "f" } }, { function: { name: "g", strict: true } }];
     expect(check({ tools: strict }, { grammar: false })).toBe("unsupported_parameter tools[1].function.strict");
     expect(check({ tools: strict }, {})).toBe("accepted");
   });
 
-  it("formats reach the engine, text is none (RF-1, RF-2)", () => {
+  it("JSON formats reach the engine; text is no format (RF-1, RF-2)", () => {
     expect(build({ responseFormat: { format: { case: "text", value: {} } } })).not.toHaveProperty("format");
     expect(build({ responseFormat: { format: { case: "jsonObject", value: {} } } }).format).toEqual({
       type: "json_object",
@@ -168,12 +168,12 @@ describe("toChatRequest", () => {
     });
   });
 
-  it("a model without JSON refuses the format (RF-1)", () => {
+  it("a model without JSON rejects the format (RF-1)", () => {
     const responseFormat = { format: { case: "jsonObject" as const, value: {} } };
     expect(check({ responseFormat }, { jsonSchema: "none" })).toBe("unsupported_value response_format");
   });
 
-  it("a refusal names the field and the model (ERR-2)", () => {
+  it("a rejection names the field and the model (ERR-2)", () => {
     const error = refusal(() => build({ tools }, { tools: "none" }));
     expect(error?.message).toContain("'tools'");
     expect(error?.message).toContain("'m'");

@@ -23,7 +23,7 @@ function joinedArguments(events: readonly ToolEvent[]): string[] {
 }
 
 describe("a streamed chat answer", () => {
-  it("the joined arguments are whole, be the first fragment beside the call's name or after it (STRM-9)", () => {
+  it("joined argument fragments are complete, whether the first comes with the call's name or after it (STRM-9)", () => {
     const events = [
       tool(0, { id: "call_a", name: "weather", argsDelta: '{"city":' }),
       tool(0, { argsDelta: '"Oslo"}' }),

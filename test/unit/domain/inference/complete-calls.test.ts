@@ -55,7 +55,7 @@ describe("CompleteCalls", () => {
     expect(argumentsOf(start(0), start(1, ""), finish("length"))).toEqual({ "0.0": "{}", "0.1": "" });
   });
 
-  it("keeps the choices of an answer apart", () => {
+  it("tracks the choices of an answer separately", () => {
     expect(argumentsOf(start(0), start(0, "{}", 1), finish("tool_calls", 1), finish())).toEqual({
       "0.0": "{}",
       "1.0": "{}",

@@ -9,7 +9,7 @@ const check = (changes: Parameters<typeof completion>[0], able: Parameters<typeo
   outcome(() => build(changes, able));
 
 describe("toCompletionRequests", () => {
-  it("makes one request per prompt, in their order (CMPL-3)", () => {
+  it("builds one request per prompt, in order (CMPL-3)", () => {
     const requests = build({ prompt: ["a", "b"], n: 2, temperature: 0 });
     expect(requests.map((request) => request.input)).toEqual([{ prompt: "a" }, { prompt: "b" }]);
     expect(requests.map((request) => [request.n, request.temperature])).toEqual([
@@ -24,13 +24,13 @@ describe("toCompletionRequests", () => {
     ]);
   });
 
-  it("token ids need a model that takes them (EMB-2)", () => {
+  it("token ids need a model that accepts them (EMB-2)", () => {
     expect(check({ prompt: [], promptTokens: [{ ids: [1] }] }, { tokenInput: false })).toBe(
       "token_input_not_supported prompt",
     );
   });
 
-  it("logprobs and echo reach the engine when it has them (CMPL-7, CMPL-8)", () => {
+  it("logprobs and echo reach an engine that supports them (CMPL-7, CMPL-8)", () => {
     expect(build({ logprobs: 0, echo: true })[0]).toMatchObject({ logprobs: 0, echo: true });
     expect(build({})[0]).not.toHaveProperty("logprobs");
     expect(check({ logprobs: 0 }, { logprobs: 0 })).toBe("unsupported_parameter logprobs");

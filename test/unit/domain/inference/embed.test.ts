@@ -10,7 +10,7 @@ const params = (inputs: number) =>
   create(EmbeddingParamsSchema, { model: "m", input: Array.from({ length: inputs }, (_, i) => `text ${i}`) });
 
 describe("embed", () => {
-  it("a vector with a number that is not finite is a fault, never an answer (EMB-5)", async () => {
+  it("a vector with a number that is not finite is an internal error (EMB-5)", async () => {
     const engine = new HandEngine(caps);
     engine.embed = async () => ({ vectors: [new Float32Array([1, Number.NaN])], promptTokens: 2 });
     const { core, open, settlements } = await createCoreHarness({ engines: [engine] });
@@ -56,7 +56,7 @@ describe("embed", () => {
     });
   });
 
-  it("goes to the next deployment when one fails, and not with a request that is wrong", async () => {
+  it("fails over to the next deployment, except for an invalid request", async () => {
     const broken = new HandEngine(caps);
     const healthy = new HandEngine(caps);
     broken.embed = () => Promise.reject(new EngineError("engine_restarted", "gone", { retryable: true }));
@@ -74,7 +74,7 @@ describe("embed", () => {
     ]);
   });
 
-  it("does not wait longer than a second for an engine that ignores its signal, whose slot is taken until it ends", async () => {
+  it("waits at most a second for an engine that ignores its signal, whose slot stays taken until it ends", async () => {
     const engine = new HandEngine(caps);
     let answer = (_result: EmbedResult): void => {};
     engine.embed = () =>

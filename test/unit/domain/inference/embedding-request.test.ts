@@ -14,13 +14,13 @@ describe("toEmbedRequest", () => {
     expect(build({ input: [], inputTokens: [{ ids: [2] }, { ids: [1] }] })).toEqual({ inputs: [[2], [1]] });
   });
 
-  it("token ids are refused with a hint unless the model takes them (EMB-2)", () => {
+  it("token ids are rejected with a hint unless the model accepts them (EMB-2)", () => {
     const tokens = { input: [], inputTokens: [{ ids: [1] }] };
     expect(check(tokens, { tokenInput: false })).toBe("token_input_not_supported input");
     expect(refusal(() => build(tokens, { tokenInput: false }))?.message).toContain("check_embedding_ctx_length=False");
   });
 
-  it("shorter vectors need a model that is able, its own length is always fine (EMB-8)", () => {
+  it("shorter vectors need a model that supports them; the model's own length is always valid (EMB-8)", () => {
     expect(build({ dimensions: 8 }, { shortenableEmbeddings: false })).toEqual({ inputs: ["a"] });
     expect(build({ dimensions: 4 }, { shortenableEmbeddings: true })).toEqual({ inputs: ["a"], dimensions: 4 });
     expect(check({ dimensions: 4 }, { shortenableEmbeddings: false })).toBe("unsupported_parameter dimensions");

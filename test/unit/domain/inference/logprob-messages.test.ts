@@ -19,7 +19,7 @@ const split = [
 ];
 
 describe("chatLogprobs", () => {
-  it("has the bytes of each token, of parts of a character too, which together are the text (RESP-9)", () => {
+  it("has the bytes of each token, parts of characters included, which together form the text (RESP-9)", () => {
     const { content } = chatLogprobs(split);
     const bytes = content.flatMap(({ utf8Bytes }) => [...(utf8Bytes ?? [])]);
     expect(Buffer.from(bytes).toString()).toBe("é日!");

@@ -41,7 +41,7 @@ const plan = (requests: readonly GenerateRequest[], nativeN = true) => planPromp
 
 describe("the reservation for generated text", () => {
   it.each([true, false])(
-    "the prompt once and max_tokens for each choice (one engine run: %s) (state RL-5)",
+    "counts the prompt once and max_tokens for each choice (one engine run: %s) (state RL-5)",
     async (nativeN) => {
       const { counting, asked } = model();
       const reserved = await reserveForPrompts(counting, plan([base({ n: 3 })], nativeN), never);
@@ -50,14 +50,14 @@ describe("the reservation for generated text", () => {
     },
   );
 
-  it("without max_tokens 1,024 for each choice, or what is left of the context (state RL-5)", async () => {
+  it("counts 1,024 tokens for each choice without max_tokens, at most the rest of the context (state RL-5)", async () => {
     const prompts = plan([base({ maxTokens: null, n: 2 })]);
     expect((await reserveForPrompts(model().counting, prompts, never)).outputTokens).toBe(2_048);
     expect((await reserveForPrompts(model(() => 10, 100).counting, prompts, never)).outputTokens).toBe(180);
     expect((await reserveForPrompts(model(() => 200, 100).counting, prompts, never)).outputTokens).toBe(0);
   });
 
-  it("all prompts of a batch together (state RL-5)", async () => {
+  it("adds up all prompts of a batch (state RL-5)", async () => {
     const { counting } = model((input) => ("prompt" in input ? input.prompt.length : 0));
     const prompts = plan([base({ input: { prompt: "abc" } }), base({ input: { prompt: [1, 2] }, n: 2 })]);
     expect(await reserveForPrompts(counting, prompts, never)).toEqual({
@@ -67,7 +67,7 @@ describe("the reservation for generated text", () => {
     });
   });
 
-  it("a third of the bytes, rounded up, where the engine cannot count", async () => {
+  it("estimates a third of the bytes, rounded up, when the engine cannot count", async () => {
     const { counting } = model(() => null);
     const text = plan([base({ input: { prompt: "äbcd" } })]);
     expect(await reserveForPrompts(counting, text, never)).toMatchObject({ promptTokens: 2, isCounted: false });
@@ -94,7 +94,7 @@ describe("the reservation for generated text", () => {
 });
 
 describe("the reservation for embeddings", () => {
-  it("all inputs together and no answer (state RL-5)", async () => {
+  it("adds up all inputs and no answer (state RL-5)", async () => {
     const { counting } = model(() => 4);
     expect(await reserveForInputs(counting, { inputs: ["a", "b", [1, 2, 3]] }, never)).toEqual({
       promptTokens: 12,

@@ -31,7 +31,7 @@ async function run(settle: () => Settled | Promise<Settled>) {
 }
 
 describe("the end of a run", () => {
-  it("is settled once, however often it is ended", async () => {
+  it("is settled once, however often it is called", async () => {
     const { run: one, call, told } = await run(() => settled);
     await one.end("completed");
     await one.end("failed");
@@ -53,14 +53,14 @@ describe("the end of a run", () => {
   });
 
   it.each([
-    ["refuses", () => Promise.reject(new Error("disk full"))],
+    ["rejects", () => Promise.reject(new Error("disk full"))],
     [
       "throws",
       () => {
         throw new Error("disk full");
       },
     ],
-  ] as const)("tells that usage is lost, and rejects, when the ledger %s", async (_how, settle) => {
+  ] as const)("reports lost usage and rejects when the ledger %s", async (_how, settle) => {
     const { run: one, lost } = await run(settle);
     await expect(one.end("completed")).rejects.toThrow("disk full");
     expect(lost()).toBe(1);

@@ -31,7 +31,7 @@ const stopStrings = fc.array(fc.string({ unit: fc.constantFrom("a", "b", "🙂")
 });
 
 describe("StopSequences", () => {
-  it("shows the text up to the first match, however it is cut (CHAT-8)", () => {
+  it("emits the text up to the first match, however it is split (CHAT-8)", () => {
     fc.assert(
       fc.property(stopStrings, fc.array(letters, { maxLength: 8 }), (stops, pieces) => {
         expect(shown(stops, pieces)).toBe(beforeFirstMatch(stops, pieces.join("")));
@@ -40,7 +40,7 @@ describe("StopSequences", () => {
     );
   });
 
-  it("never shows a stop string, not even across pieces (CHAT-8)", () => {
+  it("never emits a stop string, not even across pieces (CHAT-8)", () => {
     fc.assert(
       fc.property(stopStrings, fc.array(letters, { maxLength: 8 }), (stops, pieces) => {
         const out = shown(stops, pieces);

@@ -35,7 +35,7 @@ describe("validateChatCompletion", () => {
     expect(check({ n: 17 })).toBe("integer_above_max_value n");
   });
 
-  it("both names of the output budget are at least 1 (CHAT-4, CHAT-5)", () => {
+  it("max_tokens and max_completion_tokens are at least 1 (CHAT-4, CHAT-5)", () => {
     expect(check({ maxTokens: 1, maxCompletionTokens: 2 })).toBe("accepted");
     expect(check({ maxTokens: 0 })).toBe("integer_below_min_value max_tokens");
     expect(check({ maxCompletionTokens: 0 })).toBe("integer_below_min_value max_completion_tokens");
@@ -72,7 +72,7 @@ describe("validateChatCompletion", () => {
     expect(check({ logprobs: false, topLogprobs: 3 })).toBe("invalid_value top_logprobs");
   });
 
-  it("ids of the end user have their lengths (CHAT-20)", () => {
+  it("ids of the end user have maximum lengths (CHAT-20)", () => {
     expect(check({ user: "u".repeat(512), safetyIdentifier: "s".repeat(64) })).toBe("accepted");
     expect(check({ user: "u".repeat(513) })).toBe("string_above_max_length user");
     expect(check({ safetyIdentifier: "s".repeat(65) })).toBe("string_above_max_length safety_identifier");
@@ -92,7 +92,7 @@ describe("validateChatCompletion", () => {
     expect(check({ serviceTier: "anything" })).toBe("accepted");
   });
 
-  it("effort and verbosity are from their lists, which the message names (CHAT-24, CHAT-25)", () => {
+  it("reasoning_effort and verbosity have listed values, which the message names (CHAT-24, CHAT-25)", () => {
     expect(check({ reasoningEffort: "xhigh", verbosity: "low" })).toBe("accepted");
     expect(check({ reasoningEffort: "extreme" })).toBe("invalid_value reasoning_effort");
     expect(check({ verbosity: "loud" })).toBe("invalid_value verbosity");
@@ -107,7 +107,7 @@ describe("validateChatCompletion", () => {
     expect(check({ modalities: ["smell"] })).toBe("invalid_value modalities");
   });
 
-  it("the extras of other servers have ranges, too (CHAT-28)", () => {
+  it("the extensions top_k, min_p and repetition_penalty have ranges (CHAT-28)", () => {
     expect(check({ topK: 0, minP: 0.05, repetitionPenalty: 1.1, chatTemplateKwargsJson: "{}" })).toBe("accepted");
     expect(check({ topK: -1 })).toBe("integer_below_min_value top_k");
     expect(check({ minP: 1.5 })).toBe("decimal_above_max_value min_p");
@@ -126,7 +126,7 @@ describe("validateChatCompletion", () => {
     expect(schema({ name: "n".repeat(65) })).toBe("invalid_value response_format.json_schema.name");
   });
 
-  it("a schema that cannot be used is refused as invalid_json_schema (RF-4, SEC-10)", () => {
+  it("an unusable schema is rejected as invalid_json_schema (RF-4, SEC-10)", () => {
     const schema = (schemaJson: string) =>
       check({ responseFormat: { format: { case: "jsonSchema", value: { name: "r", schemaJson } } } });
     expect(schema('{"type":"object"}')).toBe("accepted");
@@ -135,7 +135,7 @@ describe("validateChatCompletion", () => {
     expect(schema(JSON.stringify({ description: "x".repeat(70_000) }))).toBe("invalid_json_schema response_format");
   });
 
-  it("refuses a response format and a tool choice that hold nothing, as gRPC can send them", () => {
+  it("rejects an empty response format and an empty tool choice, which gRPC can send", () => {
     expect(check({ responseFormat: {} })).toBe("invalid_value response_format");
     expect(check({ toolChoice: {} })).toBe("invalid_value tool_choice");
   });
@@ -147,7 +147,7 @@ describe("validateChatCompletion", () => {
     expect(error?.message).toContain("2.5");
   });
 
-  it("words that other libraries classify by are not repeated from the request (ERR-3)", () => {
+  it("a message does not quote words by which client libraries classify errors (ERR-3)", () => {
     for (const words of ["rate limit", "Rate-Limit", "rate_limit", "maximum context length is 5 tokens"]) {
       const error = refusal(() => validateChatCompletion(chat({ reasoningEffort: words }), defaultLimits));
       expect(error?.code).toBe("invalid_value");

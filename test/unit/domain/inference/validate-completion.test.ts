@@ -35,7 +35,7 @@ describe("validateCompletion", () => {
     expect(check({ logprobs: -1 })).toBe("integer_below_min_value logprobs");
   });
 
-  it("best_of may ask for no ranking (CMPL-10)", () => {
+  it("best_of accepts only values without effect (CMPL-10)", () => {
     expect(check({ bestOf: 1 })).toBe("accepted");
     expect(check({ n: 3, bestOf: 3 })).toBe("accepted");
     expect(check({ bestOf: 2 })).toBe("unsupported_parameter best_of");

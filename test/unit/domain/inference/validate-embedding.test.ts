@@ -7,7 +7,7 @@ const check = (changes: Parameters<typeof embedding>[0]): string =>
   outcome(() => validateEmbeddings(embedding(changes), defaultLimits));
 
 describe("validateEmbeddings", () => {
-  it("1 to 2,048 inputs, none empty (EMB-1)", () => {
+  it("accepts 1 to 2,048 inputs, none of them empty (EMB-1)", () => {
     const inputs = (count: number): string[] => Array.from({ length: count }, () => "x");
     expect(check({ input: inputs(2_048) })).toBe("accepted");
     expect(check({ input: inputs(2_049) })).toBe("array_above_max_length input");
@@ -29,7 +29,7 @@ describe("validateEmbeddings", () => {
     expect(check({ dimensions: -1 })).toBe("integer_below_min_value dimensions");
   });
 
-  it("user has its length", () => {
+  it("user has a maximum length", () => {
     expect(check({ user: "u" })).toBe("accepted");
     expect(check({ user: "u".repeat(513) })).toBe("string_above_max_length user");
   });

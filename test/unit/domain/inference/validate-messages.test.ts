@@ -29,14 +29,14 @@ describe("validateMessages", () => {
     expect(check({ role: Role.SYSTEM, content: [text("a"), text("b")] }, says("x"))).toBe("accepted");
   });
 
-  it("refusals are the assistant's, and a part that holds nothing is refused (MSG-3)", () => {
+  it("refusals are allowed in assistant messages only, and an empty part is rejected (MSG-3)", () => {
     const refused: MessageInit["content"] = [{ part: { case: "refusal", value: "no" } }];
     expect(check({ role: Role.ASSISTANT, content: refused })).toBe("accepted");
     expect(check({ role: Role.USER, content: refused })).toBe("invalid_value messages[0].content[0]");
     expect(check({ role: Role.USER, content: [text("a"), {}] })).toBe("invalid_value messages[0].content[1]");
   });
 
-  it("details and formats of media are from their lists (MSG-3)", () => {
+  it("details and formats of media have listed values (MSG-3)", () => {
     const image = (url: string, detail?: string): string =>
       check({
         role: Role.USER,
@@ -100,7 +100,7 @@ describe("validateMessages", () => {
     );
   });
 
-  it("both messages hold the word tool_calls (MSG-7)", () => {
+  it("both messages contain the word tool_calls (MSG-7)", () => {
     for (const messages of [
       [calls("c1"), says("y")],
       [calls("c1"), answers("c2")],

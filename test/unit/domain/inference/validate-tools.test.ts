@@ -23,18 +23,18 @@ describe("validateTools", () => {
     expect(check({ tools: [{}] })).toBe("missing_required_parameter tools[0].function");
   });
 
-  it("at most 128 tools (TOOL-1)", () => {
+  it("accepts at most 128 tools (TOOL-1)", () => {
     const tools = (count: number) => Array.from({ length: count }, (_, i) => tool(`f${i}`));
     expect(check({ tools: tools(128) })).toBe("accepted");
     expect(check({ tools: tools(129) })).toBe("array_above_max_length tools");
   });
 
-  it("a forced function must be offered (TOOL-5)", () => {
+  it("a forced function must be one of the tools (TOOL-5)", () => {
     expect(choose({ case: "function", value: "f" }, "f")).toBe("accepted");
     expect(choose({ case: "function", value: "g" }, "f")).toBe("invalid_value tool_choice");
   });
 
-  it("allowed tools have a mode and names that are offered (TOOL-6)", () => {
+  it("allowed tools need a mode and names of given tools (TOOL-6)", () => {
     const allowed = (mode: ToolChoice_Mode, ...names: string[]): string =>
       choose({ case: "allowed", value: { mode, names } }, "f", "g");
     expect(allowed(ToolChoice_Mode.AUTO, "g")).toBe("accepted");
@@ -44,7 +44,7 @@ describe("validateTools", () => {
     expect(allowed(ToolChoice_Mode.AUTO)).toBe("empty_array tool_choice.allowed_tools.tools");
   });
 
-  it("without tools none and auto are ignored, required and named are refused (TOOL-8)", () => {
+  it("without tools none and auto are ignored, required and a named function are rejected (TOOL-8)", () => {
     expect(choose({ case: "mode", value: ToolChoice_Mode.NONE })).toBe("accepted");
     expect(choose({ case: "mode", value: ToolChoice_Mode.AUTO })).toBe("accepted");
     expect(check({ parallelToolCalls: false })).toBe("accepted");
@@ -52,7 +52,7 @@ describe("validateTools", () => {
     expect(choose({ case: "function", value: "f" })).toBe("invalid_value tool_choice");
   });
 
-  it("refuses modes that are no modes", () => {
+  it("rejects unknown modes", () => {
     expect(choose({ case: "mode", value: ToolChoice_Mode.UNSPECIFIED }, "f")).toBe("invalid_value tool_choice");
     expect(choose({ case: "mode", value: 9 as ToolChoice_Mode }, "f")).toBe("invalid_value tool_choice");
   });
@@ -82,7 +82,7 @@ describe("validateTools", () => {
     expect(check({ tools: [tool("f", deep(10_000))] })).toBe(`invalid_function_parameters ${parameters}`);
   });
 
-  it("a schema refers to itself only (SEC-10)", () => {
+  it("a schema may refer only to itself (SEC-10)", () => {
     const refer = (ref: unknown): string => check({ tools: [tool("f", JSON.stringify({ items: { $ref: ref } }))] });
     expect(refer("#/$defs/x")).toBe("accepted");
     expect(refer({ type: "string" })).toBe("accepted");

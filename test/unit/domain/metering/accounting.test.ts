@@ -71,7 +71,7 @@ describe("Accounting", () => {
     },
   );
 
-  it("the same event has the same id, completed and failed have different ones (WH-11)", () => {
+  it("a repeated settlement has the same event id; completed and failed have different ones (WH-11)", () => {
     const ids = [end(), end(), end({ why: "failed", error: new ServiceError("internal_error", "x") })].map(
       (ending) => accounting().settlementOf(request, ending).event?.id,
     );
@@ -79,11 +79,11 @@ describe("Accounting", () => {
     expect(ids[2]).not.toBe(ids[0]);
   });
 
-  it("drafts no event for an account that has no endpoint for certain", () => {
+  it("drafts no event for an account that certainly has no endpoint", () => {
     expect(accounting(false).settlementOf(request, end()).event).toBeNull();
   });
 
-  it("the cost is that of the prices at the settlement (USE-8)", () => {
+  it("the cost uses the prices at the time of the settlement (USE-8)", () => {
     expect(accounting().settlementOf(request, end()).costNano).toBe(6 * 10 + 4 + 5 * 20);
     expect(accounting().costOf({ prices }, 7, 3)).toBe(7 * 10 + 3 * 20);
     expect(accounting().costOf({ prices: [] }, 7, 3)).toBe(0);

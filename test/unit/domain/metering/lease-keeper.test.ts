@@ -46,7 +46,7 @@ async function pass(clock: FakeClock, ms: number): Promise<void> {
 }
 
 describe("LeaseKeeper", () => {
-  it("a request that runs keeps its lease, however long it takes (state RL-18)", async () => {
+  it("a running request keeps its lease however long it runs (state RL-18)", async () => {
     const { clock, state, keeper } = setUp(() => [
       { requestId: "req_1", account: "a", promptTokens: 7, completionTokens: 1 },
     ]);
@@ -58,7 +58,7 @@ describe("LeaseKeeper", () => {
     keeper.close();
   });
 
-  it("a request whose process died is settled within 65 s, with what was last known of it (USE-13)", async () => {
+  it("a request of a dead process is settled within 65 s with its last known usage (USE-13)", async () => {
     let progress: readonly Progress[] = [{ requestId: "req_1", account: "a", promptTokens: 7, completionTokens: 5 }];
     const { clock, state, keeper, used } = setUp(() => progress);
     await state.ledger.admit(request("req_1"));
@@ -76,7 +76,7 @@ describe("LeaseKeeper", () => {
     keeper.close();
   });
 
-  it("a request that runs here is not lost, even where the store's clock has ended its lease (USE-13)", async () => {
+  it("a request that runs in this process is not lost, even if the store's time has passed the end of its lease (USE-13)", async () => {
     let progress: readonly Progress[] = [];
     const { clock, state, keeper, used } = setUp(() => progress);
     await state.ledger.admit(request("req_1"));
@@ -92,7 +92,7 @@ describe("LeaseKeeper", () => {
     keeper.close();
   });
 
-  it("its failure is reported once, as replica_lost (USE-13)", async () => {
+  it("a lost request is reported as failed once, with replica_lost (USE-13)", async () => {
     const { clock, state, keeper } = setUp(() => []);
     await state.endpoints.insert(endpoint("we_1", { events: ["request.failed"] }), 1);
     await state.ledger.admit(request("req_1"));

@@ -8,13 +8,13 @@ const account = (id: string, limits: ReturnType<typeof limitsOf>) => ({
 });
 
 describe("the limits of a call", () => {
-  it("are none, and always the same none, where nothing is set", () => {
+  it("are the same empty list for every call when nothing is limited", () => {
     const { book } = openBook();
     expect(book.scopesOf(keyHolder(), "m")).toEqual([]);
     expect(book.scopesOf(keyHolder(), "m")).toBe(book.scopesOf(administrator, "other"));
   });
 
-  it("are those of its key, its account and its model, own limits before the configuration's (state RL-1)", async () => {
+  it("are those of its key, account and model; stored limits take precedence over configured ones (state RL-1)", async () => {
     const { book, store } = openBook({
       key: limitsOf({ requestsPerMinute: 10, tokensPerMinute: 100 }),
       account: limitsOf({ concurrency: 5 }),
@@ -45,7 +45,7 @@ describe("the limits of a call", () => {
     expect(book.scopesOf(caller, "m")).toBe(book.scopesOf(caller, "m"));
   });
 
-  it("are of the account only for an administrator", async () => {
+  it("are those of the account alone for an administrator", async () => {
     const { book, store } = openBook({ ...noDefaults, key: limitsOf({ requestsPerMinute: 1 }) });
     expect(book.scopesOf(administrator, "m")).toEqual([]);
     store.stored = [account("default", limitsOf({ concurrency: 2 }))];
@@ -101,7 +101,7 @@ describe("the limits of a call", () => {
     expect(book.scopesOf(caller, "m")).toEqual([]);
   });
 
-  it("are not looked for any more once the book is closed", async () => {
+  it("are no longer refreshed once the book is closed", async () => {
     const { book, store, clock } = openBook();
     await book.refresh();
     book.close();

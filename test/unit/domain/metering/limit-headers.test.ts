@@ -6,7 +6,7 @@ const requests = { owner, limit: 60, remaining: 59, resetMs: 65_000 };
 const tokens = { owner, limit: 10_000, remaining: 0, resetMs: 6_059.2 };
 
 describe("limitHeaders", () => {
-  it("three headers for each of both dimensions, in plain integers and Go durations (wire RL-1)", () => {
+  it("has three headers for requests and three for tokens, in plain integers and Go durations (wire RL-1)", () => {
     expect(limitHeaders({ limits: { requests, tokens }, degraded: false })).toEqual({
       "x-ratelimit-limit-requests": "60",
       "x-ratelimit-remaining-requests": "59",
@@ -17,13 +17,13 @@ describe("limitHeaders", () => {
     });
   });
 
-  it("a dimension without a limit has none (wire RL-1)", () => {
+  it("has no headers for a dimension without a limit (wire RL-1)", () => {
     expect(Object.keys(limitHeaders({ limits: { requests }, degraded: false }))).toHaveLength(3);
     expect(limitHeaders({ limits: {}, degraded: false })).toEqual({});
     expect(limitHeaders({ degraded: false })).toEqual({});
   });
 
-  it("says when the store was not asked, also where nothing is limited", () => {
+  it("reports that the limits were decided without the store, even if nothing is limited", () => {
     expect(limitHeaders({ degraded: true })).toEqual({ "x-ratelimit-degraded": "1" });
     expect(limitHeaders({ limits: { requests }, degraded: true })).toMatchObject({ "x-ratelimit-degraded": "1" });
   });

@@ -37,21 +37,21 @@ describe("the error of a rejected caller", () => {
     expect(running.message).toContain("concurrent requests of the model 'm' in this account");
   });
 
-  it("a request that is larger than the limit is not to be sent again (state RL-8, wire RL-5)", () => {
+  it("advises against retrying a request that is larger than the limit (state RL-8, wire RL-5)", () => {
     const error = errorOf({ ...requests, which: "tokens", requested: 61, retryAfterMs: null });
     expect(error).toMatchObject({ code: "rate_limit_exceeded", type: "tokens", shouldRetry: false });
     expect(error.message).toContain("Request too large");
     expect(retryAdvice(error)).toEqual({ waitMs: null, shouldRetry: false });
   });
 
-  it("a wait above a minute is said, with advice not to retry beside it (state RL-10, RETRY-2)", () => {
+  it("reports a wait above a minute and advises against retrying (state RL-10, RETRY-2)", () => {
     const error = errorOf({ ...requests, retryAfterMs: 63_000 });
     expect(error.message).toContain("Try again in 1m3s.");
     expect(retryAdvice(error)).toEqual({ waitMs: 63_000, shouldRetry: false });
     expect(retryAdvice(errorOf({ ...requests, retryAfterMs: 60_000 }))).toEqual({ waitMs: 60_000, shouldRetry: null });
   });
 
-  it("a budget without room needs a person (USE-7)", () => {
+  it("an exhausted budget names the administrator as the one who can raise it (USE-7)", () => {
     const error = errorOf({
       which: "budget",
       thresholdId: "thr_1",

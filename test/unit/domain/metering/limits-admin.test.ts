@@ -2,8 +2,8 @@ import { describe, expect, it } from "vitest";
 import type { AuditSource } from "../../../../src/domain/access/audit.js";
 import { type LimitOwner, type LimitScope, unlimited } from "../../../../src/domain/call/rate-limits.js";
 import type { AdmitRequest } from "../../../../src/domain/metering/ledger.js";
-import { LimitGate } from "../../../../src/domain/metering/limit-gate.js";
 import { LimitsAdmin } from "../../../../src/domain/metering/limits-admin.js";
+import { RejectionCache } from "../../../../src/domain/metering/rejection-cache.js";
 import { openMemoryState } from "../../../../src/state/embedded/memory-state.js";
 import { keyRecord } from "../../../suites/api-key-records.js";
 import { administrator, keyHolder, limitsOf, noDefaults, openBook } from "./limits-fixture.js";
@@ -19,13 +19,13 @@ async function open() {
   const key = keyRecord(1, { account: "a", limits: limitsOf({ requestsPerMinute: 2 }) });
   await state.keys.insert(key);
   const acts: unknown[] = [];
-  const gate = new LimitGate(clock);
+  const rejections = new RejectionCache(clock);
   const admin = new LimitsAdmin({
     book,
     store,
     keys: state.keys,
     ledger,
-    gate,
+    rejections,
     audit: {
       async record(...act) {
         acts.push(act);
@@ -48,10 +48,10 @@ async function open() {
       budgets: [],
     };
     const admission = await ledger.admit(request);
-    if (!admission.admitted) gate.note(admission);
+    if (!admission.admitted) rejections.note(admission);
     return admission.admitted;
   };
-  return { admin, use, key, acts, book, clock, gate };
+  return { admin, use, key, acts, book, clock, rejections };
 }
 
 describe("limits by the administrator", () => {
@@ -87,21 +87,21 @@ describe("limits by the administrator", () => {
     expect(book.scopesOf(keyHolder(), "m").map(({ owner }) => owner.kind)).toEqual(["account"]);
   });
 
-  it("the window of one key is emptied, for the gate too (state RL-22)", async () => {
-    const { admin, use, key, acts, gate } = await open();
+  it("a reset empties the window of one key and the cached rejection (state RL-22)", async () => {
+    const { admin, use, key, acts, rejections } = await open();
     const scopes = [{ owner: { kind: "key", id: key.id } as const, limits: key.limits }];
     const target = { owner: { kind: "key", id: key.id } as const, account: "" };
     const holder = { ...keyHolder(), keyId: key.id };
     expect([await use(scopes), await use(scopes), await use(scopes)]).toEqual([true, true, false]);
-    expect(() => gate.check("create_completion", holder)).toThrow("Rate limit reached");
+    expect(() => rejections.check("create_completion", holder)).toThrow("Rate limit reached");
     expect((await admin.get(target)).use).toMatchObject({ requests: 2 });
     expect(await admin.reset(target, by)).toMatchObject({ account: "a", own: key.limits, use: { requests: 0 } });
-    expect(() => gate.check("create_completion", holder)).not.toThrow();
+    expect(() => rejections.check("create_completion", holder)).not.toThrow();
     expect(await use(scopes)).toBe(true);
     expect(acts).toEqual([[by, "limits.reset_window", key.id, { account: "a" }]]);
   });
 
-  it("those of a model are used by each account by itself", async () => {
+  it("a model limit counts separately for each account", async () => {
     const { admin, use } = await open();
     const limits = limitsOf({ requestsPerMinute: 1 });
     await admin.update(model, limits, by);
@@ -119,12 +119,12 @@ describe("limits by the administrator", () => {
     ["owner.model", { kind: "model", id: "no model" } as const, unlimited],
     ["limits.concurrency", account, limitsOf({ concurrency: 0 })],
     ["limits.tokens_per_minute", account, limitsOf({ tokensPerMinute: 1e13 })],
-  ])("are refused, naming %s", async (param, owner, limits) => {
+  ])("invalid limits are rejected with the field %s", async (param, owner, limits) => {
     const { admin } = await open();
     await expect(admin.update(owner, limits, by)).rejects.toMatchObject({ param });
   });
 
-  it("of a key that there is not are not found", async () => {
+  it("limits of an unknown key are not found", async () => {
     const { admin } = await open();
     const target = { owner: { kind: "key", id: "key_none" } as const, account: "" };
     await expect(admin.get(target)).rejects.toMatchObject({ code: "not_found" });

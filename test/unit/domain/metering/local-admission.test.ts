@@ -8,7 +8,7 @@ import { admission, leaseMs, scope } from "../../../support/records.js";
 
 function start(leasesMax = 1_000_000) {
   const clock = new FakeClock();
-  const local = new LocalAdmission({ clock, leasesMax });
+  const local = new LocalAdmission(clock, leasesMax);
   let count = 0;
   const admit = (scopes: readonly LimitScope[], tokens = 0, changes: Partial<AdmitRequest> = {}): Admission => {
     count += 1;
@@ -85,7 +85,7 @@ describe("LocalAdmission", () => {
     );
   });
 
-  it("a refused request leaves every window and every lease as it was (state RL-2)", () => {
+  it("a rejected request changes no window and no lease (state RL-2)", () => {
     const limits = fc.record({
       requestsPerMinute: fc.option(fc.integer({ min: 1, max: 6 })),
       tokensPerMinute: fc.option(fc.integer({ min: 1, max: 60 })),
@@ -120,7 +120,7 @@ describe("LocalAdmission", () => {
     expect(local.owners).toBe(0);
   });
 
-  it("owners in use are not forgotten, nor those whose requests run (state RL-21)", () => {
+  it("keeps the windows of owners with recent charges or running requests (state RL-21)", () => {
     const { clock, local, admit } = start();
     const busy = scope("key", "busy", { requestsPerMinute: 3 });
     const running = scope("key", "running", { concurrency: 1 });
@@ -145,7 +145,7 @@ describe("LocalAdmission", () => {
     expect(local.inspect("a", [limit])).toMatchObject([{ tokens: 50 }]);
   });
 
-  it("a request larger than the limit waits for nothing, whatever else has no room", () => {
+  it("a request larger than a limit has no wait, even if another limit is exceeded too", () => {
     const { admit } = start();
     const scopes = [scope("key", "k", { requestsPerMinute: 1 }), scope("account", "a", { tokensPerMinute: 10 })];
     admit(scopes, 10);
@@ -156,7 +156,7 @@ describe("LocalAdmission", () => {
     const wall = new FakeClock();
     const steady = new FakeClock(1_000);
     const clock = { now: () => wall.now(), monotonic: () => steady.now() };
-    const local = new LocalAdmission({ clock, leasesMax: 10 });
+    const local = new LocalAdmission(clock, 10);
     const scopes = [scope("account", "a", { requestsPerMinute: 1 })];
     local.admit(admission("req_1", { scopes }), () => 0n);
     wall.advance(3_600_000);
@@ -167,7 +167,7 @@ describe("LocalAdmission", () => {
     expect(lost?.admittedAtMs).toBe(wall.now() - leaseMs);
   });
 
-  it("refuses more running requests than it can hold", () => {
+  it("rejects requests beyond the maximum number of leases", () => {
     const { local, admit, lastId } = start(2);
     admit([]);
     admit([]);

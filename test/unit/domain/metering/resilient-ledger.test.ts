@@ -80,7 +80,7 @@ function setUp(options: { whenAway?: WhenAway; replicas?: number; spoolMax?: num
     inner,
     breakers: { admissions: breaker(clock), settlements: breaker(clock) },
     spool,
-    local: new LocalAdmission({ clock, leasesMax: 1_000 }),
+    local: new LocalAdmission(clock, 1_000),
     whenAway: options.whenAway ?? "local",
     whenFull: options.whenFull ?? "refuse",
     replicas: () => options.replicas ?? 1,
@@ -113,7 +113,7 @@ function setUp(options: { whenAway?: WhenAway; replicas?: number; spoolMax?: num
 }
 
 describe("ResilientLedger", () => {
-  it("goes on without the store, messages so, and admits its share of the limit (state RL-16)", async () => {
+  it("continues without the store, reports the degraded mode and admits its share of the limit (state RL-16)", async () => {
     const { ledger, admit, cut } = setUp({ replicas: 4 });
     cut();
     expect(await ledger.admit(request(-1, 40))).toMatchObject({ admitted: true, degraded: true });
@@ -129,7 +129,7 @@ describe("ResilientLedger", () => {
     expect(await admit(200, 100)).toBe(50);
   });
 
-  it("a refusal by a share messages when to come back, and names the limit as it is set (state RL-16)", async () => {
+  it("a rejection by a share has a Retry-After and the configured limit (state RL-16)", async () => {
     const { ledger, admit, cut } = setUp({ replicas: 2 });
     await admit(10, 10);
     cut();
@@ -160,7 +160,7 @@ describe("ResilientLedger", () => {
     expect(await ledger.admit(request(500, 1_000))).toMatchObject({ admitted: true, degraded: false });
   });
 
-  it("a store that is too slow for admissions and not for settlements is not asked for admissions (state RL-16)", async () => {
+  it("a store that is too slow for admissions alone still gets settlements (state RL-16)", async () => {
     const { ledger, state, asked, admit } = setUp();
     let tooSlow = 0;
     state.ledger.admit = () => {
@@ -175,7 +175,7 @@ describe("ResilientLedger", () => {
     expect(asked()).toBe(3 + 20);
   });
 
-  it("while the store takes no settlements no request waits to find out whether it does again (USE-11)", async () => {
+  it("during an outage no request waits for a probe of the store (USE-11)", async () => {
     const { ledger, spool, cut, mend, asked } = setUp();
     cut();
     for (let number = 0; number < 10; number += 1) await ledger.settle(settlement(number, false));
@@ -197,7 +197,7 @@ describe("ResilientLedger", () => {
     expect(await ledger.sweepLost(10, 60_000)).toMatchObject([{ requestId: "req_1" }]);
   });
 
-  it("takes no request for lost whose end waits in its own spool (USE-13)", async () => {
+  it("treats no request as lost whose settlement waits in its own spool (USE-13)", async () => {
     const { ledger, state, spool, clock, cut, mend } = setUp();
     await state.ledger.admit(request(1, 1_000));
     cut();
@@ -209,7 +209,7 @@ describe("ResilientLedger", () => {
     expect(await ledger.sweepLost(10, 60_000)).toEqual([]);
   });
 
-  it("refuses with 503 or lets all in, when it is set so (state RL-16)", async () => {
+  it("rejects with 503 or admits everything, as configured (state RL-16)", async () => {
     const deny = setUp({ whenAway: "deny" });
     deny.cut();
     await expect(deny.admit(1, 10)).rejects.toMatchObject({ code: "storage_unavailable" });
@@ -218,7 +218,7 @@ describe("ResilientLedger", () => {
     expect(await allow.admit(30, 10)).toBe(30);
   });
 
-  it("a settlement that the store does not take waits in the spool, with the time of its end (USE-11)", async () => {
+  it("a settlement waits in the spool during an outage, with the time of its end (USE-11)", async () => {
     const { ledger, spool, clock, cut, state } = setUp();
     await ledger.admit(request(1, 10));
     cut();
@@ -227,7 +227,7 @@ describe("ResilientLedger", () => {
     expect(await state.usage.rows({ account: "a", width: "day", fromMs: 0, toMs: 1e15 })).toEqual([]);
   });
 
-  it("a full spool refuses new requests, or lets them go on uncounted with an alarm (USE-12)", async () => {
+  it("a full spool rejects new requests, or lets them run uncounted and reports each (USE-12)", async () => {
     const refuse = setUp({ spoolMax: 1 });
     refuse.cut();
     await refuse.ledger.settle(settlement(1, false));
@@ -240,7 +240,7 @@ describe("ResilientLedger", () => {
     expect(await goOn.admit(1, 10)).toBe(1);
   });
 
-  it("passes on errors that are not about an outage", async () => {
+  it("passes on errors other than an outage", async () => {
     const { ledger, state } = setUp();
     const fault = new Error("a defect");
     state.ledger.settle = () => {

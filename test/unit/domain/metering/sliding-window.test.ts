@@ -44,7 +44,7 @@ function admitAll({ startMs, limit, steps }: Arrivals): Charged[] {
 }
 
 describe("SlidingWindow", () => {
-  it("in no 60 seconds more than the limit is let through, whatever arrives when (state RL-3)", () => {
+  it("admits at most the limit in any 60 seconds (state RL-3)", () => {
     fc.assert(
       fc.property(arrivals, (input) => {
         const charged = admitAll(input);
@@ -61,7 +61,7 @@ describe("SlidingWindow", () => {
       fc.property(arrivals, (input) => {
         const { window, atMs } = chargeAll(input);
         expect(window.waitMs(atMs + 65_000, input.limit, input.limit)).toBe(0);
-        expect(window.isIdle(atMs + 65_000)).toBe(true);
+        expect(window.used(atMs + 65_000)).toBe(0);
       }),
     );
   });
@@ -106,7 +106,7 @@ describe("SlidingWindow", () => {
     expect(new SlidingWindow().waitMs(0, 10, 10)).toBe(0);
   });
 
-  it("says until when something counts: the newest charge", () => {
+  it("reports the time until the newest charge expires", () => {
     const window = new SlidingWindow();
     expect(window.resetMs(1_000)).toBe(0);
     window.add(1_000, 1);
@@ -134,7 +134,7 @@ describe("SlidingWindow", () => {
       expect(window.used(70_000)).toBe(10);
     });
 
-    it("adds an excess to the bucket of the charge, or from now on when that has left", () => {
+    it("adds an excess to the bucket of the charge, or to the current one once that has expired", () => {
       const window = new SlidingWindow();
       const bucket = window.add(1_000, 100);
       window.correct(bucket, 5, 60_000);
@@ -145,7 +145,7 @@ describe("SlidingWindow", () => {
       expect(window.used(130_000)).toBe(0);
     });
 
-    it("never holds less than nothing", () => {
+    it("never falls below zero", () => {
       const window = new SlidingWindow();
       window.correct(window.add(1_000, 10), -20, 1_000);
       expect(window.used(1_000)).toBe(0);

@@ -42,7 +42,7 @@ afterEach(() => rm(folder, { recursive: true, force: true }));
 const endedAtMs = Date.UTC(2026, 2, 1, 23, 59);
 
 describe("SpoolReplay", () => {
-  it("hands over everything once the store answers, counted once and in the day in which it ended (USE-11)", async () => {
+  it("writes every spooled settlement once the store answers, once each and on the day of its end (USE-11)", async () => {
     const state = openMemoryState({ clock: new FakeClock(Date.UTC(2026, 2, 2, 12)) });
     const spool = await FileSpool.open({ folder, spillDir: null, sizeMax: 1_000, log: silentLog });
     await Promise.all(Array.from({ length: 200 }, (_, i) => spool.append(settlement(i, endedAtMs))));
@@ -74,7 +74,7 @@ describe("SpoolReplay", () => {
     expect(told).toBeGreaterThan(0);
   });
 
-  it("logs once a minute how much is in memory only, and waits 10 s at its close for a disk that takes it (E-21)", async () => {
+  it("logs once a minute how much is in memory alone; close waits up to 10 s for a writable disk (E-21)", async () => {
     const clock = new FakeClock();
     const lines: object[] = [];
     const log = { ...silentLog, error: (fields: object) => lines.push(fields) };

@@ -70,7 +70,7 @@ describe("UsageQueries", () => {
     await last;
   });
 
-  it("a read whose client hung up stops reading the store (E-10)", async () => {
+  it("a read stops reading the store when its client disconnects (E-10)", async () => {
     const hangUp = new AbortController();
     let steps = 0;
     const { questions, caller } = setUp({}, async (_, signal) => {

@@ -44,7 +44,7 @@ async function ask(question: Partial<UsageQuery>, asked: UsageRange[] = []) {
 }
 
 describe("queryUsage", () => {
-  it("answers one bucket per day, used or not, the last one up to now (USE-10)", async () => {
+  it("returns one bucket per day, used or not; the last one ends now (USE-10)", async () => {
     const { buckets, next } = await ask({ startMs: day("2026-03-07") });
     expect(buckets.map(({ startMs }) => startMs)).toEqual(
       ["2026-03-07", "2026-03-08", "2026-03-09", "2026-03-10"].map(day),
@@ -70,7 +70,7 @@ describe("queryUsage", () => {
     ]);
   });
 
-  it("counts nothing after the end that it prints, which is the end of the hour that end_time lies in", async () => {
+  it("counts nothing after the printed end, which is end_time rounded up to the hour", async () => {
     const endMs = day("2026-03-08") + 11.5 * hourMs;
     const { buckets, next } = await ask({ startMs: day("2026-03-07"), endMs });
     expect(buckets.map((bucket) => bucket.endMs)).toEqual([day("2026-03-08"), day("2026-03-08") + 12 * hourMs]);
@@ -90,7 +90,7 @@ describe("queryUsage", () => {
     expect(buckets[0]?.results[0]?.promptTokens).toBe(2n ** 60n * 10n);
   });
 
-  it("pages through a long range without a gap and without asking for more than a page", async () => {
+  it("pages through a long range without gaps, one page per read", async () => {
     const asked: UsageRange[] = [];
     const starts: number[] = [];
     let page = "";
@@ -103,7 +103,7 @@ describe("queryUsage", () => {
     expect(asked.map(({ fromMs, toMs }) => (toMs - fromMs) / (24 * hourMs))).toEqual([4, 4, 2]);
   });
 
-  it("takes the begin of a range down to its bucket, and knows hours", async () => {
+  it("rounds the start of a range down to its bucket, also for hours", async () => {
     const { buckets } = await ask({ startMs: nowMs - 90 * 60_000, width: "hour" });
     expect(buckets.map(({ startMs }) => new Date(startMs).toISOString())).toEqual([
       "2026-03-10T11:00:00.000Z",
@@ -118,7 +118,7 @@ describe("queryUsage", () => {
     [{ startMs: 5, endMs: 5 }, "start_time"],
     [{ page: "page_1" }, "page"],
     [{ page: "elsewhere" }, "page"],
-  ] as const)("refuses %j, naming the field", async (question, param) => {
+  ] as const)("rejects %j with the name of the field", async (question, param) => {
     await expect(ask(question)).rejects.toMatchObject({ code: "invalid_value", param });
   });
 });

@@ -6,10 +6,7 @@ import type { LimitSnapshot, LimitState } from "../call/rate-limits.js";
 import type { LimitRefusal, Refused } from "./ledger.js";
 import { errorOfRefusal } from "./limit-response.js";
 
-/**
- * Time for which a rejection is cached. A raised limit or a reset window is noticed after that (state RL-15), and a
- * flooding caller costs the store one call per second.
- */
+/** Time for which a rejection is cached: a raised limit or a reset window is noticed after it (state RL-15). */
 const holdMsMax = 1_000;
 /** Cached rejections; other callers go to the ledger. */
 const heldMax = 20_000;
@@ -27,7 +24,7 @@ interface Held {
  * accounts are cached: charged requests never come back early, whereas tokens are released when any request ends, and
  * the model is named in the body.
  */
-export class LimitGate {
+export class RejectionCache {
   readonly #clock: Pick<Clock, "monotonic">;
   /** By kind and id of the owner. */
   #held = new BoundedMap<string, Held>(heldMax);

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { ServiceError } from "../../../../src/domain/call/service-error.js";
 import type { LimitRefusal, Refused } from "../../../../src/domain/metering/ledger.js";
-import { LimitGate } from "../../../../src/domain/metering/limit-gate.js";
+import { RejectionCache } from "../../../../src/domain/metering/rejection-cache.js";
 import { FakeClock } from "../../../support/fake-clock.js";
 import { keyHolder } from "./limits-fixture.js";
 
@@ -15,22 +15,22 @@ const refused = (fields: Partial<LimitRefusal> = {}): Refused => ({
 
 function open(refusal: Refused = refused()) {
   const clock = new FakeClock();
-  const gate = new LimitGate(clock);
-  gate.note(refusal);
+  const rejections = new RejectionCache(clock);
+  rejections.note(refusal);
   const check = (operation: "create_completion" | "list_models" = "create_completion", caller = keyHolder()) => {
     try {
-      gate.check(operation, caller);
+      rejections.check(operation, caller);
       return null;
     } catch (thrown) {
       if (thrown instanceof ServiceError) return thrown;
       throw thrown;
     }
   };
-  return { clock, gate, check };
+  return { clock, rejections, check };
 }
 
 describe("a caller known to be over a request limit", () => {
-  it("is refused unasked, with the wait that is left, and is asked for again after a second", () => {
+  it("is rejected without a store call, with the remaining wait, and checked by the store again after a second", () => {
     const { clock, check } = open();
     clock.advance(400);
     expect(check()).toMatchObject({
@@ -42,7 +42,7 @@ describe("a caller known to be over a request limit", () => {
     expect(check()).toBeNull();
   });
 
-  it("is let in when the wait is over", () => {
+  it("is admitted when the wait is over", () => {
     const { clock, check } = open(refused({ retryAfterMs: 5 }));
     clock.advance(4);
     expect(check()).not.toBeNull();
@@ -62,18 +62,18 @@ describe("a caller known to be over a request limit", () => {
     expect(open().check("list_models")).toBeNull();
   });
 
-  it("is forgotten when limits are changed", () => {
-    const { gate, check } = open();
-    gate.clear();
+  it("is removed from the cache when limits change", () => {
+    const { rejections, check } = open();
+    rejections.clear();
     expect(check()).toBeNull();
   });
 
   it.each([
-    ["tokens, which come back when a request ends", refused({ which: "tokens" })],
-    ["a place, which comes back when a request ends", refused({ which: "concurrency" })],
-    ["a model, which is in the body", refused({ owner: { kind: "model", id: "m" } })],
-    ["a share of a limit, which ends with the store's return", { ...refused(), degraded: true }],
-  ])("is not who lacks %s", (_what, refusal) => {
+    ["a token limit, whose tokens are released when a request ends", refused({ which: "tokens" })],
+    ["a concurrency limit, which frees up when a request ends", refused({ which: "concurrency" })],
+    ["a model limit, because the model is in the body", refused({ owner: { kind: "model", id: "m" } })],
+    ["a share of a limit, which applies only during the outage", { ...refused(), degraded: true }],
+  ])("is not cached for %s", (_what, refusal) => {
     expect(open(refusal).check()).toBeNull();
   });
 });
