@@ -20,21 +20,21 @@ export interface SpecialTexts {
 export interface TemplateInput {
   readonly messages: readonly TemplateMessage[];
   readonly tools: readonly TemplateTool[];
-  /** Those that the template's own names take are left out. */
+  /** Variables of the template; its globals take precedence. */
   readonly variables: Readonly<Record<string, unknown>>;
 }
 
-/** For compiling, and for one `render` with all its attempts. */
+/** Time limit of compiling, and of one `render` with all its attempts. */
 const timeMsMax = 1_000;
-/** A conversation with more text than this may fill a template's bounds by itself, without a fault of the template. */
+/** A longer conversation may exceed a template's bounds without a fault of the template. */
 const ordinaryCharsMax = templateCharsMax / 8;
 const refusalCharsMax = 300;
 const greeting: TemplateInput = { messages: [{ role: "user", content: "Hello" }], tools: [], variables: {} };
 
-/** A model's chat template. It comes with the model file, so neither its compiling nor its rendering is trusted to end. */
+/** A model's chat template. It is part of the model file, so compiling and rendering have time limits. */
 export class ChatTemplate {
   readonly isFallback: boolean;
-  /** How the template shows tools and has calls written; null: in no way that we read. */
+  /** Format of the template's tools and calls; null: none that is supported. */
   readonly toolFormat: "hermes" | null;
   /** Whether the model may think before it answers. */
   readonly thinks: boolean;
@@ -42,7 +42,7 @@ export class ChatTemplate {
   readonly #special: SpecialTexts;
   readonly #now: () => Date;
 
-  /** `source` null, or one that does not compile: ChatML. */
+  /** ChatML replaces a `source` that is null or does not compile. */
   constructor(source: string | null, special: SpecialTexts, now: () => Date = () => new Date()) {
     const own = source === null ? null : compile(source);
     const text = own === null ? chatMl : (source ?? chatMl);
@@ -55,9 +55,9 @@ export class ChatTemplate {
   }
 
   /**
-   * The prompt, up to where the assistant's answer begins. Bounded by 1 s and 4 MiB (SEC-26). Throws EngineError:
-   * `bad_input` with param `messages` where the template cannot express the conversation, `context_overflow` where the
-   * conversation itself is beyond the bounds, `internal` where the template is at fault.
+   * The prompt, up to the beginning of the assistant's answer. Bounded by 1 s and 4 MiB (SEC-26). Throws EngineError:
+   * `bad_input` with param `messages` if the template cannot express the conversation, `context_overflow` if the
+   * conversation itself exceeds the bounds, `internal` if the template is at fault.
    */
   render(input: TemplateInput): string {
     const untilMs = performance.now() + timeMsMax;
@@ -74,7 +74,7 @@ export class ChatTemplate {
     });
   }
 
-  /** Whether the prompt ends inside of the model's thinking, so that the answer begins with thoughts. Throws as `render`. */
+  /** Whether the prompt opens the model's thoughts, so that the answer begins inside of them. Throws as `render`. */
   opensThinking(variables: Readonly<Record<string, unknown>>): boolean {
     return this.thinks && endsInThinking(this.render({ ...greeting, variables }));
   }
@@ -110,7 +110,7 @@ export class ChatTemplate {
     };
   }
 
-  /** A template that cannot even say hello is broken; one that can was given something that it does not know. */
+  /** A template that cannot render a greeting is broken; otherwise it does not support something in the conversation. */
   #faultOf(thrown: unknown, untilMs: number): EngineError {
     const why = thrown instanceof Error ? thrown.message.slice(0, refusalCharsMax) : "unknown";
     try {
@@ -136,18 +136,18 @@ function compile(source: string): JinjaProgram | null {
   try {
     return runBounded(() => parseTemplate(source), timeMsMax);
   } catch {
-    // Whatever is wrong with it, there is one answer: the form that is used instead, told by `isFallback`.
+    // The caller uses ChatML and sets `isFallback`.
     return null;
   }
 }
 
-/** JSON between `<tool_call>` markers; some models write other things between the same markers. */
+/** Whether calls are JSON between `<tool_call>` markers; some templates have other formats between the same markers. */
 function writesHermesCalls(source: string): boolean {
   const writesCalls = source.includes("<tool_call>") && source.includes("</tool_call>") && /\btools\b/.test(source);
   return writesCalls && source.includes("arguments") && !/<function=|<arg_key>/.test(source);
 }
 
-/** `strict` is between the caller and us; models were never shown it. */
+/** `strict` is an option of the API; models were not trained with it. */
 function withoutStrict({ type, function: { name, description, parameters } }: TemplateTool): object {
   return { type, function: { name, ...(description === undefined ? {} : { description }), parameters } };
 }
@@ -157,12 +157,12 @@ function boundError(input: TemplateInput, cause: RanTooLong | TemplateTooLarge):
     const message = "The conversation is longer than any prompt may be: its text alone fills the template's bounds.";
     return new EngineError("context_overflow", message, { param: "messages", cause });
   }
-  return new EngineError("internal", `The chat template of the model went beyond its bounds: ${cause.message}`, {
+  return new EngineError("internal", `The chat template of the model exceeded its bounds: ${cause.message}`, {
     cause,
   });
 }
 
-/** Characters of all texts, and one for each value. */
+/** Characters of all texts, plus one for each value. */
 function textLength(value: unknown): number {
   if (typeof value === "string") return value.length + 1;
   if (typeof value !== "object" || value === null) return 1;
@@ -170,8 +170,8 @@ function textLength(value: unknown): number {
 }
 
 /**
- * The conversation as it is and, for templates that refuse that, with its system messages said in other places
- * (MSG-10): all in one at the start, then at the start of the first user message. Forms that change nothing are left out.
+ * The conversation unchanged and, for templates that refuse it, with its system messages moved (MSG-10): all in one at
+ * the start, then at the start of the first user message. Forms that change nothing are left out.
  */
 export function* systemForms(messages: readonly TemplateMessage[]): Generator<readonly TemplateMessage[], void> {
   yield messages;
@@ -187,7 +187,7 @@ export function* systemForms(messages: readonly TemplateMessage[]): Generator<re
   );
 }
 
-/** The form that most small models know, for models that bring no template of their own, or a broken one. */
+/** ChatML, the format of most small models, for models without a template or with a broken one. */
 export const chatMl = [
   "{%- for message in messages -%}",
   "{{ '<|im_start|>' + message.role + '\\n' + message.content + '<|im_end|>\\n' }}",

@@ -5,31 +5,32 @@ import { type CallableTools, callsMax, hermesClosing, hermesOpening } from "./to
 export interface HermesOptions {
   readonly tools: CallableTools;
   readonly nextCallId: () => string;
-  /** Whether one answer may hold several calls, 16 at most. */
+  /** Whether one answer may have several calls, 16 at most. */
   readonly parallel: boolean;
   /**
-   * Whether the answer is nothing but calls, as the grammar demands. A call that repeats an earlier one then ends the
-   * answer and is left out: weak models go on with the same call up to the limit.
+   * Whether the grammar allows calls only. A call that repeats an earlier one then ends the answer and is left out: weak
+   * models repeat the same call up to the limit.
    */
   readonly forced: boolean;
 }
 
 /**
- * Text with calls in it. What stands between the markers and is no call of ours comes out as the text that it is; white
- * space beside calls belongs to their markers.
+ * Reads text with calls in it. Text between the markers that is not a call of an offered tool stays text; white space
+ * next to calls belongs to their markers.
  */
 export class HermesReader implements OutputReader {
   readonly #options: HermesOptions;
   readonly #text = new MarkedText(hermesOpening);
   #call: CallReader | null = null;
-  /** The marker of that call, as it was written. */
+  /** The opening marker of that call with the white space before it. */
   #opening = "";
-  /** What came after a call, while it could be the closing marker; null: none is expected. */
+  /** Text after a call that could begin the closing marker; null: none is expected. */
   #tail: string | null = null;
-  #made = 0;
-  /** JSON of the calls that were made. */
-  readonly #madeJson: string[] = [];
-  /** Parts of a call that so far equals an earlier one. */
+  /** Number of complete calls, valid or not. */
+  #calls = 0;
+  /** JSON of the valid calls. */
+  readonly #callsJson: string[] = [];
+  /** Parts of a call that equals an earlier one so far. */
   #held: OutputPart[] = [];
   #fault: string | null = null;
   #done = false;
@@ -52,11 +53,11 @@ export class HermesReader implements OutputReader {
     const parts = this.#done ? [] : this.#flush(cut);
     if (cut && !this.#done) return { parts, reason: "length", fault: null };
     if (!this.#done && this.#call?.announced) this.#fault ??= "a tool call ends before its arguments do";
-    if (this.#options.forced && this.#made === 0) this.#fault ??= "the answer holds no tool call, but one is required";
-    return { parts, reason: this.#made > 0 ? "tool_calls" : "stop", fault: this.#fault };
+    if (this.#options.forced && this.#calls === 0) this.#fault ??= "the answer holds no tool call, but one is required";
+    return { parts, reason: this.#calls > 0 ? "tool_calls" : "stop", fault: this.#fault };
   }
 
-  /** Returns what is left of the text. */
+  /** Returns the rest of the text. */
   #pushSome(text: string, parts: OutputPart[]): string {
     if (this.#call !== null) return this.#pushCall(this.#call, text, parts);
     if (this.#tail !== null) return this.#pushTail(this.#tail + text);
@@ -64,15 +65,15 @@ export class HermesReader implements OutputReader {
     parts.push(...textParts("text", before));
     if (marker === null) return "";
     this.#opening = marker.space + hermesOpening;
-    this.#call = new CallReader(this.#made, this.#options.tools, this.#options.nextCallId);
+    this.#call = new CallReader(this.#calls, this.#options);
     return marker.after;
   }
 
   #pushCall(call: CallReader, text: string, parts: OutputPart[]): string {
-    const { parts: read, end } = call.push(text, 0);
+    const { parts: read, end } = call.push(text);
     this.#held.push(...read);
     if (this.#repeats(call)) {
-      if (call.state === "made") this.#done = true;
+      if (call.state === "complete") this.#done = true;
       return text.slice(end);
     }
     parts.push(...this.#held.splice(0));
@@ -83,9 +84,9 @@ export class HermesReader implements OutputReader {
         this.#call = null;
         parts.push(...textParts("text", this.#opening + call.raw));
         break;
-      case "made":
+      case "complete":
         this.#call = null;
-        this.#madeJson.push(call.raw.trim());
+        this.#callsJson.push(call.raw.trim());
         this.#finishCall(call.fault());
         break;
       case "broken":
@@ -96,18 +97,18 @@ export class HermesReader implements OutputReader {
     return text.slice(end);
   }
 
-  /** Whether what was read of a call is the beginning, or all, of an earlier one. */
+  /** Whether the call, as far as it was read, repeats an earlier one. */
   #repeats(call: CallReader): boolean {
-    if (!this.#options.forced || (call.state !== "reading" && call.state !== "made")) return false;
+    if (!this.#options.forced || (call.state !== "reading" && call.state !== "complete")) return false;
     const json = call.raw.trim();
-    return this.#madeJson.some((made) => (call.state === "made" ? made === json : made.startsWith(json)));
+    return this.#callsJson.some((earlier) => (call.state === "complete" ? earlier === json : earlier.startsWith(json)));
   }
 
   #finishCall(fault: string | null): void {
-    this.#made++;
+    this.#calls++;
     this.#tail = "";
     this.#fault = fault;
-    this.#done = fault !== null || !this.#options.parallel || this.#made === callsMax;
+    this.#done = fault !== null || !this.#options.parallel || this.#calls === callsMax;
   }
 
   #pushTail(text: string): string {
@@ -124,9 +125,9 @@ export class HermesReader implements OutputReader {
   #flush(cut: boolean): readonly OutputPart[] {
     if (this.#call !== null) return this.#flushCall(this.#call, cut);
     const rest = (this.#tail ?? "") + this.#text.flush();
-    // All that a grammar lets stand beside calls is a part of their form.
+    // A grammar allows no text next to calls but their separators.
     if (this.#options.forced) return [];
-    return this.#made > 0 && rest.trim() === "" ? [] : textParts("text", rest);
+    return this.#calls > 0 && rest.trim() === "" ? [] : textParts("text", rest);
   }
 
   #flushCall(call: CallReader, cut: boolean): readonly OutputPart[] {
@@ -137,12 +138,12 @@ export class HermesReader implements OutputReader {
 }
 
 /**
- * `reading`: more text is needed. `made`: the call is complete. `text`: it is none, and `raw` is what was read.
- * `broken`: a call was announced, and what followed is no JSON.
+ * `reading`: more text is needed. `complete`: the call is complete. `text`: it is not a call, and its text is `raw`.
+ * `broken`: a call was announced, and invalid JSON followed.
  */
-export type CallState = "reading" | "made" | "text" | "broken";
+type CallState = "reading" | "complete" | "text" | "broken";
 
-/** A member's name or value that is being read. */
+/** A name or value of a member that is being read. */
 interface Item {
   readonly of: "name" | "arguments" | "key" | "other";
   text: string;
@@ -150,60 +151,46 @@ interface Item {
 
 /**
  * Reads `{"name": …, "arguments": {…}}`. A call is announced when its name is known and its arguments begin as an object;
- * from there on they are passed on as they come. The JSON decides where they end, whatever their texts say.
+ * from then on they are streamed. Their end is the end of the JSON value, whatever its texts contain.
  */
-export class CallReader {
+class CallReader {
   readonly #index: number;
-  readonly #tools: CallableTools;
-  readonly #nextCallId: () => string;
+  readonly #options: HermesOptions;
   readonly #scanner = new JsonScanner();
-  #state: CallState = "reading";
-  #raw = "";
+  state: CallState = "reading";
+  raw = "";
   #key = "";
   #item: Item | null = null;
   #name: string | null = null;
   #args: Item | null = null;
-  /** It is JSON, but no call of ours, which shows as text when it is complete. */
-  #isNone = false;
-  #announced = false;
-  /** Characters of the arguments that were passed on. */
-  #given = 0;
+  /** It is JSON, but not a call of an offered tool: it becomes text once it is complete. */
+  #isNoCall = false;
+  announced = false;
+  /** Characters of the arguments that were streamed. */
+  #streamed = 0;
   #parts: OutputPart[] = [];
 
-  constructor(index: number, tools: CallableTools, nextCallId: () => string) {
+  constructor(index: number, options: HermesOptions) {
     this.#index = index;
-    this.#tools = tools;
-    this.#nextCallId = nextCallId;
+    this.#options = options;
   }
 
-  get state(): CallState {
-    return this.#state;
-  }
-
-  get raw(): string {
-    return this.#raw;
-  }
-
-  get announced(): boolean {
-    return this.#announced;
-  }
-
-  /** Reads from `text` at `from`; `end` is where it stopped: at the end, or before what cannot be part of a call. */
-  push(text: string, from: number): { readonly parts: readonly OutputPart[]; readonly end: number } {
-    let end = from;
-    while (end < text.length && this.#state === "reading" && this.#take(text.charAt(end))) end++;
+  /** `end`: the index after the last character that was read. The next one, if any, cannot be part of a call. */
+  push(text: string): { readonly parts: readonly OutputPart[]; readonly end: number } {
+    let end = 0;
+    while (end < text.length && this.state === "reading" && this.#take(text.charAt(end))) end++;
     return { parts: this.#takeParts(), end };
   }
 
-  /** The budget ended the text. A call whose name is known is a call, though without all of its arguments (TOOL-15). */
+  /** The token budget ended the text. A call with a known name counts, though its arguments are incomplete (TOOL-15). */
   cut(): readonly OutputPart[] {
-    if (!this.#isNone) this.#announce();
+    if (!this.#isNoCall) this.#announce();
     return this.#takeParts();
   }
 
-  /** What is wrong with the arguments of a call that was made; null: nothing. */
+  /** The fault of a complete call's arguments; null: none. */
   fault(): string | null {
-    return this.#tools.check(this.#name ?? "", JSON.parse(this.#args?.text ?? "{}"));
+    return this.#options.tools.check(this.#name ?? "", JSON.parse(this.#args?.text ?? "{}"));
   }
 
   /** False: the character is no part of the call. */
@@ -211,10 +198,10 @@ export class CallReader {
     const { depth, expects } = this.#scanner;
     const isJson = (depth > 0 || character === "{" || isJsonSpace(character)) && this.#scanner.feed(character);
     if (!isJson) {
-      this.#state = this.#announced ? "broken" : "text";
+      this.state = this.announced ? "broken" : "text";
       return false;
     }
-    this.#raw += character;
+    this.raw += character;
     if (depth === 1 && !isJsonSpace(character)) this.#startItem(expects, character);
     this.#readItem(character);
     if (this.#scanner.expects === "end") this.#complete();
@@ -229,9 +216,9 @@ export class CallReader {
   }
 
   #startArguments(item: Item, character: string): void {
-    if (character !== "{" || this.#args !== null) this.#isNone = true;
+    if (character !== "{" || this.#args !== null) this.#isNoCall = true;
     else this.#args = item;
-    if (!this.#isNone) this.#announce();
+    if (!this.#isNoCall) this.#announce();
   }
 
   #readItem(character: string): void {
@@ -245,34 +232,34 @@ export class CallReader {
 
   #setName(json: string): void {
     const name: unknown = json.startsWith('"') ? JSON.parse(json) : null;
-    if (typeof name !== "string" || !this.#tools.has(name) || this.#name !== null) this.#isNone = true;
+    if (typeof name !== "string" || !this.#options.tools.has(name) || this.#name !== null) this.#isNoCall = true;
     else this.#name = name;
-    if (!this.#isNone && this.#args !== null) this.#announce();
+    if (!this.#isNoCall && this.#args !== null) this.#announce();
   }
 
   #complete(): void {
-    this.#isNone ||= this.#name === null;
-    if (this.#isNone) {
-      this.#state = this.#announced ? "broken" : "text";
+    this.#isNoCall ||= this.#name === null;
+    if (this.#isNoCall) {
+      this.state = this.announced ? "broken" : "text";
       return;
     }
     this.#args ??= { of: "arguments", text: "{}" };
     this.#announce();
-    this.#state = "made";
+    this.state = "complete";
   }
 
   #announce(): void {
-    if (this.#announced || this.#name === null) return;
-    this.#announced = true;
-    this.#parts.push({ type: "tool", index: this.#index, id: this.#nextCallId(), name: this.#name });
+    if (this.announced || this.#name === null) return;
+    this.announced = true;
+    this.#parts.push({ type: "tool", index: this.#index, id: this.#options.nextCallId(), name: this.#name });
   }
 
   #takeParts(): readonly OutputPart[] {
-    const args = this.#announced ? (this.#args?.text ?? "") : "";
-    if (args.length > this.#given) {
-      this.#parts.push({ type: "tool", index: this.#index, argsDelta: args.slice(this.#given) });
+    const args = this.announced ? (this.#args?.text ?? "") : "";
+    if (args.length > this.#streamed) {
+      this.#parts.push({ type: "tool", index: this.#index, argsDelta: args.slice(this.#streamed) });
     }
-    this.#given = Math.max(this.#given, args.length);
+    this.#streamed = Math.max(this.#streamed, args.length);
     return this.#parts.splice(0);
   }
 }

@@ -16,7 +16,7 @@ export interface JinjaInterpreter {
   evaluate(statement: unknown, environment: JinjaEnvironment): JinjaValue;
 }
 
-/** A parsed template; to us it is opaque. */
+/** A parsed template, opaque to its users. */
 export type JinjaProgram = { readonly type: string };
 
 /**
@@ -28,22 +28,22 @@ export const Interpreter: new (environment: JinjaEnvironment) => JinjaInterprete
 const tokenize: (source: string, options: object) => readonly unknown[] = jinja.tokenize;
 const parse: (tokens: readonly unknown[]) => JinjaProgram = jinja.parse;
 
-/** Throws where the text is no template. Blocks eat the white space around them as all chat templates expect. */
+/** Throws if the text is no template. Blocks remove the white space around them, as all chat templates expect. */
 export function parseTemplate(source: string): JinjaProgram {
   return parse(tokenize(source, { lstrip_blocks: true, trim_blocks: true }));
 }
 
-/** A value of the template grew beyond what any prompt needs. */
+/** A value of the template exceeded its bound. */
 export class TemplateTooLarge extends Error {
   override readonly name = "TemplateTooLarge";
 }
 
 /** 4 MiB of UTF-16 code units: more text than the context of any model holds. */
 export const templateCharsMax = 4 * 1024 * 1024;
-export const templateItemsMax = 100_000;
+const templateItemsMax = 100_000;
 
 /**
- * Refuses any text or list above its bound as soon as it exists. The clock alone would not do: a list that doubles
+ * Refuses any text or list above its bound as soon as it exists. The time limit is not enough: a list that doubles
  * itself takes all memory within a second.
  */
 export class TemplateInterpreter extends Interpreter {
@@ -60,12 +60,12 @@ export class TemplateInterpreter extends Interpreter {
   }
 }
 
-/** The template itself says, by `raise_exception`, that it cannot express the conversation. */
+/** The template called `raise_exception`, because it cannot express the conversation. */
 export class TemplateRefusal extends Error {
   override readonly name = "TemplateRefusal";
 }
 
-/** The names that every chat template may use. `now` gives the time for `strftime_now`. */
+/** The globals of every chat template. `now`: the time for `strftime_now`. */
 export function templateGlobals(now: () => Date): Readonly<Record<string, unknown>> {
   return {
     true: true,
@@ -92,21 +92,8 @@ function range(first: number, second?: number, step = 1): readonly number[] {
   return Array.from({ length }, (_, i) => from + i * step);
 }
 
-const days = ["Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday"];
-const months = [
-  "January",
-  "February",
-  "March",
-  "April",
-  "May",
-  "June",
-  "July",
-  "August",
-  "September",
-  "October",
-  "November",
-  "December",
-];
+const inWords = (options: Intl.DateTimeFormatOptions) => (at: Date) =>
+  at.toLocaleDateString("en-US", { ...options, timeZone: "UTC" });
 
 const fields: Readonly<Record<string, (at: Date) => string>> = {
   Y: (at) => String(at.getUTCFullYear()),
@@ -119,16 +106,16 @@ const fields: Readonly<Record<string, (at: Date) => string>> = {
   M: (at) => twoDigits(at.getUTCMinutes()),
   S: (at) => twoDigits(at.getUTCSeconds()),
   p: (at) => (at.getUTCHours() < 12 ? "AM" : "PM"),
-  A: (at) => days[at.getUTCDay()] ?? "",
-  a: (at) => (days[at.getUTCDay()] ?? "").slice(0, 3),
-  B: (at) => months[at.getUTCMonth()] ?? "",
-  b: (at) => (months[at.getUTCMonth()] ?? "").slice(0, 3),
+  A: inWords({ weekday: "long" }),
+  a: inWords({ weekday: "short" }),
+  B: inWords({ month: "long" }),
+  b: inWords({ month: "short" }),
   Z: () => "UTC",
   "%": () => "%",
 };
 
-/** The time in UTC, written with the directives of C's strftime that chat templates use; others stay as they are. */
-export function strftime(at: Date, format: string): string {
+/** Formats a time in UTC with the strftime directives that chat templates use; others stay unchanged. */
+function strftime(at: Date, format: string): string {
   return format.replaceAll(/%(.)/g, (directive, letter: string) => fields[letter]?.(at) ?? directive);
 }
 

@@ -1,4 +1,4 @@
-/** What the next character belongs to; `inside`: a text, number or word that is not over. */
+/** Element that the next character belongs to; `inside`: an unfinished text, number or word. */
 export type JsonExpects = "value" | "key" | "colon" | "comma" | "inside" | "end";
 
 const depthMax = 512;
@@ -9,11 +9,11 @@ type Inside =
   | { readonly kind: "word"; rest: string }
   | { readonly kind: "number"; state: NumberState };
 
-/** Reads one JSON value character by character, as strictly as JSON.parse, and tells where in it the reading stands. */
+/** Reads one JSON value character by character, as strictly as JSON.parse, and reports the position in its structure. */
 export class JsonScanner {
   readonly #open: ("{" | "[")[] = [];
   #expects: Exclude<JsonExpects, "inside"> = "value";
-  /** Whether what is expected may be left out: the first member of an object, the first item of a list. */
+  /** Whether the object or list may end here: before its first member or item. */
   #mayClose = false;
   #inside: Inside | null = null;
 
@@ -21,12 +21,12 @@ export class JsonScanner {
     return this.#inside === null ? this.#expects : "inside";
   }
 
-  /** Objects and lists that are open. */
+  /** Number of open objects and lists. */
   get depth(): number {
     return this.#open.length;
   }
 
-  /** False: the character cannot come here, or it goes 513 levels deep; the scanner is of no use any more. */
+  /** False: the character is invalid here, or opens level 513; the scanner must not be used any more. */
   feed(character: string): boolean {
     if (this.#inside === null) return this.#feedBetween(character);
     switch (this.#inside.kind) {
@@ -66,16 +66,12 @@ export class JsonScanner {
       return this.#open.length <= depthMax;
     }
     const word = words[character];
+    const number = character === "-" ? "minus" : numberAfter("minus", character);
     if (character === '"') this.#inside = { kind: "text", isKey: false, escape: "none" };
     else if (word !== undefined) this.#inside = { kind: "word", rest: word.slice(1) };
-    else return this.#beginNumber(character);
+    else if (number !== undefined) this.#inside = { kind: "number", state: number };
+    else return false;
     return true;
-  }
-
-  #beginNumber(character: string): boolean {
-    const state = beginNumber(character);
-    if (state !== null) this.#inside = { kind: "number", state };
-    return state !== null;
   }
 
   #close(character: "}" | "]"): boolean {
@@ -105,13 +101,11 @@ export class JsonScanner {
       return /[\da-fA-F]/.test(character);
     }
     if (character === "\\") text.escape = "begun";
-    if (character === '"') this.#endText(text.isKey);
+    if (character === '"') {
+      this.#endValue();
+      if (text.isKey) this.#expect("colon");
+    }
     return character >= " ";
-  }
-
-  #endText(isKey: boolean): void {
-    this.#endValue();
-    if (isKey) this.#expect("colon");
   }
 
   #feedWord(word: Extract<Inside, { kind: "word" }>, character: string): boolean {
@@ -121,14 +115,14 @@ export class JsonScanner {
     return isNext;
   }
 
-  /** A number ends only with what comes behind it. */
+  /** A number ends only with the character after it. */
   #feedNumber(open: Extract<Inside, { kind: "number" }>, character: string): boolean {
-    const next = nextInNumber(open.state, character);
+    const next = numberAfter(open.state, character);
     if (next !== undefined) {
       open.state = next;
       return true;
     }
-    if (!isCompleteNumber(open.state)) return false;
+    if (!complete.has(open.state)) return false;
     this.#endValue();
     return this.#feedBetween(character);
   }
@@ -138,8 +132,8 @@ export function isJsonSpace(character: string): boolean {
   return character === " " || character === "\n" || character === "\r" || character === "\t";
 }
 
-/** Where in a JSON number the reading stands. */
-export type NumberState = "minus" | "zero" | "whole" | "point" | "fraction" | "e" | "exponentSign" | "exponent";
+/** Last element read of a JSON number. */
+type NumberState = "minus" | "zero" | "whole" | "point" | "fraction" | "e" | "exponentSign" | "exponent";
 
 type Kind = "zero" | "digit" | "point" | "e" | "sign";
 
@@ -156,19 +150,10 @@ const steps: Readonly<Record<NumberState, Partial<Record<Kind, NumberState>>>> =
 
 const complete: ReadonlySet<NumberState> = new Set(["zero", "whole", "fraction", "exponent"]);
 
-/** Null: no number begins so. */
-export function beginNumber(character: string): NumberState | null {
-  return character === "-" ? "minus" : (nextInNumber("minus", character) ?? null);
-}
-
 /** Undefined: the character is no part of this number. */
-export function nextInNumber(state: NumberState, character: string): NumberState | undefined {
+function numberAfter(state: NumberState, character: string): NumberState | undefined {
   const kind = kindOf(character);
   return kind === null ? undefined : steps[state][kind];
-}
-
-export function isCompleteNumber(state: NumberState): boolean {
-  return complete.has(state);
 }
 
 function kindOf(character: string): Kind | null {

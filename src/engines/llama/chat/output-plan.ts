@@ -19,22 +19,22 @@ import {
 type ChatInput = Extract<ChildInput, { type: "chat" }>;
 type Format = NonNullable<GenerateRequest["format"]>;
 
-/** How one answer is asked for, held to its form and read. */
+/** How one answer is requested from the model, constrained and read. */
 export interface OutputPlan {
-  /** Those that the template shows. */
+  /** Tools for the template. */
   readonly templateTools: readonly TemplateTool[];
-  /** What is said of the tools to a model whose template knows none. */
+  /** Instructions about the tools for a model whose template does not support them. */
   readonly extraSystem: string | null;
-  /** GBNF; null: the answer is free. */
+  /** GBNF; null: the answer is unconstrained. */
   readonly grammar: string | null;
   /** One for each choice. */
   newReader(): OutputReader;
 }
 
 /**
- * `template` null, or an input that is no chat: nothing but the format counts. Tools in the choice `auto` are left out
- * where the template has no form for calls. Throws EngineError `bad_schema` with param `tools[i].function.parameters` or
- * `response_format`, and `bad_input` for a choice of a tool that was not given.
+ * Plans an answer. Without a template or a chat only the format matters. With the choice `auto`, tools are ignored if the
+ * template has no format for calls. Throws EngineError `bad_schema` with param `tools[i].function.parameters` or
+ * `response_format`, and `bad_input` for the choice of a tool that is not offered.
  */
 export function planOutput(
   input: ChildInput,
@@ -51,13 +51,13 @@ export function planOutput(
   return { ...noTools, ...answer(format, newText) };
 }
 
-/** Of calls, alone or beside a format. */
+/** Grammars of calls, alone or as an alternative to a format. */
 const grammars = new LruCache<string>();
 
 const noTools = { templateTools: [], extraSystem: null } as const;
 
 type NewReader = OutputPlan["newReader"];
-type Held = Pick<OutputPlan, "grammar" | "newReader">;
+type Constrained = Pick<OutputPlan, "grammar" | "newReader">;
 
 interface Asked {
   readonly input: ChatInput;
@@ -66,20 +66,20 @@ interface Asked {
   readonly nextCallId: () => string;
 }
 
-/** Calls and nothing else. */
+/** Calls only. */
 function forcedPlan(asked: Asked): OutputPlan {
   const tools = asked.tools.map(({ tool }) => tool);
   const grammar = grammars.get(["calls", asked.tools, isParallel(asked)], () => {
     const builder = new GrammarBuilder();
     return builder.build(addCalls(builder, asked.tools, isParallel(asked)));
   });
-  const held = { grammar, newReader: hermes(asked, { forced: true }) };
+  const constrained = { grammar, newReader: hermes(asked, { forced: true }) };
   return asked.template.toolFormat === null
-    ? { templateTools: [], extraSystem: toolInstructions(tools, isParallel(asked)), ...held }
-    : { templateTools: tools, extraSystem: null, ...held };
+    ? { templateTools: [], extraSystem: toolInstructions(tools, isParallel(asked)), ...constrained }
+    : { templateTools: tools, extraSystem: null, ...constrained };
 }
 
-/** Calls or text, as the model likes. */
+/** Calls or text, by the model's choice. */
 function autoPlan(asked: Asked, format: GenerateRequest["format"]): OutputPlan {
   const shown = { templateTools: asked.tools.map(({ tool }) => tool), extraSystem: null };
   if (format !== undefined) return { ...shown, ...callsOrAnswer(asked, format) };
@@ -94,12 +94,12 @@ function hermes(asked: Asked, { forced }: { readonly forced: boolean }): NewRead
   return () => new HermesReader({ tools, nextCallId, parallel: isParallel(asked), forced });
 }
 
-/** A function that is named is called once (TOOL-5). */
+/** A named function is called once (TOOL-5). */
 function isParallel({ input }: Asked): boolean {
   return input.parallelToolCalls && input.toolChoice.mode !== "named";
 }
 
-/** The tools that may be called, with their places in the request. */
+/** The tools that may be called, with their indexes in the request. */
 function offered({ tools, toolChoice }: ChatInput): readonly PlacedTool[] {
   const placed = tools.map((tool, at) => ({ at, tool }));
   if (toolChoice.mode === "none") return [];
@@ -111,15 +111,15 @@ function offered({ tools, toolChoice }: ChatInput): readonly PlacedTool[] {
   });
 }
 
-/** An answer without calls; `newFree` reads it where it has no format. */
-function answer(format: GenerateRequest["format"], newFree: NewReader): Held {
+/** An answer without calls; `newFree` reads it if it has no format. */
+function answer(format: GenerateRequest["format"], newFree: NewReader): Constrained {
   if (format === undefined) return { grammar: null, newReader: newFree };
   const { gbnf, check } = refusing("response_format", () => responseGrammar(format));
   return { grammar: gbnf, newReader: () => new StructuredReader(check) };
 }
 
 /** Calls, or a text that follows the format (RF-6). */
-function callsOrAnswer(asked: Asked, format: Format): Held {
+function callsOrAnswer(asked: Asked, format: Format): Constrained {
   const newCalls = hermes(asked, { forced: true });
   const { addTo, check } = refusing("response_format", () => responseForm(format));
   const grammar = grammars.get(["either", asked.tools, isParallel(asked), format], () => {
@@ -135,8 +135,8 @@ function callsOrAnswer(asked: Asked, format: Format): Held {
 }
 
 /**
- * A free answer has no grammar, so that calls are checked when they are made; what a grammar could not hold is refused
- * all the same (TOOL-14), for a schema is not good in one choice and bad in the other.
+ * An unconstrained answer has no grammar, and its calls are checked once they are complete. Strict schemas that a grammar
+ * cannot enforce are refused all the same (TOOL-14), so that a schema is valid for every tool choice or for none.
  */
 function refuseUnenforceable(tools: readonly PlacedTool[]): void {
   const strict = tools.filter(({ tool }) => tool.function.strict);

@@ -1,4 +1,4 @@
-/** A part of an answer, whole code points each. The parts of one call are neighbours; `id` and `name` come first. */
+/** A part of an answer, of whole code points. The parts of one call are consecutive; the first has `id` and `name`. */
 export type OutputPart =
   | { readonly type: "text"; readonly text: string }
   | { readonly type: "reasoning"; readonly text: string }
@@ -11,28 +11,28 @@ export type OutputPart =
     };
 
 export interface OutputEnd {
-  /** What was held back. */
+  /** Parts that were held back. */
   readonly parts: readonly OutputPart[];
   readonly reason: "stop" | "length" | "tool_calls";
-  /** Why the result breaks its form or its schema; null: it does not, or it was cut and cannot be judged. */
+  /** How the answer violates its form or schema; null: it does not, or it was cut and cannot be checked. */
   readonly fault: string | null;
 }
 
-/** Reads the generated text of one choice as it comes. How the text is split makes no difference to the sum of the parts. */
+/** Reads the generated text of one choice piece by piece. The joined parts do not depend on how the text is split. */
 export interface OutputReader {
-  /** Whether the answer is complete: generation may end, and `end` tells the reason. */
+  /** Whether the answer is complete: generation may end, and `end` returns the reason. */
   readonly done: boolean;
   push(text: string): readonly OutputPart[];
-  /** `cut`: the budget ended it, not the model. */
+  /** `cut`: the token budget ended the text, not the model. */
   end(cut: boolean): OutputEnd;
 }
 
-/** Parts with text, as a list that is empty where there is none. */
+/** A list of one part; empty for an empty text. */
 export function textParts(type: "text" | "reasoning", text: string): readonly OutputPart[] {
   return text === "" ? [] : [{ type, text }];
 }
 
-/** Everything is text. */
+/** Reads everything as text. */
 export class PlainReader implements OutputReader {
   readonly done = false;
 
@@ -45,13 +45,13 @@ export class PlainReader implements OutputReader {
   }
 }
 
-/** The text of one JSON value, which is checked when it is complete. */
+/** Reads the text of one JSON value and checks it once it is complete. */
 export class StructuredReader implements OutputReader {
   readonly done = false;
   readonly #check: (value: unknown) => string | null;
   #text = "";
 
-  /** `check` says what is wrong with a value, or null. */
+  /** `check` returns the fault of a value, or null. */
   constructor(check: (value: unknown) => string | null) {
     this.#check = check;
   }
@@ -62,28 +62,26 @@ export class StructuredReader implements OutputReader {
   }
 
   end(cut: boolean): OutputEnd {
-    return cut ? { parts: [], reason: "length", fault: null } : { parts: [], reason: "stop", fault: this.#fault() };
-  }
-
-  #fault(): string | null {
+    if (cut) return { parts: [], reason: "length", fault: null };
     let value: unknown;
     try {
       value = JSON.parse(this.#text);
     } catch (thrown) {
-      return `the answer is no JSON: ${thrown instanceof Error ? thrown.message : "unknown"}`;
+      const why = thrown instanceof Error ? thrown.message : "unknown";
+      return { parts: [], reason: "stop", fault: `the answer is no JSON: ${why}` };
     }
-    return this.#check(value);
+    return { parts: [], reason: "stop", fault: this.#check(value) };
   }
 }
 
-/** Decides by the first character that is no white space which of two readers reads the answer. */
+/** Chooses one of two readers by the first character that is not white space. */
 export class EitherReader implements OutputReader {
   readonly #mark: string;
   readonly #marked: OutputReader;
   readonly #other: OutputReader;
   #chosen: OutputReader | null = null;
 
-  /** `mark`: one character, with which answers for the reader `marked` begin. */
+  /** `mark`: first character of answers for the reader `marked`. */
   constructor(mark: string, marked: OutputReader, other: OutputReader) {
     this.#mark = mark;
     this.#marked = marked;
@@ -111,8 +109,8 @@ export const thoughtsOpening = "<think>";
 export const thoughtsClosing = "</think>";
 
 /**
- * Takes the thoughts off the start of an answer (RESP-12); what follows is read by another reader. White space around the
- * thoughts belongs to their markers.
+ * Separates the thoughts at the start of an answer (RESP-12) and passes the rest to another reader. White space around
+ * the thoughts belongs to their markers.
  */
 export class ThinkingReader implements OutputReader {
   readonly #answer: OutputReader;
@@ -120,7 +118,7 @@ export class ThinkingReader implements OutputReader {
   #state: "before" | "starting" | "thinking" | "after" | "answering";
   #held = "";
 
-  /** `inThoughts`: the prompt opened them already. */
+  /** `inThoughts`: the prompt has opened the thoughts. */
   constructor(answer: OutputReader, inThoughts: boolean) {
     this.#answer = answer;
     this.#state = inThoughts ? "starting" : "before";
@@ -192,18 +190,18 @@ export class ThinkingReader implements OutputReader {
   }
 }
 
-export interface UpToMarker {
+interface UpToMarker {
   readonly before: string;
-  /** The white space that goes with the marker, and what follows it; null: it has not come. */
+  /** The white space before the marker, and the text after it; null: the marker has not been read. */
   readonly marker: { readonly space: string; readonly after: string } | null;
 }
 
 /**
- * Text up to a marker. Held back is what could be the beginning of the marker, with the white space before it, which goes
- * with the marker if that comes.
+ * Finds a marker in text. A possible beginning of the marker is held back, with the white space before it, which belongs
+ * to the marker.
  */
 export class MarkedText {
-  /** Characters of white space at most that go with a marker. */
+  /** Maximum white space that belongs to a marker, in characters. */
   static readonly spaceMax = 256;
   readonly #marker: string;
   #held = "";
@@ -222,14 +220,14 @@ export class MarkedText {
     return { before, marker: { space: open.slice(before.length, at), after: open.slice(at + this.#marker.length) } };
   }
 
-  /** What was held back and has no marker behind it. */
+  /** The text that is still held back; there is no marker in it. */
   flush(): string {
     const rest = this.#held;
     this.#held = "";
     return rest;
   }
 
-  /** Length of the longest end of the text with which the marker begins. */
+  /** Length of the longest suffix of the text that is a prefix of the marker. */
   #openingLength(text: string): number {
     let length = Math.min(this.#marker.length - 1, text.length);
     while (!this.#marker.startsWith(text.slice(text.length - length))) length--;

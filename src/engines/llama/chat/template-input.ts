@@ -3,12 +3,12 @@ import { Role } from "../../../../gen/unified/inference/v1/chat_pb.js";
 import { EngineError, type GenerateRequest } from "../../../domain/engine/engine.js";
 import type { TemplateMessage, TemplateTool, TemplateToolCall } from "../protocol/protocol.js";
 
-/** Words of `reasoning_effort` for which a model that can think does not. */
+/** Values of `reasoning_effort` that disable thinking. */
 const effortsWithoutThinking: ReadonlySet<string> = new Set(["none", "minimal"]);
 
 /**
- * Messages as templates know them: `developer` is `system`, the answer of a `function` is that of a tool, and text parts
- * are joined with nothing between them. Throws EngineError `unsupported` for parts that are no text.
+ * Messages in the form of templates: `developer` becomes `system`, `function` becomes `tool`, and text parts are joined
+ * without a separator. Throws EngineError `unsupported` for parts that are not text.
  */
 export function toTemplateMessages(messages: readonly Message[]): readonly TemplateMessage[] {
   return messages.map((message, i) => ({
@@ -20,7 +20,7 @@ export function toTemplateMessages(messages: readonly Message[]): readonly Templ
   }));
 }
 
-/** Throws EngineError `bad_schema` where the parameters are no JSON object. */
+/** Throws EngineError `bad_schema` if the parameters are not a JSON object. */
 export function toTemplateTools(tools: readonly Tool[]): readonly TemplateTool[] {
   return tools.map(({ function: definition }, i) => ({
     type: "function",
@@ -34,8 +34,8 @@ export function toTemplateTools(tools: readonly Tool[]): readonly TemplateTool[]
 }
 
 /**
- * Variables for the template: `enable_thinking`, which `reasoning_effort` switches and which is off without it (CHAT-24),
- * and on top whatever the caller names in `chat_template_kwargs`.
+ * Variables of the template: `enable_thinking`, which `reasoning_effort` enables (CHAT-24), and those of the request's
+ * `chat_template_kwargs`, which take precedence.
  */
 export function templateVariables(
   request: Pick<GenerateRequest, "reasoningEffort" | "chatTemplateKwargsJson">,
@@ -81,13 +81,13 @@ function parametersOf(json: string | undefined, param: string): object {
   return parameters;
 }
 
-/** The object that the text holds; null where it holds none. */
+/** The object in a JSON text; null if there is none. */
 function parsedObject(json: string): object | null {
   try {
     const value: unknown = JSON.parse(json);
     return typeof value === "object" && value !== null && !Array.isArray(value) ? value : null;
   } catch {
-    // Callers send back what a model wrote, which need not be JSON (MSG-6).
+    // Callers send back text that a model wrote, which need not be JSON (MSG-6).
     return null;
   }
 }

@@ -5,22 +5,22 @@ import { compileCheck } from "../structure/schema-check.js";
 import { SchemaUnsupported } from "../structure/schema-document.js";
 import { gbnfLiteral } from "../structure/string-grammar.js";
 
-/** How models of the Hermes and Qwen families write a call: JSON on a line of its own between two markers. */
+/** Markers of a call in the format of the Hermes and Qwen families: JSON on a line of its own between them. */
 export const hermesOpening = "<tool_call>";
 export const hermesClosing = "</tool_call>";
 
-/** Calls of one answer at most. */
+/** Maximum number of calls of one answer. */
 export const callsMax = 16;
 
-/** A tool with its place in the request, for errors that name it. */
+/** A tool with its index in the request, which errors state. */
 export interface PlacedTool {
   readonly at: number;
   readonly tool: TemplateTool;
 }
 
 /**
- * Adds the rules for calls of these tools, in the Hermes form, and returns the name of the rule for an answer that is
- * nothing but calls: one, or with `parallel` 1 to 16. Throws EngineError `bad_schema`.
+ * Adds the rules for calls of these tools in the Hermes format and returns the name of the rule for an answer of calls
+ * only: one, or with `parallel` 1 to 16. Throws EngineError `bad_schema`.
  */
 export function addCalls(builder: GrammarBuilder, tools: readonly PlacedTool[], parallel: boolean): string {
   const bodies = tools.map((placed) => {
@@ -33,13 +33,13 @@ export function addCalls(builder: GrammarBuilder, tools: readonly PlacedTool[], 
   return parallel ? builder.rule("calls", `${call} (${gbnfLiteral("\n")} ${call}){0,${callsMax - 1}}`) : call;
 }
 
-/** Returns the name of the rule for the arguments of the tool. */
+/** Adds the rules for the arguments of the tool and returns the name of the first. Throws EngineError `bad_schema`. */
 export function addArguments(builder: GrammarBuilder, { at, tool }: PlacedTool): string {
   const mode = tool.function.strict ? "strict" : "lenient";
   return refusing(`tools[${at}].function.parameters`, () => builder.addSchema(argumentsSchema(tool), mode));
 }
 
-/** Runs what may throw SchemaUnsupported and names the field that is to blame. */
+/** Converts SchemaUnsupported to EngineError `bad_schema` with the name of the field. */
 export function refusing<T>(param: string, code: () => T): T {
   try {
     return code();
@@ -50,8 +50,8 @@ export function refusing<T>(param: string, code: () => T): T {
 }
 
 /**
- * How a model whose template knows no tools is told of them. Only for answers that a grammar holds to the form: models
- * that never saw it would not keep to it.
+ * Instructions for a model whose template does not support tools. Only for answers with a grammar, because models that
+ * were not trained with the format would not keep to it.
  */
 export function toolInstructions(tools: readonly TemplateTool[], parallel: boolean): string {
   return [
@@ -68,9 +68,9 @@ function described({ function: { name, description, parameters } }: TemplateTool
 }
 
 /**
- * The schema of a tool's arguments, which are an object even where the caller's schema forgets to say so or leaves it to
- * the schemas that it combines. Throws SchemaUnsupported where the type of a strict schema rules objects out; one that
- * is not strict then allows any object.
+ * The schema of a tool's arguments, which are an object even if the caller's schema has no type or leaves it to the
+ * schemas that it combines. Another type throws SchemaUnsupported in a strict schema, and is replaced by any object in
+ * others.
  */
 export function argumentsSchema({ function: { parameters, strict } }: TemplateTool): object {
   const type: unknown = Reflect.get(parameters, "type");
@@ -82,10 +82,10 @@ export function argumentsSchema({ function: { parameters, strict } }: TemplateTo
 
 type Check = (value: unknown) => string | null;
 
-/** The tools that an answer may call, by name. */
+/** The tools that an answer may call. */
 export class CallableTools {
   readonly #tools: ReadonlyMap<string, TemplateTool>;
-  /** Compiled when a tool is called for the first time; most never are. */
+  /** Compiled at the first call of a tool; most are never called. */
   readonly #checks = new Map<string, Check>();
 
   constructor(tools: readonly TemplateTool[]) {
@@ -96,7 +96,7 @@ export class CallableTools {
     return this.#tools.has(name);
   }
 
-  /** What is wrong with the arguments of a call of a strict tool; null: nothing, or the tool is not strict. */
+  /** The fault of the arguments of a strict tool's call; null: none, or the tool is not strict. */
   check(name: string, args: unknown): string | null {
     const tool = this.#tools.get(name);
     if (tool === undefined || !tool.function.strict) return null;

@@ -1,8 +1,8 @@
 import { EngineError, type GenEvent } from "../../../domain/engine/engine.js";
 import { createRandomIds } from "../../../lib/clock-and-ids.js";
 import { ChatTemplate } from "../chat/chat-template.js";
-import { controlTextsOf } from "../chat/control-marks.js";
 import { type OutputPlan, planOutput } from "../chat/output-plan.js";
+import { controlTextsOf } from "../chat/prompt-pieces.js";
 import { abortedError, type ChildGenerate, type ChildInput, type ChildModel } from "../protocol/protocol.js";
 import { LruCache } from "../structure/lru-cache.js";
 import { Generation, type GenerationDeps } from "./generate.js";

@@ -1,6 +1,6 @@
 import { EngineError } from "../../../domain/engine/engine.js";
 import { inputOverflow } from "../../../domain/engine/engine-error.js";
-import { controlTextsOf } from "../chat/control-marks.js";
+import { controlTextsOf } from "../chat/prompt-pieces.js";
 import { abortedError, type ChildEmbed, type ChildModel } from "../protocol/protocol.js";
 import type { NativeModel } from "./native.js";
 import type { NativeEncoder } from "./native-model.js";

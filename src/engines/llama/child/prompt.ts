@@ -1,8 +1,8 @@
 import { EngineError } from "../../../domain/engine/engine.js";
 import { contextOverflow } from "../../../domain/engine/engine-error.js";
 import type { ChatTemplate } from "../chat/chat-template.js";
-import type { ControlTexts } from "../chat/control-marks.js";
 import type { OutputPlan } from "../chat/output-plan.js";
+import type { ControlTexts } from "../chat/prompt-pieces.js";
 import { type PromptPiece, promptPieces } from "../chat/prompt-pieces.js";
 import { type ChildInput, fewestTokens } from "../protocol/protocol.js";
 import type { NativeModel } from "./native.js";

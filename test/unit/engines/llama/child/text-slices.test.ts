@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { ControlTexts } from "../../../../../src/engines/llama/chat/control-marks.js";
+import { ControlTexts } from "../../../../../src/engines/llama/chat/prompt-pieces.js";
 import { SlicedTokenizer } from "../../../../../src/engines/llama/child/prompt.js";
 
 /** Tokens like those of byte-level vocabularies: words with the space before them, and the text between words. */
