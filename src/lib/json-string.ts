@@ -1,36 +1,28 @@
-/** What JSON writes in another way than it is, and what is not ASCII. */
+/** Characters that JSON escapes, and those that are not ASCII. */
 const notPlain = /[^ !#-[\]-~]/;
 
-/** Whether a text is ASCII that stands between quotes as it is. */
+/** Whether a text is ASCII without characters that JSON escapes. */
 function isPlain(text: string): boolean {
   return !notPlain.test(text);
 }
 
-/** A text as a JSON string. Plain ASCII is put between quotes: looking at it takes a third of the time of JSON.stringify. */
+/** A text as a JSON string. The test for plain ASCII takes a third of the time of JSON.stringify. */
 export function jsonString(text: string): string {
   return isPlain(text) ? `"${text}"` : JSON.stringify(text);
 }
 
 /**
- * JSON that is put together piece by piece and knows whether all of it is ASCII: then its length in bytes is known without
- * a look at the whole, for which the pieces would have to be copied into one text first.
+ * JSON that is concatenated from parts. While all of them are ASCII, its length in bytes is that of the text, without a
+ * scan of the whole, for which the parts would have to be copied into one text first.
  */
 export class JsonText {
-  #text = "";
-  #isAscii = true;
-
-  get text(): string {
-    return this.#text;
-  }
-
-  /** False also where nobody has looked. */
-  get isAscii(): boolean {
-    return this.#isAscii;
-  }
+  text = "";
+  /** False also when a part was not examined. */
+  isAscii = true;
 
   /** Adds JSON that is ASCII. */
   add(json: string): this {
-    this.#text += json;
+    this.text += json;
     return this;
   }
 
@@ -40,17 +32,14 @@ export class JsonText {
     return this.addUnknown(JSON.stringify(text));
   }
 
-  /** Adds JSON of which nothing is known. */
+  /** Adds JSON that may contain other characters. */
   addUnknown(json: string): this {
-    this.#isAscii = false;
+    this.isAscii = false;
     return this.add(json);
   }
 }
 
-/**
- * A function without effects that remembers its last result: for what most requests ask alike, such as how the id of a
- * model is written. Arguments are compared by `===`.
- */
+/** Caches the last result of a pure function, for arguments that most requests share. Arguments are compared by `===`. */
 export function rememberLast<A, R>(work: (argument: A) => R): (argument: A) => R {
   let last: { readonly argument: A; readonly result: R } | null = null;
   return (argument) => {

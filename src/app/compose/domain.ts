@@ -1,5 +1,5 @@
 import { randomBytes } from "node:crypto";
-import { Administrator, Passwords, SetupLinks } from "../../domain/access/administrator.js";
+import { Administrator, Passwords } from "../../domain/access/administrator.js";
 import { ApiKeys, RevocationReadBack } from "../../domain/access/api-keys.js";
 import { Audit } from "../../domain/access/audit.js";
 import { Authenticator } from "../../domain/access/authenticator.js";
@@ -89,7 +89,6 @@ function composeAccess(context: Context, state: State, live: LiveRequests) {
   const { clock, backgroundClock, ids, log, adminTokens, lifecycle } = context;
   const { keys, settings, changes, now } = state;
   const sessions = new Sessions({ sessions: state.sessions, now, ids, log });
-  const setupLinks = new SetupLinks({ settings, now, ids });
   const watch = new RevocationWatch({ keys, sessions, live, changes, clock: backgroundClock, log });
   lifecycle.onClose("revocation watch", () => watch.close());
   const readBack = new RevocationReadBack({ keys, changes, clock: backgroundClock, log });
@@ -98,8 +97,7 @@ function composeAccess(context: Context, state: State, live: LiveRequests) {
     authenticator: new Authenticator({ keys, sessions, changes, clock, now, adminTokens, log }),
     apiKeys: new ApiKeys({ keys, now, ids, random: randomBytes, onRevoked: (record) => readBack.note(record) }),
     sessions,
-    setupLinks,
-    administrator: new Administrator({ settings, sessions, setupLinks, passwords: new Passwords(passwordHash), clock }),
+    administrator: new Administrator({ settings, sessions, passwords: new Passwords(passwordHash), clock, now, ids }),
     audit: new Audit({ records: state.audit, now, ids, log }),
   };
 }

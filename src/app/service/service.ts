@@ -166,9 +166,9 @@ async function registerKeys({ apiKeys, audit }: Parts, { bootstrapApiKey }: Secr
 }
 
 /** Only a first start shows a set-up link, with the first key, so that the log of a later start contains no credential. */
-async function firstDashboardPath({ administrator, setupLinks }: Parts, firstKey: CreatedKey | null): Promise<string> {
+async function firstDashboardPath({ administrator }: Parts, firstKey: CreatedKey | null): Promise<string> {
   if (firstKey === null || (await administrator.hasPassword())) return "/dashboard/";
-  const { path } = await setupLinks.create();
+  const { path } = await administrator.createSetupLink();
   return path;
 }
 

@@ -9,17 +9,27 @@ export const administratorName = "admin";
 
 /** Failed sign-ins per minute, by address and by name (KEY-21). */
 const attemptsPerMinute = 5;
-const replaceTriesMax = 5;
+const overwriteTriesMax = 5;
+/** A set-up link is valid once, within an hour (KEY-20). */
+const linkValidMs = 3_600_000;
+/** 43 characters of 62 hold 256 bits. */
+const tokenChars = 43;
+/** Stored form of a link: SHA-256 of the token and its expiry; empty once used. */
+const linkForm = /^([0-9a-f]{64}):(\d{1,16})$/;
+/** The page that sets the password. Browsers do not send the fragment, which holds the token. */
+const pagePath = "/dashboard/setup";
 
 interface AdministratorDeps {
   readonly settings: SettingsStore;
   readonly sessions: Sessions;
-  readonly setupLinks: SetupLinks;
   readonly passwords: Passwords;
   readonly clock: Pick<Clock, "monotonic">;
+  /** Store time. */
+  readonly now: () => number;
+  readonly ids: Pick<IdSource, "text">;
 }
 
-/** The administrator's password and sign-in. Only the password's hash is stored. */
+/** The administrator's password, set-up links and sign-in. Only hashes of passwords and tokens are stored. */
 export class Administrator {
   readonly #deps: AdministratorDeps;
   readonly #byAddress = new AttemptLimit(attemptsPerMinute);
@@ -30,7 +40,7 @@ export class Administrator {
   }
 
   async hasPassword(): Promise<boolean> {
-    return (await this.#kept()) !== null;
+    return (await this.#passwordHash()) !== null;
   }
 
   /**
@@ -39,9 +49,10 @@ export class Administrator {
    */
   async setPassword(password: string): Promise<boolean> {
     checkPassword(password, "password");
-    const kept = await this.#kept();
-    if (kept !== null && (await this.#deps.passwords.isRight(password, kept))) return false;
-    await this.#replace(await this.#deps.passwords.hash(password), null);
+    const { passwords } = this.#deps;
+    const hash = await this.#passwordHash();
+    if (hash !== null && (await passwords.isRight(password, hash))) return false;
+    await this.#replacePassword(await passwords.hash(password), null);
     return true;
   }
 
@@ -58,30 +69,47 @@ export class Administrator {
   async changePassword(current: string, next: string, address: string, keepSessionId: string | null): Promise<void> {
     checkPassword(next, "new_password");
     await this.#prove(administratorName, current, address);
-    await this.#replace(await this.#deps.passwords.hash(next), keepSessionId);
+    await this.#replacePassword(await this.#deps.passwords.hash(next), keepSessionId);
   }
 
-  /**
-   * Sets the password with the token of a set-up link and signs in. Rejects with `invalid_api_key` for an invalid link.
-   */
+  /** Creates a one-time link that sets the password without the old one; the previous link becomes invalid. */
+  async createSetupLink(): Promise<SetupLink> {
+    const { now, ids } = this.#deps;
+    const token = ids.text("", tokenChars);
+    const expiresAtMs = now() + linkValidMs;
+    await this.#overwrite("admin.setup", `${sha256Hex(token)}:${expiresAtMs}`);
+    return { path: `${pagePath}#token=${token}`, token, expiresAtMs };
+  }
+
+  /** Sets the password with the token of a set-up link and signs in. Rejects with `invalid_api_key` for an invalid link. */
   async completeSetup(token: string, password: string, from: SignInOrigin): Promise<NewSession> {
+    const { settings, passwords, sessions } = this.#deps;
     checkPassword(password, "password");
     const network = networkOf(from.address);
     this.#take(this.#byAddress, network);
-    const version = await this.#deps.setupLinks.check(token);
-    const kept = await this.#deps.passwords.hash(password);
-    await this.#deps.setupLinks.use(version);
+    const version = await this.checkSetupToken(token);
+    const hash = await passwords.hash(password);
+    if (!(await settings.put("admin.setup", "", version))) throw invalidLink();
     this.#byAddress.giveBack(network);
-    await this.#replace(kept, null);
-    return this.#deps.sessions.begin(administratorName, from);
+    await this.#replacePassword(hash, null);
+    return sessions.begin(administratorName, from);
+  }
+
+  /** Version of the stored link of a token. Rejects with `invalid_api_key` for an invalid token. */
+  async checkSetupToken(token: string): Promise<number> {
+    const stored = await this.#deps.settings.get("admin.setup");
+    const [, hash, expiresAtMs] = linkForm.exec(stored?.value ?? "") ?? [];
+    if (stored === null || hash === undefined || !isSameDigest(sha256Hex(token), hash)) throw invalidLink();
+    if (this.#deps.now() >= Number(expiresAtMs)) throw invalidLink();
+    return stored.version;
   }
 
   async #prove(user: string, password: string, address: string): Promise<void> {
     const network = networkOf(address);
     this.#take(this.#byAddress, network);
     this.#take(this.#byName, user);
-    const kept = await this.#kept();
-    const isRight = await this.#deps.passwords.isRight(password, user === administratorName ? kept : null);
+    const hash = await this.#passwordHash();
+    const isRight = await this.#deps.passwords.isRight(password, user === administratorName ? hash : null);
     if (!isRight) throw new ServiceError("invalid_api_key", "Incorrect user name or password.");
     this.#byAddress.giveBack(network);
     this.#byName.giveBack(user);
@@ -94,32 +122,33 @@ export class Administrator {
     throw new ServiceError("rate_limit_exceeded", "Too many attempts to sign in. Wait a minute.", { retryAfterMs });
   }
 
-  async #kept(): Promise<string | null> {
+  async #passwordHash(): Promise<string | null> {
     return (await this.#deps.settings.get("admin.password"))?.value ?? null;
   }
 
   /** The last writer wins. Sessions from an earlier password end. */
-  async #replace(kept: string, keepSessionId: string | null): Promise<void> {
-    const { settings, sessions } = this.#deps;
-    for (let tries = 0; tries < replaceTriesMax; tries++) {
-      const before = await settings.get("admin.password");
-      if (!(await settings.put("admin.password", kept, before?.version ?? null))) continue;
-      await sessions.endOthers(administratorName, keepSessionId);
-      return;
+  async #replacePassword(hash: string, keepSessionId: string | null): Promise<void> {
+    await this.#overwrite("admin.password", hash);
+    await this.#deps.sessions.endOthers(administratorName, keepSessionId);
+  }
+
+  /** Writes a setting over any version. */
+  async #overwrite(name: SettingName, value: string): Promise<void> {
+    const { settings } = this.#deps;
+    for (let tries = 0; tries < overwriteTriesMax; tries++) {
+      const stored = await settings.get(name);
+      if (await settings.put(name, value, stored?.version ?? null)) return;
     }
-    throw new ServiceError("conflict", "The password is being changed by other requests. Try again.");
+    throw new ServiceError("conflict", "Other requests are changing the same setting. Try again.");
   }
 }
 
-/** A link is valid once, within an hour (KEY-20). */
-const validMs = 3_600_000;
-/** 43 characters of 62 hold 256 bits. */
-const tokenChars = 43;
-/** Stored form: SHA-256 of the token and its expiry; empty once used. */
-const keptForm = /^([0-9a-f]{64}):(\d{1,16})$/;
-
-/** The page that sets the password. Browsers do not send the fragment, which holds the token. */
-const pagePath = "/dashboard/setup";
+function invalidLink(): ServiceError {
+  return new ServiceError(
+    "invalid_api_key",
+    "The set-up link is not valid: it was used, replaced or has expired. Create a new one with: uis admin link",
+  );
+}
 
 interface SetupLink {
   /** Path and fragment, to append to `http://host:port`. */
@@ -128,57 +157,8 @@ interface SetupLink {
   readonly expiresAtMs: number;
 }
 
-interface SetupLinksDeps {
-  readonly settings: SettingsStore;
-  readonly now: () => number;
-  readonly ids: Pick<IdSource, "text">;
-}
-
-/** One-time links that set the administrator's password without the old one. */
-export class SetupLinks {
-  readonly #deps: SetupLinksDeps;
-
-  constructor(deps: SetupLinksDeps) {
-    this.#deps = deps;
-  }
-
-  /** Creates a link; the previous one becomes invalid. */
-  async create(): Promise<SetupLink> {
-    const { settings, now, ids } = this.#deps;
-    const token = ids.text("", tokenChars);
-    const expiresAtMs = now() + validMs;
-    for (let tries = 0; tries < replaceTriesMax; tries++) {
-      const kept = await settings.get("admin.setup");
-      const isPut = await settings.put("admin.setup", `${sha256Hex(token)}:${expiresAtMs}`, kept?.version ?? null);
-      if (isPut) return { path: `${pagePath}#token=${token}`, token, expiresAtMs };
-    }
-    throw new ServiceError("conflict", "Other requests are creating set-up links. Try again.");
-  }
-
-  /** Returns the version to pass to `use`. Rejects with `invalid_api_key` for an invalid token. */
-  async check(token: string): Promise<number> {
-    const kept = await this.#deps.settings.get("admin.setup");
-    const [, hash, expiresAtMs] = keptForm.exec(kept?.value ?? "") ?? [];
-    if (kept === null || hash === undefined || !isSameDigest(sha256Hex(token), hash)) throw notValid();
-    if (this.#deps.now() >= Number(expiresAtMs)) throw notValid();
-    return kept.version;
-  }
-
-  /** Invalidates the token of `check`. Rejects with `invalid_api_key` if it was used meanwhile. */
-  async use(version: number): Promise<void> {
-    if (!(await this.#deps.settings.put("admin.setup", "", version))) throw notValid();
-  }
-}
-
-function notValid(): ServiceError {
-  return new ServiceError(
-    "invalid_api_key",
-    "The set-up link is not valid: it was used, replaced or has expired. Create a new one with: uis admin link",
-  );
-}
-
 /** A setting that the service stores for itself: the administrator's password hash, the canary of the master key. */
-export interface KeptSetting {
+export interface StoredSetting {
   readonly value: string;
   /** Starts at 1 and grows by one with each change. */
   readonly version: number;
@@ -188,7 +168,7 @@ export type SettingName = "admin.password" | "admin.setup" | "secrets.canary";
 
 /** Port of the settings store. Rejects with `storage_unavailable`. */
 export interface SettingsStore {
-  get(name: SettingName): Promise<KeptSetting | null>;
+  get(name: SettingName): Promise<StoredSetting | null>;
   /** Compare and set: writes only over `expectedVersion` (null: only if absent); false otherwise. */
   put(name: SettingName, value: string, expectedVersion: number | null): Promise<boolean>;
   remove(name: SettingName): Promise<void>;

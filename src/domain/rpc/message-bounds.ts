@@ -4,16 +4,15 @@ import type { ServiceLimits } from "../../contract/limits.js";
 import { ServiceError } from "../call/service-error.js";
 
 /**
- * Refuses an encoded message that would become too many objects, before it is decoded: by nesting, and by the number of
- * fields, messages and list elements, which is about what JSON counts of the same request. Bytes that are no message are
- * left to the decoder.
+ * Rejects an encoded message that would decode into too many objects: by nesting, and by the number of fields, messages and
+ * list elements, about as JSON counts the same request. Malformed bytes are left to the decoder.
  */
 export function checkMessageBounds(
   desc: DescMessage,
   bytes: Uint8Array,
   limits: Pick<ServiceLimits, "jsonDepthMax" | "jsonTokensMax">,
 ): void {
-  // Too short for either bound, as nearly all messages are: a value needs a byte, a level two.
+  // Most messages are too short for either bound: a value needs a byte, a level two.
   if (bytes.length < limits.jsonDepthMax) return;
   const scan = new MessageScan(bytes, limits.jsonDepthMax, limits.jsonTokensMax);
   scan.message(layoutOf(desc), bytes.length, 1);
@@ -25,7 +24,7 @@ export function checkMessageBounds(
   }
 }
 
-/** Of a field in the wire format: the layout of its message, or the width of a packed element; 0 for varints. */
+/** Shape of a field: the layout of its message, or the width of a packed element. */
 type FieldShape = Layout | number;
 
 interface Layout {
@@ -39,7 +38,7 @@ function layoutOf(desc: DescMessage): Layout {
   if (known !== undefined) return known;
   const fields = new Map<number, FieldShape>();
   const layout = { fields };
-  // Stored first: a message can hold itself.
+  // Stored first, because messages can be recursive.
   layouts.set(desc, layout);
   for (const field of desc.fields) {
     const shape = shapeOf(field);
@@ -48,45 +47,31 @@ function layoutOf(desc: DescMessage): Layout {
   return layout;
 }
 
-/** Null: one value, however long. */
+/** Bytes of each element of a packed list; 0 for varints. Texts and bytes are not packed. */
+const packedWidths: Partial<Record<ScalarType, number>> = {
+  [ScalarType.DOUBLE]: 8,
+  [ScalarType.FIXED64]: 8,
+  [ScalarType.SFIXED64]: 8,
+  [ScalarType.FLOAT]: 4,
+  [ScalarType.FIXED32]: 4,
+  [ScalarType.SFIXED32]: 4,
+};
+
+/** Null for a field that is one value of any length. */
 function shapeOf(field: DescField): FieldShape | null {
-  if (field.fieldKind === "message") return layoutOf(field.message);
   if (field.fieldKind === "map") {
-    return { fields: new Map(field.mapKind === "message" ? [[2, layoutOf(field.message)]] : []) };
+    return { fields: new Map(field.message === undefined ? [] : [[2, layoutOf(field.message)]]) };
   }
-  if (field.fieldKind !== "list") return null;
-  switch (field.listKind) {
-    case "message":
-      return layoutOf(field.message);
-    case "enum":
-      return 0;
-    default:
-      return packedWidth(field.scalar);
-  }
+  if (field.message !== undefined) return layoutOf(field.message);
+  if (field.fieldKind !== "list" || field.scalar === ScalarType.STRING || field.scalar === ScalarType.BYTES)
+    return null;
+  return (field.scalar && packedWidths[field.scalar]) ?? 0;
 }
 
-function packedWidth(scalar: ScalarType): number | null {
-  switch (scalar) {
-    case ScalarType.STRING:
-    case ScalarType.BYTES:
-      return null;
-    case ScalarType.DOUBLE:
-    case ScalarType.FIXED64:
-    case ScalarType.SFIXED64:
-      return 8;
-    case ScalarType.FLOAT:
-    case ScalarType.FIXED32:
-    case ScalarType.SFIXED32:
-      return 4;
-    default:
-      return 0;
-  }
-}
-
-/** A field without a known shape, such as one that this version does not know. */
+/** Layout of an unknown field. */
 const unknownLayout: Layout = { fields: new Map() };
 
-/** One pass over the wire format that builds nothing. Stops at the first fault, and where the bytes are no message. */
+/** One pass over the wire format without allocations. Stops at the first fault and at malformed bytes. */
 class MessageScan {
   fault: "too_deep" | "too_many_values" | "malformed" | null = null;
   readonly #bytes: Uint8Array;
@@ -159,7 +144,7 @@ class MessageScan {
     this.#count(count);
   }
 
-  /** Exact up to 32 bits, which tags and lengths have; longer values are only passed over. */
+  /** Exact up to 32 bits, the size of tags and lengths; longer values are skipped. */
   #varint(): number {
     let value = 0;
     for (let shift = 0; shift < 70; shift += 7) {

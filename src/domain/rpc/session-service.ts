@@ -1,7 +1,6 @@
 import { timestampFromMs } from "@bufbuild/protobuf/wkt";
 import { Role as RoleValue } from "../../../gen/unified/admin/v1/session_pb.js";
 import { SessionService } from "../../../gen/unified/admin/v1/session_service_pb.js";
-import type { SetupLinks } from "../access/administrator.js";
 import { type Administrator, administratorName } from "../access/administrator.js";
 import type { Audit, AuditAction } from "../access/audit.js";
 import { type NewSession, type SessionRecord, type Sessions, sessionAgeMs } from "../access/sessions.js";
@@ -11,14 +10,13 @@ import { checkLength, checkPresent, refuse, ServiceError, toServiceError } from 
 import { type RpcService, rpcService } from "./rpc-service.js";
 
 export interface SessionServiceDeps {
-  readonly administrator: Pick<Administrator, "signIn" | "completeSetup" | "changePassword">;
+  readonly administrator: Pick<Administrator, "signIn" | "completeSetup" | "createSetupLink" | "changePassword">;
   readonly sessions: Pick<Sessions, "list" | "end">;
-  readonly setupLinks: Pick<SetupLinks, "create">;
   readonly audit: Pick<Audit, "record">;
 }
 
 /** `unified.admin.v1.SessionService`: sign-in and the end of sessions. */
-export function createSessionService({ administrator, sessions, setupLinks, audit }: SessionServiceDeps): RpcService {
+export function createSessionService({ administrator, sessions, audit }: SessionServiceDeps): RpcService {
   /** Signs in by `prove` and sets the session cookie. Success and failure are recorded in the audit log. */
   async function signIn(
     ctx: CallContext,
@@ -103,7 +101,7 @@ export function createSessionService({ administrator, sessions, setupLinks, audi
       return {};
     },
     async createSetupLink(_request, ctx) {
-      const { path, expiresAtMs } = await setupLinks.create();
+      const { path, expiresAtMs } = await administrator.createSetupLink();
       await audit.record(ctx, "administrator.create_setup_link", "");
       return { path, expiresAt: timestampFromMs(expiresAtMs) };
     },

@@ -15,12 +15,12 @@ import { inferenceOperations, type Operation, operationRow } from "../../contrac
 import { type Authenticator, requireAllowed } from "../access/authenticator.js";
 import { Call, type CallDeps, type CallFacts, reportEnd } from "../call/call.js";
 import type { Answer, StreamAnswer } from "../call/call-context.js";
-import { type CallContext, type Caller, errorOfEnd } from "../call/call-context.js";
+import { type CallContext, type Caller, Ended, errorOfEnd } from "../call/call-context.js";
 import type { LiveRequests } from "../call/live-requests.js";
 import { type CallEnd, CallTimes, type CallTracer, type Observer } from "../call/observer.js";
 import type { Logger } from "../call/ports.js";
 import { nobody, type Principal } from "../call/principal.js";
-import { invariant, ServiceError, toServiceError } from "../call/service-error.js";
+import { invariant, type ServiceError, toServiceError } from "../call/service-error.js";
 import { listModels, watchModels } from "../catalog/model-listing.js";
 import type { Core } from "../core.js";
 import { Inference, type InferenceDeps } from "../inference/inference.js";
@@ -76,9 +76,9 @@ export class ServiceCore implements Core {
     const requestId = caller.requestId ?? this.#deps.ids.requestId();
     const arrival = { requestId, operation, caller, receivedAtMs, arrivedAtMs };
     try {
-      if (this.#draining) throw shuttingDown();
+      if (this.#draining) throw errorOfEnd(new Ended("shutting_down"));
       const principal = this.#identify(operation, caller);
-      return principal instanceof Promise ? this.#openOnceKnown(arrival, principal) : this.#letIn(arrival, principal);
+      return principal instanceof Promise ? this.#openAfter(arrival, principal) : this.#admit(arrival, principal);
     } catch (thrown) {
       return Promise.reject(this.#refusal(arrival, thrown));
     }
@@ -90,17 +90,19 @@ export class ServiceCore implements Core {
     return this.#deps.authenticator.authenticate(authorization, address, browser?.sessionToken);
   }
 
-  async #openOnceKnown(arrival: Arrival, principal: Promise<Principal>): Promise<Call> {
+  async #openAfter(arrival: Arrival, principal: Promise<Principal>): Promise<Call> {
     try {
-      return this.#letIn(arrival, await principal);
+      return this.#admit(arrival, await principal);
     } catch (thrown) {
       throw this.#refusal(arrival, thrown);
     }
   }
 
-  #letIn(arrival: Arrival, principal: Principal): Call {
+  #admit(arrival: Arrival, principal: Principal): Call {
     const { requestId, operation, caller, receivedAtMs, arrivedAtMs } = arrival;
-    requireOpen(operation, caller, principal);
+    // The client may have disconnected during the look-up of its key.
+    if (caller.abort.aborted) throw errorOfEnd(caller.abort.reason);
+    requireAllowed(operation, principal, caller.browser);
     this.#checkRejections(operation, principal);
     const deadlineAtMs = Math.min(caller.deadlineAtMs, receivedAtMs + this.#deps.limits.deadlineMs);
     const facts = { requestId, operation, principal, caller, receivedAtMs, arrivedAtMs, deadlineAtMs };
@@ -186,18 +188,6 @@ function refusedEnd(arrival: Arrival, { code }: ServiceError, nowMs: number): Ca
   };
 }
 
-function shuttingDown(): ServiceError {
-  return new ServiceError("server_shutting_down", "The service is stopping. Send the request again.", {
-    retryAfterMs: 1000,
-  });
-}
-
-/** Throws for an operation that the principal may not call, and for a call that ended during the key look-up. */
-function requireOpen(operation: Operation, { abort, browser }: Caller, principal: Principal): void {
-  if (abort.aborted) throw errorOfEnd(abort.reason);
-  requireAllowed(operation, principal, browser);
-}
-
 /** Runs an operation and records its error on the call. Unknown errors become `internal_error`. */
 function noting<T>(ctx: CallContext, operate: (call: Call) => Promise<T>): Promise<T> {
   const call = callOf(ctx);
@@ -215,6 +205,6 @@ function noting<T>(ctx: CallContext, operate: (call: Call) => Promise<T>): Promi
 }
 
 function callOf(ctx: CallContext): Call {
-  invariant(ctx instanceof Call, "the context was made by open");
+  invariant(ctx instanceof Call, "the context was created by open");
   return ctx;
 }

@@ -1,4 +1,4 @@
-import type { KeptSetting, SettingName, SettingsStore } from "../../domain/access/administrator.js";
+import type { SettingName, SettingsStore, StoredSetting } from "../../domain/access/administrator.js";
 import type { LocalChanges } from "../../domain/call/ports.js";
 import { integer, type SqliteDatabase, text } from "./database/sqlite.js";
 import type { StoreLink } from "./database/worker-link.js";
@@ -13,7 +13,7 @@ export function createSettingVerbs(db: SqliteDatabase) {
   const seen = db.prepare("SELECT first_seen_at_ms FROM models_seen WHERE id = ?");
   return {
     reads: {
-      getSetting(name: SettingName): KeptSetting | null {
+      getSetting(name: SettingName): StoredSetting | null {
         const row = get.get(name);
         return row === undefined ? null : { value: text(row, "value"), version: integer(row, "version") };
       },

@@ -1,4 +1,4 @@
-import type { KeptSetting, SettingsStore } from "../../domain/access/administrator.js";
+import type { SettingsStore, StoredSetting } from "../../domain/access/administrator.js";
 import type { CatalogStore } from "../../domain/catalog/catalog.js";
 import type { RedisChangeFeed } from "./connection/change-feed.js";
 import { loadScript, type RedisClient } from "./connection/client.js";
@@ -14,12 +14,12 @@ export function createRedisSettingsStore(client: RedisClient, feed: RedisChangeF
   return {
     async get(name) {
       const text = await documents.get(name);
-      return text === null ? null : fromDocument<KeptSetting>(text);
+      return text === null ? null : fromDocument<StoredSetting>(text);
     },
     async put(name, value, expectedVersion) {
       if (expectedVersion === null) return documents.put(name, toDocument({ version: 1, value }), "absent");
       const text = await documents.get(name);
-      if (text === null || fromDocument<KeptSetting>(text).version !== expectedVersion) return false;
+      if (text === null || fromDocument<StoredSetting>(text).version !== expectedVersion) return false;
       return documents.put(name, toDocument({ version: expectedVersion + 1, value }), { same: text });
     },
     async remove(name) {

@@ -15,7 +15,7 @@ beforeAll(async () => {
 afterAll(() => service.close());
 
 const codeOf = (answer: Parameters<typeof connectErrorOf>[0]) => connectErrorOf(answer).code;
-const newToken = async () => (await service.service.parts.setupLinks.create()).token;
+const newToken = async () => (await service.service.parts.administrator.createSetupLink()).token;
 
 async function signedIn(): Promise<DashboardClient> {
   const client = new DashboardClient(service);

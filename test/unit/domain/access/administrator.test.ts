@@ -1,10 +1,5 @@
 import { describe, expect, it } from "vitest";
-import {
-  Administrator,
-  type PasswordHashing,
-  Passwords,
-  SetupLinks,
-} from "../../../../src/domain/access/administrator.js";
+import { Administrator, type PasswordHashing, Passwords } from "../../../../src/domain/access/administrator.js";
 import { sha256Hex } from "../../../../src/lib/crypto.js";
 import { createAccess } from "./access-fixture.js";
 
@@ -22,9 +17,8 @@ function open() {
   const access = createAccess();
   const { state, sessions, clock, now, ids } = access;
   const { settings } = state;
-  const setupLinks = new SetupLinks({ settings, now, ids });
-  const administrator = new Administrator({ settings, sessions, setupLinks, passwords: new Passwords(cheap), clock });
-  return { ...access, setupLinks, administrator };
+  const administrator = new Administrator({ settings, sessions, passwords: new Passwords(cheap), clock, now, ids });
+  return { ...access, administrator };
 }
 
 describe("Administrator", () => {
@@ -37,8 +31,8 @@ describe("Administrator", () => {
   });
 
   it("a set-up link sets the password, signs in and is void afterwards (KEY-20)", async () => {
-    const { administrator, setupLinks, sessions, state } = open();
-    const { token, path } = await setupLinks.create();
+    const { administrator, sessions, state } = open();
+    const { token, path } = await administrator.createSetupLink();
     expect(path).toMatch(/^\/dashboard\/setup#token=[0-9A-Za-z]{43}$/);
     expect(JSON.stringify(await state.settings.get("admin.setup"))).not.toContain(token);
     const begun = await administrator.completeSetup(token, password, from);
@@ -49,29 +43,29 @@ describe("Administrator", () => {
   });
 
   it("of two uses of one link at the same moment one is refused (KEY-20)", async () => {
-    const { administrator, setupLinks } = open();
-    const { token } = await setupLinks.create();
+    const { administrator } = open();
+    const { token } = await administrator.createSetupLink();
     const uses = [password, `${password} too`].map((chosen) => administrator.completeSetup(token, chosen, from));
     const outcomes = await Promise.allSettled(uses);
     expect(outcomes.map(({ status }) => status).toSorted()).toEqual(["fulfilled", "rejected"]);
   });
 
   it("a link is valid for an hour, or until the next one is created (KEY-20)", async () => {
-    const { administrator, setupLinks, clock } = open();
-    const first = await setupLinks.create();
-    const second = await setupLinks.create();
+    const { administrator, clock } = open();
+    const first = await administrator.createSetupLink();
+    const second = await administrator.createSetupLink();
     await expect(administrator.completeSetup(first.token, password, from)).rejects.toMatchObject({
       code: "invalid_api_key",
     });
     clock.advance(3_600_000 - 1);
-    await setupLinks.check(second.token);
+    await administrator.checkSetupToken(second.token);
     clock.advance(1);
-    await expect(setupLinks.check(second.token)).rejects.toMatchObject({ code: "invalid_api_key" });
+    await expect(administrator.checkSetupToken(second.token)).rejects.toMatchObject({ code: "invalid_api_key" });
   });
 
   it("refuses a password of fewer than 12 or more than 1,024 characters (KEY-21)", async () => {
-    const { administrator, setupLinks } = open();
-    const { token } = await setupLinks.create();
+    const { administrator } = open();
+    const { token } = await administrator.createSetupLink();
     for (const bad of ["", "eleven-char", "x".repeat(1_025)]) {
       await expect(administrator.setPassword(bad)).rejects.toMatchObject({ param: "password" });
       await expect(administrator.completeSetup(token, bad, from)).rejects.toMatchObject({ param: "password" });
