@@ -20,7 +20,7 @@ const completeSetup = (token: string) =>
   );
 
 describe("uis admin link", () => {
-  it("prints a link whose token sets the password once, and which voids the one before (KEY-20)", async () => {
+  it("prints a link whose token sets the password once, and revokes the previous link (KEY-20)", async () => {
     const links: URL[] = [];
     for (let turn = 0; turn < 2; turn++) {
       const { code, stdout, stderr } = await uis(["admin", "link", "--json"], { env });
@@ -37,7 +37,7 @@ describe("uis admin link", () => {
     expect((await completeSetup(tokens[1] ?? "")).status).toBe(401);
   });
 
-  it("prints the link for people, and needs the administrator's token", async () => {
+  it("prints the link as text, and needs the administrator's token", async () => {
     const { stdout } = await uis(["admin", "link"], { env });
     expect(stdout).toMatch(/^http:\/\/127\.0\.0\.1:\d+\/dashboard\/setup#token=[0-9A-Za-z]{43}\n/);
     const refused = await uis(["admin", "link"], { env: { ...env, UIS_ADMIN_TOKEN: "not-the-token-of-this-one" } });

@@ -20,13 +20,13 @@ const good = "models:\n  - id: test-chat\n    engine: scripted\n";
 const bad = "models:\n  - id: test-chat\n    engin: scripted\n";
 
 describe("uis config check", () => {
-  it("prints [] for a good file", async () => {
+  it("prints [] for a valid file", async () => {
     await writeFile(join(cwd, "uis.yaml"), good);
     expect(await uis(["config", "check", "--json"], { cwd })).toEqual({ code: 0, stdout: "[]\n", stderr: "" });
     expect((await uis(["config", "check"], { cwd })).stdout).toBe(`${join(cwd, "uis.yaml")} is valid.\n`);
   });
 
-  it("prints every fault with its place and a hint, and exits 2", async () => {
+  it("prints every problem with its position and a hint, and exits 2", async () => {
     await writeFile(join(cwd, "bad.yaml"), bad);
     const { code, stdout } = await uis(["config", "check", "--config", "bad.yaml", "--json"], { cwd });
     expect(code).toBe(2);
@@ -42,7 +42,7 @@ describe("uis config check", () => {
     expect(text.stdout).toContain(`${join(cwd, "bad.yaml")}:3:5: models[0].engin: unknown setting`);
   });
 
-  it("finds secrets that a start refuses, beside the faults of the file, and does not show them", async () => {
+  it("reports invalid secrets with the problems of the file, and does not show them", async () => {
     const env = {
       UIS_ADMIN_TOKEN: "hunter2",
       UIS_MASTER_KEY_FILE: join(cwd, "gone"),
@@ -75,7 +75,7 @@ describe("uis config check", () => {
   });
 });
 
-it("uis config schema prints a JSON Schema that accepts good files and refuses bad ones", async () => {
+it("uis config schema prints a JSON Schema that accepts valid files and rejects invalid ones", async () => {
   const { code, stdout } = await uis(["config", "schema"], { cwd });
   expect(code).toBe(0);
   const validate = new Ajv2020({ strict: false }).compile(JSON.parse(stdout) as object);
@@ -83,7 +83,7 @@ it("uis config schema prints a JSON Schema that accepts good files and refuses b
   expect(validate(parse(bad))).toBe(false);
 });
 
-it("uis config show prints what applies, in a form that is a configuration again", async () => {
+it("uis config show prints the effective settings as a valid configuration", async () => {
   await writeFile(join(cwd, "uis.yaml"), good);
   const env = { UIS_LIMITS_STALL: "2s", UIS_ADMIN_TOKEN: "a-token-that-must-not-be-shown" };
   const json = await uis(["config", "show", "--json"], { cwd, env });
@@ -96,7 +96,7 @@ it("uis config show prints what applies, in a form that is a configuration again
   expect(json.stdout + text.stdout).not.toContain("must-not-be-shown");
 });
 
-it("uis config show leaves out user and password of every address (SEC-18)", async () => {
+it("uis config show omits user and password of every address (SEC-18)", async () => {
   await writeFile(
     join(cwd, "uis.yaml"),
     "models: [{ id: m, engine: llama, source: 'https://me:hunter2@models.example.com/m@1.gguf' }]\n",

@@ -33,7 +33,7 @@ const find = (checks: readonly Check[], name: string) => checks.find(({ check })
 const statusOf = (checks: readonly Check[], name: string) => find(checks, name)?.status;
 
 describe("uis doctor", () => {
-  it("exits 0 where a service could start, and every finding has its four fields", async () => {
+  it("exits 0 if a service could start, and every finding has its four fields", async () => {
     const { code, checks } = await doctor();
     expect(code).toBe(0);
     expect(checks.map(({ check }) => check)).toEqual([
@@ -73,7 +73,7 @@ describe("uis doctor", () => {
     });
   });
 
-  it("exits 1 and says why when the configuration is wrong", async () => {
+  it("exits 1 with the cause if the configuration is invalid", async () => {
     await writeFile(join(cwd, "uis.yaml"), "data_dir: data\nserver: { prt: 1 }\n");
     const { code, checks } = await doctor();
     expect(code).toBe(1);
@@ -84,7 +84,7 @@ describe("uis doctor", () => {
     expect(find(checks, "config")?.fix).toContain("uis config check");
   });
 
-  it("finds a port that is taken", async () => {
+  it("finds a port in use", async () => {
     const other = createServer().listen(0, "127.0.0.1");
     await new Promise((resolve) => other.once("listening", resolve));
     const { port } = other.address() as AddressInfo;
@@ -94,7 +94,7 @@ describe("uis doctor", () => {
     expect(statusOf(checks, "port_http")).toBe("fail");
   });
 
-  it("fails for a secret that a start refuses, and does not show it", async () => {
+  it("fails for an invalid secret, and does not show it", async () => {
     const { code, checks } = await doctor({ UIS_ADMIN_TOKEN: "hunter2" });
     expect(code).toBe(1);
     expect(find(checks, "config")).toMatchObject({
@@ -104,12 +104,12 @@ describe("uis doctor", () => {
     expect(JSON.stringify(checks)).not.toContain("hunter2");
   });
 
-  it("fails for TLS files that are not there", async () => {
+  it("fails for missing TLS files", async () => {
     const broken = await doctor({ UIS_SERVER_TLS_CERT_FILE: "gone.pem", UIS_SERVER_TLS_KEY_FILE: "gone.pem" });
     expect(statusOf(broken.checks, "tls")).toBe("fail");
   });
 
-  it("warns of all that settings open or lose, and of variables that mean nothing (WH-41)", async () => {
+  it("warns of risky settings and of unknown variables (WH-41)", async () => {
     const open = "webhooks: { allow_http: true, allow_private_cidrs: [10.0.0.0/8] }\n";
     await writeFile(join(cwd, "uis.yaml"), open);
     const { code, checks } = await doctor({ UIS_GRPC_PRT: "1", UIS_STATE_DURABILITY: "none", HOST: "0.0.0.0" });
@@ -122,7 +122,7 @@ describe("uis doctor", () => {
     expect(found.map(({ detail }) => detail).join()).toMatch(/allow_http.*10\.0\.0\.0\/8/);
   });
 
-  it("adds up what the kept models take in memory with their contexts, which settings change", async () => {
+  it("sums the memory of the stored models with their configured contexts", async () => {
     await writeRandomGguf(join(cwd, "chat.gguf"));
     expect((await uis(["models", "import", "chat.gguf", "--id", "m"], { cwd })).code).toBe(0);
     const taken = async () => find((await doctor()).checks, "memory")?.detail.split("take ")[1];
@@ -136,13 +136,13 @@ describe("uis doctor", () => {
     expect(find(checks, "memory")?.detail).toContain("take 0 bytes");
   });
 
-  it("says which build of the embedded engine is missing", async () => {
+  it("reports a missing build of the embedded engine", async () => {
     const elsewhere = await doctor({ UIS_ENGINE_MODULE_DIR: cwd });
     expect(elsewhere.code).toBe(1);
     expect(find(elsewhere.checks, "engine")).toMatchObject({ status: "fail", detail: expect.stringContaining(cwd) });
   });
 
-  it("warns when there is no chat model, with the ways to one, and makes no data folder", async () => {
+  it("warns if there is no chat model, with remedies, and creates no data folder", async () => {
     const { code, checks } = await doctor();
     expect(code).toBe(0);
     const models = find(checks, "models");
@@ -156,7 +156,7 @@ describe("uis doctor", () => {
     expect(statusOf((await doctor()).checks, "models")).toBe("ok");
   });
 
-  it("fails for a configured file that is missing, and counts the memory of one that is there", async () => {
+  it("fails for a missing configured file, and counts the memory of an existing one", async () => {
     const file = join(cwd, "chat.gguf");
     const config = (path: string) => `models: [{ id: mine, engine: llama, source: "file:${path}" }]\n`;
     await writeFile(join(cwd, "uis.yaml"), config(file));
@@ -169,7 +169,7 @@ describe("uis doctor", () => {
     expect(find(checks, "memory")?.detail).toMatch(/models and contexts take [1-9]/);
   });
 
-  it("fails when what is kept cannot be understood", async () => {
+  it("fails if the index of models is damaged", async () => {
     await mkdir(join(cwd, "data", "models"), { recursive: true });
     await writeFile(join(cwd, "data", "models", "index.json"), "[]");
     const { code, checks } = await doctor();
@@ -177,7 +177,7 @@ describe("uis doctor", () => {
     expect(find(checks, "models")).toMatchObject({ status: "fail", detail: expect.stringContaining("index.json") });
   });
 
-  it("asks the hub unless it is offline, and compares the clock with the one that the hub tells", async () => {
+  it("contacts the hub unless it is offline, and compares the clock with the hub's", async () => {
     const at = { aheadMs: 0 };
     const hub = createHttpServer((_, res) => {
       res.setHeader("date", new Date(Date.now() + at.aheadMs).toUTCString()).end();
@@ -202,7 +202,7 @@ describe("uis doctor", () => {
     expect(find(away.checks, "hub")).toMatchObject({ status: "warn", fix: expect.stringContaining("HF_ENDPOINT") });
   });
 
-  it("looks for pip on the PATH, which only matters where something may be fetched", async () => {
+  it("looks for pip on the PATH, which is only needed for downloads", async () => {
     const bin = join(cwd, "bin");
     await mkdir(bin);
     const online = { PATH: bin, UIS_OFFLINE: "0", HF_ENDPOINT: "http://127.0.0.1:1" };
@@ -212,14 +212,14 @@ describe("uis doctor", () => {
     expect(find((await doctor(online)).checks, "pip")).toMatchObject({ status: "ok", detail: join(bin, "pip") });
   });
 
-  it("looks at a Redis server when one is named", async () => {
+  it("checks a configured Redis server", async () => {
     const { code, checks } = await doctor({ REDIS_URL: "redis://127.0.0.1:1" });
     expect(code).toBe(1);
     expect(statusOf(checks, "redis")).toBe("fail");
   });
 });
 
-describe("uis doctor, asked about a Redis server", () => {
+describe("uis doctor with a Redis server", () => {
   let redis: RedisServer | null = null;
   afterEach(async () => {
     await redis?.remove();
@@ -236,7 +236,7 @@ describe("uis doctor, asked about a Redis server", () => {
     return { code: results[0]?.code, checks, printed: results.map(({ stdout, stderr }) => stdout + stderr).join("") };
   }
 
-  it("is content with one that syncs each write", async () => {
+  it("is ok with one that syncs each write", async () => {
     redis = await startRedis({ aof: "always" });
     const { code, checks } = await doctorOf(redis.url);
     expect(code).toBe(0);
@@ -247,7 +247,7 @@ describe("uis doctor, asked about a Redis server", () => {
     ]);
   });
 
-  it("warns of one that a power cut can take a second from", async () => {
+  it("warns of one that can lose a second at a power cut", async () => {
     redis = await startRedis({ aof: "everysec" });
     const { code, checks } = await doctorOf(redis.url);
     expect(code).toBe(0);
@@ -276,7 +276,7 @@ describe("uis doctor, asked about a Redis server", () => {
     ]);
   });
 
-  it("never prints the password, right or wrong, and says which of the two it is (SEC-18)", async () => {
+  it("never prints the password, and reports a wrong one (SEC-18)", async () => {
     redis = await startRedis({ aof: "always", acl: true, rules: "+config|get" });
     const right = new URL(redis.url).password;
     const accepted = await doctorOf(redis.url);

@@ -76,7 +76,7 @@ describe.each(Object.entries(rows))("uis %s", (name, row) => {
     for (const field of fieldsOf(document)) expect(field).toMatch(/^[a-z0-9_]+$/);
   });
 
-  it("exits 0 and tells people the same in text without a colour", async () => {
+  it("exits 0 and prints text without colour", async () => {
     // Progress looks different to people: models.test.ts has that.
     const isTTY = row.progress === undefined;
     const { code, stdout, stderr } = await use(name, row, await row.done(scene), isTTY);
@@ -85,7 +85,7 @@ describe.each(Object.entries(rows))("uis %s", (name, row) => {
     expect(stdout + stderr).not.toContain("\u001b");
   });
 
-  it("exits 2 with one line for a use that cannot be, and for an option that it does not know", async () => {
+  it("exits 2 with one line for wrong use, and for an unknown option", async () => {
     const { says, ...wrong } = row.wrong;
     expectRefusal(await refused(name, wrong), 2, says);
     const done = await row.done(scene);
@@ -96,7 +96,7 @@ describe.each(Object.entries(rows))("uis %s", (name, row) => {
 
   const { failing } = row;
   if (failing !== null) {
-    it("exits 1 and says why where its aim is not reached", async () => {
+    it("exits 1 with the cause if it fails", async () => {
       const { says, on, ...failed } = await failing(scene);
       const result = await refused(name, failed);
       const json = await refused(name, { ...failed, words: [...failed.words, "--json"] });
@@ -112,7 +112,7 @@ describe.each(Object.entries(rows))("uis %s", (name, row) => {
   }
 
   if (!row.asksService) return;
-  it("exits 1 with one line where no service answers, or the credential is wrong", async () => {
+  it("exits 1 with one line if no service answers, or the credential is wrong", async () => {
     const { words } = await row.done(scene);
     for (const json of [[], ["--json"]]) {
       const ask = (env: Record<string, string>) => refused(name, { words: [...words, ...json], env });

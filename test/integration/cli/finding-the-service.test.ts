@@ -49,8 +49,8 @@ async function failures(env: Record<string, string>): Promise<readonly string[]>
 
 const token = { UIS_ADMIN_TOKEN: "some-token-of-an-administrator" };
 
-describe("a command that asks a service", () => {
-  it("takes UIS_URL with or without a slash at its end, and the token of the data folder by flag or variable", async () => {
+describe("a command that calls a service", () => {
+  it("accepts UIS_URL with or without a trailing slash, and finds the token of the data folder by flag or variable", async () => {
     for (const [words, env] of [
       [["keys", "list"], { UIS_URL: `${service.http}//`, UIS_DATA_DIR: service.dataDir }],
       [["keys", "list", "--data-dir", service.dataDir], { UIS_URL: service.http, UIS_DATA_DIR: "/nowhere" }],
@@ -74,7 +74,7 @@ describe("a command that asks a service", () => {
     }
   });
 
-  it("removes no model below a running service that has not begun to answer or answers no more", async () => {
+  it("removes no model while a running service does not answer yet or any more", async () => {
     const dataDir = await mkdtemp(join(tmpdir(), "uis-busy-"));
     onTestFinished(() => rm(dataDir, { recursive: true, force: true }));
     const file = join(dataDir, "mine.gguf");
@@ -92,7 +92,7 @@ describe("a command that asks a service", () => {
     expect(await uis(["models", "rm", "mine"], { env })).toMatchObject({ code: 0 });
   });
 
-  it("exits 2 for an empty --account, as of a variable that is not set, and asks nothing", async () => {
+  it("exits 2 for an empty --account, e.g. from an unset variable, without a call", async () => {
     const env = { UIS_URL: service.http, UIS_DATA_DIR: service.dataDir };
     for (const words of [
       ["keys", "create", "--name", "a", "--scope", "read"],
@@ -107,7 +107,7 @@ describe("a command that asks a service", () => {
     }
   });
 
-  it("exits 2 for a UIS_URL that is none", async () => {
+  it("exits 2 for an invalid UIS_URL", async () => {
     for (const url of ["127.0.0.1:8080", "ftp://x/", "http://"]) {
       const line = `uis: UIS_URL is not an http URL: ${url}\n`;
       expect(await uis(["keys", "list"], { env: { ...token, UIS_URL: url } })).toEqual({
@@ -118,7 +118,7 @@ describe("a command that asks a service", () => {
     }
   });
 
-  it("names the credential that is not accepted", async () => {
+  it("names the rejected credential", async () => {
     const key = { UIS_URL: service.http, UIS_API_KEY: "sk-uis-wrong", UIS_DATA_DIR: service.dataDir };
     const [, text, json] = await Promise.all(asking.map((words) => uis(words, { env: key })));
     for (const answer of [text, json]) {
@@ -128,14 +128,14 @@ describe("a command that asks a service", () => {
     }
   });
 
-  it("says that somebody else answers there", async () => {
+  it("reports an answer of another program", async () => {
     const url = await elsewhere((_, response) => response.writeHead(502, { "content-type": "text/html" }).end("<p>"));
     for (const line of await failures({ ...token, UIS_URL: url })) {
       expect(line).toBe(`uis: ${url} answered with HTTP 502, not as this service does: check UIS_URL\n`);
     }
   });
 
-  it("says that the connection ends, or speaks no TLS", async () => {
+  it("reports a closed connection, or one without TLS", async () => {
     const silent = await listen(createServer((socket) => socket.destroy()));
     for (const line of await failures({ ...token, UIS_URL: `http://${silent}` })) {
       expect(line).toMatch(/^uis: http:\S+ cannot be reached \(.+\): check UIS_URL\n$/);

@@ -28,7 +28,7 @@ const keyFields = ["id", "name", "account", "scope", "prefix", "last4", "models"
 const keyTimes = ["created_at", "expires_at", "revoked_at", "last_used_at"];
 
 describe("uis keys", () => {
-  it("makes a key that works, shows its secret once, lists and revokes it", async () => {
+  it("creates a working key, shows its secret once, lists and revokes it", async () => {
     const args = ["keys", "create", "--name", "ci", "--scope", "read", "--account", "team-a", "--models", "a,b*"];
     const created = await json([...args, "--expires", "30d"]);
     expect(Object.keys(created)).toEqual([...keyFields, ...keyTimes, "secret"]);
@@ -52,7 +52,7 @@ describe("uis keys", () => {
     expect(await modelsWith(created["secret"])).toBe(401);
   });
 
-  it("gives a key limits of its own, and says so in every answer", async () => {
+  it("sets limits of a key, and shows them in every answer", async () => {
     const args = ["keys", "create", "--name", "limited", "--scope", "read_write"];
     const created = await json([...args, "--rpm", "600", "--tpm", "100000", "--concurrency", "4"]);
     const limits = { requests_per_minute: 600, tokens_per_minute: 100_000, concurrency: 4 };
@@ -66,7 +66,7 @@ describe("uis keys", () => {
     }
   });
 
-  it("rotates a key: the successor works at once, the old one until the overlap is over (KEY-16)", async () => {
+  it("rotates a key: the successor works at once, the old one until the overlap ends (KEY-16)", async () => {
     const args = ["keys", "create", "--name", "old", "--scope", "read", "--account", "team-r", "--models", "test*"];
     const old = await json([...args, "--tpm", "5000"]);
     const next = await json(["keys", "rotate", String(old["id"]), "--overlap", "1h"]);
@@ -84,7 +84,7 @@ describe("uis keys", () => {
     expect((await uis(["keys", "rotate", String(last["id"]), "--overlap", "soon"], { env })).code).toBe(2);
   });
 
-  it("refuses an empty list of models, which would be no restriction", async () => {
+  it("rejects an empty list of models, which would be no restriction", async () => {
     for (const none of ["", " , "]) {
       const args = ["keys", "create", "--name", "x", "--scope", "read", "--account", "team-e", "--models", none];
       const { code, stderr } = await uis(args, { env });
@@ -94,7 +94,7 @@ describe("uis keys", () => {
     expect(await json(["keys", "list", "--account", "team-e"])).toEqual([]);
   });
 
-  it("says what to do where there is no key", async () => {
+  it("says what to do if there is no key", async () => {
     expect(await uis(["keys", "list", "--account", "team-none"], { env })).toEqual({
       code: 0,
       stdout: "",
@@ -113,7 +113,7 @@ describe("uis keys", () => {
     expect(given.code).toBe(0);
   });
 
-  it("says what is wrong: no credential, no service, no such key, a date that is past", async () => {
+  it("explains errors: no credential, no service, unknown key, past date", async () => {
     const none = await uis(["keys", "list"], { env: { UIS_URL: service.http }, cwd: "/" });
     expect(none).toMatchObject({ code: 1, stdout: "" });
     expect(none.stderr).toContain("UIS_ADMIN_TOKEN");

@@ -92,7 +92,7 @@ describe("uis models with a running service", () => {
   /** Scripted, without files. */
   const served = ["test-chat", "test-embed"];
 
-  it("lists what the service serves, in the words of GET /v1/models, also where no file is kept", async () => {
+  it("lists served models with the fields of GET /v1/models, also without a stored file", async () => {
     const headers = { authorization: `Bearer ${service.key}` };
     const { data } = (await (await fetch(`${service.api}/models`, { headers })).json()) as { data: Model[] };
     expect(data.map(({ id }) => id)).toEqual(served);
@@ -101,7 +101,7 @@ describe("uis models with a running service", () => {
     expect(await listed()).toEqual(data.map((model, i) => ({ ...model, ...file, kind: kinds[i], loaded: true })));
   });
 
-  it("tells people of each model whether it is loaded, and how much of it is kept, in 80 columns", async () => {
+  it("shows whether each model is loaded, and the size of its file, in 80 columns", async () => {
     await models("import", "chat.gguf", "--id", "a-model-with-a-longer-name");
     await admin.unloadModel({ id: "a-model-with-a-longer-name" });
     const { code, stdout, stderr } = await models("list");
@@ -118,7 +118,7 @@ describe("uis models with a running service", () => {
     await models("rm", "a-model-with-a-longer-name");
   });
 
-  it("inspects a model without a file by what the service says of it", async () => {
+  it("inspects a model without a file with the data of the service", async () => {
     const { code, stdout } = await models("inspect", "test-embed", "--json");
     expect({ code, ...(JSON.parse(stdout) as Model) }).toEqual({ code: 0, ...(await listed())[1] });
     const text = await models("inspect", "test-embed");
@@ -129,7 +129,7 @@ describe("uis models with a running service", () => {
     expect(text.stdout).not.toContain("not stated");
   });
 
-  it("names the field of the request that cannot be used: the path of an import, the source of a pull", async () => {
+  it("names the invalid field: the path of an import, the source of a pull", async () => {
     await writeFile(join(folder, "not-gguf.gguf"), "GGUF, they said");
     for (const path of ["/nope", join(folder, "not-gguf.gguf"), ""]) {
       expect({ path, param: await paramOf(admin.importModel({ path })) }).toEqual({ path, param: "path" });
@@ -182,7 +182,7 @@ describe("uis models with a running service", () => {
     expect(await models("rm", "some-model")).toMatchObject({ code: 0, stdout: "some-model is removed.\n" });
   });
 
-  it("draws a bar on stderr where people look on, and keeps it off stdout", async () => {
+  it("draws a bar on a terminal's stderr, and nothing on stdout", async () => {
     const words = ["models", "pull", address(), "--id", "bar", "--json"];
     const { code, stdout, stderr } = await uis(words, { env, cwd: folder, isTTY: true });
     expect({ code, ...(JSON.parse(stdout) as Model) }).toMatchObject({ code: 0, id: "bar", loaded: true });
@@ -194,7 +194,7 @@ describe("uis models with a running service", () => {
     await models("rm", "bar");
   });
 
-  it("says nothing of trust where the sum is given", async () => {
+  it("prints no warning if the digest is given", async () => {
     const { code, stdout, stderr } = await models("pull", address(), "--id", "m", "--sha256", chatSum);
     expect(code).toBe(0);
     expect(stdout).toContain("m is stored and loaded");
@@ -202,7 +202,7 @@ describe("uis models with a running service", () => {
     await models("rm", "m");
   });
 
-  it("exits 1 with the cause, and keeps nothing, where a model cannot be had", async () => {
+  it("exits 1 with the cause, and stores nothing, if a model cannot be downloaded", async () => {
     await writeFile(join(folder, "no-model.gguf"), "GGUF, they said");
     const failures: readonly (readonly [readonly string[], string])[] = [
       [["pull", address(), "--sha256", "0".repeat(64)], "SHA-256 is"],
@@ -224,7 +224,7 @@ describe("uis models with a running service", () => {
     expect((await listed()).map(({ id }) => id)).toEqual(served);
   });
 
-  it("exits 2 for a wrong use, without asking the service", async () => {
+  it("exits 2 for wrong use, without calling the service", async () => {
     const nowhere = { UIS_URL: "http://127.0.0.1:1", UIS_DATA_DIR: service.dataDir };
     for (const args of [
       ["pull"],
@@ -250,7 +250,7 @@ describe("uis models without a service", () => {
     uis(["models", ...args], { env: { UIS_DATA_DIR: "data", ...env }, cwd: folder });
   const pullFromHub = (...args: string[]) => models(["pull", hubSource, ...args], { HF_ENDPOINT: hub.endpoint });
 
-  it("works on the data folder with the same results, and nothing counts as loaded", async () => {
+  it("works on the data folder with the same results, and no model is loaded", async () => {
     expect(await models(["list"])).toMatchObject({ code: 0, stdout: "" });
     const pulled = JSON.parse((await pullFromHub("--id", "a", "--json")).stdout) as Model;
     expect(Object.keys(pulled)).toEqual(modelFields);
@@ -277,7 +277,7 @@ describe("uis models without a service", () => {
     expect(again.stderr).toContain("'a'");
   });
 
-  it("fetches nothing when it is offline, and imports all the same", async () => {
+  it("downloads nothing when it is offline, but imports", async () => {
     const refused = await models(["pull", hubSource], { UIS_OFFLINE: "1" });
     expect(refused).toMatchObject({ code: 1, stdout: "" });
     expect(refused.stderr).toContain("UIS_OFFLINE");
@@ -302,7 +302,7 @@ describe("uis models pull, interrupted", () => {
     expect(hub.requests.at(-1)?.range).toMatch(/^bytes=[1-9]\d+-$/);
   }
 
-  it("says that a repeat goes on from there, and a repeat does", async () => {
+  it("says that a repeat resumes the download, and a repeat does", async () => {
     const dataDir = join(folder, "interrupted");
     await interruptAndRepeat({ UIS_DATA_DIR: dataDir }, dataDir);
   });
@@ -318,7 +318,7 @@ describe("uis models pull, interrupted", () => {
 });
 
 describe("uis models inspect FILE", () => {
-  it("reads the file's own words without loading or keeping it", async () => {
+  it("reads the file's metadata without loading or storing it", async () => {
     const { code, stdout } = await uis(["models", "inspect", "encoder.gguf", "--json"], { cwd: folder });
     expect(code).toBe(0);
     expect(JSON.parse(stdout)).toMatchObject({
@@ -336,7 +336,7 @@ describe("uis models inspect FILE", () => {
     });
   });
 
-  it("shows people the template at the end, without what would steer their terminal (SEC-24)", async () => {
+  it("prints the template at the end, without control characters (SEC-24)", async () => {
     await copyFile(chatFile, join(folder, "copy.gguf"));
     const { stdout } = await uis(["models", "inspect", "copy.gguf"], { cwd: folder });
     expect(stdout.endsWith("chat template:\n\n[31m{{ 'a' }}\n{{ 'b' }}\n")).toBe(true);

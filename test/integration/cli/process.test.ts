@@ -19,7 +19,7 @@ async function ended(running: ServeProcess) {
 }
 
 describe("uis as a process", () => {
-  it("gives its exit code to the system, its answer to stdout and all else to stderr, and asks nothing", async () => {
+  it("returns its exit code, writes its answer to stdout and all else to stderr, and never prompts", async () => {
     const nobody = { UIS_URL: "http://127.0.0.1:1", UIS_ADMIN_TOKEN: "some-token-of-an-administrator" };
     const [done, failed, wrong] = await Promise.all([
       ended(start(["config", "check", "--json"])),
@@ -31,7 +31,7 @@ describe("uis as a process", () => {
     expect(wrong).toEqual({ code: 2, stdout: "", stderr: expect.stringMatching(/^uis: unknown command .*\n$/) });
   });
 
-  it("writes no colour, whether colours are forced or unwanted", async () => {
+  it("writes no colour, whether colours are forced or disabled", async () => {
     const said = await Promise.all([
       ended(start(["config", "show"], { FORCE_COLOR: "1" })),
       ended(start(["keys", "create", "--help"], { FORCE_COLOR: "1" })),
@@ -61,7 +61,7 @@ describe("uis as a process", () => {
     },
   );
 
-  it("ends quietly when the reader of its answer has seen enough", async () => {
+  it("exits silently if the reader closes the pipe", async () => {
     const running = start(["config", "schema"]);
     running.child.stdout?.destroy();
     await once(running.child, "exit");

@@ -30,7 +30,7 @@ const slowModel = `models:
     scripted: { text: "tick", tokens: 100000, token_delay_ms: 20 }
 `;
 
-it("SIGHUP swaps models, names what waits for a restart, and keeps what runs when the file is wrong", async () => {
+it("SIGHUP replaces models, names changes that need a restart, and changes nothing if the file is invalid", async () => {
   const file = join(cwd, "uis.yaml");
   await writeFile(file, slowModel);
   const service = serve();
@@ -51,7 +51,7 @@ it("SIGHUP swaps models, names what waits for a restart, and keeps what runs whe
   expect(await models()).toEqual(["other"]);
 });
 
-it("SIGHUP loads only the models that changed: an unchanged one keeps what it holds in memory", async () => {
+it("SIGHUP loads only changed models: an unchanged one keeps its cache", async () => {
   const file = join(cwd, "uis.yaml");
   // A fresh load of this model would fail its first call again.
   const stays =
@@ -102,7 +102,7 @@ function askerOf({ api, grpc, api_key }: ReadyLine) {
   };
 }
 
-it("SIGHUP swaps limits on every door, and names those that wait for a restart", async () => {
+it("SIGHUP replaces limits on every transport, and names those that need a restart", async () => {
   const file = join(cwd, "uis.yaml");
   const models = `${slowModel}  - { id: quick, engine: scripted }\n`;
   const everywhere = (code: string) => [code, code, code];

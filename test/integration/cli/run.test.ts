@@ -25,7 +25,7 @@ beforeAll(async () => {
 afterAll(() => service.close());
 
 describe("uis run", () => {
-  it("prints each token while the model says the next", async () => {
+  it("prints each token while the model generates the next", async () => {
     const atFirst: Promise<DebugState>[] = [];
     const pieces: string[] = [];
     const onStdout = (text: string) => {
@@ -37,13 +37,13 @@ describe("uis run", () => {
     expect((await atFirst[0])?.requests.running).toBe(1);
   });
 
-  it("keeps what steers a terminal from it, and gives a pipe every byte (SEC-24)", async () => {
+  it("strips control characters for a terminal, and writes every byte to a pipe (SEC-24)", async () => {
     const words = ["run", "steering", "Hi"];
     expect((await uis(words, { env, isTTY: true })).stdout).toBe("[2Jred ]52;c;x\n");
     expect((await uis(words, { env })).stdout).toBe("\u001b[2Jred \u001b]52;c;x\u0007\n");
   });
 
-  it("says the answer as far as it came, and exits 1, where the model fails amid it", async () => {
+  it("prints the partial answer, and exits 1, if the model fails", async () => {
     const { code, stdout, stderr } = await uis(["run", "failing", "Hi"], { env });
     expect({ code, stdout }).toEqual({ code: 1, stdout: "one two" });
     expect(stderr).toMatch(/^uis: .+\n$/);
@@ -72,7 +72,7 @@ describe("uis run", () => {
     expect(JSON.parse(stdout)).toMatchObject({ object: "chat.completion", model: "test-chat" });
   });
 
-  it("exits 1 with the service's own words for an unknown model", async () => {
+  it("exits 1 with the service's message for an unknown model", async () => {
     for (const extra of [[], ["--json"]]) {
       const { code, stdout, stderr } = await uis(["run", "no-such-model", "Hi", ...extra], { env });
       expect({ code, stdout }).toEqual({ code: 1, stdout: "" });

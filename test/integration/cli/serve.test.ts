@@ -51,7 +51,7 @@ async function startStream(api: string, key: string) {
 }
 
 describe("uis serve --json", () => {
-  it("prints exactly one line with the documented keys, and what it says is true", async () => {
+  it("prints exactly one line with the documented keys and correct values", async () => {
     await writeFile(join(cwd, "uis.yaml"), slowModel);
     const service = serve();
     const line = await service.ready;
@@ -82,7 +82,7 @@ describe("uis serve --json", () => {
     expect(await readdir(line.data_dir)).toEqual(["models"]);
   });
 
-  it("shows no key when the operator brought one, and that one works", async () => {
+  it("shows no key if the operator set one, which works", async () => {
     const service = serve({ env: { UIS_BOOTSTRAP_API_KEY: "an-own-key-of-mine" } });
     const line = await service.ready;
     expect(line.api_key).toBeNull();
@@ -92,8 +92,8 @@ describe("uis serve --json", () => {
   });
 });
 
-describe("the default catalog on a Redis that answers late", () => {
-  it("lists the models on disk before it is ready, and never answers 404 for one that still loads", async () => {
+describe("the default catalog on a slow Redis", () => {
+  it("lists the models on disk before it is ready, and never answers 404 for a loading one", async () => {
     const redis = await startRedis();
     onTestFinished(() => redis.remove());
     const link = await openSlowLink(redis.port);
@@ -125,7 +125,7 @@ describe("the default catalog on a Redis that answers late", () => {
   });
 });
 
-it("uis serve tells people the same, with a curl line that works as it stands", async () => {
+it("uis serve prints the same as text, with a curl line that works unchanged", async () => {
   await writeFile(join(cwd, "uis.yaml"), "models: [{ id: it's, engine: scripted }]\n".replace("it's", "test-chat"));
   const service = serve({ args: [] });
   await expect.poll(() => service.stdout(), { timeout: 30_000 }).toContain("Ctrl-C");
@@ -137,7 +137,7 @@ it("uis serve tells people the same, with a curl line that works as it stands", 
 });
 
 describe("stopping", () => {
-  it("lets a running stream finish when it can, refuses new calls meanwhile, and exits 0 (REL-10)", async () => {
+  it("lets a running stream finish, rejects new calls meanwhile, and exits 0 (REL-10)", async () => {
     await writeFile(join(cwd, "uis.yaml"), slowModel.replace("100000", "50"));
     const service = serve();
     const line = await service.ready;
@@ -152,7 +152,7 @@ describe("stopping", () => {
     expect(await service.exited).toBe(0);
   });
 
-  it("ends what does not finish in time with an error event and without [DONE] (REL-10)", async () => {
+  it("aborts an unfinished stream with an error event and without [DONE] (REL-10)", async () => {
     await writeFile(join(cwd, "uis.yaml"), slowModel);
     const service = serve({ env: { UIS_LIMITS_DRAIN: "200ms" } });
     const line = await service.ready;
@@ -175,7 +175,7 @@ describe("stopping", () => {
     expect(await service.exited).toBe(1);
   });
 
-  it("keeps accepting for server.drain_delay", async () => {
+  it("accepts requests during server.drain_delay", async () => {
     await writeFile(join(cwd, "uis.yaml"), slowModel);
     const service = serve({ env: { UIS_SERVER_DRAIN_DELAY: "1s" } });
     const line = await service.ready;
@@ -187,7 +187,7 @@ describe("stopping", () => {
   });
 });
 
-describe("a start that cannot be", () => {
+describe("a failing start", () => {
   const failed = async (options: Partial<SpawnOptions>) => {
     const service = serve(options);
     const code = await service.exited;
@@ -214,14 +214,14 @@ describe("a start that cannot be", () => {
     other.close();
   });
 
-  it("exits 2 with the place of a fault in the configuration", async () => {
+  it("exits 2 with the position of a problem in the configuration", async () => {
     await writeFile(join(cwd, "uis.yaml"), "server:\n  prt: 1\n");
     const { code, lines } = await failed({});
     expect(code).toBe(2);
     expect(lines).toEqual([`uis: ${join(cwd, "uis.yaml")}:2:3: server.prt: unknown setting (did you mean "port"?)`]);
   });
 
-  it("exits 2 for a secret of wrong form, a data folder that is a file and TLS files that are not there", async () => {
+  it("exits 2 for an invalid secret, a data folder that is a file, and missing TLS files", async () => {
     await writeFile(join(cwd, "file"), "");
     await chmod(join(cwd, "file"), 0o600);
     const starts: Partial<SpawnOptions>[] = [

@@ -39,7 +39,7 @@ describe("uis usage", () => {
     expect(stdout).toContain("test-chat");
   });
 
-  it("asks as the administrator, and with UIS_API_KEY only where there is no such credential", async () => {
+  it("uses the credential of the administrator, and UIS_API_KEY only without one", async () => {
     const administrator = await uis(["usage"], { env: { ...env, UIS_API_KEY: "sk-uis-wrong" } });
     expect(administrator).toMatchObject({ code: 0, stderr: "" });
     const nowhere = { UIS_URL: service.http, UIS_DATA_DIR: "/nowhere" };
@@ -48,7 +48,7 @@ describe("uis usage", () => {
     expect(wrong.stderr).toContain("the credential in UIS_API_KEY");
   });
 
-  it("says so when nothing was used, and what is wrong with a day", async () => {
+  it("reports that there is no usage, and an invalid day", async () => {
     expect(await json(["usage", "--to", "2020-01-02", "--from", "2020-01-01"])).toEqual([]);
     const bad = await uis(["usage", "--from", "monday"], { env });
     expect(bad.code).toBe(2);
@@ -92,7 +92,7 @@ describe("uis thresholds", () => {
     expect((await uis(["thresholds", "rm", String(added["id"])], { env })).code).toBe(1);
   });
 
-  it("takes the names of the objects, too", async () => {
+  it("accepts the names of the objects, too", async () => {
     const names = { metric: "METRIC_COST", period: "PERIOD_DAY", action: "ACTION_NOTIFY" };
     const options = Object.entries(names).flatMap(([option, name]) => [`--${option}`, name]);
     const added = (await json(["thresholds", "add", ...options, "--limit", "5"])) as Record<string, unknown>;
@@ -104,7 +104,7 @@ describe("uis thresholds", () => {
     expect(stderr).toContain("Allowed choices are tokens, requests, cost");
   });
 
-  it("refuses a limit that is no number with exit code 2", async () => {
+  it("rejects a limit that is not a number with exit code 2", async () => {
     const { code } = await uis(["thresholds", "add", "--metric", "cost", "--period", "day", "--limit", "much"], {
       env,
     });

@@ -33,7 +33,7 @@ const add = (...more: readonly string[]) =>
   json(["add", "--url", receiver.url, "--events", "request.completed,request.failed", ...more]);
 
 describe("uis webhooks, endpoints", () => {
-  it("makes one, shows its secret once, lists the same object as REST, and deletes it (WH-2, WH-6)", async () => {
+  it("creates one, shows its secret once, lists the same object as REST, and deletes it (WH-2, WH-6)", async () => {
     const { secret, ...made } = await add("--description", "Bücher");
     expect(secret).toMatch(/^whsec_[A-Za-z0-9+/]{43}=$/);
     expect(made).toMatchObject({ object: "webhook_endpoint", account: "default", description: "Bücher" });
@@ -50,14 +50,14 @@ describe("uis webhooks, endpoints", () => {
     expect(gone).toMatchObject({ code: 1, stdout: "", stderr: expect.stringMatching(/^uis: .+\n$/) });
   });
 
-  it("keeps accounts apart", async () => {
+  it("separates accounts", async () => {
     const { id } = await add("--account", "team-a");
     expect(await json<Json[]>(["list"])).toEqual([]);
     expect(await json<Json[]>(["list", "--account", "team-a"])).toMatchObject([{ id, account: "team-a" }]);
     await json(["rm", String(id), "--account", "team-a"]);
   });
 
-  it("rotates the secret, with an overlap of one's choice (WH-7)", async () => {
+  it("rotates the secret, with a chosen overlap (WH-7)", async () => {
     const { id, secret } = await add();
     const { secret: next, ...shown } = await json(["rotate", String(id), "--overlap", "1h"]);
     expect(next).not.toBe(secret);
@@ -68,7 +68,7 @@ describe("uis webhooks, endpoints", () => {
     await json(["rm", String(id)]);
   });
 
-  it("posts a sample and shows the answer; exits 1 when it was not taken (WH-49)", async () => {
+  it("sends a sample and shows the response; exits 1 if it was rejected (WH-49)", async () => {
     const { id } = await add();
     receiver.answerWith({ status: 202, body: "noted" });
     const taken = await json(["test", String(id)]);
@@ -81,7 +81,7 @@ describe("uis webhooks, endpoints", () => {
     await json(["rm", String(id)]);
   });
 
-  it("says what is wrong with an address or an event", async () => {
+  it("explains an invalid address or event", async () => {
     const bad = ["webhooks", "add", "--url", "https://10.0.0.1/", "--events", "request.completed"];
     expect(await uis(bad, { env })).toMatchObject({ code: 1, stderr: expect.stringContaining("not public") });
     const unknown = ["webhooks", "add", "--url", receiver.url, "--events", "request.started"];
@@ -175,7 +175,7 @@ describe("uis webhooks, deliveries", () => {
     await json(["rm", id]);
   });
 
-  it("shows the newest, and says when there are more", async () => {
+  it("shows the newest, and reports if there are more", async () => {
     const id = String((await add())["id"]);
     for (let i = 0; i < 3; i += 1) await chat();
     expect(await deliveriesOf(id)).toHaveLength(3);
@@ -185,7 +185,7 @@ describe("uis webhooks, deliveries", () => {
     await json(["rm", id]);
   });
 
-  it("says what to do where there is none to list", async () => {
+  it("says what to do if there is none", async () => {
     const filtered = await uis(["webhooks", "deliveries", "--account", "team-none"], { env });
     expect(filtered).toMatchObject({ code: 0, stdout: "", stderr: expect.stringContaining("lists all of them") });
     const fresh = await startService();
@@ -202,7 +202,7 @@ describe("uis webhooks, deliveries", () => {
     }
   });
 
-  it("refuses states, times and limits that there are not", async () => {
+  it("rejects invalid states, times and limits", async () => {
     for (const args of [
       ["deliveries", "--state", "lost"],
       ["deliveries", "--limit", "0"],

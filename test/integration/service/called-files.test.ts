@@ -12,7 +12,7 @@ import { type ReadyLine, type ServeProcess, spawnServe } from "../../support/ser
  * How many files a reader has to open to follow a request: those of which V8 saw a function called, in all threads, during
  * a request that was made once before.
  */
-describe("the files that take part", () => {
+describe("the number of files that run", () => {
   const folder = mkdtempSync(join(tmpdir(), "uis-called-"));
   const taken = join(folder, "taken");
   /** Threads of the service that run our code: the main one and the worker of the embedded store. */
@@ -94,13 +94,13 @@ describe("the files that take part", () => {
     });
 
   // A poll of the dispatcher or of metrics may add a few files to those of the request.
-  it("in a streamed chat of four tokens are at most 105", async () => {
+  it("is at most 105 in a streamed chat of four tokens", async () => {
     const files = await filesOf(() => chat(true));
     expect(files).toContain("domain/inference/inference");
     expectAtMost(105, files);
   });
 
-  it("in the creation of a key are at most 70", async () => {
+  it("is at most 70 in the creation of a key", async () => {
     const files = await filesOf(() =>
       post("/unified.admin.v1.ApiKeyService/CreateApiKey", adminToken(), { name: "counted", scope: "SCOPE_READ" }),
     );
@@ -108,7 +108,7 @@ describe("the files that take part", () => {
     expectAtMost(70, files);
   });
 
-  it("from a settlement to the delivery of its event are at most 60", async () => {
+  it("is at most 60 from a settlement to the delivery of its event", async () => {
     let delivered = 0;
     const receiver = createServer((req, res) => {
       req.resume().on("end", () => {

@@ -167,7 +167,7 @@ const planted = [
   ...Object.values(words),
 ];
 
-describe("secrets and prompts that were planted, whatever goes wrong at log level trace", { timeout: 120_000 }, () => {
+describe("planted secrets and prompts, after errors at log level trace", { timeout: 120_000 }, () => {
   it("are nowhere in the log, in pages for operators, in events or in any file of the embedded state (SEC-18, WH-13, WH-5)", async () => {
     const service = await served.start(config, { env });
     const webhookSecrets = await register(service.line);
@@ -184,7 +184,7 @@ describe("secrets and prompts that were planted, whatever goes wrong at log leve
     for (const bytes of files.values()) expect(bytes.includes(masterKey)).toBe(false);
   });
 
-  it("are nowhere in the log, in the spool, in events or in anything that Redis was ever told (SEC-18, WH-13, WH-5)", async () => {
+  it("are nowhere in the log, in the spool, in events or in any command to Redis (SEC-18, WH-13, WH-5)", async () => {
     redis = await startRedis({ acl: true, rules: "+config|get", args: ["--aof-use-rdb-preamble", "no"] });
     const { username, password } = new URL(redis.url);
     const service = await served.start(config, { env: { ...env, REDIS_URL: redis.url } });

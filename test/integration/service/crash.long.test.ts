@@ -72,7 +72,7 @@ function sumsOf(settled: number, lost: number): UsageSum {
 }
 
 describe("a service that is killed under load", () => {
-  it("embedded: what clients saw the end of is counted, nothing twice, and what was cut is settled by the next start (USE-1, USE-13)", {
+  it("embedded: completed requests are counted once, and interrupted ones are settled by the next start (USE-1, USE-13)", {
     timeout: testMs,
   }, async (context) => {
     const seed = Math.floor(Math.random() * 2 ** 31);
@@ -105,7 +105,7 @@ describe("a service that is killed under load", () => {
     expect(usage).toEqual(sumsOf(settled.size, lost.length));
   });
 
-  it("Redis: the same, and what was cut is settled once by any process when its lease is over (USE-1, USE-13, state RL-18)", {
+  it("Redis: the same, and interrupted ones are settled once by any process after their lease (USE-1, USE-13, state RL-18)", {
     timeout: testMs + sweptWithinMs,
   }, async (context) => {
     const seed = Math.floor(Math.random() * 2 ** 31);

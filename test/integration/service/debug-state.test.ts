@@ -33,7 +33,7 @@ function stream(): () => void {
 const pageOfState = async () => (await (await fetch(`${service.ops}/debug/state`)).json()) as Record<string, unknown>;
 
 describe("/debug/state", () => {
-  it("has the documented keys and nothing going on at rest", async () => {
+  it("has the documented keys, all zero at rest", async () => {
     const page = await pageOfState();
     expect(page).toEqual({
       requests: { running: 0, waiting: 0, by_stage: {} },
@@ -49,7 +49,7 @@ describe("/debug/state", () => {
     });
   });
 
-  it("shows what runs and what waits, and is back at rest after both left", async () => {
+  it("shows running and waiting requests, and zeros after both ended", async () => {
     const leaves = [stream(), stream()];
     await expect
       .poll(() => service.debugState())

@@ -143,7 +143,7 @@ describe.each(Object.entries(stores))("long lists, %s", (_, open) => {
     expect(tookMs).toBeLessThan(bound.ms);
   };
 
-  it("has every key on one page and none twice, while others are made", async (context) => {
+  it("has every key on exactly one page while others are created", async (context) => {
     const round = async (): Promise<void> => {
       const found: string[] = [];
       for await (const rows of service.pages(lists.keys, {}, 50)) {
@@ -157,7 +157,7 @@ describe.each(Object.entries(stores))("long lists, %s", (_, open) => {
     await expectQuick(round, (text) => context.annotate(text));
   });
 
-  it("has every delivery on one page and none twice, while others are made (WH-45)", async (context) => {
+  it("has every delivery on exactly one page while others are created (WH-45)", async (context) => {
     const round = async (): Promise<void> => {
       const found: string[] = [];
       for await (const rows of service.pages(lists.deliveries, {}, 200)) {
@@ -172,7 +172,7 @@ describe.each(Object.entries(stores))("long lists, %s", (_, open) => {
     await expectQuick(round, (text) => context.annotate(text));
   });
 
-  it("finds the few keys that a search is for", async (context) => {
+  it("finds the few keys of a search", async (context) => {
     const round = async (): Promise<void> => {
       for (const [question, ids] of keyQuestions(service.keyIds)) {
         for (let asked = 0; asked < timesAsked; asked++) {
@@ -184,7 +184,7 @@ describe.each(Object.entries(stores))("long lists, %s", (_, open) => {
     await expectQuick(round, (text) => context.annotate(text));
   });
 
-  it("finds the few deliveries that a filter lets through (WH-45)", async (context) => {
+  it("finds the few deliveries that match a filter (WH-45)", async (context) => {
     const round = async (): Promise<void> => {
       for (const [question, fits] of deliveryQuestions) {
         const count = service.deliveries.filter(fits).length;

@@ -73,7 +73,7 @@ async function overGrpc(
 const chat = (model: string, more: object = {}) =>
   JSON.stringify({ model, messages: [{ role: "user", content: planted.prompt }], ...more });
 
-it("no key, token, cookie, prompt or answer is in any log line, whatever goes wrong (SEC-18)", async () => {
+it("no key, token, cookie, prompt or answer is in any log line, also after errors (SEC-18)", async () => {
   expect(await post(chat("good"))).toBe(200);
   expect(await post(chat("good", { stream: true }))).toBe(200);
   expect(await post(chat("bad"))).toBe(500);

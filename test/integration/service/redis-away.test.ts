@@ -7,7 +7,7 @@ import { type RunningService, startService } from "../../support/start-service.j
 const models = [{ id: "limited", engine: "scripted", scripted: { text: "One two." } }];
 const rate_limits = { models: { limited: { requests_per_minute: 1 } } };
 
-describe("while Redis is away", () => {
+describe("while Redis is unavailable", () => {
   let redis: RedisServer;
   let service: RunningService | null;
   beforeEach(async () => {
@@ -37,7 +37,7 @@ describe("while Redis is away", () => {
     return { status: answer.status, headers: answer.headers, body: (await answer.json()) as object };
   };
 
-  it("each process decides by its share of the limit, and says so in a header (state RL-16)", async () => {
+  it("each process applies its share of the limit, and sets a header (state RL-16)", async () => {
     const away = await startAndLose("local");
     const first = await chat(away);
     expect([first.status, first.headers.get("x-ratelimit-degraded")]).toEqual([200, "1"]);
@@ -45,7 +45,7 @@ describe("while Redis is away", () => {
     expect([second.status, second.headers.get("x-ratelimit-degraded")]).toEqual([429, "1"]);
   });
 
-  it("with `deny` every request is refused with 503 and a wait (state RL-16)", async () => {
+  it("with `deny` every request is rejected with 503 and a wait (state RL-16)", async () => {
     const away = await startAndLose("deny");
     for (let number = 0; number < 5; number += 1) {
       const { status, headers, body } = await chat(away);
@@ -55,7 +55,7 @@ describe("while Redis is away", () => {
     }
   });
 
-  it("with `allow` every request is let in, above the limit too (state RL-16)", async () => {
+  it("with `allow` every request is admitted, also above the limit (state RL-16)", async () => {
     const away = await startAndLose("allow");
     for (let number = 0; number < 5; number += 1) {
       const { status, headers } = await chat(away);
@@ -63,7 +63,7 @@ describe("while Redis is away", () => {
     }
   });
 
-  it("the service stays ready, and tells in the detail that its store does not answer (REL-15)", async () => {
+  it("the service stays ready, and its detail shows that the store does not answer (REL-15)", async () => {
     const { ops } = await startAndLose("local");
     const ready = await fetch(`${ops}/ready`);
     expect(ready.status).toBe(200);

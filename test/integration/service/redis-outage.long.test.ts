@@ -8,7 +8,7 @@ import { OutageBench, outageTimes, type Trouble, troubleMs } from "./outage-benc
 
 const ids = "(REL-15, state RL-16, state RL-17, USE-11)";
 
-describe("one Redis in trouble under two services", () => {
+describe("one failing Redis under two services", () => {
   let redis: RedisServer;
   let bench: OutageBench;
   const answers = () => eventually(async () => (await redis.cli("PING").catch(() => "")) === "PONG", "it answers");

@@ -62,12 +62,12 @@ describe("the request log", () => {
     expect(await lineOf(() => overGrpcWeb(method, message))).toMatchObject({ ...logged, transport: "grpc_web" });
   });
 
-  it("keeps the labels of a request that is refused after they were checked", async () => {
+  it("has the labels of a request that is rejected after their validation", async () => {
     const line = await lineOf(() => post("chat/completions", { ...chatParams, model: "none", ...labels }, 404));
     expect(line).toMatchObject({ ...labels, error: "model_not_found" });
   });
 
-  it("has no labels beyond their bounds, and none of a request without them", async () => {
+  it("has no invalid labels, and none of a request without them", async () => {
     const tooLong = { ...chatParams, ...labels, safety_identifier: "s".repeat(65) };
     for (const line of [
       await lineOf(() => post("chat/completions", tooLong, 400)),

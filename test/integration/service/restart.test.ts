@@ -17,7 +17,7 @@ afterEach(async () => {
 const embedded = () => ({ state: { durability: "every-write" }, data_dir: join(folder, "data") });
 
 describe("the embedded state", () => {
-  it("keeps keys over a restart and shows the first one once", async () => {
+  it("keeps keys over a restart and shows the first key only once", async () => {
     const first = await startService({ config: embedded() });
     expect(first.service.firstKey?.secret).toBe(first.key);
     await first.close();
@@ -30,7 +30,7 @@ describe("the embedded state", () => {
     await second.close();
   });
 
-  it("is for one process at a time: the second start names the fix and leaves the first one alone", async () => {
+  it("is for one process at a time: the second start names the remedy and does not disturb the first", async () => {
     const first = await startService({ config: embedded() });
     await expect(startService({ config: embedded() })).rejects.toMatchObject({
       name: "StateOpenError",

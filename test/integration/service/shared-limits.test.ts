@@ -24,7 +24,7 @@ afterEach(async () => {
   await redis.remove();
 });
 
-it("a limit that two replicas share admits exactly as many requests as it allows, and no more (REL-16, state RL-3)", async () => {
+it("a limit shared by two replicas admits exactly its number of requests (REL-16, state RL-3)", async () => {
   const asked = Array.from({ length: 2 * limit }, (_, number) => {
     const { api } = services[number % services.length] as RunningService;
     return new ServiceClient(api, key).chat("test-chat");

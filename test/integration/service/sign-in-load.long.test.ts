@@ -30,7 +30,7 @@ const passwordKiB = 128 * 1_024;
 const scripted = { tokens: 8, first_token_delay_ms: 10, token_delay_ms: 2 };
 const config = { models: [{ id: "test-chat", engine: "scripted", scripted }] };
 
-describe("many that sign in at the same moment", { timeout: 180_000 }, () => {
+describe("many concurrent sign-ins", { timeout: 180_000 }, () => {
   let served: ServiceFolder;
   let http: string;
   let pid: number;
@@ -58,7 +58,7 @@ describe("many that sign in at the same moment", { timeout: 180_000 }, () => {
     return { p99Ms: quantile(times, 0.99), result };
   }
 
-  it("slow other requests down little, are looked at one by one, and hear at once when they are too many (SEC-19)", async (context) => {
+  it("barely slow other requests, are checked one by one, and are rejected at once above the limit (SEC-19)", async (context) => {
     const peakBefore = peakKiB(pid);
     const answers: SignInAnswer[] = [];
     const times = await leastOf(bound.times, async () => {

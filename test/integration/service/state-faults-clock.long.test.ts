@@ -93,7 +93,7 @@ async function hoursOf(client: ServiceClient, aroundS: number): Promise<number[]
 const jumps = [-hourS, hourS];
 
 describe("the embedded service on a machine whose clock is set", () => {
-  it.each(jumps)("by %i s: streams go on, limits hold, and nothing stalls (REL-20)", async (seconds) => {
+  it.each(jumps)("by %i s: streams continue, limits hold, and nothing stalls (REL-20)", async (seconds) => {
     const { line } = await served.start(config, { env: { ...env, ...clock.env } });
     const client = new ServiceClient(line.api, line.api_key?.secret ?? "");
     const limited = await keyWith(line.api, twoPerMinute);
@@ -110,7 +110,7 @@ describe("the embedded service on a machine whose clock is set", () => {
     expect((await fetch(`${line.ops}/ready`)).status).toBe(200);
   });
 
-  it("forward and back by an hour: an expired key stays expired, an hour that has ended stays closed (REL-20, USE-6)", async () => {
+  it("forward and back by an hour: an expired key stays expired, a past hour stays closed (REL-20, USE-6)", async () => {
     const { line } = await served.start(config, { env: { ...env, ...clock.env } });
     const client = new ServiceClient(line.api, line.api_key?.secret ?? "");
     const expiring = await keyWith(line.api, forHalfAnHour());
@@ -197,7 +197,7 @@ describe("replicas on a Redis whose clock is set", () => {
     scenarioMs,
   );
 
-  it("forward by an hour, which ends all leases: what runs here is not taken for lost, and counts whole (USE-1)", async () => {
+  it("forward by an hour, which ends all leases: running requests are not treated as lost, and count fully (USE-1)", async () => {
     const { client, stderr } = await start();
     const stream = await client.stream("slow");
     await stream.read();

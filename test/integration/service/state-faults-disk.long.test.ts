@@ -44,7 +44,7 @@ async function requestsCounted(client: ServiceClient): Promise<number> {
 }
 
 describe("a service whose disk is full", () => {
-  it("answers while the spool has room, then 503; reads, and recovers by itself with nothing lost (REL-18, USE-11, USE-12)", async (context) => {
+  it("serves while the spool has room, then answers 503; reads work, and it recovers by itself without loss (REL-18, USE-11, USE-12)", async (context) => {
     needsOwnMounts(context);
     const config = { models, state: { spool_max: spoolMax } };
     const { dataDir } = served;
@@ -87,7 +87,7 @@ describe("a service whose disk is full", () => {
   });
 });
 
-describe("a data folder that can be read and not be written", () => {
+describe("a read-only data folder", () => {
   it("refuses the start with exit code 2, the cause and the fix (REL-18)", async (context) => {
     needsOwnMounts(context);
     const first = await served.start({ models }, { env });
@@ -120,7 +120,7 @@ describe("a stop while the disk is full", () => {
     }
   }
 
-  it("says at /ready, in a metric and in the log how much is in memory only, and writes it to UIS_SPILL_DIR (E-21)", async (context) => {
+  it("reports usage in memory at /ready, in a metric and in the log, and writes it to UIS_SPILL_DIR (E-21)", async (context) => {
     needsOwnMounts(context);
     await onDisk(async (disk, serve) => {
       const spill = { UIS_SPILL_DIR: join(served.folder, "spill") };
@@ -149,7 +149,7 @@ describe("a stop while the disk is full", () => {
     });
   });
 
-  it("exits with 1 and the number of lost requests where there is no second place (E-21)", async (context) => {
+  it("exits with 1 and the number of lost requests without a spill folder (E-21)", async (context) => {
     needsOwnMounts(context);
     await onDisk(async (disk, serve) => {
       const { child, line, stderr, exited } = await serve({});

@@ -17,8 +17,8 @@ afterEach(() => served.remove());
 const env = { LOG_LEVEL: "warn" };
 const models = [{ id: "m", engine: "scripted", scripted: { text: "three words here" } }];
 
-describe("a service that may not open more files", () => {
-  it("serves again when some are closed, without having crashed (REL-18)", async () => {
+describe("a service at its limit of open files", () => {
+  it("serves again after some are closed, without a crash (REL-18)", async () => {
     needsInstalled("prlimit");
     const { child, line } = await served.start({ models }, { env });
     // Not before: at its start it reads hundreds of files at once.
@@ -35,8 +35,8 @@ describe("a service that may not open more files", () => {
   });
 });
 
-describe("a journal of running requests that a full disk has damaged", () => {
-  it("never keeps the service from starting: damaged lines are skipped, counted and logged (E-20)", async () => {
+describe("a journal of running requests damaged by a full disk", () => {
+  it("never prevents a start: damaged lines are skipped, counted and logged (E-20)", async () => {
     const first = await served.start({ models }, { env });
     expect((await new ServiceClient(first.line.api, first.line.api_key?.secret ?? "").chat("m")).status).toBe(200);
     first.child.kill("SIGKILL");

@@ -23,7 +23,7 @@ afterEach(async () => {
 });
 
 describe("a service on Redis that is killed (kill -9)", () => {
-  it("its place is free when its lease has run out, and another replica counts it once (USE-13, state RL-18)", async () => {
+  it("its concurrency is free after its lease, and another replica counts it once (USE-13, state RL-18)", async () => {
     needsInstalled("gcc");
     clock = new MovableClock();
     redis = await startRedis({ env: clock.env });

@@ -117,7 +117,7 @@ async function expectRightAnswers({ answers, keys, api }: Outcome, forgotten: (a
 const endOf = ({ sentAtMs, tookMs }: Answer) => sentAtMs + tookMs;
 
 describe("a power cut of Redis's machine", () => {
-  it("appendfsync everysec: takes nothing that was acknowledged before the last sync, a second ago, and the service goes on", {
+  it("appendfsync everysec: loses nothing acknowledged before the last sync, a second ago, and the service continues", {
     timeout: 120_000,
   }, async () => {
     const outcome = await surviveCuts("everysec");
@@ -141,7 +141,7 @@ describe("a power cut of Redis's machine", () => {
     await expectRightAnswers(outcome, isUnsynced);
   });
 
-  it("appendfsync always: takes nothing that was acknowledged, and the service goes on (USE-11)", {
+  it("appendfsync always: loses nothing acknowledged, and the service continues (USE-11)", {
     timeout: 120_000,
   }, async () => {
     const outcome = await surviveCuts("always");

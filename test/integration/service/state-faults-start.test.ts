@@ -22,7 +22,7 @@ const config = { models: [{ id: "m", engine: "scripted" }] };
 const newMasterKey = () => randomBytes(32).toString("base64");
 
 describe("a second service on the data folder of a running one", () => {
-  it("is refused with exit code 2, the cause and the fix, and the first one goes on", async () => {
+  it("is rejected with exit code 2, the cause and the remedy, and the first one continues", async () => {
     const { line } = await served.start(config, { env });
     const second = await served.refused(config, { env });
     expect(second).toEqual({ code: 2, line: expect.stringMatching(/data directory .* in use .*--data-dir/) });
@@ -36,7 +36,7 @@ describe("a second service on the data folder of a running one", () => {
 describe("the master key", () => {
   const masterKeyFile = () => join(served.dataDir, "master.key");
 
-  it("is made once in the data folder, for its owner alone, and kept (USE-17)", async () => {
+  it("is created once in the data folder, readable only by its owner (USE-17)", async () => {
     const first = await served.start(config, { env });
     const made = await readFile(masterKeyFile(), "utf8");
     expect((await stat(masterKeyFile())).mode & 0o777).toBe(0o600);
@@ -47,7 +47,7 @@ describe("the master key", () => {
     expect(await readFile(masterKeyFile(), "utf8")).toBe(made);
   });
 
-  it("lost, of wrong form or another one, it refuses the start with exit code 2 and says which is wanted (USE-18)", async () => {
+  it("if it is missing, invalid or different, the start fails with exit code 2 and names the wanted key (USE-18)", async () => {
     const first = await served.start(config, { env });
     const made = await readFile(masterKeyFile(), "utf8");
     first.child.kill("SIGKILL");
@@ -71,7 +71,7 @@ describe("the master key", () => {
     expect((await client.chat("m")).status).toBe(200);
   });
 
-  it("is the operator's where replicas share a Redis, which refuses a start without it or with another one (USE-17)", async () => {
+  it("is the operator's if replicas share a Redis: a start without it or with another one fails (USE-17)", async () => {
     redis = await startRedis();
     const withRedis = { ...env, REDIS_URL: redis.url };
     const without = await served.refused(config, { env: withRedis });
@@ -84,10 +84,10 @@ describe("the master key", () => {
   });
 });
 
-describe("a Redis that would lose what it has acknowledged", () => {
+describe("a Redis that would lose acknowledged data", () => {
   const withRedis = ({ url }: RedisServer) => ({ env: { ...env, REDIS_URL: url, UIS_MASTER_KEY: newMasterKey() } });
 
-  it("is refused with exit code 2 where it evicts, and the fix is named", async () => {
+  it("is rejected with exit code 2 and a remedy if it evicts", async () => {
     redis = await startRedis({ args: ["--maxmemory-policy", "allkeys-lru"] });
     const evicting = await served.refused(config, withRedis(redis));
     expect(evicting).toEqual({ code: 2, line: expect.stringMatching(/allkeys-lru.*set maxmemory-policy noeviction/) });
@@ -96,7 +96,7 @@ describe("a Redis that would lose what it has acknowledged", () => {
     expect((await served.refused(accepted, withRedis(redis))).code).toBe(2);
   });
 
-  it("is refused with exit code 2 where it has no append-only file, unless that is accepted, which is then shown", async () => {
+  it("is rejected with exit code 2 without an append-only file, unless allow_volatile accepts that, which is then shown", async () => {
     redis = await startRedis({ aof: "no" });
     const refused = await served.refused(config, withRedis(redis));
     expect(refused).toEqual({ code: 2, line: expect.stringMatching(/appendonly no.*allow_volatile/) });

@@ -58,7 +58,7 @@ async function statusOf(url: string, options: object = {}): Promise<number | und
 }
 
 describe("TLS", () => {
-  it("both listeners speak it with the configured files, and no version below 1.2 (SEC-29)", async () => {
+  it("both listeners use it with the configured files, and no version below 1.2 (SEC-29)", async () => {
     makeCertificate("one");
     service = await startService({ config: { server: { tls: tls() } } });
     expect(service.api).toMatch(/^https:/);
@@ -77,7 +77,7 @@ describe("TLS", () => {
     }
   });
 
-  it("changed files are used for new connections, and a file that is wrong changes nothing (SEC-29)", async () => {
+  it("changed files are used for new connections, and an invalid file changes nothing (SEC-29)", async () => {
     makeCertificate("one");
     service = await startService({ config: { server: { tls: tls() } } });
     const ports = [portOf(service.http), portOf(service.grpc)];
@@ -92,7 +92,7 @@ describe("TLS", () => {
     expect(await names()).toEqual(["two", "two"]);
   });
 
-  it("clients without a certificate of the configured authority are refused when one is asked for (SEC-29)", async () => {
+  it("clients without a certificate of the configured authority are rejected if one is required (SEC-29)", async () => {
     makeCertificate("one");
     makeCertificate("client", "client");
     service = await startService({ config: { server: { tls: { ...tls(), client_ca_file: at("client.crt") } } } });

@@ -152,7 +152,7 @@ function expectAllTold({ clients, settled, held, deliveries }: Told, processes: 
 }
 
 describe("events of a service that is killed under load", () => {
-  it("embedded: none of an answered request is lost, only what was under way repeats, byte for byte (WH-32, REL-12)", {
+  it("embedded: no event of an answered request is lost, only deliveries in flight repeat, byte for byte (WH-32, REL-12)", {
     timeout: testMs,
   }, async (context) => {
     const seed = Math.floor(Math.random() * 2 ** 31);
@@ -183,7 +183,7 @@ describe("events of a service that is killed under load", () => {
     expectAllTold(told, 1);
   });
 
-  it("Redis: the same, and another process takes over what the dead one had under way (WH-32, REL-12)", {
+  it("Redis: the same, and another process takes over the deliveries of the dead one (WH-32, REL-12)", {
     timeout: testMs + sweptWithinMs,
   }, async (context) => {
     const seed = Math.floor(Math.random() * 2 ** 31);

@@ -39,7 +39,7 @@ const urlOf = (number: number, port: number): string => `http://127.0.1.${number
 
 const quick = { id: "quick", engine: "scripted", slots: 64, scripted: { text: "tick", tokens: 4 } };
 
-describe("200 endpoints, of which one hangs and one refuses", () => {
+describe("200 endpoints, of which one hangs and one rejects", () => {
   const offered = 2_000;
   const perSecond = 100;
   const toBad = (offered / endpointCount) * 2;
@@ -137,7 +137,7 @@ describe("200 endpoints, of which one hangs and one refuses", () => {
   }
 });
 
-describe("thousands of deliveries that are due at once", () => {
+describe("thousands of deliveries due at the same time", () => {
   const due = 10_000;
   const idleMs = 3_000;
   /** Requests of each model a second: too few to be in each other's way. */
@@ -145,7 +145,7 @@ describe("thousands of deliveries that are due at once", () => {
   const aim = 1.5;
   const models = [quick, { ...quick, id: "chat", scripted: { text: "tick", tokens: 16, token_delay_ms: 10 } }];
 
-  it("do not slow requests: p99 of chats is within 1.5 times of what it is when nothing is due (WH-52)", {
+  it("do not slow requests: p99 of chats is within 1.5 times that without deliveries (WH-52)", {
     timeout: testMs,
   }, async (context) => {
     const service = await start({ models });
@@ -198,13 +198,13 @@ describe("thousands of deliveries that are due at once", () => {
   }
 });
 
-describe("retries of a service that has little to do", () => {
+describe("retries of an idle service", () => {
   const retryDelays = ["1s", "1500ms", "2s"];
   const events = 400;
   const perSecond = 10;
   const aimMs = 250;
 
-  it("are never early, and 99 % begin within 250 ms of the instant at which they are due (WH-26)", {
+  it("are never early, and 99 % begin within 250 ms of their due time (WH-26)", {
     timeout: testMs,
   }, async (context) => {
     const service = await start({ models: [quick] }, { retry_delays: retryDelays });

@@ -165,8 +165,8 @@ function outlived(
   );
 }
 
-describe("three processes on one Redis, one of which stands still beyond its leases", () => {
-  it("no attempt counts that ended after others had taken the delivery over, and none is lost (WH-33, WH-32)", {
+describe("three processes on one Redis, one of which is stopped longer than its leases", () => {
+  it("an attempt that ends after a takeover does not count, and no delivery is lost (WH-33, WH-32)", {
     timeout: testMs,
   }, async (context) => {
     if (process.platform !== "linux") context.skip("only Linux has all of 127.0.0.0/8");

@@ -47,7 +47,7 @@ interface Expected {
 const ended = ["delivered", "awaiting_retry"];
 
 describe("a service among hostile receivers", () => {
-  it("every attempt ends in time with its cause, memory and open files stay flat, and good receivers get theirs beside (WH-20, WH-21, WH-23, SEC-16)", {
+  it("every attempt ends in time with its cause, memory and open files stay constant, and other receivers get their deliveries (WH-20, WH-21, WH-23, SEC-16)", {
     timeout: 600_000,
   }, async (context) => {
     const authority = closing(makeAuthority());

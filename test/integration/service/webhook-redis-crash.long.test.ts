@@ -124,7 +124,7 @@ async function resumed(held: readonly HeldClaim[]): Promise<Return> {
 }
 
 describe("events of services whose Redis is killed under load", () => {
-  it("none of an answered request is lost, and receivers get them again within 5 s of its return (WH-35, WH-32, REL-12)", {
+  it("no event of an answered request is lost, and deliveries resume within 5 s of its return (WH-35, WH-32, REL-12)", {
     timeout: testMs,
   }, async (context) => {
     const seed = Math.floor(Math.random() * 2 ** 31);

@@ -38,7 +38,7 @@ async function page(ops: string): Promise<string> {
 }
 
 describe("two processes over one Redis", () => {
-  it("the one that delivers sends what the other's requests cause, and soon (WH-26, WH-35)", async () => {
+  it("the delivering one promptly sends the events of the other's requests (WH-26, WH-35)", async () => {
     const front = await start(false);
     const client = new ServiceClient(front.api, key);
     await client.post("/v1/webhooks", { url: receiver.url, events: ["request.completed"] });

@@ -100,7 +100,7 @@ describe.each(["embedded", "Redis"] as const)(
       }
     });
 
-    it("each is told once in the period, also when a process is killed in between and its requests are swept and asked again (USE-3, WH-10, WH-11)", {
+    it("each is notified once in the period, also if a process is killed and its requests are swept and repeated (USE-3, WH-10, WH-11)", {
       timeout: testMs,
     }, async (context) => {
       const { calm, killed } = await setUp();

@@ -9,7 +9,7 @@ async function refusal(...args: readonly string[]): Promise<string> {
   return stderr;
 }
 
-describe("a wrong use is told in one line that says where the help is", () => {
+describe("wrong use is one line with the command for help", () => {
   it.each([
     [["keyz", "list"], `unknown command 'keyz' (did you mean keys?); see "uis --help"`],
     [["keys", "lst"], `unknown command 'lst' (did you mean list?); see "uis keys --help"`],
@@ -39,7 +39,7 @@ describe("a wrong use is told in one line that says where the help is", () => {
   });
 });
 
-it("shows the help of a group on stderr, and exits 2, where its command is missing", async () => {
+it("shows the help of a group on stderr, and exits 2, if the command is missing", async () => {
   for (const args of [[], ["keys"]]) {
     expect(await refusal(...args)).toBe((await uis([...args, "--help"])).stdout);
   }

@@ -18,7 +18,7 @@ afterEach(async () => {
 const modeOf = async (path: string) => (await stat(path)).mode & 0o777;
 
 describe("openDataDir", () => {
-  it("makes the folder for the owner alone, and takes an empty one over (SEC-31)", async () => {
+  it("creates the folder for the owner only, also from an empty one (SEC-31)", async () => {
     const fresh = join(folder, "a/b");
     await openDataDir(fresh);
     expect(await modeOf(fresh)).toBe(0o700);
@@ -29,7 +29,7 @@ describe("openDataDir", () => {
     expect(await modeOf(empty)).toBe(0o700);
   });
 
-  it("leaves the mode of a folder that has other files in it", async () => {
+  it("keeps the mode of a folder with files", async () => {
     await writeFile(join(folder, "file"), "");
     await chmod(folder, 0o755);
     await openDataDir(folder);
@@ -37,7 +37,7 @@ describe("openDataDir", () => {
     expect(await isOpenToOthers(folder)).toBe(true);
   });
 
-  it("names cause and fix when the path cannot be a folder", async () => {
+  it("names cause and remedy if the path cannot be a folder", async () => {
     await writeFile(join(folder, "file"), "");
     const error = await openDataDir(join(folder, "file")).catch((thrown: unknown) => thrown);
     expect(error).toBeInstanceOf(StartError);

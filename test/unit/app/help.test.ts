@@ -33,7 +33,7 @@ describe("uis --help", () => {
     }
   });
 
-  it("ends with a command that is there", async () => {
+  it("ends with an existing command", async () => {
     const last = (await uis(["--help"])).stdout.trimEnd().split("\n").at(-1) ?? "";
     const { code, stdout } = await uis(wordsAfterUis(last));
     expect(code).toBe(0);
@@ -46,7 +46,7 @@ describe.each(
     .slice(1)
     .map((group) => group.name()),
 )("uis %s --help", (group) => {
-  it("ends with examples of its own commands that the program takes", async () => {
+  it("ends with valid examples of its own commands", async () => {
     const examples = examplesOfHelp((await uis([group, "--help"])).stdout);
     expect(examples.length).toBeGreaterThan(0);
     for (const example of examples) {
@@ -56,7 +56,7 @@ describe.each(
 });
 
 describe.each(names)("uis %s --help", (name) => {
-  it("ends with examples of this command that the program takes", async () => {
+  it("ends with valid examples of this command", async () => {
     const { code, stdout, stderr } = await uis([...name.split(" "), "--help"]);
     expect({ code, stderr }).toEqual({ code: 0, stderr: "" });
     expect(stdout).toContain(`Usage: uis ${name} `);
@@ -70,7 +70,7 @@ describe.each(names)("uis %s --help", (name) => {
     }
   });
 
-  it("is the same by uis help", async () => {
+  it("is the same with uis help", async () => {
     const words = name.split(" ");
     expect(await uis(["help", ...words])).toEqual(await uis([...words, "--help"]));
   });
@@ -87,7 +87,7 @@ const ofPages = pages.flatMap((page) =>
 );
 
 describe("commands in the documents", () => {
-  it("are found", () => expect(ofPages.length).toBeGreaterThan(8));
+  it("exist", () => expect(ofPages.length).toBeGreaterThan(8));
 
   it.each(ofPages)("%s: %s", async (_, line) => {
     expect(await takenBy(wordsAfterUis(line))).not.toBeNull();

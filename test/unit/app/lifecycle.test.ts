@@ -27,7 +27,7 @@ function createLifecycle({ drainDelayMs = 0, drainMs = 60_000 } = {}): Lifecycle
 }
 
 describe("Lifecycle", () => {
-  it("is not ready before the start is over, nor after the stop began (REL-11)", async () => {
+  it("is ready only between the end of the start and the begin of the stop (REL-11)", async () => {
     const lifecycle = createLifecycle();
     const { stoppable } = createStoppable({ emptyAt: "once" });
     expect(lifecycle.phase).toBe("starting");
@@ -41,7 +41,7 @@ describe("Lifecycle", () => {
     expect(lifecycle.phase).toBe("stopped");
   });
 
-  it("announces the stop before it refuses, and closes only when no call is left", async () => {
+  it("announces the stop before it rejects calls, and closes when no call is running", async () => {
     const lifecycle = createLifecycle();
     const { steps, stoppable, empty } = createStoppable();
     lifecycle.onClose("listener", () => void steps.push("close listener"));
@@ -53,7 +53,7 @@ describe("Lifecycle", () => {
     expect(steps).toEqual(["announce", "refuse", "close listener"]);
   });
 
-  it("keeps accepting for the drain delay", async () => {
+  it("accepts calls during the drain delay", async () => {
     const lifecycle = createLifecycle({ drainDelayMs: 20 });
     const { steps, stoppable } = createStoppable({ emptyAt: "once" });
     const stopped = lifecycle.stop(stoppable);
@@ -63,14 +63,14 @@ describe("Lifecycle", () => {
     expect(steps).toEqual(["announce", "refuse"]);
   });
 
-  it("ends the calls that are left when limits.drain is over", async () => {
+  it("aborts the running calls when limits.drain has expired", async () => {
     const lifecycle = createLifecycle({ drainMs: 5 });
     const { steps, stoppable } = createStoppable({ emptyAt: "when ended" });
     await lifecycle.stop(stoppable);
     expect(steps).toEqual(["announce", "refuse", "end calls"]);
   });
 
-  it("lets calls finish for as long as limits.drain says when the stop begins", async () => {
+  it("uses the limits.drain of the moment at which the stop begins", async () => {
     const limits = { drainMs: 60_000 };
     const lifecycle = new Lifecycle({ drainDelayMs: 0, limits, log: silentLog });
     const { steps, stoppable } = createStoppable({ emptyAt: "when ended" });
@@ -79,7 +79,7 @@ describe("Lifecycle", () => {
     expect(steps).toEqual(["announce", "refuse", "end calls"]);
   });
 
-  it("closes in reverse order of opening, whatever fails to close", async () => {
+  it("closes in reverse order of opening, even if a part fails to close", async () => {
     const lifecycle = createLifecycle();
     const closed: string[] = [];
     lifecycle.onClose("first", () => void closed.push("first"));
@@ -89,7 +89,7 @@ describe("Lifecycle", () => {
     expect(closed).toEqual(["third", "first"]);
   });
 
-  it("waits for what it tracks and survives its failure", async () => {
+  it("waits for tracked promises and survives their failures", async () => {
     const lifecycle = createLifecycle();
     let finish = () => {};
     const slow = new Promise<void>((resolve) => {
@@ -107,7 +107,7 @@ describe("Lifecycle", () => {
     await closing;
   });
 
-  it("stops once, however often it is asked", async () => {
+  it("stops once, however often stop is called", async () => {
     const lifecycle = createLifecycle();
     const { steps, stoppable } = createStoppable({ emptyAt: "once" });
     await Promise.all([lifecycle.stop(stoppable), lifecycle.stop(stoppable)]);

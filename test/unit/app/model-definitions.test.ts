@@ -11,7 +11,7 @@ const definitionsOf = (models: object[]) =>
   toModelDefinitions(configSchema.parse({ models }).models ?? [], { scripted, llama });
 
 describe("toModelDefinitions", () => {
-  it("makes one deployment of the shorthand, with the documented defaults", () => {
+  it("creates one deployment of the short form, with the documented defaults", () => {
     expect(definitionsOf([{ id: "m", engine: "scripted", scripted: { text: "x" } }])).toEqual([
       {
         id: "m",
@@ -25,7 +25,7 @@ describe("toModelDefinitions", () => {
     ]);
   });
 
-  it("a price holds always, or from its time on; what is read again costs as input unless it is said (USE-8)", () => {
+  it("a price is valid always, or from its time on; cached tokens cost as input by default (USE-8)", () => {
     const pricesOf = (prices: unknown) => definitionsOf([{ id: "m", engine: "scripted", prices } as object])[0]?.prices;
     expect(pricesOf({ input: 10, output: 20 })).toEqual([{ fromMs: 0, input: 10, cachedInput: 10, output: 20 }]);
     const later = { from: "2026-02-01T00:00:00Z", input: 5, cached_input: 1, output: 0 };
@@ -35,27 +35,27 @@ describe("toModelDefinitions", () => {
     ]);
   });
 
-  it("takes an engine that this version does not have for an error, not for another engine", () => {
+  it("throws for an unknown engine", () => {
     const settings = configSchema.parse({ models: [{ id: "m", engine: "scripted" }] }).models ?? [];
     const unknown = settings.map((model) => ({ ...model, engine: "openai" as never }));
     expect(() => toModelDefinitions(unknown, { scripted, llama })).toThrow("there is no engine 'openai'");
     expect(() => definitionsOf([{ id: "m", engine: "vllm" }])).toThrow("must be one of scripted, llama, openai");
   });
 
-  it("lets four times as many wait as run, at most 512, unless the setting says otherwise", () => {
+  it("sets the queue to four times the slots, at most 512, by default", () => {
     const queueMax = (settings: object) =>
       definitionsOf([{ id: "m", engine: "scripted", ...settings }])[0]?.deployments[0]?.queueMax;
     expect([queueMax({ slots: 1 }), queueMax({ slots: 1000 }), queueMax({ queue_max: 0 })]).toEqual([4, 512, 0]);
   });
 
-  it("takes the context length of the model before that of the script", () => {
+  it("prefers the context length of the model to that of the script", () => {
     const contextLength = (settings: object) =>
       definitionsOf([{ id: "m", engine: "scripted", ...settings }])[0]?.deployments[0]?.contextLength;
     expect(contextLength({ scripted: { context_length: 10 } })).toBe(10);
     expect(contextLength({ context_length: 20, scripted: { context_length: 10 } })).toBe(20);
   });
 
-  it("gives vectors of length 8 to a model that is only said to make embeddings", () => {
+  it("sets a vector length of 8 for an embedding model without one", () => {
     const [model] = definitionsOf([{ id: "m", engine: "scripted", capabilities: ["embeddings"] }]);
     expect(model).toMatchObject({ capabilities: ["embeddings"], deployments: [{ options: { dimensions: 8 } }] });
   });

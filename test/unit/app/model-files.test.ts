@@ -13,7 +13,7 @@ function storeWith(sha256: string): ModelStore {
 }
 
 describe("the file of a model", () => {
-  it("bounds the answers of the demonstration model alone, which often finds no end", async () => {
+  it("limits only the answers of the demonstration model, which often does not stop by itself", async () => {
     for (const { file, isDemonstration } of defaultChatModels) {
       const files = createModelFiles({ store: storeWith(file.sha256), log: silentLog });
       const located = await files.locate({ id: "m", source: null, sha256: null }, () => {}, never);

@@ -37,7 +37,7 @@ function reloadFrom(settings: object) {
 }
 
 describe("reloading the configuration", () => {
-  it("swaps models when they changed, and only then", async () => {
+  it("replaces models only if they changed", async () => {
     const { reload, told } = reloadFrom({ models: [model("a")] });
     await reload.apply(configOf({ models: [model("a")] }));
     expect(told).toEqual([]);
@@ -47,20 +47,20 @@ describe("reloading the configuration", () => {
     expect(told).toEqual([["a", "b"]]);
   });
 
-  it("changes prices without loading a model anew (USE-8)", async () => {
+  it("changes prices without reloading a model (USE-8)", async () => {
     const { reload, told, repriced } = reloadFrom({ models: [model("a")] });
     await reload.apply(configOf({ models: [{ ...model("a"), prices: { input: 3 } }] }));
     expect(told).toEqual([]);
     expect(repriced.at(-1)?.get("a")).toMatchObject([{ input: 3 }]);
   });
 
-  it("names the settings that wait for a restart", async () => {
+  it("names the settings that need a restart", async () => {
     const { reload, told } = reloadFrom({});
     await reload.apply(configOf({ server: { port: 1 }, limits: { header_bytes_max: "2KiB" }, data_dir: "x" }));
     expect(told).toEqual([{ settings: ["server.port", "data_dir", "limits.header_bytes_max"] }]);
   });
 
-  it("swaps every limit but those that a listener is told once, in the object that all parts hold", async () => {
+  it("replaces every limit except those of listeners, in the object that all parts share", async () => {
     const { reload, told, limits } = reloadFrom({});
     const all = Object.keys(defaultLimits) as (keyof ServiceLimits)[];
     const names = all.filter((name) => !constantLimits.has(limitSettingName(name)));
@@ -81,7 +81,7 @@ describe("reloading the configuration", () => {
     expect(told).toEqual([{ settings: fixed.map((name) => `limits.${limitSettingName(name)}`) }]);
   });
 
-  it("swaps nothing when a TLS file cannot be read", async () => {
+  it("changes nothing if a TLS file cannot be read", async () => {
     const { reload, told, limits } = reloadFrom({ models: [model("a")] });
     const tls = { cert_file: "/gone/cert.pem", key_file: "/gone/key.pem" };
     const next = configOf({ server: { tls }, limits: { n_max: 2 }, models: [model("b")] });

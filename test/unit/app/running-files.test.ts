@@ -15,13 +15,13 @@ afterEach(async () => {
 });
 
 describe("the administrator's token of a process", () => {
-  it("is readable by the owner alone (SEC-31)", async () => {
+  it("is readable only by the owner (SEC-31)", async () => {
     await writeAdminToken(folder, newAdminToken());
     expect((await stat(join(folder, "admin.token"))).mode & 0o777).toBe(0o600);
     expect(await readdir(folder)).toEqual(["admin.token"]);
   });
 
-  it("is read back by commands, and gone when the process ends in order", async () => {
+  it("is readable by commands, and removed by a regular stop", async () => {
     const token = newAdminToken();
     const file = await writeAdminToken(folder, token);
     expect(await readAdminToken(folder)).toBe(token);
@@ -29,7 +29,7 @@ describe("the administrator's token of a process", () => {
     expect(await readAdminToken(folder)).toBeNull();
   });
 
-  it("stays when another process has taken the folder over", async () => {
+  it("stays if another process has taken over the folder", async () => {
     const old = await writeAdminToken(folder, newAdminToken());
     const token = newAdminToken();
     await writeAdminToken(folder, token);
@@ -37,7 +37,7 @@ describe("the administrator's token of a process", () => {
     expect(await readAdminToken(folder)).toBe(token);
   });
 
-  it("has the form that an operator's own must have, and is another each time", () => {
+  it("has the format of an operator's token, and differs each time", () => {
     expect(newAdminToken()).toMatch(/^[\x21-\x7e]{16,256}$/);
     expect(newAdminToken()).not.toBe(newAdminToken());
   });

@@ -10,13 +10,13 @@ describe("warnings at start", () => {
     expect(warningsFor({})).toEqual([]);
   });
 
-  it("name a listener that others can reach without TLS", () => {
+  it("name a listener that other machines can reach without TLS", () => {
     expect(warningsFor({ server: { host: "0.0.0.0" } })).toHaveLength(1);
     const tls = { cert_file: "c", key_file: "k" };
     expect(warningsFor({ server: { host: "0.0.0.0", tls } })).toEqual([]);
   });
 
-  it("name state that is lost at the end, and misspelt variables", () => {
+  it("name state that is lost at a stop, and misspelt variables", () => {
     expect(warningsFor({ state: { durability: "none" } })).toHaveLength(1);
     expect(warningsFor({}, { UIS_GRPC_PRT: "1" })[0]).toContain("UIS_GRPC_PORT");
   });

@@ -16,7 +16,7 @@ describe("parseExpiry", () => {
     expect(parseExpiry("2027-01-31T10:00:00+02:00", now).toISOString()).toBe("2027-01-31T08:00:00.000Z");
   });
 
-  it("refuses the past, and what is neither a time nor a date", () => {
+  it("rejects the past, and text that is neither a duration nor a date", () => {
     for (const text of ["0s", "2026-01-01", "soon", "30", "31.1.2027", "2027-01-31T10:00", "2027-13-01"]) {
       expect(() => parseExpiry(text, now), text).toThrow(UsageError);
     }

@@ -41,7 +41,7 @@ describe("the list of models", () => {
     ]);
   });
 
-  it("tells people of a model that is on its way that it is loading", async () => {
+  it("shows that a model is loading", async () => {
     expect(listingLines(await listings)).toEqual([
       "a  unknown  4096 tokens   loading     no file stored",
       "b  chat     4096 tokens   loading     98.4 MB stored",

@@ -11,7 +11,7 @@ function record(isTTY: boolean) {
 }
 
 describe("progress of a pull", () => {
-  it("is one line per ten percent where nobody looks on", () => {
+  it("is one line per ten percent if the output is not a terminal", () => {
     const { writes, progress } = record(false);
     for (let percent = 0; percent <= 100; percent++) {
       progress.show({ receivedBytes: (totalBytes * percent) / 100, totalBytes });
@@ -23,7 +23,7 @@ describe("progress of a pull", () => {
     expect(writes[10]).toBe("fetching: 100 %, 50.0 MB of 50.0 MB\n");
   });
 
-  it("is a line per 100 MB where the size is not known", () => {
+  it("is one line per 100 MB if the size is unknown", () => {
     const { writes, progress } = record(false);
     for (let megabytes = 0; megabytes <= 250; megabytes++) {
       progress.show({ receivedBytes: megabytes * 1e6, totalBytes: null });

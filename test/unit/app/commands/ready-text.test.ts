@@ -22,8 +22,8 @@ function serviceWith(models: readonly Listed[], settings: object = {}, secret: s
   return told as unknown as Service;
 }
 
-describe("what people are told at the start", () => {
-  it("takes the first model that can chat for its curl line", () => {
+describe("the text at the start", () => {
+  it("uses the first chat model in its curl line", () => {
     const text = nextStepText(
       serviceWith([
         { id: "vectors", capabilities: ["embeddings"] },
@@ -36,22 +36,22 @@ describe("what people are told at the start", () => {
     expect(text).toContain("Bearer the-secret");
   });
 
-  it("takes a model that is not loaded yet for one that can chat", () => {
+  it("treats a loading model as a chat model", () => {
     expect(nextStepText(serviceWith([{ id: "loads", capabilities: [] }]))).toContain('"model":"loads"');
   });
 
-  it("shows three ways to a model where none can chat", () => {
+  it("shows three ways to a model if there is no chat model", () => {
     const text = nextStepText(serviceWith([]));
     for (const way of ["uis models pull", "uis models import", "uis.yaml"]) expect(text).toContain(way);
     expect(text).not.toContain("curl");
   });
 
-  it("shows the key on the first start only", () => {
+  it("shows the key only at the first start", () => {
     expect(readyText(serviceWith([{ id: "m" }]))).toContain("shown only once");
     expect(nextStepText(serviceWith([{ id: "m" }], {}, null))).toContain("$UIS_API_KEY");
   });
 
-  it("shows the set-up link on the first start only, and how to make another (KEY-20)", () => {
+  it("shows the set-up link only at the first start, and how to create another (KEY-20)", () => {
     const first = readyText(serviceWith([{ id: "m" }]));
     expect(first).toContain("http://127.0.0.1:8080/dashboard/setup#token=one-time\n");
     expect(first).toContain("uis admin link");
@@ -60,7 +60,7 @@ describe("what people are told at the start", () => {
     expect(later).not.toContain("uis admin link");
   });
 
-  it("makes the curl line trust the configured certificate", () => {
+  it("has a curl line that trusts the configured certificate", () => {
     const tls = { cert_file: "it's.pem", key_file: "k.pem" };
     expect(nextStepText(serviceWith([{ id: "m" }], { server: { tls } }))).toContain("curl -N --cacert 'it'\\''s.pem' ");
   });

@@ -4,11 +4,11 @@ import { parse } from "yaml";
 import { renderConfigFiles } from "../../../../scripts/config-docs.js";
 import { configSchema } from "../../../../src/app/config/schema.js";
 
-it.each([...renderConfigFiles()])("%s is what the schema says (run: npx tsx scripts/config-docs.ts)", (path, text) => {
+it.each([...renderConfigFiles()])("%s matches the schema (run: npx tsx scripts/config-docs.ts)", (path, text) => {
   expect(readFileSync(path, "utf8")).toBe(text);
 });
 
-it("the example is a configuration that can be used", () => {
+it("the example is a valid configuration", () => {
   const example: unknown = parse(readFileSync("docs/uis.example.yaml", "utf8"));
   expect(configSchema.safeParse(example).error).toBeUndefined();
 });

@@ -9,12 +9,12 @@ describe("durations", () => {
     ]);
   });
 
-  it("refuses a length without unit, with sign, fraction or space", () => {
+  it("rejects a duration without unit, or with sign, fraction or space", () => {
     for (const text of ["", "5", "-1s", "1.5s", "1 s", "s", "1m30s", "01s", "1S"])
       expect(parseDuration(text)).toBeNull();
   });
 
-  it("writes every length so that it reads back to the same", () => {
+  it("formats every duration so that it parses to the same", () => {
     fc.assert(
       fc.property(fc.integer({ min: 0, max: 10 ** 12 }), (ms) => {
         expect(parseDuration(formatDuration(ms))).toBe(ms);

@@ -2,14 +2,14 @@ import { describe, expect, it } from "vitest";
 import { misspeltNames } from "../../../../src/app/config/environment.js";
 
 describe("misspeltNames", () => {
-  it("finds names that are one slip away from one that is read", () => {
+  it("finds names that are similar to a known one", () => {
     expect(misspeltNames({ UIS_GRPC_PRT: "1", UIS_ADMIN_TOKN: "x" })).toEqual([
       { name: "UIS_GRPC_PRT", meant: "UIS_GRPC_PORT" },
       { name: "UIS_ADMIN_TOKN", meant: "UIS_ADMIN_TOKEN" },
     ]);
   });
 
-  it("leaves alone what is read, what is not ours and what a container platform makes up", () => {
+  it("ignores known names, other prefixes and names of container platforms", () => {
     const env = {
       UIS_LIMITS_STALL: "1s",
       UIS_ADMIN_TOKEN_FILE: "f",

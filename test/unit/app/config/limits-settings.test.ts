@@ -12,11 +12,11 @@ const names = (Object.keys(defaultLimits) as (keyof ServiceLimits)[]).filter(
 );
 
 describe("limits", () => {
-  it("are the contract's when nothing is set", () => {
+  it("are those of the contract by default", () => {
     expect(toServiceLimits(limitsSettings.parse({}))).toEqual(defaultLimits);
   });
 
-  it("carry the unit of a time in the value and not in the name", () => {
+  it("have the unit of a time in the value and not in the name", () => {
     expect(names.map(limitSettingName)).toEqual(Object.keys(limitsSettings.shape));
     expect(limitSettingName("bodyBytesMax")).toBe("body_bytes_max");
     expect(limitSettingName("http2HeaderBytesMax")).toBe("http2_header_bytes_max");
@@ -34,7 +34,7 @@ describe("limits", () => {
     expect(limits).toEqual({ ...defaultLimits, [name]: meant });
   });
 
-  it("refuse what is out of range", () => {
+  it("reject values out of range", () => {
     expect(limitsSettings.safeParse({ stall: "2h" }).success).toBe(false);
     expect(limitsSettings.safeParse({ body_bytes_max: 1 }).success).toBe(false);
     expect(limitsSettings.safeParse({ n_max: 0 }).success).toBe(false);

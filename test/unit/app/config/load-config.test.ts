@@ -87,7 +87,7 @@ describe("the environment", () => {
     expect(config.log.level).toBe("warn");
   });
 
-  it("and the file name a limit that is a constant now, with its value", async () => {
+  it("and the file report a former setting that is a constant now, with its value", async () => {
     const constant = { path: "limits.tools_max", hint: "remove it" };
     expect(await problemsOf("limits:\n  tools_max: 5\n")).toEqual([
       { line: 2, column: 3, message: "is no longer a setting: it is always 128", ...constant },
@@ -97,7 +97,7 @@ describe("the environment", () => {
     expect(await problemsOf("", { env })).toEqual([{ line: null, column: null, message, ...constant }]);
   });
 
-  it("is named when its value is wrong, and has no line", async () => {
+  it("is named for an invalid value, without a line", async () => {
     expect(await problemsOf(null, { env: { PORT: "eighty" } })).toEqual([
       {
         line: null,
@@ -123,7 +123,7 @@ describe("a secret of the environment", () => {
     );
   });
 
-  it("is named with its file when its value is wrong, and is not shown", async () => {
+  it("is named with its file for an invalid value, which is not shown", async () => {
     const env = { REDIS_URL_FILE: await stored("hunter2") };
     const [problem] = await problemsOf(null, { env });
     expect(problem).toMatchObject({ path: "state.redis_url", message: expect.stringContaining("REDIS_URL_FILE") });
@@ -131,7 +131,7 @@ describe("a secret of the environment", () => {
   });
 
   it.each(["REDIS_URL", "UIS_STATE_REDIS_URL", "HF_TOKEN"])(
-    "%s is refused beside its file, and with a file that cannot be read",
+    "%s is rejected together with its file, and with an unreadable file",
     async (name) => {
       const file = `${name}_FILE`;
       const empty = { line: null, column: null, hint: null };
@@ -145,7 +145,7 @@ describe("a secret of the environment", () => {
   );
 });
 
-describe("faults", () => {
+describe("problems", () => {
   it.each([
     ["models: [{ id: a, engine: scripted, prices: { inptu: 3 } }]", "models[0].prices.inptu", "input"],
     [
@@ -158,13 +158,13 @@ describe("faults", () => {
       "rate_limits.models.a.request_per_minute",
       "requests_per_minute",
     ],
-  ])("of names have a hint also within what has several forms, and below any name: %s", async (text, path, meant) => {
+  ])("of names have a hint also in groups with alternatives and below any name: %s", async (text, path, meant) => {
     expect(await problemsOf(`${text}\n`)).toMatchObject([
       { path, message: "unknown setting", hint: `did you mean "${meant}"?` },
     ]);
   });
 
-  it("are found all at once, each with line, column, path and hint", async () => {
+  it("are reported all together, each with line, column, path and hint", async () => {
     const text = "server: { prt: 1 }\nmodels:\n  - id: a\n    engine: scripted\n    slot: 3\n    slots: none\n";
     expect(await problemsOf(text)).toEqual([
       { line: 1, column: 11, path: "server.prt", message: "unknown setting", hint: 'did you mean "port"?' },
@@ -179,12 +179,12 @@ describe("faults", () => {
     ]);
   });
 
-  it("include a file that was named and is not there", async () => {
+  it("include a named file that does not exist", async () => {
     const [problem] = await problemsOf(null, { file: "gone.yaml" });
     expect(problem?.message).toBe(`the configuration file ${join(folder, "gone.yaml")} does not exist`);
   });
 
-  it("include values that do not go together", async () => {
+  it("include contradictory values", async () => {
     const paths = async (text: string) => (await problemsOf(text)).map((problem) => problem.path);
     expect(await paths("server: { tls: { cert_file: a } }\n")).toEqual(["server.tls.key_file"]);
     expect(await paths("server: { tls: { client_ca_file: a } }\n")).toEqual(["server.tls.client_ca_file"]);
@@ -219,32 +219,32 @@ models: [{ id: a, engine: scripted, prices: { input: 0, cached_input: 0, output:
     ["core: { token: secret-of-the-core }", "core.token"],
     ["server: { role: gateway }", "server.role"],
     ["models: [{ id: a, engine: openai }]", "models[0].engine"],
-  ])("refuse every other value: %s", async (text, path) => {
+  ])("reject every other value: %s", async (text, path) => {
     const problems = await problemsOf(`${text}\n`);
     expect(problems.map((problem) => problem.path)).toEqual([path]);
     expect(problems[0]?.message).toContain("this version");
     expect(JSON.stringify(problems)).not.toContain("secret-of-the-core");
   });
 
-  it("are refused from the environment, too", async () => {
+  it("are rejected from the environment, too", async () => {
     const env = { UIS_SERVER_ROLE: "gateway" };
     expect(await problemsOf(null, { env })).toMatchObject([{ path: "server.role" }]);
   });
 });
 
-describe("where state is kept", () => {
+describe("the store of the state", () => {
   it.each([
     "redis://h",
     "rediss://user:secret@h:6380/1",
     "redis+sentinel://a,b/main",
     "redis+cluster://a,b,c",
     "a:7000,b:7000",
-  ])("takes %s, from the variable, too", async (url) => {
+  ])("accepts %s, also from the variable", async (url) => {
     expect((await load(`state: { redis_url: "${url}" }\n`)).state.redis_url).toBe(url);
     expect((await load(null, { env: { REDIS_URL: url } })).state.redis_url).toBe(url);
   });
 
-  it("refuses other URLs, and Redis together with state in memory", async () => {
+  it("rejects other URLs, and Redis together with state in memory", async () => {
     const paths = async (text: string) => (await problemsOf(text)).map((problem) => problem.path);
     expect(await paths("state: { redis_url: http://h }\n")).toEqual(["state.redis_url"]);
     expect(await paths("state: { redis_url: redis://h, durability: none }\n")).toEqual(["state.durability"]);

@@ -3,7 +3,7 @@ import { rateLimitSettings, toRateLimitDefaults } from "../../../../src/app/conf
 import { unlimited } from "../../../../src/domain/call/rate-limits.js";
 
 describe("rate_limits", () => {
-  it("limit nobody by default", () => {
+  it("are unlimited by default", () => {
     expect(toRateLimitDefaults(rateLimitSettings.parse({}))).toEqual({
       key: unlimited,
       account: unlimited,
@@ -29,7 +29,7 @@ describe("rate_limits", () => {
     { default_key: { requests_per_second: 1 } },
     { default_account: { tokens_per_minute: 1.5 } },
     { models: { "no model": {} } },
-  ])("refuse %j", (settings) => {
+  ])("reject %j", (settings) => {
     expect(rateLimitSettings.safeParse(settings).success).toBe(false);
   });
 });

@@ -27,7 +27,7 @@ function thrownBy(variables: Record<string, string>): unknown {
 }
 
 describe("readSecrets", () => {
-  it("gives null for what is not set", () => {
+  it("returns null for variables that are not set", () => {
     const none = { adminToken: null, bootstrapApiKey: null, adminPassword: null, masterKey: null };
     expect(readSecrets({})).toEqual(none);
     expect(readSecrets({ UIS_ADMIN_TOKEN: "" })).toEqual(none);
@@ -53,14 +53,14 @@ describe("readSecrets", () => {
     ["UIS_BOOTSTRAP_API_KEY", "has-an-umlaut-ä"],
     ["UIS_MASTER_KEY", "bm90IDMyIGJ5dGVz"],
     ["UIS_ADMIN_PASSWORD", "eleven-char"],
-  ])("refuses a %s of wrong form without showing it", (name, value) => {
+  ])("rejects an invalid %s without showing it", (name, value) => {
     const error = thrownBy({ [name]: value });
     expect(error).toBeInstanceOf(ConfigError);
     expect((error as ConfigError).message).toContain(name);
     expect((error as ConfigError).message).not.toContain(value);
   });
 
-  it("refuses a variable and its file together, and a file that cannot be read or is empty", async () => {
+  it("rejects a variable together with its file, and an unreadable or empty file", async () => {
     const empty = join(folder, "empty");
     await writeFile(empty, "\n");
     expect(() => readSecrets({ UIS_ADMIN_TOKEN: token, UIS_ADMIN_TOKEN_FILE: "x" })).toThrow("set one of them");
@@ -70,7 +70,7 @@ describe("readSecrets", () => {
 });
 
 describe("readDownloadSettings", () => {
-  it("takes the hub's token from its variable or from a file", async () => {
+  it("reads the hub's token from its variable or from a file", async () => {
     const file = join(folder, "token");
     await writeFile(file, "hf_a-token\n");
     expect(readDownloadSettings({ HF_TOKEN: "hf_other" }).hubToken).toBe("hf_other");

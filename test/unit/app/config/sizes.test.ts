@@ -6,11 +6,11 @@ describe("sizes", () => {
     expect(["0KiB", "64KiB", "20MiB", "1GiB"].map(parseSize)).toEqual([0, 65_536, 20_971_520, 1_073_741_824]);
   });
 
-  it("refuses other units, fractions and spaces", () => {
+  it("rejects other units, fractions and spaces", () => {
     for (const text of ["1", "1kB", "1MB", "1.5MiB", "1 MiB", "-1KiB"]) expect(parseSize(text)).toBeNull();
   });
 
-  it("writes the largest unit that keeps the size whole", () => {
+  it("formats with the largest unit that keeps the size whole", () => {
     expect([65_536, 20_971_520, 1_073_741_824, 1000, 0].map(formatSize)).toEqual(["64KiB", "20MiB", "1GiB", 1000, 0]);
   });
 });

@@ -14,7 +14,7 @@ describe("settings of traces", () => {
     expect(readTraceSettings(variables)).toBeNull();
   });
 
-  it("take the endpoint for all signals, or the one for traces as it is", () => {
+  it("use the endpoint for all signals, or the one for traces unchanged", () => {
     expect(readTraceSettings(endpoint)).toMatchObject({
       endpoint: "http://collector:4318/v1/traces",
       serviceName: "unified-inference",
@@ -39,7 +39,7 @@ describe("settings of traces", () => {
     });
   });
 
-  it("warn of what has no effect and go on with what is usual", () => {
+  it("warn of invalid variables and use the defaults", () => {
     const settings = readTraceSettings({
       ...endpoint,
       OTEL_TRACES_SAMPLER: "jaeger",

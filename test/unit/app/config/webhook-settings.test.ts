@@ -11,9 +11,12 @@ describe("webhooks", () => {
     expect(isOffSchedule(settings)).toBe(false);
   });
 
-  it.each([{ attempt_timeout: "1s" }, { retry_delays: ["1s"] }])("know that %j is off the schedule", (settings) => {
-    expect(isOffSchedule(webhookSettings.parse(settings))).toBe(true);
-  });
+  it.each([{ attempt_timeout: "1s" }, { retry_delays: ["1s"] }])(
+    "detect that %j differs from the schedule",
+    (settings) => {
+      expect(isOffSchedule(webhookSettings.parse(settings))).toBe(true);
+    },
+  );
 
   it.each([
     { allow_private_cidrs: ["10.0.0.0/8", "fd12:3456::/32", "127.0.0.1/32"] },
@@ -21,7 +24,7 @@ describe("webhooks", () => {
     { dns_servers: ["1.1.1.1", "127.0.0.1:5353", "[::1]:53", "2606:4700::1111"] },
     { attempt_timeout: "10s" },
     { disable_after: "0s" },
-  ])("take %j", (settings) => {
+  ])("accept %j", (settings) => {
     expect(webhookSettings.safeParse(settings).success).toBe(true);
   });
 
@@ -35,11 +38,11 @@ describe("webhooks", () => {
     { endpoints_max: 0 },
     { retry_delays: [] },
     { retry: true },
-  ])("refuse %j", (settings) => {
+  ])("reject %j", (settings) => {
     expect(webhookSettings.safeParse(settings).success).toBe(false);
   });
 
-  it("refuse a timeout that does not leave 5 s of the lease (WH-34)", () => {
+  it("reject a timeout that leaves less than 5 s of the lease (WH-34)", () => {
     expect(webhookSettings.safeParse({ attempt_timeout: "10001ms" }).success).toBe(false);
   });
 });

@@ -27,18 +27,18 @@ describe("the check of Node", () => {
 describe("the check of the processor", () => {
   const facts = (flags: string) => `processor : 0\nflags\t\t: fpu ${flags} sse4_2\nbugs : none\n`;
 
-  it("is content with what the engine's fast code needs", () => {
+  it("is ok with the features of the engine's fast code", () => {
     expect(judgeProcessor(facts("avx2 fma f16c"), "x64", 2)).toMatchObject({ status: "ok", fix: null });
     expect(judgeProcessor("Features : fp asimd asimddp\n", "arm64", 8)).toMatchObject({ status: "ok" });
   });
 
-  it("names what is missing", () => {
+  it("names missing features", () => {
     const { status, detail, fix } = judgeProcessor(facts("fma"), "x64", 2);
     expect([status, detail]).toEqual(["warn", expect.stringContaining("without avx2, f16c")]);
     expect(fix).toContain("virtual");
   });
 
-  it("says that it does not know, where it does not", () => {
+  it("reports unknown features", () => {
     expect(judgeProcessor("", "x64", 2)).toMatchObject({ status: "ok", detail: expect.stringContaining("unknown") });
   });
 });
@@ -63,13 +63,13 @@ describe("the check of the clock", () => {
     [12_000, "warn", "12 s ahead of the clock of Redis"],
     [-299_000, "warn", "299 s behind the clock of Redis"],
     [-300_000, "fail", "receivers reject webhooks"],
-  ])("of one that is %d ms ahead of another is %s", (aheadMs, status, words) => {
+  ])("with %d ms ahead of another clock is %s", (aheadMs, status, words) => {
     const found = clockCheck(nowMs, { name: "Redis", aheadMs });
     expect(found).toMatchObject({ check: "clock", status, detail: expect.stringContaining(words) });
     expect(found.fix === null).toBe(status === "ok");
   });
 
-  it("does not claim what it could not compare, and knows a time that cannot be", () => {
+  it("is ok without another clock to compare with, and fails for an impossible time", () => {
     expect(clockCheck(nowMs, null)).toMatchObject({ status: "ok", detail: expect.stringContaining("not compared") });
     expect(clockCheck(0, null)).toMatchObject({ status: "fail", detail: expect.stringContaining("1970") });
   });
