@@ -19,12 +19,21 @@ export interface PeerFigures {
   readonly service_per_second: number;
   readonly llama_server_per_second: number;
   readonly service_over_llama_server: number;
+  /** The same ratio per second of processor time, which other load of the machine affects less. */
+  readonly per_cpu_second_over_llama_server: number;
   readonly aim: number;
 }
 
 interface Endpoint {
   readonly url: string;
   readonly key?: string;
+  cpuMs(): number;
+}
+
+/** Tokens or inputs of one round, per second and per second of processor time. */
+interface Speed {
+  readonly perSecond: number;
+  readonly perCpuSecond: number;
 }
 
 interface Work {
@@ -98,24 +107,29 @@ export async function measurePeers(
 
 async function compare(work: Work, service: Endpoint, peer: Endpoint, repeats: number): Promise<PeerFigures> {
   // The first round of each warms up.
-  for (const side of [service, peer]) await perSecond(work, side);
-  const pairs: { readonly ours: number; readonly theirs: number }[] = [];
+  for (const side of [service, peer]) await run(work, side);
+  const ours: Speed[] = [];
+  const theirs: Speed[] = [];
   for (let i = 0; i < repeats; i += 1) {
-    const first = await perSecond(work, i % 2 === 0 ? service : peer);
-    const second = await perSecond(work, i % 2 === 0 ? peer : service);
-    pairs.push(i % 2 === 0 ? { ours: first, theirs: second } : { ours: second, theirs: first });
+    const sides = [() => run(work, service).then((speed) => ours.push(speed))];
+    sides.push(() => run(work, peer).then((speed) => theirs.push(speed)));
+    for (const side of i % 2 === 0 ? sides : sides.toReversed()) await side();
   }
+  const ratio = (figure: keyof Speed): number =>
+    rounded(median(ours.map((speed, i) => speed[figure] / (theirs[i]?.[figure] ?? 0))), 3);
   return {
     work: work.name,
-    service_per_second: rounded(median(pairs.map(({ ours }) => ours))),
-    llama_server_per_second: rounded(median(pairs.map(({ theirs }) => theirs))),
-    service_over_llama_server: rounded(median(pairs.map(({ ours, theirs }) => ours / theirs)), 3),
+    service_per_second: rounded(median(ours.map(({ perSecond }) => perSecond))),
+    llama_server_per_second: rounded(median(theirs.map(({ perSecond }) => perSecond))),
+    service_over_llama_server: ratio("perSecond"),
+    per_cpu_second_over_llama_server: ratio("perCpuSecond"),
     aim: work.aim,
   };
 }
 
-async function perSecond({ units, requests }: Work, { url, key = "" }: Endpoint): Promise<number> {
+async function run({ units, requests }: Work, { url, key = "", cpuMs }: Endpoint): Promise<Speed> {
   const all = requests();
+  const cpuBefore = cpuMs();
   const startedMs = performance.now();
   for (const [path, body] of all) {
     const response = await fetch(url + path, {
@@ -126,5 +140,6 @@ async function perSecond({ units, requests }: Work, { url, key = "" }: Endpoint)
     const text = await response.text();
     if (!response.ok) throw new Error(`${url}${path} answered ${response.status}: ${text.slice(0, 500)}`);
   }
-  return (units * 1_000) / (performance.now() - startedMs);
+  const perSecond = (units * 1_000) / (performance.now() - startedMs);
+  return { perSecond, perCpuSecond: (units * 1_000) / (cpuMs() - cpuBefore) };
 }

@@ -82,9 +82,9 @@ export class EngineService {
     this.#delayFile = delayFile;
   }
 
-  /** Base URL and API key, for other requests. */
-  get endpoint(): { readonly url: string; readonly key: string } {
-    return { url: this.#api, key: this.#key };
+  /** Base URL and API key, for other requests, and the processor time used so far. */
+  get endpoint(): { readonly url: string; readonly key: string; cpuMs(): number } {
+    return { url: this.#api, key: this.#key, cpuMs: () => this.#cpuMs() };
   }
 
   /** Resident bytes of the engine's processes, the smallest first. */

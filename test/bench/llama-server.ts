@@ -5,6 +5,7 @@ import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { promisify } from "node:util";
 import { hasPython } from "../support/python-venv.js";
+import { cpuMs } from "./process-figures.js";
 
 const run = promisify(execFile);
 const requirement = "xllamacpp==2026.10.11549";
@@ -61,6 +62,8 @@ export interface LlamaServerOptions {
 export interface LlamaServer {
   /** Base of its OpenAI API. */
   readonly url: string;
+  /** Processor time used so far, in milliseconds. */
+  cpuMs(): number;
   stop(): Promise<void>;
 }
 
@@ -74,6 +77,7 @@ export async function startLlamaServer({ python, ...options }: LlamaServerOption
   await untilLoaded(child, `http://127.0.0.1:${port}/health`);
   return {
     url: `http://127.0.0.1:${port}/v1`,
+    cpuMs: () => cpuMs(child.pid ?? 0),
     async stop() {
       const exited = once(child, "exit");
       child.kill("SIGKILL");
