@@ -38,7 +38,7 @@ async function setUp(options: Parameters<typeof openStore>[0] = {}) {
 }
 
 describe("a pull from a hub", () => {
-  it("is verified, kept under its sum and listed with what its header says", async () => {
+  it("is verified, stored under its sum and listed with the metadata of its header", async () => {
     const { pull, store, leftovers, model } = await setUp();
     const progress: PullProgress[] = [];
     const pulled = await pull(source, { sha256: model.sha256, onProgress: (each) => progress.push(each) });
@@ -61,7 +61,7 @@ describe("a pull from a hub", () => {
     await store.verify(pulled.model);
   });
 
-  it("goes on from where the connection was cut", async () => {
+  it("resumes after the connection was cut", async () => {
     const { pull, hub, leftovers } = await setUp();
     const model = await tinyModel("large", 4 * mebibyte);
     hub.put("owner/repo", "tiny.gguf", model.bytes);
@@ -73,7 +73,7 @@ describe("a pull from a hub", () => {
     expect(await leftovers()).toEqual([`${model.sha256}.gguf`, "index.json"]);
   });
 
-  it("goes on from where an earlier pull was left, and the sum covers both parts", async () => {
+  it("resumes an earlier pull, and the sum covers both parts", async () => {
     const { pull, hub, leftovers, model } = await setUp({ stallTimeoutMs: 100 });
     hub.play({ stallAfterBytes: 60_000 });
     await expect(pull(source)).rejects.toMatchObject({
@@ -91,7 +91,7 @@ describe("a pull from a hub", () => {
     expect(await leftovers()).toEqual([`${model.sha256}.gguf`, "index.json"]);
   });
 
-  it("begins anew when the file has changed since it was cut", async () => {
+  it("starts again when the file has changed since the interruption", async () => {
     const { pull, hub, store } = await setUp({ stallTimeoutMs: 100 });
     hub.play({ stallAfterBytes: 60_000 });
     await expect(pull(source)).rejects.toMatchObject({ name: "SourceUnavailable" });
@@ -101,14 +101,14 @@ describe("a pull from a hub", () => {
     expect(store.find("m")).toMatchObject({ name: "another", sha256: changed.sha256 });
   });
 
-  it("begins anew at a server that knows no ranges", async () => {
+  it("starts again at a server without range requests", async () => {
     const { pull, hub, model, store } = await setUp();
     hub.play({ cutAfterBytes: 50_000 }, "no ranges");
     await pull(source, { sha256: model.sha256 });
     expect(store.find("m")?.sha256).toBe(model.sha256);
   });
 
-  it("gives up after six cuts, keeping what has arrived", async () => {
+  it("gives up after six interruptions and keeps the bytes received", async () => {
     const { pull, hub, leftovers } = await setUp();
     hub.put("owner/repo", "tiny.gguf", (await tinyModel("large", 8 * mebibyte)).bytes);
     hub.play(...Array.from({ length: 6 }, () => ({ cutAfterBytes: mebibyte })));
@@ -131,7 +131,7 @@ describe("a pull from a hub", () => {
     expect(await leftovers()).toEqual([]);
   });
 
-  it("remembers the first sum of an unpinned source and holds it to that", async () => {
+  it("records the first sum of an unpinned source and requires it later", async () => {
     const { pull, hub, store } = await setUp();
     await pull(source);
     await store.remove("m");
@@ -139,7 +139,7 @@ describe("a pull from a hub", () => {
     await expect(pull(source)).rejects.toMatchObject({ name: "ModelFileError", fault: "checksum" });
   });
 
-  it("refuses what is no GGUF and leaves nothing (SEC-25)", async () => {
+  it("refuses a file that is not a GGUF and leaves nothing (SEC-25)", async () => {
     const { pull, hub, leftovers } = await setUp();
     hub.put("owner/repo", "page.gguf", Buffer.from("<html>please log in</html>"));
     await expect(pull("hf:owner/repo/page.gguf")).rejects.toMatchObject({ fault: "malformed" });
@@ -156,7 +156,7 @@ describe("a pull from a hub", () => {
     },
   );
 
-  it("a hub that never answers, is not there, or has no name is SourceUnavailable", async () => {
+  it("a hub that never answers, refuses connections or has no address is SourceUnavailable", async () => {
     const { pull, hub, leftovers } = await setUp({ stallTimeoutMs: 100 });
     hub.play("silence");
     await expect(pull(source)).rejects.toMatchObject({ name: "SourceUnavailable" });
@@ -170,7 +170,7 @@ describe("a pull from a hub", () => {
     expect(await leftovers()).toEqual([]);
   });
 
-  it("a hub that speaks no TLS is given up within the connect limit", async () => {
+  it("a hub without TLS is given up within the connect timeout", async () => {
     const mute = createServer(() => {});
     await new Promise<void>((resolve) => mute.listen(0, "127.0.0.1", resolve));
     const address = mute.address() as { port: number };
@@ -186,7 +186,7 @@ describe("a pull from a hub", () => {
     expect(await leftovers()).toEqual([]);
   });
 
-  it("the token goes to the hub and never to where it redirects", async () => {
+  it("the token is sent to the hub and never to the target of a redirect", async () => {
     const { pull, hub, model } = await setUp({ hubToken: "secret" });
     const store = await startHub();
     store.put("owner/repo", "tiny.gguf", model.bytes);
@@ -219,7 +219,7 @@ describe("a pull from a hub", () => {
     ).toEqual(["a", "b"]);
   });
 
-  it("an aborted pull ends at once with the reason, and another that shares it goes on", async () => {
+  it("an aborted pull rejects immediately with the reason, and another that shares it continues", async () => {
     const { pull, hub, store, leftovers } = await setUp();
     hub.play({ stallAfterBytes: 60_000 });
     const leaving = new AbortController();
@@ -241,7 +241,7 @@ describe("a pull from a hub", () => {
     expect(startOf(hub.requests[1])).toBe(60_000);
   });
 
-  it("a model that is there is not fetched again, not even without a network", async () => {
+  it("a stored model is not fetched again, and is available without a network", async () => {
     const { pull, hub, model } = await setUp();
     await pull(source);
     await hub.close();
@@ -250,8 +250,8 @@ describe("a pull from a hub", () => {
   });
 });
 
-describe("other ends of a pull", () => {
-  it("offline: nothing is asked, and the error says why", async () => {
+describe("other outcomes of a pull", () => {
+  it("offline: no request is sent, and the error states the reason", async () => {
     const { pull, hub } = await setUp({ offline: true });
     for (const each of [source, `${hub.endpoint}/x.gguf`, "pypi:a==1/b.gguf"]) {
       await expect(pull(each)).rejects.toMatchObject({
@@ -262,7 +262,7 @@ describe("other ends of a pull", () => {
     expect(hub.requests).toEqual([]);
   });
 
-  it("an address without a sum is fetched with a warning, with one without", async () => {
+  it("an address without a sum is fetched with a warning, one with a sum without", async () => {
     const { pull, hub, model, store } = await setUp();
     const address = `${hub.endpoint}/owner/repo/resolve/main/tiny.gguf`;
     const first = await pull(`${address}?signature=secret`);
@@ -271,7 +271,7 @@ describe("other ends of a pull", () => {
     expect(await pull(address, { id: "n", sha256: model.sha256 })).toMatchObject({ warnings: [] });
   });
 
-  it("too little room: the error says how much is needed and how much there is, and nothing is left", async () => {
+  it("too little disk space: the error states the needed and the free bytes, and nothing is left", async () => {
     const { pull, leftovers, model } = await setUp({ freeBytes: async () => 1_000 });
     await expect(pull(source)).rejects.toMatchObject({
       fault: "no_space",
@@ -285,7 +285,7 @@ describe("other ends of a pull", () => {
     await expect(pull(source)).rejects.toMatchObject({ name: "SourceUnavailable" });
   });
 
-  it("a proxy that wants a login makes the source unavailable, and one that tunnels is used", async () => {
+  it("a proxy that requires a login makes the source unavailable, and one that tunnels is used", async () => {
     const { hub, model } = await setUp();
     const asked: string[] = [];
     let refuses = true;
@@ -320,7 +320,7 @@ describe("other ends of a pull", () => {
 describe("an encoder of a hub", () => {
   const encoder = "hf:owner/encoder@v1";
 
-  it("is fetched file by file and converted to the file that the same folder gives", async () => {
+  it("is fetched file by file and converted to the same file as its folder", async () => {
     const hub = await startHub();
     const { "vocab.txt": vocab, ...files } = tinyEncoderFiles();
     for (const [name, bytes] of Object.entries(files)) hub.put("owner/encoder", name, bytes, "v1");
@@ -348,7 +348,7 @@ describe("an encoder of a hub", () => {
     expect(await leftovers()).toEqual([]);
   });
 
-  it("that the hub does not give is looked for in the next sources, whose reasons are all told", async () => {
+  it("that the hub refuses is fetched from the next sources, and the error has all their reasons", async () => {
     const hub = await startHub();
     hub.play({ status: 403 });
     const { puller } = await openStore({ hubEndpoint: hub.endpoint, pipEnvironment: {} });

@@ -34,7 +34,7 @@ async function pullTooMuch(disk: string, options: Partial<PullOptions>): Promise
 }
 
 describe("a disk that is too small", () => {
-  it("is found when the file's length is known, and nothing is left on it", async (ctx) => {
+  it("is detected when the file's length is known, and nothing is left on it", async (ctx) => {
     const disk = await smallDisk();
     if (disk === null) return ctx.skip("this user may not mount a disk");
     expect(await pullTooMuch(disk, {})).toBe(1);

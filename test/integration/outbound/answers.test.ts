@@ -33,14 +33,14 @@ describe("the answer of a receiver", () => {
   });
 
   it.each([200, 201, 202, 204, 226, 299, 301, 304, 400, 401, 404, 410, 429, 500, 503, 599])(
-    "status %i is told as it is (WH-19)",
+    "status %i is reported unchanged (WH-19)",
     async (status) => {
       const receiver = closing(await startReceiver({ answer: { status } }));
       expect(await post(openSender(), receiver.url)).toMatchObject({ status, error: null });
     },
   );
 
-  it("a redirect is an answer, and its target sees nothing (WH-22, SEC-16)", async () => {
+  it("a redirect is an answer, and its target is not called (WH-22, SEC-16)", async () => {
     const trap = closing(await startReceiver());
     const receiver = closing(await startReceiver());
     const sender = openSender();
@@ -69,7 +69,7 @@ describe("the answer of a receiver", () => {
     expect(receiver.connections).toBe(2);
   });
 
-  it("nothing is decompressed, and no cookie comes back (SEC-16)", async () => {
+  it("bodies are not decompressed, and cookies are not stored (SEC-16)", async () => {
     const receiver = closing(await startReceiver());
     receiver.answerWith({ status: 200, headers: { "set-cookie": "a=b", "content-encoding": "gzip" }, body: "plain" });
     const sender = openSender();
@@ -79,7 +79,7 @@ describe("the answer of a receiver", () => {
     expect([headers?.cookie, headers?.["accept-encoding"]]).toEqual([undefined, undefined]);
   });
 
-  it("Retry-After is noted as it came, at most 64 characters of it", async () => {
+  it("Retry-After is recorded unchanged, up to 64 characters", async () => {
     const receiver = closing(await startReceiver({ answer: { status: 503, headers: { "retry-after": "120" } } }));
     const sender = openSender();
     expect((await post(sender, receiver.url)).retryAfter).toBe("120");
@@ -95,7 +95,7 @@ describe("the answer of a receiver", () => {
     expect(latencyMs).toBeLessThan(1_000);
   });
 
-  it("a sender that is closed ends what is under way and sends nothing any more", async () => {
+  it("a closed sender aborts running attempts and starts no others", async () => {
     const receiver = closing(await startReceiver({ answer: "hang" }));
     const sender = openSender();
     const underWay = post(sender, receiver.url);

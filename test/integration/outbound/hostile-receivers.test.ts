@@ -16,7 +16,7 @@ const names = Object.keys(tricks) as Trick[];
 
 describe("hostile receivers", () => {
   it.each(names)(
-    "%s: the attempt has its right end in time, and its socket is gone (WH-20, WH-21, SEC-16)",
+    "%s: the attempt ends in time with the expected result, and its socket is closed (WH-20, WH-21, SEC-16)",
     async (trick) => {
       const receiver = closing(await startReceiver({ answer: trick }));
       const startedAtMs = performance.now();
@@ -30,7 +30,7 @@ describe("hostile receivers", () => {
     },
   );
 
-  it("the budget ends a connection that is never answered by TLS, and one whose end comes before (WH-20)", async () => {
+  it("the budget ends an attempt without a TLS answer, unless the connection ends before (WH-20)", async () => {
     const silent = closing(await startListener());
     const resetting = closing(await startListener({ onConnection: reset }));
     const sender = openSender();
@@ -52,7 +52,7 @@ describe("hostile receivers", () => {
     expect(result).toMatchObject({ status: null, error: "connect", ip: null, response: null });
   });
 
-  it("memory stays flat while all of them are met again and again (SEC-16)", async () => {
+  it("memory does not grow over repeated attempts (SEC-16)", async () => {
     const urls = Object.values(closing(await startHostileProcess()).urls);
     const sender = openSender();
     const meetAll = () => Promise.all(urls.map((url) => post(sender, url, budgetMs)));

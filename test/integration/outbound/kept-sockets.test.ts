@@ -6,8 +6,8 @@ import { closing, openSender, post } from "./sending.js";
 
 const good = { status: 200 } as const;
 
-describe("kept sockets", () => {
-  it("requests one after the other go by one connection, with and without TLS", async () => {
+describe("reused sockets", () => {
+  it("consecutive requests use one connection, with and without TLS", async () => {
     const authority = closing(makeAuthority());
     const sender = openSender({ ca: authority.ca });
     for (const tls of [null, authority.issue(["127.0.0.1"])]) {
@@ -35,7 +35,7 @@ describe("kept sockets", () => {
     },
   );
 
-  it("it is replaced once only, and a new one not at all (WH-24)", async () => {
+  it("a socket is replaced only once, and a new one never (WH-24)", async () => {
     const receiver = closing(await startReceiver({ answer: (_, before) => (before === 0 ? good : "reset") }));
     const sender = openSender();
     await post(sender, receiver.url);
@@ -55,7 +55,7 @@ describe("kept sockets", () => {
     expect(receiver.requests).toHaveLength(2);
   });
 
-  it("the replacement has what is left of the budget (WH-24)", async () => {
+  it("the replacement has the rest of the budget (WH-24)", async () => {
     const budgetMs = 400;
     const receiver = closing(await startReceiver());
     receiver.answerWith((_, before) => (before === 0 ? good : before === 1 ? "close" : "hang"));
@@ -67,7 +67,7 @@ describe("kept sockets", () => {
     expect(receiver.requests).toHaveLength(3);
   });
 
-  it("the receiver's own shorter time for idle connections is heeded", async () => {
+  it("a shorter idle timeout of the receiver is respected", async () => {
     const receiver = closing(await startReceiver({ keepAliveMs: 1_000 }));
     const sender = openSender();
     await post(sender, receiver.url);
@@ -75,13 +75,13 @@ describe("kept sockets", () => {
     expect(await post(sender, receiver.url)).toMatchObject({ status: 200 });
   });
 
-  it("a connection on which more comes than was asked for is closed (SEC-16)", async () => {
+  it("a connection that receives data without a request is closed (SEC-16)", async () => {
     const receiver = closing(await startReceiver({ answer: "flood after the answer" }));
     expect(await post(openSender(), receiver.url)).toMatchObject({ status: 200, response: "fine" });
     await eventually(() => receiver.open === 0, "the end of the connection", 2_000);
   });
 
-  it("at most 256 wait for their next request, 64 for one host", async () => {
+  it("at most 256 sockets are idle, 64 of one host", async () => {
     const receivers = await Promise.all(Array.from({ length: 6 }, () => startReceiver().then(closing)));
     const sender = openSender();
     for (const { url } of receivers) await Promise.all(Array.from({ length: 70 }, () => post(sender, url)));

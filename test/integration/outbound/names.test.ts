@@ -63,7 +63,7 @@ describe("names of receivers", () => {
     await Promise.all(hanging);
   });
 
-  it("a name that failed is not asked for again for 5 s (E-11)", async () => {
+  it("a name that failed is not looked up again for 5 s (E-11)", async () => {
     let nowMs = 0;
     const dns = closing(await startDnsServer({ "later.test": (before) => (before === 0 ? "failure" : ["127.0.0.1"]) }));
     const resolver = closing(new Resolver([dns.server], loopback, () => nowMs));
@@ -77,7 +77,7 @@ describe("names of receivers", () => {
     expect(await resolve()).toHaveLength(1);
   });
 
-  it("a registration waits 2 s for a name and then takes it", async () => {
+  it("a registration waits 2 s for a name and then accepts it", async () => {
     const dns = closing(await startDnsServer({ "slow.test": "silence" }));
     const sender = openSender({ dnsServers: [dns.server] });
     const startedAtMs = performance.now();
@@ -87,13 +87,13 @@ describe("names of receivers", () => {
     expect(tookMs).toBeLessThan(10_000);
   });
 
-  it("without configured servers the system resolves, and what it knows as inside is refused", async () => {
+  it("without configured servers the system's resolver is used, and private names are refused", async () => {
     const sender = openSender({ allowPrivateCidrs: [] });
     expect(await post(sender, "https://name.invalid/")).toMatchObject({ error: "dns", status: null });
     expect(await sender.refusalOf("https://localhost/", "acme")).not.toBeNull();
   });
 
-  it("a listed range is open to names, too, and only that range (WH-41)", async () => {
+  it("names may resolve to a listed range, and only to that range (WH-41)", async () => {
     const dns = closing(
       await startDnsServer({ "lab.test": ["10.1.2.3"], "other.test": ["10.2.0.1"], "meta.test": ["169.254.169.254"] }),
     );

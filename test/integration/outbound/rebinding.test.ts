@@ -21,7 +21,7 @@ const zone: Zone = {
   "bad-among-many.test": [openAddress, "127.77.0.2", "127.0.0.1", "127.77.0.3"],
 };
 
-it("whatever a resolver answers and when, nothing connects to an address that is not open (SEC-15, WH-40)", {
+it("no connection is made to an address that is not open, whatever a resolver answers and when (SEC-15, WH-40)", {
   timeout: 300_000,
 }, async () => {
   const receiver = closing(await startReceiver({ host: openAddress }));
@@ -52,7 +52,7 @@ it("whatever a resolver answers and when, nothing connects to an address that is
   expect(errors["open-first.test"]).toContain("blocked_address");
 });
 
-it("a name that passed at registration is refused at the attempt once it leads inside (SEC-14, WH-39)", async () => {
+it("a name that passed at registration is refused at the attempt once it resolves to a private address (SEC-14, WH-39)", async () => {
   const trap = closing(await startListener());
   const dns = closing(await startDnsServer({ "moved.test": (before) => [before === 0 ? openAddress : "127.0.0.1"] }));
   const sender = openSender({ allowPrivateCidrs: [openRange], dnsServers: [dns.server] });

@@ -24,7 +24,7 @@ afterEach(() => vi.unstubAllEnvs());
 const local = ["127.0.0.1"];
 
 describe("receivers with TLS", () => {
-  it("a certificate for the name or the address, of an authority that is trusted, is taken (WH-23)", async () => {
+  it("a certificate of a trusted authority for the name or the address is accepted (WH-23)", async () => {
     const dns = closing(await startDnsServer({ "hooks.test": local }));
     const sender = openSender({ allowHttp: false, dnsServers: [dns.server], ca: authority.ca });
     const receiver = closing(await startReceiver({ tls: authority.issue([...local, "hooks.test"]) }));
@@ -49,7 +49,7 @@ describe("receivers with TLS", () => {
     },
   );
 
-  it("without further authorities a certificate of one's own is refused (WH-23)", async () => {
+  it("a certificate of a private authority is refused by default (WH-23)", async () => {
     const receiver = closing(await startReceiver({ tls: authority.issue(local) }));
     expect(await post(openSender(), receiver.url)).toMatchObject({ status: null, error: "tls" });
   });

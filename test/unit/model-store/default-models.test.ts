@@ -9,7 +9,7 @@ import { formatSource, parseSource } from "../../../src/model-store/sources/sour
 const all = [...defaultChatModels, defaultEmbeddingModel];
 
 describe("the default models", () => {
-  it("are pinned by sum and size, whatever they are fetched as (SEC-25)", () => {
+  it("are pinned by sum and size, whatever their source (SEC-25)", () => {
     const pins = all.flatMap(({ file, sources }) => [
       file,
       ...sources.flatMap(({ pins: { file: whole, encoder = {} } }) => [
@@ -26,7 +26,7 @@ describe("the default models", () => {
     }
   });
 
-  it("have ids of their own and sources that are found again by their text", () => {
+  it("have unique ids and sources that are found by their text", () => {
     expect(new Set(all.map(({ id }) => id)).size).toBe(all.length);
     for (const model of all) {
       for (const { source, pins } of model.sources) {
@@ -35,7 +35,7 @@ describe("the default models", () => {
     }
   });
 
-  it("come from a commit, not from a branch that may move", () => {
+  it("come from a commit, not from a branch", () => {
     for (const { sources } of all) {
       for (const { source } of sources) {
         const parsed = parseSource(source);

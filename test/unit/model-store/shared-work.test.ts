@@ -10,7 +10,7 @@ function untilAborted(_: unknown, signal: AbortSignal): Promise<string> {
 }
 
 describe("SharedWork", () => {
-  it("does the work of one key once, and tells everybody its progress and its result", async () => {
+  it("does the work of one key once, and reports progress and result to every caller", async () => {
     const shared = new SharedWork<number, string>();
     let runs = 0;
     const work = async (report: (progress: number) => void) => {
@@ -29,7 +29,7 @@ describe("SharedWork", () => {
     expect(runs).toBe(2);
   });
 
-  it("goes on for those who stay, and is aborted when the last one leaves", async () => {
+  it("continues for the remaining callers, and is aborted when the last one leaves", async () => {
     const shared = new SharedWork<never, string>();
     const [first, second] = [new AbortController(), new AbortController()];
     let isAborted = false;
@@ -47,7 +47,7 @@ describe("SharedWork", () => {
     expect(isAborted).toBe(true);
   });
 
-  it("who comes while aborted work is ending starts anew after its end", async () => {
+  it("a caller that arrives while aborted work is ending starts new work after its end", async () => {
     const shared = new SharedWork<never, string>();
     const leaving = new AbortController();
     const order: string[] = [];
@@ -65,7 +65,7 @@ describe("SharedWork", () => {
     expect(order).toEqual(["ended", "anew"]);
   });
 
-  it("a failure reaches everybody and is not remembered", async () => {
+  it("a failure reaches every caller and is not cached", async () => {
     const shared = new SharedWork<never, string>();
     const fail = () => Promise.reject(new Error("no"));
     const all = await Promise.allSettled([
@@ -76,7 +76,7 @@ describe("SharedWork", () => {
     expect(await shared.run("k", async () => "yes", ignore, never())).toBe("yes");
   });
 
-  it("a caller that has left already is not served", async () => {
+  it("a caller whose signal has aborted is rejected", async () => {
     const shared = new SharedWork<never, string>();
     await expect(shared.run("k", async () => "x", ignore, AbortSignal.abort(new Error("gone")))).rejects.toThrow(
       "gone",

@@ -42,7 +42,7 @@ describe("parseSource", () => {
     expect(() => parseSource(text)).toThrow(InvalidSource);
   });
 
-  it("gives the same source back from its text, but for an address's query", () => {
+  it("formats a source to its text, without an address's query", () => {
     for (const text of ["hf:o/r/f.gguf@abc", "hf:o/r@main", "pypi:a==1/p/f.gguf", "https://h.example/x", "file:/x/y"]) {
       expect(formatSource(parseSource(text))).toBe(text);
     }

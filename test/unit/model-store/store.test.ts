@@ -25,7 +25,7 @@ async function add(store: ModelStore, id: string, name = id) {
 const files = async () => (await readdir(folder)).filter((name) => name.endsWith(".gguf"));
 
 describe("ModelStore", () => {
-  it("makes the folder for the owner alone, and its files as well", async () => {
+  it("creates the folder and its files for the owner only", async () => {
     const store = await ModelStore.open(folder, clock);
     const model = await add(store, "a");
     const modes = await Promise.all([folder, join(folder, "index.json"), store.path(model)].map((path) => stat(path)));
@@ -56,7 +56,7 @@ describe("ModelStore", () => {
     expect(await files()).toEqual([]);
   });
 
-  it("a model of an id that is there is replaced, file and all", async () => {
+  it("replaces a model of the same id and its file", async () => {
     const store = await ModelStore.open(folder, clock);
     await add(store, "a", "old");
     const { sha256 } = await add(store, "a", "new");
@@ -64,7 +64,7 @@ describe("ModelStore", () => {
     expect(await files()).toEqual([`${sha256}.gguf`]);
   });
 
-  it("changes that come at once are all kept, also those of a second store on the folder", async () => {
+  it("keeps all concurrent changes, also those of a second store on the folder", async () => {
     const store = await ModelStore.open(folder, clock);
     const other = await ModelStore.open(folder, clock);
     await Promise.all(["a", "b", "c", "d"].map((id) => add(store, id)));
@@ -77,7 +77,7 @@ describe("ModelStore", () => {
     ).toEqual(["a", "b", "c", "d", "e"]);
   });
 
-  it("a reader of the index sees it whole at any time", async () => {
+  it("readers of the index always find a complete one", async () => {
     const store = await ModelStore.open(folder, clock);
     let isAdding = true;
     const adding = Promise.all(Array.from({ length: 30 }, (_, i) => add(store, `m${i}`))).finally(() => {
@@ -94,7 +94,7 @@ describe("ModelStore", () => {
     expect((await readdir(folder)).filter((name) => name.endsWith(".new"))).toEqual([]);
   });
 
-  it("a file that was changed is not listed after a restart, and can be added anew (SEC-25)", async () => {
+  it("does not list a changed file after a restart, and can add it again (SEC-25)", async () => {
     const store = await ModelStore.open(folder, clock);
     const cut = await add(store, "cut");
     const gone = await add(store, "gone");
@@ -124,7 +124,7 @@ describe("ModelStore", () => {
     await expect(store.verify(model)).rejects.toMatchObject({ fault: "checksum" });
   });
 
-  it("says what to do about an index that it does not understand", async () => {
+  it("states the fix for an index that cannot be parsed", async () => {
     await mkdir(folder, { recursive: true });
     for (const text of ["{", '{"version":2}', '{"version":1,"models":[{"id":"x"}],"sums":{}}']) {
       await writeFile(join(folder, "index.json"), text);
@@ -137,7 +137,7 @@ describe("ModelStore", () => {
 });
 
 describe("work folders", () => {
-  it("are claimed by one, left for the next, and removed when there is nothing in them", async () => {
+  it("are claimed by one pull, left for the next, and removed when empty", async () => {
     await ModelStore.open(folder, clock);
     const first = await claimWorkFolder(folder, "s");
     const second = await claimWorkFolder(folder, "s");
@@ -150,7 +150,7 @@ describe("work folders", () => {
     expect(await readdir(third)).toEqual(["x.part"]);
   });
 
-  it("of a process that has died are left for the next, old ones are removed, running ones stay", async () => {
+  it("of a dead process are left for the next pull, old ones are removed, running ones stay", async () => {
     await mkdir(folder, { recursive: true });
     const dead = join(folder, `${"a".repeat(16)}.999999999-00000000-1.work`);
     const own = join(folder, `${"b".repeat(16)}.${process.pid}-00000000-1.work`);

@@ -8,33 +8,33 @@ function excerptOf(...chunks: readonly (string | Uint8Array)[]): string {
 }
 
 describe("BodyExcerpt", () => {
-  it("keeps the first 2 KiB, however the body is cut into pieces (WH-43)", () => {
+  it("keeps the first 2 KiB, however the body is split (WH-43)", () => {
     expect(excerptOf("a".repeat(3_000))).toBe("a".repeat(2_048));
     expect(excerptOf(...new Array<string>(3_000).fill("b"))).toBe("b".repeat(2_048));
     expect(excerptOf("c".repeat(2_047), "de")).toBe(`${"c".repeat(2_047)}d`);
   });
 
-  it("counts what it does not keep", () => {
+  it("counts the bytes that it does not keep", () => {
     const excerpt = new BodyExcerpt();
     excerpt.add(Buffer.alloc(100_000));
     excerpt.add(Buffer.alloc(1));
     expect(excerpt.bytes).toBe(100_001);
   });
 
-  it("leaves out a character that was cut and whatever steers a terminal (WH-43)", () => {
+  it("leaves out a cut character and control characters (WH-43)", () => {
     expect(excerptOf("x".repeat(2_047), "é")).toBe("x".repeat(2_047));
     expect(excerptOf("né")).toBe("né");
     expect(excerptOf(Buffer.from("né").subarray(0, 2))).toBe("n");
     expect(excerptOf("a\u0000b\u001b[31mc\r\nd\te\u202ef")).toBe("ab[31mc\nd\tef");
   });
 
-  it("what is no UTF-8 takes no more room than text (WH-43)", () => {
+  it("invalid UTF-8 takes at most 2 KiB (WH-43)", () => {
     const text = excerptOf(Buffer.alloc(2_048, 0xff));
     expect(Buffer.byteLength(text)).toBeLessThanOrEqual(2_048);
     expect(text).toMatch(/^\ufffd+$/);
   });
 
-  it("no body is an empty text", () => {
+  it("an absent body is an empty text", () => {
     expect(excerptOf()).toBe("");
   });
 });

@@ -26,7 +26,7 @@ const conversion = (more: Partial<BertConversion> = {}): BertConversion => ({
 });
 
 describe("convertBert", () => {
-  it("makes a file that the reader knows as an encoder", async () => {
+  it("writes a file that the reader recognizes as an encoder", async () => {
     await convertBert(conversion({ license: "apache-2.0" }));
     expect(await readGgufHeader(join(folder, "out.gguf"))).toMatchObject({
       architecture: "bert",
@@ -41,7 +41,7 @@ describe("convertBert", () => {
     });
   });
 
-  it("makes the same bytes of the same files, whether the vocabulary is lines or JSON", async () => {
+  it("writes the same bytes for the same files, whether the vocabulary is lines or JSON", async () => {
     const first = await convertBert(conversion());
     const words = tinyEncoderFiles()["vocab.txt"]?.toString().trimEnd().split("\n") ?? [];
     await rm(join(folder, "vocab.txt"));
@@ -69,7 +69,7 @@ describe("convertBert", () => {
 });
 
 describe("runConversion", () => {
-  it("does it in a thread, with the same result, while the event loop goes on", async () => {
+  it("converts in a thread, with the same result, without blocking the event loop", async () => {
     const here = await convertBert(conversion());
     const delay = monitorEventLoopDelay({ resolution: 5 });
     delay.enable();
@@ -79,14 +79,14 @@ describe("runConversion", () => {
     expect(delay.percentile(99) / 1e6).toBeLessThan(250);
   });
 
-  it("hands an error over as it was and leaves no file", async () => {
+  it("passes an error on unchanged and leaves no file", async () => {
     await writeFile(join(folder, "vocab.txt"), "a\n");
     const run = runConversion(conversion(), new AbortController().signal);
     await expect(run).rejects.toBeInstanceOf(ModelFileError);
     await expect(readGgufHeader(join(folder, "out.gguf"))).rejects.toThrow("ENOENT");
   });
 
-  it("ends on abort, with the reason", async () => {
+  it("rejects with the reason on abort", async () => {
     const leaving = new AbortController();
     const run = runConversion(conversion(), leaving.signal);
     leaving.abort(new Error("left"));
@@ -96,7 +96,7 @@ describe("runConversion", () => {
 });
 
 describe("Vocabulary", () => {
-  it("marks the starts of words, joins their continuations and leaves brackets alone", () => {
+  it("marks the starts of words, not their continuations and not brackets", () => {
     const vocabulary = new Vocabulary(["[PAD]", "[unused1]", "hello", "##s", "[x]", "["], 6);
     expect(vocabulary.spelled()).toEqual(["[PAD]", "[unused1]", "▁hello", "s", "[x]", "▁["]);
     expect(vocabulary.kinds()).toEqual([3, 5, 1, 1, 1, 1]);

@@ -37,7 +37,7 @@ function changed(change: (bytes: Buffer) => void): Buffer {
 const placeOf = (text: string): number => sound.indexOf(text);
 
 describe("GgufWriter", () => {
-  it("writes what the reader reads back, with the sum and the length of the file", async () => {
+  it("writes a file that the reader reads back, and returns its sum and length", async () => {
     const path = join(folder, "written.gguf");
     const written = await writeTinyGguf(path, "näme");
     const bytes = await readFile(path);
@@ -70,7 +70,7 @@ describe("GgufWriter", () => {
     await expect(readGgufHeader(path)).resolves.toMatchObject({ tensorCount: 2, parameterCount: 5 });
   });
 
-  it("refuses rows that fill no blocks, and another number of values than announced", async () => {
+  it("refuses rows that do not fill blocks, and a wrong number of values", async () => {
     const make = () => new Float32Array(33);
     expect(() => new GgufWriter().tensor("a", [33], "Q8_0", make)).toThrow("do not fill blocks");
     const writer = new GgufWriter().tensor("a", [34], "F32", make);
@@ -132,7 +132,7 @@ describe("readGgufHeader", () => {
     await expect(readBytes(make())).rejects.toMatchObject({ name: "ModelFileError", fault: "malformed" });
   });
 
-  it("whatever is flipped, lied about or cut off, it answers or throws ModelFileError within a second (SEC-25)", {
+  it("returns or throws ModelFileError within a second, whatever bytes are changed or cut off (SEC-25)", {
     timeout: 300_000,
   }, async () => {
     const pick = seededPick(25);
@@ -153,7 +153,7 @@ describe("readGgufHeader", () => {
     expect(worstMs).toBeLessThan(1_000);
   });
 
-  it("a header that never ends is given up within a second (SEC-25)", async () => {
+  it("gives up an endless header within a second (SEC-25)", async () => {
     const path = join(folder, "endless.gguf");
     const head = Buffer.alloc(24);
     head.write("GGUF");
@@ -174,7 +174,7 @@ describe("readGgufHeader", () => {
     expect(performance.now() - startedMs).toBeLessThan(2_000);
   });
 
-  it("passes over a large vocabulary without holding up the event loop", async () => {
+  it("skips a large vocabulary without blocking the event loop", async () => {
     const path = join(folder, "large.gguf");
     const tokens = Array.from({ length: 300_000 }, (_, i) => `token ${i}`);
     await new GgufWriter()

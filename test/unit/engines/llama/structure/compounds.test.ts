@@ -31,7 +31,7 @@ describe("grammar of objects", () => {
     expect(pathsMax).toBeLessThanOrEqual(names.length + 1);
   });
 
-  it("takes unlisted properties where the schema speaks of them, under names that are not listed", () => {
+  it("allows unlisted properties that the schema describes, under names that are not listed", () => {
     const schema = { type: "object", properties: { ab: integer }, additionalProperties: { type: "boolean" } };
     const right = ["{}", '{"ab": 1}', '{"a": true}', '{"abc": true, "x": false}', '{"ab": 1, "b": true}'];
     expect(accepted(schema, [...right, '{"ab": true}', '{"": true}', '{"x": 1}', '{"\\u0061b": true}'])).toEqual(right);
@@ -90,7 +90,7 @@ describe("grammar of arrays", () => {
 });
 
 describe("grammar of combinations", () => {
-  it("takes any branch of anyOf, with what stands beside it", () => {
+  it("allows any branch of anyOf, combined with its sibling keywords", () => {
     const schema = {
       type: "object",
       properties: { a: integer, b: integer },
@@ -100,7 +100,7 @@ describe("grammar of combinations", () => {
     expect(accepted(schema, texts)).toEqual(texts.slice(1));
   });
 
-  it("merges allOf: every property under all that is said of it", () => {
+  it("merges allOf: each property satisfies all of its schemas", () => {
     const schema = {
       allOf: [
         { type: "object", properties: { a: integer }, required: ["a"] },
@@ -111,7 +111,7 @@ describe("grammar of combinations", () => {
     expect(accepted(schema, [...right, '{"a": 4}', "{}", '{"b": null}'])).toEqual(right);
   });
 
-  it("follows references, also those that come back", () => {
+  it("follows references, recursive ones too", () => {
     const schema = {
       $ref: "#/$defs/no%20de",
       $defs: { "no de": { type: "object", properties: { next: { $ref: "#" } }, additionalProperties: false } },
@@ -120,14 +120,14 @@ describe("grammar of combinations", () => {
     expect(accepted(schema, [...right, '{"next": 1}'])).toEqual(right);
   });
 
-  it("refuses what refers to itself without an end or without a value (RF-4)", () => {
+  it("refuses schemas that refer to themselves without an end or without a value (RF-4)", () => {
     expect(refusal({ $ref: "#" }, "lenient").message).toContain("refers to itself");
     expect(refusal({ anyOf: [{ $ref: "#" }, integer] }, "lenient").message).toContain("refers to itself");
     const endless = { type: "object", properties: { a: { $ref: "#" } }, required: ["a"] };
     expect(refusal(endless, "lenient").message).toContain("no finite value");
   });
 
-  it("refuses oneOf when strict, and takes it for anyOf when lenient (RF-4)", () => {
+  it("refuses oneOf when strict, and reads it as anyOf when lenient (RF-4)", () => {
     const shape = (kind: string, name: string) => ({
       type: "object",
       properties: { kind: { const: kind }, [name]: integer },
@@ -159,7 +159,7 @@ describe("grammar of combinations", () => {
     expect(pathsMax).toBeLessThan(10);
   });
 
-  it("refuses what comes to no end once alternatives that begin alike are cut (RF-4)", () => {
+  it("refuses schemas without a finite value once alternatives that begin alike are cut (RF-4)", () => {
     const self = { $ref: "#" };
     const schema = {
       anyOf: [

@@ -43,7 +43,7 @@ describe("every text that a grammar can produce", () => {
     },
   );
 
-  it("is one JSON object when only that is asked for (RF-1)", () => {
+  it("is one JSON object when only that is requested (RF-1)", () => {
     const { gbnf, check } = responseGrammar({ type: "json_object" });
     const rules = parseGbnf(gbnf);
     const pick = seededPick(1);
@@ -53,7 +53,7 @@ describe("every text that a grammar can produce", () => {
 });
 
 describe("every value", () => {
-  it("can be written under a schema that asks for nothing, up to 8 levels (RF-3)", () => {
+  it("is allowed by a schema without restrictions, up to 8 levels (RF-3)", () => {
     const matcher = new Matcher(
       parseGbnf(responseGrammar({ type: "json_schema", schemaJson: "{}", strict: true }).gbnf),
     );
@@ -61,7 +61,7 @@ describe("every value", () => {
     fc.assert(fc.property(value, (each) => matcher.match(jsonText(each)).matches));
   });
 
-  it("of a schema's kind can be written under it (RF-3)", () => {
+  it("that satisfies a schema is allowed by its grammar (RF-3)", () => {
     const schema = {
       type: "object",
       properties: {

@@ -29,7 +29,7 @@ describe("GrammarBuilder", () => {
     expect([8, 9].map((levels) => matcher.match(nested(levels)).matches)).toEqual([true, false]);
   });
 
-  it("bounds what all schemas of a grammar repeat (SEC-10)", () => {
+  it("bounds the repetitions of all schemas of a grammar (SEC-10)", () => {
     const builder = new GrammarBuilder();
     const schema = { type: "array", items: { type: "array", items: {}, maxItems: 1_900 }, maxItems: 1_900 };
     const addAll = () => {

@@ -23,7 +23,7 @@ describe("jsonEqual", () => {
 });
 
 describe("a validator with it", () => {
-  it("takes members called like methods for members (RF-3)", () => {
+  it("compares members that are named like methods (RF-3)", () => {
     const named = { toString: "x", valueOf: 2 };
     expect(valid({ const: named }, { ...named })).toBe(true);
     expect(valid({ enum: [1, named] }, { ...named, valueOf: 3 })).toBe(false);

@@ -15,13 +15,13 @@ function counted(): { made: string[]; get(key: unknown): string } {
 }
 
 describe("LruCache", () => {
-  it("makes a thing once for equal keys", () => {
+  it("computes a value once for equal keys", () => {
     const { made, get } = counted();
     expect([get(["a", 1]), get(["a", 1]), get(["a", 2])]).toEqual(["made of a,1", "made of a,1", "made of a,2"]);
     expect(made).toHaveLength(2);
   });
 
-  it("keeps the 64 that were used last, and a million characters of keys (SEC-10)", () => {
+  it("keeps the 64 most recently used entries, and a million characters of keys (SEC-10)", () => {
     const { made, get } = counted();
     for (let key = 0; key < 64; key++) get(key);
     get(0);
@@ -39,7 +39,7 @@ describe("LruCache", () => {
     expect(made).toHaveLength(72);
   });
 
-  it("keeps no failure, and does without a key that cannot be written", () => {
+  it("caches no failure, and skips keys that cannot be serialized", () => {
     const recent = new LruCache<string>();
     const fail = (): never => {
       throw new Error("no");

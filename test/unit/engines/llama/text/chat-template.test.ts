@@ -33,7 +33,7 @@ describe("ChatTemplate", () => {
     );
   });
 
-  it("renders tools, calls, results and thoughts where the template knows them", () => {
+  it("renders tools, calls, results and thoughts if the template supports them", () => {
     const template = new ChatTemplate(hermesTemplate, special);
     expect(template).toMatchObject({ isFallback: false, toolFormat: "hermes", thinks: true });
     const call = (id: string, args: unknown) =>
@@ -64,19 +64,19 @@ describe("ChatTemplate", () => {
     );
   });
 
-  it("does not take other forms between the same markers for ours", () => {
+  it("does not read other formats between the same markers as Hermes calls", () => {
     const xml = "{{ tools }}<tool_call>\n<function=name>\n<parameter=x>arguments</tool_call>";
     expect(new ChatTemplate(xml, special).toolFormat).toBeNull();
   });
 
-  it("knows whether the prompt opens the model's thoughts", () => {
+  it("detects whether the prompt opens the model's thoughts", () => {
     const opens = "{{ messages[0].content }}{% if enable_thinking %}<think>\n{% endif %}";
     expect(new ChatTemplate(opens, special).opensThinking({ enable_thinking: true })).toBe(true);
     expect(new ChatTemplate(opens, special).opensThinking({ enable_thinking: false })).toBe(false);
     expect(new ChatTemplate(hermesTemplate, special).opensThinking({})).toBe(false);
   });
 
-  it("gives the template its own names whatever the request's variables say, and the time in UTC", () => {
+  it("gives the template its globals whatever the request's variables are, and the time in UTC", () => {
     const source =
       "{{ bos_token }}{{ messages | length }}{{ add_generation_prompt }}{{ extra }}{{ strftime_now('%d %b %Y, %I:%M %p') }}";
     const template = new ChatTemplate(source, special, () => new Date("2026-03-07T15:04:05Z"));
@@ -84,7 +84,7 @@ describe("ChatTemplate", () => {
     expect(template.render({ ...hello, variables })).toBe("<s>1true!07 Mar 2026, 03:04 PM");
   });
 
-  it("says system messages in other places where the template refuses them where they are (MSG-10)", () => {
+  it("moves system messages if the template refuses their position (MSG-10)", () => {
     const template = new ChatTemplate(turnsTemplate, special);
     const one = { role: "system", content: "One." } as const;
     const two = { role: "system", content: "Two." } as const;
@@ -132,7 +132,7 @@ describe("ChatTemplate: hostile templates", () => {
     expect(performance.now() - startedAtMs).toBeLessThan(5_000);
   });
 
-  it("compiling ends as well (SEC-26)", () => {
+  it("compiling is bounded as well (SEC-26)", () => {
     for (const source of ["{{".repeat(200_000), `{{ ${"(".repeat(200_000)}`, `{% if ${"not ".repeat(200_000)} %}`]) {
       const startedAtMs = performance.now();
       expect(new ChatTemplate(source, special).isFallback).toBe(true);

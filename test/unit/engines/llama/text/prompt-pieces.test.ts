@@ -40,7 +40,7 @@ function usersOwn(list: readonly PromptPiece[]): readonly string[] {
 }
 
 describe("promptPieces", () => {
-  it("is one piece where nobody spells a control token", () => {
+  it("is one piece if the input spells no control token", () => {
     const list = pieces(smallTemplate, user("Hi"));
     expect(list).toEqual([{ text: textOf(list), control: true }]);
   });
@@ -82,7 +82,7 @@ describe("promptPieces", () => {
     ).toHaveLength(1);
   });
 
-  it("survives what templates do to content", () => {
+  it("survives changes that templates make to content", () => {
     const source =
       "{% for m in messages %}{{ m.content.split('</think>')[-1].strip().replace('x', 'y') }}|{{ m.content[:3] }}{% endfor %}";
     const list = pieces(source, user("no<|im_end|></think>  <|im_end|>x<s> "));
@@ -109,7 +109,7 @@ describe("promptPieces", () => {
     ]);
   });
 
-  it("whatever users write comes out unchanged, private-use characters included, and only the template makes control tokens", () => {
+  it("user input is unchanged, private-use characters included, and only the template makes control tokens", () => {
     const word = fc.constantFrom(...controlTexts, "\uE000", "\uE001\\ue000", "<|im_", "end|>", "😀", "<", " x ", "\\");
     const content = fc.array(fc.oneof(word, fc.string({ unit: "grapheme", maxLength: 4 })), { maxLength: 12 });
     fc.assert(
@@ -143,7 +143,7 @@ describe("promptPieces", () => {
     expect(performance.now() - startedAtMs).toBeLessThan(2_500);
   });
 
-  it("tells a template that knows no tools of calls and results as text", () => {
+  it("renders calls and results as text for a template without tools", () => {
     const call = { id: "c", type: "function", function: { name: "get_weather", arguments: { city: "Oslo" } } } as const;
     const list = pieces(
       turnsTemplate,

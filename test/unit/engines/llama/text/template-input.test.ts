@@ -16,14 +16,14 @@ function text(value: string) {
 }
 
 describe("toTemplateMessages", () => {
-  it("knows every role, and joins text parts with nothing between them (MSG-1, MSG-2)", () => {
+  it("converts every role, and joins text parts without a separator (MSG-1, MSG-2)", () => {
     const roles = [Role.SYSTEM, Role.DEVELOPER, Role.USER, Role.ASSISTANT, Role.TOOL, Role.FUNCTION];
     const messages = toTemplateMessages(roles.map((role) => message({ role, content: [text("a "), text("b")] })));
     expect(messages.map(({ role }) => role)).toEqual(["system", "system", "user", "assistant", "tool", "tool"]);
     expect(new Set(messages.map(({ content }) => content))).toEqual(new Set(["a b"]));
   });
 
-  it("gives calls with their arguments as values, and as text where they are no JSON object (MSG-6)", () => {
+  it("converts arguments of calls to values, and to text if they are not a JSON object (MSG-6)", () => {
     const call = (id: string, argumentsJson: string) => ({ id, function: { name: "f", argumentsJson } });
     const [first] = toTemplateMessages([
       message({
@@ -41,7 +41,7 @@ describe("toTemplateMessages", () => {
     ).toEqual([{ role: "tool", content: "4", name: "f", tool_call_id: "a" }]);
   });
 
-  it("refuses parts that are no text and names them", () => {
+  it("refuses parts that are not text and names them", () => {
     const image = { part: { case: "imageUrl", value: { url: "data:," } } } as const;
     const messages = [message({ role: Role.USER, content: [text("a"), image] })];
     expect(() => toTemplateMessages(messages)).toThrow(
@@ -60,7 +60,7 @@ describe("toTemplateTools", () => {
     ]);
   });
 
-  it("refuses parameters that are no object", () => {
+  it("refuses parameters that are not an object", () => {
     const tools = [create(ToolSchema, { function: { name: "f", parametersJson: "[]" } })];
     expect(() => toTemplateTools(tools)).toThrow(
       expect.objectContaining({ code: "bad_schema", param: "tools[0].function.parameters" }),
@@ -69,7 +69,7 @@ describe("toTemplateTools", () => {
 });
 
 describe("templateVariables", () => {
-  it("reasoning_effort switches thinking, which is off without it (CHAT-24)", () => {
+  it("reasoning_effort enables thinking, which is off by default (CHAT-24)", () => {
     expect(templateVariables({})).toEqual({ enable_thinking: false });
     expect(templateVariables({ reasoningEffort: "none" })).toEqual({
       enable_thinking: false,
@@ -80,7 +80,7 @@ describe("templateVariables", () => {
     expect(templateVariables({ reasoningEffort: "high" })).toMatchObject({ enable_thinking: true });
   });
 
-  it("what the caller names goes before", () => {
+  it("variables of the caller take precedence", () => {
     const variables = templateVariables({
       reasoningEffort: "none",
       chatTemplateKwargsJson: '{"enable_thinking":true,"x":[1]}',

@@ -60,10 +60,10 @@ function callsOf(events: readonly GenEvent[]): readonly { name: string; args: un
   return calls.map(({ name, args }) => ({ name, args: JSON.parse(args) as unknown }));
 }
 
-describe("calls that a grammar holds to their form", () => {
+describe("calls that a grammar enforces", () => {
   const seeds = Array.from({ length: rounds(60) }, (_, seed) => ({ temperature: 1.5, seed: BigInt(seed) }));
 
-  it("required calls are there and right, whatever the model would say (TOOL-5, TOOL-9)", async () => {
+  it("required calls are made and valid, whatever the model prefers (TOOL-5, TOOL-9)", async () => {
     for (const parallel of [true, false]) {
       for (const seed of seeds) {
         const { events, reason, text } = await child
@@ -97,7 +97,7 @@ describe("calls that a grammar holds to their form", () => {
     expect(events).toContainEqual(expect.objectContaining({ type: "tool", name: "look", index: 0 }));
   });
 
-  it("beside tools, the answer is calls or follows the schema (RF-6)", async () => {
+  it("with tools, the answer is calls or follows the schema (RF-6)", async () => {
     for (const seed of seeds) {
       const { events, reason, text } = await child
         .generate({ ...seed, input: asked({ mode: "auto" }), format })

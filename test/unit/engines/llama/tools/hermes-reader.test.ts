@@ -33,7 +33,7 @@ function read(text: string, options: Partial<HermesOptions> & { cut?: boolean } 
 }
 
 describe("HermesReader: calls the model may make", () => {
-  it("gives text without calls as it is", () => {
+  it("leaves text without calls unchanged", () => {
     expect(read(" Hello <tool> world.\n")).toEqual({
       text: " Hello <tool> world.\n",
       reasoning: "",
@@ -43,7 +43,7 @@ describe("HermesReader: calls the model may make", () => {
     });
   });
 
-  it("takes calls out of the text, each with an id of its own (TOOL-12)", () => {
+  it("separates calls from the text, each with its own id (TOOL-12)", () => {
     const text = `Let me see.\n\n${call('{"name": "a", "arguments": {"n": 1}}')}\n${call('{"name":"b","arguments":{ "x" : "é" }}')}\n`;
     expect(read(text)).toEqual({
       text: "Let me see.",
@@ -57,7 +57,7 @@ describe("HermesReader: calls the model may make", () => {
     });
   });
 
-  it("streams the arguments as they come", () => {
+  it("streams the arguments", () => {
     const reader = newReader();
     expect(reader.push('<tool_call>\n{"name": "a", "arg')).toEqual([]);
     expect(reader.push('uments": {"city": "Os')).toEqual([
@@ -69,7 +69,7 @@ describe("HermesReader: calls the model may make", () => {
     expect(reader.push("call>")).toEqual([]);
   });
 
-  it("takes the name behind the arguments, and ignores other members", () => {
+  it("accepts the name after the arguments, and ignores other members", () => {
     const { calls } = read(call('{"id": [1, {"name": "b"}], "arguments": {"name": "b"}, "x": 1.5, "name": "a"}'));
     expect(calls).toEqual([{ id: "call_1", name: "a", args: '{"name": "b"}' }]);
   });
@@ -106,14 +106,14 @@ describe("HermesReader: calls the model may make", () => {
     expect(read(text)).toMatchObject({ text, calls: [], reason: "stop", fault: null });
   });
 
-  it("goes on reading behind what was no call", () => {
+  it("continues after text that is not a call", () => {
     const good = call('{"name": "a", "arguments": {"n": 1}}');
     const bad = call('{"name": "other", "arguments": {}}');
     expect(read(`${bad}\n${good}`)).toMatchObject({ text: bad, calls: [{ name: "a" }], reason: "tool_calls" });
     expect(read(`<tool_call> what? ${good}`)).toMatchObject({ text: "<tool_call> what?", calls: [{ name: "a" }] });
   });
 
-  it("keeps text behind calls, but no white space", () => {
+  it("keeps text after calls, but no white space", () => {
     const made = call('{"name": "a", "arguments": {"n": 1}}');
     expect(read(`${made}\n\n`).text).toBe("");
     expect(read(`${made}\nThat was it.`).text).toBe("\nThat was it.");
@@ -223,7 +223,7 @@ describe("HermesReader: calls the model must make", () => {
     expect(cut.calls).toHaveLength(2);
   });
 
-  it("an answer that holds no call is a fault, unless it was cut (TOOL-5)", () => {
+  it("an answer without a call is a fault, unless it was cut (TOOL-5)", () => {
     expect(read("", { forced: true }).fault).toContain("required");
     expect(read('<tool_call>\n{"na', { forced: true }).fault).toContain("required");
     for (const text of ["", "<tool_c", '<tool_call>\n{"na']) {

@@ -20,7 +20,7 @@ function parses(text: string): boolean {
 }
 
 describe("JsonScanner", () => {
-  it("takes what JSON.parse takes", () => {
+  it("accepts what JSON.parse accepts", () => {
     fc.assert(
       fc.property(fc.json(), fc.constantFrom(undefined, 1, "\t"), (json, space) => {
         expect(accepts(JSON.stringify(JSON.parse(json), null, space))).toBe(true);
@@ -83,7 +83,7 @@ describe("JsonScanner", () => {
     },
   );
 
-  it("goes 512 levels deep and no deeper", () => {
+  it("accepts 512 levels and no more", () => {
     expect(accepts("[".repeat(512) + "]".repeat(512))).toBe(true);
     expect(accepts("[".repeat(513) + "]".repeat(513))).toBe(false);
   });

@@ -45,7 +45,7 @@ describe("planOutput: tools", () => {
     expect(read(made, weatherCall)).toMatchObject({ text: weatherCall, calls: [], reason: "stop" });
   });
 
-  it("with the choice auto, tools are shown and the answer is free", () => {
+  it("with the choice auto, tools are shown and the answer is unconstrained", () => {
     const made = () => plan(chat({ mode: "auto" }));
     expect(made()).toMatchObject({ templateTools: [weatherTool, timeTool], extraSystem: null, grammar: null });
     expect(read(made, `Hm.\n${weatherCall}\n${timeCall}`)).toMatchObject({
@@ -66,7 +66,7 @@ describe("planOutput: tools", () => {
     expect(read(made, weatherCall)).toMatchObject({ text: weatherCall, calls: [] });
   });
 
-  it("required and named calls are held by a grammar (TOOL-5)", () => {
+  it("required and named calls are enforced by a grammar (TOOL-5)", () => {
     const required = () => plan(chat({ mode: "required" }));
     expect(required().templateTools).toEqual([weatherTool, timeTool]);
     expect(required().grammar).toContain("get_time");
@@ -81,7 +81,7 @@ describe("planOutput: tools", () => {
     });
   });
 
-  it("tells a model whose template knows no tools of them when a call is forced (TOOL-5)", () => {
+  it("adds instructions for a template without tools when a call is forced (TOOL-5)", () => {
     const { templateTools, extraSystem, grammar } = plan(chat({ mode: "required" }), undefined, plain);
     expect(templateTools).toEqual([]);
     expect(extraSystem).toContain('{"name":"get_weather","description":"The weather of a place.","parameters":{');
@@ -91,7 +91,7 @@ describe("planOutput: tools", () => {
     expect(named.extraSystem).not.toContain("get_weather");
   });
 
-  it("refuses the choice of a tool that was not given (TOOL-5)", () => {
+  it("refuses the choice of a tool that is not offered (TOOL-5)", () => {
     expect(() => plan(chat({ mode: "named", name: "other" }))).toThrow(
       expect.objectContaining({ code: "bad_input", param: "tool_choice" }),
     );
@@ -130,7 +130,7 @@ describe("planOutput: tools", () => {
     },
   );
 
-  it("a schema of a tool that is not strict may say anything; arguments are an object all the same", () => {
+  it("a schema of a tool that is not strict may have any type; arguments are an object all the same", () => {
     const tool: TemplateTool = {
       type: "function",
       function: { name: "f", parameters: { type: "string" }, strict: false },
@@ -140,7 +140,7 @@ describe("planOutput: tools", () => {
 });
 
 describe("planOutput: formats", () => {
-  it("json_object is held by a grammar and checked (RF-1)", () => {
+  it("json_object is enforced by a grammar and checked (RF-1)", () => {
     const made = () => plan(chat({ mode: "none" }), { type: "json_object" });
     expect(made().grammar).not.toBeNull();
     expect(read(made, '{"a": 1}')).toMatchObject({ text: '{"a": 1}', reason: "stop", fault: null });
@@ -149,7 +149,7 @@ describe("planOutput: formats", () => {
     expect(read(made, "{", true)).toMatchObject({ text: "{", reason: "length", fault: null });
   });
 
-  it("json_schema is held by a grammar and checked, for chats and for plain prompts (RF-3)", () => {
+  it("json_schema is enforced by a grammar and checked, for chats and for plain prompts (RF-3)", () => {
     for (const input of [chat({ mode: "none" }), { type: "text", text: "Say" }] as const) {
       const made = () => plan(input, schemaFormat);
       expect(made().grammar).not.toBeNull();
@@ -167,7 +167,7 @@ describe("planOutput: formats", () => {
     }
   });
 
-  it("beside tools, the schema binds the final text and not the calls (RF-6)", () => {
+  it("with tools, the schema applies to the final text and not to the calls (RF-6)", () => {
     const made = () => plan(chat({ mode: "auto" }), schemaFormat);
     expect(made()).toMatchObject({ templateTools: [weatherTool, timeTool] });
     expect(made().grammar).toContain("get_time");
@@ -181,7 +181,7 @@ describe("planOutput: formats", () => {
     });
   });
 
-  it("a free answer to a plain prompt is text as it comes", () => {
+  it("an unconstrained answer to a plain prompt is unchanged text", () => {
     const made = () => plan({ type: "text", text: "Say" });
     expect(made()).toMatchObject({ templateTools: [], extraSystem: null, grammar: null });
     expect(read(made, `<think>x</think>\n${weatherCall}`)).toMatchObject({

@@ -13,7 +13,7 @@ function read(text: string, options: { inThoughts?: boolean; cut?: boolean } = {
 }
 
 describe("ThinkingReader", () => {
-  it("takes the thoughts off the start of an answer, without the white space around them (RESP-12)", () => {
+  it("separates the thoughts at the start of an answer, without the white space around them (RESP-12)", () => {
     const answer = read("\n<think>\nFirst </thin, then\n</think>\n\nIt is <think>7</think>.\n");
     expect(answer).toMatchObject({
       reasoning: "First </thin, then",
@@ -41,7 +41,7 @@ describe("ThinkingReader", () => {
     }
   });
 
-  it("gives thoughts that are cut, or that never end, as thoughts", () => {
+  it("reads thoughts that are cut, or that never end, as thoughts", () => {
     expect(read("<think>Hm, </thi", { cut: true })).toMatchObject({
       reasoning: "Hm, </thi",
       text: "",
@@ -50,7 +50,7 @@ describe("ThinkingReader", () => {
     expect(read("<think>Hm")).toMatchObject({ reasoning: "Hm", text: "", reason: "stop" });
   });
 
-  it("gives thoughts as they come", () => {
+  it("streams thoughts", () => {
     const reader = new ThinkingReader(new PlainReader(), false);
     expect(reader.push("<think>Let me")).toEqual([{ type: "reasoning", text: "Let me" }]);
     expect(reader.push(" see")).toEqual([{ type: "reasoning", text: " see" }]);
