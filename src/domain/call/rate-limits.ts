@@ -55,7 +55,7 @@ export interface LimitScope {
 }
 
 /** Time after which any window is empty: 60 s plus the sub-bucket of 5 s (state RL-4). */
-export const windowHealsMs = 65_000;
+export const windowExpiryMs = 65_000;
 
 /**
  * State of the caller's limits after this request, for `x-ratelimit-*` (wire RL-1): the tightest limit in each

@@ -73,18 +73,18 @@ export class Catalog {
    * Resolves when all are loaded or have failed; requests that run on a removed model finish there.
    */
   async replace(definitions: readonly ModelDefinition[], unchanged: ReadonlySet<string> = new Set()): Promise<void> {
-    const kept = new Set(definitions.map((definition) => definition.id));
-    const gone = [...this.#models.keys()].filter((id) => !kept.has(id));
+    const listed = new Set(definitions.map((definition) => definition.id));
+    const removed = [...this.#models.keys()].filter((id) => !listed.has(id));
     const stays = (id: string): boolean => unchanged.has(id) && this.#models.get(id)?.hasFailed === false;
     const opened = await this.#open(definitions.filter(({ id }) => !stays(id)));
     await Promise.all(opened.map((model) => this.#takeOver(model)));
-    await Promise.all(gone.map((id) => this.remove(id)));
+    await Promise.all(removed.map((id) => this.remove(id)));
   }
 
   /** Adds or replaces a model. Resolves when it is loaded or has failed. */
   async put(definition: ModelDefinition): Promise<CatalogModel> {
     const [opened] = await this.#open([definition]);
-    invariant(opened !== undefined, "one definition makes one model");
+    invariant(opened !== undefined, "one definition yields one model");
     await this.#takeOver(opened);
     return this.#models.get(definition.id) ?? opened;
   }

@@ -43,7 +43,7 @@ export function serviceErrorOf(thrown: unknown): ServiceError {
 }
 
 /** Whether another deployment may succeed where this one failed. */
-export function mayGoElsewhere(error: ServiceError): boolean {
+export function mayFailOver(error: ServiceError): boolean {
   const { http } = errorRow(error.code);
   return http === 502 || http === 503;
 }
@@ -61,11 +61,11 @@ export function contextOverflow(given: {
   readonly usage?: EngineUsage;
 }): EngineError {
   const { contextLength, promptTokens, isAtLeast, maxTokens, param = "messages", usage } = given;
-  const asked = maxTokens ?? "no particular number of";
+  const requested = maxTokens ?? "no particular number of";
   return new EngineError(
     "context_overflow",
     `This model's maximum context length is ${contextLength} tokens, but the prompt has ${amount(promptTokens, isAtLeast)} tokens ` +
-      `and ${asked} output tokens were requested. Shorten the prompt.`,
+      `and ${requested} output tokens were requested. Shorten the prompt.`,
     { param, ...(usage === undefined ? {} : { usage }) },
   );
 }

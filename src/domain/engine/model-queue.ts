@@ -26,8 +26,8 @@ interface Waiter {
 }
 
 /** Bounds of the Retry-After for a rejected request. */
-const adviceMinMs = 1_000;
-const adviceMaxMs = 30_000;
+const retryAfterMinMs = 1_000;
+const retryAfterMaxMs = 30_000;
 /** Weight of the newest duration in the moving average of slot use. */
 const holdWeight = 0.1;
 
@@ -39,7 +39,7 @@ const holdWeight = 0.1;
 export class ModelQueue {
   readonly #clock: Clock;
   readonly #options: ModelQueueOptions;
-  readonly #waiting = new FairLanes<Waiter>();
+  readonly #waiting = new FairQueue<Waiter>();
   /** Slots in use. */
   busy = 0;
   #meanHoldMs = 1_000;
@@ -74,12 +74,12 @@ export class ModelQueue {
    * call's own error when the signal aborts. `continuing` marks a further prompt of a running request: it queues like
    * others but is never rejected.
    */
-  acquire(who: Who, signal: AbortFlag, continuing = false): Promise<Slot> {
+  acquire(owner: QueueOwner, signal: AbortFlag, continuing = false): Promise<Slot> {
     const sinceMs = this.#clock.monotonic();
     if (signal.aborted) return Promise.reject(errorOfEnd(signal.reason));
     const free = this.tryAcquire();
     if (free !== null) return Promise.resolve(free);
-    if (!continuing && this.waiting >= this.#options.waitingMax && !this.#makeRoomFor(who)) {
+    if (!continuing && this.waiting >= this.#options.waitingMax && !this.#makeRoomFor(owner)) {
       return Promise.reject(this.#overloaded("The model's queue is full."));
     }
     const { queueWaitMs } = this.#options.limits;
@@ -87,9 +87,9 @@ export class ModelQueue {
       const cancelTimer = continuing
         ? undefined
         : this.#clock.after(queueWaitMs, () =>
-            leave(this.#overloaded(`No slot of the model became free within ${queueWaitMs / 1000} s.`)),
+            cancel(this.#overloaded(`No slot of the model became free within ${queueWaitMs / 1000} s.`)),
           );
-      const onAbort = (): void => leave(errorOfEnd(signal.reason));
+      const onAbort = (): void => cancel(errorOfEnd(signal.reason));
       const settled = (): void => {
         cancelTimer?.();
         signal.removeEventListener("abort", onAbort);
@@ -104,12 +104,12 @@ export class ModelQueue {
           reject(error);
         },
       };
-      const leave = (error: ServiceError): void => {
-        this.#waiting.remove(who, waiter);
+      const cancel = (error: ServiceError): void => {
+        this.#waiting.remove(owner, waiter);
         waiter.refuse(error);
       };
       signal.addEventListener("abort", onAbort);
-      this.#waiting.add(who, waiter);
+      this.#waiting.add(owner, waiter);
     });
   }
 
@@ -129,9 +129,9 @@ export class ModelQueue {
     };
   }
 
-  /** Drops the newest request of the key with the most waiting ones, if that key would still have more than `who`. */
-  #makeRoomFor(who: Who): boolean {
-    const victim = this.#waiting.newestOfHeaviest(who);
+  /** Drops the newest request of the key with the most waiting ones, if that key would still have more than `owner`. */
+  #makeRoomFor(owner: QueueOwner): boolean {
+    const victim = this.#waiting.newestOfHeaviest(owner);
     if (victim === null) return false;
     victim.refuse(this.#overloaded("The model's queue is full, and other keys wait with fewer requests."));
     return true;
@@ -141,7 +141,7 @@ export class ModelQueue {
   #overloaded(why: string): ServiceError {
     const expectedMs = (this.#meanHoldMs * (this.waiting + 1)) / this.#options.slots;
     const spread = 1 + (this.#refusals++ % 8) / 32;
-    const retryAfterMs = Math.ceil(Math.min(adviceMaxMs, Math.max(adviceMinMs, expectedMs * spread)));
+    const retryAfterMs = Math.ceil(Math.min(retryAfterMaxMs, Math.max(retryAfterMinMs, expectedMs * spread)));
     return new ServiceError("server_is_overloaded", `${why} Try again in ${Math.ceil(retryAfterMs / 1000)} s.`, {
       retryAfterMs,
     });
@@ -149,24 +149,22 @@ export class ModelQueue {
 }
 
 /** Owner of a waiting request. The administrator counts as a key. */
-export interface Who {
+export interface QueueOwner {
   readonly account: string;
   readonly keyId: string | null;
 }
 
-type Lane<T> = T[];
-
 /** Round-robin queue by account and, within an account, by key: an entry that is added to its Map again comes last. */
-export class FairLanes<T> {
-  readonly #accounts = new Map<string, Map<string, Lane<T>>>();
+export class FairQueue<T> {
+  readonly #accounts = new Map<string, Map<string, T[]>>();
   size = 0;
 
-  add(who: Who, item: T): void {
-    const keys = this.#accounts.get(who.account) ?? new Map<string, Lane<T>>();
-    const lane = keys.get(laneOf(who)) ?? [];
+  add(owner: QueueOwner, item: T): void {
+    const keys = this.#accounts.get(owner.account) ?? new Map<string, T[]>();
+    const lane = keys.get(laneOf(owner)) ?? [];
     lane.push(item);
-    keys.set(laneOf(who), lane);
-    this.#accounts.set(who.account, keys);
+    keys.set(laneOf(owner), lane);
+    this.#accounts.set(owner.account, keys);
     this.size += 1;
   }
 
@@ -186,38 +184,38 @@ export class FairLanes<T> {
     return undefined;
   }
 
-  remove(who: Who, item: T): void {
-    const keys = this.#accounts.get(who.account);
-    const lane = keys?.get(laneOf(who));
+  remove(owner: QueueOwner, item: T): void {
+    const keys = this.#accounts.get(owner.account);
+    const lane = keys?.get(laneOf(owner));
     const position = lane?.indexOf(item) ?? -1;
     if (keys === undefined || lane === undefined || position < 0) return;
     lane.splice(position, 1);
     this.size -= 1;
-    this.#forgetIfEmpty(who, keys, lane);
+    this.#forgetIfEmpty(owner, keys, lane);
   }
 
-  /** Removes and returns the newest item of the longest lane, if that lane is longer than `who`'s would become. */
-  newestOfHeaviest(who: Who): T | null {
-    const own = this.#accounts.get(who.account)?.get(laneOf(who))?.length ?? 0;
-    let heaviest: { who: Who; keys: Map<string, Lane<T>>; lane: Lane<T> } | null = null;
+  /** Removes and returns the newest item of the longest lane, if that lane is longer than `owner`'s would become. */
+  newestOfHeaviest(owner: QueueOwner): T | null {
+    const own = this.#accounts.get(owner.account)?.get(laneOf(owner))?.length ?? 0;
+    let heaviest: { owner: QueueOwner; keys: Map<string, T[]>; lane: T[] } | null = null;
     for (const [account, keys] of this.#accounts) {
       for (const [key, lane] of keys) {
-        if (lane.length > (heaviest?.lane.length ?? own + 1)) heaviest = { who: { account, keyId: key }, keys, lane };
+        if (lane.length > (heaviest?.lane.length ?? own + 1)) heaviest = { owner: { account, keyId: key }, keys, lane };
       }
     }
     const item = heaviest?.lane.pop();
     if (heaviest === null || item === undefined) return null;
     this.size -= 1;
-    this.#forgetIfEmpty(heaviest.who, heaviest.keys, heaviest.lane);
+    this.#forgetIfEmpty(heaviest.owner, heaviest.keys, heaviest.lane);
     return item;
   }
 
-  #forgetIfEmpty(who: Who, keys: Map<string, Lane<T>>, lane: Lane<T>): void {
-    if (lane.length === 0) keys.delete(laneOf(who));
-    if (keys.size === 0) this.#accounts.delete(who.account);
+  #forgetIfEmpty(owner: QueueOwner, keys: Map<string, T[]>, lane: T[]): void {
+    if (lane.length === 0) keys.delete(laneOf(owner));
+    if (keys.size === 0) this.#accounts.delete(owner.account);
   }
 }
 
-function laneOf(who: Who): string {
-  return who.keyId ?? "";
+function laneOf(owner: QueueOwner): string {
+  return owner.keyId ?? "";
 }

@@ -34,8 +34,8 @@ export function toChatRequest(params: ChatCompletionParams, caps: Capabilities):
   const format = toFormat(params, caps);
   const parallelToolCalls = caps.parallelTools && (params.parallelToolCalls ?? true);
   const input = { messages: params.messages, tools, toolChoice, parallelToolCalls };
-  const asked = { maxTokens: params.maxCompletionTokens ?? params.maxTokens, logprobs };
-  const request = toGenerate(input, params, asked, caps);
+  const options = { maxTokens: params.maxCompletionTokens ?? params.maxTokens, logprobs };
+  const request = toGenerate(input, params, options, caps);
   if (format !== undefined) request.format = format;
   if (params.reasoningEffort !== undefined) request.reasoningEffort = params.reasoningEffort;
   if (params.chatTemplateKwargsJson !== undefined) request.chatTemplateKwargsJson = params.chatTemplateKwargsJson;
@@ -93,18 +93,18 @@ type Mutable<T> = { -readonly [K in keyof T]: T[K] };
 export function toGenerate(
   input: GenerateInput,
   params: ChatCompletionParams | CompletionParams,
-  asked: { readonly maxTokens: number | undefined; readonly logprobs: number | undefined },
+  options: { readonly maxTokens: number | undefined; readonly logprobs: number | undefined },
   caps: Capabilities,
 ): Mutable<GenerateRequest> {
   const logitBias = Object.entries(params.logitBias).map(([id, bias]) => [Number(id), bias] as const);
   refuseUnlessAble(caps.logitBias || logitBias.length === 0, "logit_bias", params.model);
   refuseUnlessAble(caps.penalties || !params.frequencyPenalty, "frequency_penalty", params.model);
   refuseUnlessAble(caps.penalties || !params.presencePenalty, "presence_penalty", params.model);
-  refuseUnlessAble(caps.logprobs > 0 || asked.logprobs === undefined, "logprobs", params.model);
+  refuseUnlessAble(caps.logprobs > 0 || options.logprobs === undefined, "logprobs", params.model);
   const request: Mutable<GenerateRequest> = {
     input,
     n: params.n ?? 1,
-    maxTokens: asked.maxTokens === undefined ? null : Math.min(asked.maxTokens, caps.maxOutput),
+    maxTokens: options.maxTokens === undefined ? null : Math.min(options.maxTokens, caps.maxOutput),
     stop: params.stop.filter((text) => text !== ""),
     temperature: params.temperature ?? 1,
     topP: params.topP ?? 1,
@@ -120,7 +120,7 @@ export function toGenerate(
   if (params.repetitionPenalty !== undefined) request.repetitionPenalty = params.repetitionPenalty;
   if (params.seed !== undefined) request.seed = params.seed;
   if (logitBias.length > 0) request.logitBias = new Map(logitBias);
-  if (asked.logprobs !== undefined) request.logprobs = asked.logprobs;
+  if (options.logprobs !== undefined) request.logprobs = options.logprobs;
   return request;
 }
 

@@ -18,7 +18,7 @@ import {
 } from "../call/service-error.js";
 import type { Deployment } from "../catalog/catalog-model.js";
 import { type Capabilities, type EmbedRequest, type EmbedResult, EngineError } from "../engine/engine.js";
-import { mayGoElsewhere, serviceErrorOf } from "../engine/engine-error.js";
+import { mayFailOver, serviceErrorOf } from "../engine/engine-error.js";
 import { refuseUnlessAble, refuseUnlessTokenInput } from "./chat-request.js";
 import { type Run, settleFailure } from "./run.js";
 import { validateTokenLists } from "./validate-chat.js";
@@ -103,7 +103,7 @@ async function embedInTurn(run: Run, request: EmbedRequest, tokensMax: number): 
         return { head: run.head(deployment.id, attempts, queueMs), vectors };
       } catch (thrown) {
         const error = serviceErrorOf(thrown);
-        if (deployments.length === 0 || call.stop.aborted || !mayGoElsewhere(error)) throw thrown;
+        if (deployments.length === 0 || call.stop.aborted || !mayFailOver(error)) throw thrown;
         call.log.warn({ deployment: deployment.id, error: error.code }, "deployment failed, trying the next");
       }
     }
@@ -170,14 +170,14 @@ function withIndexesFrom(from: number, error: EngineError): EngineError {
 /** NaN would become null in JSON (EMB-5). */
 function requireFinite(vector: Float32Array): void {
   for (const value of vector)
-    if (!Number.isFinite(value)) throw new Error("the engine made a vector with a number that is not finite");
+    if (!Number.isFinite(value)) throw new Error("the engine returned a vector with a number that is not finite");
 }
 
 function embeddingList(model: string, vectors: readonly Float32Array[], run: Run): EmbeddingList {
   const { promptTokens } = run.tally.total();
   return create(EmbeddingListSchema, {
     model,
-    // The contract asks for little-endian, as every platform of Node is.
+    // The contract requires little-endian, the byte order of every platform of Node.
     data: vectors.map(({ buffer, byteOffset, byteLength }, index) => ({
       index,
       vector: new Uint8Array(buffer, byteOffset, byteLength),

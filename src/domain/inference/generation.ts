@@ -11,7 +11,7 @@ import {
   type GenerateRequest,
   type LoadedModel,
 } from "../engine/engine.js";
-import { mayGoElsewhere, serviceErrorOf } from "../engine/engine-error.js";
+import { mayFailOver, serviceErrorOf } from "../engine/engine-error.js";
 import type { Slot } from "../engine/model-queue.js";
 import { type AnswerIdentity, CompleteCalls } from "./chat-answer.js";
 import type { Prompt } from "./chat-request.js";
@@ -192,7 +192,7 @@ export class Generation {
         if (thrown instanceof EngineError && thrown.usage !== null) this.#noteUsage(prompt, thrown.usage);
         const error = serviceErrorOf(thrown);
         const isLast = deployment === deployments.at(-1) || this.#isCommitted || this.#signal.aborted;
-        if (isLast || !mayGoElsewhere(error)) throw error;
+        if (isLast || !mayFailOver(error)) throw error;
         call.log.warn({ deployment: deployment.id, error: error.code }, "deployment failed, trying the next");
       } finally {
         slot?.release();

@@ -243,7 +243,7 @@ async function roomOrStall<M>(deps: InferenceDeps, call: Call, queue: BoundedQue
   call.stop.removeEventListener("abort", onAbort);
 }
 
-/** Notes an error that `check` throws on the call, which charges the caller one request: no engine was asked. */
+/** Records an error that `check` throws before any engine runs, which charges the caller one request. */
 function chargeRefusal<T>(call: Call, check: () => T): T {
   try {
     return check();

@@ -287,8 +287,8 @@ function tokensOfBytes(bytes: number): number {
 
 /** Answers end with the context, whatever maximum was requested. */
 function outputPerChoice({ maxTokens }: GenerateRequest, promptTokens: number, model: CountingModel | null): number {
-  const asked = maxTokens ?? outputTokensDefault;
-  if (model === null) return asked;
+  const requested = maxTokens ?? outputTokensDefault;
+  if (model === null) return requested;
   const { contextLength, maxOutput } = model.caps;
-  return Math.max(0, Math.min(asked, maxOutput, contextLength - promptTokens));
+  return Math.max(0, Math.min(requested, maxOutput, contextLength - promptTokens));
 }

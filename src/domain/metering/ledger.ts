@@ -175,7 +175,7 @@ export interface SpoolLevel {
   readonly memoryOnly: number;
   /** Why the disk cannot be written; null while it can. */
   readonly fault: string | null;
-  /** Wall-clock time at which the oldest one's request ended; null when none waits. */
+  /** Wall-clock end of the oldest settlement's request; null for an empty spool. */
   readonly oldestAtMs: number | null;
 }
 

@@ -4,7 +4,7 @@ import {
   type LimitScope,
   type LimitSnapshot,
   type RateLimits,
-  windowHealsMs,
+  windowExpiryMs,
 } from "../call/rate-limits.js";
 import type { Admission } from "./ledger.js";
 
@@ -32,7 +32,7 @@ export class LimitUsage {
   /** Share of this process in an owner's limits during an outage, with `replicas` processes. */
   shareOf({ owner, limits }: LimitScope, replicas: number, nowMs: number): LimitScope {
     const usage = this.#byOwner.get(nameOf(owner));
-    const known = usage !== undefined && nowMs - usage.atMs < windowHealsMs ? usage : null;
+    const known = usage !== undefined && nowMs - usage.atMs < windowExpiryMs ? usage : null;
     const shared: RateLimits = {
       requestsPerMinute: share(limits.requestsPerMinute, known?.requests ?? null, replicas),
       tokensPerMinute: share(limits.tokensPerMinute, known?.tokens ?? null, replicas),
@@ -69,8 +69,8 @@ export function lowered(limit: number | null, used: number): number | null {
 }
 
 /** An admission by lowered limits, reported with the configured ones. */
-export function asIfWhole(admission: Admission, scopes: readonly LimitScope[]): Admission {
-  const snapshot = admission.snapshot === undefined ? {} : { snapshot: wholeSnapshot(admission.snapshot, scopes) };
+export function withConfiguredLimits(admission: Admission, scopes: readonly LimitScope[]): Admission {
+  const snapshot = admission.snapshot === undefined ? {} : { snapshot: snapshotWithLimits(admission.snapshot, scopes) };
   if (admission.admitted || admission.refusal.which === "budget") return { ...admission, ...snapshot };
   const { refusal } = admission;
   const limit = limitOf(scopes, refusal.owner, refusal.which) ?? refusal.limit;
@@ -79,7 +79,7 @@ export function asIfWhole(admission: Admission, scopes: readonly LimitScope[]): 
   return { ...admission, ...snapshot, refusal: { ...refusal, limit, retryAfterMs } };
 }
 
-function wholeSnapshot({ requests, tokens }: LimitSnapshot, scopes: readonly LimitScope[]): LimitSnapshot {
+function snapshotWithLimits({ requests, tokens }: LimitSnapshot, scopes: readonly LimitScope[]): LimitSnapshot {
   const whole = (which: "requests" | "tokens", state: LimitSnapshot["requests"]) =>
     state === undefined ? {} : { [which]: { ...state, limit: limitOf(scopes, state.owner, which) ?? state.limit } };
   return { ...whole("requests", requests), ...whole("tokens", tokens) };

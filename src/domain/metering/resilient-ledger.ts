@@ -1,7 +1,7 @@
 import type { CircuitBreaker } from "../call/circuit-breaker.js";
 import type { Progress } from "../call/live-requests.js";
 import { type Clock, type Logger, pause } from "../call/ports.js";
-import { type LimitOwner, type LimitScope, windowHealsMs } from "../call/rate-limits.js";
+import { type LimitOwner, type LimitScope, windowExpiryMs } from "../call/rate-limits.js";
 import { ServiceError } from "../call/service-error.js";
 import type {
   Admission,
@@ -14,7 +14,7 @@ import type {
   SettlementSpool,
   WindowUse,
 } from "./ledger.js";
-import { asIfWhole, LimitUsage, lowered } from "./limit-shares.js";
+import { LimitUsage, lowered, withConfiguredLimits } from "./limit-shares.js";
 import type { LocalAdmission } from "./local-admission.js";
 
 /** Admission policy during an outage of the shared store (state RL-16). */
@@ -22,7 +22,7 @@ export type WhenAway = "local" | "deny" | "allow";
 
 export interface ResilientLedgerDeps {
   readonly inner: Ledger;
-  /** Separate breakers: a slow store misses the time bound of an admission and keeps that of a settlement. */
+  /** Separate breakers: a slow store can exceed the time bound of an admission and meet that of a settlement. */
   readonly breakers: { readonly admissions: CircuitBreaker; readonly settlements: CircuitBreaker };
   readonly spool: SettlementSpool;
   /** Local admission during an outage; null for a store that decides in this process's memory anyway. */
@@ -69,19 +69,19 @@ export class ResilientLedger implements Ledger {
   async #admitInStore(request: AdmitRequest, local: LocalAdmission): Promise<Admission> {
     const { inner, breakers, clock } = this.#deps;
     const nowMs = clock.monotonic();
-    const healing = nowMs - this.#lastLocalAtMs < windowHealsMs && request.scopes.length > 0;
+    const isCatchingUp = nowMs - this.#lastLocalAtMs < windowExpiryMs && request.scopes.length > 0;
     let admission: Admission;
     try {
-      const asked = healing ? { ...request, scopes: this.#reduced(request, local) } : request;
-      admission = await inner.admit(asked);
+      const reduced = isCatchingUp ? { ...request, scopes: this.#reduced(request, local) } : request;
+      admission = await inner.admit(reduced);
     } catch (cause) {
-      if (!isAway(cause)) throw cause;
+      if (!isUnavailable(cause)) throw cause;
       breakers.admissions.failed(cause);
       return this.#admitHere(request, local);
     }
     breakers.admissions.succeeded();
     if (admission.snapshot !== undefined) this.#limitUsage.note(admission.snapshot, nowMs);
-    return healing ? asIfWhole(admission, request.scopes) : admission;
+    return isCatchingUp ? withConfiguredLimits(admission, request.scopes) : admission;
   }
 
   /**
@@ -104,14 +104,14 @@ export class ResilientLedger implements Ledger {
   /** Budgets need the store's sums, so they are enforced again after the recovery. */
   #admitHere(request: AdmitRequest, local: LocalAdmission): Admission {
     const { whenAway, clock, replicas } = this.#deps;
-    if (whenAway === "deny") throw storeIsAway();
+    if (whenAway === "deny") throw storeUnavailable();
     const nowMs = clock.monotonic();
     const count = replicas();
     const scopes =
       whenAway === "allow" ? [] : request.scopes.map((scope) => this.#limitUsage.shareOf(scope, count, nowMs));
     const admission = local.admit({ ...request, scopes, budgets: [] }, () => 0n);
     if (admission.admitted) this.#lastLocalAtMs = nowMs;
-    return { ...asIfWhole(admission, request.scopes), degraded: true };
+    return { ...withConfiguredLimits(admission, request.scopes), degraded: true };
   }
 
   async chargeRefused(request: RefusedRequest): Promise<void> {
@@ -138,7 +138,7 @@ export class ResilientLedger implements Ledger {
       breakers.settlements.succeeded();
       return settled;
     } catch (cause) {
-      if (!isAway(cause)) throw cause;
+      if (!isUnavailable(cause)) throw cause;
       breakers.settlements.failed(cause);
       return await this.#spool(settlement);
     }
@@ -150,7 +150,7 @@ export class ResilientLedger implements Ledger {
     try {
       await spool.append({ ...settlement, endedAtMs: settlement.endedAtMs ?? clock.now() });
     } catch (cause) {
-      if (whenFull === "refuse" || !isAway(cause)) throw cause;
+      if (whenFull === "refuse" || !isUnavailable(cause)) throw cause;
       onUnrecorded(settlement);
     }
     return settledLater;
@@ -158,14 +158,14 @@ export class ResilientLedger implements Ledger {
 
   async sweepLost(max: number, leaseMs: number): Promise<readonly LostRequest[]> {
     const { inner, spool, clock } = this.#deps;
-    const waits = spool.size > 0 || clock.monotonic() - this.#sweepFailedAtMs < catchUpMs;
+    const isReplaying = spool.size > 0 || clock.monotonic() - this.#sweepFailedAtMs < catchUpMs;
     try {
-      if (!waits) return await inner.sweepLost(max, leaseMs);
+      if (!isReplaying) return await inner.sweepLost(max, leaseMs);
       // Called to probe the store.
       await inner.liveLeases();
       return [];
     } catch (cause) {
-      if (isAway(cause)) this.#sweepFailedAtMs = clock.monotonic();
+      if (isUnavailable(cause)) this.#sweepFailedAtMs = clock.monotonic();
       throw cause;
     }
   }
@@ -175,7 +175,7 @@ export class ResilientLedger implements Ledger {
     try {
       return here + (await this.#deps.inner.liveLeases());
     } catch (cause) {
-      if (!isAway(cause)) throw cause;
+      if (!isUnavailable(cause)) throw cause;
       return here;
     }
   }
@@ -190,11 +190,11 @@ export class ResilientLedger implements Ledger {
   }
 }
 
-export function isAway(cause: unknown): boolean {
+function isUnavailable(cause: unknown): boolean {
   return cause instanceof ServiceError && cause.code === "storage_unavailable";
 }
 
-function storeIsAway(): ServiceError {
+function storeUnavailable(): ServiceError {
   return new ServiceError("storage_unavailable", "Limits cannot be checked now: the store does not answer.", {
     retryAfterMs: 1_000,
     // Nothing has run yet.
@@ -215,22 +215,22 @@ export interface SpoolReplayDeps {
   readonly spool: SettlementSpool;
   readonly clock: Clock;
   readonly log: Logger;
-  /** Called when the store has taken settlements again. */
+  /** Called when the store has accepted settlements again. */
   readonly onAnswered: () => void;
 }
 
-/** Interval of looking whether something waits and the store takes it. */
-const everyMs = 250;
-/** Settlements in flight: enough to fill a group commit or a script call. */
+/** Interval between two attempts to replay the spool. */
+const replayEveryMs = 250;
+/** Concurrent settlements: enough to fill a group commit or a script call. */
 const batchMax = 64;
 /** Interval of the log line while usage is in memory alone. */
 const reportEveryMs = 60_000;
-/** How long a stop waits for a disk or a store that takes what is in memory alone. */
-const stopWaitMs = 10_000;
+/** Maximum wait of `close` for a disk or a store that accepts what is in memory alone. */
+const closeWaitMs = 10_000;
 
 /**
- * Hands spooled settlements to the store, the oldest first, once it answers again (USE-11). The store drops one that it
- * has already by its request id, so an interrupted replay does no harm.
+ * Writes spooled settlements to the store, the oldest first, once it is available again (USE-11). The store ignores a
+ * request id that it already has, so an interrupted replay is harmless.
  */
 export class SpoolReplay {
   readonly #deps: SpoolReplayDeps;
@@ -247,7 +247,7 @@ export class SpoolReplay {
   /** Waits for the running round, and up to 10 s for the last settlement that is in memory alone (E-21). */
   async close(): Promise<void> {
     const { spool, clock } = this.#deps;
-    const untilMs = clock.monotonic() + stopWaitMs;
+    const untilMs = clock.monotonic() + closeWaitMs;
     this.#cancelTimer();
     this.#closed = true;
     await this.#round;
@@ -255,12 +255,12 @@ export class SpoolReplay {
       this.#report();
       await this.#replayAll();
       await spool.persist();
-      if (spool.memoryOnly > 0) await pause(clock, everyMs);
+      if (spool.memoryOnly > 0) await pause(clock, replayEveryMs);
     }
   }
 
   #later(): () => void {
-    return this.#deps.clock.after(everyMs, () => {
+    return this.#deps.clock.after(replayEveryMs, () => {
       this.#round = this.#step().finally(() => {
         if (!this.#closed) this.#cancelTimer = this.#later();
       });
@@ -271,7 +271,7 @@ export class SpoolReplay {
     this.#report();
     await this.#replayAll(() => this.#closed);
     const { spool } = this.#deps;
-    // The spool itself notices a disk that can be written again only when something is appended.
+    // The spool itself detects a recovered disk only at the next append.
     if (spool.memoryOnly > 0 && !this.#closed) await spool.persist();
   }
 

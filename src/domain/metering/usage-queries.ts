@@ -1,7 +1,7 @@
 import { type CallContext, errorOfEnd } from "../call/call-context.js";
 import { type Clock, pause } from "../call/ports.js";
 import { accountOf } from "../call/principal.js";
-import { type LimitScope, windowHealsMs } from "../call/rate-limits.js";
+import { type LimitScope, windowExpiryMs } from "../call/rate-limits.js";
 import { refuseValue } from "../call/service-error.js";
 import type { Ledger, LimitRefusal, WindowUse } from "./ledger.js";
 import { groupBy, type LimitBook } from "./limit-book.js";
@@ -59,12 +59,12 @@ type UsageCaller = Pick<CallContext, "principal" | "requestId" | "signal">;
 
 /** Minimum interval between two updates of a watch. */
 const watchEveryMs = 2_000;
-/** Wait that is sent with a refusal for concurrency, as an inference request gets it. */
+/** Retry-After of a concurrency limit, the same as for inference. */
 const concurrencyRetryMs = 1_000;
 
 /**
  * Usage as callers may read it: their own account, the administrator any (USE-10, SEC-22). A read counts as one request
- * of its key and takes one of its concurrent ones; it charges no tokens and leaves no usage (E-10).
+ * of its key and takes one of its concurrent ones; it charges no tokens and records no usage (E-10).
  */
 export class UsageQueries {
   readonly #deps: UsageQueriesDeps;
@@ -91,12 +91,12 @@ export class UsageQueries {
   /** Yields the current day at once and after each change, until the signal aborts. Rejects with ServiceError. */
   async *watch(
     caller: UsageCaller,
-    asked: { readonly account: string; readonly groupBy: readonly UsageGroup[] },
+    request: { readonly account: string; readonly groupBy: readonly UsageGroup[] },
   ): AsyncGenerator<UsageBucket> {
     const { signal } = caller;
-    const account = accountOf(caller.principal, asked.account);
+    const account = accountOf(caller.principal, request.account);
     const range = { startMs: null, endMs: null, width: "day", limit: 1, page: "" } as const;
-    const today = { account, groupBy: asked.groupBy, ...range };
+    const today = { account, groupBy: request.groupBy, ...range };
     const release = await this.#admit(caller);
     try {
       let sent = "";
@@ -165,7 +165,7 @@ function readRefusal({ owner, limits }: LimitScope, use: WindowUse | undefined, 
   const { requestsPerMinute, concurrency } = limits;
   if (requestsPerMinute !== null && requests >= requestsPerMinute) {
     const figures = { owner, limit: requestsPerMinute, used: requests, requested: 1 };
-    return { which: "requests", ...figures, retryAfterMs: requestsPerMinute === 0 ? null : windowHealsMs };
+    return { which: "requests", ...figures, retryAfterMs: requestsPerMinute === 0 ? null : windowExpiryMs };
   }
   if (concurrency !== null && running >= concurrency) {
     const figures = { owner, limit: concurrency, used: running, requested: 1 };

@@ -1,6 +1,6 @@
 import { addUsageSums, type Period, type UsageScope, type UsageSums } from "../events/threshold.js";
 
-/** What one key used of one model in one hour or day of UTC. */
+/** Usage of one key and model in one hour or day of UTC. */
 export interface UsageRow extends UsageSums {
   readonly account: string;
   readonly startMs: number;
@@ -19,7 +19,7 @@ export interface UsageRange {
 
 export type UsageGroup = "model" | "key";
 
-/** Sums of one bucket over what is not grouped by. */
+/** Sums of one bucket and group. */
 export interface GroupedUsage extends UsageSums {
   readonly startMs: number;
   /** Null where it is summed over. */
@@ -37,20 +37,20 @@ export interface UsageCursor {
 
 export interface UsageGroupsQuery extends UsageRange {
   readonly groupBy: readonly UsageGroup[];
-  /** Rows up to and including this position are left out; null: none. */
+  /** Rows up to and including this position are skipped; null: none. */
   readonly after: UsageCursor | null;
-  /** At most so many groups. What is summed over keys is not cut within a bucket, so a bucket with more models is whole. */
+  /** Maximum number of groups; without grouping by key a bucket is never cut, even with more models. */
   readonly groupsMax: number;
 }
 
 export interface UsageGroups {
   /** In the order of start, then of their first rows. */
   readonly groups: readonly GroupedUsage[];
-  /** Where to go on; null at the end of the range. */
+  /** Where the next page starts; null at the end of the range. */
   readonly next: UsageCursor | null;
 }
 
-/** Reads what settlements have added up. Hours are kept for 90 days, days for 2 years (USE-15). Rejects with `storage_unavailable`. */
+/** Reads sums of settlements, by hour for 90 days and by day for 2 years (USE-15). Rejects with `storage_unavailable`. */
 export interface UsageReader {
   /** In the order of start, key and model. */
   rows(range: UsageRange): Promise<readonly UsageRow[]>;
@@ -62,10 +62,10 @@ export interface UsageReader {
   used(account: string, scope: UsageScope, period: Period): Promise<UsageSums>;
 }
 
-/** After every row of this key, or of this bucket: no key or model has a greater name. */
+/** Sorts after every key and model: the position at the end of a key or bucket. */
 export const lastName = "\u{10ffff}";
 
-/** Adds up groups from partial sums that come in the order of the rows, and finds where a page has to end. */
+/** Adds up groups from partial sums in the order of the rows, and finds the end of a page. */
 export class UsageGrouping {
   readonly #byKey: boolean;
   readonly #byModel: boolean;
@@ -92,7 +92,7 @@ export class UsageGrouping {
   page(startMs: number): UsageGroups | null {
     const groups = [...this.#groups.values()];
     if (this.#byKey) {
-      // Groups come in the order of the rows, so the first ones are whole once there is one more.
+      // Groups arrive in the order of the rows, so all but the last are complete.
       const end = groups[this.#groupsMax - 1];
       if (groups.length <= this.#groupsMax || end === undefined) return null;
       const next = {

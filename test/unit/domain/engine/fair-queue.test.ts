@@ -1,11 +1,11 @@
 import { describe, expect, it } from "vitest";
-import { FairLanes } from "../../../../src/domain/engine/model-queue.js";
+import { FairQueue } from "../../../../src/domain/engine/model-queue.js";
 
 const who = (account: string, keyId: string | null = "k") => ({ account, keyId });
 
-describe("FairLanes", () => {
+describe("FairQueue", () => {
   it("alternates between accounts and between the keys of an account (REL-5)", () => {
-    const lanes = new FairLanes<string>();
+    const lanes = new FairQueue<string>();
     for (let i = 0; i < 3; i++) lanes.add(who("a", "a1"), `a1-${i}`);
     lanes.add(who("a", "a2"), "a2-0");
     lanes.add(who("b"), "b-0");
@@ -17,7 +17,7 @@ describe("FairLanes", () => {
   });
 
   it("removes an item wherever it waits", () => {
-    const lanes = new FairLanes<string>();
+    const lanes = new FairQueue<string>();
     lanes.add(who("a"), "x");
     lanes.add(who("a"), "y");
     lanes.remove(who("a"), "x");
@@ -28,7 +28,7 @@ describe("FairLanes", () => {
   });
 
   it("removes the newest item of the longest lane, but only for a shorter lane", () => {
-    const lanes = new FairLanes<string>();
+    const lanes = new FairQueue<string>();
     for (let i = 0; i < 3; i++) lanes.add(who("heavy"), `h${i}`);
     expect(lanes.newestOfHeaviest(who("heavy"))).toBeNull();
     expect(lanes.newestOfHeaviest(who("light"))).toBe("h2");
@@ -38,7 +38,7 @@ describe("FairLanes", () => {
   });
 
   it("queues the administrator as a key of its own", () => {
-    const lanes = new FairLanes<string>();
+    const lanes = new FairQueue<string>();
     lanes.add({ account: "default", keyId: null }, "admin");
     lanes.add(who("default"), "key");
     expect([lanes.next(), lanes.next()]).toEqual(["admin", "key"]);
