@@ -6,10 +6,7 @@ type AuditRow = Omit<AuditRecord, "actor"> & {
   readonly actorId: string;
 };
 
-const columns = columnsOf<AuditRow>(
-  ["id", "atMs", "actorKind", "actorId", "address", "action", "target", "result"],
-  ["details"],
-);
+const columns = columnsOf<AuditRow>("id, at_ms, actor_kind, actor_id, address, action, target, result, details_json");
 
 /** Audit records in the database. */
 export function createAuditVerbs(db: SqliteDatabase) {

@@ -15,12 +15,8 @@ import { columnsOf, integer, type SqliteDatabase, type SqlRow, text } from "./da
 import type { StoreLink } from "./database/worker-link.js";
 
 const columns = columnsOf<Omit<ApiKeyRecord, "limits"> & RateLimits>(
-  [
-    ...(["id", "name", "account", "scope", "hash", "prefix", "last4"] as const),
-    ...(["requestsPerMinute", "tokensPerMinute", "concurrency"] as const),
-    ...(["createdAtMs", "createdBy", "expiresAtMs", "revokedAtMs", "lastUsedAtMs"] as const),
-  ],
-  ["models"],
+  "id, name, account, scope, hash, prefix, last4, requests_per_minute, tokens_per_minute, concurrency, " +
+    "created_at_ms, created_by, expires_at_ms, revoked_at_ms, last_used_at_ms, models_json",
 );
 
 /** API keys in the database. */

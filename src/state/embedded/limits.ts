@@ -8,11 +8,10 @@ import type { StoreLink } from "./database/worker-link.js";
 
 const limitsMax = 10_000;
 const thresholdsListedMax = 10_000;
-const limitColumns = columnsOf<RateLimits>(["requestsPerMinute", "tokensPerMinute", "concurrency"]);
+const limitColumns = columnsOf<RateLimits>("requests_per_minute, tokens_per_minute, concurrency");
 /** All but the limit, which may exceed a number's precision. */
 const thresholdColumns = columnsOf<Omit<Threshold, "limit">>(
-  ["id", "account", "apiKeyId", "metric", "period", "action", "createdAtMs", "updatedAtMs"],
-  ["percents"],
+  "id, account, api_key_id, metric, period, action, created_at_ms, updated_at_ms, percents_json",
 );
 
 /** Limits of accounts and models, and thresholds, in the database. */

@@ -4,10 +4,9 @@ import { columnsOf, type SqliteDatabase, type SqlRow, text } from "./database/sq
 import type { StoreLink } from "./database/worker-link.js";
 
 const listedMax = 1_000;
-const columns = columnsOf<SessionRecord>([
-  ...(["id", "tokenHash", "user", "role", "createdAtMs", "lastSeenAtMs", "expiresAtMs"] as const),
-  ...(["address", "userAgent"] as const),
-]);
+const columns = columnsOf<SessionRecord>(
+  "id, token_hash, user, role, created_at_ms, last_seen_at_ms, expires_at_ms, address, user_agent",
+);
 
 /** Dashboard sessions in the database. */
 export function createSessionVerbs(db: SqliteDatabase) {

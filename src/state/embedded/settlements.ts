@@ -34,10 +34,9 @@ export interface SettledRow extends Settled {
 }
 
 const duplicate: SettledRow = Object.freeze({ duplicate: true, crossed: [], sums: [], hasDue: false });
-const liveColumns = columnsOf<LostRequest>([
-  ...(["requestId", "account", "keyId", "model", "operation"] as const),
-  ...(["promptTokens", "completionTokens", "admittedAtMs"] as const),
-]);
+const liveColumns = columnsOf<LostRequest>(
+  "request_id, account, key_id, model, operation, prompt_tokens, completion_tokens, admitted_at_ms",
+);
 
 interface SettlementDeps {
   readonly collected: CollectedRows;

@@ -121,15 +121,10 @@ async function backUp(link: StoreLink<StoreVerbs>, file: string): Promise<void> 
     );
   }
   const isWritten = await link.read("backUp", file).catch((cause: unknown) => {
-    throw new ServiceError("storage_unavailable", `The backup cannot be written to ${file}: ${reasonOf(cause)}`, {
-      cause,
-    });
+    const reason = cause instanceof Error ? cause.message : String(cause);
+    throw new ServiceError("storage_unavailable", `The backup cannot be written to ${file}: ${reason}`, { cause });
   });
   if (!isWritten) throw new ServiceError("conflict", `${file} exists and is not overwritten. Choose another file.`);
-}
-
-function reasonOf(error: unknown): string {
-  return error instanceof Error ? error.message : String(error);
 }
 
 async function healthOf(link: WorkerLink, time: StoreTime): Promise<StateHealth> {

@@ -1,11 +1,11 @@
-import { closeSync, ftruncateSync, openSync, readFileSync, rmSync, writeSync } from "node:fs";
+import { closeSync, existsSync, ftruncateSync, openSync, readFileSync, rmSync, writeSync } from "node:fs";
 import { join } from "node:path";
 import type { Clock, Logger } from "../../../domain/call/ports.js";
 import type { LostRequest } from "../../../domain/metering/ledger.js";
 import { fromCheckedLine, toCheckedLine } from "../../../lib/checked-line.js";
 import type { WorkerLink } from "./worker-link.js";
 
-/** Written alternately: the file that is not being written still has what the database may lack. */
+/** Written alternately: the other file still has the rows that the database may lack. */
 const fileNames = ["uis.live-a", "uis.live-b"] as const;
 /** At this size, and `rotateEveryMs` after the last change, the other file is truncated and written. */
 const fileBytes = 1024 * 1024;
@@ -19,18 +19,19 @@ const rotateEveryMs = 10_000;
  */
 export class AdmissionJournal {
   readonly #paths: readonly string[];
-  readonly #files: readonly number[];
+  readonly #files: readonly [number, number];
   readonly #now: () => number;
   readonly #log: Logger;
-  #current = 0;
+  #current: 0 | 1 = 0;
   #bytes = 0;
   #rotatedAtMs: number;
   #isFailing = false;
 
   /** Truncates both files. `now` is monotonic. Throws the file system's errors. */
   constructor(dataDir: string, now: () => number, log: Logger) {
-    this.#paths = fileNames.map((name) => join(dataDir, name));
-    this.#files = this.#paths.map((path) => openFresh(path));
+    const [first, second] = fileNames.map((name) => join(dataDir, name)) as [string, string];
+    this.#paths = [first, second];
+    this.#files = [openTruncated(first), openTruncated(second)];
     this.#now = now;
     this.#log = log;
     this.#rotatedAtMs = now();
@@ -38,16 +39,16 @@ export class AdmissionJournal {
 
   /** Never throws: a request is not rejected because its crash could go unnoticed. The first failure is logged. */
   note(row: LostRequest): void {
-    // A write that failed may have left half a line: the next one begins on a line of its own.
+    // A failed write may have left half a line: the next one begins a new line.
     const line = `${this.#isFailing ? "\n" : ""}${toCheckedLine(JSON.stringify(row))}`;
     try {
-      const written = writeSync(this.#file(), line);
+      const written = writeSync(this.#files[this.#current], line);
       this.#bytes += written;
-      if (written < Buffer.byteLength(line)) throw new Error(`the disk took ${written} bytes of a line only`);
+      if (written < Buffer.byteLength(line)) throw new Error(`only ${written} bytes of a line were written`);
       if (this.#bytes >= fileBytes && this.#now() - this.#rotatedAtMs >= rotateEveryMs) this.#rotate();
       this.#isFailing = false;
     } catch (err) {
-      if (!this.#isFailing) this.#log.warn({ err }, "running requests cannot be noted in the data folder");
+      if (!this.#isFailing) this.#log.warn({ err }, "running requests cannot be recorded in the data folder");
       this.#isFailing = true;
     }
   }
@@ -59,36 +60,27 @@ export class AdmissionJournal {
   }
 
   #rotate(): void {
-    this.#current = 1 - this.#current;
-    ftruncateSync(this.#file(), 0);
+    this.#current = this.#current === 0 ? 1 : 0;
+    ftruncateSync(this.#files[this.#current], 0);
     this.#bytes = 0;
     this.#rotatedAtMs = this.#now();
-  }
-
-  #file(): number {
-    const file = this.#files[this.#current];
-    if (file === undefined) throw new Error("the journal has two files");
-    return file;
   }
 }
 
 /** Opened for appending, so that after a truncation the next line is the first one. */
-function openFresh(path: string): number {
+function openTruncated(path: string): number {
   const file = openSync(path, "a", 0o600);
   ftruncateSync(file, 0);
   return file;
 }
 
-/** The journal of the process before this one. */
-export interface FormerJournal {
-  readonly rows: readonly LostRequest[];
-  /** Lines that a full disk, a crash or something else has damaged. They are skipped. */
-  readonly unreadable: number;
-}
-
-/** Call it with the database locked. Damage never makes it throw. */
-export function readAdmissionJournal(dataDir: string): FormerJournal {
-  const lines = fileNames.flatMap((name) => readIfThere(join(dataDir, name)).split("\n")).filter((line) => line !== "");
+/**
+ * Reads the journal of the previous process; the database must be locked. `unreadable` is the number of damaged lines, as
+ * by a full disk or a crash, which are skipped.
+ */
+export function readAdmissionJournal(dataDir: string): { rows: readonly LostRequest[]; unreadable: number } {
+  const files = fileNames.map((name) => join(dataDir, name)).filter((path) => existsSync(path));
+  const lines = files.flatMap((path) => readFileSync(path, "utf8").split("\n")).filter((line) => line !== "");
   const rows = lines.map(rowOf).filter((row) => row !== null);
   return { rows, unreadable: lines.length - rows.length };
 }
@@ -120,15 +112,6 @@ function isRow(value: unknown): value is LostRequest {
     numbers.every((number) => Number.isSafeInteger(number)) &&
     (row.keyId === null || typeof row.keyId === "string")
   );
-}
-
-function readIfThere(path: string): string {
-  try {
-    return readFileSync(path, "utf8");
-  } catch (error) {
-    if (error instanceof Error && "code" in error && error.code === "ENOENT") return "";
-    throw error;
-  }
 }
 
 /** Delay of a row, so that several are written together. A request that ends sooner never writes one. */

@@ -12,20 +12,20 @@ export interface SqliteStatement {
   all(...values: SqlValue[]): readonly SqlRow[];
 }
 
-/** Synchronous: lives in a worker thread. Statements are prepared once, when the database is opened. */
+/** Synchronous, for a worker thread. Statements are prepared once, when the database is opened. */
 export interface SqliteDatabase {
   exec(sql: string): void;
   prepare(sql: string): SqliteStatement;
   close(): void;
 }
 
-/** What the bindings call the switch to bigint; each has one of the two. */
+/** The switch to bigint; each binding has one of the two. */
 interface ExactIntegers {
   setReadBigInts?(on: boolean): void;
   safeIntegers?(on: boolean): void;
 }
 
-/** From now on the statement gives all its integers as bigint: sums may be larger than a number can hold. */
+/** Makes the statement return all integers as bigint, for sums beyond the precision of a number. */
 export function readExactly(statement: SqliteStatement): SqliteStatement {
   const exact = statement as SqliteStatement & ExactIntegers;
   if (exact.setReadBigInts !== undefined) exact.setReadBigInts(true);
@@ -36,14 +36,12 @@ export function readExactly(statement: SqliteStatement): SqliteStatement {
 type SqliteConstructor = new (file: string) => SqliteDatabase;
 
 /**
- * Opens a database with the binding that the runtime has: `node:sqlite` (Node 22.13 and newer), else the optional package
- * `libsql`. Both take the same calls and read the same file. libsql adds `_metadata` to rows, so rows are read column by
- * column; `sqliteCode` hides how their errors differ. Throws StateOpenError when the runtime has neither
- * binding, and the binding's own error when SQLite cannot open the file.
+ * Opens a database with `node:sqlite` (Node 22.13 and newer), else with the optional package `libsql`. Both have the same
+ * calls and file format. libsql adds `_metadata` to rows, so rows are read column by column; `sqliteCode` hides the
+ * difference of errors. Throws StateOpenError without a binding, and the binding's error when the file cannot be opened.
  */
 export function openSqlite(file: string): SqliteDatabase {
-  const Sqlite = findBinding();
-  return new Sqlite(file);
+  return new (findBinding())(file);
 }
 
 function findBinding(): SqliteConstructor {
@@ -60,7 +58,7 @@ function findBinding(): SqliteConstructor {
   }
 }
 
-/** The primary result codes of SQLite that we tell apart, by its own names without `SQLITE_`. */
+/** Primary result codes of SQLite, by its own names without `SQLITE_`. */
 export const sqliteCodes = {
   BUSY: 5,
   LOCKED: 6,
@@ -81,52 +79,48 @@ const storageFaults: ReadonlyMap<number, string> = new Map([
   [sqliteCodes.CORRUPT, "the file is damaged"],
   [sqliteCodes.FULL, "the disk is full"],
   [sqliteCodes.CANTOPEN, "the file cannot be opened"],
-  [sqliteCodes.NOTADB, "the file is no database"],
+  [sqliteCodes.NOTADB, "the file is not a database"],
 ]);
 
-/** What is wrong when the store itself failed and not the one statement; null otherwise. Safe to show to callers. */
+/** The fault of the store itself, which clients may see; null for a fault of one statement. */
 export function storageFault(code: number | null): string | null {
   return code === null ? null : (storageFaults.get(code) ?? null);
 }
 
-/** The primary result code in what a binding threw; null when it came from elsewhere. */
+/** The primary result code of a binding's error; null for other errors. */
 export function sqliteCode(error: unknown): number | null {
   if (!(error instanceof Error)) return null;
-  // node:sqlite calls the extended code `errcode`, libsql `rawCode`.
+  // The extended code: `errcode` of node:sqlite, `rawCode` of libsql.
   const { errcode, rawCode } = error as { errcode?: unknown; rawCode?: unknown };
   const extended = errcode ?? rawCode;
   return typeof extended === "number" ? extended & 0xff : null;
 }
 
 /**
- * Records of type `T` as rows: the field `createdAtMs` is the column `created_at_ms`, and a field in `json` is a column such
- * as `models_json` with the field's JSON text. `values` are in the order of `names`.
+ * Records of type `T` as rows with these columns: `created_at_ms` is the field `createdAtMs`, and `models_json` the JSON
+ * text of `models`. `values` are in the order of `names`.
  */
-export function columnsOf<T extends object>(
-  plain: readonly (keyof T & string)[],
-  json: readonly (keyof T & string)[] = [],
-) {
-  const nameOf = (field: string): string => field.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
-  const fields = plain.map((field) => ({ field, column: nameOf(field) }));
-  const texts = json.map((field) => ({ field, column: `${nameOf(field)}_json` }));
-  const names = [...fields, ...texts].map(({ column }) => column).join(", ");
+export function columnsOf<T extends object>(names: string) {
+  const columns = names.split(", ").map((column) => {
+    const field = column.replace(/_json$/, "").replace(/_(\w)/g, (_, letter: string) => letter.toUpperCase());
+    return { column, field: field as keyof T, isJson: column.endsWith("_json") };
+  });
   return {
     names,
     placeholders: names.replace(/\w+/g, "?"),
-    values: (record: T): SqlValue[] => [
-      ...plain.map((field) => record[field] as SqlValue),
-      ...json.map((field) => JSON.stringify(record[field])),
-    ],
+    values: (record: T): SqlValue[] =>
+      columns.map(({ field, isJson }) => (isJson ? JSON.stringify(record[field]) : (record[field] as SqlValue))),
     read(row: SqlRow): T {
-      const record: Record<string, unknown> = {};
-      for (const { field, column } of fields) record[field] = row[column] ?? null;
-      for (const { field, column } of texts) record[field] = JSON.parse(text(row, column));
+      const record: Partial<Record<keyof T, unknown>> = {};
+      for (const { column, field, isJson } of columns) {
+        record[field] = isJson ? JSON.parse(text(row, column)) : (row[column] ?? null);
+      }
       return record as T;
     },
   };
 }
 
-/** Reads a column. One that the row lacks is a fault of the query and reads as "undefined" or NaN. */
+/** Reads a column. A missing one is a fault of the query and reads as "undefined" or NaN. */
 export function text(row: SqlRow, column: string): string {
   return String(row[column]);
 }
@@ -214,9 +208,9 @@ export class CollectedRows {
 }
 
 /**
- * Group commit: all waiting writes become one transaction with one sync. When one of them fails, all are rolled back and
- * run again, each in a savepoint of its own, so that it does not affect the others. Reads run after the commit: they never
- * see what could still be lost, and they work when nothing can be written.
+ * Group commit: all waiting writes are one transaction with one sync. When one fails, all are rolled back and run again,
+ * each in its own savepoint, so that it does not affect the others. Reads run after the commit: they never see writes that
+ * could still be lost, and they work when nothing can be written.
  */
 export function createRunBatch(db: SqliteDatabase, verbs: Verbs & { readonly collected: CollectedRows }): RunBatch {
   const { collected } = verbs;
@@ -241,7 +235,7 @@ export function createRunBatch(db: SqliteDatabase, verbs: Verbs & { readonly col
   };
 
   let wasSynced = true;
-  /** With NORMAL a commit is not synced, but the next one with FULL syncs all that was written before it. */
+  /** With NORMAL a commit is not synced, but the next one with FULL also syncs the writes before it. */
   const setSynced = (isSynced: boolean): void => {
     if (isSynced === wasSynced) return;
     db.exec(`PRAGMA synchronous = ${isSynced ? "FULL" : "NORMAL"}`);
@@ -285,7 +279,7 @@ export function createRunBatch(db: SqliteDatabase, verbs: Verbs & { readonly col
   };
 }
 
-/** After some faults SQLite has rolled back by itself, and says that there is no transaction; anything else is a fault. */
+/** Rolls back, unless SQLite has already done so after a fault. */
 export function rollBack(db: SqliteDatabase): void {
   try {
     db.exec("ROLLBACK");

@@ -13,16 +13,13 @@ import { type CollectedRows, columnsOf, integer, type SqliteDatabase, type SqlRo
 import type { StoreLink } from "../database/worker-link.js";
 
 const columns = columnsOf<EndpointRecord>(
-  [
-    ...(["account", "id", "url", "description", "status", "disabledReason"] as const),
-    ...(["maxInFlight", "version", "createdAtMs", "updatedAtMs"] as const),
-  ],
-  ["events", "secrets"],
+  "account, id, url, description, status, disabled_reason, max_in_flight, version, created_at_ms, " +
+    "updated_at_ms, events_json, secrets_json",
 );
 
-const healthColumns = columnsOf<EndpointHealth>([
-  ...(["lastSuccessAtMs", "lastFailureAtMs", "failingSinceMs", "failuresInRow", "permanentlyFailed"] as const),
-]);
+const healthColumns = columnsOf<EndpointHealth>(
+  "last_success_at_ms, last_failure_at_ms, failing_since_ms, failures_in_row, permanently_failed",
+);
 
 /** Webhook endpoints in the database. */
 export function createEndpointVerbs(db: SqliteDatabase, queues: QueueRows, health: EndpointHealthRows) {

@@ -217,11 +217,7 @@ function pathFor(filter: DeliveryFilter, nowMs: number): { readonly path: ListPa
 }
 
 const columns = columnsOf<Omit<Delivery, "state" | "nextAttemptAtMs" | "isPurged">>(
-  [
-    ...(["id", "account", "eventId", "eventType", "endpointId"] as const),
-    ...(["reason", "createdAtMs", "attemptsMade", "replayId"] as const),
-  ],
-  ["attempts"],
+  "id, account, event_id, event_type, endpoint_id, reason, created_at_ms, attempts_made, replay_id, attempts_json",
 );
 
 /** Columns for `toDelivery`. `now` is the parameter with the store's time. */

@@ -3,8 +3,6 @@ import type { ConnectionOptions } from "node:tls";
 import type { ClusterOptions, RedisOptions } from "ioredis";
 import { StateOpenError } from "../../../domain/service/state.js";
 
-/** How our connections behave, whatever they lead to: nothing waits for a server that is gone, nothing is sent twice. */
-
 /** Files in PEM; null: the system's certificates, no client certificate. */
 export interface RedisTlsFiles {
   readonly caFile: string | null;
@@ -14,32 +12,32 @@ export interface RedisTlsFiles {
   readonly serverName: string | null;
 }
 
-/** A server that is silent for so long while it owes an answer is taken for dead and connected to anew. */
+/** Silence of a server with open calls after which the connection is replaced. */
 const silenceMaxMs = 1_000;
 const connectTimeoutMs = 1_000;
-/** What a closing connection may take to say goodbye. */
-const goodbyeMs = 200;
-/** Between two looks at a server that loads its data. */
+/** Time for a connection to close. */
+const disconnectMs = 200;
+/** Interval of checks of a server that loads its data. */
 const loadingRetryMs = 100;
-/** Between two looks at the layout of a cluster in which nothing fails. */
+/** Interval of reading the layout of a cluster without faults. */
 const layoutEveryMs = 5_000;
 const layoutTimeoutMs = 1_000;
-/** Then the next Sentinel is asked. */
+/** Timeout after which the next Sentinel is used. */
 const sentinelTimeoutMs = 500;
 /** A slot moves once; more redirections than this mean that nodes disagree. */
 const redirectionsMax = 4;
 
-/** Until the next try to connect; at most half a second, so that we are back within one of the server's return. */
+/** Delay before the next attempt to connect; at most 500 ms, so that the link is back within a second of the server. */
 export function backOffMs(attempt: number): number {
   return Math.min(50 * 2 ** Math.min(attempt - 1, 10), 500);
 }
 
-/** What a server answers comes as the scripts and commands of every supported version give it. */
+/** The form of answers that all supported versions share. */
 const answers = { protocol: 2, replyMapping: "legacy" } as const;
 
 export type ServerOptions = RedisOptions & typeof answers;
 
-/** Of one connection, also of each that a cluster is made of. */
+/** Options of one connection, also of each in a cluster: no call waits for a lost server, none is sent twice. */
 function connectionOptions(target: RedisTarget, tls: ConnectionOptions | null): ServerOptions {
   return {
     ...answers,
@@ -50,7 +48,7 @@ function connectionOptions(target: RedisTarget, tls: ConnectionOptions | null): 
     ...(tls === null ? {} : { tls }),
     connectTimeout: connectTimeoutMs,
     socketTimeout: silenceMaxMs,
-    disconnectTimeout: goodbyeMs,
+    disconnectTimeout: disconnectMs,
     maxLoadingRetryTime: loadingRetryMs,
     enableOfflineQueue: false,
     autoResendUnfulfilledCommands: false,
@@ -59,7 +57,7 @@ function connectionOptions(target: RedisTarget, tls: ConnectionOptions | null): 
   };
 }
 
-/** Of one server, or of the primary that Sentinel names. */
+/** Options of one server, or of the primary that Sentinel names. */
 export function serverOptions(target: RedisTarget, tls: ConnectionOptions | null): ServerOptions {
   const options = { ...connectionOptions(target, tls), db: target.database };
   if (target.kind !== "sentinel") return { ...options, ...target.addresses[0] };
@@ -76,7 +74,7 @@ export function serverOptions(target: RedisTarget, tls: ConnectionOptions | null
   };
 }
 
-/** A command whose node is gone fails at once: whoever waits decides whether it is worth a second try. */
+/** A command to a lost node fails immediately; the caller decides whether to repeat it. */
 export function clusterOptions(target: RedisTarget, tls: ConnectionOptions | null) {
   return {
     redisOptions: connectionOptions(target, tls),
@@ -123,12 +121,12 @@ export interface RedisAddress {
   readonly port: number;
 }
 
-/** Where Redis is and as whom we speak to it. */
+/** Addresses and login of Redis. */
 export interface RedisTarget {
   readonly kind: "single" | "sentinel" | "cluster";
   /** Of the server, of the Sentinels, or of some nodes of the cluster. */
   readonly addresses: readonly RedisAddress[];
-  /** Under which name Sentinel knows the primary; empty for the other kinds. */
+  /** Sentinel's name of the primary; empty for the other kinds. */
   readonly primaryName: string;
   readonly user: string | null;
   readonly password: string | null;
@@ -149,14 +147,14 @@ const fix =
 /** Throws StateOpenError, which never shows the password. */
 export function parseRedisUrl(url: string): RedisTarget {
   const parts = form.exec(url.trim())?.groups;
-  if (parts?.["hosts"] === undefined) throw unreadable(url, "it has not the form of a Redis URL");
+  if (parts?.["hosts"] === undefined) throw unreadable(url, "it is not a Redis URL");
   const hosts = parts["hosts"].split(",");
   const kind = kindOf(parts["kind"], hosts.length);
   const path = parts["path"] ?? "";
   if (kind === "sentinel" && path === "") throw unreadable(url, "the name of the primary is missing at its end");
   const database = kind === "sentinel" ? "0" : path || "0";
-  if (!databaseForm.test(database)) throw unreadable(url, `the database '${path}' is no number`);
-  if (kind === "cluster" && database !== "0") throw unreadable(url, "a cluster has no database but 0");
+  if (!databaseForm.test(database)) throw unreadable(url, `the database '${path}' is not a number`);
+  if (kind === "cluster" && database !== "0") throw unreadable(url, "a cluster has only the database 0");
   return {
     kind,
     addresses: hosts.map((host) => addressOf(host, ports[kind], url)),
@@ -167,7 +165,7 @@ export function parseRedisUrl(url: string): RedisTarget {
   };
 }
 
-/** The same URL as it may be logged: without user and password. */
+/** The URL for logs, without user and password. */
 export function redactedRedisUrl(url: string): string {
   return url.trim().replace(/^([a-z+]+:\/\/)?.*@/i, "$1***@");
 }
@@ -179,7 +177,7 @@ function kindOf(named: string | undefined, hosts: number): RedisTarget["kind"] {
 
 function addressOf(text: string, defaultPort: number, url: string): RedisAddress {
   const { host, port } = hostForm.exec(text.trim())?.groups ?? {};
-  if (host === undefined) throw unreadable(url, `'${text}' is no host`);
+  if (host === undefined) throw unreadable(url, `'${text}' is not a host`);
   return { host: host.replace(/^\[|\]$/g, ""), port: port === undefined ? defaultPort : Number(port) };
 }
 
@@ -195,7 +193,7 @@ function decoded(text: string, url: string): string {
   try {
     return decodeURIComponent(text);
   } catch (cause) {
-    throw unreadable(url, "a '%' in it begins no escape; write %25 for the sign itself", cause);
+    throw unreadable(url, "it has an invalid percent escape; write %25 for a '%'", cause);
   }
 }
 

@@ -1,7 +1,7 @@
 import type { Clock } from "../../../domain/call/ports.js";
 import { loadScript, type Script } from "../connection/client.js";
 import { keySpace, shardCount } from "../connection/key-space.js";
-import type { ScriptAnswer, ScriptRunner } from "../connection/scripts.js";
+import type { ScriptRunner } from "../connection/scripts.js";
 
 /** Interval of polling: the maximum delay of what another process makes due. */
 const pollEveryMs = 200;
@@ -30,18 +30,19 @@ export class DueShards {
 
   /** Runs a script whose answer is the time, `next_due` and the rest, which is returned. */
   async run(script: Script, shard: number, args: readonly (string | number)[]): Promise<readonly unknown[]> {
-    const { rest } = await this.#ask(script, shard, args);
+    const { rest } = await this.#runner.run(script, [keySpace.shard(shard).format], args, deliveryTimeoutMs);
+    this.#note(shard, rest[0]);
     return rest.slice(1);
   }
 
   /** The same for a script that may make something due, of which listeners are notified. */
   async runAndNotify(script: Script, shard: number, args: readonly (string | number)[]): Promise<readonly unknown[]> {
-    const { rest } = await this.#ask(script, shard, args);
-    this.noteDue(shard, rest[0]);
-    return rest.slice(1);
+    const rest = await this.run(script, shard, args);
+    if (this.#isDue(shard)) this.#notify();
+    return rest;
   }
 
-  /** Notes the `next_due` of a script that created deliveries. */
+  /** Notes the `next_due` of a script that created deliveries, and notifies listeners. */
   noteDue(shard: number, nextDue: unknown): void {
     this.#note(shard, nextDue);
     if (this.#isDue(shard)) this.#notify();
@@ -102,7 +103,7 @@ export class DueShards {
   async #pollAll(): Promise<void> {
     const answers: Promise<unknown>[] = [];
     this.#runner.client.together(() => {
-      for (let shard = 0; shard < shardCount; shard += 1) answers.push(this.#ask(deliveryScripts.nextDue, shard, []));
+      for (let shard = 0; shard < shardCount; shard += 1) answers.push(this.run(deliveryScripts.nextDue, shard, []));
     });
     const settled = await Promise.allSettled(answers);
     this.#polledAtMs = this.#runner.time.monotonic();
@@ -123,12 +124,6 @@ export class DueShards {
   #pollAgain(): void {
     this.#cancelTimer = this.#pollLater();
     if (this.knownDue().length > 0) this.#notify();
-  }
-
-  async #ask(script: Script, shard: number, args: readonly (string | number)[]): Promise<ScriptAnswer> {
-    const answer = await this.#runner.run(script, [keySpace.shard(shard).format], args, deliveryTimeoutMs);
-    this.#note(shard, answer.rest[0]);
-    return answer;
   }
 
   #note(shard: number, nextDue: unknown): void {

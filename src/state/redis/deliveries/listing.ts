@@ -155,66 +155,58 @@ export async function placesOf(
 function takeNewest(sources: readonly Source[], places: DeliveryPosition[], max: number): void {
   while (places.length < max) {
     const newest = newestOf(sources);
-    if (newest?.first === undefined || sources.some((source) => source.blocks(newest))) return;
-    places.push(newest.first);
-    newest.drop();
+    const [first] = newest?.found ?? [];
+    if (newest === undefined || first === undefined || sources.some((source) => source.blocks(newest))) return;
+    places.push(first);
+    newest.found.shift();
   }
 }
 
 /** The source with the newest delivery found. */
 function newestOf(sources: readonly Source[]): Source | undefined {
   return sources.reduce<Source | undefined>((best, each) => {
-    if (each.first === undefined) return best;
-    return best?.first === undefined || isNewer(each.first, best.first) ? each : best;
+    if (each.found[0] === undefined) return best;
+    return best?.found[0] === undefined || isNewer(each.found[0], best.found[0]) ? each : best;
   }, undefined);
 }
 
 /** Deliveries of one shard, the newest first. */
 class Source {
+  readonly found: DeliveryPosition[] = [];
+  /** All deliveries of this shard before it were examined. */
+  border: Position;
   readonly #request: PlacesRequest;
-  readonly #shard: number;
   readonly #least: string;
   /** Bound of the next step; null: the shard has no more. */
   #most: string | null;
-  #found: DeliveryPosition[] = [];
-  /** All deliveries of this shard before it were examined. */
-  border: Position;
 
   constructor(request: PlacesRequest, shard: number, cursor: Position | null) {
     const { least, most } = creationBounds(request.filter);
     this.#request = request;
-    this.#shard = shard;
     this.#least = least;
     this.#most = cursor === null ? most : boundAfter(cursor, shard);
     this.border = { shard, createdAtUs: Number.POSITIVE_INFINITY };
   }
 
-  get first(): DeliveryPosition | undefined {
-    return this.#found[0];
-  }
-
-  drop(): void {
-    this.#found.shift();
-  }
-
   /** Whether it may have a delivery before the first of the other source. */
   blocks(other: Source | undefined): boolean {
-    if (this.first !== undefined || this.#most === null) return false;
-    return other?.first === undefined || isNewer(this.border, other.first);
+    if (this.found.length > 0 || this.#most === null) return false;
+    return other?.found[0] === undefined || isNewer(this.border, other.found[0]);
   }
 
   /** Reads one more step. */
   async step(): Promise<void> {
+    const { shard } = this.border;
     const { account, state, endpointId, eventType, replayId } = this.#request.filter;
-    const [last, ...found] = (await this.#request.scan(this.#shard, [
+    const [last, ...found] = (await this.#request.scan(shard, [
       ...[this.#most ?? "", this.#least, examinedMax, this.#request.limit + 1, lettersOf(state)],
       ...[account ?? "", endpointId ?? "", replayId ?? ""],
       ...(eventType === null ? eventTypes : [eventType]),
     ])) as readonly string[];
     this.#most = last === undefined || last === "" ? null : `(${last}`;
-    if (this.#most !== null) this.border = { shard: this.#shard, createdAtUs: Number(last) };
+    if (this.#most !== null) this.border = { shard, createdAtUs: Number(last) };
     for (let i = 0; i < found.length; i += 2) {
-      this.#found.push({ id: found[i] ?? "", shard: this.#shard, createdAtUs: Number(found[i + 1]) });
+      this.found.push({ id: found[i] ?? "", shard, createdAtUs: Number(found[i + 1]) });
     }
   }
 }

@@ -1,8 +1,8 @@
 -- Counts open and due deliveries for a bounded number of endpoints of a shard.
 -- KEYS: 1 format
--- ARGV: 1 milliseconds to add to the time, 2 endpoints to leave out, 3 most endpoints to look at
+-- ARGV: 1 milliseconds to add to the time, 2 endpoints to skip, 3 maximum of endpoints
 -- Returns: the time in ms, "more" or "last", then for each endpoint: account and endpoint joined by a colon, open
---   deliveries, those of them that are due and not claimed, when the oldest of these was due in ms or 0
+--   deliveries, due and unclaimed ones, when the oldest of these was due in ms or 0
 local from, most = tonumber(ARGV[2]), tonumber(ARGV[3])
 local names = redis.call('ZRANGE', TURNS, from, from + most - 1)
 local found = { now, #names == most and 'more' or 'last' }
@@ -17,7 +17,7 @@ local function count(name)
 end
 
 for _, name in ipairs(names) do count(name) end
--- Endpoints that have as many under way as they allow have no turn. There are few, for all are in some worker's hands.
+-- Endpoints without a free slot have no turn. There are few, because workers hold their deliveries.
 if from == 0 then
   for _, name in ipairs(redis.call('HKEYS', IN_FLIGHT)) do
     if not redis.call('ZSCORE', TURNS, name) then count(name) end

@@ -1,8 +1,8 @@
--- Charges a request that validation refused: one request and no tokens, once per request, even above a limit.
+-- Charges a request that failed validation: one request and no tokens, once per request, even above a limit.
 -- KEYS: 1 format, 2 live requests, 3 marker of the settled request, 4 marker of the refused request, 5 .. windows
 -- ARGV: 1 milliseconds to add to the time, 2 request
 -- Returns: the time in ms
--- The charge has left all windows when the marker goes.
+-- The charge expires in all windows before the marker.
 local MARKER_LIFE_MS = 70000
 
 if redis.call('HEXISTS', KEYS[2], ARGV[2]) == 1 or redis.call('EXISTS', KEYS[3]) == 1 then return { now } end

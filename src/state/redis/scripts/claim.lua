@@ -1,14 +1,14 @@
--- Claims due deliveries of one shard, beginning with the endpoint that was served least recently. First it releases claims
--- whose lease has expired; queues of disabled or deleted endpoints are drained in bounded steps.
+-- Claims due deliveries of one shard, the least recently served endpoint first. Before, it releases expired claims;
+-- queues of disabled or deleted endpoints are drained in bounded steps.
 -- KEYS: 1 format
--- ARGV: 1 milliseconds to add to the time, 2 most to claim, 3 lease in ms
+-- ARGV: 1 milliseconds to add to the time, 2 maximum of claims, 3 lease in ms
 -- Returns: the time in ms, next_due, the fence of these claims, the claims as JSON, and their bodies in the same order. A
---   claim: [delivery, account, endpoint, event, type, number of the attempt, retries used, 1 for by hand, by whom, 1 for a
+--   claim: [delivery, account, endpoint, event, type, number of the attempt, retries used, 1 for manual, requester, 1 for a
 --    single attempt, due at ms]
 local TAKE_BACK_MAX, DRAIN_MAX = 128, 200
 
 local max, lease_us = tonumber(ARGV[2]), tonumber(ARGV[3]) * 1000
--- No two claims of a delivery end at the same microsecond, so the end of its lease tells a claim from all others.
+-- No two claims of a delivery end at the same microsecond, so the end of its lease identifies a claim.
 local fence = string.format('%.0f', clock_us + lease_us)
 
 local function take_back()

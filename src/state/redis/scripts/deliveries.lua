@@ -1,5 +1,5 @@
--- Put in front of scripts that touch deliveries, after the prelude. What it writes is collected and sent in few commands
--- by write_deliveries, which every script that changes something calls before it answers.
+-- Precedes scripts that use deliveries, after the prelude. Writes are collected and sent in few commands by
+-- write_deliveries, which every script with changes calls before it returns.
 -- KEYS: 1 format of the shard; all others are its neighbours on the same hash tag, as key-space.ts lists them
 -- ARGV: none
 -- Returns: nothing; defines the keys and fields below, list_of, later, list_delivery, unlist_delivery, head_of, queue_of,
@@ -9,27 +9,27 @@ local DELIVERIES, BODIES, OPEN_COUNTS = STEM .. 'deliveries', STEM .. 'bodies', 
 local TURNS, CLAIMS, IN_FLIGHT = STEM .. 'turns', STEM .. 'claims', STEM .. 'in_flight'
 local PENDING, AWAITING, DELIVERED, FAILED = 'p', 'r', 'd', 'f'
 local OPEN = 'o'
--- State of an end, or OPEN -> zsets by creation: see list_of; state of an end -> zset by end of those that have their payload.
+-- State of an end, or OPEN -> zsets by creation: see list_of; state of an end -> zset by end, of those with a payload.
 local LISTS = { [OPEN] = STEM .. 'open:', [DELIVERED] = STEM .. 'delivered:', [FAILED] = STEM .. 'failed:' }
 local KEPT = { [DELIVERED] = STEM .. 'kept:delivered', [FAILED] = STEM .. 'kept:failed' }
 local PURGED = STEM .. 'purged'
--- Redis writes down the digits of a number each time that it is given one.
+-- Formatted once: Redis formats a number each time it gets one.
 local NOW = string.format('%.0f', now)
 
 -- Places in the head of a record; attempts follow the head, each packed by itself.
 local STATE, ACCOUNT, EVENT, TYPE, ENDPOINT, CREATED_US, DUE_US, ATTEMPTS = 1, 2, 3, 4, 5, 6, 7, 8
 local RETRIES, IS_MANUAL, BY, IS_SINGLE, REASON, ENDED_AT, REPLAY, IS_PURGED, LOST = 9, 10, 11, 12, 13, 14, 15, 16, 17
 
--- The head, and the attempts as they are kept.
+-- The head, and the attempts as stored.
 local function head_of(text)
   local offset, head = cmsgpack.unpack_one(text)
   return head, offset == -1 and '' or string.sub(text, offset + 1)
 end
 
--- In this order: what leaves a set may come back to it, but not in one call.
+-- In this order: a member may leave a set and return to it, but not in one call.
 local COMMANDS = { 'ZREM', 'HDEL', 'HSET', 'ZADD' }
 local collected = { ZREM = {}, HDEL = {}, HSET = {}, ZADD = {} }
--- Even, and well below what Lua can pass to a function.
+-- Even, and well below the maximum of arguments in Lua.
 local VALUES_MAX = 2000
 
 -- ZREM and HDEL take a name, HSET and ZADD two values in the command's order.
@@ -43,7 +43,7 @@ local function later(command, key, first, second)
   if second then of_key[#of_key + 1] = second end
 end
 
--- The key of those of a type that are open or ended so: all of them, or those to an endpoint.
+-- The key of a type's deliveries that are open or have this end: all of them, or those to an endpoint.
 local function list_of(which, event_type, endpoint)
   return LISTS[which] .. event_type .. (endpoint and ':' .. endpoint or '')
 end
@@ -77,8 +77,8 @@ local function queue_of(account, endpoint)
   return queue
 end
 
--- Since when, or from when, it is the endpoint's turn; nil while it has none. One that was served goes to the end of
--- the line of those that wait, so that a long queue holds up no other. 0: the queue is to be emptied.
+-- The time from which the endpoint has a turn; nil for none. A served endpoint goes to the end of the line, so that a long
+-- queue does not delay others. 0: the queue is to be emptied.
 local function turn_of(queue)
   local first = tonumber(redis.call('ZRANGE', queue.key, 0, 0, 'WITHSCORES')[2])
   if not first then return nil end
@@ -107,7 +107,7 @@ local open_before, open_changes = {}, {}
 
 local function count_open(account, by) open_changes[account] = (open_changes[account] or 0) + by end
 
--- Open deliveries of an account, those of this call included.
+-- Open deliveries of an account, including those of this call.
 local function open_of(account)
   if not open_before[account] then open_before[account] = tonumber(redis.call('HGET', OPEN_COUNTS, account) or 0) end
   return open_before[account] + (open_changes[account] or 0)
@@ -120,7 +120,7 @@ local function write_open_counts()
   open_before, open_changes = {}, {}
 end
 
--- Ends an open delivery. Its record is written by the caller.
+-- Ends an open delivery. The caller writes its record.
 local function finish_delivery(id, head, state, reason)
   head[STATE], head[REASON], head[DUE_US], head[ENDED_AT], head[LOST] = state, reason, 0, now, ''
   unlist_delivery(OPEN, id, head)
@@ -129,7 +129,7 @@ local function finish_delivery(id, head, state, reason)
   count_open(head[ACCOUNT], -1)
 end
 
--- Queues an ended delivery again, by hand, and writes its record; `attempts` as head_of gives them.
+-- Queues an ended delivery again for a manual retry and writes its record; `attempts` as head_of gives them.
 local function reopen_delivery(id, head, attempts, due_us, by, is_restart)
   local former = head[STATE]
   if is_restart then head[RETRIES] = 0 end
@@ -143,8 +143,8 @@ local function reopen_delivery(id, head, attempts, due_us, by, is_restart)
   count_open(head[ACCOUNT], 1)
 end
 
--- A claimed delivery is due as it was before. `lost` is the fence of a claim whose end still counts while nobody else has
--- the delivery, or empty.
+-- Releases a claim: the delivery is due as before. `lost` is the fence of an expired claim, whose end still counts until
+-- another claim takes the delivery, or empty.
 local function put_back(id, record, lost)
   local head, attempts = head_of(record)
   if head[LOST] ~= lost then
@@ -172,7 +172,7 @@ local function write_deliveries()
   write_queues()
 end
 
--- When something of the shard is due or a lease ends, in ms as text, never before it is; empty when nothing waits.
+-- When something of the shard is due or a lease ends, in ms as text, rounded up; empty when nothing waits.
 local function next_due()
   local turn = redis.call('ZRANGE', TURNS, 0, 0, 'WITHSCORES')[2]
   local lease = redis.call('ZRANGE', CLAIMS, 0, 0, 'WITHSCORES')[2]

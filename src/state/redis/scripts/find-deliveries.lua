@@ -1,10 +1,10 @@
 -- Reads deliveries of a shard.
 -- KEYS: 1 format
 -- ARGV: 1 milliseconds to add to the time, then deliveries
--- Returns: the time in ms, then for each of them that is there, as JSON:
+-- Returns: the time in ms, then for each that exists, as JSON:
 --   [delivery, state, account, event, type, endpoint, created at ms, due at ms or 0, attempts made, reason or "", 1 for
---    purged, replay or "", and for each attempt that is kept: due at ms after it or 0, attempt as JSON]
---   state: "p" pending, "a" under way, "r" awaits a retry, "d" delivered, "f" failed for good
+--    purged, replay or "", and for each stored attempt: due at ms after it or 0, attempt as JSON]
+--   state: "p" pending, "a" under way, "r" awaits a retry, "d" delivered, "f" permanently failed
 local UNDER_WAY = 'a'
 
 local function details(id, record, is_claimed)

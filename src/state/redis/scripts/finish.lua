@@ -2,10 +2,10 @@
 -- KEYS: 1 format
 -- ARGV: 1 milliseconds to add to the time, 2 attempts to keep of a delivery, 3 items as JSON:
 --   [delivery, fence, new state, ms until the retry or reason of the failure or 0, attempt as JSON]
---   state: "d" delivered, "r" awaits a retry, "f" failed for good
--- Returns: the time in ms, next_due, and as JSON for each item 0 where the claim is somebody else's or gone, or the health
---   of the endpoint: "<last success in ms or 0>,<last failure in ms or 0>,<failing since in ms or 0>,<failures in a
---   row>,<failed for good>"
+--   state: "d" delivered, "r" awaits a retry, "f" permanently failed
+-- Returns: the time in ms, next_due, and as JSON for each item 0 when the claim was lost, or the health of the
+--   endpoint: "<last success in ms or 0>,<last failure in ms or 0>,<failing since in ms or 0>,<consecutive
+--   failures>,<permanent failures>"
 local attempts_kept, items = tonumber(ARGV[2]), cjson.decode(ARGV[3])
 local ids = ids_of(items)
 local fences = redis.call('ZMSCORE', CLAIMS, unpack(ids))
@@ -22,12 +22,12 @@ local function health_of(queue)
   return queue.health
 end
 
--- The health of the endpoint after one more end, as text.
+-- Returns the health of the endpoint after this attempt, as text.
 local function note_health(queue, state)
   local health = health_of(queue)
   if queue.status == 'deleted' then return queue.health_text end
   if state == DELIVERED then
-    -- Nearly all: then many of one call agree.
+    -- The usual case: many answers of one call are equal.
     if health[1] == now and health[4] == 0 then return queue.health_text end
     health[1], health[3], health[4], health[5] = now, 0, 0, 0
   else
@@ -48,7 +48,7 @@ end
 
 local touched = {}
 
--- Whether the delivery is this claim's, or was and is nobody's now, though its lease ran out.
+-- Whether the claim holds the delivery, or its lease expired and no other claim has taken it.
 local function is_held(i, item, head)
   if fences[i] then return fences[i] == item[2] end
   return head[LOST] == item[2] and not KEPT[head[STATE]]

@@ -1,4 +1,4 @@
--- Releases claims of one shard that were not attempted; claims that another worker holds by now are skipped.
+-- Releases claims of one shard that were not attempted; claims that another worker has taken are skipped.
 -- KEYS: 1 format
 -- ARGV: 1 milliseconds to add to the time, then for each: delivery, fence
 -- Returns: the time in ms, next_due

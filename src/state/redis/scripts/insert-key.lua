@@ -1,11 +1,11 @@
 -- Inserts an API key and its list entries: unconditionally, only as the first key, or as the successor of another.
--- KEYS: 1 keys (hash of id -> document), 2 index (hash of digest -> id), 3 places of all keys (zset, equal scores),
---   4 places of the account's keys (the same), 5 accounts that have keys (set)
--- ARGV: 1 id, 2 digest of the secret, 3 document, 4 place, 5 account, 6 "first" to insert only where no key is,
---   7 most keys, 8 channel, 9 message, 10 id of the predecessor or "", 11 its document as it was read, 12 its new
+-- KEYS: 1 keys (hash of id -> document), 2 index (hash of digest -> id), 3 positions of all keys (zset, equal scores),
+--   4 positions of the account's keys (the same), 5 accounts that have keys (set)
+-- ARGV: 1 id, 2 digest of the secret, 3 document, 4 position, 5 account, 6 "first" to insert only if no key exists,
+--   7 maximum of keys, 8 channel, 9 message, 10 id of the predecessor or "", 11 its document as it was read, 12 its new
 --   document, 13 message about it
--- Returns: "done", "taken" for an id or digest that is there, "full", "refused" when there is a key already or the
---   predecessor is not as it was read
+-- Returns: "done", "taken" for an existing id or digest, "full", "refused" when a key exists or the predecessor has
+--   changed
 local id, digest, predecessor = ARGV[1], ARGV[2], ARGV[10]
 if ARGV[6] == 'first' and redis.call('HLEN', KEYS[1]) > 0 then return 'refused' end
 if predecessor ~= '' and redis.call('HGET', KEYS[1], predecessor) ~= ARGV[11] then return 'refused' end

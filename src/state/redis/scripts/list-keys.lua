@@ -1,8 +1,8 @@
 -- One step through API keys, newest first. It prefilters by text; the caller filters exactly.
--- KEYS: 1 places (zset, equal scores), 2 keys (hash of id -> document)
--- ARGV: 1 where to begin: "+" or "(" and the place that the step before ended with, 2 most keys to look at, 3 text among
---   what can be searched, A to Z as a to z, or "", 4 text anywhere or "", 5 "there" or "absent": whether the latter must be
--- Returns: the place of the last key looked at or "" when no other follows it, then documents
+-- KEYS: 1 positions (zset, equal scores), 2 keys (hash of id -> document)
+-- ARGV: 1 where to begin: "+" or "(" and the last position of the previous step, 2 maximum of keys to examine, 3 text in
+--   the searchable fields, A to Z as a to z, or "", 4 text anywhere or "", 5 "there" or "absent": whether text 4 must be there
+-- Returns: the position of the last key examined or "" when no other follows it, then documents
 local look, wanted, sign, is_there = tonumber(ARGV[2]), ARGV[3], ARGV[4], ARGV[5] == 'there'
 local places = redis.call('ZREVRANGEBYLEX', KEYS[1], ARGV[1], '-', 'LIMIT', 0, look + 1)
 local answer = { '' }
@@ -12,13 +12,13 @@ if #places > look then
 end
 
 local function has_wanted(document)
-  -- What somebody chose has a backslash before its quotation marks, so it cannot look like this.
+  -- A user's text has a backslash before its quotation marks, so it cannot look like this.
   local searched = string.sub(document, 1, string.find(document, ',"scope":', 1, true) or -1)
   return string.find(string.lower(searched), wanted, 1, true)
 end
 
 local ids = {}
--- A place is 16 digits, a colon and the id.
+-- A position is 16 digits, a colon and the id.
 for i, place in ipairs(places) do ids[i] = string.sub(place, 18) end
 local documents = #ids > 0 and redis.call('HMGET', KEYS[2], unpack(ids)) or {}
 for _, document in ipairs(documents) do

@@ -1,8 +1,8 @@
 -- Removes payload and attempts of deliveries of a shard that ended long ago, and later their records.
 -- KEYS: 1 format
--- ARGV: 1 milliseconds to add to the time, 2 most to touch, 3 ms for which a delivered one is kept, 4 ms for which a failed
+-- ARGV: 1 milliseconds to add to the time, 2 maximum of changes, 3 ms for which a delivered one is kept, 4 ms for which a failed
 --   one is, 5 most delivered ones that keep their payload
--- Returns: the time in ms, how many were touched
+-- Returns: the time in ms, how many were changed
 local left = tonumber(ARGV[2])
 local KEPT_MS = { [DELIVERED] = tonumber(ARGV[3]), [FAILED] = tonumber(ARGV[4]) }
 local kept_max = tonumber(ARGV[5])

@@ -1,4 +1,4 @@
--- Empties the windows of one owner. What requests that run now will give back is not taken from later charges.
+-- Empties the windows of one owner. Refunds of running requests do not reduce later charges.
 -- KEYS: 1 format, 2 window
 -- ARGV: 1 milliseconds to add to the time
 -- Returns: the time in ms

@@ -1,7 +1,7 @@
 -- Makes one delivery due now (manual retry).
 -- KEYS: 1 format
--- ARGV: 1 milliseconds to add to the time, 2 account, 3 delivery, 4 by whom, 5 "1" to give an ended one all retries again,
---   6 "1" to send again what was delivered
+-- ARGV: 1 milliseconds to add to the time, 2 account, 3 delivery, 4 requester, 5 "1" to restart the schedule of an ended one,
+--   6 "1" to send a delivered one again
 -- Returns: the time in ms, next_due, "queued", "in_flight", "delivered", "purged", "endpoint_disabled", "endpoint_deleted"
 --   or "unknown"
 local account, id, by, is_restart, is_again = ARGV[2], ARGV[3], ARGV[4], ARGV[5] == '1', ARGV[6] == '1'
@@ -20,9 +20,9 @@ local function retry()
   if KEPT[head[STATE]] then
     reopen_delivery(id, head, attempts, clock_us, by, is_restart)
   else
-    -- One that is due already keeps its place.
+    -- A due one keeps its position.
     head[DUE_US] = math.min(head[DUE_US], clock_us)
-    -- The first attempt of one that is pending stays that of the schedule.
+    -- The first attempt of a pending one belongs to the schedule.
     if head[STATE] == AWAITING then head[IS_MANUAL], head[BY] = 1, by end
     later('ZADD', queue.key, head[DUE_US], id)
     later('HSET', DELIVERIES, id, cmsgpack.pack(head) .. attempts)

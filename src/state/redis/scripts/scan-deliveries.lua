@@ -1,10 +1,10 @@
 -- Filters a bounded number of deliveries of a shard, newest first. A delivery that changes its state between two steps is
 -- neither missed nor found twice, because its position does not change.
 -- KEYS: 1 format
--- ARGV: 1 milliseconds to add to the time, 2 most creation in µs as a bound of a zset, 3 least in the same form, 4 most to
---   look at, 5 most to find, 6 states as letters, 7 account, 8 endpoint, 9 replay; of these "" is any; then types
---   states: "p" pending, "a" under way, "r" awaits a retry, "d" delivered, "f" failed for good
--- Returns: the time in ms, the creation of the last one looked at or "" when there are no more, then of each that was
+-- ARGV: 1 milliseconds to add to the time, 2 most creation in µs as a bound of a zset, 3 least in the same form, 4 maximum to
+--   examine, 5 maximum to find, 6 states as letters, 7 account, 8 endpoint, 9 replay; of these "" is any; then types
+--   states: "p" pending, "a" under way, "r" awaits a retry, "d" delivered, "f" permanently failed
+-- Returns: the time in ms, the creation of the last one examined or "" when there are no more, then of each
 --   found: delivery, creation in µs
 local UNDER_WAY = 'a'
 local look, most = tonumber(ARGV[4]), tonumber(ARGV[5])
@@ -24,7 +24,7 @@ if string.find(states, '[par]') then add_parts(OPEN) end
 if string.find(states, DELIVERED) then add_parts(DELIVERED) end
 if string.find(states, FAILED) then add_parts(FAILED) end
 
--- The newest of all parts that was not taken yet, with its creation; nil when there is none.
+-- Takes the newest of all parts, with its creation; nil when there is none.
 local function take()
   local newest, newest_us
   for _, part in ipairs(parts) do

@@ -1,6 +1,6 @@
--- Finds requests of one shard whose lease ran out and leases them anew, so that no other sweeper finds them.
+-- Finds requests of one shard with an expired lease and leases them anew, so that no other sweeper finds them.
 -- KEYS: 1 format, 2 live requests, 3 leases
--- ARGV: 1 milliseconds to add to the time, 2 most to find, 3 new lease in ms
+-- ARGV: 1 milliseconds to add to the time, 2 maximum to find, 3 new lease in ms
 -- Returns: the time in ms, then for each: request, account, key or "", model, operation, admitted at ms, prompt tokens,
 --   completion tokens
 local ids = redis.call('ZRANGEBYSCORE', KEYS[3], '-inf', now, 'LIMIT', 0, ARGV[2])

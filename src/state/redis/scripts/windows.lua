@@ -1,7 +1,6 @@
--- Put in front of scripts that touch sliding windows, after the prelude. A window counts for 60 to 65 seconds: twelve
--- full buckets of 5 s and the one that is being filled. Each is read once and written once, however many items of a
--- call charge it.
--- KEYS: windows, wherever the script has them
+-- Precedes scripts that use sliding windows, after the prelude. A window counts for 60 to 65 seconds: twelve full buckets
+-- of 5 s and the current one. Each is read once and written once, however many items of a call charge it.
+-- KEYS: windows, at the places of the script
 -- ARGV: none
 -- Returns: nothing; defines bucket_now, window, window_add, window_correct, window_wait, window_reset, empty_window and
 --   write_windows
@@ -34,7 +33,7 @@ local function window(key)
     w.emptied_at = kept[1]
     for i = 2, #kept, 3 do
       local bucket = kept[i]
-      -- After a step of the clock backwards there are buckets of the future: they count from now, and are written so.
+      -- After a step back of the clock there are future buckets: they count from now and are rewritten.
       if bucket > bucket_now then bucket, w.changed = bucket_now, true end
       if bucket > bucket_now - BUCKETS then window_append(w, bucket, kept[i + 1], kept[i + 2]) end
     end
@@ -48,8 +47,8 @@ local function window_add(w, requests, tokens)
   w.changed = true
 end
 
--- Corrects a charge of charged_at. What is given back goes to the bucket of the charge, or nowhere when that has left or
--- was emptied since, so that it is not taken from later charges; what is added goes there or counts from now.
+-- Corrects a charge of charged_at. A refund goes to the bucket of the charge, or is dropped if that has expired or was
+-- emptied, so that it does not reduce later charges; an addition goes there or counts from now.
 local function window_correct(w, charged_at, bucket, tokens)
   if tokens < 0 and charged_at <= w.emptied_at then return end
   for i = 1, #w.bucket do

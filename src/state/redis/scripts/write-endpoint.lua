@@ -1,11 +1,11 @@
--- Writes or removes an endpoint and tells all replicas. One that is disabled or gone is not served any more; one that is
--- enabled again begins with fresh health.
+-- Writes or removes an endpoint and notifies all replicas. A disabled or removed one is not served; enabling one resets its
+-- health.
 -- KEYS: 1 format
 -- ARGV: 1 milliseconds to add to the time, 2 "insert", "replace" or "remove", 3 account, 4 endpoint, 5 document or "",
---   6 most endpoints of the account, 7 channel, 8 message
+--   6 maximum of endpoints of the account, 7 channel, 8 message
 --   document: <status>|<event,event>|<most in flight>|<version>|<json>
--- Returns: the time in ms, next_due, "done", "taken" for an id that is there, "full", "unknown" for one that is not, "changed"
---   when the kept version is not the one before
+-- Returns: the time in ms, next_due, "done", "taken" for an existing id, "full", "unknown" for a missing id,
+--   "changed" when the stored version is not the previous one
 local verb, account, id, document = ARGV[2], ARGV[3], ARGV[4], ARGV[5]
 local endpoints, healths = STEM .. 'ep:' .. account, STEM .. 'health:' .. account
 local FORM = '^(%a+)|[^|]*|%d+|(%d+)|'

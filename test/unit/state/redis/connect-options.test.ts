@@ -42,11 +42,11 @@ describe("parseRedisUrl", () => {
   });
 
   it.each([
-    ["http://secret:secret@host", "has not the form"],
-    ["redis://secret:secret@", "has not the form"],
-    ["redis://secret:secret@a b", "'a b' is no host"],
-    ["redis://u:secret@host/x", "the database 'x' is no number"],
-    ["redis+cluster://u:secret@a,b/1", "a cluster has no database but 0"],
+    ["http://secret:secret@host", "is not a Redis URL"],
+    ["redis://secret:secret@", "is not a Redis URL"],
+    ["redis://secret:secret@a b", "'a b' is not a host"],
+    ["redis://u:secret@host/x", "the database 'x' is not a number"],
+    ["redis+cluster://u:secret@a,b/1", "a cluster has only the database 0"],
     ["redis+sentinel://u:secret@a,b", "the name of the primary is missing"],
     ["redis://u:sec%ret@host", "write %25"],
   ])("says what is wrong with %s, without the password", (url, why) => {
