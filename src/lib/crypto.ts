@@ -1,12 +1,4 @@
-import {
-  createCipheriv,
-  createDecipheriv,
-  createHash,
-  randomBytes,
-  type ScryptOptions,
-  scrypt,
-  timingSafeEqual,
-} from "node:crypto";
+import { createCipheriv, createDecipheriv, createHash, randomBytes, scrypt, timingSafeEqual } from "node:crypto";
 
 /** CRC-32 as zip and gzip use it, 0 to 2^32 - 1. */
 export { crc32 } from "node:zlib";
@@ -16,62 +8,55 @@ export function sha256Hex(text: string): string {
   return createHash("sha256").update(text).digest("hex");
 }
 
-/** Whether two digests of sha256Hex are equal, in a time that does not tell where they differ. */
+/** Whether two digests of sha256Hex are equal, in constant time. */
 export function isSameDigest(a: string, b: string): boolean {
   return timingSafeEqual(Buffer.from(a, "latin1"), Buffer.from(b, "latin1"));
 }
 
-/** SHA-1 of the text's UTF-8 bytes, lower-case hex: to name things, where no secret hangs on it. */
+/** SHA-1 of the text's UTF-8 bytes, lower-case hex: for names, not for security. */
 export function sha1Hex(text: string): string {
   return createHash("sha1").update(text).digest("hex");
 }
 
-/**
- * Passwords as they are kept: `scrypt:1:<log2 N>:<r>:<p>:<salt>:<key>`, the last two in base64url. The costs are part of
- * the text, so that they can be raised and old texts still be read.
- */
-interface Parameters {
-  readonly logCost: number;
-  readonly blockSize: number;
-  readonly parallelism: number;
-}
+/** Costs of scrypt. They are part of a stored hash, so that they can be raised while older hashes stay readable. */
+type Costs = readonly [log2N: number, blockSize: number, parallelism: number];
 
 /** 128 MiB and some tenths of a second per password. */
-const current: Parameters = { logCost: 17, blockSize: 8, parallelism: 1 };
+const currentCosts: Costs = [17, 8, 1];
 const saltBytes = 16;
 const keyBytes = 32;
-const keptForm = /^scrypt:1:(\d{2}):(\d{1,2}):(\d):([\w-]{22}):([\w-]{43})$/;
-/** A text from the store may not ask for more than this. */
-const logCostMax = 20;
+/** `scrypt:1:<log2 N>:<r>:<p>:<salt>:<key>`, the last two in base64url. */
+const passwordHashForm = /^scrypt:1:(\d{2}):(\d{1,2}):(\d):([\w-]{22}):([\w-]{43})$/;
+/** Bounds the cost of a stored hash. */
+const log2NMax = 20;
 
-/** A kept form of no password at all: comparing with it costs as much as with any other. */
-export const noPassword = keptOf(current, Buffer.alloc(saltBytes), Buffer.alloc(keyBytes));
+/** A hash that no password matches; comparing with it takes as long as with any other. */
+export const noPassword = passwordHashText(currentCosts, Buffer.alloc(saltBytes), Buffer.alloc(keyBytes));
 
-/** Hashes a password with a salt of its own. */
+/** Hashes a password with a random salt. */
 export async function hashPassword(password: string): Promise<string> {
   const salt = randomBytes(saltBytes);
-  return keptOf(current, salt, await derive(password, salt, current));
+  return passwordHashText(currentCosts, salt, await derive(password, salt, currentCosts));
 }
 
-/** Whether a password is the one that was kept. Rejects when `kept` is no text of hashPassword. */
-export async function isPassword(password: string, kept: string): Promise<boolean> {
-  const [, logCost, blockSize, parallelism, salt = "", key = ""] = keptForm.exec(kept) ?? [];
-  const parameters = { logCost: Number(logCost), blockSize: Number(blockSize), parallelism: Number(parallelism) };
-  if (!(parameters.logCost <= logCostMax)) throw new Error("a kept password hash has an unknown form");
-  const derived = await derive(password, Buffer.from(salt, "base64url"), parameters);
+/** Whether a password matches a hash. Rejects when `hash` is not a text of hashPassword. */
+export async function isPassword(password: string, hash: string): Promise<boolean> {
+  const [, log2N, blockSize, parallelism, salt = "", key = ""] = passwordHashForm.exec(hash) ?? [];
+  if (!(Number(log2N) <= log2NMax)) throw new Error("a stored password hash has an unknown form");
+  const costs: Costs = [Number(log2N), Number(blockSize), Number(parallelism)];
+  const derived = await derive(password, Buffer.from(salt, "base64url"), costs);
   return timingSafeEqual(derived, Buffer.from(key, "base64url"));
 }
 
-function keptOf({ logCost, blockSize, parallelism }: Parameters, salt: Buffer, key: Buffer): string {
-  const costs = [logCost, blockSize, parallelism].join(":");
-  return `scrypt:1:${costs}:${salt.toString("base64url")}:${key.toString("base64url")}`;
+function passwordHashText(costs: Costs, salt: Buffer, key: Buffer): string {
+  return `scrypt:1:${costs.join(":")}:${salt.toString("base64url")}:${key.toString("base64url")}`;
 }
 
-/** The same characters typed on another keyboard may be other code points: both are brought to one form. */
-function derive(password: string, salt: Buffer, { logCost, blockSize, parallelism }: Parameters): Promise<Buffer> {
-  const options: ScryptOptions = { N: 2 ** logCost, r: blockSize, p: parallelism };
-  // What the function needs, and a little more for itself.
-  options.maxmem = 128 * 2 ** logCost * blockSize * parallelism + 4 * 1024 * 1024;
+/** Normalizes the password first: keyboards produce different code points for the same characters. */
+function derive(password: string, salt: Buffer, [log2N, blockSize, parallelism]: Costs): Promise<Buffer> {
+  // The memory of scrypt itself and a reserve.
+  const maxmem = 128 * 2 ** log2N * blockSize * parallelism + 4 * 1024 * 1024;
+  const options = { N: 2 ** log2N, r: blockSize, p: parallelism, maxmem };
   return new Promise((resolve, reject) => {
     scrypt(password.normalize("NFC"), salt, keyBytes, options, (error, key) =>
       error === null ? resolve(key) : reject(error),
@@ -85,14 +70,14 @@ const nonceBytes = 12;
 const tagBytes = 16;
 const headBytes = 2 + nonceBytes;
 
-/** A text that was not sealed by this key, or not for this owner, or was changed since. */
+/** The text was sealed with another key or for another owner, or was modified. */
 export class UnsealError extends Error {
   override readonly name = "UnsealError";
 }
 
 /**
- * Keeps secrets that must be read again, encrypted with AES-256-GCM (USE-16). What is sealed for one owner, the id of a
- * record, cannot be opened as another's. A byte names the key, so that keys can be told apart when they are changed.
+ * Encrypts secrets that must be readable later, with AES-256-GCM (USE-16). A secret that is sealed for one owner, the id of
+ * a record, cannot be opened for another. One byte identifies the key, to detect a changed one.
  */
 export class SecretBox {
   readonly #key: Buffer;
@@ -115,7 +100,7 @@ export class SecretBox {
     return sealed.toString("base64");
   }
 
-  /** Throws UnsealError, which says nothing of the secret. */
+  /** Throws UnsealError, which reveals nothing of the secret. */
   open(sealed: string, owner: string): string {
     const bytes = Buffer.from(sealed, "base64");
     if (bytes.length < headBytes + tagBytes || bytes[0] !== version) {

@@ -1,28 +1,28 @@
 import { createHmac, timingSafeEqual } from "node:crypto";
 
-/** How far the time of a signature may lie from now, both ways, in seconds. */
+/** Maximum distance of a signature's time from now, in both directions. */
 const defaultToleranceS = 300;
 
 export interface SignWebhookOptions {
-  /** Each as it was shown (`whsec_…`), the newest first. Not empty. */
+  /** Secrets in the form `whsec_…`, newest first. Not empty. */
   readonly secrets: readonly string[];
-  /** Of this attempt, Unix time in whole seconds. */
+  /** Time of this attempt, Unix time in whole seconds. */
   readonly timestampS: number;
-  /** Exactly what is posted. */
+  /** The exact body of the request. */
   readonly body: string | Uint8Array;
 }
 
 export interface SignStandardWebhookOptions extends SignWebhookOptions {
-  /** Of the event: the value of `webhook-id`. */
+  /** Id of the event: the value of `webhook-id`. */
   readonly id: string;
 }
 
 export interface VerifyWebhookOptions {
-  /** The endpoint's secret as it was shown (`whsec_…`), or several of which one must match. */
+  /** The endpoint's secret (`whsec_…`), or several of which one must match. */
   readonly secret: string | readonly string[];
-  /** Value of the header `Service-Signature`; what a request without it gives is refused, too. */
+  /** Value of the header `Service-Signature`; a missing one is rejected. */
   readonly header: string | readonly string[] | null | undefined;
-  /** The body as it came, before anything has parsed it. */
+  /** The received body, before it is parsed. */
   readonly body: string | Uint8Array;
   /** Unix time in seconds; default: now. */
   readonly nowS?: number;
@@ -33,15 +33,15 @@ export interface VerifyWebhookOptions {
 export type WebhookRefusal =
   /** The header is missing, empty or has no `t`. */
   | "missing_timestamp"
-  /** `t` is not made of digits. */
+  /** `t` is not a number. */
   | "malformed_timestamp"
   /** The header has no `v1`. */
   | "missing_signature"
-  /** Signed more than the tolerance ago. */
+  /** Older than the tolerance. */
   | "timestamp_too_old"
-  /** Signed for more than the tolerance from now. */
+  /** Further in the future than the tolerance. */
   | "timestamp_in_future"
-  /** No `v1` is of this body, this `t` and one of the secrets. */
+  /** No `v1` matches this body, this `t` and one of the secrets. */
   | "signature_mismatch";
 
 export type WebhookVerification =
@@ -58,8 +58,8 @@ export function signWebhook({ secrets, timestampS, body }: SignWebhookOptions): 
 }
 
 /**
- * Value of `webhook-signature` as the Standard Webhooks specification has it: one `v1` for each secret, with spaces between
- * them. The key is the bytes that the base64 after `whsec_` stands for.
+ * Value of `webhook-signature` in the form of Standard Webhooks: one `v1` for each secret, separated by spaces. The key is
+ * the decoded base64 after `whsec_`.
  */
 export function signStandardWebhook({ secrets, id, timestampS, body }: SignStandardWebhookOptions): string {
   const signatures = secrets.map((secret) => {
@@ -70,15 +70,15 @@ export function signStandardWebhook({ secrets, id, timestampS, body }: SignStand
 }
 
 /**
- * Whether a delivery was signed with the secret and not long ago (WH-17). Unknown fields of the header are ignored; of
- * several `v1` one match is enough. How long it takes does not tell how near a signature came. Never throws because of
- * what a sender can choose; throws TypeError for an empty secret, which would let everybody sign, and for a parsed body.
+ * Whether a delivery was signed with the secret within the tolerance (WH-17), in constant time. Unknown fields of the header
+ * are ignored; of several `v1` one match is enough. Never throws for values of the sender; throws TypeError for an empty
+ * secret and for a parsed body.
  */
 export function verifyWebhook(options: VerifyWebhookOptions): WebhookVerification {
   const { header, body, nowS = Date.now() / 1000, toleranceS = defaultToleranceS } = options;
   const secrets = requireSecrets(options.secret);
   if (typeof body !== "string" && !(body instanceof Uint8Array)) {
-    throw new TypeError("body must be the text or the bytes that were received: verify before you parse them");
+    throw new TypeError("body must be the text or the bytes that were received: verify before parsing");
   }
   const { timestamp, signatures } = parseHeader(header);
   if (timestamp === undefined) return refused("missing_timestamp");
@@ -97,7 +97,7 @@ export function verifyWebhook(options: VerifyWebhookOptions): WebhookVerificatio
 function requireSecrets(secret: string | readonly string[]): readonly string[] {
   const secrets = [secret].flat();
   if (secrets.length === 0 || secrets.some((one) => !one)) {
-    throw new TypeError("secret is empty: give the endpoint's secret as it was shown when the endpoint was made");
+    throw new TypeError("secret is empty: use the secret that was shown when the endpoint was created");
   }
   return secrets;
 }
@@ -112,7 +112,7 @@ function parseHeader(header: VerifyWebhookOptions["header"]) {
   return { timestamp, signatures };
 }
 
-/** Lower-case hex. The timestamp is signed as it is written. */
+/** Lower-case hex. */
 function signatureOf(secret: string, timestamp: string, body: string | Uint8Array): string {
   return createHmac("sha256", secret).update(`${timestamp}.`).update(body).digest("hex");
 }

@@ -25,10 +25,7 @@ export class Ended extends Error {
   }
 }
 
-/**
- * The client's timer and ours fire within milliseconds of each other; a disconnect this close to the deadline counts as
- * the deadline.
- */
+/** A disconnect this close to the deadline counts as the deadline: the client's timer and ours fire almost together. */
 const deadlineSlackMs = 25;
 
 /** Abort reason for a client that disconnected before its answer was written. */
@@ -53,24 +50,22 @@ export function errorOfEnd(reason: unknown): ServiceError {
       return new ServiceError("client_closed_request", "The client did not read its answer for too long.");
     case "key_revoked":
       return new ServiceError("invalid_api_key", "The API key was revoked while the request ran.");
-    case "shutting_down":
-      return new ServiceError("server_shutting_down", "The service is stopping. Send the request again.", {
-        retryAfterMs: 1000,
-      });
+    case "shutting_down": {
+      const sentence = "The service is stopping. Send the request again.";
+      return new ServiceError("server_shutting_down", sentence, { retryAfterMs: 1_000 });
+    }
     default:
       return new ServiceError("internal_error", "The request ended without an answer.", { cause: reason });
   }
 }
 
-/** What a transport knows of a call after its headers. One per call. */
+/** Facts of a call from its headers, by the transport. One per call. */
 export interface Caller {
-  /** The `authorization` header as it came; undefined when there was none. */
+  /** The unmodified `authorization` header; undefined if absent. */
   readonly authorization: string | undefined;
   /** The client's own deadline on our clock; Infinity when it set none. */
   readonly deadlineAtMs: number;
-  /**
-   * Aborted by the transport when the client disconnects and by the core for every other reason; the first abort wins.
-   */
+  /** Aborted by the transport at a disconnect and by the core for every other reason; the first abort counts. */
   readonly abort: AbortSource;
   readonly transport: "openai" | "connect" | "grpc_web" | "grpc";
   /** Peer address without port. */
@@ -83,7 +78,7 @@ export interface Caller {
   readonly clientRequestId?: string | undefined;
   /** Number of earlier attempts by the client's SDK, for the log (RETRY-5). */
   readonly retryCount?: string | undefined;
-  /** The header of W3C Trace Context as it came, for the log and for traces. */
+  /** The unmodified header of W3C Trace Context, for the log and for traces. */
   readonly traceparent?: string | undefined;
 }
 
@@ -129,10 +124,7 @@ export interface Browser {
   readonly isSameOrigin: boolean | undefined;
   /** `User-Agent`, at most 256 characters; empty if absent. */
   readonly userAgent: string;
-  /**
-   * Sets the session cookie for `forMs`, or clears it when `token` is null. Must be called before the answer is
-   * written.
-   */
+  /** Sets the session cookie for `forMs`, or clears it if `token` is null; call it before the answer is written. */
   keepSession(token: string | null, forMs: number): void;
 }
 
@@ -216,7 +208,7 @@ function overloaded(message: string): ServiceError {
   return new ServiceError("server_is_overloaded", message, { retryAfterMs: 1_000 });
 }
 
-/** Whose share of the budget for bodies a call uses: the account's, the administrator's, or that of an address. */
+/** Owner of the budget share that the body of a call uses: the account, the administrator, or an address. */
 export function bodyOwnerOf({ principal, address }: Pick<CallContext, "principal" | "address">): string {
   if (principal.kind === "nobody") return `address ${address}`;
   return principal.kind === "api_key" ? `account ${principal.account}` : principal.kind;

@@ -1,10 +1,7 @@
 import type { EndReason } from "./call-context.js";
 import { type Principal, sessionIdOf } from "./principal.js";
 
-/**
- * Stage of a call: reading its body, waiting for a slot, running in an engine, writing its answer, or watching for
- * changes.
- */
+/** Stage of a call: reading its body, waiting for a slot, running in an engine, writing its answer, watching changes. */
 export type Stage = "receiving" | "queued" | "running" | "delivering" | "watching";
 
 /** One call between `open` and `close`. */
@@ -76,21 +73,21 @@ export class LiveRequests {
 
   /** Ends every call of a session. */
   abortSession(sessionId: string): void {
-    this.#abortWhere((call) => sessionIdOf(call.principal) === sessionId, "key_revoked");
+    this.#abortAll("key_revoked", ({ principal }) => sessionIdOf(principal) === sessionId);
   }
 
   /** Ends every call of a key (KEY-13). */
   abortKey(keyId: string): void {
-    this.#abortWhere((call) => call.principal.keyId === keyId, "key_revoked");
+    this.#abortAll("key_revoked", ({ principal }) => principal.keyId === keyId);
   }
 
   /** Ends calls that only watch. */
   abortWatches(): void {
-    this.#abortWhere((call) => call.stage === "watching", "shutting_down");
+    this.#abortAll("shutting_down", ({ stage }) => stage === "watching");
   }
 
   abortAll(why: EndReason): void {
-    this.#abortWhere(() => true, why);
+    this.#abortAll(why, () => true);
   }
 
   /** Resolves when no call is open. */
@@ -99,8 +96,8 @@ export class LiveRequests {
     return new Promise((resolve) => this.#emptied.push(resolve));
   }
 
-  #abortWhere(concerns: (call: LiveRequest) => boolean, why: EndReason): void {
-    for (const call of this.#calls.slice()) if (concerns(call)) call.abort(why);
+  #abortAll(why: EndReason, matches: (call: LiveRequest) => boolean): void {
+    for (const call of this.#calls.filter(matches)) call.abort(why);
   }
 }
 

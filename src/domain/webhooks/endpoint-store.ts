@@ -12,8 +12,8 @@ export interface EndpointRecord {
   /** Not empty, no duplicates. */
   readonly events: readonly EventType[];
   readonly status: "enabled" | "disabled";
-  /** Null while it is enabled. */
-  readonly disabledReason: DisabledReason | null;
+  /** Disabled by a user, or by the service because nothing was delivered for days (WH-38); null while enabled. */
+  readonly disabledReason: "by_hand" | "failing" | null;
   /** Maximum concurrent deliveries, 1 to 64. */
   readonly maxInFlight: number;
   /** Newest first; the others expire. 1 to 3. */
@@ -23,9 +23,6 @@ export interface EndpointRecord {
   readonly createdAtMs: number;
   readonly updatedAtMs: number;
 }
-
-/** Disabled by a user, or by the service because nothing was delivered for days (WH-38). */
-type DisabledReason = "by_hand" | "failing";
 
 export interface EndpointSecret {
   /** Encrypted for the endpoint's id (USE-16). */
@@ -68,10 +65,7 @@ export interface KeptEndpoint {
 export interface EndpointStore {
   /** False if the account has `max` endpoints. Rejects with ServiceError `conflict` for a taken id. */
   insert(endpoint: EndpointRecord, max: number): Promise<boolean>;
-  /**
-   * Replaces the endpoint if its version is the previous one. Disabling stops new claims (WH-30); enabling resets its
-   * health.
-   */
+  /** Replaces the previous version only. Disabling stops new claims (WH-30); enabling resets the health. */
   replace(endpoint: EndpointRecord): Promise<"replaced" | "changed" | "unknown">;
   find(account: string, id: string): Promise<KeptEndpoint | null>;
   /** The oldest first. */
@@ -83,7 +77,6 @@ export interface EndpointStore {
 }
 
 const secretBytes = 32;
-const hintChars = 4;
 /** Maximum replaced secrets that still sign. */
 const expiringMax = 2;
 
@@ -92,13 +85,8 @@ export function newWebhookSecret(random: RandomBytes): string {
   return `whsec_${Buffer.from(random(secretBytes)).toString("base64")}`;
 }
 
-/** The part of a secret that may be shown later. */
-export function hintOf(secret: string): string {
-  return secret.slice(-hintChars);
-}
-
 /** Secrets that still sign, newest first. */
-export function livingSecrets(secrets: readonly EndpointSecret[], nowMs: number): readonly EndpointSecret[] {
+export function activeSecrets(secrets: readonly EndpointSecret[], nowMs: number): readonly EndpointSecret[] {
   return secrets.filter(({ expiresAtMs }) => expiresAtMs === null || expiresAtMs > nowMs);
 }
 
@@ -111,13 +99,13 @@ export function signingSecrets(
   nowMs: number,
   open: (sealed: string) => string | null,
 ): readonly string[] | null {
-  const [newest = null, ...others] = livingSecrets(secrets, nowMs).map(({ sealed }) => open(sealed));
+  const [newest = null, ...others] = activeSecrets(secrets, nowMs).map(({ sealed }) => open(sealed));
   return newest === null ? null : [newest, ...others.filter((secret) => secret !== null)];
 }
 
 /** Expiry of the last replaced secret; null when only the newest signs. */
 export function lastExpiryOf(secrets: readonly EndpointSecret[], nowMs: number): number | null {
-  const times = livingSecrets(secrets, nowMs).flatMap(({ expiresAtMs }) => (expiresAtMs === null ? [] : [expiresAtMs]));
+  const times = activeSecrets(secrets, nowMs).flatMap(({ expiresAtMs }) => (expiresAtMs === null ? [] : [expiresAtMs]));
   return times.length === 0 ? null : Math.max(...times);
 }
 
@@ -132,7 +120,7 @@ export function rotatedSecrets(
   nowMs: number,
 ): readonly EndpointSecret[] {
   const [current, ...others] = secrets;
-  const expiring = livingSecrets(others, nowMs);
+  const expiring = activeSecrets(others, nowMs);
   const newest: EndpointSecret = { ...next, expiresAtMs: null };
   if (current === undefined || overlapMs === 0) return [newest, ...expiring];
   if (expiring.length >= expiringMax) throw tooMany(expiring);
@@ -141,12 +129,9 @@ export function rotatedSecrets(
 
 function tooMany(expiring: readonly EndpointSecret[]): ServiceError {
   const nextMs = Math.min(...expiring.map(({ expiresAtMs }) => expiresAtMs ?? Number.POSITIVE_INFINITY));
-  return new ServiceError(
-    "conflict",
-    `${expiring.length} secrets that were replaced still sign, which is the most. ` +
-      `The next of them expires at ${new Date(nextMs).toISOString()}; an overlap of 0 s is possible before.`,
-    { shouldRetry: false },
-  );
+  const next = new Date(nextMs).toISOString();
+  const sentence = `${expiring.length} replaced secrets still sign, the maximum. The next expires at ${next}; an overlap of 0 s is always possible.`;
+  return new ServiceError("conflict", sentence, { shouldRetry: false });
 }
 
 /** Input of a new endpoint. */
@@ -236,10 +221,8 @@ function allTypes(): string {
 
 function checkDescription(description: string): string {
   checkLength(description, "description", descriptionCharsMax);
-  if (controlCharacter.test(description)) {
-    refuse("invalid_value", "description", "'description' holds a control character.");
-  }
-  return description;
+  if (!controlCharacter.test(description)) return description;
+  return refuse("invalid_value", "description", "'description' must not contain a control character.");
 }
 
 function checkStatus(status: string): EndpointRecord["status"] {

@@ -8,6 +8,7 @@ import { refuse, ServiceError } from "../call/service-error.js";
 import type { EventType } from "../events/event.js";
 import type { WebhookSender } from "./delivery.js";
 import {
+  activeSecrets,
   checkEndpointChange,
   checkEventType,
   checkNewEndpoint,
@@ -18,11 +19,9 @@ import {
   type EndpointSecret,
   type EndpointStore,
   freshHealth,
-  hintOf,
   isEndpointId,
   type KeptEndpoint,
   lastExpiryOf,
-  livingSecrets,
   type NewEndpoint,
   newWebhookSecret,
   rotatedSecrets,
@@ -87,6 +86,7 @@ export class WebhookEndpoints {
    */
   async create(input: NewEndpoint, caller: EndpointCaller): Promise<EndpointWithSecret> {
     const { endpoints, audit, ids, now, settings } = this.#deps;
+    const { endpointsMax } = settings;
     const account = accountOf(caller.principal, input.account);
     const choices = checkNewEndpoint(input);
     await this.#checkUrl(choices.url, account);
@@ -103,8 +103,11 @@ export class WebhookEndpoints {
       createdAtMs: nowMs,
       updatedAtMs: nowMs,
     };
-    if (!(await endpoints.insert(record, settings.endpointsMax))) throw tooMany(settings.endpointsMax);
-    await audit.record(caller, "webhook_endpoint.create", id, endpointDetails(record));
+    if (!(await endpoints.insert(record, endpointsMax))) {
+      const sentence = `The account has ${endpointsMax} webhook endpoints, the maximum (webhooks.endpoints_max). Delete one first.`;
+      throw new ServiceError("invalid_value", sentence);
+    }
+    await audit.record(caller, "webhook_endpoint.create", id, { account, ...changedDetails(choices) });
     return { endpoint: shownEndpoint({ record, health: freshHealth }, nowMs), secret };
   }
 
@@ -190,7 +193,7 @@ export class WebhookEndpoints {
 
   #newSecret(id: string): { readonly secret: string; readonly kept: Omit<EndpointSecret, "expiresAtMs"> } {
     const secret = newWebhookSecret(this.#deps.random);
-    return { secret, kept: { sealed: this.#deps.secrets.seal(secret, id), hint: hintOf(secret) } };
+    return { secret, kept: { sealed: this.#deps.secrets.seal(secret, id), hint: secret.slice(-4) } };
   }
 
   async #checkUrl(url: string, account: string): Promise<void> {
@@ -214,7 +217,7 @@ export class WebhookEndpoints {
     for (let tries = 0; tries < changeTriesMax; tries++) {
       const { record: before, health } = await this.#find(target, caller);
       const nowMs = now();
-      const changed = change({ ...before, secrets: livingSecrets(before.secrets, nowMs) });
+      const changed = change({ ...before, secrets: activeSecrets(before.secrets, nowMs) });
       const record = { ...changed, version: before.version + 1, updatedAtMs: nowMs };
       const outcome = await endpoints.replace(record);
       if (outcome === "unknown") notFound();
@@ -240,21 +243,8 @@ function subscribedType({ events }: EndpointRecord, asked: string): EventType {
   return refuse("invalid_value", "event_type", `The endpoint does not get '${type}': add it to its 'events' first.`);
 }
 
-function tooMany(max: number): ServiceError {
-  return new ServiceError(
-    "invalid_value",
-    `The account has ${max} webhook endpoints, the maximum (webhooks.endpoints_max). Delete one first.`,
-  );
-}
-
 function notFound(): never {
   return refuse("not_found", "id", "There is no webhook endpoint with this id.");
-}
-
-/** Audit details of a new endpoint. */
-export function endpointDetails(record: EndpointRecord): Record<string, string> {
-  const { url, events, description, status, maxInFlight } = record;
-  return { account: record.account, ...changedDetails({ url, events, description, status, maxInFlight }) };
 }
 
 /** Audit details of a change: the new values. */
@@ -280,9 +270,9 @@ export interface ShownEndpoint extends Omit<EndpointRecord, "secrets" | "version
 
 /** `nowMs`: store time. */
 export function shownEndpoint({ record, health }: KeptEndpoint, nowMs: number): ShownEndpoint {
-  const { secrets, version: _, ...told } = record;
+  const { secrets, version: _, ...shown } = record;
   return {
-    ...told,
+    ...shown,
     ...health,
     secretHint: secrets[0]?.hint ?? "",
     previousSecretExpiresAtMs: lastExpiryOf(secrets, nowMs),
