@@ -14,39 +14,46 @@ import {
 
 /** A model that is served, or stored, or both. */
 type Listing =
-  | { readonly id: string; readonly served: ServedModel; readonly kept: ListedModel | null }
-  | { readonly id: string; readonly served: null; readonly kept: ListedModel };
+  | { readonly id: string; readonly served: ServedModel; readonly stored: ListedModel | null }
+  | { readonly id: string; readonly served: null; readonly stored: ListedModel };
 
 /** The models that a running service serves, and those that are stored, by id. */
 export async function readListings(access: Pick<ModelAccess, "list" | "served">): Promise<readonly Listing[]> {
-  const [served, kept] = await Promise.all([access.served(), access.list()]);
-  const keptById = new Map(kept.map((model) => [model.id, model]));
+  const [served, stored] = await Promise.all([access.served(), access.list()]);
+  const storedById = new Map(stored.map((model) => [model.id, model]));
   const servedIds = new Set(served.map(({ model }) => model.id));
   const listings: readonly Listing[] = [
-    ...served.map((model) => ({ id: model.model.id, served: model, kept: keptById.get(model.model.id) ?? null })),
-    ...kept.filter(({ id }) => !servedIds.has(id)).map((model) => ({ id: model.id, served: null, kept: model })),
+    ...served.map((model) => ({ id: model.model.id, served: model, stored: storedById.get(model.model.id) ?? null })),
+    ...stored.filter(({ id }) => !servedIds.has(id)).map((model) => ({ id: model.id, served: null, stored: model })),
   ];
   return [...listings].sort((a, b) => (a.id < b.id ? -1 : 1));
 }
 
 /** The fields of `GET /v1/models`, null if it is not served; and those of its file, null if none is stored. */
 export function toListingObject(listing: Listing) {
-  const { kept } = listing;
+  const { stored } = listing;
   return {
     ...catalogFields(listing),
     kind: kindOf(listing),
-    bytes: kept?.bytes ?? null,
-    sha256: kept?.sha256 ?? null,
-    source: kept?.source ?? null,
-    license: kept?.license ?? null,
-    added_at: kept === null ? null : new Date(kept.addedAtMs).toISOString(),
+    bytes: stored?.bytes ?? null,
+    sha256: stored?.sha256 ?? null,
+    source: stored?.source ?? null,
+    license: stored?.license ?? null,
+    added_at: stored === null ? null : new Date(stored.addedAtMs).toISOString(),
     loaded: isLoaded(listing),
   };
 }
 
-function catalogFields({ id, served, kept }: Listing) {
+function catalogFields({ id, served, stored }: Listing) {
   if (served === null) {
-    return { id, object: "model", created: null, owned_by: null, context_length: kept.contextLength, capabilities: [] };
+    return {
+      id,
+      object: "model",
+      created: null,
+      owned_by: null,
+      context_length: stored.contextLength,
+      capabilities: [],
+    };
   }
   const { model } = served;
   return {
@@ -64,25 +71,25 @@ function catalogFields({ id, served, kept }: Listing) {
 /** One line per model in aligned columns, narrow enough for a terminal; `inspect` shows the rest. */
 export function listingLines(listings: readonly Listing[]): readonly string[] {
   const rows = listings.map((listing) => {
-    const { id, served, kept } = listing;
-    const contextLength = served === null ? kept.contextLength : served.model.contextLength;
+    const { id, served, stored } = listing;
+    const contextLength = served === null ? stored.contextLength : served.model.contextLength;
     const state = isLoaded(listing) ? "loaded" : served?.state === "loading" ? "loading" : "not loaded";
-    const file = kept === null ? "no file stored" : `${byteText(kept.bytes)} stored`;
+    const file = stored === null ? "no file stored" : `${byteText(stored.bytes)} stored`;
     return [id, kindOf(listing) ?? "unknown", `${contextLength} tokens`, state, file];
   });
   return alignColumns(rows);
 }
 
 /** Null: unknown, because the model is not loaded yet and has no stored file. */
-function kindOf({ served, kept }: Listing): ListedModel["kind"] | null {
-  if (served === null) return kept.kind;
+function kindOf({ served, stored }: Listing): ListedModel["kind"] | null {
+  if (served === null) return stored.kind;
   const { capabilities } = served.model;
-  if (kept !== null || capabilities.length === 0) return kept?.kind ?? null;
+  if (stored !== null || capabilities.length === 0) return stored?.kind ?? null;
   return capabilities.every((capability) => capability === "embeddings") ? "embedding" : "chat";
 }
 
-function isLoaded({ served, kept }: Listing): boolean {
-  return served === null ? kept.loaded : served.state === "ready";
+function isLoaded({ served, stored }: Listing): boolean {
+  return served === null ? stored.loaded : served.state === "ready";
 }
 
 /** A stored model for JSON. */
@@ -138,7 +145,7 @@ async function findingsOfModel(io: CliIo, id: string, options: CommandOptions): 
       `there is no file ${id}, and no model is stored${access.isService ? " or served" : ""} under this id`,
     );
   }
-  return listing.kept === null ? toListingObject(listing) : findingsOfKept(io, listing.kept, options);
+  return listing.stored === null ? toListingObject(listing) : findingsOfKept(io, listing.stored, options);
 }
 
 async function findingsOfKept(io: CliIo, model: ListedModel, options: CommandOptions): Promise<Findings> {

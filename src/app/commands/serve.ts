@@ -1,3 +1,4 @@
+import { once } from "node:events";
 import { resolve } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { version } from "../../contract/version.js";
@@ -31,16 +32,19 @@ export async function serve(io: CliIo, options: ServeOptions): Promise<void> {
   }
   const sink = openStderrSink();
   const log = createLogger({ level: config.log.level, sink });
-  exitOnUnhandledErrors(log, () => sink.flush());
-  const { stop, begin } = onStopSignal(log, () => sink.flush());
+  const exit = (): never => {
+    sink.flush();
+    process.exit(1);
+  };
+  exitOnUnhandledErrors(log, exit);
+  const { stopped, stop } = onStopSignal(log, exit);
   try {
     const service = await startService({ config, secrets, log, environment: io.env, chatModel: options.model });
     for (const warning of warningsOf(config, io.env)) log.warn({}, warning);
-    const hasTerminal = (): boolean => io.terminal?.isLost() !== true;
-    onReloadSignal(hasTerminal, begin, async () => service.reload.apply(await load()), log);
+    onReloadSignal(io, stop, async () => service.reload.apply(await load()), log);
     if (options.json) print(io, options, readyLine(service));
-    else await greet(io, service, stop);
-    await stop;
+    else await greet(io, service, stopped);
+    await stopped;
     await service.stop();
     const lost = service.usageLost();
     if (lost === 0) return;
@@ -56,75 +60,52 @@ export async function serve(io: CliIo, options: ServeOptions): Promise<void> {
 /** How long the first request waits for the choice of the chat model; longer than the timeout of a hub. */
 const choiceMsMax = 6_000;
 
-async function greet(io: CliIo, service: Service, stop: Promise<void>): Promise<void> {
+async function greet(io: CliIo, service: Service, stopped: Promise<unknown>): Promise<void> {
   io.stdout.write(readyText(service));
-  await Promise.race([service.chatChosen, stop, delay(choiceMsMax, undefined, { ref: false })]);
+  await Promise.race([service.chatChosen, stopped, delay(choiceMsMax, undefined, { ref: false })]);
   io.stdout.write(nextStepText(service));
 }
 
-interface AbortFlag {
-  /** Resolves at the first SIGTERM or SIGINT, or when `begin` is called. */
-  readonly stop: Promise<void>;
-  begin(reason: string): void;
-}
-
-/** The first SIGTERM or SIGINT stops the service, a second one exits at once. */
-function onStopSignal(log: Logger, flush: () => void): AbortFlag {
-  let resolve = (): void => {};
-  const stop = new Promise<void>((resolvePromise) => {
-    resolve = resolvePromise;
-  });
-  let hasBegun = false;
-  const begin = (reason: string): void => {
-    if (hasBegun) return;
-    hasBegun = true;
+/** `stopped` resolves at the first SIGTERM or SIGINT, or after `stop`. A second signal exits at once. */
+function onStopSignal(log: Logger, exit: () => never) {
+  const stopping = new AbortController();
+  const stopped = once(stopping.signal, "abort");
+  const stop = (reason: string): void => {
+    if (stopping.signal.aborted) return;
     log.info({ reason }, "stop requested");
-    resolve();
+    stopping.abort();
   };
   const onSignal = (signal: NodeJS.Signals): void => {
-    if (hasBegun) {
+    if (stopping.signal.aborted) {
       log.error({ signal }, "exiting at once after a second signal");
-      flush();
-      process.exit(1);
+      exit();
     }
-    begin(signal);
+    stop(signal);
   };
-  process.on("SIGTERM", onSignal);
-  process.on("SIGINT", onSignal);
-  return { stop, begin };
+  process.on("SIGTERM", onSignal).on("SIGINT", onSignal);
+  return { stopped, stop };
 }
 
 /**
  * SIGHUP reloads the configuration; an invalid one is logged and changes nothing. If the terminal was closed, which sends
  * the same signal, the service stops.
  */
-function onReloadSignal(
-  hasTerminal: () => boolean,
-  stop: (reason: string) => void,
-  reload: () => Promise<void>,
-  log: Logger,
-): void {
+function onReloadSignal(io: CliIo, stop: (reason: string) => void, reload: () => Promise<void>, log: Logger): void {
+  const onError = (cause: unknown): void => log.error({ err: cause }, "the configuration was not reloaded");
   let previous = Promise.resolve();
   process.on("SIGHUP", () => {
-    if (!hasTerminal()) {
-      stop("the terminal was closed");
-      return;
-    }
-    previous = previous
-      .then(reload)
-      .catch((cause: unknown) => log.error({ err: cause }, "the configuration was not reloaded"));
+    if (io.terminal?.isLost() === true) stop("the terminal was closed");
+    else previous = previous.then(reload).catch(onError);
   });
 }
 
 /** After an unhandled error the state of the process is unknown, so it logs the error and exits. */
-function exitOnUnhandledErrors(log: Logger, flush: () => void): void {
-  const end = (cause: unknown): never => {
+function exitOnUnhandledErrors(log: Logger, exit: () => never): void {
+  const onError = (cause: unknown): never => {
     log.error({ err: cause }, "unhandled error: the process exits");
-    flush();
-    process.exit(1);
+    return exit();
   };
-  process.on("uncaughtException", end);
-  process.on("unhandledRejection", end);
+  process.on("uncaughtException", onError).on("unhandledRejection", onError);
 }
 
 /** The one line of `uis serve --json`. */

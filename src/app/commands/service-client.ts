@@ -157,8 +157,8 @@ export function toCommandError(error: unknown, target: ServiceTarget): CommandEr
   const failure = ConnectError.from(error);
   if (failure.code === Code.Unauthenticated) return rejectedCredential(target, failure.rawMessage, error);
   if (isUnreachable(failure.cause) || isUnreachable(error)) return noService(url, error);
-  const fault = linkFault(failure.cause) ?? linkFault(error);
-  if (fault !== null) return new CommandError(`${url} cannot be reached (${fault}): check UIS_URL`, { cause: error });
+  const reason = linkError(failure.cause) ?? linkError(error);
+  if (reason !== null) return new CommandError(`${url} cannot be reached (${reason}): check UIS_URL`, { cause: error });
   const [, status] = /^HTTP (\d{3})$/.exec(failure.rawMessage) ?? [];
   if (status !== undefined) return unexpectedAnswer(url, Number(status), error);
   return new CommandError(failure.rawMessage || `${url} answered with ${Code[failure.code]}`, { cause: error });
@@ -188,7 +188,7 @@ export function isUnreachable(error: unknown): boolean {
 }
 
 /** Why an established connection failed: it broke, or the certificate is not trusted. */
-function linkFault(error: unknown): string | null {
+function linkError(error: unknown): string | null {
   const [found] = codesOf(error);
   if (found === undefined) return null;
   return ["EPROTO", "ERR_SSL_WRONG_VERSION_NUMBER"].includes(found.code) ? "it does not use TLS" : found.message;

@@ -15,20 +15,6 @@ interface ListenOptions {
 
 const host = "127.0.0.1";
 
-/** One delivery, as `--json` prints it. */
-interface Received {
-  readonly received_at: string;
-  readonly delivery_id: string | null;
-  readonly attempt: number | null;
-  readonly event_id: string | null;
-  readonly event_type: string | null;
-  /** Null: not verified, without a secret. */
-  readonly valid: boolean | null;
-  readonly reason: keyof typeof refusalTexts | null;
-  /** Unchanged. */
-  readonly body: string;
-}
-
 /**
  * `uis webhooks listen`: answers 200 to valid deliveries, without a secret to all, else 400. Resolves after SIGINT or
  * SIGTERM.
@@ -74,21 +60,23 @@ async function receive(request: IncomingMessage, response: ServerResponse, io: C
   const header = request.headers["service-signature"];
   const check = secret === undefined ? null : verifyWebhook({ secret, header, body });
   const reason = check === null || check.valid ? null : check.reason;
-  const received = toReceived(request, body, { valid: check?.valid ?? null, reason });
+  const received = toReceived(request, body, check?.valid ?? null, reason);
   print(io, options, received, receivedText(received));
   response.writeHead(reason === null ? 200 : 400).end(reason ?? "");
 }
 
-function toReceived({ headers }: IncomingMessage, body: Buffer, check: Pick<Received, "valid" | "reason">): Received {
-  const text = body.toString("utf8");
+/** One delivery for `--json`. `valid` is null if it was not verified. */
+function toReceived({ headers }: IncomingMessage, bytes: Buffer, valid: boolean | null, reason: WebhookRefusal | null) {
+  const body = bytes.toString("utf8");
   return {
     received_at: new Date().toISOString(),
     delivery_id: textOrNull(headers["service-delivery-id"]),
     attempt: Number(headers["service-attempt"]) || null,
     event_id: textOrNull(headers["webhook-id"]),
-    event_type: typeOf(text),
-    ...check,
-    body: text,
+    event_type: typeOf(body),
+    valid,
+    reason,
+    body,
   };
 }
 
@@ -106,16 +94,12 @@ function typeOf(body: string): string | null {
   }
 }
 
-function receivedText(received: Received): string {
-  const { received_at, attempt, event_type, delivery_id, body } = received;
-  const what = [event_type ?? "no event", delivery_id, attempt === null ? null : `attempt ${attempt}`];
-  const parts = [received_at.slice(11, 19), ...what.filter((part) => part !== null), verdictOf(received)];
+function receivedText(received: ReturnType<typeof toReceived>): string {
+  const { received_at, attempt, event_type, delivery_id, body, valid, reason } = received;
+  const about = [event_type ?? "no event", delivery_id, attempt === null ? null : `attempt ${attempt}`];
+  const verdict = valid === null ? "not verified" : reason === null ? "valid" : `NOT VALID: ${refusalTexts[reason]}`;
+  const parts = [received_at.slice(11, 19), ...about.filter((part) => part !== null), verdict];
   return `${parts.map(printableLine).join("  ")}\n  ${printable(body)}`;
-}
-
-function verdictOf({ valid, reason }: Received): string {
-  if (reason !== null) return `NOT VALID: ${refusalTexts[reason]}`;
-  return valid === null ? "not verified" : "valid";
 }
 
 interface VerifyOptions {

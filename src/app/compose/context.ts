@@ -52,7 +52,7 @@ export async function createContext(input: ComposeInput) {
   };
 }
 
-/** Null when traces are off or cannot be exported: endpoints are often set for a whole platform, so the start goes on. */
+/** Null when traces are off or cannot be exported: endpoints are often set for a whole platform, so the start continues. */
 async function openTracer({ config, environment, log, lifecycle }: ComposeInput): Promise<CallTracer | null> {
   const settings = readTraceSettings(environment);
   if (settings === null) return null;

@@ -59,7 +59,7 @@ export function publicPages(
 }
 
 /**
- * `/ready` of the operations listener. An unavailable store is shown and leaves the service ready: inference goes on, and
+ * `/ready` of the operations listener. An unavailable store is shown and leaves the service ready: inference continues, and
  * taking every replica out of the load balancer would not help. A replica that rejects inference because its disk and its
  * memory are full is not ready.
  */

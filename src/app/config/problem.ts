@@ -1,4 +1,4 @@
-/** A place in a file; both from 1. */
+/** A position in a file; both from 1. */
 export interface SourcePosition {
   readonly line: number;
   readonly column: number;
@@ -51,12 +51,12 @@ export class ConfigError extends Error {
   }
 }
 
-/** One line for people: `uis.yaml:3:5: models[0].slot: unknown setting (did you mean "slots"?)`. */
+/** One line of text: `uis.yaml:3:5: models[0].slot: unknown setting (did you mean "slots"?)`. */
 export function formatProblem(problem: ConfigProblem, file: string | null): string {
-  const place = problem.line === null || file === null ? "" : `${file}:${problem.line}:${problem.column ?? 1}: `;
+  const position = problem.line === null || file === null ? "" : `${file}:${problem.line}:${problem.column ?? 1}: `;
   const path = problem.path === "" ? "" : `${problem.path}: `;
   const hint = problem.hint === null ? "" : ` (${problem.hint})`;
-  return `${place}${path}${problem.message}${hint}`;
+  return `${position}${path}${problem.message}${hint}`;
 }
 
 /** The most similar known name; null if more than a third of it differs. */

@@ -45,13 +45,13 @@ export async function examineModels(
 async function storedModels(config: Config, list: () => Promise<readonly StoredModel[]>) {
   const hasOwnCatalog = config.models !== null;
   try {
-    const kept = await list();
-    const files = await filesToImport(config, kept);
+    const stored = await list();
+    const files = await filesToImport(config, stored);
     const missing = (["chat", "embedding"] as const).filter(
-      (kind) => !hasOwnCatalog && !kept.some((model) => model.kind === kind),
+      (kind) => !hasOwnCatalog && !stored.some((model) => model.kind === kind),
     );
-    const memory = await memoryCheck(config, [...kept, ...files]);
-    return { checks: [storedCheck(config, kept.length, missing), memory], missing };
+    const memory = await memoryCheck(config, [...stored, ...files]);
+    return { checks: [storedCheck(config, stored.length, missing), memory], missing };
   } catch (error) {
     const check = fail("models", errorText(error), "correct it, or choose another --data-dir");
     return { checks: [check], missing: [] };
@@ -59,11 +59,11 @@ async function storedModels(config: Config, list: () => Promise<readonly StoredM
 }
 
 /** Models that a start imports from files of this machine. Rejects if such a file is missing or is not a model. */
-async function filesToImport({ models }: Config, kept: readonly StoredModel[]) {
+async function filesToImport({ models }: Config, stored: readonly StoredModel[]) {
   const sources = (models ?? []).flatMap((model) =>
     (model.deployments ?? [model]).map(({ source }) => ({ id: model.id, source: source ?? "" })),
   );
-  const wanted = sources.filter(({ id, source }) => source.startsWith("file:") && !kept.some((one) => one.id === id));
+  const wanted = sources.filter(({ id, source }) => source.startsWith("file:") && !stored.some((one) => one.id === id));
   return await Promise.all(
     wanted.map(async ({ id, source }) => {
       const path = source.slice("file:".length);

@@ -51,16 +51,16 @@ export async function portChecks({ server }: Config): Promise<Check[]> {
   ];
   return Promise.all(
     ports.map(async ({ check, host, port, flag }) => {
-      const fault = await listenFault(host, port);
-      if (fault === null) return ok(check, port === 0 ? "any free port" : `${host}:${port} is free`);
-      if (isRunning && fault === "EADDRINUSE") return ok(check, `${host}:${port} is in use; a service runs here`);
+      const code = await listenError(host, port);
+      if (code === null) return ok(check, port === 0 ? "any free port" : `${host}:${port} is free`);
+      if (isRunning && code === "EADDRINUSE") return ok(check, `${host}:${port} is in use; a service runs here`);
       const fix = `stop the program that uses it, or choose another with ${flag}`;
-      return fail(check, `${host}:${port} cannot be used: ${fault}`, fix);
+      return fail(check, `${host}:${port} cannot be used: ${code}`, fix);
     }),
   );
 }
 
-function listenFault(host: string, port: number): Promise<string | null> {
+function listenError(host: string, port: number): Promise<string | null> {
   return new Promise((resolve) => {
     const server = createServer();
     server.once("error", (error: NodeJS.ErrnoException) => resolve(error.code ?? error.message));

@@ -9,26 +9,20 @@ import { StartError } from "./lifecycle.js";
 const tokenFile = "admin.token";
 const serviceFile = "service.json";
 
-interface AdminTokenFile {
-  /** Valid while this process runs. */
-  readonly token: string;
-  /** Removes the file unless another process has replaced it. */
-  remove(): Promise<void>;
-}
-
 /** A new random credential of the administrator, 256 bits. */
 export function newAdminToken(): string {
   return `uis-admin-${randomBytes(32).toString("base64url")}`;
 }
 
-/** Writes the token for `uis` commands, readable only by the owner. */
-export async function writeAdminToken(dataDir: string, token: string): Promise<AdminTokenFile> {
-  await writeWhole(join(dataDir, tokenFile), `${token}\n`);
-  return {
-    token,
-    async remove() {
-      if ((await readAdminToken(dataDir)) === token) await rm(join(dataDir, tokenFile), { force: true });
-    },
+/**
+ * Writes the token for `uis` commands, readable only by the owner. The returned function removes the file unless another
+ * process has replaced it.
+ */
+export async function writeAdminToken(dataDir: string, token: string): Promise<() => Promise<void>> {
+  const file = join(dataDir, tokenFile);
+  await writeWhole(file, `${token}\n`);
+  return async () => {
+    if ((await readAdminToken(dataDir)) === token) await rm(file, { force: true });
   };
 }
 

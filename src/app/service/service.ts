@@ -113,11 +113,9 @@ async function open(input: ServiceInput, limits: LiveLimits, lifecycle: Lifecycl
   listed();
   lifecycle.track("loading the models", loaded);
   await Promise.race([chatChosen, delay(choiceMs, undefined, { ref: false })]);
-  const tokenFile = await writeAdminToken(config.data_dir, adminToken);
-  lifecycle.onClose("admin token", () => tokenFile.remove());
+  lifecycle.onClose("admin token", await writeAdminToken(config.data_dir, adminToken));
   const { http: url, grpc, ops } = addresses;
-  const removeServiceFile = await writeServiceFile(config.data_dir, { url, grpc, ops, pid: process.pid });
-  lifecycle.onClose("service.json", removeServiceFile);
+  lifecycle.onClose("service.json", await writeServiceFile(config.data_dir, { url, grpc, ops, pid: process.pid }));
   const reload = createReload({ config, limits, parts, log, track: (what, promise) => lifecycle.track(what, promise) });
   lifecycle.onClose("reload", () => reload.close());
 

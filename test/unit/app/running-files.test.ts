@@ -23,17 +23,17 @@ describe("the administrator's token of a process", () => {
 
   it("is readable by commands, and removed by a regular stop", async () => {
     const token = newAdminToken();
-    const file = await writeAdminToken(folder, token);
+    const remove = await writeAdminToken(folder, token);
     expect(await readAdminToken(folder)).toBe(token);
-    await file.remove();
+    await remove();
     expect(await readAdminToken(folder)).toBeNull();
   });
 
   it("stays if another process has taken over the folder", async () => {
-    const old = await writeAdminToken(folder, newAdminToken());
+    const removeOld = await writeAdminToken(folder, newAdminToken());
     const token = newAdminToken();
     await writeAdminToken(folder, token);
-    await old.remove();
+    await removeOld();
     expect(await readAdminToken(folder)).toBe(token);
   });
 
