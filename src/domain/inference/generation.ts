@@ -39,7 +39,7 @@ export interface Prepared {
 export interface GenerationReader {
   readonly sink: EventSink;
   /**
-   * Called once: at the first content, `commitMs` after the slot was granted, or at a good end without content. Null
+   * Called once: at the first content, `commitMs` after the slot was granted, or at a successful end without content. Null
    * for an answer that is not streamed: failures may then fail over until there is content.
    */
   readonly commit: ((head: AnswerHead) => void) | null;
@@ -88,33 +88,32 @@ export class Generation {
   run(): Promise<void> {
     const { stop } = this.#call;
     if (stop.aborted) {
-      this.#over();
+      this.#engineEnded();
       return Promise.reject(errorOfEnd(stop.reason));
     }
     // One promise instead of nested async functions: this is on the path of every request.
     return new Promise((resolve, reject) => {
       const onAbort = (): void => reject(errorOfEnd(stop.reason));
       stop.addEventListener("abort", onAbort);
-      const over = (): void => {
+      const end = (): void => {
         stop.removeEventListener("abort", onAbort);
-        this.#over();
+        this.#engineEnded();
       };
       this.#runPrompts().then(
         () => {
           this.#commitNow();
-          over();
+          end();
           resolve();
         },
         (thrown: unknown) => {
-          over();
+          end();
           reject(thrown);
         },
       );
     });
   }
 
-  /** The engine has finished. */
-  #over(): void {
+  #engineEnded(): void {
     this.#cancelCommitTimer?.();
     this.#prepared.run.engineEnded();
   }

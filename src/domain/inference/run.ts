@@ -173,9 +173,9 @@ export function admitRun(
       promptTokens,
     });
     if (!(admission instanceof Promise)) return admittedRun(deps, call, model, admission);
-    const askedAtMs = clock.monotonic();
+    const sinceMs = clock.monotonic();
     return admission.then((decided) => {
-      call.times.admitMs = clock.monotonic() - askedAtMs;
+      call.times.admitMs = clock.monotonic() - sinceMs;
       return admittedRun(deps, call, model, decided);
     });
   };
@@ -216,7 +216,7 @@ export type CountingModel = Pick<LoadedModel, "caps" | "countTokens">;
 
 /** Reserved output of a request without a maximum. */
 const outputTokensDefault = 1_024;
-/** A low figure, so that estimates are rather too high. */
+/** A low figure: estimates are too high rather than too low. */
 const bytesPerToken = 3;
 
 /** Sum over all prompts: the prompt, and per choice the maximum output or the rest of the context. */
@@ -271,11 +271,10 @@ async function count(
 
 function estimate(input: GenerateInput): number {
   if (!("prompt" in input)) {
-    const sizes = [
-      ...input.messages.map((message) => toBinary(MessageSchema, message).length),
-      ...input.tools.map((tool) => toBinary(ToolSchema, tool).length),
-    ];
-    return tokensOfBytes(sizes.reduce((sum, bytes) => sum + bytes, 0));
+    let bytes = 0;
+    for (const message of input.messages) bytes += toBinary(MessageSchema, message).length;
+    for (const tool of input.tools) bytes += toBinary(ToolSchema, tool).length;
+    return tokensOfBytes(bytes);
   }
   const { prompt } = input;
   return typeof prompt === "string" ? tokensOfBytes(Buffer.byteLength(prompt)) : prompt.length;

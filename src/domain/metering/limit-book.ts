@@ -214,7 +214,7 @@ export class ThresholdBook extends StoreCache<Threshold> {
     return this.#page(caller).thresholds;
   }
 
-  /** Budgets among them. */
+  /** Budgets of the caller's account and key. */
   budgetsOf(caller: CallerOf): readonly Budget[] {
     return this.#page(caller).budgets;
   }
