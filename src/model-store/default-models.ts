@@ -68,7 +68,7 @@ const smollm2: DefaultModel = {
   isDemonstration: true,
 };
 
-/** The embedding model. Each source holds the original weights, which are converted here. */
+/** The embedding model. Each source has the original weights, which are converted here. */
 const minilm: DefaultModel = {
   id: "all-minilm-l6-v2",
   kind: "embedding",

@@ -116,17 +116,17 @@ export class AddressRules {
   }
 
   /**
-   * Whether deliveries may connect to it. An IPv6 address that embeds an IPv4 one is judged by the inner one: always
-   * closed stays closed, and only the forms that stand for an IPv4 address (mapped, NAT64) can be public. Text that is
-   * not an address in its plain form is closed.
+   * Whether deliveries may connect to it. An IPv6 address that embeds an always closed IPv4 address is closed, and only
+   * the forms that represent an IPv4 address (mapped, NAT64) can be public. Text that is not an address in its plain form
+   * is closed.
    */
   isOpen(text: string): boolean {
     if (isIP(text) === 0 || compatible.test(text)) return false;
     const address = ipaddr.parse(text);
     const { embedded, isStandIn } = embeddedAddresses(address);
     if (embedded.some((inner) => isIn(inner, alwaysClosed))) return false;
-    const judged = isStandIn ? (embedded[0] ?? address) : address;
-    return !isIn(judged, alwaysClosed) && (isPublic(judged) || isIn(judged, this.#listed));
+    const checked = isStandIn ? (embedded[0] ?? address) : address;
+    return !isIn(checked, alwaysClosed) && (isPublic(checked) || isIn(checked, this.#listed));
   }
 }
 
@@ -144,7 +144,7 @@ interface EmbeddingForm {
   /** Positions of the bytes of the IPv4 address; several where they depend on a prefix length. */
   readonly at: readonly (readonly number[])[];
   readonly isInverted?: true;
-  /** The IPv6 address only stands for its IPv4 address, which is judged instead. */
+  /** Whether the IPv6 address only represents its IPv4 address, which is checked instead. */
   readonly isStandIn?: true;
 }
 

@@ -98,7 +98,7 @@ function reasonOf(error: unknown): string {
 
 const advice: Readonly<Record<number, string>> = {
   401: "it requires a token (HF_TOKEN), or there is no such repository",
-  403: "access is refused; accept the model's terms there, check HF_TOKEN, or ask who runs the network",
+  403: "access is refused; accept the model's terms there, check HF_TOKEN, or ask the network's operator",
   404: "there is no such file; check its name and revision",
   407: "the proxy requires a login; put it into HTTPS_PROXY",
   429: "too many requests; try again later",

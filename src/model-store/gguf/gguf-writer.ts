@@ -15,7 +15,7 @@ interface PlannedTensor {
 
 /**
  * Writes a GGUF file of version 3. Metadata keys and tensors stand in the file in the order in which they were given,
- * so the same calls make the same bytes. Tensors are made one at a time while the file is written: memory holds one.
+ * so the same calls give the same bytes. Tensors are created one at a time during the write: one is in memory.
  */
 export class GgufWriter {
   readonly #metadata: { key: string; type: number; bytes: Buffer }[] = [];

@@ -7,7 +7,7 @@ export interface JinjaValue {
 }
 
 export interface JinjaEnvironment {
-  /** Declares a variable; throws where the name is taken. */
+  /** Declares a variable; throws if the name exists. */
   set(name: string, value: unknown): unknown;
 }
 

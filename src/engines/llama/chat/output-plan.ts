@@ -43,10 +43,10 @@ export function planOutput(
   nextCallId: () => string,
 ): OutputPlan {
   if (input.type !== "chat" || template === null) return { ...noTools, ...answer(format, () => new PlainReader()) };
-  const asked = { input, tools: offered(input), template, nextCallId };
+  const request = { input, tools: offered(input), template, nextCallId };
   const { mode } = input.toolChoice;
-  if (asked.tools.length > 0 && (mode === "required" || mode === "named")) return forcedPlan(asked);
-  if (asked.tools.length > 0 && template.toolFormat !== null) return autoPlan(asked, format);
+  if (request.tools.length > 0 && (mode === "required" || mode === "named")) return forcedPlan(request);
+  if (request.tools.length > 0 && template.toolFormat !== null) return autoPlan(request, format);
   const newText = thinking(() => new PlainReader(), input, template);
   return { ...noTools, ...answer(format, newText) };
 }
@@ -59,7 +59,7 @@ const noTools = { templateTools: [], extraSystem: null } as const;
 type NewReader = OutputPlan["newReader"];
 type Constrained = Pick<OutputPlan, "grammar" | "newReader">;
 
-interface Asked {
+interface ToolRequest {
   readonly input: ChatInput;
   readonly tools: readonly PlacedTool[];
   readonly template: ChatTemplate;
@@ -67,35 +67,35 @@ interface Asked {
 }
 
 /** Calls only. */
-function forcedPlan(asked: Asked): OutputPlan {
-  const tools = asked.tools.map(({ tool }) => tool);
-  const grammar = grammars.get(["calls", asked.tools, isParallel(asked)], () => {
+function forcedPlan(request: ToolRequest): OutputPlan {
+  const tools = request.tools.map(({ tool }) => tool);
+  const grammar = grammars.get(["calls", request.tools, isParallel(request)], () => {
     const builder = new GrammarBuilder();
-    return builder.build(addCalls(builder, asked.tools, isParallel(asked)));
+    return builder.build(addCalls(builder, request.tools, isParallel(request)));
   });
-  const constrained = { grammar, newReader: hermes(asked, { forced: true }) };
-  return asked.template.toolFormat === null
-    ? { templateTools: [], extraSystem: toolInstructions(tools, isParallel(asked)), ...constrained }
+  const constrained = { grammar, newReader: hermes(request, { forced: true }) };
+  return request.template.toolFormat === null
+    ? { templateTools: [], extraSystem: toolInstructions(tools, isParallel(request)), ...constrained }
     : { templateTools: tools, extraSystem: null, ...constrained };
 }
 
 /** Calls or text, by the model's choice. */
-function autoPlan(asked: Asked, format: GenerateRequest["format"]): OutputPlan {
-  const shown = { templateTools: asked.tools.map(({ tool }) => tool), extraSystem: null };
-  if (format !== undefined) return { ...shown, ...callsOrAnswer(asked, format) };
-  refuseUnenforceable(asked.tools);
-  const newReader = thinking(hermes(asked, { forced: false }), asked.input, asked.template);
+function autoPlan(request: ToolRequest, format: GenerateRequest["format"]): OutputPlan {
+  const shown = { templateTools: request.tools.map(({ tool }) => tool), extraSystem: null };
+  if (format !== undefined) return { ...shown, ...callsOrAnswer(request, format) };
+  refuseUnenforceable(request.tools);
+  const newReader = thinking(hermes(request, { forced: false }), request.input, request.template);
   return { ...shown, grammar: null, newReader };
 }
 
-function hermes(asked: Asked, { forced }: { readonly forced: boolean }): NewReader {
-  const { nextCallId } = asked;
-  const tools = new CallableTools(asked.tools.map(({ tool }) => tool));
-  return () => new HermesReader({ tools, nextCallId, parallel: isParallel(asked), forced });
+function hermes(request: ToolRequest, { forced }: { readonly forced: boolean }): NewReader {
+  const { nextCallId } = request;
+  const tools = new CallableTools(request.tools.map(({ tool }) => tool));
+  return () => new HermesReader({ tools, nextCallId, parallel: isParallel(request), forced });
 }
 
 /** A named function is called once (TOOL-5). */
-function isParallel({ input }: Asked): boolean {
+function isParallel({ input }: ToolRequest): boolean {
   return input.parallelToolCalls && input.toolChoice.mode !== "named";
 }
 
@@ -119,12 +119,12 @@ function answer(format: GenerateRequest["format"], newFree: NewReader): Constrai
 }
 
 /** Calls, or a text that follows the format (RF-6). */
-function callsOrAnswer(asked: Asked, format: Format): Constrained {
-  const newCalls = hermes(asked, { forced: true });
+function callsOrAnswer(request: ToolRequest, format: Format): Constrained {
+  const newCalls = hermes(request, { forced: true });
   const { addTo, check } = refusing("response_format", () => responseForm(format));
-  const grammar = grammars.get(["either", asked.tools, isParallel(asked), format], () => {
+  const grammar = grammars.get(["either", request.tools, isParallel(request), format], () => {
     const builder = new GrammarBuilder();
-    const calls = addCalls(builder, asked.tools, isParallel(asked));
+    const calls = addCalls(builder, request.tools, isParallel(request));
     const text = refusing("response_format", () => addTo(builder));
     return builder.build(builder.rule("answer", `${calls} | ${text}`));
   });

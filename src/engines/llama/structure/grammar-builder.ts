@@ -24,7 +24,7 @@ const grammarCharsMax = 512 * 1024;
 /** Elements that the bounded repetitions of all schemas add to one grammar. */
 const repetitionsMax = 60_000;
 
-/** Levels of a value without a schema, so that a model that keeps opening brackets comes to an end. */
+/** Levels of a value without a schema, which end a model's run of opening brackets. */
 const anyDepth = 8;
 
 /** Approximate length of the name of a property that no schema lists, in characters. */

@@ -59,7 +59,7 @@ function boundsOf(document: SchemaDocument, schema: SchemaObject): readonly Boun
     const isLower = keyword.endsWith("inimum");
     if (Math.abs(value) <= Number(limit)) return [{ isLower, isExclusive: keyword.startsWith("exclusive"), value }];
     if (isLower ? value > 0 : value < 0) {
-      document.giveUp(schema, keyword, `asks for a number of more than ${digitsMax} digits`);
+      document.giveUp(schema, keyword, `requires a number of more than ${digitsMax} digits`);
     }
     return [];
   });

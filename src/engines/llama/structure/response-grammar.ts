@@ -7,7 +7,7 @@ type Format =
   | { readonly type: "json_object" }
   | { readonly type: "json_schema"; readonly schemaJson: string; readonly strict: boolean };
 
-/** What an answer must be: the rules for its text, and the check of the value that the finished text holds. */
+/** Form of an answer: the rules for its text, and the check of its finished value. */
 export interface ResponseForm {
   /** Adds the rules to a grammar and returns the name of the first. Throws SchemaUnsupported. */
   readonly addTo: (builder: GrammarBuilder) => string;

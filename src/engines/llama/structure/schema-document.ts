@@ -96,7 +96,7 @@ export class SchemaDocument {
       const isThere = typeof target === "object" && target !== null && Object.hasOwn(target, name);
       target = isThere ? (target as Record<string, unknown>)[name] : undefined;
     }
-    if (!isSchema(target)) this.refuse(schema, `'$ref' points to nothing that is a schema.`);
+    if (!isSchema(target)) this.refuse(schema, "'$ref' does not point to a schema.");
     return target;
   }
 
@@ -104,7 +104,7 @@ export class SchemaDocument {
     try {
       return decodeURIComponent(reference.slice(1));
     } catch {
-      return this.refuse(schema, "'$ref' has a percent sign that begins no escape.");
+      return this.refuse(schema, "'$ref' has an invalid percent escape.");
     }
   }
 
@@ -118,7 +118,8 @@ export class SchemaDocument {
       if (at.depth > depthMax) throw new SchemaUnsupported("", `it has more than ${depthMax} levels.`);
       this.#pointers.set(at.value, at.pointer);
       for (const [name, value] of Object.entries(at.value)) {
-        if (halfCharacter.test(name)) throw new SchemaUnsupported(at.pointer, "a name in it holds half a character.");
+        if (halfCharacter.test(name))
+          throw new SchemaUnsupported(at.pointer, "a name in it has half of a surrogate pair.");
         const step = name.replaceAll("~", "~0").replaceAll("/", "~1");
         todo.push({ value, pointer: `${at.pointer}/${step}`, depth: at.depth + 1 });
       }

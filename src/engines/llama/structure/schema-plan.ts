@@ -198,7 +198,7 @@ function limitPaths(places: readonly Place[], mode: SchemaMode): void {
 }
 
 const tooAlike =
-  "alternatives that begin alike lie inside of each other, which takes too many paths to follow; give each a required first property with a 'const' of its own.";
+  "alternatives that begin alike are nested, which takes too many paths to follow; give each a required first property with a 'const' of its own.";
 
 function limitCompounds(place: Place, mode: SchemaMode): void {
   const compounds = place.shapes.filter(isCompound);

@@ -141,7 +141,8 @@ function readFormat(document: SchemaDocument, schemas: readonly SchemaObject[]):
     if (typeof name !== "string") return document.refuse(schema, "'format' must be a text.");
     const format = formats.get(name);
     if (format === undefined) document.giveUp(schema, "format", `can only be one of ${[...formats.keys()].join(", ")}`);
-    else if (kept !== null && kept !== format) document.giveUp(schema, "format", "asks for two formats at once");
+    else if (kept !== null && kept !== format)
+      document.giveUp(schema, "format", "conflicts with another format of the same value");
     else kept = format;
   }
   return kept;
@@ -201,7 +202,7 @@ export function itemSchemas(document: SchemaDocument, schema: SchemaObject): Ite
 /** Optional properties in a row: each is a path of its own that the engine must try at the next name. */
 const optionalRunMax = 256;
 
-/** The one name that JavaScript gives a meaning of its own; validators skip it. */
+/** A name with a special meaning in JavaScript; validators skip it. */
 export const unsafeName = "__proto__";
 
 /** The shape of objects under all of the schemas; none when they exclude each other. */
