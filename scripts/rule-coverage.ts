@@ -19,7 +19,7 @@ export interface Coverage {
 }
 
 /** What this release contains, and so must prove. */
-const provenStages: readonly string[] = ["doors", "engine", "limits", "state", "webhooks", "dashboard"];
+const provenStages: readonly string[] = ["transports", "engine", "limits", "state", "webhooks", "dashboard"];
 
 /** What this release must prove: rules of level must and should in the stages that it contains. */
 export function isRequired(rule: Rule): boolean {

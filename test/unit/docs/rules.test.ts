@@ -95,10 +95,10 @@ describe("rule coverage", () => {
     const of = (level: string, stage: string) => ({ id: "SSE-1", level, stage, sentence: "A.", file: "x.md" });
     expect(
       [
-        of("M", "doors"),
-        of("S", "doors"),
-        of("D", "doors"),
-        of("O", "doors"),
+        of("M", "transports"),
+        of("S", "transports"),
+        of("D", "transports"),
+        of("O", "transports"),
         of("M", "engine"),
         of("M", "dashboard"),
         of("M", "upstream"),

@@ -1,21 +1,21 @@
 -- Decides up to 64 requests of one shard, one after the other: a request is charged on all of its limits and budgets if all
 -- have room, else on none. A repeated request gets its first answer.
 -- KEYS: 1 format, 2 live requests, 3 leases, 4 .. n + 3 markers of settled requests in the order of the items, then
---   windows, sets of running requests, sums and reservations, which items name by their place
--- ARGV: 1 milliseconds to add to the time, 2 the hour that the names of sums were made for or -1, 3 items as JSON:
+--   windows, sets of running requests, sums and reservations, which items reference by index in KEYS
+-- ARGV: 1 milliseconds to add to the time, 2 the hour that the names of sums contain or -1, 3 items as JSON:
 --   [request, account, key or "", model, operation, tokens, nano-dollars, prompt tokens, lease in ms,
 --    [[owner, window, running or 0, requests or -1, tokens or -1, concurrency or -1], ...],
 --    [[owner, sums, reserved, metric, limit as a decimal string, end of the period in ms], ...]]
 --   owner: <kind>:<id>; metric: "r" requests, "t" tokens, "n" nano-dollars
--- Returns: the time in ms, then the answers as JSON, one for each item, or nothing more when the hour is over and nothing
---   was done. An answer begins with two dimensions, requests and tokens: place of the tightest scope or 0, remaining, ms until
---   full. It goes on with
+-- Returns: the time in ms, then the answers as JSON, one for each item; only the time when the hour is over, and then
+--   nothing was changed. An answer begins with two dimensions, requests and tokens: index of the tightest scope or 0,
+--   remaining, ms until full. It continues with
 --   "admitted"
 --   "ended"
---   "requests" | "tokens" | "concurrency", place of the scope, used, ms to wait or -1 for never
---   "budget", place of the budget, used and reserved as a decimal string
+--   "requests" | "tokens" | "concurrency", index of the scope, used, ms to wait or -1 for never
+--   "budget", index of the budget, used and reserved as a decimal string
 local CONCURRENCY_WAIT_MS = 1000
--- Longer than a lease, so that a set outlives what is in it.
+-- Longer than a lease, so that a set outlives its members.
 local RUNNING_SPARE_MS = 60000
 -- Longer than any request, so that no reservation of a running one expires.
 local RESERVED_LIFE_MS = 86400000
@@ -96,7 +96,7 @@ local function refusal_of(item)
   return refusing_budget(item) or limit
 end
 
--- Owners of the scopes, and those of them whose tokens were charged.
+-- Owners of the scopes, and the subset whose tokens were charged.
 local function charge_scopes(item, lease_ends)
   local owners, charged = {}, {}
   for _, scope in ipairs(item[10]) do

@@ -1,4 +1,4 @@
--- Counts open and due deliveries for a bounded number of endpoints of a shard.
+-- Counts open and due deliveries of a bounded number of endpoints of a shard.
 -- KEYS: 1 format
 -- ARGV: 1 milliseconds to add to the time, 2 endpoints to skip, 3 maximum of endpoints
 -- Returns: the time in ms, "more" or "last", then for each endpoint: account and endpoint joined by a colon, open

@@ -2,8 +2,8 @@
 -- write_deliveries, which every script with changes calls before it returns.
 -- KEYS: 1 format of the shard; all others are its neighbours on the same hash tag, as key-space.ts lists them
 -- ARGV: none
--- Returns: nothing; defines the keys and fields below, list_of, later, list_delivery, unlist_delivery, head_of, queue_of,
---   count_open, open_of, finish_delivery, reopen_delivery, put_back, write_deliveries and next_due
+-- Returns: nothing; defines the keys and fields below, list_of, later, list_delivery, unlist_delivery, head_of,
+--   queue_of, count_open, open_of, finish_delivery, reopen_delivery, put_back, write_deliveries and next_due
 local STEM = string.sub(KEYS[1], 1, -#'format' - 1)
 local DELIVERIES, BODIES, OPEN_COUNTS = STEM .. 'deliveries', STEM .. 'bodies', STEM .. 'open_counts'
 local TURNS, CLAIMS, IN_FLIGHT = STEM .. 'turns', STEM .. 'claims', STEM .. 'in_flight'
@@ -16,7 +16,7 @@ local PURGED = STEM .. 'purged'
 -- Formatted once: Redis formats a number each time it gets one.
 local NOW = string.format('%.0f', now)
 
--- Places in the head of a record; attempts follow the head, each packed by itself.
+-- Indexes into the head of a record; attempts follow the head, each packed separately.
 local STATE, ACCOUNT, EVENT, TYPE, ENDPOINT, CREATED_US, DUE_US, ATTEMPTS = 1, 2, 3, 4, 5, 6, 7, 8
 local RETRIES, IS_MANUAL, BY, IS_SINGLE, REASON, ENDED_AT, REPLAY, IS_PURGED, LOST = 9, 10, 11, 12, 13, 14, 15, 16, 17
 

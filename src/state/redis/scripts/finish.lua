@@ -1,6 +1,6 @@
 -- Ends attempts at up to 64 deliveries of one shard: the attempt, the new state and the health of the endpoint.
 -- KEYS: 1 format
--- ARGV: 1 milliseconds to add to the time, 2 attempts to keep of a delivery, 3 items as JSON:
+-- ARGV: 1 milliseconds to add to the time, 2 maximum number of stored attempts of a delivery, 3 items as JSON:
 --   [delivery, fence, new state, ms until the retry or reason of the failure or 0, attempt as JSON]
 --   state: "d" delivered, "r" awaits a retry, "f" permanently failed
 -- Returns: the time in ms, next_due, and as JSON for each item 0 when the claim was lost, or the health of the

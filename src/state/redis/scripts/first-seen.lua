@@ -1,7 +1,7 @@
 -- Records when models were first seen.
 -- KEYS: 1 models (hash of model -> ms)
 -- ARGV: 1 now in ms, then ids of models
--- Returns: the first instant of each model, as decimal strings
+-- Returns: the time in ms at which each model was first seen, as decimal strings
 local instants = {}
 for i = 2, #ARGV do
   redis.call('HSETNX', KEYS[1], ARGV[i], ARGV[1])

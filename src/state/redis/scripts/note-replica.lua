@@ -1,8 +1,9 @@
--- Records that a replica runs or stops, counts the running ones and notifies them when the number changes.
+-- Records that a replica runs or stops, counts the running replicas and notifies them when the number changes.
 -- KEYS: 1 replicas (zset of name -> ms)
--- ARGV: 1 name, 2 ms after which a silent replica no longer counts, 0: this one stops, 3 channel, 4 message to
+-- ARGV: 1 name, 2 ms after which a replica without heartbeat no longer counts, 0: this one stops, 3 channel, 4 message
+--   to
 --       publish when the number changes
--- Returns: how many run
+-- Returns: the number of running replicas
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 local life = tonumber(ARGV[2])

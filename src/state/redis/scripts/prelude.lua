@@ -1,6 +1,6 @@
 -- Precedes every script: the store's time, the check of the stored format, exact sums of int64.
 -- KEYS: 1 format of the shard
--- ARGV: 1 milliseconds to add to the server's time (0 but in tests)
+-- ARGV: 1 milliseconds to add to the server's time (0 except in tests)
 -- Returns: an error when the shard is stored in a format that this version cannot read; defines FORMAT, now, clock_us,
 --   begin_write, ids_of, unreserve, add, compare and sum_of
 local FORMAT = 1
@@ -9,7 +9,7 @@ local time = redis.call('TIME')
 local clock_us = time[1] * 1000000 + time[2] + ARGV[1] * 1000
 local now = math.floor(clock_us / 1000)
 
--- This format and the one before it, so that replicas can be replaced one after the other.
+-- This format and its predecessor, so that replicas can be replaced one after the other.
 local stored_format = redis.call('GET', KEYS[1])
 if stored_format and tonumber(stored_format) ~= FORMAT and tonumber(stored_format) ~= FORMAT - 1 then
   return redis.error_reply('UISFORMAT The data is stored in format ' .. stored_format .. ', this version reads '
@@ -54,14 +54,14 @@ local function add(a, b)
   return string.format('%.0f%015.0f', high, low)
 end
 
--- Negative, zero or positive, as a - b is.
+-- Negative, zero or positive, with the sign of a - b.
 local function compare(a, b)
   if #a ~= #b then return #a - #b end
   if a == b then return 0 end
   return a < b and -1 or 1
 end
 
--- What was used in a period, as a decimal string; metric: 'r' requests, 't' tokens, 'n' nano-dollars.
+-- The usage in a period, as a decimal string; metric: 'r' requests, 't' tokens, 'n' nano-dollars.
 local function sum_of(key, metric)
   if metric ~= 't' then return redis.call('HGET', key, metric) or '0' end
   local parts = redis.call('HMGET', key, 'p', 'c')

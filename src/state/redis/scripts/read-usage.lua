@@ -1,4 +1,4 @@
--- Reads usage rows or sums as they are kept.
+-- Reads usage rows or sums as they are stored.
 -- KEYS: 1 format, then hashes
 -- ARGV: 1 milliseconds to add to the time
 -- Returns: the time in ms, then for each hash: field, int64 as a decimal string, ...

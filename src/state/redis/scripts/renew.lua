@@ -1,5 +1,6 @@
--- Extends the leases of running requests of one shard and records their progress. Requests that are not live are skipped.
--- KEYS: 1 format, 2 live requests, 3 leases, then sets of running requests, which items name by their place
+-- Extends the leases of running requests of one shard and records their progress. Requests that are not live are
+-- skipped.
+-- KEYS: 1 format, 2 live requests, 3 leases, then sets of running requests, which items reference by index in KEYS
 -- ARGV: 1 milliseconds to add to the time, 2 lease in ms, 3 items as JSON:
 --   [request, prompt tokens, completion tokens, [set, ...]]
 -- Returns: the time in ms

@@ -1,5 +1,5 @@
--- Filters a bounded number of deliveries of a shard, newest first. A delivery that changes its state between two steps is
--- neither missed nor found twice, because its position does not change.
+-- Filters a bounded number of deliveries of a shard, newest first. A delivery that changes its state between two pages
+-- is found exactly once, because its position does not change.
 -- KEYS: 1 format
 -- ARGV: 1 milliseconds to add to the time, 2 most creation in µs as a bound of a zset, 3 least in the same form, 4 maximum to
 --   examine, 5 maximum to find, 6 states as letters, 7 account, 8 endpoint, 9 replay; of these "" is any; then types

@@ -1,15 +1,15 @@
 -- Settles up to 64 requests of one shard, each once: corrects its windows, releases its slots and reservations, adds its
 -- usage, records reached values of thresholds, and writes a delivery of each event for each subscribed endpoint.
 -- KEYS: 1 format, 2 live requests, 3 leases, 4 accounts, 5 .. n + 4 markers of settled requests in the order of the
---   items, then those that lines name by their place
--- ARGV: 1 milliseconds to add to the time, 2 the hour that the names of sums were made for or -1, 3 lines as JSON, 4
---   items as JSON, 5 open deliveries that an account may have.
---   A line is whose usage it is and when: [account, field of its usage rows, start of the day in ms,
+--   items, then keys that lines reference by index in KEYS
+-- ARGV: 1 milliseconds to add to the time, 2 the hour that the names of sums contain or -1, 3 lines as JSON, 4
+--   items as JSON, 5 maximum number of open deliveries of an account.
+--   A line is the owner and the time of usage: [account, field of its usage rows, start of the day in ms,
 --    { owner: [window, running, reserved or 0], ... }, [[hour or day row, expires at], ...], [[sums, expires at], ...],
 --    endpoints of the account]
 --   An item: [request, line, prompt tokens, completion tokens, cached tokens, nano-dollars, 1 for degraded,
---    [event, type, body] or its type alone or 0, [[threshold, metric, sums, [value as a decimal string, ...], events or 0], ...],
---    { owner: as in the line, ... } of its further owners or 0]
+--    [event, type, body] or its type alone or 0, [[threshold, metric, sums, [value as a decimal string, ...], events
+--    or 0], ...], { owner: as in the line, ... } of its further owners or 0]
 --   owner: <kind>:<id>; events: [event, type, prefix, suffix] for each value
 -- Returns: the time in ms, then the answers as JSON, one for each item, or nothing more when the hour is over and nothing
 --   was done; last next_due when deliveries were made, else nothing. An answer:
@@ -22,7 +22,7 @@ local HOUR_MS = 3600000
 local EXACT_MAX = 9007199254740991
 -- Some 10 ms of the server's time. At least one item is settled in each call.
 local DELIVERIES_PER_CALL = 400
--- As long as days of usage are kept.
+-- Equal to the retention of daily usage.
 local ACCOUNT_LIFE_MS = 63158400000
 
 local hour, lines, items = tonumber(ARGV[2]), cjson.decode(ARGV[3]), cjson.decode(ARGV[4])
@@ -72,7 +72,7 @@ local function add_usage(line, item)
   usage.h, usage.n = usage.h + item[5], usage.n + item[6]
 end
 
--- Once for each line of a call.
+-- Runs once for each line of a call.
 local function note_account(line)
   if line.is_noted then return end
   line.is_noted = true

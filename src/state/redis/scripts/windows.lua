@@ -8,7 +8,7 @@ local BUCKET_MS, BUCKETS, WINDOW_LIFE_MS = 5000, 13, 70000
 local bucket_now = math.floor(now / BUCKET_MS)
 local windows = {}
 
--- Adds to the newest bucket, or begins it.
+-- Adds to the newest bucket, or creates it.
 local function window_append(w, bucket, requests, tokens)
   local n = #w.bucket
   if w.bucket[n] ~= bucket then
@@ -67,7 +67,7 @@ local function until_gone(bucket)
   return (bucket + BUCKETS) * BUCKET_MS - now
 end
 
--- 0: fits under the limit now; -1: never will; otherwise the milliseconds until it does if nothing else is charged.
+-- 0: fits under the limit now; -1: never fits; otherwise the milliseconds until it fits if nothing else is charged.
 -- what: 'requests' or 'tokens'.
 local function window_wait(w, what, cost, limit)
   if cost > limit then return -1 end
